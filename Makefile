@@ -1,0 +1,63 @@
+# The two commands of the README, and what they are made of. Everything goes into this folder:
+# target/ (Cargo) and .venv/ (Python: the OpenVINO runtime, and clients for the tests).
+
+PYTHON ?= python3
+VENV := .venv
+# Changes when the pinned packages do.
+VENV_STAMP := $(VENV)/.stamp-$(shell cat tests/requirements.txt fixtures/requirements.txt | cksum | cut -d' ' -f1)
+OVMS := target/release/ovms
+
+.DEFAULT_GOAL := help
+
+.PHONY: help
+help: ## List the targets
+	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
+
+.PHONY: demo
+demo: ## Build, get the runtime, serve the example and run an inference on it
+	@./tests/demo.sh
+
+.PHONY: build
+build: ## Build the release binary
+	cargo build --release --locked
+
+.PHONY: test
+test: lint test-rust test-clients ## Every check
+
+.PHONY: lint
+lint: ## Formatting and clippy
+	cargo fmt --check
+	cargo clippy --locked --all-targets -- -D warnings
+
+.PHONY: test-rust
+test-rust: $(VENV_STAMP) ## Unit and integration tests
+	OPENVINO_INSTALL_DIR=$(CURDIR)/$(VENV) cargo test --locked
+
+.PHONY: test-clients
+test-clients: $(VENV_STAMP) ## Clients that others wrote, and the fixtures
+	cargo build --locked
+	OPENVINO_INSTALL_DIR=$(CURDIR)/$(VENV) OVMS=$(CURDIR)/target/debug/ovms \
+		$(VENV)/bin/python -m pytest -q -p no:cacheprovider tests/clients fixtures
+
+.PHONY: bench
+bench: $(VENV_STAMP) ## Measure against raw OpenVINO and a bare echo service
+	test -d target/bench-models/resnet50 || $(VENV)/bin/python fixtures/make_bench.py target/bench-models
+	OPENVINO_INSTALL_DIR=$(CURDIR)/$(VENV) cargo bench --locked --bench serving
+
+.PHONY: completions
+completions: ## Write the shells' completion scripts again
+	cargo build --locked
+	for shell in bash zsh fish powershell; do \
+		case $$shell in bash) f=ovms.bash;; zsh) f=_ovms;; fish) f=ovms.fish;; *) f=ovms.ps1;; esac; \
+		target/debug/ovms completions $$shell > completions/$$f; done
+
+.PHONY: fixtures
+fixtures: $(VENV_STAMP) ## Build the models of fixtures/models again
+	$(VENV)/bin/python fixtures/build.py fixtures/models
+
+$(VENV_STAMP): tests/requirements.txt fixtures/requirements.txt
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or newer is needed; name one with PYTHON=")'
+	test -x $(VENV)/bin/python || $(PYTHON) -m venv $(VENV)
+	$(VENV)/bin/python -m pip install --quiet --disable-pip-version-check -r tests/requirements.txt
+	@rm -f $(VENV)/.stamp-*
+	@touch $@

@@ -1,0 +1,119 @@
+//! The root of the command line: subcommands, and arguments that mean `serve` without saying so.
+
+use std::ffi::OsString;
+
+use clap::{CommandFactory, FromArgMatches, Parser, Subcommand, error::ErrorKind};
+
+use crate::{
+    completions,
+    error::Failure,
+    infer, serve, setup,
+};
+
+/// OpenVINO Model Server: serve models, and work with them by hand
+#[derive(Debug, Parser)]
+#[command(
+    name = "ovms",
+    version,
+    arg_required_else_help = true,
+    after_help = "Arguments that begin with a server flag mean `serve`: \
+                  `ovms --port 9000 …` is `ovms serve --port 9000 …`."
+)]
+pub(crate) struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Serve a model over gRPC and REST
+    Serve(Box<serve::Args>),
+    /// Send inference requests to a server
+    Infer(Box<infer::Args>),
+    /// Find or install the OpenVINO runtime
+    Setup(setup::Args),
+    /// Print a completion script for a shell
+    #[command(hide = true)]
+    Completions(completions::Args),
+    /// Open one runtime and say its version; run by `setup` in a process of its own
+    #[command(hide = true)]
+    ProbeRuntime(setup::ProbeArgs),
+}
+
+/// Parses the arguments and runs the subcommand.
+pub(crate) fn run(args: impl IntoIterator<Item = OsString>) -> Result<(), Failure> {
+    let args = with_subcommand(args.into_iter().collect());
+    if args.get(1).is_some_and(|name| name == "serve") {
+        serve::refuse_unmatched(&args[2..])?;
+    }
+    let cli = match Cli::command().try_get_matches_from(args) {
+        Ok(matches) => Cli::from_arg_matches(&matches),
+        Err(error) => Err(error),
+    };
+    match cli.map_err(explain)?.command {
+        Command::Serve(args) => serve::run(*args),
+        Command::Infer(args) => infer::run(*args),
+        Command::Setup(args) => setup::run(&args),
+        Command::Completions(args) => completions::run(&args),
+        Command::ProbeRuntime(args) => setup::probe(&args),
+    }
+}
+
+/// Puts `serve` before arguments that begin with a server flag, so that start scripts of other
+/// servers run as they are.
+fn with_subcommand(mut args: Vec<OsString>) -> Vec<OsString> {
+    let ours = ["--help", "--version"];
+    let means_serve = args.get(1).and_then(|first| first.to_str()).is_some_and(|first| {
+        first.starts_with("--") && first.len() > 2 && !ours.contains(&first)
+    });
+    if means_serve {
+        args.insert(1, "serve".into());
+    }
+    args
+}
+
+/// Turns clap's complaint into ours; help and version are printed and are no failure.
+fn explain(error: clap::Error) -> Failure {
+    match error.kind() {
+        ErrorKind::DisplayHelp
+        | ErrorKind::DisplayVersion
+        | ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => {
+            // To stdout for what was asked for; a closed pipe is a quiet end.
+            let _ = error.print();
+            Failure::done()
+        }
+        _ => {
+            let text = error.render().to_string();
+            let text = text.trim_end();
+            let text = text.strip_prefix("error: ").unwrap_or(text);
+            Failure::usage_verbatim(format!("error parsing options: {text}"))
+        }
+    }
+}
+
+
+#[cfg(test)]
+mod tests {
+    use std::ffi::OsString;
+
+    use super::with_subcommand;
+
+    #[test]
+    fn only_a_leading_server_flag_means_serve() {
+        let given = |args: &[&str]| {
+            let args = args.iter().map(OsString::from).collect();
+            with_subcommand(args)[1].clone()
+        };
+        assert_eq!(given(&["ovms", "--port", "9000"]), "serve");
+        assert_eq!(given(&["ovms", "--port=9000", "infer"]), "serve");
+        assert_eq!(given(&["ovms", "infer", "--port"]), "infer");
+        assert_eq!(given(&["ovms", "--help"]), "--help");
+        assert_eq!(given(&["ovms", "-h"]), "-h");
+    }
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        use clap::CommandFactory;
+        super::Cli::command().debug_assert();
+    }
+}

@@ -1,0 +1,161 @@
+//! A failure as the user meets it: one sentence, its causes, what to do next, and an exit code.
+
+use std::{io::Write, process::ExitCode};
+
+use ovms::error::nearest;
+
+/// What went wrong in the terms of the exit code table.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum FailureKind {
+    /// Start, load or check failed, or the server refused the request.
+    Failed,
+    /// The command line is wrong.
+    Usage,
+    /// Nothing answers at the server's address.
+    Unreachable,
+    /// A bug of ours.
+    Bug,
+    /// The OpenVINO runtime, or another part of the system, is missing.
+    SystemPart,
+    /// Ctrl-C.
+    Interrupted,
+    /// There is nothing to tell: help was asked for, or whoever read our output has gone.
+    Quiet,
+}
+
+impl FailureKind {
+    /// Returns the exit code.
+    pub(crate) const fn code(self) -> u8 {
+        match self {
+            Self::Failed => 1,
+            Self::Usage => 64,
+            Self::Unreachable => 69,
+            Self::Bug => 70,
+            Self::SystemPart => 72,
+            Self::Interrupted => 130,
+            Self::Quiet => 0,
+        }
+    }
+}
+
+/// A failure with everything that is printed about it.
+#[derive(Debug)]
+pub(crate) struct Failure {
+    kind: FailureKind,
+    message: String,
+    causes: Vec<String>,
+    hints: Vec<String>,
+    /// Printed as it is, without `error: `: texts that start scripts of other servers match on.
+    verbatim: bool,
+}
+
+impl Failure {
+    /// Makes a failure of a kind; the message is lower case, without a full stop.
+    pub(crate) fn new(kind: FailureKind, message: impl Into<String>) -> Self {
+        Self {
+            kind,
+            message: message.into(),
+            causes: Vec::new(),
+            hints: Vec::new(),
+            verbatim: false,
+        }
+    }
+
+    /// Makes a usage failure whose text is printed without a prefix.
+    pub(crate) fn usage_verbatim(message: impl Into<String>) -> Self {
+        Self {
+            verbatim: true,
+            ..Self::new(FailureKind::Usage, message)
+        }
+    }
+
+    /// Ends the command early without a failure.
+    pub(crate) fn done() -> Self {
+        Self::new(FailureKind::Quiet, "")
+    }
+
+    /// Returns the sentence without causes and hints.
+    pub(crate) fn message(&self) -> &str {
+        &self.message
+    }
+
+    /// Adds an error and all its causes as `caused by` lines.
+    pub(crate) fn caused_by(mut self, error: &dyn std::error::Error) -> Self {
+        let mut next = Some(error);
+        while let Some(error) = next {
+            self.causes.push(error.to_string());
+            next = error.source();
+        }
+        self
+    }
+
+    /// Adds a line with the next step.
+    pub(crate) fn hint(mut self, hint: impl Into<String>) -> Self {
+        self.hints.push(hint.into());
+        self
+    }
+
+    /// Adds the known name nearest to a mistyped one, if there is one.
+    pub(crate) fn hint_nearest<'a>(
+        self,
+        typed: &str,
+        known: impl IntoIterator<Item = &'a str>,
+    ) -> Self {
+        match nearest(typed, known) {
+            Some(name) => self.hint(format!("did you mean `{name}`?")),
+            None => self,
+        }
+    }
+
+    /// Prints the failure to stderr and returns the exit code.
+    pub(crate) fn print(&self) -> ExitCode {
+        if self.kind != FailureKind::Quiet {
+            // If stderr is closed as well, the exit code still tells.
+            let _ = std::io::stderr().write_all(self.text().as_bytes());
+        }
+        ExitCode::from(self.kind.code())
+    }
+
+    pub(crate) fn text(&self) -> String {
+        let mut text = if self.verbatim {
+            format!("{}\n", self.message)
+        } else {
+            format!("error: {}\n", self.message)
+        };
+        for cause in &self.causes {
+            text += &format!("  caused by: {cause}\n");
+        }
+        for hint in &self.hints {
+            text += &format!("hint: {hint}\n");
+        }
+        text
+    }
+}
+
+impl From<std::io::Error> for Failure {
+    fn from(error: std::io::Error) -> Self {
+        if error.kind() == std::io::ErrorKind::BrokenPipe {
+            Self::done()
+        } else {
+            Self::new(FailureKind::Failed, "cannot write the output").caused_by(&error)
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Failure, FailureKind};
+
+    #[test]
+    fn a_failure_reads_as_error_causes_and_hints() {
+        let cause = std::io::Error::other("disk full");
+        let failure = Failure::new(FailureKind::Failed, "cannot load model `dummy`")
+            .caused_by(&cause)
+            .hint_nearest("dumy", ["dummy"]);
+        insta::assert_snapshot!(failure.text(), @r"
+        error: cannot load model `dummy`
+          caused by: disk full
+        hint: did you mean `dummy`?
+        ");
+    }
+}

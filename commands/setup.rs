@@ -1,0 +1,182 @@
+//! `ovms setup`: finds the OpenVINO runtime, or installs it into a virtual environment.
+
+mod install;
+mod progress;
+
+use std::{
+    path::{Path, PathBuf},
+    process::{Command, Stdio},
+};
+
+use ovms::openvino::runtime::{self, Found, Origin, Places, RuntimeError};
+
+use crate::{
+    error::{Failure, FailureKind},
+    places, ui,
+};
+
+/// Arguments of `ovms setup`.
+#[derive(Debug, clap::Args)]
+#[command(
+    after_help = "A runtime that is there already is used as it is and nothing is installed: one \
+                  that OPENVINO_INSTALL_DIR names, one in the active virtual environment, one \
+                  that an earlier `ovms setup` installed, or one of the system."
+)]
+pub(crate) struct Args {
+    /// Folder for the virtual environment with the runtime
+    ///
+    /// Only this folder is looked at. Without the option it is `ovms/runtime` below the user's
+    /// data folder, and only if no other runtime is found.
+    #[arg(long, value_name = "DIR")]
+    dir: Option<PathBuf>,
+    /// Python to make the virtual environment with, 3.11 or newer
+    #[arg(long, value_name = "PROGRAM", default_value = "python3")]
+    python: PathBuf,
+}
+
+/// Arguments of the hidden `ovms probe-runtime`.
+#[derive(Debug, clap::Args)]
+pub(crate) struct ProbeArgs {
+    /// The folder with the library
+    folder: PathBuf,
+}
+
+/// Finds or installs the runtime and says where it is.
+pub(crate) fn run(args: &Args) -> Result<(), Failure> {
+    let dir = match &args.dir {
+        Some(dir) => std::path::absolute(dir)?,
+        None => places::managed_runtime().ok_or_else(|| {
+            Failure::new(FailureKind::SystemPart, "there is no home folder to install into")
+                .hint("name a folder with --dir")
+        })?,
+    };
+    let search = match &args.dir {
+        Some(_) => Places {
+            managed: Some(dir.clone()),
+            ..Places::default()
+        },
+        None => places::all(),
+    };
+    match existing(&search, &dir)? {
+        Some((found, version)) => report(&found, &version, Outcome::WasThere, args),
+        None => {
+            install::install(&dir, &args.python)?;
+            let only = Places {
+                managed: Some(dir.clone()),
+                ..Places::default()
+            };
+            let found = runtime::find(&only).map_err(|error| explain(&error))?;
+            let version = probe_apart(&found)?;
+            install::finished(&dir)?;
+            report(&found, &version, Outcome::Installed, args)
+        }
+    }
+}
+
+/// Finds a runtime that works. One of ours that does not, or was left half done, is installed
+/// again; another one that does not is an error to tell.
+fn existing(search: &Places, dir: &Path) -> Result<Option<(Found, String)>, Failure> {
+    let found = match runtime::find(search) {
+        Ok(found) => found,
+        Err(RuntimeError::Missing) => return Ok(None),
+        Err(error) => return Err(explain(&error)),
+    };
+    if found.origin == Origin::Managed && install::is_unfinished(dir) {
+        ui::note("an earlier setup was broken off; going on with it");
+        return Ok(None);
+    }
+    match probe_apart(&found) {
+        Ok(version) => Ok(Some((found, version))),
+        Err(failure) if found.origin == Origin::Managed => {
+            ui::note(&format!(
+                "the installed runtime does not work ({}); installing it again",
+                failure.message()
+            ));
+            Ok(None)
+        }
+        Err(failure) => Err(failure.hint(format!(
+            "this runtime is taken from {}; mend or remove it, or run `ovms setup --dir DIR` and \
+             set OPENVINO_INSTALL_DIR to DIR",
+            found.origin
+        ))),
+    }
+}
+
+/// Whether something was installed.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Outcome {
+    WasThere,
+    Installed,
+}
+
+fn report(found: &Found, version: &str, outcome: Outcome, args: &Args) -> Result<(), Failure> {
+    let verb = match outcome {
+        Outcome::WasThere => "found",
+        Outcome::Installed => "installed",
+    };
+    ui::print(&format!(
+        "OpenVINO {version} {verb} and working: {}\n",
+        found.library.display()
+    ))?;
+    match &args.dir {
+        Some(dir) => ui::note(&format!(
+            "to use it: export OPENVINO_INSTALL_DIR={}",
+            std::path::absolute(dir)?.display()
+        )),
+        None => ui::note(&format!("from {}; next: ovms serve --demo", found.origin)),
+    }
+    Ok(())
+}
+
+/// Opens a runtime in a process of its own: one that crashes takes only that process down.
+fn probe_apart(found: &Found) -> Result<String, Failure> {
+    let folder = found.library.parent().unwrap_or(Path::new("/"));
+    let output = Command::new(std::env::current_exe()?)
+        .arg("probe-runtime")
+        .arg(folder)
+        .stdin(Stdio::null())
+        .output()?;
+    if output.status.success() {
+        return Ok(String::from_utf8_lossy(&output.stdout).trim().to_owned());
+    }
+    let reason = String::from_utf8_lossy(&output.stderr);
+    let reason = reason.trim().trim_start_matches("error: ");
+    Err(Failure::new(
+        FailureKind::SystemPart,
+        if reason.is_empty() {
+            format!("{} ends the process: {}", found.library.display(), output.status)
+        } else {
+            reason.to_owned()
+        },
+    ))
+}
+
+/// Opens one runtime, compiles a tiny model, and prints the version.
+pub(crate) fn probe(args: &ProbeArgs) -> Result<(), Failure> {
+    let only = Places {
+        managed: Some(args.folder.clone()),
+        ..Places::default()
+    };
+    let failed =
+        |error: RuntimeError| Failure::new(FailureKind::SystemPart, error.to_string());
+    let opened = runtime::open(&only).map_err(failed)?;
+    runtime::check(&opened).map_err(failed)?;
+    ui::print(&format!("{}\n", opened.version))?;
+    Ok(())
+}
+
+/// Says what to do about a runtime that is not there.
+pub(crate) fn explain(error: &RuntimeError) -> Failure {
+    let failure = Failure::new(FailureKind::SystemPart, error.to_string());
+    match error {
+        RuntimeError::Missing => {
+            failure.hint("run `ovms setup`; it finds one, or installs one for you alone")
+        }
+        RuntimeError::InstallDir(_) => failure.hint(
+            "unset OPENVINO_INSTALL_DIR, or point it to a folder made by `ovms setup --dir`",
+        ),
+        RuntimeError::Open { .. } | RuntimeError::Broken { .. } => {
+            failure.hint("run `ovms setup` to check it")
+        }
+    }
+}

@@ -1,0 +1,56 @@
+//! How far an installation is: one line on a terminal, a line for each step elsewhere.
+
+use std::time::Duration;
+
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+
+/// The display of an installation.
+pub(super) struct Progress {
+    bar: ProgressBar,
+    plain: bool,
+}
+
+impl Progress {
+    /// Shows the first step.
+    pub(super) fn start(step: &str) -> Self {
+        let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr());
+        let plain = bar.is_hidden();
+        if !plain {
+            bar.enable_steady_tick(Duration::from_millis(120));
+        }
+        let progress = Self { bar, plain };
+        progress.say(step);
+        progress
+    }
+
+    /// Shows another step.
+    pub(super) fn say(&self, step: &str) {
+        if self.plain {
+            crate::ui::note(step);
+            return;
+        }
+        self.bar.unset_length();
+        self.bar.set_style(style("{spinner} {msg} {elapsed}"));
+        self.bar.set_message(step.to_owned());
+    }
+
+    /// Shows how much of the present step is done.
+    pub(super) fn bytes(&self, done: u64, all: u64) {
+        if self.bar.length() != Some(all) {
+            self.bar.set_length(all);
+            self.bar.set_style(style(
+                "{spinner} {msg} {bar:24} {bytes} of {total_bytes} {bytes_per_sec}",
+            ));
+        }
+        self.bar.set_position(done);
+    }
+
+    /// Takes the display away.
+    pub(super) fn finish(self) {
+        self.bar.finish_and_clear();
+    }
+}
+
+fn style(template: &str) -> ProgressStyle {
+    ProgressStyle::with_template(template).expect("the templates above are valid")
+}

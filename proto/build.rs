@@ -1,0 +1,33 @@
+//! Compiles the `.proto` files of this folder with protox, so that no `protoc` is needed.
+//!
+//! Raw tensor contents become `Bytes`, so that they stay slices of the received message.
+
+use std::{env, fs, path::PathBuf};
+
+fn main() -> Result<(), Box<dyn std::error::Error>> {
+    let files = ["proto/kserve/grpc_predict_v2.proto"];
+    for file in files {
+        println!("cargo:rerun-if-changed={file}");
+    }
+    println!("cargo:rerun-if-changed=proto/build.rs");
+
+    let mut compiler = protox::Compiler::new(["proto"])?;
+    compiler
+        .include_imports(true)
+        .include_source_info(false)
+        .open_files(files.map(|file| file.trim_start_matches("proto/")))?;
+    let descriptors = compiler.file_descriptor_set();
+    let out = PathBuf::from(env::var("OUT_DIR")?);
+    // Server reflection serves these bytes as they stand.
+    fs::write(
+        out.join("descriptors.bin"),
+        compiler.encode_file_descriptor_set(),
+    )?;
+
+    tonic_prost_build::configure()
+        .bytes(".inference.ModelInferRequest.raw_input_contents")
+        .bytes(".inference.ModelInferResponse.raw_output_contents")
+        .bytes(".inference.InferTensorContents.bytes_contents")
+        .compile_fds(descriptors)?;
+    Ok(())
+}

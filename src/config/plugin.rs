@@ -1,0 +1,94 @@
+//! `plugin_config`: device properties as a JSON object, with the keys of older releases.
+
+use serde_json::{Map, Value};
+
+/// Reads the object and adds what is the default: low latency, unless streams or a hint are set.
+///
+/// # Errors
+///
+/// Fails with what is wrong with the text.
+pub(super) fn properties(text: Option<&str>) -> Result<Vec<(String, String)>, String> {
+    let object: Map<String, Value> = match text {
+        Some(text) => serde_json::from_str(text)
+            .map_err(|error| format!("expected a JSON object of properties: {error}"))?,
+        None => Map::new(),
+    };
+    let mut properties = Vec::new();
+    for (key, value) in object {
+        let value = match value {
+            Value::String(text) => text,
+            Value::Bool(true) => "YES".to_owned(),
+            Value::Bool(false) => "NO".to_owned(),
+            Value::Number(number) => number.to_string(),
+            other => {
+                return Err(format!(
+                    "property {key} is {other}; expected a string, number, true or false"
+                ));
+            }
+        };
+        properties.push(modern(key, value));
+    }
+    let chosen = ["NUM_STREAMS", "PERFORMANCE_HINT"];
+    if !properties.iter().any(|(key, _)| chosen.contains(&key.as_str())) {
+        properties.push(("PERFORMANCE_HINT".to_owned(), "LATENCY".to_owned()));
+    }
+    Ok(properties)
+}
+
+/// Translates the keys of older OpenVINO releases.
+fn modern(key: String, value: String) -> (String, String) {
+    match key.as_str() {
+        "CPU_THROUGHPUT_STREAMS" | "GPU_THROUGHPUT_STREAMS" => {
+            if value == "CPU_THROUGHPUT_AUTO" || value == "GPU_THROUGHPUT_AUTO" {
+                ("PERFORMANCE_HINT".to_owned(), "THROUGHPUT".to_owned())
+            } else {
+                ("NUM_STREAMS".to_owned(), value)
+            }
+        }
+        "CPU_THREADS_NUM" => ("INFERENCE_NUM_THREADS".to_owned(), value),
+        _ => (key, value),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::properties;
+
+    fn pairs(text: &str) -> String {
+        properties(Some(text))
+            .unwrap()
+            .iter()
+            .map(|(key, value)| format!("{key}={value};"))
+            .collect()
+    }
+
+    #[test]
+    fn low_latency_is_the_default() {
+        assert_eq!(
+            properties(None).unwrap(),
+            [("PERFORMANCE_HINT".to_owned(), "LATENCY".to_owned())]
+        );
+        assert_eq!(pairs(r#"{"NUM_STREAMS":2}"#), "NUM_STREAMS=2;");
+    }
+
+    #[test]
+    fn old_keys_become_new_ones() {
+        assert_eq!(
+            pairs(r#"{"CPU_THROUGHPUT_STREAMS":"4","CPU_THREADS_NUM":1}"#),
+            "INFERENCE_NUM_THREADS=1;NUM_STREAMS=4;"
+        );
+        assert_eq!(
+            pairs(r#"{"CPU_THROUGHPUT_STREAMS":"CPU_THROUGHPUT_AUTO"}"#),
+            "PERFORMANCE_HINT=THROUGHPUT;"
+        );
+    }
+
+    #[test]
+    fn what_is_no_property_is_named() {
+        assert!(properties(Some("[1]")).unwrap_err().starts_with("expected a JSON object"));
+        assert_eq!(
+            properties(Some(r#"{"A":[1]}"#)).unwrap_err(),
+            "property A is [1]; expected a string, number, true or false"
+        );
+    }
+}

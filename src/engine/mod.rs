@@ -1,0 +1,218 @@
+//! The one door to everything that is served.
+//!
+//! A frontend asks [`Engine::find`] for a [`Target`], then hands it a request. What is found is
+//! kept alive by the target, whatever is reloaded meanwhile. The engine also knows whether the
+//! server is ready, and counts the requests under way so that a stop can wait for them.
+
+mod registry;
+mod target;
+
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicBool, AtomicUsize, Ordering},
+    },
+    time::Duration,
+};
+
+use arc_swap::ArcSwap;
+use tokio::sync::Notify;
+
+pub use registry::Registry;
+pub use target::Target;
+
+use crate::{
+    error::{Error, ErrorKind, Result},
+    model::Model,
+};
+
+/// What is served, and whether it is.
+#[derive(Debug)]
+pub struct Engine {
+    registry: ArcSwap<Registry>,
+    ready: AtomicBool,
+    stopping: AtomicBool,
+    under_way: Arc<UnderWay>,
+    loading_wait: Duration,
+}
+
+impl Engine {
+    /// Makes an engine that serves nothing yet and is not ready.
+    #[must_use]
+    pub fn new(loading_wait: Duration) -> Arc<Self> {
+        Arc::new(Self {
+            registry: ArcSwap::default(),
+            ready: AtomicBool::new(false),
+            stopping: AtomicBool::new(false),
+            under_way: Arc::default(),
+            loading_wait,
+        })
+    }
+
+    /// Puts another registry in the place of the present one. Requests under way keep what they
+    /// have found.
+    pub fn replace(&self, registry: Registry) {
+        self.registry.store(Arc::new(registry));
+    }
+
+    /// Says that the first load is over.
+    pub fn set_ready(&self) {
+        self.ready.store(true, Ordering::Release);
+    }
+
+    /// Tells whether the first load is over and the server is not stopping.
+    #[must_use]
+    pub fn ready(&self) -> bool {
+        self.ready.load(Ordering::Acquire) && !self.stopping.load(Ordering::Acquire)
+    }
+
+    /// Refuses requests from now on; those under way go on.
+    pub fn stop(&self) {
+        self.stopping.store(true, Ordering::SeqCst);
+    }
+
+    /// Waits until no request is under way.
+    pub async fn idle(&self) {
+        self.under_way.idle().await;
+    }
+
+    /// Returns the number of requests under way.
+    #[must_use]
+    pub fn requests_under_way(&self) -> usize {
+        self.under_way.count.load(Ordering::Acquire)
+    }
+
+    /// Finds a model by name.
+    ///
+    /// # Errors
+    ///
+    /// Fails if there is none.
+    pub fn model(&self, name: &str) -> Result<Arc<Model>> {
+        self.registry.load().get(name).cloned().ok_or_else(|| {
+            Error::new(
+                ErrorKind::NotFound,
+                "Model with requested name is not found",
+            )
+        })
+    }
+
+    /// Finds what a request is for: the version asked for, or the default one.
+    ///
+    /// A version that is still loading is waited for, up to a limit.
+    ///
+    /// # Errors
+    ///
+    /// Fails if there is no such name or version, it does not get ready, or the server is
+    /// stopping.
+    pub async fn find(&self, name: &str, version: Option<i64>) -> Result<Target> {
+        let place = UnderWay::enter(&self.under_way);
+        // After entering: a stop either sees this request or is seen by it.
+        if self.stopping.load(Ordering::SeqCst) {
+            return Err(Error::new(
+                ErrorKind::Overloaded,
+                "Server is shutting down",
+            ));
+        }
+        let version = Arc::clone(self.model(name)?.version(version)?);
+        let loaded = version.wait_loaded(self.loading_wait).await?;
+        Ok(Target::new(version, loaded, place))
+    }
+}
+
+/// Counts requests under way.
+#[derive(Debug, Default)]
+struct UnderWay {
+    count: AtomicUsize,
+    none: Notify,
+}
+
+impl UnderWay {
+    fn enter(this: &Arc<Self>) -> Place {
+        this.count.fetch_add(1, Ordering::SeqCst);
+        Place(Arc::clone(this))
+    }
+
+    async fn idle(&self) {
+        loop {
+            // Registered before the count is read, so that the last leave is not missed.
+            let none = self.none.notified();
+            if self.count.load(Ordering::SeqCst) == 0 {
+                return;
+            }
+            none.await;
+        }
+    }
+}
+
+/// One request under way, until dropped.
+#[derive(Debug)]
+pub(crate) struct Place(Arc<UnderWay>);
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        if self.0.count.fetch_sub(1, Ordering::SeqCst) == 1 {
+            self.0.none.notify_waiters();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::{Engine, Registry};
+    use crate::{
+        error::ErrorKind,
+        model::{Model, Version},
+    };
+
+    #[tokio::test]
+    async fn names_and_versions_are_told_apart() {
+        let engine = Engine::new(Duration::ZERO);
+        engine.replace(Registry::from_iter([Model::new("m", [Version::new("m", 1)])]));
+        let fault = async |name: &str, version| {
+            let error = engine.find(name, version).await.err().unwrap();
+            (error.kind(), error.message().to_owned())
+        };
+        assert_eq!(
+            fault("x", None).await,
+            (
+                ErrorKind::NotFound,
+                "Model with requested name is not found".to_owned()
+            )
+        );
+        let no_version = "Model with requested version is not found".to_owned();
+        assert_eq!(
+            fault("m", Some(2)).await,
+            (ErrorKind::NotFound, no_version.clone())
+        );
+        assert_eq!(
+            fault("m", None).await,
+            (ErrorKind::NotFound, no_version),
+            "none is available to be the default"
+        );
+        assert_eq!(
+            fault("m", Some(1)).await,
+            (
+                ErrorKind::NotLoaded,
+                "Model with requested version is not loaded yet".to_owned()
+            )
+        );
+        assert_eq!(engine.requests_under_way(), 0);
+    }
+
+    #[tokio::test]
+    async fn a_stopping_engine_refuses_and_waits_for_what_is_under_way() {
+        let engine = Engine::new(Duration::ZERO);
+        engine.set_ready();
+        let place = super::UnderWay::enter(&engine.under_way);
+        engine.stop();
+        assert!(!engine.ready());
+        let refused = engine.find("m", None).await.err().unwrap();
+        assert_eq!(refused.kind(), ErrorKind::Overloaded);
+        let waiting = tokio::time::timeout(Duration::from_millis(10), engine.idle()).await;
+        assert!(waiting.is_err(), "one request is under way");
+        drop(place);
+        engine.idle().await;
+    }
+}

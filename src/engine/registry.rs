@@ -1,0 +1,28 @@
+//! What every name stands for at one moment; replaced whole, never changed.
+
+use std::{collections::HashMap, sync::Arc};
+
+use crate::model::Model;
+
+/// Names and what they stand for.
+#[derive(Debug, Default)]
+pub struct Registry(HashMap<String, Arc<Model>>);
+
+impl Registry {
+    /// Finds what a name stands for.
+    #[must_use]
+    pub fn get(&self, name: &str) -> Option<&Arc<Model>> {
+        self.0.get(name)
+    }
+}
+
+impl FromIterator<Model> for Registry {
+    fn from_iter<I: IntoIterator<Item = Model>>(models: I) -> Self {
+        Self(
+            models
+                .into_iter()
+                .map(|model| (model.name().to_owned(), Arc::new(model)))
+                .collect(),
+        )
+    }
+}

@@ -1,0 +1,181 @@
+//! The crate's error: what went wrong, in words for the client, and the one table from kind to
+//! gRPC code and HTTP status.
+//!
+//! Modules make errors with [`Error::new`]; frontends ask [`ErrorKind`] for the code and never
+//! choose one themselves. The texts that clients of model servers match on are kept word for
+//! word: a fixed text, then ` - ` and the detail.
+
+use std::fmt;
+
+/// What the receiver of an error can do about it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum ErrorKind {
+    /// The request or the configuration is wrong; sending it again changes nothing.
+    InvalidArgument,
+    /// A REST body is not JSON at all.
+    InvalidJson,
+    /// No servable of this name or version.
+    NotFound,
+    /// The version is known and not loaded yet; try again.
+    NotLoaded,
+    /// Every slot is taken and the queue is full, or the server is stopping; try again elsewhere.
+    Overloaded,
+    /// The request's state does not fit (for example a shape that the model refuses).
+    FailedPrecondition,
+    /// A message or body above the limit.
+    TooLarge,
+    /// The method of this path is another one.
+    MethodNotAllowed,
+    /// Known and not served.
+    Unimplemented,
+    /// The client's or the server's time limit passed.
+    DeadlineExceeded,
+    /// The client went away.
+    Cancelled,
+    /// The runtime or this server failed.
+    Internal,
+}
+
+impl ErrorKind {
+    /// Returns the gRPC status code.
+    #[must_use]
+    pub const fn grpc(self) -> tonic::Code {
+        match self {
+            Self::InvalidArgument => tonic::Code::InvalidArgument,
+            Self::InvalidJson | Self::FailedPrecondition => tonic::Code::FailedPrecondition,
+            Self::NotFound => tonic::Code::NotFound,
+            Self::NotLoaded | Self::Overloaded => tonic::Code::Unavailable,
+            Self::TooLarge => tonic::Code::ResourceExhausted,
+            Self::MethodNotAllowed | Self::Unimplemented => tonic::Code::Unimplemented,
+            Self::DeadlineExceeded => tonic::Code::DeadlineExceeded,
+            Self::Cancelled => tonic::Code::Cancelled,
+            Self::Internal => tonic::Code::Internal,
+        }
+    }
+
+    /// Returns the HTTP status code.
+    #[must_use]
+    pub const fn http(self) -> u16 {
+        match self {
+            Self::InvalidArgument => 400,
+            Self::NotFound | Self::NotLoaded => 404,
+            Self::MethodNotAllowed => 405,
+            Self::InvalidJson | Self::FailedPrecondition => 412,
+            Self::TooLarge => 413,
+            Self::Cancelled => 499,
+            Self::Internal => 500,
+            Self::Unimplemented => 501,
+            Self::Overloaded => 503,
+            Self::DeadlineExceeded => 504,
+        }
+    }
+}
+
+/// An error of the engine: its kind, the text for the client, and the cause for the log.
+#[derive(Debug)]
+pub struct Error {
+    kind: ErrorKind,
+    message: String,
+    source: Option<Box<dyn std::error::Error + Send + Sync>>,
+}
+
+/// What most functions of the crate return.
+pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+impl Error {
+    /// Makes an error of a kind with its text.
+    pub fn new(kind: ErrorKind, message: impl Into<String>) -> Self {
+        Self {
+            kind,
+            message: message.into(),
+            source: None,
+        }
+    }
+
+    /// Makes an [`ErrorKind::InvalidArgument`].
+    pub fn invalid(message: impl Into<String>) -> Self {
+        Self::new(ErrorKind::InvalidArgument, message)
+    }
+
+    /// Makes an [`ErrorKind::Internal`].
+    pub fn internal(message: impl Into<String>) -> Self {
+        Self::new(ErrorKind::Internal, message)
+    }
+
+    /// Adds the cause.
+    #[must_use]
+    pub fn with_source(
+        mut self,
+        source: impl Into<Box<dyn std::error::Error + Send + Sync>>,
+    ) -> Self {
+        self.source = Some(source.into());
+        self
+    }
+
+    /// Returns the kind.
+    #[must_use]
+    pub fn kind(&self) -> ErrorKind {
+        self.kind
+    }
+
+    /// Returns the text for the client, without the cause.
+    #[must_use]
+    pub fn message(&self) -> &str {
+        &self.message
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.message)
+    }
+}
+
+impl std::error::Error for Error {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        self.source.as_deref().map(|source| source as _)
+    }
+}
+
+/// Writes an error and its causes in one line, for the log.
+#[must_use]
+pub fn chain(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        text.push_str(": ");
+        text.push_str(&error.to_string());
+        cause = error.source();
+    }
+    text
+}
+
+/// Returns the known name nearest to a mistyped one, if one is near enough to be meant.
+pub fn nearest<'a>(typed: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+    let mut best: Option<(f64, &str)> = None;
+    for name in known {
+        let score = strsim::jaro_winkler(&typed.to_lowercase(), &name.to_lowercase());
+        if score > 0.75 && best.is_none_or(|(top, _)| score > top) {
+            best = Some((score, name));
+        }
+    }
+    best.map(|(_, name)| name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Error, chain, nearest};
+
+    #[test]
+    fn chain_names_every_cause() {
+        let cause = Error::internal("disk full");
+        let error = Error::invalid("cannot load").with_source(cause);
+        assert_eq!(chain(&error), "cannot load: disk full");
+    }
+
+    #[test]
+    fn nearest_finds_a_typing_error_and_refuses_a_stranger() {
+        assert_eq!(nearest("clasifier", ["dummy", "classifier"]), Some("classifier"));
+        assert_eq!(nearest("zebra", ["dummy", "classifier"]), None);
+    }
+}

@@ -1,0 +1,106 @@
+//! gRPC messages to an [`InferRequest`] and an [`InferResponse`] to messages.
+//!
+//! Raw contents stay slices of the received message; nothing is copied here.
+
+use super::contents;
+use crate::{
+    error::{Error, Result},
+    proto::kserve::{
+        InferParameter, ModelInferRequest, ModelInferResponse,
+        infer_parameter::ParameterChoice,
+        model_infer_request::{InferInputTensor, InferRequestedOutputTensor},
+        model_infer_response::InferOutputTensor,
+    },
+    request::{Data, Declared, InferRequest, InferResponse, InputTensor, Parameter, Parameters},
+};
+
+/// Reads a request; name and version have been used already.
+///
+/// # Errors
+///
+/// Fails if raw contents come with another number of inputs.
+pub(super) fn decode(message: ModelInferRequest) -> Result<InferRequest> {
+    let raw = message.raw_input_contents;
+    if !raw.is_empty() && raw.len() != message.inputs.len() {
+        return Err(Error::invalid(format!(
+            "Inputs inside buffer does not match expected format. - Expected: one element of \
+             raw_input_contents for each of the {} inputs; Actual: {}",
+            message.inputs.len(),
+            raw.len()
+        )));
+    }
+    let mut raw = raw.into_iter();
+    let inputs = message
+        .inputs
+        .into_iter()
+        .map(|input| decode_input(input, raw.next().map(Data::Raw)))
+        .collect();
+    Ok(InferRequest {
+        id: message.id,
+        parameters: decode_parameters(message.parameters),
+        inputs,
+        outputs: message
+            .outputs
+            .into_iter()
+            .map(|InferRequestedOutputTensor { name, .. }| name)
+            .collect(),
+    })
+}
+
+fn decode_input(input: InferInputTensor, raw: Option<Data>) -> InputTensor {
+    let datatype = Declared::from_kserve(input.datatype);
+    let data = match (raw, input.contents) {
+        (Some(_), Some(contents)) if !contents::is_empty(&contents) => Data::Both,
+        (Some(raw), _) => raw,
+        (None, contents) => contents::pack(&datatype, contents.unwrap_or_default()),
+    };
+    InputTensor {
+        name: input.name,
+        datatype,
+        shape: input.shape,
+        data,
+    }
+}
+
+fn decode_parameters(
+    parameters: std::collections::HashMap<String, InferParameter>,
+) -> Parameters {
+    parameters
+        .into_iter()
+        .filter_map(|(name, value)| {
+            let value = match value.parameter_choice? {
+                ParameterChoice::BoolParam(value) => Parameter::Bool(value),
+                ParameterChoice::Int64Param(value) => Parameter::Int(value),
+                ParameterChoice::StringParam(value) => Parameter::Text(value),
+            };
+            Some((name, value))
+        })
+        .collect()
+}
+
+/// Writes a response: always raw contents, in the order of the outputs.
+pub(super) fn encode(response: InferResponse) -> ModelInferResponse {
+    let mut outputs = Vec::with_capacity(response.outputs.len());
+    let mut raw_output_contents = Vec::with_capacity(response.outputs.len());
+    for (name, tensor) in response.outputs {
+        let (dtype, shape, data) = tensor.into_parts();
+        outputs.push(InferOutputTensor {
+            name,
+            datatype: dtype.kserve().to_owned(),
+            shape: shape
+                .into_iter()
+                .map(|length| i64::try_from(length).unwrap_or(i64::MAX))
+                .collect(),
+            ..InferOutputTensor::default()
+        });
+        raw_output_contents.push(data);
+    }
+    ModelInferResponse {
+        model_name: response.model_name,
+        model_version: response.model_version.to_string(),
+        id: response.id,
+        outputs,
+        raw_output_contents,
+        ..ModelInferResponse::default()
+    }
+}

@@ -1,0 +1,92 @@
+//! Bodies as clients send them, good and bad.
+
+use bytes::Bytes;
+
+use super::{Wishes, decode};
+use crate::request::{Data, Parameter};
+
+fn fault(body: &str, json_length: Option<&str>) -> String {
+    let body = Bytes::from(body.to_owned());
+    let error = decode(&body, json_length.map(str::as_bytes)).unwrap_err();
+    format!("{} {error}", error.kind().http())
+}
+
+#[test]
+fn a_whole_request_is_read() {
+    let body = Bytes::from_static(
+        br#"{"id":"7","parameters":{"priority":1,"x":"y","z":true},"inputs":[
+            {"data":[[1,2]],"shape":[1,2],"datatype":"FP32","name":"b","parameters":{}}],
+            "outputs":[{"name":"a"},{"name":"c","parameters":{"binary_data":true}}]}"#,
+    );
+    let (request, wishes) = decode(&body, None).unwrap();
+    assert_eq!(request.id, "7");
+    assert_eq!(request.parameters[0].1, Parameter::Int(1));
+    assert_eq!(request.outputs, ["a", "c"]);
+    assert_eq!(request.inputs[0].shape, [1, 2]);
+    assert!(matches!(request.inputs[0].data, Data::Values { count: 2, .. }));
+    assert_eq!(
+        wishes,
+        Wishes {
+            listed: vec![("a".to_owned(), false), ("c".to_owned(), true)],
+            reads_binary: true
+        }
+    );
+}
+
+#[test]
+fn binary_data_is_taken_in_the_order_of_the_inputs() {
+    let json = r#"{"inputs":[{"name":"a","shape":[2],"datatype":"INT8","parameters":{"binary_data_size":2}},
+        {"name":"b","shape":[1],"datatype":"FP16"}],"parameters":{"binary_data_output":true}}"#;
+    let body = Bytes::from(format!("{json}1234"));
+    let length = json.len().to_string();
+    let (request, wishes) = decode(&body, Some(length.as_bytes())).unwrap();
+    assert_eq!(request.inputs[0].data, Data::Raw(Bytes::from_static(b"12")));
+    assert_eq!(request.inputs[1].data, Data::Raw(Bytes::from_static(b"34")));
+    assert!(wishes.reads_binary);
+}
+
+#[test]
+fn every_fault_has_its_text_and_status() {
+    let input = |rest: &str| format!(r#"{{"inputs":[{{"name":"b","shape":[1],"datatype":"FP32"{rest}}}]}}"#);
+    let bodies = [
+        String::new(),
+        "{".to_owned(),
+        r#"{"inputs":[{"name":"b",}]}"#.to_owned(),
+        "[1]".to_owned(),
+        "{}".to_owned(),
+        r#"{"inputs":[]}"#.to_owned(),
+        r#"{"inputs":{}}"#.to_owned(),
+        r#"{"inputs":[{"shape":[1],"datatype":"FP32","data":[1]}]}"#.to_owned(),
+        r#"{"inputs":[{"name":"b","shape":[-1],"datatype":"FP32","data":[1]}]}"#.to_owned(),
+        r#"{"inputs":[{"name":"b","shape":[1],"datatype":5,"data":[1]}]}"#.to_owned(),
+        r#"{"id":5,"inputs":[{"name":"b","shape":[1],"datatype":"FP32","data":[1]}]}"#.to_owned(),
+        r#"{"inputs":[{"name":"b","shape":[1],"datatype":"FLOAT","data":[1]}]}"#.to_owned(),
+        input(r#","data":["x"]"#),
+        input(r#","data":[1],"parameters":5"#),
+        input(r#","data":[1],"parameters":{"a":[]}"#),
+        input(r#","data":[1],"parameters":{"binary_data_size":4}"#),
+        input(r#","parameters":{"binary_data_size":"4"}"#),
+        input(r#","parameters":{"binary_data_size":4}"#),
+        input(""),
+        r#"{"outputs":[{}],"inputs":[{"name":"b","shape":[1],"datatype":"FP32","data":[1]}]}"#.to_owned(),
+    ];
+    let mut faults: Vec<String> = bodies.iter().map(|body| fault(body, None)).collect();
+    for header in ["-1", "x", "999"] {
+        faults.push(fault(&input(r#","data":[1]"#), Some(header)));
+    }
+    insta::assert_snapshot!(faults.join("\n"), @"");
+}
+
+#[test]
+fn deep_nesting_is_malformed_at_any_place() {
+    let deep = "[".repeat(100_000);
+    for body in [
+        deep.clone(),
+        format!(r#"{{"inputs":{deep}"#),
+        format!(r#"{{"inputs":[{{"name":{deep}"#),
+        format!(r#"{{"x":{deep}{}}}"#, "]".repeat(100_000)),
+    ] {
+        let text = fault(&body, None);
+        assert!(text.starts_with("412") || text.starts_with("400"), "{text}");
+    }
+}

@@ -1,0 +1,84 @@
+//! REST answers: JSON, and binary data behind it for the outputs that are wanted so.
+
+use std::io::Write;
+
+use axum::{
+    http::{HeaderName, HeaderValue, StatusCode},
+    response::Response,
+};
+
+use super::{
+    json::{JSON_LENGTH, Wishes},
+    rest,
+};
+use crate::{
+    frontends::reply,
+    request::InferResponse,
+    tensor::{DataType, Tensor, values::write_json},
+};
+
+/// Writes a response. `has_id`: the request had an id, which is echoed.
+pub(super) fn encode(response: InferResponse, has_id: bool, wishes: &Wishes) -> Response {
+    let mut json = Vec::with_capacity(256);
+    let mut binary = Vec::new();
+    json.extend_from_slice(b"{\"model_name\":");
+    text(&mut json, &response.model_name);
+    if has_id {
+        json.extend_from_slice(b",\"id\":");
+        text(&mut json, &response.id);
+    }
+    // Writing to a Vec does not fail.
+    let _ = write!(json, ",\"model_version\":\"{}\",\"outputs\":[", response.model_version);
+    for (index, (name, tensor)) in response.outputs.iter().enumerate() {
+        if index > 0 {
+            json.push(b',');
+        }
+        output(&mut json, &mut binary, name, tensor, wishes);
+    }
+    json.extend_from_slice(b"]}");
+    let json_length = json.len();
+    json.extend_from_slice(&binary);
+    let mut response = reply::json(StatusCode::OK, rest::whole(json));
+    if wishes.reads_binary {
+        response.headers_mut().insert(
+            HeaderName::from_static(JSON_LENGTH),
+            HeaderValue::from(json_length),
+        );
+    }
+    response
+}
+
+fn output(json: &mut Vec<u8>, binary: &mut Vec<u8>, name: &str, tensor: &Tensor, wishes: &Wishes) {
+    json.extend_from_slice(b"{\"name\":");
+    text(json, name);
+    json.extend_from_slice(b",\"shape\":[");
+    for (index, length) in tensor.shape().iter().enumerate() {
+        let comma = if index > 0 { "," } else { "" };
+        let _ = write!(json, "{comma}{length}");
+    }
+    let _ = write!(json, "],\"datatype\":\"{}\",", tensor.dtype());
+    if is_binary(name, tensor, wishes) {
+        let size = tensor.data().len();
+        let _ = write!(json, "\"parameters\":{{\"binary_data_size\":{size}}}}}");
+        binary.extend_from_slice(tensor.data());
+    } else {
+        json.extend_from_slice(b"\"data\":");
+        write_json(tensor, json);
+        json.push(b'}');
+    }
+}
+
+/// Listed outputs are as wished; others are JSON, save that half floats, which have no JSON form
+/// in the protocol, are binary for a client that reads binary.
+fn is_binary(name: &str, tensor: &Tensor, wishes: &Wishes) -> bool {
+    match wishes.listed.iter().find(|(listed, _)| listed == name) {
+        Some((_, binary)) => *binary,
+        None => {
+            wishes.reads_binary && matches!(tensor.dtype(), DataType::F16 | DataType::Bf16)
+        }
+    }
+}
+
+fn text(json: &mut Vec<u8>, text: &str) {
+    serde_json::to_writer(json, text).expect("a string has a JSON form and a Vec takes all bytes");
+}

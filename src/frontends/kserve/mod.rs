@@ -1,0 +1,46 @@
+//! KServe v2: the same calls over gRPC and REST.
+
+mod codec;
+mod contents;
+pub mod grpc;
+mod json;
+mod json_reply;
+pub mod rest;
+
+use crate::error::{Error, ErrorKind, Result};
+
+/// The platform that metadata calls answer.
+const PLATFORM: &str = "OpenVINO";
+
+/// Reads a version of a gRPC request: empty or `0` is the default version.
+fn grpc_version(text: &str) -> Result<Option<i64>> {
+    match text {
+        "" => Ok(None),
+        text => match text.parse::<i64>() {
+            Ok(0) => Ok(None),
+            Ok(number) => Ok(Some(number)),
+            Err(_) => Err(Error::invalid(
+                "invalid model version format in request",
+            )),
+        },
+    }
+}
+
+/// Reads a version of a REST path; `Ok(None)` is the default version.
+fn rest_version(text: Option<&str>) -> Result<Option<i64>> {
+    let Some(text) = text else {
+        return Ok(None);
+    };
+    if text.is_empty() || !text.bytes().all(|byte| byte.is_ascii_digit()) {
+        return Err(super::rest::unknown_path());
+    }
+    match text.parse::<i64>() {
+        Ok(0) => Ok(None),
+        Ok(number) => Ok(Some(number)),
+        // All digits and no i64: a number that no version has.
+        Err(_) => Err(Error::new(
+            ErrorKind::NotFound,
+            "Model with requested version is not found",
+        )),
+    }
+}

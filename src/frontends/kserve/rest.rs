@@ -1,0 +1,156 @@
+//! The KServe v2 handlers over REST.
+
+use axum::{
+    body::Body,
+    extract::{Path, Request, State},
+    http::{HeaderMap, StatusCode},
+    response::Response,
+};
+use serde::{Deserialize, Serialize};
+
+use super::{PLATFORM, grpc::available_versions, json, json_reply, rest_version};
+use crate::{
+    error::Result,
+    frontends::{SERVER_NAME, SERVER_VERSION, body, reply, rest::Context},
+    model::{self, rt_info::RtInfo},
+    servable::TensorInfo,
+};
+
+/// The variable parts of a path.
+#[derive(Deserialize)]
+pub(crate) struct Names {
+    model: String,
+    version: Option<String>,
+}
+
+pub(crate) async fn live() -> Response {
+    Response::default()
+}
+
+pub(crate) async fn ready(State(context): State<Context>) -> Response {
+    let mut response = Response::default();
+    if !context.engine.ready() {
+        *response.status_mut() = StatusCode::INTERNAL_SERVER_ERROR;
+    }
+    response
+}
+
+pub(crate) async fn server_metadata() -> Response {
+    #[derive(Serialize)]
+    struct Metadata {
+        name: &'static str,
+        version: &'static str,
+    }
+    answer(&Metadata {
+        name: SERVER_NAME,
+        version: SERVER_VERSION,
+    })
+}
+
+pub(crate) async fn model_ready(
+    State(context): State<Context>,
+    Path(names): Path<Names>,
+) -> Response {
+    let ready = || -> Result<()> {
+        let version = rest_version(names.version.as_deref())?;
+        context.engine.model(&names.model)?.version(version)?.loaded()?;
+        Ok(())
+    };
+    match ready() {
+        Ok(()) => Response::default(),
+        Err(error) => reply::response(&error),
+    }
+}
+
+pub(crate) async fn metadata(State(context): State<Context>, Path(names): Path<Names>) -> Response {
+    #[derive(Serialize)]
+    struct Metadata<'a> {
+        name: &'a str,
+        versions: Vec<String>,
+        platform: &'static str,
+        inputs: Vec<TensorMetadata<'a>>,
+        outputs: Vec<TensorMetadata<'a>>,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        rt_info: Option<ModelInfo<'a>>,
+    }
+    #[derive(Serialize)]
+    struct ModelInfo<'a> {
+        model_info: &'a RtInfo,
+    }
+    let write = || -> Result<Response> {
+        let version = rest_version(names.version.as_deref())?;
+        let model: std::sync::Arc<model::Model> = context.engine.model(&names.model)?;
+        let loaded = model.version(version)?.loaded()?;
+        Ok(answer(&Metadata {
+            name: model.name(),
+            versions: available_versions(&model),
+            platform: PLATFORM,
+            inputs: loaded.info.inputs.iter().map(tensor_metadata).collect(),
+            outputs: loaded.info.outputs.iter().map(tensor_metadata).collect(),
+            rt_info: loaded
+                .rt_info
+                .as_ref()
+                .map(|model_info| ModelInfo { model_info }),
+        }))
+    };
+    write().unwrap_or_else(|error| reply::response(&error))
+}
+
+#[derive(Serialize)]
+struct TensorMetadata<'a> {
+    name: &'a str,
+    datatype: &'static str,
+    shape: Vec<i64>,
+}
+
+fn tensor_metadata(info: &TensorInfo) -> TensorMetadata<'_> {
+    TensorMetadata {
+        name: &info.name,
+        datatype: info.dtype.kserve(),
+        shape: info.shape.wire(),
+    }
+}
+
+fn answer(value: &impl Serialize) -> Response {
+    match serde_json::to_vec(value) {
+        Ok(body) => reply::json(StatusCode::OK, body),
+        Err(error) => reply::response(
+            &crate::Error::internal("Internal server error").with_source(error),
+        ),
+    }
+}
+
+pub(crate) async fn infer(
+    State(context): State<Context>,
+    Path(names): Path<Names>,
+    request: Request,
+) -> Response {
+    run(&context, &names, request)
+        .await
+        .unwrap_or_else(|error| reply::response(&error))
+}
+
+async fn run(context: &Context, names: &Names, request: Request) -> Result<Response> {
+    let version = rest_version(names.version.as_deref())?;
+    let (parts, incoming) = request.into_parts();
+    let limits = &context.limits;
+    let body = body::read(&parts.headers, incoming, limits.message_size, limits.read).await?;
+    // The body is parsed before the model is looked up, as clients of this protocol expect.
+    let (request, wishes) = json::decode(&body, json_length(&parts.headers))?;
+    let has_id = !request.id.is_empty();
+    let target = context.engine.find(&names.model, version).await?;
+    let response = target.infer(request).await?;
+    Ok(json_reply::encode(response, has_id, &wishes))
+}
+
+/// Returns the header that says how much of a body is JSON.
+fn json_length(headers: &HeaderMap) -> Option<&[u8]> {
+    headers
+        .get(json::JSON_LENGTH)
+        .map(|value| value.as_bytes())
+}
+
+/// Keeps the body type of replies in one place.
+pub(super) fn whole(body: Vec<u8>) -> Body {
+    Body::from(body)
+}

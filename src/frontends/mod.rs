@@ -1,0 +1,17 @@
+//! The protocols: wire bytes to an [`InferRequest`](crate::request::InferRequest) and back.
+//!
+//! A frontend translates and does nothing else. It finds the target before it parses tensors, so
+//! that the most basic fault is the answer; KServe REST alone parses its body first, as its
+//! clients expect. Codes come from [`crate::error::ErrorKind`], through `reply`.
+
+mod body;
+pub mod grpc;
+pub mod kserve;
+mod reply;
+pub mod rest;
+
+/// The product name that metadata calls answer.
+pub const SERVER_NAME: &str = "OpenVINO Model Server";
+
+/// The release that metadata calls answer.
+pub const SERVER_VERSION: &str = env!("CARGO_PKG_VERSION");

@@ -1,0 +1,26 @@
+//! The OpenVINO Model Server as a library: what `ovms` the program is made of.
+//!
+//! In the order in which a request meets them: [`server`] owns the listeners, [`frontends`]
+//! translate wire bytes into a [`request::InferRequest`], [`engine`] finds the servable, and
+//! [`model`] checks the tensors and runs them on the slots of [`openvino`]. [`client`] is the
+//! other end of the wire. [`config`] turns flags into checked settings.
+//!
+//! The library never prints, reads no flags and never ends the process: it returns values and
+//! emits `tracing` events. `commands/` does the rest.
+#![deny(clippy::print_stdout, clippy::print_stderr, clippy::exit)]
+
+pub mod client;
+pub mod config;
+pub mod engine;
+pub mod error;
+pub mod frontends;
+pub mod model;
+pub mod openvino;
+pub mod proto;
+pub mod request;
+pub mod servable;
+pub mod server;
+pub mod task;
+pub mod tensor;
+
+pub use error::{Error, ErrorKind, Result};

@@ -1,0 +1,103 @@
+//! Each fault once, with its text; wire by wire they are tested in `tests/it`.
+
+use super::check;
+use crate::{
+    request::{Data, Declared, InferRequest, InputTensor},
+    servable::{ServableInfo, TensorInfo},
+    tensor::{DataType, Dim, PartialShape},
+};
+
+fn info() -> ServableInfo {
+    let tensor = |name: &str, port, shape: &[Dim]| TensorInfo {
+        name: name.to_owned(),
+        dtype: DataType::F32,
+        shape: PartialShape(shape.to_vec()),
+        port,
+    };
+    ServableInfo::new(
+        vec![tensor("b", 0, &[Dim::Range(1, 4), Dim::Fixed(2)])],
+        vec![
+            tensor("twice", 0, &[Dim::Any]),
+            tensor("again", 1, &[Dim::Any]),
+        ],
+    )
+}
+
+fn request(datatype: &str, shape: &[i64], data: Data) -> InferRequest {
+    InferRequest {
+        inputs: vec![InputTensor {
+            name: "b".to_owned(),
+            datatype: Declared::from_kserve(datatype.to_owned()),
+            shape: shape.to_vec(),
+            data,
+        }],
+        ..InferRequest::default()
+    }
+}
+
+fn raw(length: usize) -> Data {
+    Data::Raw(vec![0; length].into())
+}
+
+fn fault(request: InferRequest) -> String {
+    check(&info(), request).unwrap_err().message().to_owned()
+}
+
+#[test]
+fn a_request_that_fits_passes_with_all_outputs_by_name() {
+    let (inputs, wanted) = check(&info(), request("FP32", &[3, 2], raw(24))).unwrap();
+    assert_eq!(inputs[0].shape, [3, 2]);
+    assert_eq!(wanted, [1, 0], "`again` is port 1 and comes first by name");
+}
+
+#[test]
+fn asked_outputs_keep_their_order() {
+    let mut asked = request("FP32", &[1, 2], raw(8));
+    asked.outputs = vec!["twice".to_owned(), "again".to_owned()];
+    assert_eq!(check(&info(), asked).unwrap().1, [0, 1]);
+    let mut asked = request("FP32", &[1, 2], raw(8));
+    asked.outputs = vec!["thrice".to_owned()];
+    insta::assert_snapshot!(fault(asked), @"Invalid output name - Requested output: thrice; the model has: again, twice");
+}
+
+#[test]
+fn each_fault_has_its_text() {
+    let mut two = request("FP32", &[1, 2], raw(8));
+    two.inputs.push(two.inputs[0].clone());
+    let mut stranger = request("FP32", &[1, 2], raw(8));
+    stranger.inputs[0].name = "c".to_owned();
+    let few = Data::Values {
+        count: 1,
+        bytes: vec![0; 4].into(),
+    };
+    let none = Data::Values {
+        count: 0,
+        bytes: vec![].into(),
+    };
+    let faults = [
+        two,
+        request("FP32", &[1, 2], Data::Both),
+        stranger,
+        request("FP32", &[-1, 2], raw(8)),
+        request("INT32", &[1, 2], raw(8)),
+        request("FLOAT", &[1, 2], raw(8)),
+        request("BYTES", &[1, 2], raw(8)),
+        request("FP32", &[1, 1, 2], raw(8)),
+        request("FP32", &[5, 2], raw(40)),
+        request("FP32", &[1, 3], raw(12)),
+        request("FP32", &[1, 2], raw(7)),
+        request("FP32", &[1, 2], few),
+        request("FP32", &[1, 2], none),
+        request("FP32", &[1, 2], Data::Unfit("300 does not fit INT8".to_owned())),
+    ];
+    let texts: Vec<String> = faults.into_iter().map(fault).collect();
+    insta::assert_snapshot!(texts.join("\n"), @"");
+}
+
+#[test]
+fn a_shape_beyond_memory_is_refused_without_allocating() {
+    let mut info = info();
+    info.inputs[0].shape = PartialShape(vec![Dim::Any, Dim::Any]);
+    let huge = request("FP32", &[i64::MAX, i64::MAX], raw(4));
+    insta::assert_snapshot!(check(&info, huge).unwrap_err(), @"");
+}

@@ -1,0 +1,41 @@
+//! The example that is built into the program: a small classifier of drawn shapes.
+//!
+//! `ovms serve --demo` unpacks it to a folder of its own and serves it like any other model, so
+//! that a first request needs no files and no network.
+
+use std::{fs, io, path::Path};
+
+use tempfile::TempDir;
+
+/// The name that the example is served under.
+pub const NAME: &str = "classifier";
+
+/// The example's labels, one a line, in the order of its scores.
+pub const LABELS: &str = include_str!("../../fixtures/models/classifier/labels.txt");
+
+/// A picture of a star for the example to recognise: PNG.
+pub const PICTURE: &[u8] = include_bytes!("../../fixtures/images/star.png");
+
+const GRAPH: &[u8] = include_bytes!("../../fixtures/models/classifier/1/model.xml");
+const WEIGHTS: &[u8] = include_bytes!("../../fixtures/models/classifier/1/model.bin");
+
+/// Unpacks the example into a new temporary folder as a model repository: `1/model.xml`,
+/// `1/model.bin`, and beside it `labels.txt` and `star.png`. The folder goes when the handle does.
+///
+/// # Errors
+///
+/// Fails if the folder or a file cannot be written.
+pub fn unpack() -> io::Result<TempDir> {
+    let folder = tempfile::Builder::new().prefix("ovms-demo-").tempdir()?;
+    write(folder.path())?;
+    Ok(folder)
+}
+
+fn write(folder: &Path) -> io::Result<()> {
+    let version = folder.join("1");
+    fs::create_dir(&version)?;
+    fs::write(version.join("model.xml"), GRAPH)?;
+    fs::write(version.join("model.bin"), WEIGHTS)?;
+    fs::write(folder.join("labels.txt"), LABELS)?;
+    fs::write(folder.join("star.png"), PICTURE)
+}

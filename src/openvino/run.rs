@@ -1,0 +1,229 @@
+//! On which thread a slot runs.
+//!
+//! A run of a few microseconds is done in place, on the async worker that has the request: a
+//! hand-over to another thread would cost more than the run. Anything longer goes to the model's
+//! own worker threads. What decides is a moving average of the run time, and it is only trusted
+//! for models whose input shapes are fixed: elsewhere the next request may be a thousand times
+//! larger than the last.
+
+use std::{
+    collections::VecDeque,
+    sync::{
+        Arc, Condvar, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::{Duration, Instant},
+};
+
+use tokio::sync::oneshot;
+
+use super::{
+    pool::{Lease, Pool, PoolError},
+    slot::{Slot, SlotError, SlotInput},
+};
+use crate::{task, tensor::Tensor};
+
+/// A model whose runs take less than this on average runs in place. Measured: a hand-over costs
+/// 20–90 µs, and an async worker that is busy for 200 µs delays nobody noticeably.
+const IN_PLACE: Duration = Duration::from_micros(200);
+
+/// The weight of one run in the moving average: 1/16. One run of seconds among fast ones keeps
+/// the model off the async workers for about a hundred runs; one delayed by the system for a few.
+const WEIGHT_SHIFT: u32 = 4;
+
+/// Why a request was not run to its end.
+#[derive(Debug, thiserror::Error)]
+pub enum RunError {
+    /// No slot was free and the queue was full.
+    #[error(transparent)]
+    Pool(#[from] PoolError),
+    /// The inference failed.
+    #[error(transparent)]
+    Slot(#[from] SlotError),
+    /// The system gave no thread to run on.
+    #[error("cannot start a worker thread")]
+    Thread(#[source] std::io::Error),
+    /// The worker ended before it answered; a bug in the runtime or here.
+    #[error("the worker thread ended without an answer")]
+    Lost,
+}
+
+/// The slots of a model version and the threads that they run on.
+pub struct Runner {
+    pool: Arc<Pool>,
+    workers: Workers,
+    /// Moving average of the run time in nanoseconds; starts high, so that the first runs, which
+    /// are slow, are done on the worker threads.
+    average: AtomicU64,
+    /// Whether every input has a fixed shape.
+    steady: bool,
+}
+
+impl Runner {
+    pub(super) fn new(slots: Vec<Slot>, most_waiting: usize, steady: bool, name: &str) -> Self {
+        let workers = Workers::new(slots.len(), name);
+        Self {
+            pool: Pool::new(slots, most_waiting),
+            workers,
+            average: AtomicU64::new(nanoseconds(IN_PLACE) * 2),
+            steady,
+        }
+    }
+
+    /// Returns the number of slots.
+    #[must_use]
+    pub fn slots(&self) -> usize {
+        self.pool.size()
+    }
+
+    /// Runs one inference and returns the wanted outputs, by port, in the order asked for.
+    ///
+    /// Waits in turn for a free slot. Dropping the future while it waits leaves the queue;
+    /// dropping it during a run lets the run end, after which the slot is free again.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the queue is full or the runtime fails.
+    pub async fn infer(
+        &self,
+        inputs: Vec<SlotInput>,
+        wanted: Vec<usize>,
+    ) -> Result<Vec<Tensor>, RunError> {
+        let mut lease = self.pool.lease().await?;
+        if self.steady && self.average.load(Ordering::Relaxed) < nanoseconds(IN_PLACE) {
+            let started = Instant::now();
+            let outputs = lease.slot().infer(&inputs, &wanted);
+            self.learn(started.elapsed());
+            return Ok(outputs?);
+        }
+        let (reply, answer) = oneshot::channel();
+        self.workers.submit(Job {
+            lease,
+            inputs,
+            wanted,
+            reply,
+        })?;
+        let (outputs, took) = answer.await.map_err(|_| RunError::Lost)?;
+        self.learn(took);
+        Ok(outputs?)
+    }
+
+    /// Two threads that learn at once may lose one of the two samples, which does no harm.
+    fn learn(&self, took: Duration) {
+        let old = self.average.load(Ordering::Relaxed);
+        let new = old - (old >> WEIGHT_SHIFT) + (nanoseconds(took) >> WEIGHT_SHIFT);
+        self.average.store(new, Ordering::Relaxed);
+    }
+}
+
+/// Durations here are far below the 500 years that fit.
+fn nanoseconds(duration: Duration) -> u64 {
+    u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
+}
+
+/// One inference on its way to a worker thread. There are never more of them than slots.
+struct Job {
+    lease: Lease,
+    inputs: Vec<SlotInput>,
+    wanted: Vec<usize>,
+    reply: oneshot::Sender<(Result<Vec<Tensor>, SlotError>, Duration)>,
+}
+
+/// The worker threads of one model version, started when first needed, at most one for each slot.
+struct Workers {
+    shared: Arc<Shared>,
+    most: usize,
+    name: String,
+}
+
+struct Shared {
+    state: Mutex<State>,
+    wake: Condvar,
+}
+
+#[derive(Default)]
+struct State {
+    jobs: VecDeque<Job>,
+    idle: usize,
+    threads: usize,
+    closed: bool,
+}
+
+impl Workers {
+    fn new(most: usize, name: &str) -> Self {
+        Self {
+            shared: Arc::new(Shared {
+                state: Mutex::new(State::default()),
+                wake: Condvar::new(),
+            }),
+            most,
+            name: format!("infer {name}"),
+        }
+    }
+
+    fn submit(&self, job: Job) -> Result<(), RunError> {
+        let mut state = self.shared.lock();
+        state.jobs.push_back(job);
+        if state.idle < state.jobs.len() && state.threads < self.most {
+            let shared = Arc::clone(&self.shared);
+            match task::thread(&self.name, move || shared.work()) {
+                Ok(()) => state.threads += 1,
+                Err(error) if state.threads == 0 => {
+                    state.jobs.clear();
+                    return Err(RunError::Thread(error));
+                }
+                // The threads that there are will come to it.
+                Err(_) => {}
+            }
+        }
+        drop(state);
+        self.shared.wake.notify_one();
+        Ok(())
+    }
+}
+
+impl Drop for Workers {
+    fn drop(&mut self) {
+        self.shared.lock().closed = true;
+        self.shared.wake.notify_all();
+    }
+}
+
+impl Shared {
+    /// The life of a worker thread: jobs until the model version is dropped.
+    fn work(&self) {
+        while let Some(mut job) = self.next() {
+            let started = Instant::now();
+            let outputs = job.lease.slot().infer(&job.inputs, &job.wanted);
+            let took = started.elapsed();
+            // The slot is free before the answer is out, so that a client that sends its next
+            // request at once finds it.
+            drop(job.lease);
+            // A client that left is not an error.
+            let _ = job.reply.send((outputs, took));
+        }
+    }
+
+    fn next(&self) -> Option<Job> {
+        let mut state = self.lock();
+        loop {
+            if let Some(job) = state.jobs.pop_front() {
+                return Some(job);
+            }
+            if state.closed {
+                return None;
+            }
+            state.idle += 1;
+            state = self
+                .wake
+                .wait(state)
+                .unwrap_or_else(PoisonError::into_inner);
+            state.idle -= 1;
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        // Every change to the state is a single step, so a panic cannot leave it half done.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

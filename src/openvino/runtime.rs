@@ -1,0 +1,308 @@
+//! Finds the OpenVINO runtime on this machine and opens it.
+//!
+//! The runtime is a shared library, `libopenvino_c`, with its plugins beside it. It comes from
+//! the `openvino` wheel on PyPI, an archive, or a system package. The places are searched in the
+//! order of [`Origin`], and the first that opens is used.
+
+use std::{
+    ffi::OsString,
+    fmt,
+    path::{Path, PathBuf},
+};
+
+use openvino::{Core, DeviceType};
+
+use super::fault::Fault;
+
+/// The release of the wheel that the project is built and tested with.
+pub const PINNED_VERSION: &str = "2026.4.1";
+
+/// How a runtime was found.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Origin {
+    /// The folder that `OPENVINO_INSTALL_DIR` names.
+    InstallDir,
+    /// The virtual environment that is active.
+    ActiveVenv,
+    /// The virtual environment that `ovms setup` makes.
+    Managed,
+    /// A package of the system, or the library path.
+    System,
+}
+
+impl fmt::Display for Origin {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::InstallDir => "OPENVINO_INSTALL_DIR",
+            Self::ActiveVenv => "the active virtual environment",
+            Self::Managed => "installed by `ovms setup`",
+            Self::System => "the system",
+        })
+    }
+}
+
+/// A runtime on this machine.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Found {
+    /// How it was found.
+    pub origin: Origin,
+    /// The shared library with the C interface.
+    pub library: PathBuf,
+}
+
+/// Where to search, taken from the environment by the caller.
+#[derive(Debug, Clone, Default)]
+pub struct Places {
+    /// `OPENVINO_INSTALL_DIR`.
+    pub install_dir: Option<PathBuf>,
+    /// `VIRTUAL_ENV` or `CONDA_PREFIX`.
+    pub venv: Option<PathBuf>,
+    /// The folder of `ovms setup`.
+    pub managed: Option<PathBuf>,
+    /// `LD_LIBRARY_PATH`.
+    pub library_path: Option<OsString>,
+    /// Whether the system's own folders are searched.
+    pub system: bool,
+}
+
+/// Why no runtime could be opened.
+#[derive(Debug, thiserror::Error)]
+pub enum RuntimeError {
+    /// There is none in any of the places.
+    #[error("no OpenVINO runtime found")]
+    Missing,
+    /// `OPENVINO_INSTALL_DIR` names a folder without one.
+    #[error("OPENVINO_INSTALL_DIR is {}, where there is no OpenVINO runtime", .0.display())]
+    InstallDir(PathBuf),
+    /// The library is there and does not open.
+    #[error("cannot open {}: {reason}", library.display())]
+    Open {
+        /// The library.
+        library: PathBuf,
+        /// What the system said.
+        reason: String,
+    },
+    /// The library opens and cannot compile a model of one operation.
+    #[error("{} does not work: {reason}", library.display())]
+    Broken {
+        /// The library.
+        library: PathBuf,
+        /// What the runtime said.
+        reason: String,
+    },
+}
+
+/// What opening a runtime told about it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Opened {
+    /// Where it is.
+    pub found: Found,
+    /// Its version, as it says itself.
+    pub version: String,
+}
+
+/// Finds the first runtime in the places.
+///
+/// # Errors
+///
+/// Fails if there is none, or if `OPENVINO_INSTALL_DIR` is given and has none: a place that was
+/// named on purpose is not passed over in silence.
+pub fn find(places: &Places) -> Result<Found, RuntimeError> {
+    if let Some(dir) = &places.install_dir {
+        return library_under(dir)
+            .map(|library| Found {
+                origin: Origin::InstallDir,
+                library,
+            })
+            .ok_or_else(|| RuntimeError::InstallDir(dir.clone()));
+    }
+    let named = [
+        (Origin::ActiveVenv, &places.venv),
+        (Origin::Managed, &places.managed),
+    ];
+    for (origin, dir) in named {
+        if let Some(library) = dir.as_deref().and_then(library_under) {
+            return Ok(Found { origin, library });
+        }
+    }
+    let from_path = places.library_path.iter().flat_map(std::env::split_paths);
+    let system = places.system.then(system_folders).unwrap_or_default();
+    from_path
+        .chain(system)
+        .find_map(|folder| library_in(&folder))
+        .map(|library| Found {
+            origin: Origin::System,
+            library,
+        })
+        .ok_or(RuntimeError::Missing)
+}
+
+/// Finds a runtime and opens it for the rest of the process. A second call changes nothing.
+///
+/// # Errors
+///
+/// Fails if none is found or the one that is found does not open.
+pub fn open(places: &Places) -> Result<Opened, RuntimeError> {
+    let found = find(places)?;
+    openvino_sys::library::load_from(&found.library).map_err(|reason| RuntimeError::Open {
+        library: found.library.clone(),
+        reason,
+    })?;
+    let version = openvino::version().build_number;
+    Ok(Opened { found, version })
+}
+
+/// Compiles a model of one operation on the CPU, to see that the opened runtime has what it
+/// needs: its plugins, its front ends, the libraries under them.
+///
+/// # Errors
+///
+/// Fails with what the runtime said.
+pub fn check(opened: &Opened) -> Result<(), RuntimeError> {
+    let compile = || -> Result<(), Fault> {
+        let mut core = Core::new()?;
+        let model = core.read_model_from_buffer(TINY_MODEL.as_bytes(), None)?;
+        core.compile_model(&model, DeviceType::CPU)?;
+        Ok(())
+    };
+    compile().map_err(|reason| RuntimeError::Broken {
+        library: opened.found.library.clone(),
+        reason: reason.to_string(),
+    })
+}
+
+/// `y = relu(x)` for four numbers.
+const TINY_MODEL: &str = r#"<?xml version="1.0"?>
+<net name="check" version="11"><layers>
+<layer id="0" name="x" type="Parameter" version="opset1"><data shape="4" element_type="f32"/>
+<output><port id="0" precision="FP32" names="x"><dim>4</dim></port></output></layer>
+<layer id="1" name="relu" type="ReLU" version="opset1">
+<input><port id="0" precision="FP32"><dim>4</dim></port></input>
+<output><port id="1" precision="FP32" names="y"><dim>4</dim></port></output></layer>
+<layer id="2" name="y" type="Result" version="opset1">
+<input><port id="0" precision="FP32"><dim>4</dim></port></input></layer>
+</layers><edges><edge from-layer="0" from-port="0" to-layer="1" to-port="0"/>
+<edge from-layer="1" from-port="1" to-layer="2" to-port="0"/></edges></net>"#;
+
+/// Where installations keep the library below the folder that is named: the wheel, a virtual
+/// environment, and the archive of each processor.
+const BELOW: [&str; 9] = [
+    "",
+    "libs",
+    "openvino/libs",
+    "lib",
+    "lib64",
+    "runtime/lib/intel64",
+    "runtime/lib/intel64/Release",
+    "runtime/lib/aarch64",
+    "runtime/lib/arm64/Release",
+];
+
+/// Finds the library in a folder or where installations keep it below.
+fn library_under(dir: &Path) -> Option<PathBuf> {
+    BELOW
+        .iter()
+        .find_map(|below| library_in(&dir.join(below)))
+        .or_else(|| {
+            site_packages(&dir.join("lib"))
+                .into_iter()
+                .find_map(|folder| library_in(&folder))
+        })
+}
+
+/// The wheel's folder below `lib/python3.*/`, for virtual environments and system Pythons.
+fn site_packages(lib: &Path) -> Vec<PathBuf> {
+    let mut folders = Vec::new();
+    for python in sorted_entries(lib, "python3") {
+        for packages in ["site-packages", "dist-packages"] {
+            folders.push(python.join(packages).join("openvino/libs"));
+        }
+    }
+    folders
+}
+
+/// The folders of system packages, archives under `/opt/intel`, and system Pythons.
+fn system_folders() -> Vec<PathBuf> {
+    let mut folders: Vec<PathBuf> = [
+        "/usr/lib/x86_64-linux-gnu",
+        "/usr/lib/aarch64-linux-gnu",
+        "/usr/lib64",
+        "/usr/lib",
+        "/usr/local/lib",
+    ]
+    .map(PathBuf::from)
+    .into();
+    for archive in sorted_entries(Path::new("/opt/intel"), "openvino") {
+        folders.extend(BELOW.iter().map(|below| archive.join(below)));
+    }
+    folders.extend(site_packages(Path::new("/usr/local/lib")));
+    folders.extend(site_packages(Path::new("/usr/lib")));
+    folders
+}
+
+/// Finds `libopenvino_c.so`, or the newest of `libopenvino_c.so.*`, in a folder.
+fn library_in(folder: &Path) -> Option<PathBuf> {
+    let name = format!(
+        "{}openvino_c{}",
+        std::env::consts::DLL_PREFIX,
+        std::env::consts::DLL_SUFFIX
+    );
+    let plain = folder.join(&name);
+    if plain.is_file() {
+        return Some(plain);
+    }
+    sorted_entries(folder, &format!("{name}.")).pop()
+}
+
+/// The entries of a folder whose names begin with a prefix, sorted; none if it cannot be read.
+fn sorted_entries(folder: &Path, prefix: &str) -> Vec<PathBuf> {
+    let mut entries: Vec<PathBuf> = std::fs::read_dir(folder)
+        .into_iter()
+        .flatten()
+        .flatten()
+        .filter(|entry| entry.file_name().to_string_lossy().starts_with(prefix))
+        .map(|entry| entry.path())
+        .collect();
+    entries.sort();
+    entries
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::{Origin, Places, RuntimeError, find};
+
+    fn place(root: &std::path::Path, below: &str) {
+        fs::create_dir_all(root.join(below)).unwrap();
+        fs::write(root.join(below).join("libopenvino_c.so.2641"), "").unwrap();
+    }
+
+    #[test]
+    fn the_places_are_searched_in_order() {
+        let root = tempfile::tempdir().unwrap();
+        let dir = |name: &str| Some(root.path().join(name));
+        let mut places = Places {
+            managed: dir("managed"),
+            library_path: Some(root.path().join("path").into()),
+            ..Places::default()
+        };
+        assert!(matches!(find(&places), Err(RuntimeError::Missing)));
+
+        place(&root.path().join("path"), "");
+        assert_eq!(find(&places).unwrap().origin, Origin::System);
+        place(
+            &root.path().join("managed"),
+            "lib/python3.11/site-packages/openvino/libs",
+        );
+        assert_eq!(find(&places).unwrap().origin, Origin::Managed);
+        places.venv = dir("venv");
+        assert_eq!(find(&places).unwrap().origin, Origin::Managed);
+        place(&root.path().join("venv"), "lib/python3.12/site-packages/openvino/libs");
+        assert_eq!(find(&places).unwrap().origin, Origin::ActiveVenv);
+        places.install_dir = dir("archive");
+        assert!(matches!(find(&places), Err(RuntimeError::InstallDir(_))));
+        place(&root.path().join("archive"), "runtime/lib/intel64");
+        assert_eq!(find(&places).unwrap().origin, Origin::InstallDir);
+    }
+}

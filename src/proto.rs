@@ -1,0 +1,17 @@
+//! The messages and services compiled from `proto/`; nothing here is written by hand.
+
+/// KServe v2: package `inference`.
+#[expect(missing_docs, reason = "generated; the .proto file has the comments")]
+#[allow(
+    clippy::all,
+    clippy::pedantic,
+    clippy::allow_attributes,
+    unreachable_pub,
+    reason = "generated code, whose lints change with the generator"
+)]
+pub mod kserve {
+    tonic::include_proto!("inference");
+}
+
+/// The compiled descriptors of all services, for server reflection.
+pub const DESCRIPTORS: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/descriptors.bin"));

@@ -1,0 +1,109 @@
+//! An inference request and its response, free of any protocol.
+//!
+//! Frontends make an [`InferRequest`] of what came over the wire without judging it: datatype
+//! and shape are as declared, data is as sent. `model::check` judges, with the model in hand, so
+//! that every protocol gets the same faults in the same order.
+
+use bytes::Bytes;
+
+use crate::tensor::{DataType, TensorMap};
+
+/// One inference request as it came over the wire.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct InferRequest {
+    /// The client's id of the request, echoed in the response; empty if there is none.
+    pub id: String,
+    /// Request parameters. Unknown ones are tolerated.
+    pub parameters: Parameters,
+    /// The inputs, in the order in which they came.
+    pub inputs: Vec<InputTensor>,
+    /// The outputs that the client wants, in its order; empty means all.
+    pub outputs: Vec<String>,
+}
+
+/// One input as declared and sent.
+#[derive(Debug, Clone, PartialEq)]
+pub struct InputTensor {
+    /// The name.
+    pub name: String,
+    /// The element type as declared.
+    pub datatype: Declared,
+    /// The shape as declared; a dimension may be anything here.
+    pub shape: Vec<i64>,
+    /// The elements as sent.
+    pub data: Data,
+}
+
+/// A datatype as declared by a client.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Declared {
+    /// A type that exists.
+    Known(DataType),
+    /// Any other text.
+    Unknown(String),
+}
+
+impl Declared {
+    /// Reads a KServe v2 datatype name.
+    #[must_use]
+    pub fn from_kserve(name: String) -> Self {
+        match DataType::from_kserve(&name) {
+            Some(dtype) => Self::Known(dtype),
+            None => Self::Unknown(name),
+        }
+    }
+
+    /// Returns the text that the client sent.
+    #[must_use]
+    pub fn text(&self) -> &str {
+        match self {
+            Self::Known(dtype) => dtype.kserve(),
+            Self::Unknown(text) => text,
+        }
+    }
+}
+
+/// The elements of an input as sent.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Data {
+    /// Little-endian bytes.
+    Raw(Bytes),
+    /// Values one by one, packed by the frontend as the declared type.
+    Values {
+        /// How many values there were.
+        count: usize,
+        /// The values as little-endian bytes.
+        bytes: Bytes,
+    },
+    /// Values one by one beside raw bytes for the whole request, which is not allowed.
+    Both,
+    /// Values that are no elements of the declared type: the reason.
+    Unfit(String),
+}
+
+/// The outcome of an inference.
+#[derive(Debug, Clone, PartialEq)]
+pub struct InferResponse {
+    /// The name of the servable.
+    pub model_name: String,
+    /// The version that ran.
+    pub model_version: i64,
+    /// The id of the request.
+    pub id: String,
+    /// The outputs: those asked for in the order asked, else all by name.
+    pub outputs: TensorMap,
+}
+
+/// Request parameters by name.
+pub type Parameters = Vec<(String, Parameter)>;
+
+/// The value of a request parameter.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Parameter {
+    /// A truth value.
+    Bool(bool),
+    /// A whole number.
+    Int(i64),
+    /// A text.
+    Text(String),
+}

@@ -1,0 +1,35 @@
+//! What the world may know of a servable: its tensors, name and version.
+
+use crate::tensor::{DataType, PartialShape};
+
+/// One input or output of a servable.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TensorInfo {
+    /// The name that clients use.
+    pub name: String,
+    /// The element type.
+    pub dtype: DataType,
+    /// The shape that is allowed (inputs) or to be expected (outputs).
+    pub shape: PartialShape,
+    /// The place of the tensor among the model's own inputs or outputs.
+    pub port: usize,
+}
+
+/// Inputs and outputs of a servable, each sorted by name.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct ServableInfo {
+    /// The inputs, sorted by name.
+    pub inputs: Vec<TensorInfo>,
+    /// The outputs, sorted by name.
+    pub outputs: Vec<TensorInfo>,
+}
+
+impl ServableInfo {
+    /// Makes the info of a servable from its tensors in any order.
+    #[must_use]
+    pub fn new(mut inputs: Vec<TensorInfo>, mut outputs: Vec<TensorInfo>) -> Self {
+        inputs.sort_by(|a, b| a.name.cmp(&b.name));
+        outputs.sort_by(|a, b| a.name.cmp(&b.name));
+        Self { inputs, outputs }
+    }
+}

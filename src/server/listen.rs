@@ -1,0 +1,123 @@
+//! Opens the ports.
+
+use std::net::{SocketAddr, TcpListener, ToSocketAddrs};
+
+use socket2::{Domain, Protocol, Socket, Type};
+
+use crate::config::ServerSettings;
+
+/// Connections that the system keeps for us while we are busy.
+const BACKLOG: i32 = 1024;
+
+/// The open ports of both sides.
+#[derive(Debug, Default)]
+pub struct Listeners {
+    /// For gRPC.
+    pub grpc: Vec<TcpListener>,
+    /// For HTTP.
+    pub rest: Vec<TcpListener>,
+}
+
+/// Why a port was not opened.
+#[derive(Debug, thiserror::Error)]
+pub enum BindError {
+    /// Another process has it.
+    #[error("Failed to start {side} server at {address}:{port} - port is busy")]
+    Busy {
+        /// `gRPC` or `REST`.
+        side: &'static str,
+        /// The address as given.
+        address: String,
+        /// The port.
+        port: u16,
+    },
+    /// The address cannot be used on this machine.
+    #[error("Failed to start {side} server at {address}:{port}")]
+    Address {
+        /// `gRPC` or `REST`.
+        side: &'static str,
+        /// The address as given.
+        address: String,
+        /// The port.
+        port: u16,
+        /// What the system said.
+        #[source]
+        source: std::io::Error,
+    },
+}
+
+/// Opens every address of both sides.
+///
+/// # Errors
+///
+/// Fails at the first that cannot be opened; the others are closed again.
+pub fn bind(settings: &ServerSettings) -> Result<Listeners, BindError> {
+    Ok(Listeners {
+        grpc: bind_all("gRPC", &settings.grpc_bind_addresses, settings.port)?,
+        rest: bind_all("REST", &settings.rest_bind_addresses, settings.rest_port)?,
+    })
+}
+
+fn bind_all(
+    side: &'static str,
+    addresses: &[String],
+    port: Option<u16>,
+) -> Result<Vec<TcpListener>, BindError> {
+    let Some(port) = port else {
+        return Ok(Vec::new());
+    };
+    addresses
+        .iter()
+        .map(|address| {
+            bind_one(address, port).map_err(|source| {
+                let address = address.clone();
+                if source.kind() == std::io::ErrorKind::AddrInUse {
+                    BindError::Busy { side, address, port }
+                } else {
+                    BindError::Address {
+                        side,
+                        address,
+                        port,
+                        source,
+                    }
+                }
+            })
+        })
+        .collect()
+}
+
+fn bind_one(address: &str, port: u16) -> std::io::Result<TcpListener> {
+    let address: SocketAddr = (address, port)
+        .to_socket_addrs()?
+        .next()
+        .ok_or_else(|| std::io::Error::other("the name has no address"))?;
+    let socket = Socket::new(Domain::for_address(address), Type::STREAM, Some(Protocol::TCP))?;
+    // A restart must not wait for the connections of the last run to be forgotten.
+    socket.set_reuse_address(true)?;
+    if address.is_ipv6() {
+        // `::` and `0.0.0.0` can then be given side by side.
+        socket.set_only_v6(true)?;
+    }
+    socket.set_nonblocking(true)?;
+    socket.bind(&address.into())?;
+    socket.listen(BACKLOG)?;
+    Ok(socket.into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{BindError, bind_all};
+
+    #[test]
+    fn a_busy_port_is_named() {
+        let local = ["127.0.0.1".to_owned()];
+        let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let port = taken.local_addr().unwrap().port();
+        let error = bind_all("gRPC", &local, Some(port)).unwrap_err();
+        assert!(matches!(error, BindError::Busy { .. }));
+        assert_eq!(
+            error.to_string(),
+            format!("Failed to start gRPC server at 127.0.0.1:{port} - port is busy")
+        );
+    }
+}

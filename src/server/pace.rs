@@ -1,0 +1,146 @@
+//! A connection that must say something: clients that connect and then dawdle are let go.
+//!
+//! HTTP/2: the preface must come soon after the connection. HTTP/1: a request's head must be
+//! whole soon after its first byte. A connection that is idle between requests is left alone for
+//! as long as its client likes.
+
+use std::{
+    io,
+    pin::Pin,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    task::{Context, Poll},
+    time::Duration,
+};
+
+use tokio::{
+    io::{AsyncRead, AsyncWrite, ReadBuf},
+    net::TcpStream,
+    time::Sleep,
+};
+
+/// The HTTP/2 preface and the head of the SETTINGS frame that follows it (RFC 9113, 3.4).
+const PREFACE: usize = 24 + 9;
+
+/// What is waited for.
+enum Expect {
+    /// So many more bytes, from the start of the connection.
+    Preface(usize),
+    /// Nothing; the flag tells whether a request is being answered, and the bytes are its body.
+    Head(Arc<AtomicBool>),
+    /// Nothing any more.
+    Nothing,
+}
+
+/// A connection with a time limit on what is expected next.
+pub(super) struct Paced {
+    stream: TcpStream,
+    expect: Expect,
+    limit: Duration,
+    deadline: Option<Pin<Box<Sleep>>>,
+}
+
+impl Paced {
+    /// Expects an HTTP/2 preface.
+    pub(super) fn http2(stream: TcpStream, limit: Duration) -> Self {
+        Self {
+            stream,
+            expect: Expect::Preface(PREFACE),
+            limit,
+            deadline: Some(Box::pin(tokio::time::sleep(limit))),
+        }
+    }
+
+    /// Expects the heads of HTTP/1 requests; `answering` is true from a head to its answer.
+    pub(super) fn http1(stream: TcpStream, limit: Duration, answering: Arc<AtomicBool>) -> Self {
+        Self {
+            stream,
+            expect: Expect::Head(answering),
+            limit,
+            deadline: None,
+        }
+    }
+
+    fn received(&mut self, bytes: usize) {
+        match &mut self.expect {
+            Expect::Preface(missing) => {
+                *missing = missing.saturating_sub(bytes);
+                if *missing == 0 {
+                    self.deadline = None;
+                    self.expect = Expect::Nothing;
+                }
+            }
+            Expect::Head(answering) => {
+                if !answering.load(Ordering::Acquire) && self.deadline.is_none() {
+                    self.deadline = Some(Box::pin(tokio::time::sleep(self.limit)));
+                }
+            }
+            Expect::Nothing => {}
+        }
+    }
+}
+
+impl AsyncRead for Paced {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        let before = buffer.filled().len();
+        match Pin::new(&mut self.stream).poll_read(context, buffer) {
+            Poll::Ready(Ok(())) => {
+                let bytes = buffer.filled().len() - before;
+                self.received(bytes);
+                Poll::Ready(Ok(()))
+            }
+            Poll::Ready(Err(error)) => Poll::Ready(Err(error)),
+            Poll::Pending => {
+                if let Expect::Head(answering) = &self.expect
+                    && answering.load(Ordering::Acquire)
+                {
+                    // The head is whole; its body has a limit of its own.
+                    self.deadline = None;
+                }
+                match &mut self.deadline {
+                    Some(deadline) => deadline
+                        .as_mut()
+                        .poll(context)
+                        .map(|()| Err(io::ErrorKind::TimedOut.into())),
+                    None => Poll::Pending,
+                }
+            }
+        }
+    }
+}
+
+impl AsyncWrite for Paced {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.stream).poll_write(context, bytes)
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        slices: &[io::IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.stream).poll_write_vectored(context, slices)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.stream.is_write_vectored()
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_flush(context)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_shutdown(context)
+    }
+}

@@ -1,0 +1,84 @@
+//! The only places that start tasks and threads.
+//!
+//! A [`Task`] ends when its handle is dropped, so that a client that leaves stops the work done
+//! for it; [`blocking`] takes file and load work off the async workers; [`thread`] starts a named
+//! thread whose owner says how it ends.
+
+use std::{
+    future::Future,
+    pin::Pin,
+    task::{Context, Poll},
+};
+
+use tokio::task::{JoinError, JoinHandle};
+
+/// A task that is aborted when the handle is dropped.
+#[derive(Debug)]
+#[must_use = "a task ends when its handle is dropped"]
+pub struct Task<T>(Option<JoinHandle<T>>);
+
+impl<T: Send + 'static> Task<T> {
+    /// Starts a task on the current runtime.
+    #[expect(clippy::disallowed_methods, reason = "this is the wrapper")]
+    pub fn spawn(future: impl Future<Output = T> + Send + 'static) -> Self {
+        Self(Some(tokio::spawn(future)))
+    }
+
+    /// Lets the task go on without a handle; only for what ends by itself and is bounded, such as
+    /// a connection.
+    pub fn detach(mut self) {
+        drop(self.0.take());
+    }
+}
+
+impl<T> Future for Task<T> {
+    type Output = Result<T, JoinError>;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        match &mut self.0 {
+            Some(handle) => Pin::new(handle).poll(context),
+            None => Poll::Pending,
+        }
+    }
+}
+
+impl<T> Drop for Task<T> {
+    fn drop(&mut self) {
+        if let Some(handle) = &self.0 {
+            handle.abort();
+        }
+    }
+}
+
+/// Runs work that blocks (files, model loads) on the runtime's threads for that.
+///
+/// # Panics
+///
+/// Passes on a panic of the work.
+#[expect(clippy::disallowed_methods, reason = "this is the wrapper")]
+pub async fn blocking<T: Send + 'static>(
+    name: &'static str,
+    work: impl FnOnce() -> T + Send + 'static,
+) -> T {
+    let span = tracing::debug_span!("blocking", name);
+    match tokio::task::spawn_blocking(move || span.in_scope(work)).await {
+        Ok(value) => value,
+        Err(error) => match error.try_into_panic() {
+            Ok(panic) => std::panic::resume_unwind(panic),
+            // The runtime is shutting down and nobody waits for the answer.
+            Err(_) => std::future::pending().await,
+        },
+    }
+}
+
+/// Starts a named thread; the caller keeps whatever makes it end.
+///
+/// # Errors
+///
+/// Fails if the system refuses another thread.
+pub fn thread(name: &str, work: impl FnOnce() + Send + 'static) -> std::io::Result<()> {
+    std::thread::Builder::new()
+        .name(name.to_owned())
+        .spawn(work)
+        .map(drop)
+}

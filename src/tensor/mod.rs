@@ -1,0 +1,179 @@
+//! Tensors as the whole crate passes them: a type, a shape and little-endian bytes.
+//!
+//! Not for arithmetic: bytes are carried, checked and handed to the runtime. Wire formats are in
+//! [`crate::frontends`], the runtime's own tensors in [`crate::openvino`].
+
+mod dtype;
+pub mod npy;
+mod shape;
+pub mod values;
+
+use bytes::Bytes;
+
+pub use dtype::DataType;
+pub use shape::{Dim, PartialShape, ShapeText, elements};
+
+/// A tensor: elements in row-major order, little endian, tightly packed.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Tensor {
+    dtype: DataType,
+    shape: Vec<usize>,
+    data: Bytes,
+}
+
+/// What is wrong with the parts of a tensor.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum TensorError {
+    /// The bytes are more or fewer than type and shape need.
+    #[error("shape {shape} of {dtype} needs {expected} bytes, found {actual}")]
+    Size {
+        /// The element type.
+        dtype: DataType,
+        /// The shape, printed.
+        shape: String,
+        /// Bytes needed.
+        expected: usize,
+        /// Bytes found.
+        actual: usize,
+    },
+    /// The number of elements or bytes does not fit in memory.
+    #[error("shape {0} is too large")]
+    Overflow(String),
+}
+
+impl Tensor {
+    /// Makes a tensor from its parts.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the bytes are not exactly those that type and shape need. Strings are not
+    /// counted: their framing is checked by who reads them.
+    pub fn new(dtype: DataType, shape: Vec<usize>, data: Bytes) -> Result<Self, TensorError> {
+        if let Some(expected) = byte_size(dtype, &shape)?
+            && expected != data.len()
+        {
+            return Err(TensorError::Size {
+                dtype,
+                shape: ShapeText(&shape).to_string(),
+                expected,
+                actual: data.len(),
+            });
+        }
+        Ok(Self { dtype, shape, data })
+    }
+
+    /// Returns the element type.
+    #[must_use]
+    pub fn dtype(&self) -> DataType {
+        self.dtype
+    }
+
+    /// Returns the shape; empty for a scalar.
+    #[must_use]
+    pub fn shape(&self) -> &[usize] {
+        &self.shape
+    }
+
+    /// Returns the bytes.
+    #[must_use]
+    pub fn data(&self) -> &Bytes {
+        &self.data
+    }
+
+    /// Returns the number of elements.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        elements(&self.shape).expect("checked by `new`")
+    }
+
+    /// Tells whether there are no elements.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Takes the tensor apart.
+    #[must_use]
+    pub fn into_parts(self) -> (DataType, Vec<usize>, Bytes) {
+        (self.dtype, self.shape, self.data)
+    }
+}
+
+/// Returns the bytes that a type and shape need; `None` for strings.
+///
+/// # Errors
+///
+/// Fails if the number does not fit in a `usize`.
+pub fn byte_size(dtype: DataType, shape: &[usize]) -> Result<Option<usize>, TensorError> {
+    let overflow = || TensorError::Overflow(ShapeText(shape).to_string());
+    let elements = elements(shape).ok_or_else(overflow)?;
+    match dtype.size() {
+        None => Ok(None),
+        Some(size) => elements.checked_mul(size).map(Some).ok_or_else(overflow),
+    }
+}
+
+/// Tensors with their names, in the order in which they were given.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct TensorMap(Vec<(String, Tensor)>);
+
+impl TensorMap {
+    /// Adds a tensor at the end.
+    pub fn push(&mut self, name: impl Into<String>, tensor: Tensor) {
+        self.0.push((name.into(), tensor));
+    }
+
+    /// Finds a tensor by name.
+    #[must_use]
+    pub fn get(&self, name: &str) -> Option<&Tensor> {
+        self.iter()
+            .find(|(known, _)| *known == name)
+            .map(|(_, tensor)| tensor)
+    }
+
+    /// Goes through names and tensors.
+    pub fn iter(&self) -> impl ExactSizeIterator<Item = (&str, &Tensor)> {
+        self.0.iter().map(|(name, tensor)| (name.as_str(), tensor))
+    }
+
+    /// Returns the number of tensors.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    /// Tells whether there is none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+}
+
+impl IntoIterator for TensorMap {
+    type Item = (String, Tensor);
+    type IntoIter = std::vec::IntoIter<Self::Item>;
+
+    fn into_iter(self) -> Self::IntoIter {
+        self.0.into_iter()
+    }
+}
+
+impl FromIterator<(String, Tensor)> for TensorMap {
+    fn from_iter<I: IntoIterator<Item = (String, Tensor)>>(tensors: I) -> Self {
+        Self(tensors.into_iter().collect())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{DataType, Tensor};
+
+    #[test]
+    fn a_tensor_has_exactly_its_bytes() {
+        assert!(Tensor::new(DataType::F32, vec![2, 0], vec![].into()).is_ok());
+        let error = Tensor::new(DataType::I16, vec![2, 2], vec![0; 7].into()).unwrap_err();
+        assert_eq!(error.to_string(), "shape (2,2) of INT16 needs 8 bytes, found 7");
+        let error = Tensor::new(DataType::F64, vec![usize::MAX], vec![].into()).unwrap_err();
+        assert!(error.to_string().ends_with("is too large"));
+    }
+}

@@ -1,0 +1,127 @@
+//! Shapes of data, and the shapes that a model allows.
+
+use std::fmt;
+
+/// One dimension that a model allows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Dim {
+    /// Exactly this length.
+    Fixed(usize),
+    /// Any length from the first to the second, both included.
+    Range(usize, usize),
+    /// Any length.
+    Any,
+}
+
+impl Dim {
+    /// Tells whether a length is allowed.
+    #[must_use]
+    pub const fn allows(self, length: usize) -> bool {
+        match self {
+            Self::Fixed(fixed) => fixed == length,
+            Self::Range(low, high) => low <= length && length <= high,
+            Self::Any => true,
+        }
+    }
+
+    /// Returns the length in metadata answers: -1 where it may vary.
+    #[must_use]
+    pub fn wire(self) -> i64 {
+        match self {
+            Self::Fixed(length) => i64::try_from(length).unwrap_or(i64::MAX),
+            Self::Range(..) | Self::Any => -1,
+        }
+    }
+}
+
+impl fmt::Display for Dim {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Fixed(length) => write!(f, "{length}"),
+            Self::Range(low, high) => write!(f, "[{low}~{high}]"),
+            Self::Any => f.write_str("-1"),
+        }
+    }
+}
+
+/// The shape that a model allows for one tensor.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PartialShape(pub Vec<Dim>);
+
+impl PartialShape {
+    /// Returns the dimensions in metadata answers: -1 where one may vary.
+    #[must_use]
+    pub fn wire(&self) -> Vec<i64> {
+        self.0.iter().map(|dim| dim.wire()).collect()
+    }
+
+    /// Returns the shape if every dimension is fixed.
+    #[must_use]
+    pub fn fixed(&self) -> Option<Vec<usize>> {
+        self.0
+            .iter()
+            .map(|dim| match dim {
+                Dim::Fixed(length) => Some(*length),
+                Dim::Range(..) | Dim::Any => None,
+            })
+            .collect()
+    }
+}
+
+impl fmt::Display for PartialShape {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write_list(f, &self.0)
+    }
+}
+
+/// Writes a shape as error texts have it: `(1,3,224,224)`, `()` for a scalar.
+pub struct ShapeText<'a, T>(pub &'a [T]);
+
+impl<T: fmt::Display> fmt::Display for ShapeText<'_, T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write_list(f, self.0)
+    }
+}
+
+fn write_list<T: fmt::Display>(f: &mut fmt::Formatter<'_>, dims: &[T]) -> fmt::Result {
+    f.write_str("(")?;
+    for (index, dim) in dims.iter().enumerate() {
+        if index > 0 {
+            f.write_str(",")?;
+        }
+        write!(f, "{dim}")?;
+    }
+    f.write_str(")")
+}
+
+/// Returns the number of elements of a shape, or `None` if it does not fit in a `usize`.
+#[must_use]
+pub fn elements(shape: &[usize]) -> Option<usize> {
+    // A zero anywhere means no elements, whatever the others multiply to.
+    if shape.contains(&0) {
+        return Some(0);
+    }
+    shape
+        .iter()
+        .try_fold(1_usize, |product, &length| product.checked_mul(length))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Dim, PartialShape, ShapeText, elements};
+
+    #[test]
+    fn shapes_print_as_clients_know_them() {
+        let shape = PartialShape(vec![Dim::Any, Dim::Fixed(3), Dim::Range(1, 4)]);
+        assert_eq!(shape.to_string(), "(-1,3,[1~4])");
+        assert_eq!(shape.wire(), [-1, 3, -1]);
+        assert_eq!(ShapeText::<i64>(&[]).to_string(), "()");
+    }
+
+    #[test]
+    fn elements_do_not_overflow() {
+        assert_eq!(elements(&[]), Some(1));
+        assert_eq!(elements(&[2, 0, usize::MAX]), Some(0));
+        assert_eq!(elements(&[usize::MAX, 2]), None);
+    }
+}
