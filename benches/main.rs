@@ -1,1 +1,89 @@
-fn main(){}
+//! `make bench`: how close the server is to raw OpenVINO and to a bare echo service.
+//!
+//! Everything is measured in one run on one machine, and what counts are ratios within that run.
+//! Four kinds of process take part, all on loopback: raw OpenVINO (this program again, [`raw`]),
+//! a bare tonic echo service (this program again, [`echo`]), `ovms serve`, and the load (this
+//! process, through the crate's own client). Processor time and memory are the kernel's figures
+//! for the process that serves.
+
+mod cells;
+mod echo;
+mod peer;
+mod process;
+mod raw;
+mod report;
+mod targets;
+
+use std::path::{Path, PathBuf};
+
+/// A model of the benchmark and the one input that it is sent.
+pub(crate) struct Model {
+    pub(crate) name: &'static str,
+    pub(crate) input: &'static str,
+    pub(crate) shape: &'static [usize],
+    /// Where it lies, below the project's folder.
+    pub(crate) folder: &'static str,
+}
+
+/// Ten numbers in, ten out.
+pub(crate) const TINY: Model = Model {
+    name: "dummy",
+    input: "b",
+    shape: &[1, 10],
+    folder: "fixtures/models/dummy",
+};
+
+/// A picture of 600 KB in, three numbers out: next to no work for much input.
+pub(crate) const INPUT_600K: Model = Model {
+    name: "fullsize",
+    input: "image",
+    shape: &[1, 3, 224, 224],
+    folder: "fixtures/models/fullsize",
+};
+
+/// A ResNet-50 with weights of no meaning.
+pub(crate) const CONVOLUTIONAL: Model = Model {
+    name: "resnet50",
+    input: "image",
+    shape: &[1, 3, 224, 224],
+    folder: "target/bench-models/resnet50",
+};
+
+/// The example that is built into the program; an inference takes well below a millisecond.
+pub(crate) const CLASSIFIER: Model = Model {
+    name: "classifier",
+    input: "image",
+    shape: &[1, 3, 224, 224],
+    folder: "fixtures/models/classifier",
+};
+
+impl Model {
+    pub(crate) fn path(&self) -> PathBuf {
+        Path::new(env!("CARGO_MANIFEST_DIR")).join(self.folder)
+    }
+}
+
+/// The properties that every side compiles a model with: what the server uses by default, and
+/// single precision, so that all sides compute the same.
+pub(crate) const PROPERTIES: [(&str, &str); 2] = [
+    ("PERFORMANCE_HINT", "LATENCY"),
+    ("INFERENCE_PRECISION_HINT", "f32"),
+];
+
+fn main() {
+    let args: Vec<String> = std::env::args().skip(1).collect();
+    let args: Vec<&str> = args.iter().map(String::as_str).collect();
+    match args.as_slice() {
+        ["raw", library, model, threads, seconds] => {
+            raw::run(library, model, number(threads), number(seconds));
+        }
+        ["echo", port] => echo::run(number(port)),
+        // Cargo adds `--bench`.
+        _ => report::run(args.contains(&"--quick")),
+    }
+}
+
+fn number<N: std::str::FromStr>(text: &str) -> N {
+    text.parse()
+        .unwrap_or_else(|_| panic!("`{text}` is not a number"))
+}

@@ -4,11 +4,7 @@ use std::ffi::OsString;
 
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand, error::ErrorKind};
 
-use crate::{
-    completions,
-    error::Failure,
-    infer, serve, setup,
-};
+use crate::{completions, error::Failure, infer, serve, setup};
 
 /// OpenVINO Model Server: serve models, and work with them by hand
 #[derive(Debug, Parser)]
@@ -63,9 +59,10 @@ pub(crate) fn run(args: impl IntoIterator<Item = OsString>) -> Result<(), Failur
 /// servers run as they are.
 fn with_subcommand(mut args: Vec<OsString>) -> Vec<OsString> {
     let ours = ["--help", "--version"];
-    let means_serve = args.get(1).and_then(|first| first.to_str()).is_some_and(|first| {
-        first.starts_with("--") && first.len() > 2 && !ours.contains(&first)
-    });
+    let means_serve = args
+        .get(1)
+        .and_then(|first| first.to_str())
+        .is_some_and(|first| first.starts_with("--") && first.len() > 2 && !ours.contains(&first));
     if means_serve {
         args.insert(1, "serve".into());
     }
@@ -90,7 +87,6 @@ fn explain(error: clap::Error) -> Failure {
         }
     }
 }
-
 
 #[cfg(test)]
 mod tests {

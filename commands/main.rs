@@ -13,11 +13,17 @@ mod serve;
 mod setup;
 mod ui;
 
-use std::process::ExitCode;
+use std::{panic::catch_unwind, process::ExitCode};
+
+use error::{Failure, FailureKind};
 
 fn main() -> ExitCode {
-    match cli::run(std::env::args_os()) {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(failure) => failure.print(),
+    match catch_unwind(|| cli::run(std::env::args_os())) {
+        Ok(Ok(())) => ExitCode::SUCCESS,
+        Ok(Err(failure)) => failure.print(),
+        // The panic has printed where it was.
+        Err(_) => Failure::new(FailureKind::Bug, "ovms has met a bug of its own")
+            .hint("report it with the lines above and the command that you ran")
+            .print(),
     }
 }

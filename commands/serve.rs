@@ -22,13 +22,11 @@ const DEMO_PORTS: (u32, u32) = (9000, 8000);
 
 /// Arguments of `ovms serve`.
 #[derive(Debug, clap::Args)]
-#[command(
-    after_help = "Examples:\n  \
+#[command(after_help = "Examples:\n  \
         ovms serve --demo\n  \
         ovms serve --model_name resnet --model_path /models/resnet --port 9000 --rest_port 8000\n\n\
         The model folder holds one folder for each version: /models/resnet/1/model.xml and \
-        model.bin.\nThe highest version is served."
-)]
+        model.bin.\nThe highest version is served.")]
 pub(crate) struct Args {
     /// Name that clients use for the model
     #[arg(long = "model_name", value_name = "NAME", help_heading = "Model")]
@@ -62,7 +60,12 @@ pub(crate) struct Args {
     plugin_config: Option<String>,
 
     /// Port for gRPC; 0 means no gRPC
-    #[arg(long, value_name = "PORT", default_value_t = 0, help_heading = "Network")]
+    #[arg(
+        long,
+        value_name = "PORT",
+        default_value_t = 0,
+        help_heading = "Network"
+    )]
     port: u32,
     /// Port for REST; 0 means no REST
     #[arg(
@@ -166,7 +169,11 @@ fn at_least_one(text: &str) -> Result<usize, String> {
 /// scripts know.
 pub(crate) fn refuse_unmatched(args: &[OsString]) -> Result<(), Failure> {
     let command = Args::augment_args(Command::new("serve"));
-    let flag = |name: &str| command.get_arguments().find(|arg| arg.get_long() == Some(name));
+    let flag = |name: &str| {
+        command
+            .get_arguments()
+            .find(|arg| arg.get_long() == Some(name))
+    };
     let mut unmatched = Vec::new();
     let mut args = args.iter().map(|arg| arg.to_string_lossy());
     while let Some(arg) = args.next() {
@@ -191,8 +198,9 @@ pub(crate) fn refuse_unmatched(args: &[OsString]) -> Result<(), Failure> {
         return Ok(());
     }
     let list: String = unmatched.iter().map(|arg| format!("{arg}, ")).collect();
-    let mut failure =
-        Failure::usage_verbatim(format!("error parsing options - unmatched arguments: {list}"));
+    let mut failure = Failure::usage_verbatim(format!(
+        "error parsing options - unmatched arguments: {list}"
+    ));
     for arg in &unmatched {
         let known = command.get_arguments().filter_map(|arg| arg.get_long());
         if let Some(name) = ovms::error::nearest(arg.trim_start_matches('-'), known) {
@@ -213,8 +221,9 @@ pub(crate) fn run(mut args: Args) -> Result<(), Failure> {
             Failure::new(FailureKind::Failed, error.to_string())
         };
         match error {
-            ovms::config::FlagError::ModelMissing => failure
-                .hint("give both --model_name and --model_path, or --demo for an example"),
+            ovms::config::FlagError::ModelMissing => {
+                failure.hint("give both --model_name and --model_path, or --demo for an example")
+            }
             ovms::config::FlagError::PortsUnset => {
                 failure.hint("give --port for gRPC, --rest_port for REST, or both")
             }
@@ -242,7 +251,11 @@ pub(crate) fn run(mut args: Args) -> Result<(), Failure> {
     announce(&config, demo.as_ref());
     let runtime = tokio::runtime::Builder::new_multi_thread()
         // One worker that is held up for a moment must not hold up everybody.
-        .worker_threads(std::thread::available_parallelism().map_or(2, usize::from).max(2))
+        .worker_threads(
+            std::thread::available_parallelism()
+                .map_or(2, usize::from)
+                .max(2),
+        )
         .enable_all()
         .build()
         .map_err(|error| {
@@ -250,14 +263,16 @@ pub(crate) fn run(mut args: Args) -> Result<(), Failure> {
         })?;
     let result = runtime.block_on(async {
         let stop = signal()?;
-        server::serve(listeners, config, stop).await.map_err(|error| {
-            tracing::error!("{}", chain(&error));
-            let failure = Failure::new(FailureKind::Failed, error.to_string());
-            match std::error::Error::source(&error) {
-                Some(source) => failure.caused_by(source),
-                None => failure,
-            }
-        })
+        server::serve(listeners, config, stop)
+            .await
+            .map_err(|error| {
+                tracing::error!("{}", chain(&error));
+                let failure = Failure::new(FailureKind::Failed, error.to_string());
+                match std::error::Error::source(&error) {
+                    Some(source) => failure.caused_by(source),
+                    None => failure,
+                }
+            })
     });
     // A load that cannot be broken off, or a request that was given up, is not waited for.
     runtime.shutdown_background();
@@ -370,7 +385,10 @@ mod tests {
 
     #[test]
     fn strangers_are_listed_with_the_nearest_flag() {
-        assert_eq!(refused(&["--port", "9000", "--demo", "--model_path=x"]), None);
+        assert_eq!(
+            refused(&["--port", "9000", "--demo", "--model_path=x"]),
+            None
+        );
         assert_eq!(refused(&["--port", "--odd-value-of-port"]), None);
         insta::assert_snapshot!(
             refused(&["--modelname", "x", "--port=1", "--qqq=1"]).unwrap(),

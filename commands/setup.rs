@@ -46,8 +46,11 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     let dir = match &args.dir {
         Some(dir) => std::path::absolute(dir)?,
         None => places::managed_runtime().ok_or_else(|| {
-            Failure::new(FailureKind::SystemPart, "there is no home folder to install into")
-                .hint("name a folder with --dir")
+            Failure::new(
+                FailureKind::SystemPart,
+                "there is no home folder to install into",
+            )
+            .hint("name a folder with --dir")
         })?,
     };
     let search = match &args.dir {
@@ -144,7 +147,11 @@ fn probe_apart(found: &Found) -> Result<String, Failure> {
     Err(Failure::new(
         FailureKind::SystemPart,
         if reason.is_empty() {
-            format!("{} ends the process: {}", found.library.display(), output.status)
+            format!(
+                "{} ends the process: {}",
+                found.library.display(),
+                output.status
+            )
         } else {
             reason.to_owned()
         },
@@ -157,8 +164,7 @@ pub(crate) fn probe(args: &ProbeArgs) -> Result<(), Failure> {
         managed: Some(args.folder.clone()),
         ..Places::default()
     };
-    let failed =
-        |error: RuntimeError| Failure::new(FailureKind::SystemPart, error.to_string());
+    let failed = |error: RuntimeError| Failure::new(FailureKind::SystemPart, error.to_string());
     let opened = runtime::open(&only).map_err(failed)?;
     runtime::check(&opened).map_err(failed)?;
     ui::print(&format!("{}\n", opened.version))?;
@@ -172,9 +178,8 @@ pub(crate) fn explain(error: &RuntimeError) -> Failure {
         RuntimeError::Missing => {
             failure.hint("run `ovms setup`; it finds one, or installs one for you alone")
         }
-        RuntimeError::InstallDir(_) => failure.hint(
-            "unset OPENVINO_INSTALL_DIR, or point it to a folder made by `ovms setup --dir`",
-        ),
+        RuntimeError::InstallDir(_) => failure
+            .hint("unset OPENVINO_INSTALL_DIR, or point it to a folder made by `ovms setup --dir`"),
         RuntimeError::Open { .. } | RuntimeError::Broken { .. } => {
             failure.hint("run `ovms setup` to check it")
         }

@@ -1,15 +1,188 @@
-//! What is written to the terminal: data to stdout, all else to stderr.
+//! The terminal: tables, notes, bars, and bytes on stdout.
+//!
+//! Data goes to stdout, all else to stderr. Box drawing and bars are for people at a terminal:
+//! a pipe, `NO_COLOR`, or a dumb terminal turn them off.
 
-use std::io::{self, Write};
+use std::{
+    env,
+    io::{self, IsTerminal, Write},
+    time::Duration,
+};
 
-/// Writes data to stdout.
-pub(crate) fn print(text: &str) -> io::Result<()> {
-    let mut stdout = io::stdout().lock();
-    stdout.write_all(text.as_bytes())?;
-    stdout.flush()
+use comfy_table::{CellAlignment, ContentArrangement, presets};
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressFinish, ProgressStyle};
+
+use crate::error::{Failure, FailureKind};
+
+/// How often a bar is drawn.
+pub(crate) const BAR_STEP: Duration = Duration::from_millis(100);
+
+/// The width below which cells are not broken into lines.
+const NARROWEST: u16 = 40;
+
+/// Stands in a cell that has nothing to say.
+pub(crate) const NOTHING: &str = "-";
+
+/// How tables look.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Look {
+    /// With lines around the cells, fitted to the width of the terminal.
+    Boxed,
+    /// Columns with blanks between them.
+    Plain,
 }
 
-/// Writes a remark to stderr; if nobody reads it, nothing is lost.
+impl Look {
+    /// Returns the look for stdout.
+    pub(crate) fn of_stdout() -> Self {
+        Self::of(io::stdout().is_terminal())
+    }
+
+    /// Returns the look for stderr.
+    pub(crate) fn of_stderr() -> Self {
+        Self::of(io::stderr().is_terminal())
+    }
+
+    fn of(is_terminal: bool) -> Self {
+        let is_dumb = env::var_os("TERM").is_some_and(|name| name == "dumb");
+        let no_colour = env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
+        if is_terminal && !is_dumb && !no_colour {
+            Self::Boxed
+        } else {
+            Self::Plain
+        }
+    }
+}
+
+/// Where the text of a column stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Align {
+    /// For words.
+    Left,
+    /// For numbers.
+    Right,
+}
+
+/// Rows under a header.
+#[derive(Debug)]
+pub(crate) struct Table {
+    columns: Vec<Align>,
+    table: comfy_table::Table,
+}
+
+impl Table {
+    /// Makes a table of columns without rows.
+    pub(crate) fn new(columns: &[(&str, Align)]) -> Self {
+        let mut table = comfy_table::Table::new();
+        table.set_header(columns.iter().map(|(title, _)| *title));
+        Self {
+            columns: columns.iter().map(|(_, align)| *align).collect(),
+            table,
+        }
+    }
+
+    /// Adds a row.
+    pub(crate) fn row(&mut self, cells: impl IntoIterator<Item = String>) {
+        self.table.add_row(cells.into_iter().collect::<Vec<_>>());
+    }
+
+    /// Draws the table, with a line feed at the end.
+    pub(crate) fn draw(mut self, look: Look) -> String {
+        match look {
+            Look::Boxed => {
+                self.table.load_style(presets::UTF8_FULL_CONDENSED);
+                // Some terminals do not tell their width, or tell 0.
+                if self.table.width().is_some_and(|width| width >= NARROWEST) {
+                    self.table
+                        .set_content_arrangement(ContentArrangement::Dynamic);
+                }
+            }
+            Look::Plain => {
+                self.table.load_style(presets::NOTHING).force_no_tty();
+            }
+        }
+        for (align, column) in self.columns.iter().zip(self.table.column_iter_mut()) {
+            if look == Look::Plain {
+                column.set_padding((0, 2));
+            }
+            if *align == Align::Right {
+                column.set_cell_alignment(CellAlignment::Right);
+            }
+        }
+        let mut text = self.table.trim_fmt();
+        text.push('\n');
+        text
+    }
+}
+
+/// Writes bytes to stdout.
+pub(crate) fn print(bytes: impl AsRef<[u8]>) -> Result<(), Failure> {
+    let mut stdout = io::stdout().lock();
+    stdout.write_all(bytes.as_ref())?;
+    stdout.flush()?;
+    Ok(())
+}
+
+/// Writes a line for people to stderr.
 pub(crate) fn note(text: &str) {
-    let _ = writeln!(io::stderr(), "{text}");
+    // If nobody reads stderr, there is nobody to tell.
+    let _ = writeln!(io::stderr().lock(), "{text}");
+}
+
+/// Refuses to fill a terminal with bytes that are no text.
+pub(crate) fn refuse_bytes_on_terminal(what: &str) -> Result<(), Failure> {
+    if io::stdout().is_terminal() {
+        let text = format!("{what} is not for a terminal");
+        return Err(Failure::new(FailureKind::Usage, text)
+            .hint("send it to a file with `>`, or to another program with `|`"));
+    }
+    Ok(())
+}
+
+/// Starts a bar on stderr, which goes away when it is dropped.
+///
+/// It is hidden if stderr is no terminal for drawing.
+pub(crate) fn bar(length: u64) -> ProgressBar {
+    let target = match Look::of_stderr() {
+        Look::Boxed => ProgressDrawTarget::stderr(),
+        Look::Plain => ProgressDrawTarget::hidden(),
+    };
+    let style = ProgressStyle::with_template("{wide_bar} {percent:>3} %  {msg}")
+        .expect("the template names keys that exist");
+    ProgressBar::with_draw_target(Some(length), target)
+        .with_style(style)
+        .with_finish(ProgressFinish::AndClear)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Align, Look, Table};
+
+    fn example() -> Table {
+        let mut table = Table::new(&[("name", Align::Left), ("max", Align::Right)]);
+        table.row(["y".to_owned(), "12.5".to_owned()]);
+        table.row(["logits".to_owned(), "3".to_owned()]);
+        table
+    }
+
+    #[test]
+    fn tables_are_columns_in_a_pipe() {
+        insta::assert_snapshot!(example().draw(Look::Plain), @r"
+        name     max
+        y       12.5
+        logits     3
+        ");
+    }
+
+    #[test]
+    fn tables_have_lines_on_a_terminal() {
+        insta::assert_snapshot!(example().draw(Look::Boxed), @r"
+        ┌────────┬──────┐
+        │ name   ┆  max │
+        ╞════════╪══════╡
+        │ y      ┆ 12.5 │
+        │ logits ┆    3 │
+        └────────┴──────┘
+        ");
+    }
 }

@@ -175,7 +175,10 @@ mod tests {
 
     #[test]
     fn nearest_finds_a_typing_error_and_refuses_a_stranger() {
-        assert_eq!(nearest("clasifier", ["dummy", "classifier"]), Some("classifier"));
+        assert_eq!(
+            nearest("clasifier", ["dummy", "classifier"]),
+            Some("classifier")
+        );
         assert_eq!(nearest("zebra", ["dummy", "classifier"]), None);
     }
 }

@@ -1,6 +1,17 @@
-//! `ovms infer`
-use crate::error::Failure;
-/// x
-#[derive(Debug, clap::Args)]
-pub(crate) struct Args {}
-pub(crate) fn run(_args: Args) -> Result<(), Failure> { Ok(()) }
+//! `ovms infer`: send requests to a server by hand.
+//!
+//! [`Args`] are the flags as typed; `job` checks them and reads the files before anything is
+//! sent. `run` talks to the server, `answer` shows one answer, `load` measures many. The talking
+//! itself is in [`ovms::client`].
+
+mod answer;
+mod args;
+mod duration;
+mod explain;
+mod failure;
+mod job;
+mod load;
+mod run;
+
+pub(crate) use args::Args;
+pub(crate) use run::run;

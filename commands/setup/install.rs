@@ -57,7 +57,10 @@ pub(super) fn install(dir: &Path, python: &Path) -> Result<(), Failure> {
             .caused_by(&error)
             .hint("name another folder with --dir")
         })?;
-    let progress = Progress::start(&format!("making a virtual environment in {}", dir.display()));
+    let progress = Progress::start(&format!(
+        "making a virtual environment in {}",
+        dir.display()
+    ));
     make_venv(dir, python)?;
     let python = dir.join("bin/python");
     let mut pip: Vec<String> = Vec::new();
@@ -66,7 +69,11 @@ pub(super) fn install(dir: &Path, python: &Path) -> Result<(), Failure> {
         pip.push("--force-reinstall".to_owned());
     }
     progress.say("getting pip");
-    run_pip(&python, &["--upgrade".to_owned(), format!("pip=={PIP}")], &progress)?;
+    run_pip(
+        &python,
+        &["--upgrade".to_owned(), format!("pip=={PIP}")],
+        &progress,
+    )?;
     pip.push(format!("openvino=={PINNED_VERSION}"));
     pip.push(format!("numpy=={NUMPY}"));
     progress.say(&format!("getting OpenVINO {PINNED_VERSION}"));
@@ -89,7 +96,9 @@ fn check_python(python: &Path) -> Result<(), Failure> {
             .hint("install Python 3.11 or newer, or name it with --python")
         })?;
     let text = String::from_utf8_lossy(&output.stdout);
-    let mut numbers = text.split_whitespace().map(|text| text.parse().unwrap_or(0));
+    let mut numbers = text
+        .split_whitespace()
+        .map(|text| text.parse().unwrap_or(0));
     let version: (u32, u32) = (numbers.next().unwrap_or(0), numbers.next().unwrap_or(0));
     if version < (3, 11) {
         return Err(Failure::new(
@@ -136,7 +145,13 @@ fn make_venv(dir: &Path, python: &Path) -> Result<(), Failure> {
 fn run_pip(python: &PathBuf, what: &[String], progress: &Progress) -> Result<(), Failure> {
     let raw_progress = version_at_least(python, 24);
     let mut command = Command::new(python);
-    command.args(["-m", "pip", "install", "--no-input", "--disable-pip-version-check"]);
+    command.args([
+        "-m",
+        "pip",
+        "install",
+        "--no-input",
+        "--disable-pip-version-check",
+    ]);
     if raw_progress {
         command.args(["--progress-bar", "raw"]);
     }

@@ -42,7 +42,16 @@ mod tests {
             parse_list("127.0.0.1, ::1,[::],my-host.local").unwrap(),
             ["127.0.0.1", "::1", "::", "my-host.local"]
         );
-        for wrong in ["", "1.2.3", "256.1.1.1", "a,,b", "-a", "a_b", "::1::", "[a]"] {
+        for wrong in [
+            "",
+            "1.2.3",
+            "256.1.1.1",
+            "a,,b",
+            "-a",
+            "a_b",
+            "::1::",
+            "[a]",
+        ] {
             assert_eq!(parse_list(wrong), None, "{wrong}");
         }
     }

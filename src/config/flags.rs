@@ -88,7 +88,7 @@ impl Config {
         if !LOG_LEVELS.contains(&flags.log_level.as_str()) {
             return Err(FlagError::LogLevel);
         }
-        let properties = plugin::properties(flags.plugin_config.as_deref())
+        let properties = plugin::properties(&flags.target_device, flags.plugin_config.as_deref())
             .map_err(FlagError::PluginConfig)?;
         Ok(Self {
             settings: ServerSettings {

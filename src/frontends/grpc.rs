@@ -44,7 +44,11 @@ pub fn service(engine: Arc<Engine>, limits: &Limits) -> (GrpcService, Health) {
     let others = Routes::new(health)
         // Tools ask for the first version or for the one before it.
         .add_service(reflection().build_v1().expect("own descriptors are valid"))
-        .add_service(reflection().build_v1alpha().expect("own descriptors are valid"))
+        .add_service(
+            reflection()
+                .build_v1alpha()
+                .expect("own descriptors are valid"),
+        )
         .prepare();
     let service = GrpcService {
         kserve,

@@ -32,20 +32,38 @@ pub fn router(engine: Arc<Engine>, limits: &Limits) -> Router {
         engine,
         limits: limits.clone(),
     };
-    let get_only = |route: MethodRouter<Context>| route.fallback(|| async { not_allowed("GET, HEAD, OPTIONS") });
-    let post_only = |route: MethodRouter<Context>| route.fallback(|| async { not_allowed("POST, OPTIONS") });
+    let get_only = |route: MethodRouter<Context>| {
+        route.fallback(|| async { not_allowed("GET, HEAD, OPTIONS") })
+    };
+    let post_only =
+        |route: MethodRouter<Context>| route.fallback(|| async { not_allowed("POST, OPTIONS") });
     Router::new()
         .route("/v2", get_only(get(kserve::server_metadata)))
         .route("/v2/health/live", get_only(get(kserve::live)))
         .route("/v2/health/ready", get_only(get(kserve::ready)))
         .route("/v2/models/{model}", get_only(get(kserve::metadata)))
         .route("/v2/models/{model}/", get_only(get(kserve::metadata)))
-        .route("/v2/models/{model}/ready", get_only(get(kserve::model_ready)))
+        .route(
+            "/v2/models/{model}/ready",
+            get_only(get(kserve::model_ready)),
+        )
         .route("/v2/models/{model}/infer", post_only(post(kserve::infer)))
-        .route("/v2/models/{model}/versions/{version}", get_only(get(kserve::metadata)))
-        .route("/v2/models/{model}/versions/{version}/", get_only(get(kserve::metadata)))
-        .route("/v2/models/{model}/versions/{version}/ready", get_only(get(kserve::model_ready)))
-        .route("/v2/models/{model}/versions/{version}/infer", post_only(post(kserve::infer)))
+        .route(
+            "/v2/models/{model}/versions/{version}",
+            get_only(get(kserve::metadata)),
+        )
+        .route(
+            "/v2/models/{model}/versions/{version}/",
+            get_only(get(kserve::metadata)),
+        )
+        .route(
+            "/v2/models/{model}/versions/{version}/ready",
+            get_only(get(kserve::model_ready)),
+        )
+        .route(
+            "/v2/models/{model}/versions/{version}/infer",
+            post_only(post(kserve::infer)),
+        )
         .fallback(|| async { reply::response(&unknown_path()) })
         .layer(middleware::from_fn_with_state(context.clone(), before))
         .with_state(context)

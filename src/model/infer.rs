@@ -16,7 +16,11 @@ impl Loaded {
     /// Fails if the request does not fit the model, no slot comes free, or the runtime fails.
     pub async fn infer(&self, request: InferRequest) -> Result<TensorMap> {
         let (inputs, wanted) = check(&self.info, request)?;
-        let outputs = self.runner.infer(inputs, wanted.clone()).await.map_err(explain)?;
+        let outputs = self
+            .runner
+            .infer(inputs, wanted.clone())
+            .await
+            .map_err(explain)?;
         Ok(wanted
             .into_iter()
             .map(|port| self.output_name(port).to_owned())

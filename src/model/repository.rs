@@ -84,7 +84,10 @@ pub fn versions(base_path: &Path) -> Result<Vec<(i64, PathBuf)>, RepositoryError
         path: base_path.to_owned(),
         reason,
     };
-    if base_path.components().any(|part| part == Component::ParentDir) {
+    if base_path
+        .components()
+        .any(|part| part == Component::ParentDir)
+    {
         return Err(refuse("a path with `..` is not accepted".to_owned()));
     }
     let entries = std::fs::read_dir(base_path).map_err(|error| refuse(error.to_string()))?;
@@ -119,7 +122,11 @@ fn version_number(name: &str) -> Option<i64> {
 /// Fails if the folder cannot be read or has no model.
 pub fn files(version: &Path) -> Result<ModelFiles, RepositoryError> {
     let mut names: Vec<PathBuf> = std::fs::read_dir(version)
-        .and_then(|entries| entries.map(|entry| entry.map(|entry| entry.path())).collect())
+        .and_then(|entries| {
+            entries
+                .map(|entry| entry.map(|entry| entry.path()))
+                .collect()
+        })
         .map_err(|source| RepositoryError::Read {
             path: version.to_owned(),
             source,

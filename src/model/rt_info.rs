@@ -3,7 +3,10 @@
 
 use std::{collections::BTreeMap, fs::File, io::BufReader};
 
-use quick_xml::{XmlVersion, Reader, events::{BytesStart, Event}};
+use quick_xml::{
+    Reader, XmlVersion,
+    events::{BytesStart, Event},
+};
 
 use super::repository::ModelFiles;
 
@@ -47,8 +50,11 @@ fn parse(source: impl std::io::BufRead) -> Option<RtInfo> {
             _ => continue,
         };
         path.push(element.name().as_ref().to_owned());
-        if let ["net", "rt_info", "model_info", names @ ..] =
-            path.iter().map(String::as_str).collect::<Vec<_>>().as_slice()
+        if let ["net", "rt_info", "model_info", names @ ..] = path
+            .iter()
+            .map(String::as_str)
+            .collect::<Vec<_>>()
+            .as_slice()
         {
             found = true;
             if let Some(value) = value(&element) {

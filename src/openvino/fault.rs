@@ -22,7 +22,8 @@ impl Fault {
 /// Tells whether a line only says where in the runtime's sources something was noticed.
 fn is_place(line: &str) -> bool {
     let line = line.strip_prefix("general error: ").unwrap_or(line);
-    line.starts_with("Exception from ") || (line.starts_with("Check '") && line.contains("failed at"))
+    line.starts_with("Exception from ")
+        || (line.starts_with("Check '") && line.contains("failed at"))
 }
 
 impl From<InferenceError> for Fault {

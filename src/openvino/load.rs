@@ -2,9 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use openvino::{
-    CompiledModel, Core, DeviceType, InferenceError, Node, PropertyKey, RwPropertyKey,
-};
+use openvino::{CompiledModel, Core, DeviceType, InferenceError, Node, PropertyKey, RwPropertyKey};
 
 use super::{
     convert,
@@ -143,12 +141,12 @@ pub fn load(
             source: error.into(),
         })?;
     let device = DeviceType::Other(options.device.as_str().into());
-    let mut compiled =
-        core.compile_model(&read, device)
-            .map_err(|error| LoadError::Compile {
-                device: options.device.clone(),
-                source: error.into(),
-            })?;
+    let mut compiled = core
+        .compile_model(&read, device)
+        .map_err(|error| LoadError::Compile {
+            device: options.device.clone(),
+            source: error.into(),
+        })?;
     // What was read is compiled now; its graph and weights need no longer stay.
     drop(read);
 

@@ -1,11 +1,20 @@
-//! The slots of one model version, lent to one request each, with a bounded wait in turn.
+//! The slots of one model version, lent to one request each, with a bounded queue for them.
+//!
+//! Requests that sleep for a slot are served in the order in which they came. Where runs take
+//! microseconds, a request may also take a slot that is free at this moment past those that are
+//! being woken: handing a slot to a sleeper leaves it unused until the sleeper is awake, which
+//! takes longer than the run, and once one request sleeps all that follow would.
 
-use std::sync::{
-    Arc, Mutex, MutexGuard, PoisonError,
-    atomic::{AtomicUsize, Ordering},
+use std::{
+    pin::pin,
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicUsize, Ordering},
+    },
+    time::{Duration, Instant},
 };
 
-use tokio::sync::Semaphore;
+use tokio::sync::Notify;
 
 use super::slot::Slot;
 
@@ -22,25 +31,37 @@ pub enum PoolError {
     },
 }
 
-/// A fixed number of slots and the queue for them.
-pub(super) struct Pool {
-    slots: Mutex<Vec<Slot>>,
-    /// One permit for each slot in `slots`; waiters are served in the order in which they came.
-    free: Semaphore,
-    size: usize,
-    waiting: AtomicUsize,
-    most_waiting: usize,
+/// How a request waits for a slot.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Patience {
+    /// In turn.
+    InTurn,
+    /// On the thread for so long, taking what comes free; only then in turn.
+    Spin(Duration),
 }
 
-impl Pool {
+/// A fixed number of slots and the queue for them.
+pub(super) struct Pool<S = Slot> {
+    slots: Mutex<Vec<S>>,
+    /// The length of `slots`, to be read without the lock.
+    free: AtomicUsize,
+    size: usize,
+    /// Requests in the queue, those that are being woken included.
+    waiting: AtomicUsize,
+    most_waiting: usize,
+    returned: Notify,
+}
+
+impl<S> Pool<S> {
     /// Takes the slots in; at most `most_waiting` requests wait for one at a time.
-    pub(super) fn new(slots: Vec<Slot>, most_waiting: usize) -> Arc<Self> {
+    pub(super) fn new(slots: Vec<S>, most_waiting: usize) -> Arc<Self> {
         Arc::new(Self {
             size: slots.len(),
-            free: Semaphore::new(slots.len()),
+            free: AtomicUsize::new(slots.len()),
             slots: Mutex::new(slots),
             waiting: AtomicUsize::new(0),
             most_waiting,
+            returned: Notify::new(),
         })
     }
 
@@ -50,26 +71,74 @@ impl Pool {
     }
 
     /// Lends a slot, after waiting for one if need be. Dropping the future leaves the queue.
-    pub(super) async fn lease(self: &Arc<Self>) -> Result<Lease, PoolError> {
-        if let Ok(permit) = self.free.try_acquire() {
-            permit.forget();
-        } else {
-            let _place = self.queue()?;
-            // The semaphore is never closed.
-            if let Ok(permit) = self.free.acquire().await {
-                permit.forget();
+    pub(super) async fn lease(self: &Arc<Self>, patience: Patience) -> Result<Lease<S>, PoolError> {
+        if let Some(slot) = self.take_now(patience) {
+            return Ok(self.lend(slot));
+        }
+        let _place = self.queue()?;
+        loop {
+            let mut returned = pin!(self.returned.notified());
+            // In the queue before the last look, so that no return is missed in between.
+            returned.as_mut().enable();
+            if let Some(slot) = self.take() {
+                return Ok(self.lend(slot));
+            }
+            returned.await;
+        }
+    }
+
+    /// Takes a slot without putting the task to sleep.
+    fn take_now(&self, patience: Patience) -> Option<S> {
+        let limit = match patience {
+            // Those who sleep were here first.
+            Patience::InTurn if self.waiting.load(Ordering::SeqCst) > 0 => return None,
+            Patience::InTurn => return self.take(),
+            Patience::Spin(limit) => limit,
+        };
+        let mut started = None;
+        loop {
+            if let Some(slot) = self.take() {
+                return Some(slot);
+            }
+            if started.get_or_insert_with(Instant::now).elapsed() >= limit {
+                return None;
+            }
+            for _ in 0..16 {
+                std::hint::spin_loop();
             }
         }
-        let slot = self.slots().pop();
-        Ok(Lease {
-            slot,
+    }
+
+    fn take(&self) -> Option<S> {
+        if self.free.load(Ordering::SeqCst) == 0 {
+            return None;
+        }
+        let mut slots = self.slots();
+        let slot = slots.pop();
+        self.free.store(slots.len(), Ordering::SeqCst);
+        slot
+    }
+
+    fn give_back(&self, slot: S) {
+        let mut slots = self.slots();
+        slots.push(slot);
+        self.free.store(slots.len(), Ordering::SeqCst);
+        drop(slots);
+        if self.waiting.load(Ordering::SeqCst) > 0 {
+            self.returned.notify_one();
+        }
+    }
+
+    fn lend(self: &Arc<Self>, slot: S) -> Lease<S> {
+        Lease {
+            slot: Some(slot),
             pool: Arc::clone(self),
-        })
+        }
     }
 
     /// Takes a place in the queue, given back on drop.
     fn queue(&self) -> Result<Place<'_>, PoolError> {
-        let before = self.waiting.fetch_add(1, Ordering::Relaxed);
+        let before = self.waiting.fetch_add(1, Ordering::SeqCst);
         let place = Place(&self.waiting);
         if before >= self.most_waiting {
             return Err(PoolError::Full {
@@ -80,7 +149,7 @@ impl Pool {
         Ok(place)
     }
 
-    fn slots(&self) -> MutexGuard<'_, Vec<Slot>> {
+    fn slots(&self) -> MutexGuard<'_, Vec<S>> {
         // A push or pop cannot leave the list half done.
         self.slots.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -90,30 +159,105 @@ struct Place<'a>(&'a AtomicUsize);
 
 impl Drop for Place<'_> {
     fn drop(&mut self) {
-        self.0.fetch_sub(1, Ordering::Relaxed);
+        self.0.fetch_sub(1, Ordering::SeqCst);
     }
 }
 
 /// A slot on loan; goes back on drop.
-pub(super) struct Lease {
-    slot: Option<Slot>,
-    pool: Arc<Pool>,
+pub(super) struct Lease<S = Slot> {
+    slot: Option<S>,
+    pool: Arc<Pool<S>>,
 }
 
-impl Lease {
+impl<S> Lease<S> {
     /// Returns the slot.
-    pub(super) fn slot(&mut self) -> &mut Slot {
-        self.slot
-            .as_mut()
-            .expect("a permit was taken, and there are as many slots as permits")
+    pub(super) fn slot(&mut self) -> &mut S {
+        self.slot.as_mut().expect("it is there until the drop")
     }
 }
 
-impl Drop for Lease {
+impl<S> Drop for Lease<S> {
     fn drop(&mut self) {
         if let Some(slot) = self.slot.take() {
-            self.pool.slots().push(slot);
+            self.pool.give_back(slot);
         }
-        self.pool.free.add_permits(1);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{pin::pin, time::Duration};
+
+    use futures::poll;
+
+    use super::{Lease, Patience, Pool, PoolError};
+
+    #[tokio::test]
+    async fn sleepers_are_served_in_turn_and_nobody_passes_them() {
+        let pool = Pool::new(vec!["slot"], 10);
+        let held = pool.lease(Patience::InTurn).await.unwrap();
+        let mut first = pin!(pool.lease(Patience::InTurn));
+        let mut second = pin!(pool.lease(Patience::InTurn));
+        assert!(poll!(first.as_mut()).is_pending());
+        assert!(poll!(second.as_mut()).is_pending());
+        drop(held);
+        let mut third = pin!(pool.lease(Patience::InTurn));
+        assert!(poll!(third.as_mut()).is_pending(), "two are before it");
+        assert!(poll!(second.as_mut()).is_pending(), "one is before it");
+        let held = first.await.unwrap();
+        drop(held);
+        assert!(poll!(third.as_mut()).is_pending(), "one is before it");
+        drop(second.await.unwrap());
+        third.await.unwrap();
+    }
+
+    #[tokio::test]
+    async fn a_request_of_microseconds_takes_what_is_free() {
+        let pool = Pool::new(vec!["slot"], 10);
+        let held = pool.lease(Patience::InTurn).await.unwrap();
+        let mut sleeper = pin!(pool.lease(Patience::InTurn));
+        assert!(poll!(sleeper.as_mut()).is_pending());
+        drop(held);
+        let spin = Patience::Spin(Duration::ZERO);
+        let quick: Lease<_> = pool.lease(spin).await.unwrap();
+        assert!(poll!(sleeper.as_mut()).is_pending(), "it came too late");
+        drop(quick);
+        sleeper.await.unwrap();
+    }
+
+    #[tokio::test]
+    async fn the_queue_is_bounded_and_leaving_it_makes_room() {
+        let pool = Pool::new(vec!["slot"], 1);
+        let held = pool.lease(Patience::InTurn).await.unwrap();
+        {
+            let mut waiting = pin!(pool.lease(Patience::InTurn));
+            assert!(poll!(waiting.as_mut()).is_pending());
+            let refused = pool.lease(Patience::InTurn).await.err();
+            assert_eq!(
+                refused,
+                Some(PoolError::Full {
+                    slots: 1,
+                    waiting: 1
+                })
+            );
+        }
+        let mut waiting = pin!(pool.lease(Patience::InTurn));
+        assert!(poll!(waiting.as_mut()).is_pending(), "there is room again");
+        drop(held);
+        waiting.await.unwrap();
+    }
+
+    #[tokio::test]
+    async fn one_that_leaves_after_it_was_called_calls_the_next() {
+        let pool = Pool::new(vec!["slot"], 10);
+        let held = pool.lease(Patience::InTurn).await.unwrap();
+        let mut second = Box::pin(pool.lease(Patience::InTurn));
+        {
+            let mut first = pin!(pool.lease(Patience::InTurn));
+            assert!(poll!(first.as_mut()).is_pending());
+            assert!(poll!(second.as_mut()).is_pending());
+            drop(held);
+        }
+        second.await.unwrap();
     }
 }

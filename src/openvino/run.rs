@@ -18,7 +18,7 @@ use std::{
 use tokio::sync::oneshot;
 
 use super::{
-    pool::{Lease, Pool, PoolError},
+    pool::{Lease, Patience, Pool, PoolError},
     slot::{Slot, SlotError, SlotInput},
 };
 use crate::{task, tensor::Tensor};
@@ -26,6 +26,10 @@ use crate::{task, tensor::Tensor};
 /// A model whose runs take less than this on average runs in place. Measured: a hand-over costs
 /// 20–90 µs, and an async worker that is busy for 200 µs delays nobody noticeably.
 const IN_PLACE: Duration = Duration::from_micros(200);
+
+/// A model whose runs take less than this on average is worth waiting for on the thread, for as
+/// long. Measured with one slot and 16 clients: 28,000 requests/s without the wait, 45,000 with.
+const SPIN: Duration = Duration::from_micros(20);
 
 /// The weight of one run in the moving average: 1/16. One run of seconds among fast ones keeps
 /// the model off the async workers for about a hundred runs; one delayed by the system for a few.
@@ -89,8 +93,15 @@ impl Runner {
         inputs: Vec<SlotInput>,
         wanted: Vec<usize>,
     ) -> Result<Vec<Tensor>, RunError> {
-        let mut lease = self.pool.lease().await?;
-        if self.steady && self.average.load(Ordering::Relaxed) < nanoseconds(IN_PLACE) {
+        let average = self.average.load(Ordering::Relaxed);
+        let in_place = self.steady && average < nanoseconds(IN_PLACE);
+        let patience = if in_place && average < nanoseconds(SPIN) {
+            Patience::Spin(SPIN)
+        } else {
+            Patience::InTurn
+        };
+        let mut lease = self.pool.lease(patience).await?;
+        if in_place {
             let started = Instant::now();
             let outputs = lease.slot().infer(&inputs, &wanted);
             self.learn(started.elapsed());

@@ -298,7 +298,10 @@ mod tests {
         assert_eq!(find(&places).unwrap().origin, Origin::Managed);
         places.venv = dir("venv");
         assert_eq!(find(&places).unwrap().origin, Origin::Managed);
-        place(&root.path().join("venv"), "lib/python3.12/site-packages/openvino/libs");
+        place(
+            &root.path().join("venv"),
+            "lib/python3.12/site-packages/openvino/libs",
+        );
         assert_eq!(find(&places).unwrap().origin, Origin::ActiveVenv);
         places.install_dir = dir("archive");
         assert!(matches!(find(&places), Err(RuntimeError::InstallDir(_))));

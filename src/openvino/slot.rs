@@ -82,12 +82,23 @@ impl Slot {
             .map_err(runtime("create an infer request"))?;
         let inputs = inputs
             .iter()
-            .map(|info| Input {
-                dtype: info.dtype,
-                shape: Vec::new(),
-                tensor: None,
+            .map(|info| {
+                let tensor = match info.shape.fixed() {
+                    // The C interface makes no tensor without dimensions; the request has one.
+                    Some(shape) if shape.is_empty() && info.dtype != DataType::String => Some(
+                        request
+                            .get_tensor(&info.name)
+                            .map_err(runtime("reach an input tensor"))?,
+                    ),
+                    _ => None,
+                };
+                Ok(Input {
+                    dtype: info.dtype,
+                    shape: Vec::new(),
+                    tensor,
+                })
             })
-            .collect();
+            .collect::<Result<_, SlotError>>()?;
         let outputs = outputs
             .iter()
             .map(|info| {

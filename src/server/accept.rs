@@ -82,10 +82,7 @@ pub(super) fn serve(
             rest_connection(stream, read, rest.clone(), stop)
         }));
     }
-    Connections {
-        accepting,
-        stop,
-    }
+    Connections { accepting, stop }
 }
 
 impl Connections {
@@ -93,7 +90,10 @@ impl Connections {
     pub(super) async fn close(self, limit: Duration) {
         drop(self.accepting);
         self.stop.send_replace(true);
-        if tokio::time::timeout(limit, self.stop.closed()).await.is_err() {
+        if tokio::time::timeout(limit, self.stop.closed())
+            .await
+            .is_err()
+        {
             tracing::debug!("closing connections that did not close themselves");
         }
     }
@@ -170,7 +170,8 @@ async fn grpc_connection(stream: Paced, service: GrpcService, stop: Stop) {
         .max_send_buf_size(SEND_BUFFER)
         .max_concurrent_streams(STREAMS)
         .auto_date_header(false);
-    let connection = builder.serve_connection(TokioIo::new(stream), TowerToHyperService::new(service));
+    let connection =
+        builder.serve_connection(TokioIo::new(stream), TowerToHyperService::new(service));
     if let Err(error) = drive(connection, stop).await {
         tracing::debug!("gRPC connection ended: {error}");
     }

@@ -72,7 +72,11 @@ fn bind_all(
             bind_one(address, port).map_err(|source| {
                 let address = address.clone();
                 if source.kind() == std::io::ErrorKind::AddrInUse {
-                    BindError::Busy { side, address, port }
+                    BindError::Busy {
+                        side,
+                        address,
+                        port,
+                    }
                 } else {
                     BindError::Address {
                         side,
@@ -91,7 +95,11 @@ fn bind_one(address: &str, port: u16) -> std::io::Result<TcpListener> {
         .to_socket_addrs()?
         .next()
         .ok_or_else(|| std::io::Error::other("the name has no address"))?;
-    let socket = Socket::new(Domain::for_address(address), Type::STREAM, Some(Protocol::TCP))?;
+    let socket = Socket::new(
+        Domain::for_address(address),
+        Type::STREAM,
+        Some(Protocol::TCP),
+    )?;
     // A restart must not wait for the connections of the last run to be forgotten.
     socket.set_reuse_address(true)?;
     if address.is_ipv6() {

@@ -59,7 +59,10 @@ pub async fn serve(
         limit_seconds = limits.shutdown.as_secs(),
         "stopping; waiting for the requests under way"
     );
-    if tokio::time::timeout(limits.shutdown, engine.idle()).await.is_err() {
+    if tokio::time::timeout(limits.shutdown, engine.idle())
+        .await
+        .is_err()
+    {
         tracing::warn!(
             requests = engine.requests_under_way(),
             "the time to stop is over; leaving requests unanswered"

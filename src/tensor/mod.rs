@@ -172,7 +172,10 @@ mod tests {
     fn a_tensor_has_exactly_its_bytes() {
         assert!(Tensor::new(DataType::F32, vec![2, 0], vec![].into()).is_ok());
         let error = Tensor::new(DataType::I16, vec![2, 2], vec![0; 7].into()).unwrap_err();
-        assert_eq!(error.to_string(), "shape (2,2) of INT16 needs 8 bytes, found 7");
+        assert_eq!(
+            error.to_string(),
+            "shape (2,2) of INT16 needs 8 bytes, found 7"
+        );
         let error = Tensor::new(DataType::F64, vec![usize::MAX], vec![].into()).unwrap_err();
         assert!(error.to_string().ends_with("is too large"));
     }

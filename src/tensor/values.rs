@@ -374,7 +374,9 @@ mod tests {
     #[test]
     fn numbers_out_of_range_are_refused_with_the_value() {
         assert_eq!(
-            pack(DataType::I8, &[-128, 127, 128]).unwrap_err().to_string(),
+            pack(DataType::I8, &[-128, 127, 128])
+                .unwrap_err()
+                .to_string(),
             "128 does not fit INT8"
         );
         assert_eq!(
@@ -391,7 +393,9 @@ mod tests {
     fn floats_take_whole_numbers() {
         for dtype in DataType::ALL.into_iter().filter(|dtype| dtype.is_float()) {
             let tensor = pack(dtype, &[-2, 0, 3]).unwrap();
-            let read: Vec<_> = values(&tensor).map(|value| value.as_f64().unwrap()).collect();
+            let read: Vec<_> = values(&tensor)
+                .map(|value| value.as_f64().unwrap())
+                .collect();
             assert_eq!(read, [-2.0, 0.0, 3.0], "{dtype}");
         }
     }

@@ -62,9 +62,7 @@ fn decode_input(input: InferInputTensor, raw: Option<Data>) -> InputTensor {
     }
 }
 
-fn decode_parameters(
-    parameters: std::collections::HashMap<String, InferParameter>,
-) -> Parameters {
+fn decode_parameters(parameters: std::collections::HashMap<String, InferParameter>) -> Parameters {
     parameters
         .into_iter()
         .filter_map(|(name, value)| {

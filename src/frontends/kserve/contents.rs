@@ -26,12 +26,16 @@ pub(super) fn pack(declared: &Declared, contents: InferTensorContents) -> Data {
         DataType::U32 => fixed(&contents.uint_contents, u32::to_le_bytes),
         DataType::U64 => fixed(&contents.uint64_contents, u64::to_le_bytes),
         DataType::Bool => fixed(&contents.bool_contents, |value| [u8::from(value)]),
-        DataType::I8 | DataType::I16 => one_by_one(dtype, contents.int_contents, |packer, value| {
-            packer.push_i64(value.into())
-        }),
-        DataType::U8 | DataType::U16 => one_by_one(dtype, contents.uint_contents, |packer, value| {
-            packer.push_u64(value.into())
-        }),
+        DataType::I8 | DataType::I16 => {
+            one_by_one(dtype, contents.int_contents, |packer, value| {
+                packer.push_i64(value.into())
+            })
+        }
+        DataType::U8 | DataType::U16 => {
+            one_by_one(dtype, contents.uint_contents, |packer, value| {
+                packer.push_u64(value.into())
+            })
+        }
         DataType::String => one_by_one(dtype, contents.bytes_contents, |packer, value| {
             packer.push_bytes(&value)
         }),
@@ -127,9 +131,7 @@ mod tests {
         );
         assert_eq!(
             pack(&Declared::Known(DataType::F16), contents),
-            unfit(
-                "FP16 has no field in InferTensorContents; send it in raw_input_contents"
-            )
+            unfit("FP16 has no field in InferTensorContents; send it in raw_input_contents")
         );
     }
 }

@@ -121,7 +121,10 @@ fn split(body: &Bytes, json_length: Option<&[u8]>) -> Result<(Bytes, Bytes)> {
 
 fn decode_input(input: InputJson<'_>, binary: &mut Bytes, alone: bool) -> Result<InputTensor> {
     let parameters = read_parameters(input.parameters)?;
-    let size = match parameters.iter().find(|(name, _)| name == "binary_data_size") {
+    let size = match parameters
+        .iter()
+        .find(|(name, _)| name == "binary_data_size")
+    {
         None => None,
         Some((_, Parameter::Int(size))) => Some(usize::try_from(*size).map_err(|_| bad_size())?),
         Some(_) => return Err(bad_size()),
@@ -176,7 +179,10 @@ fn take(
                 .iter()
                 .map(|&length| usize::try_from(length).unwrap_or(usize::MAX))
                 .collect();
-            byte_size(*dtype, &shape).ok().flatten().ok_or_else(too_short)?
+            byte_size(*dtype, &shape)
+                .ok()
+                .flatten()
+                .ok_or_else(too_short)?
         }
         // The type is refused later, with its text.
         (None, Declared::Unknown(_)) => 0,
@@ -188,9 +194,7 @@ fn take(
 }
 
 fn too_short() -> Error {
-    Error::invalid(
-        "Received buffer size is smaller than binary_data_size parameter indicates",
-    )
+    Error::invalid("Received buffer size is smaller than binary_data_size parameter indicates")
 }
 
 fn read_parameters(text: Option<&RawValue>) -> Result<Parameters> {

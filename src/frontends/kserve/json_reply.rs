@@ -28,7 +28,11 @@ pub(super) fn encode(response: InferResponse, has_id: bool, wishes: &Wishes) -> 
         text(&mut json, &response.id);
     }
     // Writing to a Vec does not fail.
-    let _ = write!(json, ",\"model_version\":\"{}\",\"outputs\":[", response.model_version);
+    let _ = write!(
+        json,
+        ",\"model_version\":\"{}\",\"outputs\":[",
+        response.model_version
+    );
     for (index, (name, tensor)) in response.outputs.iter().enumerate() {
         if index > 0 {
             json.push(b',');
@@ -73,9 +77,7 @@ fn output(json: &mut Vec<u8>, binary: &mut Vec<u8>, name: &str, tensor: &Tensor,
 fn is_binary(name: &str, tensor: &Tensor, wishes: &Wishes) -> bool {
     match wishes.listed.iter().find(|(listed, _)| listed == name) {
         Some((_, binary)) => *binary,
-        None => {
-            wishes.reads_binary && matches!(tensor.dtype(), DataType::F16 | DataType::Bf16)
-        }
+        None => wishes.reads_binary && matches!(tensor.dtype(), DataType::F16 | DataType::Bf16),
     }
 }
 

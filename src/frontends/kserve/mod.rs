@@ -19,9 +19,7 @@ fn grpc_version(text: &str) -> Result<Option<i64>> {
         text => match text.parse::<i64>() {
             Ok(0) => Ok(None),
             Ok(number) => Ok(Some(number)),
-            Err(_) => Err(Error::invalid(
-                "invalid model version format in request",
-            )),
+            Err(_) => Err(Error::invalid("invalid model version format in request")),
         },
     }
 }

@@ -53,7 +53,11 @@ pub(crate) async fn model_ready(
 ) -> Response {
     let ready = || -> Result<()> {
         let version = rest_version(names.version.as_deref())?;
-        context.engine.model(&names.model)?.version(version)?.loaded()?;
+        context
+            .engine
+            .model(&names.model)?
+            .version(version)?
+            .loaded()?;
         Ok(())
     };
     match ready() {
@@ -114,9 +118,9 @@ fn tensor_metadata(info: &TensorInfo) -> TensorMetadata<'_> {
 fn answer(value: &impl Serialize) -> Response {
     match serde_json::to_vec(value) {
         Ok(body) => reply::json(StatusCode::OK, body),
-        Err(error) => reply::response(
-            &crate::Error::internal("Internal server error").with_source(error),
-        ),
+        Err(error) => {
+            reply::response(&crate::Error::internal("Internal server error").with_source(error))
+        }
     }
 }
 
@@ -145,9 +149,7 @@ async fn run(context: &Context, names: &Names, request: Request) -> Result<Respo
 
 /// Returns the header that says how much of a body is JSON.
 fn json_length(headers: &HeaderMap) -> Option<&[u8]> {
-    headers
-        .get(json::JSON_LENGTH)
-        .map(|value| value.as_bytes())
+    headers.get(json::JSON_LENGTH).map(|value| value.as_bytes())
 }
 
 /// Keeps the body type of replies in one place.

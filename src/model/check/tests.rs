@@ -88,7 +88,11 @@ fn each_fault_has_its_text() {
         request("FP32", &[1, 2], raw(7)),
         request("FP32", &[1, 2], few),
         request("FP32", &[1, 2], none),
-        request("FP32", &[1, 2], Data::Unfit("300 does not fit INT8".to_owned())),
+        request(
+            "FP32",
+            &[1, 2],
+            Data::Unfit("300 does not fit INT8".to_owned()),
+        ),
     ];
     let texts: Vec<String> = faults.into_iter().map(fault).collect();
     insta::assert_snapshot!(texts.join("\n"), @"");

@@ -37,7 +37,9 @@ fn every_numpy_type_comes_back_as_it_was() {
         if dtype == DataType::Bf16 {
             continue;
         }
-        let data: Vec<u8> = (0..6 * size).map(|byte| u8::from(byte % size == 0)).collect();
+        let data: Vec<u8> = (0..6 * size)
+            .map(|byte| u8::from(byte % size == 0))
+            .collect();
         for shape in [vec![6], vec![2, 3], vec![1, 2, 3, 1]] {
             let tensor = Tensor::new(dtype, shape, data.clone().into()).unwrap();
             assert_eq!(round_trip(&tensor), tensor, "{dtype}");
@@ -98,7 +100,10 @@ fn column_order_becomes_row_order() {
 #[test]
 fn big_endian_becomes_little_endian() {
     let text = "{'descr': '>i2', 'fortran_order': False, 'shape': (2,), }";
-    assert_eq!(json(&read(&file(text, &[0, 1, 255, 254])).unwrap()), "[1,-2]");
+    assert_eq!(
+        json(&read(&file(text, &[0, 1, 255, 254])).unwrap()),
+        "[1,-2]"
+    );
     let text = "{'descr': '>U2', 'fortran_order': False, 'shape': (2,), }";
     let data = [0, 0, 0, b'a', 0, 0, 0, b'b', 0, 0, 0, b'c', 0, 0, 0, 0];
     assert_eq!(json(&read(&file(text, &data)).unwrap()), r#"["ab","c"]"#);
@@ -107,7 +112,10 @@ fn big_endian_becomes_little_endian() {
 #[test]
 fn what_no_tensor_holds_is_refused_by_name() {
     let cases: &[(Bytes, &str)] = &[
-        (Bytes::from_static(b"PK"), "found no `.npy` header at the start"),
+        (
+            Bytes::from_static(b"PK"),
+            "found no `.npy` header at the start",
+        ),
         (
             Bytes::from_static(b"\x93NUMPY\x04\x00\x00\x00"),
             "found version 4 of the format, expected 1, 2 or 3",
@@ -117,19 +125,31 @@ fn what_no_tensor_holds_is_refused_by_name() {
             "found no readable `text` in the header",
         ),
         (
-            file("{'descr': '|O', 'fortran_order': False, 'shape': (2,), }", b""),
+            file(
+                "{'descr': '|O', 'fortran_order': False, 'shape': (2,), }",
+                b"",
+            ),
             "found elements of type `|O`, which no tensor has",
         ),
         (
-            file("{'descr': '<c8', 'fortran_order': False, 'shape': (), }", b""),
+            file(
+                "{'descr': '<c8', 'fortran_order': False, 'shape': (), }",
+                b"",
+            ),
             "found elements of type `<c8`, which no tensor has",
         ),
         (
-            file("{'descr': [('a', '<i4')], 'fortran_order': False, 'shape': (), }", b""),
+            file(
+                "{'descr': [('a', '<i4')], 'fortran_order': False, 'shape': (), }",
+                b"",
+            ),
             "found elements of type `record`, which no tensor has",
         ),
         (
-            file("{'descr': '<f4', 'fortran_order': False, 'shape': (2,), }", &[0; 7]),
+            file(
+                "{'descr': '<f4', 'fortran_order': False, 'shape': (2,), }",
+                &[0; 7],
+            ),
             "shape (2) of FP32 needs 8 bytes, found 7",
         ),
         (

@@ -36,13 +36,18 @@ pub(super) fn pack(declared: &Declared, text: &RawValue, shape: &[i64]) -> Resul
         .unwrap_or(0);
     let packer = RefCell::new(Packer::new(*dtype, expected));
     let mut json = serde_json::Deserializer::from_str(text.get());
-    Elements { packer: &packer, nested: false }
-        .deserialize(&mut json)
-        .map_err(|error| {
-            let text = error.to_string();
-            let reason = text.rfind(" at line ").map_or(text.as_str(), |end| &text[..end]);
-            Error::invalid(format!("{} - {reason}", faults::not_an_array().message()))
-        })?;
+    Elements {
+        packer: &packer,
+        nested: false,
+    }
+    .deserialize(&mut json)
+    .map_err(|error| {
+        let text = error.to_string();
+        let reason = text
+            .rfind(" at line ")
+            .map_or(text.as_str(), |end| &text[..end]);
+        Error::invalid(format!("{} - {reason}", faults::not_an_array().message()))
+    })?;
     let packer = packer.into_inner();
     Ok(Data::Values {
         count: packer.count(),
@@ -178,6 +183,10 @@ mod tests {
     #[test]
     fn deep_nesting_is_refused_and_not_followed() {
         let deep = format!("{}{}", "[".repeat(100_000), "]".repeat(100_000));
-        assert!(packed(DataType::F32, &deep).unwrap_err().contains("recursion limit"));
+        assert!(
+            packed(DataType::F32, &deep)
+                .unwrap_err()
+                .contains("recursion limit")
+        );
     }
 }

@@ -30,11 +30,7 @@ pub(super) fn explain(body: &[u8], error: &serde_json::Error) -> Error {
             return Error::invalid("Could not parse output content.");
         }
     }
-    Error::invalid(format!(
-        "{} - {}",
-        not_an_array().message(),
-        reason(error)
-    ))
+    Error::invalid(format!("{} - {}", not_an_array().message(), reason(error)))
 }
 
 /// The fault of anything in `inputs` that is not what it should be.

@@ -23,7 +23,10 @@ fn a_whole_request_is_read() {
     assert_eq!(request.parameters[0].1, Parameter::Int(1));
     assert_eq!(request.outputs, ["a", "c"]);
     assert_eq!(request.inputs[0].shape, [1, 2]);
-    assert!(matches!(request.inputs[0].data, Data::Values { count: 2, .. }));
+    assert!(matches!(
+        request.inputs[0].data,
+        Data::Values { count: 2, .. }
+    ));
     assert_eq!(
         wishes,
         Wishes {
@@ -47,7 +50,9 @@ fn binary_data_is_taken_in_the_order_of_the_inputs() {
 
 #[test]
 fn every_fault_has_its_text_and_status() {
-    let input = |rest: &str| format!(r#"{{"inputs":[{{"name":"b","shape":[1],"datatype":"FP32"{rest}}}]}}"#);
+    let input = |rest: &str| {
+        format!(r#"{{"inputs":[{{"name":"b","shape":[1],"datatype":"FP32"{rest}}}]}}"#)
+    };
     let bodies = [
         String::new(),
         "{".to_owned(),
@@ -68,7 +73,8 @@ fn every_fault_has_its_text_and_status() {
         input(r#","parameters":{"binary_data_size":"4"}"#),
         input(r#","parameters":{"binary_data_size":4}"#),
         input(""),
-        r#"{"outputs":[{}],"inputs":[{"name":"b","shape":[1],"datatype":"FP32","data":[1]}]}"#.to_owned(),
+        r#"{"outputs":[{}],"inputs":[{"name":"b","shape":[1],"datatype":"FP32","data":[1]}]}"#
+            .to_owned(),
     ];
     let mut faults: Vec<String> = bodies.iter().map(|body| fault(body, None)).collect();
     for header in ["-1", "x", "999"] {

@@ -1,0 +1,122 @@
+//! A bare tonic service with the same messages: what answers a request with its own tensor.
+//!
+//! The transport is set as the server's own is (windows, frames, TCP_NODELAY), so that only the
+//! work on top of it differs.
+
+use std::pin::Pin;
+
+use futures::Stream;
+use ovms::proto::kserve::{
+    ModelInferRequest, ModelInferResponse, ModelMetadataRequest, ModelMetadataResponse,
+    ModelReadyRequest, ModelReadyResponse, ModelStreamInferResponse, ServerLiveRequest,
+    ServerLiveResponse, ServerMetadataRequest, ServerMetadataResponse, ServerReadyRequest,
+    ServerReadyResponse,
+    grpc_inference_service_server::{GrpcInferenceService, GrpcInferenceServiceServer},
+    model_infer_response::InferOutputTensor,
+};
+use tonic::{Request, Response, Status, Streaming, transport::Server};
+
+struct Echo;
+
+/// Serves on a port of loopback until killed.
+pub(crate) fn run(port: u16) {
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .build()
+        .expect("threads can be had");
+    runtime.block_on(async {
+        Server::builder()
+            .tcp_nodelay(true)
+            .initial_stream_window_size(4 << 20)
+            .initial_connection_window_size(32 << 20)
+            .max_frame_size(1 << 20)
+            .add_service(
+                GrpcInferenceServiceServer::new(Echo)
+                    .max_decoding_message_size(1 << 30)
+                    .max_encoding_message_size(1 << 30),
+            )
+            .serve(([127, 0, 0, 1], port).into())
+            .await
+            .expect("the port is free");
+    });
+}
+
+type Replies = Pin<Box<dyn Stream<Item = Result<ModelStreamInferResponse, Status>> + Send>>;
+
+#[tonic::async_trait]
+impl GrpcInferenceService for Echo {
+    async fn model_infer(
+        &self,
+        request: Request<ModelInferRequest>,
+    ) -> Result<Response<ModelInferResponse>, Status> {
+        let request = request.into_inner();
+        let outputs = request
+            .inputs
+            .into_iter()
+            .map(|input| InferOutputTensor {
+                name: input.name,
+                datatype: input.datatype,
+                shape: input.shape,
+                ..InferOutputTensor::default()
+            })
+            .collect();
+        // A large input is not sent back: the models that it stands for answer with little.
+        let raw_output_contents = request
+            .raw_input_contents
+            .into_iter()
+            .map(|bytes| bytes.slice(..bytes.len().min(4000)))
+            .collect();
+        Ok(Response::new(ModelInferResponse {
+            model_name: request.model_name,
+            model_version: "1".to_owned(),
+            id: request.id,
+            outputs,
+            raw_output_contents,
+            ..ModelInferResponse::default()
+        }))
+    }
+
+    async fn server_ready(
+        &self,
+        _: Request<ServerReadyRequest>,
+    ) -> Result<Response<ServerReadyResponse>, Status> {
+        Ok(Response::new(ServerReadyResponse { ready: true }))
+    }
+
+    async fn server_live(
+        &self,
+        _: Request<ServerLiveRequest>,
+    ) -> Result<Response<ServerLiveResponse>, Status> {
+        Err(Status::unimplemented("echo"))
+    }
+
+    async fn model_ready(
+        &self,
+        _: Request<ModelReadyRequest>,
+    ) -> Result<Response<ModelReadyResponse>, Status> {
+        Err(Status::unimplemented("echo"))
+    }
+
+    async fn server_metadata(
+        &self,
+        _: Request<ServerMetadataRequest>,
+    ) -> Result<Response<ServerMetadataResponse>, Status> {
+        Err(Status::unimplemented("echo"))
+    }
+
+    async fn model_metadata(
+        &self,
+        _: Request<ModelMetadataRequest>,
+    ) -> Result<Response<ModelMetadataResponse>, Status> {
+        Err(Status::unimplemented("echo"))
+    }
+
+    type ModelStreamInferStream = Replies;
+
+    async fn model_stream_infer(
+        &self,
+        _: Request<Streaming<ModelInferRequest>>,
+    ) -> Result<Response<Replies>, Status> {
+        Err(Status::unimplemented("echo"))
+    }
+}

@@ -1,0 +1,175 @@
+//! The processes that are measured: started, waited for, and stopped.
+
+use std::{
+    io::{BufRead, BufReader, Write},
+    net::TcpListener,
+    path::Path,
+    process::{Child, ChildStdout, Command, Stdio},
+    time::{Duration, Instant},
+};
+
+use ovms::client::{Address, Api, Client, Options};
+
+use crate::{Model, PROPERTIES, raw::Outcome};
+
+/// A process that serves; killed on drop.
+pub(crate) struct Peer {
+    child: Child,
+    port: u16,
+    rest_port: u16,
+}
+
+impl Peer {
+    /// Starts `ovms serve` with a model and waits until it is ready.
+    pub(crate) fn ovms(model: &Model) -> Self {
+        let (port, rest_port) = (free_port(), free_port());
+        let properties: serde_json::Map<String, serde_json::Value> = PROPERTIES
+            .iter()
+            .map(|(key, value)| ((*key).to_owned(), (*value).into()))
+            .collect();
+        let child = Command::new(env!("CARGO_BIN_EXE_ovms"))
+            .args(["serve", "--model_name", model.name, "--model_path"])
+            .arg(model.path())
+            .args([
+                "--port",
+                &port.to_string(),
+                "--rest_port",
+                &rest_port.to_string(),
+            ])
+            .args([
+                "--grpc_bind_address",
+                "127.0.0.1",
+                "--rest_bind_address",
+                "127.0.0.1",
+            ])
+            .args([
+                "--plugin_config",
+                &serde_json::Value::Object(properties).to_string(),
+            ])
+            .args(["--log_level", "WARNING"])
+            .stdin(Stdio::null())
+            .spawn()
+            .expect("the server starts");
+        Self {
+            child,
+            port,
+            rest_port,
+        }
+        .ready()
+    }
+
+    /// Starts the echo service.
+    pub(crate) fn echo() -> Self {
+        let port = free_port();
+        let child = Command::new(std::env::current_exe().expect("a program has a path"))
+            .args(["echo", &port.to_string()])
+            .stdin(Stdio::null())
+            .spawn()
+            .expect("the echo service starts");
+        Self {
+            child,
+            port,
+            rest_port: 0,
+        }
+        .ready()
+    }
+
+    /// Returns the process id.
+    pub(crate) fn id(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// Returns how to reach it.
+    pub(crate) fn options(&self, api: Api, concurrency: usize) -> Options {
+        let port = match api {
+            Api::KserveGrpc => self.port,
+            Api::KserveRest => self.rest_port,
+        };
+        Options {
+            address: Address::parse(&format!("127.0.0.1:{port}"), api).expect("a valid address"),
+            api,
+            timeout: Duration::from_secs(60),
+            headers: Default::default(),
+            concurrency,
+        }
+    }
+
+    fn ready(self) -> Self {
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()
+            .expect("a runtime");
+        let options = self.options(Api::KserveGrpc, 1);
+        let started = Instant::now();
+        loop {
+            let ready = runtime.block_on(async {
+                match Client::connect(&options).await {
+                    Ok(client) => client.server_ready().await.unwrap_or(false),
+                    Err(_) => false,
+                }
+            });
+            if ready {
+                return self;
+            }
+            assert!(
+                started.elapsed() < Duration::from_secs(60),
+                "not ready in a minute"
+            );
+            std::thread::sleep(Duration::from_millis(10));
+        }
+    }
+}
+
+impl Drop for Peer {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// A process with raw OpenVINO that has loaded its model and waits for the start.
+pub(crate) struct Raw {
+    child: Child,
+    lines: std::io::Lines<BufReader<ChildStdout>>,
+}
+
+impl Raw {
+    pub(crate) fn load(library: &Path, model: &Model, threads: usize, seconds: f64) -> Self {
+        let mut child = Command::new(std::env::current_exe().expect("a program has a path"))
+            .arg("raw")
+            .arg(library)
+            .arg(model.path())
+            .args([threads.to_string(), seconds.to_string()])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .expect("raw OpenVINO starts");
+        let mut lines = BufReader::new(child.stdout.take().expect("stdout is piped")).lines();
+        let loaded = lines
+            .next()
+            .expect("it says something")
+            .expect("it is text");
+        assert_eq!(loaded, "loaded");
+        Self { child, lines }
+    }
+
+    /// Runs the loop.
+    pub(crate) fn run(mut self) -> Outcome {
+        let mut stdin = self.child.stdin.take().expect("stdin is piped");
+        stdin.write_all(b"\n").expect("it reads");
+        let line = self
+            .lines
+            .next()
+            .expect("it says something")
+            .expect("it is text");
+        let outcome = serde_json::from_str(&line).expect("an outcome");
+        let ended = self.child.wait().expect("it is our child");
+        assert!(ended.success());
+        outcome
+    }
+}
+
+fn free_port() -> u16 {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("loopback has a free port");
+    listener.local_addr().expect("it is bound").port()
+}

@@ -1,0 +1,173 @@
+//! The run as a whole, and the tables that it prints.
+
+use std::path::PathBuf;
+
+use ovms::{
+    client::Api,
+    openvino::runtime::{self, Places},
+};
+
+use crate::{
+    CLASSIFIER, CONVOLUTIONAL, INPUT_600K, Model, TINY,
+    cells::{self, Cell, Length},
+    peer::Peer,
+    targets,
+};
+
+const CONCURRENCY: [usize; 3] = [1, 4, 16];
+
+/// How long each cell is measured.
+pub(crate) struct Times {
+    pub(crate) tiny: f64,
+    pub(crate) large: f64,
+    pub(crate) pairs: usize,
+    pub(crate) many: u64,
+}
+
+/// One row of the table.
+pub(crate) struct Row {
+    pub(crate) model: &'static str,
+    pub(crate) side: Side,
+    pub(crate) concurrency: usize,
+    pub(crate) cell: Cell,
+}
+
+/// What was measured.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Side {
+    Raw,
+    Echo,
+    Grpc,
+    Rest,
+}
+
+impl Side {
+    const fn text(self) -> &'static str {
+        match self {
+            Self::Raw => "raw OpenVINO",
+            Self::Echo => "tonic echo",
+            Self::Grpc => "ovms gRPC",
+            Self::Rest => "ovms REST",
+        }
+    }
+}
+
+/// Measures everything and prints it as Markdown.
+pub(crate) fn run(quick: bool) {
+    let times = if quick {
+        Times {
+            tiny: 0.5,
+            large: 0.5,
+            pairs: 1,
+            many: 20_000,
+        }
+    } else {
+        Times {
+            tiny: 3.0,
+            large: 5.0,
+            pairs: 7,
+            many: 200_000,
+        }
+    };
+    let library = library();
+    println!("{}\n", machine());
+    let rows = table(&library, &times);
+    print_table(&rows);
+    targets::run(&library, &times, &rows);
+}
+
+fn table(library: &std::path::Path, times: &Times) -> Vec<Row> {
+    let mut rows = Vec::new();
+    for (model, seconds) in [
+        (&TINY, times.tiny),
+        (&INPUT_600K, times.tiny),
+        (&CLASSIFIER, times.tiny),
+        (&CONVOLUTIONAL, times.large),
+    ] {
+        for concurrency in CONCURRENCY {
+            let cell = cells::raw(library, model, concurrency, seconds);
+            rows.push(row(model, Side::Raw, concurrency, cell));
+        }
+        let with_echo = [TINY.name, INPUT_600K.name].contains(&model.name);
+        for (side, api) in [
+            (Side::Echo, Api::KserveGrpc),
+            (Side::Grpc, Api::KserveGrpc),
+            (Side::Rest, Api::KserveRest),
+        ] {
+            if side == Side::Echo && !with_echo {
+                continue;
+            }
+            for concurrency in CONCURRENCY {
+                // A process for each cell, so that its peak of memory is its own.
+                let peer = match side {
+                    Side::Echo => Peer::echo(),
+                    _ => Peer::ovms(model),
+                };
+                let cell = cells::served(&peer, api, model, concurrency, Length::Seconds(seconds));
+                rows.push(row(model, side, concurrency, cell));
+            }
+        }
+    }
+    rows
+}
+
+fn row(model: &Model, side: Side, concurrency: usize, cell: Cell) -> Row {
+    Row {
+        model: model.name,
+        side,
+        concurrency,
+        cell,
+    }
+}
+
+fn print_table(rows: &[Row]) {
+    println!(
+        "| model | measured | concurrency | requests/s | p50 µs | p99 µs | CPU µs/request | peak MB |"
+    );
+    println!("|---|---|--:|--:|--:|--:|--:|--:|");
+    for row in rows {
+        let cell = &row.cell;
+        println!(
+            "| {} | {} | {} | {:.0} | {:.0} | {:.0} | {:.1} | {:.0} |",
+            row.model,
+            row.side.text(),
+            row.concurrency,
+            cell.per_second,
+            cell.p50_us,
+            cell.p99_us,
+            cell.cpu_us,
+            cell.peak_mb
+        );
+    }
+    println!();
+}
+
+/// Finds the runtime as the program does.
+fn library() -> PathBuf {
+    let places = Places {
+        install_dir: std::env::var_os("OPENVINO_INSTALL_DIR").map(PathBuf::from),
+        system: true,
+        ..Places::default()
+    };
+    match runtime::find(&places) {
+        Ok(found) => found.library,
+        Err(error) => {
+            eprintln!("{error}; `make bench` brings one");
+            std::process::exit(72);
+        }
+    }
+}
+
+fn machine() -> String {
+    let info = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
+    let name = info
+        .lines()
+        .find_map(|line| line.strip_prefix("model name"))
+        .and_then(|rest| rest.split_once(": "))
+        .map_or("an unknown processor", |(_, name)| name);
+    let cores = std::thread::available_parallelism().map_or(0, usize::from);
+    format!(
+        "{name}, {cores} cores, OpenVINO {}.",
+        runtime::PINNED_VERSION
+    )
+}

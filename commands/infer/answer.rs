@@ -1,0 +1,248 @@
+//! One answer on stdout and on disk.
+
+use std::{path::Path, time::Duration};
+
+use ovms::{
+    client::{
+        Answer,
+        output::{self, Ranked, Summary, number},
+    },
+    tensor::{DataType, Tensor, npy, values::Value},
+};
+
+use super::job::Show;
+use crate::{
+    error::{Failure, FailureKind},
+    ui::{self, Align, Look, Table},
+};
+
+/// Prints an answer; `only` is the output that is shown if one is.
+pub(super) fn show(
+    answer: &Answer,
+    show: &Show,
+    only: Option<&str>,
+    latency: Duration,
+) -> Result<(), Failure> {
+    let one = || {
+        let name = only.unwrap_or_default();
+        match answer.outputs.get(name) {
+            Some(tensor) => Ok((name, tensor)),
+            None => {
+                let text = format!("the server gave no output `{name}`");
+                Err(Failure::new(FailureKind::Failed, text))
+            }
+        }
+    };
+    match show {
+        Show::Table => {
+            ui::note(&headline(answer, latency));
+            ui::print(outputs_table(answer).draw(Look::of_stdout()))
+        }
+        Show::Json => print_line(output::answer_json(answer)),
+        Show::Npy => {
+            let (name, tensor) = one()?;
+            note_if_widened(name, tensor.dtype());
+            let mut file = Vec::with_capacity(tensor.data().len() + 128);
+            npy::write(tensor, &mut file)?;
+            ui::print(file)
+        }
+        Show::Raw => ui::print(one()?.1.data()),
+        Show::Top {
+            count,
+            labels,
+            is_json,
+        } => {
+            let (name, tensor) = one()?;
+            let rows = rank(name, tensor, *count)?;
+            if *is_json {
+                return print_line(output::ranking_json(answer, name, &rows, labels));
+            }
+            ui::note(&headline(answer, latency));
+            ui::print(ranking_table(&rows, labels).draw(Look::of_stdout()))
+        }
+    }
+}
+
+/// Saves every output.
+pub(super) fn save(answer: &Answer, folder: &Path) -> Result<(), Failure> {
+    let saved = output::save(answer, folder).map_err(|error| {
+        let text = format!("cannot save to {}", folder.display());
+        Failure::new(FailureKind::Failed, text).caused_by(&error)
+    })?;
+    for file in saved {
+        if let Some(dtype) = file.widened {
+            note_if_widened(&file.output, dtype);
+        }
+        ui::note(&format!(
+            "Saved `{}` to {}",
+            file.output,
+            file.path.display()
+        ));
+    }
+    Ok(())
+}
+
+fn headline(answer: &Answer, latency: Duration) -> String {
+    let name = &answer.model_name;
+    let version = match answer.model_version.as_str() {
+        "" => String::new(),
+        version => format!(", version {version},"),
+    };
+    let milliseconds = latency.as_secs_f64() * 1000.0;
+    format!("Model `{name}`{version} answered in {milliseconds:.2} ms.")
+}
+
+fn outputs_table(answer: &Answer) -> Table {
+    let mut table = Table::new(&[
+        ("output", Align::Left),
+        ("datatype", Align::Left),
+        ("shape", Align::Left),
+        ("min", Align::Right),
+        ("mean", Align::Right),
+        ("max", Align::Right),
+        ("values", Align::Left),
+    ]);
+    for (name, tensor) in answer.outputs.iter() {
+        let Summary {
+            name,
+            dtype,
+            shape,
+            spread,
+            preview,
+        } = Summary::new(name, tensor);
+        let [min, mean, max] = match spread {
+            Some(spread) => [spread.min, spread.mean, spread.max].map(number),
+            None => [ui::NOTHING; 3].map(str::to_owned),
+        };
+        table.row([name, dtype.to_string(), shape, min, mean, max, preview]);
+    }
+    table
+}
+
+fn rank<'a>(name: &str, tensor: &'a Tensor, count: usize) -> Result<Vec<Vec<Ranked<'a>>>, Failure> {
+    output::top(tensor, count).map_err(|error| {
+        let text = format!("cannot rank output `{name}`");
+        Failure::new(FailureKind::Usage, text).caused_by(&error)
+    })
+}
+
+/// Has a column for the row if there are several, and one for the label if there are labels.
+fn ranking_table(rows: &[Vec<Ranked<'_>>], labels: &[String]) -> Table {
+    let several = rows.len() > 1;
+    let mut columns = Vec::new();
+    if several {
+        columns.push(("row", Align::Right));
+    }
+    columns.extend([("rank", Align::Right), ("index", Align::Right)]);
+    if !labels.is_empty() {
+        columns.push(("label", Align::Left));
+    }
+    columns.push(("score", Align::Right));
+    let mut table = Table::new(&columns);
+    for (row, ranking) in rows.iter().enumerate() {
+        for (place, ranked) in ranking.iter().enumerate() {
+            let mut cells = Vec::with_capacity(columns.len());
+            if several {
+                cells.push(row.to_string());
+            }
+            cells.extend([(place + 1).to_string(), ranked.index.to_string()]);
+            if !labels.is_empty() {
+                let label = labels.get(ranked.index).map_or(ui::NOTHING, String::as_str);
+                cells.push(label.to_owned());
+            }
+            cells.push(score(ranked.score));
+            table.row(cells);
+        }
+    }
+    table
+}
+
+fn score(score: Value<'_>) -> String {
+    match score {
+        Value::Int(score) => score.to_string(),
+        Value::Uint(score) => score.to_string(),
+        score => score.as_f64().map(number).unwrap_or_default(),
+    }
+}
+
+fn print_line(mut bytes: Vec<u8>) -> Result<(), Failure> {
+    bytes.push(b'\n');
+    ui::print(bytes)
+}
+
+fn note_if_widened(name: &str, dtype: DataType) {
+    if dtype == DataType::Bf16 {
+        ui::note(&format!("NumPy has no BF16: `{name}` is written as FP32."));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use ovms::{
+        client::{Answer, output},
+        tensor::{DataType, Tensor, TensorMap, values::Packer},
+    };
+
+    use super::{headline, outputs_table, rank, ranking_table};
+    use crate::ui::Look;
+
+    fn floats(shape: &[usize], numbers: &[f64]) -> Tensor {
+        let mut packer = Packer::new(DataType::F32, numbers.len());
+        for number in numbers {
+            packer.push_f64(*number).unwrap();
+        }
+        Tensor::new(DataType::F32, shape.to_vec(), packer.finish()).unwrap()
+    }
+
+    fn example() -> Answer {
+        let mut strings = Packer::new(DataType::String, 1);
+        strings.push_bytes(b"two\nlines").unwrap();
+        let strings = Tensor::new(DataType::String, vec![1], strings.finish()).unwrap();
+        let scores = floats(&[2, 4], &[0.1, 0.7, 0.15, 0.05, 1e-7, 3.0, -2.5, 0.0]);
+        Answer {
+            model_name: "m".to_owned(),
+            model_version: "1".to_owned(),
+            id: String::new(),
+            outputs: TensorMap::from_iter([
+                ("scores".to_owned(), scores),
+                ("text".to_owned(), strings),
+            ]),
+        }
+    }
+
+    #[test]
+    fn an_answer_is_a_row_for_each_output() {
+        insta::assert_snapshot!(
+            headline(&example(), Duration::from_micros(1234)),
+            @"Model `m`, version 1, answered in 1.23 ms."
+        );
+        insta::assert_snapshot!(outputs_table(&example()).draw(Look::Plain), @r#"
+        output  datatype  shape   min    mean  max  values
+        scores  FP32      (2,4)  -2.5  0.1875    3  0.1, 0.7, 0.15, 0.05, 1e-7, 3, …
+        text    BYTES     (1)       -       -    -  "two\nlines"
+        "#);
+    }
+
+    #[test]
+    fn a_ranking_has_the_columns_that_tell_something() {
+        let scores = floats(&[1, 3], &[0.1, 0.7, 0.2]);
+        let rows = rank("y", &scores, 2).unwrap();
+        insta::assert_snapshot!(ranking_table(&rows, &[]).draw(Look::Plain), @r"
+        rank  index  score
+           1      1    0.7
+           2      2    0.2
+        ");
+        let answer = example();
+        let rows = output::top(answer.outputs.get("scores").unwrap(), 2).unwrap();
+        let labels = ["cat", "dog"].map(str::to_owned);
+        insta::assert_snapshot!(ranking_table(&rows, &labels).draw(Look::Plain), @r"
+        row  rank  index  label  score
+          0     1      1  dog      0.7
+          0     2      2  -       0.15
+          1     1      1  dog        3
+          1     2      0  cat     1e-7
+        ");
+    }
+}

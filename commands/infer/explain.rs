@@ -1,0 +1,157 @@
+//! What a model takes and gives, for those who called it without inputs.
+
+use ovms::{
+    client::{ModelMetadata, TensorMetadata, input::Layout},
+    tensor::DataType,
+};
+
+use crate::{
+    error::{Failure, FailureKind},
+    ui::{self, Align, Look, Table},
+};
+
+/// The most elements that an example writes out.
+const MOST_WRITTEN: usize = 4;
+
+/// Prints the model's inputs and outputs, and returns the failure with an example.
+pub(super) fn no_inputs(name: &str, model: &ModelMetadata) -> Failure {
+    ui::note(explanation(model, Look::of_stderr()).trim_end());
+    ui::note("");
+    Failure::new(
+        FailureKind::Usage,
+        format!("found no inputs for model `{name}`"),
+    )
+    .hint(format!("such as: {}", example(name, model)))
+    .hint("or fill every input with `--zeros` or `--random`")
+}
+
+fn explanation(model: &ModelMetadata, look: Look) -> String {
+    let mut text = tensors("input", &model.inputs, look);
+    if !model.outputs.is_empty() {
+        text.push('\n');
+        text += &tensors("output", &model.outputs, look);
+    }
+    text
+}
+
+fn tensors(title: &str, tensors: &[TensorMetadata], look: Look) -> String {
+    let mut table = Table::new(&[
+        (title, Align::Left),
+        ("datatype", Align::Left),
+        ("shape", Align::Left),
+    ]);
+    for tensor in tensors {
+        let datatype = match tensor.dtype() {
+            Some(dtype) => dtype.to_string(),
+            None => "not told".to_owned(),
+        };
+        table.row([tensor.name.clone(), datatype, tensor.shape.to_string()]);
+    }
+    table.draw(look)
+}
+
+fn example(name: &str, model: &ModelMetadata) -> String {
+    let inputs: Vec<_> = model
+        .inputs
+        .iter()
+        .map(|input| {
+            format!(
+                " -i {}",
+                quoted(&format!("{}={}", input.name, value(input)))
+            )
+        })
+        .collect();
+    format!("ovms infer {}{}", quoted(name), inputs.concat())
+}
+
+/// Makes up a value of the kind that people will have for an input.
+fn value(input: &TensorMetadata) -> String {
+    let shape = &input.shape;
+    match input.dtype() {
+        Some(DataType::String) => "some text".to_owned(),
+        Some(dtype) => match shape.fixed() {
+            _ if Layout::of_shape(shape).is_some() => "@picture.png".to_owned(),
+            Some(lengths) if lengths.iter().product::<usize>() <= MOST_WRITTEN => {
+                let zero = if dtype == DataType::Bool {
+                    "false"
+                } else {
+                    "0"
+                };
+                let zeros = vec![zero; lengths.iter().product()].join(", ");
+                if lengths.is_empty() {
+                    zeros
+                } else {
+                    format!("[{zeros}]")
+                }
+            }
+            _ => "@file.npy".to_owned(),
+        },
+        None => "@file.npy".to_owned(),
+    }
+}
+
+/// Quotes a word for a shell if it needs quotes.
+fn quoted(word: &str) -> String {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "_-./:=@,+".contains(c);
+    if word.chars().all(is_plain) {
+        word.to_owned()
+    } else {
+        format!("'{}'", word.replace('\'', r"'\''"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use ovms::{
+        client::{ModelMetadata, TensorMetadata},
+        tensor::{Dim, PartialShape},
+    };
+
+    use super::{example, explanation};
+    use crate::ui::Look;
+
+    fn tensor(name: &str, datatype: &str, dims: &[Dim]) -> TensorMetadata {
+        TensorMetadata {
+            name: name.to_owned(),
+            datatype: datatype.to_owned(),
+            shape: PartialShape(dims.to_vec()),
+        }
+    }
+
+    #[test]
+    fn inputs_are_explained_with_an_example() {
+        let model = ModelMetadata {
+            name: "m".to_owned(),
+            versions: Vec::new(),
+            inputs: vec![
+                tensor(
+                    "pixels",
+                    "FP32",
+                    &[Dim::Any, Dim::Fixed(3), Dim::Any, Dim::Any],
+                ),
+                tensor("a b", "INT64", &[Dim::Fixed(2)]),
+                tensor("flag", "BOOL", &[]),
+                tensor("rows", "FP16", &[Dim::Any, Dim::Fixed(10)]),
+                tensor("text", "BYTES", &[Dim::Any]),
+                tensor("stream", "INVALID", &[]),
+            ],
+            outputs: vec![tensor("y", "FP32", &[Dim::Any, Dim::Fixed(10)])],
+        };
+        insta::assert_snapshot!(explanation(&model, Look::Plain), @r"
+        input   datatype  shape
+        pixels  FP32      (-1,3,-1,-1)
+        a b     INT64     (2)
+        flag    BOOL      ()
+        rows    FP16      (-1,10)
+        text    BYTES     (-1)
+        stream  not told  ()
+
+        output  datatype  shape
+        y       FP32      (-1,10)
+        ");
+        insta::assert_snapshot!(
+            example("m", &model),
+            @"ovms infer m -i pixels=@picture.png -i 'a b=[0, 0]' -i flag=false -i rows=@file.npy -i 'text=some text' -i stream=@file.npy"
+        );
+    }
+}

@@ -1,0 +1,276 @@
+//! Many answers: a bar while they come, then what was measured.
+
+use std::time::Duration;
+
+use ovms::client::{
+    Client, Request,
+    bench::{Bench, Plan, Progress, Report},
+    output::number,
+};
+use serde::Serialize;
+
+use super::failure;
+use crate::{
+    error::{Failure, FailureKind},
+    ui::{self, Align, Look, Table},
+};
+
+/// How many texts of errors are shown.
+const MOST_ERRORS: usize = 5;
+
+/// Sends the request as planned, and prints the measurement.
+pub(super) async fn run(
+    client: &Client,
+    request: &Request,
+    plan: Plan,
+    is_json: bool,
+) -> Result<(), Failure> {
+    let call = client.call(request).map_err(failure::client)?;
+    let bench = Bench::new(plan);
+    let interrupted = tokio::select! {
+        result = bench.run(&call) => {
+            result.map_err(failure::client)?;
+            false
+        }
+        () = draw(&bench, plan) => false,
+        _ = tokio::signal::ctrl_c() => true,
+    };
+    let report = bench.report();
+    print(&report, is_json)?;
+    outcome(&report, interrupted)
+}
+
+/// Draws the bar until it is dropped.
+async fn draw(bench: &Bench, plan: Plan) {
+    let bar = ui::bar(1000);
+    let mut step = tokio::time::interval(ui::BAR_STEP);
+    loop {
+        step.tick().await;
+        let progress = bench.progress();
+        bar.set_position(thousandths(progress, plan));
+        bar.set_message(message(progress));
+    }
+}
+
+/// Tells how much of the plan is done: by number or by time, whichever is further.
+#[expect(
+    clippy::cast_precision_loss,
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "a share of a thousand"
+)]
+fn thousandths(progress: Progress, plan: Plan) -> u64 {
+    let by_number = plan
+        .requests
+        .map_or(0.0, |requests| progress.done as f64 / requests as f64);
+    let by_time = plan.duration.map_or(0.0, |limit| {
+        progress.elapsed.as_secs_f64() / limit.as_secs_f64()
+    });
+    (by_number.max(by_time).min(1.0) * 1000.0) as u64
+}
+
+fn message(progress: Progress) -> String {
+    let Progress { done, failed, .. } = progress;
+    match failed {
+        0 => format!("{done} answers"),
+        _ => format!("{done} answers, {failed} failed"),
+    }
+}
+
+fn print(report: &Report, is_json: bool) -> Result<(), Failure> {
+    if is_json {
+        return ui::print(measurement_json(report) + "\n");
+    }
+    let look = Look::of_stdout();
+    ui::print(measurement_table(report).draw(look))?;
+    if report.errors.is_empty() {
+        return Ok(());
+    }
+    let mut table = Table::new(&[("times", Align::Right), ("error", Align::Left)]);
+    for (text, times) in report.errors.iter().take(MOST_ERRORS) {
+        table.row([times.to_string(), text.clone()]);
+    }
+    ui::print(format!("\n{}", table.draw(look)))
+}
+
+/// Decides how the measurement ends: an interruption and failures both show in the exit code.
+fn outcome(report: &Report, interrupted: bool) -> Result<(), Failure> {
+    let Progress { done, failed, .. } = report.progress;
+    if interrupted {
+        let text = format!("interrupted after {done} requests");
+        return Err(Failure::new(FailureKind::Interrupted, text));
+    }
+    if failed > 0 {
+        let text = format!("{failed} of {done} requests failed");
+        return Err(Failure::new(FailureKind::Failed, text));
+    }
+    Ok(())
+}
+
+fn measurement_table(report: &Report) -> Table {
+    let titles = [
+        "ok", "failed", "seconds", "ok/s", "mean ms", "p50 ms", "p90 ms", "p99 ms", "max ms",
+    ];
+    let mut table = Table::new(&titles.map(|title| (title, Align::Right)));
+    let Progress {
+        done,
+        failed,
+        elapsed,
+    } = report.progress;
+    let mut cells = vec![
+        (done - failed).to_string(),
+        failed.to_string(),
+        format!("{:.2}", elapsed.as_secs_f64()),
+        number(report.throughput),
+    ];
+    match report.latency {
+        Some(it) => {
+            let latencies = [it.mean, it.p50, it.p90, it.p99, it.max];
+            cells.extend(latencies.map(|latency| format!("{:.3}", milliseconds(latency))));
+        }
+        None => cells.extend([ui::NOTHING; 5].map(str::to_owned)),
+    }
+    table.row(cells);
+    table
+}
+
+/// A measurement as programs read it; the fields stand in this order.
+#[derive(Debug, Serialize)]
+struct Measurement<'a> {
+    ok: u64,
+    failed: u64,
+    seconds: f64,
+    ok_per_second: f64,
+    latency_ms: Option<Latencies>,
+    errors: Vec<Failures<'a>>,
+}
+
+#[derive(Debug, Serialize)]
+struct Latencies {
+    mean: f64,
+    p50: f64,
+    p90: f64,
+    p99: f64,
+    max: f64,
+}
+
+#[derive(Debug, Serialize)]
+struct Failures<'a> {
+    times: u64,
+    error: &'a str,
+}
+
+fn measurement_json(report: &Report) -> String {
+    let Progress {
+        done,
+        failed,
+        elapsed,
+    } = report.progress;
+    let errors = report.errors.iter().take(MOST_ERRORS);
+    let measurement = Measurement {
+        ok: done - failed,
+        failed,
+        seconds: elapsed.as_secs_f64(),
+        ok_per_second: report.throughput,
+        latency_ms: report.latency.map(|it| Latencies {
+            mean: milliseconds(it.mean),
+            p50: milliseconds(it.p50),
+            p90: milliseconds(it.p90),
+            p99: milliseconds(it.p99),
+            max: milliseconds(it.max),
+        }),
+        errors: errors
+            .map(|(error, times)| Failures {
+                times: *times,
+                error,
+            })
+            .collect(),
+    };
+    serde_json::to_string(&measurement).expect("numbers and texts have a JSON form")
+}
+
+fn milliseconds(duration: Duration) -> f64 {
+    duration.as_secs_f64() * 1000.0
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use ovms::client::bench::{Latency, Plan, Progress, Report};
+
+    use super::{measurement_json, measurement_table, outcome, thousandths};
+    use crate::{error::Failure, ui::Look};
+
+    fn report(failed: u64) -> Report {
+        let micros = Duration::from_micros;
+        Report {
+            progress: Progress {
+                done: 1000,
+                failed,
+                elapsed: Duration::from_millis(2500),
+            },
+            throughput: 400.0,
+            latency: (failed < 1000).then_some(Latency {
+                mean: micros(2500),
+                p50: micros(2000),
+                p90: micros(4000),
+                p99: micros(9000),
+                max: micros(12_345),
+            }),
+            errors: (failed > 0)
+                .then(|| ("UNAVAILABLE: busy".to_owned(), failed))
+                .into_iter()
+                .collect(),
+        }
+    }
+
+    #[test]
+    fn a_measurement_is_one_row() {
+        insta::assert_snapshot!(measurement_table(&report(0)).draw(Look::Plain), @r"
+          ok  failed  seconds  ok/s  mean ms  p50 ms  p90 ms  p99 ms  max ms
+        1000       0     2.50   400    2.500   2.000   4.000   9.000  12.345
+        ");
+        insta::assert_snapshot!(measurement_table(&report(1000)).draw(Look::Plain), @r"
+        ok  failed  seconds  ok/s  mean ms  p50 ms  p90 ms  p99 ms  max ms
+         0    1000     2.50   400        -       -       -       -       -
+        ");
+    }
+
+    #[test]
+    fn a_measurement_is_one_object() {
+        insta::assert_snapshot!(
+            measurement_json(&report(3)),
+            @r#"{"ok":997,"failed":3,"seconds":2.5,"ok_per_second":400.0,"latency_ms":{"mean":2.5,"p50":2.0,"p90":4.0,"p99":9.0,"max":12.345},"errors":[{"times":3,"error":"UNAVAILABLE: busy"}]}"#
+        );
+        insta::assert_snapshot!(
+            measurement_json(&report(1000)),
+            @r#"{"ok":0,"failed":1000,"seconds":2.5,"ok_per_second":400.0,"latency_ms":null,"errors":[{"times":1000,"error":"UNAVAILABLE: busy"}]}"#
+        );
+    }
+
+    #[test]
+    fn failures_and_interruptions_are_told() {
+        let text = |result: Result<(), Failure>| result.err().map(|failure| failure.text());
+        assert_eq!(text(outcome(&report(0), false)), None);
+        let failed = text(outcome(&report(2), false)).unwrap();
+        assert_eq!(failed, "error: 2 of 1000 requests failed\n");
+        let interrupted = text(outcome(&report(2), true)).unwrap();
+        assert_eq!(interrupted, "error: interrupted after 1000 requests\n");
+    }
+
+    #[test]
+    fn the_bar_follows_the_limit_that_is_nearer() {
+        let plan = |requests, seconds: Option<u64>| Plan {
+            requests,
+            duration: seconds.map(Duration::from_secs),
+            concurrency: 1,
+            warmup: 0,
+        };
+        let progress = report(0).progress;
+        assert_eq!(thousandths(progress, plan(Some(4000), None)), 250);
+        assert_eq!(thousandths(progress, plan(None, Some(5))), 500);
+        assert_eq!(thousandths(progress, plan(Some(4000), Some(5))), 500);
+        assert_eq!(thousandths(progress, plan(Some(10), None)), 1000);
+    }
+}

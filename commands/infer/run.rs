@@ -1,0 +1,142 @@
+//! The talk with the server: connect, ask for the model's inputs, send.
+
+use std::time::Instant;
+
+use ovms::client::{Api, Client, ClientError, Form, ModelMetadata, Request};
+
+use super::{
+    answer,
+    args::Args,
+    explain, failure,
+    job::{Job, Task},
+    load,
+};
+use crate::error::{Failure, FailureKind};
+
+/// Runs `ovms infer`.
+pub(crate) fn run(args: Args) -> Result<(), Failure> {
+    // Files and standard input are read here, where Ctrl-C still ends the process by itself.
+    let job = Job::new(args)?;
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()?;
+    runtime.block_on(job.run())
+}
+
+impl Job {
+    async fn run(self) -> Result<(), Failure> {
+        let (client, model) = unless_interrupted(self.open()).await?;
+        if self.inputs.is_empty() && !model.inputs.is_empty() {
+            return Err(explain::no_inputs(&self.model.name, &model));
+        }
+        let request = self.request(&model)?;
+        match &self.task {
+            Task::Measure { plan, is_json } => load::run(&client, &request, *plan, *is_json).await,
+            Task::Show { show, save } => {
+                let only = if show.needs_one_output() {
+                    Some(the_output(&self.outputs, &model)?)
+                } else {
+                    None
+                };
+                let sent = Instant::now();
+                let answer = async { client.infer(&request).await.map_err(failure::client) };
+                let answer = unless_interrupted(answer).await?;
+                answer::show(&answer, show, only.as_deref(), sent.elapsed())?;
+                match save {
+                    Some(folder) => answer::save(&answer, folder),
+                    None => Ok(()),
+                }
+            }
+        }
+    }
+
+    /// Connects and asks for the model's inputs.
+    async fn open(&self) -> Result<(Client, ModelMetadata), Failure> {
+        let opened = async {
+            let client = Client::connect(&self.server).await?;
+            let model = client.model_metadata(&self.model).await;
+            Ok::<_, ClientError>((client, model))
+        };
+        let error = match opened.await {
+            Ok((client, Ok(model))) => return Ok((client, model)),
+            Ok((client, Err(error))) if is_not_found(&error) => {
+                let known = client.model_names().await;
+                let name = &self.model.name;
+                return Err(failure::unknown_model(error, name, known.as_deref()));
+            }
+            Ok((_, Err(error))) | Err(error) => error,
+        };
+        match Client::other_api(&self.server).await {
+            Some(api) => {
+                let address = self.server.address.to_string();
+                Err(failure::other_api(&address, self.server.api, api))
+            }
+            None => Err(failure::client(error)),
+        }
+    }
+
+    fn request(&self, model: &ModelMetadata) -> Result<Request, Failure> {
+        let inputs = self.inputs.tensors(model);
+        let inputs = inputs.map_err(|error| failure::input(error, Some(&self.model.name)))?;
+        for name in &self.outputs {
+            if !knows_output(model, name) {
+                return Err(failure::unknown_output(name, model));
+            }
+        }
+        let outputs = if self.outputs.is_empty() && self.wants_bytes_over_rest() {
+            // Some servers write outputs that are not listed as JSON.
+            model
+                .outputs
+                .iter()
+                .map(|output| output.name.clone())
+                .collect()
+        } else {
+            self.outputs.clone()
+        };
+        Ok(Request {
+            model: self.model.clone(),
+            id: self.id.clone(),
+            parameters: self.parameters.clone(),
+            inputs,
+            outputs,
+            form: self.form,
+        })
+    }
+
+    fn wants_bytes_over_rest(&self) -> bool {
+        self.server.api == Api::KserveRest && self.form == Form::Bytes
+    }
+}
+
+fn is_not_found(error: &ClientError) -> bool {
+    matches!(error, ClientError::Refused(refusal) if refusal.is_not_found())
+}
+
+/// Tells whether a model has an output, as far as the server tells its outputs.
+fn knows_output(model: &ModelMetadata, name: &str) -> bool {
+    model.outputs.is_empty() || model.outputs.iter().any(|output| output.name == name)
+}
+
+/// Finds the one output that is asked for, or that the model has.
+fn the_output(asked: &[String], model: &ModelMetadata) -> Result<String, Failure> {
+    let all: Vec<_> = model
+        .outputs
+        .iter()
+        .map(|output| output.name.clone())
+        .collect();
+    let candidates = if asked.is_empty() { &all } else { asked };
+    match candidates {
+        [only] => Ok(only.clone()),
+        several => Err(failure::several_outputs(several)),
+    }
+}
+
+/// Ends a wait when Ctrl-C is pressed.
+pub(super) async fn unless_interrupted<T>(
+    work: impl Future<Output = Result<T, Failure>>,
+) -> Result<T, Failure> {
+    tokio::select! {
+        result = work => result,
+        _ = tokio::signal::ctrl_c() => Err(Failure::new(FailureKind::Interrupted, "interrupted")),
+    }
+}

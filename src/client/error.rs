@@ -1,0 +1,187 @@
+//! What a call can end with other than an answer.
+
+use std::{fmt, time::Duration};
+
+use super::Address;
+use crate::tensor::{DataType, values::ValueError};
+
+/// Why a call to a server gave no answer that can be used.
+#[derive(Debug, thiserror::Error)]
+pub enum ClientError {
+    /// Nothing listens at the address, or the connection broke.
+    #[error("no server answers at {address}")]
+    Unreachable {
+        /// The server's address.
+        address: Address,
+        /// What the connection said.
+        #[source]
+        source: Cause,
+    },
+    /// The server answered with an error.
+    #[error("the server refused the request: {0}")]
+    Refused(Refusal),
+    /// The time limit passed.
+    #[error("no answer from {address} within {limit:?}")]
+    Timeout {
+        /// The server's address.
+        address: Address,
+        /// The limit.
+        limit: Duration,
+        /// What was waited for.
+        step: Step,
+    },
+    /// The answer does not follow the protocol.
+    #[error("cannot read the answer of {address}")]
+    Protocol {
+        /// The server's address.
+        address: Address,
+        /// What was found.
+        #[source]
+        source: AnswerError,
+    },
+    /// The request has no form in the protocol.
+    #[error("cannot write the request")]
+    Request(#[from] RequestError),
+}
+
+/// The cause of a failed connection.
+pub type Cause = Box<dyn std::error::Error + Send + Sync>;
+
+/// What a call waits for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Step {
+    /// The connection.
+    Connect,
+    /// The answer to a request.
+    Answer,
+}
+
+/// A server's error: its code and its text.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Refusal {
+    /// The gRPC code, or the HTTP status.
+    pub code: Code,
+    /// The server's text.
+    pub message: String,
+}
+
+/// The code of a server's error.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Code {
+    /// A gRPC code.
+    Grpc(tonic::Code),
+    /// An HTTP status.
+    Http(reqwest::StatusCode),
+}
+
+impl Refusal {
+    /// Tells whether the server does not know the model, or its version.
+    #[must_use]
+    pub fn is_not_found(&self) -> bool {
+        match self.code {
+            Code::Grpc(code) => code == tonic::Code::NotFound,
+            Code::Http(status) => status == reqwest::StatusCode::NOT_FOUND,
+        }
+    }
+}
+
+impl fmt::Display for Refusal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.message.is_empty() {
+            write!(f, "{}", self.code)
+        } else {
+            write!(f, "{}: {}", self.code, self.message)
+        }
+    }
+}
+
+impl fmt::Display for Code {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Grpc(code) => f.write_str(grpc_name(*code)),
+            Self::Http(status) => write!(f, "{status}"),
+        }
+    }
+}
+
+/// What is wrong with an answer.
+#[derive(Debug, thiserror::Error)]
+pub enum AnswerError {
+    /// The message or JSON cannot be decoded.
+    #[error("found a body that cannot be decoded")]
+    Decode(#[source] Cause),
+    /// A datatype that no tensor has.
+    #[error("found the datatype `{datatype}` of output `{name}`")]
+    Datatype {
+        /// The name of the output.
+        name: String,
+        /// The datatype as sent.
+        datatype: String,
+    },
+    /// The shape, or the number of elements, is impossible.
+    #[error("cannot read output `{name}`")]
+    Output {
+        /// The name of the output.
+        name: String,
+        /// The reason.
+        #[source]
+        source: Cause,
+    },
+    /// An output came without its elements.
+    #[error("found no elements of output `{0}`")]
+    Missing(String),
+    /// A shape with a negative dimension.
+    #[error("found a negative dimension")]
+    Shape,
+    /// The header that tells where JSON ends points past the end, or is no number.
+    #[error("found `{0}` as the length of the JSON part")]
+    HeaderLength(String),
+}
+
+/// Why a request has no form in the protocol that was chosen.
+#[derive(Debug, thiserror::Error)]
+pub enum RequestError {
+    /// The datatype exists only as raw bytes.
+    #[error("{dtype} of input `{name}` has only a raw form")]
+    RawOnly {
+        /// The name of the input.
+        name: String,
+        /// Its datatype.
+        dtype: DataType,
+    },
+    /// JSON has no form for bytes that are not UTF-8.
+    #[error("input `{0}` has bytes that are not UTF-8, for which JSON has no form")]
+    NotText(String),
+    /// The message is longer than its frame can tell.
+    #[error("the request is larger than 4 GiB")]
+    Size,
+    /// A header that the protocol itself uses, or one with characters that headers do not have.
+    #[error("the header `{0}` cannot be sent")]
+    Header(String),
+    /// A value does not fit the wire's field.
+    #[error(transparent)]
+    Value(#[from] ValueError),
+}
+
+/// Returns the name of a gRPC code in the protocol's own writing.
+const fn grpc_name(code: tonic::Code) -> &'static str {
+    match code {
+        tonic::Code::Ok => "OK",
+        tonic::Code::Cancelled => "CANCELLED",
+        tonic::Code::Unknown => "UNKNOWN",
+        tonic::Code::InvalidArgument => "INVALID_ARGUMENT",
+        tonic::Code::DeadlineExceeded => "DEADLINE_EXCEEDED",
+        tonic::Code::NotFound => "NOT_FOUND",
+        tonic::Code::AlreadyExists => "ALREADY_EXISTS",
+        tonic::Code::PermissionDenied => "PERMISSION_DENIED",
+        tonic::Code::ResourceExhausted => "RESOURCE_EXHAUSTED",
+        tonic::Code::FailedPrecondition => "FAILED_PRECONDITION",
+        tonic::Code::Aborted => "ABORTED",
+        tonic::Code::OutOfRange => "OUT_OF_RANGE",
+        tonic::Code::Unimplemented => "UNIMPLEMENTED",
+        tonic::Code::Internal => "INTERNAL",
+        tonic::Code::Unavailable => "UNAVAILABLE",
+        tonic::Code::DataLoss => "DATA_LOSS",
+        tonic::Code::Unauthenticated => "UNAUTHENTICATED",
+    }
+}

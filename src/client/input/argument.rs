@@ -1,0 +1,252 @@
+//! One input as it is typed: `NAME:DTYPE:SHAPE=VALUE`, of which only the value is needed.
+
+use std::{path::PathBuf, str::FromStr};
+
+use super::FileKind;
+use crate::tensor::DataType;
+
+/// One input as typed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Argument {
+    /// The name; may be left out for a model with one input.
+    pub name: Option<String>,
+    /// The datatype to send in place of the model's.
+    pub dtype: Option<DataType>,
+    /// The shape to send in place of what model and value tell.
+    pub shape: Option<Vec<usize>>,
+    /// Where the elements come from.
+    pub source: Source,
+}
+
+/// Where elements come from.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Source {
+    /// The argument itself: JSON, or plain text for a string.
+    Inline(String),
+    /// A file.
+    File(PathBuf, FileKind),
+    /// Standard input, as JSON.
+    Stdin,
+    /// Nothing: zeros or random values, whichever was asked for.
+    Fill,
+}
+
+/// Why a text is no [`Argument`].
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum ArgumentError {
+    /// A file of a kind that is not read.
+    #[error(
+        "found the file `{0}`, expected a name that ends in .npy, .npz, .png, .jpg, .jpeg, .json, \
+         .txt or .bin"
+    )]
+    FileKind(String),
+    /// Nothing after `@`.
+    #[error("found no file name after `@`")]
+    NoFile,
+    /// Nothing at all.
+    #[error("found nothing, expected `NAME=VALUE`")]
+    Empty,
+}
+
+impl FromStr for Argument {
+    type Err = ArgumentError;
+
+    fn from_str(text: &str) -> Result<Self, ArgumentError> {
+        if text.is_empty() {
+            return Err(ArgumentError::Empty);
+        }
+        let (key, value) = match text.split_once('=') {
+            Some((key, value)) if !is_value(text) => (key, value),
+            _ => ("", text),
+        };
+        let Key { name, dtype, shape } = Key::read(key);
+        Ok(Self {
+            name: (!name.is_empty()).then(|| name.to_owned()),
+            dtype,
+            shape,
+            source: value.parse()?,
+        })
+    }
+}
+
+/// Tells whether the whole text is a value, though it may have an equals sign inside.
+fn is_value(text: &str) -> bool {
+    text.starts_with(['@', '[', '{', '"'])
+}
+
+impl FromStr for Source {
+    type Err = ArgumentError;
+
+    fn from_str(text: &str) -> Result<Self, ArgumentError> {
+        match text.strip_prefix('@') {
+            Some("") => Err(ArgumentError::NoFile),
+            Some(path) => {
+                let path = PathBuf::from(path);
+                match FileKind::of(&path) {
+                    Some(kind) => Ok(Self::File(path, kind)),
+                    None => Err(ArgumentError::FileKind(path.display().to_string())),
+                }
+            }
+            None if text == "-" => Ok(Self::Stdin),
+            None if text.is_empty() => Ok(Self::Fill),
+            None => Ok(Self::Inline(text.to_owned())),
+        }
+    }
+}
+
+/// What stands before the equals sign.
+struct Key<'a> {
+    name: &'a str,
+    dtype: Option<DataType>,
+    shape: Option<Vec<usize>>,
+}
+
+impl<'a> Key<'a> {
+    /// Reads from the right, because names may have colons themselves (`input:0`).
+    fn read(key: &'a str) -> Self {
+        let plain = Self {
+            name: key,
+            dtype: None,
+            shape: None,
+        };
+        let Some((rest, last)) = key.rsplit_once(':') else {
+            return plain;
+        };
+        if let Some(dtype) = dtype(last) {
+            return Self {
+                name: rest,
+                dtype: Some(dtype),
+                shape: None,
+            };
+        }
+        let (Some(shape), Some((name, middle))) = (lengths(last), rest.rsplit_once(':')) else {
+            return plain;
+        };
+        match (middle, dtype(middle)) {
+            ("", _) => Self {
+                name,
+                dtype: None,
+                shape: Some(shape),
+            },
+            (_, Some(dtype)) => Self {
+                name,
+                dtype: Some(dtype),
+                shape: Some(shape),
+            },
+            (_, None) => plain,
+        }
+    }
+}
+
+fn dtype(text: &str) -> Option<DataType> {
+    DataType::from_kserve(&text.to_ascii_uppercase())
+}
+
+/// Reads lengths with commas between them; nothing is the shape of a scalar.
+fn lengths(text: &str) -> Option<Vec<usize>> {
+    if text.is_empty() {
+        return Some(Vec::new());
+    }
+    text.split(',').map(|length| length.parse().ok()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Argument, FileKind, Source};
+    use crate::tensor::DataType;
+
+    fn inline(text: &str) -> Source {
+        Source::Inline(text.to_owned())
+    }
+
+    #[test]
+    fn arguments_are_read_with_and_without_their_parts() {
+        let file = |path: &str, kind| Source::File(path.into(), kind);
+        type Row<'a> = (
+            &'a str,
+            &'a str,
+            Option<DataType>,
+            Option<&'a [usize]>,
+            Source,
+        );
+        let rows: &[Row<'_>] = &[
+            ("x=[1,2]", "x", None, None, inline("[1,2]")),
+            ("[1,2]", "", None, None, inline("[1,2]")),
+            ("5", "", None, None, inline("5")),
+            ("true", "", None, None, inline("true")),
+            ("-", "", None, None, Source::Stdin),
+            ("x=-", "x", None, None, Source::Stdin),
+            ("x=-5", "x", None, None, inline("-5")),
+            ("x=", "x", None, None, Source::Fill),
+            ("text=a=b", "text", None, None, inline("a=b")),
+            (r#""a=b""#, "", None, None, inline(r#""a=b""#)),
+            (r#"{"x":"a=b"}"#, "", None, None, inline(r#"{"x":"a=b"}"#)),
+            ("@a=b.npy", "", None, None, file("a=b.npy", FileKind::Npy)),
+            (
+                "x=@a.JPG",
+                "x",
+                None,
+                None,
+                file("a.JPG", FileKind::Picture),
+            ),
+            ("x:FP16=1", "x", Some(DataType::F16), None, inline("1")),
+            (
+                "x:int8:2,3=",
+                "x",
+                Some(DataType::I8),
+                Some(&[2, 3]),
+                Source::Fill,
+            ),
+            (
+                "x:BOOL:=true",
+                "x",
+                Some(DataType::Bool),
+                Some(&[]),
+                inline("true"),
+            ),
+            ("x::4=[1]", "x", None, Some(&[4]), inline("[1]")),
+            (
+                ":FP32:1=[1]",
+                "",
+                Some(DataType::F32),
+                Some(&[1]),
+                inline("[1]"),
+            ),
+            ("input:0=1", "input:0", None, None, inline("1")),
+            (
+                "a/b:0:FP32:1=1",
+                "a/b:0",
+                Some(DataType::F32),
+                Some(&[1]),
+                inline("1"),
+            ),
+            ("x:FP31=1", "x:FP31", None, None, inline("1")),
+            ("x:FP32:1,b=1", "x:FP32:1,b", None, None, inline("1")),
+        ];
+        for (text, name, dtype, shape, source) in rows {
+            let expected = Argument {
+                name: (!name.is_empty()).then(|| (*name).to_owned()),
+                dtype: *dtype,
+                shape: shape.map(<[usize]>::to_vec),
+                source: source.clone(),
+            };
+            assert_eq!(text.parse(), Ok(expected), "{text}");
+        }
+    }
+
+    #[test]
+    fn files_of_unknown_kinds_are_refused() {
+        for (text, expected) in [
+            ("", "found nothing, expected `NAME=VALUE`"),
+            ("x=@", "found no file name after `@`"),
+            (
+                "x=@a.gif",
+                "found the file `a.gif`, expected a name that ends in .npy, .npz, .png, .jpg, \
+                 .jpeg, .json, .txt or .bin",
+            ),
+        ] {
+            let error = text.parse::<Argument>().unwrap_err();
+            assert_eq!(error.to_string(), expected, "{text}");
+        }
+    }
+}

@@ -1,0 +1,270 @@
+//! All inputs of a request: what was given, fitted to what the model takes, and the rest filled.
+
+use std::{collections::BTreeMap, io::Read};
+
+use serde_json::value::RawValue;
+
+use super::{
+    Argument, Fill, InputError, Picture, Source, ValueProblem, content::Content, fill::Filler,
+    target::Target,
+};
+use crate::{
+    client::{ModelMetadata, TensorMetadata, json},
+    tensor::{DataType, Tensor, TensorMap},
+};
+
+/// Inputs that are read, but not yet tensors: that takes the model's metadata.
+#[derive(Debug)]
+pub struct Inputs {
+    given: Vec<Given>,
+    fill: Option<Fill>,
+    picture: Picture,
+}
+
+/// One input, read.
+#[derive(Debug, Clone)]
+struct Given {
+    name: Option<String>,
+    dtype: Option<DataType>,
+    shape: Option<Vec<usize>>,
+    content: Content,
+}
+
+impl Inputs {
+    /// Reads the files of the arguments, and standard input if one asks for it.
+    ///
+    /// # Errors
+    ///
+    /// Fails if a file cannot be read, or two arguments ask for standard input.
+    pub fn load(
+        arguments: Vec<Argument>,
+        fill: Option<Fill>,
+        picture: Picture,
+        stdin: &mut dyn Read,
+    ) -> Result<Self, InputError> {
+        let from_stdin = arguments.iter().filter(|it| it.source == Source::Stdin);
+        if from_stdin.count() > 1 {
+            return Err(InputError::StdinTwice);
+        }
+        let mut given = Vec::with_capacity(arguments.len());
+        for Argument {
+            name,
+            dtype,
+            shape,
+            source,
+        } in arguments
+        {
+            given.push(Given {
+                name,
+                dtype,
+                shape,
+                content: Content::load(source, stdin)?,
+            });
+        }
+        Ok(Self {
+            given,
+            fill,
+            picture,
+        })
+    }
+
+    /// Tells whether nothing was given and nothing is to be filled.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.given.is_empty() && self.fill.is_none()
+    }
+
+    /// Makes a tensor for every input of the model, in the model's order.
+    ///
+    /// Inputs that the model does not list, such as those that control a sequence, follow; they
+    /// need a datatype of their own.
+    ///
+    /// # Errors
+    ///
+    /// Fails if an input is missing, unknown or given twice, or a value does not fit.
+    pub fn tensors(&self, model: &ModelMetadata) -> Result<TensorMap, InputError> {
+        let mut named = self.named(model)?;
+        let mut filler = self.fill.map(Filler::new);
+        let mut tensors = TensorMap::default();
+        let mut missing = Vec::new();
+        for input in &model.inputs {
+            let given = match named.iter().position(|(name, _)| *name == input.name) {
+                Some(index) => named.remove(index).1,
+                None if filler.is_some() => Given::nothing(),
+                None => {
+                    missing.push(input.clone());
+                    continue;
+                }
+            };
+            let tensor = self.tensor(given, Some(input), &mut filler);
+            tensors.push(
+                &input.name,
+                tensor.map_err(|problem| problem.of(&input.name))?,
+            );
+        }
+        if !missing.is_empty() {
+            return Err(InputError::Missing { missing });
+        }
+        for (name, given) in named {
+            if given.dtype.is_none() {
+                let known = names(model);
+                return Err(InputError::Unknown { name, known });
+            }
+            let tensor = self.tensor(given, None, &mut filler);
+            let tensor = tensor.map_err(|problem| problem.of(&name))?;
+            tensors.push(name, tensor);
+        }
+        Ok(tensors)
+    }
+
+    /// Gives every input a name, and takes archives and objects of several inputs apart.
+    fn named(&self, model: &ModelMetadata) -> Result<Vec<(String, Given)>, InputError> {
+        let mut named = Vec::new();
+        for given in self.given.iter().cloned() {
+            match (given.name.clone(), several(&given, model)) {
+                (Some(name), _) => named.push((name, given)),
+                (None, Some(inputs)) => named.extend(inputs),
+                (None, None) => match model.inputs.as_slice() {
+                    [only] => named.push((only.name.clone(), given)),
+                    _ => {
+                        return Err(InputError::Nameless {
+                            known: names(model),
+                        });
+                    }
+                },
+            }
+        }
+        let mut seen: Vec<&str> = Vec::with_capacity(named.len());
+        for (name, given) in &named {
+            if seen.contains(&name.as_str()) {
+                return Err(InputError::Twice(name.clone()));
+            }
+            let is_known = model.inputs.iter().any(|input| input.name == *name);
+            // Better said before inputs are missing, because a typing error causes both.
+            if !is_known && given.dtype.is_none() {
+                let known = names(model);
+                let name = name.clone();
+                return Err(InputError::Unknown { name, known });
+            }
+            seen.push(name);
+        }
+        Ok(named)
+    }
+
+    fn tensor(
+        &self,
+        given: Given,
+        model: Option<&TensorMetadata>,
+        filler: &mut Option<Filler>,
+    ) -> Result<Tensor, ValueProblem> {
+        let target = Target {
+            model,
+            dtype: given.dtype,
+            shape: given.shape,
+        };
+        match given.content {
+            Content::Inline(text) => match target.dtype()? {
+                DataType::String if !text.starts_with(['[', '"']) => target.string(text.as_bytes()),
+                dtype => target.json(&text, dtype),
+            },
+            Content::Json(text) => target.json(&text, target.dtype()?),
+            Content::Array(tensor) => target.array(&tensor),
+            Content::Arrays(arrays) => {
+                let name = given.name.unwrap_or_default();
+                match arrays.as_slice() {
+                    [(_, only)] => target.array(only),
+                    several => match several.iter().find(|(known, _)| *known == name) {
+                        Some((_, array)) => target.array(array),
+                        None => {
+                            let names: Vec<_> =
+                                several.iter().map(|(name, _)| name.as_str()).collect();
+                            Err(ValueProblem::Archive(names.join(", ")))
+                        }
+                    },
+                }
+            }
+            Content::Picture(file) => match target.dtype()? {
+                // The server decodes it.
+                DataType::String => target.string(&file),
+                dtype => self.picture.tensor(&file, dtype, target.wanted().as_ref()),
+            },
+            Content::Text(text) => match target.dtype()? {
+                DataType::String => target.string(&text),
+                dtype => target.words(&text, dtype),
+            },
+            Content::Binary(bytes) => target.bytes(bytes),
+            Content::Fill => {
+                let filler = filler.as_mut().ok_or(ValueProblem::Nothing)?;
+                filler.tensor(target.dtype()?, target.smallest())
+            }
+        }
+    }
+}
+
+impl Given {
+    fn nothing() -> Self {
+        Self {
+            name: None,
+            dtype: None,
+            shape: None,
+            content: Content::Fill,
+        }
+    }
+}
+
+/// Takes a source that names its inputs apart: an archive of arrays, or a JSON object.
+fn several(given: &Given, model: &ModelMetadata) -> Option<Vec<(String, Given)>> {
+    let with = |content| Given {
+        content,
+        ..given.clone()
+    };
+    match &given.content {
+        // A single array may have any name, such as NumPy's own `arr_0`.
+        Content::Arrays(arrays) if arrays.len() > 1 || names_an_input(arrays, model) => {
+            let arrays = arrays.iter().cloned();
+            Some(
+                arrays
+                    .map(|(name, array)| (name, with(Content::Array(array))))
+                    .collect(),
+            )
+        }
+        Content::Inline(text) | Content::Json(text) if text.trim_start().starts_with('{') => {
+            let text = json::quote_not_finite(text);
+            // What is no object after all is read again as a value, which tells the fault.
+            let inputs: BTreeMap<String, Box<RawValue>> = serde_json::from_str(&text).ok()?;
+            let inputs = inputs.into_iter();
+            Some(
+                inputs
+                    .map(|(name, value)| (name, with(Content::Json(value.get().to_owned()))))
+                    .collect(),
+            )
+        }
+        _ => None,
+    }
+}
+
+fn names_an_input(arrays: &[(String, Tensor)], model: &ModelMetadata) -> bool {
+    arrays
+        .iter()
+        .any(|(name, _)| model.inputs.iter().any(|input| input.name == *name))
+}
+
+fn names(model: &ModelMetadata) -> Vec<String> {
+    model
+        .inputs
+        .iter()
+        .map(|input| input.name.clone())
+        .collect()
+}
+
+impl ValueProblem {
+    fn of(self, name: &str) -> InputError {
+        InputError::Value {
+            name: name.to_owned(),
+            problem: self,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

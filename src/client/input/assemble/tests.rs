@@ -1,0 +1,271 @@
+use bytes::Bytes;
+
+use super::{Content, Given, Inputs};
+use crate::{
+    client::{
+        ModelMetadata, TensorMetadata,
+        input::{Argument, Fill, Picture},
+    },
+    error::chain,
+    tensor::{DataType, Tensor, TensorMap, values::write_json},
+};
+
+/// Name, datatype and shape of an input.
+type Listed<'a> = (&'a str, &'a str, &'a [i64]);
+
+fn model(inputs: &[Listed<'_>]) -> ModelMetadata {
+    ModelMetadata {
+        name: "m".to_owned(),
+        versions: vec!["1".to_owned()],
+        inputs: inputs
+            .iter()
+            .map(|(name, datatype, shape)| {
+                TensorMetadata::new((*name).to_owned(), (*datatype).to_owned(), shape)
+            })
+            .collect(),
+        outputs: Vec::new(),
+    }
+}
+
+/// Each tensor as `name datatype shape elements`.
+fn text(tensors: &TensorMap) -> String {
+    let line = |(name, tensor): (&str, &Tensor)| {
+        let mut out = format!("{name} {} {:?} ", tensor.dtype(), tensor.shape()).into_bytes();
+        write_json(tensor, &mut out);
+        String::from_utf8(out).unwrap()
+    };
+    tensors.iter().map(line).collect::<Vec<_>>().join("; ")
+}
+
+fn load(arguments: &[&str], fill: Option<Fill>, stdin: &str) -> Inputs {
+    let arguments = arguments
+        .iter()
+        .map(|text| text.parse::<Argument>().unwrap());
+    let mut stdin = stdin.as_bytes();
+    Inputs::load(arguments.collect(), fill, Picture::default(), &mut stdin).unwrap()
+}
+
+fn assemble(arguments: &[&str], model: &ModelMetadata) -> Result<String, String> {
+    let tensors = load(arguments, None, "[7]").tensors(model);
+    tensors.map(|it| text(&it)).map_err(|it| chain(&it))
+}
+
+/// Inputs of one content, without a file.
+fn content(name: Option<&str>, dtype: Option<DataType>, content: Content) -> Inputs {
+    let given = Given {
+        name: name.map(str::to_owned),
+        dtype,
+        shape: None,
+        content,
+    };
+    Inputs {
+        given: vec![given],
+        fill: None,
+        picture: Picture::default(),
+    }
+}
+
+fn array(dtype: DataType, shape: &[usize]) -> Tensor {
+    let bytes = shape.iter().product::<usize>() * dtype.size().unwrap();
+    Tensor::new(dtype, shape.to_vec(), vec![0; bytes].into()).unwrap()
+}
+
+#[test]
+fn values_take_datatype_and_shape_of_the_model() {
+    let floats: &[Listed<'_>] = &[("x", "FP32", &[1, 2])];
+    let text: &[Listed<'_>] = &[("t", "BYTES", &[-1])];
+    let rows: &[(&[&str], &[Listed<'_>], &str)] = &[
+        (&["x=[1,2]"], floats, "x FP32 [1, 2] [1.0,2.0]"),
+        (&["[[1,2]]"], floats, "x FP32 [1, 2] [1.0,2.0]"),
+        (&["-"], &[("x", "INT8", &[1])], "x INT8 [1] [7]"),
+        (&["5"], &[("x", "INT64", &[])], "x INT64 [] [5]"),
+        (&[r#"{"x":[NaN,2]}"#], floats, "x FP32 [1, 2] [NaN,2.0]"),
+        (&["x:INT32=[1,2]"], floats, "x INT32 [1, 2] [1,2]"),
+        (&["x::2,1=[1,2]"], floats, "x FP32 [2, 1] [1.0,2.0]"),
+        (&["t=hello"], text, r#"t BYTES [1] ["hello"]"#),
+        (&["t=5"], text, r#"t BYTES [1] ["5"]"#),
+        (&[r#"["a","b"]"#], text, r#"t BYTES [2] ["a","b"]"#),
+        // Strings for numbers are the server's to take apart.
+        (&["x:BYTES=hi"], floats, r#"x BYTES [1] ["hi"]"#),
+        // In the model's order, and those it does not list at the end.
+        (
+            &["id:UINT64=[9]", "b=[2]", "a=[true]"],
+            &[("a", "BOOL", &[1]), ("b", "UINT8", &[1])],
+            "a BOOL [1] [true]; b UINT8 [1] [2]; id UINT64 [1] [9]",
+        ),
+        // A server that does not tell the datatype.
+        (
+            &["g:INT16=[[1],[2]]"],
+            &[("g", "", &[])],
+            "g INT16 [2, 1] [1,2]",
+        ),
+    ];
+    for (arguments, inputs, expected) in rows {
+        assert_eq!(
+            assemble(arguments, &model(inputs)).as_deref(),
+            Ok(*expected),
+            "{arguments:?}"
+        );
+    }
+}
+
+#[test]
+fn what_the_model_does_not_take_is_refused_by_name() {
+    let two: &[Listed<'_>] = &[("a", "FP32", &[1, 2]), ("b", "INT64", &[-1, 3])];
+    let rows: &[(&[&str], &str)] = &[
+        (
+            &["[1]"],
+            "found a value without a name, the model has 2 inputs",
+        ),
+        (&["c=[1]", "a=[1]"], "the model has no input `c`"),
+        (&["a=[1,2]", "a=[1,2]"], "found input `a` twice"),
+        (&["a=[1,2]"], "found no value for input `b` (INT64 (-1,3))"),
+        (
+            &["a=[1,2]", "b=[1]"],
+            "cannot use the value given for input `b`: cannot tell how 1 elements fill shape \
+             (-1,3)",
+        ),
+        (
+            &["a=[1]", "b=[1,2,3]"],
+            "cannot use the value given for input `a`: found 1 elements, shape (1,2) takes 2",
+        ),
+        (
+            &["a=", "b=[1,2,3]"],
+            "cannot use the value given for input `a`: found nothing, and nothing to fill it with",
+        ),
+        (
+            &["a=x", "b=[1,2,3]"],
+            "cannot use the value given for input `a`: expected value at line 1 column 1",
+        ),
+    ];
+    for (arguments, expected) in rows {
+        assert_eq!(assemble(arguments, &model(two)).unwrap_err(), *expected);
+    }
+    let untold = model(&[("g", "", &[])]);
+    assert_eq!(
+        assemble(&["[1]"], &untold).unwrap_err(),
+        "cannot use the value given for input `g`: the server does not tell its datatype"
+    );
+}
+
+#[test]
+fn arrays_keep_their_type_unless_another_is_asked_for() {
+    let model = model(&[("x", "FP32", &[-1, 2])]);
+    let doubles = || Content::Array(array(DataType::F64, &[3, 2]));
+    let error = content(None, None, doubles()).tensors(&model).unwrap_err();
+    assert_eq!(
+        chain(&error),
+        "cannot use the value given for input `x`: found elements of FP64, expected FP32"
+    );
+    let tensors = content(None, Some(DataType::F32), doubles())
+        .tensors(&model)
+        .unwrap();
+    assert_eq!(text(&tensors), "x FP32 [3, 2] [0.0,0.0,0.0,0.0,0.0,0.0]");
+}
+
+#[test]
+fn archives_give_inputs_by_the_names_of_their_arrays() {
+    let two = model(&[("a", "UINT8", &[1]), ("b", "UINT8", &[1])]);
+    let named = |name: &str| (name.to_owned(), array(DataType::U8, &[1]));
+    let both = vec![named("b"), named("a")];
+    let tensors = content(None, None, Content::Arrays(both.clone())).tensors(&two);
+    assert_eq!(text(&tensors.unwrap()), "a UINT8 [1] [0]; b UINT8 [1] [0]");
+
+    let one = model(&[("x", "UINT8", &[1])]);
+    let only = Content::Arrays(vec![named("arr_0")]);
+    assert_eq!(
+        text(&content(None, None, only).tensors(&one).unwrap()),
+        "x UINT8 [1] [0]"
+    );
+    let error = content(Some("x"), None, Content::Arrays(both))
+        .tensors(&one)
+        .unwrap_err();
+    assert_eq!(
+        chain(&error),
+        "cannot use the value given for input `x`: found the arrays b, a, none of the input's name"
+    );
+}
+
+#[test]
+fn text_and_binary_files_fill_the_models_shape() {
+    let file = |text: &'static str| Bytes::from_static(text.as_bytes());
+    let numbers = model(&[("x", "INT16", &[2, 2])]);
+    let strings = model(&[("x", "BYTES", &[-1])]);
+    for (content_of, model, expected) in [
+        (
+            Content::Text(file("1, 2\n-3\t4\n")),
+            &numbers,
+            "x INT16 [2, 2] [1,2,-3,4]",
+        ),
+        (
+            Content::Text(file("a b\n")),
+            &strings,
+            r#"x BYTES [1] ["a b\n"]"#,
+        ),
+        (
+            Content::Binary(Bytes::from_static(&[1, 0, 2, 0, 3, 0, 4, 0])),
+            &numbers,
+            "x INT16 [2, 2] [1,2,3,4]",
+        ),
+        (
+            Content::Binary(Bytes::from_static(&[1, 0, 0, 0, b'a', 0, 0, 0, 0])),
+            &strings,
+            r#"x BYTES [2] ["a",""]"#,
+        ),
+    ] {
+        assert_eq!(
+            text(&content(None, None, content_of).tensors(model).unwrap()),
+            expected
+        );
+    }
+    for (content_of, model, expected) in [
+        (
+            Content::Text(file("1 x")),
+            &numbers,
+            "found `x`, expected a value of INT16",
+        ),
+        (
+            Content::Binary(Bytes::from_static(&[1, 0, 2])),
+            &numbers,
+            "found 3 bytes, which is no whole number of elements of INT16",
+        ),
+        (
+            Content::Binary(Bytes::from_static(&[9, 0, 0, 0, b'a'])),
+            &strings,
+            "found 5 bytes, which is no whole number of elements of BYTES",
+        ),
+    ] {
+        let error = content(None, None, content_of).tensors(model).unwrap_err();
+        assert_eq!(
+            chain(&error),
+            format!("cannot use the value given for input `x`: {expected}")
+        );
+    }
+}
+
+#[test]
+fn what_is_not_given_is_filled() {
+    let model = model(&[("a", "FP32", &[-1, 2]), ("b", "UINT8", &[2])]);
+    let zeros = |arguments: &[&str]| {
+        let tensors = load(arguments, Some(Fill::Zeros), "")
+            .tensors(&model)
+            .unwrap();
+        text(&tensors)
+    };
+    assert_eq!(zeros(&[]), "a FP32 [1, 2] [0.0,0.0]; b UINT8 [2] [0,0]");
+    assert_eq!(
+        zeros(&["b=[1,2]", "a::2,2="]),
+        "a FP32 [2, 2] [0.0,0.0,0.0,0.0]; b UINT8 [2] [1,2]"
+    );
+    assert!(load(&[], None, "").is_empty());
+}
+
+#[test]
+fn standard_input_is_read_once() {
+    let arguments = ["a=-", "b=-"].map(|text| text.parse().unwrap()).to_vec();
+    let error = Inputs::load(arguments, None, Picture::default(), &mut std::io::empty());
+    assert_eq!(
+        error.unwrap_err().to_string(),
+        "found `-` for two inputs, standard input can be read once"
+    );
+}

@@ -1,0 +1,149 @@
+//! Why inputs as given are none that the model takes.
+
+use std::path::PathBuf;
+
+use super::PictureError;
+use crate::{
+    client::TensorMetadata,
+    tensor::{DataType, PartialShape, TensorError, values::ValueError},
+};
+
+/// Why no tensors can be made of what was given.
+#[derive(Debug, thiserror::Error)]
+pub enum InputError {
+    /// A file, or standard input, cannot be read.
+    #[error("cannot read {}", path.display())]
+    File {
+        /// The file.
+        path: PathBuf,
+        /// The reason.
+        #[source]
+        source: Box<dyn std::error::Error + Send + Sync>,
+    },
+    /// Two inputs are to come from standard input.
+    #[error("found `-` for two inputs, standard input can be read once")]
+    StdinTwice,
+    /// A value without a name for a model with several inputs, or none.
+    #[error("found a value without a name, the model has {} inputs", known.len())]
+    Nameless {
+        /// The names of the model's inputs.
+        known: Vec<String>,
+    },
+    /// A name that the model does not have.
+    #[error("the model has no input `{name}`")]
+    Unknown {
+        /// The name as given.
+        name: String,
+        /// The names of the model's inputs.
+        known: Vec<String>,
+    },
+    /// An input given more than once.
+    #[error("found input `{0}` twice")]
+    Twice(String),
+    /// Inputs without a value.
+    #[error("found no value for {}", names(missing))]
+    Missing {
+        /// The inputs.
+        missing: Vec<TensorMetadata>,
+    },
+    /// A value that cannot be an element of the input.
+    #[error("cannot use the value given for input `{name}`")]
+    Value {
+        /// The name of the input.
+        name: String,
+        /// The reason.
+        #[source]
+        problem: ValueProblem,
+    },
+}
+
+/// Why a value cannot become a tensor of an input.
+#[derive(Debug, thiserror::Error)]
+pub enum ValueProblem {
+    /// Neither the server nor the argument tells the datatype.
+    #[error("the server does not tell its datatype")]
+    NoDatatype,
+    /// The JSON is broken or of other values.
+    #[error(transparent)]
+    Json(#[from] serde_json::Error),
+    /// A number of a text file cannot be read.
+    #[error("found `{word}`, expected a value of {dtype}")]
+    Word {
+        /// What was found.
+        word: String,
+        /// The datatype of the input.
+        dtype: DataType,
+    },
+    /// A value does not fit the datatype.
+    #[error(transparent)]
+    Element(#[from] ValueError),
+    /// An array is of another type.
+    #[error("found elements of {found}, expected {expected}")]
+    Dtype {
+        /// The type of the array.
+        found: DataType,
+        /// The datatype of the input.
+        expected: DataType,
+    },
+    /// A number that another type does not hold.
+    #[error("{value} of {found} does not fit {expected}")]
+    Convert {
+        /// The number.
+        value: String,
+        /// The type of the array.
+        found: DataType,
+        /// The datatype asked for.
+        expected: DataType,
+    },
+    /// The number of elements is another one.
+    #[error("found {count} elements, shape {shape} takes {expected}")]
+    Count {
+        /// The elements given.
+        count: usize,
+        /// The shape of the input.
+        shape: PartialShape,
+        /// The elements that the shape has.
+        expected: usize,
+    },
+    /// The shape allows several ways to arrange the elements, or none.
+    #[error("cannot tell how {count} elements fill shape {shape}")]
+    Shape {
+        /// The elements given.
+        count: usize,
+        /// The shape of the input.
+        shape: PartialShape,
+    },
+    /// Bytes that are no whole number of elements.
+    #[error("found {length} bytes, which is no whole number of elements of {dtype}")]
+    Bytes {
+        /// The bytes given.
+        length: usize,
+        /// The datatype of the input.
+        dtype: DataType,
+    },
+    /// The tensor would be too large.
+    #[error(transparent)]
+    Size(#[from] TensorError),
+    /// An archive has several arrays and none of the input's name.
+    #[error("found the arrays {0}, none of the input's name")]
+    Archive(String),
+    /// The picture cannot be used.
+    #[error(transparent)]
+    Picture(#[from] PictureError),
+    /// The argument has no value, and neither zeros nor random values were asked for.
+    #[error("found nothing, and nothing to fill it with")]
+    Nothing,
+}
+
+fn names(inputs: &[TensorMetadata]) -> String {
+    let words: Vec<_> = inputs
+        .iter()
+        .map(|input| {
+            format!(
+                "input `{}` ({} {})",
+                input.name, input.datatype, input.shape
+            )
+        })
+        .collect();
+    words.join(" and ")
+}

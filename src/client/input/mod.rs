@@ -1,0 +1,22 @@
+//! Inputs as people give them: values in JSON, files, pictures, or nothing at all.
+//!
+//! An [`Argument`] is read from its text without a server. [`Inputs::load`] reads the files, and
+//! [`Inputs::tensors`] makes tensors of them once the model's inputs are known: datatype and
+//! shape come from there unless the argument has its own.
+
+mod argument;
+mod assemble;
+mod content;
+mod convert;
+mod error;
+mod fill;
+mod fit;
+mod picture;
+mod target;
+
+pub use argument::{Argument, ArgumentError, Source};
+pub use assemble::Inputs;
+pub use content::FileKind;
+pub use error::{InputError, ValueProblem};
+pub use fill::Fill;
+pub use picture::{ChannelOrder, Layout, Picture, PictureError};

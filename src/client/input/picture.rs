@@ -1,0 +1,318 @@
+//! PNG and JPEG pictures as the numbers that a vision model takes.
+
+use std::{fmt, io::Cursor, str::FromStr};
+
+use bytes::Bytes;
+use image::{DynamicImage, ImageDecoder, ImageReader, imageops::FilterType};
+
+use super::ValueProblem;
+use crate::tensor::{DataType, Dim, PartialShape, Tensor, values::Packer};
+
+/// How pictures become tensors.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Picture {
+    /// Where the channels stand; told by the model's shape if left out.
+    pub layout: Option<Layout>,
+    /// Subtracted from each value: one number, or one for each channel; empty for none.
+    pub mean: Vec<f64>,
+    /// What each value is divided by after that: one number, or one for each channel.
+    pub scale: Vec<f64>,
+    /// The order of the channels; means and scales follow it.
+    pub order: ChannelOrder,
+}
+
+/// The order of colour channels.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum ChannelOrder {
+    /// Red first.
+    #[default]
+    Rgb,
+    /// Blue first.
+    Bgr,
+}
+
+/// Where the dimensions of a picture stand.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Layout {
+    /// Batch, channels, height, width.
+    Nchw,
+    /// Batch, height, width, channels.
+    Nhwc,
+    /// Channels, height, width.
+    Chw,
+    /// Height, width, channels.
+    Hwc,
+}
+
+/// Why a picture cannot become the tensor of an input.
+#[derive(Debug, thiserror::Error)]
+pub enum PictureError {
+    /// The file is no picture, or a broken one.
+    #[error("found a picture that cannot be decoded")]
+    Decode(#[from] image::ImageError),
+    /// The shape does not tell where the channels stand.
+    #[error("cannot tell the layout of a picture from shape {0}")]
+    Layout(PartialShape),
+    /// Shape and layout have different numbers of dimensions.
+    #[error("layout {layout} does not fit shape {shape}")]
+    OtherLayout {
+        /// The layout asked for.
+        layout: Layout,
+        /// The shape of the input.
+        shape: PartialShape,
+    },
+    /// Neither grey nor colour.
+    #[error("shape {0} has neither 1 nor 3 channels")]
+    Channels(PartialShape),
+    /// Means or scales for another number of channels.
+    #[error("found {given} values of {what} for {channels} channels")]
+    ChannelValues {
+        /// Mean or scale.
+        what: &'static str,
+        /// How many there are.
+        given: usize,
+        /// The channels of the input.
+        channels: usize,
+    },
+    /// A scale of 0.
+    #[error("found 0 as a scale")]
+    ZeroScale,
+}
+
+impl Picture {
+    /// Makes the tensor: decodes, turns as the camera was held, resizes to the lengths that the
+    /// shape fixes, and lays out.
+    ///
+    /// Values are 0 to 255 less the mean, divided by the scale. A type of whole numbers takes the
+    /// nearest that it has.
+    pub(super) fn tensor(
+        &self,
+        file: &Bytes,
+        dtype: DataType,
+        wanted: Option<&PartialShape>,
+    ) -> Result<Tensor, ValueProblem> {
+        let layout = self.layout(wanted)?;
+        let length = |axis: usize| match wanted.map(|shape| shape.0[axis]) {
+            Some(Dim::Fixed(length)) => Some(length),
+            _ => None,
+        };
+        let channels = match (length(layout.channels()), wanted) {
+            (None, _) => 3,
+            (Some(channels @ (1 | 3)), _) => channels,
+            (Some(_), wanted) => {
+                let shape = wanted.cloned().unwrap_or(PartialShape(Vec::new()));
+                return Err(PictureError::Channels(shape).into());
+            }
+        };
+        let means = per_channel(&self.mean, "mean", 0.0, channels)?;
+        let scales = per_channel(&self.scale, "scale", 1.0, channels)?;
+        if scales.contains(&0.0) {
+            return Err(PictureError::ZeroScale.into());
+        }
+        let picture = decode(file)?;
+        let height = length(layout.height()).unwrap_or(picture.height() as usize);
+        let width = length(layout.width()).unwrap_or(picture.width() as usize);
+        let pixels = pixels(picture, channels, height, width)?;
+
+        let mut packer = Packer::new(dtype, pixels.len());
+        let mut push = |row: usize, column: usize, channel: usize| {
+            let source = match self.order {
+                ChannelOrder::Rgb => channel,
+                ChannelOrder::Bgr => channels - 1 - channel,
+            };
+            let pixel = pixels[(row * width + column) * channels + source];
+            push_value(
+                &mut packer,
+                (f64::from(pixel) - means[channel]) / scales[channel],
+            )
+        };
+        if layout.is_planar() {
+            for channel in 0..channels {
+                for row in 0..height {
+                    (0..width).try_for_each(|column| push(row, column, channel))?;
+                }
+            }
+        } else {
+            for row in 0..height {
+                for column in 0..width {
+                    (0..channels).try_for_each(|channel| push(row, column, channel))?;
+                }
+            }
+        }
+        let shape = layout.shape(channels, height, width);
+        Ok(Tensor::new(dtype, shape, packer.finish())?)
+    }
+
+    fn layout(&self, wanted: Option<&PartialShape>) -> Result<Layout, PictureError> {
+        match (self.layout, wanted) {
+            (Some(layout), Some(shape)) if layout.rank() != shape.0.len() => {
+                let shape = shape.clone();
+                Err(PictureError::OtherLayout { layout, shape })
+            }
+            (Some(layout), _) => Ok(layout),
+            (None, Some(shape)) => {
+                Layout::of_shape(shape).ok_or_else(|| PictureError::Layout(shape.clone()))
+            }
+            (None, None) => Err(PictureError::Layout(PartialShape(Vec::new()))),
+        }
+    }
+}
+
+impl Layout {
+    /// Tells the layout of a shape that has 1 or 3 at one of the two places of channels.
+    #[must_use]
+    pub fn of_shape(shape: &PartialShape) -> Option<Self> {
+        let is_channels = |dim: Dim| matches!(dim, Dim::Fixed(1 | 3));
+        let (first, last, planar, interleaved) = match shape.0.as_slice() {
+            [_, first, _, last] => (*first, *last, Self::Nchw, Self::Nhwc),
+            [first, _, last] => (*first, *last, Self::Chw, Self::Hwc),
+            _ => return None,
+        };
+        match (is_channels(first), is_channels(last)) {
+            (true, false) => Some(planar),
+            (false, true) => Some(interleaved),
+            _ => None,
+        }
+    }
+
+    const fn rank(self) -> usize {
+        match self {
+            Self::Nchw | Self::Nhwc => 4,
+            Self::Chw | Self::Hwc => 3,
+        }
+    }
+
+    const fn is_planar(self) -> bool {
+        matches!(self, Self::Nchw | Self::Chw)
+    }
+
+    const fn channels(self) -> usize {
+        if self.is_planar() {
+            self.rank() - 3
+        } else {
+            self.rank() - 1
+        }
+    }
+
+    const fn height(self) -> usize {
+        if self.is_planar() {
+            self.rank() - 2
+        } else {
+            self.rank() - 3
+        }
+    }
+
+    const fn width(self) -> usize {
+        self.height() + 1
+    }
+
+    fn shape(self, channels: usize, height: usize, width: usize) -> Vec<usize> {
+        let mut shape = vec![1; self.rank()];
+        shape[self.channels()] = channels;
+        shape[self.height()] = height;
+        shape[self.width()] = width;
+        shape
+    }
+}
+
+impl fmt::Display for Layout {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Nchw => "NCHW",
+            Self::Nhwc => "NHWC",
+            Self::Chw => "CHW",
+            Self::Hwc => "HWC",
+        })
+    }
+}
+
+impl FromStr for Layout {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        [Self::Nchw, Self::Nhwc, Self::Chw, Self::Hwc]
+            .into_iter()
+            .find(|layout| layout.to_string().eq_ignore_ascii_case(text))
+            .ok_or_else(|| format!("found `{text}`, expected NCHW, NHWC, CHW or HWC"))
+    }
+}
+
+fn decode(file: &Bytes) -> Result<DynamicImage, PictureError> {
+    let reader = ImageReader::new(Cursor::new(file))
+        .with_guessed_format()
+        .map_err(image::ImageError::IoError)?;
+    let mut decoder = reader.into_decoder()?;
+    let orientation = decoder.orientation()?;
+    let mut picture = DynamicImage::from_decoder(decoder)?;
+    picture.apply_orientation(orientation);
+    Ok(picture)
+}
+
+/// Returns the values row by row, the channels of a pixel side by side.
+fn pixels(
+    picture: DynamicImage,
+    channels: usize,
+    height: usize,
+    width: usize,
+) -> Result<Vec<u8>, ValueProblem> {
+    let picture = if channels == 1 {
+        DynamicImage::ImageLuma8(picture.into_luma8())
+    } else {
+        DynamicImage::ImageRgb8(picture.into_rgb8())
+    };
+    let too_large = || {
+        let shape = crate::tensor::ShapeText(&[height, width]).to_string();
+        crate::tensor::TensorError::Overflow(shape)
+    };
+    let rows = u32::try_from(height).map_err(|_| too_large())?;
+    let columns = u32::try_from(width).map_err(|_| too_large())?;
+    if (picture.height(), picture.width()) == (rows, columns) {
+        return Ok(picture.into_bytes());
+    }
+    let resized = picture.resize_exact(columns, rows, FilterType::Triangle);
+    Ok(resized.into_bytes())
+}
+
+fn per_channel(
+    given: &[f64],
+    what: &'static str,
+    default: f64,
+    channels: usize,
+) -> Result<Vec<f64>, PictureError> {
+    match given {
+        [] => Ok(vec![default; channels]),
+        [one] => Ok(vec![*one; channels]),
+        several if several.len() == channels => Ok(several.to_vec()),
+        several => Err(PictureError::ChannelValues {
+            what,
+            given: several.len(),
+            channels,
+        }),
+    }
+}
+
+#[expect(
+    clippy::cast_possible_truncation,
+    reason = "rounded, and clamped to the type"
+)]
+fn push_value(packer: &mut Packer, value: f64) -> Result<(), ValueProblem> {
+    if packer.dtype().is_float() {
+        packer.push_f64(value)?;
+        return Ok(());
+    }
+    let (least, most) = match packer.dtype() {
+        DataType::I8 => (i64::from(i8::MIN), i64::from(i8::MAX)),
+        DataType::U8 => (0, i64::from(u8::MAX)),
+        DataType::I16 => (i64::from(i16::MIN), i64::from(i16::MAX)),
+        DataType::U16 => (0, i64::from(u16::MAX)),
+        DataType::U32 => (0, i64::from(u32::MAX)),
+        DataType::U64 => (0, i64::MAX),
+        DataType::I32 => (i64::from(i32::MIN), i64::from(i32::MAX)),
+        _ => (i64::MIN, i64::MAX),
+    };
+    packer.push_i64((value.round() as i64).clamp(least, most))?;
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests;

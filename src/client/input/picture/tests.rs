@@ -1,0 +1,149 @@
+use std::io::Cursor;
+
+use bytes::Bytes;
+use image::{ImageFormat, Rgb, RgbImage};
+
+use super::{ChannelOrder, Layout, Picture};
+use crate::{
+    error::chain,
+    tensor::{DataType, Dim, PartialShape, Tensor, values::values},
+};
+
+/// -1 stands for a dimension that may vary.
+fn shape(dims: &[i64]) -> PartialShape {
+    let dim = |length: &i64| usize::try_from(*length).map_or(Dim::Any, Dim::Fixed);
+    PartialShape(dims.iter().map(dim).collect())
+}
+
+/// One row: a pixel of 10, 20, 30 and one of 40, 50, 60.
+fn two_pixels() -> Bytes {
+    let mut picture = RgbImage::new(2, 1);
+    picture.put_pixel(0, 0, Rgb([10, 20, 30]));
+    picture.put_pixel(1, 0, Rgb([40, 50, 60]));
+    png(&picture)
+}
+
+fn png(picture: &RgbImage) -> Bytes {
+    let mut file = Cursor::new(Vec::new());
+    picture.write_to(&mut file, ImageFormat::Png).unwrap();
+    file.into_inner().into()
+}
+
+fn numbers(tensor: &Tensor) -> Vec<f64> {
+    values(tensor).filter_map(|value| value.as_f64()).collect()
+}
+
+#[test]
+fn pixels_are_laid_out_as_the_shape_tells() {
+    let planar = [10.0, 40.0, 20.0, 50.0, 30.0, 60.0];
+    let interleaved = [10.0, 20.0, 30.0, 40.0, 50.0, 60.0];
+    let rows: &[(&[i64], &[usize], [f64; 6])] = &[
+        (&[1, 3, 1, 2], &[1, 3, 1, 2], planar),
+        (&[-1, 3, -1, -1], &[1, 3, 1, 2], planar),
+        (&[1, -1, -1, 3], &[1, 1, 2, 3], interleaved),
+        (&[3, -1, 2], &[3, 1, 2], planar),
+        (&[-1, 2, 3], &[1, 2, 3], interleaved),
+    ];
+    for (wanted, expected, pixels) in rows {
+        for dtype in [DataType::F32, DataType::U8, DataType::F16] {
+            let tensor = Picture::default()
+                .tensor(&two_pixels(), dtype, Some(&shape(wanted)))
+                .unwrap();
+            assert_eq!(tensor.shape(), *expected);
+            assert_eq!(numbers(&tensor), pixels, "{wanted:?}");
+        }
+    }
+}
+
+#[test]
+fn blue_comes_first_before_means_and_scales_count() {
+    let picture = Picture {
+        layout: Some(Layout::Hwc),
+        mean: vec![30.0, 20.0, 0.0],
+        scale: vec![2.0],
+        order: ChannelOrder::Bgr,
+    };
+    let tensor = picture.tensor(&two_pixels(), DataType::F64, None).unwrap();
+    assert_eq!(numbers(&tensor), [0.0, 0.0, 5.0, 15.0, 15.0, 20.0]);
+}
+
+#[test]
+fn whole_numbers_are_rounded_and_clamped() {
+    let picture = Picture {
+        layout: Some(Layout::Hwc),
+        mean: vec![20.0],
+        scale: vec![0.3],
+        ..Picture::default()
+    };
+    let tensor = picture.tensor(&two_pixels(), DataType::I8, None).unwrap();
+    assert_eq!(numbers(&tensor), [-33.0, 0.0, 33.0, 67.0, 100.0, 127.0]);
+}
+
+#[test]
+fn a_picture_is_resized_to_what_the_model_fixes() {
+    let mut picture = RgbImage::new(4, 2);
+    for (x, _, pixel) in picture.enumerate_pixels_mut() {
+        *pixel = Rgb([if x < 2 { 0 } else { 100 }; 3]);
+    }
+    let tensor = Picture::default()
+        .tensor(&png(&picture), DataType::F32, Some(&shape(&[1, 1, 2, 2])))
+        .unwrap();
+    // Each pixel takes a little of its neighbour beyond the middle.
+    assert_eq!(numbers(&tensor), [14.0, 86.0, 14.0, 86.0]);
+}
+
+#[test]
+fn what_does_not_fit_is_refused_with_the_shape() {
+    let layout = |layout| Picture {
+        layout: Some(layout),
+        ..Picture::default()
+    };
+    let rows: &[(Picture, &[i64], &str)] = &[
+        (
+            Picture::default(),
+            &[1, 3, 224, 3],
+            "cannot tell the layout of a picture from shape (1,3,224,3)",
+        ),
+        (
+            Picture::default(),
+            &[1, 10],
+            "cannot tell the layout of a picture from shape (1,10)",
+        ),
+        (
+            layout(Layout::Chw),
+            &[1, 3, 2, 2],
+            "layout CHW does not fit shape (1,3,2,2)",
+        ),
+        (
+            layout(Layout::Nchw),
+            &[1, 4, 2, 2],
+            "shape (1,4,2,2) has neither 1 nor 3 channels",
+        ),
+        (
+            Picture {
+                mean: vec![1.0, 2.0],
+                ..Picture::default()
+            },
+            &[1, 3, -1, -1],
+            "found 2 values of mean for 3 channels",
+        ),
+        (
+            Picture {
+                scale: vec![0.0],
+                ..Picture::default()
+            },
+            &[1, 3, -1, -1],
+            "found 0 as a scale",
+        ),
+    ];
+    for (picture, wanted, expected) in rows {
+        let error = picture
+            .tensor(&two_pixels(), DataType::F32, Some(&shape(wanted)))
+            .unwrap_err();
+        assert_eq!(error.to_string(), *expected);
+    }
+    let error = layout(Layout::Hwc)
+        .tensor(&Bytes::from_static(b"GIF89a"), DataType::F32, None)
+        .unwrap_err();
+    assert!(chain(&error).starts_with("found a picture that cannot be decoded: "));
+}

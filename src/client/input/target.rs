@@ -1,0 +1,155 @@
+//! One tensor in the making: a value on one side, what the model takes on the other.
+
+use bytes::Bytes;
+
+use super::{
+    ValueProblem,
+    convert::convert,
+    fit::{fit, force},
+};
+use crate::{
+    client::{TensorMetadata, json},
+    tensor::{
+        DataType, Dim, PartialShape, Tensor,
+        values::{Packer, Value, values},
+    },
+};
+
+/// What a tensor is to be.
+pub(super) struct Target<'a> {
+    /// The model's own input of the name, if it lists it.
+    pub model: Option<&'a TensorMetadata>,
+    /// The datatype of the argument.
+    pub dtype: Option<DataType>,
+    /// The shape of the argument.
+    pub shape: Option<Vec<usize>>,
+}
+
+impl Target<'_> {
+    pub(super) fn dtype(&self) -> Result<DataType, ValueProblem> {
+        self.dtype
+            .or_else(|| self.model.and_then(TensorMetadata::dtype))
+            .ok_or(ValueProblem::NoDatatype)
+    }
+
+    /// Returns the shape to fit values to, if there is one to go by.
+    pub(super) fn wanted(&self) -> Option<PartialShape> {
+        if let Some(shape) = &self.shape {
+            return Some(PartialShape(
+                shape.iter().copied().map(Dim::Fixed).collect(),
+            ));
+        }
+        let model = self.model?;
+        let dtype = model.dtype()?;
+        // Strings for a model of numbers are texts or pictures that the server takes apart, so
+        // they have a shape of their own.
+        let is_packed = self.dtype == Some(DataType::String) && dtype != DataType::String;
+        (!is_packed).then(|| model.shape.clone())
+    }
+
+    /// Returns the shape to fill when only the model knows it: 1 where a length may vary.
+    pub(super) fn smallest(&self) -> Vec<usize> {
+        let wanted = self.wanted().unwrap_or(PartialShape(Vec::new()));
+        let least = |dim: &Dim| match dim {
+            Dim::Fixed(length) => *length,
+            Dim::Range(least, _) => *least,
+            Dim::Any => 1,
+        };
+        wanted.0.iter().map(least).collect()
+    }
+
+    fn finish(
+        &self,
+        dtype: DataType,
+        found: &[usize],
+        data: Bytes,
+    ) -> Result<Tensor, ValueProblem> {
+        let shape = match (&self.shape, self.wanted()) {
+            (Some(shape), _) => force(found, shape)?,
+            (None, Some(wanted)) => fit(found, &wanted)?,
+            // The protocols' texts and pictures are lists.
+            (None, None) if dtype == DataType::String && found.is_empty() => vec![1],
+            (None, None) => found.to_vec(),
+        };
+        Ok(Tensor::new(dtype, shape, data)?)
+    }
+
+    pub(super) fn json(&self, text: &str, dtype: DataType) -> Result<Tensor, ValueProblem> {
+        let found = json::elements(text, dtype)?;
+        self.finish(dtype, &found.shape, found.data)
+    }
+
+    pub(super) fn string(&self, text: &[u8]) -> Result<Tensor, ValueProblem> {
+        let mut packer = Packer::new(DataType::String, 1);
+        packer.push_bytes(text)?;
+        self.finish(DataType::String, &[], packer.finish())
+    }
+
+    pub(super) fn array(&self, tensor: &Tensor) -> Result<Tensor, ValueProblem> {
+        let model = self.model.and_then(TensorMetadata::dtype);
+        let tensor = match (self.dtype, model) {
+            (Some(dtype), _) => convert(tensor, dtype)?,
+            (None, Some(expected)) if expected != tensor.dtype() => {
+                let found = tensor.dtype();
+                return Err(ValueProblem::Dtype { found, expected });
+            }
+            _ => tensor.clone(),
+        };
+        self.finish(tensor.dtype(), tensor.shape(), tensor.data().clone())
+    }
+
+    pub(super) fn words(&self, text: &[u8], dtype: DataType) -> Result<Tensor, ValueProblem> {
+        let text = String::from_utf8_lossy(text);
+        let mut packer = Packer::new(dtype, text.len() / 8);
+        let words = text.split(|c: char| c == ',' || c.is_whitespace());
+        for word in words.filter(|word| !word.is_empty()) {
+            push_word(&mut packer, word)?;
+        }
+        let count = packer.count();
+        self.finish(dtype, &[count], packer.finish())
+    }
+
+    pub(super) fn bytes(&self, bytes: Bytes) -> Result<Tensor, ValueProblem> {
+        let dtype = self.dtype()?;
+        let length = bytes.len();
+        let count = match dtype.size() {
+            Some(size) if length.is_multiple_of(size) => length / size,
+            Some(_) => return Err(ValueProblem::Bytes { length, dtype }),
+            None => framed(&bytes).ok_or(ValueProblem::Bytes { length, dtype })?,
+        };
+        self.finish(dtype, &[count], bytes)
+    }
+}
+
+/// Counts packed strings; `None` if the bytes end in the middle of one.
+fn framed(bytes: &Bytes) -> Option<usize> {
+    // A count is not known yet, and strings are not held against it.
+    let tensor = Tensor::new(DataType::String, vec![0], bytes.clone()).ok()?;
+    let mut read = 0;
+    let mut count = 0;
+    for value in values(&tensor) {
+        if let Value::Bytes(string) = value {
+            read += size_of::<u32>() + string.len();
+            count += 1;
+        }
+    }
+    (read == bytes.len()).then_some(count)
+}
+
+fn push_word(packer: &mut Packer, word: &str) -> Result<(), ValueProblem> {
+    if let Ok(number) = word.parse() {
+        packer.push_u64(number)?;
+    } else if let Ok(number) = word.parse() {
+        packer.push_i64(number)?;
+    } else if let Ok(number) = word.parse() {
+        packer.push_f64(number)?;
+    } else if let Ok(value) = word.parse() {
+        packer.push_bool(value)?;
+    } else {
+        return Err(ValueProblem::Word {
+            word: word.to_owned(),
+            dtype: packer.dtype(),
+        });
+    }
+    Ok(())
+}

@@ -1,0 +1,292 @@
+//! JSON arrays as elements of a tensor: nested or flat, straight into packed bytes.
+//!
+//! A document of a million numbers never becomes a tree of values: each number goes into a
+//! [`Packer`] as it is read, and the lengths of the lists become the shape.
+
+use std::{borrow::Cow, fmt};
+
+use bytes::Bytes;
+use serde::de::{DeserializeSeed, Error as _, SeqAccess, Visitor};
+
+use crate::tensor::{DataType, values::Packer};
+
+/// The words for numbers that JSON has no form for, as model servers write them.
+const NOT_FINITE: [(&str, f64); 3] = [
+    // The longest that begins alike comes first.
+    ("-Infinity", f64::NEG_INFINITY),
+    ("Infinity", f64::INFINITY),
+    ("NaN", f64::NAN),
+];
+
+/// The elements of a JSON value and the shape that its lists have.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Elements {
+    /// The lengths of the lists from the outside in; empty for a single value.
+    pub shape: Vec<usize>,
+    /// The elements, packed.
+    pub data: Bytes,
+}
+
+/// Reads a value, a list, or lists of lists of equal lengths, as elements of a type.
+pub(super) fn elements(text: &str, dtype: DataType) -> Result<Elements, serde_json::Error> {
+    let text = quote_not_finite(text);
+    let mut collector = Collector {
+        packer: Packer::new(dtype, text.len() / 8),
+        lengths: Vec::new(),
+        depth: None,
+    };
+    let mut json = serde_json::Deserializer::from_str(&text);
+    let node = Node {
+        collector: &mut collector,
+        level: 0,
+    };
+    node.deserialize(&mut json)?;
+    json.end()?;
+    Ok(Elements {
+        shape: collector.lengths.into_iter().flatten().collect(),
+        data: collector.packer.finish(),
+    })
+}
+
+/// Puts quotes around `NaN` and the infinities, so that the text is JSON.
+///
+/// [`elements`] takes the quoted words as numbers again.
+pub(super) fn quote_not_finite(text: &str) -> Cow<'_, str> {
+    if !text.contains("NaN") && !text.contains("Infinity") {
+        return Cow::Borrowed(text);
+    }
+    let mut quoted = String::with_capacity(text.len() + 64);
+    let mut rest = text;
+    while let Some(start) = rest.find(['"', 'N', 'I', '-']) {
+        quoted.push_str(&rest[..start]);
+        rest = &rest[start..];
+        let word = NOT_FINITE.iter().find(|(word, _)| rest.starts_with(word));
+        let end = match word {
+            Some((word, _)) => {
+                quoted.push('"');
+                quoted.push_str(word);
+                quoted.push('"');
+                rest = &rest[word.len()..];
+                continue;
+            }
+            None if rest.starts_with('"') => string_end(rest),
+            None => 1,
+        };
+        quoted.push_str(&rest[..end]);
+        rest = &rest[end..];
+    }
+    quoted.push_str(rest);
+    Cow::Owned(quoted)
+}
+
+/// Returns where the string that the text begins with ends, its quotes included.
+fn string_end(text: &str) -> usize {
+    let mut escaped = false;
+    for (index, byte) in text.bytes().enumerate().skip(1) {
+        match byte {
+            _ if escaped => escaped = false,
+            b'\\' => escaped = true,
+            b'"' => return index + 1,
+            _ => {}
+        }
+    }
+    text.len()
+}
+
+struct Collector {
+    packer: Packer,
+    /// The length of the lists of each level, as soon as one of them ended.
+    lengths: Vec<Option<usize>>,
+    /// The level on which values stand, as soon as one was met.
+    depth: Option<usize>,
+}
+
+/// One value or list on its way into the collector.
+struct Node<'a> {
+    collector: &'a mut Collector,
+    level: usize,
+}
+
+impl Node<'_> {
+    fn leaf<E: serde::de::Error>(
+        self,
+        push: impl FnOnce(&mut Packer) -> Result<(), crate::tensor::values::ValueError>,
+    ) -> Result<(), E> {
+        if self.level < self.collector.lengths.len() {
+            return Err(E::custom("found a value beside a list"));
+        }
+        if *self.collector.depth.get_or_insert(self.level) != self.level {
+            return Err(E::custom("found a value beside a list"));
+        }
+        push(&mut self.collector.packer).map_err(E::custom)
+    }
+}
+
+impl<'de> DeserializeSeed<'de> for Node<'_> {
+    type Value = ();
+
+    fn deserialize<D: serde::Deserializer<'de>>(self, deserializer: D) -> Result<(), D::Error> {
+        deserializer.deserialize_any(self)
+    }
+}
+
+impl<'de> Visitor<'de> for Node<'_> {
+    type Value = ();
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "a list or a value of {}", self.collector.packer.dtype())
+    }
+
+    fn visit_bool<E: serde::de::Error>(self, value: bool) -> Result<(), E> {
+        self.leaf(|packer| packer.push_bool(value))
+    }
+
+    fn visit_i64<E: serde::de::Error>(self, value: i64) -> Result<(), E> {
+        self.leaf(|packer| packer.push_i64(value))
+    }
+
+    fn visit_u64<E: serde::de::Error>(self, value: u64) -> Result<(), E> {
+        self.leaf(|packer| packer.push_u64(value))
+    }
+
+    fn visit_f64<E: serde::de::Error>(self, value: f64) -> Result<(), E> {
+        self.leaf(|packer| packer.push_f64(value))
+    }
+
+    fn visit_str<E: serde::de::Error>(self, value: &str) -> Result<(), E> {
+        let number = NOT_FINITE.iter().find(|(word, _)| *word == value);
+        self.leaf(|packer| match number {
+            Some((_, number)) if packer.dtype().is_float() => packer.push_f64(*number),
+            _ => packer.push_bytes(value.as_bytes()),
+        })
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<(), A::Error> {
+        let Self { collector, level } = self;
+        if collector.depth.is_some_and(|depth| level >= depth) {
+            return Err(A::Error::custom("found a list beside a value"));
+        }
+        if collector.lengths.len() <= level {
+            collector.lengths.push(None);
+        }
+        let mut length = 0;
+        while list
+            .next_element_seed(Node {
+                collector,
+                level: level + 1,
+            })?
+            .is_some()
+        {
+            length += 1;
+        }
+        let known = *collector.lengths[level].get_or_insert(length);
+        if known != length {
+            return Err(A::Error::custom(format_args!(
+                "found a list of {length} beside one of {known}"
+            )));
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{elements, quote_not_finite};
+    use crate::tensor::{DataType, Tensor, values::write_json};
+
+    fn read(text: &str, dtype: DataType) -> Result<(Vec<usize>, String), String> {
+        let found = elements(text, dtype).map_err(|error| error.to_string())?;
+        let tensor = Tensor::new(dtype, found.shape, found.data).unwrap();
+        let mut out = Vec::new();
+        write_json(&tensor, &mut out);
+        Ok((tensor.shape().to_vec(), String::from_utf8(out).unwrap()))
+    }
+
+    #[test]
+    fn lists_give_shape_and_elements() {
+        for (text, dtype, shape, flat) in [
+            ("7", DataType::I32, vec![], "[7]"),
+            ("[1, 2.5]", DataType::F32, vec![2], "[1.0,2.5]"),
+            (
+                "[[1,2,3],[4,5,6]]",
+                DataType::U8,
+                vec![2, 3],
+                "[1,2,3,4,5,6]",
+            ),
+            (
+                "[[[true]],[[false]]]",
+                DataType::Bool,
+                vec![2, 1, 1],
+                "[true,false]",
+            ),
+            (
+                r#"["a","\u00e9"]"#,
+                DataType::String,
+                vec![2],
+                r#"["a","é"]"#,
+            ),
+            ("[]", DataType::F32, vec![0], "[]"),
+            ("[[],[]]", DataType::F32, vec![2, 0], "[]"),
+            (
+                "[18446744073709551615]",
+                DataType::U64,
+                vec![1],
+                "[18446744073709551615]",
+            ),
+            (
+                "[NaN, -Infinity, -1]",
+                DataType::F16,
+                vec![3],
+                "[NaN,-Infinity,-1.0]",
+            ),
+            (r#"["NaN"]"#, DataType::String, vec![1], r#"["NaN"]"#),
+        ] {
+            assert_eq!(read(text, dtype), Ok((shape, flat.to_owned())), "{text}");
+        }
+    }
+
+    #[test]
+    fn what_is_no_tensor_is_refused_with_its_place() {
+        for (text, dtype, expected) in [
+            ("[1,[2]]", DataType::I32, "found a list beside a value"),
+            ("[[2],1]", DataType::I32, "found a value beside a list"),
+            ("[[],1]", DataType::I32, "found a value beside a list"),
+            (
+                "[[1,2],[3]]",
+                DataType::I32,
+                "found a list of 1 beside one of 2",
+            ),
+            (
+                r#"["a"]"#,
+                DataType::F32,
+                "found \"a\", expected a value of FP32",
+            ),
+            ("[300]", DataType::U8, "300 does not fit UINT8"),
+            (
+                "[1.5]",
+                DataType::I64,
+                "found 1.5, expected a value of INT64",
+            ),
+            (
+                "[null]",
+                DataType::F32,
+                "invalid type: null, expected a list or a value of FP32",
+            ),
+            ("[1,2", DataType::F32, "EOF while parsing a list"),
+            ("[1] 2", DataType::F32, "trailing characters"),
+        ] {
+            let error = read(text, dtype).unwrap_err();
+            let (reason, place) = error.split_once(" at line ").unwrap();
+            assert_eq!(reason, expected, "{text}");
+            assert!(place.starts_with("1 column "), "{text}");
+        }
+    }
+
+    #[test]
+    fn words_inside_strings_stay() {
+        assert_eq!(
+            quote_not_finite(r#"{"a NaN \" Infinity": [NaN, -1, Infinity]}"#),
+            r#"{"a NaN \" Infinity": ["NaN", -1, "Infinity"]}"#
+        );
+    }
+}

@@ -1,0 +1,316 @@
+//! Requests and answers as protobuf messages.
+
+use bytes::Bytes;
+use prost::Message;
+
+use super::super::{
+    Answer, AnswerError, Form, RequestError,
+    message::{dtype, lengths},
+};
+use crate::{
+    client,
+    proto::kserve::{
+        InferParameter, InferTensorContents, ModelInferRequest, ModelInferResponse,
+        infer_parameter::ParameterChoice,
+        model_infer_request::{InferInputTensor, InferRequestedOutputTensor},
+    },
+    request::Parameter,
+    tensor::{
+        DataType, Tensor, TensorMap,
+        values::{Packer, Value, ValueError, values},
+    },
+};
+
+/// What stands before a message in the body of an HTTP request: no compression, and the length.
+const FRAME: usize = 1 + size_of::<u32>();
+
+/// Encodes a request, with its frame.
+pub(super) fn request(request: &client::Request) -> Result<Bytes, RequestError> {
+    let mut message = ModelInferRequest {
+        model_name: request.model.name.clone(),
+        model_version: request.model.version.clone().unwrap_or_default(),
+        id: request.id.clone(),
+        parameters: request
+            .parameters
+            .iter()
+            .map(|(key, value)| (key.clone(), parameter(value)))
+            .collect(),
+        outputs: request
+            .outputs
+            .iter()
+            .map(|name| InferRequestedOutputTensor {
+                name: name.clone(),
+                ..Default::default()
+            })
+            .collect(),
+        ..Default::default()
+    };
+    for (name, tensor) in request.inputs.iter() {
+        let mut input = InferInputTensor {
+            name: name.to_owned(),
+            datatype: tensor.dtype().kserve().to_owned(),
+            // A length above the largest i64 does not fit in memory.
+            shape: tensor.shape().iter().map(|length| *length as i64).collect(),
+            ..Default::default()
+        };
+        match request.form {
+            Form::Bytes => message.raw_input_contents.push(tensor.data().clone()),
+            Form::Values => input.contents = Some(contents(name, tensor)?),
+        }
+        message.inputs.push(input);
+    }
+    let length = message.encoded_len();
+    let mut body = Vec::with_capacity(FRAME + length);
+    body.push(0);
+    body.extend(
+        u32::try_from(length)
+            .map_err(|_| RequestError::Size)?
+            .to_be_bytes(),
+    );
+    message.encode_raw(&mut body);
+    Ok(body.into())
+}
+
+/// Decodes an answer.
+pub(in crate::client) fn answer(body: Bytes) -> Result<Answer, AnswerError> {
+    let message =
+        ModelInferResponse::decode(body).map_err(|error| AnswerError::Decode(error.into()))?;
+    let mut raw = message.raw_output_contents.into_iter();
+    let is_raw = raw.len() > 0;
+    let mut outputs = TensorMap::default();
+    for output in message.outputs {
+        let name = output.name;
+        let dtype = dtype(&name, &output.datatype)?;
+        let shape = lengths(&name, &output.shape)?;
+        let data = match (is_raw, raw.next(), output.contents) {
+            (true, Some(data), _) => data,
+            (false, _, Some(contents)) => {
+                packed(dtype, contents).map_err(|error| AnswerError::Output {
+                    name: name.clone(),
+                    source: error.into(),
+                })?
+            }
+            // No elements need no contents.
+            (false, _, None) if shape.contains(&0) => Bytes::new(),
+            _ => return Err(AnswerError::Missing(name)),
+        };
+        match Tensor::new(dtype, shape, data) {
+            Ok(tensor) => outputs.push(name, tensor),
+            Err(error) => {
+                let source = error.into();
+                return Err(AnswerError::Output { name, source });
+            }
+        }
+    }
+    Ok(Answer {
+        model_name: message.model_name,
+        model_version: message.model_version,
+        id: message.id,
+        outputs,
+    })
+}
+
+fn parameter(value: &Parameter) -> InferParameter {
+    InferParameter {
+        parameter_choice: Some(match value {
+            Parameter::Bool(value) => ParameterChoice::BoolParam(*value),
+            Parameter::Int(value) => ParameterChoice::Int64Param(*value),
+            Parameter::Text(value) => ParameterChoice::StringParam(value.clone()),
+        }),
+    }
+}
+
+/// Writes the elements one by one, in the field of their type.
+fn contents(name: &str, tensor: &Tensor) -> Result<InferTensorContents, RequestError> {
+    let dtype = tensor.dtype();
+    let mut contents = InferTensorContents::default();
+    for value in values(tensor) {
+        match value {
+            Value::Bool(value) => contents.bool_contents.push(value),
+            Value::Int(value) if dtype == DataType::I64 => contents.int64_contents.push(value),
+            Value::Int(value) => contents.int_contents.push(narrow(value, dtype)?),
+            Value::Uint(value) if dtype == DataType::U64 => contents.uint64_contents.push(value),
+            Value::Uint(value) => contents.uint_contents.push(narrow(value, dtype)?),
+            Value::Single(value) if dtype == DataType::F32 => contents.fp32_contents.push(value),
+            Value::Single(_) => {
+                let name = name.to_owned();
+                return Err(RequestError::RawOnly { name, dtype });
+            }
+            Value::Double(value) => contents.fp64_contents.push(value),
+            Value::Bytes(value) => {
+                let data = tensor.data();
+                contents.bytes_contents.push(data.slice_ref(value));
+            }
+        }
+    }
+    Ok(contents)
+}
+
+fn narrow<Wide: ToString + Copy, Narrow: TryFrom<Wide>>(
+    value: Wide,
+    dtype: DataType,
+) -> Result<Narrow, ValueError> {
+    Narrow::try_from(value).map_err(|_| ValueError::Range {
+        value: value.to_string(),
+        dtype,
+    })
+}
+
+/// Packs the elements of whichever field has them.
+fn packed(dtype: DataType, contents: InferTensorContents) -> Result<Bytes, ValueError> {
+    let mut packer = Packer::new(dtype, 0);
+    for value in contents.bool_contents {
+        packer.push_bool(value)?;
+    }
+    for value in contents.int_contents {
+        packer.push_i64(value.into())?;
+    }
+    for value in contents.int64_contents {
+        packer.push_i64(value)?;
+    }
+    for value in contents.uint_contents {
+        packer.push_u64(value.into())?;
+    }
+    for value in contents.uint64_contents {
+        packer.push_u64(value)?;
+    }
+    for value in contents.fp32_contents {
+        packer.push_f64(value.into())?;
+    }
+    for value in contents.fp64_contents {
+        packer.push_f64(value)?;
+    }
+    for value in contents.bytes_contents {
+        packer.push_bytes(&value)?;
+    }
+    Ok(packer.finish())
+}
+
+#[cfg(test)]
+mod tests {
+    use prost::Message;
+
+    use super::{FRAME, answer, request};
+    use crate::{
+        client::{Form, ModelId, Request},
+        proto::kserve::{
+            ModelInferRequest, ModelInferResponse, model_infer_response::InferOutputTensor,
+        },
+        request::Parameter,
+        tensor::{DataType, Tensor, TensorMap},
+    };
+
+    fn one_input(tensor: Tensor, form: Form) -> Request {
+        Request {
+            model: ModelId {
+                name: "m".to_owned(),
+                version: Some("2".to_owned()),
+            },
+            id: "7".to_owned(),
+            parameters: vec![("deep".to_owned(), Parameter::Int(3))],
+            inputs: TensorMap::from_iter([("x".to_owned(), tensor)]),
+            outputs: vec!["y".to_owned()],
+            form,
+        }
+    }
+
+    /// What a server that gives its input back would answer.
+    fn echoed(message: ModelInferRequest) -> ModelInferResponse {
+        ModelInferResponse {
+            model_name: message.model_name,
+            model_version: message.model_version,
+            id: message.id,
+            parameters: message.parameters,
+            outputs: message
+                .inputs
+                .into_iter()
+                .map(|input| InferOutputTensor {
+                    name: input.name,
+                    datatype: input.datatype,
+                    shape: input.shape,
+                    parameters: input.parameters,
+                    contents: input.contents,
+                })
+                .collect(),
+            raw_output_contents: message.raw_input_contents,
+        }
+    }
+
+    #[test]
+    fn every_datatype_comes_back_as_it_went_in_both_forms() {
+        for dtype in DataType::ALL {
+            let data = match dtype.size() {
+                Some(size) => vec![1; 4 * size],
+                None => [1_u8, 0, 0, 0, b'a', 0, 0, 0, 0].to_vec(),
+            };
+            let shape = if dtype.size().is_some() {
+                vec![2, 2]
+            } else {
+                vec![2]
+            };
+            let tensor = Tensor::new(dtype, shape, data.into()).unwrap();
+            for form in [Form::Bytes, Form::Values] {
+                let encoded = request(&one_input(tensor.clone(), form));
+                if form == Form::Values && matches!(dtype, DataType::F16 | DataType::Bf16) {
+                    assert_eq!(
+                        encoded.unwrap_err().to_string(),
+                        format!("{dtype} of input `x` has only a raw form")
+                    );
+                    continue;
+                }
+                let encoded = encoded.unwrap();
+                assert_eq!(encoded[0], 0);
+                let message = ModelInferRequest::decode(encoded.slice(FRAME..)).unwrap();
+                assert_eq!(encoded[1..FRAME], message.encoded_len().to_be_bytes()[4..]);
+                let answer = answer(echoed(message).encode_to_vec().into()).unwrap();
+                assert_eq!(answer.outputs.get("x"), Some(&tensor), "{dtype} {form:?}");
+                assert_eq!(
+                    (answer.model_version.as_str(), answer.id.as_str()),
+                    ("2", "7")
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn an_answer_that_breaks_the_protocol_is_refused() {
+        let output = InferOutputTensor {
+            name: "y".to_owned(),
+            datatype: "FP32".to_owned(),
+            shape: vec![2],
+            ..Default::default()
+        };
+        let with = |output: InferOutputTensor, raw: Option<&'static [u8]>| {
+            let message = ModelInferResponse {
+                outputs: vec![output],
+                raw_output_contents: raw.map(bytes::Bytes::from_static).into_iter().collect(),
+                ..Default::default()
+            };
+            crate::error::chain(&answer(message.encode_to_vec().into()).unwrap_err())
+        };
+        assert_eq!(
+            with(output.clone(), None),
+            "found no elements of output `y`"
+        );
+        assert_eq!(
+            with(output.clone(), Some(&[0; 7])),
+            "cannot read output `y`: shape (2) of FP32 needs 8 bytes, found 7"
+        );
+        let negative = InferOutputTensor {
+            shape: vec![-2],
+            ..output.clone()
+        };
+        assert_eq!(
+            with(negative, Some(&[])),
+            "cannot read output `y`: found a negative dimension"
+        );
+        let unknown = InferOutputTensor {
+            datatype: "FP8".to_owned(),
+            ..output
+        };
+        assert_eq!(
+            with(unknown, Some(&[])),
+            "found the datatype `FP8` of output `y`"
+        );
+    }
+}

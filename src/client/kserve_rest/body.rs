@@ -1,0 +1,349 @@
+//! Requests and answers as HTTP bodies: JSON, and behind it the bytes of binary tensors.
+
+use bytes::Bytes;
+use serde::Deserialize;
+use serde_json::{Map, Value as Json, json, value::RawValue};
+
+use super::super::{
+    Answer, AnswerError, Form, RequestError, json,
+    message::{dtype, lengths},
+};
+use super::Reply;
+use crate::{
+    client,
+    request::Parameter,
+    tensor::{
+        DataType, ShapeText, Tensor, TensorMap,
+        values::{Value, values, write_json},
+    },
+};
+
+/// A request as it is sent.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Body {
+    pub bytes: Bytes,
+    /// Where JSON ends, if bytes follow.
+    pub json_length: Option<usize>,
+}
+
+/// Encodes a request.
+pub(super) fn request(request: &client::Request) -> Result<Body, RequestError> {
+    let is_binary = request.form == Form::Bytes;
+    let head = head(request);
+    let comma = if head.is_empty() { "" } else { "," };
+    let mut body = to_vec(&Json::Object(head));
+    // The inputs go in by hand, so that elements never become a tree of JSON values.
+    body.pop();
+    body.extend_from_slice(comma.as_bytes());
+    body.extend_from_slice(br#""inputs":["#);
+    for (index, (name, tensor)) in request.inputs.iter().enumerate() {
+        if index > 0 {
+            body.push(b',');
+        }
+        let mut input = json!({
+            "name": name,
+            "shape": tensor.shape(),
+            "datatype": tensor.dtype().kserve(),
+        });
+        if is_binary {
+            input["parameters"] = json!({ "binary_data_size": tensor.data().len() });
+            body.extend(to_vec(&input));
+            continue;
+        }
+        check_has_json_form(name, tensor)?;
+        body.extend(to_vec(&input));
+        body.pop();
+        body.extend_from_slice(br#","data":"#);
+        write_json(tensor, &mut body);
+        body.push(b'}');
+    }
+    body.extend_from_slice(b"]}");
+    let json_length = is_binary.then_some(body.len());
+    if is_binary {
+        for (_, tensor) in request.inputs.iter() {
+            body.extend_from_slice(tensor.data());
+        }
+    }
+    Ok(Body {
+        bytes: body.into(),
+        json_length,
+    })
+}
+
+/// Decodes an answer.
+pub(in crate::client) fn answer(reply: &Reply) -> Result<Answer, AnswerError> {
+    let (head, mut tail) = split(reply)?;
+    let decode = |error: Box<dyn std::error::Error + Send + Sync>| AnswerError::Decode(error);
+    let text = std::str::from_utf8(&head).map_err(|error| decode(error.into()))?;
+    let text = json::quote_not_finite(text);
+    let head: Head<'_> = serde_json::from_str(&text).map_err(|error| decode(error.into()))?;
+    let mut outputs = TensorMap::default();
+    for output in head.outputs {
+        let shape = lengths(&output.name, &output.shape)?;
+        let dtype = dtype(&output.name, &output.datatype)?;
+        let broken = |source: Box<dyn std::error::Error + Send + Sync>| AnswerError::Output {
+            name: output.name.clone(),
+            source,
+        };
+        let size = output.parameters.and_then(|given| given.binary_data_size);
+        let data = match (size, output.data) {
+            (Some(size), _) if size <= tail.len() => tail.split_to(size),
+            (Some(_), _) | (None, None) => return Err(AnswerError::Missing(output.name)),
+            (None, Some(data)) => {
+                let found = json::elements(data.get(), dtype).map_err(|e| broken(e.into()))?;
+                let (count, expected): (usize, usize) =
+                    (found.shape.iter().product(), shape.iter().product());
+                if count != expected {
+                    let text = format!("found {count} elements for shape {}", ShapeText(&shape));
+                    return Err(broken(text.into()));
+                }
+                found.data
+            }
+        };
+        let tensor = Tensor::new(dtype, shape, data).map_err(|error| broken(error.into()))?;
+        outputs.push(output.name, tensor);
+    }
+    Ok(Answer {
+        model_name: head.model_name,
+        model_version: head.model_version,
+        id: head.id,
+        outputs,
+    })
+}
+
+/// Everything of a request but its inputs.
+fn head(request: &client::Request) -> Map<String, Json> {
+    let mut head = Map::new();
+    if !request.id.is_empty() {
+        head.insert("id".to_owned(), request.id.clone().into());
+    }
+    let mut parameters: Map<String, Json> = request
+        .parameters
+        .iter()
+        .map(|(key, value)| (key.clone(), parameter(value)))
+        .collect();
+    if request.form == Form::Bytes {
+        parameters.insert("binary_data_output".to_owned(), true.into());
+    }
+    if !parameters.is_empty() {
+        head.insert("parameters".to_owned(), parameters.into());
+    }
+    if !request.outputs.is_empty() {
+        let binary = request.form == Form::Bytes;
+        let outputs = request.outputs.iter();
+        let outputs = outputs
+            .map(|name| json!({ "name": name, "parameters": { "binary_data": binary } }))
+            .collect();
+        head.insert("outputs".to_owned(), Json::Array(outputs));
+    }
+    head
+}
+
+fn parameter(value: &Parameter) -> Json {
+    match value {
+        Parameter::Bool(value) => (*value).into(),
+        Parameter::Int(value) => (*value).into(),
+        Parameter::Text(value) => value.clone().into(),
+    }
+}
+
+fn to_vec(value: &Json) -> Vec<u8> {
+    serde_json::to_vec(value).expect("a tree of JSON values has text keys")
+}
+
+fn check_has_json_form(name: &str, tensor: &Tensor) -> Result<(), RequestError> {
+    let name = || name.to_owned();
+    match tensor.dtype() {
+        dtype @ (DataType::F16 | DataType::Bf16) => Err(RequestError::RawOnly {
+            name: name(),
+            dtype,
+        }),
+        DataType::String => {
+            let is_text = values(tensor).all(|value| match value {
+                Value::Bytes(bytes) => std::str::from_utf8(bytes).is_ok(),
+                _ => true,
+            });
+            if is_text {
+                Ok(())
+            } else {
+                Err(RequestError::NotText(name()))
+            }
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Splits an answer into JSON and the bytes behind it.
+fn split(reply: &Reply) -> Result<(Bytes, Bytes), AnswerError> {
+    let Some(length) = &reply.json_length else {
+        return Ok((reply.bytes.clone(), Bytes::new()));
+    };
+    let end = length
+        .parse()
+        .ok()
+        .filter(|end| *end <= reply.bytes.len())
+        .ok_or_else(|| AnswerError::HeaderLength(length.clone()))?;
+    let mut head = reply.bytes.clone();
+    let tail = head.split_off(end);
+    Ok((head, tail))
+}
+
+#[derive(Deserialize)]
+struct Head<'a> {
+    #[serde(default)]
+    model_name: String,
+    #[serde(default)]
+    model_version: String,
+    #[serde(default)]
+    id: String,
+    #[serde(borrow)]
+    outputs: Vec<Output<'a>>,
+}
+
+#[derive(Deserialize)]
+struct Output<'a> {
+    name: String,
+    datatype: String,
+    shape: Vec<i64>,
+    parameters: Option<OutputParameters>,
+    #[serde(borrow)]
+    data: Option<&'a RawValue>,
+}
+
+#[derive(Deserialize)]
+struct OutputParameters {
+    binary_data_size: Option<usize>,
+}
+
+#[cfg(test)]
+mod tests {
+    use bytes::Bytes;
+
+    use super::{Reply, answer, request};
+    use crate::{
+        client::{Form, ModelId, Request},
+        error::chain,
+        request::Parameter,
+        tensor::{DataType, Tensor, TensorMap},
+    };
+
+    fn example(form: Form) -> Request {
+        let floats = Tensor::new(
+            DataType::F32,
+            vec![1, 2],
+            vec![0, 0, 128, 63, 0, 0, 0, 64].into(),
+        );
+        let text = Tensor::new(
+            DataType::String,
+            vec![1],
+            vec![2, 0, 0, 0, b'h', b'i'].into(),
+        );
+        Request {
+            model: ModelId {
+                name: "m".to_owned(),
+                version: None,
+            },
+            id: "7".to_owned(),
+            parameters: vec![("deep".to_owned(), Parameter::Bool(true))],
+            inputs: TensorMap::from_iter([
+                ("x".to_owned(), floats.unwrap()),
+                ("t".to_owned(), text.unwrap()),
+            ]),
+            outputs: vec!["y".to_owned()],
+            form,
+        }
+    }
+
+    fn reply(json: &str, tail: &[u8]) -> Reply {
+        Reply {
+            json_length: (!tail.is_empty()).then(|| json.len().to_string()),
+            bytes: Bytes::from([json.as_bytes(), tail].concat()),
+        }
+    }
+
+    #[test]
+    fn json_requests_have_their_elements_inside() {
+        let body = request(&example(Form::Values)).unwrap();
+        assert_eq!(body.json_length, None);
+        insta::assert_snapshot!(
+            String::from_utf8(body.bytes.to_vec()).unwrap(),
+            @r#"{"id":"7","outputs":[{"name":"y","parameters":{"binary_data":false}}],"parameters":{"deep":true},"inputs":[{"datatype":"FP32","name":"x","shape":[1,2],"data":[1.0,2.0]},{"datatype":"BYTES","name":"t","shape":[1],"data":["hi"]}]}"#
+        );
+    }
+
+    #[test]
+    fn binary_requests_have_their_elements_behind() {
+        let body = request(&example(Form::Bytes)).unwrap();
+        let (json, tail) = body.bytes.split_at(body.json_length.unwrap());
+        insta::assert_snapshot!(
+            String::from_utf8_lossy(json),
+            @r#"{"id":"7","outputs":[{"name":"y","parameters":{"binary_data":true}}],"parameters":{"binary_data_output":true,"deep":true},"inputs":[{"datatype":"FP32","name":"x","parameters":{"binary_data_size":8},"shape":[1,2]},{"datatype":"BYTES","name":"t","parameters":{"binary_data_size":6},"shape":[1]}]}"#
+        );
+        assert_eq!(tail, [0, 0, 128, 63, 0, 0, 0, 64, 2, 0, 0, 0, b'h', b'i']);
+    }
+
+    #[test]
+    fn what_json_cannot_hold_is_refused() {
+        for (dtype, data, expected) in [
+            (
+                DataType::F16,
+                vec![0, 0],
+                "FP16 of input `x` has only a raw form",
+            ),
+            (
+                DataType::String,
+                vec![1, 0, 0, 0, 255],
+                "input `x` has bytes that are not UTF-8, for which JSON has no form",
+            ),
+        ] {
+            let tensor = Tensor::new(dtype, vec![1], data.into()).unwrap();
+            let mut example = example(Form::Values);
+            example.inputs = TensorMap::from_iter([("x".to_owned(), tensor)]);
+            assert_eq!(request(&example).unwrap_err().to_string(), expected);
+        }
+    }
+
+    #[test]
+    fn answers_mix_json_and_binary_outputs() {
+        let json = r#"{"model_name":"m","model_version":"1","outputs":[
+            {"name":"a","shape":[1],"datatype":"INT16","parameters":{"binary_data_size":2}},
+            {"name":"b","shape":[2,1],"datatype":"FP32","data":[NaN,-1]},
+            {"name":"c","shape":[1],"datatype":"UINT8","parameters":{"binary_data_size":1}}]}"#;
+        let answer = answer(&reply(json, &[5, 0, 9])).unwrap();
+        assert_eq!(answer.model_version, "1");
+        assert_eq!(&answer.outputs.get("a").unwrap().data()[..], [5, 0]);
+        assert_eq!(answer.outputs.get("b").unwrap().shape(), [2, 1]);
+        assert_eq!(&answer.outputs.get("c").unwrap().data()[..], [9]);
+    }
+
+    #[test]
+    fn an_answer_that_breaks_the_protocol_is_refused() {
+        let output = |rest: &str| {
+            format!(r#"{{"outputs":[{{"name":"y","shape":[2],"datatype":"FP32"{rest}}}]}}"#)
+        };
+        for (reply, expected) in [
+            (reply(&output(""), &[]), "found no elements of output `y`"),
+            (
+                reply(&output(r#","parameters":{"binary_data_size":8}"#), &[0; 7]),
+                "found no elements of output `y`",
+            ),
+            (
+                reply(&output(r#","data":[1]"#), &[]),
+                "cannot read output `y`: found 1 elements for shape (2)",
+            ),
+            (
+                reply("{}", &[]),
+                "found a body that cannot be decoded: missing field `outputs` at line 1 column 2",
+            ),
+            (
+                Reply {
+                    bytes: Bytes::from_static(b"{}"),
+                    json_length: Some("3".to_owned()),
+                },
+                "found `3` as the length of the JSON part",
+            ),
+        ] {
+            assert_eq!(chain(&answer(&reply).unwrap_err()), expected);
+        }
+    }
+}

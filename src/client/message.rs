@@ -1,0 +1,177 @@
+//! What goes to a server and what comes back, free of any wire.
+
+use reqwest::header::{HeaderName, HeaderValue};
+
+use super::{AnswerError, RequestError};
+use crate::{
+    request::Parameters,
+    tensor::{DataType, Dim, PartialShape, TensorMap},
+};
+
+/// Headers that the protocols set themselves.
+const RESERVED: [&str; 8] = [
+    "connection",
+    "content-length",
+    "content-type",
+    "host",
+    "inference-header-content-length",
+    "te",
+    "transfer-encoding",
+    "user-agent",
+];
+
+/// A model by name, and the version if not the server's default.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ModelId {
+    /// The name.
+    pub name: String,
+    /// The version; `None` for the server's default.
+    pub version: Option<String>,
+}
+
+/// What a server says about a model.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ModelMetadata {
+    /// The name.
+    pub name: String,
+    /// The versions that can be used.
+    pub versions: Vec<String>,
+    /// The inputs, in the server's order.
+    pub inputs: Vec<TensorMetadata>,
+    /// The outputs, in the server's order.
+    pub outputs: Vec<TensorMetadata>,
+}
+
+/// What a server says about an input or output.
+#[derive(Debug, Clone, PartialEq)]
+pub struct TensorMetadata {
+    /// The name.
+    pub name: String,
+    /// The datatype as the server writes it.
+    pub datatype: String,
+    /// The shape; what may vary is [`Dim::Any`].
+    pub shape: PartialShape,
+}
+
+impl TensorMetadata {
+    /// Makes one from what the wire has: a negative dimension is one that may vary.
+    #[must_use]
+    pub(super) fn new(name: String, datatype: String, shape: &[i64]) -> Self {
+        let dim = |length: &i64| usize::try_from(*length).map_or(Dim::Any, Dim::Fixed);
+        Self {
+            name,
+            datatype,
+            shape: PartialShape(shape.iter().map(dim).collect()),
+        }
+    }
+
+    /// Returns the datatype, or `None` if it is none that tensors have, as with graphs.
+    #[must_use]
+    pub fn dtype(&self) -> Option<DataType> {
+        DataType::from_kserve(&self.datatype)
+    }
+}
+
+/// One inference to ask for.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Request {
+    /// The model.
+    pub model: ModelId,
+    /// An id for the answer to repeat; empty for none.
+    pub id: String,
+    /// Request parameters.
+    pub parameters: Parameters,
+    /// The inputs.
+    pub inputs: TensorMap,
+    /// The outputs wanted; empty for all.
+    ///
+    /// Over REST some servers answer those that are not listed as JSON, whatever the form.
+    pub outputs: Vec<String>,
+    /// How the elements travel.
+    pub form: Form,
+}
+
+/// How the elements of tensors travel.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Form {
+    /// As bytes: raw contents over gRPC, the binary extension over REST.
+    #[default]
+    Bytes,
+    /// One by one: typed contents over gRPC, JSON over REST.
+    Values,
+}
+
+/// What a server answered to a [`Request`].
+#[derive(Debug, Clone, PartialEq)]
+pub struct Answer {
+    /// The name of the model.
+    pub model_name: String,
+    /// The version that answered; empty if the server does not say.
+    pub model_version: String,
+    /// The id of the request, repeated.
+    pub id: String,
+    /// The outputs, in the server's order.
+    pub outputs: TensorMap,
+}
+
+/// Checks a header, or gRPC metadata, that is to go with every request.
+///
+/// # Errors
+///
+/// Fails if name or value have characters that headers do not have, or if the protocols set this
+/// header themselves.
+pub fn header(name: &str, value: &str) -> Result<(HeaderName, HeaderValue), RequestError> {
+    let refused = || RequestError::Header(name.to_owned());
+    let key = HeaderName::from_bytes(name.as_bytes()).map_err(|_| refused())?;
+    let text = key.as_str();
+    // `-bin` marks binary metadata of gRPC, whose values are not text.
+    if RESERVED.contains(&text) || text.starts_with("grpc-") || text.ends_with("-bin") {
+        return Err(refused());
+    }
+    let value = HeaderValue::from_str(value).map_err(|_| refused())?;
+    Ok((key, value))
+}
+
+/// Turns the shape of an answer into lengths.
+pub(super) fn lengths(name: &str, shape: &[i64]) -> Result<Vec<usize>, AnswerError> {
+    shape
+        .iter()
+        .map(|length| usize::try_from(*length))
+        .collect::<Result<_, _>>()
+        .map_err(|_| AnswerError::Output {
+            name: name.to_owned(),
+            source: AnswerError::Shape.into(),
+        })
+}
+
+/// Finds the type of an output.
+pub(super) fn dtype(name: &str, datatype: &str) -> Result<DataType, AnswerError> {
+    DataType::from_kserve(datatype).ok_or_else(|| AnswerError::Datatype {
+        name: name.to_owned(),
+        datatype: datatype.to_owned(),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::header;
+
+    #[test]
+    fn headers_of_the_protocols_are_refused() {
+        assert!(header("authorization", "Bearer a b").is_ok());
+        for (name, value) in [
+            ("Content-Type", "x"),
+            ("grpc-timeout", "1S"),
+            ("trace-bin", "x"),
+            ("a b", "x"),
+            ("", "x"),
+            ("a", "x\ny"),
+        ] {
+            let error = header(name, value).unwrap_err();
+            assert_eq!(
+                error.to_string(),
+                format!("the header `{name}` cannot be sent")
+            );
+        }
+    }
+}

@@ -1,0 +1,146 @@
+//! Answers as JSON, for programs.
+
+use serde_json::json;
+
+use super::Ranked;
+use crate::{
+    client::Answer,
+    tensor::values::{Value, values, write_json_value},
+};
+
+/// Writes an answer as one JSON object.
+///
+/// The elements of an output are a flat list, as the protocol has them. JSON has no form for
+/// infinities and for what is not a number: those are `null`.
+#[must_use]
+pub fn answer_json(answer: &Answer) -> Vec<u8> {
+    let mut out = head(answer);
+    out.extend_from_slice(br#","outputs":["#);
+    for (index, (name, tensor)) in answer.outputs.iter().enumerate() {
+        separate(index, &mut out);
+        out.extend_from_slice(br#"{"name":"#);
+        text(name, &mut out);
+        let datatype = tensor.dtype().kserve();
+        let shape = json!(tensor.shape());
+        let rest = format!(r#","datatype":"{datatype}","shape":{shape},"data":["#);
+        out.extend_from_slice(rest.as_bytes());
+        for (index, value) in values(tensor).enumerate() {
+            separate(index, &mut out);
+            finite(value, &mut out);
+        }
+        out.extend_from_slice(b"]}");
+    }
+    out.extend_from_slice(b"]}");
+    out
+}
+
+/// Writes the best scores of an output as one JSON object: a list for each row, the best first.
+#[must_use]
+pub fn ranking_json(
+    answer: &Answer,
+    output: &str,
+    rows: &[Vec<Ranked<'_>>],
+    labels: &[String],
+) -> Vec<u8> {
+    let mut out = head(answer);
+    out.extend_from_slice(br#","output":"#);
+    text(output, &mut out);
+    out.extend_from_slice(br#","top":["#);
+    for (index, row) in rows.iter().enumerate() {
+        separate(index, &mut out);
+        out.push(b'[');
+        for (place, ranked) in row.iter().enumerate() {
+            separate(place, &mut out);
+            let start = format!(r#"{{"rank":{},"index":{}"#, place + 1, ranked.index);
+            out.extend_from_slice(start.as_bytes());
+            if let Some(label) = labels.get(ranked.index) {
+                out.extend_from_slice(br#","label":"#);
+                text(label, &mut out);
+            }
+            out.extend_from_slice(br#","score":"#);
+            finite(ranked.score, &mut out);
+            out.push(b'}');
+        }
+        out.push(b']');
+    }
+    out.extend_from_slice(b"]}");
+    out
+}
+
+/// Begins an object with what every answer has.
+fn head(answer: &Answer) -> Vec<u8> {
+    let mut out = br#"{"model_name":"#.to_vec();
+    text(&answer.model_name, &mut out);
+    out.extend_from_slice(br#","model_version":"#);
+    text(&answer.model_version, &mut out);
+    out.extend_from_slice(br#","id":"#);
+    text(&answer.id, &mut out);
+    out
+}
+
+fn separate(index: usize, out: &mut Vec<u8>) {
+    if index > 0 {
+        out.push(b',');
+    }
+}
+
+fn text(text: &str, out: &mut Vec<u8>) {
+    serde_json::to_writer(out, text).expect("a string has a JSON form");
+}
+
+fn finite(value: Value<'_>, out: &mut Vec<u8>) {
+    let is_finite = match value {
+        Value::Single(value) => value.is_finite(),
+        Value::Double(value) => value.is_finite(),
+        _ => true,
+    };
+    if is_finite {
+        write_json_value(value, out);
+    } else {
+        out.extend_from_slice(b"null");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{answer_json, ranking_json};
+    use crate::{
+        client::{Answer, output::top},
+        tensor::{DataType, Tensor, TensorMap, values::Packer},
+    };
+
+    fn example() -> Answer {
+        let mut floats = Packer::new(DataType::F32, 3);
+        for number in [0.1, f64::NAN, 2.0] {
+            floats.push_f64(number).unwrap();
+        }
+        let mut strings = Packer::new(DataType::String, 1);
+        strings.push_bytes("\"é".as_bytes()).unwrap();
+        let floats = Tensor::new(DataType::F32, vec![1, 3], floats.finish()).unwrap();
+        let strings = Tensor::new(DataType::String, vec![1], strings.finish()).unwrap();
+        Answer {
+            model_name: "m".to_owned(),
+            model_version: "1".to_owned(),
+            id: String::new(),
+            outputs: TensorMap::from_iter([("y".to_owned(), floats), ("t".to_owned(), strings)]),
+        }
+    }
+
+    #[test]
+    fn an_answer_is_one_object() {
+        insta::assert_snapshot!(
+            String::from_utf8(answer_json(&example())).unwrap(),
+            @r#"{"model_name":"m","model_version":"1","id":"","outputs":[{"name":"y","datatype":"FP32","shape":[1,3],"data":[0.1,null,2.0]},{"name":"t","datatype":"BYTES","shape":[1],"data":["\"é"]}]}"#
+        );
+    }
+
+    #[test]
+    fn a_ranking_has_labels_as_far_as_they_go() {
+        let answer = example();
+        let rows = top(answer.outputs.get("y").unwrap(), 2).unwrap();
+        insta::assert_snapshot!(
+            String::from_utf8(ranking_json(&answer, "y", &rows, &["cat".to_owned()])).unwrap(),
+            @r#"{"model_name":"m","model_version":"1","id":"","output":"y","top":[[{"rank":1,"index":2,"score":2.0},{"rank":2,"index":0,"label":"cat","score":0.1}]]}"#
+        );
+    }
+}

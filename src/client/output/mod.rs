@@ -1,0 +1,13 @@
+//! Answers for people and programs: rows of a table, the best of many scores, JSON, and files.
+//!
+//! Nothing here is drawn or printed: tables are made of [`Summary`] and [`Ranked`] elsewhere.
+
+mod json;
+mod save;
+mod summary;
+mod top;
+
+pub use json::{answer_json, ranking_json};
+pub use save::{Saved, save};
+pub use summary::{Spread, Summary, number};
+pub use top::{Ranked, TopError, top};

@@ -1,0 +1,188 @@
+//! An output in one row: what it is, its extremes, and its first elements.
+
+use crate::tensor::{
+    DataType, ShapeText, Tensor,
+    values::{Value, values},
+};
+
+/// How many elements are shown.
+const SHOWN: usize = 6;
+
+/// How many characters of a string are shown.
+const SHOWN_OF_A_STRING: usize = 32;
+
+/// How many digits of a number with a fraction are shown.
+const DIGITS: i32 = 6;
+
+/// An output in one row.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Summary {
+    /// The name.
+    pub name: String,
+    /// The element type.
+    pub dtype: DataType,
+    /// The shape, printed.
+    pub shape: String,
+    /// The extremes of the numbers; `None` for strings and for no elements.
+    pub spread: Option<Spread>,
+    /// The first elements, printed.
+    pub preview: String,
+}
+
+/// The extremes and the mean of numbers.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Spread {
+    /// The least.
+    pub min: f64,
+    /// The mean; not a number if one of the elements is none.
+    pub mean: f64,
+    /// The greatest.
+    pub max: f64,
+}
+
+impl Summary {
+    /// Sums an output up.
+    #[must_use]
+    pub fn new(name: &str, tensor: &Tensor) -> Self {
+        let mut shown: Vec<_> = values(tensor).take(SHOWN).map(element).collect();
+        if tensor.len() > SHOWN {
+            shown.push("…".to_owned());
+        }
+        Self {
+            name: name.to_owned(),
+            dtype: tensor.dtype(),
+            shape: ShapeText(tensor.shape()).to_string(),
+            spread: Spread::new(tensor),
+            preview: shown.join(", "),
+        }
+    }
+}
+
+impl Spread {
+    #[expect(clippy::cast_precision_loss, reason = "a mean needs no more digits")]
+    fn new(tensor: &Tensor) -> Option<Self> {
+        let mut numbers = values(tensor).filter_map(|value| value.as_f64());
+        let first = numbers.next()?;
+        let mut spread = Self {
+            min: first,
+            mean: first,
+            max: first,
+        };
+        for number in numbers {
+            // These two pass over what is not a number; the mean does not.
+            spread.min = spread.min.min(number);
+            spread.max = spread.max.max(number);
+            spread.mean += number;
+        }
+        spread.mean /= tensor.len() as f64;
+        Some(spread)
+    }
+}
+
+/// Writes a number with six digits: enough to compare, short enough for a column.
+#[must_use]
+#[expect(
+    clippy::cast_possible_truncation,
+    reason = "the exponent of a double is below 400"
+)]
+pub fn number(value: f64) -> String {
+    if !value.is_finite() || (value.fract() == 0.0 && value.abs() < 1e15) {
+        return value.to_string();
+    }
+    let exponent = value.abs().log10().floor() as i32;
+    if !(-4..DIGITS).contains(&exponent) {
+        let text = format!("{value:.*e}", DIGITS as usize - 1);
+        let (mantissa, exponent) = text.split_once('e').unwrap_or((&text, "0"));
+        return format!("{}e{exponent}", trimmed(mantissa));
+    }
+    let decimals = usize::try_from(DIGITS - 1 - exponent).unwrap_or(0);
+    trimmed(&format!("{value:.decimals$}")).to_owned()
+}
+
+/// Cuts zeros off the end of a fraction.
+fn trimmed(text: &str) -> &str {
+    if text.contains('.') {
+        text.trim_end_matches('0').trim_end_matches('.')
+    } else {
+        text
+    }
+}
+
+fn element(value: Value<'_>) -> String {
+    match value {
+        Value::Bool(value) => value.to_string(),
+        Value::Int(value) => value.to_string(),
+        Value::Uint(value) => value.to_string(),
+        Value::Single(value) => number(value.into()),
+        Value::Double(value) => number(value),
+        Value::Bytes(value) => {
+            let text = String::from_utf8_lossy(value);
+            let mut shown: String = text.chars().take(SHOWN_OF_A_STRING).collect();
+            if shown.len() < text.len() {
+                shown.push('…');
+            }
+            // Quotes and escapes, so that a string cannot break the table.
+            format!("{shown:?}")
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Summary, number};
+    use crate::tensor::{DataType, Tensor, values::Packer};
+
+    #[test]
+    fn numbers_have_six_digits() {
+        for (value, text) in [
+            (0.0, "0"),
+            (-3.0, "-3"),
+            (123_456_789.0, "123456789"),
+            (1.0 / 3.0, "0.333333"),
+            (-1_234.567_89, "-1234.57"),
+            (0.000_123_456_7, "0.000123457"),
+            (0.000_012_3, "1.23e-5"),
+            (1e30, "1e30"),
+            (1_234_567.8, "1.23457e6"),
+            (f64::NAN, "NaN"),
+            (f64::NEG_INFINITY, "-inf"),
+        ] {
+            assert_eq!(number(value), text);
+        }
+    }
+
+    #[test]
+    fn an_output_is_one_row() {
+        let mut packer = Packer::new(DataType::F32, 8);
+        for value in [0.5, -1.0, 2.0, 0.0, 0.0, 0.0, 0.0, 0.25] {
+            packer.push_f64(value).unwrap();
+        }
+        let tensor = Tensor::new(DataType::F32, vec![2, 4], packer.finish()).unwrap();
+        let summary = Summary::new("y", &tensor);
+        let spread = summary.spread.unwrap();
+        assert_eq!((spread.min, spread.mean, spread.max), (-1.0, 0.21875, 2.0));
+        assert_eq!(summary.shape, "(2,4)");
+        assert_eq!(summary.preview, "0.5, -1, 2, 0, 0, 0, …");
+    }
+
+    #[test]
+    fn strings_have_no_extremes_and_stay_on_their_line() {
+        let mut packer = Packer::new(DataType::String, 2);
+        packer.push_bytes(b"a\n\"b\"").unwrap();
+        packer.push_bytes(&[b'x'; 40]).unwrap();
+        let tensor = Tensor::new(DataType::String, vec![2], packer.finish()).unwrap();
+        let summary = Summary::new("t", &tensor);
+        assert_eq!(summary.spread, None);
+        assert_eq!(
+            summary.preview,
+            format!(r#""a\n\"b\"", "{}…""#, "x".repeat(32))
+        );
+    }
+
+    #[test]
+    fn no_elements_have_no_extremes() {
+        let tensor = Tensor::new(DataType::I8, vec![0, 3], bytes::Bytes::new()).unwrap();
+        let summary = Summary::new("e", &tensor);
+        assert_eq!((summary.spread, summary.preview.as_str()), (None, ""));
+    }
+}

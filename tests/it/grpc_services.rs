@@ -1,0 +1,149 @@
+//! What surrounds KServe on the gRPC port: the health service, reflection, deadlines, and calls
+//! that are not served.
+
+use std::time::Duration;
+
+use ovms::proto::kserve::ModelInferRequest;
+use prost::Message as _;
+use tonic_health::pb::{HealthCheckRequest, health_client::HealthClient};
+use tonic_reflection::pb::v1::{
+    ServerReflectionRequest, server_reflection_client::ServerReflectionClient,
+    server_reflection_request::MessageRequest, server_reflection_response::MessageResponse,
+};
+
+use crate::support::{
+    Server, busy,
+    grpc::{Grpc, dummy, fault},
+};
+
+#[test]
+fn the_health_service_knows_the_server_and_kserve() {
+    let server = Server::start("dummy");
+    let grpc = Grpc::connect(&server);
+    let health = |service: &str| {
+        let request = HealthCheckRequest {
+            service: service.to_owned(),
+        };
+        let answer = grpc.wait(HealthClient::new(grpc.channel.clone()).check(request));
+        answer.map_or_else(
+            |status| fault(&status),
+            |answer| answer.status().as_str_name().to_owned(),
+        )
+    };
+    assert_eq!(health(""), "SERVING");
+    assert_eq!(health("inference.GRPCInferenceService"), "SERVING");
+    assert_eq!(health("stranger"), "NotFound: service not registered");
+}
+
+#[test]
+fn reflection_lists_the_services_and_describes_them() {
+    let server = Server::start("dummy");
+    let grpc = Grpc::connect(&server);
+    let listed = ask_reflection(&grpc, MessageRequest::ListServices(String::new()));
+    let MessageResponse::ListServicesResponse(listed) = listed else {
+        panic!("{listed:?}");
+    };
+    let mut names: Vec<&str> = listed.service.iter().map(|service| service.name.as_str()).collect();
+    names.sort_unstable();
+    insta::assert_snapshot!(names.join("\n"), @"
+    grpc.health.v1.Health
+    grpc.reflection.v1.ServerReflection
+    inference.GRPCInferenceService
+    ");
+
+    let symbol = MessageRequest::FileContainingSymbol("inference.ModelInferRequest".to_owned());
+    let described = ask_reflection(&grpc, symbol);
+    let MessageResponse::FileDescriptorResponse(described) = described else {
+        panic!("{described:?}");
+    };
+    assert!(!described.file_descriptor_proto.is_empty());
+}
+
+fn ask_reflection(grpc: &Grpc, question: MessageRequest) -> MessageResponse {
+    let request = ServerReflectionRequest {
+        host: String::new(),
+        message_request: Some(question),
+    };
+    let mut client = ServerReflectionClient::new(grpc.channel.clone());
+    grpc.runtime
+        .block_on(async move {
+            let stream = futures::stream::iter([request]);
+            client.server_reflection_info(stream).await?.into_inner().message().await
+        })
+        .expect("reflection answers")
+        .and_then(|answer| answer.message_response)
+        .expect("there is an answer to each question")
+}
+
+#[test]
+fn streams_are_not_served_and_the_answer_says_what_to_do() {
+    let server = Server::start("dummy");
+    let grpc = Grpc::connect(&server);
+    let stream = futures::stream::iter([dummy()]);
+    let status = grpc.wait(grpc.client.clone().model_stream_infer(stream)).map(drop);
+    insta::assert_snapshot!(fault(&status.unwrap_err()), @"Unimplemented: Functionality not implemented - ModelStreamInfer; send each request with ModelInfer");
+}
+
+#[test]
+fn a_deadline_that_passes_is_answered_and_the_server_serves_on() {
+    let server = busy::serve(&[]);
+    let grpc = Grpc::connect(&server);
+    let request = busy::request(busy::SECONDS);
+    let status = post(&grpc, &server, "/inference.GRPCInferenceService/ModelInfer", "150m", &request);
+    insta::assert_snapshot!(status, @"grpc-status 4: the%20client's%20deadline%20of%20150ms%20passed");
+    busy::check(3, &grpc.infer(busy::request(3)));
+}
+
+#[test]
+fn a_deadline_that_is_kept_changes_nothing() {
+    let server = Server::start("dummy");
+    let mut request = tonic::Request::new(dummy());
+    request.set_timeout(Duration::from_secs(30));
+    let grpc = Grpc::connect(&server);
+    assert!(grpc.wait(grpc.client.clone().model_infer(request)).is_ok());
+}
+
+#[test]
+fn unknown_services_and_methods_are_unimplemented() {
+    let server = Server::start("dummy");
+    let grpc = Grpc::connect(&server);
+    for path in ["/inference.GRPCInferenceService/Nothing", "/stranger.Service/Method", "/"] {
+        let status = post(&grpc, &server, path, "10S", &dummy());
+        assert!(status.starts_with("grpc-status 12"), "{path}: {status}");
+    }
+    grpc.check_serves();
+}
+
+/// Sends a message without a gRPC library, which would keep the deadline itself. Returns the
+/// status of an answer that has nothing else.
+fn post(
+    grpc: &Grpc,
+    server: &Server,
+    path: &str,
+    timeout: &str,
+    message: &ModelInferRequest,
+) -> String {
+    let message = message.encode_to_vec();
+    let mut body = vec![0];
+    body.extend_from_slice(&u32::try_from(message.len()).unwrap().to_be_bytes());
+    body.extend_from_slice(&message);
+    let answer = grpc.runtime.block_on(async {
+        reqwest::Client::builder()
+            .http2_prior_knowledge()
+            .build()
+            .unwrap()
+            .post(format!("http://127.0.0.1:{}{path}", server.port))
+            .header("content-type", "application/grpc")
+            .header("te", "trailers")
+            .header("grpc-timeout", timeout)
+            .body(body)
+            .send()
+            .await
+            .expect("the server answers")
+    });
+    let header = |name: &str| {
+        let value = answer.headers().get(name).map(|value| value.to_str().unwrap().to_owned());
+        value.unwrap_or_default()
+    };
+    format!("grpc-status {}: {}", header("grpc-status"), header("grpc-message"))
+}

@@ -1,0 +1,94 @@
+//! The model `busy`: inferences that take as long as a test needs them to.
+
+use std::time::Duration;
+
+use ovms::proto::kserve::{ModelInferRequest, ModelInferResponse};
+use tonic::Status;
+
+use super::{
+    Server, eventually,
+    grpc::{self, Call, Grpc, to_floats},
+};
+
+/// Steps that take a processor core 1 to 3 seconds.
+pub(crate) const SECONDS: i64 = 200_000;
+
+/// Steps that take minutes: nobody waits for their end.
+pub(crate) const ENDLESS: i64 = 20_000_000;
+
+/// One thread for an inference: two would wait for each other.
+const PLUGIN_CONFIG: &str = r#"{"INFERENCE_PRECISION_HINT":"f32","INFERENCE_NUM_THREADS":1}"#;
+
+/// The length of a row and of a column.
+const SIZE: usize = 64;
+
+/// Serves `busy` with one slot and more flags.
+pub(crate) fn serve(flags: &[&str]) -> Server {
+    let mut all = vec!["--plugin_config", PLUGIN_CONFIG];
+    if !flags.contains(&"--nireq") {
+        all.extend(["--nireq", "1"]);
+    }
+    all.extend(flags);
+    Server::start_with("busy", &all)
+}
+
+/// Makes the request for a number of steps.
+pub(crate) fn request(steps: i64) -> ModelInferRequest {
+    let rows: Vec<f32> = (0..SIZE * SIZE).map(|index| row(index / SIZE)).collect();
+    ModelInferRequest {
+        model_name: "busy".to_owned(),
+        inputs: vec![
+            grpc::input("steps", "INT64", &[1]),
+            grpc::input("x", "FP32", &[64, 64]),
+        ],
+        raw_input_contents: vec![
+            steps.to_le_bytes().to_vec().into(),
+            grpc::floats(&rows).into(),
+        ],
+        ..ModelInferRequest::default()
+    }
+}
+
+/// Makes the REST body for a number of steps, and the value of its header.
+pub(crate) fn body(steps: i64) -> (String, Vec<u8>) {
+    let json = format!(
+        r#"{{"inputs":[{{"name":"steps","shape":[1],"datatype":"INT64"}},{{"name":"x","shape":[64,64],"datatype":"FP32"}}]}}"#
+    );
+    let mut body = json.clone().into_bytes();
+    for contents in request(steps).raw_input_contents {
+        body.extend_from_slice(&contents);
+    }
+    (json.len().to_string(), body)
+}
+
+/// Checks that an answer is what so many steps give: the rows moved down around the end.
+pub(crate) fn check(steps: i64, answer: &Result<ModelInferResponse, Status>) {
+    let answer = answer.as_ref().expect("the request is answered");
+    let steps = usize::try_from(steps).expect("tests ask for positive numbers") % SIZE;
+    let output = to_floats(&answer.raw_output_contents[0]);
+    for (index, line) in output.chunks_exact(SIZE).enumerate() {
+        let expected = row((index + SIZE - steps) % SIZE);
+        assert!(line.iter().all(|&value| value == expected), "row {index}");
+    }
+}
+
+/// Starts a request and waits until the server is at work on it.
+pub(crate) fn running<'a>(server: &Server, client: &'a Grpc, steps: i64) -> Call<'a> {
+    let before = server.processor_time();
+    let call = client.call(request(steps));
+    wait_running(server, before);
+    call
+}
+
+/// Waits until the server has worked for a while since a moment.
+pub(crate) fn wait_running(server: &Server, before: Duration) {
+    const ENOUGH: Duration = Duration::from_millis(100);
+    eventually("the inference runs", || {
+        (server.processor_time() > before + ENOUGH).then_some(())
+    });
+}
+
+#[expect(clippy::cast_precision_loss, reason = "there are 64 rows")]
+fn row(index: usize) -> f32 {
+    index as f32
+}

@@ -1,0 +1,46 @@
+//! What the tests share: a server of their own, clients for it, and waiting for conditions.
+
+pub(crate) mod busy;
+pub(crate) mod cli;
+pub(crate) mod dtypes;
+pub(crate) mod grpc;
+pub(crate) mod http;
+pub(crate) mod repository;
+pub(crate) mod server;
+
+use std::{
+    path::PathBuf,
+    thread::JoinHandle,
+    time::{Duration, Instant},
+};
+
+pub(crate) use server::Server;
+
+/// Waits for a condition, for at most half a minute.
+pub(crate) fn eventually<T>(what: &str, mut condition: impl FnMut() -> Option<T>) -> T {
+    const LIMIT: Duration = Duration::from_secs(30);
+    let started = Instant::now();
+    loop {
+        if let Some(value) = condition() {
+            return value;
+        }
+        assert!(started.elapsed() < LIMIT, "waited in vain: {what}");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+/// Starts a thread of a test's own; the test joins it.
+#[expect(clippy::disallowed_methods, reason = "what a test starts it joins")]
+pub(crate) fn thread<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> JoinHandle<T> {
+    std::thread::spawn(work)
+}
+
+/// Returns a path below `fixtures/`.
+pub(crate) fn fixture(below: &str) -> PathBuf {
+    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("fixtures").join(below)
+}
+
+/// Returns the folder of a fixture model.
+pub(crate) fn model(name: &str) -> PathBuf {
+    fixture("models").join(name)
+}

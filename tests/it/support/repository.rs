@@ -1,0 +1,51 @@
+//! Model repositories that tests put together in folders of their own.
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    process::Command,
+};
+
+use tempfile::TempDir;
+
+use super::model;
+
+/// A folder for one test; goes when dropped.
+pub(crate) fn folder() -> TempDir {
+    tempfile::Builder::new()
+        .prefix("ovms-test-")
+        .tempdir()
+        .expect("the system's folder for temporary files takes another one")
+}
+
+/// Makes a repository of version folders, each a copy of a fixture model's version 1.
+pub(crate) fn of(versions: &[(&str, &str)]) -> TempDir {
+    let root = folder();
+    for (version, fixture) in versions {
+        copy(&model(fixture).join("1"), &root.path().join(version));
+    }
+    root
+}
+
+/// Makes a repository whose version 1 never comes to the end of its load: the model file is a
+/// pipe that nobody writes to.
+pub(crate) fn endless() -> TempDir {
+    let root = of(&[("1", "dummy")]);
+    let graph = graph(root.path());
+    fs::remove_file(&graph).expect("the copy has one");
+    let made = Command::new("mkfifo").arg(&graph).status();
+    assert!(made.expect("mkfifo is there").success());
+    root
+}
+
+/// Returns the path of version 1's IR graph.
+pub(crate) fn graph(root: &Path) -> PathBuf {
+    root.join("1/model.xml")
+}
+
+fn copy(from: &Path, to: &Path) {
+    fs::create_dir_all(to).expect("the folder is ours");
+    for entry in fs::read_dir(from).expect("the fixture is there").flatten() {
+        fs::copy(entry.path(), to.join(entry.file_name())).expect("the folder is ours");
+    }
+}

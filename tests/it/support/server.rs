@@ -1,0 +1,194 @@
+//! A server of a test's own: the real program on ports of its own.
+
+use std::{
+    io::{BufRead, BufReader, Read},
+    net::TcpListener,
+    path::Path,
+    process::{Child, Command, ExitStatus, Stdio},
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicU16, Ordering},
+    },
+    thread::JoinHandle,
+    time::Duration,
+};
+
+use super::{cli, eventually, model, thread};
+
+/// Keeps floats as they are on processors that would compute in bf16.
+const PLUGIN_CONFIG: &str = r#"{"INFERENCE_PRECISION_HINT":"f32"}"#;
+
+/// A running server; killed on drop.
+pub(crate) struct Server {
+    child: Child,
+    pub(crate) port: u16,
+    pub(crate) rest_port: u16,
+    log: Arc<Mutex<Vec<String>>>,
+    readers: Vec<JoinHandle<()>>,
+}
+
+impl Server {
+    /// Serves a fixture model and waits until it is ready.
+    pub(crate) fn start(name: &str) -> Self {
+        Self::start_with(name, &[])
+    }
+
+    /// Serves a fixture model with more flags and waits until it is ready.
+    pub(crate) fn start_with(name: &str, flags: &[&str]) -> Self {
+        let server = Self::begin(name, &model(name), flags);
+        server.wait_ready();
+        server
+    }
+
+    /// Starts a server and does not wait.
+    pub(crate) fn begin(name: &str, path: &Path, flags: &[&str]) -> Self {
+        let ports = free_ports();
+        let mut command = cli::command();
+        command
+            .args(["serve", "--model_name", name])
+            .arg("--model_path")
+            .arg(path);
+        if !flags.contains(&"--plugin_config") {
+            command.args(["--plugin_config", PLUGIN_CONFIG]);
+        }
+        command.args(on(ports)).args(flags);
+        Self::spawn(&mut command, ports)
+    }
+
+    /// Starts a server by a command that names the ports itself, and does not wait.
+    pub(crate) fn spawn(command: &mut Command, (port, rest_port): (u16, u16)) -> Self {
+        let mut child = command
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .expect("the program starts");
+        let log = Arc::new(Mutex::new(Vec::new()));
+        let stdout = child.stdout.take().expect("stdout is piped");
+        let stderr = child.stderr.take().expect("stderr is piped");
+        let readers = vec![
+            collect(stdout, "", Arc::clone(&log)),
+            collect(stderr, "stderr: ", Arc::clone(&log)),
+        ];
+        Self {
+            child,
+            port,
+            rest_port,
+            log,
+            readers,
+        }
+    }
+
+    /// Waits until the log says that the server is ready.
+    pub(crate) fn wait_ready(&self) {
+        self.wait_log(" ready");
+    }
+
+    /// Waits for a line of the log that contains a text, and returns it.
+    pub(crate) fn wait_log(&self, text: &str) -> String {
+        eventually(&format!("`{text}` in the log of the server"), || {
+            let log = self.log.lock().unwrap();
+            log.iter().find(|line| line.contains(text)).cloned()
+        })
+    }
+
+    /// Returns the log so far; lines of stderr are marked.
+    pub(crate) fn log(&self) -> String {
+        self.log.lock().unwrap().join("\n")
+    }
+
+    /// Returns `http://…` of the REST side.
+    pub(crate) fn url(&self, path: &str) -> String {
+        format!("http://127.0.0.1:{}{path}", self.rest_port)
+    }
+
+    /// Sends a signal.
+    pub(crate) fn signal(&self, name: &str) {
+        let sent = Command::new("kill")
+            .args(["-s", name, &self.child.id().to_string()])
+            .status()
+            .expect("kill is there");
+        assert!(sent.success());
+    }
+
+    /// Waits for the end.
+    pub(crate) fn wait(&mut self) -> ExitStatus {
+        eventually("the end of the server", || self.ended())
+    }
+
+    /// Returns the exit status if the server has ended.
+    pub(crate) fn ended(&mut self) -> Option<ExitStatus> {
+        self.child.try_wait().expect("it is our child")
+    }
+
+    /// Returns the time that the process has spent on processors so far.
+    ///
+    /// An inference of the model `busy` spends as much as it takes, so this tells that one runs.
+    pub(crate) fn processor_time(&self) -> Duration {
+        // Linux counts in hundredths of a second (proc(5), fields 14 and 15), whatever its clock.
+        const TICK: Duration = Duration::from_millis(10);
+        let stat = std::fs::read_to_string(format!("/proc/{}/stat", self.child.id()))
+            .expect("the process is there");
+        let after_name = stat.rsplit(')').next().unwrap_or_default();
+        let fields: Vec<u32> = after_name
+            .split_whitespace()
+            .map(|field| field.parse().unwrap_or(0))
+            .collect();
+        TICK * (fields[11] + fields[12])
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        // Fails if the process has ended, which is as well.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+        for reader in self.readers.drain(..) {
+            let _ = reader.join();
+        }
+        if std::thread::panicking() {
+            eprintln!("log of the server:\n{}", self.log());
+        }
+    }
+}
+
+fn collect(
+    source: impl Read + Send + 'static,
+    mark: &'static str,
+    log: Arc<Mutex<Vec<String>>>,
+) -> JoinHandle<()> {
+    thread(move || {
+        for line in BufReader::new(source).lines().map_while(Result::ok) {
+            log.lock().unwrap().push(format!("{mark}{line}"));
+        }
+    })
+}
+
+/// Returns the flags for two ports on the loopback address.
+pub(crate) fn on((port, rest_port): (u16, u16)) -> [String; 4] {
+    [
+        format!("--port={port}"),
+        format!("--rest_port={rest_port}"),
+        "--grpc_bind_address=127.0.0.1".to_owned(),
+        "--rest_bind_address=127.0.0.1".to_owned(),
+    ]
+}
+
+/// Returns two ports that are free and that no other test is given.
+///
+/// They lie below those that the system gives to outgoing connections, so that none of these
+/// takes one before the server does.
+pub(crate) fn free_ports() -> (u16, u16) {
+    const FIRST: u16 = 12_000;
+    const COUNT: u16 = 20_000;
+    static NEXT: AtomicU16 = AtomicU16::new(0);
+    // Two runs of the tests at a time are unlikely to start at the same place.
+    let start = u16::try_from(std::process::id() % u32::from(COUNT)).expect("it is below COUNT");
+    let free = || loop {
+        let step = NEXT.fetch_add(1, Ordering::Relaxed);
+        let port = FIRST + (start + step) % COUNT;
+        if TcpListener::bind(("127.0.0.1", port)).is_ok() {
+            return port;
+        }
+    };
+    (free(), free())
+}
