@@ -16,6 +16,10 @@ mod ui;
 use std::{panic::catch_unwind, process::ExitCode};
 
 use error::{Failure, FailureKind};
+use mimalloc::MiMalloc;
+
+#[global_allocator]
+static ALLOCATOR: MiMalloc = MiMalloc;
 
 fn main() -> ExitCode {
     match catch_unwind(|| cli::run(std::env::args_os())) {

@@ -105,10 +105,9 @@ pub(super) fn input(error: InputError, model: Option<&str>) -> Failure {
     match error {
         InputError::File { source, .. } => failure.caused_by(&*source),
         InputError::StdinTwice => failure.hint("give one JSON object of inputs by name"),
-        InputError::Nameless { known } => failure.hint(format!(
-            "write `-i NAME=VALUE`: the inputs are {}",
-            list(&known)
-        )),
+        InputError::Nameless { known } => {
+            hint_names(failure, "write `-i NAME=VALUE`: the inputs are", &known)
+        }
         InputError::Unknown { name, known } => {
             let failure = match name.rsplit_once(':') {
                 Some((input, dtype)) if known.iter().any(|known| known == input) => {
@@ -117,7 +116,7 @@ pub(super) fn input(error: InputError, model: Option<&str>) -> Failure {
                 }
                 _ => failure.hint_nearest(&name, known.iter().map(String::as_str)),
             };
-            failure.hint(format!("the inputs are {}", list(&known)))
+            hint_names(failure, "the inputs are", &known)
         }
         InputError::Twice(_) => failure,
         InputError::Missing { missing } => {
@@ -140,6 +139,14 @@ pub(super) fn input(error: InputError, model: Option<&str>) -> Failure {
                 None => failure,
             }
         }
+    }
+}
+
+fn hint_names(failure: Failure, text: &str, names: &[String]) -> Failure {
+    if names.is_empty() {
+        failure
+    } else {
+        failure.hint(format!("{text} {}", list(names)))
     }
 }
 
@@ -182,4 +189,109 @@ fn list(names: &[String]) -> String {
         shown.push(format!("and {} more", names.len() - MOST_NAMES));
     }
     shown.join(", ")
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io;
+
+    use ovms::{
+        client::{
+            Address, Api, ClientError, Code, Refusal, TensorMetadata,
+            input::{InputError, ValueProblem},
+        },
+        tensor::{DataType, Dim, PartialShape},
+    };
+
+    use super::{client, input, other_api, unknown_model};
+
+    fn names(names: &[&str]) -> Vec<String> {
+        names.iter().map(|name| (*name).to_owned()).collect()
+    }
+
+    #[test]
+    fn a_server_that_is_not_there_is_told_with_the_first_cause() {
+        let error = ClientError::Unreachable {
+            address: Address::parse("localhost", Api::KserveGrpc).unwrap(),
+            source: io::Error::from(io::ErrorKind::ConnectionRefused).into(),
+        };
+        insta::assert_snapshot!(client(error).text(), @r"
+        error: no server answers at localhost:9000
+          caused by: connection refused
+        hint: is `ovms serve` running? `--url` names another address
+        ");
+        let failure = other_api("localhost:8000", Api::KserveGrpc, Api::KserveRest);
+        insta::assert_snapshot!(failure.text(), @r"
+        error: the server at localhost:8000 does not speak kserve-grpc
+        hint: it speaks `--api kserve-rest`, or `--url` names another address
+        ");
+    }
+
+    #[test]
+    fn a_mistyped_model_gets_the_nearest_name_where_the_server_tells_names() {
+        let error = || {
+            ClientError::Refused(Refusal {
+                code: Code::Grpc(tonic::Code::NotFound),
+                message: "Model with requested name is not found".to_owned(),
+            })
+        };
+        let known = names(&["resnet", "bert"]);
+        insta::assert_snapshot!(unknown_model(error(), "resnte", Some(&known)).text(), @r"
+        error: the server refused the request: NOT_FOUND: Model with requested name is not found
+        hint: did you mean `resnet`?
+        hint: the server has `resnet`, `bert`
+        ");
+        insta::assert_snapshot!(unknown_model(error(), "resnte", None).text(), @r"
+        error: the server refused the request: NOT_FOUND: Model with requested name is not found
+        hint: check the name of the model, and `--model-version` if it is given
+        ");
+    }
+
+    #[test]
+    fn inputs_that_do_not_fit_come_with_the_next_step() {
+        let missing = TensorMetadata {
+            name: "b".to_owned(),
+            datatype: "FP32".to_owned(),
+            shape: PartialShape(vec![Dim::Any, Dim::Fixed(10)]),
+        };
+        let error = InputError::Missing {
+            missing: vec![missing],
+        };
+        insta::assert_snapshot!(input(error, Some("m")).text(), @r"
+        error: found no value for input `b` (FP32 (-1,10))
+        hint: add `-i b=VALUE`
+        hint: or fill what is not given with `--zeros` or `--random`
+        hint: `ovms infer m` alone explains the inputs
+        ");
+        let error = InputError::Unknown {
+            name: "imgae".to_owned(),
+            known: names(&["image", "size"]),
+        };
+        insta::assert_snapshot!(input(error, None).text(), @r"
+        error: the model has no input `imgae`
+        hint: did you mean `image`?
+        hint: the inputs are `image`, `size`
+        ");
+        let error = InputError::Unknown {
+            name: "image:FLOAT".to_owned(),
+            known: names(&["image"]),
+        };
+        insta::assert_snapshot!(input(error, None).text(), @r"
+        error: the model has no input `image:FLOAT`
+        hint: `FLOAT` is none of BOOL, INT8, INT16, INT32, INT64, UINT8, UINT16, UINT32, UINT64, FP16, BF16, FP32, FP64, BYTES
+        hint: the inputs are `image`
+        ");
+        let error = InputError::Value {
+            name: "image".to_owned(),
+            problem: ValueProblem::Dtype {
+                found: DataType::F64,
+                expected: DataType::F32,
+            },
+        };
+        insta::assert_snapshot!(input(error, None).text(), @r"
+        error: cannot use the value given for input `image`
+          caused by: found elements of FP64, expected FP32
+        hint: `-i image:FP32=@…` converts the array
+        ");
+    }
 }

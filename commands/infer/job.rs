@@ -219,3 +219,99 @@ fn inputs(args: InputArgs, picture: PictureArgs) -> Result<Inputs, Failure> {
     Inputs::load(args.inputs, fill, picture, &mut io::stdin().lock())
         .map_err(|error| failure::input(error, None))
 }
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use clap::Parser;
+    use ovms::client::{Api, Form, bench::Plan};
+
+    use super::{Args, Job, Task};
+
+    #[derive(Debug, Parser)]
+    struct Line {
+        #[command(flatten)]
+        args: Args,
+    }
+
+    fn job(flags: &str) -> Result<Job, String> {
+        let words = ["infer", "m"].into_iter().chain(flags.split_whitespace());
+        let line = Line::try_parse_from(words).map_err(|error| error.to_string())?;
+        Job::new(line.args).map_err(|failure| failure.text())
+    }
+
+    #[test]
+    fn flags_mean_what_they_say() {
+        let rest = job("--api kserve-rest --json-data --model-version 3 --random").unwrap();
+        assert_eq!(
+            (rest.server.api, rest.form),
+            (Api::KserveRest, Form::Values)
+        );
+        assert_eq!(rest.server.address.to_string(), "localhost:8000");
+        assert_eq!(rest.model.version.as_deref(), Some("3"));
+        let load = job("--repeat 5 --duration 1m --concurrency 7 --warmup 2").unwrap();
+        let Task::Measure { plan, is_json } = load.task else {
+            panic!("found {:?}, expected a measurement", load.task);
+        };
+        assert!(!is_json);
+        assert_eq!(
+            plan,
+            Plan {
+                requests: Some(5),
+                duration: Some(Duration::from_secs(60)),
+                concurrency: 7,
+                warmup: 2,
+            }
+        );
+        assert_eq!(load.server.concurrency, 7);
+        assert_eq!(job("").unwrap().form, Form::Bytes);
+    }
+
+    #[test]
+    fn flags_that_contradict_each_other_are_refused_with_the_next_step() {
+        insta::assert_snapshot!(job("--typed --api kserve-rest").unwrap_err(), @r"
+        error: `--typed` is for `--api kserve-grpc`
+        hint: over kserve-rest it is `--json-data`
+        ");
+        insta::assert_snapshot!(job("--repeat 2 --output npy").unwrap_err(), @r"
+        error: a measurement has no form as `--output npy` or `--output raw`
+        hint: use `--output table` or `--output json`
+        ");
+        insta::assert_snapshot!(job("--url ftp://a").unwrap_err(), @r"
+        error: cannot use the address `ftp://a`
+          caused by: found the scheme `ftp`, expected `http` or `grpc`, or none
+        ");
+        insta::assert_snapshot!(job("--header te=x").unwrap_err(), @r"
+        error: cannot write the request
+          caused by: the header `te` cannot be sent
+        hint: the protocol sets it itself, or it has characters that headers do not have
+        ");
+        insta::assert_snapshot!(job("-i x=@missing.npy").unwrap_err(), @r"
+        error: cannot read missing.npy
+          caused by: No such file or directory (os error 2)
+        ");
+    }
+
+    #[test]
+    fn the_command_line_refuses_what_makes_no_sense() {
+        for (flags, text) in [
+            ("--concurrency 2", "--repeat <N>|--duration <TIME>"),
+            ("--seed 1", "--random"),
+            ("--labels a.txt", "--top <K>"),
+            ("--zeros --random", "cannot be used with"),
+            ("--raw --typed", "cannot be used with"),
+            ("--repeat 2 --top 1", "cannot be used with"),
+            ("--repeat 0", "0 is not in 1.."),
+            ("--timeout 5", "found `5`, expected a number with a unit"),
+            (
+                "--layout HCW",
+                "found `HCW`, expected NCHW, NHWC, CHW or HWC",
+            ),
+            ("-i x=@a.gif", "found the file `a.gif`"),
+        ] {
+            let error = job(flags).unwrap_err();
+            assert!(error.contains(text), "{flags}: {error}");
+        }
+    }
+}

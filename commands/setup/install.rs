@@ -176,9 +176,11 @@ fn run_pip(python: &PathBuf, what: &[String], progress: &Progress) -> Result<(),
     if pip.wait()?.success() {
         return Ok(());
     }
+    let packages: Vec<&str> =
+        what.iter().map(String::as_str).filter(|word| !word.starts_with("--")).collect();
     Err(Failure::new(
         FailureKind::Failed,
-        format!("pip cannot install {}: {}", what.join(" "), last_error(&said)),
+        format!("pip cannot install {}: {}", packages.join(" "), last_error(&said)),
     )
     .hint("check the network and pip's configuration, then run `ovms setup` again; it goes on where it was"))
 }

@@ -12,7 +12,6 @@ use crate::tensor::{DataType, values::Packer};
 
 /// The words for numbers that JSON has no form for, as model servers write them.
 const NOT_FINITE: [(&str, f64); 3] = [
-    // The longest that begins alike comes first.
     ("-Infinity", f64::NEG_INFINITY),
     ("Infinity", f64::INFINITY),
     ("NaN", f64::NAN),

@@ -3,7 +3,7 @@
 //! [`Client`] is one face over the wires of [`Api`]: it connects, asks for a model's inputs, and
 //! sends a [`Request`], once or as a [`Call`] that is encoded once and sent many times. [`input`]
 //! makes tensors of files and JSON, [`output`] makes rows, JSON and files of an [`Answer`], and
-//! [`bench`] measures. Nothing here prints or reads flags; `commands/infer` does.
+//! [`bench`](mod@bench) measures. Nothing here prints or reads flags; `commands/infer` does.
 //!
 //! Any server of the KServe v2 protocol will do, not only this crate's.
 

@@ -1,20 +1,23 @@
 //! The gRPC side: KServe, health and reflection behind one service.
 
-use std::{
-    convert::Infallible,
-    sync::Arc,
-    task::{Context, Poll},
-    time::Duration,
-};
+use std::{convert::Infallible, sync::Arc};
 
 use axum::http::{Request, Response};
-use futures::future::Either;
+use futures::future::BoxFuture;
+use http_body_util::BodyExt;
 use hyper::body::Incoming;
 use tonic::{codec::CompressionEncoding, service::Routes};
 use tonic_health::{ServingStatus, server::HealthReporter};
 use tower::Service;
 
-use super::{body::Paced, kserve::grpc::KserveService};
+use super::{
+    body::Paced,
+    kserve::{
+        grpc::KserveService,
+        unary::{self, UnaryBody},
+    },
+    reply,
+};
 use crate::{
     config::Limits,
     engine::Engine,
@@ -31,7 +34,8 @@ use crate::{
 /// Never: the descriptors are those that this crate was compiled with.
 #[must_use]
 pub fn service(engine: Arc<Engine>, limits: &Limits) -> (GrpcService, Health) {
-    let kserve = GrpcInferenceServiceServer::new(KserveService::new(engine))
+    let infer = KserveService::new(engine);
+    let kserve = GrpcInferenceServiceServer::new(infer.clone())
         .max_decoding_message_size(limits.message_size)
         .max_encoding_message_size(limits.message_size)
         .accept_compressed(CompressionEncoding::Gzip);
@@ -51,9 +55,10 @@ pub fn service(engine: Arc<Engine>, limits: &Limits) -> (GrpcService, Health) {
         )
         .prepare();
     let service = GrpcService {
+        infer,
         kserve,
         others,
-        read: limits.read,
+        limits: Arc::new(limits.clone()),
     };
     (service, Health(reporter))
 }
@@ -76,38 +81,50 @@ impl Health {
     }
 }
 
-/// All gRPC services. KServe, which nearly all calls are for, is reached without a router.
+/// All gRPC services. Inference, which nearly all calls are for, has a path of its own; the rest
+/// of KServe is reached without a router.
 #[derive(Clone)]
 pub struct GrpcService {
+    infer: KserveService,
     kserve: GrpcInferenceServiceServer<KserveService>,
     others: Routes,
-    read: Duration,
+    limits: Arc<Limits>,
 }
 
-impl Service<Request<Incoming>> for GrpcService {
-    type Response = Response<tonic::body::Body>;
+impl hyper::service::Service<Request<Incoming>> for GrpcService {
+    type Response = Response<GrpcBody>;
     type Error = Infallible;
-    type Future = Either<
-        tonic::codegen::BoxFuture<Self::Response, Infallible>,
-        <Routes as Service<Request<Incoming>>>::Future,
-    >;
+    type Future = BoxFuture<'static, Result<Self::Response, Infallible>>;
 
-    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
-        Poll::Ready(Ok(()))
-    }
-
-    fn call(&mut self, request: Request<Incoming>) -> Self::Future {
-        let ours = request
-            .uri()
-            .path()
+    fn call(&self, request: Request<Incoming>) -> Self::Future {
+        let path = request.uri().path();
+        if path == unary::PATH && unary::takes(&request) {
+            let service = self.infer.clone();
+            let limits = Arc::clone(&self.limits);
+            return Box::pin(async move {
+                let response = unary::call(&service, &limits, request).await;
+                Ok(response.map(GrpcBody::Left))
+            });
+        }
+        let ours = path
             .strip_prefix('/')
             .and_then(|path| path.strip_prefix(SERVICE_NAME))
             .is_some_and(|rest| rest.starts_with('/'));
         if ours {
-            let read = self.read;
-            Either::Left(self.kserve.call(request.map(|body| Paced::new(body, read))))
+            let read = self.limits.read;
+            let mut kserve = self.kserve.clone();
+            Box::pin(async move {
+                // As a status, so that the text reaches the client.
+                let body = |body| Paced::new(body, read).map_err(|error| reply::status(&error));
+                let answer = kserve.call(request.map(body));
+                Ok(answer.await?.map(GrpcBody::Right))
+            })
         } else {
-            Either::Right(self.others.call(request))
+            let answer = self.others.clone().call(request);
+            Box::pin(async move { Ok(answer.await?.map(GrpcBody::Right)) })
         }
     }
 }
+
+/// The body of an answer, from either path.
+pub type GrpcBody = http_body_util::Either<UnaryBody, tonic::body::Body>;

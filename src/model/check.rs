@@ -148,12 +148,13 @@ fn check_data(expected: &TensorInfo, shape: &[usize], data: Data) -> Result<Byte
         Data::Values { count, bytes } => match elements(shape) {
             Some(expected) if expected == count => Ok(bytes),
             expected => {
-                let expected = expected.map_or("more than memory can hold".to_owned(), |count| {
-                    count.to_string()
-                });
+                let expected = expected.map_or_else(
+                    || "more values than memory can hold".to_owned(),
+                    |count| format!("{count} values"),
+                );
                 Err(Error::invalid(format!(
-                    "Invalid number of values in tensor proto container - Expected: {expected} \
-                     values; Actual: {count} values; input name: {name}"
+                    "Invalid number of values in tensor proto container - Expected: {expected}; \
+                     Actual: {count} values; input name: {name}"
                 )))
             }
         },

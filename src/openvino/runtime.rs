@@ -35,7 +35,7 @@ impl fmt::Display for Origin {
         f.write_str(match self {
             Self::InstallDir => "OPENVINO_INSTALL_DIR",
             Self::ActiveVenv => "the active virtual environment",
-            Self::Managed => "installed by `ovms setup`",
+            Self::Managed => "the folder of `ovms setup`",
             Self::System => "the system",
         })
     }

@@ -16,7 +16,6 @@ use hyper::{body::Incoming, service::service_fn};
 use hyper_util::{
     rt::{TokioExecutor, TokioIo, TokioTimer},
     server::graceful::GracefulConnection,
-    service::TowerToHyperService,
 };
 use tokio::{
     net::{TcpListener, TcpStream},
@@ -171,7 +170,7 @@ async fn grpc_connection(stream: Paced, service: GrpcService, stop: Stop) {
         .max_concurrent_streams(STREAMS)
         .auto_date_header(false);
     let connection =
-        builder.serve_connection(TokioIo::new(stream), TowerToHyperService::new(service));
+        builder.serve_connection(TokioIo::new(stream), service);
     if let Err(error) = drive(connection, stop).await {
         tracing::debug!("gRPC connection ended: {error}");
     }

@@ -106,10 +106,6 @@ impl Inputs {
             return Err(InputError::Missing { missing });
         }
         for (name, given) in named {
-            if given.dtype.is_none() {
-                let known = names(model);
-                return Err(InputError::Unknown { name, known });
-            }
             let tensor = self.tensor(given, None, &mut filler);
             let tensor = tensor.map_err(|problem| problem.of(&name))?;
             tensors.push(name, tensor);

@@ -2,8 +2,9 @@
 
 use std::{pin::Pin, sync::Arc, time::Duration};
 
+use axum::http::HeaderMap;
 use futures::Stream;
-use tonic::{Request, Response, Status, Streaming, metadata::MetadataMap};
+use tonic::{Request, Response, Status, Streaming};
 
 use super::{PLATFORM, codec, grpc_version};
 use crate::{
@@ -34,7 +35,7 @@ impl KserveService {
         Self { engine }
     }
 
-    async fn infer(&self, request: ModelInferRequest) -> Result<ModelInferResponse> {
+    pub(super) async fn infer(&self, request: ModelInferRequest) -> Result<ModelInferResponse> {
         let version = grpc_version(&request.model_version)?;
         let target = self.engine.find(&request.model_name, version).await?;
         let request = codec::decode(request)?;
@@ -134,7 +135,7 @@ impl GrpcInferenceService for KserveService {
         request: Request<ModelInferRequest>,
     ) -> Result<Response<ModelInferResponse>, Status> {
         let (metadata, _, request) = request.into_parts();
-        let answer = match deadline(&metadata) {
+        let answer = match deadline(metadata.as_ref()) {
             None => self.infer(request).await,
             Some(limit) => tokio::time::timeout(limit, self.infer(request))
                 .await
@@ -165,8 +166,8 @@ impl GrpcInferenceService for KserveService {
 
 /// Reads the time limit that a gRPC client sends: up to eight digits and a unit (gRPC over
 /// HTTP/2, "Timeout").
-fn deadline(metadata: &MetadataMap) -> Option<Duration> {
-    let text = metadata.get("grpc-timeout")?.to_str().ok()?;
+pub(super) fn deadline(headers: &HeaderMap) -> Option<Duration> {
+    let text = headers.get("grpc-timeout")?.to_str().ok()?;
     let (digits, unit) = text.split_at_checked(text.len().checked_sub(1)?)?;
     if digits.is_empty() || digits.len() > 8 || !digits.bytes().all(|b| b.is_ascii_digit()) {
         return None;
@@ -187,16 +188,16 @@ fn deadline(metadata: &MetadataMap) -> Option<Duration> {
 mod tests {
     use std::time::Duration;
 
-    use tonic::metadata::MetadataMap;
+    use axum::http::HeaderMap;
 
     use super::deadline;
 
     #[test]
     fn deadlines_are_read_in_every_unit() {
         let read = |text: &'static str| {
-            let mut metadata = MetadataMap::new();
-            metadata.insert("grpc-timeout", text.parse().unwrap());
-            deadline(&metadata)
+            let mut headers = HeaderMap::new();
+            headers.insert("grpc-timeout", text.parse().unwrap());
+            deadline(&headers)
         };
         assert_eq!(read("2H"), Some(Duration::from_secs(7200)));
         assert_eq!(read("100m"), Some(Duration::from_millis(100)));

@@ -6,8 +6,10 @@
 
 mod data;
 mod faults;
+mod object;
 
 use bytes::Bytes;
+use object::Object;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
@@ -32,9 +34,9 @@ pub(super) struct Wishes {
 #[derive(Deserialize)]
 struct RequestJson<'a> {
     #[serde(borrow, default)]
-    inputs: Option<Vec<InputJson<'a>>>,
+    inputs: Option<Vec<Object<InputJson<'a>>>>,
     #[serde(borrow, default)]
-    outputs: Option<Vec<OutputJson<'a>>>,
+    outputs: Option<Vec<Object<OutputJson<'a>>>>,
     #[serde(default)]
     id: Option<String>,
     #[serde(borrow, default)]
@@ -66,7 +68,7 @@ struct OutputJson<'a> {
 /// Fails with the first fault.
 pub(super) fn decode(body: &Bytes, json_length: Option<&[u8]>) -> Result<(InferRequest, Wishes)> {
     let (json, mut binary) = split(body, json_length)?;
-    let request: RequestJson<'_> =
+    let Object::<RequestJson<'_>>(request) =
         serde_json::from_slice(&json).map_err(|error| faults::explain(&json, &error))?;
     let inputs = match request.inputs {
         Some(inputs) if !inputs.is_empty() => inputs,
@@ -76,14 +78,14 @@ pub(super) fn decode(body: &Bytes, json_length: Option<&[u8]>) -> Result<(InferR
     let alone = inputs.len() == 1;
     let inputs = inputs
         .into_iter()
-        .map(|input| decode_input(input, &mut binary, alone))
+        .map(|Object(input)| decode_input(input, &mut binary, alone))
         .collect::<Result<Vec<_>>>()?;
     let by_default = binary_wish(&parameters, "binary_data_output").unwrap_or(false);
     let mut wishes = Wishes {
         listed: Vec::new(),
         reads_binary: by_default,
     };
-    for output in request.outputs.unwrap_or_default() {
+    for Object(output) in request.outputs.unwrap_or_default() {
         let parameters = read_parameters(output.parameters)?;
         let binary = binary_wish(&parameters, "binary_data").unwrap_or(by_default);
         wishes.reads_binary |= binary;

@@ -6,6 +6,7 @@ pub mod grpc;
 mod json;
 mod json_reply;
 pub mod rest;
+pub mod unary;
 
 use crate::error::{Error, ErrorKind, Result};
 

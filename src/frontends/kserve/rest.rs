@@ -2,8 +2,8 @@
 
 use axum::{
     body::Body,
-    extract::{Path, Request, State},
-    http::{HeaderMap, StatusCode},
+    extract::{FromRequestParts, Path, Request, State},
+    http::{HeaderMap, StatusCode, request::Parts},
     response::Response,
 };
 use serde::{Deserialize, Serialize};
@@ -11,7 +11,10 @@ use serde::{Deserialize, Serialize};
 use super::{PLATFORM, grpc::available_versions, json, json_reply, rest_version};
 use crate::{
     error::Result,
-    frontends::{SERVER_NAME, SERVER_VERSION, body, reply, rest::Context},
+    frontends::{
+        SERVER_NAME, SERVER_VERSION, body, reply,
+        rest::{self, Context},
+    },
     model::{self, rt_info::RtInfo},
     servable::TensorInfo,
 };
@@ -21,6 +24,18 @@ use crate::{
 pub(crate) struct Names {
     model: String,
     version: Option<String>,
+}
+
+impl<S: Send + Sync> FromRequestParts<S> for Names {
+    type Rejection = Response;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Response> {
+        match Path::from_request_parts(parts, state).await {
+            Ok(Path(names)) => Ok(names),
+            // What is percent-encoded in the path is not UTF-8.
+            Err(_) => Err(reply::response(&rest::unknown_path())),
+        }
+    }
 }
 
 pub(crate) async fn live() -> Response {
@@ -47,10 +62,7 @@ pub(crate) async fn server_metadata() -> Response {
     })
 }
 
-pub(crate) async fn model_ready(
-    State(context): State<Context>,
-    Path(names): Path<Names>,
-) -> Response {
+pub(crate) async fn model_ready(State(context): State<Context>, names: Names) -> Response {
     let ready = || -> Result<()> {
         let version = rest_version(names.version.as_deref())?;
         context
@@ -66,7 +78,7 @@ pub(crate) async fn model_ready(
     }
 }
 
-pub(crate) async fn metadata(State(context): State<Context>, Path(names): Path<Names>) -> Response {
+pub(crate) async fn metadata(State(context): State<Context>, names: Names) -> Response {
     #[derive(Serialize)]
     struct Metadata<'a> {
         name: &'a str,
@@ -126,7 +138,7 @@ fn answer(value: &impl Serialize) -> Response {
 
 pub(crate) async fn infer(
     State(context): State<Context>,
-    Path(names): Path<Names>,
+    names: Names,
     request: Request,
 ) -> Response {
     run(&context, &names, request)

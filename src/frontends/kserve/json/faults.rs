@@ -14,8 +14,13 @@ pub(super) fn explain(body: &[u8], error: &serde_json::Error) -> Error {
     if let Err(error) = serde_json::from_slice::<IgnoredAny>(body) {
         return not_json(&reason(&error), offset(body, &error));
     }
-    let Ok(Value::Object(object)) = serde_json::from_slice::<Value>(body) else {
+    let first = body.iter().find(|byte| !byte.is_ascii_whitespace());
+    if first != Some(&b'{') {
         return Error::invalid("Request body should be JSON object");
+    }
+    let Ok(Value::Object(object)) = serde_json::from_slice::<Value>(body) else {
+        // Nested deeper than anything that is looked at here.
+        return Error::invalid(format!("{} - {}", not_an_array().message(), reason(error)));
     };
     match object.get("inputs") {
         None | Some(Value::Null) => {

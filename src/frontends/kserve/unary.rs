@@ -1,0 +1,242 @@
+//! `ModelInfer` over gRPC without the detours that a general framework has to take.
+//!
+//! Nearly all calls are this one, so it has a path of its own: the message is decoded from the
+//! bytes as they were received, without gathering them in another buffer first, and the answer is
+//! one piece of data and the trailers. Everything out of the ordinary (compressed messages, other
+//! methods) takes the general path. The framing is that of "gRPC over HTTP/2": a byte that says
+//! whether the message is compressed, its length in four bytes, big endian, and the message.
+
+use std::{
+    convert::Infallible,
+    pin::Pin,
+    task::{Context, Poll},
+};
+
+use axum::http::{HeaderMap, HeaderValue, Request, Response, header};
+use bytes::{Buf, BufMut, Bytes, BytesMut};
+use http_body_util::BodyExt;
+use hyper::body::{Body, Frame, Incoming, SizeHint};
+use prost::Message;
+use tonic::{Code, Status};
+
+use super::grpc::{KserveService, deadline};
+use crate::{
+    config::Limits,
+    error::{Error, ErrorKind},
+    frontends::{body::Paced, reply},
+    proto::kserve::ModelInferRequest,
+};
+
+/// The path of the call.
+pub(in crate::frontends) const PATH: &str = "/inference.GRPCInferenceService/ModelInfer";
+
+/// The flag and the length before a message.
+const PREFIX: usize = 5;
+
+/// The most that is set aside on the word of a message's length alone.
+const MOST_AHEAD: usize = 1 << 24;
+
+/// Tells whether a call can take this path: messages as they are, not compressed.
+pub(in crate::frontends) fn takes(request: &Request<Incoming>) -> bool {
+    let headers = request.headers();
+    let plain = headers
+        .get("grpc-encoding")
+        .is_none_or(|encoding| encoding == "identity");
+    let grpc = headers
+        .get(header::CONTENT_TYPE)
+        .is_some_and(|kind| kind.as_bytes().starts_with(b"application/grpc"));
+    plain && grpc && request.method() == axum::http::Method::POST
+}
+
+/// Answers a call.
+pub(in crate::frontends) async fn call(
+    service: &KserveService,
+    limits: &Limits,
+    request: Request<Incoming>,
+) -> Response<UnaryBody> {
+    let (parts, body) = request.into_parts();
+    let limit = deadline(&parts.headers);
+    let answer = async {
+        let message = receive(body, limits).await?;
+        let request = ModelInferRequest::decode(message).map_err(|error| {
+            // The framework's own words and code for the same fault.
+            Status::internal(format!("failed to decode Protobuf message: {error}"))
+        })?;
+        service
+            .infer(request)
+            .await
+            .map_err(|error| reply::status(&error))
+    };
+    let answer = match limit {
+        None => answer.await,
+        Some(limit) => tokio::time::timeout(limit, answer)
+            .await
+            .unwrap_or_else(|_| {
+                let error = Error::new(
+                    ErrorKind::DeadlineExceeded,
+                    format!("the client's deadline of {limit:?} passed"),
+                );
+                Err(reply::status(&error))
+            }),
+    };
+    match answer.and_then(|message| frame(&message, limits.message_size)) {
+        Ok(data) => success(data),
+        Err(status) => status.into_http(),
+    }
+}
+
+/// Receives one message.
+#[expect(clippy::result_large_err, reason = "tonic's own type")]
+async fn receive(body: Incoming, limits: &Limits) -> Result<Bytes, Status> {
+    let mut body = Paced::new(body, limits.read);
+    let mut first = Bytes::new();
+    // A message in one piece, which most are, is not copied.
+    while first.len() < PREFIX {
+        let Some(piece) = next(&mut body).await? else {
+            return Err(incomplete());
+        };
+        if first.is_empty() {
+            first = piece;
+        } else {
+            first = [first, piece].concat().into();
+        }
+    }
+    if first.get_u8() != 0 {
+        return Err(Status::internal(
+            "protocol error: received message with compressed-flag but no grpc-encoding was \
+             specified",
+        ));
+    }
+    let length = first.get_u32() as usize;
+    if length > limits.message_size {
+        return Err(Status::out_of_range(format!(
+            "Error, decoded message length too large: found {length} bytes, the limit is: {} \
+             bytes",
+            limits.message_size
+        )));
+    }
+    if first.len() >= length {
+        let message = first.split_to(length);
+        return ended(body, first).await.map(|()| message);
+    }
+    let mut message = BytesMut::with_capacity(length.min(MOST_AHEAD));
+    message.extend_from_slice(&first);
+    while message.len() < length {
+        let Some(piece) = next(&mut body).await? else {
+            return Err(incomplete());
+        };
+        let missing = length - message.len();
+        message.extend_from_slice(&piece[..piece.len().min(missing)]);
+        if piece.len() > missing {
+            return Err(second());
+        }
+    }
+    ended(body, Bytes::new()).await.map(|()| message.freeze())
+}
+
+/// Sees to it that nothing follows the message.
+#[expect(clippy::result_large_err, reason = "tonic's own type")]
+async fn ended(mut body: Paced<Incoming>, rest: Bytes) -> Result<(), Status> {
+    if !rest.is_empty() {
+        return Err(second());
+    }
+    // Known without asking in nearly all cases.
+    while !body.is_end_stream() {
+        match next(&mut body).await? {
+            None => break,
+            Some(piece) if piece.is_empty() => {}
+            Some(_) => return Err(second()),
+        }
+    }
+    Ok(())
+}
+
+#[expect(clippy::result_large_err, reason = "tonic's own type")]
+async fn next(body: &mut Paced<Incoming>) -> Result<Option<Bytes>, Status> {
+    while let Some(frame) = body.frame().await {
+        let frame = frame.map_err(|error| reply::status(&error))?;
+        if let Ok(data) = frame.into_data() {
+            return Ok(Some(data));
+        }
+    }
+    Ok(None)
+}
+
+fn incomplete() -> Status {
+    Status::new(Code::Internal, "Unexpected EOF decoding stream.")
+}
+
+fn second() -> Status {
+    Status::new(
+        Code::Internal,
+        "a call of ModelInfer takes one message, and another one followed",
+    )
+}
+
+/// Writes a message with its prefix into one buffer.
+#[expect(clippy::result_large_err, reason = "tonic's own type")]
+fn frame(message: &impl Message, limit: usize) -> Result<Bytes, Status> {
+    let length = message.encoded_len();
+    let prefix = u32::try_from(length).ok().filter(|_| length <= limit).ok_or_else(|| {
+        Status::out_of_range(format!(
+            "Error, encoded message length too large: found {length} bytes, the limit is: \
+             {limit} bytes"
+        ))
+    })?;
+    let mut buffer = BytesMut::with_capacity(PREFIX + length);
+    buffer.put_u8(0);
+    buffer.put_u32(prefix);
+    message
+        .encode(&mut buffer)
+        .map_err(|error| Status::internal(error.to_string()))?;
+    Ok(buffer.freeze())
+}
+
+fn success(data: Bytes) -> Response<UnaryBody> {
+    let mut response = Response::new(UnaryBody {
+        data: Some(data),
+        trailers: true,
+    });
+    response.headers_mut().insert(
+        header::CONTENT_TYPE,
+        HeaderValue::from_static("application/grpc"),
+    );
+    response
+}
+
+/// The body of an answer: the framed message, then trailers that say that all is well. A fault is
+/// in the headers and has no body (which gRPC calls "Trailers-Only").
+#[derive(Debug, Default)]
+pub struct UnaryBody {
+    data: Option<Bytes>,
+    trailers: bool,
+}
+
+impl Body for UnaryBody {
+    type Data = Bytes;
+    type Error = Infallible;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        _: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+        if let Some(data) = self.data.take() {
+            return Poll::Ready(Some(Ok(Frame::data(data))));
+        }
+        if std::mem::take(&mut self.trailers) {
+            let mut trailers = HeaderMap::with_capacity(1);
+            trailers.insert("grpc-status", HeaderValue::from_static("0"));
+            return Poll::Ready(Some(Ok(Frame::trailers(trailers))));
+        }
+        Poll::Ready(None)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.data.is_none() && !self.trailers
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        SizeHint::with_exact(self.data.as_ref().map_or(0, |data| data.len() as u64))
+    }
+}
+

@@ -1,0 +1,189 @@
+//! The header of a `.npy` file: a Python dictionary of type, order and shape.
+
+use std::{
+    io::{self, Write},
+    str::FromStr,
+};
+
+use super::NpyError;
+use crate::tensor::DataType;
+
+const MAGIC: &[u8] = b"\x93NUMPY";
+
+/// The bytes before the data are padded to a multiple of this, so that the data can be mapped.
+const ALIGNMENT: usize = 64;
+
+/// What stands before the data.
+#[derive(Debug)]
+pub(super) struct Header {
+    pub element: Element,
+    pub column_order: bool,
+    pub shape: Vec<usize>,
+    /// Bytes before the data.
+    pub length: usize,
+}
+
+impl Header {
+    pub(super) fn read(file: &[u8]) -> Result<Self, NpyError> {
+        let rest = file.strip_prefix(MAGIC).ok_or(NpyError::Magic)?;
+        let [major, _minor, rest @ ..] = rest else {
+            return Err(NpyError::Magic);
+        };
+        let (length, rest) = match (major, rest) {
+            (1, [a, b, rest @ ..]) => (u32::from_le_bytes([*a, *b, 0, 0]), rest),
+            (2 | 3, [a, b, c, d, rest @ ..]) => (u32::from_le_bytes([*a, *b, *c, *d]), rest),
+            (1..=3, _) => return Err(NpyError::Header("length")),
+            (version, _) => return Err(NpyError::Version(*version)),
+        };
+        let text = rest
+            .get(..length as usize)
+            .and_then(|text| std::str::from_utf8(text).ok())
+            .ok_or(NpyError::Header("text"))?;
+        let descr = value(text, "descr")?;
+        let element = descr
+            .strip_prefix('\'')
+            .and_then(|descr| descr.split_once('\''))
+            .map(|(descr, _)| descr)
+            // A record: a list of fields.
+            .ok_or_else(|| NpyError::Dtype("record".to_owned()))?
+            .parse()?;
+        let order = value(text, "fortran_order")?;
+        let column_order = match (order.starts_with("True"), order.starts_with("False")) {
+            (true, false) => true,
+            (false, true) => false,
+            _ => return Err(NpyError::Header("fortran_order")),
+        };
+        let shape = value(text, "shape")?
+            .strip_prefix('(')
+            .and_then(|shape| shape.split_once(')'))
+            .ok_or(NpyError::Header("shape"))?
+            .0
+            .split(',')
+            .map(str::trim)
+            .filter(|length| !length.is_empty())
+            .map(|length| length.parse().map_err(|_| NpyError::Header("shape")))
+            .collect::<Result<_, _>>()?;
+        Ok(Self {
+            element,
+            column_order,
+            shape,
+            length: file.len() - rest.len() + length as usize,
+        })
+    }
+}
+
+/// Returns the text after a key of the header's dictionary.
+fn value<'a>(text: &'a str, key: &'static str) -> Result<&'a str, NpyError> {
+    let quoted = format!("'{key}':");
+    let start = text.find(&quoted).ok_or(NpyError::Header(key))?;
+    Ok(text[start + quoted.len()..].trim_start())
+}
+
+/// The elements as the header describes them.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Element {
+    pub kind: Kind,
+    /// Bytes of one element.
+    pub width: usize,
+    /// Whether the bytes stand the other way round.
+    pub swapped: bool,
+}
+
+/// What elements are.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Kind {
+    /// Numbers or truth values.
+    Number(DataType),
+    /// Byte strings of one width.
+    Bytes,
+    /// UTF-32 strings of one width.
+    Unicode,
+}
+
+impl Kind {
+    /// Returns the type of the tensor's elements.
+    pub(super) const fn dtype(self) -> DataType {
+        match self {
+            Self::Number(dtype) => dtype,
+            Self::Bytes | Self::Unicode => DataType::String,
+        }
+    }
+
+    /// Returns the bytes that turn round together in the other byte order.
+    pub(super) const fn swap_width(self, width: usize) -> Option<usize> {
+        match self {
+            Self::Number(_) if width > 1 => Some(width),
+            Self::Number(_) | Self::Bytes => None,
+            Self::Unicode => Some(4),
+        }
+    }
+}
+
+impl FromStr for Element {
+    type Err = NpyError;
+
+    fn from_str(text: &str) -> Result<Self, NpyError> {
+        let unknown = || NpyError::Dtype(text.to_owned());
+        let plain = text.trim_start_matches(['<', '>', '|', '=']);
+        let swapped = text.starts_with('>');
+        let number = DataType::ALL
+            .into_iter()
+            .find(|dtype| descr(*dtype).is_some_and(|descr| &descr[1..] == plain));
+        let (kind, width) = if let Some(dtype) = number {
+            (Kind::Number(dtype), dtype.size().ok_or_else(unknown)?)
+        } else if let Some(width) = plain.strip_prefix('S') {
+            (Kind::Bytes, width.parse().map_err(|_| unknown())?)
+        } else if let Some(characters) = plain.strip_prefix('U') {
+            let characters: usize = characters.parse().map_err(|_| unknown())?;
+            let width = characters.checked_mul(4).ok_or_else(unknown)?;
+            (Kind::Unicode, width)
+        } else {
+            return Err(unknown());
+        };
+        if width == 0 {
+            return Err(unknown());
+        }
+        Ok(Self {
+            kind,
+            width,
+            swapped,
+        })
+    }
+}
+
+/// Returns NumPy's name of a type that has one.
+pub(super) const fn descr(dtype: DataType) -> Option<&'static str> {
+    match dtype {
+        DataType::Bool => Some("|b1"),
+        DataType::I8 => Some("|i1"),
+        DataType::I16 => Some("<i2"),
+        DataType::I32 => Some("<i4"),
+        DataType::I64 => Some("<i8"),
+        DataType::U8 => Some("|u1"),
+        DataType::U16 => Some("<u2"),
+        DataType::U32 => Some("<u4"),
+        DataType::U64 => Some("<u8"),
+        DataType::F16 => Some("<f2"),
+        DataType::F32 => Some("<f4"),
+        DataType::F64 => Some("<f8"),
+        DataType::Bf16 | DataType::String => None,
+    }
+}
+
+/// Writes a header, padded.
+pub(super) fn write_header(descr: &str, shape: &[usize], out: &mut dyn Write) -> io::Result<()> {
+    let lengths: Vec<_> = shape.iter().map(usize::to_string).collect();
+    let comma = if shape.len() == 1 { "," } else { "" };
+    let shape = lengths.join(", ");
+    let text =
+        format!("{{'descr': '{descr}', 'fortran_order': False, 'shape': ({shape}{comma}), }}");
+    // Magic, version, length, text, line feed.
+    let unpadded = MAGIC.len() + 2 + 2 + text.len() + 1;
+    let padding = unpadded.next_multiple_of(ALIGNMENT) - unpadded;
+    let length = u16::try_from(text.len() + padding + 1)
+        .map_err(|_| io::Error::other("the shape is too long for a `.npy` header"))?;
+    out.write_all(MAGIC)?;
+    out.write_all(&[1, 0])?;
+    out.write_all(&length.to_le_bytes())?;
+    writeln!(out, "{text}{:padding$}", "")
+}
