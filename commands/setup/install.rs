@@ -176,8 +176,11 @@ fn run_pip(python: &PathBuf, what: &[String], progress: &Progress) -> Result<(),
     if pip.wait()?.success() {
         return Ok(());
     }
-    let packages: Vec<&str> =
-        what.iter().map(String::as_str).filter(|word| !word.starts_with("--")).collect();
+    let packages: Vec<&str> = what
+        .iter()
+        .map(String::as_str)
+        .filter(|word| !word.starts_with("--"))
+        .collect();
     Err(Failure::new(
         FailureKind::Failed,
         format!("pip cannot install {}: {}", packages.join(" "), last_error(&said)),

@@ -211,7 +211,7 @@ mod tests {
         let error = read(&headers, Full::from("x"), 100, PAUSE)
             .await
             .unwrap_err();
-        insta::assert_snapshot!(error, @"");
+        insta::assert_snapshot!(error, @"Content-Encoding br is not supported; send gzip or no encoding");
     }
 
     #[tokio::test(start_paused = true)]

@@ -8,10 +8,25 @@ use axum::{
 
 use crate::error::{Error, chain};
 
+/// The longest text of a gRPC status, in bytes. It travels in a header: percent-encoding may make
+/// three bytes of each, and clients refuse headers of more than 8 KiB.
+const LONGEST_TEXT: usize = 2048;
+
 /// Turns an error into a gRPC status.
 pub(super) fn status(error: &Error) -> tonic::Status {
     log(error);
-    tonic::Status::new(error.kind().grpc(), error.message())
+    tonic::Status::new(error.kind().grpc(), shortened(error.message()))
+}
+
+/// Cuts the end off a text that no header can take, such as one with a name of a megabyte.
+fn shortened(text: &str) -> String {
+    if text.len() <= LONGEST_TEXT {
+        return text.to_owned();
+    }
+    let end = (0..=LONGEST_TEXT)
+        .rev()
+        .find(|&end| text.is_char_boundary(end));
+    format!("{}…", &text[..end.unwrap_or(0)])
 }
 
 /// Turns an error into an HTTP response with a body of `{"error": text}`.
@@ -40,5 +55,20 @@ fn log(error: &Error) {
         tracing::error!("{}", chain(error));
     } else {
         tracing::debug!("{}", chain(error));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{LONGEST_TEXT, shortened};
+
+    #[test]
+    fn only_a_text_that_is_too_long_is_cut() {
+        let longest = "x".repeat(LONGEST_TEXT);
+        assert_eq!(shortened(&longest), longest);
+        assert_eq!(shortened(&format!("{longest}y")), format!("{longest}…"));
+        // Not within a character.
+        let wide = format!("x{}", "ü".repeat(LONGEST_TEXT));
+        assert_eq!(shortened(&wide).len(), LONGEST_TEXT - 1 + "…".len());
     }
 }

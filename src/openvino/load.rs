@@ -72,6 +72,8 @@ pub enum LoadError {
     Compile {
         /// The device.
         device: String,
+        /// The devices of this machine.
+        known: Vec<String>,
         /// What the runtime said.
         #[source]
         source: Fault,
@@ -145,6 +147,7 @@ pub fn load(
         .compile_model(&read, device)
         .map_err(|error| LoadError::Compile {
             device: options.device.clone(),
+            known: devices(&core),
             source: error.into(),
         })?;
     // What was read is compiled now; its graph and weights need no longer stay.
@@ -182,6 +185,15 @@ fn set_properties(core: &mut Core, options: &LoadOptions) -> Result<(), LoadErro
         })?;
     }
     Ok(())
+}
+
+/// Lists the devices of this machine; none if the runtime does not say.
+fn devices(core: &Core) -> Vec<String> {
+    core.available_devices()
+        .unwrap_or_default()
+        .iter()
+        .map(|device| device.as_ref().to_owned())
+        .collect()
 }
 
 /// Asks the device for the number of infer requests that keeps it busy.

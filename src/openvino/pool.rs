@@ -75,15 +75,19 @@ impl<S> Pool<S> {
         if let Some(slot) = self.take_now(patience) {
             return Ok(self.lend(slot));
         }
-        let _place = self.queue()?;
+        let place = self.queue()?;
+        // With others before us, what comes free is theirs until we are called. One that is
+        // called and does not come passes the call on.
+        let mut may_take = place.ahead == 0;
         loop {
             let mut returned = pin!(self.returned.notified());
-            // In the queue before the last look, so that no return is missed in between.
+            // In the queue before the look, so that no return is missed in between.
             returned.as_mut().enable();
-            if let Some(slot) = self.take() {
+            if may_take && let Some(slot) = self.take() {
                 return Ok(self.lend(slot));
             }
             returned.await;
+            may_take = true;
         }
     }
 
@@ -138,9 +142,12 @@ impl<S> Pool<S> {
 
     /// Takes a place in the queue, given back on drop.
     fn queue(&self) -> Result<Place<'_>, PoolError> {
-        let before = self.waiting.fetch_add(1, Ordering::SeqCst);
-        let place = Place(&self.waiting);
-        if before >= self.most_waiting {
+        let ahead = self.waiting.fetch_add(1, Ordering::SeqCst);
+        let place = Place {
+            waiting: &self.waiting,
+            ahead,
+        };
+        if ahead >= self.most_waiting {
             return Err(PoolError::Full {
                 slots: self.size,
                 waiting: self.most_waiting,
@@ -155,11 +162,16 @@ impl<S> Pool<S> {
     }
 }
 
-struct Place<'a>(&'a AtomicUsize);
+/// A place in the queue.
+struct Place<'a> {
+    waiting: &'a AtomicUsize,
+    /// How many were before it when it was taken.
+    ahead: usize,
+}
 
 impl Drop for Place<'_> {
     fn drop(&mut self) {
-        self.0.fetch_sub(1, Ordering::SeqCst);
+        self.waiting.fetch_sub(1, Ordering::SeqCst);
     }
 }
 

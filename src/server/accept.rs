@@ -169,8 +169,7 @@ async fn grpc_connection(stream: Paced, service: GrpcService, stop: Stop) {
         .max_send_buf_size(SEND_BUFFER)
         .max_concurrent_streams(STREAMS)
         .auto_date_header(false);
-    let connection =
-        builder.serve_connection(TokioIo::new(stream), service);
+    let connection = builder.serve_connection(TokioIo::new(stream), service);
     if let Err(error) = drive(connection, stop).await {
         tracing::debug!("gRPC connection ended: {error}");
     }

@@ -36,11 +36,19 @@ pub(super) fn load(engine: &Engine, config: &ModelConfig) -> Result<(), StartErr
     };
     let versions = repository::versions(&config.base_path).map_err(refuse)?;
     let Some((number, folder)) = versions.last() else {
-        tracing::warn!(
-            model = config.name,
-            folder = %config.base_path.display(),
-            "no version folder; nothing to serve"
-        );
+        let folder = config.base_path.display();
+        if repository::files(&config.base_path).is_ok() {
+            tracing::warn!(
+                "model `{}`: {folder} holds a model, where version folders are expected; move \
+                 its files to {folder}/1",
+                config.name
+            );
+        } else {
+            tracing::warn!(
+                "model `{}`: there is no version folder in {folder}, so nothing to serve",
+                config.name
+            );
+        }
         engine.replace(Registry::from_iter([Model::new(&config.name, [])]));
         return Ok(());
     };

@@ -5,11 +5,14 @@
 
 mod bad_clients;
 mod bad_input;
+mod bad_json;
 mod cli_infer;
+mod cli_models;
 mod cli_serve;
 mod completions;
 mod formats;
 mod grpc_services;
+mod grpc_wire;
 mod kserve_grpc;
 mod kserve_rest;
 mod layering;
@@ -20,6 +23,7 @@ mod rest_binary;
 mod round_trip;
 mod setup;
 mod shutdown;
+mod sizes;
 mod support;
 
 #[test]

@@ -60,7 +60,7 @@ pub(in crate::frontends) async fn call(
         let message = receive(body, limits).await?;
         let request = ModelInferRequest::decode(message).map_err(|error| {
             // The framework's own words and code for the same fault.
-            Status::internal(format!("failed to decode Protobuf message: {error}"))
+            Status::internal(error.to_string())
         })?;
         service
             .infer(request)
@@ -177,12 +177,15 @@ fn second() -> Status {
 #[expect(clippy::result_large_err, reason = "tonic's own type")]
 fn frame(message: &impl Message, limit: usize) -> Result<Bytes, Status> {
     let length = message.encoded_len();
-    let prefix = u32::try_from(length).ok().filter(|_| length <= limit).ok_or_else(|| {
-        Status::out_of_range(format!(
-            "Error, encoded message length too large: found {length} bytes, the limit is: \
+    let prefix = u32::try_from(length)
+        .ok()
+        .filter(|_| length <= limit)
+        .ok_or_else(|| {
+            Status::out_of_range(format!(
+                "Error, encoded message length too large: found {length} bytes, the limit is: \
              {limit} bytes"
-        ))
-    })?;
+            ))
+        })?;
     let mut buffer = BytesMut::with_capacity(PREFIX + length);
     buffer.put_u8(0);
     buffer.put_u32(prefix);
@@ -239,4 +242,3 @@ impl Body for UnaryBody {
         SizeHint::with_exact(self.data.as_ref().map_or(0, |data| data.len() as u64))
     }
 }
-

@@ -95,7 +95,22 @@ fn each_fault_has_its_text() {
         ),
     ];
     let texts: Vec<String> = faults.into_iter().map(fault).collect();
-    insta::assert_snapshot!(texts.join("\n"), @"");
+    insta::assert_snapshot!(texts.join("\n"), @"
+    Invalid number of inputs - Expected: 1; Actual: 2
+    Passing buffers both in ModelInferRequest::InferInputTensor::contents and in ModelInferRequest::raw_input_contents is not allowed - Passing buffers both in InferInputTensor contents and in raw_input_contents is not allowed. Detected buffer in InferInputTensor contents for input: b
+    Missing input with specific name - Required input: b
+    Invalid input shape - Negative or zero dimension size is not acceptable: (-1,2); input name: b
+    Invalid input precision - Expected: FP32; Actual: INT32; input name: b
+    Invalid input precision - Expected: FP32; Actual: FLOAT; input name: b
+    Functionality not implemented - BYTES as an encoded image or a list of strings; input name: b
+    Invalid number of shape dimensions - Expected: ([1~4],2); Actual: (1,1,2); input name: b
+    Invalid input batch size - Expected: [1~4]; Actual: 5; input name: b
+    Invalid input shape - Expected: ([1~4],2); Actual: (1,3); input name: b
+    Invalid content size of tensor proto - Expected: 8 bytes; Actual: 7 bytes; input name: b
+    Invalid number of values in tensor proto container - Expected: 2 values; Actual: 1 values; input name: b
+    Invalid number of values in tensor proto container - Expected: 2 values; Actual: 0 values; input name: b
+    Invalid value in tensor proto container - 300 does not fit INT8; input name: b
+    ");
 }
 
 #[test]
@@ -103,5 +118,5 @@ fn a_shape_beyond_memory_is_refused_without_allocating() {
     let mut info = info();
     info.inputs[0].shape = PartialShape(vec![Dim::Any, Dim::Any]);
     let huge = request("FP32", &[i64::MAX, i64::MAX], raw(4));
-    insta::assert_snapshot!(check(&info, huge).unwrap_err(), @"");
+    insta::assert_snapshot!(check(&info, huge).unwrap_err(), @"Invalid content size of tensor proto - Expected: more bytes than memory can hold for shape (9223372036854775807,9223372036854775807); Actual: 4 bytes; input name: b");
 }

@@ -2,8 +2,11 @@
 
 use std::{
     ffi::OsStr,
+    path::{Path, PathBuf},
     process::{Command, Stdio},
 };
+
+use ovms::openvino::runtime::{self, Places};
 
 /// What a run of the program gave.
 #[derive(Debug)]
@@ -45,4 +48,35 @@ pub(crate) fn run(command: &mut Command) -> Run {
         stdout: output.stdout,
         stderr: String::from_utf8_lossy(&output.stderr).into_owned(),
     }
+}
+
+/// Makes the command of the program in an environment that names no runtime, with a home folder
+/// of its own.
+pub(crate) fn bare(home: &Path) -> Command {
+    let mut command = command();
+    command.env("HOME", home);
+    for name in [
+        "OPENVINO_INSTALL_DIR",
+        "VIRTUAL_ENV",
+        "CONDA_PREFIX",
+        "LD_LIBRARY_PATH",
+        "XDG_DATA_HOME",
+    ] {
+        command.env_remove(name);
+    }
+    command
+}
+
+/// Returns the folder of the runtime that the tests run with.
+pub(crate) fn runtime_folder() -> PathBuf {
+    let path = |name: &str| std::env::var_os(name).map(PathBuf::from);
+    let places = Places {
+        install_dir: path("OPENVINO_INSTALL_DIR"),
+        venv: path("VIRTUAL_ENV"),
+        managed: path("HOME").map(|home| home.join(".local/share/ovms/runtime")),
+        library_path: std::env::var_os("LD_LIBRARY_PATH"),
+        system: true,
+    };
+    let found = runtime::find(&places).expect("the tests need a runtime; `ovms setup` gets one");
+    found.library.parent().expect("a library is in a folder").to_owned()
 }

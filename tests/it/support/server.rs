@@ -86,8 +86,12 @@ impl Server {
     /// Waits for a line of the log that contains a text, and returns it.
     pub(crate) fn wait_log(&self, text: &str) -> String {
         eventually(&format!("`{text}` in the log of the server"), || {
-            let log = self.log.lock().unwrap();
-            log.iter().find(|line| line.contains(text)).cloned()
+            // Asked first: what has ended writes no more.
+            let ended = self.readers.iter().all(JoinHandle::is_finished);
+            let lines = self.log.lock().unwrap().clone();
+            let found = lines.into_iter().find(|line| line.contains(text));
+            assert!(found.is_some() || !ended, "the server has ended without `{text}`");
+            found
         })
     }
 

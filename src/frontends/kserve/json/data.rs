@@ -177,7 +177,18 @@ mod tests {
         .into_iter()
         .map(|(dtype, text)| packed(dtype, text).unwrap_err())
         .collect();
-        insta::assert_snapshot!(faults.join("\n"), @"");
+        insta::assert_snapshot!(faults.join("\n"), @r#"
+        Could not parse input content. Not valid ndarray detected - expected a list
+        Could not parse input content. Not valid ndarray detected - invalid type: map, expected a list of FP32 values
+        Could not parse input content. Not valid ndarray detected - found "a", expected a value of FP32
+        Could not parse input content. Not valid ndarray detected - found true, expected a value of FP32
+        Could not parse input content. Not valid ndarray detected - invalid type: null, expected a list of FP32 values
+        Could not parse input content. Not valid ndarray detected - found 1.5, expected a value of INT32
+        Could not parse input content. Not valid ndarray detected - 256 does not fit UINT8
+        Could not parse input content. Not valid ndarray detected - found 1, expected a value of BOOL
+        Could not parse input content. Not valid ndarray detected - found 1, expected a value of BYTES
+        Could not parse input content. Not valid ndarray detected - FP16 has no JSON form; send it as binary data
+        "#);
     }
 
     #[test]

@@ -80,7 +80,31 @@ fn every_fault_has_its_text_and_status() {
     for header in ["-1", "x", "999"] {
         faults.push(fault(&input(r#","data":[1]"#), Some(header)));
     }
-    insta::assert_snapshot!(faults.join("\n"), @"");
+    insta::assert_snapshot!(faults.join("\n"), @r#"
+    412 The file is not valid json - Error: The document is empty. Offset: 0
+    412 The file is not valid json - Error: EOF while parsing an object Offset: 0
+    412 The file is not valid json - Error: key must be a string Offset: 23
+    400 Request body should be JSON object
+    400 Invalid JSON structure, missing inputs
+    400 Invalid JSON structure, missing inputs
+    400 Could not parse input content. Not valid ndarray detected
+    400 Could not parse input content. Not valid ndarray detected - missing field `name`
+    400 Could not parse input content. Not valid ndarray detected - invalid value: integer `-1`, expected u64
+    400 Could not parse input content. Not valid ndarray detected - invalid type: integer `5`, expected a string
+    400 Could not parse input content. Not valid ndarray detected - invalid type: integer `5`, expected a string
+    400 Could not parse input content. Unsupported data precision detected
+    400 Could not parse input content. Not valid ndarray detected - found "x", expected a value of FP32
+    400 Could not parse request parameters
+    400 Could not parse request parameters
+    400 Request contains values both in binary data and in content value
+    400 binary_data_size parameter is invalid and cannot be parsed
+    400 Received buffer size is smaller than binary_data_size parameter indicates
+    400 Received buffer size is smaller than binary_data_size parameter indicates
+    400 Could not parse output content.
+    400 Inference-Header-Content-Length header is invalid and couldn't be parsed
+    400 Inference-Header-Content-Length header is invalid and couldn't be parsed
+    400 Inference-Header-Content-Length header exceeds actual payload length
+    "#);
 }
 
 #[test]

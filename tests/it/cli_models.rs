@@ -1,0 +1,176 @@
+//! `ovms serve` and the model it is given: which version it serves, and what it says of one that
+//! it cannot.
+
+use std::fs;
+
+use ovms::proto::kserve::ModelReadyRequest;
+
+use crate::support::{
+    Server,
+    cli::{self, Run},
+    grpc::{Grpc, fault},
+    http::get,
+    model, repository,
+    server::{free_ports, on},
+};
+
+/// Serves a model that cannot be served, with more flags; returns the run to its end.
+fn failed(path: &str, flags: &[&str]) -> Run {
+    let run = cli::run(
+        cli::command()
+            .args(["serve", "--model_name=m", "--model_path", path])
+            .args(on(free_ports()))
+            .args(flags),
+    );
+    assert_eq!(run.code, Some(1), "{}", run.stderr);
+    run
+}
+
+/// The same for the fixture `dummy`.
+fn failed_dummy(flags: &[&str]) -> String {
+    failed(model("dummy").to_str().unwrap(), flags).failure()
+}
+
+#[test]
+fn a_folder_that_is_missing_is_told() {
+    let run = failed("/nonexistent", &[]);
+    insta::assert_snapshot!(run.failure(), @"
+    exit 1
+    error: cannot load model `m`
+      caused by: The provided base path is invalid or doesn't exists - /nonexistent: No such file or directory (os error 2)
+    ");
+    let log = run.text();
+    assert!(log.contains("ERROR cannot load model `m`: The provided base path"), "{log}");
+}
+
+#[test]
+fn a_path_through_its_parent_is_refused() {
+    insta::assert_snapshot!(failed("/tmp/../tmp", &[]).failure(), @"
+    exit 1
+    error: cannot load model `m`
+      caused by: The provided base path is invalid or doesn't exists - /tmp/../tmp: a path with `..` is not accepted
+    ");
+}
+
+#[test]
+fn a_version_folder_without_a_model_is_told() {
+    let root = repository::folder();
+    fs::create_dir(root.path().join("3")).unwrap();
+    let path = root.path().to_str().unwrap();
+    insta::assert_snapshot!(failed(path, &[]).failure().replace(path, "<folder>"), @"
+    exit 1
+    error: cannot load model `m`
+      caused by: File not found or cannot open - no model in <folder>/3; expected *.xml with *.bin, *.onnx, *.pdmodel with *.pdiparams, *.pb, or *.tflite
+    ");
+}
+
+#[test]
+fn a_broken_model_is_told() {
+    let path = model("broken");
+    let text = failed(path.to_str().unwrap(), &[]).failure();
+    insta::assert_snapshot!(text.replace(path.to_str().unwrap(), "<folder>"), @"
+    exit 1
+    error: cannot load version 1 of model `m`
+      caused by: cannot read <folder>/1/model.xml
+      caused by: Error parsing element attribute at offset 748
+    ");
+}
+
+#[test]
+fn settings_that_the_model_does_not_take_are_told() {
+    let answers = [
+        failed_dummy(&["--plugin_config", "{"]),
+        failed_dummy(&["--plugin_config", "[1]"]),
+        failed_dummy(&["--plugin_config", r#"{"NUM_STREAMS":[1]}"#]),
+        failed_dummy(&["--plugin_config", r#"{"NUM_STREAM":1}"#]),
+        failed_dummy(&["--plugin_config", r#"{"NUM_STREAMS":"many"}"#]),
+        failed_dummy(&["--target_device", "TOASTER"]),
+        failed_dummy(&["--target_device", ""]),
+        failed_dummy(&["--nireq", "100001"]),
+    ]
+    .join("\n");
+    insta::with_settings!({filters => [(r#""[^"]*/libopenvino_\w+plugin.so""#, "<plugin>")]}, {
+        insta::assert_snapshot!(answers, @r#"
+        exit 1
+        error: Plugin config is in wrong format - expected a JSON object of properties: EOF while parsing an object at line 1 column 1
+
+        exit 1
+        error: Plugin config is in wrong format - expected a JSON object of properties: invalid type: sequence, expected a map at line 1 column 0
+
+        exit 1
+        error: Plugin config is in wrong format - property NUM_STREAMS is [1]; expected a string, number, true or false
+
+        exit 1
+        error: cannot load version 1 of model `m`
+          caused by: cannot compile the model for device CPU
+          caused by: Failed to create plugin <plugin> for device CPU; Please, check your environment; NotFound: Unsupported property NUM_STREAM by CPU plugin.
+
+        exit 1
+        error: cannot load version 1 of model `m`
+          caused by: cannot compile the model for device CPU
+          caused by: Failed to create plugin <plugin> for device CPU; Please, check your environment; Could not read number of streams from str: many; stoi
+
+        exit 1
+        error: cannot load version 1 of model `m`
+          caused by: device TOASTER refuses property PERFORMANCE_HINT=LATENCY
+          caused by: Device with "TOASTER" name is not registered in the OpenVINO Runtime
+
+        exit 1
+        error: cannot load version 1 of model `m`
+          caused by: cannot compile the model for device 
+          caused by: Device with "" name is not registered in the OpenVINO Runtime
+
+        exit 1
+        error: cannot load version 1 of model `m`
+          caused by: Nireq parameter too high - Exceeded allowed nireq value: 100001; at most 100000
+        "#);
+    });
+}
+
+#[test]
+fn a_folder_without_versions_is_served_without_any() {
+    let root = repository::folder();
+    let server = Server::begin("m", root.path(), &[]);
+    server.wait_ready();
+    server.wait_log("no version folder; nothing to serve");
+    let grpc = Grpc::connect(&server);
+    let request = ModelReadyRequest {
+        name: "m".to_owned(),
+        version: String::new(),
+    };
+    let ready = grpc.wait(grpc.client.clone().model_ready(request));
+    insta::assert_snapshot!(fault(&ready.unwrap_err()), @"NotFound: Model with requested version is not found");
+    insta::assert_snapshot!(get(&server, "/v2/models/m/ready").fault(), @"404: Model with requested version is not found");
+}
+
+#[test]
+fn the_highest_version_is_served() {
+    let root = repository::of(&[("9", "dummy"), ("10", "scalar"), ("2", "add"), ("old", "noname")]);
+    let server = Server::begin("m", root.path(), &[]);
+    server.wait_ready();
+    server.wait_log("ignoring a folder whose name is not a version number");
+    let metadata = get(&server, "/v2/models/m").json();
+    assert_eq!(metadata["versions"], serde_json::json!(["10"]));
+    assert_eq!(metadata["inputs"][0]["name"], "x");
+    assert_eq!(get(&server, "/v2/models/m/versions/10/ready").status, 200);
+    assert_eq!(get(&server, "/v2/models/m/versions/9/ready").status, 404);
+}
+
+#[test]
+fn a_relative_path_is_below_the_working_folder() {
+    let ports = free_ports();
+    let mut command = cli::command();
+    command
+        .current_dir(model("dummy").parent().unwrap())
+        .args(["serve", "--model_name=m", "--model_path=dummy"])
+        .args(on(ports));
+    let server = Server::spawn(&mut command, ports);
+    server.wait_ready();
+    assert_eq!(get(&server, "/v2/models/m/ready").status, 200);
+}
+
+#[test]
+fn as_many_slots_as_asked_for_are_made() {
+    let server = Server::start_with("dummy", &["--nireq", "7"]);
+    assert!(server.wait_log("loaded").contains("nireq=7"), "{}", server.log());
+}

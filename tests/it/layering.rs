@@ -1,0 +1,226 @@
+//! The order of the layers, kept by reading the sources: imports point downward only, and each
+//! outside thing has its folder.
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+};
+
+/// The modules of the library, lowest layer first. A module imports those of its own layer's row
+/// and of the rows above it here, never one further down.
+const LAYERS: [&[&str]; 6] = [
+    &["error", "request", "servable", "task", "proto", "tensor"],
+    &["openvino"],
+    &["config"],
+    &["model"],
+    &["engine"],
+    &["frontends", "server", "client"],
+];
+
+/// What only `commands/` may name.
+const COMMAND_LINE: [&str; 4] = ["clap", "clap_complete", "indicatif", "comfy_table"];
+
+/// Folders that may have `unsafe` code.
+const UNSAFE: [&str; 0] = [];
+
+/// Lines above which a file is too much for one reading.
+const LONGEST: usize = 700;
+
+/// A source file without its comments.
+struct Source {
+    /// The path below the project's folder.
+    path: String,
+    code: String,
+    lines: usize,
+}
+
+impl Source {
+    fn read(path: &Path) -> Self {
+        let text = fs::read_to_string(path).unwrap();
+        let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+        Self {
+            path: path.strip_prefix(root).unwrap().display().to_string(),
+            lines: text.lines().count(),
+            code: text
+                .lines()
+                .filter(|line| !line.trim_start().starts_with("//"))
+                .map(|line| format!("{line}\n"))
+                .collect(),
+        }
+    }
+
+    /// Returns the names in the code that come right after a text, as in `crate::name`; a list in
+    /// braces gives each of its names.
+    fn names_after(&self, text: &str) -> Vec<&str> {
+        self.code
+            .match_indices(text)
+            .filter(|(start, _)| !self.code[..*start].ends_with(|c: char| c.is_alphanumeric() || c == '_'))
+            .flat_map(|(start, _)| names(&self.code[start + text.len()..]))
+            .collect()
+    }
+
+    /// Tells whether the code has a word.
+    fn has_word(&self, word: &str) -> bool {
+        self.code
+            .split(|c: char| !c.is_alphanumeric() && c != '_')
+            .any(|found| found == word)
+    }
+}
+
+/// Returns the first name of each path in `name::…` or `{name::…, name, …}`.
+fn names(code: &str) -> Vec<&str> {
+    let word = |text| {
+        let text: &str = text;
+        let end = text.find(|c: char| !c.is_alphanumeric() && c != '_');
+        text[..end.unwrap_or(text.len())].trim()
+    };
+    let Some(list) = code.strip_prefix('{') else {
+        return vec![word(code)];
+    };
+    let mut found = Vec::new();
+    let mut depth = 0;
+    let mut start = 0;
+    for (index, character) in list.char_indices() {
+        match character {
+            '{' => depth += 1,
+            ',' if depth == 0 => {
+                found.push(word(list[start..index].trim_start()));
+                start = index + 1;
+            }
+            '}' if depth == 0 => {
+                found.push(word(list[start..index].trim_start()));
+                break;
+            }
+            '}' => depth -= 1,
+            _ => {}
+        }
+    }
+    found
+}
+
+/// Reads every source file below a folder of the project.
+fn sources(folder: &str) -> Vec<Source> {
+    let mut folders: Vec<PathBuf> = vec![Path::new(env!("CARGO_MANIFEST_DIR")).join(folder)];
+    let mut sources = Vec::new();
+    while let Some(folder) = folders.pop() {
+        for entry in fs::read_dir(folder).unwrap().flatten() {
+            let path = entry.path();
+            if path.is_dir() {
+                folders.push(path);
+            } else if path.extension().is_some_and(|extension| extension == "rs") {
+                sources.push(Source::read(&path));
+            }
+        }
+    }
+    assert!(!sources.is_empty());
+    sources
+}
+
+fn layer(module: &str) -> Option<usize> {
+    LAYERS.iter().position(|modules| modules.contains(&module))
+}
+
+/// Returns the module of the library that a file belongs to.
+fn module(path: &str) -> &str {
+    let below = path.strip_prefix("src/").unwrap();
+    below.split(['/', '.']).next().unwrap()
+}
+
+/// Fails with one line for each fault.
+fn none(faults: &[String]) {
+    assert!(faults.is_empty(), "\n{}", faults.join("\n"));
+}
+
+#[test]
+fn every_module_has_a_layer() {
+    let faults: Vec<String> = sources("src")
+        .iter()
+        .map(|source| module(&source.path))
+        .filter(|module| *module != "lib" && layer(module).is_none())
+        .map(|module| format!("src/{module} is in no row of LAYERS"))
+        .collect();
+    none(&faults);
+}
+
+#[test]
+fn imports_point_downward() {
+    let mut faults = Vec::new();
+    for source in sources("src") {
+        let own = module(&source.path);
+        for name in source.names_after("crate::") {
+            if let (Some(own_layer), Some(other)) = (layer(own), layer(name))
+                && other > own_layer
+            {
+                faults.push(format!("{} imports `{name}` from a higher layer", source.path));
+            }
+        }
+    }
+    none(&faults);
+}
+
+#[test]
+fn the_library_knows_no_command_line() {
+    let mut faults = Vec::new();
+    for source in sources("src") {
+        for word in COMMAND_LINE.iter().filter(|word| source.has_word(word)) {
+            faults.push(format!("{} names `{word}`, which is for commands/", source.path));
+        }
+    }
+    none(&faults);
+}
+
+#[test]
+fn the_runtime_is_named_in_one_folder() {
+    let mut faults = Vec::new();
+    for source in sources("src").into_iter().chain(sources("commands")) {
+        if source.path.starts_with("src/openvino/") {
+            continue;
+        }
+        // Our own module of that name is imported first, so that `openvino::x` is `crate`'s.
+        let ours = source.names_after("crate::").contains(&"openvino")
+            || source.names_after("ovms::").contains(&"openvino");
+        let theirs = source.code.contains("use openvino")
+            || source.code.contains(" ::openvino")
+            || source.has_word("openvino_sys")
+            || (source.code.contains("openvino::") && !ours);
+        if theirs {
+            faults.push(format!("{} names the openvino crate", source.path));
+        }
+    }
+    none(&faults);
+}
+
+#[test]
+fn unsafe_code_has_its_folders() {
+    let faults: Vec<String> = sources("src")
+        .into_iter()
+        .chain(sources("commands"))
+        .filter(|source| source.has_word("unsafe"))
+        .filter(|source| !UNSAFE.iter().any(|folder| source.path.starts_with(folder)))
+        .map(|source| format!("{} has unsafe code", source.path))
+        .collect();
+    none(&faults);
+}
+
+#[test]
+fn files_can_be_read_at_one_go() {
+    let faults: Vec<String> = ["src", "commands", "tests", "benches"]
+        .into_iter()
+        .flat_map(sources)
+        .filter(|source| source.lines > LONGEST)
+        .map(|source| format!("{} has {} lines; at most {LONGEST}", source.path, source.lines))
+        .collect();
+    none(&faults);
+}
+
+#[test]
+fn the_reader_of_imports_finds_them() {
+    let source = Source {
+        path: "src/model/x.rs".to_owned(),
+        code: "use crate::{\n    error::{Error, Result},\n    task,\n};\nfn f() { crate::engine::x() }\n"
+            .to_owned(),
+        lines: 5,
+    };
+    assert_eq!(source.names_after("crate::"), ["error", "task", "", "engine"]);
+    assert!(source.has_word("Result") && !source.has_word("Res"));
+}

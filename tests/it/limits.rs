@@ -1,0 +1,140 @@
+//! More clients than there is room for: some run, some wait, and the rest is told so at once.
+
+use std::{io::Read as _, thread::sleep, time::Duration};
+
+use crate::support::{
+    Server, busy, eventually,
+    grpc::{Call, Grpc},
+    http::{Answer, JSON_LENGTH, connect, exchange, get, head, send},
+    thread,
+};
+
+const INFER: &str = "/v2/models/busy/infer";
+
+/// Waits until one of the calls is answered while the others go on; returns it and the others.
+fn first_answered<'a>(mut calls: Vec<Call<'a>>) -> (Call<'a>, Vec<Call<'a>>) {
+    let first = eventually("one of the calls is answered", || {
+        calls.iter().position(Call::is_answered)
+    });
+    (calls.swap_remove(first), calls)
+}
+
+#[test]
+fn one_runs_one_waits_and_the_third_is_refused() {
+    let server = busy::serve(&["--max_queued_requests", "1"]);
+    let grpc = Grpc::connect(&server);
+    let steps = busy::SECONDS;
+    let runs = busy::running(&server, &grpc, steps);
+    // Which of the two comes second is for the network to say.
+    let others = vec![grpc.call(busy::request(1)), grpc.call(busy::request(1))];
+    let (refused, mut waiting) = first_answered(others);
+    assert!(!runs.is_answered());
+    let status = refused.wait().unwrap_err();
+    assert_eq!(status.code(), tonic::Code::Unavailable);
+    insta::assert_snapshot!(status.message(), @"Server is overloaded - all 1 infer requests are busy and 1 requests are waiting; try again later");
+    busy::check(steps, &runs.wait());
+    busy::check(1, &waiting.remove(0).wait());
+}
+
+#[test]
+fn without_a_queue_the_second_is_refused_over_rest_too() {
+    let server = busy::serve(&["--max_queued_requests", "0"]);
+    let grpc = Grpc::connect(&server);
+    let runs = busy::running(&server, &grpc, busy::SECONDS);
+    insta::assert_snapshot!(post(&server, 1).fault(), @"503: Server is overloaded - all 1 infer requests are busy and 0 requests are waiting; try again later");
+    assert!(!runs.is_answered());
+    busy::check(busy::SECONDS, &runs.wait());
+    assert_eq!(post(&server, 1).status, 200);
+}
+
+fn post(server: &Server, steps: i64) -> Answer {
+    let (length, body) = busy::body(steps);
+    send(server, "POST", INFER, &[(JSON_LENGTH, &length)], &body)
+}
+
+#[test]
+fn two_slots_run_two_at_once() {
+    let server = busy::serve(&["--nireq", "2", "--max_queued_requests", "0"]);
+    let grpc = Grpc::connect(&server);
+    let steps = busy::SECONDS;
+    let calls = (0..3).map(|_| grpc.call(busy::request(steps))).collect();
+    let (refused, both) = first_answered(calls);
+    let status = refused.wait().unwrap_err();
+    insta::assert_snapshot!(status.message(), @"Server is overloaded - all 2 infer requests are busy and 0 requests are waiting; try again later");
+    assert!(both.iter().all(|call| !call.is_answered()));
+    for call in both {
+        busy::check(steps, &call.wait());
+    }
+}
+
+#[test]
+fn the_place_of_a_client_that_leaves_the_queue_is_free_again() {
+    let server = busy::serve(&["--max_queued_requests", "1"]);
+    let grpc = Grpc::connect(&server);
+    let steps = 3 * busy::SECONDS;
+    let runs = busy::running(&server, &grpc, steps);
+    let others = vec![grpc.call(busy::request(1)), grpc.call(busy::request(1))];
+    let (refused, waiting) = first_answered(others);
+    assert!(refused.wait().is_err(), "the queue is full");
+    drop(waiting);
+    // One that asks later finds the place, and is served when the slot is free.
+    let next = eventually("a place in the queue", || {
+        let call = grpc.call(busy::request(2));
+        // Refused at once, or waiting: long enough for a refusal to arrive.
+        sleep(Duration::from_millis(100));
+        (!call.is_answered()).then_some(call)
+    });
+    assert!(!runs.is_answered());
+    busy::check(steps, &runs.wait());
+    busy::check(2, &next.wait());
+}
+
+#[test]
+fn requests_that_wait_are_served_in_turn() {
+    let server = busy::serve(&[]);
+    let grpc = Grpc::connect(&server);
+    let calls: Vec<_> = (1..=100).map(|steps| (steps, grpc.call(busy::request(steps)))).collect();
+    for (steps, call) in calls {
+        busy::check(steps, &call.wait());
+    }
+}
+
+#[test]
+fn a_connection_above_the_limit_waits_until_another_one_closes() {
+    let server = Server::start_with("dummy", &["--max_connections", "1"]);
+    let request = head("GET", "/v2/health/live", 0, &[]);
+    let mut first = connect(&server);
+    assert_eq!(exchange(&mut first, &request, b"").status, 200);
+
+    let mut second = connect(&server);
+    second.set_read_timeout(Some(Duration::from_millis(300))).unwrap();
+    std::io::Write::write_all(&mut second, request.as_bytes()).unwrap();
+    assert!(second.read(&mut [0]).is_err(), "nobody has accepted it");
+    assert_eq!(exchange(&mut first, &request, b"").status, 200);
+    // The other port has a limit of its own.
+    Grpc::connect(&server).check_serves();
+
+    drop(first);
+    second.set_read_timeout(Some(Duration::from_secs(30))).unwrap();
+    let mut begin = [0; 15];
+    second.read_exact(&mut begin).unwrap();
+    assert_eq!(&begin, b"HTTP/1.1 200 OK");
+}
+
+#[test]
+fn many_connections_at_once_are_all_served() {
+    let server = Server::start("dummy");
+    let clients: Vec<_> = (0..50)
+        .map(|_| {
+            let mut stream = connect(&server);
+            thread(move || {
+                let request = head("GET", "/v2/models/dummy", 0, &[]);
+                (0..20).all(|_| exchange(&mut stream, &request, b"").status == 200)
+            })
+        })
+        .collect();
+    for client in clients {
+        assert!(client.join().unwrap());
+    }
+    assert_eq!(get(&server, "/v2/health/ready").status, 200);
+}

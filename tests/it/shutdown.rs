@@ -1,0 +1,104 @@
+//! The stop: no new requests, an answer to those under way, and an end in good time.
+
+use std::{
+    io::{Read as _, Write as _},
+    os::unix::process::ExitStatusExt as _,
+    time::{Duration, Instant},
+};
+
+use ovms::proto::kserve::ServerReadyRequest;
+use tonic_health::pb::{HealthCheckRequest, health_client::HealthClient};
+
+use crate::support::{
+    Server, busy,
+    grpc::{Grpc, fault},
+    http::{connect, exchange, get, head, post},
+};
+
+/// How long an end may take that waits for nothing, on a machine that is busy with other tests.
+const SOON: Duration = Duration::from_secs(3);
+
+#[test]
+fn the_request_under_way_is_answered_and_new_ones_are_refused() {
+    let mut server = busy::serve(&[]);
+    let grpc = Grpc::connect(&server);
+    let runs = busy::running(&server, &grpc, busy::SECONDS);
+    server.signal("TERM");
+    server.wait_log("stopping");
+
+    let ready = grpc.wait(grpc.client.clone().server_ready(ServerReadyRequest {}));
+    assert!(!ready.unwrap().ready);
+    assert_eq!(get(&server, "/v2/health/ready").status, 500);
+    let health = grpc.wait(HealthClient::new(grpc.channel.clone()).check(HealthCheckRequest {
+        service: String::new(),
+    }));
+    assert_eq!(health.unwrap().status().as_str_name(), "NOT_SERVING");
+    let refused = fault(&grpc.infer(busy::request(1)).unwrap_err());
+    insta::assert_snapshot!(refused, @"Unavailable: Server is shutting down");
+    let body = br#"{"inputs":[{"name":"steps","shape":[1],"datatype":"INT64","data":[1]}]}"#;
+    let refused = post(&server, "/v2/models/busy/infer", body).fault();
+    insta::assert_snapshot!(refused, @"503: Server is shutting down");
+
+    assert!(!runs.is_answered());
+    busy::check(busy::SECONDS, &runs.wait());
+    assert_eq!(server.wait().code(), Some(0), "{}", server.log());
+}
+
+#[test]
+fn a_second_signal_ends_at_once() {
+    let mut server = busy::serve(&[]);
+    let grpc = Grpc::connect(&server);
+    let _runs = busy::running(&server, &grpc, busy::ENDLESS);
+    server.signal("INT");
+    server.wait_log("stopping");
+    let started = Instant::now();
+    server.signal("INT");
+    let status = server.wait();
+    assert_eq!((status.code(), status.signal()), (Some(130), None), "{}", server.log());
+    assert!(started.elapsed() < SOON, "it took {:?}", started.elapsed());
+}
+
+#[test]
+fn requests_that_take_too_long_are_left() {
+    let mut server = busy::serve(&["--shutdown_timeout_seconds", "1"]);
+    let grpc = Grpc::connect(&server);
+    let runs = busy::running(&server, &grpc, busy::ENDLESS);
+    let started = Instant::now();
+    server.signal("TERM");
+    let status = server.wait();
+    assert_eq!((status.code(), status.signal()), (Some(0), None), "{}", server.log());
+    assert!(started.elapsed() < Duration::from_secs(3) + SOON, "it took {:?}", started.elapsed());
+    assert!(runs.wait().is_err());
+    let log = server.wait_log("the time to stop is over");
+    assert!(log.contains("requests=1"), "{log}");
+}
+
+#[test]
+fn an_idle_server_ends_at_once() {
+    for signal in ["INT", "TERM"] {
+        let mut server = Server::start("dummy");
+        let started = Instant::now();
+        server.signal(signal);
+        assert_eq!(server.wait().code(), Some(0), "{}", server.log());
+        assert!(started.elapsed() < SOON, "it took {:?}", started.elapsed());
+    }
+}
+
+#[test]
+fn idle_connections_do_not_hold_up_the_end() {
+    let mut server = Server::start("dummy");
+    let grpc = Grpc::connect(&server);
+    grpc.check_serves();
+    let mut used = connect(&server);
+    exchange(&mut used, &head("GET", "/v2", 0, &[]), b"");
+    let mut unused = connect(&server);
+    let mut halfway = connect(&server);
+    halfway.write_all(b"GET /v2 HT").unwrap();
+    let started = Instant::now();
+    server.signal("TERM");
+    assert_eq!(server.wait().code(), Some(0), "{}", server.log());
+    assert!(started.elapsed() < SOON, "it took {:?}", started.elapsed());
+    for stream in [&mut used, &mut unused] {
+        assert_eq!(stream.read(&mut [0]).unwrap_or(0), 0, "the connection is closed");
+    }
+}

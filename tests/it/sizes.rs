@@ -1,0 +1,81 @@
+//! Messages and bodies above `--max_message_size`, as sent and as expanded.
+
+use std::io::Write as _;
+
+use flate2::{Compression, write::GzEncoder};
+use tonic::codec::CompressionEncoding;
+
+use crate::support::{
+    Server,
+    grpc::{Grpc, fault, raw},
+    http::{connect, exchange, head, post, send},
+};
+
+const INFER: &str = "/v2/models/dummy/infer";
+
+/// A limit that a good request for `dummy` does not reach.
+const LIMIT: &[&str] = &["--max_message_size", "1000"];
+
+fn gzip(data: &[u8]) -> Vec<u8> {
+    let mut encoder = GzEncoder::new(Vec::new(), Compression::best());
+    encoder.write_all(data).unwrap();
+    encoder.finish().unwrap()
+}
+
+#[test]
+fn a_grpc_message_above_the_limit_is_refused() {
+    let server = Server::start_with("dummy", LIMIT);
+    let grpc = Grpc::connect(&server);
+    let large = raw("dummy", "b", "FP32", &[1, 250], &[0; 1000]);
+    insta::assert_snapshot!(grpc.refused(large), @"OutOfRange: Error, decoded message length too large: found 1026 bytes, the limit is: 1000 bytes");
+    grpc.check_serves();
+}
+
+#[test]
+fn a_grpc_message_that_expands_above_the_limit_is_refused() {
+    let server = Server::start_with("dummy", LIMIT);
+    let grpc = Grpc::connect(&server);
+    let mut client = grpc.client.clone().send_compressed(CompressionEncoding::Gzip);
+    let bomb = raw("dummy", "b", "FP32", &[1, 10_000], &[0; 40_000]);
+    let status = grpc.wait(client.model_infer(bomb)).unwrap_err();
+    insta::assert_snapshot!(fault(&status), @"ResourceExhausted: Error decompressing: size limit, of 1000 bytes, exceeded while decompressing message");
+    grpc.check_serves();
+}
+
+#[test]
+fn a_body_above_the_limit_is_refused() {
+    let server = Server::start_with("dummy", LIMIT);
+    let answer = post(&server, INFER, &[b' '; 1001]);
+    insta::assert_snapshot!(answer.fault(), @"413: request body is larger than 1000 bytes; see --max_message_size");
+    Grpc::connect(&server).check_serves();
+}
+
+#[test]
+fn a_body_that_is_announced_above_the_limit_is_refused_before_it_is_sent() {
+    let server = Server::start("dummy");
+    let announced = head("POST", INFER, 1 << 40, &[]);
+    let answer = exchange(&mut connect(&server), &announced, b"");
+    assert_eq!(answer.status, 413);
+    Grpc::connect(&server).check_serves();
+}
+
+#[test]
+fn a_body_of_unknown_length_is_refused_at_the_limit() {
+    let server = Server::start_with("dummy", LIMIT);
+    let head = format!("POST {INFER} HTTP/1.1\r\nHost: test\r\nTransfer-Encoding: chunked\r\n\r\n");
+    // The end of the body is never sent.
+    let body = format!("{:x}\r\n{}\r\n", 1001, " ".repeat(1001));
+    let answer = exchange(&mut connect(&server), &head, body.as_bytes());
+    assert_eq!(answer.status, 413);
+    Grpc::connect(&server).check_serves();
+}
+
+#[test]
+fn a_body_that_expands_above_the_limit_is_refused() {
+    let server = Server::start_with("dummy", LIMIT);
+    let bomb = gzip(&[b' '; 100_000]);
+    assert!(bomb.len() < 1000);
+    let answer = send(&server, "POST", INFER, &[("Content-Encoding", "gzip")], &bomb);
+    insta::assert_snapshot!(answer.fault(), @"413: request body is larger than 1000 bytes; see --max_message_size");
+    Grpc::connect(&server).check_serves();
+}
