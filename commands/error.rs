@@ -123,10 +123,10 @@ impl Failure {
             format!("error: {}\n", self.message)
         };
         for cause in &self.causes {
-            text += &format!("  caused by: {cause}\n");
+            text.extend(["  caused by: ", cause, "\n"]);
         }
         for hint in &self.hints {
-            text += &format!("hint: {hint}\n");
+            text.extend(["hint: ", hint, "\n"]);
         }
         text
     }

@@ -117,7 +117,7 @@ fn report(found: &Found, version: &str, outcome: Outcome, args: &Args) -> Result
         Outcome::WasThere => "found",
         Outcome::Installed => "installed",
     };
-    ui::print(&format!(
+    ui::print(format!(
         "OpenVINO {version} {verb} and working: {}\n",
         found.library.display()
     ))?;
@@ -167,7 +167,7 @@ pub(crate) fn probe(args: &ProbeArgs) -> Result<(), Failure> {
     let failed = |error: RuntimeError| Failure::new(FailureKind::SystemPart, error.to_string());
     let opened = runtime::open(&only).map_err(failed)?;
     runtime::check(&opened).map_err(failed)?;
-    ui::print(&format!("{}\n", opened.version))?;
+    ui::print(format!("{}\n", opened.version))?;
     Ok(())
 }
 

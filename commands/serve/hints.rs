@@ -34,7 +34,7 @@ pub(super) fn of_start(error: &StartError) -> Failure {
             ),
             RepositoryError::NoModel(_) | RepositoryError::Read { .. } => failure,
         },
-        StartError::Version(version) => match &version.source {
+        StartError::Version(version) => match version.source.as_ref() {
             LoadError::Property { key, .. } => failure.hint(format!(
                 "mend or leave out {key} in --plugin_config; its keys are properties of OpenVINO"
             )),

@@ -210,7 +210,9 @@ fn show(line: &str, progress: &Progress) {
     } else if let Some(file) = line.trim().strip_prefix("Downloading ") {
         let name = file.split_whitespace().next().unwrap_or(file);
         let name = name.rsplit('/').next().unwrap_or(name);
-        progress.say(&format!("downloading {name}"));
+        // A wheel's name begins with those of the package and its release.
+        let release: Vec<&str> = name.split('-').take(2).collect();
+        progress.say(&format!("downloading {}", release.join(" ")));
     } else if line.starts_with("Installing collected packages") {
         progress.say("unpacking");
     }

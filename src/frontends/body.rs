@@ -13,7 +13,10 @@ use http_body_util::BodyExt;
 use hyper::body::{Body, Frame, SizeHint};
 use tokio::time::{Instant, Sleep};
 
-use crate::error::{Error, ErrorKind, Result};
+use crate::{
+    error::{Error, ErrorKind, Result},
+    task,
+};
 
 /// The most that is set aside on the word of a `Content-Length` alone.
 const MOST_AHEAD: u64 = 1 << 24;
@@ -66,7 +69,7 @@ where
         .map(|value| value.as_bytes())
     {
         None | Some(b"identity") => Ok(body),
-        Some(b"gzip") => expand(&body, limit),
+        Some(b"gzip") => task::sized("expand", body.len(), move || expand(&body, limit)).await,
         Some(other) => Err(Error::invalid(format!(
             "Content-Encoding {} is not supported; send gzip or no encoding",
             String::from_utf8_lossy(other)

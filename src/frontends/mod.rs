@@ -6,6 +6,7 @@
 
 mod body;
 pub mod grpc;
+mod gzip;
 pub mod kserve;
 mod reply;
 pub mod rest;

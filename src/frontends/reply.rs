@@ -2,7 +2,7 @@
 
 use axum::{
     body::Body,
-    http::{HeaderValue, StatusCode, header},
+    http::{HeaderName, HeaderValue, StatusCode, header},
     response::Response,
 };
 
@@ -47,6 +47,22 @@ pub(super) fn json(status: StatusCode, body: impl Into<Body>) -> Response {
         HeaderValue::from_static("application/json"),
     );
     response
+}
+
+/// A good answer with a JSON body, and perhaps binary data behind it, before it is handed to the
+/// server.
+pub(super) struct Whole {
+    pub(super) body: Vec<u8>,
+    pub(super) headers: Vec<(HeaderName, HeaderValue)>,
+}
+
+impl Whole {
+    /// Makes the HTTP response.
+    pub(super) fn into_response(self) -> Response {
+        let mut response = json(StatusCode::OK, self.body);
+        response.headers_mut().extend(self.headers);
+        response
+    }
 }
 
 /// A client's fault is nothing to wake anybody for; ours is, with its causes.

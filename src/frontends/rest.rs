@@ -26,7 +26,6 @@ pub(crate) struct Context {
 }
 
 /// Makes the router of an engine.
-#[must_use]
 pub fn router(engine: Arc<Engine>, limits: &Limits) -> Router {
     let context = Context {
         engine,

@@ -51,7 +51,7 @@ pub struct VersionError {
     pub number: i64,
     /// What went wrong.
     #[source]
-    pub source: LoadError,
+    pub source: Box<LoadError>,
 }
 
 impl Version {
@@ -109,7 +109,7 @@ impl Version {
                 Err(VersionError {
                     model: self.model.to_string(),
                     number: self.number,
-                    source,
+                    source: Box::new(source),
                 })
             }
         }

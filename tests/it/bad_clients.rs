@@ -39,9 +39,14 @@ fn the_slot_of_a_grpc_client_that_leaves_comes_back() {
     let grpc = Grpc::connect(&server);
     drop(busy::running(&server, &grpc, busy::SECONDS));
     // Others are served meanwhile.
-    grpc.wait(grpc.client.clone().server_live(ServerLiveRequest {})).unwrap();
+    grpc.wait(grpc.client.clone().server_live(ServerLiveRequest {}))
+        .unwrap();
     let other = grpc.infer(busy::request(1)).unwrap_err();
-    assert_eq!(other.code(), tonic::Code::Unavailable, "the run goes on to its end");
+    assert_eq!(
+        other.code(),
+        tonic::Code::Unavailable,
+        "the run goes on to its end"
+    );
     let answer = eventually("the slot is free", || grpc.infer(busy::request(1)).ok());
     busy::check(1, &Ok(answer));
 }
@@ -52,7 +57,12 @@ fn the_slot_of_a_rest_client_that_leaves_comes_back() {
     let before = server.processor_time();
     let (length, body) = busy::body(busy::SECONDS);
     let mut stream = connect(&server);
-    let head = head("POST", "/v2/models/busy/infer", body.len(), &[(JSON_LENGTH, &length)]);
+    let head = head(
+        "POST",
+        "/v2/models/busy/infer",
+        body.len(),
+        &[(JSON_LENGTH, &length)],
+    );
     stream.write_all(head.as_bytes()).unwrap();
     stream.write_all(&body).unwrap();
     busy::wait_running(&server, before);
@@ -83,7 +93,10 @@ fn a_head_that_trickles_is_given_up() {
         if stream.write_all(&[*byte]).is_err() {
             break;
         }
-        assert!(started.elapsed() < Duration::from_secs(10), "the server is patient without end");
+        assert!(
+            started.elapsed() < Duration::from_secs(10),
+            "the server is patient without end"
+        );
     }
     Grpc::connect(&server).check_serves();
 }
@@ -116,10 +129,15 @@ fn a_grpc_message_that_stalls_is_given_up_and_answered() {
     let status = grpc.runtime.block_on(async {
         let mut client = tonic::client::Grpc::new(grpc.channel.clone());
         client.ready().await.expect("the server listens");
-        let path = "/inference.GRPCInferenceService/ModelInfer".parse().unwrap();
+        let path = "/inference.GRPCInferenceService/ModelInfer"
+            .parse()
+            .unwrap();
         let codec = ProstCodec::<ModelInferRequest, ModelInferResponse>::default();
         let nothing = tonic::Request::new(futures::stream::pending());
-        client.client_streaming(nothing, path, codec).await.expect_err("nothing was sent")
+        client
+            .client_streaming(nothing, path, codec)
+            .await
+            .expect_err("nothing was sent")
     });
     insta::assert_snapshot!(fault(&status), @"DeadlineExceeded: request body stopped coming for 1 s; see --read_timeout_seconds");
     grpc.check_serves();
@@ -169,7 +187,9 @@ fn what_is_no_http_on_the_rest_port_is_refused() {
 fn a_client_that_closes_its_side_after_the_request_is_answered() {
     let server = Server::start("dummy");
     let mut stream = connect(&server);
-    stream.write_all(head("GET", "/v2", 0, &[]).as_bytes()).unwrap();
+    stream
+        .write_all(head("GET", "/v2", 0, &[]).as_bytes())
+        .unwrap();
     stream.shutdown(Shutdown::Write).unwrap();
     assert_eq!(read(&mut stream).status, 200);
 }
@@ -181,7 +201,9 @@ const TLS_HELLO: [u8; 16] = [
 
 fn connect_grpc(server: &Server) -> TcpStream {
     let stream = TcpStream::connect(("127.0.0.1", server.port)).expect("the server listens");
-    stream.set_read_timeout(Some(Duration::from_secs(30))).expect("sockets take limits");
+    stream
+        .set_read_timeout(Some(Duration::from_secs(30)))
+        .expect("sockets take limits");
     stream
 }
 

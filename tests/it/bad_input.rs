@@ -25,7 +25,8 @@ impl Dummy {
 
     /// Sends requests that must be refused; returns what they were for and the answers.
     fn refused<const N: usize>(&self, requests: [(&str, ModelInferRequest); N]) -> String {
-        let answers = requests.map(|(what, request)| format!("{what}: {}\n", self.grpc.refused(request)));
+        let answers =
+            requests.map(|(what, request)| format!("{what}: {}\n", self.grpc.refused(request)));
         self.grpc.check_serves();
         answers.concat()
     }
@@ -41,7 +42,13 @@ fn but(change: impl FnOnce(&mut ModelInferRequest)) -> ModelInferRequest {
 /// The good request with another shape, and as much data as that needs.
 fn shaped(shape: &[i64]) -> ModelInferRequest {
     let elements = shape.iter().product::<i64>().max(0);
-    raw("dummy", "b", "FP32", shape, &vec![0; usize::try_from(elements * 4).unwrap()])
+    raw(
+        "dummy",
+        "b",
+        "FP32",
+        shape,
+        &vec![0; usize::try_from(elements * 4).unwrap()],
+    )
 }
 
 fn fp32(numbers: &[f32]) -> InferTensorContents {
@@ -56,7 +63,10 @@ fn unknown_names_and_versions() {
     let dummy = Dummy::start();
     let version = |version: &str| but(|request| request.model_version = version.to_owned());
     let answers = dummy.refused([
-        ("unknown model", but(|request| request.model_name = "stranger".to_owned())),
+        (
+            "unknown model",
+            but(|request| request.model_name = "stranger".to_owned()),
+        ),
         ("no model", but(|request| request.model_name.clear())),
         ("unknown version", version("2")),
         ("negative version", version("-1")),
@@ -86,7 +96,10 @@ fn unknown_names_and_versions() {
 fn inputs_that_the_model_does_not_have() {
     let dummy = Dummy::start();
     let answers = dummy.refused([
-        ("another name", but(|request| request.inputs[0].name = "c".to_owned())),
+        (
+            "another name",
+            but(|request| request.inputs[0].name = "c".to_owned()),
+        ),
         (
             "none",
             but(|request| {
@@ -123,7 +136,10 @@ fn the_first_input_by_name_is_complained_of() {
     let grpc = Grpc::connect(&server);
     let request = ModelInferRequest {
         model_name: "add".to_owned(),
-        inputs: vec![input("input2", "INT8", &[1]), input("input1", "INT8", &[1, 10])],
+        inputs: vec![
+            input("input2", "INT8", &[1]),
+            input("input1", "INT8", &[1, 10]),
+        ],
         raw_input_contents: vec![vec![0].into(), vec![0; 10].into()],
         ..ModelInferRequest::default()
     };
@@ -207,7 +223,11 @@ fn shapes_beyond_memory_allocate_nothing() {
         send("one of the longest", &[most, 1], None),
         send("product of 2^64", &[1 << 32, 1 << 32], None),
         send("terabytes", &[1 << 20, 1 << 20], None),
-        send("typed, two of the longest", &[most, most], Some(fp32(&[1.0]))),
+        send(
+            "typed, two of the longest",
+            &[most, most],
+            Some(fp32(&[1.0])),
+        ),
         send("typed, terabytes", &[1 << 20, 1 << 20], Some(fp32(&[1.0]))),
     ]
     .concat();
@@ -228,9 +248,18 @@ fn data_that_does_not_fill_the_shape() {
     let dummy = Dummy::start();
     let contents = |numbers: &[f32]| typed("dummy", "b", "FP32", &[1, 10], fp32(numbers));
     let answers = dummy.refused([
-        ("raw, too few bytes", raw("dummy", "b", "FP32", &[1, 10], &[0; 36])),
-        ("raw, part of a number", raw("dummy", "b", "FP32", &[1, 10], &[0; 39])),
-        ("raw, too many bytes", raw("dummy", "b", "FP32", &[1, 10], &[0; 44])),
+        (
+            "raw, too few bytes",
+            raw("dummy", "b", "FP32", &[1, 10], &[0; 36]),
+        ),
+        (
+            "raw, part of a number",
+            raw("dummy", "b", "FP32", &[1, 10], &[0; 39]),
+        ),
+        (
+            "raw, too many bytes",
+            raw("dummy", "b", "FP32", &[1, 10], &[0; 44]),
+        ),
         ("raw, nothing", raw("dummy", "b", "FP32", &[1, 10], &[])),
         ("typed, too few values", contents(&[0.0; 9])),
         ("typed, too many values", contents(&[0.0; 11])),
@@ -265,7 +294,10 @@ fn data_that_does_not_fill_the_shape() {
 fn raw_contents_that_do_not_go_with_the_inputs() {
     let dummy = Dummy::start();
     let answers = dummy.refused([
-        ("more than inputs", but(|request| request.raw_input_contents.push(vec![0].into()))),
+        (
+            "more than inputs",
+            but(|request| request.raw_input_contents.push(vec![0].into())),
+        ),
         (
             "beside typed contents",
             but(|request| request.inputs[0].contents = Some(fp32(&[1.0; 10]))),
@@ -279,7 +311,10 @@ fn raw_contents_that_do_not_go_with_the_inputs() {
     let server = Server::start("add");
     let fewer = ModelInferRequest {
         model_name: "add".to_owned(),
-        inputs: vec![input("input1", "FP32", &[1, 10]), input("input2", "FP32", &[1, 10])],
+        inputs: vec![
+            input("input1", "FP32", &[1, 10]),
+            input("input2", "FP32", &[1, 10]),
+        ],
         raw_input_contents: vec![floats(&[1.0; 10]).into()],
         ..ModelInferRequest::default()
     };

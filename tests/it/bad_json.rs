@@ -57,19 +57,28 @@ fn bodies_that_are_not_json() {
     let deep_object = r#"{"a":"#.repeat(100_000);
     let deep_data =
         format!(r#"{{"inputs":[{{"name":"b","shape":[1,10],"datatype":"FP32","data":{deep}}}]}}"#);
-    let answers = refused(&server, [
-        ("empty", ""),
-        ("blank", " \n"),
-        ("a word", "hello"),
-        ("cut off", r#"{"inputs":"#),
-        ("cut off within data", r#"{"inputs":[{"name":"b","shape":[1,10],"datatype":"FP32","data":[1,"#),
-        ("more behind it", r#"{"inputs":[]} x"#),
-        ("comma too many", "{\"inputs\":[\n1,]}"),
-        ("100,000 lists deep", &deep),
-        ("100,000 objects deep", &deep_object),
-        ("data 100,000 lists deep", &deep_data),
-        ("inputs 100,000 lists deep", &format!(r#"{{"inputs":{deep}}}"#)),
-    ]);
+    let answers = refused(
+        &server,
+        [
+            ("empty", ""),
+            ("blank", " \n"),
+            ("a word", "hello"),
+            ("cut off", r#"{"inputs":"#),
+            (
+                "cut off within data",
+                r#"{"inputs":[{"name":"b","shape":[1,10],"datatype":"FP32","data":[1,"#,
+            ),
+            ("more behind it", r#"{"inputs":[]} x"#),
+            ("comma too many", "{\"inputs\":[\n1,]}"),
+            ("100,000 lists deep", &deep),
+            ("100,000 objects deep", &deep_object),
+            ("data 100,000 lists deep", &deep_data),
+            (
+                "inputs 100,000 lists deep",
+                &format!(r#"{{"inputs":{deep}}}"#),
+            ),
+        ],
+    );
     insta::assert_snapshot!(answers, @"
     empty: 412: The file is not valid json - Error: The document is empty. Offset: 0
     blank: 412: The file is not valid json - Error: The document is empty. Offset: 0
@@ -90,30 +99,78 @@ fn bodies_that_are_not_json() {
 #[test]
 fn json_that_is_no_request() {
     let server = Server::start("dummy");
-    let answers = refused(&server, [
-        ("a list", "[]"),
-        ("a number", "1"),
-        ("nothing in it", "{}"),
-        ("no inputs", r#"{"inputs":[]}"#),
-        ("null inputs", r#"{"inputs":null}"#),
-        ("inputs are an object", r#"{"inputs":{}}"#),
-        ("input is no object", r#"{"inputs":[1]}"#),
-        ("no name", r#"{"inputs":[{"shape":[1],"datatype":"FP32","data":[1]}]}"#),
-        ("name is a number", r#"{"inputs":[{"name":1,"shape":[1],"datatype":"FP32","data":[1]}]}"#),
-        ("no shape", r#"{"inputs":[{"name":"b","datatype":"FP32","data":[1]}]}"#),
-        ("negative shape", r#"{"inputs":[{"name":"b","shape":[-1],"datatype":"FP32","data":[1]}]}"#),
-        ("fraction in shape", r#"{"inputs":[{"name":"b","shape":[1.5],"datatype":"FP32","data":[1]}]}"#),
-        ("shape beyond 64 bits", r#"{"inputs":[{"name":"b","shape":[18446744073709551616],"datatype":"FP32","data":[1]}]}"#),
-        ("shape beyond i64", r#"{"inputs":[{"name":"b","shape":[9223372036854775808],"datatype":"FP32","data":[1]}]}"#),
-        ("no datatype", r#"{"inputs":[{"name":"b","shape":[1],"data":[1]}]}"#),
-        ("unknown datatype", r#"{"inputs":[{"name":"b","shape":[1],"datatype":"FP33","data":[1]}]}"#),
-        ("id is a number", r#"{"id":1,"inputs":[{"name":"b","shape":[1],"datatype":"FP32","data":[1]}]}"#),
-        ("parameter is a list", r#"{"parameters":{"a":[]},"inputs":[{"name":"b","shape":[1],"datatype":"FP32","data":[1]}]}"#),
-        ("parameter is a fraction", r#"{"inputs":[{"name":"b","shape":[1],"datatype":"FP32","data":[1],"parameters":{"a":1.5}}]}"#),
-        ("output without name", r#"{"outputs":[{}],"inputs":[{"name":"b","shape":[1],"datatype":"FP32","data":[1]}]}"#),
-        ("input is a list of members", r#"{"inputs":[["b",[1],"FP32",null,[1]]]}"#),
-        ("name given twice", r#"{"inputs":[{"name":"b","name":"b","shape":[1],"datatype":"FP32","data":[1]}]}"#),
-    ]);
+    let answers = refused(
+        &server,
+        [
+            ("a list", "[]"),
+            ("a number", "1"),
+            ("nothing in it", "{}"),
+            ("no inputs", r#"{"inputs":[]}"#),
+            ("null inputs", r#"{"inputs":null}"#),
+            ("inputs are an object", r#"{"inputs":{}}"#),
+            ("input is no object", r#"{"inputs":[1]}"#),
+            (
+                "no name",
+                r#"{"inputs":[{"shape":[1],"datatype":"FP32","data":[1]}]}"#,
+            ),
+            (
+                "name is a number",
+                r#"{"inputs":[{"name":1,"shape":[1],"datatype":"FP32","data":[1]}]}"#,
+            ),
+            (
+                "no shape",
+                r#"{"inputs":[{"name":"b","datatype":"FP32","data":[1]}]}"#,
+            ),
+            (
+                "negative shape",
+                r#"{"inputs":[{"name":"b","shape":[-1],"datatype":"FP32","data":[1]}]}"#,
+            ),
+            (
+                "fraction in shape",
+                r#"{"inputs":[{"name":"b","shape":[1.5],"datatype":"FP32","data":[1]}]}"#,
+            ),
+            (
+                "shape beyond 64 bits",
+                r#"{"inputs":[{"name":"b","shape":[18446744073709551616],"datatype":"FP32","data":[1]}]}"#,
+            ),
+            (
+                "shape beyond i64",
+                r#"{"inputs":[{"name":"b","shape":[9223372036854775808],"datatype":"FP32","data":[1]}]}"#,
+            ),
+            (
+                "no datatype",
+                r#"{"inputs":[{"name":"b","shape":[1],"data":[1]}]}"#,
+            ),
+            (
+                "unknown datatype",
+                r#"{"inputs":[{"name":"b","shape":[1],"datatype":"FP33","data":[1]}]}"#,
+            ),
+            (
+                "id is a number",
+                r#"{"id":1,"inputs":[{"name":"b","shape":[1],"datatype":"FP32","data":[1]}]}"#,
+            ),
+            (
+                "parameter is a list",
+                r#"{"parameters":{"a":[]},"inputs":[{"name":"b","shape":[1],"datatype":"FP32","data":[1]}]}"#,
+            ),
+            (
+                "parameter is a fraction",
+                r#"{"inputs":[{"name":"b","shape":[1],"datatype":"FP32","data":[1],"parameters":{"a":1.5}}]}"#,
+            ),
+            (
+                "output without name",
+                r#"{"outputs":[{}],"inputs":[{"name":"b","shape":[1],"datatype":"FP32","data":[1]}]}"#,
+            ),
+            (
+                "input is a list of members",
+                r#"{"inputs":[["b",[1],"FP32",null,[1]]]}"#,
+            ),
+            (
+                "name given twice",
+                r#"{"inputs":[{"name":"b","name":"b","shape":[1],"datatype":"FP32","data":[1]}]}"#,
+            ),
+        ],
+    );
     insta::assert_snapshot!(answers, @"
     a list: 400: Request body should be JSON object
     a number: 400: Request body should be JSON object
@@ -144,7 +201,9 @@ fn json_that_is_no_request() {
 fn json_elements_that_do_not_fit() {
     let server = Server::start("dummy");
     let element = |datatype: &str, shape: &str, data: &str| {
-        format!(r#"{{"inputs":[{{"name":"b","shape":{shape},"datatype":"{datatype}","data":{data}}}]}}"#)
+        format!(
+            r#"{{"inputs":[{{"name":"b","shape":{shape},"datatype":"{datatype}","data":{data}}}]}}"#
+        )
     };
     let cases: Vec<String> = [
         ("FP32", "[1,10]", "[1,2,3,4,5,6,7,8,9]"),
@@ -200,7 +259,8 @@ fn json_elements_that_do_not_fit() {
 fn binary_data_that_does_not_go_with_the_json() {
     let server = Server::start("dummy");
     let answer = |length: &str, input: &str, binary: &[u8]| {
-        let json = format!(r#"{{"inputs":[{{"name":"b","shape":[1,10],"datatype":"FP32"{input}}}]}}"#);
+        let json =
+            format!(r#"{{"inputs":[{{"name":"b","shape":[1,10],"datatype":"FP32"{input}}}]}}"#);
         let actual = json.len().to_string();
         let length = if length.is_empty() { &actual } else { length };
         let mut body = json.into_bytes();
@@ -213,17 +273,28 @@ fn binary_data_that_does_not_go_with_the_json() {
         ("length beyond the body", answer("1000", "", &data)),
         ("negative length", answer("-1", "", &data)),
         ("length is a word", answer("x", "", &data)),
-        ("length beyond 64 bits", answer("18446744073709551616", "", &data)),
+        (
+            "length beyond 64 bits",
+            answer("18446744073709551616", "", &data),
+        ),
         ("length within the JSON", answer("5", "", &data)),
         ("too few bytes", answer("", "", &data[..39])),
         ("no bytes and no data", answer("", "", b"")),
         ("size beyond the data", answer("", &size("41"), &data)),
-        ("size that does not fill the shape", answer("", &size("36"), &data)),
+        (
+            "size that does not fill the shape",
+            answer("", &size("36"), &data),
+        ),
         ("size is a word", answer("", &size("\"40\""), &data)),
         ("negative size", answer("", &size("-40"), &data)),
-        ("both data and size", answer("", &format!(",\"data\":[1]{}", size("40")), &data)),
+        (
+            "both data and size",
+            answer("", &format!(",\"data\":[1]{}", size("40")), &data),
+        ),
     ];
-    let answers = answers.map(|(what, answer)| format!("{what}: {}\n", answer.fault())).concat();
+    let answers = answers
+        .map(|(what, answer)| format!("{what}: {}\n", answer.fault()))
+        .concat();
     insta::assert_snapshot!(answers, @"
     length beyond the body: 400: Inference-Header-Content-Length header exceeds actual payload length
     negative length: 400: Inference-Header-Content-Length header is invalid and couldn't be parsed

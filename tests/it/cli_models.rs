@@ -40,7 +40,10 @@ fn a_folder_that_is_missing_is_told() {
       caused by: The provided base path is invalid or doesn't exists - /nonexistent: No such file or directory (os error 2)
     ");
     let log = run.text();
-    assert!(log.contains("ERROR cannot load model `m`: The provided base path"), "{log}");
+    assert!(
+        log.contains("ERROR cannot load model `m`: The provided base path"),
+        "{log}"
+    );
 }
 
 #[test]
@@ -145,7 +148,12 @@ fn a_folder_without_versions_is_served_without_any() {
 
 #[test]
 fn the_highest_version_is_served() {
-    let root = repository::of(&[("9", "dummy"), ("10", "scalar"), ("2", "add"), ("old", "noname")]);
+    let root = repository::of(&[
+        ("9", "dummy"),
+        ("10", "scalar"),
+        ("2", "add"),
+        ("old", "noname"),
+    ]);
     let server = Server::begin("m", root.path(), &[]);
     server.wait_ready();
     server.wait_log("ignoring a folder whose name is not a version number");
@@ -172,5 +180,9 @@ fn a_relative_path_is_below_the_working_folder() {
 #[test]
 fn as_many_slots_as_asked_for_are_made() {
     let server = Server::start_with("dummy", &["--nireq", "7"]);
-    assert!(server.wait_log("loaded").contains("nireq=7"), "{}", server.log());
+    assert!(
+        server.wait_log("loaded").contains("nireq=7"),
+        "{}",
+        server.log()
+    );
 }

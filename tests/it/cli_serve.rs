@@ -225,7 +225,11 @@ fn the_version_begins_with_the_product_name() {
 fn the_help_of_serve_tells_every_flag() {
     let run = ovms(["serve", "--help"]);
     assert_eq!((run.code, run.stderr.as_str()), (Some(0), ""));
-    let help: String = run.text().lines().map(|line| format!("{}\n", line.trim_end())).collect();
+    let help: String = run
+        .text()
+        .lines()
+        .map(|line| format!("{}\n", line.trim_end()))
+        .collect();
     insta::assert_snapshot!(help, @r#"
     Serve a model over gRPC and REST
 
@@ -357,11 +361,18 @@ fn a_busy_port_is_told_on_stderr_and_in_the_log() {
                 .args(["serve", "--model_name=dummy", "--model_path"])
                 .arg(model("dummy"))
                 .args([flag, &port])
-                .args(["--grpc_bind_address=127.0.0.1", "--rest_bind_address=127.0.0.1"]),
+                .args([
+                    "--grpc_bind_address=127.0.0.1",
+                    "--rest_bind_address=127.0.0.1",
+                ]),
         );
         let text = format!("Failed to start {side} server at 127.0.0.1:{port} - port is busy");
         let log = run.text();
-        assert!(log.lines().any(|line| line.ends_with(&text) && line.contains("ERROR")), "{log}");
+        assert!(
+            log.lines()
+                .any(|line| line.ends_with(&text) && line.contains("ERROR")),
+            "{log}"
+        );
         let redacted = run.failure().replace(&port, "<port>");
         insta::allow_duplicates! {
             insta::assert_snapshot!(redacted.replace(side, "<side>"), @"
@@ -398,7 +409,10 @@ fn a_log_file_has_what_stdout_has() {
     // Either has its own clock.
     let message = |line: &str| line.split_once(' ').unwrap().1.to_owned();
     let logged = server.log();
-    assert!(file.lines().map(message).eq(logged.lines().map(message)), "{file}\n{logged}");
+    assert!(
+        file.lines().map(message).eq(logged.lines().map(message)),
+        "{file}\n{logged}"
+    );
 }
 
 #[test]
@@ -423,7 +437,12 @@ fn the_log_level_leaves_out_what_is_less_important() {
     let ports = free_ports();
     let mut command = cli::command();
     command
-        .args(["serve", "--log_level=ERROR", "--model_name=dummy", "--model_path"])
+        .args([
+            "serve",
+            "--log_level=ERROR",
+            "--model_name=dummy",
+            "--model_path",
+        ])
         .arg(model("dummy"))
         .args(on(ports));
     let server = Server::spawn(&mut command, ports);
@@ -457,12 +476,21 @@ fn without_a_runtime_the_hint_names_setup() {
 #[test]
 fn the_demo_serves_the_classifier() {
     let ports = free_ports();
-    let server = Server::spawn(cli::command().args(["serve", "--demo"]).args(on(ports)), ports);
+    let server = Server::spawn(
+        cli::command().args(["serve", "--demo"]).args(on(ports)),
+        ports,
+    );
     server.wait_ready();
     let hint = server.wait_log("try, in another terminal");
-    assert!(hint.contains(&format!("--url localhost:{}", server.port)), "{hint}");
+    assert!(
+        hint.contains(&format!("--url localhost:{}", server.port)),
+        "{hint}"
+    );
     let metadata = get(&server, "/v2/models/classifier").json();
-    assert_eq!(metadata["inputs"][0]["shape"], serde_json::json!([1, 3, 224, 224]));
+    assert_eq!(
+        metadata["inputs"][0]["shape"],
+        serde_json::json!([1, 3, 224, 224])
+    );
     let blank = crate::support::grpc::raw(
         "classifier",
         "image",
@@ -472,5 +500,8 @@ fn the_demo_serves_the_classifier() {
     );
     let answer = Grpc::connect(&server).answered(blank);
     let scores = crate::support::grpc::to_floats(&answer.raw_output_contents[0]);
-    assert!((scores.iter().sum::<f32>() - 1.0).abs() < 0.01, "{scores:?}");
+    assert!(
+        (scores.iter().sum::<f32>() - 1.0).abs() < 0.01,
+        "{scores:?}"
+    );
 }

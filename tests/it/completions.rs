@@ -7,7 +7,10 @@ fn is_fresh(shell: &str, file: &str) {
     assert_eq!((run.code, run.stderr.as_str()), (Some(0), ""));
     let path = format!("{}/completions/{file}", env!("CARGO_MANIFEST_DIR"));
     let checked_in = std::fs::read_to_string(&path).unwrap_or_default();
-    assert!(checked_in == run.text(), "completions/{file} is stale; run `make completions`");
+    assert!(
+        checked_in == run.text(),
+        "completions/{file} is stale; run `make completions`"
+    );
 }
 
 #[test]

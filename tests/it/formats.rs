@@ -17,7 +17,10 @@ fn adds_one(model: &str, input: &str, output: &str) {
     let request = raw(model, input, "FP32", &[1, 10], &floats(&b));
     let answer = Grpc::connect(&server).answered(request);
     assert_eq!(answer.outputs[0].shape, [1, 10]);
-    assert_eq!(to_floats(&answer.raw_output_contents[0]), b.map(|value| value + 1.0));
+    assert_eq!(
+        to_floats(&answer.raw_output_contents[0]),
+        b.map(|value| value + 1.0)
+    );
 }
 
 #[test]

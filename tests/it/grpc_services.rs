@@ -43,7 +43,11 @@ fn reflection_lists_the_services_and_describes_them() {
     let MessageResponse::ListServicesResponse(listed) = listed else {
         panic!("{listed:?}");
     };
-    let mut names: Vec<&str> = listed.service.iter().map(|service| service.name.as_str()).collect();
+    let mut names: Vec<&str> = listed
+        .service
+        .iter()
+        .map(|service| service.name.as_str())
+        .collect();
     names.sort_unstable();
     insta::assert_snapshot!(names.join("\n"), @"
     grpc.health.v1.Health
@@ -68,7 +72,12 @@ fn ask_reflection(grpc: &Grpc, question: MessageRequest) -> MessageResponse {
     grpc.runtime
         .block_on(async move {
             let stream = futures::stream::iter([request]);
-            client.server_reflection_info(stream).await?.into_inner().message().await
+            client
+                .server_reflection_info(stream)
+                .await?
+                .into_inner()
+                .message()
+                .await
         })
         .expect("reflection answers")
         .and_then(|answer| answer.message_response)
@@ -80,7 +89,9 @@ fn streams_are_not_served_and_the_answer_says_what_to_do() {
     let server = Server::start("dummy");
     let grpc = Grpc::connect(&server);
     let stream = futures::stream::iter([dummy()]);
-    let status = grpc.wait(grpc.client.clone().model_stream_infer(stream)).map(drop);
+    let status = grpc
+        .wait(grpc.client.clone().model_stream_infer(stream))
+        .map(drop);
     insta::assert_snapshot!(fault(&status.unwrap_err()), @"Unimplemented: Functionality not implemented - ModelStreamInfer; send each request with ModelInfer");
 }
 
@@ -89,7 +100,13 @@ fn a_deadline_that_passes_is_answered_and_the_server_serves_on() {
     let server = busy::serve(&[]);
     let grpc = Grpc::connect(&server);
     let request = busy::request(busy::SECONDS);
-    let status = post(&grpc, &server, "/inference.GRPCInferenceService/ModelInfer", "150m", &request);
+    let status = post(
+        &grpc,
+        &server,
+        "/inference.GRPCInferenceService/ModelInfer",
+        "150m",
+        &request,
+    );
     insta::assert_snapshot!(status, @"grpc-status 4: the%20client's%20deadline%20of%20150ms%20passed");
     busy::check(3, &grpc.infer(busy::request(3)));
 }
@@ -107,7 +124,11 @@ fn a_deadline_that_is_kept_changes_nothing() {
 fn unknown_services_and_methods_are_unimplemented() {
     let server = Server::start("dummy");
     let grpc = Grpc::connect(&server);
-    for path in ["/inference.GRPCInferenceService/Nothing", "/stranger.Service/Method", "/"] {
+    for path in [
+        "/inference.GRPCInferenceService/Nothing",
+        "/stranger.Service/Method",
+        "/",
+    ] {
         let status = post(&grpc, &server, path, "10S", &dummy());
         assert!(status.starts_with("grpc-status 12"), "{path}: {status}");
     }
@@ -142,8 +163,15 @@ fn post(
             .expect("the server answers")
     });
     let header = |name: &str| {
-        let value = answer.headers().get(name).map(|value| value.to_str().unwrap().to_owned());
+        let value = answer
+            .headers()
+            .get(name)
+            .map(|value| value.to_str().unwrap().to_owned());
         value.unwrap_or_default()
     };
-    format!("grpc-status {}: {}", header("grpc-status"), header("grpc-message"))
+    format!(
+        "grpc-status {}: {}",
+        header("grpc-status"),
+        header("grpc-message")
+    )
 }

@@ -46,16 +46,26 @@ fn send(grpc: &Grpc, body: &[u8], piece: usize, headers: &[(&str, &str)]) -> (St
     for (name, value) in headers {
         request = request.header(*name, *value);
     }
-    let request = request.body(Body::new(StreamBody::new(stream::iter(pieces)))).unwrap();
+    let request = request
+        .body(Body::new(StreamBody::new(stream::iter(pieces))))
+        .unwrap();
     let mut channel = grpc.channel.clone();
     grpc.runtime.block_on(async move {
-        std::future::poll_fn(|context| channel.poll_ready(context)).await.unwrap();
-        let (head, body) = channel.call(request).await.expect("there is an answer").into_parts();
+        std::future::poll_fn(|context| channel.poll_ready(context))
+            .await
+            .unwrap();
+        let (head, body) = channel
+            .call(request)
+            .await
+            .expect("there is an answer")
+            .into_parts();
         let body = body.collect().await.expect("the answer is whole");
         let trailers = body.trailers().cloned().unwrap_or_default();
         let header = |name: &str| {
             let value = trailers.get(name).or_else(|| head.headers.get(name));
-            value.map_or("none", |value| value.to_str().unwrap()).to_owned()
+            value
+                .map_or("none", |value| value.to_str().unwrap())
+                .to_owned()
         };
         let status = format!(
             "HTTP {}, status {}, message {}",
@@ -73,7 +83,10 @@ fn a_message_in_pieces_is_put_together() {
     let grpc = Grpc::connect(&server);
     for piece in [1, 3, 5, 6, 1000] {
         let (status, body) = send(&grpc, &good(), piece, &[]);
-        assert_eq!(status, "HTTP 200, status 0, message none", "pieces of {piece}");
+        assert_eq!(
+            status, "HTTP 200, status 0, message none",
+            "pieces of {piece}"
+        );
         assert_eq!(body, framed(0, body.len() - 5, &body[5..]));
         let answer = ModelInferResponse::decode(&body[5..]).unwrap();
         assert_eq!(to_floats(&answer.raw_output_contents[0]), [2.0; 10]);
@@ -95,7 +108,10 @@ fn what_is_no_message_is_refused() {
         ("two messages", twice),
         ("part of a second message", [good(), vec![0, 0]].concat()),
         ("no protobuf", framed(0, 4, &[0xff; 4])),
-        ("a model name that is no UTF-8", framed(0, 3, &[0x0a, 0x01, 0xff])),
+        (
+            "a model name that is no UTF-8",
+            framed(0, 3, &[0x0a, 0x01, 0xff]),
+        ),
         ("an empty message", framed(0, 0, b"")),
         ("compressed without saying how", framed(1, length, &message)),
         ("an unknown flag", framed(2, length, &message)),
@@ -169,9 +185,21 @@ fn an_error_about_a_very_long_name_arrives() {
     let mut request = dummy();
     request.outputs = vec![wanted(&"x".repeat(1 << 20))];
     let refused = grpc.refused(request);
-    assert!(refused.starts_with("InvalidArgument: Invalid output name"), "{refused}");
-    let long = raw("dummy", "b", &"x".repeat(1 << 20), &[1, 10], &floats(&[0.0; 10]));
+    assert!(
+        refused.starts_with("InvalidArgument: Invalid output name"),
+        "{refused}"
+    );
+    let long = raw(
+        "dummy",
+        "b",
+        &"x".repeat(1 << 20),
+        &[1, 10],
+        &floats(&[0.0; 10]),
+    );
     let refused = grpc.refused(long);
-    assert!(refused.starts_with("InvalidArgument: Invalid input precision"), "{refused}");
+    assert!(
+        refused.starts_with("InvalidArgument: Invalid input precision"),
+        "{refused}"
+    );
     grpc.check_serves();
 }

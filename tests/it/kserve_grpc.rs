@@ -30,7 +30,11 @@ fn server_metadata_names_product_and_release() {
     let server = Server::start("dummy");
     let grpc = Grpc::connect(&server);
     let metadata = grpc
-        .wait(grpc.client.clone().server_metadata(ServerMetadataRequest {}))
+        .wait(
+            grpc.client
+                .clone()
+                .server_metadata(ServerMetadataRequest {}),
+        )
         .unwrap();
     assert_eq!(metadata.name, "OpenVINO Model Server");
     assert_eq!(metadata.version, env!("CARGO_PKG_VERSION"));
@@ -71,13 +75,20 @@ fn a_model_is_ready_in_the_versions_that_it_has() {
 
 #[test]
 fn model_metadata_shows_tensors_by_name_and_open_dimensions_as_minus_one() {
-    let text: String = ["dummy", "add", "two_outputs", "scalar", "noname", "passthrough_string"]
-        .into_iter()
-        .map(|model| {
-            let server = Server::start(model);
-            metadata(&Grpc::connect(&server), model, "")
-        })
-        .collect();
+    let text: String = [
+        "dummy",
+        "add",
+        "two_outputs",
+        "scalar",
+        "noname",
+        "passthrough_string",
+    ]
+    .into_iter()
+    .map(|model| {
+        let server = Server::start(model);
+        metadata(&Grpc::connect(&server), model, "")
+    })
+    .collect();
     insta::assert_snapshot!(text, @r#"
     dummy ["1"] on OpenVINO
       in  "b": FP32 [1, 10]
@@ -128,10 +139,17 @@ fn metadata(grpc: &Grpc, name: &str, version: &str) -> String {
         Ok(metadata) => metadata,
         Err(status) => return format!("{}\n", fault(&status)),
     };
-    let mut text = format!("{} {:?} on {}\n", metadata.name, metadata.versions, metadata.platform);
+    let mut text = format!(
+        "{} {:?} on {}\n",
+        metadata.name, metadata.versions, metadata.platform
+    );
     let mut list = |direction: &str, tensors: &[TensorMetadata]| {
         for tensor in tensors {
-            let TensorMetadata { name, datatype, shape } = tensor;
+            let TensorMetadata {
+                name,
+                datatype,
+                shape,
+            } = tensor;
             writeln!(text, "  {direction} {name:?}: {datatype} {shape:?}").unwrap();
         }
     };
@@ -186,8 +204,7 @@ fn a_dimension_of_zero_needs_no_data_and_is_run() {
 #[test]
 fn a_scalar_has_no_dimensions() {
     let server = Server::start("scalar");
-    let answer =
-        Grpc::connect(&server).answered(raw("scalar", "x", "FP32", &[], &floats(&[1.5])));
+    let answer = Grpc::connect(&server).answered(raw("scalar", "x", "FP32", &[], &floats(&[1.5])));
     assert_eq!(answer.outputs[0].shape, [0_i64; 0]);
     assert_eq!(to_floats(&answer.raw_output_contents[0]), [3.0]);
 }
@@ -197,7 +214,10 @@ fn inputs_may_come_in_any_order() {
     let server = Server::start("add");
     let request = ModelInferRequest {
         model_name: "add".to_owned(),
-        inputs: vec![input("input2", "FP32", &[1, 10]), input("input1", "FP32", &[1, 10])],
+        inputs: vec![
+            input("input2", "FP32", &[1, 10]),
+            input("input1", "FP32", &[1, 10]),
+        ],
         raw_input_contents: vec![floats(&[0.25; 10]).into(), floats(&[4.0; 10]).into()],
         ..ModelInferRequest::default()
     };
@@ -210,7 +230,13 @@ fn requested_outputs_are_selected_and_in_the_order_asked_for() {
     let server = Server::start("two_outputs");
     let grpc = Grpc::connect(&server);
     let answer = |names: &[&str]| {
-        let mut request = raw("two_outputs", "x", "FP32", &[1, 4], &floats(&[1., 2., 3., 4.]));
+        let mut request = raw(
+            "two_outputs",
+            "x",
+            "FP32",
+            &[1, 4],
+            &floats(&[1., 2., 3., 4.]),
+        );
         request.outputs = names.iter().map(|name| wanted(name)).collect();
         let answer = grpc.answered(request);
         let names = answer.outputs.into_iter().map(|output| output.name);
@@ -307,8 +333,17 @@ fn a_compressed_request_is_accepted() {
 fn a_large_input_arrives_whole() {
     const PLANE: usize = 224 * 224;
     let server = Server::start("fullsize");
-    let image: Vec<f32> = [1.0, 2.0, 4.0].into_iter().flat_map(|value| vec![value; PLANE]).collect();
-    let request = raw("fullsize", "image", "FP32", &[1, 3, 224, 224], &floats(&image));
+    let image: Vec<f32> = [1.0, 2.0, 4.0]
+        .into_iter()
+        .flat_map(|value| vec![value; PLANE])
+        .collect();
+    let request = raw(
+        "fullsize",
+        "image",
+        "FP32",
+        &[1, 3, 224, 224],
+        &floats(&image),
+    );
     let answer = Grpc::connect(&server).answered(request);
     assert_eq!(to_floats(&answer.raw_output_contents[0]), [1.0, 2.0, 4.0]);
 }
@@ -329,6 +364,9 @@ fn requests_under_way_together_get_each_their_own_answer() {
     for (number, call) in (0..200_u8).zip(calls) {
         let answer = call.wait().unwrap();
         assert_eq!(answer.id, number.to_string());
-        assert_eq!(to_floats(&answer.raw_output_contents[0]), [f32::from(number) + 1.0]);
+        assert_eq!(
+            to_floats(&answer.raw_output_contents[0]),
+            [f32::from(number) + 1.0]
+        );
     }
 }

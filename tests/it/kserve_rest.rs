@@ -35,7 +35,10 @@ fn every_path_of_the_protocol_answers() {
     ]
     .map(|path| {
         let answer = get(&server, path);
-        let kind = answer.header("content-type").unwrap_or("no content").to_owned();
+        let kind = answer
+            .header("content-type")
+            .unwrap_or("no content")
+            .to_owned();
         format!("{path}: {} {kind}\n{}\n", answer.status, answer.text())
     })
     .concat()
@@ -69,7 +72,11 @@ fn every_path_of_the_protocol_answers() {
 #[test]
 fn inference_answers_with_and_without_a_version() {
     let server = Server::start("dummy");
-    for path in [INFER, "/v2/models/dummy/versions/1/infer", "/v2/models/dummy/versions/0/infer"] {
+    for path in [
+        INFER,
+        "/v2/models/dummy/versions/1/infer",
+        "/v2/models/dummy/versions/0/infer",
+    ] {
         let answer = post(&server, path, BODY);
         assert_eq!(answer.status, 200, "{path}");
         assert_eq!(answer.header("content-type"), Some("application/json"));
@@ -84,7 +91,10 @@ fn an_id_is_echoed_only_if_given() {
     let server = Server::start("dummy");
     let id = |given: &str| {
         let body = String::from_utf8_lossy(BODY).replacen('{', &format!("{{{given}"), 1);
-        post(&server, INFER, body.as_bytes()).json().get("id").cloned()
+        post(&server, INFER, body.as_bytes())
+            .json()
+            .get("id")
+            .cloned()
     };
     assert_eq!(id(""), None);
     assert_eq!(id(r#""id":"seven","#), Some("seven".into()));
@@ -102,7 +112,11 @@ fn json_of_every_datatype_comes_back() {
             r#"{{"inputs":[{{"name":"in","shape":[1,{ELEMENTS}],"datatype":"{}","data":{}}}]}}"#,
             row.datatype, row.json
         );
-        let answer = post(&server, &format!("/v2/models/{}/infer", row.model), body.as_bytes());
+        let answer = post(
+            &server,
+            &format!("/v2/models/{}/infer", row.model),
+            body.as_bytes(),
+        );
         let expected = format!(
             r#"{{"model_name":"{}","model_version":"1","outputs":[{{"name":"out","shape":[1,{ELEMENTS}],"datatype":"{}","data":{}}}]}}"#,
             row.model, row.datatype, row.json
@@ -152,12 +166,19 @@ fn requested_outputs_are_selected_and_in_the_order_asked_for() {
             return answer.fault();
         }
         let outputs = answer.json()["outputs"].as_array().unwrap().clone();
-        outputs.iter().map(|output| output["name"].as_str().unwrap()).collect::<Vec<_>>().join(" ")
+        outputs
+            .iter()
+            .map(|output| output["name"].as_str().unwrap())
+            .collect::<Vec<_>>()
+            .join(" ")
     };
     assert_eq!(names(""), "total twice");
     assert_eq!(names(r#","outputs":[]"#), "total twice");
     assert_eq!(names(r#","outputs":[{"name":"twice"}]"#), "twice");
-    assert_eq!(names(r#","outputs":[{"name":"twice"},{"name":"total"}]"#), "twice total");
+    assert_eq!(
+        names(r#","outputs":[{"name":"twice"},{"name":"total"}]"#),
+        "twice total"
+    );
     insta::assert_snapshot!(names(r#","outputs":[{"name":"thrice"}]"#), @"400: Invalid output name - Requested output: thrice; the model has: total, twice");
 }
 
@@ -167,9 +188,21 @@ fn a_gzip_body_is_expanded() {
     let mut gzip = GzEncoder::new(Vec::new(), Compression::default());
     gzip.write_all(BODY).unwrap();
     let body = gzip.finish().unwrap();
-    let answer = send(&server, "POST", INFER, &[("Content-Encoding", "gzip")], &body);
+    let answer = send(
+        &server,
+        "POST",
+        INFER,
+        &[("Content-Encoding", "gzip")],
+        &body,
+    );
     assert_eq!(answer.text(), post(&server, INFER, BODY).text());
-    let broken = send(&server, "POST", INFER, &[("Content-Encoding", "gzip")], BODY);
+    let broken = send(
+        &server,
+        "POST",
+        INFER,
+        &[("Content-Encoding", "gzip")],
+        BODY,
+    );
     insta::assert_snapshot!(broken.fault(), @"400: request body is not valid gzip: invalid gzip header");
     let other = send(&server, "POST", INFER, &[("Content-Encoding", "br")], &body);
     insta::assert_snapshot!(other.fault(), @"400: Content-Encoding br is not supported; send gzip or no encoding");
@@ -246,7 +279,11 @@ fn another_method_is_refused_with_the_ones_that_are_allowed() {
     .map(|(method, path)| {
         let answer = send(&server, method, path, &[], b"");
         let allow = answer.header("allow").unwrap_or("nothing").to_owned();
-        let fault = if method == "HEAD" { answer.status.to_string() } else { answer.fault() };
+        let fault = if method == "HEAD" {
+            answer.status.to_string()
+        } else {
+            answer.fault()
+        };
         format!("{method} {path}: {fault}; allowed: {allow}\n")
     })
     .concat();
@@ -266,7 +303,11 @@ fn options_is_answered_for_any_path() {
     let server = Server::start("dummy");
     for path in ["/v2", INFER, "/nothing/at/all"] {
         let answer = send(&server, "OPTIONS", path, &[], b"");
-        assert_eq!((answer.status, answer.text()), (200, String::new()), "{path}");
+        assert_eq!(
+            (answer.status, answer.text()),
+            (200, String::new()),
+            "{path}"
+        );
     }
 }
 
@@ -275,7 +316,11 @@ fn head_answers_as_get_without_a_body() {
     let server = Server::start("dummy");
     for path in ["/v2", "/v2/health/ready", "/v2/models/dummy"] {
         let answer = send(&server, "HEAD", path, &[], b"");
-        assert_eq!((answer.status, answer.text()), (200, String::new()), "{path}");
+        assert_eq!(
+            (answer.status, answer.text()),
+            (200, String::new()),
+            "{path}"
+        );
     }
 }
 

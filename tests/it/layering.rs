@@ -54,7 +54,9 @@ impl Source {
     fn names_after(&self, text: &str) -> Vec<&str> {
         self.code
             .match_indices(text)
-            .filter(|(start, _)| !self.code[..*start].ends_with(|c: char| c.is_alphanumeric() || c == '_'))
+            .filter(|(start, _)| {
+                !self.code[..*start].ends_with(|c: char| c.is_alphanumeric() || c == '_')
+            })
             .flat_map(|(start, _)| names(&self.code[start + text.len()..]))
             .collect()
     }
@@ -151,7 +153,10 @@ fn imports_point_downward() {
             if let (Some(own_layer), Some(other)) = (layer(own), layer(name))
                 && other > own_layer
             {
-                faults.push(format!("{} imports `{name}` from a higher layer", source.path));
+                faults.push(format!(
+                    "{} imports `{name}` from a higher layer",
+                    source.path
+                ));
             }
         }
     }
@@ -163,7 +168,10 @@ fn the_library_knows_no_command_line() {
     let mut faults = Vec::new();
     for source in sources("src") {
         for word in COMMAND_LINE.iter().filter(|word| source.has_word(word)) {
-            faults.push(format!("{} names `{word}`, which is for commands/", source.path));
+            faults.push(format!(
+                "{} names `{word}`, which is for commands/",
+                source.path
+            ));
         }
     }
     none(&faults);
@@ -208,7 +216,12 @@ fn files_can_be_read_at_one_go() {
         .into_iter()
         .flat_map(sources)
         .filter(|source| source.lines > LONGEST)
-        .map(|source| format!("{} has {} lines; at most {LONGEST}", source.path, source.lines))
+        .map(|source| {
+            format!(
+                "{} has {} lines; at most {LONGEST}",
+                source.path, source.lines
+            )
+        })
         .collect();
     none(&faults);
 }
@@ -221,6 +234,9 @@ fn the_reader_of_imports_finds_them() {
             .to_owned(),
         lines: 5,
     };
-    assert_eq!(source.names_after("crate::"), ["error", "task", "", "engine"]);
+    assert_eq!(
+        source.names_after("crate::"),
+        ["error", "task", "", "engine"]
+    );
     assert!(source.has_word("Result") && !source.has_word("Res"));
 }

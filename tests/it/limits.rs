@@ -93,7 +93,9 @@ fn the_place_of_a_client_that_leaves_the_queue_is_free_again() {
 fn requests_that_wait_are_served_in_turn() {
     let server = busy::serve(&[]);
     let grpc = Grpc::connect(&server);
-    let calls: Vec<_> = (1..=100).map(|steps| (steps, grpc.call(busy::request(steps)))).collect();
+    let calls: Vec<_> = (1..=100)
+        .map(|steps| (steps, grpc.call(busy::request(steps))))
+        .collect();
     for (steps, call) in calls {
         busy::check(steps, &call.wait());
     }
@@ -107,7 +109,9 @@ fn a_connection_above_the_limit_waits_until_another_one_closes() {
     assert_eq!(exchange(&mut first, &request, b"").status, 200);
 
     let mut second = connect(&server);
-    second.set_read_timeout(Some(Duration::from_millis(300))).unwrap();
+    second
+        .set_read_timeout(Some(Duration::from_millis(300)))
+        .unwrap();
     std::io::Write::write_all(&mut second, request.as_bytes()).unwrap();
     assert!(second.read(&mut [0]).is_err(), "nobody has accepted it");
     assert_eq!(exchange(&mut first, &request, b"").status, 200);
@@ -115,7 +119,9 @@ fn a_connection_above_the_limit_waits_until_another_one_closes() {
     Grpc::connect(&server).check_serves();
 
     drop(first);
-    second.set_read_timeout(Some(Duration::from_secs(30))).unwrap();
+    second
+        .set_read_timeout(Some(Duration::from_secs(30)))
+        .unwrap();
     let mut begin = [0; 15];
     second.read_exact(&mut begin).unwrap();
     assert_eq!(&begin, b"HTTP/1.1 200 OK");

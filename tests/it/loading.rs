@@ -1,7 +1,10 @@
 //! Requests for a model that is still loading. Its load never ends: the model file is a pipe that
 //! nobody writes to.
 
-use ovms::proto::kserve::{ModelInferRequest, ModelMetadataRequest, ModelReadyRequest, ServerLiveRequest, ServerReadyRequest};
+use ovms::proto::kserve::{
+    ModelInferRequest, ModelMetadataRequest, ModelReadyRequest, ServerLiveRequest,
+    ServerReadyRequest,
+};
 use tempfile::TempDir;
 
 use crate::support::{
@@ -17,7 +20,11 @@ const BODY: &[u8] =
 /// Starts a server that loads for ever; returns it with its repository.
 fn loading(wait_seconds: &str) -> (Server, TempDir) {
     let root = repository::endless();
-    let server = Server::begin("dummy", root.path(), &["--loading_wait_seconds", wait_seconds]);
+    let server = Server::begin(
+        "dummy",
+        root.path(),
+        &["--loading_wait_seconds", wait_seconds],
+    );
     server.wait_log("loading");
     (server, root)
 }
@@ -58,17 +65,33 @@ fn the_version_is_known_and_not_ready() {
             name: "dummy".to_owned(),
             version: version.to_owned(),
         };
-        fault(&grpc.wait(grpc.client.clone().model_metadata(request)).unwrap_err())
+        fault(
+            &grpc
+                .wait(grpc.client.clone().model_metadata(request))
+                .unwrap_err(),
+        )
     };
     let answers = [
         format!("ready 1: {}", ready("1")),
         format!("ready: {}", ready("")),
         format!("metadata 1: {}", metadata("1")),
         format!("metadata: {}", metadata("")),
-        format!("REST ready 1: {}", get(&server, "/v2/models/dummy/versions/1/ready").fault()),
-        format!("REST ready: {}", get(&server, "/v2/models/dummy/ready").fault()),
-        format!("REST metadata 1: {}", get(&server, "/v2/models/dummy/versions/1").fault()),
-        format!("REST metadata: {}", get(&server, "/v2/models/dummy").fault()),
+        format!(
+            "REST ready 1: {}",
+            get(&server, "/v2/models/dummy/versions/1/ready").fault()
+        ),
+        format!(
+            "REST ready: {}",
+            get(&server, "/v2/models/dummy/ready").fault()
+        ),
+        format!(
+            "REST metadata 1: {}",
+            get(&server, "/v2/models/dummy/versions/1").fault()
+        ),
+        format!(
+            "REST metadata: {}",
+            get(&server, "/v2/models/dummy").fault()
+        ),
     ]
     .join("\n");
     insta::assert_snapshot!(answers, @"
@@ -92,8 +115,14 @@ fn inference_waits_for_the_version_and_then_says_so() {
         let answers = [
             format!("1: {}", grpc.refused(version("1"))),
             format!("default: {}", grpc.refused(version(""))),
-            format!("REST 1: {}", post(&server, "/v2/models/dummy/versions/1/infer", BODY).fault()),
-            format!("REST default: {}", post(&server, "/v2/models/dummy/infer", BODY).fault()),
+            format!(
+                "REST 1: {}",
+                post(&server, "/v2/models/dummy/versions/1/infer", BODY).fault()
+            ),
+            format!(
+                "REST default: {}",
+                post(&server, "/v2/models/dummy/infer", BODY).fault()
+            ),
         ]
         .join("\n");
         assert!(started.elapsed().as_secs() >= wait_seconds.parse().unwrap());

@@ -2,6 +2,7 @@
 //!
 //! Tests that need the runtime find it through `OPENVINO_INSTALL_DIR`, which `make test` sets, or
 //! wherever `ovms setup` finds one; without it they fail and say so.
+#![expect(clippy::unwrap_used, reason = "all of this is tests, which may fail so")]
 
 mod bad_clients;
 mod bad_input;
@@ -34,6 +35,9 @@ fn every_file_of_this_folder_is_in_the_list_above() {
         let name = entry.file_name().to_string_lossy().into_owned();
         let module = name.strip_suffix(".rs").unwrap_or(&name);
         let listed = list.lines().any(|line| line == format!("mod {module};"));
-        assert!(listed || module == "main", "tests/it/{name} is not compiled");
+        assert!(
+            listed || module == "main",
+            "tests/it/{name} is not compiled"
+        );
     }
 }

@@ -22,7 +22,10 @@ fn infer(server: &Server, model: &str, json: &Value, binary: &[u8]) -> Answer {
 fn add(first: Value, second: Value) -> Value {
     let input = |name: &str, rest: Value| {
         let mut input = json!({"name": name, "shape": [1, 10], "datatype": "FP32"});
-        input.as_object_mut().unwrap().extend(rest.as_object().unwrap().clone());
+        input
+            .as_object_mut()
+            .unwrap()
+            .extend(rest.as_object().unwrap().clone());
         input
     };
     json!({"inputs": [input("input1", first), input("input2", second)]})
@@ -60,7 +63,11 @@ fn half_floats_are_sent_as_binary_data_and_may_be_answered_in_json() {
         let server = Server::start(row.model);
         let input = json!({"name": "in", "shape": [1, ELEMENTS], "datatype": row.datatype});
         let answer = infer(&server, row.model, &json!({"inputs": [input]}), &row.raw);
-        assert!(answer.text().contains(&format!(r#""data":{}"#, row.json)), "{}", answer.text());
+        assert!(
+            answer.text().contains(&format!(r#""data":{}"#, row.json)),
+            "{}",
+            answer.text()
+        );
     }
 }
 
@@ -70,9 +77,16 @@ fn each_input_takes_its_bytes_in_turn() {
     let mut binary = floats(&[1.0; 10]);
     binary.extend(floats(&[0.5; 10]));
     let sized = json!({"parameters": {"binary_data_size": 40}});
-    for (first, second) in [(json!({}), json!({})), (sized.clone(), json!({})), (sized.clone(), sized)] {
+    for (first, second) in [
+        (json!({}), json!({})),
+        (sized.clone(), json!({})),
+        (sized.clone(), sized),
+    ] {
         let answer = infer(&server, "add", &add(first, second), &binary);
-        assert_eq!(answer.json()["outputs"][0]["data"], Value::from(vec![1.5; 10]));
+        assert_eq!(
+            answer.json()["outputs"][0]["data"],
+            Value::from(vec![1.5; 10])
+        );
     }
 }
 
@@ -81,16 +95,21 @@ fn json_and_binary_inputs_may_be_mixed() {
     let server = Server::start("add");
     let request = add(json!({"data": vec![0.5; 10]}), json!({}));
     let answer = infer(&server, "add", &request, &floats(&[1.0; 10]));
-    assert_eq!(answer.json()["outputs"][0]["data"], Value::from(vec![1.5; 10]));
+    assert_eq!(
+        answer.json()["outputs"][0]["data"],
+        Value::from(vec![1.5; 10])
+    );
 }
 
 #[test]
 fn only_outputs_that_are_asked_for_so_are_binary() {
     let server = Server::start("two_outputs");
     let forms = |wishes: Value| {
-        let mut request =
-            json!({"inputs": [{"name": "x", "shape": [1, 4], "datatype": "FP32", "data": [1, 2, 3, 4]}]});
-        request.as_object_mut().unwrap().extend(wishes.as_object().unwrap().clone());
+        let mut request = json!({"inputs": [{"name": "x", "shape": [1, 4], "datatype": "FP32", "data": [1, 2, 3, 4]}]});
+        request
+            .as_object_mut()
+            .unwrap()
+            .extend(wishes.as_object().unwrap().clone());
         let answer = infer(&server, "two_outputs", &request, b"");
         assert_eq!(answer.status, 200, "{}", answer.text());
         if answer.header(JSON_LENGTH).is_none() {
@@ -99,10 +118,17 @@ fn only_outputs_that_are_asked_for_so_are_binary() {
         let (json, binary) = answer.parts();
         let binary = to_floats(binary);
         let outputs = json["outputs"].as_array().unwrap().iter().map(|output| {
-            let form = if output.get("data").is_some() { "JSON" } else { "binary" };
+            let form = if output.get("data").is_some() {
+                "JSON"
+            } else {
+                "binary"
+            };
             format!("{}: {form}", output["name"])
         });
-        format!("{wishes}: {}; bytes of {binary:?}\n", outputs.collect::<Vec<_>>().join(", "))
+        format!(
+            "{wishes}: {}; bytes of {binary:?}\n",
+            outputs.collect::<Vec<_>>().join(", ")
+        )
     };
     let twice = json!({"name": "twice"});
     let binary = |wish: Value| json!({"name": "total", "parameters": {"binary_data": wish}});

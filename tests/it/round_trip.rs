@@ -148,7 +148,10 @@ fn come_back<E: Element>(elements: impl Strategy<Value = E> + Clone + 'static) {
         ..Config::default()
     });
     let result = runner.run(&tensors, |(shape, elements)| {
-        let bytes: Vec<u8> = elements.iter().flat_map(|element| element.bytes()).collect();
+        let bytes: Vec<u8> = elements
+            .iter()
+            .flat_map(|element| element.bytes())
+            .collect();
         same("gRPC raw", &bytes, &ways.grpc_raw::<E>(shape, &bytes))?;
         if let Some(contents) = E::typed(&elements) {
             same("gRPC typed", &bytes, &ways.grpc_typed::<E>(shape, contents))?;
@@ -165,7 +168,9 @@ fn same(way: &str, sent: &[u8], received: &[u8]) -> Result<(), TestCaseError> {
     if sent == received {
         Ok(())
     } else {
-        Err(TestCaseError::fail(format!("{way}: sent {sent:02x?}, received {received:02x?}")))
+        Err(TestCaseError::fail(format!(
+            "{way}: sent {sent:02x?}, received {received:02x?}"
+        )))
     }
 }
 
@@ -197,7 +202,9 @@ impl<'a> Ways<'a> {
 
     fn grpc_raw<E: Element>(&self, shape: [usize; 2], bytes: &[u8]) -> Vec<u8> {
         let shape = shape.map(|length| i64::try_from(length).unwrap());
-        let answer = self.grpc.answered(grpc::raw(E::MODEL, "in", E::DATATYPE, &shape, bytes));
+        let answer = self
+            .grpc
+            .answered(grpc::raw(E::MODEL, "in", E::DATATYPE, &shape, bytes));
         assert_eq!(answer.outputs[0].shape, shape);
         answer.raw_output_contents[0].to_vec()
     }
@@ -209,13 +216,15 @@ impl<'a> Ways<'a> {
     }
 
     fn rest_json<E: Element>(&self, shape: [usize; 2], elements: &Value) -> Vec<u8> {
-        let input = json!({"name": "in", "shape": shape, "datatype": E::DATATYPE, "data": elements});
+        let input =
+            json!({"name": "in", "shape": shape, "datatype": E::DATATYPE, "data": elements});
         let answer = self.rest::<E>(&json!({"inputs": [input]}), b"");
         let answer: JsonAnswer = serde_json::from_slice(&answer.body).expect("it is JSON");
         assert_eq!(answer.outputs[0].shape, shape);
         // Number by number: read all at once they may be off by the last digit.
         let data = answer.outputs[0].data.iter();
-        data.flat_map(|text| E::of_json(text.get()).expect("it is of the type").bytes()).collect()
+        data.flat_map(|text| E::of_json(text.get()).expect("it is of the type").bytes())
+            .collect()
     }
 
     fn rest_binary<E: Element>(&self, shape: [usize; 2], bytes: &[u8]) -> Vec<u8> {
@@ -234,7 +243,12 @@ impl<'a> Ways<'a> {
         let path = format!("/v2/models/{}/infer", E::MODEL);
         let head = head("POST", &path, body.len(), &[(JSON_LENGTH, &length)]);
         let answer = exchange(&mut connect(self.server), &head, &body);
-        assert_eq!(answer.status, 200, "{}", String::from_utf8_lossy(&answer.body));
+        assert_eq!(
+            answer.status,
+            200,
+            "{}",
+            String::from_utf8_lossy(&answer.body)
+        );
         answer
     }
 }
@@ -286,7 +300,11 @@ fn uint64() {
 
 /// Every finite value, those near zero included.
 fn finite() -> impl Strategy<Value = f32> + Clone {
-    num::f32::POSITIVE | num::f32::NEGATIVE | num::f32::NORMAL | num::f32::SUBNORMAL | num::f32::ZERO
+    num::f32::POSITIVE
+        | num::f32::NEGATIVE
+        | num::f32::NORMAL
+        | num::f32::SUBNORMAL
+        | num::f32::ZERO
 }
 
 #[test]
@@ -301,10 +319,18 @@ fn fp64() {
 
 #[test]
 fn fp16() {
-    come_back(any::<u16>().prop_map(half::f16::from_bits).prop_filter("finite", |value| value.is_finite()));
+    come_back(
+        any::<u16>()
+            .prop_map(half::f16::from_bits)
+            .prop_filter("finite", |value| value.is_finite()),
+    );
 }
 
 #[test]
 fn bf16() {
-    come_back(any::<u16>().prop_map(half::bf16::from_bits).prop_filter("finite", |value| value.is_finite()));
+    come_back(
+        any::<u16>()
+            .prop_map(half::bf16::from_bits)
+            .prop_filter("finite", |value| value.is_finite()),
+    );
 }

@@ -15,7 +15,10 @@ use crate::support::{
     server::{free_ports, on},
 };
 
-const FAKE_PYTHON: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/it/support/fake_python.sh");
+const FAKE_PYTHON: &str = concat!(
+    env!("CARGO_MANIFEST_DIR"),
+    "/tests/it/support/fake_python.sh"
+);
 
 /// A home folder of a user who has no runtime yet, and a Python that needs no network.
 struct Home {
@@ -45,7 +48,9 @@ impl Home {
     /// Makes the command that sets up a folder with the Python that needs no network.
     fn setup(&self) -> Command {
         let mut command = self.ovms();
-        command.args(["setup", "--python", FAKE_PYTHON, "--dir"]).arg(self.dir());
+        command
+            .args(["setup", "--python", FAKE_PYTHON, "--dir"])
+            .arg(self.dir());
         command
     }
 
@@ -71,7 +76,9 @@ impl Home {
             (Path::new(FAKE_PYTHON), "<python>"),
         ]
         .into_iter()
-        .fold(text, |text, (path, name)| text.replace(path.to_str().unwrap(), name))
+        .fold(text, |text, (path, name)| {
+            text.replace(path.to_str().unwrap(), name)
+        })
     }
 }
 
@@ -105,13 +112,21 @@ fn spoil(venv: &Path) {
 #[test]
 fn a_runtime_that_is_named_is_used_as_it_is() {
     let home = Home::new();
-    let run = cli::run(home.ovms().arg("setup").env("OPENVINO_INSTALL_DIR", &home.runtime));
+    let run = cli::run(
+        home.ovms()
+            .arg("setup")
+            .env("OPENVINO_INSTALL_DIR", &home.runtime),
+    );
     assert_said!(home.said(&run), @"
     OpenVINO <version> found and working: <runtime>/<library>
     exit 0
     from OPENVINO_INSTALL_DIR; next: ovms serve --demo
     ");
-    assert_eq!(fs::read_dir(home.folder.path()).unwrap().count(), 0, "nothing is installed");
+    assert_eq!(
+        fs::read_dir(home.folder.path()).unwrap().count(),
+        0,
+        "nothing is installed"
+    );
 }
 
 #[test]
@@ -144,7 +159,11 @@ fn a_runtime_in_the_folder_that_is_named_is_used_as_it_is() {
 #[test]
 fn a_place_that_is_named_and_has_no_runtime_is_told() {
     let home = Home::new();
-    let run = cli::run(home.ovms().arg("setup").env("OPENVINO_INSTALL_DIR", "/nonexistent"));
+    let run = cli::run(
+        home.ovms()
+            .arg("setup")
+            .env("OPENVINO_INSTALL_DIR", "/nonexistent"),
+    );
     assert_said!(home.said(&run), @"
     exit 72
     error: OPENVINO_INSTALL_DIR is /nonexistent, where there is no OpenVINO runtime
@@ -210,7 +229,10 @@ fn what_was_installed_is_found_again() {
 fn what_was_installed_without_a_folder_named_is_found_by_serve() {
     let home = Home::new();
     let run = cli::run(home.ovms().args(["setup", "--python", FAKE_PYTHON]));
-    assert!(!run.stderr.contains("from the system"), "this machine has OpenVINO of its own");
+    assert!(
+        !run.stderr.contains("from the system"),
+        "this machine has OpenVINO of its own"
+    );
     assert_said!(home.said(&run), @"
     OpenVINO <version> installed and working: <home>/.local/share/ovms/runtime/lib/python3.11/site-packages/openvino/libs/<library>
     exit 0
@@ -222,9 +244,14 @@ fn what_was_installed_without_a_folder_named_is_found_by_serve() {
     from the folder of `ovms setup`; next: ovms serve --demo
     ");
     let mut serve = home.ovms();
-    serve.args(["serve", "--model_name=m", "--model_path=/nonexistent"]).args(on(free_ports()));
+    serve
+        .args(["serve", "--model_name=m", "--model_path=/nonexistent"])
+        .args(on(free_ports()));
     let log = cli::run(&mut serve).text();
-    let library = home.folder.path().join(".local/share/ovms/runtime/lib/python3.11");
+    let library = home
+        .folder
+        .path()
+        .join(".local/share/ovms/runtime/lib/python3.11");
     assert!(log.contains(library.to_str().unwrap()), "{log}");
 }
 
@@ -319,7 +346,9 @@ fn a_folder_that_cannot_be_written_is_told() {
     let file = home.folder.path().join("file");
     fs::write(&file, "").unwrap();
     let mut command = home.ovms();
-    command.args(["setup", "--python", FAKE_PYTHON, "--dir"]).arg(file.join("below"));
+    command
+        .args(["setup", "--python", FAKE_PYTHON, "--dir"])
+        .arg(file.join("below"));
     assert_said!(home.said(&cli::run(&mut command)), @"
     exit 1
     error: cannot write to <home>/file/below

@@ -29,9 +29,11 @@ fn the_request_under_way_is_answered_and_new_ones_are_refused() {
     let ready = grpc.wait(grpc.client.clone().server_ready(ServerReadyRequest {}));
     assert!(!ready.unwrap().ready);
     assert_eq!(get(&server, "/v2/health/ready").status, 500);
-    let health = grpc.wait(HealthClient::new(grpc.channel.clone()).check(HealthCheckRequest {
-        service: String::new(),
-    }));
+    let health = grpc.wait(
+        HealthClient::new(grpc.channel.clone()).check(HealthCheckRequest {
+            service: String::new(),
+        }),
+    );
     assert_eq!(health.unwrap().status().as_str_name(), "NOT_SERVING");
     let refused = fault(&grpc.infer(busy::request(1)).unwrap_err());
     insta::assert_snapshot!(refused, @"Unavailable: Server is shutting down");
@@ -54,7 +56,12 @@ fn a_second_signal_ends_at_once() {
     let started = Instant::now();
     server.signal("INT");
     let status = server.wait();
-    assert_eq!((status.code(), status.signal()), (Some(130), None), "{}", server.log());
+    assert_eq!(
+        (status.code(), status.signal()),
+        (Some(130), None),
+        "{}",
+        server.log()
+    );
     assert!(started.elapsed() < SOON, "it took {:?}", started.elapsed());
 }
 
@@ -66,8 +73,17 @@ fn requests_that_take_too_long_are_left() {
     let started = Instant::now();
     server.signal("TERM");
     let status = server.wait();
-    assert_eq!((status.code(), status.signal()), (Some(0), None), "{}", server.log());
-    assert!(started.elapsed() < Duration::from_secs(3) + SOON, "it took {:?}", started.elapsed());
+    assert_eq!(
+        (status.code(), status.signal()),
+        (Some(0), None),
+        "{}",
+        server.log()
+    );
+    assert!(
+        started.elapsed() < Duration::from_secs(3) + SOON,
+        "it took {:?}",
+        started.elapsed()
+    );
     assert!(runs.wait().is_err());
     let log = server.wait_log("the time to stop is over");
     assert!(log.contains("requests=1"), "{log}");
@@ -99,6 +115,10 @@ fn idle_connections_do_not_hold_up_the_end() {
     assert_eq!(server.wait().code(), Some(0), "{}", server.log());
     assert!(started.elapsed() < SOON, "it took {:?}", started.elapsed());
     for stream in [&mut used, &mut unused] {
-        assert_eq!(stream.read(&mut [0]).unwrap_or(0), 0, "the connection is closed");
+        assert_eq!(
+            stream.read(&mut [0]).unwrap_or(0),
+            0,
+            "the connection is closed"
+        );
     }
 }

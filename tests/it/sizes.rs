@@ -35,7 +35,10 @@ fn a_grpc_message_above_the_limit_is_refused() {
 fn a_grpc_message_that_expands_above_the_limit_is_refused() {
     let server = Server::start_with("dummy", LIMIT);
     let grpc = Grpc::connect(&server);
-    let mut client = grpc.client.clone().send_compressed(CompressionEncoding::Gzip);
+    let mut client = grpc
+        .client
+        .clone()
+        .send_compressed(CompressionEncoding::Gzip);
     let bomb = raw("dummy", "b", "FP32", &[1, 10_000], &[0; 40_000]);
     let status = grpc.wait(client.model_infer(bomb)).unwrap_err();
     insta::assert_snapshot!(fault(&status), @"ResourceExhausted: Error decompressing: size limit, of 1000 bytes, exceeded while decompressing message");
@@ -75,7 +78,13 @@ fn a_body_that_expands_above_the_limit_is_refused() {
     let server = Server::start_with("dummy", LIMIT);
     let bomb = gzip(&[b' '; 100_000]);
     assert!(bomb.len() < 1000);
-    let answer = send(&server, "POST", INFER, &[("Content-Encoding", "gzip")], &bomb);
+    let answer = send(
+        &server,
+        "POST",
+        INFER,
+        &[("Content-Encoding", "gzip")],
+        &bomb,
+    );
     insta::assert_snapshot!(answer.fault(), @"413: request body is larger than 1000 bytes; see --max_message_size");
     Grpc::connect(&server).check_serves();
 }

@@ -4,6 +4,7 @@ use std::{pin::Pin, sync::Arc, time::Duration};
 
 use axum::http::HeaderMap;
 use futures::Stream;
+use prost::Message;
 use tonic::{Request, Response, Status, Streaming};
 
 use super::{PLATFORM, codec, grpc_version};
@@ -20,6 +21,7 @@ use crate::{
         model_metadata_response::TensorMetadata,
     },
     servable::TensorInfo,
+    task,
 };
 
 /// The service.
@@ -35,10 +37,15 @@ impl KserveService {
         Self { engine }
     }
 
-    pub(super) async fn infer(&self, request: ModelInferRequest) -> Result<ModelInferResponse> {
+    /// Runs a request; `effort` is how much there is to unpack, in the bytes of [`task::sized`].
+    pub(super) async fn infer(
+        &self,
+        request: ModelInferRequest,
+        effort: usize,
+    ) -> Result<ModelInferResponse> {
         let version = grpc_version(&request.model_version)?;
         let target = self.engine.find(&request.model_name, version).await?;
-        let request = codec::decode(request)?;
+        let request = task::sized("unpack", effort, move || codec::decode(request)).await?;
         Ok(codec::encode(target.infer(request).await?))
     }
 
@@ -135,9 +142,11 @@ impl GrpcInferenceService for KserveService {
         request: Request<ModelInferRequest>,
     ) -> Result<Response<ModelInferResponse>, Status> {
         let (metadata, _, request) = request.into_parts();
+        // What comes this way was packed by the client, so nobody is in a hurry.
+        let effort = request.encoded_len();
         let answer = match deadline(metadata.as_ref()) {
-            None => self.infer(request).await,
-            Some(limit) => tokio::time::timeout(limit, self.infer(request))
+            None => self.infer(request, effort).await,
+            Some(limit) => tokio::time::timeout(limit, self.infer(request, effort))
                 .await
                 .unwrap_or_else(|_| {
                     Err(Error::new(

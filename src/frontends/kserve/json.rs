@@ -100,6 +100,11 @@ pub(super) fn decode(body: &Bytes, json_length: Option<&[u8]>) -> Result<(InferR
     Ok((request, wishes))
 }
 
+/// Returns about how many bytes of a body are JSON.
+pub(super) fn length(body: &Bytes, json_length: Option<&[u8]>) -> usize {
+    split(body, json_length).map_or(0, |(json, _)| json.len())
+}
+
 /// Divides a body into JSON and the binary data behind it.
 fn split(body: &Bytes, json_length: Option<&[u8]>) -> Result<(Bytes, Bytes)> {
     let Some(text) = json_length else {

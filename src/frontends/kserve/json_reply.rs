@@ -2,23 +2,17 @@
 
 use std::io::Write;
 
-use axum::{
-    http::{HeaderName, HeaderValue, StatusCode},
-    response::Response,
-};
+use axum::http::{HeaderName, HeaderValue};
 
-use super::{
-    json::{JSON_LENGTH, Wishes},
-    rest,
-};
+use super::json::{JSON_LENGTH, Wishes};
 use crate::{
-    frontends::reply,
+    frontends::reply::Whole,
     request::InferResponse,
     tensor::{DataType, Tensor, values::write_json},
 };
 
 /// Writes a response. `has_id`: the request had an id, which is echoed.
-pub(super) fn encode(response: InferResponse, has_id: bool, wishes: &Wishes) -> Response {
+pub(super) fn encode(response: InferResponse, has_id: bool, wishes: &Wishes) -> Whole {
     let mut json = Vec::with_capacity(256);
     let mut binary = Vec::new();
     json.extend_from_slice(b"{\"model_name\":");
@@ -42,14 +36,15 @@ pub(super) fn encode(response: InferResponse, has_id: bool, wishes: &Wishes) -> 
     json.extend_from_slice(b"]}");
     let json_length = json.len();
     json.extend_from_slice(&binary);
-    let mut response = reply::json(StatusCode::OK, rest::whole(json));
+    let mut headers = Vec::new();
     if wishes.reads_binary {
-        response.headers_mut().insert(
-            HeaderName::from_static(JSON_LENGTH),
-            HeaderValue::from(json_length),
-        );
+        let name = HeaderName::from_static(JSON_LENGTH);
+        headers.push((name, HeaderValue::from(json_length)));
     }
-    response
+    Whole {
+        body: json,
+        headers,
+    }
 }
 
 fn output(json: &mut Vec<u8>, binary: &mut Vec<u8>, name: &str, tensor: &Tensor, wishes: &Wishes) {

@@ -1,7 +1,6 @@
 //! The KServe v2 handlers over REST.
 
 use axum::{
-    body::Body,
     extract::{FromRequestParts, Path, Request, State},
     http::{HeaderMap, StatusCode, request::Parts},
     response::Response,
@@ -12,11 +11,12 @@ use super::{PLATFORM, grpc::available_versions, json, json_reply, rest_version};
 use crate::{
     error::Result,
     frontends::{
-        SERVER_NAME, SERVER_VERSION, body, reply,
+        SERVER_NAME, SERVER_VERSION, body, gzip, reply,
         rest::{self, Context},
     },
     model::{self, rt_info::RtInfo},
     servable::TensorInfo,
+    task,
 };
 
 /// The variable parts of a path.
@@ -152,19 +152,30 @@ async fn run(context: &Context, names: &Names, request: Request) -> Result<Respo
     let limits = &context.limits;
     let body = body::read(&parts.headers, incoming, limits.message_size, limits.read).await?;
     // The body is parsed before the model is looked up, as clients of this protocol expect.
-    let (request, wishes) = json::decode(&body, json_length(&parts.headers))?;
+    let json_length = json_length(&parts.headers);
+    let json_bytes = json::length(&body, json_length.as_deref());
+    let decode = move || json::decode(&body, json_length.as_deref());
+    let (request, wishes) = task::sized("decode JSON", json_bytes, decode).await?;
     let has_id = !request.id.is_empty();
     let target = context.engine.find(&names.model, version).await?;
     let response = target.infer(request).await?;
-    Ok(json_reply::encode(response, has_id, &wishes))
+    let output_bytes = response
+        .outputs
+        .iter()
+        .map(|(_, tensor)| tensor.data().len())
+        .sum();
+    let compress = gzip::wished(&parts.headers);
+    let encode = move || {
+        let reply = json_reply::encode(response, has_id, &wishes);
+        if compress { gzip::pack(reply) } else { reply }
+    };
+    Ok(task::sized("encode", output_bytes, encode)
+        .await
+        .into_response())
 }
 
 /// Returns the header that says how much of a body is JSON.
-fn json_length(headers: &HeaderMap) -> Option<&[u8]> {
-    headers.get(json::JSON_LENGTH).map(|value| value.as_bytes())
-}
-
-/// Keeps the body type of replies in one place.
-pub(super) fn whole(body: Vec<u8>) -> Body {
-    Body::from(body)
+fn json_length(headers: &HeaderMap) -> Option<Vec<u8>> {
+    let value = headers.get(json::JSON_LENGTH)?;
+    Some(value.as_bytes().to_vec())
 }

@@ -31,7 +31,10 @@ impl Run {
 /// Makes the command of the program.
 pub(crate) fn command() -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_ovms"));
-    command.env("NO_COLOR", "1").env("COLUMNS", "100").stdin(Stdio::null());
+    command
+        .env("NO_COLOR", "1")
+        .env("COLUMNS", "100")
+        .stdin(Stdio::null());
     command
 }
 
@@ -78,5 +81,9 @@ pub(crate) fn runtime_folder() -> PathBuf {
         system: true,
     };
     let found = runtime::find(&places).expect("the tests need a runtime; `ovms setup` gets one");
-    found.library.parent().expect("a library is in a folder").to_owned()
+    found
+        .library
+        .parent()
+        .expect("a library is in a folder")
+        .to_owned()
 }

@@ -39,16 +39,86 @@ macro_rules! row {
 /// CPU plugin, which computes in 32 bits, gives back unchanged.
 pub(crate) fn rows() -> Vec<Row> {
     vec![
-        row!("passthrough_f32", "FP32", f32, [-0.5, 3.4e38, 1e-40], fp32_contents, "[-0.5,3.4e+38,1e-40]"),
-        row!("passthrough_f64", "FP64", f64, [-0.5, f64::from(0.1_f32), 65536.0], fp64_contents, "[-0.5,0.10000000149011612,65536.0]"),
-        row!("passthrough_i8", "INT8", i8, [-128, 0, 127], int_contents, "[-128,0,127]"),
-        row!("passthrough_i16", "INT16", i16, [-32768, 0, 32767], int_contents, "[-32768,0,32767]"),
-        row!("passthrough_i32", "INT32", i32, [i32::MIN, 0, i32::MAX], int_contents, "[-2147483648,0,2147483647]"),
-        row!("passthrough_i64", "INT64", i64, [-2_147_483_648, 0, 2_147_483_647], int64_contents, "[-2147483648,0,2147483647]"),
-        row!("passthrough_u8", "UINT8", u8, [0, 1, 255], uint_contents, "[0,1,255]"),
-        row!("passthrough_u16", "UINT16", u16, [0, 1, 65535], uint_contents, "[0,1,65535]"),
-        row!("passthrough_u32", "UINT32", u32, [0, 1, 2_147_483_647], uint_contents, "[0,1,2147483647]"),
-        row!("passthrough_u64", "UINT64", u64, [0, 1, 2_147_483_647], uint64_contents, "[0,1,2147483647]"),
+        row!(
+            "passthrough_f32",
+            "FP32",
+            f32,
+            [-0.5, 3.4e38, 1e-40],
+            fp32_contents,
+            "[-0.5,3.4e+38,1e-40]"
+        ),
+        row!(
+            "passthrough_f64",
+            "FP64",
+            f64,
+            [-0.5, f64::from(0.1_f32), 65536.0],
+            fp64_contents,
+            "[-0.5,0.10000000149011612,65536.0]"
+        ),
+        row!(
+            "passthrough_i8",
+            "INT8",
+            i8,
+            [-128, 0, 127],
+            int_contents,
+            "[-128,0,127]"
+        ),
+        row!(
+            "passthrough_i16",
+            "INT16",
+            i16,
+            [-32768, 0, 32767],
+            int_contents,
+            "[-32768,0,32767]"
+        ),
+        row!(
+            "passthrough_i32",
+            "INT32",
+            i32,
+            [i32::MIN, 0, i32::MAX],
+            int_contents,
+            "[-2147483648,0,2147483647]"
+        ),
+        row!(
+            "passthrough_i64",
+            "INT64",
+            i64,
+            [-2_147_483_648, 0, 2_147_483_647],
+            int64_contents,
+            "[-2147483648,0,2147483647]"
+        ),
+        row!(
+            "passthrough_u8",
+            "UINT8",
+            u8,
+            [0, 1, 255],
+            uint_contents,
+            "[0,1,255]"
+        ),
+        row!(
+            "passthrough_u16",
+            "UINT16",
+            u16,
+            [0, 1, 65535],
+            uint_contents,
+            "[0,1,65535]"
+        ),
+        row!(
+            "passthrough_u32",
+            "UINT32",
+            u32,
+            [0, 1, 2_147_483_647],
+            uint_contents,
+            "[0,1,2147483647]"
+        ),
+        row!(
+            "passthrough_u64",
+            "UINT64",
+            u64,
+            [0, 1, 2_147_483_647],
+            uint64_contents,
+            "[0,1,2147483647]"
+        ),
         Row {
             model: "passthrough_boolean",
             datatype: "BOOL",

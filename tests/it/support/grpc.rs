@@ -28,7 +28,9 @@ pub(crate) struct Call<'a> {
 impl Call<'_> {
     /// Waits for the answer.
     pub(crate) fn wait(mut self) -> Result<ModelInferResponse, Status> {
-        self.runtime.block_on(&mut self.answer).expect("nobody aborts the task")
+        self.runtime
+            .block_on(&mut self.answer)
+            .expect("nobody aborts the task")
     }
 
     /// Tells whether the answer is there.
@@ -119,7 +121,13 @@ pub(crate) fn fault(status: &Status) -> String {
 }
 
 /// Makes a request with one raw input.
-pub(crate) fn raw(model: &str, name: &str, datatype: &str, shape: &[i64], data: &[u8]) -> ModelInferRequest {
+pub(crate) fn raw(
+    model: &str,
+    name: &str,
+    datatype: &str,
+    shape: &[i64],
+    data: &[u8],
+) -> ModelInferRequest {
     ModelInferRequest {
         model_name: model.to_owned(),
         inputs: vec![input(name, datatype, shape)],
@@ -171,7 +179,10 @@ pub(crate) fn dummy() -> ModelInferRequest {
 
 /// Packs numbers.
 pub(crate) fn floats(numbers: &[f32]) -> Vec<u8> {
-    numbers.iter().flat_map(|number| number.to_le_bytes()).collect()
+    numbers
+        .iter()
+        .flat_map(|number| number.to_le_bytes())
+        .collect()
 }
 
 /// Unpacks numbers.

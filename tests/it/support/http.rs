@@ -42,21 +42,30 @@ impl Answer {
     pub(crate) fn fault(&self) -> String {
         assert_eq!(self.header("content-type"), Some("application/json"));
         let json = self.json();
-        format!("{}: {}", self.status, json["error"].as_str().expect("an error has a text"))
+        format!(
+            "{}: {}",
+            self.status,
+            json["error"].as_str().expect("an error has a text")
+        )
     }
 
     /// Returns the JSON and the binary data behind it, as the header divides them.
     pub(crate) fn parts(&self) -> (serde_json::Value, &[u8]) {
         let length = self.header(JSON_LENGTH).expect("there is binary data");
         let (json, binary) = self.body.split_at(length.parse().expect("it is a number"));
-        (serde_json::from_slice(json).expect("the first part is JSON"), binary)
+        (
+            serde_json::from_slice(json).expect("the first part is JSON"),
+            binary,
+        )
     }
 }
 
 /// Opens a connection.
 pub(crate) fn connect(server: &Server) -> TcpStream {
     let stream = TcpStream::connect(("127.0.0.1", server.rest_port)).expect("the server listens");
-    stream.set_read_timeout(Some(Duration::from_secs(60))).expect("sockets take limits");
+    stream
+        .set_read_timeout(Some(Duration::from_secs(60)))
+        .expect("sockets take limits");
     stream
 }
 
@@ -103,13 +112,19 @@ pub(crate) fn exchange(stream: &mut TcpStream, head: &str, body: &[u8]) -> Answe
     let mut bytes = Vec::new();
     while !bytes.ends_with(b"\r\n\r\n") {
         let mut byte = [0];
-        stream.read_exact(&mut byte).expect("the answer has a whole head");
+        stream
+            .read_exact(&mut byte)
+            .expect("the answer has a whole head");
         bytes.push(byte[0]);
     }
     let mut answer = parse(&bytes);
-    let length = answer.header("content-length").map_or(0, |length| length.parse().unwrap());
+    let length = answer
+        .header("content-length")
+        .map_or(0, |length| length.parse().unwrap());
     answer.body.resize(length, 0);
-    stream.read_exact(&mut answer.body).expect("the answer has a whole body");
+    stream
+        .read_exact(&mut answer.body)
+        .expect("the answer has a whole body");
     answer
 }
 

@@ -31,13 +31,17 @@ pub(crate) fn eventually<T>(what: &str, mut condition: impl FnMut() -> Option<T>
 
 /// Starts a thread of a test's own; the test joins it.
 #[expect(clippy::disallowed_methods, reason = "what a test starts it joins")]
-pub(crate) fn thread<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> JoinHandle<T> {
+pub(crate) fn thread<T: Send + 'static>(
+    work: impl FnOnce() -> T + Send + 'static,
+) -> JoinHandle<T> {
     std::thread::spawn(work)
 }
 
 /// Returns a path below `fixtures/`.
 pub(crate) fn fixture(below: &str) -> PathBuf {
-    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("fixtures").join(below)
+    PathBuf::from(env!("CARGO_MANIFEST_DIR"))
+        .join("fixtures")
+        .join(below)
 }
 
 /// Returns the folder of a fixture model.

@@ -90,7 +90,10 @@ impl Server {
             let ended = self.readers.iter().all(JoinHandle::is_finished);
             let lines = self.log.lock().unwrap().clone();
             let found = lines.into_iter().find(|line| line.contains(text));
-            assert!(found.is_some() || !ended, "the server has ended without `{text}`");
+            assert!(
+                found.is_some() || !ended,
+                "the server has ended without `{text}`"
+            );
             found
         })
     }

@@ -1,0 +1,92 @@
+"""Servers for clients that others wrote.
+
+OVMS names the program under test. It finds the runtime as it always does, so
+OPENVINO_INSTALL_DIR may have to be set.
+"""
+
+import os
+import socket
+import subprocess
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+FIXTURES = ROOT / "fixtures"
+PROGRAM = os.environ.get("OVMS", str(ROOT / "target/debug/ovms"))
+# Keeps floats as they are on processors that would compute in bf16.
+PLUGIN_CONFIG = '{"INFERENCE_PRECISION_HINT":"f32"}'
+START_LIMIT = 30.0
+
+
+@dataclass
+class Server:
+    """A running server of one fixture model."""
+
+    model: str
+    port: int
+    rest_port: int
+
+    @property
+    def grpc(self):
+        """The address for gRPC clients."""
+        return f"127.0.0.1:{self.port}"
+
+    @property
+    def rest(self):
+        """The address for REST clients."""
+        return f"127.0.0.1:{self.rest_port}"
+
+    def url(self, path):
+        """A URL on the REST side."""
+        return f"http://{self.rest}{path}"
+
+
+def free_ports(count):
+    """Ports that were free a moment ago."""
+    sockets = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
+    ports = [each.getsockname()[1] for each in sockets]
+    for each in sockets:
+        each.close()
+    return ports
+
+
+def wait_ready(process, log):
+    """Wait until the log says that the server is ready."""
+    end = time.monotonic() + START_LIMIT
+    while " ready\n" not in log.read_text():
+        assert process.poll() is None, log.read_text()
+        assert time.monotonic() < end, log.read_text()
+        time.sleep(0.01)
+
+
+@pytest.fixture(scope="session")
+def serve(tmp_path_factory):
+    """A function that serves a fixture model: one server each, for all tests."""
+    servers = {}
+    processes = []
+
+    def start(model):
+        if model in servers:
+            return servers[model]
+        port, rest_port = free_ports(2)
+        log = tmp_path_factory.mktemp(model) / "log"
+        command = [PROGRAM, "serve", "--model_name", model]
+        command += ["--model_path", str(FIXTURES / "models" / model)]
+        command += ["--port", str(port), "--grpc_bind_address", "127.0.0.1"]
+        command += ["--rest_port", str(rest_port), "--rest_bind_address", "127.0.0.1"]
+        command += ["--plugin_config", PLUGIN_CONFIG]
+        with log.open("wb") as out:
+            process = subprocess.Popen(command, stdout=out, stderr=subprocess.STDOUT)
+        processes.append(process)
+        wait_ready(process, log)
+        servers[model] = Server(model, port, rest_port)
+        return servers[model]
+
+    yield start
+    for process in processes:
+        process.terminate()
+    codes = [process.wait(timeout=20) for process in processes]
+    assert not any(codes), f"a server ended badly: {codes}"

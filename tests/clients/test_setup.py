@@ -1,0 +1,28 @@
+"""`ovms setup` from nothing to a server. Downloads some 60 MB, so it runs only when asked for."""
+
+import os
+import subprocess
+
+import pytest
+
+from conftest import PROGRAM
+
+pytestmark = pytest.mark.skipif(
+    not os.environ.get("OVMS_TEST_INSTALL"), reason="OVMS_TEST_INSTALL is not set"
+)
+# What would lead to a runtime that is there already.
+ELSEWHERE = ["OPENVINO_INSTALL_DIR", "VIRTUAL_ENV", "CONDA_PREFIX", "LD_LIBRARY_PATH"]
+
+
+def test_install(tmp_path):
+    """The runtime is installed, works, and is found again."""
+    env = {name: value for name, value in os.environ.items() if name not in ELSEWHERE}
+    command = [PROGRAM, "setup", "--dir", str(tmp_path / "runtime")]
+    for verb in ("installed", "found"):
+        done = subprocess.run(command, env=env, capture_output=True, text=True, timeout=300)
+        assert done.returncode == 0, done.stderr
+        assert f" {verb} and working: {tmp_path}" in done.stdout
+    env["OPENVINO_INSTALL_DIR"] = str(tmp_path / "runtime")
+    command = [PROGRAM, "serve", "--model_name=m", "--model_path=/nonexistent", "--port=1"]
+    done = subprocess.run(command, env=env, capture_output=True, text=True, timeout=60)
+    assert f" from {tmp_path}" in done.stdout, done.stderr
