@@ -67,7 +67,12 @@ pub(super) fn show(
 pub(super) fn save(answer: &Answer, folder: &Path) -> Result<(), Failure> {
     let saved = output::save(answer, folder).map_err(|error| {
         let text = format!("cannot save to {}", folder.display());
-        Failure::new(FailureKind::Failed, text).caused_by(&error)
+        let failure = Failure::new(FailureKind::Failed, text).caused_by(&error);
+        if folder.is_file() {
+            failure.hint("`--save` takes a folder, and this is a file")
+        } else {
+            failure
+        }
     })?;
     for file in saved {
         if let Some(dtype) = file.widened {

@@ -1,7 +1,7 @@
 //! What a model takes and gives, for those who called it without inputs.
 
 use ovms::{
-    client::{ModelMetadata, TensorMetadata, input::Layout},
+    client::{Address, Api, ModelMetadata, Options, TensorMetadata, input::Layout},
     tensor::DataType,
 };
 
@@ -14,14 +14,18 @@ use crate::{
 const MOST_WRITTEN: usize = 4;
 
 /// Prints the model's inputs and outputs, and returns the failure with an example.
-pub(super) fn no_inputs(name: &str, model: &ModelMetadata) -> Failure {
+pub(super) fn no_inputs(name: &str, model: &ModelMetadata, server: &Options) -> Failure {
     ui::note(explanation(model, Look::of_stderr()).trim_end());
     ui::note("");
     Failure::new(
         FailureKind::Usage,
         format!("found no inputs for model `{name}`"),
     )
-    .hint(format!("such as: {}", example(name, model)))
+    .hint(format!(
+        "such as: {}{}",
+        example(name, model),
+        server_flags(&server.address, server.api)
+    ))
     .hint("or fill every input with `--zeros` or `--random`")
 }
 
@@ -64,6 +68,20 @@ fn example(name: &str, model: &ModelMetadata) -> String {
     format!("ovms infer {}{}", quoted(name), inputs.concat())
 }
 
+/// Repeats the flags that lead to the server, unless it is the usual one.
+fn server_flags(address: &Address, api: Api) -> String {
+    let is_usual = Address::parse("localhost", api).as_ref() == Ok(address);
+    let api = match api {
+        Api::KserveGrpc => String::new(),
+        Api::KserveRest => format!(" --api {api}"),
+    };
+    if is_usual {
+        api
+    } else {
+        format!(" --url {}{api}", quoted(&address.to_string()))
+    }
+}
+
 /// Makes up a value of the kind that people will have for an input.
 fn value(input: &TensorMetadata) -> String {
     let shape = &input.shape;
@@ -103,11 +121,11 @@ fn quoted(word: &str) -> String {
 #[cfg(test)]
 mod tests {
     use ovms::{
-        client::{ModelMetadata, TensorMetadata},
+        client::{Address, Api, ModelMetadata, TensorMetadata},
         tensor::{Dim, PartialShape},
     };
 
-    use super::{example, explanation};
+    use super::{example, explanation, server_flags};
     use crate::ui::Look;
 
     fn tensor(name: &str, datatype: &str, dims: &[Dim]) -> TensorMetadata {
@@ -116,6 +134,18 @@ mod tests {
             datatype: datatype.to_owned(),
             shape: PartialShape(dims.to_vec()),
         }
+    }
+
+    #[test]
+    fn the_way_to_another_server_is_repeated() {
+        let flags = |url: &str, api| server_flags(&Address::parse(url, api).unwrap(), api);
+        assert_eq!(flags("localhost:9000", Api::KserveGrpc), "");
+        assert_eq!(flags("a:9000", Api::KserveGrpc), " --url a:9000");
+        assert_eq!(flags("localhost", Api::KserveRest), " --api kserve-rest");
+        assert_eq!(
+            flags("[::1]:80", Api::KserveRest),
+            " --url '[::1]:80' --api kserve-rest"
+        );
     }
 
     #[test]

@@ -9,6 +9,7 @@ use ovms::{
     },
     tensor::DataType,
 };
+use serde_json::error::Category;
 
 use crate::error::{Failure, FailureKind};
 
@@ -109,12 +110,9 @@ pub(super) fn input(error: InputError, model: Option<&str>) -> Failure {
             hint_names(failure, "write `-i NAME=VALUE`: the inputs are", &known)
         }
         InputError::Unknown { name, known } => {
-            let failure = match name.rsplit_once(':') {
-                Some((input, dtype)) if known.iter().any(|known| known == input) => {
-                    let all: Vec<_> = DataType::ALL.iter().map(|dtype| dtype.kserve()).collect();
-                    failure.hint(format!("`{dtype}` is none of {}", all.join(", ")))
-                }
-                _ => failure.hint_nearest(&name, known.iter().map(String::as_str)),
+            let failure = match mistaken_type(&name, &known) {
+                Some(hint) => failure.hint(hint),
+                None => failure.hint_nearest(&name, known.iter().map(String::as_str)),
             };
             hint_names(failure, "the inputs are", &known)
         }
@@ -150,9 +148,31 @@ fn hint_names(failure: Failure, text: &str, names: &[String]) -> Failure {
     }
 }
 
+/// Tells what is wrong with the datatype or shape behind the name of an input that is known.
+fn mistaken_type(name: &str, known: &[String]) -> Option<String> {
+    let rest = |input: &String| name.strip_prefix(input.as_str())?.strip_prefix(':');
+    let rest = known.iter().find_map(rest)?;
+    let (dtype, shape) = match rest.split_once(':') {
+        Some((dtype, shape)) => (dtype, Some(shape)),
+        None => (rest, None),
+    };
+    let all = DataType::ALL.map(DataType::kserve);
+    let is_known = all.iter().any(|known| known.eq_ignore_ascii_case(dtype));
+    match shape {
+        Some(shape) if is_known || dtype.is_empty() => Some(format!(
+            "`{shape}` is no shape, which is lengths with commas between them, such as 1,10"
+        )),
+        _ => Some(format!("`{dtype}` is none of {}", all.join(", "))),
+    }
+}
+
 fn next_step(name: &str, problem: &ValueProblem) -> Option<String> {
     Some(match problem {
         ValueProblem::NoDatatype => format!("write it: `-i {name}:FP32=…`"),
+        // What is JSON, but of the wrong values, says what was expected.
+        ValueProblem::Json(error) if error.classify() != Category::Data => {
+            format!("a value is JSON, such as `-i {name}='[1, 2.5]'`, or a file: `-i {name}=@FILE`")
+        }
         ValueProblem::Dtype { found, expected }
             if *found != DataType::String
                 && !matches!(expected, DataType::String | DataType::Bool) =>
@@ -203,7 +223,7 @@ mod tests {
         tensor::{DataType, Dim, PartialShape},
     };
 
-    use super::{client, input, other_api, unknown_model};
+    use super::{client, input, mistaken_type, other_api, unknown_model};
 
     fn names(names: &[&str]) -> Vec<String> {
         names.iter().map(|name| (*name).to_owned()).collect()
@@ -281,6 +301,11 @@ mod tests {
         hint: `FLOAT` is none of BOOL, INT8, INT16, INT32, INT64, UINT8, UINT16, UINT32, UINT64, FP16, BF16, FP32, FP64, BYTES
         hint: the inputs are `image`
         ");
+        for name in ["image::2x4", "image:fp32:2,"] {
+            let text = mistaken_type(name, &names(&["size", "image"])).unwrap();
+            assert!(text.contains("` is no shape"), "{name}: {text}");
+        }
+        assert_eq!(mistaken_type("imagine:FP32:x", &names(&["image"])), None);
         let error = InputError::Value {
             name: "image".to_owned(),
             problem: ValueProblem::Dtype {

@@ -27,7 +27,7 @@ impl Job {
     async fn run(self) -> Result<(), Failure> {
         let (client, model) = unless_interrupted(self.open()).await?;
         if self.inputs.is_empty() && !model.inputs.is_empty() {
-            return Err(explain::no_inputs(&self.model.name, &model));
+            return Err(explain::no_inputs(&self.model.name, &model, &self.server));
         }
         let request = self.request(&model)?;
         match &self.task {
