@@ -2,7 +2,7 @@
 
 use std::{
     io::{ErrorKind, Read as _, Write as _},
-    net::{Shutdown, TcpStream},
+    net::TcpStream,
     thread::sleep,
     time::{Duration, Instant},
 };
@@ -181,17 +181,6 @@ fn what_is_no_http_on_the_rest_port_is_refused() {
         assert_closed(&mut stream);
     }
     Grpc::connect(&server).check_serves();
-}
-
-#[test]
-fn a_client_that_closes_its_side_after_the_request_is_answered() {
-    let server = Server::start("dummy");
-    let mut stream = connect(&server);
-    stream
-        .write_all(head("GET", "/v2", 0, &[]).as_bytes())
-        .unwrap();
-    stream.shutdown(Shutdown::Write).unwrap();
-    assert_eq!(read(&mut stream).status, 200);
 }
 
 /// The beginning of what a TLS client says first.

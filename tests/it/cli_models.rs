@@ -38,6 +38,7 @@ fn a_folder_that_is_missing_is_told() {
     exit 1
     error: cannot load model `m`
       caused by: The provided base path is invalid or doesn't exists - /nonexistent: No such file or directory (os error 2)
+    hint: --model_path is the folder above the version folders: /models/resnet for /models/resnet/1/model.xml
     ");
     let log = run.text();
     assert!(
@@ -52,6 +53,7 @@ fn a_path_through_its_parent_is_refused() {
     exit 1
     error: cannot load model `m`
       caused by: The provided base path is invalid or doesn't exists - /tmp/../tmp: a path with `..` is not accepted
+    hint: --model_path is the folder above the version folders: /models/resnet for /models/resnet/1/model.xml
     ");
 }
 
@@ -76,6 +78,7 @@ fn a_broken_model_is_told() {
     error: cannot load version 1 of model `m`
       caused by: cannot read <folder>/1/model.xml
       caused by: Error parsing element attribute at offset 748
+    hint: check that the file is whole, for example by exporting it again
     ");
 }
 
@@ -107,21 +110,25 @@ fn settings_that_the_model_does_not_take_are_told() {
         error: cannot load version 1 of model `m`
           caused by: cannot compile the model for device CPU
           caused by: Failed to create plugin <plugin> for device CPU; Please, check your environment; NotFound: Unsupported property NUM_STREAM by CPU plugin.
+        hint: --target_device takes the devices of this machine (), or AUTO, HETERO and MULTI with a list of them
 
         exit 1
         error: cannot load version 1 of model `m`
           caused by: cannot compile the model for device CPU
           caused by: Failed to create plugin <plugin> for device CPU; Please, check your environment; Could not read number of streams from str: many; stoi
+        hint: --target_device takes the devices of this machine (), or AUTO, HETERO and MULTI with a list of them
 
         exit 1
         error: cannot load version 1 of model `m`
           caused by: device TOASTER refuses property PERFORMANCE_HINT=LATENCY
           caused by: Device with "TOASTER" name is not registered in the OpenVINO Runtime
+        hint: mend or leave out PERFORMANCE_HINT in --plugin_config; its keys are properties of OpenVINO
 
         exit 1
         error: cannot load version 1 of model `m`
           caused by: cannot compile the model for device 
           caused by: Device with "" name is not registered in the OpenVINO Runtime
+        hint: --target_device takes the devices of this machine (CPU), or AUTO, HETERO and MULTI with a list of them
 
         exit 1
         error: cannot load version 1 of model `m`
@@ -135,7 +142,7 @@ fn a_folder_without_versions_is_served_without_any() {
     let root = repository::folder();
     let server = Server::begin("m", root.path(), &[]);
     server.wait_ready();
-    server.wait_log("no version folder; nothing to serve");
+    server.wait_log("WARN model `m`: there is no version folder in");
     let grpc = Grpc::connect(&server);
     let request = ModelReadyRequest {
         name: "m".to_owned(),
@@ -144,6 +151,16 @@ fn a_folder_without_versions_is_served_without_any() {
     let ready = grpc.wait(grpc.client.clone().model_ready(request));
     insta::assert_snapshot!(fault(&ready.unwrap_err()), @"NotFound: Model with requested version is not found");
     insta::assert_snapshot!(get(&server, "/v2/models/m/ready").fault(), @"404: Model with requested version is not found");
+}
+
+#[test]
+fn a_folder_that_is_itself_a_version_is_told() {
+    let folder = model("dummy").join("1");
+    let server = Server::begin("m", &folder, &[]);
+    server.wait_ready();
+    let line = server.wait_log("where version folders are expected");
+    let text = line.split_once("WARN ").unwrap().1;
+    insta::assert_snapshot!(text.replace(folder.to_str().unwrap(), "<folder>"), @"model `m`: <folder> holds a model, where version folders are expected; move its files to <folder>/1");
 }
 
 #[test]

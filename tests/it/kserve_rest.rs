@@ -1,8 +1,13 @@
 //! KServe v2 over REST: paths, methods, metadata, and JSON bodies.
 
-use std::{fs, io::Write as _, thread::sleep, time::Duration};
+use std::{
+    fs,
+    io::{Read as _, Write as _},
+    thread::sleep,
+    time::Duration,
+};
 
-use flate2::{Compression, write::GzEncoder};
+use flate2::{Compression, read::GzDecoder, write::GzEncoder};
 
 use crate::support::{
     Server,
@@ -209,6 +214,29 @@ fn a_gzip_body_is_expanded() {
 }
 
 #[test]
+fn an_answer_is_gzip_for_a_client_that_asks_for_nothing_else() {
+    let server = Server::start("dummy");
+    let ask = |accepted| {
+        send(
+            &server,
+            "POST",
+            INFER,
+            &[("Accept-Encoding", accepted)],
+            BODY,
+        )
+    };
+    let plain = ask("gzip, deflate");
+    assert_eq!(plain.header("content-encoding"), None);
+    let packed = ask("gzip");
+    assert_eq!(packed.header("content-encoding"), Some("gzip"));
+    let mut expanded = Vec::new();
+    GzDecoder::new(&packed.body[..])
+        .read_to_end(&mut expanded)
+        .unwrap();
+    assert_eq!(expanded, plain.body);
+}
+
+#[test]
 fn a_chunked_body_is_read() {
     let server = Server::start("dummy");
     let mut stream = connect(&server);
@@ -332,6 +360,25 @@ fn a_name_in_a_path_is_percent_decoded() {
     assert_eq!(get(&server, path).json()["name"], "ein Modell/ü");
     let answer = post(&server, &format!("{path}/versions/1/infer"), BODY);
     assert_eq!(answer.json()["model_name"], "ein Modell/ü");
+}
+
+#[test]
+fn requests_sent_without_waiting_are_answered_in_order() {
+    let server = Server::start("dummy");
+    let mut stream = connect(&server);
+    let ready = head("GET", "/v2/health/ready", 0, &[]);
+    let last = "GET /nothing HTTP/1.1\r\nHost: test\r\nConnection: close\r\n\r\n";
+    let infer = head("POST", INFER, BODY.len(), &[]).into_bytes();
+    let all = [ready.as_bytes(), &infer, BODY, last.as_bytes()].concat();
+    stream.write_all(&all).unwrap();
+    let mut answers = String::new();
+    stream.read_to_string(&mut answers).unwrap();
+    let statuses: Vec<&str> = answers
+        .split("HTTP/1.1 ")
+        .skip(1)
+        .map(|answer| &answer[..3])
+        .collect();
+    assert_eq!(statuses, ["200", "200", "404"]);
 }
 
 #[test]

@@ -195,7 +195,7 @@ fn where_there_is_none_it_is_installed() {
     making a virtual environment in <home>/runtime
     getting pip
     getting OpenVINO <version>
-    downloading openvino-1.0-py3-none-any.whl
+    downloading openvino 1.0
     unpacking
     to use it: export OPENVINO_INSTALL_DIR=<home>/runtime
     ");
@@ -239,7 +239,7 @@ fn what_was_installed_without_a_folder_named_is_found_by_serve() {
     making a virtual environment in <home>/.local/share/ovms/runtime
     getting pip
     getting OpenVINO <version>
-    downloading openvino-1.0-py3-none-any.whl
+    downloading openvino 1.0
     unpacking
     from the folder of `ovms setup`; next: ovms serve --demo
     ");
@@ -292,7 +292,7 @@ fn an_installation_that_was_broken_off_is_gone_on_with() {
     making a virtual environment in <home>/runtime
     getting pip
     getting OpenVINO <version>
-    downloading openvino-1.0-py3-none-any.whl
+    downloading openvino 1.0
     unpacking
     to use it: export OPENVINO_INSTALL_DIR=<home>/runtime
     ");

@@ -46,6 +46,19 @@ fn a_grpc_message_that_expands_above_the_limit_is_refused() {
 }
 
 #[test]
+fn a_grpc_answer_above_the_limit_is_refused() {
+    let server = Server::start_with("two_outputs", LIMIT);
+    let grpc = Grpc::connect(&server);
+    let ask = |rows: u8| {
+        let data = vec![0; usize::from(rows) * 16];
+        raw("two_outputs", "x", "FP32", &[rows.into(), 4], &data)
+    };
+    // 20 bytes come back for each 16.
+    insta::assert_snapshot!(grpc.refused(ask(55)), @"OutOfRange: Error, encoded message length too large: found 1159 bytes, the limit is: 1000 bytes");
+    grpc.answered(ask(40));
+}
+
+#[test]
 fn a_body_above_the_limit_is_refused() {
     let server = Server::start_with("dummy", LIMIT);
     let answer = post(&server, INFER, &[b' '; 1001]);

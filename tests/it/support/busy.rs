@@ -51,10 +51,9 @@ pub(crate) fn request(steps: i64) -> ModelInferRequest {
 
 /// Makes the REST body for a number of steps, and the value of its header.
 pub(crate) fn body(steps: i64) -> (String, Vec<u8>) {
-    let json = format!(
-        r#"{{"inputs":[{{"name":"steps","shape":[1],"datatype":"INT64"}},{{"name":"x","shape":[64,64],"datatype":"FP32"}}]}}"#
-    );
-    let mut body = json.clone().into_bytes();
+    let json = r#"{"inputs":[{"name":"steps","shape":[1],"datatype":"INT64"},
+        {"name":"x","shape":[64,64],"datatype":"FP32"}]}"#;
+    let mut body = json.as_bytes().to_vec();
     for contents in request(steps).raw_input_contents {
         body.extend_from_slice(&contents);
     }

@@ -92,7 +92,6 @@ impl Grpc {
     }
 
     /// Sends one inference request.
-    #[expect(clippy::result_large_err, reason = "tonic's own type")]
     pub(crate) fn infer(&self, request: ModelInferRequest) -> Result<ModelInferResponse, Status> {
         let mut client = self.client.clone();
         self.wait(async move { client.model_infer(request).await })

@@ -1,6 +1,7 @@
 //! An HTTP client for tests that sends exactly the bytes it is given.
 
 use std::{
+    fmt::Write as _,
     io::{Read, Write},
     net::TcpStream,
     time::Duration,
@@ -100,9 +101,10 @@ pub(crate) fn send(
 pub(crate) fn head(method: &str, path: &str, length: usize, headers: &[(&str, &str)]) -> String {
     let mut head = format!("{method} {path} HTTP/1.1\r\nHost: test\r\n");
     for (name, value) in headers {
-        head += &format!("{name}: {value}\r\n");
+        write!(head, "{name}: {value}\r\n").expect("a String takes all text");
     }
-    head + &format!("Content-Length: {length}\r\n\r\n")
+    write!(head, "Content-Length: {length}\r\n\r\n").expect("a String takes all text");
+    head
 }
 
 /// Sends a request over a connection and reads its answer; the connection stays open.

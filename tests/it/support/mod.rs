@@ -5,6 +5,8 @@ pub(crate) mod cli;
 pub(crate) mod dtypes;
 pub(crate) mod grpc;
 pub(crate) mod http;
+pub(crate) mod infer;
+pub(crate) mod relay;
 pub(crate) mod repository;
 pub(crate) mod server;
 

@@ -103,11 +103,6 @@ impl Server {
         self.log.lock().unwrap().join("\n")
     }
 
-    /// Returns `http://…` of the REST side.
-    pub(crate) fn url(&self, path: &str) -> String {
-        format!("http://127.0.0.1:{}{path}", self.rest_port)
-    }
-
     /// Sends a signal.
     pub(crate) fn signal(&self, name: &str) {
         let sent = Command::new("kill")
@@ -131,16 +126,7 @@ impl Server {
     ///
     /// An inference of the model `busy` spends as much as it takes, so this tells that one runs.
     pub(crate) fn processor_time(&self) -> Duration {
-        // Linux counts in hundredths of a second (proc(5), fields 14 and 15), whatever its clock.
-        const TICK: Duration = Duration::from_millis(10);
-        let stat = std::fs::read_to_string(format!("/proc/{}/stat", self.child.id()))
-            .expect("the process is there");
-        let after_name = stat.rsplit(')').next().unwrap_or_default();
-        let fields: Vec<u32> = after_name
-            .split_whitespace()
-            .map(|field| field.parse().unwrap_or(0))
-            .collect();
-        TICK * (fields[11] + fields[12])
+        processor_time(&self.child)
     }
 }
 
@@ -156,6 +142,20 @@ impl Drop for Server {
             eprintln!("log of the server:\n{}", self.log());
         }
     }
+}
+
+/// Returns the time that a process has spent on processors so far.
+pub(crate) fn processor_time(child: &Child) -> Duration {
+    // Linux counts in hundredths of a second (proc(5), fields 14 and 15), whatever its clock.
+    const TICK: Duration = Duration::from_millis(10);
+    let stat = std::fs::read_to_string(format!("/proc/{}/stat", child.id()))
+        .expect("the process is there");
+    let after_name = stat.rsplit(')').next().unwrap_or_default();
+    let fields: Vec<u32> = after_name
+        .split_whitespace()
+        .map(|field| field.parse().unwrap_or(0))
+        .collect();
+    TICK * (fields[11] + fields[12])
 }
 
 fn collect(
@@ -188,8 +188,9 @@ pub(crate) fn free_ports() -> (u16, u16) {
     const FIRST: u16 = 12_000;
     const COUNT: u16 = 20_000;
     static NEXT: AtomicU16 = AtomicU16::new(0);
-    // Two runs of the tests at a time are unlikely to start at the same place.
-    let start = u16::try_from(std::process::id() % u32::from(COUNT)).expect("it is below COUNT");
+    // Two runs of the tests at a time have neighbouring ids; they start far from each other.
+    let start = std::process::id().wrapping_mul(7919) % u32::from(COUNT);
+    let start = u16::try_from(start).expect("it is below COUNT");
     let free = || loop {
         let step = NEXT.fetch_add(1, Ordering::Relaxed);
         let port = FIRST + (start + step) % COUNT;

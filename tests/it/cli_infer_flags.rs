@@ -1,0 +1,480 @@
+//! `ovms infer` as a command line: its help, and flags that are refused before anything is sent.
+
+use crate::support::{
+    Server,
+    cli::ovms,
+    infer::{APIS, GRPC, REST, failures},
+};
+
+#[test]
+fn the_help_explains_every_flag() {
+    let help = ovms(["infer", "--help"]);
+    assert_eq!(help.failure(), "exit 0\n");
+    let text = help.text();
+    let lines: Vec<_> = text.lines().map(str::trim_end).collect();
+    insta::assert_snapshot!(lines.join("\n"), @"
+    Send inference requests to a server
+
+    Usage: ovms infer [OPTIONS] <MODEL>
+
+    Arguments:
+      <MODEL>
+              Name of the model
+
+    Options:
+      -h, --help
+              Print help (see a summary with '-h')
+
+    Inputs:
+      -i, --input <[NAME[:DTYPE[:SHAPE]]=]VALUE>
+              Give an input: JSON, @FILE, or - for standard input
+
+              Datatype and shape are the model's unless they are given. Can be repeated.
+
+          --zeros
+              Fill the inputs not given with zeros
+
+              A dimension that may vary is 1.
+
+          --random
+              Fill the inputs not given with random values
+
+              Numbers with a fraction are from 0 up to 1, whole numbers from 0 to 100. A dimension that
+              may vary is 1.
+
+          --seed <N>
+              Make the random values the same each time
+
+    Pictures:
+          --layout <LAYOUT>
+              Lay pictures out as NCHW, NHWC, CHW or HWC
+
+              Told by the model's shape if left out: the dimension of length 3 or 1 is the channels.
+
+          --mean <A,B,C>
+              Subtract this from the values, which are 0 to 255: one number, or one for each channel
+
+          --scale <A,B,C>
+              Divide the values by this after that: one number, or one for each channel
+
+          --bgr
+              Send blue first and red last; means and scales follow this order
+
+    Request:
+          --model-version <N>
+              Ask for a version of the model, not the server's default
+
+          --output-name <NAME>
+              Ask for this output only
+
+              Can be repeated; the outputs come in this order.
+
+          --id <TEXT>
+              Send an id, which the answer repeats
+
+          --param <KEY=VALUE>
+              Send a request parameter
+
+              `true` and `false` are truth values and whole numbers are numbers; all else, and what
+              stands in double quotes, is text. Can be repeated.
+
+          --raw
+              Send tensors as raw bytes over gRPC (default)
+
+          --typed
+              Send tensors in typed fields over gRPC
+
+          --binary
+              Send and ask for tensors as bytes over REST (default)
+
+          --json-data
+              Send and ask for tensors as JSON over REST
+
+    Output:
+          --output <OUTPUT>
+              Choose what goes to stdout
+
+              Possible values:
+              - table: A table of outputs, scores or latencies
+              - json:  The same as one JSON object; `null` stands for what is not a finite number
+              - npy:   The output as the bytes of a .npy file
+              - raw:   The output's bytes, little endian
+
+              [default: table]
+
+          --save <DIR>
+              Save each output as a .npy file in this folder
+
+              The folder is made if it is missing. BF16, which NumPy lacks, becomes FP32.
+
+          --top <K>
+              Show the K greatest scores of the last axis of the output
+
+          --labels <FILE>
+              Name the scores after the lines of this file
+
+    Load:
+          --repeat <N>
+              Send the request N times and measure
+
+          --duration <TIME>
+              Send the request for this long and measure, such as 10s
+
+              With --repeat, whichever ends first.
+
+          --concurrency <C>
+              Keep this many requests under way at once [default: 1]
+
+          --warmup <N>
+              Send N requests before, not measured
+
+    Server:
+          --url <HOST:PORT>
+              Address of the server [default: localhost:9000, or localhost:8000 with kserve-rest]
+
+          --api <API>
+              Choose the protocol
+
+              Possible values:
+              - kserve-grpc: KServe v2 over gRPC
+              - kserve-rest: KServe v2 over REST
+
+              [default: kserve-grpc]
+
+          --timeout <TIME>
+              Give up on the connection, and on each request, after this long
+
+              [default: 30s]
+
+          --header <KEY=VALUE>
+              Send an HTTP header, or gRPC metadata, with every request
+
+              Can be repeated.
+
+    Values of inputs:
+      [1, 2.5]        JSON: a number, true, false, a string, or lists of them; a flat list
+                      takes the model's shape, and a text that is no list is a string as it is
+      @file.npy       an array of NumPy, of the model's datatype
+      @file.npz       the array of the input's name; without NAME=, every array is an input
+      @file.png|jpg   a picture, resized and laid out as the model takes it
+      @file.json      JSON; without NAME=, an object of inputs by name is taken apart
+      @file.txt       a string as it is, or numbers with blanks or commas between them
+      @file.bin       the bytes of the tensor, little endian
+      -               JSON from standard input
+      (nothing)       what --zeros or --random give: x::8,10= is a random x of shape 8,10
+
+    NAME may be left out for a model with one input. DTYPE is BOOL, INT8 to INT64, UINT8 to
+    UINT64, FP16, BF16, FP32, FP64 or BYTES, and stands in for the model's: arrays are
+    converted to it, and pictures as BYTES are sent as they are, for the server to decode.
+
+    Examples:
+      ovms infer resnet -i @cat.png --scale 255 --top 5 --labels imagenet.txt
+      ovms infer resnet -i x:FP32=@batch.npy --output npy > scores.npy
+      ovms infer adder -i a='[1, 2]' -i b='[3, 4]' --output json
+      ovms infer resnet --random --duration 10s --concurrency 16
+
+    Exit codes: 0 done, 1 refused by the server or failed, 64 usage, 69 server not reachable,
+    130 interrupted.
+    ");
+}
+
+#[test]
+fn flags_that_make_no_sense_are_refused() {
+    let texts: Vec<_> = [
+        &["infer"][..],
+        &["infer", "dummy", "--zros"],
+        &["infer", "dummy", "more"],
+        &["infer", "dummy", "--zeros", "--random"],
+        &["infer", "dummy", "--seed=1"],
+        &["infer", "dummy", "--random", "--seed=-1"],
+        &["infer", "dummy", "--raw", "--typed"],
+        &["infer", "dummy", "--api=grpc"],
+        &["infer", "dummy", "--output=csv"],
+        &["infer", "dummy", "--timeout=5"],
+        &["infer", "dummy", "--model-version=0"],
+        &["infer", "dummy", "--param=priority"],
+        &["infer", "dummy", "--id"],
+    ]
+    .iter()
+    .map(|args| ovms(*args).failure())
+    .collect();
+    insta::assert_snapshot!(texts.join("\n"), @"
+    exit 64
+    error parsing options: the following required arguments were not provided:
+      <MODEL>
+
+    Usage: ovms infer <MODEL>
+
+    For more information, try '--help'.
+
+    exit 64
+    error parsing options: unexpected argument '--zros' found
+
+      tip: a similar argument exists: '--zeros'
+
+    Usage: ovms infer --zeros <MODEL>
+
+    For more information, try '--help'.
+
+    exit 64
+    error parsing options: unexpected argument 'more' found
+
+    Usage: ovms infer [OPTIONS] <MODEL>
+
+    For more information, try '--help'.
+
+    exit 64
+    error parsing options: the argument '--zeros' cannot be used with '--random'
+
+    Usage: ovms infer --zeros <MODEL>
+
+    For more information, try '--help'.
+
+    exit 64
+    error parsing options: the following required arguments were not provided:
+      --random
+
+    Usage: ovms infer --random --seed <N> <MODEL>
+
+    For more information, try '--help'.
+
+    exit 64
+    error parsing options: invalid value '-1' for '--seed <N>': invalid digit found in string
+
+    For more information, try '--help'.
+
+    exit 64
+    error parsing options: the argument '--raw' cannot be used with '--typed'
+
+    Usage: ovms infer --raw <MODEL>
+
+    For more information, try '--help'.
+
+    exit 64
+    error parsing options: invalid value 'grpc' for '--api <API>'
+      [possible values: kserve-grpc, kserve-rest]
+
+    For more information, try '--help'.
+
+    exit 64
+    error parsing options: invalid value 'csv' for '--output <OUTPUT>'
+      [possible values: table, json, npy, raw]
+
+    For more information, try '--help'.
+
+    exit 64
+    error parsing options: invalid value '5' for '--timeout <TIME>': found `5`, expected a number with a unit, such as 500ms or 10s
+
+    For more information, try '--help'.
+
+    exit 64
+    error parsing options: invalid value '0' for '--model-version <N>': 0 is not in 1..18446744073709551615
+
+    For more information, try '--help'.
+
+    exit 64
+    error parsing options: invalid value 'priority' for '--param <KEY=VALUE>': found `priority`, expected KEY=VALUE
+
+    For more information, try '--help'.
+
+    exit 64
+    error parsing options: a value is required for '--id <TEXT>' but none was supplied
+
+    For more information, try '--help'.
+    ");
+}
+
+#[test]
+fn flags_of_a_load_that_make_no_sense_are_refused() {
+    let server = Server::start("dummy");
+    insta::assert_snapshot!(failures(&server, GRPC, &[
+        &["dummy", "--zeros", "--repeat=0"],
+        &["dummy", "--zeros", "--repeat=many"],
+        &["dummy", "--zeros", "--duration=300"],
+        &["dummy", "--zeros", "--concurrency=2"],
+        &["dummy", "--zeros", "--repeat=2", "--concurrency=0"],
+        &["dummy", "--zeros", "--warmup=2"],
+        &["dummy", "--zeros", "--repeat=2", "--top=1"],
+        &["dummy", "--zeros", "--repeat=2", "--save=folder"],
+        &["dummy", "--zeros", "--repeat=2", "--output=raw"],
+    ]), @"
+    exit 64
+    error parsing options: invalid value '0' for '--repeat <N>': 0 is not in 1..18446744073709551615
+
+    For more information, try '--help'.
+
+    exit 64
+    error parsing options: invalid value 'many' for '--repeat <N>': invalid digit found in string
+
+    For more information, try '--help'.
+
+    exit 64
+    error parsing options: invalid value '300' for '--duration <TIME>': found `300`, expected a number with a unit, such as 500ms or 10s
+
+    For more information, try '--help'.
+
+    exit 64
+    error parsing options: the following required arguments were not provided:
+      <--repeat <N>|--duration <TIME>>
+
+    Usage: ovms infer --api <API> --url <HOST:PORT> --zeros --concurrency <C> <--repeat <N>|--duration <TIME>> <MODEL>
+
+    For more information, try '--help'.
+
+    exit 64
+    error parsing options: invalid value '0' for '--concurrency <C>': 0 is not in 1..=65535
+
+    For more information, try '--help'.
+
+    exit 64
+    error parsing options: the following required arguments were not provided:
+      <--repeat <N>|--duration <TIME>>
+
+    Usage: ovms infer --api <API> --url <HOST:PORT> --zeros --warmup <N> <--repeat <N>|--duration <TIME>> <MODEL>
+
+    For more information, try '--help'.
+
+    exit 64
+    error parsing options: the argument '--repeat <N>' cannot be used with '--top <K>'
+
+    Usage: ovms infer --api <API> --url <HOST:PORT> --zeros --repeat <N> <MODEL>
+
+    For more information, try '--help'.
+
+    exit 64
+    error parsing options: the argument '--repeat <N>' cannot be used with '--save <DIR>'
+
+    Usage: ovms infer --api <API> --url <HOST:PORT> --zeros --repeat <N> <MODEL>
+
+    For more information, try '--help'.
+
+    exit 64
+    error: a measurement has no form as `--output npy` or `--output raw`
+    hint: use `--output table` or `--output json`
+    ");
+}
+
+#[test]
+fn a_form_of_the_other_protocol_is_refused() {
+    let server = Server::start("dummy");
+    let texts = [
+        failures(&server, GRPC, &[&["dummy", "--zeros", "--binary"]]),
+        failures(&server, GRPC, &[&["dummy", "--zeros", "--json-data"]]),
+        failures(&server, REST, &[&["dummy", "--zeros", "--raw"]]),
+        failures(&server, REST, &[&["dummy", "--zeros", "--typed"]]),
+    ];
+    insta::assert_snapshot!(texts.join("\n"), @"
+    exit 64
+    error: `--binary` is for `--api kserve-rest`
+    hint: over kserve-grpc it is `--raw`
+
+    exit 64
+    error: `--json-data` is for `--api kserve-rest`
+    hint: over kserve-grpc it is `--typed`
+
+    exit 64
+    error: `--raw` is for `--api kserve-grpc`
+    hint: over kserve-rest it is `--binary`
+
+    exit 64
+    error: `--typed` is for `--api kserve-grpc`
+    hint: over kserve-rest it is `--json-data`
+    ");
+}
+
+#[test]
+fn headers_that_cannot_be_sent_are_refused() {
+    let server = Server::start("dummy");
+    for api in APIS {
+        let texts = failures(
+            &server,
+            api,
+            &[
+                &["dummy", "--header", "x-one"],
+                &["dummy", "--header", "=1"],
+                &["dummy", "--header", "x one=1"],
+                &["dummy", "--header", "x-one=a\nb"],
+                &["dummy", "--header", "content-length=1"],
+            ],
+        );
+        insta::allow_duplicates! {
+            insta::assert_snapshot!(texts, @"
+            exit 64
+            error parsing options: invalid value 'x-one' for '--header <KEY=VALUE>': found `x-one`, expected KEY=VALUE
+
+            For more information, try '--help'.
+
+            exit 64
+            error parsing options: invalid value '=1' for '--header <KEY=VALUE>': found `=1`, expected KEY=VALUE
+
+            For more information, try '--help'.
+
+            exit 64
+            error: cannot write the request
+              caused by: the header `x one` cannot be sent
+            hint: the protocol sets it itself, or it has characters that headers do not have
+
+            exit 64
+            error: cannot write the request
+              caused by: the header `x-one` cannot be sent
+            hint: the protocol sets it itself, or it has characters that headers do not have
+
+            exit 64
+            error: cannot write the request
+              caused by: the header `content-length` cannot be sent
+            hint: the protocol sets it itself, or it has characters that headers do not have
+            ");
+        }
+    }
+}
+
+#[test]
+fn an_address_of_another_form_is_refused() {
+    let texts: Vec<_> = [
+        "https://localhost:9000",
+        "localhost:port",
+        "localhost:0",
+        "localhost:9000/v2",
+        ":9000",
+        "a b",
+    ]
+    .iter()
+    .map(|url| ovms(["infer", "dummy", "--url", url]).failure())
+    .collect();
+    insta::assert_snapshot!(texts.join("\n"), @"
+    exit 64
+    error: cannot use the address `https://localhost:9000`
+      caused by: found the scheme `https`, expected `http` or `grpc`, or none
+
+    exit 64
+    error: cannot use the address `localhost:port`
+      caused by: found the port `port`, expected a number from 1 to 65535
+
+    exit 64
+    error: cannot use the address `localhost:0`
+      caused by: found the port `0`, expected a number from 1 to 65535
+
+    exit 64
+    error: cannot use the address `localhost:9000/v2`
+      caused by: found `/v2` after the host and port, expected nothing
+
+    exit 64
+    error: cannot use the address `:9000`
+      caused by: found the host ``, expected a name or an IP address
+
+    exit 64
+    error: cannot use the address `a b`
+      caused by: found the host `a b`, expected a name or an IP address
+    ");
+    let run = ovms([
+        "infer",
+        "dummy",
+        "--api=kserve-rest",
+        "--url=grpc://localhost",
+    ]);
+    insta::assert_snapshot!(run.failure(), @"
+    exit 64
+    error: cannot use the address `grpc://localhost`
+      caused by: found the scheme `grpc`, which does not fit the API kserve-rest
+    ");
+}
