@@ -47,6 +47,7 @@ bench: $(VENV_STAMP) ## Measure against raw OpenVINO and a bare echo service
 .PHONY: completions
 completions: ## Write the shells' completion scripts again
 	cargo build --locked
+	mkdir -p completions
 	for shell in bash zsh fish powershell; do \
 		case $$shell in bash) f=ovms.bash;; zsh) f=_ovms;; fish) f=ovms.fish;; *) f=ovms.ps1;; esac; \
 		target/debug/ovms completions $$shell > completions/$$f; done

@@ -1,0 +1,97 @@
+# Print an optspec for argparse to handle cmd's options that are independent of any subcommand.
+function __fish_ovms_global_optspecs
+    string join \n h/help V/version
+end
+
+function __fish_ovms_needs_command
+    # Figure out if the current invocation already has a command.
+    set -l cmd (commandline -opc)
+    set -e cmd[1]
+    argparse -s (__fish_ovms_global_optspecs) -- $cmd 2>/dev/null
+    or return
+    if set -q argv[1]
+        # Also print the command, so this can be used to figure out what it is.
+        echo $argv[1]
+        return 1
+    end
+    return 0
+end
+
+function __fish_ovms_using_subcommand
+    set -l cmd (__fish_ovms_needs_command)
+    test -z "$cmd"
+    and return 1
+    contains -- $cmd[1] $argv
+end
+
+complete -c ovms -n "__fish_ovms_needs_command" -s h -l help -d 'Print help'
+complete -c ovms -n "__fish_ovms_needs_command" -s V -l version -d 'Print version'
+complete -c ovms -n "__fish_ovms_needs_command" -f -a "serve" -d 'Serve a model over gRPC and REST'
+complete -c ovms -n "__fish_ovms_needs_command" -f -a "infer" -d 'Send inference requests to a server'
+complete -c ovms -n "__fish_ovms_needs_command" -f -a "setup" -d 'Find or install the OpenVINO runtime'
+complete -c ovms -n "__fish_ovms_needs_command" -f -a "completions" -d 'Print a completion script for a shell'
+complete -c ovms -n "__fish_ovms_needs_command" -f -a "probe-runtime" -d 'Open one runtime and say its version; run by `setup` in a process of its own'
+complete -c ovms -n "__fish_ovms_needs_command" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
+complete -c ovms -n "__fish_ovms_using_subcommand serve" -l model_name -d 'Name that clients use for the model' -r
+complete -c ovms -n "__fish_ovms_using_subcommand serve" -l model_path -d 'Folder with the model\'s version folders' -r -F
+complete -c ovms -n "__fish_ovms_using_subcommand serve" -l nireq -d 'Number of infer requests, which is how many inferences run at once; 0 lets the device choose' -r
+complete -c ovms -n "__fish_ovms_using_subcommand serve" -l target_device -d 'Device to run on, such as CPU, GPU, AUTO' -r
+complete -c ovms -n "__fish_ovms_using_subcommand serve" -l plugin_config -d 'Device properties as a JSON object, such as \'{"NUM_STREAMS":2}\'' -r
+complete -c ovms -n "__fish_ovms_using_subcommand serve" -l port -d 'Port for gRPC; 0 means no gRPC' -r
+complete -c ovms -n "__fish_ovms_using_subcommand serve" -l rest_port -d 'Port for REST; 0 means no REST' -r
+complete -c ovms -n "__fish_ovms_using_subcommand serve" -l grpc_bind_address -d 'Addresses or host names for gRPC, separated by commas' -r
+complete -c ovms -n "__fish_ovms_using_subcommand serve" -l rest_bind_address -d 'Addresses or host names for REST, separated by commas' -r
+complete -c ovms -n "__fish_ovms_using_subcommand serve" -l log_level -d 'Least important messages to log: TRACE, DEBUG, INFO, WARNING, ERROR' -r
+complete -c ovms -n "__fish_ovms_using_subcommand serve" -l log_path -d 'File to log to, besides stdout' -r -F
+complete -c ovms -n "__fish_ovms_using_subcommand serve" -l max_message_size -d 'Largest message or body in bytes, as sent and as expanded' -r
+complete -c ovms -n "__fish_ovms_using_subcommand serve" -l max_connections -d 'Connections open at once on each port; more wait to be accepted' -r
+complete -c ovms -n "__fish_ovms_using_subcommand serve" -l max_queued_requests -d 'Requests of a model that may wait for an infer request; more are refused (UNAVAILABLE, 503)' -r
+complete -c ovms -n "__fish_ovms_using_subcommand serve" -l read_timeout_seconds -d 'Longest pause within a request that is being received' -r
+complete -c ovms -n "__fish_ovms_using_subcommand serve" -l loading_wait_seconds -d 'How long a request waits for a version that is loading' -r
+complete -c ovms -n "__fish_ovms_using_subcommand serve" -l shutdown_timeout_seconds -d 'How long requests under way may take after SIGINT or SIGTERM; a second signal ends at once' -r
+complete -c ovms -n "__fish_ovms_using_subcommand serve" -l demo -d 'Serve the built-in example, a classifier of drawn shapes'
+complete -c ovms -n "__fish_ovms_using_subcommand serve" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c ovms -n "__fish_ovms_using_subcommand infer" -s i -l input -d 'Give an input: JSON, @FILE, or - for standard input' -r
+complete -c ovms -n "__fish_ovms_using_subcommand infer" -l seed -d 'Make the random values the same each time' -r
+complete -c ovms -n "__fish_ovms_using_subcommand infer" -l layout -d 'Lay pictures out as NCHW, NHWC, CHW or HWC' -r
+complete -c ovms -n "__fish_ovms_using_subcommand infer" -l mean -d 'Subtract this from the values, which are 0 to 255: one number, or one for each channel' -r
+complete -c ovms -n "__fish_ovms_using_subcommand infer" -l scale -d 'Divide the values by this after that: one number, or one for each channel' -r
+complete -c ovms -n "__fish_ovms_using_subcommand infer" -l model-version -d 'Ask for a version of the model, not the server\'s default' -r
+complete -c ovms -n "__fish_ovms_using_subcommand infer" -l output-name -d 'Ask for this output only' -r
+complete -c ovms -n "__fish_ovms_using_subcommand infer" -l id -d 'Send an id, which the answer repeats' -r
+complete -c ovms -n "__fish_ovms_using_subcommand infer" -l param -d 'Send a request parameter' -r
+complete -c ovms -n "__fish_ovms_using_subcommand infer" -l output -d 'Choose what goes to stdout' -r -f -a "table\t'A table of outputs, scores or latencies'
+json\t'The same as one JSON object; `null` stands for what is not a finite number'
+npy\t'The output as the bytes of a .npy file'
+raw\t'The output\'s bytes, little endian'"
+complete -c ovms -n "__fish_ovms_using_subcommand infer" -l save -d 'Save each output as a .npy file in this folder' -r -F
+complete -c ovms -n "__fish_ovms_using_subcommand infer" -l top -d 'Show the K greatest scores of the last axis of the output' -r
+complete -c ovms -n "__fish_ovms_using_subcommand infer" -l labels -d 'Name the scores after the lines of this file' -r -F
+complete -c ovms -n "__fish_ovms_using_subcommand infer" -l repeat -d 'Send the request N times and measure' -r
+complete -c ovms -n "__fish_ovms_using_subcommand infer" -l duration -d 'Send the request for this long and measure, such as 10s' -r
+complete -c ovms -n "__fish_ovms_using_subcommand infer" -l concurrency -d 'Keep this many requests under way at once [default: 1]' -r
+complete -c ovms -n "__fish_ovms_using_subcommand infer" -l warmup -d 'Send N requests before, not measured' -r
+complete -c ovms -n "__fish_ovms_using_subcommand infer" -l url -d 'Address of the server [default: localhost:9000, or localhost:8000 with kserve-rest]' -r
+complete -c ovms -n "__fish_ovms_using_subcommand infer" -l api -d 'Choose the protocol' -r -f -a "kserve-grpc\t'KServe v2 over gRPC'
+kserve-rest\t'KServe v2 over REST'"
+complete -c ovms -n "__fish_ovms_using_subcommand infer" -l timeout -d 'Give up on the connection, and on each request, after this long' -r
+complete -c ovms -n "__fish_ovms_using_subcommand infer" -l header -d 'Send an HTTP header, or gRPC metadata, with every request' -r
+complete -c ovms -n "__fish_ovms_using_subcommand infer" -l zeros -d 'Fill the inputs not given with zeros'
+complete -c ovms -n "__fish_ovms_using_subcommand infer" -l random -d 'Fill the inputs not given with random values'
+complete -c ovms -n "__fish_ovms_using_subcommand infer" -l bgr -d 'Send blue first and red last; means and scales follow this order'
+complete -c ovms -n "__fish_ovms_using_subcommand infer" -l raw -d 'Send tensors as raw bytes over gRPC (default)'
+complete -c ovms -n "__fish_ovms_using_subcommand infer" -l typed -d 'Send tensors in typed fields over gRPC'
+complete -c ovms -n "__fish_ovms_using_subcommand infer" -l binary -d 'Send and ask for tensors as bytes over REST (default)'
+complete -c ovms -n "__fish_ovms_using_subcommand infer" -l json-data -d 'Send and ask for tensors as JSON over REST'
+complete -c ovms -n "__fish_ovms_using_subcommand infer" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c ovms -n "__fish_ovms_using_subcommand setup" -l dir -d 'Folder for the virtual environment with the runtime' -r -F
+complete -c ovms -n "__fish_ovms_using_subcommand setup" -l python -d 'Python to make the virtual environment with, 3.11 or newer' -r -F
+complete -c ovms -n "__fish_ovms_using_subcommand setup" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c ovms -n "__fish_ovms_using_subcommand completions" -s h -l help -d 'Print help'
+complete -c ovms -n "__fish_ovms_using_subcommand probe-runtime" -s h -l help -d 'Print help'
+complete -c ovms -n "__fish_ovms_using_subcommand help; and not __fish_seen_subcommand_from serve infer setup completions probe-runtime help" -f -a "serve" -d 'Serve a model over gRPC and REST'
+complete -c ovms -n "__fish_ovms_using_subcommand help; and not __fish_seen_subcommand_from serve infer setup completions probe-runtime help" -f -a "infer" -d 'Send inference requests to a server'
+complete -c ovms -n "__fish_ovms_using_subcommand help; and not __fish_seen_subcommand_from serve infer setup completions probe-runtime help" -f -a "setup" -d 'Find or install the OpenVINO runtime'
+complete -c ovms -n "__fish_ovms_using_subcommand help; and not __fish_seen_subcommand_from serve infer setup completions probe-runtime help" -f -a "completions" -d 'Print a completion script for a shell'
+complete -c ovms -n "__fish_ovms_using_subcommand help; and not __fish_seen_subcommand_from serve infer setup completions probe-runtime help" -f -a "probe-runtime" -d 'Open one runtime and say its version; run by `setup` in a process of its own'
+complete -c ovms -n "__fish_ovms_using_subcommand help; and not __fish_seen_subcommand_from serve infer setup completions probe-runtime help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
