@@ -68,6 +68,9 @@ pub(super) fn unknown_model(error: ClientError, name: &str, known: Option<&[Stri
         Some(known) => failure
             .hint_nearest(name, known.iter().map(String::as_str))
             .hint(format!("the server has {}", list(known))),
+        None if failure.message().contains("requested version") => {
+            failure.hint("check `--model-version`; without it the server takes its default version")
+        }
         None => failure.hint("check the name of the model, and `--model-version` if it is given"),
     }
 }
@@ -99,7 +102,11 @@ pub(super) fn several_outputs(names: &[String]) -> Failure {
 /// Explains why the inputs cannot be sent; `model` is the model's name once it is known.
 pub(super) fn input(error: InputError, model: Option<&str>) -> Failure {
     let kind = match &error {
-        InputError::File { .. } => FailureKind::Failed,
+        InputError::File { .. }
+        | InputError::Value {
+            problem: ValueProblem::Picture(PictureError::Decode(_)),
+            ..
+        } => FailureKind::Failed,
         _ => FailureKind::Usage,
     };
     let failure = Failure::new(kind, error.to_string());
@@ -183,9 +190,11 @@ fn next_step(name: &str, problem: &ValueProblem) -> Option<String> {
             format!("nest the lists, or write the shape: `-i {name}::2,3=…`")
         }
         ValueProblem::Nothing => "add `--zeros` or `--random`".to_owned(),
-        ValueProblem::Picture(PictureError::Layout(_) | PictureError::OtherLayout { .. }) => {
-            "`--layout` tells where the channels are".to_owned()
-        }
+        ValueProblem::Picture(
+            PictureError::Layout(_)
+            | PictureError::OtherLayout { .. }
+            | PictureError::Channels { .. },
+        ) => "`--layout` tells where the channels are".to_owned(),
         _ => return None,
     })
 }

@@ -145,7 +145,7 @@ impl Client {
     /// Asks for the names of the server's models; `None` if the server has no such list.
     pub async fn model_names(&self) -> Option<Vec<String>> {
         match &self.wire {
-            Wire::KserveGrpc(_) => None,
+            Wire::KserveGrpc(wire) => self.limit.run(Step::Answer, wire.model_names()).await.ok(),
             Wire::KserveRest(wire) => self.limit.run(Step::Answer, wire.model_names()).await.ok(),
         }
     }

@@ -82,6 +82,12 @@ impl Engine {
         self.under_way.count.load(Ordering::Acquire)
     }
 
+    /// Returns every model, sorted by name.
+    #[must_use]
+    pub fn models(&self) -> Vec<Arc<Model>> {
+        self.registry.load().models().cloned().collect()
+    }
+
     /// Finds a model by name.
     ///
     /// # Errors

@@ -14,6 +14,13 @@ impl Registry {
     pub fn get(&self, name: &str) -> Option<&Arc<Model>> {
         self.0.get(name)
     }
+
+    /// Goes through all models, sorted by name.
+    pub fn models(&self) -> impl Iterator<Item = &Arc<Model>> {
+        let mut models: Vec<_> = self.0.values().collect();
+        models.sort_by_key(|model| model.name());
+        models.into_iter()
+    }
 }
 
 impl FromIterator<Model> for Registry {

@@ -40,6 +40,10 @@ pub fn router(engine: Arc<Engine>, limits: &Limits) -> Router {
         .route("/v2", get_only(get(kserve::server_metadata)))
         .route("/v2/health/live", get_only(get(kserve::live)))
         .route("/v2/health/ready", get_only(get(kserve::ready)))
+        .route(
+            "/v2/repository/index",
+            post_only(post(kserve::repository_index)),
+        )
         .route("/v2/models/{model}", get_only(get(kserve::metadata)))
         .route("/v2/models/{model}/", get_only(get(kserve::metadata)))
         .route(

@@ -29,28 +29,30 @@ fn a_model_that_the_server_does_not_have_is_told() {
     insta::assert_snapshot!(failures(&server, GRPC, &commands), @"
     exit 1
     error: the server refused the request: NOT_FOUND: Model with requested name is not found
-    hint: check the name of the model, and `--model-version` if it is given
+    hint: did you mean `dummy`?
+    hint: the server has `dummy`
 
     exit 1
     error: the server refused the request: NOT_FOUND: Model with requested version is not found
-    hint: check the name of the model, and `--model-version` if it is given
+    hint: the server has the model: check `--model-version`, or try again later
 
     exit 1
     error: the server refused the request: NOT_FOUND: Model with requested name is not found
-    hint: check the name of the model, and `--model-version` if it is given
+    hint: the server has `dummy`
     ");
     insta::assert_snapshot!(failures(&server, REST, &commands), @"
     exit 1
     error: the server refused the request: 404 Not Found: Model with requested name is not found
-    hint: check the name of the model, and `--model-version` if it is given
+    hint: did you mean `dummy`?
+    hint: the server has `dummy`
 
     exit 1
     error: the server refused the request: 404 Not Found: Model with requested version is not found
-    hint: check the name of the model, and `--model-version` if it is given
+    hint: the server has the model: check `--model-version`, or try again later
 
     exit 1
     error: the server refused the request: 404 Not Found: Model with requested name is not found
-    hint: check the name of the model, and `--model-version` if it is given
+    hint: the server has `dummy`
     ");
 }
 

@@ -290,7 +290,7 @@ fn datatype_and_shape_can_be_given_by_hand() {
 
     exit 64
     error: cannot use the value given for input `x`
-      caused by: cannot tell how 5 elements fill shape (-1,4)
+      caused by: cannot tell how to fill shape (-1,4) with 5 elements
     hint: nest the lists, or write the shape: `-i x::2,3=…`
 
     exit 1

@@ -167,7 +167,7 @@ fn values_that_do_not_fit_are_told() {
 
     exit 64
     error: cannot use the value given for input `b`
-      caused by: found 1 elements, shape (1,10) takes 10
+      caused by: found 1 element, shape (1,10) takes 10
 
     exit 1
     error: the server refused the request: INVALID_ARGUMENT: Invalid input shape - Expected: (1,10); Actual: (1,3); input name: b
@@ -253,14 +253,15 @@ fn pictures_that_do_not_fit_are_told() {
         &["fullsize", "-i", &star, "--scale=0"],
         &["fullsize", "-i", &star, "--mean=grey"],
     ]), @"
-    exit 64
+    exit 1
     error: cannot use the value given for input `image`
       caused by: found a picture that cannot be decoded
       caused by: The image format could not be determined
 
     exit 64
     error: cannot use the value given for input `image`
-      caused by: shape (1,3,224,224) has neither 1 nor 3 channels
+      caused by: layout NHWC finds 224 channels in shape (1,3,224,224), expected 1 or 3
+    hint: `--layout` tells where the channels are
 
     exit 64
     error parsing options: invalid value 'HCW' for '--layout <LAYOUT>': found `HCW`, expected NCHW, NHWC, CHW or HWC
@@ -273,7 +274,7 @@ fn pictures_that_do_not_fit_are_told() {
 
     exit 64
     error: cannot use the value given for input `image`
-      caused by: found 0 as a scale
+      caused by: found 0 as a scale, expected a number to divide by
 
     exit 64
     error parsing options: invalid value 'grey' for '--mean <A,B,C>': invalid float literal

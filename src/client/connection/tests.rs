@@ -16,12 +16,13 @@ use crate::{
     error::chain,
     proto::kserve::{
         ModelInferRequest, ModelInferResponse, ModelMetadataRequest, ModelMetadataResponse,
-        ModelReadyRequest, ModelReadyResponse, ModelStreamInferResponse, ServerLiveRequest,
-        ServerLiveResponse, ServerMetadataRequest, ServerMetadataResponse, ServerReadyRequest,
-        ServerReadyResponse,
+        ModelReadyRequest, ModelReadyResponse, ModelStreamInferResponse, RepositoryIndexRequest,
+        RepositoryIndexResponse, ServerLiveRequest, ServerLiveResponse, ServerMetadataRequest,
+        ServerMetadataResponse, ServerReadyRequest, ServerReadyResponse,
         grpc_inference_service_server::{GrpcInferenceService, GrpcInferenceServiceServer},
         model_infer_response::InferOutputTensor,
         model_metadata_response::TensorMetadata,
+        repository_index_response::ModelIndex,
     },
     tensor::{DataType, Tensor, TensorMap},
 };
@@ -141,6 +142,20 @@ impl GrpcInferenceService for Echo {
             inputs: vec![input],
             ..Default::default()
         }))
+    }
+
+    async fn repository_index(
+        &self,
+        request: tonic::Request<RepositoryIndexRequest>,
+    ) -> Result<Response<RepositoryIndexResponse>, Status> {
+        admitted(request)?;
+        let entry = |name: &str, version: &str| ModelIndex {
+            name: name.to_owned(),
+            version: version.to_owned(),
+            ..ModelIndex::default()
+        };
+        let models = vec![entry("echo", "1"), entry("echo", "2"), entry("other", "1")];
+        Ok(Response::new(RepositoryIndexResponse { models }))
     }
 
     async fn model_infer(
@@ -278,10 +293,10 @@ async fn a_refusal_has_the_servers_code_and_text() {
             );
             assert!(matches!(error, ClientError::Refused(refusal) if refusal.is_not_found()));
         }
-        let client = Client::connect(&options(Api::KserveRest, rest_port))
-            .await
-            .unwrap();
-        assert_eq!(client.model_names().await.unwrap(), ["echo", "other"]);
+        for (api, port) in [(Api::KserveGrpc, grpc_port), (Api::KserveRest, rest_port)] {
+            let client = Client::connect(&options(api, port)).await.unwrap();
+            assert_eq!(client.model_names().await.unwrap(), ["echo", "other"]);
+        }
     })
     .await;
 }

@@ -96,7 +96,7 @@ pub enum ValueProblem {
         expected: DataType,
     },
     /// The number of elements is another one.
-    #[error("found {count} elements, shape {shape} takes {expected}")]
+    #[error("found {}, shape {shape} takes {expected}", elements(*count))]
     Count {
         /// The elements given.
         count: usize,
@@ -106,7 +106,7 @@ pub enum ValueProblem {
         expected: usize,
     },
     /// The shape allows several ways to arrange the elements, or none.
-    #[error("cannot tell how {count} elements fill shape {shape}")]
+    #[error("cannot tell how to fill shape {shape} with {}", elements(*count))]
     Shape {
         /// The elements given.
         count: usize,
@@ -133,6 +133,13 @@ pub enum ValueProblem {
     /// The argument has no value, and neither zeros nor random values were asked for.
     #[error("found nothing, and nothing to fill it with")]
     Nothing,
+}
+
+fn elements(count: usize) -> String {
+    match count {
+        1 => "1 element".to_owned(),
+        count => format!("{count} elements"),
+    }
 }
 
 fn names(inputs: &[TensorMetadata]) -> String {

@@ -117,14 +117,14 @@ mod tests {
             (
                 &[15],
                 &[-1, 10],
-                "cannot tell how 15 elements fill shape (-1,10)",
+                "cannot tell how to fill shape (-1,10) with 15 elements",
             ),
             (
                 &[150],
                 &[-1, 3, -1, -1],
-                "cannot tell how 150 elements fill shape (-1,3,-1,-1)",
+                "cannot tell how to fill shape (-1,3,-1,-1) with 150 elements",
             ),
-            (&[], &[1, 10], "found 1 elements, shape (1,10) takes 10"),
+            (&[], &[1, 10], "found 1 element, shape (1,10) takes 10"),
         ];
         for (found, wanted, expected) in rows {
             assert_eq!(

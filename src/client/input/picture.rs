@@ -62,8 +62,15 @@ pub enum PictureError {
         shape: PartialShape,
     },
     /// Neither grey nor colour.
-    #[error("shape {0} has neither 1 nor 3 channels")]
-    Channels(PartialShape),
+    #[error("layout {layout} finds {channels} channels in shape {shape}, expected 1 or 3")]
+    Channels {
+        /// The layout asked for, or told by the shape.
+        layout: Layout,
+        /// The length where it has the channels.
+        channels: usize,
+        /// The shape of the input.
+        shape: PartialShape,
+    },
     /// Means or scales for another number of channels.
     #[error("found {given} values of {what} for {channels} channels")]
     ChannelValues {
@@ -75,7 +82,7 @@ pub enum PictureError {
         channels: usize,
     },
     /// A scale of 0.
-    #[error("found 0 as a scale")]
+    #[error("found 0 as a scale, expected a number to divide by")]
     ZeroScale,
 }
 
@@ -99,9 +106,14 @@ impl Picture {
         let channels = match (length(layout.channels()), wanted) {
             (None, _) => 3,
             (Some(channels @ (1 | 3)), _) => channels,
-            (Some(_), wanted) => {
+            (Some(channels), wanted) => {
                 let shape = wanted.cloned().unwrap_or(PartialShape(Vec::new()));
-                return Err(PictureError::Channels(shape).into());
+                return Err(PictureError::Channels {
+                    layout,
+                    channels,
+                    shape,
+                }
+                .into());
             }
         };
         let means = per_channel(&self.mean, "mean", 0.0, channels)?;

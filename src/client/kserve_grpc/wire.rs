@@ -22,7 +22,7 @@ use super::{
     message,
 };
 use crate::proto::kserve::{
-    ModelMetadataRequest, ServerReadyRequest,
+    ModelMetadataRequest, RepositoryIndexRequest, ServerReadyRequest,
     grpc_inference_service_client::GrpcInferenceServiceClient,
     model_metadata_response::TensorMetadata as TensorMessage,
 };
@@ -105,6 +105,15 @@ impl Wire {
             inputs: tensors(message.inputs),
             outputs: tensors(message.outputs),
         })
+    }
+
+    pub(in crate::client) async fn model_names(&self) -> Result<Vec<String>, ClientError> {
+        let request = self.request(RepositoryIndexRequest::default());
+        let answer = self.client().repository_index(request).await;
+        let message = answer.map_err(|status| self.failure(status))?.into_inner();
+        let mut names: Vec<_> = message.models.into_iter().map(|model| model.name).collect();
+        names.dedup();
+        Ok(names)
     }
 
     pub(in crate::client) fn call(&self, request: &Request) -> Result<Call<'_>, RequestError> {

@@ -87,6 +87,18 @@ impl Wire {
 
     /// Asks for the status of all models, which not every server of the protocol has.
     pub(in crate::client) async fn model_names(&self) -> Result<Vec<String>, ClientError> {
+        #[derive(serde::Deserialize)]
+        struct Entry {
+            name: String,
+        }
+        let request = self.http.post(self.url(&["v2", "repository", "index"]));
+        if let Ok(reply) = self.fetch(request).await {
+            let entries: Vec<Entry> = self.decode(&reply.bytes)?;
+            let mut names: Vec<_> = entries.into_iter().map(|entry| entry.name).collect();
+            names.dedup();
+            return Ok(names);
+        }
+        // Servers without the extension may have the list of TensorFlow Serving's relatives.
         let request = self.http.get(self.url(&["v1", "config"]));
         let models: serde_json::Map<String, serde_json::Value> =
             self.decode(&self.fetch(request).await?.bytes)?;

@@ -7,7 +7,7 @@ use futures::Stream;
 use prost::Message;
 use tonic::{Request, Response, Status, Streaming};
 
-use super::{PLATFORM, codec, grpc_version};
+use super::{PLATFORM, codec, grpc_version, index};
 use crate::{
     engine::Engine,
     error::{Error, ErrorKind, Result},
@@ -15,10 +15,11 @@ use crate::{
     model::State,
     proto::kserve::{
         ModelInferRequest, ModelInferResponse, ModelMetadataRequest, ModelMetadataResponse,
-        ModelReadyRequest, ModelReadyResponse, ModelStreamInferResponse, ServerLiveRequest,
-        ServerLiveResponse, ServerMetadataRequest, ServerMetadataResponse, ServerReadyRequest,
-        ServerReadyResponse, grpc_inference_service_server::GrpcInferenceService,
-        model_metadata_response::TensorMetadata,
+        ModelReadyRequest, ModelReadyResponse, ModelStreamInferResponse, RepositoryIndexRequest,
+        RepositoryIndexResponse, ServerLiveRequest, ServerLiveResponse, ServerMetadataRequest,
+        ServerMetadataResponse, ServerReadyRequest, ServerReadyResponse,
+        grpc_inference_service_server::GrpcInferenceService,
+        model_metadata_response::TensorMetadata, repository_index_response::ModelIndex,
     },
     servable::TensorInfo,
     task,
@@ -135,6 +136,22 @@ impl GrpcInferenceService for KserveService {
         self.model_metadata(request.get_ref())
             .map(Response::new)
             .map_err(|error| reply::status(&error))
+    }
+
+    async fn repository_index(
+        &self,
+        request: Request<RepositoryIndexRequest>,
+    ) -> Result<Response<RepositoryIndexResponse>, Status> {
+        let models = index::entries(&self.engine, request.get_ref().ready)
+            .into_iter()
+            .map(|entry| ModelIndex {
+                name: entry.name,
+                version: entry.version,
+                state: entry.state.to_owned(),
+                reason: entry.reason.to_owned(),
+            })
+            .collect();
+        Ok(Response::new(RepositoryIndexResponse { models }))
     }
 
     async fn model_infer(

@@ -3,6 +3,7 @@
 mod codec;
 mod contents;
 pub mod grpc;
+mod index;
 mod json;
 mod json_reply;
 pub mod rest;

@@ -7,7 +7,7 @@ use axum::{
 };
 use serde::{Deserialize, Serialize};
 
-use super::{PLATFORM, grpc::available_versions, json, json_reply, rest_version};
+use super::{PLATFORM, grpc::available_versions, index, json, json_reply, rest_version};
 use crate::{
     error::Result,
     frontends::{
@@ -60,6 +60,24 @@ pub(crate) async fn server_metadata() -> Response {
         name: SERVER_NAME,
         version: SERVER_VERSION,
     })
+}
+
+/// `{"ready": true}` in the body asks for what is ready only; no body asks for all.
+pub(crate) async fn repository_index(State(context): State<Context>, request: Request) -> Response {
+    #[derive(Default, Deserialize)]
+    struct Filter {
+        #[serde(default)]
+        ready: bool,
+    }
+    let (parts, incoming) = request.into_parts();
+    let limits = &context.limits;
+    match body::read(&parts.headers, incoming, limits.message_size, limits.read).await {
+        Ok(body) => {
+            let filter: Filter = serde_json::from_slice(&body).unwrap_or_default();
+            answer(&index::entries(&context.engine, filter.ready))
+        }
+        Err(error) => reply::response(&error),
+    }
 }
 
 pub(crate) async fn model_ready(State(context): State<Context>, names: Names) -> Response {

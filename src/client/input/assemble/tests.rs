@@ -122,12 +122,12 @@ fn what_the_model_does_not_take_is_refused_by_name() {
         (&["a=[1,2]"], "found no value for input `b` (INT64 (-1,3))"),
         (
             &["a=[1,2]", "b=[1]"],
-            "cannot use the value given for input `b`: cannot tell how 1 elements fill shape \
-             (-1,3)",
+            "cannot use the value given for input `b`: cannot tell how to fill shape \
+             (-1,3) with 1 element",
         ),
         (
             &["a=[1]", "b=[1,2,3]"],
-            "cannot use the value given for input `a`: found 1 elements, shape (1,2) takes 2",
+            "cannot use the value given for input `a`: found 1 element, shape (1,2) takes 2",
         ),
         (
             &["a=", "b=[1,2,3]"],

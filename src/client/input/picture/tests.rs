@@ -117,7 +117,7 @@ fn what_does_not_fit_is_refused_with_the_shape() {
         (
             layout(Layout::Nchw),
             &[1, 4, 2, 2],
-            "shape (1,4,2,2) has neither 1 nor 3 channels",
+            "layout NCHW finds 4 channels in shape (1,4,2,2), expected 1 or 3",
         ),
         (
             Picture {
@@ -133,7 +133,7 @@ fn what_does_not_fit_is_refused_with_the_shape() {
                 ..Picture::default()
             },
             &[1, 3, -1, -1],
-            "found 0 as a scale",
+            "found 0 as a scale, expected a number to divide by",
         ),
     ];
     for (picture, wanted, expected) in rows {

@@ -1,0 +1,51 @@
+//! What the server has: names, versions and states (the repository extension, read only).
+
+use serde::Serialize;
+
+use crate::{
+    engine::Engine,
+    model::{Code, State},
+};
+
+/// One version of a model.
+#[derive(Debug, Serialize)]
+pub(super) struct Entry {
+    pub(super) name: String,
+    pub(super) version: String,
+    pub(super) state: &'static str,
+    pub(super) reason: &'static str,
+}
+
+/// Lists every version, or only those that are ready, by name and number. A model without any
+/// version is listed without a number.
+pub(super) fn entries(engine: &Engine, ready: bool) -> Vec<Entry> {
+    let mut entries = Vec::new();
+    for model in engine.models() {
+        let before = entries.len();
+        for version in model.versions() {
+            let status = version.status();
+            let (state, reason) = match (status.state, status.code) {
+                (State::Available, _) => ("READY", ""),
+                (_, Code::Unknown) => ("UNAVAILABLE", "the load failed; see the server's log"),
+                (State::Start | State::Loading, Code::Ok) => ("LOADING", ""),
+                (State::Unloading | State::End, Code::Ok) => ("UNAVAILABLE", "unloaded"),
+            };
+            entries.push(Entry {
+                name: model.name().to_owned(),
+                version: version.number().to_string(),
+                state,
+                reason,
+            });
+        }
+        if entries.len() == before {
+            entries.push(Entry {
+                name: model.name().to_owned(),
+                version: String::new(),
+                state: "UNAVAILABLE",
+                reason: "there is no version",
+            });
+        }
+    }
+    entries.retain(|entry| !ready || entry.state == "READY");
+    entries
+}
