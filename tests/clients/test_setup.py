@@ -1,15 +1,10 @@
-"""`ovms setup` from nothing to a server. Downloads some 60 MB, so it runs only when asked for."""
+"""`ovms setup` from nothing to a server, with a real installation."""
 
 import os
 import subprocess
 
-import pytest
-
 from conftest import PROGRAM
 
-pytestmark = pytest.mark.skipif(
-    not os.environ.get("OVMS_TEST_INSTALL"), reason="OVMS_TEST_INSTALL is not set"
-)
 # What would lead to a runtime that is there already.
 ELSEWHERE = ["OPENVINO_INSTALL_DIR", "VIRTUAL_ENV", "CONDA_PREFIX", "LD_LIBRARY_PATH"]
 

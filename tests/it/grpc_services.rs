@@ -3,7 +3,9 @@
 
 use std::time::Duration;
 
-use ovms::proto::kserve::ModelInferRequest;
+use ovms::proto::kserve::{
+    ModelInferRequest, RepositoryIndexRequest, repository_index_response::ModelIndex,
+};
 use prost::Message as _;
 use tonic_health::pb::{HealthCheckRequest, health_client::HealthClient};
 use tonic_reflection::pb::v1::{
@@ -33,6 +35,27 @@ fn the_health_service_knows_the_server_and_kserve() {
     assert_eq!(health(""), "SERVING");
     assert_eq!(health("inference.GRPCInferenceService"), "SERVING");
     assert_eq!(health("stranger"), "NotFound: service not registered");
+}
+
+#[test]
+fn the_index_lists_models_with_versions_and_states() {
+    let server = Server::start("dummy");
+    let grpc = Grpc::connect(&server);
+    for ready in [false, true] {
+        let request = RepositoryIndexRequest {
+            ready,
+            ..RepositoryIndexRequest::default()
+        };
+        let mut client = grpc.client.clone();
+        let answer = grpc.wait(client.repository_index(request)).unwrap();
+        let expected = ModelIndex {
+            name: "dummy".to_owned(),
+            version: "1".to_owned(),
+            state: "READY".to_owned(),
+            reason: String::new(),
+        };
+        assert_eq!(answer.models, [expected]);
+    }
 }
 
 #[test]

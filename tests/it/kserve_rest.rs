@@ -75,6 +75,16 @@ fn every_path_of_the_protocol_answers() {
 }
 
 #[test]
+fn the_index_lists_models_with_versions_and_states() {
+    let server = Server::start("dummy");
+    let all = post(&server, "/v2/repository/index", b"");
+    assert_eq!(all.status, 200);
+    insta::assert_snapshot!(all.text(), @r#"[{"name":"dummy","version":"1","state":"READY","reason":""}]"#);
+    let ready = post(&server, "/v2/repository/index", br#"{"ready":true}"#);
+    assert_eq!(ready.text(), all.text());
+}
+
+#[test]
 fn inference_answers_with_and_without_a_version() {
     let server = Server::start("dummy");
     for path in [

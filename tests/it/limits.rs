@@ -53,8 +53,16 @@ fn post(server: &Server, steps: i64) -> Answer {
 }
 
 #[test]
-fn two_slots_run_two_at_once() {
-    let server = busy::serve(&["--nireq", "2", "--max_queued_requests", "0"]);
+fn two_slots_take_two_at_once() {
+    let server = busy::serve(&[
+        "--nireq",
+        "2",
+        "--max_queued_requests",
+        "0",
+        "--plugin_config",
+        // Without a stream for each slot the plugin itself runs one after the other.
+        r#"{"INFERENCE_PRECISION_HINT":"f32","NUM_STREAMS":2,"INFERENCE_NUM_THREADS":2}"#,
+    ]);
     let grpc = Grpc::connect(&server);
     let steps = busy::SECONDS;
     let calls = (0..3).map(|_| grpc.call(busy::request(steps))).collect();

@@ -22,13 +22,14 @@ const PLUGIN_CONFIG: &str = r#"{"INFERENCE_PRECISION_HINT":"f32","INFERENCE_NUM_
 /// The length of a row and of a column.
 const SIZE: usize = 64;
 
-/// Serves `busy` with one slot and more flags.
+/// Serves `busy` with more flags; unless they say so, with one slot.
 pub(crate) fn serve(flags: &[&str]) -> Server {
-    let mut all = vec!["--plugin_config", PLUGIN_CONFIG];
-    if !flags.contains(&"--nireq") {
-        all.extend(["--nireq", "1"]);
+    let mut all = flags.to_vec();
+    for default in [["--plugin_config", PLUGIN_CONFIG], ["--nireq", "1"]] {
+        if !flags.contains(&default[0]) {
+            all.extend(default);
+        }
     }
-    all.extend(flags);
     Server::start_with("busy", &all)
 }
 
