@@ -16,6 +16,12 @@ mod targets;
 
 use std::path::{Path, PathBuf};
 
+use mimalloc::MiMalloc;
+
+/// The allocator of the server, so that the echo service has the same.
+#[global_allocator]
+static ALLOCATOR: MiMalloc = MiMalloc;
+
 /// A model of the benchmark and the one input that it is sent.
 pub(crate) struct Model {
     pub(crate) name: &'static str,
@@ -65,8 +71,9 @@ impl Model {
 
 /// The properties that every side compiles a model with: what the server uses by default, and
 /// single precision, so that all sides compute the same.
-pub(crate) const PROPERTIES: [(&str, &str); 2] = [
+pub(crate) const PROPERTIES: [(&str, &str); 3] = [
     ("PERFORMANCE_HINT", "LATENCY"),
+    ("ENABLE_CPU_PINNING", "NO"),
     ("INFERENCE_PRECISION_HINT", "f32"),
 ];
 

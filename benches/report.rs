@@ -73,7 +73,7 @@ pub(crate) fn run(quick: bool) {
     println!("{}\n", machine());
     let rows = table(&library, &times);
     print_table(&rows);
-    targets::run(&library, &times, &rows);
+    targets::run(&library, &times);
 }
 
 fn table(library: &std::path::Path, times: &Times) -> Vec<Row> {

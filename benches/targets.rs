@@ -10,11 +10,11 @@ use crate::{
     cells::{self, Length},
     peer::{Peer, Raw},
     process,
-    report::{Row, Side, Times},
+    report::Times,
 };
 
 /// Measures and prints the targets.
-pub(crate) fn run(library: &Path, times: &Times, rows: &[Row]) {
+pub(crate) fn run(library: &Path, times: &Times) {
     println!("| target | wanted | measured | |");
     println!("|---|---|---|---|");
     let ratio = pairs(times.pairs, || {
@@ -68,7 +68,6 @@ pub(crate) fn run(library: &Path, times: &Times, rows: &[Row]) {
         );
     }
     memory(library, times);
-    debug_assert!(rows.iter().any(|row| row.side == Side::Grpc));
 }
 
 /// Returns the median of alternating pairs of runs.

@@ -11,6 +11,7 @@ use crate::{completions, error::Failure, infer, serve, setup};
 #[command(
     name = "ovms",
     version,
+    propagate_version = true,
     arg_required_else_help = true,
     after_help = "Arguments that begin with a server flag mean `serve`: \
                   `ovms --port 9000 …` is `ovms serve --port 9000 …`."

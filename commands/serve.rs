@@ -3,7 +3,7 @@
 mod args;
 mod hints;
 
-use std::io::IsTerminal;
+use std::{io::IsTerminal, path::PathBuf};
 
 use ovms::{config::Config, error::chain, model::demo, openvino::runtime, server};
 use tempfile::TempDir;
@@ -33,6 +33,10 @@ pub(crate) fn run(mut args: Args) -> Result<(), Failure> {
         let failure = if error.is_usage() {
             Failure::usage_verbatim(error.to_string())
         } else {
+            // A failed start is told in the log as well.
+            if logging::start(&log.0, log.1.as_deref()).is_ok() {
+                log_failure(&error, log.1.is_some());
+            }
             Failure::new(FailureKind::Failed, error.to_string())
         };
         match error {
@@ -71,7 +75,7 @@ pub(crate) fn run(mut args: Args) -> Result<(), Failure> {
             Failure::new(FailureKind::SystemPart, "cannot start threads").caused_by(&error)
         })?;
     let result = runtime.block_on(async {
-        let stop = signal()?;
+        let stop = signal(demo.as_ref().map(|folder| folder.path().to_owned()))?;
         server::serve(listeners, config, stop)
             .await
             .map_err(|error| {
@@ -126,8 +130,9 @@ fn announce(config: &Config, demo: Option<&TempDir>) {
     }
 }
 
-/// Returns a future that is done at the first SIGINT or SIGTERM. The second ends the process.
-fn signal() -> Result<impl Future<Output = ()>, Failure> {
+/// Returns a future that is done at the first SIGINT or SIGTERM. The second ends the process, and
+/// removes the temporary folder that nobody else then would.
+fn signal(temporary: Option<PathBuf>) -> Result<impl Future<Output = ()>, Failure> {
     use tokio::signal::unix::{SignalKind, signal};
     let listen = |kind| {
         signal(kind).map_err(|error| {
@@ -148,6 +153,9 @@ fn signal() -> Result<impl Future<Output = ()>, Failure> {
         let _ = first.send(());
         either().await;
         tracing::warn!("second signal; ending at once");
+        if let Some(folder) = temporary {
+            let _ = std::fs::remove_dir_all(folder);
+        }
         std::process::exit(i32::from(FailureKind::Interrupted.code()));
     })
     .detach();

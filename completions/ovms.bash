@@ -73,7 +73,7 @@ _ovms() {
             return 0
             ;;
         ovms__subcmd__completions)
-            opts="-h --help bash elvish fish powershell zsh"
+            opts="-h -V --help --version bash elvish fish powershell zsh"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -185,7 +185,7 @@ _ovms() {
             return 0
             ;;
         ovms__subcmd__infer)
-            opts="-i -h --input --zeros --random --seed --layout --mean --scale --bgr --model-version --output-name --id --param --raw --typed --binary --json-data --output --save --top --labels --repeat --duration --concurrency --warmup --url --api --timeout --header --help"
+            opts="-i -h -V --input --zeros --random --seed --layout --mean --scale --bgr --model-version --output-name --id --param --raw --typed --binary --json-data --output --save --top --labels --repeat --duration --concurrency --warmup --url --api --timeout --header --help --version"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -287,7 +287,7 @@ _ovms() {
             return 0
             ;;
         ovms__subcmd__probe__subcmd__runtime)
-            opts="-h --help"
+            opts="-h -V --help --version"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -301,7 +301,7 @@ _ovms() {
             return 0
             ;;
         ovms__subcmd__serve)
-            opts="-h --model_name --model_path --demo --nireq --target_device --plugin_config --port --rest_port --grpc_bind_address --rest_bind_address --log_level --log_path --max_message_size --max_connections --max_queued_requests --read_timeout_seconds --loading_wait_seconds --shutdown_timeout_seconds --help"
+            opts="-h -V --model_name --model_path --demo --nireq --target_device --plugin_config --port --rest_port --grpc_bind_address --rest_bind_address --log_level --log_path --max_message_size --max_connections --max_queued_requests --read_timeout_seconds --loading_wait_seconds --shutdown_timeout_seconds --help --version"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -383,7 +383,7 @@ _ovms() {
             return 0
             ;;
         ovms__subcmd__setup)
-            opts="-h --dir --python --help"
+            opts="-h -V --dir --python --help --version"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0

@@ -51,6 +51,7 @@ complete -c ovms -n "__fish_ovms_using_subcommand serve" -l loading_wait_seconds
 complete -c ovms -n "__fish_ovms_using_subcommand serve" -l shutdown_timeout_seconds -d 'How long requests under way may take after SIGINT or SIGTERM; a second signal ends at once' -r
 complete -c ovms -n "__fish_ovms_using_subcommand serve" -l demo -d 'Serve the built-in example, a classifier of drawn shapes'
 complete -c ovms -n "__fish_ovms_using_subcommand serve" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c ovms -n "__fish_ovms_using_subcommand serve" -s V -l version -d 'Print version'
 complete -c ovms -n "__fish_ovms_using_subcommand infer" -s i -l input -d 'Give an input: JSON, @FILE, or - for standard input' -r
 complete -c ovms -n "__fish_ovms_using_subcommand infer" -l seed -d 'Make the random values the same each time' -r
 complete -c ovms -n "__fish_ovms_using_subcommand infer" -l layout -d 'Lay pictures out as NCHW, NHWC, CHW or HWC' -r
@@ -84,11 +85,15 @@ complete -c ovms -n "__fish_ovms_using_subcommand infer" -l typed -d 'Send tenso
 complete -c ovms -n "__fish_ovms_using_subcommand infer" -l binary -d 'Send and ask for tensors as bytes over REST (default)'
 complete -c ovms -n "__fish_ovms_using_subcommand infer" -l json-data -d 'Send and ask for tensors as JSON over REST'
 complete -c ovms -n "__fish_ovms_using_subcommand infer" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c ovms -n "__fish_ovms_using_subcommand infer" -s V -l version -d 'Print version'
 complete -c ovms -n "__fish_ovms_using_subcommand setup" -l dir -d 'Folder for the virtual environment with the runtime' -r -F
 complete -c ovms -n "__fish_ovms_using_subcommand setup" -l python -d 'Python to make the virtual environment with, 3.11 or newer' -r -F
 complete -c ovms -n "__fish_ovms_using_subcommand setup" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c ovms -n "__fish_ovms_using_subcommand setup" -s V -l version -d 'Print version'
 complete -c ovms -n "__fish_ovms_using_subcommand completions" -s h -l help -d 'Print help'
+complete -c ovms -n "__fish_ovms_using_subcommand completions" -s V -l version -d 'Print version'
 complete -c ovms -n "__fish_ovms_using_subcommand probe-runtime" -s h -l help -d 'Print help'
+complete -c ovms -n "__fish_ovms_using_subcommand probe-runtime" -s V -l version -d 'Print version'
 complete -c ovms -n "__fish_ovms_using_subcommand help; and not __fish_seen_subcommand_from serve infer setup completions probe-runtime help" -f -a "serve" -d 'Serve a model over gRPC and REST'
 complete -c ovms -n "__fish_ovms_using_subcommand help; and not __fish_seen_subcommand_from serve infer setup completions probe-runtime help" -f -a "infer" -d 'Send inference requests to a server'
 complete -c ovms -n "__fish_ovms_using_subcommand help; and not __fish_seen_subcommand_from serve infer setup completions probe-runtime help" -f -a "setup" -d 'Find or install the OpenVINO runtime'

@@ -19,6 +19,9 @@ pub struct InferRequest {
     pub inputs: Vec<InputTensor>,
     /// The outputs that the client wants, in its order; empty means all.
     pub outputs: Vec<String>,
+    /// How many raw buffers came for the inputs, if that is another number than that of the
+    /// inputs.
+    pub raw_mismatch: Option<usize>,
 }
 
 /// One input as declared and sent.

@@ -35,15 +35,22 @@ pub(super) fn of_start(error: &StartError) -> Failure {
             RepositoryError::NoModel(_) | RepositoryError::Read { .. } => failure,
         },
         StartError::Version(version) => match version.source.as_ref() {
-            LoadError::Property { key, .. } => failure.hint(format!(
-                "mend or leave out {key} in --plugin_config; its keys are properties of OpenVINO"
-            )),
-            LoadError::Compile { device, known, .. } if !known.contains(device) => {
+            LoadError::Property { device, known, .. }
+            | LoadError::Compile { device, known, .. }
+                if is_unknown(device, known) =>
+            {
                 failure.hint(format!(
                     "--target_device takes the devices of this machine ({}), or AUTO, HETERO and \
                      MULTI with a list of them",
                     known.join(", ")
                 ))
+            }
+            LoadError::Property { key, .. } => failure.hint(format!(
+                "mend or leave out {key} in --plugin_config; its keys are properties of OpenVINO"
+            )),
+            // A device is only made when it is first needed, and reads its properties then.
+            LoadError::Compile { source, .. } if source.to_string().contains("ropert") => {
+                failure.hint("mend --plugin_config; its keys are properties of OpenVINO")
             }
             LoadError::Read { .. } => {
                 failure.hint("check that the file is whole, for example by exporting it again")
@@ -51,6 +58,18 @@ pub(super) fn of_start(error: &StartError) -> Failure {
             _ => failure,
         },
     }
+}
+
+/// Tells whether a device is none of those known; `GPU.1` is one of `GPU`, and `AUTO:CPU` is put
+/// together of others.
+fn is_unknown(device: &str, known: &[String]) -> bool {
+    let base = device.split([':', '.']).next().unwrap_or_default();
+    let composed = ["AUTO", "HETERO", "MULTI", "BATCH"];
+    !known.is_empty()
+        && !composed.contains(&base)
+        && !known
+            .iter()
+            .any(|known| known.split('.').next() == Some(base))
 }
 
 fn failure(error: &dyn Error) -> Failure {

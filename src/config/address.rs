@@ -4,7 +4,8 @@ use std::net::{Ipv4Addr, Ipv6Addr};
 
 /// Reads a comma-separated list; `None` if one of them is no address and no host name.
 pub(super) fn parse_list(text: &str) -> Option<Vec<String>> {
-    text.split(',')
+    let mut addresses: Vec<String> = text
+        .split(',')
         .map(|part| {
             let part = part.trim();
             let bare = part.strip_prefix('[').and_then(|p| p.strip_suffix(']'));
@@ -14,7 +15,11 @@ pub(super) fn parse_list(text: &str) -> Option<Vec<String>> {
             };
             valid.then(|| bare.unwrap_or(part).to_owned())
         })
-        .collect()
+        .collect::<Option<_>>()?;
+    // One that is given twice could not be opened twice.
+    let mut seen = std::collections::HashSet::new();
+    addresses.retain(|address| seen.insert(address.clone()));
+    Some(addresses)
 }
 
 /// An IPv4 address, or a name of letters, digits and hyphens between dots (RFC 1123).
@@ -42,6 +47,7 @@ mod tests {
             parse_list("127.0.0.1, ::1,[::],my-host.local").unwrap(),
             ["127.0.0.1", "::1", "::", "my-host.local"]
         );
+        assert_eq!(parse_list("::1,[::1],::1").unwrap(), ["::1"]);
         for wrong in [
             "",
             "1.2.3",

@@ -16,7 +16,7 @@ use std::{
 };
 
 use arc_swap::ArcSwap;
-use tokio::sync::Notify;
+use tokio::sync::{Notify, Semaphore};
 
 pub use registry::Registry;
 pub use target::Target;
@@ -34,18 +34,22 @@ pub struct Engine {
     stopping: AtomicBool,
     under_way: Arc<UnderWay>,
     loading_wait: Duration,
+    /// How many requests may wait for versions that are loading.
+    loading_places: Semaphore,
 }
 
 impl Engine {
-    /// Makes an engine that serves nothing yet and is not ready.
+    /// Makes an engine that serves nothing yet and is not ready. `loading_wait` is how long a
+    /// request waits for a version that is loading, and `most_waiting` how many do.
     #[must_use]
-    pub fn new(loading_wait: Duration) -> Arc<Self> {
+    pub fn new(loading_wait: Duration, most_waiting: usize) -> Arc<Self> {
         Arc::new(Self {
             registry: ArcSwap::default(),
             ready: AtomicBool::new(false),
             stopping: AtomicBool::new(false),
             under_way: Arc::default(),
             loading_wait,
+            loading_places: Semaphore::new(most_waiting.min(Semaphore::MAX_PERMITS)),
         })
     }
 
@@ -117,7 +121,14 @@ impl Engine {
             return Err(Error::new(ErrorKind::Overloaded, "Server is shutting down"));
         }
         let version = Arc::clone(self.model(name)?.version(version)?);
-        let loaded = version.wait_loaded(self.loading_wait).await?;
+        let loaded = match version.loaded() {
+            Ok(loaded) => loaded,
+            Err(not_loaded) => {
+                // Requests beyond the bound do not wait.
+                let _place = self.loading_places.try_acquire().map_err(|_| not_loaded)?;
+                version.wait_loaded(self.loading_wait).await?
+            }
+        };
         Ok(Target::new(version, loaded, place))
     }
 }
@@ -171,7 +182,7 @@ mod tests {
 
     #[tokio::test]
     async fn names_and_versions_are_told_apart() {
-        let engine = Engine::new(Duration::ZERO);
+        let engine = Engine::new(Duration::ZERO, 1);
         engine.replace(Registry::from_iter([Model::new(
             "m",
             [Version::new("m", 1)],
@@ -209,7 +220,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_stopping_engine_refuses_and_waits_for_what_is_under_way() {
-        let engine = Engine::new(Duration::ZERO);
+        let engine = Engine::new(Duration::ZERO, 1);
         engine.set_ready();
         let place = super::UnderWay::enter(&engine.under_way);
         engine.stop();

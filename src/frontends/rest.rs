@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use axum::{
     Router,
-    extract::{Request, State},
+    extract::Request,
     http::{HeaderValue, Method, StatusCode, header},
     middleware::{self, Next},
     response::Response,
@@ -68,12 +68,12 @@ pub fn router(engine: Arc<Engine>, limits: &Limits) -> Router {
             post_only(post(kserve::infer)),
         )
         .fallback(|| async { reply::response(&unknown_path()) })
-        .layer(middleware::from_fn_with_state(context.clone(), before))
+        .layer(middleware::from_fn(before))
         .with_state(context)
 }
 
 /// What holds for every path: `OPTIONS` is answered, `..` is not followed.
-async fn before(State(_): State<Context>, request: Request, next: Next) -> Response {
+async fn before(request: Request, next: Next) -> Response {
     if request.method() == Method::OPTIONS {
         return Response::default();
     }

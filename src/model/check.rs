@@ -35,6 +35,13 @@ pub fn check(info: &ServableInfo, request: InferRequest) -> Result<(Vec<SlotInpu
             input.name
         )));
     }
+    if let Some(actual) = request.raw_mismatch {
+        return Err(Error::invalid(format!(
+            "Inputs inside buffer does not match expected format. - Expected: one element of \
+             raw_input_contents for each of the {} inputs; Actual: {actual}",
+            request.inputs.len()
+        )));
+    }
     let mut given = request.inputs;
     let mut inputs = Vec::with_capacity(info.inputs.len());
     for expected in &info.inputs {
@@ -172,7 +179,14 @@ fn wanted(info: &ServableInfo, asked: &[String]) -> Result<Vec<usize>> {
     }
     asked
         .iter()
-        .map(|name| {
+        .enumerate()
+        .map(|(index, name)| {
+            // Each would be a copy of its own: a small request could ask for any amount.
+            if asked[..index].contains(name) {
+                return Err(Error::invalid(format!(
+                    "Invalid output name - Requested output: {name} is listed twice"
+                )));
+            }
             info.outputs
                 .iter()
                 .find(|output| output.name == *name)

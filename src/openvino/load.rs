@@ -10,10 +10,7 @@ use super::{
     run::Runner,
     slot::{Slot, SlotError},
 };
-use crate::{
-    servable::{ServableInfo, TensorInfo},
-    tensor::PartialShape,
-};
+use crate::servable::{ServableInfo, TensorInfo};
 
 /// The most infer requests that a model may ask for.
 pub const NIREQ_LIMIT: u32 = 100_000;
@@ -46,10 +43,12 @@ pub enum LoadError {
     #[error("cannot start OpenVINO")]
     Runtime(#[source] Fault),
     /// The device refuses a property.
-    #[error("device {device} refuses property {key}={value}")]
+    #[error("Model config is invalid - device {device} refuses property {key}={value}")]
     Property {
         /// The device.
         device: String,
+        /// The devices of this machine.
+        known: Vec<String>,
         /// The property's name.
         key: String,
         /// The value given.
@@ -99,7 +98,7 @@ pub enum LoadError {
         /// OpenVINO's name of the type.
         element: String,
     },
-    /// An input has no fixed rank.
+    /// A tensor has no fixed rank.
     #[error("{direction} `{name}` has no fixed number of dimensions; reshape the model first")]
     Rank {
         /// `input` or `output`.
@@ -179,6 +178,7 @@ fn set_properties(core: &mut Core, options: &LoadOptions) -> Result<(), LoadErro
         )
         .map_err(|error| LoadError::Property {
             device: device.to_owned(),
+            known: devices(core),
             key: key.clone(),
             value: value.clone(),
             source: error.into(),
@@ -252,11 +252,8 @@ fn ports(
                 element: element.to_string(),
             })?;
             let shape = node.get_partial_shape().map_err(fail(port))?;
-            let shape = match convert::partial_shape(&shape) {
-                Some(shape) => shape,
-                // An output of any rank is known when it comes; an input must be checked before.
-                None if direction == "output" => PartialShape(Vec::new()),
-                None => return Err(LoadError::Rank { direction, name }),
+            let Some(shape) = convert::partial_shape(&shape) else {
+                return Err(LoadError::Rank { direction, name });
             };
             Ok(TensorInfo {
                 name,

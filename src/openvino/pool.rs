@@ -22,7 +22,7 @@ use super::slot::Slot;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum PoolError {
     /// As many requests as allowed are waiting already.
-    #[error("all {slots} infer requests are busy and {waiting} requests are waiting")]
+    #[error("infer requests: {slots}, all busy; requests waiting: {waiting}, the most allowed")]
     Full {
         /// Slots of the model version.
         slots: usize,
@@ -84,6 +84,11 @@ impl<S> Pool<S> {
             // In the queue before the look, so that no return is missed in between.
             returned.as_mut().enable();
             if may_take && let Some(slot) = self.take() {
+                // Calls that come at the same moment may fall together into one: if there is
+                // more to be had, the next is called from here. We are still counted ourselves.
+                if self.free.load(Ordering::SeqCst) > 0 && self.waiting.load(Ordering::SeqCst) > 1 {
+                    self.returned.notify_one();
+                }
                 return Ok(self.lend(slot));
             }
             returned.await;
@@ -198,7 +203,7 @@ impl<S> Drop for Lease<S> {
 
 #[cfg(test)]
 mod tests {
-    use std::{pin::pin, time::Duration};
+    use std::{pin::pin, sync::Arc, time::Duration};
 
     use futures::poll;
 
@@ -257,6 +262,34 @@ mod tests {
         assert!(poll!(waiting.as_mut()).is_pending(), "there is room again");
         drop(held);
         waiting.await.unwrap();
+    }
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+    async fn no_slot_is_left_idle_while_requests_wait() {
+        let pool = Pool::new(vec![1, 2], 1000);
+        for _ in 0..200 {
+            // Both slots are lent at once, again and again; one that got stuck would never come.
+            let pairs = (0..8).map(|_| {
+                let pool = Arc::clone(&pool);
+                crate::task::Task::spawn(async move {
+                    for _ in 0..20 {
+                        let lease = pool.lease(Patience::InTurn).await.unwrap();
+                        tokio::task::yield_now().await;
+                        drop(lease);
+                    }
+                })
+            });
+            let all = futures::future::join_all(pairs.collect::<Vec<_>>());
+            tokio::time::timeout(Duration::from_secs(30), all)
+                .await
+                .unwrap();
+            let both =
+                futures::future::join(pool.lease(Patience::InTurn), pool.lease(Patience::InTurn));
+            let (one, two) = tokio::time::timeout(Duration::from_secs(30), both)
+                .await
+                .unwrap();
+            drop((one.unwrap(), two.unwrap()));
+        }
     }
 
     #[tokio::test]

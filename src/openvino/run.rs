@@ -8,6 +8,7 @@
 
 use std::{
     collections::VecDeque,
+    panic::{AssertUnwindSafe, catch_unwind},
     sync::{
         Arc, Condvar, Mutex, MutexGuard, PoisonError,
         atomic::{AtomicU64, Ordering},
@@ -204,8 +205,16 @@ impl Shared {
     /// The life of a worker thread: jobs until the model version is dropped.
     fn work(&self) {
         while let Some(mut job) = self.next() {
+            if job.reply.is_closed() {
+                // Its client has left meanwhile.
+                continue;
+            }
             let started = Instant::now();
-            let outputs = job.lease.slot().infer(&job.inputs, &job.wanted);
+            let run = || job.lease.slot().infer(&job.inputs, &job.wanted);
+            // A panic is told to the one client; the thread has others to serve.
+            let Ok(outputs) = catch_unwind(AssertUnwindSafe(run)) else {
+                continue;
+            };
             let took = started.elapsed();
             // The slot is free before the answer is out, so that a client that sends its next
             // request at once finds it.

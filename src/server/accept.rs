@@ -12,17 +12,22 @@ use std::{
 };
 
 use axum::Router;
-use hyper::{body::Incoming, service::service_fn};
+use hyper::{
+    Request,
+    body::Incoming,
+    service::{Service, service_fn},
+};
 use hyper_util::{
     rt::{TokioExecutor, TokioIo, TokioTimer},
     server::graceful::GracefulConnection,
 };
+use socket2::{SockRef, TcpKeepalive};
 use tokio::{
     net::{TcpListener, TcpStream},
     sync::{Semaphore, watch},
     time::sleep,
 };
-use tower::Service;
+use tower::Service as _;
 
 use super::{listen::Listeners, pace::Paced};
 use crate::{config::Limits, frontends::grpc::GrpcService, task::Task};
@@ -42,6 +47,10 @@ const SEND_BUFFER: usize = 2 << 20;
 
 /// Calls that one connection may have under way at once.
 const STREAMS: u32 = 1024;
+
+/// After this much silence the system asks whether the client's machine is still there, and asks
+/// again as often.
+const SILENCE: Duration = Duration::from_secs(60);
 
 /// How long to wait after the system refused a connection, for example for want of handles.
 const AFTER_REFUSAL: Duration = Duration::from_millis(50);
@@ -142,6 +151,13 @@ impl Side {
                         if let Err(error) = stream.set_nodelay(true) {
                             tracing::debug!("cannot set TCP_NODELAY: {error}");
                         }
+                        // A client whose machine is gone must not keep its place for ever.
+                        let alive = TcpKeepalive::new()
+                            .with_time(SILENCE)
+                            .with_interval(SILENCE);
+                        if let Err(error) = SockRef::from(&stream).set_tcp_keepalive(&alive) {
+                            tracing::debug!("cannot set SO_KEEPALIVE: {error}");
+                        }
                         let connection = serve(stream, self.stop.clone());
                         Task::spawn(async move {
                             connection.await;
@@ -169,8 +185,10 @@ async fn grpc_connection(stream: Paced, service: GrpcService, stop: Stop) {
         .max_send_buf_size(SEND_BUFFER)
         .max_concurrent_streams(STREAMS)
         .auto_date_header(false);
+    let used = Used::default();
+    let service = used.mark(service);
     let connection = builder.serve_connection(TokioIo::new(stream), service);
-    if let Err(error) = drive(connection, stop).await {
+    if let Err(error) = drive(connection, &used, stop).await {
         tracing::debug!("gRPC connection ended: {error}");
     }
 }
@@ -178,7 +196,7 @@ async fn grpc_connection(stream: Paced, service: GrpcService, stop: Stop) {
 async fn rest_connection(stream: TcpStream, read: Duration, router: Router, stop: Stop) {
     let answering = Arc::new(AtomicBool::new(false));
     let stream = Paced::http1(stream, read, Arc::clone(&answering));
-    let service = service_fn(move |request: hyper::Request<Incoming>| {
+    let service = service_fn(move |request: Request<Incoming>| {
         answering.store(true, Ordering::Release);
         let answering = Arc::clone(&answering);
         let answer = router.clone().call(request);
@@ -188,21 +206,62 @@ async fn rest_connection(stream: TcpStream, read: Duration, router: Router, stop
             response as Result<_, Infallible>
         }
     });
+    let used = Used::default();
     let connection = hyper::server::conn::http1::Builder::new()
         .timer(TokioTimer::new())
         .header_read_timeout(None)
-        .serve_connection(TokioIo::new(stream), service);
-    if let Err(error) = drive(connection, stop).await {
+        .serve_connection(TokioIo::new(stream), used.mark(service));
+    if let Err(error) = drive(connection, &used, stop).await {
         tracing::debug!("REST connection ended: {error}");
     }
 }
 
-/// Runs a connection to its end; after the sign to stop, to the end of what it is at.
-async fn drive<C: GracefulConnection>(connection: C, mut stop: Stop) -> Result<(), C::Error> {
+/// Runs a connection to its end; after the sign to stop, to the end of what it is at. One without
+/// any request so far is at nothing.
+async fn drive<C: GracefulConnection>(
+    connection: C,
+    used: &Used,
+    mut stop: Stop,
+) -> Result<(), C::Error> {
     let mut connection = std::pin::pin!(connection);
     tokio::select! {
         ended = connection.as_mut() => return ended,
-        _ = stop.wait_for(|stop| *stop) => connection.as_mut().graceful_shutdown(),
+        _ = stop.wait_for(|stop| *stop) => {
+            if !used.0.load(Ordering::Acquire) {
+                return Ok(());
+            }
+            connection.as_mut().graceful_shutdown();
+        }
     }
     connection.await
+}
+
+/// Whether a connection has had a request.
+#[derive(Clone, Default)]
+struct Used(Arc<AtomicBool>);
+
+impl Used {
+    /// Makes a service that notes its first request.
+    fn mark<S>(&self, service: S) -> Marked<S> {
+        Marked {
+            service,
+            used: self.clone(),
+        }
+    }
+}
+
+struct Marked<S> {
+    service: S,
+    used: Used,
+}
+
+impl<S: Service<Request<Incoming>>> Service<Request<Incoming>> for Marked<S> {
+    type Response = S::Response;
+    type Error = S::Error;
+    type Future = S::Future;
+
+    fn call(&self, request: Request<Incoming>) -> S::Future {
+        self.used.0.store(true, Ordering::Release);
+        self.service.call(request)
+    }
 }

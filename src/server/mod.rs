@@ -9,14 +9,17 @@ mod listen;
 mod load;
 mod pace;
 
-use std::{future::Future, time::Duration};
+use std::{
+    future::Future,
+    time::{Duration, Instant},
+};
 
 pub use listen::{BindError, Listeners, bind};
 pub use load::StartError;
 
 use crate::{config::Config, engine::Engine, frontends, task};
 
-/// How long connections may take to close after the last request is answered.
+/// The least time that connections have to close after the last request is answered.
 const CLOSE: Duration = Duration::from_secs(1);
 
 /// Serves until `shutdown` is done.
@@ -30,7 +33,7 @@ pub async fn serve(
     shutdown: impl Future<Output = ()>,
 ) -> Result<(), StartError> {
     let limits = config.settings.limits.clone();
-    let engine = Engine::new(limits.loading);
+    let engine = Engine::new(limits.loading, config.model.load.most_waiting);
     let (grpc, health) = frontends::grpc::service(engine.clone(), &limits);
     health.set(false).await;
     let rest = frontends::rest::router(engine.clone(), &limits);
@@ -44,7 +47,11 @@ pub async fn serve(
     tokio::select! {
         loaded = loading => loaded?,
         // A load cannot be broken off; the process ends without it.
-        () = &mut shutdown => return Ok(()),
+        () = &mut shutdown => {
+            engine.stop();
+            connections.close(CLOSE).await;
+            return Ok(());
+        }
     }
     engine.set_ready();
     health.set(true).await;
@@ -59,6 +66,7 @@ pub async fn serve(
         limit_seconds = limits.shutdown.as_secs(),
         "stopping; waiting for the requests under way"
     );
+    let asked = Instant::now();
     if tokio::time::timeout(limits.shutdown, engine.idle())
         .await
         .is_err()
@@ -68,7 +76,9 @@ pub async fn serve(
             "the time to stop is over; leaving requests unanswered"
         );
     }
-    connections.close(CLOSE).await;
+    // Answers that are still being sent have the rest of the time.
+    let rest = limits.shutdown.saturating_sub(asked.elapsed());
+    connections.close(rest.max(CLOSE)).await;
     tracing::info!("stopped");
     Ok(())
 }

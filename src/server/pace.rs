@@ -1,8 +1,9 @@
 //! A connection that must say something: clients that connect and then dawdle are let go.
 //!
-//! HTTP/2: the preface must come soon after the connection. HTTP/1: a request's head must be
-//! whole soon after its first byte. A connection that is idle between requests is left alone for
-//! as long as its client likes.
+//! HTTP/2: the preface must come soon after the connection. HTTP/1: the first request's head must
+//! be whole soon after the connection, and a later one's soon after its first byte. A connection
+//! that is idle between requests is left alone for as long as its client likes. A client that
+//! takes nothing of what is sent to it is let go as well.
 
 use std::{
     io,
@@ -40,6 +41,8 @@ pub(super) struct Paced {
     expect: Expect,
     limit: Duration,
     deadline: Option<Pin<Box<Sleep>>>,
+    /// Armed while the client takes nothing.
+    stalled: Option<Pin<Box<Sleep>>>,
 }
 
 impl Paced {
@@ -50,6 +53,7 @@ impl Paced {
             expect: Expect::Preface(PREFACE),
             limit,
             deadline: Some(Box::pin(tokio::time::sleep(limit))),
+            stalled: None,
         }
     }
 
@@ -59,8 +63,29 @@ impl Paced {
             stream,
             expect: Expect::Head(answering),
             limit,
-            deadline: None,
+            deadline: Some(Box::pin(tokio::time::sleep(limit))),
+            stalled: None,
         }
+    }
+
+    /// Gives up on a client that has taken nothing for as long as the limit.
+    fn taken<T>(
+        &mut self,
+        context: &mut Context<'_>,
+        written: Poll<io::Result<T>>,
+    ) -> Poll<io::Result<T>> {
+        if written.is_ready() {
+            self.stalled = None;
+            return written;
+        }
+        let limit = self.limit;
+        let stalled = self
+            .stalled
+            .get_or_insert_with(|| Box::pin(tokio::time::sleep(limit)));
+        stalled
+            .as_mut()
+            .poll(context)
+            .map(|()| Err(io::ErrorKind::TimedOut.into()))
     }
 
     fn received(&mut self, bytes: usize) {
@@ -121,7 +146,8 @@ impl AsyncWrite for Paced {
         context: &mut Context<'_>,
         bytes: &[u8],
     ) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.stream).poll_write(context, bytes)
+        let written = Pin::new(&mut self.stream).poll_write(context, bytes);
+        self.taken(context, written)
     }
 
     fn poll_write_vectored(
@@ -129,7 +155,8 @@ impl AsyncWrite for Paced {
         context: &mut Context<'_>,
         slices: &[io::IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.stream).poll_write_vectored(context, slices)
+        let written = Pin::new(&mut self.stream).poll_write_vectored(context, slices);
+        self.taken(context, written)
     }
 
     fn is_write_vectored(&self) -> bool {

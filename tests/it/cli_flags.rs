@@ -205,6 +205,9 @@ fn the_help_of_serve_tells_every_flag() {
       -h, --help
               Print help (see a summary with '-h')
 
+      -V, --version
+              Print version
+
     Model:
           --model_name <NAME>
               Name that clients use for the model
@@ -299,7 +302,7 @@ fn the_help_of_serve_tells_every_flag() {
 
     The model folder holds one folder for each version: /models/resnet/1/model.xml and model.bin.
     The highest version is served.
-"#);
+    "#);
 }
 
 #[test]

@@ -25,6 +25,9 @@ fn the_help_explains_every_flag() {
       -h, --help
               Print help (see a summary with '-h')
 
+      -V, --version
+              Print version
+
     Inputs:
       -i, --input <[NAME[:DTYPE[:SHAPE]]=]VALUE>
               Give an input: JSON, @FILE, or - for standard input

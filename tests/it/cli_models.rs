@@ -110,19 +110,18 @@ fn settings_that_the_model_does_not_take_are_told() {
         error: cannot load version 1 of model `m`
           caused by: cannot compile the model for device CPU
           caused by: Failed to create plugin <plugin> for device CPU; Please, check your environment; NotFound: Unsupported property NUM_STREAM by CPU plugin.
-        hint: --target_device takes the devices of this machine (), or AUTO, HETERO and MULTI with a list of them
+        hint: mend --plugin_config; its keys are properties of OpenVINO
 
         exit 1
         error: cannot load version 1 of model `m`
           caused by: cannot compile the model for device CPU
           caused by: Failed to create plugin <plugin> for device CPU; Please, check your environment; Could not read number of streams from str: many; stoi
-        hint: --target_device takes the devices of this machine (), or AUTO, HETERO and MULTI with a list of them
 
         exit 1
         error: cannot load version 1 of model `m`
-          caused by: device TOASTER refuses property PERFORMANCE_HINT=LATENCY
+          caused by: Model config is invalid - device TOASTER refuses property PERFORMANCE_HINT=LATENCY
           caused by: Device with "TOASTER" name is not registered in the OpenVINO Runtime
-        hint: mend or leave out PERFORMANCE_HINT in --plugin_config; its keys are properties of OpenVINO
+        hint: --target_device takes the devices of this machine (CPU), or AUTO, HETERO and MULTI with a list of them
 
         exit 1
         error: cannot load version 1 of model `m`

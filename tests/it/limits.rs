@@ -31,7 +31,7 @@ fn one_runs_one_waits_and_the_third_is_refused() {
     assert!(!runs.is_answered());
     let status = refused.wait().unwrap_err();
     assert_eq!(status.code(), tonic::Code::Unavailable);
-    insta::assert_snapshot!(status.message(), @"Server is overloaded - all 1 infer requests are busy and 1 requests are waiting; try again later");
+    insta::assert_snapshot!(status.message(), @"Server is overloaded - infer requests: 1, all busy; requests waiting: 1, the most allowed; try again later");
     busy::check(steps, &runs.wait());
     busy::check(1, &waiting.remove(0).wait());
 }
@@ -41,7 +41,7 @@ fn without_a_queue_the_second_is_refused_over_rest_too() {
     let server = busy::serve(&["--max_queued_requests", "0"]);
     let grpc = Grpc::connect(&server);
     let runs = busy::running(&server, &grpc, busy::SECONDS);
-    insta::assert_snapshot!(post(&server, 1).fault(), @"503: Server is overloaded - all 1 infer requests are busy and 0 requests are waiting; try again later");
+    insta::assert_snapshot!(post(&server, 1).fault(), @"503: Server is overloaded - infer requests: 1, all busy; requests waiting: 0, the most allowed; try again later");
     assert!(!runs.is_answered());
     busy::check(busy::SECONDS, &runs.wait());
     assert_eq!(post(&server, 1).status, 200);
@@ -68,7 +68,7 @@ fn two_slots_take_two_at_once() {
     let calls = (0..3).map(|_| grpc.call(busy::request(steps))).collect();
     let (refused, both) = first_answered(calls);
     let status = refused.wait().unwrap_err();
-    insta::assert_snapshot!(status.message(), @"Server is overloaded - all 2 infer requests are busy and 0 requests are waiting; try again later");
+    insta::assert_snapshot!(status.message(), @"Server is overloaded - infer requests: 2, all busy; requests waiting: 0, the most allowed; try again later");
     assert!(both.iter().all(|call| !call.is_answered()));
     for call in both {
         busy::check(steps, &call.wait());

@@ -101,6 +101,36 @@ fn an_idle_server_ends_at_once() {
 }
 
 #[test]
+fn an_answer_that_is_being_sent_is_sent_to_its_end() {
+    let mut server = Server::start("passthrough_f32");
+    let rows = 4 << 20;
+    let json = format!(
+        r#"{{"inputs":[{{"name":"in","shape":[{rows},4],"datatype":"FP32","parameters":{{"binary_data_size":{}}}}}],"outputs":[{{"name":"out","parameters":{{"binary_data":true}}}}]}}"#,
+        rows * 16
+    );
+    let length = json.len().to_string();
+    let mut body = json.into_bytes();
+    body.resize(body.len() + rows * 16, 0);
+    let mut stream = connect(&server);
+    let lines = [("Inference-Header-Content-Length", length.as_str())];
+    let path = "/v2/models/passthrough_f32/infer";
+    stream
+        .write_all(head("POST", path, body.len(), &lines).as_bytes())
+        .unwrap();
+    stream.write_all(&body).unwrap();
+    // The answer has begun, and is larger than all buffers between here and there.
+    let mut start = [0; 15];
+    stream.read_exact(&mut start).unwrap();
+    assert_eq!(&start, b"HTTP/1.1 200 OK");
+    server.signal("TERM");
+    server.wait_log("waiting for the requests under way");
+    let mut rest = Vec::new();
+    stream.read_to_end(&mut rest).unwrap();
+    assert!(rest.len() > rows * 16, "only {} bytes came", rest.len());
+    assert_eq!(server.wait().code(), Some(0), "{}", server.log());
+}
+
+#[test]
 fn idle_connections_do_not_hold_up_the_end() {
     let mut server = Server::start("dummy");
     let grpc = Grpc::connect(&server);

@@ -27,7 +27,7 @@ fn a_grpc_message_above_the_limit_is_refused() {
     let server = Server::start_with("dummy", LIMIT);
     let grpc = Grpc::connect(&server);
     let large = raw("dummy", "b", "FP32", &[1, 250], &[0; 1000]);
-    insta::assert_snapshot!(grpc.refused(large), @"OutOfRange: Error, decoded message length too large: found 1026 bytes, the limit is: 1000 bytes");
+    insta::assert_snapshot!(grpc.refused(large), @"ResourceExhausted: Error, decoded message length too large: found 1026 bytes, the limit is: 1000 bytes; see --max_message_size");
     grpc.check_serves();
 }
 
@@ -54,7 +54,7 @@ fn a_grpc_answer_above_the_limit_is_refused() {
         raw("two_outputs", "x", "FP32", &[rows.into(), 4], &data)
     };
     // 20 bytes come back for each 16.
-    insta::assert_snapshot!(grpc.refused(ask(55)), @"OutOfRange: Error, encoded message length too large: found 1159 bytes, the limit is: 1000 bytes");
+    insta::assert_snapshot!(grpc.refused(ask(55)), @"ResourceExhausted: Error, encoded message length too large: found 1159 bytes, the limit is: 1000 bytes; see --max_message_size");
     grpc.answered(ask(40));
 }
 

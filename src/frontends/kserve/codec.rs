@@ -4,7 +4,6 @@
 
 use super::contents;
 use crate::{
-    error::{Error, Result},
     proto::kserve::{
         InferParameter, ModelInferRequest, ModelInferResponse,
         infer_parameter::ParameterChoice,
@@ -15,27 +14,21 @@ use crate::{
 };
 
 /// Reads a request; name and version have been used already.
-///
-/// # Errors
-///
-/// Fails if raw contents come with another number of inputs.
-pub(super) fn decode(message: ModelInferRequest) -> Result<InferRequest> {
+pub(super) fn decode(message: ModelInferRequest) -> InferRequest {
     let raw = message.raw_input_contents;
-    if !raw.is_empty() && raw.len() != message.inputs.len() {
-        return Err(Error::invalid(format!(
-            "Inputs inside buffer does not match expected format. - Expected: one element of \
-             raw_input_contents for each of the {} inputs; Actual: {}",
-            message.inputs.len(),
-            raw.len()
-        )));
-    }
+    let has_raw = !raw.is_empty();
+    let raw_mismatch = (has_raw && raw.len() != message.inputs.len()).then_some(raw.len());
     let mut raw = raw.into_iter();
     let inputs = message
         .inputs
         .into_iter()
-        .map(|input| decode_input(input, raw.next().map(Data::Raw)))
+        .map(|input| {
+            // An input without its buffer is refused later, by `raw_mismatch`.
+            let raw = has_raw.then(|| raw.next().unwrap_or_default());
+            decode_input(input, raw.map(Data::Raw))
+        })
         .collect();
-    Ok(InferRequest {
+    InferRequest {
         id: message.id,
         parameters: decode_parameters(message.parameters),
         inputs,
@@ -44,7 +37,8 @@ pub(super) fn decode(message: ModelInferRequest) -> Result<InferRequest> {
             .into_iter()
             .map(|InferRequestedOutputTensor { name, .. }| name)
             .collect(),
-    })
+        raw_mismatch,
+    }
 }
 
 fn decode_input(input: InferInputTensor, raw: Option<Data>) -> InputTensor {

@@ -46,7 +46,7 @@ impl KserveService {
     ) -> Result<ModelInferResponse> {
         let version = grpc_version(&request.model_version)?;
         let target = self.engine.find(&request.model_name, version).await?;
-        let request = task::sized("unpack", effort, move || codec::decode(request)).await?;
+        let request = task::sized("unpack", effort, move || codec::decode(request)).await;
         Ok(codec::encode(target.infer(request).await?))
     }
 
@@ -161,20 +161,13 @@ impl GrpcInferenceService for KserveService {
         let (metadata, _, request) = request.into_parts();
         // What comes this way was packed by the client, so nobody is in a hurry.
         let effort = request.encoded_len();
-        let answer = match deadline(metadata.as_ref()) {
-            None => self.infer(request, effort).await,
-            Some(limit) => tokio::time::timeout(limit, self.infer(request, effort))
+        within_deadline(metadata.as_ref(), async {
+            self.infer(request, effort)
                 .await
-                .unwrap_or_else(|_| {
-                    Err(Error::new(
-                        ErrorKind::DeadlineExceeded,
-                        format!("the client's deadline of {limit:?} passed"),
-                    ))
-                }),
-        };
-        answer
-            .map(Response::new)
-            .map_err(|error| reply::status(&error))
+                .map(Response::new)
+                .map_err(|error| reply::status(&error))
+        })
+        .await
     }
 
     type ModelStreamInferStream = ReplyStream;
@@ -190,9 +183,26 @@ impl GrpcInferenceService for KserveService {
     }
 }
 
+/// Runs a call within the time limit that its client has set, if any.
+pub(super) async fn within_deadline<T>(
+    headers: &HeaderMap,
+    call: impl Future<Output = Result<T, Status>>,
+) -> Result<T, Status> {
+    let Some(limit) = deadline(headers) else {
+        return call.await;
+    };
+    tokio::time::timeout(limit, call).await.unwrap_or_else(|_| {
+        let error = Error::new(
+            ErrorKind::DeadlineExceeded,
+            format!("the client's deadline of {limit:?} passed"),
+        );
+        Err(reply::status(&error))
+    })
+}
+
 /// Reads the time limit that a gRPC client sends: up to eight digits and a unit (gRPC over
 /// HTTP/2, "Timeout").
-pub(super) fn deadline(headers: &HeaderMap) -> Option<Duration> {
+fn deadline(headers: &HeaderMap) -> Option<Duration> {
     let text = headers.get("grpc-timeout")?.to_str().ok()?;
     let (digits, unit) = text.split_at_checked(text.len().checked_sub(1)?)?;
     if digits.is_empty() || digits.len() > 8 || !digits.bytes().all(|b| b.is_ascii_digit()) {

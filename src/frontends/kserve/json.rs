@@ -96,6 +96,7 @@ pub(super) fn decode(body: &Bytes, json_length: Option<&[u8]>) -> Result<(InferR
         parameters,
         inputs,
         outputs: wishes.listed.iter().map(|(name, _)| name.clone()).collect(),
+        raw_mismatch: None,
     };
     Ok((request, wishes))
 }
@@ -112,7 +113,9 @@ fn split(body: &Bytes, json_length: Option<&[u8]>) -> Result<(Bytes, Bytes)> {
     };
     let length: usize = std::str::from_utf8(text)
         .ok()
-        .and_then(|text| text.trim().parse().ok())
+        .map(str::trim)
+        .filter(|text| text.bytes().all(|byte| byte.is_ascii_digit()))
+        .and_then(|text| text.parse().ok())
         .ok_or_else(|| {
             Error::invalid(
                 "Inference-Header-Content-Length header is invalid and couldn't be parsed",
@@ -217,9 +220,11 @@ fn read_parameters(text: Option<&RawValue>) -> Result<Parameters> {
             let value = match value {
                 serde_json::Value::Bool(value) => Parameter::Bool(value),
                 serde_json::Value::String(value) => Parameter::Text(value),
-                serde_json::Value::Number(value) => {
-                    Parameter::Int(value.as_i64().ok_or_else(fault)?)
-                }
+                serde_json::Value::Number(value) => match value.as_i64() {
+                    Some(value) => Parameter::Int(value),
+                    None if name == "binary_data_size" => return Err(bad_size()),
+                    None => return Err(fault()),
+                },
                 _ => return Err(fault()),
             };
             Ok((name, value))

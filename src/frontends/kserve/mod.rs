@@ -20,8 +20,8 @@ fn grpc_version(text: &str) -> Result<Option<i64>> {
         "" => Ok(None),
         text => match text.parse::<i64>() {
             Ok(0) => Ok(None),
-            Ok(number) => Ok(Some(number)),
-            Err(_) => Err(Error::invalid("invalid model version format in request")),
+            Ok(number) if !text.starts_with('+') => Ok(Some(number)),
+            _ => Err(Error::invalid("invalid model version format in request")),
         },
     }
 }

@@ -19,7 +19,7 @@ use hyper::body::{Body, Frame, Incoming, SizeHint};
 use prost::Message;
 use tonic::{Code, Status};
 
-use super::grpc::{KserveService, deadline};
+use super::grpc::{KserveService, within_deadline};
 use crate::{
     config::Limits,
     error::{Error, ErrorKind},
@@ -60,8 +60,7 @@ pub(in crate::frontends) async fn call(
     request: Request<Incoming>,
 ) -> Response<UnaryBody> {
     let (parts, body) = request.into_parts();
-    let limit = deadline(&parts.headers);
-    let answer = async {
+    let answer = within_deadline(&parts.headers, async {
         let message = receive(body, limits).await?;
         let size = message.len();
         // Raw contents are not looked at here; typed ones are read value by value.
@@ -77,19 +76,8 @@ pub(in crate::frontends) async fn call(
         let limit = limits.message_size;
         let size: usize = answer.raw_output_contents.iter().map(Bytes::len).sum();
         task::sized("encode", size / RAW_SPEED, move || frame(&answer, limit)).await
-    };
-    let answer = match limit {
-        None => answer.await,
-        Some(limit) => tokio::time::timeout(limit, answer)
-            .await
-            .unwrap_or_else(|_| {
-                let error = Error::new(
-                    ErrorKind::DeadlineExceeded,
-                    format!("the client's deadline of {limit:?} passed"),
-                );
-                Err(reply::status(&error))
-            }),
-    };
+    })
+    .await;
     match answer {
         Ok(data) => success(data),
         Err(status) => status.into_http(),
@@ -119,11 +107,7 @@ async fn receive(body: Incoming, limits: &Limits) -> Result<Bytes, Status> {
     }
     let length = first.get_u32() as usize;
     if length > limits.message_size {
-        return Err(Status::out_of_range(format!(
-            "Error, decoded message length too large: found {length} bytes, the limit is: {} \
-             bytes",
-            limits.message_size
-        )));
+        return Err(too_large("decoded", length, limits.message_size));
     }
     if first.len() >= length {
         let message = first.split_to(length);
@@ -181,18 +165,23 @@ fn second() -> Status {
     )
 }
 
+fn too_large(what: &str, length: usize, limit: usize) -> Status {
+    reply::status(&Error::new(
+        ErrorKind::TooLarge,
+        format!(
+            "Error, {what} message length too large: found {length} bytes, the limit is: {limit} \
+             bytes; see --max_message_size"
+        ),
+    ))
+}
+
 /// Writes a message with its prefix into one buffer.
 fn frame(message: &impl Message, limit: usize) -> Result<Bytes, Status> {
     let length = message.encoded_len();
     let prefix = u32::try_from(length)
         .ok()
         .filter(|_| length <= limit)
-        .ok_or_else(|| {
-            Status::out_of_range(format!(
-                "Error, encoded message length too large: found {length} bytes, the limit is: \
-             {limit} bytes"
-            ))
-        })?;
+        .ok_or_else(|| too_large("encoded", length, limit))?;
     let mut buffer = BytesMut::with_capacity(PREFIX + length);
     buffer.put_u8(0);
     buffer.put_u32(prefix);

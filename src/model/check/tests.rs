@@ -114,6 +114,17 @@ fn each_fault_has_its_text() {
 }
 
 #[test]
+fn the_number_of_raw_buffers_comes_after_the_number_of_inputs() {
+    let mut few = request("FP32", &[1, 2], raw(8));
+    few.raw_mismatch = Some(2);
+    insta::assert_snapshot!(fault(few.clone()), @"Inputs inside buffer does not match expected format. - Expected: one element of raw_input_contents for each of the 1 inputs; Actual: 2");
+    few.inputs[0].data = Data::Both;
+    assert!(fault(few.clone()).starts_with("Passing buffers both"));
+    few.inputs.clear();
+    assert!(fault(few).starts_with("Invalid number of inputs"));
+}
+
+#[test]
 fn a_shape_beyond_memory_is_refused_without_allocating() {
     let mut info = info();
     info.inputs[0].shape = PartialShape(vec![Dim::Any, Dim::Any]);
