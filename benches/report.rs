@@ -62,12 +62,7 @@ pub(crate) fn run(quick: bool) {
             many: 20_000,
         }
     } else {
-        Times {
-            tiny: 3.0,
-            large: 5.0,
-            pairs: 7,
-            many: 200_000,
-        }
+        FULL
     };
     let library = library();
     println!("{}\n", machine());
@@ -75,6 +70,22 @@ pub(crate) fn run(quick: bool) {
     print_table(&rows);
     targets::run(&library, &times);
 }
+
+/// Measures against the echo service alone.
+pub(crate) fn run_echo() {
+    let times = FULL;
+    println!("| target | wanted | measured | |");
+    println!("|---|---|---|---|");
+    targets::echo(&times);
+}
+
+/// The lengths of a full run.
+const FULL: Times = Times {
+    tiny: 2.0,
+    large: 4.0,
+    pairs: 5,
+    many: 200_000,
+};
 
 fn table(library: &std::path::Path, times: &Times) -> Vec<Row> {
     let mut rows = Vec::new();

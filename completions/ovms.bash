@@ -315,6 +315,10 @@ _ovms() {
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
+                --demo)
+                    COMPREPLY=($(compgen -W "true false" -- "${cur}"))
+                    return 0
+                    ;;
                 --nireq)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0

@@ -34,6 +34,8 @@ complete -c ovms -n "__fish_ovms_needs_command" -f -a "probe-runtime" -d 'Open o
 complete -c ovms -n "__fish_ovms_needs_command" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
 complete -c ovms -n "__fish_ovms_using_subcommand serve" -l model_name -d 'Name that clients use for the model' -r
 complete -c ovms -n "__fish_ovms_using_subcommand serve" -l model_path -d 'Folder with the model\'s version folders' -r -F
+complete -c ovms -n "__fish_ovms_using_subcommand serve" -l demo -d 'Serve the built-in example, a classifier of drawn shapes' -r -f -a "true\t''
+false\t''"
 complete -c ovms -n "__fish_ovms_using_subcommand serve" -l nireq -d 'Number of infer requests, which is how many inferences run at once; 0 lets the device choose' -r
 complete -c ovms -n "__fish_ovms_using_subcommand serve" -l target_device -d 'Device to run on, such as CPU, GPU, AUTO' -r
 complete -c ovms -n "__fish_ovms_using_subcommand serve" -l plugin_config -d 'Device properties as a JSON object, such as \'{"NUM_STREAMS":2}\'' -r
@@ -49,7 +51,6 @@ complete -c ovms -n "__fish_ovms_using_subcommand serve" -l max_queued_requests 
 complete -c ovms -n "__fish_ovms_using_subcommand serve" -l read_timeout_seconds -d 'Longest pause within a request that is being received' -r
 complete -c ovms -n "__fish_ovms_using_subcommand serve" -l loading_wait_seconds -d 'How long a request waits for a version that is loading' -r
 complete -c ovms -n "__fish_ovms_using_subcommand serve" -l shutdown_timeout_seconds -d 'How long requests under way may take after SIGINT or SIGTERM; a second signal ends at once' -r
-complete -c ovms -n "__fish_ovms_using_subcommand serve" -l demo -d 'Serve the built-in example, a classifier of drawn shapes'
 complete -c ovms -n "__fish_ovms_using_subcommand serve" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c ovms -n "__fish_ovms_using_subcommand serve" -s V -l version -d 'Print version'
 complete -c ovms -n "__fish_ovms_using_subcommand infer" -s i -l input -d 'Give an input: JSON, @FILE, or - for standard input' -r

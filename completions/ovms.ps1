@@ -36,6 +36,7 @@ Register-ArgumentCompleter -Native -CommandName 'ovms' -ScriptBlock {
         'ovms;serve' {
             [CompletionResult]::new('--model_name', '--model_name', [CompletionResultType]::ParameterName, 'Name that clients use for the model')
             [CompletionResult]::new('--model_path', '--model_path', [CompletionResultType]::ParameterName, 'Folder with the model''s version folders')
+            [CompletionResult]::new('--demo', '--demo', [CompletionResultType]::ParameterName, 'Serve the built-in example, a classifier of drawn shapes')
             [CompletionResult]::new('--nireq', '--nireq', [CompletionResultType]::ParameterName, 'Number of infer requests, which is how many inferences run at once; 0 lets the device choose')
             [CompletionResult]::new('--target_device', '--target_device', [CompletionResultType]::ParameterName, 'Device to run on, such as CPU, GPU, AUTO')
             [CompletionResult]::new('--plugin_config', '--plugin_config', [CompletionResultType]::ParameterName, 'Device properties as a JSON object, such as ''{"NUM_STREAMS":2}''')
@@ -51,7 +52,6 @@ Register-ArgumentCompleter -Native -CommandName 'ovms' -ScriptBlock {
             [CompletionResult]::new('--read_timeout_seconds', '--read_timeout_seconds', [CompletionResultType]::ParameterName, 'Longest pause within a request that is being received')
             [CompletionResult]::new('--loading_wait_seconds', '--loading_wait_seconds', [CompletionResultType]::ParameterName, 'How long a request waits for a version that is loading')
             [CompletionResult]::new('--shutdown_timeout_seconds', '--shutdown_timeout_seconds', [CompletionResultType]::ParameterName, 'How long requests under way may take after SIGINT or SIGTERM; a second signal ends at once')
-            [CompletionResult]::new('--demo', '--demo', [CompletionResultType]::ParameterName, 'Serve the built-in example, a classifier of drawn shapes')
             [CompletionResult]::new('-h', '-h', [CompletionResultType]::ParameterName, 'Print help (see more with ''--help'')')
             [CompletionResult]::new('--help', '--help', [CompletionResultType]::ParameterName, 'Print help (see more with ''--help'')')
             [CompletionResult]::new('-V', '-V ', [CompletionResultType]::ParameterName, 'Print version')

@@ -26,6 +26,14 @@ pub(crate) struct Args {
     /// Needs no files. Ports default to 9000 (gRPC) and 8000 (REST).
     #[arg(
         long = "demo",
+        num_args = 0..=1,
+        require_equals = true,
+        default_value_t = false,
+        default_missing_value = "true",
+        hide_default_value = true,
+        hide_possible_values = true,
+        action = clap::ArgAction::Set,
+        value_name = "BOOL",
         help_heading = "Model",
         conflicts_with_all = ["model_name", "model_path"]
     )]
@@ -152,6 +160,45 @@ fn at_least_one(text: &str) -> Result<usize, String> {
     }
 }
 
+/// Flags of the C++ server that are not there yet; a guess at another flag would mislead.
+const NOT_YET: [&str; 35] = [
+    "add_to_config",
+    "allow_credentials",
+    "allowed_headers",
+    "allowed_local_media_path",
+    "allowed_methods",
+    "allowed_origins",
+    "api_key_file",
+    "batch_size",
+    "cache_dir",
+    "config_path",
+    "cpu_extension",
+    "custom_node_resources_cleaner_interval_seconds",
+    "file_system_poll_wait_seconds",
+    "grpc_channel_arguments",
+    "grpc_max_threads",
+    "grpc_memory_quota",
+    "grpc_workers",
+    "idle_sequence_cleanup",
+    "layout",
+    "list_models",
+    "low_latency_transformation",
+    "max_sequence_number",
+    "metrics_enable",
+    "metrics_list",
+    "model_repository_path",
+    "model_version_policy",
+    "overwrite_models",
+    "pull",
+    "remove_from_config",
+    "rest_workers",
+    "sequence_cleaner_poll_wait_minutes",
+    "shape",
+    "source_model",
+    "stateful",
+    "task",
+];
+
 /// Refuses arguments that are no flags of `serve`, all at once and in the words that start
 /// scripts know.
 pub(crate) fn refuse_unmatched(args: &[OsString]) -> Result<(), Failure> {
@@ -172,7 +219,11 @@ pub(crate) fn refuse_unmatched(args: &[OsString]) -> Result<(), Failure> {
         };
         let name = long.split_once('=').map_or(long, |(name, _)| name);
         match flag(name) {
-            Some(known) if known.get_action().takes_values() && !long.contains('=') => {
+            Some(known)
+                if known.get_action().takes_values()
+                    && !known.is_require_equals_set()
+                    && !long.contains('=') =>
+            {
                 // What follows is its value, whatever it looks like.
                 args.next();
             }
@@ -189,6 +240,14 @@ pub(crate) fn refuse_unmatched(args: &[OsString]) -> Result<(), Failure> {
         "error parsing options - unmatched arguments: {list}"
     ));
     for arg in &unmatched {
+        let name = arg.trim_start_matches('-');
+        let name = name.split('=').next().unwrap_or(name);
+        if arg.starts_with("--") && NOT_YET.contains(&name) {
+            failure = failure.hint(format!(
+                "`--{name}` is a flag of the C++ server that this release does not have"
+            ));
+            continue;
+        }
         let known = command.get_arguments().filter_map(|arg| arg.get_long());
         if let Some(name) = ovms::error::nearest(arg.trim_start_matches('-'), known) {
             failure = failure.hint(format!("for `{arg}`, did you mean `--{name}`?"));

@@ -10,7 +10,10 @@ use super::{
     run::Runner,
     slot::{Slot, SlotError},
 };
-use crate::servable::{ServableInfo, TensorInfo};
+use crate::{
+    servable::{ServableInfo, TensorInfo},
+    tensor::byte_size,
+};
 
 /// The most infer requests that a model may ask for.
 pub const NIREQ_LIMIT: u32 = 100_000;
@@ -22,7 +25,8 @@ pub struct LoadOptions {
     pub device: String,
     /// Properties of the device, by OpenVINO's names.
     pub properties: Vec<(String, String)>,
-    /// How many infer requests; 0 for as many as the device says is best.
+    /// How many infer requests; 0 for as many as the device says is best, and one for each core at
+    /// least if the model's tensors are small.
     pub nireq: u32,
     /// How many requests may wait for one.
     pub most_waiting: usize,
@@ -154,7 +158,7 @@ pub fn load(
 
     let (inputs, outputs) = describe(&compiled)?;
     let nireq = match options.nireq {
-        0 => optimal_nireq(&compiled),
+        0 => optimal_nireq(&compiled).max(one_for_each_core(&inputs, &outputs)),
         nireq => nireq,
     };
     let slots = (0..nireq)
@@ -185,6 +189,29 @@ fn set_properties(core: &mut Core, options: &LoadOptions) -> Result<(), LoadErro
         })?;
     }
     Ok(())
+}
+
+/// Returns the number of cores for a model whose tensors are small, else 1.
+///
+/// A device may say that one infer request is best, which it is for a client that waits for each
+/// answer. A server has a thread on each core, and with small tensors another infer request costs
+/// next to nothing. Measured with a tiny model and 16 clients: threads that waited for the one
+/// infer request took 7 % of the processor time.
+fn one_for_each_core(inputs: &[TensorInfo], outputs: &[TensorInfo]) -> u32 {
+    const SMALL: usize = 1 << 20;
+    let bytes = |info: &TensorInfo| {
+        let shape = info.shape.fixed()?;
+        byte_size(info.dtype, &shape).ok().flatten()
+    };
+    let total = inputs
+        .iter()
+        .chain(outputs)
+        .try_fold(0_usize, |sum, info| sum.checked_add(bytes(info)?));
+    if total.is_none_or(|total| total > SMALL) {
+        return 1;
+    }
+    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    u32::try_from(cores).unwrap_or(1)
 }
 
 /// Lists the devices of this machine; none if the runtime does not say.

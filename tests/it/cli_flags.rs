@@ -132,16 +132,15 @@ fn values_of_another_kind_are_refused() {
     For more information, try '--help'.
 
     exit 64
-    error parsing options: unexpected value 'yes' for '--demo' found; no more were expected
-
-    Usage: ovms serve --demo
+    error parsing options: invalid value 'yes' for '--demo[=<BOOL>]'
+      [possible values: true, false]
 
     For more information, try '--help'.
 
     exit 64
-    error parsing options: the argument '--demo' cannot be used with '--model_name <NAME>'
+    error parsing options: the argument '--demo[=<BOOL>]' cannot be used with '--model_name <NAME>'
 
-    Usage: ovms serve --demo
+    Usage: ovms serve --demo[=<BOOL>]
 
     For more information, try '--help'.
 
@@ -215,7 +214,7 @@ fn the_help_of_serve_tells_every_flag() {
           --model_path <DIR>
               Folder with the model's version folders
 
-          --demo
+          --demo[=<BOOL>]
               Serve the built-in example, a classifier of drawn shapes
 
               Needs no files. Ports default to 9000 (gRPC) and 8000 (REST).
