@@ -79,7 +79,7 @@ pub(crate) fn echo(times: &Times) {
             "tiny model over gRPC, requests/s against the echo service with {ALLOCATOR}, concurrency 16"
         ),
         "≥ 0.80",
-        &format!("{ratio:.2}"),
+        &format!("{ratio:.3}"),
         ratio >= 0.80,
     );
 }
