@@ -4,7 +4,7 @@ use std::ffi::OsString;
 
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand, error::ErrorKind};
 
-use crate::{completions, error::Failure, infer, serve, setup};
+use crate::{completions, error::Failure, infer, serve, setup, ui};
 
 /// OpenVINO Model Server: serve models, and work with them by hand
 #[derive(Debug, Parser)]
@@ -76,8 +76,8 @@ fn explain(error: clap::Error) -> Failure {
         ErrorKind::DisplayHelp
         | ErrorKind::DisplayVersion
         | ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => {
-            // To stdout for what was asked for; a closed pipe is a quiet end.
-            let _ = error.print();
+            // Always to stdout: no arguments ask for help as well. A closed pipe is a quiet end.
+            let _ = ui::print(error.render().to_string());
             Failure::done()
         }
         _ => {

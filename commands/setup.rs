@@ -44,25 +44,27 @@ pub(crate) struct ProbeArgs {
 /// Finds or installs the runtime and says where it is.
 pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     let dir = match &args.dir {
-        Some(dir) => std::path::absolute(dir)?,
-        None => places::managed_runtime().ok_or_else(|| {
-            Failure::new(
-                FailureKind::SystemPart,
-                "there is no home folder to install into",
-            )
-            .hint("name a folder with --dir")
-        })?,
+        Some(dir) => Some(std::path::absolute(dir)?),
+        None => places::managed_runtime(),
     };
     let search = match &args.dir {
         Some(_) => Places {
-            managed: Some(dir.clone()),
+            managed: dir.clone(),
             ..Places::default()
         },
         None => places::all(),
     };
-    match existing(&search, &dir)? {
+    match existing(&search, dir.as_deref())? {
         Some((found, version)) => report(&found, &version, Outcome::WasThere, args),
         None => {
+            // Only needed now: a runtime that is there already wants no folder.
+            let dir = dir.ok_or_else(|| {
+                Failure::new(
+                    FailureKind::SystemPart,
+                    "there is no home folder to install into",
+                )
+                .hint("name a folder with --dir")
+            })?;
             install::install(&dir, &args.python)?;
             let only = Places {
                 managed: Some(dir.clone()),
@@ -78,13 +80,13 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
 
 /// Finds a runtime that works. One of ours that does not, or was left half done, is installed
 /// again; another one that does not is an error to tell.
-fn existing(search: &Places, dir: &Path) -> Result<Option<(Found, String)>, Failure> {
+fn existing(search: &Places, dir: Option<&Path>) -> Result<Option<(Found, String)>, Failure> {
     let found = match runtime::find(search) {
         Ok(found) => found,
         Err(RuntimeError::Missing) => return Ok(None),
         Err(error) => return Err(explain(&error)),
     };
-    if found.origin == Origin::Managed && install::is_unfinished(dir) {
+    if found.origin == Origin::Managed && dir.is_some_and(install::is_unfinished) {
         ui::note("an earlier setup was broken off; going on with it");
         return Ok(None);
     }

@@ -85,8 +85,8 @@ pub async fn sized<T: Send + 'static>(
     }
 }
 
-/// The most bytes that are parsed, packed or written at once. At the slowest of them, JSON of
-/// about 100 MB/s, this takes 600 microseconds; the hand-over takes some tens.
+/// The most bytes that are parsed, packed or written at once. An estimate, not measured: JSON is
+/// the slowest of them, and at 100 MB/s this would take 600 microseconds.
 const AT_ONCE: usize = 1 << 16;
 
 /// Starts a named thread; the caller keeps whatever makes it end.

@@ -96,6 +96,13 @@ fn check_python(python: &Path) -> Result<(), Failure> {
             .hint("install Python 3.11 or newer, or name it with --python")
         })?;
     let text = String::from_utf8_lossy(&output.stdout);
+    if !output.status.success() || text.trim().is_empty() {
+        return Err(Failure::new(
+            FailureKind::SystemPart,
+            format!("`{}` is no Python that runs", python.display()),
+        )
+        .hint("install Python 3.11 or newer, or name it with --python"));
+    }
     let mut numbers = text
         .split_whitespace()
         .map(|text| text.parse().unwrap_or(0));

@@ -29,7 +29,8 @@ use crate::{task, tensor::Tensor};
 const IN_PLACE: Duration = Duration::from_micros(200);
 
 /// A model whose runs take less than this on average is worth waiting for on the thread, for as
-/// long. Measured with one slot and 16 clients: 28,000 requests/s without the wait, 45,000 with.
+/// long: waking a task takes longer than such a run. That is reasoning, not measurement: with one
+/// slot and 16 clients the effect could not be told from the noise.
 const SPIN: Duration = Duration::from_micros(20);
 
 /// The weight of one run in the moving average: 1/16. One run of seconds among fast ones keeps

@@ -98,7 +98,7 @@ fn the_place_of_a_client_that_leaves_the_queue_is_free_again() {
 }
 
 #[test]
-fn requests_that_wait_are_served_in_turn() {
+fn every_request_that_waits_is_served() {
     let server = busy::serve(&[]);
     let grpc = Grpc::connect(&server);
     let calls: Vec<_> = (1..=100)

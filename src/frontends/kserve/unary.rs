@@ -31,8 +31,8 @@ use crate::{
 /// The path of the call.
 pub(in crate::frontends) const PATH: &str = "/inference.GRPCInferenceService/ModelInfer";
 
-/// How many times faster messages are read and written than the text that [`task::sized`] reckons
-/// with.
+/// How many times faster messages are taken to be read and written than the text that
+/// [`task::sized`] reckons with; an estimate.
 const RAW_SPEED: usize = 16;
 
 /// The flag and the length before a message.
