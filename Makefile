@@ -5,6 +5,9 @@ PYTHON ?= python3
 VENV := .venv
 # Changes when the pinned packages do.
 VENV_STAMP := $(VENV)/.stamp-$(shell cat tests/requirements.txt fixtures/requirements.txt | cksum | cut -d' ' -f1)
+# The emulator of Azure Blob Storage; changes when what is pinned does.
+AZURITE := target/azurite
+AZURITE_STAMP := $(AZURITE)/.stamp-$(shell cksum < tests/azurite/package-lock.json | cut -d' ' -f1)
 OVMS := target/release/ovms
 
 .DEFAULT_GOAL := help
@@ -30,11 +33,11 @@ lint: ## Formatting and clippy
 	cargo clippy --locked --all-targets -- -D warnings
 
 .PHONY: test-rust
-test-rust: $(VENV_STAMP) ## Unit and integration tests
+test-rust: $(VENV_STAMP) $(AZURITE_STAMP) ## Unit and integration tests
 	OPENVINO_INSTALL_DIR=$(CURDIR)/$(VENV) cargo test --locked
 
 .PHONY: test-clients
-test-clients: $(VENV_STAMP) ## Clients that others wrote, and the fixtures
+test-clients: $(VENV_STAMP) $(AZURITE_STAMP) ## Clients that others wrote, and the fixtures
 	cargo build --locked
 	OPENVINO_INSTALL_DIR=$(CURDIR)/$(VENV) OVMS=$(CURDIR)/target/debug/ovms \
 		$(VENV)/bin/python -m pytest -q -p no:cacheprovider tests/clients fixtures
@@ -61,4 +64,9 @@ $(VENV_STAMP): tests/requirements.txt fixtures/requirements.txt
 	test -x $(VENV)/bin/python || $(PYTHON) -m venv $(VENV)
 	$(VENV)/bin/python -m pip install --quiet --disable-pip-version-check -r tests/requirements.txt
 	@rm -f $(VENV)/.stamp-*
+	@touch $@
+
+$(AZURITE_STAMP): tests/azurite/package-lock.json $(VENV_STAMP)
+	$(VENV)/bin/python tests/azurite/install.py $(AZURITE)
+	@rm -f $(AZURITE)/.stamp-*
 	@touch $@

@@ -43,11 +43,22 @@ pub(crate) fn raw(library: &Path, model: &Model, threads: usize, seconds: f64) -
     }
 }
 
-/// Measures a process over the wire.
+/// Measures a process over the wire, with tensors as bytes.
 pub(crate) fn served(
     peer: &Peer,
     api: Api,
     model: &Model,
+    concurrency: usize,
+    length: Length,
+) -> Cell {
+    load(peer, api, &request(model), concurrency, length)
+}
+
+/// Measures a process over the wire with a request.
+pub(crate) fn load(
+    peer: &Peer,
+    api: Api,
+    request: &Request,
     concurrency: usize,
     length: Length,
 ) -> Cell {
@@ -58,9 +69,8 @@ pub(crate) fn served(
     runtime.block_on(async {
         let options = peer.options(api, concurrency);
         let client = Client::connect(&options).await.expect("the server listens");
-        let request = request(model);
         let call = client
-            .call(&request)
+            .call(request)
             .expect("the request has a form in the protocol");
         let warm = bench::Bench::new(plan(concurrency, Length::Seconds(0.5)));
         warm.run(&call).await.expect("requests are answered");
@@ -95,11 +105,17 @@ fn plan(concurrency: usize, length: Length) -> bench::Plan {
     }
 }
 
-fn request(model: &Model) -> Request {
+/// Makes a request of numbers that differ.
+pub(crate) fn request(model: &Model) -> Request {
     let elements: usize = model.shape.iter().product();
     let data: Vec<u8> = (0..elements)
         .flat_map(|index| ((index % 251) as f32).to_le_bytes())
         .collect();
+    request_of(model, data, Form::Bytes)
+}
+
+/// Makes a request of a tensor's bytes.
+pub(crate) fn request_of(model: &Model, data: Vec<u8>, form: Form) -> Request {
     let tensor = Tensor::new(DataType::F32, model.shape.to_vec(), data.into())
         .expect("as many bytes as the shape needs");
     let mut inputs = TensorMap::default();
@@ -113,6 +129,7 @@ fn request(model: &Model) -> Request {
         parameters: Vec::new(),
         inputs,
         outputs: Vec::new(),
-        form: Form::Bytes,
+        form,
+        model_outputs: Vec::new(),
     }
 }

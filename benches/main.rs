@@ -8,10 +8,13 @@
 
 mod cells;
 mod echo;
+mod metrics;
 mod peer;
 mod process;
 mod raw;
+mod reload;
 mod report;
+mod rest;
 mod targets;
 
 use std::path::{Path, PathBuf};
@@ -87,6 +90,9 @@ fn main() {
         ["echo", port] => echo::run(number(port)),
         // Cargo adds `--bench`.
         _ if args.contains(&"--echo") => report::run_echo(),
+        _ if args.contains(&"--metrics") => report::run_metrics(args.contains(&"--quick")),
+        _ if args.contains(&"--reload") => report::run_reload(args.contains(&"--quick")),
+        _ if args.contains(&"--rest") => report::run_rest(args.contains(&"--quick")),
         _ => report::run(args.contains(&"--quick")),
     }
 }

@@ -22,14 +22,36 @@ pub(crate) struct Peer {
 impl Peer {
     /// Starts `ovms serve` with a model and waits until it is ready.
     pub(crate) fn ovms(model: &Model) -> Self {
-        let (port, rest_port) = (free_port(), free_port());
+        Self::ovms_with(model, &[])
+    }
+
+    /// Starts it with more flags.
+    pub(crate) fn ovms_with(model: &Model, flags: &[&str]) -> Self {
         let properties: serde_json::Map<String, serde_json::Value> = PROPERTIES
             .iter()
             .map(|(key, value)| ((*key).to_owned(), (*value).into()))
             .collect();
-        let child = Command::new(env!("CARGO_BIN_EXE_ovms"))
-            .args(["serve", "--model_name", model.name, "--model_path"])
+        let mut command = program();
+        command
+            .args(["--model_name", model.name, "--model_path"])
             .arg(model.path())
+            .args([
+                "--plugin_config",
+                &serde_json::Value::Object(properties).to_string(),
+            ]);
+        Self::spawn(command, flags)
+    }
+
+    /// Starts it with a configuration file.
+    pub(crate) fn of_file(path: &Path, flags: &[&str]) -> Self {
+        let mut command = program();
+        command.arg("--config_path").arg(path);
+        Self::spawn(command, flags)
+    }
+
+    fn spawn(mut command: Command, flags: &[&str]) -> Self {
+        let (port, rest_port) = (free_port(), free_port());
+        let child = command
             .args([
                 "--port",
                 &port.to_string(),
@@ -42,11 +64,8 @@ impl Peer {
                 "--rest_bind_address",
                 "127.0.0.1",
             ])
-            .args([
-                "--plugin_config",
-                &serde_json::Value::Object(properties).to_string(),
-            ])
             .args(["--log_level", "WARNING"])
+            .args(flags)
             .stdin(Stdio::null())
             .spawn()
             .expect("the server starts");
@@ -74,6 +93,11 @@ impl Peer {
         .ready()
     }
 
+    /// Returns its REST port.
+    pub(crate) fn rest_port(&self) -> u16 {
+        self.rest_port
+    }
+
     /// Returns the process id.
     pub(crate) fn id(&self) -> u32 {
         self.child.id()
@@ -81,9 +105,10 @@ impl Peer {
 
     /// Returns how to reach it.
     pub(crate) fn options(&self, api: Api, concurrency: usize) -> Options {
-        let port = match api {
-            Api::KserveGrpc => self.port,
-            Api::KserveRest => self.rest_port,
+        let port = if api.is_grpc() {
+            self.port
+        } else {
+            self.rest_port
         };
         Options {
             address: Address::parse(&format!("127.0.0.1:{port}"), api).expect("a valid address"),
@@ -167,6 +192,15 @@ impl Raw {
         assert!(ended.success());
         outcome
     }
+}
+
+/// Makes the command of `ovms serve`; another program is named to compare two.
+fn program() -> Command {
+    let program =
+        std::env::var_os("BENCH_PROGRAM").unwrap_or_else(|| env!("CARGO_BIN_EXE_ovms").into());
+    let mut command = Command::new(program);
+    command.arg("serve");
+    command
 }
 
 fn free_port() -> u16 {

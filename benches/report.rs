@@ -10,8 +10,9 @@ use ovms::{
 use crate::{
     CLASSIFIER, CONVOLUTIONAL, INPUT_600K, Model, TINY,
     cells::{self, Cell, Length},
+    metrics,
     peer::Peer,
-    targets,
+    reload, rest, targets,
 };
 
 const CONCURRENCY: [usize; 3] = [1, 4, 16];
@@ -54,21 +55,43 @@ impl Side {
 
 /// Measures everything and prints it as Markdown.
 pub(crate) fn run(quick: bool) {
-    let times = if quick {
-        Times {
-            tiny: 0.5,
-            large: 0.5,
-            pairs: 1,
-            many: 20_000,
-        }
-    } else {
-        FULL
-    };
+    let times = times(quick);
     let library = library();
     println!("{}\n", machine());
     let rows = table(&library, &times);
     print_table(&rows);
     targets::run(&library, &times);
+    rest::run(&times);
+    reload::tfs(&times, &[&TINY, &INPUT_600K]);
+    metrics::run(&times);
+    reload::run(&times);
+}
+
+/// Measures reloads and TensorFlow Serving alone.
+pub(crate) fn run_reload(quick: bool) {
+    println!("| target | wanted | measured | |");
+    println!("|---|---|---|---|");
+    let times = times(quick);
+    reload::tfs(&times, &[&TINY, &INPUT_600K]);
+    reload::run(&times);
+}
+
+/// Measures what counting costs, alone.
+pub(crate) fn run_metrics(quick: bool) {
+    println!("| target | wanted | measured | |");
+    println!("|---|---|---|---|");
+    metrics::run(&times(quick));
+}
+
+/// Measures REST alone.
+pub(crate) fn run_rest(quick: bool) {
+    println!("| target | wanted | measured | |");
+    println!("|---|---|---|---|");
+    rest::run(&times(quick));
+}
+
+fn times(quick: bool) -> Times {
+    if quick { QUICK } else { FULL }
 }
 
 /// Measures against the echo service alone.
@@ -78,6 +101,14 @@ pub(crate) fn run_echo() {
     println!("|---|---|---|---|");
     targets::echo(&times);
 }
+
+/// The lengths of a run that only shows that all of it works.
+const QUICK: Times = Times {
+    tiny: 0.5,
+    large: 0.5,
+    pairs: 1,
+    many: 20_000,
+};
 
 /// The lengths of a full run.
 const FULL: Times = Times {

@@ -85,7 +85,7 @@ pub(crate) fn echo(times: &Times) {
 }
 
 /// Returns the median of alternating pairs of runs.
-fn pairs(count: usize, mut measure: impl FnMut() -> f64) -> f64 {
+pub(crate) fn pairs(count: usize, mut measure: impl FnMut() -> f64) -> f64 {
     let mut ratios: Vec<f64> = (0..count).map(|_| measure()).collect();
     ratios.sort_by(f64::total_cmp);
     ratios[ratios.len() / 2]
@@ -142,7 +142,7 @@ fn memory(library: &Path, times: &Times) {
     );
 }
 
-fn line(target: &str, wanted: &str, measured: &str, met: bool) {
+pub(crate) fn line(target: &str, wanted: &str, measured: &str, met: bool) {
     let verdict = match (wanted, met) {
         ("—", _) => "",
         (_, true) => "met",

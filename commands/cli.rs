@@ -25,7 +25,7 @@ pub(crate) struct Cli {
 enum Command {
     /// Serve a model over gRPC and REST
     Serve(Box<serve::Args>),
-    /// Send inference requests to a server
+    /// Send inference requests to a server, or ask what it serves
     Infer(Box<infer::Args>),
     /// Find or install the OpenVINO runtime
     Setup(setup::Args),

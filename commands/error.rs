@@ -9,6 +9,8 @@ use ovms::error::nearest;
 pub(crate) enum FailureKind {
     /// Start, load or check failed, or the server refused the request.
     Failed,
+    /// Done, and something is to be looked at.
+    Warnings,
     /// The command line is wrong.
     Usage,
     /// Nothing answers at the server's address.
@@ -28,6 +30,7 @@ impl FailureKind {
     pub(crate) const fn code(self) -> u8 {
         match self {
             Self::Failed => 1,
+            Self::Warnings => 2,
             Self::Usage => 64,
             Self::Unreachable => 69,
             Self::Bug => 70,
@@ -43,6 +46,8 @@ impl FailureKind {
 pub(crate) struct Failure {
     kind: FailureKind,
     message: String,
+    /// Each may have several lines.
+    details: Vec<String>,
     causes: Vec<String>,
     hints: Vec<String>,
     /// Printed as it is, without `error: `: texts that start scripts of other servers match on.
@@ -55,6 +60,7 @@ impl Failure {
         Self {
             kind,
             message: message.into(),
+            details: Vec::new(),
             causes: Vec::new(),
             hints: Vec::new(),
             verbatim: false,
@@ -77,6 +83,12 @@ impl Failure {
     /// Returns the sentence without causes and hints.
     pub(crate) fn message(&self) -> &str {
         &self.message
+    }
+
+    /// Adds one of several things that the sentence sums up.
+    pub(crate) fn detail(mut self, detail: impl Into<String>) -> Self {
+        self.details.push(detail.into());
+        self
     }
 
     /// Adds an error and all its causes as `caused by` lines.
@@ -119,9 +131,14 @@ impl Failure {
     pub(crate) fn text(&self) -> String {
         let mut text = if self.verbatim {
             format!("{}\n", self.message)
+        } else if self.kind == FailureKind::Warnings {
+            format!("warning: {}\n", self.message)
         } else {
             format!("error: {}\n", self.message)
         };
+        for line in self.details.iter().flat_map(|detail| detail.lines()) {
+            text.extend(["  ", line, "\n"]);
+        }
         for cause in &self.causes {
             text.extend(["  caused by: ", cause, "\n"]);
         }

@@ -1,16 +1,61 @@
-//! The log of `ovms serve`: to stdout, and to a file if one is named.
+//! The log of `ovms serve`: to stdout, and to a file if one is named; and where the access log goes.
 
-use std::{fs::OpenOptions, io::IsTerminal, path::Path};
+use std::{
+    fs::{File, OpenOptions},
+    io::{self, IsTerminal, Write},
+    path::{Path, PathBuf},
+    sync::Arc,
+};
 
+use arc_swap::ArcSwap;
+use ovms::{
+    config::{self, LogFormat},
+    frontends::access::AccessLog,
+};
 use tracing_subscriber::{
-    Layer, filter::Targets, fmt, layer::SubscriberExt, util::SubscriberInitExt,
+    Layer, Registry,
+    filter::Targets,
+    fmt::{self, MakeWriter},
+    layer::SubscriberExt,
+    util::SubscriberInitExt,
 };
 
 use crate::error::{Failure, FailureKind};
 
-/// Starts the log at a level of the server's own words: TRACE, DEBUG, INFO, WARNING, ERROR.
-pub(crate) fn start(level: &str, path: Option<&Path>) -> Result<(), Failure> {
-    let level = match level {
+/// What is logged, and how.
+#[derive(Debug, Clone)]
+pub(crate) struct Settings {
+    /// In the server's own words: TRACE, DEBUG, INFO, WARNING, ERROR.
+    pub(crate) level: String,
+    pub(crate) path: Option<PathBuf>,
+    pub(crate) format: LogFormat,
+}
+
+/// The log's file, if there is one.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct LogFile(Option<(PathBuf, Arc<ArcSwap<File>>)>);
+
+impl LogFile {
+    /// Tells whether there is a file.
+    pub(crate) fn is_some(&self) -> bool {
+        self.0.is_some()
+    }
+
+    /// Opens the file again, for those who have moved it away.
+    pub(crate) fn reopen(&self) {
+        let Some((path, file)) = &self.0 else {
+            return;
+        };
+        match append(path) {
+            Ok(opened) => file.store(Arc::new(opened)),
+            Err(error) => tracing::error!("cannot open {} again: {error}", path.display()),
+        }
+    }
+}
+
+/// Starts the log.
+pub(crate) fn start(settings: &Settings) -> Result<LogFile, Failure> {
+    let level = match settings.level.as_str() {
         "TRACE" => tracing::Level::TRACE,
         "DEBUG" => tracing::Level::DEBUG,
         "WARNING" => tracing::Level::WARN,
@@ -25,28 +70,72 @@ pub(crate) fn start(level: &str, path: Option<&Path>) -> Result<(), Failure> {
             .with_default(level.min(tracing::Level::WARN))
             .with_target("ovms", level)
     };
-    let colour = std::io::stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none();
-    let console = fmt::layer().with_target(false).with_ansi(colour);
-    let file = match path {
-        None => None,
-        Some(path) => {
-            let file = OpenOptions::new()
-                .create(true)
-                .append(true)
-                .open(path)
-                .map_err(|error| {
-                    Failure::new(
-                        FailureKind::Failed,
-                        format!("cannot open log file {}", path.display()),
-                    )
-                    .caused_by(&error)
-                })?;
-            let layer = fmt::layer().with_target(false).with_ansi(false);
-            Some(layer.with_writer(std::sync::Mutex::new(file)))
-        }
-    };
+    let colour = io::stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none();
+    let mut layers = vec![layer(settings.format, colour, io::stdout)];
+    let mut log_file = LogFile::default();
+    if let Some(path) = &settings.path {
+        let file = append(path).map_err(|error| {
+            Failure::new(
+                FailureKind::Failed,
+                format!("cannot open log file {}", path.display()),
+            )
+            .caused_by(&error)
+        })?;
+        let file = Arc::new(ArcSwap::from_pointee(file));
+        let present = Arc::clone(&file);
+        layers.push(layer(settings.format, false, move || present.load_full()));
+        log_file = LogFile(Some((path.clone(), file)));
+    }
     tracing_subscriber::registry()
-        .with(console.and_then(file).with_filter(filter))
+        .with(layers.with_filter(filter))
         .init();
-    Ok(())
+    Ok(log_file)
+}
+
+fn layer<W>(
+    format: LogFormat,
+    colour: bool,
+    writer: W,
+) -> Box<dyn Layer<Registry> + Send + Sync + 'static>
+where
+    W: for<'a> MakeWriter<'a> + Send + Sync + 'static,
+{
+    let layer = fmt::layer().with_writer(writer).with_ansi(colour);
+    match format {
+        LogFormat::Text => layer.with_target(false).boxed(),
+        LogFormat::Json => layer
+            .json()
+            .flatten_event(true)
+            .with_current_span(false)
+            .with_span_list(false)
+            .boxed(),
+    }
+}
+
+/// Starts the access log, if one is wanted.
+pub(crate) fn start_access(settings: &config::ServerSettings) -> Result<AccessLog, Failure> {
+    let Some(place) = settings.access_log.clone() else {
+        return Ok(AccessLog::default());
+    };
+    let name = match &place {
+        config::AccessLog::Stdout => "on stdout".to_owned(),
+        config::AccessLog::File(path) => path.display().to_string(),
+    };
+    let open = move || -> io::Result<Box<dyn Write + Send>> {
+        Ok(match &place {
+            config::AccessLog::Stdout => Box::new(io::stdout()),
+            config::AccessLog::File(path) => Box::new(append(path)?),
+        })
+    };
+    AccessLog::start(settings.log_format, Box::new(open)).map_err(|error| {
+        Failure::new(
+            FailureKind::Failed,
+            format!("cannot open access log {name}"),
+        )
+        .caused_by(&error)
+    })
+}
+
+fn append(path: &Path) -> io::Result<File> {
+    OpenOptions::new().create(true).append(true).open(path)
 }

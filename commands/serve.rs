@@ -1,27 +1,53 @@
 //! `ovms serve`: flags to settings, signals to a stop, and the exit code.
 
 mod args;
+mod check;
+mod directives;
+mod files;
 mod hints;
 
-use std::{io::IsTerminal, path::PathBuf};
+use std::{io::IsTerminal, path::PathBuf, time::Duration};
 
-use ovms::{config::Config, error::chain, model::demo, openvino::runtime, server};
+use ovms::{
+    config::{self, AccessLog, Config, FlagError, Source},
+    error::chain,
+    frontends::access,
+    model::demo,
+    openvino::runtime,
+    server,
+};
 use tempfile::TempDir;
 
 pub(crate) use args::{Args, refuse_unmatched};
 
 use crate::{
     error::{Failure, FailureKind},
-    logging, places, setup,
+    logging::{self, LogFile},
+    places, setup,
 };
 
 /// The ports of `--demo` when none is given.
 const DEMO_PORTS: (u32, u32) = (9000, 8000);
 
-/// Serves until a signal.
+/// How long the last lines of the access log may take.
+const ACCESS_LOG_END: Duration = Duration::from_secs(1);
+
+/// Serves until a signal, or does what is asked for instead.
 pub(crate) fn run(mut args: Args) -> Result<(), Failure> {
+    if let Some(done) = directives::run(&args) {
+        return done;
+    }
     let demo = prepare_demo(&mut args)?;
-    let log = (args.log_level.clone(), args.log_path.clone());
+    if args.instead.check {
+        return check::run(
+            Config::from_flags(args.into()).map_err(|error| hints::of_flags(&error))?,
+        );
+    }
+    let log = logging::Settings {
+        level: args.operation.log_level.clone(),
+        path: args.operation.log_path.clone(),
+        format: args.operation.log_format.into(),
+    };
     // On a terminal, log and error message would say the same twice.
     let log_failure = |error: &dyn std::error::Error, path_given: bool| {
         let both_seen = std::io::stdout().is_terminal() && std::io::stderr().is_terminal();
@@ -29,36 +55,41 @@ pub(crate) fn run(mut args: Args) -> Result<(), Failure> {
             tracing::error!("{}", chain(error));
         }
     };
-    let config = Config::from_flags(args.into()).map_err(|error| {
-        let failure = if error.is_usage() {
-            Failure::usage_verbatim(error.to_string())
-        } else {
-            // A failed start is told in the log as well.
-            if logging::start(&log.0, log.1.as_deref()).is_ok() {
-                log_failure(&error, log.1.is_some());
-            }
-            Failure::new(FailureKind::Failed, error.to_string())
-        };
-        match error {
-            ovms::config::FlagError::ModelMissing => {
-                failure.hint("give both --model_name and --model_path, or --demo for an example")
-            }
-            ovms::config::FlagError::PortsUnset => {
-                failure.hint("give --port for gRPC, --rest_port for REST, or both")
-            }
-            _ => failure,
+    // A failed start is told in the log as well.
+    let log_start = |error: &dyn std::error::Error| {
+        if logging::start(&log).is_ok() {
+            log_failure(error, log.path.is_some());
         }
-    })?;
+    };
+    let refused = |error: FlagError| {
+        if !error.is_usage() {
+            log_start(&error);
+        }
+        hints::of_flags(&error)
+    };
+    let mut config = Config::from_flags(args.into()).map_err(refused)?;
+    if let Source::File { path, defaults } = &config.source {
+        // Read once more when it is served; here its faults are told before anything else.
+        let file = config::read(path, defaults).map_err(|error| {
+            log_start(&error);
+            files::explain(&error)
+        })?;
+        config.add_monitoring(&file).map_err(refused)?;
+    }
     let opened = runtime::open(&places::all()).map_err(|error| setup::explain(&error))?;
-    logging::start(&log.0, log.1.as_deref())?;
+    let log_file = logging::start(&log)?;
+    let access = logging::start_access(&config.settings)?;
     tracing::info!(
         "ovms {} with OpenVINO {} from {}",
         env!("CARGO_PKG_VERSION"),
         opened.version,
         opened.found.library.display()
     );
+    for warning in &config.warnings {
+        tracing::warn!("{warning}");
+    }
     let listeners = server::bind(&config.settings).map_err(|error| {
-        log_failure(&error, log.1.is_some());
+        log_failure(&error, log.path.is_some());
         hints::of_bind(&error)
     })?;
     announce(&config, demo.as_ref());
@@ -76,30 +107,35 @@ pub(crate) fn run(mut args: Args) -> Result<(), Failure> {
         })?;
     let result = runtime.block_on(async {
         let stop = signal(demo.as_ref().map(|folder| folder.path().to_owned()))?;
-        server::serve(listeners, config, stop)
+        let to_file = matches!(config.settings.access_log, Some(AccessLog::File(_)));
+        if log_file.is_some() || to_file {
+            reopen_on_hangup(log_file, access.clone())?;
+        }
+        server::serve(listeners, config, access.clone(), stop)
             .await
             .map_err(|error| {
-                log_failure(&error, log.1.is_some());
+                log_failure(&error, log.path.is_some());
                 hints::of_start(&error)
             })
     });
     // A load that cannot be broken off, or a request that was given up, is not waited for.
     runtime.shutdown_background();
+    access.flush(ACCESS_LOG_END);
     result
 }
 
 /// Unpacks the example and fills in what was not given.
 fn prepare_demo(args: &mut Args) -> Result<Option<TempDir>, Failure> {
-    if !args.demo {
+    if !args.model.demo {
         return Ok(None);
     }
     let folder = demo::unpack().map_err(|error| {
         Failure::new(FailureKind::Failed, "cannot unpack the example").caused_by(&error)
     })?;
-    args.model_name = Some(demo::NAME.to_owned());
-    args.model_path = Some(folder.path().to_owned());
-    if args.port == 0 && args.rest_port == 0 {
-        (args.port, args.rest_port) = DEMO_PORTS;
+    args.model.model_name = Some(demo::NAME.to_owned());
+    args.model.model_path = Some(folder.path().to_owned());
+    if args.network.port == 0 && args.network.rest_port == 0 {
+        (args.network.port, args.network.rest_port) = DEMO_PORTS;
     }
     Ok(Some(folder))
 }
@@ -162,4 +198,22 @@ fn signal(temporary: Option<PathBuf>) -> Result<impl Future<Output = ()>, Failur
     Ok(async move {
         let _ = done.await;
     })
+}
+
+/// Opens the files of the logs again at each SIGHUP. Without files the signal ends the process, as
+/// a terminal that is closed expects.
+fn reopen_on_hangup(log_file: LogFile, access: access::AccessLog) -> Result<(), Failure> {
+    use tokio::signal::unix::{SignalKind, signal};
+    let mut hangup = signal(SignalKind::hangup()).map_err(|error| {
+        Failure::new(FailureKind::SystemPart, "cannot listen for signals").caused_by(&error)
+    })?;
+    ovms::task::Task::spawn(async move {
+        while hangup.recv().await.is_some() {
+            log_file.reopen();
+            access.reopen();
+            tracing::info!("log files are opened again");
+        }
+    })
+    .detach();
+    Ok(())
 }

@@ -9,7 +9,7 @@ use std::{
     time::Duration,
 };
 
-use comfy_table::{CellAlignment, ContentArrangement, presets};
+use comfy_table::{CellAlignment, Color, ContentArrangement, presets};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressFinish, ProgressStyle};
 
 use crate::error::{Failure, FailureKind};
@@ -63,6 +63,52 @@ pub(crate) enum Align {
     Right,
 }
 
+/// What a cell says about the state of something; shown as colour on a terminal.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Tone {
+    /// All is well.
+    Good,
+    /// On its way, or not quite as it should be.
+    Warn,
+    /// Something is wrong.
+    Bad,
+}
+
+/// A text in a table.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Cell {
+    text: String,
+    tone: Option<Tone>,
+}
+
+impl Cell {
+    /// Makes a cell with a tone, if there is one.
+    pub(crate) fn toned(text: String, tone: Option<Tone>) -> Self {
+        Self { text, tone }
+    }
+}
+
+impl From<String> for Cell {
+    fn from(text: String) -> Self {
+        Self { text, tone: None }
+    }
+}
+
+impl From<Cell> for comfy_table::Cell {
+    fn from(cell: Cell) -> Self {
+        let colour = cell.tone.map(|tone| match tone {
+            Tone::Good => Color::Green,
+            Tone::Warn => Color::Yellow,
+            Tone::Bad => Color::Red,
+        });
+        let drawn = Self::new(cell.text);
+        match colour {
+            Some(colour) => drawn.fg(colour),
+            None => drawn,
+        }
+    }
+}
+
 /// Rows under a header.
 #[derive(Debug)]
 pub(crate) struct Table {
@@ -82,15 +128,19 @@ impl Table {
     }
 
     /// Adds a row.
-    pub(crate) fn row(&mut self, cells: impl IntoIterator<Item = String>) {
-        self.table.add_row(cells.into_iter().collect::<Vec<_>>());
+    pub(crate) fn row(&mut self, cells: impl IntoIterator<Item = impl Into<Cell>>) {
+        let cells = cells.into_iter().map(|cell| cell.into().into());
+        self.table
+            .add_row(cells.collect::<Vec<comfy_table::Cell>>());
     }
 
     /// Draws the table, with a line feed at the end.
     pub(crate) fn draw(mut self, look: Look) -> String {
         match look {
             Look::Boxed => {
-                self.table.load_style(presets::UTF8_FULL_CONDENSED);
+                self.table
+                    .load_style(presets::UTF8_FULL_CONDENSED)
+                    .enforce_styling();
                 // Some terminals do not tell their width, or tell 0.
                 if self.table.width().is_some_and(|width| width >= NARROWEST) {
                     self.table
@@ -156,7 +206,7 @@ pub(crate) fn bar(length: u64) -> ProgressBar {
 
 #[cfg(test)]
 mod tests {
-    use super::{Align, Look, Table};
+    use super::{Align, Cell, Look, Table, Tone};
 
     fn example() -> Table {
         let mut table = Table::new(&[("name", Align::Left), ("max", Align::Right)]);
@@ -172,6 +222,34 @@ mod tests {
         y       12.5
         logits     3
         ");
+    }
+
+    #[test]
+    fn tones_are_colours_on_a_terminal_only() {
+        let table = || {
+            let mut table = Table::new(&[("state", Align::Left)]);
+            for (text, tone) in [
+                ("READY", Some(Tone::Good)),
+                ("LOADING", Some(Tone::Warn)),
+                ("FAILED", Some(Tone::Bad)),
+                ("END", None),
+            ] {
+                table.row([Cell::toned(text.to_owned(), tone)]);
+            }
+            table
+        };
+        let drawn = table().draw(Look::Boxed).replace('\x1b', "ESC");
+        insta::assert_snapshot!(drawn, @"
+        ┌─────────┐
+        │ state   │
+        ╞═════════╡
+        │ESC[38;5;10m READY   ESC[39m│
+        │ESC[38;5;11m LOADING ESC[39m│
+        │ESC[38;5;9m FAILED  ESC[39m│
+        │ END     │
+        └─────────┘
+        ");
+        assert!(!table().draw(Look::Plain).contains('\x1b'));
     }
 
     #[test]

@@ -27,7 +27,7 @@ end
 complete -c ovms -n "__fish_ovms_needs_command" -s h -l help -d 'Print help'
 complete -c ovms -n "__fish_ovms_needs_command" -s V -l version -d 'Print version'
 complete -c ovms -n "__fish_ovms_needs_command" -f -a "serve" -d 'Serve a model over gRPC and REST'
-complete -c ovms -n "__fish_ovms_needs_command" -f -a "infer" -d 'Send inference requests to a server'
+complete -c ovms -n "__fish_ovms_needs_command" -f -a "infer" -d 'Send inference requests to a server, or ask what it serves'
 complete -c ovms -n "__fish_ovms_needs_command" -f -a "setup" -d 'Find or install the OpenVINO runtime'
 complete -c ovms -n "__fish_ovms_needs_command" -f -a "completions" -d 'Print a completion script for a shell'
 complete -c ovms -n "__fish_ovms_needs_command" -f -a "probe-runtime" -d 'Open one runtime and say its version; run by `setup` in a process of its own'
@@ -36,21 +36,68 @@ complete -c ovms -n "__fish_ovms_using_subcommand serve" -l model_name -d 'Name 
 complete -c ovms -n "__fish_ovms_using_subcommand serve" -l model_path -d 'Folder with the model\'s version folders' -r -F
 complete -c ovms -n "__fish_ovms_using_subcommand serve" -l demo -d 'Serve the built-in example, a classifier of drawn shapes' -r -f -a "true\t''
 false\t''"
+complete -c ovms -n "__fish_ovms_using_subcommand serve" -l model_version_policy -d 'Versions to serve: \'{"latest":{"num_versions":2}}\', \'{"specific":{"versions":[1,3]}}\' or \'{"all":{}}\' [default: the latest one]' -r
+complete -c ovms -n "__fish_ovms_using_subcommand serve" -l batch_size -d 'Batch size: a number, a range such as 1:8, -1 for any, or auto for that of each request' -r
+complete -c ovms -n "__fish_ovms_using_subcommand serve" -l shape -d 'Shape of the input, such as \'(1,3,224,224)\', \'(1:8,3,-1,-1)\' or auto; or a JSON object of shapes by input name' -r
+complete -c ovms -n "__fish_ovms_using_subcommand serve" -l layout -d 'Layout of the input, such as NHWC, or NHWC:NCHW for requests in NHWC to a model in NCHW; or a JSON object of layouts by input and output name' -r
 complete -c ovms -n "__fish_ovms_using_subcommand serve" -l nireq -d 'Number of infer requests, which is how many inferences run at once; 0 lets the device choose' -r
-complete -c ovms -n "__fish_ovms_using_subcommand serve" -l target_device -d 'Device to run on, such as CPU, GPU, AUTO' -r
+complete -c ovms -n "__fish_ovms_using_subcommand serve" -l target_device -d 'Device to run on, such as CPU, GPU, AUTO [default: CPU]' -r
 complete -c ovms -n "__fish_ovms_using_subcommand serve" -l plugin_config -d 'Device properties as a JSON object, such as \'{"NUM_STREAMS":2}\'' -r
+complete -c ovms -n "__fish_ovms_using_subcommand serve" -l stateful -d 'Keep the model\'s state from request to request of a sequence' -r -f -a "true\t''
+false\t''"
+complete -c ovms -n "__fish_ovms_using_subcommand serve" -l idle_sequence_cleanup -d 'Remove sequences that are not used; needs --stateful [default: true]' -r -f -a "true\t''
+false\t''"
+complete -c ovms -n "__fish_ovms_using_subcommand serve" -l low_latency_transformation -d 'Apply OpenVINO\'s low latency transformation; needs --stateful [default: false]' -r -f -a "true\t''
+false\t''"
+complete -c ovms -n "__fish_ovms_using_subcommand serve" -l max_sequence_number -d 'Most sequences at once; needs --stateful [default: 500]' -r
+complete -c ovms -n "__fish_ovms_using_subcommand serve" -l sequence_cleaner_poll_wait_minutes -d 'How often sequences that are not used are removed; 0 means never' -r
+complete -c ovms -n "__fish_ovms_using_subcommand serve" -l config_path -d 'JSON file with the models to serve, instead of --model_name and --model_path' -r -F
+complete -c ovms -n "__fish_ovms_using_subcommand serve" -l file_system_poll_wait_seconds -d 'How often the file and the version folders are looked at; 0 means only on POST /v1/config/reload' -r
+complete -c ovms -n "__fish_ovms_using_subcommand serve" -l custom_node_resources_cleaner_interval_seconds -d 'How often resources of custom nodes that are not used are removed; 0 means never' -r
+complete -c ovms -n "__fish_ovms_using_subcommand serve" -l cache_dir -d 'Folder for compiled models, which makes the next start faster; made if it is not there [default: /opt/cache if there is such a folder]' -r -F
+complete -c ovms -n "__fish_ovms_using_subcommand serve" -l cpu_extension -d 'Shared library with more operations for the CPU' -r -F
 complete -c ovms -n "__fish_ovms_using_subcommand serve" -l port -d 'Port for gRPC; 0 means no gRPC' -r
 complete -c ovms -n "__fish_ovms_using_subcommand serve" -l rest_port -d 'Port for REST; 0 means no REST' -r
 complete -c ovms -n "__fish_ovms_using_subcommand serve" -l grpc_bind_address -d 'Addresses or host names for gRPC, separated by commas' -r
 complete -c ovms -n "__fish_ovms_using_subcommand serve" -l rest_bind_address -d 'Addresses or host names for REST, separated by commas' -r
+complete -c ovms -n "__fish_ovms_using_subcommand serve" -l grpc_channel_arguments -d 'Settings of gRPC connections by the names of the C++ server\'s library, as in grpc.max_concurrent_streams=100,grpc.max_connection_age_ms=60000; those without a counterpart are named in the log' -r
+complete -c ovms -n "__fish_ovms_using_subcommand serve" -l allow_credentials -d 'Let browsers send credentials from other origins' -r -f -a "true\t''
+false\t''"
+complete -c ovms -n "__fish_ovms_using_subcommand serve" -l allowed_origins -d 'Access-Control-Allow-Origin of every HTTP answer; an empty text leaves it out' -r
+complete -c ovms -n "__fish_ovms_using_subcommand serve" -l allowed_methods -d 'Access-Control-Allow-Methods of every HTTP answer; an empty text leaves it out' -r
+complete -c ovms -n "__fish_ovms_using_subcommand serve" -l allowed_headers -d 'Access-Control-Allow-Headers of every HTTP answer; an empty text leaves it out' -r
+complete -c ovms -n "__fish_ovms_using_subcommand serve" -l api_key_file -d 'File whose first line is the key that clients of /v3 must send' -r -F
+complete -c ovms -n "__fish_ovms_using_subcommand serve" -l allowed_local_media_path -d 'Folder of local files that requests to /v3 may name [default: none]' -r -F
 complete -c ovms -n "__fish_ovms_using_subcommand serve" -l log_level -d 'Least important messages to log: TRACE, DEBUG, INFO, WARNING, ERROR' -r
 complete -c ovms -n "__fish_ovms_using_subcommand serve" -l log_path -d 'File to log to, besides stdout' -r -F
+complete -c ovms -n "__fish_ovms_using_subcommand serve" -l log_format -d 'Lines for people, or a JSON object a line' -r -f -a "text\t''
+json\t''"
+complete -c ovms -n "__fish_ovms_using_subcommand serve" -l access_log -d 'File for a line about each request; - for stdout [default: none]' -r
+complete -c ovms -n "__fish_ovms_using_subcommand serve" -l metrics_enable -d 'Show metrics at /metrics of the REST port' -r -f -a "true\t''
+false\t''"
+complete -c ovms -n "__fish_ovms_using_subcommand serve" -l metrics_list -d 'Families to show, separated by commas; needs --metrics_enable [default: the usual ones]' -r
 complete -c ovms -n "__fish_ovms_using_subcommand serve" -l max_message_size -d 'Largest message or body in bytes, as sent and as expanded' -r
+complete -c ovms -n "__fish_ovms_using_subcommand serve" -l max_bytes_in_flight -d 'Bytes of the bodies of all requests under way; more requests are refused (UNAVAILABLE, 503)' -r
 complete -c ovms -n "__fish_ovms_using_subcommand serve" -l max_connections -d 'Connections open at once on each port; more wait to be accepted' -r
 complete -c ovms -n "__fish_ovms_using_subcommand serve" -l max_queued_requests -d 'Requests of a model that may wait for an infer request; more are refused (UNAVAILABLE, 503)' -r
+complete -c ovms -n "__fish_ovms_using_subcommand serve" -l max_image_pixels -d 'Pixels of a picture in a request, which are known before it is decoded' -r
 complete -c ovms -n "__fish_ovms_using_subcommand serve" -l read_timeout_seconds -d 'Longest pause within a request that is being received' -r
+complete -c ovms -n "__fish_ovms_using_subcommand serve" -l min_receive_rate -d 'Least bytes a second of a body, once the read timeout has been used up; 0 means any' -r
 complete -c ovms -n "__fish_ovms_using_subcommand serve" -l loading_wait_seconds -d 'How long a request waits for a version that is loading' -r
 complete -c ovms -n "__fish_ovms_using_subcommand serve" -l shutdown_timeout_seconds -d 'How long requests under way may take after SIGINT or SIGTERM; a second signal ends at once' -r
+complete -c ovms -n "__fish_ovms_using_subcommand serve" -l check -d 'Check flags, configuration file and model folders without serving' -r -f -a "true\t''
+false\t''"
+complete -c ovms -n "__fish_ovms_using_subcommand serve" -l list_models -d 'List the models below --model_repository_path' -r -f -a "true\t''
+false\t''"
+complete -c ovms -n "__fish_ovms_using_subcommand serve" -l add_to_config -d 'Add --model_name with --model_path to the file of --config_path, which is made if it is not there' -r -f -a "true\t''
+false\t''"
+complete -c ovms -n "__fish_ovms_using_subcommand serve" -l remove_from_config -d 'Remove --model_name from the file of --config_path, whose comments stay' -r -f -a "true\t''
+false\t''"
+complete -c ovms -n "__fish_ovms_using_subcommand serve" -l model_repository_path -d 'Folder with a folder for each model' -r -F
+complete -c ovms -n "__fish_ovms_using_subcommand serve" -l grpc_workers -d 'Number of gRPC servers, from 1 to the number of cores' -r
+complete -c ovms -n "__fish_ovms_using_subcommand serve" -l grpc_max_threads -d 'Most threads for gRPC; 0 means no cap [default: 8 for each core]' -r
+complete -c ovms -n "__fish_ovms_using_subcommand serve" -l grpc_memory_quota -d 'Most bytes of buffers for gRPC; 0 means no quota' -r
+complete -c ovms -n "__fish_ovms_using_subcommand serve" -l rest_workers -d 'Number of threads for REST, from 2 to 10000 [default: one for each core]' -r
 complete -c ovms -n "__fish_ovms_using_subcommand serve" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c ovms -n "__fish_ovms_using_subcommand serve" -s V -l version -d 'Print version'
 complete -c ovms -n "__fish_ovms_using_subcommand infer" -s i -l input -d 'Give an input: JSON, @FILE, or - for standard input' -r
@@ -60,9 +107,9 @@ complete -c ovms -n "__fish_ovms_using_subcommand infer" -l mean -d 'Subtract th
 complete -c ovms -n "__fish_ovms_using_subcommand infer" -l scale -d 'Divide the values by this after that: one number, or one for each channel' -r
 complete -c ovms -n "__fish_ovms_using_subcommand infer" -l model-version -d 'Ask for a version of the model, not the server\'s default' -r
 complete -c ovms -n "__fish_ovms_using_subcommand infer" -l output-name -d 'Ask for this output only' -r
-complete -c ovms -n "__fish_ovms_using_subcommand infer" -l id -d 'Send an id, which the answer repeats' -r
-complete -c ovms -n "__fish_ovms_using_subcommand infer" -l param -d 'Send a request parameter' -r
-complete -c ovms -n "__fish_ovms_using_subcommand infer" -l output -d 'Choose what goes to stdout' -r -f -a "table\t'A table of outputs, scores or latencies'
+complete -c ovms -n "__fish_ovms_using_subcommand infer" -l id -d 'Send an id, which the answer repeats (KServe only)' -r
+complete -c ovms -n "__fish_ovms_using_subcommand infer" -l param -d 'Send a request parameter (KServe only)' -r
+complete -c ovms -n "__fish_ovms_using_subcommand infer" -l output -d 'Choose what goes to stdout' -r -f -a "table\t'A table of outputs, scores, latencies or models'
 json\t'The same as one JSON object; `null` stands for what is not a finite number'
 npy\t'The output as the bytes of a .npy file'
 raw\t'The output\'s bytes, little endian'"
@@ -73,18 +120,22 @@ complete -c ovms -n "__fish_ovms_using_subcommand infer" -l repeat -d 'Send the 
 complete -c ovms -n "__fish_ovms_using_subcommand infer" -l duration -d 'Send the request for this long and measure, such as 10s' -r
 complete -c ovms -n "__fish_ovms_using_subcommand infer" -l concurrency -d 'Keep this many requests under way at once [default: 1]' -r
 complete -c ovms -n "__fish_ovms_using_subcommand infer" -l warmup -d 'Send N requests before, not measured' -r
-complete -c ovms -n "__fish_ovms_using_subcommand infer" -l url -d 'Address of the server [default: localhost:9000, or localhost:8000 with kserve-rest]' -r
+complete -c ovms -n "__fish_ovms_using_subcommand infer" -l url -d 'Address of the server [default: localhost:9000, or localhost:8000 over REST]' -r
 complete -c ovms -n "__fish_ovms_using_subcommand infer" -l api -d 'Choose the protocol' -r -f -a "kserve-grpc\t'KServe v2 over gRPC'
-kserve-rest\t'KServe v2 over REST'"
+kserve-rest\t'KServe v2 over REST'
+tfs-grpc\t'TensorFlow Serving over gRPC'
+tfs-rest\t'TensorFlow Serving over REST'"
 complete -c ovms -n "__fish_ovms_using_subcommand infer" -l timeout -d 'Give up on the connection, and on each request, after this long' -r
 complete -c ovms -n "__fish_ovms_using_subcommand infer" -l header -d 'Send an HTTP header, or gRPC metadata, with every request' -r
+complete -c ovms -n "__fish_ovms_using_subcommand infer" -l status -d 'Show the versions of the model and their states'
+complete -c ovms -n "__fish_ovms_using_subcommand infer" -l metadata -d 'Show the inputs and outputs of the model'
 complete -c ovms -n "__fish_ovms_using_subcommand infer" -l zeros -d 'Fill the inputs not given with zeros'
 complete -c ovms -n "__fish_ovms_using_subcommand infer" -l random -d 'Fill the inputs not given with random values'
 complete -c ovms -n "__fish_ovms_using_subcommand infer" -l bgr -d 'Send blue first and red last; means and scales follow this order'
 complete -c ovms -n "__fish_ovms_using_subcommand infer" -l raw -d 'Send tensors as raw bytes over gRPC (default)'
 complete -c ovms -n "__fish_ovms_using_subcommand infer" -l typed -d 'Send tensors in typed fields over gRPC'
-complete -c ovms -n "__fish_ovms_using_subcommand infer" -l binary -d 'Send and ask for tensors as bytes over REST (default)'
-complete -c ovms -n "__fish_ovms_using_subcommand infer" -l json-data -d 'Send and ask for tensors as JSON over REST'
+complete -c ovms -n "__fish_ovms_using_subcommand infer" -l binary -d 'Send and ask for tensors as bytes over kserve-rest (default)'
+complete -c ovms -n "__fish_ovms_using_subcommand infer" -l json-data -d 'Send and ask for tensors as JSON over REST (over tfs-rest always so)'
 complete -c ovms -n "__fish_ovms_using_subcommand infer" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c ovms -n "__fish_ovms_using_subcommand infer" -s V -l version -d 'Print version'
 complete -c ovms -n "__fish_ovms_using_subcommand setup" -l dir -d 'Folder for the virtual environment with the runtime' -r -F
@@ -96,7 +147,7 @@ complete -c ovms -n "__fish_ovms_using_subcommand completions" -s V -l version -
 complete -c ovms -n "__fish_ovms_using_subcommand probe-runtime" -s h -l help -d 'Print help'
 complete -c ovms -n "__fish_ovms_using_subcommand probe-runtime" -s V -l version -d 'Print version'
 complete -c ovms -n "__fish_ovms_using_subcommand help; and not __fish_seen_subcommand_from serve infer setup completions probe-runtime help" -f -a "serve" -d 'Serve a model over gRPC and REST'
-complete -c ovms -n "__fish_ovms_using_subcommand help; and not __fish_seen_subcommand_from serve infer setup completions probe-runtime help" -f -a "infer" -d 'Send inference requests to a server'
+complete -c ovms -n "__fish_ovms_using_subcommand help; and not __fish_seen_subcommand_from serve infer setup completions probe-runtime help" -f -a "infer" -d 'Send inference requests to a server, or ask what it serves'
 complete -c ovms -n "__fish_ovms_using_subcommand help; and not __fish_seen_subcommand_from serve infer setup completions probe-runtime help" -f -a "setup" -d 'Find or install the OpenVINO runtime'
 complete -c ovms -n "__fish_ovms_using_subcommand help; and not __fish_seen_subcommand_from serve infer setup completions probe-runtime help" -f -a "completions" -d 'Print a completion script for a shell'
 complete -c ovms -n "__fish_ovms_using_subcommand help; and not __fish_seen_subcommand_from serve infer setup completions probe-runtime help" -f -a "probe-runtime" -d 'Open one runtime and say its version; run by `setup` in a process of its own'

@@ -5,8 +5,17 @@
 use std::{env, fs, path::PathBuf};
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
-    let files = ["proto/kserve/grpc_predict_v2.proto"];
-    for file in files {
+    let files = [
+        "proto/kserve/grpc_predict_v2.proto",
+        "proto/tensorflow_serving/prediction_service.proto",
+        "proto/tensorflow_serving/model_service.proto",
+    ];
+    let imported = [
+        "proto/tensorflow/framework.proto",
+        "proto/tensorflow/error_codes.proto",
+        "proto/tensorflow_serving/model.proto",
+    ];
+    for file in files.iter().chain(&imported) {
         println!("cargo:rerun-if-changed={file}");
     }
     println!("cargo:rerun-if-changed=proto/build.rs");
@@ -28,6 +37,10 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         .bytes(".inference.ModelInferRequest.raw_input_contents")
         .bytes(".inference.ModelInferResponse.raw_output_contents")
         .bytes(".inference.InferTensorContents.bytes_contents")
+        .bytes(".tensorflow.TensorProto.tensor_content")
+        .bytes(".tensorflow.TensorProto.string_val")
+        // Inputs are judged in the order of their names, and answers are the same every time.
+        .btree_map(".tensorflow")
         .compile_fds(descriptors)?;
     Ok(())
 }

@@ -22,6 +22,8 @@ pub enum ErrorKind {
     Overloaded,
     /// The request's state does not fit (for example a shape that the model refuses).
     FailedPrecondition,
+    /// The key that the path asks for is missing or another one.
+    Unauthorized,
     /// A message or body above the limit.
     TooLarge,
     /// The method of this path is another one.
@@ -45,6 +47,7 @@ impl ErrorKind {
             Self::InvalidJson | Self::FailedPrecondition => tonic::Code::FailedPrecondition,
             Self::NotFound => tonic::Code::NotFound,
             Self::NotLoaded | Self::Overloaded => tonic::Code::Unavailable,
+            Self::Unauthorized => tonic::Code::Unauthenticated,
             Self::TooLarge => tonic::Code::ResourceExhausted,
             Self::MethodNotAllowed | Self::Unimplemented => tonic::Code::Unimplemented,
             Self::DeadlineExceeded => tonic::Code::DeadlineExceeded,
@@ -58,6 +61,7 @@ impl ErrorKind {
     pub const fn http(self) -> u16 {
         match self {
             Self::InvalidArgument => 400,
+            Self::Unauthorized => 401,
             Self::NotFound | Self::NotLoaded => 404,
             Self::MethodNotAllowed => 405,
             Self::InvalidJson | Self::FailedPrecondition => 412,

@@ -14,6 +14,8 @@ pub mod config;
 pub mod engine;
 pub mod error;
 pub mod frontends;
+pub mod https;
+pub mod metrics;
 pub mod model;
 pub mod openvino;
 pub mod proto;

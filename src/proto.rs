@@ -13,5 +13,29 @@ pub mod kserve {
     tonic::include_proto!("inference");
 }
 
+/// TensorFlow: package `tensorflow` and those below it.
+#[expect(missing_docs, reason = "generated; the .proto files have the comments")]
+#[allow(
+    clippy::all,
+    clippy::pedantic,
+    clippy::allow_attributes,
+    unreachable_pub,
+    reason = "generated code, whose lints change with the generator"
+)]
+pub mod tensorflow {
+    tonic::include_proto!("tensorflow");
+
+    pub mod error {
+        tonic::include_proto!("tensorflow.error");
+    }
+
+    pub mod serving {
+        tonic::include_proto!("tensorflow.serving");
+    }
+}
+
+/// TensorFlow Serving: package `tensorflow.serving`.
+pub use tensorflow::serving as tensorflow_serving;
+
 /// The compiled descriptors of all services, for server reflection.
 pub const DESCRIPTORS: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/descriptors.bin"));

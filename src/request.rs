@@ -8,6 +8,33 @@ use bytes::Bytes;
 
 use crate::tensor::{DataType, TensorMap};
 
+/// How a call came in: the labels of its figures, and nothing that changes what it does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Origin {
+    /// The protocol.
+    pub api: Api,
+    /// The transport.
+    pub interface: Interface,
+}
+
+/// A protocol.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Api {
+    /// TensorFlow Serving.
+    TensorFlowServing,
+    /// KServe v2.
+    KServe,
+}
+
+/// A transport.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Interface {
+    /// gRPC.
+    Grpc,
+    /// HTTP with JSON.
+    Rest,
+}
+
 /// One inference request as it came over the wire.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct InferRequest {
@@ -22,6 +49,18 @@ pub struct InferRequest {
     /// How many raw buffers came for the inputs, if that is another number than that of the
     /// inputs.
     pub raw_mismatch: Option<usize>,
+    /// Whose words tell a fault.
+    pub dialect: Dialect,
+}
+
+/// Whose words tell a fault of a request's tensors. What is a fault does not depend on it.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Dialect {
+    /// KServe v2: types are named as in requests.
+    #[default]
+    KServe,
+    /// TensorFlow Serving: types are named as models' precisions are.
+    TensorFlowServing,
 }
 
 /// One input as declared and sent.
@@ -56,11 +95,14 @@ impl Declared {
         }
     }
 
-    /// Returns the text that the client sent.
+    /// Returns the text that the client sent, or what stands for it in a dialect.
     #[must_use]
-    pub fn text(&self) -> &str {
+    pub fn text(&self, dialect: Dialect) -> &str {
         match self {
-            Self::Known(dtype) => dtype.kserve(),
+            Self::Known(dtype) => match dialect {
+                Dialect::KServe => dtype.kserve(),
+                Dialect::TensorFlowServing => dtype.precision(),
+            },
             Self::Unknown(text) => text,
         }
     }
@@ -69,9 +111,9 @@ impl Declared {
 /// The elements of an input as sent.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Data {
-    /// Little-endian bytes.
+    /// Little-endian bytes; strings as [`crate::tensor::strings`] has them.
     Raw(Bytes),
-    /// Values one by one, packed by the frontend as the declared type.
+    /// Values one by one, packed by the frontend as the declared type: the same bytes.
     Values {
         /// How many values there were.
         count: usize,

@@ -1,6 +1,6 @@
 //! What the world may know of a servable: its tensors, name and version.
 
-use crate::tensor::{DataType, PartialShape};
+use crate::tensor::{DataType, Layout, PartialShape};
 
 /// One input or output of a servable.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -11,6 +11,8 @@ pub struct TensorInfo {
     pub dtype: DataType,
     /// The shape that is allowed (inputs) or to be expected (outputs).
     pub shape: PartialShape,
+    /// Which axis is which, as requests and responses have it.
+    pub layout: Layout,
     /// The place of the tensor among the model's own inputs or outputs.
     pub port: usize,
 }

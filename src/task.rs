@@ -6,11 +6,16 @@
 
 use std::{
     future::Future,
+    panic::{AssertUnwindSafe, catch_unwind},
     pin::Pin,
+    sync::{Arc, Mutex, OnceLock, PoisonError, mpsc},
     task::{Context, Poll},
 };
 
-use tokio::task::{JoinError, JoinHandle};
+use tokio::{
+    sync::oneshot,
+    task::{JoinError, JoinHandle},
+};
 
 /// A task that is aborted when the handle is dropped.
 #[derive(Debug)]
@@ -69,6 +74,70 @@ pub async fn blocking<T: Send + 'static>(
             Err(_) => std::future::pending().await,
         },
     }
+}
+
+/// Runs a load or an unload of a model, on one of a few threads that do nothing else.
+///
+/// The system's allocator keeps memory apart by thread: with any thread of the runtime's pool, what
+/// one load leaves behind is not what the next one takes. Measured with reloads of one of 50
+/// models: after 420 of them the process had 146 MB on the pool's threads, and 114 MB on these.
+///
+/// # Panics
+///
+/// Passes on a panic of the work.
+pub async fn heavy<T: Send + 'static>(
+    name: &'static str,
+    work: impl FnOnce() -> T + Send + 'static,
+) -> T {
+    let span = tracing::debug_span!("heavy", name);
+    let (reply, answer) = oneshot::channel();
+    let job = move || {
+        let done = catch_unwind(AssertUnwindSafe(|| span.in_scope(work)));
+        // Nobody may be waiting any more.
+        let _ = reply.send(done);
+    };
+    match heavy_threads() {
+        Some(threads) => {
+            // The threads live as long as the process, so that it does not fail.
+            let _ = threads.send(Box::new(job));
+        }
+        // The system gave no thread.
+        None => blocking(name, job).await,
+    }
+    match answer.await {
+        Ok(Ok(value)) => value,
+        Ok(Err(panic)) => std::panic::resume_unwind(panic),
+        Err(_) => std::future::pending().await,
+    }
+}
+
+type Job = Box<dyn FnOnce() + Send>;
+
+/// Starts the threads when they are first needed: one for each core.
+fn heavy_threads() -> Option<&'static mpsc::Sender<Job>> {
+    static THREADS: OnceLock<Option<mpsc::Sender<Job>>> = OnceLock::new();
+    THREADS
+        .get_or_init(|| {
+            let (sender, jobs) = mpsc::channel::<Job>();
+            let jobs = Arc::new(Mutex::new(jobs));
+            let cores = std::thread::available_parallelism().map_or(1, usize::from);
+            let started = (0..cores).filter(|_| {
+                let jobs = Arc::clone(&jobs);
+                thread("load", move || {
+                    loop {
+                        // Held only until a job is there; whoever waits next has the one after.
+                        let job = jobs.lock().unwrap_or_else(PoisonError::into_inner).recv();
+                        match job {
+                            Ok(job) => job(),
+                            Err(_) => return,
+                        }
+                    }
+                })
+                .is_ok()
+            });
+            (started.count() > 0).then_some(sender)
+        })
+        .as_ref()
 }
 
 /// Runs work whose time grows with its input: at once if the input is small, else as

@@ -35,17 +35,53 @@ Examples:
   ovms infer resnet -i x:FP32=@batch.npy --output npy > scores.npy
   ovms infer adder -i a='[1, 2]' -i b='[3, 4]' --output json
   ovms infer resnet --random --duration 10s --concurrency 16
+  ovms infer --status
+  ovms infer resnet --metadata --output json
 
 Exit codes: 0 done, 1 refused by the server or failed, 64 usage, 69 server not reachable,
 130 interrupted.";
 
+/// One way to call it for each thing that it does.
+const USAGE: &str = "\
+ovms infer [OPTIONS] <MODEL>
+       ovms infer [OPTIONS] <--status|--metadata> [MODEL]";
+
+/// What only a request has.
+const OF_A_REQUEST: [&str; 22] = [
+    "inputs",
+    "zeros",
+    "random",
+    "seed",
+    "layout",
+    "mean",
+    "scale",
+    "bgr",
+    "output_name",
+    "id",
+    "param",
+    "raw",
+    "typed",
+    "binary",
+    "json_data",
+    "save",
+    "top",
+    "labels",
+    "repeat",
+    "duration",
+    "concurrency",
+    "warmup",
+];
+
 /// Flags of `ovms infer`.
 #[derive(Debug, clap::Args)]
-#[command(after_long_help = AFTER_HELP)]
+#[command(override_usage = USAGE, after_long_help = AFTER_HELP)]
 pub(crate) struct Args {
-    /// Name of the model
-    pub(super) model: String,
+    /// Name of the model; --status and --metadata do without
+    #[arg(required_unless_present_any = ["status", "metadata"])]
+    pub(super) model: Option<String>,
 
+    #[command(flatten)]
+    pub(super) question: QuestionArgs,
     #[command(flatten)]
     pub(super) inputs: InputArgs,
     #[command(flatten)]
@@ -58,6 +94,22 @@ pub(crate) struct Args {
     pub(super) load: LoadArgs,
     #[command(flatten)]
     pub(super) server: ServerArgs,
+}
+
+#[derive(Debug, clap::Args)]
+#[command(next_help_heading = "Instead of a request")]
+pub(super) struct QuestionArgs {
+    /// Show the versions of the model and their states
+    ///
+    /// Without MODEL, those of all models that the server has.
+    #[arg(long, conflicts_with_all = OF_A_REQUEST)]
+    pub(super) status: bool,
+
+    /// Show the inputs and outputs of the model
+    ///
+    /// Without MODEL, those of all models that the server has. -1 is a dimension that may vary.
+    #[arg(long, conflicts_with_all = OF_A_REQUEST, conflicts_with = "status")]
+    pub(super) metadata: bool,
 }
 
 #[derive(Debug, clap::Args)]
@@ -128,7 +180,12 @@ pub(super) struct PictureArgs {
 #[command(next_help_heading = "Request")]
 pub(super) struct RequestArgs {
     /// Ask for a version of the model, not the server's default
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    #[arg(
+        long,
+        value_name = "N",
+        value_parser = clap::value_parser!(u64).range(1..),
+        requires = "model"
+    )]
     pub(super) model_version: Option<u64>,
 
     /// Ask for this output only
@@ -137,11 +194,11 @@ pub(super) struct RequestArgs {
     #[arg(long, value_name = "NAME")]
     pub(super) output_name: Vec<String>,
 
-    /// Send an id, which the answer repeats
+    /// Send an id, which the answer repeats (KServe only)
     #[arg(long, value_name = "TEXT")]
     pub(super) id: Option<String>,
 
-    /// Send a request parameter
+    /// Send a request parameter (KServe only)
     ///
     /// `true` and `false` are truth values and whole numbers are numbers; all else, and what
     /// stands in double quotes, is text. Can be repeated.
@@ -156,11 +213,11 @@ pub(super) struct RequestArgs {
     #[arg(long, group = "form")]
     pub(super) typed: bool,
 
-    /// Send and ask for tensors as bytes over REST (default)
+    /// Send and ask for tensors as bytes over kserve-rest (default)
     #[arg(long, group = "form")]
     pub(super) binary: bool,
 
-    /// Send and ask for tensors as JSON over REST
+    /// Send and ask for tensors as JSON over REST (over tfs-rest always so)
     #[arg(long, group = "form")]
     pub(super) json_data: bool,
 }
@@ -190,7 +247,7 @@ pub(super) struct OutputArgs {
 /// What goes to stdout.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(super) enum Format {
-    /// A table of outputs, scores or latencies
+    /// A table of outputs, scores, latencies or models
     Table,
     /// The same as one JSON object; `null` stands for what is not a finite number
     Json,
@@ -233,10 +290,10 @@ pub(super) struct LoadArgs {
     pub(super) warmup: Option<u64>,
 }
 
-#[derive(Debug, clap::Args)]
+#[derive(Debug, Clone, clap::Args)]
 #[command(next_help_heading = "Server")]
 pub(super) struct ServerArgs {
-    /// Address of the server [default: localhost:9000, or localhost:8000 with kserve-rest]
+    /// Address of the server [default: localhost:9000, or localhost:8000 over REST]
     #[arg(long, value_name = "HOST:PORT")]
     pub(super) url: Option<String>,
 
@@ -262,6 +319,10 @@ pub(super) enum ApiArg {
     KserveGrpc,
     /// KServe v2 over REST
     KserveRest,
+    /// TensorFlow Serving over gRPC
+    TfsGrpc,
+    /// TensorFlow Serving over REST
+    TfsRest,
 }
 
 impl From<ApiArg> for Api {
@@ -269,6 +330,8 @@ impl From<ApiArg> for Api {
         match api {
             ApiArg::KserveGrpc => Self::KserveGrpc,
             ApiArg::KserveRest => Self::KserveRest,
+            ApiArg::TfsGrpc => Self::TfsGrpc,
+            ApiArg::TfsRest => Self::TfsRest,
         }
     }
 }

@@ -29,7 +29,8 @@ pub(super) fn no_inputs(name: &str, model: &ModelMetadata, server: &Options) -> 
     .hint("or fill every input with `--zeros` or `--random`")
 }
 
-fn explanation(model: &ModelMetadata, look: Look) -> String {
+/// Draws the inputs and outputs.
+pub(super) fn explanation(model: &ModelMetadata, look: Look) -> String {
     let mut text = tensors("input", &model.inputs, look);
     if !model.outputs.is_empty() {
         text.push('\n');
@@ -45,13 +46,18 @@ fn tensors(title: &str, tensors: &[TensorMetadata], look: Look) -> String {
         ("shape", Align::Left),
     ]);
     for tensor in tensors {
-        let datatype = match tensor.dtype() {
-            Some(dtype) => dtype.to_string(),
-            None => "not told".to_owned(),
-        };
-        table.row([tensor.name.clone(), datatype, tensor.shape.to_string()]);
+        table.row(tensor_cells(tensor));
     }
     table.draw(look)
+}
+
+/// Writes name, datatype and shape.
+pub(super) fn tensor_cells(tensor: &TensorMetadata) -> [String; 3] {
+    let datatype = match tensor.dtype() {
+        Some(dtype) => dtype.to_string(),
+        None => "not told".to_owned(),
+    };
+    [tensor.name.clone(), datatype, tensor.shape.to_string()]
 }
 
 fn example(name: &str, model: &ModelMetadata) -> String {
@@ -73,7 +79,7 @@ fn server_flags(address: &Address, api: Api) -> String {
     let is_usual = Address::parse("localhost", api).as_ref() == Ok(address);
     let api = match api {
         Api::KserveGrpc => String::new(),
-        Api::KserveRest => format!(" --api {api}"),
+        _ => format!(" --api {api}"),
     };
     if is_usual {
         api
@@ -142,6 +148,7 @@ mod tests {
         assert_eq!(flags("localhost:9000", Api::KserveGrpc), "");
         assert_eq!(flags("a:9000", Api::KserveGrpc), " --url a:9000");
         assert_eq!(flags("localhost", Api::KserveRest), " --api kserve-rest");
+        assert_eq!(flags("localhost", Api::TfsGrpc), " --api tfs-grpc");
         assert_eq!(
             flags("[::1]:80", Api::KserveRest),
             " --url '[::1]:80' --api kserve-rest"
@@ -153,6 +160,7 @@ mod tests {
         let model = ModelMetadata {
             name: "m".to_owned(),
             versions: Vec::new(),
+            platform: String::new(),
             inputs: vec![
                 tensor(
                     "pixels",

@@ -43,7 +43,9 @@ pub(super) fn client(error: ClientError) -> Failure {
                 RequestError::Header(_) => failure.hint(
                     "the protocol sets it itself, or it has characters that headers do not have",
                 ),
-                RequestError::Size | RequestError::Value(_) => failure,
+                RequestError::NoField { .. } => failure.hint("only KServe's requests have it"),
+                RequestError::Size | RequestError::Version(_) | RequestError::Value(_) => failure,
+                RequestError::Empty(_) => failure.hint("`--api tfs-grpc` has a place for it"),
             }
         }
     }
@@ -57,13 +59,23 @@ pub(super) fn other_api(address: &str, asked: Api, found: Api) -> Failure {
     ))
 }
 
+/// Explains that the server does not list its models.
+pub(super) fn no_list(error: ClientError) -> Failure {
+    let can_list = !matches!(&error, ClientError::Refused(refusal) if refusal.is_unknown_call());
+    let failure = client(error);
+    if can_list {
+        return failure;
+    }
+    failure.hint("not every server has a list of its models; name a model")
+}
+
 /// Explains that the server does not know the model; `known` are the names that it has.
 pub(super) fn unknown_model(error: ClientError, name: &str, known: Option<&[String]>) -> Failure {
     let failure = client(error);
     match known {
         Some([]) => failure.hint("the server has no models"),
         Some(known) if known.iter().any(|known| known == name) => {
-            failure.hint("the server has the model: check `--model-version`, or try again later")
+            failure.hint("the server has the model: `--status` shows its versions and their states")
         }
         Some(known) => failure
             .hint_nearest(name, known.iter().map(String::as_str))
@@ -232,7 +244,7 @@ mod tests {
         tensor::{DataType, Dim, PartialShape},
     };
 
-    use super::{client, input, mistaken_type, other_api, unknown_model};
+    use super::{client, input, mistaken_type, no_list, other_api, unknown_model};
 
     fn names(names: &[&str]) -> Vec<String> {
         names.iter().map(|name| (*name).to_owned()).collect()
@@ -274,6 +286,24 @@ mod tests {
         error: the server refused the request: NOT_FOUND: Model with requested name is not found
         hint: check the name of the model, and `--model-version` if it is given
         ");
+    }
+
+    #[test]
+    fn a_server_without_a_list_of_models_is_told() {
+        let refused = |code| {
+            ClientError::Refused(Refusal {
+                code: Code::Grpc(code),
+                message: "no".to_owned(),
+            })
+        };
+        insta::assert_snapshot!(no_list(refused(tonic::Code::Unimplemented)).text(), @r"
+        error: the server refused the request: UNIMPLEMENTED: no
+        hint: not every server has a list of its models; name a model
+        ");
+        insta::assert_snapshot!(
+            no_list(refused(tonic::Code::Unauthenticated)).text(),
+            @"error: the server refused the request: UNAUTHENTICATED: no"
+        );
     }
 
     #[test]

@@ -69,6 +69,9 @@ impl Job {
         };
         let server = server(args.server, concurrency)?;
         let form = form(&args.request, server.api)?;
+        if server.api.is_tfs() {
+            refuse_beyond_tfs(&args.request, server.api)?;
+        }
         let inputs = inputs(args.inputs, args.picture)?;
         let RequestArgs {
             model_version,
@@ -80,7 +83,8 @@ impl Job {
         Ok(Self {
             server,
             model: ModelId {
-                name: args.model,
+                // Without a name there is a question, and no request.
+                name: args.model.unwrap_or_default(),
                 version: model_version.map(|version| version.to_string()),
             },
             inputs,
@@ -147,7 +151,8 @@ impl Task {
     }
 }
 
-fn no_single_output(what: &str) -> Failure {
+/// Refuses the forms that only a single output has.
+pub(super) fn no_single_output(what: &str) -> Failure {
     let text = format!("{what} has no form as `--output npy` or `--output raw`");
     Failure::new(FailureKind::Usage, text).hint("use `--output table` or `--output json`")
 }
@@ -160,7 +165,8 @@ fn read_labels(path: &std::path::Path) -> Result<Vec<String>, Failure> {
     Ok(text.lines().map(|line| line.trim().to_owned()).collect())
 }
 
-fn server(args: ServerArgs, concurrency: usize) -> Result<Options, Failure> {
+/// Reads the flags that lead to the server.
+pub(super) fn server(args: ServerArgs, concurrency: usize) -> Result<Options, Failure> {
     let api = Api::from(args.api);
     let url = args.url.unwrap_or_else(|| "localhost".to_owned());
     let address = Address::parse(&url, api).map_err(|error| {
@@ -183,21 +189,40 @@ fn server(args: ServerArgs, concurrency: usize) -> Result<Options, Failure> {
 }
 
 fn form(args: &RequestArgs, api: Api) -> Result<Form, Failure> {
-    let (flag, other, needed) = match api {
-        Api::KserveGrpc if args.binary => ("--binary", "--raw", Api::KserveRest),
-        Api::KserveGrpc if args.json_data => ("--json-data", "--typed", Api::KserveRest),
-        Api::KserveRest if args.raw => ("--raw", "--binary", Api::KserveGrpc),
-        Api::KserveRest if args.typed => ("--typed", "--json-data", Api::KserveGrpc),
-        Api::KserveGrpc | Api::KserveRest => {
-            return Ok(if args.typed || args.json_data {
-                Form::Values
-            } else {
-                Form::Bytes
-            });
-        }
+    let given = [
+        (args.raw, "--raw"),
+        (args.typed, "--typed"),
+        (args.binary, "--binary"),
+        (args.json_data, "--json-data"),
+    ];
+    let flag = given
+        .iter()
+        .find_map(|(given, flag)| given.then_some(*flag));
+    let hint = match (api, flag) {
+        (Api::KserveGrpc | Api::TfsGrpc, Some("--binary")) => "it is `--raw`",
+        (Api::KserveGrpc | Api::TfsGrpc, Some("--json-data")) => "it is `--typed`",
+        (Api::KserveRest, Some("--raw")) => "it is `--binary`",
+        (Api::KserveRest, Some("--typed")) => "it is `--json-data`",
+        (Api::TfsRest, Some("--raw" | "--typed" | "--binary")) => "tensors are always JSON",
+        (Api::TfsRest, _) | (_, Some("--typed" | "--json-data")) => return Ok(Form::Values),
+        _ => return Ok(Form::Bytes),
     };
-    let text = format!("`{flag}` is for `--api {needed}`");
-    Err(Failure::new(FailureKind::Usage, text).hint(format!("over {api} it is `{other}`")))
+    let flag = flag.unwrap_or_default();
+    Err(misfit(flag, api).hint(format!("over {api} {hint}")))
+}
+
+fn refuse_beyond_tfs(args: &RequestArgs, api: Api) -> Result<(), Failure> {
+    let flag = match (&args.id, args.param.is_empty()) {
+        (Some(_), _) => "--id",
+        (None, false) => "--param",
+        (None, true) => return Ok(()),
+    };
+    Err(misfit(flag, api).hint("only KServe's requests have a place for it"))
+}
+
+fn misfit(flag: &str, api: Api) -> Failure {
+    let text = format!("`{flag}` does not fit `--api {api}`");
+    Failure::new(FailureKind::Usage, text)
 }
 
 fn inputs(args: InputArgs, picture: PictureArgs) -> Result<Inputs, Failure> {
@@ -265,14 +290,32 @@ mod tests {
             }
         );
         assert_eq!(load.server.concurrency, 7);
-        assert_eq!(job("").unwrap().form, Form::Bytes);
+        for (flags, form) in [
+            ("", Form::Bytes),
+            ("--typed", Form::Values),
+            ("--api kserve-rest --binary", Form::Bytes),
+            ("--api tfs-grpc", Form::Bytes),
+            ("--api tfs-grpc --typed", Form::Values),
+            ("--api tfs-rest", Form::Values),
+            ("--api tfs-rest --json-data", Form::Values),
+        ] {
+            assert_eq!(job(flags).unwrap().form, form, "{flags}");
+        }
     }
 
     #[test]
     fn flags_that_contradict_each_other_are_refused_with_the_next_step() {
         insta::assert_snapshot!(job("--typed --api kserve-rest").unwrap_err(), @r"
-        error: `--typed` is for `--api kserve-grpc`
+        error: `--typed` does not fit `--api kserve-rest`
         hint: over kserve-rest it is `--json-data`
+        ");
+        insta::assert_snapshot!(job("--binary --api tfs-rest").unwrap_err(), @r"
+        error: `--binary` does not fit `--api tfs-rest`
+        hint: over tfs-rest tensors are always JSON
+        ");
+        insta::assert_snapshot!(job("--param a=1 --api tfs-grpc").unwrap_err(), @r"
+        error: `--param` does not fit `--api tfs-grpc`
+        hint: only KServe's requests have a place for it
         ");
         insta::assert_snapshot!(job("--repeat 2 --output npy").unwrap_err(), @r"
         error: a measurement has no form as `--output npy` or `--output raw`
@@ -302,6 +345,9 @@ mod tests {
             ("--zeros --random", "cannot be used with"),
             ("--raw --typed", "cannot be used with"),
             ("--repeat 2 --top 1", "cannot be used with"),
+            ("--status --metadata", "cannot be used with"),
+            ("--status --zeros", "cannot be used with"),
+            ("--metadata --repeat 2", "cannot be used with"),
             ("--repeat 0", "0 is not in 1.."),
             ("--timeout 5", "found `5`, expected a number with a unit"),
             (

@@ -1,15 +1,18 @@
 //! `ovms infer`: send requests to a server by hand.
 //!
 //! [`Args`] are the flags as typed; `job` checks them and reads the files before anything is
-//! sent. `run` talks to the server, `answer` shows one answer, `load` measures many. The talking
-//! itself is in [`ovms::client`].
+//! sent. `run` talks to the server, `answer` shows one answer, `load` measures many. `inspect` asks
+//! for states and metadata instead, and `listing` shows them. The talking itself is in
+//! [`ovms::client`].
 
 mod answer;
 mod args;
 mod duration;
 mod explain;
 mod failure;
+mod inspect;
 mod job;
+mod listing;
 mod load;
 mod run;
 

@@ -2,12 +2,13 @@
 
 use std::time::Instant;
 
-use ovms::client::{Api, Client, ClientError, Form, ModelMetadata, Request};
+use ovms::client::{Api, Client, ClientError, Form, ModelMetadata, Options, Request};
 
 use super::{
     answer,
     args::Args,
     explain, failure,
+    inspect::Inspection,
     job::{Job, Task},
     load,
 };
@@ -16,11 +17,17 @@ use crate::error::{Failure, FailureKind};
 /// Runs `ovms infer`.
 pub(crate) fn run(args: Args) -> Result<(), Failure> {
     // Files and standard input are read here, where Ctrl-C still ends the process by itself.
+    if let Some(inspection) = Inspection::new(&args)? {
+        return runtime()?.block_on(inspection.run());
+    }
     let job = Job::new(args)?;
-    let runtime = tokio::runtime::Builder::new_current_thread()
+    runtime()?.block_on(job.run())
+}
+
+fn runtime() -> std::io::Result<tokio::runtime::Runtime> {
+    tokio::runtime::Builder::new_current_thread()
         .enable_all()
-        .build()?;
-    runtime.block_on(job.run())
+        .build()
 }
 
 impl Job {
@@ -57,21 +64,11 @@ impl Job {
             let model = client.model_metadata(&self.model).await;
             Ok::<_, ClientError>((client, model))
         };
-        let error = match opened.await {
-            Ok((client, Ok(model))) => return Ok((client, model)),
-            Ok((client, Err(error))) if is_not_found(&error) => {
-                let known = client.model_names().await;
-                let name = &self.model.name;
-                return Err(failure::unknown_model(error, name, known.as_deref()));
-            }
-            Ok((_, Err(error))) | Err(error) => error,
-        };
-        match Client::other_api(&self.server).await {
-            Some(api) => {
-                let address = self.server.address.to_string();
-                Err(failure::other_api(&address, self.server.api, api))
-            }
-            None => Err(failure::client(error)),
+        let name = Some(self.model.name.as_str());
+        match opened.await {
+            Ok((client, Ok(model))) => Ok((client, model)),
+            Ok((client, Err(error))) => Err(why(error, &self.server, Some(&client), name).await),
+            Err(error) => Err(why(error, &self.server, None, name).await),
         }
     }
 
@@ -99,12 +96,39 @@ impl Job {
             parameters: self.parameters.clone(),
             inputs,
             outputs,
+            model_outputs: model.outputs.clone(),
             form: self.form,
         })
     }
 
     fn wants_bytes_over_rest(&self) -> bool {
         self.server.api == Api::KserveRest && self.form == Form::Bytes
+    }
+}
+
+/// Finds out why a question got no answer: the address speaks another protocol, the model has
+/// another name, or just what the error says. `model` is the name that was asked for.
+pub(super) async fn why(
+    error: ClientError,
+    server: &Options,
+    client: Option<&Client>,
+    model: Option<&str>,
+) -> Failure {
+    let unknown = model.filter(|_| is_not_found(&error));
+    if let (Some(name), Some(client)) = (unknown, client) {
+        let known = client.model_names().await;
+        // A path that a server does not have is not found either.
+        if known.is_some() || server.api.is_grpc() {
+            return failure::unknown_model(error, name, known.as_deref());
+        }
+    }
+    if let Some(api) = Client::other_api(server).await {
+        return failure::other_api(&server.address.to_string(), server.api, api);
+    }
+    match (unknown, model) {
+        (Some(name), _) => failure::unknown_model(error, name, None),
+        (None, Some(_)) => failure::client(error),
+        (None, None) => failure::no_list(error),
     }
 }
 

@@ -3,12 +3,37 @@
 use std::error::Error;
 
 use ovms::{
-    model::repository::RepositoryError,
+    config::FlagError,
+    engine::reload::Fault,
+    metrics::NameError,
+    model::{VersionFault, repository::RepositoryError, storage::SourceError},
     openvino::LoadError,
     server::{BindError, StartError},
 };
 
 use crate::error::{Failure, FailureKind};
+
+/// Explains a flag that is not accepted: texts of the command line are printed as they are.
+pub(super) fn of_flags(error: &FlagError) -> Failure {
+    let failure = if error.is_usage() {
+        Failure::usage_verbatim(error.to_string())
+    } else {
+        Failure::new(FailureKind::Failed, error.to_string())
+    };
+    match error {
+        FlagError::ModelMissing => failure.hint(
+            "give --config_path, or both --model_name and --model_path, or --demo for an example",
+        ),
+        FlagError::FileAndParameters => {
+            failure.hint("write them into the file, at the model that they are for")
+        }
+        FlagError::PortsUnset => {
+            failure.hint("give --port for gRPC, --rest_port for REST, or both")
+        }
+        FlagError::NotStateful => failure.hint("add --stateful, or leave them out"),
+        _ => failure,
+    }
+}
 
 /// Explains a port that was not opened.
 pub(super) fn of_bind(error: &BindError) -> Failure {
@@ -27,36 +52,63 @@ pub(super) fn of_bind(error: &BindError) -> Failure {
 pub(super) fn of_start(error: &StartError) -> Failure {
     let failure = failure(error);
     match error {
-        StartError::Repository { source, .. } => match source {
-            RepositoryError::BasePath { .. } => failure.hint(
-                "--model_path is the folder above the version folders: /models/resnet for \
-                 /models/resnet/1/model.xml",
-            ),
-            RepositoryError::NoModel(_) | RepositoryError::Read { .. } => failure,
+        StartError::Fault(Fault::Repository {
+            source: SourceError::Local(RepositoryError::BasePath { .. }),
+            ..
+        }) => failure.hint(
+            "--model_path is the folder above the version folders: /models/resnet for \
+             /models/resnet/1/model.xml",
+        ),
+        StartError::Fault(Fault::Repository { source, .. }) => match source.hint() {
+            Some(hint) => failure.hint(hint),
+            None => failure,
         },
-        StartError::Version(version) => match version.source.as_ref() {
-            LoadError::Property { device, known, .. }
-            | LoadError::Compile { device, known, .. }
-                if is_unknown(device, known) =>
-            {
-                failure.hint(format!(
-                    "--target_device takes the devices of this machine ({}), or AUTO, HETERO and \
-                     MULTI with a list of them",
-                    known.join(", ")
-                ))
-            }
-            LoadError::Property { key, .. } => failure.hint(format!(
-                "mend or leave out {key} in --plugin_config; its keys are properties of OpenVINO"
-            )),
-            // A device is only made when it is first needed, and reads its properties then.
-            LoadError::Compile { source, .. } if source.to_string().contains("ropert") => {
-                failure.hint("mend --plugin_config; its keys are properties of OpenVINO")
-            }
-            LoadError::Read { .. } => {
-                failure.hint("check that the file is whole, for example by exporting it again")
-            }
+        StartError::Fault(Fault::Version(version)) => match version.source.as_ref() {
+            VersionFault::Source(source) => match source.hint() {
+                Some(hint) => failure.hint(hint),
+                None => failure,
+            },
+            VersionFault::Load(error) => of_load(failure, error),
             _ => failure,
         },
+        StartError::Metrics(error) => of_metrics(failure, error),
+        StartError::Fault(_) | StartError::Lost => failure,
+    }
+}
+
+fn of_metrics(failure: Failure, error: &NameError) -> Failure {
+    match error {
+        NameError::Unknown {
+            nearest: Some(nearest),
+            ..
+        } => failure.hint(format!("did you mean `{nearest}`?")),
+        NameError::Unknown { nearest: None, .. } => {
+            failure.hint("the README of the server lists the families")
+        }
+        NameError::Repeated { .. } => failure.hint("name each family once"),
+    }
+}
+
+fn of_load(failure: Failure, error: &LoadError) -> Failure {
+    match error {
+        LoadError::Device { device, known, .. } | LoadError::Compile { device, known, .. }
+            if is_unknown(device, known) =>
+        {
+            failure.hint(format!(
+                "--target_device takes the devices of this machine ({}), or AUTO, HETERO and \
+                 MULTI with a list of them",
+                known.join(", ")
+            ))
+        }
+        LoadError::Property { key, .. } | LoadError::UnknownProperty { key, .. } => {
+            failure.hint(format!(
+                "mend or leave out {key} in --plugin_config; its keys are properties of OpenVINO"
+            ))
+        }
+        LoadError::Read { .. } => {
+            failure.hint("check that the file is whole, for example by exporting it again")
+        }
+        _ => failure,
     }
 }
 

@@ -47,9 +47,9 @@ impl Address {
         let rest = match text.split_once("://") {
             None => text,
             Some((scheme, rest)) => {
-                match (scheme.to_ascii_lowercase().as_str(), api) {
-                    ("http", _) | ("grpc", Api::KserveGrpc) => {}
-                    ("grpc", Api::KserveRest) => {
+                match (scheme.to_ascii_lowercase().as_str(), api.is_grpc()) {
+                    ("http", _) | ("grpc", true) => {}
+                    ("grpc", false) => {
                         let scheme = scheme.to_owned();
                         return Err(AddressError::OtherApi { scheme, api });
                     }
@@ -133,7 +133,8 @@ mod tests {
             ("grpc://models", Api::KserveGrpc, "models:9000"),
             ("[::1]:9000", Api::KserveGrpc, "[::1]:9000"),
             ("[::1]", Api::KserveRest, "[::1]:8000"),
-            ("::1", Api::KserveRest, "[::1]:8000"),
+            ("::1", Api::TfsRest, "[::1]:8000"),
+            ("grpc://models", Api::TfsGrpc, "models:9000"),
             ("http://[fe80::2]:1", Api::KserveRest, "[fe80::2]:1"),
         ] {
             let address = Address::parse(text, api).unwrap();

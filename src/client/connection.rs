@@ -2,10 +2,12 @@
 
 use std::{fmt, time::Duration};
 
+use futures::future::join_all;
 use reqwest::header::HeaderMap;
 
 use super::{
-    Address, Answer, ClientError, ModelId, ModelMetadata, Request, Step, kserve_grpc, kserve_rest,
+    Address, Answer, ClientError, ModelId, ModelMetadata, ModelStatus, Request, RequestError,
+    ServerMetadata, Step, VersionStatus, kserve_grpc, kserve_rest, tfs_grpc, tfs_rest,
 };
 
 /// How long an address is tried for another protocol.
@@ -18,19 +20,38 @@ pub enum Api {
     KserveGrpc,
     /// KServe v2 over REST.
     KserveRest,
+    /// TensorFlow Serving over gRPC.
+    TfsGrpc,
+    /// TensorFlow Serving over REST.
+    TfsRest,
 }
 
 impl Api {
     /// Every protocol.
-    pub const ALL: [Self; 2] = [Self::KserveGrpc, Self::KserveRest];
+    pub const ALL: [Self; 4] = [
+        Self::KserveGrpc,
+        Self::KserveRest,
+        Self::TfsGrpc,
+        Self::TfsRest,
+    ];
 
     /// Returns the port that servers usually have it on.
     #[must_use]
     pub const fn port(self) -> u16 {
-        match self {
-            Self::KserveGrpc => 9000,
-            Self::KserveRest => 8000,
-        }
+        if self.is_grpc() { 9000 } else { 8000 }
+    }
+
+    /// Tells whether it goes over gRPC.
+    #[must_use]
+    pub const fn is_grpc(self) -> bool {
+        matches!(self, Self::KserveGrpc | Self::TfsGrpc)
+    }
+
+    /// Tells whether it is one of TensorFlow Serving's; their requests have neither id nor
+    /// parameters.
+    #[must_use]
+    pub const fn is_tfs(self) -> bool {
+        matches!(self, Self::TfsGrpc | Self::TfsRest)
     }
 }
 
@@ -39,6 +60,8 @@ impl fmt::Display for Api {
         f.write_str(match self {
             Self::KserveGrpc => "kserve-grpc",
             Self::KserveRest => "kserve-rest",
+            Self::TfsGrpc => "tfs-grpc",
+            Self::TfsRest => "tfs-rest",
         })
     }
 }
@@ -62,6 +85,7 @@ pub struct Options {
 #[derive(Debug)]
 pub struct Client {
     wire: Wire,
+    api: Api,
     limit: Limit,
 }
 
@@ -70,6 +94,21 @@ pub struct Client {
 enum Wire {
     KserveGrpc(kserve_grpc::Wire),
     KserveRest(kserve_rest::Wire),
+    TfsGrpc(tfs_grpc::Wire),
+    TfsRest(tfs_rest::Wire),
+}
+
+/// Asks something that every wire can be asked, within the limit.
+macro_rules! ask {
+    ($client:expr, $wire:ident => $question:expr) => {{
+        let limit = &$client.limit;
+        match &$client.wire {
+            Wire::KserveGrpc($wire) => limit.run(Step::Answer, $question).await,
+            Wire::KserveRest($wire) => limit.run(Step::Answer, $question).await,
+            Wire::TfsGrpc($wire) => limit.run(Step::Answer, $question).await,
+            Wire::TfsRest($wire) => limit.run(Step::Answer, $question).await,
+        }
+    }};
 }
 
 impl Client {
@@ -91,37 +130,66 @@ impl Client {
                 Wire::KserveGrpc(limit.run(Step::Connect, connect).await?)
             }
             Api::KserveRest => Wire::KserveRest(kserve_rest::Wire::new(options)?),
+            Api::TfsGrpc => {
+                let connect = tfs_grpc::Wire::connect(options);
+                Wire::TfsGrpc(limit.run(Step::Connect, connect).await?)
+            }
+            Api::TfsRest => Wire::TfsRest(tfs_rest::Wire::new(options)?),
         };
-        Ok(Self { wire, limit })
+        Ok(Self {
+            wire,
+            api: options.api,
+            limit,
+        })
     }
 
-    /// Finds another protocol that the address speaks, for those whose own gets no answer.
+    /// Finds another protocol that the address speaks, for those whose own gets no answer there.
+    ///
+    /// `None` as well if it speaks the one that was asked for: then that is not what is wrong.
     pub async fn other_api(options: &Options) -> Option<Api> {
-        for api in Api::ALL.into_iter().filter(|api| *api != options.api) {
+        let spoken = join_all(Api::ALL.map(async |api| {
             let options = Options {
                 api,
                 timeout: options.timeout.min(PROBE_LIMIT),
+                concurrency: 1,
                 ..options.clone()
             };
-            if let Ok(client) = Self::connect(&options).await
-                && client.server_ready().await.is_ok()
-            {
-                return Some(api);
+            match Self::connect(&options).await {
+                Ok(client) => client.server_ready().await.is_ok(),
+                Err(_) => false,
             }
+        }))
+        .await;
+        let spoken: Vec<_> = Api::ALL
+            .into_iter()
+            .zip(spoken)
+            .filter_map(|(api, is_spoken)| is_spoken.then_some(api))
+            .collect();
+        if spoken.contains(&options.api) {
+            return None;
         }
-        None
+        spoken.first().copied()
     }
 
     /// Asks whether the server can take requests.
     ///
+    /// TensorFlow Serving's protocols have no such question: there a server that answers is ready.
+    ///
     /// # Errors
     ///
-    /// Fails if no answer comes.
+    /// Fails if no answer comes, or the server does not speak the protocol.
     pub async fn server_ready(&self) -> Result<bool, ClientError> {
-        match &self.wire {
-            Wire::KserveGrpc(wire) => self.limit.run(Step::Answer, wire.server_ready()).await,
-            Wire::KserveRest(wire) => self.limit.run(Step::Answer, wire.server_ready()).await,
-        }
+        ask!(self, wire => wire.is_ready())
+    }
+
+    /// Asks for the server's name, version and readiness; `None` if the protocol has no such
+    /// question.
+    ///
+    /// # Errors
+    ///
+    /// Fails if no answer comes, or the server refuses.
+    pub async fn server_metadata(&self) -> Result<Option<ServerMetadata>, ClientError> {
+        ask!(self, wire => wire.server())
     }
 
     /// Asks for the inputs and outputs of a model.
@@ -130,24 +198,94 @@ impl Client {
     ///
     /// Fails if no answer comes, or the server does not know the model.
     pub async fn model_metadata(&self, model: &ModelId) -> Result<ModelMetadata, ClientError> {
-        match &self.wire {
-            Wire::KserveGrpc(wire) => {
-                let call = wire.model_metadata(model);
-                self.limit.run(Step::Answer, call).await
-            }
-            Wire::KserveRest(wire) => {
-                let call = wire.model_metadata(model);
-                self.limit.run(Step::Answer, call).await
+        ask!(self, wire => wire.model_metadata(model))
+    }
+
+    /// Asks for all models and their states, by name.
+    ///
+    /// # Errors
+    ///
+    /// Fails if no answer comes, or the server has no such list.
+    pub async fn models(&self) -> Result<Vec<ModelStatus>, ClientError> {
+        let models = ask!(self, wire => wire.models())?;
+        let Wire::TfsGrpc(wire) = &self.wire else {
+            return Ok(models);
+        };
+        // Here the list comes from another protocol, and the states from this one.
+        let mut told = Vec::with_capacity(models.len());
+        for model in models {
+            let id = ModelId {
+                name: model.name.clone(),
+                version: None,
+            };
+            match self.limit.run(Step::Answer, wire.model_status(&id)).await {
+                Ok(status) => told.push(status),
+                Err(ClientError::Refused(_)) => told.push(model),
+                Err(error) => return Err(error),
             }
         }
+        Ok(told)
     }
 
     /// Asks for the names of the server's models; `None` if the server has no such list.
     pub async fn model_names(&self) -> Option<Vec<String>> {
+        let models = ask!(self, wire => wire.models()).ok()?;
+        Some(models.into_iter().map(|model| model.name).collect())
+    }
+
+    /// Asks for the states of a model's versions, or of the one version that is named.
+    ///
+    /// # Errors
+    ///
+    /// Fails if no answer comes, or the server does not know the model or the version.
+    pub async fn model_status(&self, model: &ModelId) -> Result<ModelStatus, ClientError> {
+        let limit = &self.limit;
         match &self.wire {
-            Wire::KserveGrpc(wire) => self.limit.run(Step::Answer, wire.model_names()).await.ok(),
-            Wire::KserveRest(wire) => self.limit.run(Step::Answer, wire.model_names()).await.ok(),
+            Wire::TfsGrpc(wire) => limit.run(Step::Answer, wire.model_status(model)).await,
+            Wire::TfsRest(wire) => limit.run(Step::Answer, wire.model_status(model)).await,
+            Wire::KserveGrpc(_) | Wire::KserveRest(_) => self.kserve_status(model).await,
         }
+    }
+
+    /// KServe has states in its list alone, which is an extension: without it, or if the model is
+    /// not in it, the server is asked whether the model is ready, and answers what is wrong.
+    async fn kserve_status(&self, model: &ModelId) -> Result<ModelStatus, ClientError> {
+        let listed = match self.models().await {
+            Ok(models) => models.into_iter().find(|listed| listed.name == model.name),
+            Err(ClientError::Refused(_)) => None,
+            Err(error) => return Err(error),
+        };
+        if let Some(mut listed) = listed {
+            let Some(version) = &model.version else {
+                return Ok(listed);
+            };
+            listed.versions.retain(|listed| listed.version == *version);
+            if !listed.versions.is_empty() {
+                return Ok(listed);
+            }
+        }
+        let is_ready = match &self.wire {
+            Wire::KserveRest(wire) => self.limit.run(Step::Answer, wire.model_ready(model)).await,
+            Wire::KserveGrpc(wire) => self.limit.run(Step::Answer, wire.model_ready(model)).await,
+            Wire::TfsGrpc(_) | Wire::TfsRest(_) => Ok(false),
+        }?;
+        let asked: Vec<_> = model.version.iter().cloned().collect();
+        let versions = match (is_ready, asked.is_empty()) {
+            (true, true) => self.model_metadata(model).await?.versions,
+            (false, true) => vec![String::new()],
+            (_, false) => asked,
+        };
+        let state = if is_ready { "READY" } else { "UNAVAILABLE" };
+        let status = |version| VersionStatus {
+            version,
+            state: state.to_owned(),
+            code: None,
+            message: String::new(),
+        };
+        Ok(ModelStatus {
+            name: model.name.clone(),
+            versions: versions.into_iter().map(status).collect(),
+        })
     }
 
     /// Encodes a request, to be sent once or many times.
@@ -156,9 +294,21 @@ impl Client {
     ///
     /// Fails if the request has no form in the protocol.
     pub fn call(&self, request: &Request) -> Result<Call<'_>, ClientError> {
+        let no_field = |what| RequestError::NoField {
+            api: self.api,
+            what,
+        };
+        if self.api.is_tfs() && !request.id.is_empty() {
+            return Err(no_field("request id").into());
+        }
+        if self.api.is_tfs() && !request.parameters.is_empty() {
+            return Err(no_field("request parameters").into());
+        }
         let body = match &self.wire {
             Wire::KserveGrpc(wire) => Body::KserveGrpc(wire.call(request)?),
             Wire::KserveRest(wire) => Body::KserveRest(wire.call(request)?),
+            Wire::TfsGrpc(wire) => Body::TfsGrpc(wire.call(request)?),
+            Wire::TfsRest(wire) => Body::TfsRest(wire.call(request)?),
         };
         Ok(Call {
             body,
@@ -187,6 +337,8 @@ pub struct Call<'a> {
 enum Body<'a> {
     KserveGrpc(kserve_grpc::Call<'a>),
     KserveRest(kserve_rest::Call<'a>),
+    TfsGrpc(tfs_grpc::Call<'a>),
+    TfsRest(tfs_rest::Call<'a>),
 }
 
 impl Call<'_> {
@@ -207,6 +359,14 @@ impl Call<'_> {
                 let reply = self.limit.run(Step::Answer, call.send()).await?;
                 ReplyBody::KserveRest(reply)
             }
+            Body::TfsGrpc(call) => {
+                let reply = self.limit.run(Step::Answer, call.send(lane)).await?;
+                ReplyBody::TfsGrpc(reply)
+            }
+            Body::TfsRest(call) => {
+                let reply = self.limit.run(Step::Answer, call.send()).await?;
+                ReplyBody::TfsRest(reply)
+            }
         };
         Ok(Reply {
             body,
@@ -226,6 +386,8 @@ pub struct Reply {
 enum ReplyBody {
     KserveGrpc(bytes::Bytes),
     KserveRest(kserve_rest::Reply),
+    TfsGrpc(tfs_grpc::Reply),
+    TfsRest(tfs_rest::Reply),
 }
 
 impl Reply {
@@ -238,6 +400,8 @@ impl Reply {
         let answer = match self.body {
             ReplyBody::KserveGrpc(body) => kserve_grpc::answer(body),
             ReplyBody::KserveRest(reply) => kserve_rest::answer(&reply),
+            ReplyBody::TfsGrpc(reply) => tfs_grpc::answer(reply),
+            ReplyBody::TfsRest(reply) => tfs_rest::answer(&reply),
         };
         answer.map_err(|source| ClientError::Protocol {
             address: self.address,

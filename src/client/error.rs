@@ -2,7 +2,7 @@
 
 use std::{fmt, time::Duration};
 
-use super::Address;
+use super::{Address, Api};
 use crate::tensor::{DataType, values::ValueError};
 
 /// Why a call to a server gave no answer that can be used.
@@ -83,6 +83,15 @@ impl Refusal {
             Code::Http(status) => status == reqwest::StatusCode::NOT_FOUND,
         }
     }
+
+    /// Tells whether the server may lack what it was asked, whatever it was asked about.
+    #[must_use]
+    pub fn is_unknown_call(&self) -> bool {
+        match self.code {
+            Code::Grpc(code) => code == tonic::Code::Unimplemented,
+            Code::Http(status) => matches!(status.as_u16(), 400 | 404 | 405 | 501),
+        }
+    }
 }
 
 impl fmt::Display for Refusal {
@@ -130,6 +139,12 @@ pub enum AnswerError {
     /// An output came without its elements.
     #[error("found no elements of output `{0}`")]
     Missing(String),
+    /// An output whose name or type only the model's metadata could have told.
+    #[error("found the output `{0}`, which the model's metadata does not have")]
+    Unknown(String),
+    /// One output without a name, of a model that has several or none.
+    #[error("found an output without a name")]
+    Nameless,
     /// A shape with a negative dimension.
     #[error("found a negative dimension")]
     Shape,
@@ -152,6 +167,20 @@ pub enum RequestError {
     /// JSON has no form for bytes that are not UTF-8.
     #[error("input `{0}` has bytes that are not UTF-8, for which JSON has no form")]
     NotText(String),
+    /// JSON has no form for the shape of a tensor without elements.
+    #[error("input `{0}` has no elements, and lists in JSON cannot tell its shape")]
+    Empty(String),
+    /// The protocol has no field for it.
+    #[error("{api} has no {what}")]
+    NoField {
+        /// The protocol.
+        api: Api,
+        /// What was to be sent.
+        what: &'static str,
+    },
+    /// The protocol's versions are numbers of 63 bits.
+    #[error("found the version `{0}`, expected a number up to 9223372036854775807")]
+    Version(String),
     /// The message is longer than its frame can tell.
     #[error("the request is larger than 4 GiB")]
     Size,

@@ -1,12 +1,15 @@
 //! JSON arrays as elements of a tensor: nested or flat, straight into packed bytes.
 //!
+//! Bytes stand as text, or as TensorFlow Serving has them: `{"b64": "…"}`.
+//!
 //! A document of a million numbers never becomes a tree of values: each number goes into a
 //! [`Packer`] as it is read, and the lengths of the lists become the shape.
 
 use std::{borrow::Cow, fmt};
 
+use base64::{Engine as _, engine::general_purpose::STANDARD as BASE64};
 use bytes::Bytes;
-use serde::de::{DeserializeSeed, Error as _, SeqAccess, Visitor};
+use serde::de::{DeserializeSeed, Error as _, MapAccess, SeqAccess, Visitor};
 
 use crate::tensor::{DataType, values::Packer};
 
@@ -160,6 +163,25 @@ impl<'de> Visitor<'de> for Node<'_> {
         })
     }
 
+    /// TensorFlow Serving's form of bytes that need not be text: `{"b64": "…"}`.
+    fn visit_map<A: MapAccess<'de>>(self, mut object: A) -> Result<(), A::Error> {
+        let expected =
+            |found: &str| A::Error::custom(format_args!("found the key `{found}`, expected `b64`"));
+        let Some((key, text)) = object.next_entry::<String, String>()? else {
+            return Err(A::Error::custom(
+                "found an empty object, expected the key `b64`",
+            ));
+        };
+        if key != "b64" {
+            return Err(expected(&key));
+        }
+        if let Some(key) = object.next_key::<String>()? {
+            return Err(expected(&key));
+        }
+        let bytes = BASE64.decode(text.as_bytes()).map_err(A::Error::custom)?;
+        self.leaf(|packer| packer.push_bytes(&bytes))
+    }
+
     fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<(), A::Error> {
         let Self { collector, level } = self;
         if collector.depth.is_some_and(|depth| level >= depth) {
@@ -239,6 +261,13 @@ mod tests {
                 "[NaN,-Infinity,-1.0]",
             ),
             (r#"["NaN"]"#, DataType::String, vec![1], r#"["NaN"]"#),
+            (
+                r#"[{"b64":"YmVl"},"b\u00e9"]"#,
+                DataType::String,
+                vec![2],
+                r#"["bee","bé"]"#,
+            ),
+            (r#"{"b64":""}"#, DataType::String, vec![], r#"[""]"#),
         ] {
             assert_eq!(read(text, dtype), Ok((shape, flat.to_owned())), "{text}");
         }
@@ -270,6 +299,31 @@ mod tests {
                 "[null]",
                 DataType::F32,
                 "invalid type: null, expected a list or a value of FP32",
+            ),
+            (
+                r#"[{"b64":"YQ=="}]"#,
+                DataType::U8,
+                "found \"a\", expected a value of UINT8",
+            ),
+            (
+                r#"{"b46":""}"#,
+                DataType::String,
+                "found the key `b46`, expected `b64`",
+            ),
+            (
+                r#"{"b64":"","x":1}"#,
+                DataType::String,
+                "found the key `x`, expected `b64`",
+            ),
+            (
+                r"{}",
+                DataType::String,
+                "found an empty object, expected the key `b64`",
+            ),
+            (
+                r#"{"b64":"a*"}"#,
+                DataType::String,
+                "Invalid symbol 42, offset 1.",
             ),
             ("[1,2", DataType::F32, "EOF while parsing a list"),
             ("[1] 2", DataType::F32, "trailing characters"),

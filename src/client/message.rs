@@ -34,8 +34,10 @@ pub struct ModelId {
 pub struct ModelMetadata {
     /// The name.
     pub name: String,
-    /// The versions that can be used.
+    /// The versions that can be used, as far as the protocol tells.
     pub versions: Vec<String>,
+    /// What runs the model; empty where the protocol does not tell.
+    pub platform: String,
     /// The inputs, in the server's order.
     pub inputs: Vec<TensorMetadata>,
     /// The outputs, in the server's order.
@@ -47,7 +49,7 @@ pub struct ModelMetadata {
 pub struct TensorMetadata {
     /// The name.
     pub name: String,
-    /// The datatype as the server writes it.
+    /// The datatype by its KServe name; one that tensors do not have, as the server writes it.
     pub datatype: String,
     /// The shape; what may vary is [`Dim::Any`].
     pub shape: PartialShape,
@@ -85,8 +87,11 @@ pub struct Request {
     pub inputs: TensorMap,
     /// The outputs wanted; empty for all.
     ///
-    /// Over REST some servers answer those that are not listed as JSON, whatever the form.
+    /// Over KServe's REST some servers answer those that are not listed as JSON, whatever the form.
     pub outputs: Vec<String>,
+    /// The model's outputs as its metadata has them: answers of TensorFlow Serving over REST do not
+    /// tell names and types. Other wires do without.
+    pub model_outputs: Vec<TensorMetadata>,
     /// How the elements travel.
     pub form: Form,
 }
@@ -94,7 +99,10 @@ pub struct Request {
 /// How the elements of tensors travel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Form {
-    /// As bytes: raw contents over gRPC, the binary extension over REST.
+    /// As bytes: raw contents over gRPC, the binary extension over KServe's REST.
+    ///
+    /// TensorFlow Serving's REST has JSON alone, and over its gRPC strings, FP16, UINT16 and the
+    /// inputs that control a sequence are typed nevertheless: the C++ server reads them only so.
     #[default]
     Bytes,
     /// One by one: typed contents over gRPC, JSON over REST.

@@ -1,24 +1,32 @@
 //! The other end of the wire: talks to a model server.
 //!
-//! [`Client`] is one face over the wires of [`Api`]: it connects, asks for a model's inputs, and
-//! sends a [`Request`], once or as a [`Call`] that is encoded once and sent many times. [`input`]
+//! [`Client`] is one face over the wires of [`Api`]: it connects, asks for models, their states and
+//! their inputs, and sends a [`Request`], once or as a [`Call`] that is encoded once and sent many
+//! times. What wires have in common is in `grpc`, `http` and `tfs`. [`input`]
 //! makes tensors of files and JSON, [`output`] makes rows, JSON and files of an [`Answer`], and
 //! [`bench`](mod@bench) measures. Nothing here prints or reads flags; `commands/infer` does.
 //!
-//! Any server of the KServe v2 protocol will do, not only this crate's.
+//! Any server of the KServe v2 or TensorFlow Serving protocols will do, not only this crate's.
 
 mod address;
 pub mod bench;
 mod connection;
 mod error;
+mod grpc;
+mod http;
 pub mod input;
 mod json;
 mod kserve_grpc;
 mod kserve_rest;
 mod message;
 pub mod output;
+mod status;
+mod tfs;
+mod tfs_grpc;
+mod tfs_rest;
 
 pub use address::{Address, AddressError};
 pub use connection::{Api, Call, Client, Options, Reply};
 pub use error::{AnswerError, Cause, ClientError, Code, Refusal, RequestError, Step};
 pub use message::{Answer, Form, ModelId, ModelMetadata, Request, TensorMetadata, header};
+pub use status::{ModelStatus, ServerMetadata, VersionStatus};

@@ -1,40 +1,170 @@
 //! The flags of `serve` as typed, and their checks: the first that fails is the answer.
 
-use std::{path::PathBuf, time::Duration};
+mod check;
 
-use super::{Config, Limits, ModelConfig, ServerSettings, address, plugin};
-use crate::openvino::LoadOptions;
+use std::path::PathBuf;
 
-/// The flags as typed. Names and meaning are those of the command line.
+use super::{
+    AccessLog, Cors, LogFormat, PolicyError, settings::MAX_IMAGE_PIXELS, shape::ShapeError,
+};
+use crate::tensor::LayoutError;
+
+/// The flags as typed. Names and meaning are those of the command line; `None` is a flag that is
+/// not given, where that makes a difference.
 #[derive(Debug, Clone)]
 #[expect(missing_docs, reason = "each field is the flag of the same name")]
 pub struct Flags {
+    pub config_path: Option<PathBuf>,
     pub model_name: Option<String>,
     pub model_path: Option<PathBuf>,
+    pub batch_size: Option<String>,
+    pub shape: Option<String>,
+    pub layout: Option<String>,
+    pub model_version_policy: Option<String>,
+    pub nireq: u32,
+    pub target_device: Option<String>,
+    pub plugin_config: Option<String>,
+    pub stateful: bool,
+    pub idle_sequence_cleanup: Option<bool>,
+    pub low_latency_transformation: Option<bool>,
+    pub max_sequence_number: Option<u32>,
+
     pub port: u32,
     pub rest_port: u32,
     pub grpc_bind_address: String,
     pub rest_bind_address: String,
+    pub grpc_workers: u32,
+    pub grpc_max_threads: Option<u32>,
+    pub grpc_memory_quota: u64,
+    pub grpc_channel_arguments: Option<String>,
+    pub rest_workers: Option<u32>,
+
     pub log_level: String,
-    pub nireq: u32,
-    pub target_device: String,
-    pub plugin_config: Option<String>,
+    pub log_format: LogFormat,
+    pub access_log: Option<AccessLog>,
+    pub metrics_enable: bool,
+    pub metrics_list: Option<String>,
+
+    pub file_system_poll_wait_seconds: u32,
+    pub sequence_cleaner_poll_wait_minutes: u32,
+    pub custom_node_resources_cleaner_interval_seconds: u32,
+    pub cache_dir: Option<PathBuf>,
+    pub cpu_extension: Option<PathBuf>,
+
+    pub allow_credentials: bool,
+    pub allowed_origins: String,
+    pub allowed_methods: String,
+    pub allowed_headers: String,
+    pub api_key_file: Option<PathBuf>,
+    pub allowed_local_media_path: Option<PathBuf>,
+
     pub max_message_size: usize,
+    pub max_bytes_in_flight: usize,
     pub max_connections: usize,
     pub max_queued_requests: usize,
+    pub max_image_pixels: u64,
     pub read_timeout_seconds: u64,
+    pub min_receive_rate: u64,
     pub loading_wait_seconds: u64,
     pub shutdown_timeout_seconds: u64,
+
+    /// Nothing is to be served: ports may be left out, and all that needs them with them.
+    pub check: bool,
+    pub environment: Environment,
+}
+
+/// What the process's environment says in the place of flags.
+#[derive(Debug, Clone, Default)]
+pub struct Environment {
+    /// `GRPC_SERVERS`: a number above 0 goes before `grpc_workers`.
+    pub grpc_servers: Option<String>,
+    /// `API_KEY`: the key if there is no `api_key_file`.
+    pub api_key: Option<String>,
+}
+
+impl Default for Flags {
+    /// No flag is given.
+    fn default() -> Self {
+        let cors = Cors::default();
+        Self {
+            config_path: None,
+            model_name: None,
+            model_path: None,
+            batch_size: None,
+            shape: None,
+            layout: None,
+            model_version_policy: None,
+            nireq: 0,
+            target_device: None,
+            plugin_config: None,
+            stateful: false,
+            idle_sequence_cleanup: None,
+            low_latency_transformation: None,
+            max_sequence_number: None,
+            port: 0,
+            rest_port: 0,
+            grpc_bind_address: "0.0.0.0".to_owned(),
+            rest_bind_address: "0.0.0.0".to_owned(),
+            grpc_workers: 1,
+            grpc_max_threads: None,
+            grpc_memory_quota: 1 << 31,
+            grpc_channel_arguments: None,
+            rest_workers: None,
+            log_level: "INFO".to_owned(),
+            log_format: LogFormat::Text,
+            access_log: None,
+            metrics_enable: false,
+            metrics_list: None,
+            file_system_poll_wait_seconds: 1,
+            sequence_cleaner_poll_wait_minutes: 5,
+            custom_node_resources_cleaner_interval_seconds: 300,
+            cache_dir: None,
+            cpu_extension: None,
+            allow_credentials: cors.allow_credentials,
+            allowed_origins: cors.allowed_origins,
+            allowed_methods: cors.allowed_methods,
+            allowed_headers: cors.allowed_headers,
+            api_key_file: None,
+            allowed_local_media_path: None,
+            max_message_size: 1 << 30,
+            max_bytes_in_flight: 1 << 32,
+            max_connections: 4096,
+            max_queued_requests: 1024,
+            max_image_pixels: MAX_IMAGE_PIXELS,
+            read_timeout_seconds: 60,
+            min_receive_rate: 1024,
+            loading_wait_seconds: 10,
+            shutdown_timeout_seconds: 30,
+            check: false,
+            environment: Environment::default(),
+        }
+    }
 }
 
 /// A flag that is not accepted. Texts are those that start scripts know.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[expect(missing_docs, reason = "the texts say it")]
 pub enum FlagError {
+    #[error("Use either config_path or model_path with model_name")]
+    FileAndModel,
     #[error("Use config_path or model_path with model_name")]
     ModelMissing,
+    #[error("Model parameters in CLI are exclusive with the config file")]
+    FileAndParameters,
+    #[error("grpc_workers count should be from 1 to CPU core count : {0}")]
+    GrpcWorkers(usize),
+    #[error("rest_port setting is missing, metrics are enabled on rest port")]
+    MetricsWithoutPort,
+    #[error("metrics_enable setting is missing, required when metrics_list is provided")]
+    MetricsNotEnabled,
     #[error("port and rest_port cannot both be unset")]
     PortsUnset,
+    #[error("rest_workers count should be from 2 to 10000")]
+    RestWorkers,
+    #[error(
+        "rest_workers is set but rest_port is not set. rest_port is required to start rest servers"
+    )]
+    RestWorkersWithoutPort,
     #[error("port number out of range from 0 to 65535")]
     Port,
     #[error("rest_port number out of range from 0 to 65535")]
@@ -45,181 +175,86 @@ pub enum FlagError {
     GrpcBindAddress,
     #[error("port and rest_port cannot have the same values")]
     SamePorts,
+    #[error(
+        "File path provided as an --cpu_extension parameter does not exist in the filesystem: {0}"
+    )]
+    CpuExtension(String),
     #[error("log_level should be one of: TRACE, DEBUG, INFO, WARNING, ERROR")]
     LogLevel,
-    /// Not a usage error for the reference either: the model does not start.
+    #[error(
+        "Setting low_latency_transformation, max_sequence_number and idle_sequence_cleanup require setting stateful flag for the model."
+    )]
+    NotStateful,
+    #[error("{0} has characters that an HTTP header cannot have")]
+    HeaderText(&'static str),
+    #[error("Unable to read API key file {path}: {reason}")]
+    ApiKeyFile { path: String, reason: String },
+    #[error(
+        "a graph is started with model_name, model_path and plugin_config alone - found {0}, and \
+         {1} beside them"
+    )]
+    GraphParameters(String, &'static str),
+    // From here on not usage errors for the reference either: the server does not start.
+    #[error("Grpc channel arguments passed in wrong format - {0}")]
+    ChannelArguments(String),
     #[error("Plugin config is in wrong format - {0}")]
     PluginConfig(String),
+    #[error(transparent)]
+    Shape(#[from] ShapeError),
+    #[error(transparent)]
+    Layout(#[from] LayoutError),
+    #[error(transparent)]
+    Policy(#[from] PolicyError),
+    #[error("Dynamic shape and dynamic batch size are not supported for stateful models")]
+    StatefulAuto,
+    #[error("graphs are not served by this release - found {0}")]
+    Graph(String),
+    #[error(
+        "Configuration file not found or cannot open - metrics are set both by metrics_enable and \
+         by monitoring in the file; keep one of them"
+    )]
+    MetricsTwice,
+    #[error("Missing rest_port parameter in server CLI - metrics are enabled in the file")]
+    FileMetricsWithoutPort,
 }
 
 impl FlagError {
-    /// Tells whether the command line is wrong, as against the model's own settings.
+    /// Tells whether the command line is wrong, as against the settings of a model or a file.
     #[must_use]
     pub fn is_usage(&self) -> bool {
-        !matches!(self, Self::PluginConfig(_))
-    }
-}
-
-/// The log levels, from all to least.
-const LOG_LEVELS: [&str; 5] = ["TRACE", "DEBUG", "INFO", "WARNING", "ERROR"];
-
-impl Config {
-    /// Checks flags.
-    ///
-    /// # Errors
-    ///
-    /// Fails with the first flag that is not accepted.
-    pub fn from_flags(flags: Flags) -> Result<Self, FlagError> {
-        let (Some(name), Some(base_path)) = (flags.model_name, flags.model_path) else {
-            return Err(FlagError::ModelMissing);
-        };
-        if flags.port == 0 && flags.rest_port == 0 {
-            return Err(FlagError::PortsUnset);
+        match self {
+            Self::ChannelArguments(_)
+            | Self::PluginConfig(_)
+            | Self::Shape(_)
+            | Self::Layout(_)
+            | Self::Policy(_)
+            | Self::StatefulAuto
+            | Self::Graph(_)
+            | Self::MetricsTwice
+            | Self::FileMetricsWithoutPort => false,
+            Self::FileAndModel
+            | Self::ModelMissing
+            | Self::FileAndParameters
+            | Self::GrpcWorkers(_)
+            | Self::MetricsWithoutPort
+            | Self::MetricsNotEnabled
+            | Self::PortsUnset
+            | Self::RestWorkers
+            | Self::RestWorkersWithoutPort
+            | Self::Port
+            | Self::RestPort
+            | Self::RestBindAddress
+            | Self::GrpcBindAddress
+            | Self::SamePorts
+            | Self::CpuExtension(_)
+            | Self::LogLevel
+            | Self::NotStateful
+            | Self::HeaderText(_)
+            | Self::ApiKeyFile { .. }
+            | Self::GraphParameters(..) => true,
         }
-        let port = u16::try_from(flags.port).map_err(|_| FlagError::Port)?;
-        let rest_port = u16::try_from(flags.rest_port).map_err(|_| FlagError::RestPort)?;
-        let rest_bind_addresses =
-            address::parse_list(&flags.rest_bind_address).ok_or(FlagError::RestBindAddress)?;
-        let grpc_bind_addresses =
-            address::parse_list(&flags.grpc_bind_address).ok_or(FlagError::GrpcBindAddress)?;
-        if port == rest_port {
-            return Err(FlagError::SamePorts);
-        }
-        if !LOG_LEVELS.contains(&flags.log_level.as_str()) {
-            return Err(FlagError::LogLevel);
-        }
-        let properties = plugin::properties(&flags.target_device, flags.plugin_config.as_deref())
-            .map_err(FlagError::PluginConfig)?;
-        Ok(Self {
-            settings: ServerSettings {
-                port: (port != 0).then_some(port),
-                rest_port: (rest_port != 0).then_some(rest_port),
-                grpc_bind_addresses,
-                rest_bind_addresses,
-                limits: Limits {
-                    message_size: flags.max_message_size,
-                    connections: flags.max_connections,
-                    read: Duration::from_secs(flags.read_timeout_seconds),
-                    loading: Duration::from_secs(flags.loading_wait_seconds),
-                    shutdown: Duration::from_secs(flags.shutdown_timeout_seconds),
-                },
-            },
-            model: ModelConfig {
-                name,
-                base_path,
-                load: LoadOptions {
-                    device: flags.target_device,
-                    properties,
-                    nireq: flags.nireq,
-                    most_waiting: flags.max_queued_requests,
-                },
-            },
-        })
     }
 }
 
 #[cfg(test)]
-mod tests {
-    use super::{Config, FlagError, Flags};
-
-    fn flags() -> Flags {
-        Flags {
-            model_name: Some("dummy".to_owned()),
-            model_path: Some("/models/dummy".into()),
-            port: 9000,
-            rest_port: 8000,
-            grpc_bind_address: "0.0.0.0".to_owned(),
-            rest_bind_address: "0.0.0.0".to_owned(),
-            log_level: "INFO".to_owned(),
-            nireq: 0,
-            target_device: "CPU".to_owned(),
-            plugin_config: None,
-            max_message_size: 1 << 30,
-            max_connections: 100,
-            max_queued_requests: 100,
-            read_timeout_seconds: 60,
-            loading_wait_seconds: 10,
-            shutdown_timeout_seconds: 30,
-        }
-    }
-
-    fn fault(change: impl FnOnce(&mut Flags)) -> FlagError {
-        let mut flags = flags();
-        change(&mut flags);
-        Config::from_flags(flags).unwrap_err()
-    }
-
-    #[test]
-    fn the_first_fault_in_order_is_the_answer() {
-        // Each row breaks one rule more than the row below it.
-        assert_eq!(
-            fault(|f| {
-                f.model_path = None;
-                f.port = 0;
-                f.rest_port = 0;
-            }),
-            FlagError::ModelMissing
-        );
-        assert_eq!(
-            fault(|f| {
-                f.port = 0;
-                f.rest_port = 0;
-                f.log_level = "info".to_owned();
-            }),
-            FlagError::PortsUnset
-        );
-        assert_eq!(
-            fault(|f| {
-                f.port = 65536;
-                f.rest_port = 65536;
-            }),
-            FlagError::Port
-        );
-        assert_eq!(
-            fault(|f| {
-                f.rest_port = 65536;
-                f.rest_bind_address = "?".to_owned();
-            }),
-            FlagError::RestPort
-        );
-        assert_eq!(
-            fault(|f| {
-                f.rest_bind_address = "?".to_owned();
-                f.grpc_bind_address = "?".to_owned();
-            }),
-            FlagError::RestBindAddress
-        );
-        assert_eq!(
-            fault(|f| {
-                f.grpc_bind_address = "?".to_owned();
-                f.rest_port = 9000;
-            }),
-            FlagError::GrpcBindAddress
-        );
-        assert_eq!(
-            fault(|f| {
-                f.rest_port = 9000;
-                f.log_level = "info".to_owned();
-            }),
-            FlagError::SamePorts
-        );
-        assert_eq!(
-            fault(|f| {
-                f.log_level = "info".to_owned();
-                f.plugin_config = Some("{".to_owned());
-            }),
-            FlagError::LogLevel
-        );
-        let plugin = fault(|f| f.plugin_config = Some("[]".to_owned()));
-        assert!(!plugin.is_usage());
-    }
-
-    #[test]
-    fn a_port_of_zero_is_no_port() {
-        let mut only_rest = flags();
-        only_rest.port = 0;
-        let config = Config::from_flags(only_rest).unwrap();
-        assert_eq!(config.settings.port, None);
-        assert_eq!(config.settings.rest_port, Some(8000));
-    }
-}
+mod tests;

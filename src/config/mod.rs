@@ -4,61 +4,51 @@
 //! the texts, that start scripts of model servers know. Nothing is checked again later.
 
 mod address;
+mod file;
 mod flags;
+mod layout_option;
+mod model;
 mod plugin;
+mod settings;
+mod shape;
+mod version_policy;
 
-use std::{path::PathBuf, time::Duration};
+use std::path::PathBuf;
 
-pub use flags::{FlagError, Flags};
-
-use crate::openvino::LoadOptions;
+pub use file::{
+    Connection, CustomLoaderConfig, Defaults, EditError, EntryFault, Fault, FileConfig, FileError,
+    GraphConfig, LibraryConfig, ModelEntry, NodeConfig, NodeKind, NodeOutput, PipelineConfig,
+    Place, Refused, Warning, add_model, parse, read, remove_model,
+};
+pub use flags::{Environment, FlagError, Flags};
+pub use model::{ModelConfig, StatefulConfig, VersionPolicy, Warmup, WarmupData};
+pub use settings::{
+    AccessLog, ChannelArgument, Cors, Limits, LogFormat, MetricsSettings, ServerSettings,
+};
+pub use shape::ShapeError;
+pub use version_policy::PolicyError;
 
 /// Everything that the server needs to know to start.
 #[derive(Debug, Clone)]
 pub struct Config {
     /// Ports, addresses and limits.
     pub settings: ServerSettings,
-    /// The model to serve.
-    pub model: ModelConfig,
+    /// What to serve.
+    pub source: Source,
+    /// What is left out of account, for the log.
+    pub warnings: Vec<String>,
 }
 
-/// Where the server listens, and its bounds.
+/// What to serve: one model from flags, or a file.
 #[derive(Debug, Clone)]
-pub struct ServerSettings {
-    /// The gRPC port; `None` for no gRPC.
-    pub port: Option<u16>,
-    /// The HTTP port; `None` for no HTTP.
-    pub rest_port: Option<u16>,
-    /// Addresses or host names that the gRPC port is opened on.
-    pub grpc_bind_addresses: Vec<String>,
-    /// Addresses or host names that the HTTP port is opened on.
-    pub rest_bind_addresses: Vec<String>,
-    /// The bounds.
-    pub limits: Limits,
-}
-
-/// The bounds of everything that could otherwise grow or wait without end.
-#[derive(Debug, Clone)]
-pub struct Limits {
-    /// Bytes of a message or body, as sent and as expanded.
-    pub message_size: usize,
-    /// Connections open at once on each port.
-    pub connections: usize,
-    /// The longest pause within a request's body, and the time for its header.
-    pub read: Duration,
-    /// How long a request waits for a version that is loading.
-    pub loading: Duration,
-    /// How long requests under way may take after the signal to stop.
-    pub shutdown: Duration,
-}
-
-/// One model to serve.
-#[derive(Debug, Clone)]
-pub struct ModelConfig {
-    /// The name that clients use.
-    pub name: String,
-    /// The folder with the version folders.
-    pub base_path: PathBuf,
-    /// How to load it.
-    pub load: LoadOptions,
+pub enum Source {
+    /// One model.
+    Model(Box<ModelConfig>),
+    /// A configuration file.
+    File {
+        /// The file.
+        path: PathBuf,
+        /// What the flags add to its models.
+        defaults: Defaults,
+    },
 }

@@ -2,7 +2,8 @@
 
 use serde_json::{Map, Value};
 
-/// Reads the object and adds what is the default: low latency, unless streams or a hint are set.
+/// Reads the text of the flag and adds what is the default: low latency, unless streams or a hint
+/// are set. `DEVICE_PROPERTIES` may hold an object for each device, which is passed on as JSON.
 ///
 /// For low latency on the CPU, threads are not pinned to cores, unless that is asked for: the
 /// runtime pins whichever thread calls it and lets it go again, twice a system call for each
@@ -21,21 +22,37 @@ pub(super) fn properties(
             .map_err(|error| format!("expected a JSON object of properties: {error}"))?,
         None => Map::new(),
     };
-    let mut properties = Vec::new();
+    let mut pairs = Vec::new();
     for (key, value) in object {
         let value = match value {
             Value::String(text) => text,
-            Value::Bool(true) => "YES".to_owned(),
-            Value::Bool(false) => "NO".to_owned(),
+            Value::Bool(value) => flag(value).to_owned(),
             Value::Number(number) => number.to_string(),
+            Value::Object(devices) if key == "DEVICE_PROPERTIES" => {
+                Value::Object(devices).to_string()
+            }
             other => {
                 return Err(format!(
                     "property {key} is {other}; expected a string, number, true or false"
                 ));
             }
         };
-        properties.push(modern(key, value));
+        pairs.push((key, value));
     }
+    Ok(complete(device, pairs))
+}
+
+/// Returns how the runtime writes a truth value.
+pub(super) fn flag(value: bool) -> &'static str {
+    if value { "YES" } else { "NO" }
+}
+
+/// Translates old keys, and adds what is the default.
+pub(super) fn complete(device: &str, pairs: Vec<(String, String)>) -> Vec<(String, String)> {
+    let mut properties: Vec<(String, String)> = pairs
+        .into_iter()
+        .map(|(key, value)| modern(key, value))
+        .collect();
     let value = |wanted: &str| {
         let found = properties.iter().find(|(key, _)| key == wanted);
         found.map(|(_, value)| value.clone())
@@ -50,7 +67,7 @@ pub(super) fn properties(
     if device == "CPU" && low_latency && pinning.is_none() {
         properties.push(("ENABLE_CPU_PINNING".to_owned(), "NO".to_owned()));
     }
-    Ok(properties)
+    properties
 }
 
 /// Translates the keys of older OpenVINO releases.

@@ -5,25 +5,28 @@
 //! server is ready, and counts the requests under way so that a stop can wait for them.
 
 mod registry;
+pub mod reload;
 mod target;
 
 use std::{
     sync::{
-        Arc,
+        Arc, OnceLock,
         atomic::{AtomicBool, AtomicUsize, Ordering},
     },
     time::Duration,
 };
 
 use arc_swap::ArcSwap;
-use tokio::sync::{Notify, Semaphore};
+use tokio::sync::{Notify, Semaphore, mpsc, oneshot};
 
 pub use registry::Registry;
 pub use target::Target;
 
 use crate::{
     error::{Error, ErrorKind, Result},
+    metrics::Call,
     model::Model,
+    request::Origin,
 };
 
 /// What is served, and whether it is.
@@ -36,6 +39,8 @@ pub struct Engine {
     loading_wait: Duration,
     /// How many requests may wait for versions that are loading.
     loading_places: Semaphore,
+    /// Where wishes for a reload go, once there is somebody to fulfil them.
+    reloads: OnceLock<mpsc::Sender<reload::Command>>,
 }
 
 impl Engine {
@@ -50,6 +55,7 @@ impl Engine {
             under_way: Arc::default(),
             loading_wait,
             loading_places: Semaphore::new(most_waiting.min(Semaphore::MAX_PERMITS)),
+            reloads: OnceLock::new(),
         })
     }
 
@@ -92,6 +98,33 @@ impl Engine {
         self.registry.load().models().cloned().collect()
     }
 
+    /// Reads configuration and version folders again and brings what is served up to date.
+    ///
+    /// # Errors
+    ///
+    /// Fails with the text and code that clients of `POST /v1/config/reload` know; what can be
+    /// brought up to date is, all the same.
+    pub async fn reload(&self) -> Result<Reload> {
+        let busy = || {
+            Error::new(
+                ErrorKind::Overloaded,
+                "Server is starting, stopping, or busy with other reloads; try again later",
+            )
+        };
+        let (reply, answer) = oneshot::channel();
+        let reloads = self.reloads.get().ok_or_else(busy)?;
+        reloads.try_send(reply).map_err(|_| busy())?;
+        answer.await.map_err(|_| busy())?
+    }
+
+    /// Opens the way for wishes for a reload; at most so many wait.
+    pub fn accept_reloads(&self, most_waiting: usize) -> mpsc::Receiver<reload::Command> {
+        let (sender, receiver) = mpsc::channel(most_waiting);
+        // Only the first counts; there is one server to an engine.
+        let _ = self.reloads.set(sender);
+        receiver
+    }
+
     /// Finds a model by name.
     ///
     /// # Errors
@@ -108,20 +141,31 @@ impl Engine {
 
     /// Finds what a request is for: the version asked for, or the default one.
     ///
-    /// A version that is still loading is waited for, up to a limit.
+    /// A version that is still loading is waited for, up to a limit. From a success on, the call
+    /// counts as one of `origin`: as failed, unless [`Target::infer`] returns an answer.
     ///
     /// # Errors
     ///
     /// Fails if there is no such name or version, it does not get ready, or the server is
     /// stopping.
-    pub async fn find(&self, name: &str, version: Option<i64>) -> Result<Target> {
+    pub async fn find(&self, name: &str, version: Option<i64>, origin: Origin) -> Result<Target> {
         let place = UnderWay::enter(&self.under_way);
         // After entering: a stop either sees this request or is seen by it.
         if self.stopping.load(Ordering::SeqCst) {
             return Err(Error::new(ErrorKind::Overloaded, "Server is shutting down"));
         }
-        let version = Arc::clone(self.model(name)?.version(version)?);
-        let loaded = match version.loaded() {
+        let model = self.model(name)?;
+        let (version, loaded) = loop {
+            let found = model.version(version)?;
+            let loaded = found.loaded();
+            // The default version may go between the two, once another has taken over.
+            if version.is_some() || loaded.is_ok() {
+                break (found, loaded);
+            }
+        };
+        // From here on it counts, whatever ends it.
+        let call = Call::new(version.reporter(), origin);
+        let loaded = match loaded {
             Ok(loaded) => loaded,
             Err(not_loaded) => {
                 // Requests beyond the bound do not wait.
@@ -129,8 +173,25 @@ impl Engine {
                 version.wait_loaded(self.loading_wait).await?
             }
         };
-        Ok(Target::new(version, loaded, place))
+        Ok(Target::new(version, loaded, call, place))
     }
+
+    /// Counts a request that was refused before its target was looked up, as a failed one of
+    /// `origin`; one for an unknown name or version is not counted.
+    pub fn refused(&self, name: &str, version: Option<i64>, origin: Origin) {
+        if let Ok(version) = self.model(name).and_then(|model| model.version(version)) {
+            drop(Call::new(version.reporter(), origin));
+        }
+    }
+}
+
+/// What a reload did.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Reload {
+    /// Something that is served is another one now.
+    Changed,
+    /// Nothing had changed.
+    Unchanged,
 }
 
 /// Counts requests under way.
@@ -172,23 +233,30 @@ impl Drop for Place {
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
+    use std::{sync::Arc, time::Duration};
 
     use super::{Engine, Registry};
     use crate::{
         error::ErrorKind,
+        metrics::Metrics,
         model::{Model, Version},
+        request::{Api, Interface, Origin},
+    };
+
+    const ORIGIN: Origin = Origin {
+        api: Api::KServe,
+        interface: Interface::Grpc,
     };
 
     #[tokio::test]
     async fn names_and_versions_are_told_apart() {
         let engine = Engine::new(Duration::ZERO, 1);
-        engine.replace(Registry::from_iter([Model::new(
+        engine.replace(Registry::from_iter([Arc::new(Model::new(
             "m",
-            [Version::new("m", 1)],
-        )]));
+            [Version::new("m", 1, Metrics::off().reporter("m", 1))],
+        ))]));
         let fault = async |name: &str, version| {
-            let error = engine.find(name, version).await.err().unwrap();
+            let error = engine.find(name, version, ORIGIN).await.err().unwrap();
             (error.kind(), error.message().to_owned())
         };
         assert_eq!(
@@ -225,7 +293,7 @@ mod tests {
         let place = super::UnderWay::enter(&engine.under_way);
         engine.stop();
         assert!(!engine.ready());
-        let refused = engine.find("m", None).await.err().unwrap();
+        let refused = engine.find("m", None, ORIGIN).await.err().unwrap();
         assert_eq!(refused.kind(), ErrorKind::Overloaded);
         let waiting = tokio::time::timeout(Duration::from_millis(10), engine.idle()).await;
         assert!(waiting.is_err(), "one request is under way");

@@ -23,12 +23,12 @@ impl Registry {
     }
 }
 
-impl FromIterator<Model> for Registry {
-    fn from_iter<I: IntoIterator<Item = Model>>(models: I) -> Self {
+impl FromIterator<Arc<Model>> for Registry {
+    fn from_iter<I: IntoIterator<Item = Arc<Model>>>(models: I) -> Self {
         Self(
             models
                 .into_iter()
-                .map(|model| (model.name().to_owned(), Arc::new(model)))
+                .map(|model| (model.name().to_owned(), model))
                 .collect(),
         )
     }

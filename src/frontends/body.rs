@@ -3,16 +3,21 @@
 use std::{
     io::Read,
     pin::Pin,
+    sync::Arc,
     task::{Context, Poll},
     time::Duration,
 };
 
-use axum::http::{HeaderMap, header};
+use axum::http::{Extensions, header, request::Parts};
 use bytes::{Buf, Bytes, BytesMut};
 use http_body_util::BodyExt;
 use hyper::body::{Body, Frame, SizeHint};
 use tokio::time::{Instant, Sleep};
 
+use super::{
+    access::Note,
+    intake::{Hold, Intake},
+};
 use crate::{
     error::{Error, ErrorKind, Result},
     task,
@@ -25,23 +30,20 @@ const MOST_AHEAD: u64 = 1 << 24;
 ///
 /// # Errors
 ///
-/// Fails if the body is above the limit as sent or as expanded, stops coming, or is encoded in
-/// another way.
-pub(super) async fn read<B>(
-    headers: &HeaderMap,
-    body: B,
-    limit: usize,
-    pause: Duration,
-) -> Result<Bytes>
+/// Fails if the body is above the limit as sent or as expanded, stops coming, comes too slowly, or
+/// is encoded in another way, or if the bodies of all connections together are too much.
+pub(super) async fn read<B>(parts: &Parts, body: B, intake: &Intake) -> Result<Bytes>
 where
     B: Body<Data = Bytes> + Unpin,
     B::Error: std::fmt::Display,
 {
+    let limit = intake.message_size();
     let announced = body.size_hint().lower();
     if announced > limit as u64 {
         return Err(too_large(limit));
     }
-    let mut body = std::pin::pin!(Paced::new(body, pause));
+    let mut hold = intake.hold();
+    let mut body = std::pin::pin!(Paced::new(body, intake, &parts.extensions));
     let mut whole: Option<Bytes> = None;
     let mut buffer = BytesMut::new();
     while let Some(frame) = body.frame().await {
@@ -52,6 +54,7 @@ where
         if so_far + data.len() > limit {
             return Err(too_large(limit));
         }
+        hold.grow(so_far + data.len())?;
         // A body of one piece, which most are, is not copied.
         if so_far == 0 {
             whole = Some(data);
@@ -64,12 +67,15 @@ where
         buffer.extend_from_slice(&data);
     }
     let body = whole.unwrap_or_else(|| buffer.freeze());
-    match headers
+    match parts
+        .headers
         .get(header::CONTENT_ENCODING)
         .map(|value| value.as_bytes())
     {
-        None | Some(b"identity") => Ok(body),
-        Some(b"gzip") => task::sized("expand", body.len(), move || expand(&body, limit)).await,
+        None | Some(b"identity") => Ok(hold.keep(body)),
+        Some(b"gzip") => {
+            task::sized("expand", body.len(), move || expand(&body, limit, hold)).await
+        }
         Some(other) => Err(Error::invalid(format!(
             "Content-Encoding {} is not supported; send gzip or no encoding",
             String::from_utf8_lossy(other)
@@ -77,17 +83,25 @@ where
     }
 }
 
-fn expand(body: &Bytes, limit: usize) -> Result<Bytes> {
+fn expand(body: &Bytes, limit: usize, mut hold: Hold) -> Result<Bytes> {
+    /// What is expanded before it is counted.
+    const STEP: u64 = 1 << 20;
     let mut expanded = Vec::new();
     let mut reader = flate2::bufread::MultiGzDecoder::new(body.clone().reader());
-    (&mut reader)
-        .take(limit as u64 + 1)
-        .read_to_end(&mut expanded)
-        .map_err(|error| Error::invalid(format!("request body is not valid gzip: {error}")))?;
-    if expanded.len() > limit {
-        return Err(too_large(limit));
+    loop {
+        let more = (limit - expanded.len()) as u64 + 1;
+        let read = (&mut reader)
+            .take(more.min(STEP))
+            .read_to_end(&mut expanded)
+            .map_err(|error| Error::invalid(format!("request body is not valid gzip: {error}")))?;
+        if expanded.len() > limit {
+            return Err(too_large(limit));
+        }
+        if read == 0 {
+            return Ok(hold.keep(expanded.into()));
+        }
+        hold.grow(body.len() + expanded.len())?;
     }
-    Ok(expanded.into())
 }
 
 fn too_large(limit: usize) -> Error {
@@ -97,20 +111,79 @@ fn too_large(limit: usize) -> Error {
     )
 }
 
-/// A body whose sender may not pause for longer than a limit.
+/// A body whose sender may not pause for longer than a limit, nor send slower than a rate once it
+/// has used that time up.
 pub(super) struct Paced<B> {
     body: B,
-    limit: Duration,
-    /// Armed only while nothing comes, so that a body that is there costs no timer.
-    pause: Option<Pin<Box<Sleep>>>,
+    pause: Duration,
+    /// Bytes a second; 0 for any.
+    rate: u64,
+    received: u64,
+    /// When it was first waited for.
+    since: Option<Instant>,
+    /// When the present pause began, and the time it may last; only while nothing comes, so that a
+    /// body that is there costs no timer.
+    waiting: Option<(Instant, Pin<Box<Sleep>>)>,
+    note: Option<Arc<Note>>,
+    /// Counts what has come, for a body that nobody else counts.
+    hold: Option<Hold>,
 }
 
 impl<B> Paced<B> {
-    pub(super) fn new(body: B, limit: Duration) -> Self {
+    /// Takes the body of a request with these extensions.
+    pub(super) fn new(body: B, intake: &Intake, extensions: &Extensions) -> Self {
         Self {
             body,
-            limit,
-            pause: None,
+            pause: intake.pause(),
+            rate: intake.rate(),
+            received: 0,
+            since: None,
+            waiting: None,
+            note: Note::of(extensions),
+            hold: None,
+        }
+    }
+
+    /// Counts what comes among the bodies of all connections, until this is dropped.
+    pub(super) fn counted(mut self, intake: &Intake) -> Self {
+        self.hold = Some(intake.hold());
+        self
+    }
+
+    /// Begins to wait for more.
+    fn wait(&mut self) -> (Instant, Pin<Box<Sleep>>) {
+        let now = Instant::now();
+        let since = *self.since.get_or_insert(now);
+        let pause = now + self.pause;
+        let limit = match self.received.checked_div(self.rate) {
+            None => pause,
+            Some(seconds) => pause.min(since + self.pause + Duration::from_secs(seconds)),
+        };
+        (now, Box::pin(tokio::time::sleep_until(limit)))
+    }
+
+    fn given_up(&self, pause: Duration) -> Error {
+        let text = if pause >= self.pause {
+            format!(
+                "request body stopped coming for {} s; see --read_timeout_seconds",
+                self.pause.as_secs()
+            )
+        } else {
+            let since = self.since.map_or(Duration::ZERO, |since| since.elapsed());
+            format!(
+                "request body comes too slowly: {} bytes in {} s; see --min_receive_rate",
+                self.received,
+                since.as_secs()
+            )
+        };
+        Error::new(ErrorKind::DeadlineExceeded, text)
+    }
+}
+
+impl<B> Drop for Paced<B> {
+    fn drop(&mut self) {
+        if let Some(note) = &self.note {
+            note.received(self.received);
         }
     }
 }
@@ -128,7 +201,14 @@ where
         context: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>>>> {
         if let Poll::Ready(frame) = Pin::new(&mut self.body).poll_frame(context) {
-            self.pause = None;
+            self.waiting = None;
+            if let Some(Ok(frame)) = &frame {
+                self.received += frame.data_ref().map_or(0, |data| data.len() as u64);
+                let received = usize::try_from(self.received).unwrap_or(usize::MAX);
+                if let Some(Err(error)) = self.hold.as_mut().map(|hold| hold.grow(received)) {
+                    return Poll::Ready(Some(Err(error)));
+                }
+            }
             return Poll::Ready(frame.map(|frame| {
                 frame.map_err(|error| {
                     Error::new(
@@ -138,19 +218,16 @@ where
                 })
             }));
         }
-        let limit = self.limit;
-        let pause = self
-            .pause
-            .get_or_insert_with(|| Box::pin(tokio::time::sleep_until(Instant::now() + limit)));
-        pause.as_mut().poll(context).map(|()| {
-            Some(Err(Error::new(
-                ErrorKind::DeadlineExceeded,
-                format!(
-                    "request body stopped coming for {} s; see --read_timeout_seconds",
-                    limit.as_secs()
-                ),
-            )))
-        })
+        let (began, mut deadline) = match self.waiting.take() {
+            Some(waiting) => waiting,
+            None => self.wait(),
+        };
+        let over = deadline.as_mut().poll(context);
+        if over.is_pending() {
+            self.waiting = Some((began, deadline));
+            return Poll::Pending;
+        }
+        Poll::Ready(Some(Err(self.given_up(began.elapsed()))))
     }
 
     fn is_end_stream(&self) -> bool {
@@ -166,14 +243,19 @@ where
 mod tests {
     use std::{io::Write, time::Duration};
 
-    use axum::{body::Body, http::HeaderMap};
+    use axum::{body::Body, http::request::Parts};
     use bytes::Bytes;
     use http_body_util::{Full, StreamBody};
+    use hyper::body::Frame;
+    use tokio_stream::StreamExt as _;
 
     use super::read;
-    use crate::error::ErrorKind;
+    use crate::{error::ErrorKind, frontends::intake::Intake};
 
-    const PAUSE: Duration = Duration::from_secs(5);
+    /// Takes 100 bytes, and waits for five seconds.
+    fn intake(rate: u64) -> Intake {
+        Intake::new(100, Duration::from_secs(5), rate, 1 << 20)
+    }
 
     fn gzip(data: &[u8]) -> Vec<u8> {
         let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::best());
@@ -181,20 +263,25 @@ mod tests {
         encoder.finish().unwrap()
     }
 
-    fn gzip_headers() -> HeaderMap {
-        HeaderMap::from_iter([("content-encoding".parse().unwrap(), "gzip".parse().unwrap())])
+    fn parts(encoding: Option<&str>) -> Parts {
+        let mut request = axum::http::Request::new(());
+        if let Some(encoding) = encoding {
+            let encoding = encoding.parse().unwrap();
+            request.headers_mut().insert("content-encoding", encoding);
+        }
+        request.into_parts().0
     }
 
     #[tokio::test]
     async fn bodies_above_the_limit_are_refused_as_sent_and_as_expanded() {
-        let small = gzip(&[b'a'; 100]);
-        let body = read(&gzip_headers(), Full::from(small.clone()), 100, PAUSE).await;
+        let small = Full::from(gzip(&[b'a'; 100]));
+        let body = read(&parts(Some("gzip")), small, &intake(0)).await;
         assert_eq!(body.unwrap(), [b'a'; 100][..]);
-        for (headers, body) in [
-            (gzip_headers(), gzip(&[b'a'; 101])),
-            (HeaderMap::new(), vec![b'a'; 101]),
+        for (parts, body) in [
+            (parts(Some("gzip")), gzip(&[b'a'; 101])),
+            (parts(None), vec![b'a'; 101]),
         ] {
-            let error = read(&headers, Full::from(body), 100, PAUSE)
+            let error = read(&parts, Full::from(body), &intake(0))
                 .await
                 .unwrap_err();
             assert_eq!(error.kind(), ErrorKind::TooLarge);
@@ -205,32 +292,67 @@ mod tests {
     async fn broken_gzip_and_other_encodings_are_refused() {
         let mut cut = gzip(&[b'a'; 1000]);
         cut.truncate(10);
-        let error = read(&gzip_headers(), Full::from(cut), 100, PAUSE)
+        let error = read(&parts(Some("gzip")), Full::from(cut), &intake(0))
             .await
             .unwrap_err();
         assert_eq!(error.kind(), ErrorKind::InvalidArgument);
-        let headers =
-            HeaderMap::from_iter([("content-encoding".parse().unwrap(), "br".parse().unwrap())]);
-        let error = read(&headers, Full::from("x"), 100, PAUSE)
+        let error = read(&parts(Some("br")), Full::from("x"), &intake(0))
             .await
             .unwrap_err();
         insta::assert_snapshot!(error, @"Content-Encoding br is not supported; send gzip or no encoding");
     }
 
+    #[tokio::test]
+    async fn all_bodies_together_are_bounded_for_as_long_as_they_are_used() {
+        let intake = Intake::new(1 << 20, Duration::from_secs(5), 0, 1 << 20);
+        let half = || Full::from(vec![0; 600_000]);
+        let first = read(&parts(None), half(), &intake).await.unwrap();
+        let refused = read(&parts(None), half(), &intake).await.unwrap_err();
+        assert_eq!(refused.kind(), ErrorKind::Overloaded);
+        insta::assert_snapshot!(refused, @"Server is overloaded - bodies of requests under way: the most bytes allowed are 1048576, see --max_bytes_in_flight; try again later");
+        // What is expanded counts as well.
+        let bomb = Full::from(gzip(&[0; 600_000]));
+        let refused = read(&parts(Some("gzip")), bomb, &intake).await.unwrap_err();
+        assert_eq!(refused.kind(), ErrorKind::Overloaded);
+        let slice = first.slice(10..20);
+        drop(first);
+        assert!(
+            read(&parts(None), half(), &intake).await.is_err(),
+            "a slice keeps it"
+        );
+        drop(slice);
+        assert!(read(&parts(None), half(), &intake).await.is_ok());
+    }
+
     #[tokio::test(start_paused = true)]
     async fn a_sender_that_stops_is_given_up() {
         let stuck = StreamBody::new(futures::stream::pending::<Result<_, std::io::Error>>());
-        let error = read(&HeaderMap::new(), stuck, 100, PAUSE)
-            .await
-            .unwrap_err();
+        let error = read(&parts(None), stuck, &intake(1)).await.unwrap_err();
         assert_eq!(error.kind(), ErrorKind::DeadlineExceeded);
+        insta::assert_snapshot!(error, @"request body stopped coming for 5 s; see --read_timeout_seconds");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_sender_that_drips_is_given_up() {
+        // A byte each four seconds: no pause is too long.
+        let drops = || {
+            let drops = futures::stream::iter(0..90)
+                .map(|_| Ok::<_, std::io::Error>(Frame::data(Bytes::from_static(b"x"))));
+            StreamBody::new(Box::pin(drops.throttle(Duration::from_secs(4))))
+        };
+        assert_eq!(
+            read(&parts(None), drops(), &intake(0)).await.unwrap().len(),
+            90
+        );
+        let error = read(&parts(None), drops(), &intake(1)).await.unwrap_err();
+        insta::assert_snapshot!(error, @"request body comes too slowly: 2 bytes in 7 s; see --min_receive_rate");
     }
 
     #[tokio::test]
     async fn pieces_are_put_together() {
         let pieces = ["ab", "", "cd", "e"].map(|piece| Ok::<_, std::io::Error>(Bytes::from(piece)));
         let body = Body::from_stream(futures::stream::iter(pieces));
-        let whole = read(&HeaderMap::new(), body, 100, PAUSE).await.unwrap();
+        let whole = read(&parts(None), body, &intake(0)).await.unwrap();
         assert_eq!(whole, "abcde");
     }
 }

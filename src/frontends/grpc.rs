@@ -12,20 +12,26 @@ use tower::Service;
 
 use super::{
     body::Paced,
-    kserve::{
-        grpc::KserveService,
-        unary::{self, UnaryBody},
-    },
+    intake::Intake,
+    kserve::{grpc::KserveService, triton},
     reply,
+    tfs::grpc::TfsService,
+    unary::{self, UnaryBody},
 };
 use crate::{
-    config::Limits,
     engine::Engine,
     proto::{
         DESCRIPTORS,
         kserve::grpc_inference_service_server::{GrpcInferenceServiceServer, SERVICE_NAME},
+        tensorflow_serving::{
+            model_service_server::{self, ModelServiceServer},
+            prediction_service_server::{self, PredictionServiceServer},
+        },
     },
 };
+
+/// What the paths of TensorFlow Serving's services begin with.
+const TENSORFLOW_SERVING: &str = "/tensorflow.serving.";
 
 /// Makes the gRPC service of an engine, and the switch of its health service.
 ///
@@ -33,11 +39,12 @@ use crate::{
 ///
 /// Never: the descriptors are those that this crate was compiled with.
 #[must_use]
-pub fn service(engine: Arc<Engine>, limits: &Limits) -> (GrpcService, Health) {
-    let infer = KserveService::new(engine);
+pub fn service(engine: Arc<Engine>, intake: Intake) -> (GrpcService, Health) {
+    let infer = KserveService::new(Arc::clone(&engine));
+    let predict = TfsService::new(engine);
     let kserve = GrpcInferenceServiceServer::new(infer.clone())
-        .max_decoding_message_size(limits.message_size)
-        .max_encoding_message_size(limits.message_size)
+        .max_decoding_message_size(intake.message_size())
+        .max_encoding_message_size(intake.message_size())
         .accept_compressed(CompressionEncoding::Gzip);
     let (reporter, health) = tonic_health::server::health_reporter();
     let reflection = || {
@@ -46,6 +53,17 @@ pub fn service(engine: Arc<Engine>, limits: &Limits) -> (GrpcService, Health) {
             .register_encoded_file_descriptor_set(tonic_health::pb::FILE_DESCRIPTOR_SET)
     };
     let others = Routes::new(health)
+        .add_service(
+            PredictionServiceServer::new(predict.clone())
+                .max_decoding_message_size(intake.message_size())
+                .max_encoding_message_size(intake.message_size())
+                .accept_compressed(CompressionEncoding::Gzip),
+        )
+        .add_service(
+            ModelServiceServer::new(predict.clone())
+                .max_decoding_message_size(intake.message_size())
+                .accept_compressed(CompressionEncoding::Gzip),
+        )
         // Tools ask for the first version or for the one before it.
         .add_service(reflection().build_v1().expect("own descriptors are valid"))
         .add_service(
@@ -56,9 +74,10 @@ pub fn service(engine: Arc<Engine>, limits: &Limits) -> (GrpcService, Health) {
         .prepare();
     let service = GrpcService {
         infer,
+        predict,
         kserve,
         others,
-        limits: Arc::new(limits.clone()),
+        intake,
     };
     (service, Health(reporter))
 }
@@ -68,15 +87,30 @@ pub fn service(engine: Arc<Engine>, limits: &Limits) -> (GrpcService, Health) {
 pub struct Health(HealthReporter);
 
 impl Health {
-    /// Says of the server as a whole, and of the KServe service, whether they serve.
+    /// The server as a whole, and each service.
+    const NAMES: [&str; 4] = [
+        "",
+        SERVICE_NAME,
+        prediction_service_server::SERVICE_NAME,
+        model_service_server::SERVICE_NAME,
+    ];
+
+    /// Says of the server as a whole, and of each service, whether they serve.
     pub async fn set(&self, serving: bool) {
         let status = if serving {
             ServingStatus::Serving
         } else {
             ServingStatus::NotServing
         };
-        for name in ["", SERVICE_NAME] {
+        for name in Self::NAMES {
             self.0.set_service_status(name, status).await;
+        }
+    }
+
+    /// Ends the streams of those who watch, who would otherwise keep their connections open.
+    pub async fn end(&mut self) {
+        for name in Self::NAMES {
+            self.0.clear_service_status(name).await;
         }
     }
 }
@@ -86,9 +120,10 @@ impl Health {
 #[derive(Clone)]
 pub struct GrpcService {
     infer: KserveService,
+    predict: TfsService,
     kserve: GrpcInferenceServiceServer<KserveService>,
     others: Routes,
-    limits: Arc<Limits>,
+    intake: Intake,
 }
 
 impl hyper::service::Service<Request<Incoming>> for GrpcService {
@@ -97,32 +132,61 @@ impl hyper::service::Service<Request<Incoming>> for GrpcService {
     type Future = BoxFuture<'static, Result<Self::Response, Infallible>>;
 
     fn call(&self, request: Request<Incoming>) -> Self::Future {
-        let path = request.uri().path();
-        if path == unary::PATH && unary::takes(&request) {
-            let service = self.infer.clone();
-            let limits = Arc::clone(&self.limits);
+        if unary::takes::<TfsService>(&request) {
+            let service = self.predict.clone();
+            let intake = self.intake.clone();
             return Box::pin(async move {
-                let response = unary::call(&service, &limits, request).await;
+                let response = unary::call(&service, &intake, request).await;
                 Ok(response.map(GrpcBody::Left))
             });
         }
-        let ours = path
+        if unary::takes::<KserveService>(&request) {
+            let service = self.infer.clone();
+            let intake = self.intake.clone();
+            return Box::pin(async move {
+                let response = unary::call(&service, &intake, request).await;
+                Ok(response.map(GrpcBody::Left))
+            });
+        }
+        let path = request.uri().path();
+        let method = path
             .strip_prefix('/')
             .and_then(|path| path.strip_prefix(SERVICE_NAME))
-            .is_some_and(|rest| rest.starts_with('/'));
-        if ours {
-            let read = self.limits.read;
+            .and_then(|rest| rest.strip_prefix('/'));
+        if let Some(method) = method {
+            if let Some(answer) = triton::answer_call(method) {
+                return Box::pin(std::future::ready(Ok(answer.map(GrpcBody::Left))));
+            }
             let mut kserve = self.kserve.clone();
+            let request = self.paced(request);
             Box::pin(async move {
-                // As a status, so that the text reaches the client.
-                let body = |body| Paced::new(body, read).map_err(|error| reply::status(&error));
-                let answer = kserve.call(request.map(body));
+                let answer = kserve.call(request);
                 Ok(answer.await?.map(GrpcBody::Right))
             })
+        } else if path.starts_with(TENSORFLOW_SERVING) {
+            let answer = self.others.clone().call(self.paced(request));
+            Box::pin(async move { Ok(answer.await?.map(GrpcBody::Right)) })
         } else {
+            // Streams of reflection may pause.
             let answer = self.others.clone().call(request);
             Box::pin(async move { Ok(answer.await?.map(GrpcBody::Right)) })
         }
+    }
+}
+
+impl GrpcService {
+    /// Bounds the body of a request; what goes wrong is a status, so that the text reaches the
+    /// client.
+    fn paced(
+        &self,
+        request: Request<Incoming>,
+    ) -> Request<impl hyper::body::Body<Data = bytes::Bytes, Error = tonic::Status> + Unpin + use<>>
+    {
+        let (parts, body) = request.into_parts();
+        let body = Paced::new(body, &self.intake, &parts.extensions)
+            .counted(&self.intake)
+            .map_err(|error| reply::status(&error));
+        Request::from_parts(parts, body)
     }
 }
 

@@ -11,6 +11,10 @@ use flate2::{Compression, write::GzEncoder};
 
 use super::reply::Whole;
 
+/// The least bytes that are packed. What fits in one packet gets there no sooner, and in a profile
+/// of tiny requests the packer took more than a quarter of the processor time.
+const LEAST: usize = 1400;
+
 /// Tells whether a client wants its answer packed.
 pub(super) fn wished(headers: &HeaderMap) -> bool {
     let accepted = headers
@@ -29,8 +33,11 @@ pub(super) fn wished(headers: &HeaderMap) -> bool {
     accepts && (packed || accepted.trim() == "gzip")
 }
 
-/// Packs the body of an answer.
+/// Packs the body of an answer, unless it is too small to gain anything.
 pub(super) fn pack(mut reply: Whole) -> Whole {
+    if reply.body.len() < LEAST {
+        return reply;
+    }
     let mut encoder = GzEncoder::new(
         Vec::with_capacity(reply.body.len() / 2),
         Compression::fast(),

@@ -4,12 +4,22 @@
 //! that the most basic fault is the answer; KServe REST alone parses its body first, as its
 //! clients expect. Codes come from [`crate::error::ErrorKind`], through `reply`.
 
+pub mod access;
 mod body;
+mod deadline;
 pub mod grpc;
 mod gzip;
+pub mod intake;
+mod json_fault;
+mod json_numbers;
 pub mod kserve;
+mod metrics;
+mod packed;
 mod reply;
 pub mod rest;
+pub mod tfs;
+mod unary;
+mod v3;
 
 /// The product name that metadata calls answer.
 pub const SERVER_NAME: &str = "OpenVINO Model Server";

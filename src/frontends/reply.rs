@@ -5,6 +5,7 @@ use axum::{
     http::{HeaderName, HeaderValue, StatusCode, header},
     response::Response,
 };
+use serde::Serialize;
 
 use crate::error::{Error, chain};
 
@@ -47,6 +48,14 @@ pub(super) fn json(status: StatusCode, body: impl Into<Body>) -> Response {
         HeaderValue::from_static("application/json"),
     );
     response
+}
+
+/// Makes a good answer of what has a JSON form.
+pub(super) fn serialized(value: &impl Serialize) -> Response {
+    match serde_json::to_vec(value) {
+        Ok(body) => json(StatusCode::OK, body),
+        Err(error) => response(&Error::internal("Internal server error").with_source(error)),
+    }
 }
 
 /// A good answer with a JSON body, and perhaps binary data behind it, before it is handed to the

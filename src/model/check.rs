@@ -3,22 +3,43 @@
 //! The order of the checks and the texts are those that clients of model servers know: inputs are
 //! judged in the order of their names, and the first fault is the answer.
 
-use bytes::Bytes;
+mod bytes;
 
+use ::bytes::Bytes;
+
+use self::bytes::Planned;
 use crate::{
-    error::{Error, ErrorKind, Result},
+    error::{Error, Result},
     openvino::SlotInput,
-    request::{Data, Declared, InferRequest, InputTensor},
+    request::{Data, Declared, Dialect, InferRequest, InputTensor},
     servable::{ServableInfo, TensorInfo},
-    tensor::{DataType, ShapeText, byte_size, elements},
+    tensor::{DataType, Dim, ShapeText, byte_size, elements, images::PixelLimit},
 };
 
-/// Judges a request; returns what a slot takes and the places of the wanted outputs.
+/// Tells whether judging a request may take longer than an async worker should be held up:
+/// encoded images are decoded, and strings padded.
+#[must_use]
+pub fn is_slow(info: &ServableInfo, request: &InferRequest) -> bool {
+    let strings = Declared::Known(DataType::String);
+    let mut inputs = request.inputs.iter();
+    inputs.any(|input| {
+        let mut known = info.inputs.iter();
+        input.datatype == strings
+            && known.any(|info| info.name == input.name && bytes::is_slow(info, &input.data))
+    })
+}
+
+/// Judges a request; returns what a slot takes and the places of the wanted outputs. Encoded images
+/// of more pixels than the limit are not decoded.
 ///
 /// # Errors
 ///
 /// Fails with the first fault.
-pub fn check(info: &ServableInfo, request: InferRequest) -> Result<(Vec<SlotInput>, Vec<usize>)> {
+pub fn check(
+    info: &ServableInfo,
+    request: InferRequest,
+    limit: PixelLimit,
+) -> Result<(Vec<SlotInput>, Vec<usize>)> {
     if request.inputs.len() != info.inputs.len() {
         return Err(Error::invalid(format!(
             "Invalid number of inputs - Expected: {}; Actual: {}",
@@ -42,8 +63,9 @@ pub fn check(info: &ServableInfo, request: InferRequest) -> Result<(Vec<SlotInpu
             request.inputs.len()
         )));
     }
+    let dialect = request.dialect;
     let mut given = request.inputs;
-    let mut inputs = Vec::with_capacity(info.inputs.len());
+    let mut planned = Vec::with_capacity(info.inputs.len());
     for expected in &info.inputs {
         let Some(index) = given.iter().position(|input| input.name == expected.name) else {
             return Err(Error::invalid(format!(
@@ -51,35 +73,59 @@ pub fn check(info: &ServableInfo, request: InferRequest) -> Result<(Vec<SlotInpu
                 expected.name
             )));
         };
-        inputs.push(check_input(expected, given.swap_remove(index))?);
+        planned.push(check_input(expected, given.swap_remove(index), dialect)?);
     }
-    Ok((inputs, wanted(info, &request.outputs)?))
+    let wanted = wanted(info, &request.outputs)?;
+    let inputs = planned
+        .into_iter()
+        .map(|input| input.finish(limit))
+        .collect::<Result<_>>()?;
+    Ok((inputs, wanted))
 }
 
-fn check_input(expected: &TensorInfo, input: InputTensor) -> Result<SlotInput> {
-    let shape = check_shape(expected, &input)?;
-    let data = check_data(expected, &shape, input.data)?;
-    Ok(SlotInput {
+/// Returns the shape of the tensor that an input is to become, as far as it can be told from the
+/// request alone: that which it declares, save where strings become rows or images.
+#[must_use]
+pub fn tensor_shape(expected: &TensorInfo, input: &InputTensor) -> Option<Vec<usize>> {
+    let declared = lengths(expected, input).ok()?;
+    if input.datatype == Declared::Known(DataType::String) {
+        bytes::tensor_shape(expected, declared, &input.data)
+    } else {
+        Some(declared)
+    }
+}
+
+fn check_input(expected: &TensorInfo, input: InputTensor, dialect: Dialect) -> Result<Planned<'_>> {
+    if input.datatype == Declared::Known(DataType::String) {
+        return bytes::plan(expected, input, dialect);
+    }
+    let shape = check_shape(expected, &input, dialect)?;
+    let data = check_data(expected, &shape, input.data, dialect)?;
+    Ok(Planned::Ready(SlotInput {
         port: expected.port,
         shape,
         data,
+    }))
+}
+
+/// Returns the shape as declared, none of its lengths negative.
+fn lengths(expected: &TensorInfo, input: &InputTensor) -> Result<Vec<usize>> {
+    let lengths = input.shape.iter().map(|&length| usize::try_from(length));
+    lengths.collect::<Result<_, _>>().map_err(|_| {
+        Error::invalid(format!(
+            "Invalid input shape - Negative or zero dimension size is not acceptable: {}; input \
+             name: {}",
+            ShapeText(&input.shape),
+            expected.name
+        ))
     })
 }
 
-fn check_shape(expected: &TensorInfo, input: &InputTensor) -> Result<Vec<usize>> {
+fn check_shape(expected: &TensorInfo, input: &InputTensor, dialect: Dialect) -> Result<Vec<usize>> {
     let name = &expected.name;
     let actual = ShapeText(&input.shape);
-    let mut shape = Vec::with_capacity(input.shape.len());
-    for &length in &input.shape {
-        let Ok(length) = usize::try_from(length) else {
-            return Err(Error::invalid(format!(
-                "Invalid input shape - Negative or zero dimension size is not acceptable: \
-                 {actual}; input name: {name}"
-            )));
-        };
-        shape.push(length);
-    }
-    check_type(expected, &input.datatype)?;
+    let shape = lengths(expected, input)?;
+    check_type(expected, &input.datatype, dialect)?;
     let allowed = &expected.shape.0;
     if shape.len() != allowed.len() {
         return Err(Error::invalid(format!(
@@ -88,53 +134,42 @@ fn check_shape(expected: &TensorInfo, input: &InputTensor) -> Result<Vec<usize>>
             expected.shape
         )));
     }
-    for (index, (&length, allowed)) in shape.iter().zip(allowed).enumerate() {
-        if allowed.allows(length) {
-            continue;
-        }
-        return Err(Error::invalid(if index == 0 {
-            format!(
-                "Invalid input batch size - Expected: {allowed}; Actual: {length}; input name: \
-                 {name}"
-            )
-        } else {
-            format!(
-                "Invalid input shape - Expected: {}; Actual: {actual}; input name: {name}",
-                expected.shape
-            )
-        }));
+    let fits = |(&length, allowed): (&usize, &Dim)| allowed.allows(length);
+    if shape.iter().zip(allowed).all(fits) {
+        return Ok(shape);
     }
-    Ok(shape)
+    // The batch is told first, wherever the layout has it.
+    let batch = expected.layout.axis('N', shape.len());
+    Err(Error::invalid(match batch {
+        Some(axis) if !allowed[axis].allows(shape[axis]) => format!(
+            "Invalid input batch size - Expected: {}; Actual: {}; input name: {name}",
+            allowed[axis], shape[axis]
+        ),
+        _ => format!(
+            "Invalid input shape - Expected: {}; Actual: {actual}; input name: {name}",
+            expected.shape
+        ),
+    }))
 }
 
-fn check_type(expected: &TensorInfo, declared: &Declared) -> Result<()> {
-    let unserved = |what: &str| {
-        Err(Error::new(
-            ErrorKind::Unimplemented,
-            format!(
-                "Functionality not implemented - {what}; input name: {}",
-                expected.name
-            ),
-        ))
-    };
-    match declared {
-        Declared::Known(DataType::String) if expected.dtype == DataType::String => {
-            unserved("inference with string tensors")
-        }
-        Declared::Known(DataType::String) => {
-            unserved("BYTES as an encoded image or a list of strings")
-        }
-        Declared::Known(dtype) if *dtype == expected.dtype => Ok(()),
-        declared => Err(Error::invalid(format!(
-            "Invalid input precision - Expected: {}; Actual: {}; input name: {}",
-            expected.dtype.precision(),
-            declared.text(),
-            expected.name
-        ))),
+fn check_type(expected: &TensorInfo, declared: &Declared, dialect: Dialect) -> Result<()> {
+    if *declared == Declared::Known(expected.dtype) {
+        return Ok(());
     }
+    Err(Error::invalid(format!(
+        "Invalid input precision - Expected: {}; Actual: {}; input name: {}",
+        expected.dtype.precision(),
+        declared.text(dialect),
+        expected.name
+    )))
 }
 
-fn check_data(expected: &TensorInfo, shape: &[usize], data: Data) -> Result<Bytes> {
+fn check_data(
+    expected: &TensorInfo,
+    shape: &[usize],
+    data: Data,
+    dialect: Dialect,
+) -> Result<Bytes> {
     let name = &expected.name;
     match data {
         Data::Raw(bytes) => match byte_size(expected.dtype, shape) {
@@ -152,24 +187,35 @@ fn check_data(expected: &TensorInfo, shape: &[usize], data: Data) -> Result<Byte
                 bytes.len()
             ))),
         },
-        Data::Values { count, bytes } => match elements(shape) {
-            Some(expected) if expected == count => Ok(bytes),
-            expected => {
-                let expected = expected.map_or_else(
-                    || "more values than memory can hold".to_owned(),
-                    |count| format!("{count} values"),
-                );
-                Err(Error::invalid(format!(
-                    "Invalid number of values in tensor proto container - Expected: {expected}; \
-                     Actual: {count} values; input name: {name}"
-                )))
-            }
-        },
-        Data::Unfit(reason) => Err(Error::invalid(format!(
-            "Invalid value in tensor proto container - {reason}; input name: {name}"
-        ))),
+        Data::Values { count, bytes } if elements(shape) == Some(count) => Ok(bytes),
+        Data::Values { count, .. } => Err(count_fault(expected, shape, count, dialect)),
+        Data::Unfit(reason) => Err(unfit(expected, &reason)),
         Data::Both => unreachable!("answered before the inputs are judged one by one"),
     }
+}
+
+/// Says that there are more or fewer values than the shape has elements.
+fn count_fault(expected: &TensorInfo, shape: &[usize], actual: usize, dialect: Dialect) -> Error {
+    let unit = match dialect {
+        Dialect::KServe => " values",
+        Dialect::TensorFlowServing => "",
+    };
+    let needed = elements(shape).map_or_else(
+        || "more values than memory can hold".to_owned(),
+        |count| format!("{count}{unit}"),
+    );
+    Error::invalid(format!(
+        "Invalid number of values in tensor proto container - Expected: {needed}; Actual: \
+         {actual}{unit}; input name: {}",
+        expected.name
+    ))
+}
+
+fn unfit(expected: &TensorInfo, reason: &str) -> Error {
+    Error::invalid(format!(
+        "Invalid value in tensor proto container - {reason}; input name: {}",
+        expected.name
+    ))
 }
 
 /// Returns the places of the outputs that are asked for, in that order; all by name if none is.

@@ -1,31 +1,112 @@
 //! The stateless path: check, run on a slot, shape the answer.
 
-use super::{Loaded, check::check};
+use std::{sync::Arc, time::Instant};
+
+use super::{
+    Loaded, Version,
+    check::{check, is_slow},
+    resize,
+};
 use crate::{
     error::{Error, ErrorKind, Result},
-    openvino::{RunError, SlotError},
+    metrics::Call,
+    openvino::{RunError, SlotInput},
     request::InferRequest,
-    tensor::TensorMap,
+    servable::ServableInfo,
+    task,
+    tensor::{DataType, Tensor, TensorMap, strings},
 };
 
-impl Loaded {
-    /// Runs one inference.
+/// What the name of an output of UINT8 ends with if its rows are strings.
+const STRING_SUFFIX: &str = "_string";
+
+impl Version {
+    /// Runs one inference on what a request has found; if shapes are `auto`, on what is loaded for
+    /// the request's. It counts as a run in the figures of `call`; returns the outputs and when the
+    /// run ended.
     ///
     /// # Errors
     ///
     /// Fails if the request does not fit the model, no slot comes free, or the runtime fails.
-    pub async fn infer(&self, request: InferRequest) -> Result<TensorMap> {
-        let (inputs, wanted) = check(&self.info, request)?;
-        let outputs = self
+    pub async fn infer(
+        self: &Arc<Self>,
+        loaded: &Arc<Loaded>,
+        request: InferRequest,
+        call: &Call,
+    ) -> Result<(TensorMap, Instant)> {
+        let mut loaded = Arc::clone(loaded);
+        loop {
+            let Some((info, asked)) = resize::asked(&loaded, &request) else {
+                return loaded.infer(request, call).await;
+            };
+            // Judged as if it were loaded: a request that does not fit itself loads nothing.
+            let (inputs, wanted) = loaded.judge(&info, request.clone()).await?;
+            let resized = self.resize(&asked).await?;
+            if resize::is_same_but_for_shapes(&info, &resized.info) {
+                return resized.run(inputs, wanted, call).await;
+            }
+            // Another model is there by now, so the request is judged again.
+            loaded = resized;
+        }
+    }
+}
+
+impl Loaded {
+    /// Runs one inference, counted and returned in the same way.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the request does not fit the model, no slot comes free, or the runtime fails.
+    pub async fn infer(&self, request: InferRequest, call: &Call) -> Result<(TensorMap, Instant)> {
+        let (inputs, wanted) = self.judge(&self.info, request).await?;
+        self.run(inputs, wanted, call).await
+    }
+
+    /// Judges a request, away from the async workers if that takes time.
+    async fn judge(
+        &self,
+        info: &ServableInfo,
+        request: InferRequest,
+    ) -> Result<(Vec<SlotInput>, Vec<usize>)> {
+        let limit = self.decoding.limit;
+        if !is_slow(info, &request) {
+            return check(info, request, limit);
+        }
+        let turn = self.decoding.turn().await?;
+        let info = info.clone();
+        task::blocking("decode images", move || {
+            let judged = check(&info, request, limit);
+            drop(turn);
+            judged
+        })
+        .await
+    }
+
+    async fn run(
+        &self,
+        inputs: Vec<SlotInput>,
+        wanted: Vec<usize>,
+        call: &Call,
+    ) -> Result<(TensorMap, Instant)> {
+        let (outputs, ended) = self
             .runner
-            .infer(inputs, wanted.clone())
+            .infer(inputs, wanted.clone(), call)
             .await
             .map_err(explain)?;
-        Ok(wanted
+        let outputs: TensorMap = wanted
             .into_iter()
             .map(|port| self.output_name(port).to_owned())
             .zip(outputs)
-            .collect())
+            .collect();
+        let rows = outputs
+            .iter()
+            .filter(|(name, tensor)| is_rows(name, tensor));
+        let bytes: Vec<usize> = rows.map(|(_, tensor)| tensor.data().len()).collect();
+        if bytes.is_empty() {
+            return Ok((outputs, ended));
+        }
+        let outputs = task::sized("unpad strings", bytes.iter().sum(), || unpad(outputs)).await?;
+        Ok((outputs, ended))
     }
 
     fn output_name(&self, port: usize) -> &str {
@@ -37,16 +118,30 @@ impl Loaded {
     }
 }
 
+/// Tells whether an output is rows of bytes that clients know as strings.
+fn is_rows(name: &str, tensor: &Tensor) -> bool {
+    name.ends_with(STRING_SUFFIX) && tensor.dtype() == DataType::U8 && tensor.shape().len() == 2
+}
+
+/// Turns the outputs that are rows of bytes into strings.
+fn unpad(outputs: TensorMap) -> Result<TensorMap> {
+    let unpad = |(name, tensor): (String, Tensor)| {
+        if !is_rows(&name, &tensor) {
+            return Ok((name, tensor));
+        }
+        let tensor = strings::unpad(tensor)
+            .map_err(|error| Error::internal("Internal serialization error").with_source(error))?;
+        Ok((name, tensor))
+    };
+    outputs.into_iter().map(unpad).collect()
+}
+
 /// Says to the client what it may know; the cause stays for the log.
 fn explain(error: RunError) -> Error {
     match error {
         RunError::Pool(error) => Error::new(
             ErrorKind::Overloaded,
             format!("Server is overloaded - {error}; try again later"),
-        ),
-        RunError::Slot(SlotError::Type(dtype)) => Error::new(
-            ErrorKind::Unimplemented,
-            format!("Functionality not implemented - tensors of {dtype}"),
         ),
         error => Error::internal("Internal inference error").with_source(error),
     }

@@ -1,28 +1,43 @@
 //! Models: a name, its versions, and what a request to one goes through.
 //!
-//! [`repository`] finds the version folders and files on disk, [`Version`] is one of them with
-//! its state and slots, [`check`] judges a request's tensors, and [`infer`] runs a judged request.
+//! [`repository`] finds the version folders and files on disk, and [`storage`] brings those in the
+//! cloud to the disk; [`Version`] is one of them with its state and slots, [`check`] judges a
+//! request's tensors, and [`infer`] runs a judged request.
 
 pub mod check;
+mod decoding;
 pub mod demo;
 pub mod infer;
+pub mod layouts;
+mod loaded;
+pub mod mapping;
 pub mod repository;
+mod resize;
 pub mod rt_info;
 mod state;
+pub mod storage;
 mod version;
+pub mod wanted;
+pub mod warmup;
 
 use std::{collections::BTreeMap, sync::Arc};
 
+use arc_swap::ArcSwap;
+
+pub use loaded::{Loaded, Spec, VersionError, VersionFault};
 pub use state::{Code, State, Status};
-pub use version::{Loaded, Version, VersionError};
+pub use version::Version;
 
 use crate::error::{Error, ErrorKind, Result};
+
+/// From so many versions on, those that have ended are forgotten.
+const MOST_KNOWN: usize = 1000;
 
 /// A model: its name and the versions that the server knows of.
 #[derive(Debug)]
 pub struct Model {
     name: Arc<str>,
-    versions: BTreeMap<i64, Arc<Version>>,
+    versions: ArcSwap<BTreeMap<i64, Arc<Version>>>,
 }
 
 impl Model {
@@ -31,11 +46,36 @@ impl Model {
     pub fn new(name: &str, versions: impl IntoIterator<Item = Arc<Version>>) -> Self {
         Self {
             name: name.into(),
-            versions: versions
-                .into_iter()
-                .map(|version| (version.number(), version))
-                .collect(),
+            versions: ArcSwap::from_pointee(
+                versions
+                    .into_iter()
+                    .map(|version| (version.number(), version))
+                    .collect(),
+            ),
         }
+    }
+
+    /// Adds a version. Versions stay known after they have ended, as status calls show.
+    pub fn add(&self, version: &Arc<Version>) {
+        self.versions.rcu(|versions| {
+            let mut versions = BTreeMap::clone(versions);
+            let has_ended = |version: &Arc<Version>| version.status().state == State::End;
+            // The oldest are forgotten, so that a version a minute does not fill the memory.
+            if versions.len() >= MOST_KNOWN
+                && let Some(oldest) = versions.values().find(|version| has_ended(version))
+            {
+                let oldest = oldest.number();
+                versions.remove(&oldest);
+            }
+            versions.insert(version.number(), Arc::clone(version));
+            versions
+        });
+    }
+
+    /// Finds a version in whatever state.
+    #[must_use]
+    pub fn known(&self, number: i64) -> Option<Arc<Version>> {
+        self.versions.load().get(&number).cloned()
     }
 
     /// Returns the name.
@@ -45,8 +85,9 @@ impl Model {
     }
 
     /// Returns every version, the lowest first.
-    pub fn versions(&self) -> impl Iterator<Item = &Arc<Version>> {
-        self.versions.values()
+    #[must_use]
+    pub fn versions(&self) -> Vec<Arc<Version>> {
+        self.versions.load().values().cloned().collect()
     }
 
     /// Finds a version by its number; `None` means the default version: the highest that is
@@ -55,16 +96,13 @@ impl Model {
     /// # Errors
     ///
     /// Fails if there is no such version, or none is available to be the default.
-    pub fn version(&self, number: Option<i64>) -> Result<&Arc<Version>> {
+    pub fn version(&self, number: Option<i64>) -> Result<Arc<Version>> {
+        let versions = self.versions.load();
         let version = match number {
-            Some(number) => self.versions.get(&number),
-            None => self
-                .versions
-                .values()
-                .rev()
-                .find(|version| version.status().state == State::Available),
+            Some(number) => versions.get(&number),
+            None => versions.values().rev().find(|version| version.is_loaded()),
         };
-        version.ok_or_else(|| {
+        version.cloned().ok_or_else(|| {
             Error::new(
                 ErrorKind::NotFound,
                 "Model with requested version is not found",

@@ -43,6 +43,19 @@ impl ModelFiles {
             | Self::TfLite(path) => (path, None),
         }
     }
+
+    /// Returns the version folder.
+    #[must_use]
+    pub fn folder(&self) -> &Path {
+        match self {
+            // A SavedModel is its folder.
+            Self::TensorFlow(path) if path.is_dir() => path,
+            _ => {
+                let (model, _) = self.paths();
+                model.parent().unwrap_or(model)
+            }
+        }
+    }
 }
 
 /// Why a repository cannot be read.
@@ -110,7 +123,7 @@ pub fn versions(base_path: &Path) -> Result<Vec<(i64, PathBuf)>, RepositoryError
 }
 
 /// Reads the number at the start of a folder's name; `None` if there is none or it is zero.
-fn version_number(name: &str) -> Option<i64> {
+pub(super) fn version_number(name: &str) -> Option<i64> {
     let digits = name.len() - name.trim_start_matches(|c: char| c.is_ascii_digit()).len();
     name[..digits].parse().ok().filter(|&number| number > 0)
 }

@@ -1,5 +1,7 @@
 //! The states that a model version goes through, as status calls report them.
 
+use std::sync::Arc;
+
 /// Where a version stands in its life.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum State {
@@ -24,6 +26,17 @@ pub enum Code {
     Unknown,
 }
 
+impl Code {
+    /// Returns the code's name, which is also what status calls say where there is no more to say.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Ok => "OK",
+            Self::Unknown => "UNKNOWN",
+        }
+    }
+}
+
 /// State and outcome of a version.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Status {
@@ -31,6 +44,8 @@ pub struct Status {
     pub state: State,
     /// How the last step went.
     pub code: Code,
+    /// What went wrong, for a version that serves although it should be another one by now.
+    pub failure: Option<Arc<str>>,
 }
 
 impl Status {
@@ -40,6 +55,7 @@ impl Status {
         Self {
             state,
             code: Code::Ok,
+            failure: None,
         }
     }
 
@@ -49,6 +65,23 @@ impl Status {
         Self {
             state: State::Loading,
             code: Code::Unknown,
+            failure: None,
         }
+    }
+
+    /// A version that goes on serving, since what should have taken its place failed.
+    #[must_use]
+    pub fn kept(failure: &str) -> Self {
+        Self {
+            state: State::Available,
+            code: Code::Unknown,
+            failure: Some(failure.into()),
+        }
+    }
+
+    /// Returns the message of status calls; never empty.
+    #[must_use]
+    pub fn message(&self) -> &str {
+        self.failure.as_deref().unwrap_or(self.code.name())
     }
 }

@@ -1,19 +1,29 @@
-//! One version of a model: its state, and its slots once loaded.
+//! One version of a model: its state, and what is loaded of it.
+//!
+//! What is loaded is swapped whole: a request that has found it keeps it, and the next request
+//! finds the new one. What was swapped out goes when its last request has left.
 
-use std::{fmt, sync::Arc, time::Duration};
+use std::{
+    fmt,
+    sync::{
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicU64, AtomicUsize, Ordering},
+    },
+    time::Duration,
+};
 
 use arc_swap::ArcSwapOption;
 use tokio::sync::watch;
 
 use super::{
-    repository::ModelFiles,
-    rt_info::{self, RtInfo},
+    Loaded,
+    resize::Resizing,
     state::{Code, State, Status},
 };
 use crate::{
     error::{Error, ErrorKind, Result},
-    openvino::{self, Compiled, LoadError, LoadOptions},
-    servable::ServableInfo,
+    metrics::Reporter,
+    task::Task,
 };
 
 /// A version of a model.
@@ -22,47 +32,28 @@ pub struct Version {
     number: i64,
     status: watch::Sender<Status>,
     loaded: ArcSwapOption<Loaded>,
-}
-
-/// What a version has once it is loaded.
-pub struct Loaded {
-    /// Inputs and outputs.
-    pub info: ServableInfo,
-    /// The `model_info` that the model file carries, if any.
-    pub rt_info: Option<RtInfo>,
-    pub(super) runner: openvino::Runner,
-}
-
-impl Loaded {
-    /// Returns how many inferences may run at once.
-    #[must_use]
-    pub fn slots(&self) -> usize {
-        self.runner.slots()
-    }
-}
-
-/// Why a version was not loaded.
-#[derive(Debug, thiserror::Error)]
-#[error("cannot load version {number} of model `{model}`")]
-pub struct VersionError {
-    /// The model's name.
-    pub model: String,
-    /// The version.
-    pub number: i64,
-    /// What went wrong.
-    #[source]
-    pub source: Box<LoadError>,
+    reporter: Arc<Reporter>,
+    /// How many times it was retired.
+    retirements: AtomicU64,
+    /// Requests that wait for a load for another shape.
+    pub(super) resizers: AtomicUsize,
+    /// The load for another shape that is under way, if any.
+    pub(super) resizing: Mutex<Option<Resizing>>,
 }
 
 impl Version {
     /// Makes a version that is about to load.
     #[must_use]
-    pub fn new(model: &str, number: i64) -> Arc<Self> {
+    pub fn new(model: &str, number: i64, reporter: Arc<Reporter>) -> Arc<Self> {
         Arc::new(Self {
             model: model.into(),
             number,
             status: watch::Sender::new(Status::ok(State::Start)),
             loaded: ArcSwapOption::empty(),
+            reporter,
+            retirements: AtomicU64::new(0),
+            resizers: AtomicUsize::new(0),
+            resizing: Mutex::default(),
         })
     }
 
@@ -78,50 +69,123 @@ impl Version {
         self.number
     }
 
+    /// Returns the version's figures.
+    #[must_use]
+    pub fn reporter(&self) -> &Arc<Reporter> {
+        &self.reporter
+    }
+
     /// Returns state and outcome at this moment.
     #[must_use]
     pub fn status(&self) -> Status {
         self.status.borrow().clone()
     }
 
-    /// Loads the version from its files; blocks for as long as that takes.
-    ///
-    /// # Errors
-    ///
-    /// Fails with what the runtime said; the state says so too.
-    pub fn load(&self, files: &ModelFiles, options: &LoadOptions) -> Result<(), VersionError> {
-        self.status.send_replace(Status::ok(State::Loading));
-        let (model, weights) = files.paths();
-        let result = openvino::load(&self.model, model, weights, options);
-        match result {
-            Ok(Compiled { info, runner }) => {
-                let rt_info = rt_info::read(files);
-                self.loaded.store(Some(Arc::new(Loaded {
-                    info,
-                    rt_info,
-                    runner,
-                })));
-                self.status.send_replace(Status::ok(State::Available));
-                Ok(())
-            }
-            Err(source) => {
-                self.status.send_replace(Status::failed());
-                Err(VersionError {
-                    model: self.model.to_string(),
-                    number: self.number,
-                    source: Box::new(source),
-                })
-            }
+    /// Says that a load begins. A version that serves goes on serving and is not touched.
+    pub fn begin(&self) {
+        if self.loaded.load().is_none() {
+            self.status.send_replace(Status::ok(State::Loading));
         }
+    }
+
+    /// Puts a load in the place of the present one, if any, which goes when its last request has
+    /// left. Needs a runtime.
+    pub fn install(&self, loaded: Arc<Loaded>) {
+        self.reporter.loaded(loaded.streams(), loaded.slots());
+        let old = self.loaded.swap(Some(loaded));
+        self.status.send_replace(Status::ok(State::Available));
+        if let Some(old) = old {
+            Task::spawn(old.drain()).detach();
+        }
+    }
+
+    /// Does the same, if what is loaded is still what the caller thinks it is.
+    pub(super) fn install_after(&self, before: &Arc<Loaded>, loaded: Arc<Loaded>) -> bool {
+        let found = self
+            .loaded
+            .compare_and_swap(before, Some(Arc::clone(&loaded)));
+        let done = found
+            .as_ref()
+            .is_some_and(|found| Arc::ptr_eq(found, before));
+        if done {
+            self.reporter.loaded(loaded.streams(), loaded.slots());
+            Task::spawn(Arc::clone(before).drain()).detach();
+        }
+        done
+    }
+
+    /// Says that a load failed. What is loaded, if anything is, goes on serving.
+    pub fn fail(&self, failure: &str) {
+        let status = if self.loaded.load().is_some() {
+            Status::kept(failure)
+        } else {
+            Status::failed()
+        };
+        self.status.send_replace(status);
+    }
+
+    /// Says that what failed is wanted no longer, so that what is loaded is as it should be.
+    pub fn forget_failure(&self) {
+        self.status.send_if_modified(|status| {
+            let failed = status.state == State::Available && status.code != Code::Ok;
+            if failed {
+                *status = Status::ok(State::Available);
+            }
+            failed
+        });
+    }
+
+    /// Stops serving: requests under way finish, new ones are refused. Needs a runtime.
+    pub fn retire(self: &Arc<Self>) {
+        if !self.is_loaded() {
+            if self.status.borrow().state != State::Unloading {
+                self.status.send_replace(Status::ok(State::End));
+            }
+            return;
+        }
+        // Before what is loaded goes, so that those who come too late are told the right thing.
+        self.status.send_replace(Status::ok(State::Unloading));
+        let Some(loaded) = self.loaded.swap(None) else {
+            return;
+        };
+        let retirement = self.retirements.fetch_add(1, Ordering::Relaxed) + 1;
+        let version = Arc::clone(self);
+        Task::spawn(async move {
+            loaded.drain().await;
+            // Unless it is wanted again meanwhile, or has been and is retired once more.
+            let last = version.retirements.load(Ordering::Relaxed) == retirement;
+            let ended = version.status.send_if_modified(|status| {
+                let unloading = last && status.state == State::Unloading;
+                if unloading {
+                    *status = Status::ok(State::End);
+                }
+                unloading
+            });
+            if ended {
+                version.reporter.unloaded();
+            }
+        })
+        .detach();
+    }
+
+    /// Tells whether anything is loaded.
+    #[must_use]
+    pub fn is_loaded(&self) -> bool {
+        self.loaded.load().is_some()
     }
 
     /// Returns what is loaded, without waiting.
     ///
     /// # Errors
     ///
-    /// Fails if the version is not loaded.
+    /// Fails if the version is not loaded, or not any more.
     pub fn loaded(&self) -> Result<Arc<Loaded>> {
-        self.loaded.load_full().ok_or_else(not_loaded)
+        self.loaded
+            .load_full()
+            .ok_or_else(|| match self.status.borrow().state {
+                State::Unloading | State::End => retired(),
+                State::Start | State::Loading | State::Available => not_loaded(),
+            })
     }
 
     /// Returns what is loaded; waits while the version is loading, up to a limit.
@@ -140,12 +204,24 @@ impl Version {
         drop(tokio::time::timeout(limit, settled).await);
         self.loaded()
     }
+
+    pub(super) fn lock_resizing(&self) -> std::sync::MutexGuard<'_, Option<Resizing>> {
+        // One assignment at a time: a panic cannot leave it half done.
+        self.resizing.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
 fn not_loaded() -> Error {
     Error::new(
         ErrorKind::NotLoaded,
         "Model with requested version is not loaded yet",
+    )
+}
+
+fn retired() -> Error {
+    Error::new(
+        ErrorKind::NotFound,
+        "Model with requested version is retired",
     )
 }
 
@@ -161,17 +237,29 @@ impl fmt::Debug for Version {
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
+    use std::{sync::Arc, time::Duration};
 
     use super::Version;
-    use crate::error::ErrorKind;
+    use crate::{error::ErrorKind, model::State};
 
     #[tokio::test(start_paused = true)]
     async fn a_version_that_stays_loading_is_waited_for_and_then_refused() {
-        let version = Version::new("dummy", 1);
+        let version = Version::new("dummy", 1, Arc::default());
         let started = tokio::time::Instant::now();
         let refused = version.wait_loaded(Duration::from_secs(10)).await;
         assert_eq!(refused.err().map(|e| e.kind()), Some(ErrorKind::NotLoaded));
         assert_eq!(started.elapsed(), Duration::from_secs(10));
+    }
+
+    #[tokio::test]
+    async fn a_version_that_never_loaded_ends_at_once_and_says_so() {
+        let version = Version::new("dummy", 1, Arc::default());
+        version.begin();
+        version.fail("no files");
+        assert_eq!(version.status().message(), "UNKNOWN");
+        version.retire();
+        assert_eq!(version.status().state, State::End);
+        let refused = version.loaded().err().unwrap();
+        assert_eq!(refused.message(), "Model with requested version is retired");
     }
 }

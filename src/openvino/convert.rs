@@ -68,6 +68,24 @@ fn dim(dim: &openvino::Dimension) -> Dim {
     }
 }
 
+/// Returns OpenVINO's shape for ours. A length beyond its numbers becomes the largest of them: as an
+/// upper limit that is none, and as a length no model takes it.
+pub(super) fn to_partial_shape(
+    shape: &PartialShape,
+) -> Result<openvino::PartialShape, openvino::InferenceError> {
+    let number = |length: usize| i64::try_from(length).unwrap_or(i64::MAX);
+    let dims: Vec<openvino::Dimension> = shape
+        .0
+        .iter()
+        .map(|dim| match *dim {
+            Dim::Fixed(length) => openvino::Dimension::new(number(length), number(length)),
+            Dim::Range(low, high) => openvino::Dimension::new(number(low), number(high)),
+            Dim::Any => openvino::Dimension::new(-1, -1),
+        })
+        .collect();
+    openvino::PartialShape::new(number(dims.len()), &dims)
+}
+
 /// Returns OpenVINO's shape for dimensions that are known to fit in an `i64`.
 pub(super) fn shape(dims: &[usize]) -> Result<openvino::Shape, openvino::InferenceError> {
     let dims: Vec<i64> = dims

@@ -1,36 +1,55 @@
 //! From a model file to a compiled model with its slots.
 
-use std::path::{Path, PathBuf};
+use std::{collections::BTreeMap, path::Path};
 
-use openvino::{CompiledModel, Core, DeviceType, InferenceError, Node, PropertyKey, RwPropertyKey};
+use openvino::{CompiledModel, Core, DeviceType, Model, PropertyKey, RwPropertyKey};
 
 use super::{
-    convert,
+    cache,
+    describe::{self, Described},
+    device,
+    error::LoadError,
+    extension,
     fault::Fault,
+    names::Names,
+    options::LoadOptions,
+    prepare::{self, Prepared},
     run::Runner,
-    slot::{Slot, SlotError},
+    slot::Slot,
 };
 use crate::{
-    servable::{ServableInfo, TensorInfo},
-    tensor::byte_size,
+    servable::ServableInfo,
+    tensor::{DataType, Layout, byte_size},
 };
 
 /// The most infer requests that a model may ask for.
 pub const NIREQ_LIMIT: u32 = 100_000;
 
-/// How to load a model.
-#[derive(Debug, Clone)]
-pub struct LoadOptions {
-    /// The device, such as `CPU` or `AUTO`.
-    pub device: String,
-    /// Properties of the device, by OpenVINO's names.
-    pub properties: Vec<(String, String)>,
-    /// How many infer requests; 0 for as many as the device says is best, and one for each core at
-    /// least if the model's tensors are small.
-    pub nireq: u32,
-    /// How many requests may wait for one.
-    pub most_waiting: usize,
+/// A model to load.
+#[derive(Debug, Clone, Copy)]
+pub struct Load<'a> {
+    /// The servable's name, for thread names.
+    pub name: &'a str,
+    /// The model file, or the folder of formats that are one.
+    pub model: &'a Path,
+    /// The second file of formats that have two.
+    pub weights: Option<&'a Path>,
+    /// How to load it.
+    pub options: &'a LoadOptions,
+    /// The names that clients use.
+    pub names: &'a Names,
+    /// The layouts that the model file gives, by the model's own names.
+    pub layouts: &'a BTreeMap<String, Layout>,
+    /// The shapes that a request asks for, by the names and in the layouts that clients use; only
+    /// those of inputs whose shape or batch is `auto` count.
+    ///
+    /// They are to be those of a request whose data is as large, since memory is set aside for
+    /// them.
+    pub asked: &'a [(String, Vec<usize>)],
 }
+
+/// Whether weights are mapped from their file instead of read.
+const MMAP: &str = "ENABLE_MMAP";
 
 /// A model that is ready to run.
 pub struct Compiled {
@@ -38,125 +57,46 @@ pub struct Compiled {
     pub info: ServableInfo,
     /// Its slots.
     pub runner: Runner,
-}
-
-/// Why a model cannot be loaded.
-#[derive(Debug, thiserror::Error)]
-pub enum LoadError {
-    /// The runtime does not start.
-    #[error("cannot start OpenVINO")]
-    Runtime(#[source] Fault),
-    /// The device refuses a property.
-    #[error("Model config is invalid - device {device} refuses property {key}={value}")]
-    Property {
-        /// The device.
-        device: String,
-        /// The devices of this machine.
-        known: Vec<String>,
-        /// The property's name.
-        key: String,
-        /// The value given.
-        value: String,
-        /// What the runtime said.
-        #[source]
-        source: Fault,
-    },
-    /// The model file cannot be read.
-    #[error("cannot read {}", path.display())]
-    Read {
-        /// The file.
-        path: PathBuf,
-        /// What the runtime said.
-        #[source]
-        source: Fault,
-    },
-    /// The device cannot compile the model.
-    #[error("cannot compile the model for device {device}")]
-    Compile {
-        /// The device.
-        device: String,
-        /// The devices of this machine.
-        known: Vec<String>,
-        /// What the runtime said.
-        #[source]
-        source: Fault,
-    },
-    /// An input or output cannot be described.
-    #[error("cannot describe {direction} {port} of the model")]
-    Port {
-        /// `input` or `output`.
-        direction: &'static str,
-        /// Its place.
-        port: usize,
-        /// What the runtime said.
-        #[source]
-        source: Fault,
-    },
-    /// A tensor has a type that no protocol can carry.
-    #[error("{direction} `{name}` has element type {element}, which no protocol can carry")]
-    ElementType {
-        /// `input` or `output`.
-        direction: &'static str,
-        /// Its name.
-        name: String,
-        /// OpenVINO's name of the type.
-        element: String,
-    },
-    /// A tensor has no fixed rank.
-    #[error("{direction} `{name}` has no fixed number of dimensions; reshape the model first")]
-    Rank {
-        /// `input` or `output`.
-        direction: &'static str,
-        /// Its name.
-        name: String,
-    },
-    /// Too many infer requests are asked for.
-    #[error("Nireq parameter too high - Exceeded allowed nireq value: {0}; at most 100000")]
-    Nireq(u32),
-    /// The infer requests cannot be made.
-    #[error(transparent)]
-    Slot(#[from] SlotError),
+    /// Whether it came compiled from the cache.
+    pub from_cache: bool,
 }
 
 /// Reads, compiles and readies a model; blocks for as long as that takes.
 ///
-/// `weights` is the second file of formats that have two. `name` is for thread names.
-///
 /// # Errors
 ///
 /// See [`LoadError`].
-pub fn load(
-    name: &str,
-    model: &Path,
-    weights: Option<&Path>,
-    options: &LoadOptions,
-) -> Result<Compiled, LoadError> {
+pub fn load(load: Load<'_>) -> Result<Compiled, LoadError> {
+    let options = load.options;
     if options.nireq > NIREQ_LIMIT {
         return Err(LoadError::Nireq(options.nireq));
     }
     let mut core = Core::new().map_err(|error| LoadError::Runtime(error.into()))?;
-    set_properties(&mut core, options)?;
-    let read = core
-        .read_model_from_file(
-            &model.to_string_lossy(),
-            &weights.map(Path::to_string_lossy).unwrap_or_default(),
-        )
-        .map_err(|error| LoadError::Read {
-            path: model.to_owned(),
-            source: error.into(),
+    if let Some(path) = &options.cpu_extension {
+        extension::add(&core, path).map_err(|source| LoadError::Extension {
+            path: path.clone(),
+            source,
         })?;
-    let device = DeviceType::Other(options.device.as_str().into());
-    let mut compiled = core
-        .compile_model(&read, device)
-        .map_err(|error| LoadError::Compile {
-            device: options.device.clone(),
-            known: devices(&core),
-            source: error.into(),
-        })?;
+    }
+    // A file that is mapped and overwritten in place, as `cp` does, takes the process down.
+    if !options.properties.iter().any(|(key, _)| key == MMAP) {
+        device::set_of_runtime(&mut core, &options.device, MMAP, "NO")?;
+    }
+    device::set_properties(&mut core, options)?;
+    if let Some(folder) = options.cache_dir.as_deref().and_then(cache::prepare) {
+        device::set_of_runtime(&mut core, &options.device, "CACHE_DIR", &folder)?;
+    }
+    let Prepared {
+        model,
+        inputs,
+        outputs,
+    } = prepare::prepare(read(&mut core, &load)?, &load)?;
+    let mut compiled = compile(&mut core, &model, options)?;
     // What was read is compiled now; its graph and weights need no longer stay.
-    drop(read);
+    drop(model);
 
-    let (inputs, outputs) = describe(&compiled)?;
+    let inputs = describe::inputs(&compiled, inputs, load.layouts)?;
+    let outputs = describe::outputs(&compiled, outputs, load.layouts)?;
     let nireq = match options.nireq {
         0 => optimal_nireq(&compiled).max(one_for_each_core(&inputs, &outputs)),
         nireq => nireq,
@@ -164,31 +104,50 @@ pub fn load(
     let slots = (0..nireq)
         .map(|_| Slot::new(&mut compiled, &inputs, &outputs))
         .collect::<Result<Vec<_>, _>>()?;
-    let steady = inputs.iter().all(|input| input.shape.fixed().is_some());
+    let steady = inputs
+        .iter()
+        .map(|input| &input.info)
+        .all(|info| info.shape.fixed().is_some() && info.dtype != DataType::String);
+    let infos = |tensors: Vec<Described>| tensors.into_iter().map(|tensor| tensor.info).collect();
     Ok(Compiled {
-        info: ServableInfo::new(inputs, outputs),
-        runner: Runner::new(slots, options.most_waiting, steady, name),
+        info: ServableInfo::new(infos(inputs), infos(outputs)),
+        runner: Runner::new(
+            slots,
+            options.most_waiting,
+            steady,
+            streams(&compiled),
+            load.name,
+        ),
+        from_cache: is_from_cache(&compiled),
     })
 }
 
-fn set_properties(core: &mut Core, options: &LoadOptions) -> Result<(), LoadError> {
-    // `AUTO:GPU,CPU` is the device AUTO with a list; properties go to the device.
-    let device = options.device.split(':').next().unwrap_or_default();
-    for (key, value) in &options.properties {
-        core.set_property(
-            &DeviceType::Other(device.into()),
-            &RwPropertyKey::Other(key.clone().into()),
-            value,
-        )
-        .map_err(|error| LoadError::Property {
-            device: device.to_owned(),
-            known: devices(core),
-            key: key.clone(),
-            value: value.clone(),
+fn read(core: &mut Core, load: &Load<'_>) -> Result<Model, LoadError> {
+    let fail = |path: &Path, source| LoadError::Read {
+        path: path.to_owned(),
+        source,
+    };
+    // The crate takes texts, and panics on a zero character.
+    let text = |path| match Path::to_str(path) {
+        Some(text) if !text.contains('\0') => Ok(text),
+        _ => Err(fail(path, Fault::new("the path is not UTF-8"))),
+    };
+    let weights = load.weights.map(text).transpose()?;
+    core.read_model_from_file(text(load.model)?, weights.unwrap_or_default())
+        .map_err(|error| fail(load.model, error.into()))
+}
+
+fn compile(
+    core: &mut Core,
+    model: &Model,
+    options: &LoadOptions,
+) -> Result<CompiledModel, LoadError> {
+    core.compile_model(model, DeviceType::Other(options.device.as_str().into()))
+        .map_err(|error| LoadError::Compile {
+            device: options.device.clone(),
+            known: device::available(core),
             source: error.into(),
-        })?;
-    }
-    Ok(())
+        })
 }
 
 /// Returns the number of cores for a model whose tensors are small, else 1.
@@ -197,16 +156,16 @@ fn set_properties(core: &mut Core, options: &LoadOptions) -> Result<(), LoadErro
 /// answer. A server has a thread on each core, and with small tensors another infer request costs
 /// next to nothing. Measured with a tiny model and 16 clients: threads that waited for the one
 /// infer request took 7 % of the processor time.
-fn one_for_each_core(inputs: &[TensorInfo], outputs: &[TensorInfo]) -> u32 {
+fn one_for_each_core(inputs: &[Described], outputs: &[Described]) -> u32 {
     const SMALL: usize = 1 << 20;
-    let bytes = |info: &TensorInfo| {
-        let shape = info.shape.fixed()?;
-        byte_size(info.dtype, &shape).ok().flatten()
+    let bytes = |tensor: &Described| {
+        let shape = tensor.info.shape.fixed()?;
+        byte_size(tensor.info.dtype, &shape).ok().flatten()
     };
     let total = inputs
         .iter()
         .chain(outputs)
-        .try_fold(0_usize, |sum, info| sum.checked_add(bytes(info)?));
+        .try_fold(0_usize, |sum, tensor| sum.checked_add(bytes(tensor)?));
     if total.is_none_or(|total| total > SMALL) {
         return 1;
     }
@@ -214,13 +173,13 @@ fn one_for_each_core(inputs: &[TensorInfo], outputs: &[TensorInfo]) -> u32 {
     u32::try_from(cores).unwrap_or(1)
 }
 
-/// Lists the devices of this machine; none if the runtime does not say.
-fn devices(core: &Core) -> Vec<String> {
-    core.available_devices()
-        .unwrap_or_default()
-        .iter()
-        .map(|device| device.as_ref().to_owned())
-        .collect()
+/// Asks the device for its number of execution streams. Devices made of others do not say.
+fn streams(compiled: &CompiledModel) -> u32 {
+    compiled
+        .get_property(&PropertyKey::Rw(RwPropertyKey::NumStreams))
+        .ok()
+        .and_then(|text| text.trim().parse().ok())
+        .unwrap_or(1)
 }
 
 /// Asks the device for the number of infer requests that keeps it busy.
@@ -233,61 +192,9 @@ fn optimal_nireq(compiled: &CompiledModel) -> u32 {
         .clamp(1, NIREQ_LIMIT)
 }
 
-fn describe(compiled: &CompiledModel) -> Result<(Vec<TensorInfo>, Vec<TensorInfo>), LoadError> {
-    let inputs = ports(
-        "input",
-        compiled.get_input_size(),
-        |port| compiled.get_input_by_index(port),
-        "input_",
-    )?;
-    let outputs = ports(
-        "output",
-        compiled.get_output_size(),
-        |port| compiled.get_output_by_index(port),
-        // The name that clients of model servers know for an output without one.
-        "out_",
-    )?;
-    Ok((inputs, outputs))
-}
-
-fn ports(
-    direction: &'static str,
-    count: Result<usize, InferenceError>,
-    node: impl Fn(usize) -> Result<Node, InferenceError>,
-    prefix: &str,
-) -> Result<Vec<TensorInfo>, LoadError> {
-    let fail = |port| {
-        move |error: InferenceError| LoadError::Port {
-            direction,
-            port,
-            source: error.into(),
-        }
-    };
-    (0..count.map_err(fail(0))?)
-        .map(|port| {
-            let node = node(port).map_err(fail(port))?;
-            // A tensor without a name makes the call fail.
-            let name = node
-                .get_name()
-                .ok()
-                .filter(|name| !name.is_empty())
-                .unwrap_or_else(|| format!("{prefix}{port}"));
-            let element = node.get_element_type().map_err(fail(port))?;
-            let dtype = convert::dtype(element).ok_or_else(|| LoadError::ElementType {
-                direction,
-                name: name.clone(),
-                element: element.to_string(),
-            })?;
-            let shape = node.get_partial_shape().map_err(fail(port))?;
-            let Some(shape) = convert::partial_shape(&shape) else {
-                return Err(LoadError::Rank { direction, name });
-            };
-            Ok(TensorInfo {
-                name,
-                dtype,
-                shape,
-                port,
-            })
-        })
-        .collect()
+/// Asks whether the model came compiled from the cache; a device that does not say has none.
+fn is_from_cache(compiled: &CompiledModel) -> bool {
+    compiled
+        .get_property(&PropertyKey::Other("LOADED_FROM_CACHE".into()))
+        .is_ok_and(|text| text == "YES" || text == "true")
 }

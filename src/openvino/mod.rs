@@ -1,20 +1,39 @@
 //! The OpenVINO runtime: the only folder that names the `openvino` crate.
 //!
 //! [`runtime`] finds and opens the shared library, [`load`] turns a model file into a
-//! [`Compiled`] model, [`slot`] runs one infer request, [`pool`] lends slots, and [`run`] decides
-//! on which thread a slot runs. What the rest of the crate sees is [`Runner`] and the tensors of
-//! [`crate::tensor`].
+//! [`Compiled`] model with the names, shapes and layouts that are wanted, [`slot`] runs one infer
+//! request, [`strings`] knows how the runtime keeps strings, [`pool`] lends slots, and [`run`]
+//! decides on which thread a slot runs. What the rest of the crate sees is [`Runner`] and the
+//! tensors of [`crate::tensor`].
 
+mod cache;
 mod convert;
+mod describe;
+mod device;
+mod error;
+mod extension;
 mod fault;
+mod layouts;
 mod load;
+mod names;
+mod node;
+mod options;
 mod pool;
+mod prepare;
 mod run;
 pub mod runtime;
+mod shapes;
 mod slot;
+mod strings;
 
+pub use error::LoadError;
 pub use fault::Fault;
-pub use load::{Compiled, LoadError, LoadOptions, NIREQ_LIMIT, load};
+pub use layouts::LayoutFault;
+pub use load::{Compiled, Load, NIREQ_LIMIT, load};
+pub use names::{Names, NamesError};
+pub use options::{BatchOption, LayoutOption, LoadOptions, PerTensor, ShapeOption};
 pub use pool::PoolError;
 pub use run::{RunError, Runner};
+pub use shapes::ShapeError;
 pub use slot::{SlotError, SlotInput};
+pub use strings::StringsError;

@@ -3,8 +3,8 @@
 //! A run of a few microseconds is done in place, on the async worker that has the request: a
 //! hand-over to another thread would cost more than the run. Anything longer goes to the model's
 //! own worker threads. What decides is a moving average of the run time, and it is only trusted
-//! for models whose input shapes are fixed: elsewhere the next request may be a thousand times
-//! larger than the last.
+//! for models whose input shapes are fixed and that take no strings: elsewhere the next request may
+//! be a thousand times larger than the last.
 
 use std::{
     collections::VecDeque,
@@ -22,7 +22,11 @@ use super::{
     pool::{Lease, Patience, Pool, PoolError},
     slot::{Slot, SlotError, SlotInput},
 };
-use crate::{task, tensor::Tensor};
+use crate::{
+    metrics::{Active, Call, Reporter, Times},
+    task,
+    tensor::Tensor,
+};
 
 /// A model whose runs take less than this on average runs in place. Measured: a hand-over costs
 /// 20–90 µs, and an async worker that is busy for 200 µs delays nobody noticeably.
@@ -61,19 +65,33 @@ pub struct Runner {
     /// Moving average of the run time in nanoseconds; starts high, so that the first runs, which
     /// are slow, are done on the worker threads.
     average: AtomicU64,
-    /// Whether every input has a fixed shape.
+    /// Whether every input has a fixed number of bytes.
     steady: bool,
+    streams: u32,
 }
 
 impl Runner {
-    pub(super) fn new(slots: Vec<Slot>, most_waiting: usize, steady: bool, name: &str) -> Self {
+    pub(super) fn new(
+        slots: Vec<Slot>,
+        most_waiting: usize,
+        steady: bool,
+        streams: u32,
+        name: &str,
+    ) -> Self {
         let workers = Workers::new(slots.len(), name);
         Self {
             pool: Pool::new(slots, most_waiting),
             workers,
             average: AtomicU64::new(nanoseconds(IN_PLACE) * 2),
             steady,
+            streams,
         }
+    }
+
+    /// Returns the number of execution streams of the device.
+    #[must_use]
+    pub fn streams(&self) -> u32 {
+        self.streams
     }
 
     /// Returns the number of slots.
@@ -82,7 +100,8 @@ impl Runner {
         self.pool.size()
     }
 
-    /// Runs one inference and returns the wanted outputs, by port, in the order asked for.
+    /// Runs one inference and returns the wanted outputs, by port, in the order asked for, and
+    /// when the run ended. The run counts in the figures of `call`, its answer does not yet.
     ///
     /// Waits in turn for a free slot. Dropping the future while it waits leaves the queue;
     /// dropping it during a run lets the run end, after which the slot is free again.
@@ -94,7 +113,8 @@ impl Runner {
         &self,
         inputs: Vec<SlotInput>,
         wanted: Vec<usize>,
-    ) -> Result<Vec<Tensor>, RunError> {
+        call: &Call,
+    ) -> Result<(Vec<Tensor>, Instant), RunError> {
         let average = self.average.load(Ordering::Relaxed);
         let in_place = self.steady && average < nanoseconds(IN_PLACE);
         let patience = if in_place && average < nanoseconds(SPIN) {
@@ -102,23 +122,38 @@ impl Runner {
         } else {
             Patience::InTurn
         };
+        let asked = Instant::now();
         let mut lease = self.pool.lease(patience).await?;
+        let started = Instant::now();
+        let times = Times {
+            prepared: call.elapsed(asked),
+            waited: started - asked,
+            started,
+            ended: started,
+        };
+        let reporter = call.reporter();
+        let active = reporter.active();
         if in_place {
-            let started = Instant::now();
             let outputs = lease.slot().infer(&inputs, &wanted);
-            self.learn(started.elapsed());
-            return Ok(outputs?);
+            let ended = Instant::now();
+            self.learn(ended - started);
+            let outputs = outputs?;
+            reporter.ran(&Times { ended, ..times });
+            return Ok((outputs, ended));
         }
         let (reply, answer) = oneshot::channel();
         self.workers.submit(Job {
             lease,
             inputs,
             wanted,
+            times,
+            active,
+            reporter: Arc::clone(reporter),
             reply,
         })?;
-        let (outputs, took) = answer.await.map_err(|_| RunError::Lost)?;
-        self.learn(took);
-        Ok(outputs?)
+        let (outputs, times) = answer.await.map_err(|_| RunError::Lost)?;
+        self.learn(times.ended - times.started);
+        Ok((outputs?, times.ended))
     }
 
     /// Two threads that learn at once may lose one of the two samples, which does no harm.
@@ -139,7 +174,11 @@ struct Job {
     lease: Lease,
     inputs: Vec<SlotInput>,
     wanted: Vec<usize>,
-    reply: oneshot::Sender<(Result<Vec<Tensor>, SlotError>, Duration)>,
+    /// Of the run, as far as it has come.
+    times: Times,
+    active: Active,
+    reporter: Arc<Reporter>,
+    reply: oneshot::Sender<(Result<Vec<Tensor>, SlotError>, Times)>,
 }
 
 /// The worker threads of one model version, started when first needed, at most one for each slot.
@@ -210,18 +249,22 @@ impl Shared {
                 // Its client has left meanwhile.
                 continue;
             }
-            let started = Instant::now();
+            job.times.started = Instant::now();
             let run = || job.lease.slot().infer(&job.inputs, &job.wanted);
             // A panic is told to the one client; the thread has others to serve.
             let Ok(outputs) = catch_unwind(AssertUnwindSafe(run)) else {
                 continue;
             };
-            let took = started.elapsed();
+            job.times.ended = Instant::now();
+            if outputs.is_ok() {
+                job.reporter.ran(&job.times);
+            }
             // The slot is free before the answer is out, so that a client that sends its next
             // request at once finds it.
+            drop(job.active);
             drop(job.lease);
             // A client that left is not an error.
-            let _ = job.reply.send((outputs, took));
+            let _ = job.reply.send((outputs, job.times));
         }
     }
 

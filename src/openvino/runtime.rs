@@ -144,6 +144,7 @@ pub fn find(places: &Places) -> Result<Found, RuntimeError> {
 /// Fails if none is found or the one that is found does not open.
 pub fn open(places: &Places) -> Result<Opened, RuntimeError> {
     let found = find(places)?;
+    bound_arenas();
     openvino_sys::library::load_from(&found.library).map_err(|reason| RuntimeError::Open {
         library: found.library.clone(),
         reason,
@@ -151,6 +152,25 @@ pub fn open(places: &Places) -> Result<Opened, RuntimeError> {
     let version = openvino::version().build_number;
     Ok(Opened { found, version })
 }
+
+/// Bounds the arenas of the system's allocator, which the runtime uses, to one for each core.
+///
+/// By default there are eight for each core, and the threads of each new model go to the next of
+/// them, so that memory grows with reloads until all of them have been used.
+#[cfg(all(target_os = "linux", target_env = "gnu"))]
+fn bound_arenas() {
+    let cores = std::thread::available_parallelism().map_or(2, usize::from);
+    let arenas = i32::try_from(cores.max(2)).unwrap_or(i32::MAX);
+    // SAFETY: the call changes a number of the allocator and takes no pointer. A refusal (0) leaves
+    // the default, which is no fault.
+    unsafe {
+        libc::mallopt(libc::M_ARENA_MAX, arenas);
+    }
+}
+
+/// Other systems' allocators have no such number.
+#[cfg(not(all(target_os = "linux", target_env = "gnu")))]
+fn bound_arenas() {}
 
 /// Compiles a model of one operation on the CPU, to see that the opened runtime has what it
 /// needs: its plugins, its front ends, the libraries under them.

@@ -6,11 +6,13 @@
 use bytes::Bytes;
 use openvino::{CompiledModel, ElementType, InferRequest, InferenceError};
 
-use super::{convert, fault::Fault};
-use crate::{
-    servable::TensorInfo,
-    tensor::{DataType, Tensor},
+use super::{
+    convert,
+    describe::Described,
+    fault::Fault,
+    strings::{self, StringsError},
 };
+use crate::tensor::{DataType, Tensor, transpose};
 
 /// An input as [`Slot::infer`] takes it: checked shape, and exactly as many bytes as it needs.
 #[derive(Debug, Clone)]
@@ -19,7 +21,7 @@ pub struct SlotInput {
     pub port: usize,
     /// The shape.
     pub shape: Vec<usize>,
-    /// The elements.
+    /// The elements; strings as [`crate::tensor::strings`] has them.
     pub data: Bytes,
 }
 
@@ -35,6 +37,9 @@ pub enum SlotError {
         #[source]
         source: Fault,
     },
+    /// There is no such input or output; the request was checked against another model.
+    #[error("the model has no input or output {0}")]
+    Port(usize),
     /// The bytes given are not as many as the tensor has; a check before this one was skipped.
     #[error("input {port} has {actual} bytes and the tensor {expected}")]
     Size {
@@ -45,9 +50,15 @@ pub enum SlotError {
         /// Bytes given.
         actual: usize,
     },
-    /// The model has a tensor of a type that cannot be read or written here.
-    #[error("tensors of {0} are not supported for inference yet")]
-    Type(DataType),
+    /// Strings do not get into a tensor or out of it.
+    #[error(transparent)]
+    Strings(#[from] StringsError),
+    /// The model gives strings, and this runtime's cannot be read.
+    #[error(
+        "output `{0}` is of strings, which this build of OpenVINO keeps in a form that cannot be \
+         read; strings can be read from the builds for Linux with 64 bits, such as the wheel"
+    )]
+    StringOutput(String),
 }
 
 /// One infer request.
@@ -66,6 +77,8 @@ struct Input {
 
 struct Output {
     dtype: DataType,
+    /// The runtime's axes in the order that clients have them, if that is another one.
+    axes: Option<Vec<usize>>,
     /// Shape and tensor of an output that never changes its shape.
     fixed: Option<(Vec<usize>, openvino::Tensor)>,
 }
@@ -74,20 +87,20 @@ impl Slot {
     /// Makes an infer request; inputs and outputs are in the model's own order.
     pub(super) fn new(
         model: &mut CompiledModel,
-        inputs: &[TensorInfo],
-        outputs: &[TensorInfo],
+        inputs: &[Described],
+        outputs: &[Described],
     ) -> Result<Self, SlotError> {
         let request = model
             .create_infer_request()
             .map_err(runtime("create an infer request"))?;
         let inputs = inputs
             .iter()
-            .map(|info| {
+            .map(|Described { info, own, .. }| {
                 let tensor = match info.shape.fixed() {
                     // The C interface makes no tensor without dimensions; the request has one.
                     Some(shape) if shape.is_empty() && info.dtype != DataType::String => Some(
                         request
-                            .get_tensor(&info.name)
+                            .get_tensor(own)
                             .map_err(runtime("reach an input tensor"))?,
                     ),
                     _ => None,
@@ -101,8 +114,13 @@ impl Slot {
             .collect::<Result<_, SlotError>>()?;
         let outputs = outputs
             .iter()
-            .map(|info| {
+            .map(|Described { info, axes, .. }| {
+                if info.dtype == DataType::String && !strings::is_known() {
+                    return Err(SlotError::StringOutput(info.name.clone()));
+                }
                 let fixed = match info.shape.fixed() {
+                    // Clients see another shape than the runtime, which is asked for its own then.
+                    _ if axes.is_some() => None,
                     Some(shape) if info.dtype != DataType::String => {
                         let tensor = request
                             .get_output_tensor_by_index(info.port)
@@ -113,6 +131,7 @@ impl Slot {
                 };
                 Ok(Output {
                     dtype: info.dtype,
+                    axes: axes.clone(),
                     fixed,
                 })
             })
@@ -139,10 +158,10 @@ impl Slot {
     }
 
     fn write(&mut self, given: &SlotInput) -> Result<(), SlotError> {
-        let input = &mut self.inputs[given.port];
-        if input.dtype == DataType::String {
-            return Err(SlotError::Type(input.dtype));
-        }
+        let input = self
+            .inputs
+            .get_mut(given.port)
+            .ok_or(SlotError::Port(given.port))?;
         let tensor = match &mut input.tensor {
             Some(tensor) if input.shape == given.shape => tensor,
             slot => {
@@ -154,6 +173,9 @@ impl Slot {
                 slot.insert(tensor)
             }
         };
+        if input.dtype == DataType::String {
+            return Ok(strings::write(tensor, &given.data)?);
+        }
         if given.data.is_empty() {
             // The runtime may have no memory at all for a tensor without elements.
             return Ok(());
@@ -173,12 +195,9 @@ impl Slot {
     }
 
     fn read(&self, port: usize) -> Result<Tensor, SlotError> {
-        let output = &self.outputs[port];
-        if output.dtype == DataType::String {
-            return Err(SlotError::Type(output.dtype));
-        }
+        let output = self.outputs.get(port).ok_or(SlotError::Port(port))?;
         if let Some((shape, tensor)) = &output.fixed {
-            return copy_out(output.dtype, shape.clone(), tensor);
+            return copy_out(output.dtype, shape.clone(), None, tensor);
         }
         let tensor = self
             .request
@@ -187,7 +206,8 @@ impl Slot {
         let shape = tensor
             .get_shape()
             .map_err(runtime("read an output's shape"))?;
-        copy_out(output.dtype, convert::dims(&shape), &tensor)
+        let axes = output.axes.as_deref();
+        copy_out(output.dtype, convert::dims(&shape), axes, &tensor)
     }
 }
 
@@ -198,21 +218,30 @@ fn new_tensor(element: ElementType, shape: &[usize]) -> Result<openvino::Tensor,
 
 fn copy_out(
     dtype: DataType,
-    shape: Vec<usize>,
+    mut shape: Vec<usize>,
+    axes: Option<&[usize]>,
     tensor: &openvino::Tensor,
 ) -> Result<Tensor, SlotError> {
     let size = tensor
         .get_byte_size()
         .map_err(runtime("read an output's size"))?;
-    let data = if size == 0 {
+    let data = if dtype == DataType::String {
+        strings::read(tensor)?
+    } else if size == 0 {
         // The runtime may have no memory at all for a tensor without elements.
         Bytes::new()
     } else {
         let source = tensor
             .get_raw_data()
             .map_err(runtime("reach an output tensor"))?;
-        Bytes::copy_from_slice(source)
+        match (axes, dtype.size()) {
+            (Some(axes), Some(width)) => transpose(source, &shape, axes, width).into(),
+            _ => Bytes::copy_from_slice(source),
+        }
     };
+    if let Some(axes) = axes {
+        shape = axes.iter().map(|&axis| shape[axis]).collect();
+    }
     Tensor::new(dtype, shape, data).map_err(|error| SlotError::Runtime {
         step: "shape an output",
         source: Fault::new(&error.to_string()),

@@ -3,18 +3,19 @@
 use std::{
     convert::Infallible,
     future::Future,
-    net::TcpListener as StdListener,
+    net::{SocketAddr, TcpListener as StdListener},
+    pin::Pin,
     sync::{
         Arc,
         atomic::{AtomicBool, Ordering},
     },
+    task::{Context, Poll},
     time::Duration,
 };
 
-use axum::Router;
 use hyper::{
-    Request,
-    body::Incoming,
+    Request, Response,
+    body::{Body, Frame, Incoming, SizeHint},
     service::{Service, service_fn},
 };
 use hyper_util::{
@@ -27,10 +28,21 @@ use tokio::{
     sync::{Semaphore, watch},
     time::sleep,
 };
-use tower::Service as _;
 
-use super::{listen::Listeners, pace::Paced};
-use crate::{config::Limits, frontends::grpc::GrpcService, task::Task};
+use super::{
+    channel::Channel,
+    listen::Listeners,
+    pace::{Paced, Turn},
+};
+use crate::{
+    config::ServerSettings,
+    frontends::{
+        access::{AccessLog, Entry, Logged, Protocol},
+        grpc::{GrpcBody, GrpcService},
+        rest::Rest,
+    },
+    task::Task,
+};
 
 /// What one stream may send before it is read. The default of 64 KiB makes a tensor of 600 KB
 /// wait nine times for the other side.
@@ -44,9 +56,6 @@ const FRAME: u32 = 1 << 20;
 
 /// What one stream of ours may hold ready to be sent.
 const SEND_BUFFER: usize = 2 << 20;
-
-/// Calls that one connection may have under way at once.
-const STREAMS: u32 = 1024;
 
 /// After this much silence the system asks whether the client's machine is still there, and asks
 /// again as often.
@@ -68,26 +77,39 @@ type Stop = watch::Receiver<bool>;
 /// Starts to serve on all listeners.
 pub(super) fn serve(
     listeners: Listeners,
-    grpc: GrpcService,
-    rest: Router,
-    limits: &Limits,
+    grpc: &GrpcService,
+    rest: &Rest,
+    access: &AccessLog,
+    settings: &ServerSettings,
 ) -> Connections {
+    let limits = &settings.limits;
     let stop = watch::Sender::new(false);
     let mut accepting = Vec::new();
+    let channel = Arc::new(Channel::new(&settings.grpc_channel_arguments));
     for listener in listeners.grpc {
-        let side = Side::new("gRPC", limits, stop.subscribe());
-        let grpc = grpc.clone();
-        let read = limits.read;
-        accepting.push(side.accept(listener, move |stream, stop| {
-            grpc_connection(Paced::http2(stream, read), grpc.clone(), stop)
+        let side = Side::new("gRPC", limits.connections, stop.subscribe());
+        let (grpc, access, read) = (grpc.clone(), access.clone(), limits.read);
+        let channel = Arc::clone(&channel);
+        accepting.push(side.accept(listener, move |stream, peer, stop| {
+            let calls = Calls {
+                grpc: grpc.clone(),
+                access: access.clone(),
+                peer,
+                used: Arc::default(),
+            };
+            grpc_connection(
+                Paced::http2(stream, read),
+                calls,
+                Arc::clone(&channel),
+                stop,
+            )
         }));
     }
     for listener in listeners.rest {
-        let side = Side::new("REST", limits, stop.subscribe());
-        let rest = rest.clone();
-        let read = limits.read;
-        accepting.push(side.accept(listener, move |stream, stop| {
-            rest_connection(stream, read, rest.clone(), stop)
+        let side = Side::new("REST", limits.connections, stop.subscribe());
+        let (rest, access, read) = (rest.clone(), access.clone(), limits.read);
+        accepting.push(side.accept(listener, move |stream, peer, stop| {
+            rest_connection(stream, peer, read, rest.clone(), access.clone(), stop)
         }));
     }
     Connections { accepting, stop }
@@ -115,10 +137,10 @@ struct Side {
 }
 
 impl Side {
-    fn new(name: &'static str, limits: &Limits, stop: Stop) -> Self {
+    fn new(name: &'static str, connections: usize, stop: Stop) -> Self {
         Self {
             name,
-            room: Arc::new(Semaphore::new(limits.connections)),
+            room: Arc::new(Semaphore::new(connections)),
             stop,
         }
     }
@@ -128,7 +150,7 @@ impl Side {
     fn accept<F>(
         self,
         listener: StdListener,
-        serve: impl Fn(TcpStream, Stop) -> F + Send + 'static,
+        serve: impl Fn(TcpStream, SocketAddr, Stop) -> F + Send + 'static,
     ) -> Task<()>
     where
         F: Future<Output = ()> + Send + 'static,
@@ -146,7 +168,7 @@ impl Side {
                     return;
                 };
                 match listener.accept().await {
-                    Ok((stream, _)) => {
+                    Ok((stream, peer)) => {
                         // Answers are whole; waiting for more to send with them gains nothing.
                         if let Err(error) = stream.set_nodelay(true) {
                             tracing::debug!("cannot set TCP_NODELAY: {error}");
@@ -158,7 +180,7 @@ impl Side {
                         if let Err(error) = SockRef::from(&stream).set_tcp_keepalive(&alive) {
                             tracing::debug!("cannot set SO_KEEPALIVE: {error}");
                         }
-                        let connection = serve(stream, self.stop.clone());
+                        let connection = serve(stream, peer, self.stop.clone());
                         Task::spawn(async move {
                             connection.await;
                             drop(place);
@@ -175,7 +197,46 @@ impl Side {
     }
 }
 
-async fn grpc_connection(stream: Paced, service: GrpcService, stop: Stop) {
+/// The calls of one gRPC connection.
+struct Calls {
+    grpc: GrpcService,
+    access: AccessLog,
+    peer: SocketAddr,
+    /// Whether there has been one.
+    used: Arc<AtomicBool>,
+}
+
+impl Service<Request<Incoming>> for Calls {
+    type Response = Response<Logged<GrpcBody>>;
+    type Error = Infallible;
+    type Future = Call;
+
+    fn call(&self, mut request: Request<Incoming>) -> Call {
+        self.used.store(true, Ordering::Release);
+        let entry = self.access.begin(Protocol::Grpc, self.peer, &mut request);
+        Call {
+            answer: self.grpc.call(request),
+            entry,
+        }
+    }
+}
+
+/// A call and its line in the log.
+struct Call {
+    answer: <GrpcService as Service<Request<Incoming>>>::Future,
+    entry: Option<Entry>,
+}
+
+impl Future for Call {
+    type Output = Result<Response<Logged<GrpcBody>>, Infallible>;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        let answer = self.answer.as_mut().poll(context)?;
+        answer.map(|response| Ok(Entry::answered(self.entry.take(), response)))
+    }
+}
+
+async fn grpc_connection(stream: Paced, calls: Calls, channel: Arc<Channel>, stop: Stop) {
     let mut builder = hyper::server::conn::http2::Builder::new(TokioExecutor::new());
     builder
         .timer(TokioTimer::new())
@@ -183,51 +244,93 @@ async fn grpc_connection(stream: Paced, service: GrpcService, stop: Stop) {
         .initial_connection_window_size(CONNECTION_WINDOW)
         .max_frame_size(FRAME)
         .max_send_buf_size(SEND_BUFFER)
-        .max_concurrent_streams(STREAMS)
         .auto_date_header(false);
-    let used = Used::default();
-    let service = used.mark(service);
-    let connection = builder.serve_connection(TokioIo::new(stream), service);
-    if let Err(error) = drive(connection, &used, stop).await {
+    channel.set(&mut builder);
+    let used = Arc::clone(&calls.used);
+    let connection = builder.serve_connection(TokioIo::new(stream), calls);
+    let age = channel.age;
+    if let Err(error) = drive(connection, &*used, age, stop).await {
         tracing::debug!("gRPC connection ended: {error}");
     }
 }
 
-async fn rest_connection(stream: TcpStream, read: Duration, router: Router, stop: Stop) {
-    let answering = Arc::new(AtomicBool::new(false));
-    let stream = Paced::http1(stream, read, Arc::clone(&answering));
-    let service = service_fn(move |request: Request<Incoming>| {
-        answering.store(true, Ordering::Release);
-        let answering = Arc::clone(&answering);
-        let answer = router.clone().call(request);
-        async move {
-            let response = answer.await;
-            answering.store(false, Ordering::Release);
-            response as Result<_, Infallible>
-        }
-    });
-    let used = Used::default();
+async fn rest_connection(
+    stream: TcpStream,
+    peer: SocketAddr,
+    read: Duration,
+    rest: Rest,
+    access: AccessLog,
+    stop: Stop,
+) {
+    let turn = Arc::<Turn>::default();
+    let stream = Paced::http1(stream, read, Arc::clone(&turn));
+    let service = {
+        let turn = Arc::clone(&turn);
+        service_fn(move |mut request: Request<Incoming>| {
+            turn.begin();
+            let entry = access.begin(Protocol::Http, peer, &mut request);
+            let (rest, turn) = (rest.clone(), Arc::clone(&turn));
+            async move {
+                let response = rest.answer(request).await;
+                turn.answered();
+                let response = Entry::answered(entry, response);
+                Ok::<_, Infallible>(response.map(|body| Answer { body, turn }))
+            }
+        })
+    };
     let connection = hyper::server::conn::http1::Builder::new()
         .timer(TokioTimer::new())
         .header_read_timeout(None)
-        .serve_connection(TokioIo::new(stream), used.mark(service));
-    if let Err(error) = drive(connection, &used, stop).await {
+        .serve_connection(TokioIo::new(stream), service);
+    if let Err(error) = drive(connection, &*turn, None, stop).await {
         tracing::debug!("REST connection ended: {error}");
     }
 }
 
-/// Runs a connection to its end; after the sign to stop, to the end of what it is at. One without
-/// any request so far is at nothing.
+/// Whether a connection has anything to bring to its end.
+trait AtWork {
+    fn is(&self) -> bool;
+}
+
+/// Whether there has been a request at all: how far HTTP/2 has sent an answer cannot be seen.
+impl AtWork for AtomicBool {
+    fn is(&self) -> bool {
+        self.load(Ordering::Acquire)
+    }
+}
+
+impl AtWork for Turn {
+    fn is(&self) -> bool {
+        self.busy()
+    }
+}
+
+/// Waits for the sign to stop.
+async fn stopped(stop: &mut Stop) {
+    // An error is the end of the sender, which is a stop as well.
+    let _ = stop.wait_for(|stop| *stop).await;
+}
+
+/// Runs a connection to its end; after the sign to stop, or when it is old, to the end of what it
+/// is at. One that is at nothing is dropped.
 async fn drive<C: GracefulConnection>(
     connection: C,
-    used: &Used,
+    at_work: &(dyn AtWork + Sync),
+    age: Option<Duration>,
     mut stop: Stop,
 ) -> Result<(), C::Error> {
     let mut connection = std::pin::pin!(connection);
+    if let Some(age) = age {
+        tokio::select! {
+            ended = connection.as_mut() => return ended,
+            () = sleep(age) => connection.as_mut().graceful_shutdown(),
+            () = stopped(&mut stop) => {}
+        }
+    }
     tokio::select! {
         ended = connection.as_mut() => return ended,
-        _ = stop.wait_for(|stop| *stop) => {
-            if !used.0.load(Ordering::Acquire) {
+        () = stopped(&mut stop) => {
+            if !at_work.is() {
                 return Ok(());
             }
             connection.as_mut().graceful_shutdown();
@@ -236,32 +339,34 @@ async fn drive<C: GracefulConnection>(
     connection.await
 }
 
-/// Whether a connection has had a request.
-#[derive(Clone, Default)]
-struct Used(Arc<AtomicBool>);
+/// The body of an HTTP/1 answer, which tells the turn when it is over.
+struct Answer<B> {
+    body: B,
+    turn: Arc<Turn>,
+}
 
-impl Used {
-    /// Makes a service that notes its first request.
-    fn mark<S>(&self, service: S) -> Marked<S> {
-        Marked {
-            service,
-            used: self.clone(),
-        }
+impl<B> Drop for Answer<B> {
+    fn drop(&mut self) {
+        self.turn.made();
     }
 }
 
-struct Marked<S> {
-    service: S,
-    used: Used,
-}
+impl<B: Body + Unpin> Body for Answer<B> {
+    type Data = B::Data;
+    type Error = B::Error;
 
-impl<S: Service<Request<Incoming>>> Service<Request<Incoming>> for Marked<S> {
-    type Response = S::Response;
-    type Error = S::Error;
-    type Future = S::Future;
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<B::Data>, B::Error>>> {
+        Pin::new(&mut self.body).poll_frame(context)
+    }
 
-    fn call(&self, request: Request<Incoming>) -> S::Future {
-        self.used.0.store(true, Ordering::Release);
-        self.service.call(request)
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
     }
 }

@@ -66,35 +66,72 @@ fn bind_all(
     let Some(port) = port else {
         return Ok(Vec::new());
     };
-    addresses
+    let fault = |address: &str, source: std::io::Error| {
+        let address = address.to_owned();
+        if source.kind() == std::io::ErrorKind::AddrInUse {
+            BindError::Busy {
+                side,
+                address,
+                port,
+            }
+        } else {
+            BindError::Address {
+                side,
+                address,
+                port,
+                source,
+            }
+        }
+    };
+    // A name may stand for addresses of both families.
+    let mut names = Vec::with_capacity(addresses.len());
+    for address in addresses {
+        let found: Vec<SocketAddr> = (address.as_str(), port)
+            .to_socket_addrs()
+            .map_err(|source| fault(address, source))?
+            .collect();
+        names.push((address, found));
+    }
+    let wildcards: Vec<SocketAddr> = names
         .iter()
-        .map(|address| {
-            bind_one(address, port).map_err(|source| {
-                let address = address.clone();
-                if source.kind() == std::io::ErrorKind::AddrInUse {
-                    BindError::Busy {
-                        side,
-                        address,
-                        port,
-                    }
-                } else {
-                    BindError::Address {
-                        side,
-                        address,
-                        port,
-                        source,
-                    }
+        .flat_map(|(_, found)| found)
+        .filter(|address| address.ip().is_unspecified())
+        .copied()
+        .collect();
+    let mut opened: Vec<SocketAddr> = Vec::new();
+    let mut listeners = Vec::new();
+    for (name, found) in names {
+        let mut refused = std::io::Error::other("the name has no address");
+        let mut any = false;
+        for address in found {
+            let covered = wildcards
+                .iter()
+                .any(|wildcard| *wildcard != address && wildcard.is_ipv4() == address.is_ipv4());
+            if covered || opened.contains(&address) {
+                any = true;
+                continue;
+            }
+            match bind_one(address) {
+                Ok(listener) => {
+                    opened.push(address);
+                    listeners.push(listener);
+                    any = true;
                 }
-            })
-        })
-        .collect()
+                Err(error) if error.kind() == std::io::ErrorKind::AddrInUse => {
+                    return Err(fault(name, error));
+                }
+                // Such as one of IPv6 on a machine without it; another one may do.
+                Err(error) => refused = error,
+            }
+        }
+        if !any {
+            return Err(fault(name, refused));
+        }
+    }
+    Ok(listeners)
 }
 
-fn bind_one(address: &str, port: u16) -> std::io::Result<TcpListener> {
-    let address: SocketAddr = (address, port)
-        .to_socket_addrs()?
-        .next()
-        .ok_or_else(|| std::io::Error::other("the name has no address"))?;
+fn bind_one(address: SocketAddr) -> std::io::Result<TcpListener> {
     let socket = Socket::new(
         Domain::for_address(address),
         Type::STREAM,
@@ -115,6 +152,33 @@ fn bind_one(address: &str, port: u16) -> std::io::Result<TcpListener> {
 #[cfg(test)]
 mod tests {
     use super::{BindError, bind_all};
+
+    /// A port that is free on every address of the machine.
+    fn free_port() -> u16 {
+        let anywhere = std::net::TcpListener::bind("0.0.0.0:0").unwrap();
+        anywhere.local_addr().unwrap().port()
+    }
+
+    #[test]
+    fn an_address_within_another_is_opened_once() {
+        let open = |addresses: &[&str]| {
+            let addresses: Vec<String> = addresses.iter().map(|&a| a.to_owned()).collect();
+            let listeners = bind_all("REST", &addresses, Some(free_port())).unwrap();
+            let mut opened: Vec<String> = listeners
+                .iter()
+                .map(|listener| listener.local_addr().unwrap().ip().to_string())
+                .collect();
+            opened.sort();
+            opened
+        };
+        assert_eq!(
+            open(&["127.0.0.1", "127.0.0.2"]),
+            ["127.0.0.1", "127.0.0.2"]
+        );
+        assert_eq!(open(&["127.0.0.1", "0.0.0.0"]), ["0.0.0.0"]);
+        assert_eq!(open(&["0.0.0.0", "::"]), ["0.0.0.0", "::"]);
+        assert!(open(&["localhost"]).contains(&"127.0.0.1".to_owned()));
+    }
 
     #[test]
     fn a_busy_port_is_named() {

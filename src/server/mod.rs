@@ -5,54 +5,94 @@
 //! knows no flags and no signals: the caller hands both in.
 
 mod accept;
+mod channel;
 mod listen;
-mod load;
 mod pace;
 
 use std::{
     future::Future,
+    sync::Arc,
     time::{Duration, Instant},
 };
 
 pub use listen::{BindError, Listeners, bind};
-pub use load::StartError;
 
-use crate::{config::Config, engine::Engine, frontends, task};
+use crate::{
+    config::Config,
+    engine::{
+        Engine,
+        reload::{Fault, Reloader},
+    },
+    frontends::{self, access::AccessLog, intake::Intake},
+    metrics::{Metrics, NameError},
+    task::Task,
+};
 
 /// The least time that connections have to close after the last request is answered.
 const CLOSE: Duration = Duration::from_secs(1);
 
-/// Serves until `shutdown` is done.
+/// Why the server does not start.
+#[derive(Debug, thiserror::Error)]
+pub enum StartError {
+    /// The configuration cannot be read, or the one model cannot be loaded.
+    #[error(transparent)]
+    Fault(#[from] Fault),
+    /// The load ended without an outcome; a bug of ours.
+    #[error("the load at the start ended without an outcome")]
+    Lost,
+    /// The list of metrics has a name that is unknown or there twice.
+    #[error(transparent)]
+    Metrics(#[from] NameError),
+}
+
+/// Wishes for a reload that may wait while one is under way.
+const RELOADS_WAITING: usize = 64;
+
+/// Serves until `shutdown` is done; `access` gets a line for each request.
 ///
 /// # Errors
 ///
-/// Fails if the model cannot be loaded.
+/// Fails if the configuration cannot be read, the one model of the flags cannot be loaded, or a
+/// family of metrics is not known.
 pub async fn serve(
     listeners: Listeners,
     config: Config,
+    access: AccessLog,
     shutdown: impl Future<Output = ()>,
 ) -> Result<(), StartError> {
     let limits = config.settings.limits.clone();
-    let engine = Engine::new(limits.loading, config.model.load.most_waiting);
-    let (grpc, health) = frontends::grpc::service(engine.clone(), &limits);
+    let shown = &config.settings.metrics;
+    let metrics = Metrics::new(shown.enable, shown.families.as_deref())?;
+    let engine = Engine::new(limits.loading, limits.waiting);
+    let mut reloader = Reloader::new(engine.clone(), config.source, Arc::clone(&metrics));
+    reloader.read().await?;
+    let settings = &config.settings;
+    let intake = Intake::of(&limits);
+    let message_size = channel::message_size(&settings.grpc_channel_arguments, limits.message_size);
+    let (grpc, mut health) =
+        frontends::grpc::service(engine.clone(), intake.with_message_size(message_size));
     health.set(false).await;
-    let rest = frontends::rest::router(engine.clone(), &limits);
-    let connections = accept::serve(listeners, grpc, rest, &limits);
+    let rest = frontends::rest::Rest::new(engine.clone(), intake, settings, metrics);
+    let connections = accept::serve(listeners, &grpc, &rest, &access, settings);
 
     let mut shutdown = std::pin::pin!(shutdown);
-    let loading = {
-        let engine = engine.clone();
-        task::blocking("load", move || load::load(&engine, &config.model))
-    };
-    tokio::select! {
-        loaded = loading => loaded?,
+    // On its own, so that the answers given meanwhile do not wait for it.
+    let loading = Task::spawn(async move {
+        let loaded = reloader.start().await;
+        loaded.map(|()| reloader)
+    });
+    let reloader = tokio::select! {
+        loaded = loading => loaded.map_err(|_| StartError::Lost)??,
         // A load cannot be broken off; the process ends without it.
         () = &mut shutdown => {
             engine.stop();
+            health.end().await;
             connections.close(CLOSE).await;
             return Ok(());
         }
-    }
+    };
+    let reloads = engine.accept_reloads(RELOADS_WAITING);
+    let _reloading = Task::spawn(reloader.run(config.settings.poll, reloads));
     engine.set_ready();
     health.set(true).await;
     tracing::info!("ready");
@@ -76,6 +116,7 @@ pub async fn serve(
             "the time to stop is over; leaving requests unanswered"
         );
     }
+    health.end().await;
     // Answers that are still being sent have the rest of the time.
     let rest = limits.shutdown.saturating_sub(asked.elapsed());
     connections.close(rest.max(CLOSE)).await;

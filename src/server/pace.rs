@@ -10,7 +10,7 @@ use std::{
     pin::Pin,
     sync::{
         Arc,
-        atomic::{AtomicBool, Ordering},
+        atomic::{AtomicBool, AtomicU8, Ordering},
     },
     task::{Context, Poll},
     time::Duration,
@@ -29,10 +29,55 @@ const PREFACE: usize = 24 + 9;
 enum Expect {
     /// So many more bytes, from the start of the connection.
     Preface(usize),
-    /// Nothing; the flag tells whether a request is being answered, and the bytes are its body.
-    Head(Arc<AtomicBool>),
+    /// Nothing; the turn tells whether a request is being answered, and the bytes are its body.
+    Head(Arc<Turn>),
     /// Nothing any more.
     Nothing,
+}
+
+/// What an HTTP/1 connection is at: one request at a time.
+#[derive(Debug, Default)]
+pub(super) struct Turn {
+    /// From a request's head to the head of its answer.
+    answering: AtomicBool,
+    state: AtomicU8,
+}
+
+/// Between requests, or within the head of one.
+const IDLE: u8 = 0;
+/// From a request's head until all of its answer is made.
+const ANSWERING: u8 = 1;
+/// The answer is on its way to the system.
+const SENDING: u8 = 2;
+
+impl Turn {
+    /// A request's head is there.
+    pub(super) fn begin(&self) {
+        self.answering.store(true, Ordering::Release);
+        self.state.store(ANSWERING, Ordering::Release);
+    }
+
+    /// The head of the answer is there.
+    pub(super) fn answered(&self) {
+        self.answering.store(false, Ordering::Release);
+    }
+
+    /// All of the answer is made.
+    pub(super) fn made(&self) {
+        self.state.store(SENDING, Ordering::Release);
+    }
+
+    /// All that was made is with the system.
+    fn sent(&self) {
+        let _ = self
+            .state
+            .compare_exchange(SENDING, IDLE, Ordering::AcqRel, Ordering::Relaxed);
+    }
+
+    /// Tells whether there is a request that waits for its answer, or for the rest of it.
+    pub(super) fn busy(&self) -> bool {
+        self.state.load(Ordering::Acquire) != IDLE
+    }
 }
 
 /// A connection with a time limit on what is expected next.
@@ -57,11 +102,11 @@ impl Paced {
         }
     }
 
-    /// Expects the heads of HTTP/1 requests; `answering` is true from a head to its answer.
-    pub(super) fn http1(stream: TcpStream, limit: Duration, answering: Arc<AtomicBool>) -> Self {
+    /// Expects the heads of HTTP/1 requests, as the turn says.
+    pub(super) fn http1(stream: TcpStream, limit: Duration, turn: Arc<Turn>) -> Self {
         Self {
             stream,
-            expect: Expect::Head(answering),
+            expect: Expect::Head(turn),
             limit,
             deadline: Some(Box::pin(tokio::time::sleep(limit))),
             stalled: None,
@@ -97,8 +142,8 @@ impl Paced {
                     self.expect = Expect::Nothing;
                 }
             }
-            Expect::Head(answering) => {
-                if !answering.load(Ordering::Acquire) && self.deadline.is_none() {
+            Expect::Head(turn) => {
+                if !turn.answering.load(Ordering::Acquire) && self.deadline.is_none() {
                     self.deadline = Some(Box::pin(tokio::time::sleep(self.limit)));
                 }
             }
@@ -122,8 +167,8 @@ impl AsyncRead for Paced {
             }
             Poll::Ready(Err(error)) => Poll::Ready(Err(error)),
             Poll::Pending => {
-                if let Expect::Head(answering) = &self.expect
-                    && answering.load(Ordering::Acquire)
+                if let Expect::Head(turn) = &self.expect
+                    && turn.answering.load(Ordering::Acquire)
                 {
                     // The head is whole; its body has a limit of its own.
                     self.deadline = None;
@@ -164,7 +209,12 @@ impl AsyncWrite for Paced {
     }
 
     fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_flush(context)
+        // Asked for when nothing is left to be written.
+        let flushed = Pin::new(&mut self.stream).poll_flush(context);
+        if let (Expect::Head(turn), Poll::Ready(Ok(()))) = (&self.expect, &flushed) {
+            turn.sent();
+        }
+        flushed
     }
 
     fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {

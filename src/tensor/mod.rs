@@ -4,14 +4,20 @@
 //! [`crate::frontends`], the runtime's own tensors in [`crate::openvino`].
 
 mod dtype;
+pub mod images;
+mod layout;
 pub mod npy;
 mod shape;
+pub mod strings;
+mod transpose;
 pub mod values;
 
 use bytes::Bytes;
 
 pub use dtype::DataType;
+pub use layout::{Layout, LayoutError};
 pub use shape::{Dim, PartialShape, ShapeText, elements};
+pub use transpose::transpose;
 
 /// A tensor: elements in row-major order, little endian, tightly packed.
 #[derive(Debug, Clone, PartialEq)]

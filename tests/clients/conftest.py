@@ -64,26 +64,27 @@ def wait_ready(process, log):
 
 @pytest.fixture(scope="session")
 def serve(tmp_path_factory):
-    """A function that serves a fixture model: one server each, for all tests."""
+    """A function that serves a fixture model with more flags: one server each, for all tests."""
     servers = {}
     processes = []
 
-    def start(model):
-        if model in servers:
-            return servers[model]
+    def start(model, *flags):
+        key = (model, *flags)
+        if key in servers:
+            return servers[key]
         port, rest_port = free_ports(2)
         log = tmp_path_factory.mktemp(model) / "log"
         command = [PROGRAM, "serve", "--model_name", model]
         command += ["--model_path", str(FIXTURES / "models" / model)]
         command += ["--port", str(port), "--grpc_bind_address", "127.0.0.1"]
         command += ["--rest_port", str(rest_port), "--rest_bind_address", "127.0.0.1"]
-        command += ["--plugin_config", PLUGIN_CONFIG]
+        command += ["--plugin_config", PLUGIN_CONFIG, *flags]
         with log.open("wb") as out:
             process = subprocess.Popen(command, stdout=out, stderr=subprocess.STDOUT)
         processes.append(process)
         wait_ready(process, log)
-        servers[model] = Server(model, port, rest_port)
-        return servers[model]
+        servers[key] = Server(model, port, rest_port)
+        return servers[key]
 
     yield start
     for process in processes:

@@ -90,7 +90,7 @@ fn bodies_that_are_not_json() {
     100,000 lists deep: 400: Request body should be JSON object
     100,000 objects deep: 412: The file is not valid json - Error: EOF while parsing a value Offset: 499999
     data 100,000 lists deep: 400: Could not parse input content. Not valid ndarray detected - recursion limit exceeded
-    inputs 100,000 lists deep: 400: Could not parse input content. Not valid ndarray detected - invalid type: sequence, expected an object
+    inputs 100,000 lists deep: 400: Could not parse input content. Not valid ndarray detected - an input is no object
     ");
     let binary = post(&server, INFER, &[0xff, 0x00, 0xfe]);
     insta::assert_snapshot!(binary.fault(), @"412: The file is not valid json - Error: expected value Offset: 0");
@@ -166,6 +166,31 @@ fn json_that_is_no_request() {
                 r#"{"inputs":[["b",[1],"FP32",null,[1]]]}"#,
             ),
             (
+                "inputs given twice",
+                r#"{"inputs":[],"inputs":[{"name":"b","shape":[1,10],"datatype":"FP32","data":[0,1,2,3,4,5,6,7,8,9]}]}"#,
+            ),
+            (
+                "data given twice",
+                r#"{"inputs":[{"name":"b","shape":[1],"datatype":"FP32","data":[1],"data":[1]}]}"#,
+            ),
+            ("an input is null", r#"{"inputs":[null]}"#),
+            (
+                "data before a datatype that is none",
+                r#"{"inputs":[{"data":[1],"name":"b","shape":[1],"datatype":"FP33"}]}"#,
+            ),
+            (
+                "outputs are an object",
+                r#"{"outputs":{},"inputs":[{"name":"b","shape":[1],"datatype":"FP32","data":[1]}]}"#,
+            ),
+            (
+                "name of an output is a number",
+                r#"{"outputs":[{"name":1}],"inputs":[{"name":"b","shape":[1],"datatype":"FP32","data":[1]}]}"#,
+            ),
+            (
+                "a name with half a surrogate",
+                r#"{"inputs":[{"name":"\ud800","shape":[1],"datatype":"FP32","data":[1]}]}"#,
+            ),
+            (
                 "name given twice",
                 r#"{"inputs":[{"name":"b","name":"b","shape":[1],"datatype":"FP32","data":[1]}]}"#,
             ),
@@ -178,21 +203,28 @@ fn json_that_is_no_request() {
     no inputs: 400: Invalid JSON structure, missing inputs
     null inputs: 400: Invalid JSON structure, missing inputs
     inputs are an object: 400: Could not parse input content. Not valid ndarray detected
-    input is no object: 400: Could not parse input content. Not valid ndarray detected - invalid type: integer `1`, expected an object
+    input is no object: 400: Could not parse input content. Not valid ndarray detected - an input is no object
     no name: 400: Could not parse input content. Not valid ndarray detected - missing field `name`
-    name is a number: 400: Could not parse input content. Not valid ndarray detected - invalid type: integer `1`, expected a string
+    name is a number: 400: Could not parse input content. Not valid ndarray detected - name: expected a string
     no shape: 400: Could not parse input content. Not valid ndarray detected - missing field `shape`
-    negative shape: 400: Could not parse input content. Not valid ndarray detected - invalid value: integer `-1`, expected u64
-    fraction in shape: 400: Could not parse input content. Not valid ndarray detected - invalid type: floating point `1.5`, expected u64
-    shape beyond 64 bits: 400: Could not parse input content. Not valid ndarray detected - invalid type: floating point `1.8446744073709552e+19`, expected u64
+    negative shape: 400: Could not parse input content. Not valid ndarray detected - shape: invalid value: integer `-1`, expected u64
+    fraction in shape: 400: Could not parse input content. Not valid ndarray detected - shape: invalid type: floating point `1.5`, expected u64
+    shape beyond 64 bits: 400: Could not parse input content. Not valid ndarray detected - shape: invalid type: floating point `1.8446744073709552e+19`, expected u64
     shape beyond i64: 400: Could not parse input content. Not valid ndarray detected
     no datatype: 400: Could not parse input content. Not valid ndarray detected - missing field `datatype`
     unknown datatype: 400: Could not parse input content. Unsupported data precision detected
-    id is a number: 400: Could not parse input content. Not valid ndarray detected - invalid type: integer `1`, expected a string
+    id is a number: 400: Could not parse input content. Not valid ndarray detected - id: expected a string
     parameter is a list: 400: Could not parse request parameters
     parameter is a fraction: 400: Could not parse request parameters
     output without name: 400: Could not parse output content.
-    input is a list of members: 400: Could not parse input content. Not valid ndarray detected - invalid type: sequence, expected an object
+    input is a list of members: 400: Could not parse input content. Not valid ndarray detected - an input is no object
+    inputs given twice: 400: Could not parse input content. Not valid ndarray detected - duplicate field `inputs`
+    data given twice: 400: Could not parse input content. Not valid ndarray detected - duplicate field `data`
+    an input is null: 400: Could not parse input content. Not valid ndarray detected - an input is no object
+    data before a datatype that is none: 400: Could not parse input content. Unsupported data precision detected
+    outputs are an object: 400: Could not parse output content.
+    name of an output is a number: 400: Could not parse output content.
+    a name with half a surrogate: 400: Could not parse input content. Not valid ndarray detected - a string cannot be read: unexpected end of hex escape
     name given twice: 400: Could not parse input content. Not valid ndarray detected - duplicate field `name`
     ");
 }
@@ -215,6 +247,11 @@ fn json_elements_that_do_not_fit() {
         ("FP32", "[1,10]", r#"["1"]"#),
         ("FP32", "[1,10]", "[true]"),
         ("FP32", "[1,10]", "[null]"),
+        // The largest FP32 is 3.4028235e38; what rounds to it is taken.
+        ("FP32", "[1,1]", "[3.4028236e38]"),
+        ("FP32", "[1,1]", "[-3.5e38]"),
+        ("FP32", "[1,1]", "[1e999]"),
+        ("FP32", "[1,1]", "[NaN]"),
         ("INT32", "[1,1]", "[1.5]"),
         ("INT32", "[1,1]", "[2147483648]"),
         ("INT64", "[1,1]", "[9223372036854775808]"),
@@ -238,14 +275,18 @@ fn json_elements_that_do_not_fit() {
     FP32 [1,10] []: 400: Invalid number of values in tensor proto container - Expected: 10 values; Actual: 0 values; input name: b
     FP32 [1,10] 1: 400: Could not parse input content. Not valid ndarray detected - expected a list
     FP32 [1,10] null: 400: Received buffer size is smaller than binary_data_size parameter indicates
-    FP32 [1,10] {}: 400: Could not parse input content. Not valid ndarray detected - invalid type: map, expected a list of FP32 values
+    FP32 [1,10] {}: 400: Could not parse input content. Not valid ndarray detected - found an object, expected a list of FP32 values
     FP32 [1,10] ["1"]: 400: Could not parse input content. Not valid ndarray detected - found "1", expected a value of FP32
     FP32 [1,10] [true]: 400: Could not parse input content. Not valid ndarray detected - found true, expected a value of FP32
-    FP32 [1,10] [null]: 400: Could not parse input content. Not valid ndarray detected - invalid type: null, expected a list of FP32 values
+    FP32 [1,10] [null]: 400: Could not parse input content. Not valid ndarray detected - found null, expected a list of FP32 values
+    FP32 [1,1] [3.4028236e38]: 400: Could not parse input content. Not valid ndarray detected - 3.4028236e38 does not fit FP32
+    FP32 [1,1] [-3.5e38]: 400: Could not parse input content. Not valid ndarray detected - -3.5e38 does not fit FP32
+    FP32 [1,1] [1e999]: 400: Could not parse input content. Not valid ndarray detected - 1e999 does not fit FP32
+    FP32 [1,1] [NaN]: 412: The file is not valid json - Error: expected value Offset: 63
     INT32 [1,1] [1.5]: 400: Could not parse input content. Not valid ndarray detected - found 1.5, expected a value of INT32
     INT32 [1,1] [2147483648]: 400: Could not parse input content. Not valid ndarray detected - 2147483648 does not fit INT32
     INT64 [1,1] [9223372036854775808]: 400: Could not parse input content. Not valid ndarray detected - 9223372036854775808 does not fit INT64
-    UINT64 [1,1] [18446744073709551616]: 400: Could not parse input content. Not valid ndarray detected - found 18446744073709552000, expected a value of UINT64
+    UINT64 [1,1] [18446744073709551616]: 400: Could not parse input content. Not valid ndarray detected - 18446744073709551616 does not fit UINT64
     UINT8 [1,1] [-1]: 400: Could not parse input content. Not valid ndarray detected - -1 does not fit UINT8
     BOOL [1,1] [1]: 400: Could not parse input content. Not valid ndarray detected - found 1, expected a value of BOOL
     BYTES [1,1] [1]: 400: Could not parse input content. Not valid ndarray detected - found 1, expected a value of BYTES

@@ -34,7 +34,7 @@ fn a_model_that_the_server_does_not_have_is_told() {
 
     exit 1
     error: the server refused the request: NOT_FOUND: Model with requested version is not found
-    hint: the server has the model: check `--model-version`, or try again later
+    hint: the server has the model: `--status` shows its versions and their states
 
     exit 1
     error: the server refused the request: NOT_FOUND: Model with requested name is not found
@@ -48,7 +48,7 @@ fn a_model_that_the_server_does_not_have_is_told() {
 
     exit 1
     error: the server refused the request: 404 Not Found: Model with requested version is not found
-    hint: the server has the model: check `--model-version`, or try again later
+    hint: the server has the model: `--status` shows its versions and their states
 
     exit 1
     error: the server refused the request: 404 Not Found: Model with requested name is not found

@@ -13,13 +13,14 @@ fn the_help_explains_every_flag() {
     let text = help.text();
     let lines: Vec<_> = text.lines().map(str::trim_end).collect();
     insta::assert_snapshot!(lines.join("\n"), @"
-    Send inference requests to a server
+    Send inference requests to a server, or ask what it serves
 
     Usage: ovms infer [OPTIONS] <MODEL>
+           ovms infer [OPTIONS] <--status|--metadata> [MODEL]
 
     Arguments:
-      <MODEL>
-              Name of the model
+      [MODEL]
+              Name of the model; --status and --metadata do without
 
     Options:
       -h, --help
@@ -27,6 +28,17 @@ fn the_help_explains_every_flag() {
 
       -V, --version
               Print version
+
+    Instead of a request:
+          --status
+              Show the versions of the model and their states
+
+              Without MODEL, those of all models that the server has.
+
+          --metadata
+              Show the inputs and outputs of the model
+
+              Without MODEL, those of all models that the server has. -1 is a dimension that may vary.
 
     Inputs:
       -i, --input <[NAME[:DTYPE[:SHAPE]]=]VALUE>
@@ -73,10 +85,10 @@ fn the_help_explains_every_flag() {
               Can be repeated; the outputs come in this order.
 
           --id <TEXT>
-              Send an id, which the answer repeats
+              Send an id, which the answer repeats (KServe only)
 
           --param <KEY=VALUE>
-              Send a request parameter
+              Send a request parameter (KServe only)
 
               `true` and `false` are truth values and whole numbers are numbers; all else, and what
               stands in double quotes, is text. Can be repeated.
@@ -88,17 +100,17 @@ fn the_help_explains_every_flag() {
               Send tensors in typed fields over gRPC
 
           --binary
-              Send and ask for tensors as bytes over REST (default)
+              Send and ask for tensors as bytes over kserve-rest (default)
 
           --json-data
-              Send and ask for tensors as JSON over REST
+              Send and ask for tensors as JSON over REST (over tfs-rest always so)
 
     Output:
           --output <OUTPUT>
               Choose what goes to stdout
 
               Possible values:
-              - table: A table of outputs, scores or latencies
+              - table: A table of outputs, scores, latencies or models
               - json:  The same as one JSON object; `null` stands for what is not a finite number
               - npy:   The output as the bytes of a .npy file
               - raw:   The output's bytes, little endian
@@ -133,7 +145,7 @@ fn the_help_explains_every_flag() {
 
     Server:
           --url <HOST:PORT>
-              Address of the server [default: localhost:9000, or localhost:8000 with kserve-rest]
+              Address of the server [default: localhost:9000, or localhost:8000 over REST]
 
           --api <API>
               Choose the protocol
@@ -141,6 +153,8 @@ fn the_help_explains_every_flag() {
               Possible values:
               - kserve-grpc: KServe v2 over gRPC
               - kserve-rest: KServe v2 over REST
+              - tfs-grpc:    TensorFlow Serving over gRPC
+              - tfs-rest:    TensorFlow Serving over REST
 
               [default: kserve-grpc]
 
@@ -175,6 +189,8 @@ fn the_help_explains_every_flag() {
       ovms infer resnet -i x:FP32=@batch.npy --output npy > scores.npy
       ovms infer adder -i a='[1, 2]' -i b='[3, 4]' --output json
       ovms infer resnet --random --duration 10s --concurrency 16
+      ovms infer --status
+      ovms infer resnet --metadata --output json
 
     Exit codes: 0 done, 1 refused by the server or failed, 64 usage, 69 server not reachable,
     130 interrupted.
@@ -206,7 +222,8 @@ fn flags_that_make_no_sense_are_refused() {
     error parsing options: the following required arguments were not provided:
       <MODEL>
 
-    Usage: ovms infer <MODEL>
+    Usage: ovms infer [OPTIONS] <MODEL>
+           ovms infer [OPTIONS] <--status|--metadata> [MODEL]
 
     For more information, try '--help'.
 
@@ -215,7 +232,8 @@ fn flags_that_make_no_sense_are_refused() {
 
       tip: a similar argument exists: '--zeros'
 
-    Usage: ovms infer --zeros <MODEL>
+    Usage: ovms infer [OPTIONS] <MODEL>
+           ovms infer [OPTIONS] <--status|--metadata> [MODEL]
 
     For more information, try '--help'.
 
@@ -223,13 +241,15 @@ fn flags_that_make_no_sense_are_refused() {
     error parsing options: unexpected argument 'more' found
 
     Usage: ovms infer [OPTIONS] <MODEL>
+           ovms infer [OPTIONS] <--status|--metadata> [MODEL]
 
     For more information, try '--help'.
 
     exit 64
     error parsing options: the argument '--zeros' cannot be used with '--random'
 
-    Usage: ovms infer --zeros <MODEL>
+    Usage: ovms infer [OPTIONS] <MODEL>
+           ovms infer [OPTIONS] <--status|--metadata> [MODEL]
 
     For more information, try '--help'.
 
@@ -237,7 +257,8 @@ fn flags_that_make_no_sense_are_refused() {
     error parsing options: the following required arguments were not provided:
       --random
 
-    Usage: ovms infer --random --seed <N> <MODEL>
+    Usage: ovms infer [OPTIONS] <MODEL>
+           ovms infer [OPTIONS] <--status|--metadata> [MODEL]
 
     For more information, try '--help'.
 
@@ -249,13 +270,14 @@ fn flags_that_make_no_sense_are_refused() {
     exit 64
     error parsing options: the argument '--raw' cannot be used with '--typed'
 
-    Usage: ovms infer --raw <MODEL>
+    Usage: ovms infer [OPTIONS] <MODEL>
+           ovms infer [OPTIONS] <--status|--metadata> [MODEL]
 
     For more information, try '--help'.
 
     exit 64
     error parsing options: invalid value 'grpc' for '--api <API>'
-      [possible values: kserve-grpc, kserve-rest]
+      [possible values: kserve-grpc, kserve-rest, tfs-grpc, tfs-rest]
 
     For more information, try '--help'.
 
@@ -320,7 +342,8 @@ fn flags_of_a_load_that_make_no_sense_are_refused() {
     error parsing options: the following required arguments were not provided:
       <--repeat <N>|--duration <TIME>>
 
-    Usage: ovms infer --api <API> --url <HOST:PORT> --zeros --concurrency <C> <--repeat <N>|--duration <TIME>> <MODEL>
+    Usage: ovms infer [OPTIONS] <MODEL>
+           ovms infer [OPTIONS] <--status|--metadata> [MODEL]
 
     For more information, try '--help'.
 
@@ -333,21 +356,24 @@ fn flags_of_a_load_that_make_no_sense_are_refused() {
     error parsing options: the following required arguments were not provided:
       <--repeat <N>|--duration <TIME>>
 
-    Usage: ovms infer --api <API> --url <HOST:PORT> --zeros --warmup <N> <--repeat <N>|--duration <TIME>> <MODEL>
+    Usage: ovms infer [OPTIONS] <MODEL>
+           ovms infer [OPTIONS] <--status|--metadata> [MODEL]
 
     For more information, try '--help'.
 
     exit 64
     error parsing options: the argument '--repeat <N>' cannot be used with '--top <K>'
 
-    Usage: ovms infer --api <API> --url <HOST:PORT> --zeros --repeat <N> <MODEL>
+    Usage: ovms infer [OPTIONS] <MODEL>
+           ovms infer [OPTIONS] <--status|--metadata> [MODEL]
 
     For more information, try '--help'.
 
     exit 64
     error parsing options: the argument '--repeat <N>' cannot be used with '--save <DIR>'
 
-    Usage: ovms infer --api <API> --url <HOST:PORT> --zeros --repeat <N> <MODEL>
+    Usage: ovms infer [OPTIONS] <MODEL>
+           ovms infer [OPTIONS] <--status|--metadata> [MODEL]
 
     For more information, try '--help'.
 
@@ -368,19 +394,19 @@ fn a_form_of_the_other_protocol_is_refused() {
     ];
     insta::assert_snapshot!(texts.join("\n"), @"
     exit 64
-    error: `--binary` is for `--api kserve-rest`
+    error: `--binary` does not fit `--api kserve-grpc`
     hint: over kserve-grpc it is `--raw`
 
     exit 64
-    error: `--json-data` is for `--api kserve-rest`
+    error: `--json-data` does not fit `--api kserve-grpc`
     hint: over kserve-grpc it is `--typed`
 
     exit 64
-    error: `--raw` is for `--api kserve-grpc`
+    error: `--raw` does not fit `--api kserve-rest`
     hint: over kserve-rest it is `--binary`
 
     exit 64
-    error: `--typed` is for `--api kserve-grpc`
+    error: `--typed` does not fit `--api kserve-rest`
     hint: over kserve-rest it is `--json-data`
     ");
 }

@@ -8,7 +8,7 @@ use ovms::tensor::{DataType, Tensor};
 
 use crate::support::{
     Server, fixture,
-    infer::{APIS, GRPC, REST, failures, infer, redacted, tensor, write_npy, write_npz},
+    infer::{APIS, GRPC, REST, failures, redacted, tensor, write_npy, write_npz},
     repository,
 };
 
@@ -281,23 +281,4 @@ fn pictures_that_do_not_fit_are_told() {
 
     For more information, try '--help'.
     ");
-}
-
-#[test]
-fn strings_are_refused_by_this_server() {
-    let server = Server::start("passthrough_string");
-    for api in APIS {
-        let run = infer(&server, api, &["passthrough_string", "-i", "in=some text"]);
-        let code = if api == REST {
-            "501 Not Implemented"
-        } else {
-            "UNIMPLEMENTED"
-        };
-        insta::allow_duplicates! {
-            insta::assert_snapshot!(run.failure().replace(code, "<code>"), @"
-            exit 1
-            error: the server refused the request: <code>: Functionality not implemented - inference with string tensors; input name: in
-            ");
-        }
-    }
 }

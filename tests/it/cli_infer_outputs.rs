@@ -197,7 +197,8 @@ fn what_cannot_be_ranked_is_told() {
     error parsing options: the following required arguments were not provided:
       --top <K>
 
-    Usage: ovms infer --top <K> --api <API> --url <HOST:PORT> --input <[NAME[:DTYPE[:SHAPE]]=]VALUE> --labels <FILE> <MODEL>
+    Usage: ovms infer [OPTIONS] <MODEL>
+           ovms infer [OPTIONS] <--status|--metadata> [MODEL]
 
     For more information, try '--help'.
 

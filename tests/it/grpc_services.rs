@@ -1,12 +1,12 @@
-//! What surrounds KServe on the gRPC port: the health service, reflection, deadlines, and calls
+//! What surrounds the protocols on the gRPC port: the health service, reflection, deadlines, and calls
 //! that are not served.
 
 use std::time::Duration;
 
-use ovms::proto::kserve::{
-    ModelInferRequest, RepositoryIndexRequest, repository_index_response::ModelIndex,
+use ovms::proto::{
+    kserve::{RepositoryIndexRequest, repository_index_response::ModelIndex},
+    tensorflow::DataType,
 };
-use prost::Message as _;
 use tonic_health::pb::{HealthCheckRequest, health_client::HealthClient};
 use tonic_reflection::pb::v1::{
     ServerReflectionRequest, server_reflection_client::ServerReflectionClient,
@@ -16,10 +16,11 @@ use tonic_reflection::pb::v1::{
 use crate::support::{
     Server, busy,
     grpc::{Grpc, dummy, fault},
+    tfs,
 };
 
 #[test]
-fn the_health_service_knows_the_server_and_kserve() {
+fn the_health_service_knows_the_server_and_its_services() {
     let server = Server::start("dummy");
     let grpc = Grpc::connect(&server);
     let health = |service: &str| {
@@ -34,6 +35,8 @@ fn the_health_service_knows_the_server_and_kserve() {
     };
     assert_eq!(health(""), "SERVING");
     assert_eq!(health("inference.GRPCInferenceService"), "SERVING");
+    assert_eq!(health("tensorflow.serving.PredictionService"), "SERVING");
+    assert_eq!(health("tensorflow.serving.ModelService"), "SERVING");
     assert_eq!(health("stranger"), "NotFound: service not registered");
 }
 
@@ -76,6 +79,8 @@ fn reflection_lists_the_services_and_describes_them() {
     grpc.health.v1.Health
     grpc.reflection.v1.ServerReflection
     inference.GRPCInferenceService
+    tensorflow.serving.ModelService
+    tensorflow.serving.PredictionService
     ");
 
     let symbol = MessageRequest::FileContainingSymbol("inference.ModelInferRequest".to_owned());
@@ -131,6 +136,12 @@ fn a_deadline_that_passes_is_answered_and_the_server_serves_on() {
         &request,
     );
     insta::assert_snapshot!(status, @"grpc-status 4: the%20client's%20deadline%20of%20150ms%20passed");
+    let steps = tfs::content(DataType::DtInt64, &[1], &busy::SECONDS.to_le_bytes());
+    let x = tfs::content(DataType::DtFloat, &[64, 64], &[0; 64 * 64 * 4]);
+    let request = tfs::request("busy", [("steps", steps), ("x", x)]);
+    let predict = "/tensorflow.serving.PredictionService/Predict";
+    let status = post(&grpc, &server, predict, "150m", &request);
+    insta::assert_snapshot!(status, @"grpc-status 4: the%20client's%20deadline%20of%20150ms%20passed");
     busy::check(3, &grpc.infer(busy::request(3)));
 }
 
@@ -165,14 +176,15 @@ fn post(
     server: &Server,
     path: &str,
     timeout: &str,
-    message: &ModelInferRequest,
+    message: &impl prost::Message,
 ) -> String {
     let message = message.encode_to_vec();
     let mut body = vec![0];
     body.extend_from_slice(&u32::try_from(message.len()).unwrap().to_be_bytes());
     body.extend_from_slice(&message);
     let answer = grpc.runtime.block_on(async {
-        reqwest::Client::builder()
+        ovms::https::plain()
+            .unwrap()
             .http2_prior_knowledge()
             .build()
             .unwrap()

@@ -38,7 +38,15 @@ fn server_metadata_names_product_and_release() {
         .unwrap();
     assert_eq!(metadata.name, "OpenVINO Model Server");
     assert_eq!(metadata.version, env!("CARGO_PKG_VERSION"));
-    assert_eq!(metadata.extensions, [""; 0]);
+    assert_eq!(
+        metadata.extensions,
+        [
+            "binary_tensor_data",
+            "model_configuration",
+            "parameters",
+            "statistics"
+        ]
+    );
 }
 
 #[test]

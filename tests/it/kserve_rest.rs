@@ -50,7 +50,7 @@ fn every_path_of_the_protocol_answers() {
     .replace(env!("CARGO_PKG_VERSION"), "<release>");
     insta::assert_snapshot!(answers, @r#"
     /v2: 200 application/json
-    {"name":"OpenVINO Model Server","version":"<release>"}
+    {"name":"OpenVINO Model Server","version":"<release>","extensions":["binary_tensor_data","model_configuration","parameters","statistics"]}
     /v2/health/live: 200 no content
 
     /v2/health/ready: 200 no content
@@ -70,7 +70,7 @@ fn every_path_of_the_protocol_answers() {
     /v2/models/dummy/versions/1/ready: 200 no content
 
     /v2?verbose=1: 200 application/json
-    {"name":"OpenVINO Model Server","version":"<release>"}
+    {"name":"OpenVINO Model Server","version":"<release>","extensions":["binary_tensor_data","model_configuration","parameters","statistics"]}
     "#);
 }
 
@@ -225,25 +225,29 @@ fn a_gzip_body_is_expanded() {
 
 #[test]
 fn an_answer_is_gzip_for_a_client_that_asks_for_nothing_else() {
-    let server = Server::start("dummy");
-    let ask = |accepted| {
-        send(
-            &server,
-            "POST",
-            INFER,
-            &[("Accept-Encoding", accepted)],
-            BODY,
-        )
+    let server = Server::start("passthrough_f32");
+    let ask = |accepted, rows: usize| {
+        let data = vec!["0.5"; rows * 4].join(",");
+        let body = format!(
+            r#"{{"inputs":[{{"name":"in","shape":[{rows},4],"datatype":"FP32","data":[{data}]}}]}}"#
+        );
+        let path = "/v2/models/passthrough_f32/infer";
+        let headers = [("Accept-Encoding", accepted)];
+        send(&server, "POST", path, &headers, body.as_bytes())
     };
-    let plain = ask("gzip, deflate");
+    let plain = ask("gzip, deflate", 100);
     assert_eq!(plain.header("content-encoding"), None);
-    let packed = ask("gzip");
+    let packed = ask("gzip", 100);
     assert_eq!(packed.header("content-encoding"), Some("gzip"));
     let mut expanded = Vec::new();
     GzDecoder::new(&packed.body[..])
         .read_to_end(&mut expanded)
         .unwrap();
     assert_eq!(expanded, plain.body);
+    // What fits in one packet is not worth it.
+    let small = ask("gzip", 1);
+    assert_eq!(small.status, 200);
+    assert_eq!(small.header("content-encoding"), None);
 }
 
 #[test]
@@ -266,7 +270,7 @@ fn an_unknown_path_is_not_found() {
     let server = Server::start("dummy");
     let faults: String = [
         "/",
-        "/v1/models/dummy",
+        "/v1/nothing",
         "/v2/",
         "/v2/models",
         "/v2/models/dummy/infer/",
@@ -285,7 +289,7 @@ fn an_unknown_path_is_not_found() {
     .concat();
     insta::assert_snapshot!(faults, @"
     / 404: Invalid request URL
-    /v1/models/dummy 404: Invalid request URL
+    /v1/nothing 404: Invalid request URL
     /v2/ 404: Invalid request URL
     /v2/models 404: Invalid request URL
     /v2/models/dummy/infer/ 404: Invalid request URL

@@ -123,7 +123,12 @@ fn shortened(command: &str, (port, rest_port): (u16, u16)) -> String {
         }
     }
     if command.starts_with("ovms infer ") {
-        words.push(format!("--url 127.0.0.1:{port}"));
+        let own = if command.contains("-rest") {
+            rest_port
+        } else {
+            port
+        };
+        words.push(format!("--url 127.0.0.1:{own}"));
     }
     words.join(" ")
 }

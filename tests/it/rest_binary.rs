@@ -91,13 +91,21 @@ fn each_input_takes_its_bytes_in_turn() {
 }
 
 #[test]
-fn json_and_binary_inputs_may_be_mixed() {
+fn json_and_binary_inputs_are_not_mixed() {
     let server = Server::start("add");
     let request = add(json!({"data": vec![0.5; 10]}), json!({}));
     let answer = infer(&server, "add", &request, &floats(&[1.0; 10]));
+    insta::assert_snapshot!(answer.fault(), @"400: Passing buffers both in ModelInferRequest::InferInputTensor::contents and in ModelInferRequest::raw_input_contents is not allowed - Passing buffers both in InferInputTensor contents and in raw_input_contents is not allowed. Detected buffer in InferInputTensor contents for input: input1");
+}
+
+#[test]
+fn bytes_behind_the_last_input_are_not_looked_at() {
+    let server = Server::start("add");
+    let request = add(json!({}), json!({}));
+    let answer = infer(&server, "add", &request, &floats(&[1.0; 21]));
     assert_eq!(
         answer.json()["outputs"][0]["data"],
-        Value::from(vec![1.5; 10])
+        Value::from(vec![2.0; 10])
     );
 }
 

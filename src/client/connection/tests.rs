@@ -1,5 +1,7 @@
 //! Calls over real sockets to servers that only do what a test needs.
 
+mod tfs;
+
 use std::time::Duration;
 
 use axum::{Router, body::Bytes, http::HeaderMap as Headers, routing};
@@ -15,10 +17,11 @@ use crate::{
     client::{Address, Answer, ClientError, Form, ModelId, Request},
     error::chain,
     proto::kserve::{
-        ModelInferRequest, ModelInferResponse, ModelMetadataRequest, ModelMetadataResponse,
-        ModelReadyRequest, ModelReadyResponse, ModelStreamInferResponse, RepositoryIndexRequest,
-        RepositoryIndexResponse, ServerLiveRequest, ServerLiveResponse, ServerMetadataRequest,
-        ServerMetadataResponse, ServerReadyRequest, ServerReadyResponse,
+        ModelConfigRequest, ModelConfigResponse, ModelInferRequest, ModelInferResponse,
+        ModelMetadataRequest, ModelMetadataResponse, ModelReadyRequest, ModelReadyResponse,
+        ModelStatisticsRequest, ModelStatisticsResponse, ModelStreamInferResponse,
+        RepositoryIndexRequest, RepositoryIndexResponse, ServerLiveRequest, ServerLiveResponse,
+        ServerMetadataRequest, ServerMetadataResponse, ServerReadyRequest, ServerReadyResponse,
         grpc_inference_service_server::{GrpcInferenceService, GrpcInferenceServiceServer},
         model_infer_response::InferOutputTensor,
         model_metadata_response::TensorMetadata,
@@ -59,6 +62,7 @@ fn request(form: Form) -> Request {
         parameters: Vec::new(),
         inputs: TensorMap::from_iter([("x".to_owned(), tensor)]),
         outputs: Vec::new(),
+        model_outputs: Vec::new(),
         form,
     }
 }
@@ -74,7 +78,7 @@ async fn beside<T>(server: impl Future, test: impl Future<Output = T>) -> T {
 /// What becomes of every call to a server.
 async fn metadata(api: Api, port: u16) -> Result<String, ClientError> {
     let client = Client::connect(&options(api, port)).await?;
-    assert!(client.server_ready().await?);
+    assert!(client.server_metadata().await?.unwrap().is_ready);
     let metadata = client.model_metadata(&model("echo")).await?;
     let input = &metadata.inputs[0];
     Ok(format!("{} {} {}", input.name, input.datatype, input.shape))
@@ -158,6 +162,20 @@ impl GrpcInferenceService for Echo {
         Ok(Response::new(RepositoryIndexResponse { models }))
     }
 
+    async fn model_config(
+        &self,
+        _: tonic::Request<ModelConfigRequest>,
+    ) -> Result<Response<ModelConfigResponse>, Status> {
+        Err(Status::unimplemented("no client of ours asks"))
+    }
+
+    async fn model_statistics(
+        &self,
+        _: tonic::Request<ModelStatisticsRequest>,
+    ) -> Result<Response<ModelStatisticsResponse>, Status> {
+        Err(Status::unimplemented("no client of ours asks"))
+    }
+
     async fn model_infer(
         &self,
         request: tonic::Request<ModelInferRequest>,
@@ -218,6 +236,10 @@ fn rest_server(listener: TcpListener) -> impl Future {
     let metadata = r#"{"name":"echo","versions":["3"],"platform":"p","inputs":[{"name":"x","datatype":"INT16","shape":[-1,2]}],"outputs":[]}"#;
     let router = Router::new()
         .route("/v2/health/ready", routing::get(|| async {}))
+        .route(
+            "/v2",
+            routing::get(|| async { r#"{"name":"n","version":"v"}"# }),
+        )
         .route(
             "/v2/models/echo",
             routing::get(move || async move { metadata }),
@@ -308,13 +330,15 @@ async fn the_wrong_protocol_is_told_from_no_server() {
     let (old, old_port) = listen().await;
     let (gone, gone_port) = listen().await;
     drop(gone);
-    // HTTP/1 and nothing else.
+    // HTTP/1 and nothing else, and not ready.
     let old_server = async {
         loop {
             let (mut stream, _) = old.accept().await.unwrap();
             let mut buffer = [0; 1024];
             let _ = stream.read(&mut buffer).await;
-            let _ = stream.write_all(b"HTTP/1.1 400 Bad Request\r\n\r\n").await;
+            let _ = stream
+                .write_all(b"HTTP/1.1 503 Service Unavailable\r\n\r\n")
+                .await;
         }
     };
     let servers = futures::future::join3(grpc_server(grpc), rest_server(rest), old_server);

@@ -5,6 +5,7 @@ use prost::Message;
 
 use super::super::{
     Answer, AnswerError, Form, RequestError,
+    grpc::framed,
     message::{dtype, lengths},
 };
 use crate::{
@@ -20,9 +21,6 @@ use crate::{
         values::{Packer, Value, ValueError, values},
     },
 };
-
-/// What stands before a message in the body of an HTTP request: no compression, and the length.
-const FRAME: usize = 1 + size_of::<u32>();
 
 /// Encodes a request, with its frame.
 pub(super) fn request(request: &client::Request) -> Result<Bytes, RequestError> {
@@ -59,16 +57,7 @@ pub(super) fn request(request: &client::Request) -> Result<Bytes, RequestError> 
         }
         message.inputs.push(input);
     }
-    let length = message.encoded_len();
-    let mut body = Vec::with_capacity(FRAME + length);
-    body.push(0);
-    body.extend(
-        u32::try_from(length)
-            .map_err(|_| RequestError::Size)?
-            .to_be_bytes(),
-    );
-    message.encode_raw(&mut body);
-    Ok(body.into())
+    framed(&message)
 }
 
 /// Decodes an answer.
@@ -190,9 +179,9 @@ fn packed(dtype: DataType, contents: InferTensorContents) -> Result<Bytes, Value
 mod tests {
     use prost::Message;
 
-    use super::{FRAME, answer, request};
+    use super::{answer, request};
     use crate::{
-        client::{Form, ModelId, Request},
+        client::{Form, ModelId, Request, grpc::FRAME},
         proto::kserve::{
             ModelInferRequest, ModelInferResponse, model_infer_response::InferOutputTensor,
         },
@@ -210,6 +199,7 @@ mod tests {
             parameters: vec![("deep".to_owned(), Parameter::Int(3))],
             inputs: TensorMap::from_iter([("x".to_owned(), tensor)]),
             outputs: vec!["y".to_owned()],
+            model_outputs: Vec::new(),
             form,
         }
     }

@@ -250,6 +250,7 @@ mod tests {
                 ("t".to_owned(), text.unwrap()),
             ]),
             outputs: vec!["y".to_owned()],
+            model_outputs: Vec::new(),
             form,
         }
     }

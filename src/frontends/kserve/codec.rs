@@ -2,15 +2,20 @@
 //!
 //! Raw contents stay slices of the received message; nothing is copied here.
 
+use std::time::Duration;
+
 use super::contents;
 use crate::{
+    frontends::deadline,
     proto::kserve::{
         InferParameter, ModelInferRequest, ModelInferResponse,
         infer_parameter::ParameterChoice,
         model_infer_request::{InferInputTensor, InferRequestedOutputTensor},
         model_infer_response::InferOutputTensor,
     },
-    request::{Data, Declared, InferRequest, InferResponse, InputTensor, Parameter, Parameters},
+    request::{
+        Data, Declared, Dialect, InferRequest, InferResponse, InputTensor, Parameter, Parameters,
+    },
 };
 
 /// Reads a request; name and version have been used already.
@@ -38,6 +43,17 @@ pub(super) fn decode(message: ModelInferRequest) -> InferRequest {
             .map(|InferRequestedOutputTensor { name, .. }| name)
             .collect(),
         raw_mismatch,
+        dialect: Dialect::KServe,
+    }
+}
+
+/// Reads the time limit among the parameters of a message that is not decoded yet.
+pub(super) fn time_limit(message: &ModelInferRequest) -> Option<Duration> {
+    let parameter = message.parameters.get(deadline::PARAMETER)?;
+    match parameter.parameter_choice.as_ref()? {
+        ParameterChoice::Int64Param(value) => deadline::of_micros(*value),
+        ParameterChoice::Uint64Param(value) => deadline::of_micros(i64::try_from(*value).ok()?),
+        _ => None,
     }
 }
 
@@ -64,6 +80,9 @@ fn decode_parameters(parameters: std::collections::HashMap<String, InferParamete
                 ParameterChoice::BoolParam(value) => Parameter::Bool(value),
                 ParameterChoice::Int64Param(value) => Parameter::Int(value),
                 ParameterChoice::StringParam(value) => Parameter::Text(value),
+                ParameterChoice::Uint64Param(value) => Parameter::Int(i64::try_from(value).ok()?),
+                // No parameter that is known is one.
+                ParameterChoice::DoubleParam(_) => return None,
             };
             Some((name, value))
         })

@@ -1,14 +1,10 @@
 //! Typed contents of gRPC messages to packed bytes.
 
-use bytes::Bytes;
-
 use crate::{
+    frontends::packed::{fixed, one_by_one, values},
     proto::kserve::InferTensorContents,
     request::{Data, Declared},
-    tensor::{
-        DataType,
-        values::{Packer, ValueError},
-    },
+    tensor::DataType,
 };
 
 /// Packs the field that belongs to the declared type; values in other fields do not count.
@@ -56,38 +52,6 @@ pub(super) fn is_empty(contents: &InferTensorContents) -> bool {
         && contents.fp32_contents.is_empty()
         && contents.fp64_contents.is_empty()
         && contents.bytes_contents.is_empty()
-}
-
-fn fixed<T: Copy, const N: usize>(elements: &[T], to_bytes: impl Fn(T) -> [u8; N]) -> Data {
-    let mut bytes = Vec::with_capacity(elements.len() * N);
-    for &element in elements {
-        bytes.extend_from_slice(&to_bytes(element));
-    }
-    values(elements.len(), bytes)
-}
-
-fn one_by_one<T>(
-    dtype: DataType,
-    elements: Vec<T>,
-    push: impl Fn(&mut Packer, T) -> Result<(), ValueError>,
-) -> Data {
-    let mut packer = Packer::new(dtype, elements.len());
-    for element in elements {
-        if let Err(error) = push(&mut packer, element) {
-            return Data::Unfit(error.to_string());
-        }
-    }
-    Data::Values {
-        count: packer.count(),
-        bytes: packer.finish(),
-    }
-}
-
-fn values(count: usize, bytes: impl Into<Bytes>) -> Data {
-    Data::Values {
-        count,
-        bytes: bytes.into(),
-    }
 }
 
 #[cfg(test)]

@@ -1,28 +1,38 @@
 //! The KServe v2 service over gRPC.
 
-use std::{pin::Pin, sync::Arc, time::Duration};
+use std::{pin::Pin, sync::Arc};
 
-use axum::http::HeaderMap;
+use bytes::Bytes;
 use futures::Stream;
 use prost::Message;
 use tonic::{Request, Response, Status, Streaming};
 
-use super::{PLATFORM, codec, grpc_version, index};
+use super::{
+    PLATFORM, codec, grpc_version, index, model_config::Config, statistics, triton::EXTENSIONS,
+};
 use crate::{
     engine::Engine,
     error::{Error, ErrorKind, Result},
-    frontends::{SERVER_NAME, SERVER_VERSION, reply},
+    frontends::{SERVER_NAME, SERVER_VERSION, access, deadline, reply, unary::Unary},
+    metrics::Query,
     model::State,
     proto::kserve::{
-        ModelInferRequest, ModelInferResponse, ModelMetadataRequest, ModelMetadataResponse,
-        ModelReadyRequest, ModelReadyResponse, ModelStreamInferResponse, RepositoryIndexRequest,
-        RepositoryIndexResponse, ServerLiveRequest, ServerLiveResponse, ServerMetadataRequest,
-        ServerMetadataResponse, ServerReadyRequest, ServerReadyResponse,
+        ModelConfigRequest, ModelConfigResponse, ModelInferRequest, ModelInferResponse,
+        ModelMetadataRequest, ModelMetadataResponse, ModelReadyRequest, ModelReadyResponse,
+        ModelStatisticsRequest, ModelStatisticsResponse, ModelStreamInferResponse,
+        RepositoryIndexRequest, RepositoryIndexResponse, ServerLiveRequest, ServerLiveResponse,
+        ServerMetadataRequest, ServerMetadataResponse, ServerReadyRequest, ServerReadyResponse,
         grpc_inference_service_server::GrpcInferenceService,
         model_metadata_response::TensorMetadata, repository_index_response::ModelIndex,
     },
+    request::{Api, Interface, Origin},
     servable::TensorInfo,
     task,
+};
+
+const ORIGIN: Origin = Origin {
+    api: Api::KServe,
+    interface: Interface::Grpc,
 };
 
 /// The service.
@@ -38,30 +48,37 @@ impl KserveService {
         Self { engine }
     }
 
-    /// Runs a request; `effort` is how much there is to unpack, in the bytes of [`task::sized`].
-    pub(super) async fn infer(
-        &self,
-        request: ModelInferRequest,
-        effort: usize,
-    ) -> Result<ModelInferResponse> {
-        let version = grpc_version(&request.model_version)?;
-        let target = self.engine.find(&request.model_name, version).await?;
-        let request = task::sized("unpack", effort, move || codec::decode(request)).await;
-        Ok(codec::encode(target.infer(request).await?))
-    }
-
     fn model_ready(&self, request: &ModelReadyRequest) -> Result<ModelReadyResponse> {
         let model = self.engine.model(&request.name)?;
         let version = model.version(grpc_version(&request.version)?)?;
-        Ok(ModelReadyResponse {
-            ready: version.status().state == State::Available,
+        let ready = Ok(version.status().state == State::Available);
+        version.reporter().queried(ORIGIN, Query::State, &ready);
+        ready.map(|ready| ModelReadyResponse { ready })
+    }
+
+    fn model_config(&self, request: &ModelConfigRequest) -> Result<ModelConfigResponse> {
+        let version = grpc_version(&request.version)?;
+        let config = Config::of(&self.engine, &request.name, version)?;
+        Ok(ModelConfigResponse {
+            config: Some(config.into()),
         })
+    }
+
+    fn model_statistics(
+        &self,
+        request: &ModelStatisticsRequest,
+    ) -> Result<ModelStatisticsResponse> {
+        let version = grpc_version(&request.version)?;
+        let name = Some(request.name.as_str()).filter(|name| !name.is_empty());
+        statistics::of(&self.engine, name, version).map(Into::into)
     }
 
     fn model_metadata(&self, request: &ModelMetadataRequest) -> Result<ModelMetadataResponse> {
         let model = self.engine.model(&request.name)?;
         let version = model.version(grpc_version(&request.version)?)?;
-        let loaded = version.loaded()?;
+        let loaded = version.loaded();
+        version.reporter().queried(ORIGIN, Query::Metadata, &loaded);
+        let loaded = loaded?;
         Ok(ModelMetadataResponse {
             name: model.name().to_owned(),
             versions: available_versions(&model),
@@ -72,10 +89,44 @@ impl KserveService {
     }
 }
 
+impl Unary for KserveService {
+    type Request = ModelInferRequest;
+    type Response = ModelInferResponse;
+
+    const PATH: &str = "/inference.GRPCInferenceService/ModelInfer";
+
+    async fn run(&self, request: ModelInferRequest, effort: usize) -> Result<ModelInferResponse> {
+        let version = grpc_version(&request.model_version)?;
+        let limit = codec::time_limit(&request);
+        deadline::within(limit, async {
+            let target = self
+                .engine
+                .find(&request.model_name, version, ORIGIN)
+                .await?;
+            let request = task::sized("unpack", effort, move || codec::decode(request)).await;
+            Ok(codec::encode(target.infer(request).await?))
+        })
+        .await
+    }
+
+    fn size(answer: &ModelInferResponse) -> usize {
+        answer.raw_output_contents.iter().map(Bytes::len).sum()
+    }
+
+    fn model(request: &ModelInferRequest) -> Option<&str> {
+        Some(&request.model_name)
+    }
+
+    fn version(answer: &ModelInferResponse) -> Option<i64> {
+        answer.model_version.parse().ok()
+    }
+}
+
 /// Returns the versions that serve, the lowest first.
 pub(super) fn available_versions(model: &crate::model::Model) -> Vec<String> {
     model
         .versions()
+        .into_iter()
         .filter(|version| version.status().state == State::Available)
         .map(|version| version.number().to_string())
         .collect()
@@ -125,7 +176,7 @@ impl GrpcInferenceService for KserveService {
         Ok(Response::new(ServerMetadataResponse {
             name: SERVER_NAME.to_owned(),
             version: SERVER_VERSION.to_owned(),
-            extensions: Vec::new(),
+            extensions: EXTENSIONS.map(str::to_owned).to_vec(),
         }))
     }
 
@@ -148,24 +199,43 @@ impl GrpcInferenceService for KserveService {
                 name: entry.name,
                 version: entry.version,
                 state: entry.state.to_owned(),
-                reason: entry.reason.to_owned(),
+                reason: entry.reason,
             })
             .collect();
         Ok(Response::new(RepositoryIndexResponse { models }))
+    }
+
+    async fn model_config(
+        &self,
+        request: Request<ModelConfigRequest>,
+    ) -> Result<Response<ModelConfigResponse>, Status> {
+        self.model_config(request.get_ref())
+            .map(Response::new)
+            .map_err(|error| reply::status(&error))
+    }
+
+    async fn model_statistics(
+        &self,
+        request: Request<ModelStatisticsRequest>,
+    ) -> Result<Response<ModelStatisticsResponse>, Status> {
+        self.model_statistics(request.get_ref())
+            .map(Response::new)
+            .map_err(|error| reply::status(&error))
     }
 
     async fn model_infer(
         &self,
         request: Request<ModelInferRequest>,
     ) -> Result<Response<ModelInferResponse>, Status> {
-        let (metadata, _, request) = request.into_parts();
+        let (metadata, extensions, request) = request.into_parts();
+        let seen = access::seen(&extensions, Some(&request.model_name));
         // What comes this way was packed by the client, so nobody is in a hurry.
         let effort = request.encoded_len();
-        within_deadline(metadata.as_ref(), async {
-            self.infer(request, effort)
-                .await
-                .map(Response::new)
-                .map_err(|error| reply::status(&error))
+        deadline::within(deadline::of_headers(metadata.as_ref()), async {
+            let answer = self.run(request, effort).await;
+            let answer = answer.map_err(|error| reply::status(&error))?;
+            seen.version(|| Self::version(&answer));
+            Ok(Response::new(answer))
         })
         .await
     }
@@ -180,66 +250,5 @@ impl GrpcInferenceService for KserveService {
             ErrorKind::Unimplemented,
             "Functionality not implemented - ModelStreamInfer; send each request with ModelInfer",
         )))
-    }
-}
-
-/// Runs a call within the time limit that its client has set, if any.
-pub(super) async fn within_deadline<T>(
-    headers: &HeaderMap,
-    call: impl Future<Output = Result<T, Status>>,
-) -> Result<T, Status> {
-    let Some(limit) = deadline(headers) else {
-        return call.await;
-    };
-    tokio::time::timeout(limit, call).await.unwrap_or_else(|_| {
-        let error = Error::new(
-            ErrorKind::DeadlineExceeded,
-            format!("the client's deadline of {limit:?} passed"),
-        );
-        Err(reply::status(&error))
-    })
-}
-
-/// Reads the time limit that a gRPC client sends: up to eight digits and a unit (gRPC over
-/// HTTP/2, "Timeout").
-fn deadline(headers: &HeaderMap) -> Option<Duration> {
-    let text = headers.get("grpc-timeout")?.to_str().ok()?;
-    let (digits, unit) = text.split_at_checked(text.len().checked_sub(1)?)?;
-    if digits.is_empty() || digits.len() > 8 || !digits.bytes().all(|b| b.is_ascii_digit()) {
-        return None;
-    }
-    let number: u64 = digits.parse().ok()?;
-    Some(match unit {
-        "H" => Duration::from_secs(number * 3600),
-        "M" => Duration::from_secs(number * 60),
-        "S" => Duration::from_secs(number),
-        "m" => Duration::from_millis(number),
-        "u" => Duration::from_micros(number),
-        "n" => Duration::from_nanos(number),
-        _ => return None,
-    })
-}
-
-#[cfg(test)]
-mod tests {
-    use std::time::Duration;
-
-    use axum::http::HeaderMap;
-
-    use super::deadline;
-
-    #[test]
-    fn deadlines_are_read_in_every_unit() {
-        let read = |text: &'static str| {
-            let mut headers = HeaderMap::new();
-            headers.insert("grpc-timeout", text.parse().unwrap());
-            deadline(&headers)
-        };
-        assert_eq!(read("2H"), Some(Duration::from_secs(7200)));
-        assert_eq!(read("100m"), Some(Duration::from_millis(100)));
-        assert_eq!(read("99999999n"), Some(Duration::from_nanos(99_999_999)));
-        for wrong in ["", "1", "m", "123456789m", "-1S", "1x"] {
-            assert_eq!(read(wrong), None, "{wrong}");
-        }
     }
 }

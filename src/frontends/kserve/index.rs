@@ -13,7 +13,7 @@ pub(super) struct Entry {
     pub(super) name: String,
     pub(super) version: String,
     pub(super) state: &'static str,
-    pub(super) reason: &'static str,
+    pub(super) reason: String,
 }
 
 /// Lists every version, or only those that are ready, by name and number. A model without any
@@ -25,7 +25,7 @@ pub(super) fn entries(engine: &Engine, ready: bool) -> Vec<Entry> {
         for version in model.versions() {
             let status = version.status();
             let (state, reason) = match (status.state, status.code) {
-                (State::Available, _) => ("READY", ""),
+                (State::Available, _) => ("READY", status.failure.as_deref().unwrap_or("")),
                 (_, Code::Unknown) => ("UNAVAILABLE", "the load failed; see the server's log"),
                 (State::Start | State::Loading, Code::Ok) => ("LOADING", ""),
                 (State::Unloading | State::End, Code::Ok) => ("UNAVAILABLE", "unloaded"),
@@ -34,7 +34,7 @@ pub(super) fn entries(engine: &Engine, ready: bool) -> Vec<Entry> {
                 name: model.name().to_owned(),
                 version: version.number().to_string(),
                 state,
-                reason,
+                reason: reason.to_owned(),
             });
         }
         if entries.len() == before {
@@ -42,7 +42,7 @@ pub(super) fn entries(engine: &Engine, ready: bool) -> Vec<Entry> {
                 name: model.name().to_owned(),
                 version: String::new(),
                 state: "UNAVAILABLE",
-                reason: "there is no version",
+                reason: "there is no version".to_owned(),
             });
         }
     }

@@ -1,21 +1,17 @@
 //! REST bodies: JSON, and JSON followed by binary data.
 //!
-//! A body is read in one pass with the elements of each input left as they stand; they are packed
-//! when the datatype is known, which may come after them. Only when that fails is the body looked
-//! at again, slowly, to say what is wrong with it.
+//! A body is read in one pass. Only when that fails is it looked at again, slowly, to say what is
+//! wrong with it.
 
-mod data;
+mod envelope;
 mod faults;
-mod object;
 
 use bytes::Bytes;
-use object::Object;
-use serde::Deserialize;
-use serde_json::value::RawValue;
+use envelope::{Envelope, Input};
 
 use crate::{
     error::{Error, Result},
-    request::{Data, Declared, InferRequest, InputTensor, Parameter, Parameters},
+    request::{Data, Declared, Dialect, InferRequest, InputTensor, Parameter, Parameters},
     tensor::{DataType, byte_size},
 };
 
@@ -31,36 +27,6 @@ pub(super) struct Wishes {
     pub(super) reads_binary: bool,
 }
 
-#[derive(Deserialize)]
-struct RequestJson<'a> {
-    #[serde(borrow, default)]
-    inputs: Option<Vec<Object<InputJson<'a>>>>,
-    #[serde(borrow, default)]
-    outputs: Option<Vec<Object<OutputJson<'a>>>>,
-    #[serde(default)]
-    id: Option<String>,
-    #[serde(borrow, default)]
-    parameters: Option<&'a RawValue>,
-}
-
-#[derive(Deserialize)]
-struct InputJson<'a> {
-    name: String,
-    shape: Vec<u64>,
-    datatype: String,
-    #[serde(borrow, default)]
-    parameters: Option<&'a RawValue>,
-    #[serde(borrow, default)]
-    data: Option<&'a RawValue>,
-}
-
-#[derive(Deserialize)]
-struct OutputJson<'a> {
-    name: String,
-    #[serde(borrow, default)]
-    parameters: Option<&'a RawValue>,
-}
-
 /// Reads a request body. `json_length` is the header of that name, if it was sent.
 ///
 /// # Errors
@@ -68,37 +34,53 @@ struct OutputJson<'a> {
 /// Fails with the first fault.
 pub(super) fn decode(body: &Bytes, json_length: Option<&[u8]>) -> Result<(InferRequest, Wishes)> {
     let (json, mut binary) = split(body, json_length)?;
-    let Object::<RequestJson<'_>>(request) =
-        serde_json::from_slice(&json).map_err(|error| faults::explain(&json, &error))?;
-    let inputs = match request.inputs {
-        Some(inputs) if !inputs.is_empty() => inputs,
-        _ => return Err(Error::invalid("Invalid JSON structure, missing inputs")),
-    };
-    let parameters = read_parameters(request.parameters)?;
+    let Envelope {
+        inputs,
+        outputs,
+        id,
+        parameters,
+    } = envelope::read(&json).map_err(|unread| faults::explain(&json, unread))?;
+    if inputs.is_empty() {
+        return Err(Error::invalid("Invalid JSON structure, missing inputs"));
+    }
     let alone = inputs.len() == 1;
-    let inputs = inputs
+    let mut inputs = inputs
         .into_iter()
-        .map(|Object(input)| decode_input(input, &mut binary, alone))
+        .map(|input| decode_input(input, &mut binary, alone))
         .collect::<Result<Vec<_>>>()?;
+    refuse_mixed(&mut inputs);
     let by_default = binary_wish(&parameters, "binary_data_output").unwrap_or(false);
     let mut wishes = Wishes {
         listed: Vec::new(),
         reads_binary: by_default,
     };
-    for Object(output) in request.outputs.unwrap_or_default() {
-        let parameters = read_parameters(output.parameters)?;
-        let binary = binary_wish(&parameters, "binary_data").unwrap_or(by_default);
+    for output in outputs {
+        let binary = binary_wish(&output.parameters, "binary_data").unwrap_or(by_default);
         wishes.reads_binary |= binary;
         wishes.listed.push((output.name, binary));
     }
     let request = InferRequest {
-        id: request.id.unwrap_or_default(),
+        id: id.unwrap_or_default(),
         parameters,
         inputs,
         outputs: wishes.listed.iter().map(|(name, _)| name.clone()).collect(),
         raw_mismatch: None,
+        dialect: Dialect::KServe,
     };
     Ok((request, wishes))
+}
+
+/// Marks an input whose elements are in the JSON while those of others are binary, which is one of
+/// the faults that are judged with the model in hand.
+fn refuse_mixed(inputs: &mut [InputTensor]) {
+    let binary = |input: &InputTensor| matches!(&input.data, Data::Raw(bytes) if !bytes.is_empty());
+    if inputs.iter().any(binary)
+        && let Some(input) = inputs
+            .iter_mut()
+            .find(|input| matches!(input.data, Data::Values { .. }))
+    {
+        input.data = Data::Both;
+    }
 }
 
 /// Returns about how many bytes of a body are JSON.
@@ -129,8 +111,14 @@ fn split(body: &Bytes, json_length: Option<&[u8]>) -> Result<(Bytes, Bytes)> {
     Ok((body.slice(..length), body.slice(length..)))
 }
 
-fn decode_input(input: InputJson<'_>, binary: &mut Bytes, alone: bool) -> Result<InputTensor> {
-    let parameters = read_parameters(input.parameters)?;
+fn decode_input(input: Input, binary: &mut Bytes, alone: bool) -> Result<InputTensor> {
+    let Input {
+        name,
+        datatype,
+        shape,
+        parameters,
+        data,
+    } = input;
     let size = match parameters
         .iter()
         .find(|(name, _)| name == "binary_data_size")
@@ -139,23 +127,17 @@ fn decode_input(input: InputJson<'_>, binary: &mut Bytes, alone: bool) -> Result
         Some((_, Parameter::Int(size))) => Some(usize::try_from(*size).map_err(|_| bad_size())?),
         Some(_) => return Err(bad_size()),
     };
-    if size.is_some() && input.data.is_some() {
-        return Err(Error::invalid(
-            "Request contains values both in binary data and in content value",
-        ));
-    }
-    let shape = input
-        .shape
-        .iter()
-        .map(|&length| i64::try_from(length).map_err(|_| faults::not_an_array()))
-        .collect::<Result<Vec<i64>>>()?;
-    let datatype = Declared::from_kserve(input.datatype);
-    let data = match input.data {
-        Some(text) => data::pack(&datatype, text, &shape)?,
+    let data = match data {
+        Some(_) if size.is_some() => {
+            return Err(Error::invalid(
+                "Request contains values both in binary data and in content value",
+            ));
+        }
+        Some(data) => data,
         None => Data::Raw(take(binary, size, &datatype, &shape, alone)?),
     };
     Ok(InputTensor {
-        name: input.name,
+        name,
         datatype,
         shape,
         data,
@@ -205,31 +187,6 @@ fn take(
 
 fn too_short() -> Error {
     Error::invalid("Received buffer size is smaller than binary_data_size parameter indicates")
-}
-
-fn read_parameters(text: Option<&RawValue>) -> Result<Parameters> {
-    let Some(text) = text else {
-        return Ok(Parameters::new());
-    };
-    let fault = || Error::invalid("Could not parse request parameters");
-    let object: serde_json::Map<String, serde_json::Value> =
-        serde_json::from_str(text.get()).map_err(|_| fault())?;
-    object
-        .into_iter()
-        .map(|(name, value)| {
-            let value = match value {
-                serde_json::Value::Bool(value) => Parameter::Bool(value),
-                serde_json::Value::String(value) => Parameter::Text(value),
-                serde_json::Value::Number(value) => match value.as_i64() {
-                    Some(value) => Parameter::Int(value),
-                    None if name == "binary_data_size" => return Err(bad_size()),
-                    None => return Err(fault()),
-                },
-                _ => return Err(fault()),
-            };
-            Ok((name, value))
-        })
-        .collect()
 }
 
 /// Reads a wish for binary data; anything that is no truth value is ignored.

@@ -6,13 +6,18 @@ use axum::http::{HeaderName, HeaderValue};
 
 use super::json::{JSON_LENGTH, Wishes};
 use crate::{
+    error::{Error, Result},
     frontends::reply::Whole,
     request::InferResponse,
-    tensor::{DataType, Tensor, values::write_json},
+    tensor::{DataType, Tensor, strings::strings, values::write_json},
 };
 
 /// Writes a response. `has_id`: the request had an id, which is echoed.
-pub(super) fn encode(response: InferResponse, has_id: bool, wishes: &Wishes) -> Whole {
+///
+/// # Errors
+///
+/// Fails if strings that are no text are to be JSON.
+pub(super) fn encode(response: InferResponse, has_id: bool, wishes: &Wishes) -> Result<Whole> {
     let mut json = Vec::with_capacity(256);
     let mut binary = Vec::new();
     json.extend_from_slice(b"{\"model_name\":");
@@ -31,7 +36,7 @@ pub(super) fn encode(response: InferResponse, has_id: bool, wishes: &Wishes) -> 
         if index > 0 {
             json.push(b',');
         }
-        output(&mut json, &mut binary, name, tensor, wishes);
+        output(&mut json, &mut binary, name, tensor, wishes)?;
     }
     json.extend_from_slice(b"]}");
     let json_length = json.len();
@@ -41,13 +46,19 @@ pub(super) fn encode(response: InferResponse, has_id: bool, wishes: &Wishes) -> 
         let name = HeaderName::from_static(JSON_LENGTH);
         headers.push((name, HeaderValue::from(json_length)));
     }
-    Whole {
+    Ok(Whole {
         body: json,
         headers,
-    }
+    })
 }
 
-fn output(json: &mut Vec<u8>, binary: &mut Vec<u8>, name: &str, tensor: &Tensor, wishes: &Wishes) {
+fn output(
+    json: &mut Vec<u8>,
+    binary: &mut Vec<u8>,
+    name: &str,
+    tensor: &Tensor,
+    wishes: &Wishes,
+) -> Result<()> {
     json.extend_from_slice(b"{\"name\":");
     text(json, name);
     json.extend_from_slice(b",\"shape\":[");
@@ -61,18 +72,43 @@ fn output(json: &mut Vec<u8>, binary: &mut Vec<u8>, name: &str, tensor: &Tensor,
         let _ = write!(json, "\"parameters\":{{\"binary_data_size\":{size}}}}}");
         binary.extend_from_slice(tensor.data());
     } else {
+        check_is_text(name, tensor)?;
         json.extend_from_slice(b"\"data\":");
         write_json(tensor, json);
         json.push(b'}');
     }
+    Ok(())
 }
 
-/// Listed outputs are as wished; others are JSON, save that half floats, which have no JSON form
-/// in the protocol, are binary for a client that reads binary.
+/// Sees to it that nothing is lost: JSON has no form for bytes that are not UTF-8.
+fn check_is_text(name: &str, tensor: &Tensor) -> Result<()> {
+    match first_binary(tensor) {
+        None => Ok(()),
+        Some(index) => Err(Error::invalid(format!(
+            "Response parsing to JSON error - element {index} of output {name} is not UTF-8, for \
+             which JSON has no form; ask for the output with the parameter binary_data"
+        ))),
+    }
+}
+
+/// Returns the place of the first string that is no text.
+fn first_binary(tensor: &Tensor) -> Option<usize> {
+    if tensor.dtype() != DataType::String {
+        return None;
+    }
+    strings(tensor.data()).position(|string| std::str::from_utf8(string).is_err())
+}
+
+/// Listed outputs are as wished; others are JSON, save that what has no JSON form in the protocol,
+/// half floats and strings that are no text, is binary for a client that reads binary.
 fn is_binary(name: &str, tensor: &Tensor, wishes: &Wishes) -> bool {
+    let has_no_json = || match tensor.dtype() {
+        DataType::F16 | DataType::Bf16 => true,
+        _ => first_binary(tensor).is_some(),
+    };
     match wishes.listed.iter().find(|(listed, _)| listed == name) {
         Some((_, binary)) => *binary,
-        None => wishes.reads_binary && matches!(tensor.dtype(), DataType::F16 | DataType::Bf16),
+        None => wishes.reads_binary && has_no_json(),
     }
 }
 

@@ -6,8 +6,10 @@ pub mod grpc;
 mod index;
 mod json;
 mod json_reply;
+mod model_config;
 pub mod rest;
-pub mod unary;
+mod statistics;
+pub(in crate::frontends) mod triton;
 
 use crate::error::{Error, ErrorKind, Result};
 

@@ -7,23 +7,44 @@ use axum::{
 };
 use serde::{Deserialize, Serialize};
 
-use super::{PLATFORM, grpc::available_versions, index, json, json_reply, rest_version};
+use std::time::Instant;
+
+use super::{
+    PLATFORM, grpc::available_versions, index, json, json_reply, rest_version, triton::EXTENSIONS,
+};
 use crate::{
-    error::Result,
+    error::{Error, Result},
     frontends::{
-        SERVER_NAME, SERVER_VERSION, body, gzip, reply,
+        SERVER_NAME, SERVER_VERSION, access, body, deadline, gzip, reply,
         rest::{self, Context},
     },
+    metrics::Query,
     model::{self, rt_info::RtInfo},
+    request::{Api, Interface, Origin},
     servable::TensorInfo,
     task,
+};
+
+const ORIGIN: Origin = Origin {
+    api: Api::KServe,
+    interface: Interface::Rest,
 };
 
 /// The variable parts of a path.
 #[derive(Deserialize)]
 pub(crate) struct Names {
-    model: String,
-    version: Option<String>,
+    pub(super) model: String,
+    pub(super) version: Option<String>,
+}
+
+impl Names {
+    /// Names a model without a version.
+    pub(super) fn of(model: &str) -> Self {
+        Self {
+            model: model.to_owned(),
+            version: None,
+        }
+    }
 }
 
 impl<S: Send + Sync> FromRequestParts<S> for Names {
@@ -55,10 +76,12 @@ pub(crate) async fn server_metadata() -> Response {
     struct Metadata {
         name: &'static str,
         version: &'static str,
+        extensions: [&'static str; 4],
     }
-    answer(&Metadata {
+    reply::serialized(&Metadata {
         name: SERVER_NAME,
         version: SERVER_VERSION,
+        extensions: EXTENSIONS,
     })
 }
 
@@ -70,11 +93,10 @@ pub(crate) async fn repository_index(State(context): State<Context>, request: Re
         ready: bool,
     }
     let (parts, incoming) = request.into_parts();
-    let limits = &context.limits;
-    match body::read(&parts.headers, incoming, limits.message_size, limits.read).await {
+    match body::read(&parts, incoming, &context.intake).await {
         Ok(body) => {
             let filter: Filter = serde_json::from_slice(&body).unwrap_or_default();
-            answer(&index::entries(&context.engine, filter.ready))
+            reply::serialized(&index::entries(&context.engine, filter.ready))
         }
         Err(error) => reply::response(&error),
     }
@@ -83,12 +105,10 @@ pub(crate) async fn repository_index(State(context): State<Context>, request: Re
 pub(crate) async fn model_ready(State(context): State<Context>, names: Names) -> Response {
     let ready = || -> Result<()> {
         let version = rest_version(names.version.as_deref())?;
-        context
-            .engine
-            .model(&names.model)?
-            .version(version)?
-            .loaded()?;
-        Ok(())
+        let version = context.engine.model(&names.model)?.version(version)?;
+        let known: Result<()> = Ok(());
+        version.reporter().queried(ORIGIN, Query::State, &known);
+        version.loaded().map(drop)
     };
     match ready() {
         Ok(()) => Response::default(),
@@ -114,8 +134,11 @@ pub(crate) async fn metadata(State(context): State<Context>, names: Names) -> Re
     let write = || -> Result<Response> {
         let version = rest_version(names.version.as_deref())?;
         let model: std::sync::Arc<model::Model> = context.engine.model(&names.model)?;
-        let loaded = model.version(version)?.loaded()?;
-        Ok(answer(&Metadata {
+        let version = model.version(version)?;
+        let loaded = version.loaded();
+        version.reporter().queried(ORIGIN, Query::Metadata, &loaded);
+        let loaded = loaded?;
+        Ok(reply::serialized(&Metadata {
             name: model.name(),
             versions: available_versions(&model),
             platform: PLATFORM,
@@ -145,15 +168,6 @@ fn tensor_metadata(info: &TensorInfo) -> TensorMetadata<'_> {
     }
 }
 
-fn answer(value: &impl Serialize) -> Response {
-    match serde_json::to_vec(value) {
-        Ok(body) => reply::json(StatusCode::OK, body),
-        Err(error) => {
-            reply::response(&crate::Error::internal("Internal server error").with_source(error))
-        }
-    }
-}
-
 pub(crate) async fn infer(
     State(context): State<Context>,
     names: Names,
@@ -165,18 +179,30 @@ pub(crate) async fn infer(
 }
 
 async fn run(context: &Context, names: &Names, request: Request) -> Result<Response> {
-    let version = rest_version(names.version.as_deref())?;
     let (parts, incoming) = request.into_parts();
-    let limits = &context.limits;
-    let body = body::read(&parts.headers, incoming, limits.message_size, limits.read).await?;
+    let seen = access::seen(&parts.extensions, Some(&names.model));
+    let version = rest_version(names.version.as_deref())?;
+    // A request that is refused before its target is looked up counts as a failed one all the same.
+    let refused = |_: &Error| context.engine.refused(&names.model, version, ORIGIN);
+    let body = body::read(&parts, incoming, &context.intake)
+        .await
+        .inspect_err(refused)?;
+    let received = Instant::now();
     // The body is parsed before the model is looked up, as clients of this protocol expect.
     let json_length = json_length(&parts.headers);
     let json_bytes = json::length(&body, json_length.as_deref());
     let decode = move || json::decode(&body, json_length.as_deref());
-    let (request, wishes) = task::sized("decode JSON", json_bytes, decode).await?;
+    let (request, wishes) = task::sized("decode JSON", json_bytes, decode)
+        .await
+        .inspect_err(refused)?;
     let has_id = !request.id.is_empty();
-    let target = context.engine.find(&names.model, version).await?;
-    let response = target.infer(request).await?;
+    let limit = deadline::of_parameters(&request.parameters);
+    let response = deadline::within(limit, async {
+        let target = context.engine.find(&names.model, version, ORIGIN).await?;
+        target.since(received).infer(request).await
+    })
+    .await?;
+    seen.version(|| Some(response.model_version));
     let output_bytes = response
         .outputs
         .iter()
@@ -184,11 +210,11 @@ async fn run(context: &Context, names: &Names, request: Request) -> Result<Respo
         .sum();
     let compress = gzip::wished(&parts.headers);
     let encode = move || {
-        let reply = json_reply::encode(response, has_id, &wishes);
-        if compress { gzip::pack(reply) } else { reply }
+        let reply = json_reply::encode(response, has_id, &wishes)?;
+        Ok::<_, Error>(if compress { gzip::pack(reply) } else { reply })
     };
     Ok(task::sized("encode", output_bytes, encode)
-        .await
+        .await?
         .into_response())
 }
 

@@ -1,17 +1,24 @@
 //! Each fault once, with its text; wire by wire they are tested in `tests/it`.
 
-use super::check;
+use super::check as check_with_limit;
 use crate::{
+    error::Result,
+    openvino::SlotInput,
     request::{Data, Declared, InferRequest, InputTensor},
     servable::{ServableInfo, TensorInfo},
-    tensor::{DataType, Dim, PartialShape},
+    tensor::{DataType, Dim, Layout, PartialShape, images::PixelLimit},
 };
+
+fn check(info: &ServableInfo, request: InferRequest) -> Result<(Vec<SlotInput>, Vec<usize>)> {
+    check_with_limit(info, request, PixelLimit::default())
+}
 
 fn info() -> ServableInfo {
     let tensor = |name: &str, port, shape: &[Dim]| TensorInfo {
         name: name.to_owned(),
         dtype: DataType::F32,
         shape: PartialShape(shape.to_vec()),
+        layout: Layout::unspecified(shape.len()),
         port,
     };
     ServableInfo::new(
@@ -102,7 +109,7 @@ fn each_fault_has_its_text() {
     Invalid input shape - Negative or zero dimension size is not acceptable: (-1,2); input name: b
     Invalid input precision - Expected: FP32; Actual: INT32; input name: b
     Invalid input precision - Expected: FP32; Actual: FLOAT; input name: b
-    Functionality not implemented - BYTES as an encoded image or a list of strings; input name: b
+    Functionality not implemented - BYTES for a tensor of FP32 with shape ([1~4],2): strings are taken by tensors of strings with one dimension and of UINT8 with two, images by those with four; input name: b
     Invalid number of shape dimensions - Expected: ([1~4],2); Actual: (1,1,2); input name: b
     Invalid input batch size - Expected: [1~4]; Actual: 5; input name: b
     Invalid input shape - Expected: ([1~4],2); Actual: (1,3); input name: b
@@ -111,6 +118,31 @@ fn each_fault_has_its_text() {
     Invalid number of values in tensor proto container - Expected: 2 values; Actual: 0 values; input name: b
     Invalid value in tensor proto container - 300 does not fit INT8; input name: b
     ");
+}
+
+#[test]
+fn the_batch_is_where_the_layout_has_it() {
+    let fault = |layout: &str, shape: &[i64]| {
+        let mut info = info();
+        info.inputs[0].layout = Layout::parse(layout).unwrap();
+        let elements = usize::try_from(shape.iter().product::<i64>()).unwrap();
+        check(&info, request("FP32", shape, raw(elements * 4))).map_err(|e| e.message().to_owned())
+    };
+    let texts = [
+        fault("CN", &[5, 3]).unwrap_err(),
+        fault("CN", &[5, 2]).unwrap_err(),
+        fault("CN", &[4, 3]).unwrap_err(),
+        fault("HW", &[5, 2]).unwrap_err(),
+        fault("...N", &[5, 3]).unwrap_err(),
+    ];
+    insta::assert_snapshot!(texts.join("\n"), @"
+    Invalid input batch size - Expected: 2; Actual: 3; input name: b
+    Invalid input shape - Expected: ([1~4],2); Actual: (5,2); input name: b
+    Invalid input batch size - Expected: 2; Actual: 3; input name: b
+    Invalid input shape - Expected: ([1~4],2); Actual: (5,2); input name: b
+    Invalid input batch size - Expected: 2; Actual: 3; input name: b
+    ");
+    assert!(fault("CN", &[4, 2]).is_ok());
 }
 
 #[test]

@@ -21,6 +21,9 @@ use super::{
 pub(crate) const GRPC: &str = "kserve-grpc";
 pub(crate) const REST: &str = "kserve-rest";
 pub(crate) const APIS: [&str; 2] = [GRPC, REST];
+pub(crate) const TFS_GRPC: &str = "tfs-grpc";
+pub(crate) const TFS_REST: &str = "tfs-rest";
+pub(crate) const TFS_APIS: [&str; 2] = [TFS_GRPC, TFS_REST];
 
 /// Makes a command for a port of this machine.
 pub(crate) fn at(port: u16, api: &str) -> Command {
@@ -33,12 +36,16 @@ pub(crate) fn at(port: u16, api: &str) -> Command {
 
 /// Makes a command for a server.
 pub(crate) fn command(server: &Server, api: &str) -> Command {
-    let port = if api == REST {
+    at(port(server, api), api)
+}
+
+/// Returns the port on which a server has a protocol.
+pub(crate) fn port(server: &Server, api: &str) -> u16 {
+    if api.ends_with("rest") {
         server.rest_port
     } else {
         server.port
-    };
-    at(port, api)
+    }
 }
 
 /// Runs a command for a server to its end.

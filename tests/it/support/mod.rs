@@ -1,14 +1,19 @@
 //! What the tests share: a server of their own, clients for it, and waiting for conditions.
 
 pub(crate) mod busy;
+pub(crate) mod bytes;
 pub(crate) mod cli;
+pub(crate) mod cloud;
 pub(crate) mod dtypes;
+pub(crate) mod emulator;
 pub(crate) mod grpc;
 pub(crate) mod http;
 pub(crate) mod infer;
+pub(crate) mod loaded;
 pub(crate) mod relay;
 pub(crate) mod repository;
 pub(crate) mod server;
+pub(crate) mod tfs;
 
 use std::{
     path::PathBuf,

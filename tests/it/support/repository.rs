@@ -43,7 +43,8 @@ pub(crate) fn graph(root: &Path) -> PathBuf {
     root.join("1/model.xml")
 }
 
-fn copy(from: &Path, to: &Path) {
+/// Copies the files of a folder.
+pub(crate) fn copy(from: &Path, to: &Path) {
     fs::create_dir_all(to).expect("the folder is ours");
     for entry in fs::read_dir(from).expect("the fixture is there").flatten() {
         fs::copy(entry.path(), to.join(entry.file_name())).expect("the folder is ours");

@@ -55,6 +55,15 @@ impl Server {
         Self::spawn(&mut command, ports)
     }
 
+    /// Serves a configuration file with more flags, and does not wait.
+    pub(crate) fn of_file(path: &Path, flags: &[&str]) -> Self {
+        let ports = free_ports();
+        let mut command = cli::command();
+        command.args(["serve", "--config_path"]).arg(path);
+        command.args(on(ports)).args(flags);
+        Self::spawn(&mut command, ports)
+    }
+
     /// Starts a server by a command that names the ports itself, and does not wait.
     pub(crate) fn spawn(command: &mut Command, (port, rest_port): (u16, u16)) -> Self {
         let mut child = command
@@ -115,6 +124,11 @@ impl Server {
     /// Waits for the end.
     pub(crate) fn wait(&mut self) -> ExitStatus {
         eventually("the end of the server", || self.ended())
+    }
+
+    /// Returns the id of the process.
+    pub(crate) fn id(&self) -> u32 {
+        self.child.id()
     }
 
     /// Returns the exit status if the server has ended.

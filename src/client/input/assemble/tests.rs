@@ -17,6 +17,7 @@ fn model(inputs: &[Listed<'_>]) -> ModelMetadata {
     ModelMetadata {
         name: "m".to_owned(),
         versions: vec!["1".to_owned()],
+        platform: String::new(),
         inputs: inputs
             .iter()
             .map(|(name, datatype, shape)| {

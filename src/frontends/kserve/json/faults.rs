@@ -1,70 +1,46 @@
 //! What is wrong with a body that could not be read. Only reached after a failure, so it may take
 //! its time.
 
-use serde::de::IgnoredAny;
-use serde_json::Value;
+use crate::{
+    error::Error,
+    frontends::{json_fault::no_object, json_numbers::Fault},
+};
 
-use crate::error::{Error, ErrorKind};
+pub(super) use crate::frontends::json_fault::reason;
 
-/// Says what is wrong with a body that serde refused.
-pub(super) fn explain(body: &[u8], error: &serde_json::Error) -> Error {
-    if body.iter().all(u8::is_ascii_whitespace) {
-        return not_json("The document is empty.", 0);
+/// Why a body was not read to its end.
+#[derive(Debug)]
+pub(super) enum Unread {
+    /// The text as such, or the elements of an input.
+    Text(Fault),
+    /// It is no request.
+    Request(Error),
+}
+
+impl From<Fault> for Unread {
+    fn from(fault: Fault) -> Self {
+        Self::Text(fault)
     }
-    if let Err(error) = serde_json::from_slice::<IgnoredAny>(body) {
-        return not_json(&reason(&error), offset(body, &error));
+}
+
+impl From<Error> for Unread {
+    fn from(error: Error) -> Self {
+        Self::Request(error)
     }
-    let first = body.iter().find(|byte| !byte.is_ascii_whitespace());
-    if first != Some(&b'{') {
-        return Error::invalid("Request body should be JSON object");
+}
+
+/// Says what is wrong with a body. That it is no JSON comes first, wherever that shows.
+pub(super) fn explain(body: &[u8], unread: Unread) -> Error {
+    if let Some(error) = no_object(body) {
+        return error;
     }
-    let Ok(Value::Object(object)) = serde_json::from_slice::<Value>(body) else {
-        // Nested deeper than anything that is looked at here.
-        return Error::invalid(format!("{} - {}", not_an_array().message(), reason(error)));
-    };
-    match object.get("inputs") {
-        None | Some(Value::Null) => {
-            return Error::invalid("Invalid JSON structure, missing inputs");
-        }
-        Some(Value::Array(_)) => {}
-        Some(_) => return not_an_array(),
+    match unread {
+        Unread::Text(fault) => Error::invalid(format!("{} - {fault}", not_an_array().message())),
+        Unread::Request(error) => error,
     }
-    if let Some(Value::Array(outputs)) = object.get("outputs") {
-        let named = |output: &Value| output.get("name").is_some_and(Value::is_string);
-        if !outputs.iter().all(named) {
-            return Error::invalid("Could not parse output content.");
-        }
-    }
-    Error::invalid(format!("{} - {}", not_an_array().message(), reason(error)))
 }
 
 /// The fault of anything in `inputs` that is not what it should be.
 pub(super) fn not_an_array() -> Error {
     Error::invalid("Could not parse input content. Not valid ndarray detected")
-}
-
-fn not_json(reason: &str, offset: usize) -> Error {
-    Error::new(
-        ErrorKind::InvalidJson,
-        format!("The file is not valid json - Error: {reason} Offset: {offset}"),
-    )
-}
-
-/// The message without the place, which is given as an offset.
-fn reason(error: &serde_json::Error) -> String {
-    let text = error.to_string();
-    match text.rfind(" at line ") {
-        Some(end) => text[..end].to_owned(),
-        None => text,
-    }
-}
-
-/// The offset in bytes of an error's line and column.
-fn offset(body: &[u8], error: &serde_json::Error) -> usize {
-    let before: usize = body
-        .split_inclusive(|&byte| byte == b'\n')
-        .take(error.line().saturating_sub(1))
-        .map(<[u8]>::len)
-        .sum();
-    before + error.column().saturating_sub(1)
 }

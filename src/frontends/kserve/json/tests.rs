@@ -89,9 +89,9 @@ fn every_fault_has_its_text_and_status() {
     400 Invalid JSON structure, missing inputs
     400 Could not parse input content. Not valid ndarray detected
     400 Could not parse input content. Not valid ndarray detected - missing field `name`
-    400 Could not parse input content. Not valid ndarray detected - invalid value: integer `-1`, expected u64
-    400 Could not parse input content. Not valid ndarray detected - invalid type: integer `5`, expected a string
-    400 Could not parse input content. Not valid ndarray detected - invalid type: integer `5`, expected a string
+    400 Could not parse input content. Not valid ndarray detected - shape: invalid value: integer `-1`, expected u64
+    400 Could not parse input content. Not valid ndarray detected - datatype: expected a string
+    400 Could not parse input content. Not valid ndarray detected - id: expected a string
     400 Could not parse input content. Unsupported data precision detected
     400 Could not parse input content. Not valid ndarray detected - found "x", expected a value of FP32
     400 Could not parse request parameters

@@ -1,6 +1,6 @@
-//! `ModelInfer` over gRPC without the detours that a general framework has to take.
+//! Inference over gRPC without the detours that a general framework has to take.
 //!
-//! Nearly all calls are this one, so it has a path of its own: the message is decoded from the
+//! Nearly all calls are inference, so it has a path of its own in either protocol: the message is decoded from the
 //! bytes as they were received, without gathering them in another buffer first, and the answer is
 //! one piece of data and the trailers. Everything out of the ordinary (compressed messages, other
 //! methods) takes the general path. The framing is that of "gRPC over HTTP/2": a byte that says
@@ -12,37 +12,64 @@ use std::{
     task::{Context, Poll},
 };
 
-use axum::http::{HeaderMap, HeaderValue, Request, Response, header};
+use axum::http::{Extensions, HeaderMap, HeaderValue, Request, Response, header};
 use bytes::{Buf, BufMut, Bytes, BytesMut};
 use http_body_util::BodyExt;
 use hyper::body::{Body, Frame, Incoming, SizeHint};
 use prost::Message;
 use tonic::{Code, Status};
 
-use super::grpc::{KserveService, within_deadline};
+use super::{access, body::Paced, deadline, intake::Intake, reply};
 use crate::{
-    config::Limits,
-    error::{Error, ErrorKind},
-    frontends::{body::Paced, reply},
-    proto::kserve::ModelInferRequest,
+    error::{self, Error, ErrorKind},
     task,
 };
 
-/// The path of the call.
-pub(in crate::frontends) const PATH: &str = "/inference.GRPCInferenceService/ModelInfer";
+/// A call with one message each way.
+pub(super) trait Unary: Clone + Send + Sync + 'static {
+    /// The message that is received.
+    type Request: Message + Default + 'static;
+    /// The message that is answered.
+    type Response: Message + 'static;
+
+    /// The path of the call.
+    const PATH: &str;
+
+    /// Answers a request; `effort` is how much there is to unpack, in the bytes of
+    /// [`task::sized`].
+    fn run(
+        &self,
+        request: Self::Request,
+        effort: usize,
+    ) -> impl Future<Output = error::Result<Self::Response>> + Send;
+
+    /// Returns about how many bytes an answer has.
+    fn size(answer: &Self::Response) -> usize;
+
+    /// Returns the name that a request is for, for the access log.
+    fn model(_: &Self::Request) -> Option<&str> {
+        None
+    }
+
+    /// Returns the version that has answered, for the access log.
+    fn version(_: &Self::Response) -> Option<i64> {
+        None
+    }
+}
 
 /// How many times faster messages are taken to be read and written than the text that
 /// [`task::sized`] reckons with; an estimate.
 const RAW_SPEED: usize = 16;
 
 /// The flag and the length before a message.
-const PREFIX: usize = 5;
+pub(super) const PREFIX: usize = 5;
 
 /// The most that is set aside on the word of a message's length alone.
 const MOST_AHEAD: usize = 1 << 24;
 
-/// Tells whether a call can take this path: messages as they are, not compressed.
-pub(in crate::frontends) fn takes(request: &Request<Incoming>) -> bool {
+/// Tells whether a request is this call and can take this path: messages as they are, not
+/// compressed.
+pub(super) fn takes<C: Unary>(request: &Request<Incoming>) -> bool {
     let headers = request.headers();
     let plain = headers
         .get("grpc-encoding")
@@ -50,32 +77,37 @@ pub(in crate::frontends) fn takes(request: &Request<Incoming>) -> bool {
     let grpc = headers
         .get(header::CONTENT_TYPE)
         .is_some_and(|kind| kind.as_bytes().starts_with(b"application/grpc"));
-    plain && grpc && request.method() == axum::http::Method::POST
+    request.uri().path() == C::PATH && plain && grpc && request.method() == axum::http::Method::POST
 }
 
 /// Answers a call.
-pub(in crate::frontends) async fn call(
-    service: &KserveService,
-    limits: &Limits,
+pub(super) async fn call<C: Unary>(
+    service: &C,
+    intake: &Intake,
     request: Request<Incoming>,
 ) -> Response<UnaryBody> {
     let (parts, body) = request.into_parts();
-    let answer = within_deadline(&parts.headers, async {
-        let message = receive(body, limits).await?;
+    let limit = deadline::of_headers(&parts.headers);
+    let answer = deadline::within(limit, async {
+        let message = receive::<C>(body, &parts.extensions, intake).await?;
         let size = message.len();
         // Raw contents are not looked at here; typed ones are read value by value.
-        let decode = move || ModelInferRequest::decode(message);
+        let decode = move || C::Request::decode(message);
         let request = task::sized("decode", size / RAW_SPEED, decode)
             .await
             // The framework's own words and code for the same fault.
             .map_err(|error| Status::internal(error.to_string()))?;
+        let seen = access::seen(&parts.extensions, C::model(&request));
         let answer = service
-            .infer(request, size / RAW_SPEED)
+            .run(request, size / RAW_SPEED)
             .await
             .map_err(|error| reply::status(&error))?;
-        let limit = limits.message_size;
-        let size: usize = answer.raw_output_contents.iter().map(Bytes::len).sum();
-        task::sized("encode", size / RAW_SPEED, move || frame(&answer, limit)).await
+        seen.version(|| C::version(&answer));
+        let limit = intake.message_size();
+        task::sized("encode", C::size(&answer) / RAW_SPEED, move || {
+            frame(&answer, limit)
+        })
+        .await
     })
     .await;
     match answer {
@@ -85,8 +117,13 @@ pub(in crate::frontends) async fn call(
 }
 
 /// Receives one message.
-async fn receive(body: Incoming, limits: &Limits) -> Result<Bytes, Status> {
-    let mut body = Paced::new(body, limits.read);
+async fn receive<C: Unary>(
+    body: Incoming,
+    extensions: &Extensions,
+    intake: &Intake,
+) -> Result<Bytes, Status> {
+    let mut hold = intake.hold();
+    let mut body = Paced::new(body, intake, extensions);
     let mut first = Bytes::new();
     // A message in one piece, which most are, is not copied.
     while first.len() < PREFIX {
@@ -106,12 +143,15 @@ async fn receive(body: Incoming, limits: &Limits) -> Result<Bytes, Status> {
         ));
     }
     let length = first.get_u32() as usize;
-    if length > limits.message_size {
-        return Err(too_large("decoded", length, limits.message_size));
+    if length > intake.message_size() {
+        return Err(too_large("decoded", length, intake.message_size()));
     }
+    let mut count = |bytes| hold.grow(bytes).map_err(|error| reply::status(&error));
     if first.len() >= length {
+        count(length)?;
         let message = first.split_to(length);
-        return ended(body, first).await.map(|()| message);
+        ended::<C>(body, first).await?;
+        return Ok(hold.keep(message));
     }
     let mut message = BytesMut::with_capacity(length.min(MOST_AHEAD));
     message.extend_from_slice(&first);
@@ -120,25 +160,27 @@ async fn receive(body: Incoming, limits: &Limits) -> Result<Bytes, Status> {
             return Err(incomplete());
         };
         let missing = length - message.len();
+        count(message.len() + piece.len().min(missing))?;
         message.extend_from_slice(&piece[..piece.len().min(missing)]);
         if piece.len() > missing {
-            return Err(second());
+            return Err(second::<C>());
         }
     }
-    ended(body, Bytes::new()).await.map(|()| message.freeze())
+    ended::<C>(body, Bytes::new()).await?;
+    Ok(hold.keep(message.freeze()))
 }
 
 /// Sees to it that nothing follows the message.
-async fn ended(mut body: Paced<Incoming>, rest: Bytes) -> Result<(), Status> {
+async fn ended<C: Unary>(mut body: Paced<Incoming>, rest: Bytes) -> Result<(), Status> {
     if !rest.is_empty() {
-        return Err(second());
+        return Err(second::<C>());
     }
     // Known without asking in nearly all cases.
     while !body.is_end_stream() {
         match next(&mut body).await? {
             None => break,
             Some(piece) if piece.is_empty() => {}
-            Some(_) => return Err(second()),
+            Some(_) => return Err(second::<C>()),
         }
     }
     Ok(())
@@ -158,10 +200,11 @@ fn incomplete() -> Status {
     Status::new(Code::Internal, "Unexpected EOF decoding stream.")
 }
 
-fn second() -> Status {
+fn second<C: Unary>() -> Status {
+    let name = C::PATH.rsplit('/').next().unwrap_or_default();
     Status::new(
         Code::Internal,
-        "a call of ModelInfer takes one message, and another one followed",
+        format!("a call of {name} takes one message, and another one followed"),
     )
 }
 
@@ -191,7 +234,7 @@ fn frame(message: &impl Message, limit: usize) -> Result<Bytes, Status> {
     Ok(buffer.freeze())
 }
 
-fn success(data: Bytes) -> Response<UnaryBody> {
+pub(super) fn success(data: Bytes) -> Response<UnaryBody> {
     let mut response = Response::new(UnaryBody {
         data: Some(data),
         trailers: true,

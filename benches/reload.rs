@@ -1,0 +1,248 @@
+//! Fifty models in one configuration file: how soon they serve, what the reload of one does to the
+//! others, and what reloads leave behind in memory.
+
+use std::{
+    io::{Read, Write},
+    net::TcpStream,
+    path::PathBuf,
+    time::{Duration, Instant},
+};
+
+use ovms::client::{Api, Client, Form, Request};
+use tokio::time::MissedTickBehavior;
+
+use crate::{
+    Model, PROPERTIES, TINY, cells,
+    peer::Peer,
+    process,
+    report::Times,
+    targets::{line, pairs},
+};
+
+/// Models in the file.
+const MODELS: usize = 50;
+
+/// Requests a second while a model is reloaded: a tenth or less of what one core answers.
+const RATE: u32 = 500;
+
+/// The time from one reload to the next meanwhile.
+const PERIOD: Duration = Duration::from_millis(250);
+
+/// Reloads before memory is looked at first, and last.
+const RELOADS: (usize, usize) = (20, 220);
+
+/// A file with fifty models, the last of which can be changed.
+struct File {
+    folder: tempfile::TempDir,
+    changes: usize,
+}
+
+impl File {
+    fn new() -> Self {
+        let file = Self {
+            folder: tempfile::tempdir().expect("a folder for the file"),
+            changes: 0,
+        };
+        file.write();
+        file
+    }
+
+    fn path(&self) -> PathBuf {
+        self.folder.path().join("config.json")
+    }
+
+    fn write(&self) {
+        let properties: serde_json::Map<String, serde_json::Value> = PROPERTIES
+            .iter()
+            .map(|(key, value)| ((*key).to_owned(), (*value).into()))
+            .collect();
+        let models: Vec<serde_json::Value> = (0..MODELS)
+            .map(|index| {
+                let last = index + 1 == MODELS;
+                // Another number of infer requests is another configuration.
+                let nireq = if last { 1 + self.changes % 2 } else { 1 };
+                serde_json::json!({"config": {
+                    "name": name(index),
+                    "base_path": TINY.path(),
+                    "plugin_config": properties,
+                    "nireq": nireq,
+                }})
+            })
+            .collect();
+        let config = serde_json::json!({"model_config_list": models});
+        std::fs::write(self.path(), config.to_string()).expect("the folder is ours");
+    }
+
+    /// Changes the last model and waits until that is in effect.
+    fn change(&mut self, peer: &Peer) {
+        self.changes += 1;
+        self.write();
+        let mut stream = TcpStream::connect(("127.0.0.1", peer.rest_port())).expect("it listens");
+        let head = "POST /v1/config/reload HTTP/1.1\r\nHost: bench\r\nConnection: close\r\n\
+                    Content-Length: 0\r\n\r\n";
+        stream.write_all(head.as_bytes()).expect("it reads");
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).expect("it answers");
+        assert!(answer.starts_with("HTTP/1.1 201"), "{answer}");
+    }
+
+    fn serve(&self) -> Peer {
+        Peer::of_file(&self.path(), &["--file_system_poll_wait_seconds", "0"])
+    }
+}
+
+fn name(index: usize) -> String {
+    format!("model{index}")
+}
+
+fn request() -> Request {
+    let data: Vec<u8> = (0..10_u8)
+        .flat_map(|n| f32::from(n).to_le_bytes())
+        .collect();
+    let mut request = cells::request_of(&TINY, data, Form::Bytes);
+    request.model.name = name(0);
+    request
+}
+
+/// Measures and prints the targets.
+pub(crate) fn run(times: &Times) {
+    let seconds = pairs(times.pairs, || {
+        let file = File::new();
+        let started = Instant::now();
+        let _peer = file.serve();
+        started.elapsed().as_secs_f64()
+    });
+    line(
+        &format!("start with {MODELS} tiny models"),
+        "< 3 s",
+        &format!("{seconds:.2} s"),
+        seconds < 3.0,
+    );
+    let mut file = File::new();
+    let peer = file.serve();
+    let mut both: Vec<(f64, f64)> = (0..times.pairs)
+        .map(|_| (p99(&peer, times, None), p99(&peer, times, Some(&mut file))))
+        .collect();
+    both.sort_by(|a, b| (a.1 - a.0).total_cmp(&(b.1 - b.0)));
+    let (quiet, beside) = both[both.len() / 2];
+    let most = (quiet * 1.5).max(quiet + 2.0);
+    line(
+        &format!(
+            "p99 of another model at {RATE} requests/s while one of {MODELS} is reloaded four \
+             times a second; {quiet:.2} ms when quiet"
+        ),
+        &format!("≤ {most:.2} ms"),
+        &format!("{beside:.2} ms"),
+        beside <= most,
+    );
+    drop(peer);
+    memory();
+}
+
+/// Sends requests at a fixed rate and returns the 99th percentile of their times in milliseconds,
+/// each from the moment it was due.
+fn p99(peer: &Peer, times: &Times, file: Option<&mut File>) -> f64 {
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(1)
+        .enable_all()
+        .build()
+        .expect("a runtime");
+    let options = peer.options(Api::KserveGrpc, 16);
+    let count = (f64::from(RATE) * times.large) as usize;
+    let load = async move {
+        let client = Client::connect(&options).await.expect("it listens");
+        let request = request();
+        let call = client.call(&request).expect("it has a form");
+        let mut ticks = tokio::time::interval(Duration::from_secs(1) / RATE);
+        ticks.set_missed_tick_behavior(MissedTickBehavior::Burst);
+        let mut under_way = futures::stream::FuturesUnordered::new();
+        let mut took = Vec::with_capacity(count);
+        let mut sent = 0;
+        while took.len() < count {
+            tokio::select! {
+                due = ticks.tick(), if sent < count => {
+                    let call = &call;
+                    let lane = sent % 16;
+                    sent += 1;
+                    under_way.push(async move {
+                        call.send(lane).await.expect("it is answered");
+                        due.elapsed()
+                    });
+                }
+                Some(time) = futures::StreamExt::next(&mut under_way) => took.push(time),
+            }
+        }
+        took.sort();
+        took[took.len() * 99 / 100].as_secs_f64() * 1e3
+    };
+    std::thread::scope(|scope| {
+        let load = scope.spawn(|| runtime.block_on(load));
+        if let Some(file) = file {
+            while !load.is_finished() {
+                let next = Instant::now() + PERIOD;
+                file.change(peer);
+                std::thread::sleep(next.saturating_duration_since(Instant::now()));
+            }
+        }
+        load.join().expect("the load ends well")
+    })
+}
+
+fn memory() {
+    let mut file = File::new();
+    let peer = file.serve();
+    let mut done = 0;
+    let mut after = |reloads| {
+        while done < reloads {
+            file.change(&peer);
+            done += 1;
+        }
+        settled_mb(&peer)
+    };
+    let (early, late) = (after(RELOADS.0), after(RELOADS.1));
+    let ratio = late / early;
+    line(
+        &format!(
+            "resident memory after {} reloads of one model of {MODELS} against after {} ({early:.0} \
+             MB)",
+            RELOADS.1, RELOADS.0
+        ),
+        "≤ 1.05",
+        &format!("{ratio:.3}"),
+        ratio <= 1.05,
+    );
+}
+
+/// Returns the resident memory once what was swapped out is gone: the least within a second.
+fn settled_mb(peer: &Peer) -> f64 {
+    (0..20)
+        .map(|_| {
+            std::thread::sleep(Duration::from_millis(50));
+            process::resident_mb(peer.id())
+        })
+        .fold(f64::INFINITY, f64::min)
+}
+
+/// Measures and prints TensorFlow Serving against KServe, the same model over gRPC.
+pub(crate) fn tfs(times: &Times, models: &[&Model]) {
+    for model in models {
+        let ratio = pairs(times.pairs, || {
+            let peer = Peer::ovms(model);
+            let rate = |api| {
+                let length = cells::Length::Seconds(times.tiny);
+                cells::served(&peer, api, model, 16, length).per_second
+            };
+            let kserve = rate(Api::KserveGrpc);
+            rate(Api::TfsGrpc) / kserve
+        });
+        line(
+            &format!(
+                "{}: requests/s of TensorFlow Serving against KServe, gRPC, concurrency 16",
+                model.name
+            ),
+            "≥ 0.90",
+            &format!("{ratio:.3}"),
+            ratio >= 0.9,
+        );
+    }
+}

@@ -1,0 +1,128 @@
+//! Questions about models instead of a request: their states, or their inputs and outputs.
+
+use ovms::client::{Client, ClientError, ModelId, Options};
+
+use super::{
+    args::{Args, Format},
+    job::{no_single_output, server},
+    listing::{Listing, MetadataRow, Models},
+    run::{unless_interrupted, why},
+};
+use crate::error::Failure;
+
+/// A question, checked, before it is asked.
+#[derive(Debug)]
+pub(super) struct Inspection {
+    server: Options,
+    /// The model asked about; `None` for all.
+    model: Option<ModelId>,
+    question: Question,
+    is_json: bool,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Question {
+    Status,
+    Metadata,
+}
+
+impl Inspection {
+    /// Checks the flags; `None` if they ask for no such thing.
+    pub(super) fn new(args: &Args) -> Result<Option<Self>, Failure> {
+        let (question, what) = match (args.question.status, args.question.metadata) {
+            (true, _) => (Question::Status, "the status"),
+            (false, true) => (Question::Metadata, "the metadata"),
+            (false, false) => return Ok(None),
+        };
+        let is_json = match args.output.output {
+            Format::Table => false,
+            Format::Json => true,
+            Format::Npy | Format::Raw => return Err(no_single_output(what)),
+        };
+        let version = args.request.model_version;
+        let model = args.model.clone().map(|name| ModelId {
+            name,
+            version: version.map(|version| version.to_string()),
+        });
+        Ok(Some(Self {
+            server: server(args.server.clone(), 1)?,
+            model,
+            question,
+            is_json,
+        }))
+    }
+
+    /// Asks and prints what was told.
+    pub(super) async fn run(self) -> Result<(), Failure> {
+        let listing = unless_interrupted(self.ask()).await?;
+        listing.print(self.is_json)
+    }
+
+    async fn ask(&self) -> Result<Listing, Failure> {
+        let name = self.model.as_ref().map(|model| model.name.as_str());
+        let client = match Client::connect(&self.server).await {
+            Ok(client) => client,
+            Err(error) => return Err(why(error, &self.server, None, name).await),
+        };
+        let listing = match &self.model {
+            Some(model) => self.one(&client, model).await,
+            None => self.all(&client).await,
+        };
+        match listing {
+            Ok(listing) => Ok(listing),
+            Err(error) => Err(why(error, &self.server, Some(&client), name).await),
+        }
+    }
+
+    async fn one(&self, client: &Client, model: &ModelId) -> Result<Listing, ClientError> {
+        let models = match self.question {
+            Question::Status => Models::States(vec![client.model_status(model).await?]),
+            Question::Metadata => Models::Tensors(vec![MetadataRow {
+                name: model.name.clone(),
+                told: Ok(client.model_metadata(model).await?),
+            }]),
+        };
+        Ok(Listing {
+            api: self.server.api,
+            is_of_all: false,
+            server: None,
+            models,
+        })
+    }
+
+    async fn all(&self, client: &Client) -> Result<Listing, ClientError> {
+        let models = client.models().await?;
+        let server = match client.server_metadata().await {
+            // What the models are is worth telling all the same.
+            Err(ClientError::Refused(_)) => None,
+            server => server?,
+        };
+        let models = match self.question {
+            Question::Status => Models::States(models),
+            Question::Metadata => {
+                let mut rows = Vec::with_capacity(models.len());
+                for model in models {
+                    let id = ModelId {
+                        name: model.name,
+                        version: None,
+                    };
+                    let told = match client.model_metadata(&id).await {
+                        Ok(metadata) => Ok(metadata),
+                        // Such as one that is not loaded.
+                        Err(ClientError::Refused(refusal)) => Err(refusal),
+                        Err(error) => return Err(error),
+                    };
+                    let name = id.name;
+                    rows.push(MetadataRow { name, told });
+                }
+                Models::Tensors(rows)
+            }
+        };
+        Ok(Listing {
+            api: self.server.api,
+            is_of_all: true,
+            server,
+            models,
+        })
+    }
+}

@@ -1,0 +1,332 @@
+//! States and metadata of models as tables and JSON.
+
+use ovms::client::{
+    Api, ModelMetadata, ModelStatus, Refusal, ServerMetadata, TensorMetadata, VersionStatus,
+};
+use serde::Serialize;
+
+use super::explain::{explanation, tensor_cells};
+use crate::{
+    error::Failure,
+    ui::{self, Align, Cell, Look, Table, Tone},
+};
+
+/// States on the way to another one.
+const PASSING: [&str; 3] = ["START", "LOADING", "UNLOADING"];
+
+/// The state of a version that was there and is no more, as planned.
+const OVER: &str = "END";
+
+/// What a server told about one of its models, or all.
+#[derive(Debug)]
+pub(super) struct Listing {
+    pub(super) api: Api,
+    pub(super) is_of_all: bool,
+    /// Told with all models, where the protocol has it.
+    pub(super) server: Option<ServerMetadata>,
+    pub(super) models: Models,
+}
+
+#[derive(Debug)]
+pub(super) enum Models {
+    States(Vec<ModelStatus>),
+    Tensors(Vec<MetadataRow>),
+}
+
+/// The metadata of a model, or why there is none.
+#[derive(Debug)]
+pub(super) struct MetadataRow {
+    pub(super) name: String,
+    pub(super) told: Result<ModelMetadata, Refusal>,
+}
+
+impl Listing {
+    /// Prints to stdout, and what a table has no place for to stderr.
+    pub(super) fn print(&self, is_json: bool) -> Result<(), Failure> {
+        if is_json {
+            return ui::print(self.json() + "\n");
+        }
+        for note in self.notes() {
+            ui::note(&note);
+        }
+        ui::print(self.text(Look::of_stdout()))
+    }
+
+    fn notes(&self) -> Vec<String> {
+        let mut notes = Vec::new();
+        if let Some(server) = &self.server {
+            let state = if server.is_ready {
+                "ready"
+            } else {
+                "not ready"
+            };
+            notes.push(format!("{} {} is {state}.", server.name, server.version));
+        }
+        match &self.models {
+            Models::States(models) if models.is_empty() => {
+                notes.push("The server has no models.".to_owned());
+            }
+            Models::Tensors(rows) if rows.is_empty() => {
+                notes.push("The server has no models.".to_owned());
+            }
+            Models::States(_) => {}
+            Models::Tensors(rows) if self.is_of_all => {
+                let refused = rows.iter().filter_map(|row| {
+                    let refusal = row.told.as_ref().err()?;
+                    Some(format!("Model `{}` has no metadata: {refusal}", row.name))
+                });
+                notes.extend(refused);
+            }
+            Models::Tensors(rows) => {
+                let told = rows.iter().filter_map(|row| row.told.as_ref().ok());
+                notes.extend(told.map(headline));
+            }
+        }
+        notes
+    }
+
+    fn text(&self, look: Look) -> String {
+        match &self.models {
+            Models::States(models) => states_table(models).draw(look),
+            Models::Tensors(rows) => match rows.as_slice() {
+                [
+                    MetadataRow {
+                        told: Ok(model), ..
+                    },
+                ] if !self.is_of_all => explanation(model, look),
+                rows => tensors_table(rows).draw(look),
+            },
+        }
+    }
+
+    fn json(&self) -> String {
+        let listing = ListingJson {
+            api: self.api.to_string(),
+            server: self.server.as_ref().map(|server| ServerJson {
+                name: &server.name,
+                version: &server.version,
+                ready: server.is_ready,
+            }),
+            models: match &self.models {
+                Models::States(models) => {
+                    ModelsJson::States(models.iter().map(StatusJson::new).collect())
+                }
+                Models::Tensors(rows) => {
+                    ModelsJson::Tensors(rows.iter().map(MetadataJson::new).collect())
+                }
+            },
+        };
+        serde_json::to_string(&listing).expect("texts and numbers have a JSON form")
+    }
+}
+
+fn headline(model: &ModelMetadata) -> String {
+    let versions = match model.versions.as_slice() {
+        [] => String::new(),
+        [only] => format!(", version {only}"),
+        several => format!(", versions {}", several.join(", ")),
+    };
+    let platform = match model.platform.as_str() {
+        "" => String::new(),
+        platform => format!(", platform {platform}"),
+    };
+    format!("Model `{}`{versions}{platform}.", model.name)
+}
+
+/// Has a column for the reason if there is one.
+fn states_table(models: &[ModelStatus]) -> Table {
+    let mut versions = models.iter().flat_map(|model| &model.versions);
+    let has_reasons = versions.any(|version| !reason(version).is_empty());
+    let mut columns = vec![
+        ("model", Align::Left),
+        ("version", Align::Right),
+        ("state", Align::Left),
+    ];
+    if has_reasons {
+        columns.push(("reason", Align::Left));
+    }
+    let or_nothing = |text: String| {
+        if text.is_empty() {
+            ui::NOTHING.to_owned()
+        } else {
+            text
+        }
+    };
+    let mut table = Table::new(&columns);
+    for model in models {
+        if model.versions.is_empty() {
+            let mut cells = vec![ui::NOTHING.to_owned(); columns.len()];
+            cells[0].clone_from(&model.name);
+            table.row(cells);
+        }
+        for version in &model.versions {
+            let state = or_nothing(version.state.clone());
+            let mut cells = vec![
+                model.name.clone().into(),
+                or_nothing(version.version.clone()).into(),
+                Cell::toned(state, tone(version)),
+            ];
+            if has_reasons {
+                cells.push(or_nothing(reason(version)).into());
+            }
+            table.row(cells);
+        }
+    }
+    table
+}
+
+/// What there is to tell about a state, in one line: a code that is not OK, and the server's text.
+fn reason(version: &VersionStatus) -> String {
+    let words: Vec<_> = version.message.split_whitespace().collect();
+    match (&version.code, words.join(" ")) {
+        (Some(code), message) if code != "OK" && message.is_empty() => code.clone(),
+        (Some(code), message) if code != "OK" => format!("{code}: {message}"),
+        (_, message) => message,
+    }
+}
+
+fn tone(version: &VersionStatus) -> Option<Tone> {
+    let has_failed = version.code.as_ref().is_some_and(|code| code != "OK");
+    match version.state.as_str() {
+        // What was there before goes on.
+        _ if version.is_ready() && has_failed => Some(Tone::Warn),
+        _ if has_failed => Some(Tone::Bad),
+        _ if version.is_ready() => Some(Tone::Good),
+        state if PASSING.contains(&state) => Some(Tone::Warn),
+        "" | OVER => None,
+        _ => Some(Tone::Bad),
+    }
+}
+
+fn tensors_table(rows: &[MetadataRow]) -> Table {
+    let mut table = Table::new(&[
+        ("model", Align::Left),
+        ("tensor", Align::Left),
+        ("name", Align::Left),
+        ("datatype", Align::Left),
+        ("shape", Align::Left),
+    ]);
+    for row in rows {
+        let Ok(model) = &row.told else {
+            let nothing = [ui::NOTHING; 4].map(str::to_owned);
+            table.row([row.name.clone()].into_iter().chain(nothing));
+            continue;
+        };
+        let inputs = model.inputs.iter().map(|tensor| ("input", tensor));
+        let outputs = model.outputs.iter().map(|tensor| ("output", tensor));
+        for (kind, tensor) in inputs.chain(outputs) {
+            let start = [row.name.clone(), kind.to_owned()];
+            table.row(start.into_iter().chain(tensor_cells(tensor)));
+        }
+    }
+    table
+}
+
+/// A listing as programs read it; the fields stand in this order.
+#[derive(Debug, Serialize)]
+struct ListingJson<'a> {
+    api: String,
+    server: Option<ServerJson<'a>>,
+    models: ModelsJson<'a>,
+}
+
+#[derive(Debug, Serialize)]
+struct ServerJson<'a> {
+    name: &'a str,
+    version: &'a str,
+    ready: bool,
+}
+
+#[derive(Debug, Serialize)]
+#[serde(untagged)]
+enum ModelsJson<'a> {
+    States(Vec<StatusJson<'a>>),
+    Tensors(Vec<MetadataJson<'a>>),
+}
+
+#[derive(Debug, Serialize)]
+struct StatusJson<'a> {
+    name: &'a str,
+    versions: Vec<VersionJson<'a>>,
+}
+
+#[derive(Debug, Serialize)]
+struct VersionJson<'a> {
+    version: Option<&'a str>,
+    state: &'a str,
+    ready: bool,
+    error_code: Option<&'a str>,
+    reason: &'a str,
+}
+
+#[derive(Debug, Serialize)]
+struct MetadataJson<'a> {
+    name: &'a str,
+    versions: &'a [String],
+    platform: Option<&'a str>,
+    inputs: Vec<TensorJson<'a>>,
+    outputs: Vec<TensorJson<'a>>,
+    error: Option<String>,
+}
+
+#[derive(Debug, Serialize)]
+struct TensorJson<'a> {
+    name: &'a str,
+    datatype: &'a str,
+    shape: Vec<i64>,
+}
+
+fn if_told(text: &str) -> Option<&str> {
+    (!text.is_empty()).then_some(text)
+}
+
+impl<'a> StatusJson<'a> {
+    fn new(model: &'a ModelStatus) -> Self {
+        let version = |it: &'a VersionStatus| VersionJson {
+            version: if_told(&it.version),
+            state: &it.state,
+            ready: it.is_ready(),
+            error_code: it.code.as_deref(),
+            reason: &it.message,
+        };
+        Self {
+            name: &model.name,
+            versions: model.versions.iter().map(version).collect(),
+        }
+    }
+}
+
+impl<'a> MetadataJson<'a> {
+    fn new(row: &'a MetadataRow) -> Self {
+        let tensors = |tensors: &'a [TensorMetadata]| {
+            let tensor = |it: &'a TensorMetadata| TensorJson {
+                name: &it.name,
+                datatype: &it.datatype,
+                shape: it.shape.wire(),
+            };
+            tensors.iter().map(tensor).collect()
+        };
+        let name = &row.name;
+        match &row.told {
+            Ok(model) => Self {
+                name,
+                versions: &model.versions,
+                platform: if_told(&model.platform),
+                inputs: tensors(&model.inputs),
+                outputs: tensors(&model.outputs),
+                error: None,
+            },
+            Err(refusal) => Self {
+                name,
+                versions: &[],
+                platform: None,
+                inputs: Vec::new(),
+                outputs: Vec::new(),
+                error: Some(refusal.to_string()),
+            },
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,111 @@
+//! The one model that flags describe.
+
+use std::path::PathBuf;
+
+/// Flags about the model.
+#[derive(Debug, clap::Args)]
+#[command(next_help_heading = "Model")]
+#[group(skip)]
+pub(in crate::serve) struct Args {
+    /// Name that clients use for the model
+    #[arg(long = "model_name", value_name = "NAME")]
+    pub(in crate::serve) model_name: Option<String>,
+    /// Folder with the model's version folders
+    #[arg(long = "model_path", value_name = "DIR")]
+    pub(in crate::serve) model_path: Option<PathBuf>,
+    /// Serve the built-in example, a classifier of drawn shapes
+    ///
+    /// Needs no files. Ports default to 9000 (gRPC) and 8000 (REST).
+    #[arg(
+        long = "demo",
+        num_args = 0..=1,
+        require_equals = true,
+        default_value_t = false,
+        default_missing_value = "true",
+        hide_default_value = true,
+        hide_possible_values = true,
+        action = clap::ArgAction::Set,
+        value_name = "BOOL",
+        conflicts_with_all = ["model_name", "model_path", "config_path"]
+    )]
+    pub(in crate::serve) demo: bool,
+    /// Versions to serve: '{"latest":{"num_versions":2}}', '{"specific":{"versions":[1,3]}}' or
+    /// '{"all":{}}' [default: the latest one]
+    #[arg(long = "model_version_policy", value_name = "JSON")]
+    pub(super) model_version_policy: Option<String>,
+    /// Batch size: a number, a range such as 1:8, -1 for any, or auto for that of each request
+    ///
+    /// Ignored when --shape is given.
+    #[arg(long = "batch_size", value_name = "SIZE", allow_hyphen_values = true)]
+    pub(super) batch_size: Option<String>,
+    /// Shape of the input, such as '(1,3,224,224)', '(1:8,3,-1,-1)' or auto; or a JSON object of
+    /// shapes by input name
+    #[arg(long = "shape", value_name = "SHAPE")]
+    pub(super) shape: Option<String>,
+    /// Layout of the input, such as NHWC, or NHWC:NCHW for requests in NHWC to a model in NCHW;
+    /// or a JSON object of layouts by input and output name
+    #[arg(long = "layout", value_name = "LAYOUT")]
+    pub(super) layout: Option<String>,
+    /// Number of infer requests, which is how many inferences run at once; 0 lets the device
+    /// choose
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    pub(super) nireq: u32,
+    /// Device to run on, such as CPU, GPU, AUTO [default: CPU]
+    #[arg(long = "target_device", value_name = "DEVICE")]
+    pub(super) target_device: Option<String>,
+    /// Device properties as a JSON object, such as '{"NUM_STREAMS":2}'
+    #[arg(long = "plugin_config", value_name = "JSON")]
+    pub(super) plugin_config: Option<String>,
+
+    /// Keep the model's state from request to request of a sequence
+    #[arg(
+        long = "stateful",
+        num_args = 0..=1,
+        require_equals = true,
+        default_value_t = false,
+        default_missing_value = "true",
+        hide_default_value = true,
+        hide_possible_values = true,
+        action = clap::ArgAction::Set,
+        value_name = "BOOL",
+        help_heading = "Stateful model"
+    )]
+    pub(super) stateful: bool,
+    /// Remove sequences that are not used; needs --stateful [default: true]
+    #[arg(
+        long = "idle_sequence_cleanup",
+        num_args = 0..=1,
+        require_equals = true,
+        default_missing_value = "true",
+        hide_possible_values = true,
+        value_name = "BOOL",
+        help_heading = "Stateful model"
+    )]
+    pub(super) idle_sequence_cleanup: Option<bool>,
+    /// Apply OpenVINO's low latency transformation; needs --stateful [default: false]
+    #[arg(
+        long = "low_latency_transformation",
+        num_args = 0..=1,
+        require_equals = true,
+        default_missing_value = "true",
+        hide_possible_values = true,
+        value_name = "BOOL",
+        help_heading = "Stateful model"
+    )]
+    pub(super) low_latency_transformation: Option<bool>,
+    /// Most sequences at once; needs --stateful [default: 500]
+    #[arg(
+        long = "max_sequence_number",
+        value_name = "N",
+        help_heading = "Stateful model"
+    )]
+    pub(super) max_sequence_number: Option<u32>,
+    /// How often sequences that are not used are removed; 0 means never
+    #[arg(
+        long = "sequence_cleaner_poll_wait_minutes",
+        value_name = "N",
+        default_value_t = 5,
+        help_heading = "Stateful model"
+    )]
+    pub(super) sequence_cleaner_poll_wait_minutes: u32,
+}

@@ -1,0 +1,160 @@
+//! What operators watch and bound: log, metrics, limits.
+
+use std::path::PathBuf;
+
+use ovms::config::{AccessLog, LogFormat};
+
+/// Flags about log, metrics and limits.
+#[derive(Debug, clap::Args)]
+#[command(next_help_heading = "Log")]
+#[group(skip)]
+pub(in crate::serve) struct Args {
+    /// Least important messages to log: TRACE, DEBUG, INFO, WARNING, ERROR
+    #[arg(long = "log_level", value_name = "LEVEL", default_value = "INFO")]
+    pub(in crate::serve) log_level: String,
+    /// File to log to, besides stdout
+    #[arg(long = "log_path", value_name = "FILE")]
+    pub(in crate::serve) log_path: Option<PathBuf>,
+    /// Lines for people, or a JSON object a line
+    #[arg(
+        long = "log_format",
+        value_name = "FORMAT",
+        value_enum,
+        default_value_t = Format::Text
+    )]
+    pub(in crate::serve) log_format: Format,
+    /// File for a line about each request; - for stdout [default: none]
+    #[arg(
+        long = "access_log",
+        value_name = "FILE",
+        value_parser = access_log,
+        allow_hyphen_values = true
+    )]
+    pub(super) access_log: Option<AccessLog>,
+
+    /// Show metrics at /metrics of the REST port
+    #[arg(
+        long = "metrics_enable",
+        num_args = 0..=1,
+        require_equals = true,
+        default_value_t = false,
+        default_missing_value = "true",
+        hide_default_value = true,
+        hide_possible_values = true,
+        action = clap::ArgAction::Set,
+        value_name = "BOOL",
+        help_heading = "Metrics"
+    )]
+    pub(super) metrics_enable: bool,
+    /// Families to show, separated by commas; needs --metrics_enable [default: the usual ones]
+    #[arg(long = "metrics_list", value_name = "LIST", help_heading = "Metrics")]
+    pub(super) metrics_list: Option<String>,
+
+    /// Largest message or body in bytes, as sent and as expanded
+    #[arg(
+        long = "max_message_size",
+        value_name = "BYTES",
+        default_value_t = 1 << 30,
+        help_heading = "Limits"
+    )]
+    pub(super) max_message_size: usize,
+    /// Bytes of the bodies of all requests under way; more requests are refused (UNAVAILABLE, 503)
+    #[arg(
+        long = "max_bytes_in_flight",
+        value_name = "BYTES",
+        default_value_t = 1 << 32,
+        help_heading = "Limits"
+    )]
+    pub(super) max_bytes_in_flight: usize,
+    /// Connections open at once on each port; more wait to be accepted
+    #[arg(
+        long = "max_connections",
+        value_name = "N",
+        default_value_t = 4096,
+        value_parser = at_least_one,
+        help_heading = "Limits"
+    )]
+    pub(super) max_connections: usize,
+    /// Requests of a model that may wait for an infer request; more are refused (UNAVAILABLE,
+    /// 503)
+    #[arg(
+        long = "max_queued_requests",
+        value_name = "N",
+        default_value_t = 1024,
+        help_heading = "Limits"
+    )]
+    pub(super) max_queued_requests: usize,
+    /// Pixels of a picture in a request, which are known before it is decoded
+    #[arg(
+        long = "max_image_pixels",
+        value_name = "N",
+        default_value_t = 1 << 26,
+        help_heading = "Limits"
+    )]
+    pub(super) max_image_pixels: u64,
+    /// Longest pause within a request that is being received
+    #[arg(
+        long = "read_timeout_seconds",
+        value_name = "N",
+        default_value_t = 60,
+        value_parser = clap::value_parser!(u64).range(1..),
+        help_heading = "Limits"
+    )]
+    pub(super) read_timeout_seconds: u64,
+    /// Least bytes a second of a body, once the read timeout has been used up; 0 means any
+    #[arg(
+        long = "min_receive_rate",
+        value_name = "BYTES",
+        default_value_t = 1024,
+        help_heading = "Limits"
+    )]
+    pub(super) min_receive_rate: u64,
+    /// How long a request waits for a version that is loading
+    #[arg(
+        long = "loading_wait_seconds",
+        value_name = "N",
+        default_value_t = 10,
+        help_heading = "Limits"
+    )]
+    pub(super) loading_wait_seconds: u64,
+    /// How long requests under way may take after SIGINT or SIGTERM; a second signal ends at once
+    #[arg(
+        long = "shutdown_timeout_seconds",
+        value_name = "N",
+        default_value_t = 30,
+        help_heading = "Limits"
+    )]
+    pub(super) shutdown_timeout_seconds: u64,
+}
+
+/// The formats of the log.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub(in crate::serve) enum Format {
+    Text,
+    Json,
+}
+
+impl From<Format> for LogFormat {
+    fn from(format: Format) -> Self {
+        match format {
+            Format::Text => Self::Text,
+            Format::Json => Self::Json,
+        }
+    }
+}
+
+fn access_log(text: &str) -> Result<AccessLog, String> {
+    match text {
+        "" => Err("expected a file, or - for stdout".to_owned()),
+        "-" => Ok(AccessLog::Stdout),
+        path => Ok(AccessLog::File(path.into())),
+    }
+}
+
+fn at_least_one(text: &str) -> Result<usize, String> {
+    match text.parse() {
+        Ok(0) => Err("expected at least 1".to_owned()),
+        Ok(number) => Ok(number),
+        Err(error) => Err(format!("expected a number: {error}")),
+    }
+}

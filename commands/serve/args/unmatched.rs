@@ -1,0 +1,105 @@
+//! Arguments that are no flags of `ovms serve`.
+
+use std::ffi::OsString;
+
+use clap::{Args as _, Command};
+
+use super::Args;
+use crate::error::Failure;
+
+/// Flags of the C++ server that are not there yet; a guess at another flag would mislead.
+const NOT_YET: [&str; 7] = [
+    "draft_source_model",
+    "gguf_filename",
+    "overwrite_models",
+    "pull",
+    "source_model",
+    "task",
+    "vocoder",
+];
+
+/// Refuses arguments that are no flags of `serve`, all at once and in the words that start
+/// scripts know.
+pub(crate) fn refuse_unmatched(args: &[OsString]) -> Result<(), Failure> {
+    let command = Args::augment_args(Command::new("serve"));
+    let flag = |name: &str| {
+        command
+            .get_arguments()
+            .find(|arg| arg.get_long() == Some(name))
+    };
+    let mut unmatched = Vec::new();
+    let mut args = args.iter().map(|arg| arg.to_string_lossy());
+    while let Some(arg) = args.next() {
+        let Some(long) = arg.strip_prefix("--") else {
+            if arg != "-h" {
+                unmatched.push(arg.into_owned());
+            }
+            continue;
+        };
+        let name = long.split_once('=').map_or(long, |(name, _)| name);
+        match flag(name) {
+            Some(known)
+                if known.get_action().takes_values()
+                    && !known.is_require_equals_set()
+                    && !long.contains('=') =>
+            {
+                // What follows is its value, whatever it looks like.
+                args.next();
+            }
+            Some(_) => {}
+            None if name == "help" || name == "version" => {}
+            None => unmatched.push(arg.into_owned()),
+        }
+    }
+    if unmatched.is_empty() {
+        return Ok(());
+    }
+    let list: String = unmatched.iter().map(|arg| format!("{arg}, ")).collect();
+    let mut failure = Failure::usage_verbatim(format!(
+        "error parsing options - unmatched arguments: {list}"
+    ));
+    for arg in &unmatched {
+        let name = arg.trim_start_matches('-');
+        let name = name.split('=').next().unwrap_or(name);
+        if arg.starts_with("--") && NOT_YET.contains(&name) {
+            failure = failure.hint(format!(
+                "`--{name}` is a flag of the C++ server that this release does not have"
+            ));
+            continue;
+        }
+        let known = command.get_arguments().filter_map(|arg| arg.get_long());
+        if let Some(name) = ovms::error::nearest(arg.trim_start_matches('-'), known) {
+            failure = failure.hint(format!("for `{arg}`, did you mean `--{name}`?"));
+        }
+    }
+    Err(failure.hint("`ovms serve --help` lists the flags"))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::ffi::OsString;
+
+    use super::refuse_unmatched;
+
+    fn refused(args: &[&str]) -> Option<String> {
+        let args: Vec<OsString> = args.iter().map(OsString::from).collect();
+        refuse_unmatched(&args).err().map(|failure| failure.text())
+    }
+
+    #[test]
+    fn strangers_are_listed_with_the_nearest_flag() {
+        assert_eq!(
+            refused(&["--port", "9000", "--demo", "--model_path=x"]),
+            None
+        );
+        assert_eq!(refused(&["--port", "--odd-value-of-port"]), None);
+        insta::assert_snapshot!(
+            refused(&["--modelname", "x", "--port=1", "--qqq=1"]).unwrap(),
+            @"
+        error parsing options - unmatched arguments: --modelname, x, --qqq=1, 
+        hint: for `--modelname`, did you mean `--model_name`?
+        hint: `ovms serve --help` lists the flags
+        "
+        );
+    }
+}

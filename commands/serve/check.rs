@@ -1,0 +1,189 @@
+//! `ovms serve --check`: flags, configuration file and model folders, without serving and without
+//! a runtime.
+
+use std::path::Path;
+
+use ovms::{
+    config::{self, Config, ModelConfig, ModelEntry, Source, VersionPolicy},
+    error::chain,
+    metrics::Metrics,
+    model::{mapping, repository, storage, wanted},
+};
+
+use super::files;
+use crate::{
+    error::{Failure, FailureKind},
+    ui::{self, Align, Look, NOTHING, Table},
+};
+
+/// What has been found.
+#[derive(Debug, Default)]
+struct Report {
+    /// Name, versions and state of each model.
+    rows: Vec<[String; 3]>,
+    faults: Vec<String>,
+    warnings: Vec<String>,
+}
+
+/// What a model that can be served is called in the table.
+const GOOD: &str = "ok";
+
+/// Checks what accepted flags lead to, prints a table of the models, and what is wrong.
+pub(super) fn run(mut config: Config) -> Result<(), Failure> {
+    let mut report = Report::default();
+    report.warnings.append(&mut config.warnings);
+    match config.source.clone() {
+        Source::Model(model) => report.model(&model, ""),
+        Source::File { path, defaults } => {
+            let file = config::read(&path, &defaults).map_err(|error| files::explain(&error))?;
+            report.file(&path, &file);
+            let ports = config.settings.port.or(config.settings.rest_port).is_some();
+            match config.add_monitoring(&file) {
+                Err(config::FlagError::FileMetricsWithoutPort) if !ports => {}
+                Err(error) => report.faults.push(error.to_string()),
+                Ok(()) => {}
+            }
+        }
+    }
+    let metrics = &config.settings.metrics;
+    if let Err(error) = Metrics::new(metrics.enable, metrics.families.as_deref()) {
+        report.faults.push(error.to_string());
+    }
+    report.print()
+}
+
+impl Report {
+    fn file(&mut self, path: &Path, file: &config::FileConfig) {
+        let path = path.display();
+        for entry in &file.models {
+            match entry {
+                ModelEntry::Model(model) => self.model(model, &format!("{path}: ")),
+                ModelEntry::Refused {
+                    name,
+                    reason,
+                    place,
+                } => {
+                    self.row(name, NOTHING.to_owned(), "refused");
+                    self.faults.push(format!("{path}:{place}: {reason}"));
+                }
+            }
+        }
+        for entry in &file.refused {
+            self.row(&entry.name, NOTHING.to_owned(), "refused");
+            let fault = format!("{path}:{}: {}", entry.place, entry.reason);
+            self.faults.push(fault);
+        }
+        for warning in &file.warnings {
+            self.warnings.push(format!("{path}:{warning}"));
+        }
+    }
+
+    /// Looks at the folders of a model. What is said of it begins with `origin`.
+    fn model(&mut self, model: &ModelConfig, origin: &str) {
+        let name = &model.name;
+        if model.stateful.is_some() {
+            self.row(name, NOTHING.to_owned(), "refused");
+            self.faults.push(format!(
+                "{origin}model `{name}` is stateful, which this release does not serve"
+            ));
+            return;
+        }
+        if storage::is_remote(&model.base_path) {
+            // It is for the server to fetch.
+            self.row(name, NOTHING.to_owned(), "not looked at");
+            return;
+        }
+        let existing = match repository::versions(Path::new(&model.base_path)) {
+            Ok(versions) => versions,
+            Err(error) => {
+                self.row(name, NOTHING.to_owned(), "fault");
+                self.faults.push(format!("{origin}model `{name}`: {error}"));
+                return;
+            }
+        };
+        let numbers: Vec<i64> = existing.iter().map(|(number, _)| *number).collect();
+        if let VersionPolicy::Specific(named) = &model.policy {
+            for version in named.iter().filter(|number| !numbers.contains(number)) {
+                self.warnings.push(format!(
+                    "{origin}model `{name}`: there is no version {version}, which \
+                     model_version_policy names"
+                ));
+            }
+        }
+        let chosen = wanted::choose(&model.policy, &numbers);
+        if chosen.is_empty() {
+            self.row(name, NOTHING.to_owned(), "empty");
+            self.warnings.push(format!(
+                "{origin}model `{name}`: there is no version to serve in {}{}",
+                model.base_path,
+                if repository::files(Path::new(&model.base_path)).is_ok() {
+                    "; its files belong into a folder 1 there"
+                } else {
+                    ""
+                }
+            ));
+            return;
+        }
+        let mut state = GOOD;
+        let chosen = |(number, _): &&(i64, _)| chosen.contains(number);
+        for (number, folder) in existing.iter().filter(chosen) {
+            let mut fault = |fault: String| {
+                state = "fault";
+                self.faults
+                    .push(format!("{origin}model `{name}`, version {number}: {fault}"));
+            };
+            if let Err(error) = repository::files(folder) {
+                fault(chain(&error));
+            }
+            if let Err(error) = mapping::read(folder) {
+                let path = mapping::path(folder);
+                fault(format!("{}: {}", path.display(), chain(&error)));
+            }
+        }
+        let numbers: Vec<String> = existing
+            .iter()
+            .filter(chosen)
+            .map(|(number, _)| number.to_string())
+            .collect();
+        self.row(name, numbers.join(", "), state);
+    }
+
+    fn row(&mut self, name: &str, versions: String, state: &str) {
+        self.rows
+            .push([name.to_owned(), versions, state.to_owned()]);
+    }
+
+    /// Prints the table to stdout; faults and warnings become the end of the command.
+    fn print(self) -> Result<(), Failure> {
+        if !self.rows.is_empty() {
+            let mut table = Table::new(&[
+                ("model", Align::Left),
+                ("versions", Align::Left),
+                ("state", Align::Left),
+            ]);
+            for row in self.rows {
+                table.row(row);
+            }
+            ui::print(table.draw(Look::of_stdout()))?;
+        }
+        let (faults, warnings) = (self.faults.len(), self.warnings.len());
+        let numbers = [(faults, "fault"), (warnings, "warning")]
+            .into_iter()
+            .filter(|(number, _)| *number > 0)
+            .map(|(number, what)| format!("{number} {what}{}", if number == 1 { "" } else { "s" }))
+            .collect::<Vec<_>>()
+            .join(" and ");
+        let mut failure = match (faults, warnings) {
+            (0, 0) => return Ok(()),
+            (0, _) => Failure::new(FailureKind::Warnings, format!("the check found {numbers}")),
+            _ => Failure::new(FailureKind::Failed, format!("the check found {numbers}")),
+        };
+        for fault in self.faults {
+            failure = failure.detail(format!("fault: {fault}"));
+        }
+        for warning in self.warnings {
+            failure = failure.detail(format!("warning: {warning}"));
+        }
+        Err(failure)
+    }
+}

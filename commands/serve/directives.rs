@@ -1,0 +1,233 @@
+//! What is done with model folders and the configuration file instead of serving:
+//! `--list_models`, `--add_to_config`, `--remove_from_config`.
+
+use std::{
+    fs,
+    io::Write,
+    path::{Path, PathBuf},
+};
+
+use ovms::{
+    config::{self, EditError},
+    model::repository,
+};
+
+use super::Args;
+use crate::{
+    error::{Failure, FailureKind},
+    ui,
+};
+
+/// Where models are, in the place of `--model_repository_path`.
+const REPOSITORY: &str = "OVMS_MODEL_REPOSITORY_PATH";
+
+/// How deep below the repository models are looked for.
+const DEPTH: usize = 8;
+
+/// Does what is asked for; `None` if nothing of the kind is.
+pub(super) fn run(args: &Args) -> Option<Result<(), Failure>> {
+    let instead = &args.instead;
+    let asked = [
+        ("list_models", instead.list_models),
+        ("add_to_config", instead.add_to_config),
+        ("remove_from_config", instead.remove_from_config),
+        ("check", instead.check),
+    ];
+    let mut asked = asked.iter().filter(|(_, given)| *given);
+    let (first, second) = (asked.next(), asked.next());
+    if let (Some((first, _)), Some((second, _))) = (first, second) {
+        return Some(Err(Failure::new(
+            FailureKind::Usage,
+            format!("--{first} and --{second} are given; expected one of them"),
+        )));
+    }
+    if instead.list_models {
+        Some(list(args))
+    } else if instead.add_to_config {
+        Some(add(args))
+    } else if instead.remove_from_config {
+        Some(remove(args))
+    } else {
+        None
+    }
+}
+
+/// Prints the names of the models below the repository, one a line.
+fn list(args: &Args) -> Result<(), Failure> {
+    let Some(root) = repository_path(args) else {
+        return Err(missing("--list_models", "--model_repository_path"));
+    };
+    let failed = |error: &std::io::Error| {
+        Failure::new(
+            FailureKind::Failed,
+            format!("cannot read the model repository {}", root.display()),
+        )
+        .caused_by(error)
+    };
+    // A path through `..` is not accepted further down.
+    let absolute = root.canonicalize().map_err(|error| failed(&error))?;
+    fs::read_dir(&absolute).map_err(|error| failed(&error))?;
+    let mut names = Vec::new();
+    walk(&absolute, &absolute, DEPTH, &mut names);
+    names.sort();
+    let lines: String = names.iter().map(|name| format!("{name}\n")).collect();
+    ui::print(lines)
+}
+
+/// Finds models and graphs in the folders of a folder.
+fn walk(root: &Path, folder: &Path, depth: usize, names: &mut Vec<String>) {
+    let Ok(entries) = fs::read_dir(folder) else {
+        return;
+    };
+    for entry in entries.flatten() {
+        let path = entry.path();
+        if !path.is_dir() {
+            continue;
+        }
+        if is_servable(&path) {
+            if let Ok(name) = path.strip_prefix(root) {
+                names.push(name.to_string_lossy().into_owned());
+            }
+        } else if depth > 1 {
+            walk(root, &path, depth - 1, names);
+        }
+    }
+}
+
+/// Tells whether a folder holds a graph, or a version of a model.
+fn is_servable(folder: &Path) -> bool {
+    let graph = |folder: &Path| folder.join("graph.pbtxt").is_file();
+    let versions = repository::versions(folder).unwrap_or_default();
+    graph(folder)
+        || versions
+            .iter()
+            .any(|(_, version)| graph(version) || repository::files(version).is_ok())
+}
+
+/// Adds a model to the file, which is made if it is not there.
+fn add(args: &Args) -> Result<(), Failure> {
+    let path = config_path(args, "--add_to_config")?;
+    let name = model_name(args, "--add_to_config")?;
+    let folder = match (&args.model.model_path, repository_path(args)) {
+        (Some(folder), _) => folder.clone(),
+        (None, Some(repository)) => repository.join(name),
+        (None, None) => {
+            return Err(missing(
+                "--add_to_config",
+                "--model_path or --model_repository_path",
+            ));
+        }
+    };
+    let address = folder.to_string_lossy();
+    // Paths in the file are relative to it; this one is relative to where we are.
+    let base_path = if address.contains("://") {
+        address.into_owned()
+    } else {
+        let absolute = std::path::absolute(&folder).unwrap_or_else(|_| folder.clone());
+        if !absolute.is_dir() {
+            ui::note(&format!("note: there is no folder {}", absolute.display()));
+        }
+        absolute.to_string_lossy().into_owned()
+    };
+    let content = match fs::read(&path) {
+        Ok(content) => Some(content),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => None,
+        Err(error) => return Err(unreadable(&path, &error)),
+    };
+    let edited = config::add_model(content.as_deref(), name, &base_path)
+        .map_err(|error| refused(&path, &error))?;
+    write(&path, &edited)?;
+    ui::note(&format!("Added model `{name}` to {}.", path.display()));
+    Ok(())
+}
+
+/// Removes a model from the file.
+fn remove(args: &Args) -> Result<(), Failure> {
+    let path = config_path(args, "--remove_from_config")?;
+    let name = model_name(args, "--remove_from_config")?;
+    let content = fs::read(&path).map_err(|error| unreadable(&path, &error))?;
+    let edited = config::remove_model(&content, name).map_err(|error| refused(&path, &error))?;
+    write(&path, &edited)?;
+    ui::note(&format!("Removed model `{name}` from {}.", path.display()));
+    Ok(())
+}
+
+/// Puts a file in the place of another in one step, with the rights of the old one.
+fn write(path: &Path, content: &str) -> Result<(), Failure> {
+    let failed = |error: &std::io::Error| {
+        Failure::new(
+            FailureKind::Failed,
+            format!("cannot write {}", path.display()),
+        )
+        .caused_by(error)
+    };
+    // What a link leads to is replaced, not the link.
+    let target = path.canonicalize().unwrap_or_else(|_| path.to_owned());
+    let folder = match target.parent() {
+        Some(folder) if !folder.as_os_str().is_empty() => folder,
+        _ => Path::new("."),
+    };
+    let rights = match fs::metadata(&target) {
+        Ok(metadata) => metadata.permissions(),
+        Err(_) => std::os::unix::fs::PermissionsExt::from_mode(0o644),
+    };
+    tempfile::NamedTempFile::new_in(folder)
+        .and_then(|mut file| {
+            file.write_all(content.as_bytes())?;
+            file.as_file().set_permissions(rights)?;
+            file.as_file().sync_all()?;
+            file.persist(&target).map_err(|error| error.error)
+        })
+        .map_err(|error| failed(&error))?;
+    Ok(())
+}
+
+fn repository_path(args: &Args) -> Option<PathBuf> {
+    let given = args.instead.model_repository_path.clone();
+    given.or_else(|| std::env::var_os(REPOSITORY).map(PathBuf::from))
+}
+
+fn config_path(args: &Args, directive: &str) -> Result<PathBuf, Failure> {
+    let usual = || Some(PathBuf::from(std::env::var_os(REPOSITORY)?).join("config.json"));
+    let given = args.files.config_path.clone();
+    given
+        .or_else(usual)
+        .ok_or_else(|| missing(directive, "--config_path"))
+}
+
+fn model_name<'a>(args: &'a Args, directive: &str) -> Result<&'a str, Failure> {
+    let name = args.model.model_name.as_deref().unwrap_or_default();
+    if name.is_empty() {
+        return Err(missing(directive, "--model_name"));
+    }
+    Ok(name)
+}
+
+fn missing(directive: &str, flag: &str) -> Failure {
+    Failure::new(FailureKind::Usage, format!("{directive} needs {flag}"))
+}
+
+fn unreadable(path: &Path, error: &std::io::Error) -> Failure {
+    Failure::new(
+        FailureKind::Failed,
+        format!("cannot read the configuration file {}", path.display()),
+    )
+    .caused_by(error)
+}
+
+fn refused(path: &Path, error: &EditError) -> Failure {
+    let failure = Failure::new(
+        FailureKind::Failed,
+        format!("cannot edit the configuration file {}", path.display()),
+    )
+    .caused_by(error);
+    match error {
+        EditError::Unknown { name, known } => {
+            failure.hint_nearest(name, known.iter().map(String::as_str))
+        }
+        EditError::Occupied(_) => failure.hint("remove it first with --remove_from_config"),
+        EditError::Syntax(_) | EditError::NoList => {
+            failure.hint("`ovms serve --check --config_path FILE` tells what is wrong with it")
+        }
+    }
+}

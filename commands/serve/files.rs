@@ -1,0 +1,120 @@
+//! A configuration file that is refused, as the user meets it.
+
+use ovms::config::{Fault, FileError};
+
+use crate::error::{Failure, FailureKind};
+
+/// Characters of a line that are shown on either side of a fault.
+const AROUND: usize = 60;
+
+/// Explains a file that is refused: each fault with its line.
+pub(super) fn explain(error: &FileError) -> Failure {
+    let (path, faults, more) = match error {
+        FileError::Read { path, source } => {
+            return Failure::new(FailureKind::Failed, error.to_string())
+                .caused_by(source)
+                .hint(format!(
+                    "--config_path names a JSON file; is {} the right one, and may it be read?",
+                    path.display()
+                ));
+        }
+        FileError::Syntax { path, .. } => (path, error.faults(), 0),
+        FileError::Schema { path, more, .. } => (path, error.faults(), *more),
+    };
+    let number = faults.len() + more;
+    let message = match error {
+        FileError::Syntax { .. } => {
+            format!("the configuration file {} is no JSON", path.display())
+        }
+        _ => format!(
+            "the configuration file {} has {number} fault{}",
+            path.display(),
+            if number == 1 { "" } else { "s" }
+        ),
+    };
+    let mut failure = Failure::new(FailureKind::Failed, message);
+    for fault in faults {
+        failure = failure.detail(detail(fault));
+    }
+    if more > 0 {
+        failure = failure.detail(format!("and {more} more"));
+    }
+    failure
+}
+
+/// Writes a fault and marks it in its line.
+fn detail(fault: &Fault) -> String {
+    let number = fault.place.line.to_string();
+    let (line, column) = window(&fault.excerpt, fault.place.column - 1);
+    let room = line.chars().count().saturating_sub(column).max(1);
+    let mark = "^".repeat(fault.width.min(room));
+    let gutter = " ".repeat(number.len());
+    format!(
+        "{fault}\n  {number} | {line}\n  {gutter} | {}{mark}",
+        " ".repeat(column)
+    )
+}
+
+/// Cuts a line to what stands around a column; returns it with the column in it.
+fn window(line: &str, column: usize) -> (String, usize) {
+    let line: Vec<char> = line
+        .chars()
+        .map(|c| if c.is_control() { ' ' } else { c })
+        .collect();
+    let blanks = line.iter().take_while(|c| c.is_whitespace()).count();
+    let start = column.saturating_sub(AROUND).max(blanks.min(column));
+    let end = line.len().min(column + AROUND);
+    let text: String = line.get(start..end).unwrap_or_default().iter().collect();
+    (text, column - start)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use ovms::config::{Defaults, parse};
+
+    use super::explain;
+
+    fn explained(content: &[u8]) -> String {
+        let path = Path::new("/models/config.json");
+        explain(&parse(content, path, &Defaults::default()).unwrap_err()).text()
+    }
+
+    #[test]
+    fn every_fault_is_marked_in_its_line() {
+        insta::assert_snapshot!(explained(br#"{
+    "model_config_list": [
+        {"config": {"name": "resnet", "base_path": "/models/resnet", "nireq": "4"}},
+	{"config": {"name": "face", "base_pth": "/models/face"}}
+    ]
+}"#), @r#"
+        error: the configuration file /models/config.json has 2 faults
+          3:79 model_config_list[0].config.nireq: found the text "4"; expected a whole number from 0 to 4294967295
+            3 |  {"name": "resnet", "base_path": "/models/resnet", "nireq": "4"}},
+              |                                                             ^^^
+          4:30 model_config_list[1].config.base_pth: found the unknown key `base_pth`; expected one of name, base_path, batch_size, shape, layout, model_version_policy, nireq, target_device, plugin_config, stateful, idle_sequence_cleanup, low_latency_transformation, max_sequence_number, allow_cache, custom_loader_options, graph_path, subconfig, warmup (did you mean `base_path`?)
+            4 | {"config": {"name": "face", "base_pth": "/models/face"}}
+              |                             ^^^^^^^^^^
+        "#);
+        let long = format!("{{\"model_config_list\": [{}7]}}", " ".repeat(500));
+        insta::assert_snapshot!(explained(long.as_bytes()), @"
+        error: the configuration file /models/config.json has 1 fault
+          1:524 model_config_list[0]: found 7; expected an object with config
+            1 |                                                             7]}
+              |                                                             ^
+        ");
+        insta::assert_snapshot!(explained(b"{\n  \"model_config_list\": [\n"), @r#"
+        error: the configuration file /models/config.json is no JSON
+          2:24: found `[` (unterminated array); expected JSON
+            2 | "model_config_list": [
+              |                      ^
+        "#);
+        insta::assert_snapshot!(explained(b"\xFF"), @"
+        error: the configuration file /models/config.json is no JSON
+          1:1: found the byte 0xFF; expected text in UTF-8
+            1 | 
+              | ^
+        ");
+    }
+}

@@ -1,0 +1,206 @@
+//! What the gRPC wires share: connections, headers, errors, and calls that are encoded once and
+//! sent many times.
+
+use std::task::{Context, Poll};
+
+use bytes::{Buf, Bytes};
+use http_body_util::Full;
+use prost::Message;
+use tonic::{
+    Status,
+    body::Body,
+    codec::{Codec, DecodeBuf, Decoder, EncodeBuf, Encoder},
+    codegen::http::{self, uri::PathAndQuery},
+    metadata::MetadataMap,
+    transport::{Channel, Endpoint},
+};
+use tower::Service;
+
+use super::{Address, AnswerError, ClientError, Code, Options, Refusal, RequestError};
+
+/// The largest message, both ways; servers have the same limit.
+pub(super) const MESSAGE_LIMIT: usize = 1 << 30;
+
+/// What stands before a message in the body of an HTTP request: no compression, and the length.
+pub(super) const FRAME: usize = 1 + size_of::<u32>();
+
+/// How much a server may send before we say that we have read it. The protocol's own default of
+/// 64 KiB makes it wait in the middle of every tensor.
+const STREAM_WINDOW: u32 = 16 << 20;
+const CONNECTION_WINDOW: u32 = 64 << 20;
+
+/// How many calls share a connection. One connection is one task at both ends.
+const CALLS_PER_CONNECTION: usize = 16;
+
+/// Connections to one server.
+#[derive(Debug)]
+pub(super) struct Grpc {
+    address: Address,
+    /// One at least.
+    channels: Vec<Channel>,
+    headers: MetadataMap,
+}
+
+impl Grpc {
+    pub(super) async fn connect(options: &Options) -> Result<Self, ClientError> {
+        let unreachable = |source: tonic::transport::Error| ClientError::Unreachable {
+            address: options.address.clone(),
+            source: source.into(),
+        };
+        let endpoint = Endpoint::from_shared(options.address.url())
+            .and_then(|endpoint| endpoint.user_agent(concat!("ovms/", env!("CARGO_PKG_VERSION"))))
+            .map_err(unreachable)?
+            .tcp_nodelay(true)
+            .initial_stream_window_size(STREAM_WINDOW)
+            .initial_connection_window_size(CONNECTION_WINDOW);
+        let mut channels = Vec::new();
+        for _ in 0..options.concurrency.div_ceil(CALLS_PER_CONNECTION).max(1) {
+            channels.push(endpoint.connect().await.map_err(unreachable)?);
+        }
+        Ok(Self {
+            address: options.address.clone(),
+            channels,
+            headers: MetadataMap::from_headers(options.headers.clone()),
+        })
+    }
+
+    /// Returns the connection for calls that are not counted.
+    pub(super) fn channel(&self) -> Channel {
+        self.channels[0].clone()
+    }
+
+    pub(super) fn unreadable(&self, source: AnswerError) -> ClientError {
+        ClientError::Protocol {
+            address: self.address.clone(),
+            source,
+        }
+    }
+
+    pub(super) fn request<T>(&self, message: T) -> tonic::Request<T> {
+        let mut request = tonic::Request::new(message);
+        *request.metadata_mut() = self.headers.clone();
+        request
+    }
+
+    /// Takes the message out of an answer, or makes the error of a status.
+    pub(super) fn answer<T>(
+        &self,
+        answer: Result<tonic::Response<T>, Status>,
+    ) -> Result<T, ClientError> {
+        match answer {
+            Ok(response) => Ok(response.into_inner()),
+            Err(status) => Err(self.failure(status)),
+        }
+    }
+
+    /// Sends a message that is encoded with its frame; the answer is not decoded.
+    pub(super) async fn send(
+        &self,
+        path: &'static str,
+        body: &Bytes,
+        lane: usize,
+    ) -> Result<Bytes, ClientError> {
+        let sender = Sender {
+            channel: self.channels[lane % self.channels.len()].clone(),
+            body: body.clone(),
+        };
+        let mut grpc = tonic::client::Grpc::new(sender).max_decoding_message_size(MESSAGE_LIMIT);
+        // Waits until the channel has room; a broken connection is made anew here.
+        if let Err(error) = grpc.ready().await {
+            return Err(ClientError::Unreachable {
+                address: self.address.clone(),
+                source: error.into(),
+            });
+        }
+        let path = PathAndQuery::from_static(path);
+        self.answer(grpc.unary(self.request(()), path, Undecoded).await)
+    }
+
+    /// Tells the server's errors from those of the connection.
+    fn failure(&self, status: Status) -> ClientError {
+        let address = self.address.clone();
+        // A status that came over the wire has no source.
+        if std::error::Error::source(&status).is_some() {
+            let source = status.into();
+            return ClientError::Unreachable { address, source };
+        }
+        ClientError::Refused(Refusal {
+            code: Code::Grpc(status.code()),
+            message: status.message().to_owned(),
+        })
+    }
+}
+
+/// Encodes a message with its frame: the body of an HTTP request.
+pub(super) fn framed(message: &impl Message) -> Result<Bytes, RequestError> {
+    let length = message.encoded_len();
+    let mut body = Vec::with_capacity(FRAME + length);
+    body.push(0);
+    body.extend(
+        u32::try_from(length)
+            .map_err(|_| RequestError::Size)?
+            .to_be_bytes(),
+    );
+    message.encode_raw(&mut body);
+    Ok(body.into())
+}
+
+/// Sends a body that is encoded already in place of the one that tonic would encode, so that a
+/// large tensor is not copied for each request.
+#[derive(Debug, Clone)]
+struct Sender {
+    channel: Channel,
+    body: Bytes,
+}
+
+impl Service<http::Request<Body>> for Sender {
+    type Response = http::Response<Body>;
+    type Error = tonic::transport::Error;
+    type Future = <Channel as Service<http::Request<Body>>>::Future;
+
+    fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), Self::Error>> {
+        Service::<http::Request<Body>>::poll_ready(&mut self.channel, context)
+    }
+
+    fn call(&mut self, request: http::Request<Body>) -> Self::Future {
+        let body = Body::new(Full::new(self.body.clone()));
+        self.channel.call(request.map(|_| body))
+    }
+}
+
+/// Leaves messages as they are: requests are encoded before, answers are decoded later.
+#[derive(Debug, Clone, Copy)]
+struct Undecoded;
+
+impl Codec for Undecoded {
+    type Encode = ();
+    type Decode = Bytes;
+    type Encoder = Self;
+    type Decoder = Self;
+
+    fn encoder(&mut self) -> Self {
+        *self
+    }
+
+    fn decoder(&mut self) -> Self {
+        *self
+    }
+}
+
+impl Encoder for Undecoded {
+    type Item = ();
+    type Error = Status;
+
+    fn encode(&mut self, (): (), _: &mut EncodeBuf<'_>) -> Result<(), Status> {
+        Ok(())
+    }
+}
+
+impl Decoder for Undecoded {
+    type Item = Bytes;
+    type Error = Status;
+
+    fn decode(&mut self, buffer: &mut DecodeBuf<'_>) -> Result<Option<Bytes>, Status> {
+        Ok(Some(buffer.copy_to_bytes(buffer.remaining())))
+    }
+}

@@ -1,0 +1,207 @@
+//! Requests and answers as protobuf messages.
+
+use bytes::Bytes;
+use prost::Message;
+
+use super::{
+    super::{
+        Answer, AnswerError, Form, ModelId, RequestError,
+        grpc::framed,
+        message::lengths,
+        tfs::{dtype, tf_type},
+    },
+    Reply,
+};
+use crate::{
+    client,
+    proto::{
+        tensorflow::{TensorProto, TensorShapeProto, tensor_shape_proto::Dim},
+        tensorflow_serving::{
+            ModelSpec, PredictRequest, PredictResponse, model_spec::VersionChoice,
+        },
+    },
+    tensor::{
+        DataType, ShapeText, Tensor, elements,
+        values::{Packer, Value, ValueError, values},
+    },
+};
+
+/// Inputs that servers of sequences read in typed fields only.
+const OF_SEQUENCES: [&str; 2] = ["sequence_id", "sequence_control_input"];
+
+/// Encodes a request, with its frame.
+pub(super) fn request(request: &client::Request) -> Result<Bytes, RequestError> {
+    let mut message = PredictRequest {
+        model_spec: Some(spec(&request.model)?),
+        output_filter: request.outputs.clone(),
+        ..Default::default()
+    };
+    for (name, tensor) in request.inputs.iter() {
+        let mut proto = TensorProto {
+            dtype: tf_type(tensor.dtype()).into(),
+            tensor_shape: Some(shape(tensor.shape())),
+            ..Default::default()
+        };
+        let only_typed = matches!(
+            tensor.dtype(),
+            DataType::String | DataType::F16 | DataType::U16
+        ) || OF_SEQUENCES.contains(&name);
+        if request.form == Form::Values || only_typed {
+            fill(&mut proto, tensor)?;
+        } else {
+            proto.tensor_content = tensor.data().clone();
+        }
+        message.inputs.insert(name.to_owned(), proto);
+    }
+    framed(&message)
+}
+
+/// Names a model.
+pub(super) fn spec(model: &ModelId) -> Result<ModelSpec, RequestError> {
+    let number = |text: &String| {
+        text.parse()
+            .map(VersionChoice::Version)
+            .map_err(|_| RequestError::Version(text.clone()))
+    };
+    Ok(ModelSpec {
+        name: model.name.clone(),
+        version_choice: model.version.as_ref().map(number).transpose()?,
+        signature_name: String::new(),
+    })
+}
+
+/// Decodes an answer.
+pub(in crate::client) fn answer(reply: Reply) -> Result<Answer, AnswerError> {
+    let message =
+        PredictResponse::decode(reply.body).map_err(|error| AnswerError::Decode(error.into()))?;
+    let version = match message.model_spec.and_then(|spec| spec.version_choice) {
+        Some(VersionChoice::Version(version)) => Some(version),
+        Some(VersionChoice::VersionLabel(_)) | None => None,
+    };
+    let mut outputs = Vec::with_capacity(message.outputs.len());
+    for (name, proto) in message.outputs {
+        let tensor = tensor(&name, proto)?;
+        outputs.push((name, tensor));
+    }
+    Ok(reply.asked.answer(version, outputs))
+}
+
+fn shape(lengths: &[usize]) -> TensorShapeProto {
+    TensorShapeProto {
+        dim: lengths
+            .iter()
+            .map(|length| Dim {
+                // A length above the largest i64 does not fit in memory.
+                size: *length as i64,
+                name: String::new(),
+            })
+            .collect(),
+        unknown_rank: false,
+    }
+}
+
+/// Writes the elements one by one, in the field of their type.
+fn fill(proto: &mut TensorProto, tensor: &Tensor) -> Result<(), ValueError> {
+    let dtype = tensor.dtype();
+    if matches!(dtype, DataType::F16 | DataType::Bf16) {
+        let (halves, _) = tensor.data().as_chunks::<2>();
+        let bits = halves.iter().map(|half| u16::from_le_bytes(*half).into());
+        proto.half_val = bits.collect();
+        return Ok(());
+    }
+    let out_of_range = |value: String| ValueError::Range { value, dtype };
+    for value in values(tensor) {
+        match value {
+            Value::Bool(value) => proto.bool_val.push(value),
+            Value::Int(value) if dtype == DataType::I64 => proto.int64_val.push(value),
+            Value::Int(value) => proto
+                .int_val
+                .push(i32::try_from(value).map_err(|_| out_of_range(value.to_string()))?),
+            Value::Uint(value) if dtype == DataType::U64 => proto.uint64_val.push(value),
+            Value::Uint(value) if dtype == DataType::U32 => proto
+                .uint32_val
+                .push(u32::try_from(value).map_err(|_| out_of_range(value.to_string()))?),
+            Value::Uint(value) => proto
+                .int_val
+                .push(i32::try_from(value).map_err(|_| out_of_range(value.to_string()))?),
+            Value::Single(value) => proto.float_val.push(value),
+            Value::Double(value) => proto.double_val.push(value),
+            Value::Bytes(value) => proto.string_val.push(tensor.data().slice_ref(value)),
+        }
+    }
+    Ok(())
+}
+
+/// Reads an output from whichever field has its elements.
+fn tensor(name: &str, mut proto: TensorProto) -> Result<Tensor, AnswerError> {
+    let dtype = dtype(proto.dtype).map_err(|datatype| AnswerError::Datatype {
+        name: name.to_owned(),
+        datatype,
+    })?;
+    let broken = |source: client::Cause| AnswerError::Output {
+        name: name.to_owned(),
+        source,
+    };
+    let dims = proto.tensor_shape.take().unwrap_or_default().dim;
+    let sizes: Vec<_> = dims.iter().map(|dim| dim.size).collect();
+    let shape = lengths(name, &sizes)?;
+    let data = if !proto.tensor_content.is_empty() && dtype != DataType::String {
+        proto.tensor_content
+    } else {
+        let (count, data) = packed(dtype, proto).map_err(|error| broken(error.into()))?;
+        // The number of bytes tells nothing of the number of strings.
+        if elements(&shape) != Some(count) {
+            if count == 0 {
+                return Err(AnswerError::Missing(name.to_owned()));
+            }
+            let text = format!("found {count} elements for shape {}", ShapeText(&shape));
+            return Err(broken(text.into()));
+        }
+        data
+    };
+    Tensor::new(dtype, shape, data).map_err(|error| broken(error.into()))
+}
+
+/// Packs the elements of a type's field, and counts them.
+fn packed(dtype: DataType, proto: TensorProto) -> Result<(usize, Bytes), ValueError> {
+    if matches!(dtype, DataType::F16 | DataType::Bf16) {
+        let mut bits = Vec::with_capacity(2 * proto.half_val.len());
+        for value in &proto.half_val {
+            let half = u16::try_from(*value).map_err(|_| ValueError::Range {
+                value: value.to_string(),
+                dtype,
+            })?;
+            bits.extend(half.to_le_bytes());
+        }
+        return Ok((proto.half_val.len(), bits.into()));
+    }
+    let mut packer = Packer::new(dtype, 0);
+    for value in proto.bool_val {
+        packer.push_bool(value)?;
+    }
+    for value in proto.int_val {
+        packer.push_i64(value.into())?;
+    }
+    for value in proto.int64_val {
+        packer.push_i64(value)?;
+    }
+    for value in proto.uint32_val {
+        packer.push_u64(value.into())?;
+    }
+    for value in proto.uint64_val {
+        packer.push_u64(value)?;
+    }
+    for value in proto.float_val {
+        packer.push_f64(value.into())?;
+    }
+    for value in proto.double_val {
+        packer.push_f64(value)?;
+    }
+    for value in proto.string_val {
+        packer.push_bytes(&value)?;
+    }
+    Ok((packer.count(), packer.finish()))
+}
+
+#[cfg(test)]
+mod tests;

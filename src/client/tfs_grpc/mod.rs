@@ -1,0 +1,9 @@
+//! TensorFlow Serving over gRPC.
+//!
+//! [`Wire`] sends; `message` writes requests and reads answers.
+
+mod message;
+mod wire;
+
+pub(super) use message::answer;
+pub(super) use wire::{Call, Reply, Wire};

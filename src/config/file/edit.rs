@@ -1,0 +1,350 @@
+//! Models added to the text of a file and removed from it, while everything else in it, comments
+//! too, stays as it is.
+
+use jsonc_parser::ast::{Array, Object, Value};
+
+use super::{
+    fault::Fault,
+    syntax::{Source, range},
+};
+
+/// Why a file is not edited.
+#[derive(Debug, thiserror::Error)]
+pub enum EditError {
+    /// It is no JSON.
+    #[error("{0}")]
+    Syntax(Box<Fault>),
+    /// It is no configuration file.
+    #[error("found no list of models in it; expected an object with model_config_list")]
+    NoList,
+    /// The name is there already, with another path.
+    #[error("Given model name is already occupied - `{0}`")]
+    Occupied(String),
+    /// There is no such name.
+    #[error("there is no model `{name}` in it; the models are {}", known.join(", "))]
+    Unknown {
+        /// The name asked for.
+        name: String,
+        /// Those that are there.
+        known: Vec<String>,
+    },
+}
+
+/// Adds a model at the end of the list and returns the new text; of no text, it makes a new file.
+/// A model of this name and path that is there already is left as it is.
+///
+/// # Errors
+///
+/// Fails if the text is no configuration file, or has the name with another path.
+pub fn add_model(content: Option<&[u8]>, name: &str, base_path: &str) -> Result<String, EditError> {
+    let entry = serde_json::json!({ "config": { "name": name, "base_path": base_path } });
+    let entry = format!(
+        "{{\"config\": {{\"name\": {}, \"base_path\": {}}}}}",
+        entry["config"]["name"], entry["config"]["base_path"]
+    );
+    let Some(content) = content else {
+        return Ok(format!(
+            "{{\n    \"model_config_list\": [\n        {entry}\n    ]\n}}\n"
+        ));
+    };
+    let source = Source::new(content).map_err(syntax)?;
+    let value = source.parse().map_err(syntax)?;
+    let Value::Object(root) = &value else {
+        return Err(EditError::NoList);
+    };
+    let text = source.original();
+    let Some(list) = models(root)? else {
+        // Right behind the first brace; what follows goes on.
+        let at = root.range.start + 1;
+        let comma = if root.properties.is_empty() { "" } else { "," };
+        let list = format!("\n    \"model_config_list\": [\n        {entry}\n    ]{comma}");
+        let end = if root.properties.is_empty() { "\n" } else { "" };
+        return Ok(splice(text, (at, at), &format!("{list}{end}")));
+    };
+    if let Some((_, config)) = entries(list).find(|(_, config)| is(config, "name", name)) {
+        if is(config, "base_path", base_path) {
+            return Ok(text.to_owned());
+        }
+        return Err(EditError::Occupied(name.to_owned()));
+    }
+    let close = list.range.end - 1;
+    let outer = indent(text, list.range.start);
+    let inner = list
+        .elements
+        .first()
+        .map(|first| range(first).0)
+        .filter(|&start| starts_line(text, start))
+        .map_or_else(
+            || format!("{outer}    "),
+            |start| indent(text, start).to_owned(),
+        );
+    // Behind comments that follow the last entry, on a line of its own.
+    let at = text[..close].trim_end().len();
+    let end = if text[at..close].contains('\n') {
+        String::new()
+    } else {
+        format!("\n{outer}")
+    };
+    let blanks = if end.is_empty() { at } else { close };
+    let mut edited = splice(text, (at, blanks), &format!("\n{inner}{entry}{end}"));
+    if let Some(last) = list.elements.last() {
+        let after = range(last).1;
+        if !source.json()[after..close].contains(',') {
+            edited = splice(&edited, (after, after), ",");
+        }
+    }
+    Ok(edited)
+}
+
+/// Removes the models of a name and returns the new text.
+///
+/// # Errors
+///
+/// Fails if the text is no configuration file, or has no such name.
+pub fn remove_model(content: &[u8], name: &str) -> Result<String, EditError> {
+    let mut text: Option<String> = None;
+    loop {
+        let source = Source::new(text.as_deref().map_or(content, str::as_bytes)).map_err(syntax)?;
+        let value = source.parse().map_err(syntax)?;
+        let Value::Object(root) = &value else {
+            return Err(EditError::NoList);
+        };
+        let list = models(root)?.ok_or(EditError::NoList)?;
+        let found = entries(list).find(|(_, config)| is(config, "name", name));
+        let Some((index, _)) = found else {
+            let names = entries(list).filter_map(|(_, config)| {
+                let name = property(config, "name")?.as_string_lit()?;
+                Some(name.value.to_string())
+            });
+            return text.ok_or_else(|| EditError::Unknown {
+                name: name.to_owned(),
+                known: names.collect(),
+            });
+        };
+        text = Some(without(&source, list, index));
+    }
+}
+
+/// Returns the text without one entry and its comma.
+fn without(source: &Source, list: &Array<'_>, index: usize) -> String {
+    let text = source.original();
+    let (start, end) = range(&list.elements[index]);
+    let next = list.elements.get(index + 1);
+    let limit = next.map_or(list.range.end, |next| range(next).0);
+    let comma = source.json()[end..limit].find(',').map(|at| end + at);
+    let mut cuts = vec![(start, end)];
+    match comma {
+        Some(comma) => cuts.push((comma, comma + 1)),
+        // The comma of the entry before would end the list.
+        None if index > 0 => {
+            let before = range(&list.elements[index - 1]).1;
+            if let Some(at) = source.json()[before..start].find(',') {
+                cuts.push((before + at, before + at + 1));
+            }
+        }
+        None => {}
+    }
+    cuts.sort_unstable();
+    let mut edited = text.to_owned();
+    for (start, end) in cuts.into_iter().rev() {
+        edited = splice(&edited, (start, end), "");
+        // A line that held nothing else goes as well.
+        let line = edited[..start].rfind('\n').map_or(0, |newline| newline + 1);
+        let rest = edited[start..]
+            .find('\n')
+            .map(|newline| start + newline + 1);
+        if let Some(rest) = rest
+            && edited[line..rest].trim().is_empty()
+        {
+            edited = splice(&edited, (line, rest), "");
+        }
+    }
+    edited
+}
+
+/// Returns `model_config_list`, if it is there.
+fn models<'a, 'b>(root: &'b Object<'a>) -> Result<Option<&'b Array<'a>>, EditError> {
+    match property(root, "model_config_list") {
+        None => Ok(None),
+        Some(Value::Array(list)) => Ok(Some(list)),
+        Some(_) => Err(EditError::NoList),
+    }
+}
+
+/// Returns the place and the `config` of each entry that has one.
+fn entries<'a, 'b>(list: &'b Array<'a>) -> impl Iterator<Item = (usize, &'b Object<'a>)> {
+    list.elements
+        .iter()
+        .enumerate()
+        .filter_map(|(index, entry)| {
+            let config = property(entry.as_object()?, "config")?.as_object()?;
+            Some((index, config))
+        })
+}
+
+fn property<'a, 'b>(object: &'b Object<'a>, key: &str) -> Option<&'b Value<'a>> {
+    let found = object
+        .properties
+        .iter()
+        .find(|property| property.name.as_str() == key);
+    found.map(|property| &property.value)
+}
+
+fn is(config: &Object<'_>, key: &str, text: &str) -> bool {
+    property(config, key)
+        .and_then(Value::as_string_lit)
+        .is_some_and(|found| found.value == text)
+}
+
+/// Puts a text in the place of a range.
+fn splice(text: &str, (start, end): (usize, usize), new: &str) -> String {
+    [&text[..start], new, &text[end..]].concat()
+}
+
+/// Returns the blanks that a line begins with.
+fn indent(text: &str, byte: usize) -> &str {
+    let start = text[..byte].rfind('\n').map_or(0, |newline| newline + 1);
+    let line = &text[start..];
+    &line[..line.len() - line.trim_start_matches([' ', '\t']).len()]
+}
+
+/// Tells whether there are only blanks before a byte on its line.
+fn starts_line(text: &str, byte: usize) -> bool {
+    let start = text[..byte].rfind('\n').map_or(0, |newline| newline + 1);
+    start > 0 && text[start..byte].trim().is_empty()
+}
+
+fn syntax(fault: Box<Fault>) -> EditError {
+    EditError::Syntax(fault)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{EditError, add_model, remove_model};
+
+    #[test]
+    fn a_new_file_has_one_model() {
+        insta::assert_snapshot!(add_model(None, "a \"b\"", "/m/a").unwrap(), @r#"
+        {
+            "model_config_list": [
+                {"config": {"name": "a \"b\"", "base_path": "/m/a"}}
+            ]
+        }
+        "#);
+    }
+
+    #[test]
+    fn the_rest_of_a_file_stays_as_it_is() {
+        let text = r#"{
+  # the models
+  "model_config_list": [
+    // first
+    {"config": {"name": "a", "base_path": "/m/a"}},  # of them
+    {"config": {"name": "b", "base_path": "/m/b"}}   # [, {
+  ],
+  "monitoring": {"metrics": {"enable": true}}
+}
+"#;
+        let added = add_model(Some(text.as_bytes()), "c", "/m/c").unwrap();
+        insta::assert_snapshot!(added, @r#"
+        {
+          # the models
+          "model_config_list": [
+            // first
+            {"config": {"name": "a", "base_path": "/m/a"}},  # of them
+            {"config": {"name": "b", "base_path": "/m/b"}},   # [, {
+            {"config": {"name": "c", "base_path": "/m/c"}}
+          ],
+          "monitoring": {"metrics": {"enable": true}}
+        }
+        "#);
+        let without_b = remove_model(added.as_bytes(), "b").unwrap();
+        let without_last = remove_model(without_b.as_bytes(), "c").unwrap();
+        insta::assert_snapshot!(without_last, @r#"
+        {
+          # the models
+          "model_config_list": [
+            // first
+            {"config": {"name": "a", "base_path": "/m/a"}}  # of them
+               # [, {
+          ],
+          "monitoring": {"metrics": {"enable": true}}
+        }
+        "#);
+        assert_eq!(
+            remove_model(added.as_bytes(), "c").unwrap(),
+            text,
+            "back to where it began"
+        );
+    }
+
+    #[test]
+    fn every_writing_of_a_list_can_be_added_to_and_removed_from() {
+        for text in [
+            "{}",
+            "{ }",
+            "{\"monitoring\":{\"metrics\":{\"enable\":false}}}",
+            "{\"model_config_list\":[]}",
+            "{\"model_config_list\": [ ]}",
+            "{\"model_config_list\": [\n]}",
+            "{\"model_config_list\": [ # none\n]}",
+            "{\"model_config_list\":[{\"config\":{\"name\":\"a\"}}]}",
+            "{\"model_config_list\":[{\"config\":{\"name\":\"a\"}},]}",
+            "{\"model_config_list\":[{\"config\":{\"name\":\"a\"}} // x\n]}",
+            "{\"model_config_list\":[{\"config\":{\"name\":\"a\"}} # ,\n]}",
+            "{\"model_config_list\":[\n{\"config\":{\"name\":\"a\"}},\n]\n}",
+            "\u{feff}{\r\n\"model_config_list\":[\r\n\t{\"config\":{\"name\":\"ä\"}}\r\n]\r\n}",
+        ] {
+            let names = |text: &str| -> Vec<String> {
+                let path = std::path::Path::new("/config.json");
+                let config = super::super::parse(text.as_bytes(), path, &Default::default());
+                let models = config
+                    .unwrap_or_else(|error| panic!("{text}\n{error}"))
+                    .models;
+                models
+                    .into_iter()
+                    .map(|entry| match entry {
+                        super::super::ModelEntry::Model(model) => model.name,
+                        super::super::ModelEntry::Refused { name, .. } => name,
+                    })
+                    .collect()
+            };
+            let before = if text.contains("model_config_list") {
+                names(text)
+            } else {
+                Vec::new()
+            };
+            let added = add_model(Some(text.as_bytes()), "new", "/m").unwrap();
+            let mut expected = before.clone();
+            expected.push("new".to_owned());
+            assert_eq!(names(&added), expected, "{text}");
+            let again = add_model(Some(added.as_bytes()), "new", "/m").unwrap();
+            assert_eq!(again, added, "nothing to do");
+            let taken = add_model(Some(added.as_bytes()), "new", "/other");
+            assert!(matches!(taken, Err(EditError::Occupied(_))));
+            let removed = remove_model(added.as_bytes(), "new").unwrap();
+            assert_eq!(names(&removed), before, "{text}");
+            for name in &before {
+                let removed = remove_model(added.as_bytes(), name).unwrap();
+                assert_eq!(names(&removed), ["new"], "{text}");
+            }
+        }
+    }
+
+    #[test]
+    fn what_is_not_there_is_told() {
+        let text = br#"{"model_config_list": [{"config": {"name": "resnet"}}]}"#;
+        insta::assert_snapshot!(
+            remove_model(text, "resnt").unwrap_err(),
+            @"there is no model `resnt` in it; the models are resnet"
+        );
+        assert!(matches!(
+            add_model(Some(b"[]"), "a", "/"),
+            Err(EditError::NoList)
+        ));
+        assert!(matches!(
+            add_model(Some(b"{"), "a", "/"),
+            Err(EditError::Syntax(_))
+        ));
+    }
+}

@@ -1,0 +1,53 @@
+//! Entries that are refused by themselves, and names that are taken.
+
+use std::collections::HashSet;
+
+use crate::{config::shape::ShapeError, tensor::LayoutError};
+
+/// Why an entry is refused. The texts are those that clients of a reload and readers of logs know,
+/// with what was found behind them.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum EntryFault {
+    /// Another entry has the name.
+    #[error("Given model name is already occupied")]
+    Occupied,
+    /// A setting of sequences for a model without state: the key.
+    #[error("Stateful model config parameter used for non stateful model - {0}")]
+    NotStateful(&'static str),
+    /// More sequences than 32 bits count.
+    #[error("Sequence max number parameter too high - {0}; at most 4294967295")]
+    SequenceNumber(i64),
+    /// A model with state whose shape or batch size is `auto`.
+    #[error("Dynamic shape and dynamic batch size are not supported for stateful models")]
+    StatefulAuto,
+    /// A text that is no shape.
+    #[error(transparent)]
+    Shape(#[from] ShapeError),
+    /// A text that is no layout.
+    #[error(transparent)]
+    Layout(#[from] LayoutError),
+    /// `allow_cache` with a custom loader.
+    #[error("allow_cache is set to true with custom loader usage")]
+    CacheWithLoader,
+    /// A model of a custom loader.
+    #[error("models of custom loaders are not served by this release")]
+    CustomLoader,
+    /// A graph.
+    #[error("graphs are not served by this release - {0}")]
+    Graph(String),
+}
+
+/// The names that are taken: models, pipelines and graphs share one space.
+#[derive(Debug, Default)]
+pub(super) struct Names(HashSet<String>);
+
+impl Names {
+    /// Takes a name.
+    pub(super) fn take(&mut self, name: &str) -> Result<(), EntryFault> {
+        if self.0.insert(name.to_owned()) {
+            Ok(())
+        } else {
+            Err(EntryFault::Occupied)
+        }
+    }
+}

@@ -1,0 +1,77 @@
+//! What is wrong with a configuration file, and where.
+
+use std::fmt;
+
+/// A place in a file.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Place {
+    /// The line, from 1.
+    pub line: usize,
+    /// The character in the line, from 1.
+    pub column: usize,
+    /// The way to it through the JSON, such as `model_config_list[0].config.nireq`; empty for the
+    /// file as a whole.
+    pub path: String,
+}
+
+impl fmt::Display for Place {
+    /// Writes `7:15`, and the path if there is one.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}", self.line, self.column)?;
+        if self.path.is_empty() {
+            Ok(())
+        } else {
+            write!(f, " {}", self.path)
+        }
+    }
+}
+
+/// One fault of a file.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Fault {
+    /// Where it is.
+    pub place: Place,
+    /// What is there.
+    pub found: String,
+    /// What should be there.
+    pub expected: String,
+    /// What may have been meant.
+    pub hint: Option<String>,
+    /// The line of the file.
+    pub excerpt: String,
+    /// How many characters of the line, from the place on, are meant.
+    pub width: usize,
+    /// Whether it is a key that is not known, as against a value.
+    pub(in crate::config) unknown_key: bool,
+}
+
+impl fmt::Display for Fault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self {
+            place,
+            found,
+            expected,
+            ..
+        } = self;
+        write!(f, "{place}: found {found}; expected {expected}")?;
+        match &self.hint {
+            Some(hint) => write!(f, " ({hint})"),
+            None => Ok(()),
+        }
+    }
+}
+
+/// Something in a file that is served all the same, though perhaps not as meant.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Warning {
+    /// Where it is.
+    pub place: Place,
+    /// What about it.
+    pub text: String,
+}
+
+impl fmt::Display for Warning {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.place, self.text)
+    }
+}

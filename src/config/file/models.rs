@@ -1,0 +1,286 @@
+//! `model_config_list`.
+
+use std::path::Path;
+
+use jsonc_parser::ast::Value;
+
+use super::{
+    Defaults, ModelEntry, Node,
+    entry::{EntryFault, Names},
+    node::Fields,
+    sections::resolve,
+    warmup,
+};
+use crate::{
+    config::{
+        ModelConfig, StatefulConfig, VersionPolicy, layout_option, model::graph_file, plugin,
+        shape, version_policy,
+    },
+    openvino::{BatchOption, LayoutOption, LoadOptions, PerTensor, ShapeOption},
+};
+
+/// The keys of `config`.
+const KEYS: [&str; 18] = [
+    "name",
+    "base_path",
+    "batch_size",
+    "shape",
+    "layout",
+    "model_version_policy",
+    "nireq",
+    "target_device",
+    "plugin_config",
+    "stateful",
+    "idle_sequence_cleanup",
+    "low_latency_transformation",
+    "max_sequence_number",
+    "allow_cache",
+    "custom_loader_options",
+    "graph_path",
+    "subconfig",
+    "warmup",
+];
+
+/// Why an entry is refused, and the node that says where.
+type Refusal<'a> = (EntryFault, Node<'a>);
+
+/// Reads the list.
+pub(super) fn list(
+    node: &Node<'_>,
+    folder: &Path,
+    defaults: &Defaults,
+    names: &mut Names,
+) -> Vec<ModelEntry> {
+    let entries = node.list("models").unwrap_or_default();
+    let entries = entries.iter().filter_map(|entry| {
+        let config = entry.fields(&["config"], &["config"])?;
+        let config = config.get("config")?;
+        let fields = config.fields(&KEYS, &["name"])?;
+        let node = fields.get("name");
+        let name = node.and_then(Node::name).unwrap_or_default();
+        let model = model(config, &fields, (name, folder, defaults));
+        let taken = names
+            .take(name)
+            .map_err(|fault| (fault, node.unwrap_or(config).clone()));
+        Some(match taken.and(model) {
+            Ok(model) => ModelEntry::Model(Box::new(model)),
+            Err((reason, node)) => ModelEntry::Refused {
+                name: name.to_owned(),
+                reason,
+                place: node.place(),
+            },
+        })
+    });
+    entries.collect()
+}
+
+/// Reads all keys of one model, so that every fault of the file is found, and judges it then.
+fn model<'a>(
+    node: &Node<'a>,
+    fields: &Fields<'a>,
+    (name, folder, defaults): (&str, &Path, &Defaults),
+) -> Result<ModelConfig, Refusal<'a>> {
+    let flag = |key| fields.get(key).and_then(Node::flag);
+    let base_path = resolve(folder, fields.text("base_path").unwrap_or_default());
+    let policy = match fields.get("model_version_policy") {
+        Some(policy) => version_policy::read(policy).unwrap_or_default(),
+        None => VersionPolicy::default(),
+    };
+    let device = fields.text("target_device").unwrap_or("CPU").to_owned();
+    let pairs = fields.get("plugin_config").and_then(properties);
+    let nireq = fields
+        .get("nireq")
+        .and_then(|node| node.whole(0, i64::from(u32::MAX)));
+    let allow_cache = flag("allow_cache").unwrap_or(false);
+    let loader = fields.get("custom_loader_options");
+    if let Some(loader) = loader {
+        loader_options(loader);
+    }
+    let graph_path = fields.text("graph_path");
+    let _ = fields.text("subconfig");
+    let warmup = fields.get("warmup").map(|node| warmup::read(node, folder));
+    // Each of these may refuse the entry; the first does.
+    let stateful = stateful(fields);
+    let shapes = shapes(fields);
+    let layouts = layouts(fields);
+    let mut batch = batch(fields);
+
+    let (stateful, shapes, layouts) = (stateful?, shapes?, layouts?);
+    if batch.is_some() && shapes != PerTensor::Unset {
+        if let Some(node) = fields.get("batch_size") {
+            node.warn("batch_size is left out of account, since shape is set");
+        }
+        batch = None;
+    }
+    let load = LoadOptions {
+        properties: plugin::complete(&device, pairs.unwrap_or_default()),
+        device,
+        nireq: nireq
+            .and_then(|number| u32::try_from(number).ok())
+            .unwrap_or(0),
+        most_waiting: defaults.most_waiting,
+        most_image_pixels: defaults.most_image_pixels,
+        batch,
+        shapes,
+        layouts,
+        cache_dir: defaults.cache_dir.clone(),
+        cpu_extension: defaults.cpu_extension.clone(),
+    };
+    let model = ModelConfig {
+        name: name.to_owned(),
+        base_path,
+        policy,
+        load,
+        allow_cache,
+        stateful,
+        warmup: warmup.unwrap_or_default(),
+    };
+    if model.stateful.is_some() && model.has_auto() {
+        return Err((EntryFault::StatefulAuto, node.clone()));
+    }
+    if let Some(loader) = loader {
+        let reason = if allow_cache {
+            EntryFault::CacheWithLoader
+        } else {
+            EntryFault::CustomLoader
+        };
+        return Err((reason, loader.clone()));
+    }
+    if let Some(graph) = graph_file(Path::new(&model.base_path), graph_path) {
+        let reason = EntryFault::Graph(graph.display().to_string());
+        return Err((reason, node.clone()));
+    }
+    Ok(model.with_cache_rule())
+}
+
+/// Reads `plugin_config`: no nested objects here, as against the flag of that name.
+fn properties(node: &Node<'_>) -> Option<Vec<(String, String)>> {
+    let pairs = node.pairs("device properties")?;
+    let pairs = pairs.into_iter().filter_map(|(key, node)| {
+        let value = match node.value() {
+            Value::StringLit(text) => text.value.to_string(),
+            Value::BooleanLit(flag) => plugin::flag(flag.value).to_owned(),
+            Value::NumberLit(number) => number.value.to_owned(),
+            _ => {
+                node.expected("a text, a number, true or false");
+                return None;
+            }
+        };
+        Some((key, value))
+    });
+    Some(pairs.collect())
+}
+
+/// Reads `custom_loader_options`, of which only the shape is known here.
+fn loader_options(node: &Node<'_>) {
+    let Some(pairs) = node.pairs("texts with loader_name") else {
+        return;
+    };
+    for (_, value) in &pairs {
+        let _ = value.text();
+    }
+    if !pairs.iter().any(|(key, _)| key == "loader_name") {
+        node.expected("an object with the key `loader_name`");
+    }
+}
+
+/// Reads the settings of sequences.
+fn stateful<'a>(fields: &Fields<'a>) -> Result<Option<StatefulConfig>, Refusal<'a>> {
+    let flag = |key| fields.get(key).and_then(Node::flag);
+    let stateful = flag("stateful").unwrap_or(false);
+    let mut config = StatefulConfig::default();
+    if let Some(cleanup) = flag("idle_sequence_cleanup") {
+        config.idle_sequence_cleanup = cleanup;
+    }
+    if let Some(transformation) = flag("low_latency_transformation") {
+        config.low_latency_transformation = transformation;
+    }
+    let number = fields.get("max_sequence_number");
+    let number = number.and_then(|node| Some((node.whole(0, i64::MAX)?, node)));
+    if !stateful {
+        for key in [
+            "low_latency_transformation",
+            "max_sequence_number",
+            "idle_sequence_cleanup",
+        ] {
+            if let Some(node) = fields.get(key) {
+                return Err((EntryFault::NotStateful(key), node.clone()));
+            }
+        }
+        return Ok(None);
+    }
+    if let Some((number, node)) = number {
+        config.max_sequence_number = u32::try_from(number)
+            .map_err(|_| (EntryFault::SequenceNumber(number), node.clone()))?;
+    }
+    Ok(Some(config))
+}
+
+/// Reads `shape`: a text, or texts by input name.
+fn shapes<'a>(fields: &Fields<'a>) -> Result<PerTensor<ShapeOption>, Refusal<'a>> {
+    per_tensor(
+        fields.get("shape"),
+        |text| shape::parse(text).map_err(EntryFault::from),
+        |text| shape::parse_one(text).map_err(EntryFault::from),
+    )
+}
+
+/// Reads `layout`: a text, or texts by name.
+fn layouts<'a>(fields: &Fields<'a>) -> Result<PerTensor<LayoutOption>, Refusal<'a>> {
+    per_tensor(
+        fields.get("layout"),
+        |text| layout_option::parse(text).map_err(EntryFault::from),
+        |text| layout_option::parse_one(text).map_err(EntryFault::from),
+    )
+}
+
+fn per_tensor<'a, T>(
+    node: Option<&Node<'a>>,
+    parse: impl Fn(&str) -> Result<PerTensor<T>, EntryFault>,
+    parse_one: impl Fn(&str) -> Result<T, EntryFault>,
+) -> Result<PerTensor<T>, Refusal<'a>> {
+    let Some(node) = node else {
+        return Ok(PerTensor::Unset);
+    };
+    match node.value() {
+        Value::StringLit(text) => parse(&text.value).map_err(|fault| (fault, node.clone())),
+        Value::Object(_) => {
+            let pairs = node.pairs("texts by name").unwrap_or_default();
+            // Read all of them before the first refusal.
+            let texts: Vec<_> = pairs
+                .iter()
+                .filter_map(|(name, node)| Some((name, node.text()?, node)))
+                .collect();
+            texts
+                .into_iter()
+                .map(|(name, text, node)| match parse_one(text) {
+                    Ok(option) => Ok((name.clone(), option)),
+                    Err(fault) => Err((fault, node.clone())),
+                })
+                .collect::<Result<_, _>>()
+                .map(PerTensor::Named)
+        }
+        _ => {
+            node.expected("a text, or an object of texts by name");
+            Ok(PerTensor::Unset)
+        }
+    }
+}
+
+/// Reads `batch_size`: a number or a text. What is no batch size is dropped with a warning, as
+/// users of model servers know it.
+fn batch(fields: &Fields<'_>) -> Option<BatchOption> {
+    let node = fields.get("batch_size")?;
+    let text = match node.value() {
+        Value::StringLit(text) => text.value.to_string(),
+        Value::NumberLit(_) => node.whole(0, i64::MAX)?.to_string(),
+        _ => {
+            node.expected("a whole number from 0, or a text such as auto or 1:8");
+            return None;
+        }
+    };
+    shape::parse_batch(&text).unwrap_or_else(|()| {
+        node.warn(shape::bad_batch(&text));
+        None
+    })
+}

@@ -1,0 +1,296 @@
+//! Values of a file with their places, and what is expected of them: each that is something else
+//! becomes a fault, and reading goes on.
+
+use std::{
+    cell::{Cell, RefCell},
+    collections::HashSet,
+};
+
+use jsonc_parser::ast::{ObjectPropName, Value};
+
+use super::{
+    fault::{Fault, Place, Warning},
+    syntax::{Source, range, shorten},
+};
+use crate::error::nearest;
+
+/// The most faults that are told one by one; nobody reads more.
+const MOST: usize = 100;
+
+/// What has been found in a file so far.
+#[derive(Debug)]
+pub(in crate::config) struct Findings<'a> {
+    source: &'a Source,
+    faults: RefCell<Vec<Fault>>,
+    /// Faults that were not kept.
+    more: Cell<usize>,
+    warnings: RefCell<Vec<Warning>>,
+}
+
+impl<'a> Findings<'a> {
+    pub(in crate::config) fn new(source: &'a Source) -> Self {
+        Self {
+            source,
+            faults: RefCell::default(),
+            more: Cell::new(0),
+            warnings: RefCell::default(),
+        }
+    }
+
+    /// Keeps a fault, unless there are too many.
+    fn add(&self, fault: impl FnOnce(&Source) -> Fault) {
+        let mut faults = self.faults.borrow_mut();
+        if faults.len() < MOST {
+            faults.push(fault(self.source));
+        } else {
+            self.more.set(self.more.get() + 1);
+        }
+    }
+
+    /// Returns the faults in the order of the file, how many more there were, and the warnings.
+    pub(in crate::config) fn into_parts(self) -> (Vec<Fault>, usize, Vec<Warning>) {
+        let mut faults = self.faults.into_inner();
+        faults.sort_by_key(|fault| (fault.place.line, fault.place.column));
+        let mut warnings = self.warnings.into_inner();
+        warnings.sort_by_key(|warning| (warning.place.line, warning.place.column));
+        (faults, self.more.get(), warnings)
+    }
+}
+
+/// Names what may be there.
+pub(in crate::config) fn one_of(known: &[&str]) -> String {
+    match known {
+        [only] => format!("`{only}`"),
+        _ => format!("one of {}", known.join(", ")),
+    }
+}
+
+/// A value with its place.
+#[derive(Debug, Clone)]
+pub(in crate::config) struct Node<'a> {
+    value: &'a Value<'a>,
+    path: String,
+    findings: &'a Findings<'a>,
+}
+
+/// The fields of an object with known keys.
+#[derive(Debug)]
+pub(in crate::config) struct Fields<'a>(Vec<(String, Node<'a>)>);
+
+impl<'a> Fields<'a> {
+    /// Returns the value of a key.
+    pub(in crate::config) fn get(&self, key: &str) -> Option<&Node<'a>> {
+        let found = self.0.iter().find(|(name, _)| name == key);
+        found.map(|(_, node)| node)
+    }
+
+    /// Returns the text of a key, if it is there and is one.
+    pub(in crate::config) fn text(&self, key: &str) -> Option<&'a str> {
+        self.get(key)?.text()
+    }
+}
+
+impl<'a> Node<'a> {
+    /// Starts at the root.
+    pub(in crate::config) fn root(value: &'a Value<'a>, findings: &'a Findings<'a>) -> Self {
+        Self {
+            value,
+            path: String::new(),
+            findings,
+        }
+    }
+
+    /// Returns where the value is.
+    pub(in crate::config) fn place(&self) -> Place {
+        self.findings.source.place(range(self.value).0, &self.path)
+    }
+
+    /// Says what was expected in the place of the value.
+    pub(in crate::config) fn expected(&self, expected: impl Into<String>) {
+        let found = match self.value {
+            Value::StringLit(text) => format!("the text \"{}\"", shorten(&text.value)),
+            Value::NumberLit(number) => shorten(number.value),
+            Value::BooleanLit(flag) => flag.value.to_string(),
+            Value::Object(_) => "an object".to_owned(),
+            Value::Array(_) => "a list".to_owned(),
+            Value::NullKeyword(_) => "null".to_owned(),
+        };
+        self.findings
+            .add(|source| source.fault(range(self.value), &self.path, found, expected));
+    }
+
+    /// Says something about the value that is no fault.
+    pub(in crate::config) fn warn(&self, text: impl Into<String>) {
+        self.findings.warnings.borrow_mut().push(Warning {
+            place: self.place(),
+            text: text.into(),
+        });
+    }
+
+    /// Reads an object of which the keys are known.
+    pub(in crate::config) fn fields(
+        &self,
+        known: &[&str],
+        required: &[&str],
+    ) -> Option<Fields<'a>> {
+        if !matches!(self.value, Value::Object(_)) {
+            self.expected(format!("an object with {}", known.join(", ")));
+            return None;
+        }
+        let mut fields = self.entries(|key| known.contains(&key), known)?;
+        for key in required {
+            if !fields.iter().any(|(name, _)| name == key) {
+                let start = range(self.value).0;
+                let path = self.below(key);
+                self.findings.add(|source| {
+                    source.fault(
+                        (start, start + 1),
+                        &path,
+                        "nothing",
+                        format!("the key `{key}`"),
+                    )
+                });
+            }
+        }
+        fields.retain(|(name, _)| known.contains(&name.as_str()));
+        Some(Fields(fields))
+    }
+
+    /// Reads an object of any keys.
+    pub(in crate::config) fn pairs(&self, of_what: &str) -> Option<Vec<(String, Self)>> {
+        if !matches!(self.value, Value::Object(_)) {
+            self.expected(format!("an object of {of_what}"));
+            return None;
+        }
+        self.entries(|_| true, &[])
+    }
+
+    /// Returns what an object has, and says of keys that are given twice or not known.
+    fn entries(
+        &self,
+        is_known: impl Fn(&str) -> bool,
+        known: &[&str],
+    ) -> Option<Vec<(String, Self)>> {
+        let Value::Object(object) = self.value else {
+            return None;
+        };
+        let mut seen = HashSet::new();
+        let mut entries: Vec<(String, Self)> = Vec::with_capacity(object.properties.len());
+        for property in &object.properties {
+            let ObjectPropName::String(name) = &property.name else {
+                continue;
+            };
+            let key = name.value.as_ref();
+            let at = (name.range.start, name.range.end);
+            let path = self.below(key);
+            if !seen.insert(key) {
+                let found = format!("the key `{}` again", shorten(key));
+                self.findings
+                    .add(|source| source.fault(at, &path, found, "each key once"));
+                continue;
+            }
+            if !is_known(key) {
+                self.findings.add(|source| {
+                    let found = format!("the unknown key `{}`", shorten(key));
+                    let mut fault = source.fault(at, &path, found, one_of(known));
+                    fault.unknown_key = true;
+                    fault.hint = nearest(key, known.iter().copied())
+                        .map(|name| format!("did you mean `{name}`?"));
+                    fault
+                });
+            }
+            entries.push((
+                key.to_owned(),
+                Self {
+                    value: &property.value,
+                    path,
+                    findings: self.findings,
+                },
+            ));
+        }
+        Some(entries)
+    }
+
+    /// Reads a list.
+    pub(in crate::config) fn list(&self, of_what: &str) -> Option<Vec<Self>> {
+        let Value::Array(list) = self.value else {
+            self.expected(format!("a list of {of_what}"));
+            return None;
+        };
+        let nodes = list.elements.iter().enumerate().map(|(index, value)| Self {
+            value,
+            path: format!("{}[{index}]", self.path),
+            findings: self.findings,
+        });
+        Some(nodes.collect())
+    }
+
+    /// Reads a text.
+    pub(in crate::config) fn text(&self) -> Option<&'a str> {
+        match self.value {
+            Value::StringLit(text) => Some(text.value.as_ref()),
+            _ => {
+                self.expected("a text");
+                None
+            }
+        }
+    }
+
+    /// Reads a text that is not empty.
+    pub(in crate::config) fn name(&self) -> Option<&'a str> {
+        let text = self.text()?;
+        if text.is_empty() {
+            self.expected("a text that is not empty");
+            return None;
+        }
+        Some(text)
+    }
+
+    /// Reads `true` or `false`.
+    pub(in crate::config) fn flag(&self) -> Option<bool> {
+        match self.value {
+            Value::BooleanLit(flag) => Some(flag.value),
+            _ => {
+                self.expected("true or false");
+                None
+            }
+        }
+    }
+
+    /// Reads a whole number between two, both included.
+    pub(in crate::config) fn whole(&self, low: i64, high: i64) -> Option<i64> {
+        let number = match self.value {
+            Value::NumberLit(number) => number.value.parse().ok(),
+            _ => None,
+        };
+        let number = number.filter(|number| (low..=high).contains(number));
+        if number.is_none() {
+            self.expected(if high == i64::MAX {
+                format!("a whole number from {low}")
+            } else {
+                format!("a whole number from {low} to {high}")
+            });
+        }
+        number
+    }
+
+    /// Returns the value as it is in the file.
+    pub(in crate::config) fn value(&self) -> &'a Value<'a> {
+        self.value
+    }
+
+    /// Returns the path of a key of this object.
+    fn below(&self, key: &str) -> String {
+        let plain = !key.is_empty()
+            && key
+                .chars()
+                .all(|c| c.is_ascii_alphanumeric() || matches!(c, '_' | '-'));
+        if !plain {
+            format!("{}[{:?}]", self.path, shorten(key))
+        } else if self.path.is_empty() {
+            key.to_owned()
+        } else {
+            format!("{}.{key}", self.path)
+        }
+    }
+}

@@ -1,0 +1,245 @@
+//! `pipeline_config_list`.
+
+use super::{Node, Refused, entry::Names};
+
+/// A pipeline of models and custom nodes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PipelineConfig {
+    /// The name that clients use.
+    pub name: String,
+    /// The names of its inputs.
+    pub inputs: Vec<String>,
+    /// Its nodes, in the order of the file.
+    pub nodes: Vec<NodeConfig>,
+    /// Its outputs and where they come from.
+    pub outputs: Vec<Connection>,
+    /// Into how many parts the request is split; -1 for as many as it has.
+    pub demultiply_count: Option<i32>,
+}
+
+/// One node of a pipeline.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NodeConfig {
+    /// The name within the pipeline.
+    pub name: String,
+    /// What it runs.
+    pub kind: NodeKind,
+    /// Its inputs and where they come from.
+    pub inputs: Vec<Connection>,
+    /// Its outputs under the names that other nodes use.
+    pub outputs: Vec<NodeOutput>,
+    /// Into how many parts its outputs are split; -1 for as many as they have.
+    pub demultiply_count: Option<i32>,
+    /// The node whose parts are collected before this one runs.
+    pub gather_from_node: Option<String>,
+}
+
+/// What a node runs.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum NodeKind {
+    /// A model of the same file.
+    Model {
+        /// Its name.
+        model_name: String,
+        /// Its version; the default one at the time of each request if `None`.
+        version: Option<i64>,
+    },
+    /// A custom node.
+    Custom {
+        /// The name of its library.
+        library_name: String,
+        /// What it is made with.
+        params: Vec<(String, String)>,
+    },
+}
+
+/// An input of a node, or an output of a pipeline, and its source.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Connection {
+    /// The name of the input or output.
+    pub name: String,
+    /// The node that it comes from; `request` for the pipeline's inputs.
+    pub node_name: String,
+    /// The alias of that node's output.
+    pub data_item: String,
+}
+
+/// An output of a node.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NodeOutput {
+    /// The output of the model or custom node.
+    pub data_item: String,
+    /// The name that other nodes use.
+    pub alias: String,
+}
+
+/// The kinds of nodes.
+const KINDS: [&str; 2] = ["DL model", "custom"];
+
+/// Reads the list.
+pub(super) fn list(node: &Node<'_>, names: &mut Names) -> (Vec<PipelineConfig>, Vec<Refused>) {
+    let (mut pipelines, mut refused) = (Vec::new(), Vec::new());
+    for entry in node.list("pipelines").unwrap_or_default() {
+        let Some(pipeline) = pipeline(&entry) else {
+            continue;
+        };
+        match names.take(&pipeline.name) {
+            Ok(()) => {
+                entry.warn(format!(
+                    "the pipeline `{}` is not served: this release has no pipelines",
+                    pipeline.name
+                ));
+                pipelines.push(pipeline);
+            }
+            Err(reason) => refused.push(Refused {
+                name: pipeline.name,
+                reason,
+                place: entry.place(),
+            }),
+        }
+    }
+    (pipelines, refused)
+}
+
+fn pipeline(node: &Node<'_>) -> Option<PipelineConfig> {
+    let fields = node.fields(
+        &["name", "inputs", "nodes", "outputs", "demultiply_count"],
+        &["name", "inputs", "nodes", "outputs"],
+    )?;
+    let name = fields.get("name").and_then(Node::name);
+    let inputs = fields.get("inputs").map(|list| {
+        let inputs = list.list("input names").unwrap_or_default();
+        let inputs = inputs.iter().filter_map(Node::text);
+        inputs.map(str::to_owned).collect()
+    });
+    let nodes = fields.get("nodes").map(|list| {
+        let nodes = list.list("nodes").unwrap_or_default();
+        nodes.iter().filter_map(pipeline_node).collect()
+    });
+    let outputs = fields.get("outputs").map(connections);
+    let demultiply_count = fields.get("demultiply_count").and_then(demultiply_count);
+    Some(PipelineConfig {
+        name: name?.to_owned(),
+        inputs: inputs?,
+        nodes: nodes?,
+        outputs: outputs?,
+        demultiply_count,
+    })
+}
+
+fn pipeline_node(node: &Node<'_>) -> Option<NodeConfig> {
+    let fields = node.fields(
+        &[
+            "name",
+            "type",
+            "model_name",
+            "version",
+            "library_name",
+            "params",
+            "inputs",
+            "outputs",
+            "demultiply_count",
+            "gather_from_node",
+        ],
+        &["name", "type", "inputs", "outputs"],
+    )?;
+    let name = fields.get("name").and_then(Node::name);
+    let inputs = fields.get("inputs").map(connections);
+    let outputs = fields.get("outputs").map(|list| {
+        let outputs = list.list("outputs").unwrap_or_default();
+        outputs.iter().filter_map(node_output).collect()
+    });
+    let demultiply_count = fields.get("demultiply_count").and_then(demultiply_count);
+    let gather_from_node = fields.text("gather_from_node");
+    let version = fields
+        .get("version")
+        .and_then(|version| version.whole(1, i64::MAX));
+    let params = fields.get("params").and_then(params).unwrap_or_default();
+    let (model, library) = (fields.get("model_name"), fields.get("library_name"));
+    let (model_name, library_name) = (model.and_then(Node::name), library.and_then(Node::name));
+
+    let kind = fields.get("type")?;
+    let text = kind.text()?;
+    let (needed, forbidden) = match text {
+        "DL model" => (("model_name", model), ("library_name", library)),
+        "custom" => (("library_name", library), ("model_name", model)),
+        _ => {
+            kind.expected(format!("one of \"{}\"", KINDS.join("\", \"")));
+            return None;
+        }
+    };
+    if let (key, Some(forbidden)) = forbidden {
+        forbidden.expected(format!("no `{key}` in a node of type \"{text}\""));
+    }
+    if let (key, None) = needed {
+        node.expected(format!("the key `{key}` in a node of type \"{text}\""));
+    }
+    let kind = if text == "custom" {
+        NodeKind::Custom {
+            library_name: library_name?.to_owned(),
+            params,
+        }
+    } else {
+        NodeKind::Model {
+            model_name: model_name?.to_owned(),
+            version,
+        }
+    };
+    Some(NodeConfig {
+        name: name?.to_owned(),
+        kind,
+        inputs: inputs?,
+        outputs: outputs?,
+        demultiply_count,
+        gather_from_node: gather_from_node.map(str::to_owned),
+    })
+}
+
+/// Reads objects of one key: `{"input": {"node_name": …, "data_item": …}}`.
+fn connections(list: &Node<'_>) -> Vec<Connection> {
+    let entries = list.list("connections").unwrap_or_default();
+    let entries = entries.iter().filter_map(|entry| {
+        let pairs = entry.pairs("one connection")?;
+        let [(name, source)] = &pairs[..] else {
+            entry.expected("an object of exactly one key");
+            return None;
+        };
+        let keys = ["node_name", "data_item"];
+        let fields = source.fields(&keys, &keys)?;
+        let (node_name, data_item) = (fields.text("node_name"), fields.text("data_item"));
+        Some(Connection {
+            name: name.clone(),
+            node_name: node_name?.to_owned(),
+            data_item: data_item?.to_owned(),
+        })
+    });
+    entries.collect()
+}
+
+fn node_output(node: &Node<'_>) -> Option<NodeOutput> {
+    let keys = ["data_item", "alias"];
+    let fields = node.fields(&keys, &keys)?;
+    let (data_item, alias) = (fields.text("data_item"), fields.text("alias"));
+    Some(NodeOutput {
+        data_item: data_item?.to_owned(),
+        alias: alias?.to_owned(),
+    })
+}
+
+fn params(node: &Node<'_>) -> Option<Vec<(String, String)>> {
+    let pairs = node.pairs("texts")?;
+    let pairs = pairs
+        .into_iter()
+        .filter_map(|(key, node)| Some((key, node.text()?.to_owned())));
+    Some(pairs.collect())
+}
+
+/// Reads a number of parts; 0 is how older files write -1.
+fn demultiply_count(node: &Node<'_>) -> Option<i32> {
+    let count = node.whole(-1, 10_000)?;
+    if count == 0 {
+        node.warn("a demultiply_count of 0 is read as -1, which is how it is written now");
+        return Some(-1);
+    }
+    i32::try_from(count).ok()
+}

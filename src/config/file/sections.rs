@@ -1,0 +1,155 @@
+//! The short lists of the file: libraries of custom nodes, graphs, custom loaders, and
+//! `monitoring`.
+
+use std::path::{Path, PathBuf};
+
+use super::{Node, Refused, entry::Names};
+use crate::config::MetricsSettings;
+
+/// A library of custom nodes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LibraryConfig {
+    /// The name that nodes use.
+    pub name: String,
+    /// The shared library, resolved.
+    pub base_path: PathBuf,
+}
+
+/// A graph.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct GraphConfig {
+    /// The name that clients use.
+    pub name: String,
+    /// The folder of the graph, resolved.
+    pub base_path: PathBuf,
+    /// The graph, resolved.
+    pub graph_path: PathBuf,
+    /// The file with the models of the graph, resolved; it need not be there.
+    pub subconfig: PathBuf,
+}
+
+/// A custom model loader.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CustomLoaderConfig {
+    /// The name that models use.
+    pub loader_name: String,
+    /// The shared library, resolved.
+    pub library_path: PathBuf,
+    /// The loader's own file, resolved.
+    pub loader_config_file: Option<PathBuf>,
+}
+
+/// Beginnings of addresses that are no paths.
+const CLOUDS: [&str; 4] = ["s3://", "gs://", "azfs://", "az://"];
+
+/// Makes a path of the file absolute: it is relative to the folder. Cloud addresses stay, and no
+/// path is the folder itself.
+pub(super) fn resolve(folder: &Path, path: &str) -> String {
+    if CLOUDS.iter().any(|cloud| path.starts_with(cloud)) {
+        return path.to_owned();
+    }
+    if path.is_empty() {
+        return folder.to_string_lossy().into_owned();
+    }
+    folder.join(path).to_string_lossy().into_owned()
+}
+
+/// Reads `custom_node_library_config_list`.
+pub(super) fn libraries(node: &Node<'_>, folder: &Path) -> Vec<LibraryConfig> {
+    let entries = node.list("libraries").unwrap_or_default();
+    let entries = entries.iter().filter_map(|entry| {
+        let fields = entry.fields(&["name", "base_path"], &["name", "base_path"])?;
+        let name = fields.get("name").and_then(Node::name);
+        let base_path = fields.text("base_path");
+        entry.warn(format!(
+            "the custom node library `{}` is not opened: this release has no custom nodes",
+            name.unwrap_or_default()
+        ));
+        Some(LibraryConfig {
+            name: name?.to_owned(),
+            base_path: resolve(folder, base_path?).into(),
+        })
+    });
+    entries.collect()
+}
+
+/// Reads `mediapipe_config_list`.
+pub(super) fn graphs(
+    node: &Node<'_>,
+    folder: &Path,
+    names: &mut Names,
+) -> (Vec<GraphConfig>, Vec<Refused>) {
+    let (mut graphs, mut refused) = (Vec::new(), Vec::new());
+    for entry in node.list("graphs").unwrap_or_default() {
+        let keys = ["name", "base_path", "graph_path", "subconfig"];
+        let Some(fields) = entry.fields(&keys, &["name"]) else {
+            continue;
+        };
+        let given = |key| fields.text(key).filter(|text| !text.is_empty());
+        let (base_path, graph_path) = (given("base_path"), given("graph_path"));
+        let subconfig = given("subconfig");
+        let Some(name) = fields.get("name").and_then(Node::name) else {
+            continue;
+        };
+        if let Err(reason) = names.take(name) {
+            refused.push(Refused {
+                name: name.to_owned(),
+                reason,
+                place: entry.place(),
+            });
+            continue;
+        }
+        entry.warn(format!(
+            "the graph `{name}` is not served: this release has no graphs"
+        ));
+        let base_path = PathBuf::from(resolve(folder, base_path.unwrap_or(name)));
+        graphs.push(GraphConfig {
+            name: name.to_owned(),
+            graph_path: base_path.join(graph_path.unwrap_or("graph.pbtxt")),
+            subconfig: base_path.join(subconfig.unwrap_or("subconfig.json")),
+            base_path,
+        });
+    }
+    (graphs, refused)
+}
+
+/// Reads `custom_loader_config_list`.
+pub(super) fn loaders(node: &Node<'_>, folder: &Path) -> Vec<CustomLoaderConfig> {
+    let entries = node.list("custom loaders").unwrap_or_default();
+    let entries = entries.iter().filter_map(|entry| {
+        let config = entry.fields(&["config"], &["config"])?;
+        let keys = ["loader_name", "library_path", "loader_config_file"];
+        let fields = config.get("config")?.fields(&keys, &keys[..2])?;
+        let name = fields.get("loader_name").and_then(Node::name);
+        let library = fields.text("library_path");
+        let file = fields.text("loader_config_file");
+        entry.warn(format!(
+            "the custom loader `{}` is not opened: this release has no custom loaders",
+            name.unwrap_or_default()
+        ));
+        Some(CustomLoaderConfig {
+            loader_name: name?.to_owned(),
+            library_path: resolve(folder, library?).into(),
+            loader_config_file: file.map(|file| resolve(folder, file).into()),
+        })
+    });
+    entries.collect()
+}
+
+/// Reads `monitoring`.
+pub(super) fn monitoring(node: &Node<'_>) -> Option<MetricsSettings> {
+    let metrics = node.fields(&["metrics"], &["metrics"])?;
+    let fields = metrics
+        .get("metrics")?
+        .fields(&["enable", "metrics_list"], &["enable"])?;
+    let enable = fields.get("enable").and_then(Node::flag);
+    let families = fields.get("metrics_list").map(|list| {
+        let names = list.list("metric names").unwrap_or_default();
+        let names = names.iter().filter_map(Node::text);
+        names.map(|name| name.trim().to_owned()).collect()
+    });
+    Some(MetricsSettings {
+        enable: enable?,
+        families,
+    })
+}

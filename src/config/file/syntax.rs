@@ -1,0 +1,222 @@
+//! From the bytes of a file to its JSON, with the place of everything in it.
+//!
+//! JSON as it is defined, and two things more: comments (`#` or `//` to the end of the line) and a
+//! comma before a closing bracket. Comments are made blank, so that what remains keeps its place.
+
+use jsonc_parser::{CollectOptions, ParseOptions, ast::Value, common::Ranged, parse_to_ast};
+
+use super::fault::{Fault, Place};
+
+/// How deep lists and objects may be in one another. What a file may hold is 8 deep.
+const DEPTH: usize = 64;
+
+/// The text of a file.
+#[derive(Debug)]
+pub(in crate::config) struct Source {
+    /// As in the file.
+    original: String,
+    /// The same with blanks in the place of comments.
+    json: String,
+}
+
+/// Only what [`Source::blank`] leaves over: comments are gone by then.
+const OPTIONS: ParseOptions = ParseOptions {
+    allow_comments: false,
+    allow_loose_object_property_names: false,
+    allow_trailing_commas: true,
+    allow_missing_commas: false,
+    allow_single_quoted_strings: false,
+    allow_hexadecimal_numbers: false,
+    allow_unary_plus_numbers: false,
+    allow_bare_decimal_point_numbers: false,
+    allow_non_finite_numbers: false,
+    allow_extended_string_escapes: false,
+};
+
+impl Source {
+    /// Reads UTF-8 text and finds its comments.
+    pub(in crate::config) fn new(content: &[u8]) -> Result<Self, Box<Fault>> {
+        let content = content.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(content);
+        let original = match std::str::from_utf8(content) {
+            Ok(text) => text.to_owned(),
+            Err(error) => {
+                let valid = String::from_utf8_lossy(&content[..error.valid_up_to()]).into_owned();
+                let found = match content {
+                    [0xFF, 0xFE, ..] | [0xFE, 0xFF, ..] => "text in UTF-16".to_owned(),
+                    _ => format!("the byte 0x{:02X}", content[error.valid_up_to()]),
+                };
+                let end = valid.len();
+                let source = Self {
+                    json: String::new(),
+                    original: valid,
+                };
+                return Err(source.fault((end, end), "", found, "text in UTF-8").into());
+            }
+        };
+        let mut source = Self {
+            json: String::new(),
+            original,
+        };
+        source.json = source.blank()?;
+        Ok(source)
+    }
+
+    /// Parses the text.
+    pub(in crate::config) fn parse(&self) -> Result<Value<'_>, Box<Fault>> {
+        if self.json.trim().is_empty() {
+            return Err(self
+                .fault((0, 0), "", "an empty file", "a JSON object")
+                .into());
+        }
+        let parsed = parse_to_ast(&self.json, &CollectOptions::default(), &OPTIONS);
+        match parsed {
+            Ok(parsed) => parsed
+                .value
+                .ok_or_else(|| Box::new(self.fault((0, 0), "", "an empty file", "a JSON object"))),
+            Err(error) => {
+                let range = error.range();
+                let reason = error.kind().to_string();
+                let mut reason = reason.chars();
+                let reason: String = reason
+                    .next()
+                    .into_iter()
+                    .flat_map(char::to_lowercase)
+                    .chain(reason)
+                    .collect();
+                let end = range.end.min(self.json.len()).max(range.start);
+                // Where something is missing, what follows is shown.
+                let what = match self.json.get(range.start..end).unwrap_or_default() {
+                    "" => self.json.get(range.start..).unwrap_or_default(),
+                    what => what,
+                };
+                let found = match what.trim_start().lines().next() {
+                    Some(line) => format!("`{}` ({reason})", shorten(line.trim_end())),
+                    None => format!("the end of the file ({reason})"),
+                };
+                Err(self.fault((range.start, end), "", found, "JSON").into())
+            }
+        }
+    }
+
+    /// Returns the text as in the file.
+    pub(in crate::config) fn original(&self) -> &str {
+        &self.original
+    }
+
+    /// Returns the text with blanks in the place of comments: byte for byte as long.
+    pub(in crate::config) fn json(&self) -> &str {
+        &self.json
+    }
+
+    /// Returns the place of a byte.
+    pub(in crate::config) fn place(&self, byte: usize, path: &str) -> Place {
+        let before = self.original.get(..byte).unwrap_or(&self.original);
+        let start = before.rfind('\n').map_or(0, |newline| newline + 1);
+        Place {
+            line: before.matches('\n').count() + 1,
+            column: before[start..].chars().count() + 1,
+            path: path.to_owned(),
+        }
+    }
+
+    /// Makes a fault of a range of bytes.
+    pub(in crate::config) fn fault(
+        &self,
+        (start, end): (usize, usize),
+        path: &str,
+        found: impl Into<String>,
+        expected: impl Into<String>,
+    ) -> Fault {
+        let place = self.place(start, path);
+        let line = self.original.lines().nth(place.line - 1);
+        let width = self.original.get(start..end).map_or(1, |marked| {
+            marked.lines().next().unwrap_or_default().chars().count()
+        });
+        Fault {
+            excerpt: line.unwrap_or_default().to_owned(),
+            width: width.max(1),
+            place,
+            found: found.into(),
+            expected: expected.into(),
+            unknown_key: false,
+            hint: None,
+        }
+    }
+
+    /// Returns the JSON with blanks in the place of comments.
+    fn blank(&self) -> Result<String, Box<Fault>> {
+        let mut json = String::with_capacity(self.original.len());
+        let mut characters = self.original.char_indices().peekable();
+        // Where the string that is being read began.
+        let mut string: Option<usize> = None;
+        let mut depth = 0_usize;
+        while let Some((index, character)) = characters.next() {
+            if let Some(start) = string {
+                json.push(character);
+                match character {
+                    '"' => string = None,
+                    '\\' => {
+                        if let Some((_, escaped)) = characters.next() {
+                            json.push(escaped);
+                        }
+                    }
+                    character if character < ' ' => {
+                        return Err(Box::new(self.fault(
+                            (start, index),
+                            "",
+                            "a string that does not end on its line, or has a control character",
+                            "a closing quote, or an escape such as \\n",
+                        )));
+                    }
+                    _ => {}
+                }
+                continue;
+            }
+            let comment = character == '#'
+                || (character == '/' && characters.peek().is_some_and(|(_, next)| *next == '/'));
+            if comment {
+                json.push(' ');
+                while let Some((_, skipped)) =
+                    characters.next_if(|(_, character)| !matches!(character, '\n' | '\r'))
+                {
+                    // As many blanks as bytes.
+                    json.extend(std::iter::repeat_n(' ', skipped.len_utf8()));
+                }
+                continue;
+            }
+            match character {
+                '"' => string = Some(index),
+                '{' | '[' => {
+                    depth += 1;
+                    if depth > DEPTH {
+                        return Err(Box::new(self.fault(
+                            (index, index + 1),
+                            "",
+                            "lists and objects in one another without end",
+                            format!("at most {DEPTH} in one another"),
+                        )));
+                    }
+                }
+                '}' | ']' => depth = depth.saturating_sub(1),
+                _ => {}
+            }
+            json.push(character);
+        }
+        Ok(json)
+    }
+}
+
+/// Returns the bytes that a value takes.
+pub(in crate::config) fn range(value: &Value<'_>) -> (usize, usize) {
+    let range = value.range();
+    (range.start, range.end)
+}
+
+/// Cuts what would fill the screen.
+pub(in crate::config) fn shorten(text: &str) -> String {
+    const MOST: usize = 60;
+    if text.chars().count() <= MOST {
+        return text.to_owned();
+    }
+    text.chars().take(MOST).chain(['…']).collect()
+}

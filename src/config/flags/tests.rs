@@ -1,0 +1,430 @@
+//! The order of the checks, and what the flags become.
+
+use std::time::Duration;
+
+use super::{Environment, FlagError, Flags};
+use crate::{
+    config::{
+        ChannelArgument, Config, FileConfig, MetricsSettings, ModelConfig, Source, StatefulConfig,
+        VersionPolicy,
+    },
+    openvino::{BatchOption, PerTensor, ShapeOption},
+};
+
+fn flags() -> Flags {
+    Flags {
+        model_name: Some("dummy".to_owned()),
+        model_path: Some("/models/dummy".into()),
+        port: 9000,
+        rest_port: 8000,
+        ..Flags::default()
+    }
+}
+
+fn accepted(change: impl FnOnce(&mut Flags)) -> Config {
+    let mut flags = flags();
+    change(&mut flags);
+    Config::from_flags(flags).unwrap()
+}
+
+fn model(change: impl FnOnce(&mut Flags)) -> ModelConfig {
+    match accepted(change).source {
+        Source::Model(model) => *model,
+        Source::File { .. } => panic!("a file"),
+    }
+}
+
+fn fault(change: impl FnOnce(&mut Flags)) -> FlagError {
+    let mut flags = flags();
+    change(&mut flags);
+    Config::from_flags(flags).unwrap_err()
+}
+
+/// A way to break one rule.
+type Break = fn(&mut Flags);
+
+#[test]
+fn the_first_fault_in_order_is_the_answer() {
+    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    // From the last rule to the first: each is broken while the ones behind it are broken, too.
+    let rules: [(Break, FlagError); 18] = [
+        (
+            |f| f.plugin_config = Some("[]".to_owned()),
+            FlagError::PluginConfig(String::new()),
+        ),
+        (
+            |f| f.grpc_channel_arguments = Some("a".to_owned()),
+            FlagError::ChannelArguments("a".to_owned()),
+        ),
+        (
+            |f| f.api_key_file = Some("/nonexistent/key".into()),
+            FlagError::ApiKeyFile {
+                path: "/nonexistent/key".to_owned(),
+                reason: String::new(),
+            },
+        ),
+        (
+            |f| f.idle_sequence_cleanup = Some(true),
+            FlagError::NotStateful,
+        ),
+        (|f| f.log_level = "info".to_owned(), FlagError::LogLevel),
+        (
+            |f| f.cpu_extension = Some("/nonexistent/a.so".into()),
+            FlagError::CpuExtension("/nonexistent/a.so".to_owned()),
+        ),
+        (|f| f.rest_port = 9000, FlagError::SamePorts),
+        (
+            |f| f.grpc_bind_address = "?".to_owned(),
+            FlagError::GrpcBindAddress,
+        ),
+        (
+            |f| f.rest_bind_address = "?".to_owned(),
+            FlagError::RestBindAddress,
+        ),
+        (|f| f.rest_port = 65536, FlagError::RestPort),
+        (|f| f.port = 65536, FlagError::Port),
+        (|f| f.rest_workers = Some(1), FlagError::RestWorkers),
+        (|f| (f.port, f.rest_port) = (0, 0), FlagError::PortsUnset),
+        (
+            |f| f.metrics_list = Some("a".to_owned()),
+            FlagError::MetricsNotEnabled,
+        ),
+        (|f| f.metrics_enable = true, FlagError::MetricsWithoutPort),
+        (|f| f.grpc_workers = 0, FlagError::GrpcWorkers(cores)),
+        (|f| f.model_path = None, FlagError::ModelMissing),
+        (
+            |f| f.config_path = Some("/models/config.json".into()),
+            FlagError::FileAndModel,
+        ),
+    ];
+    let mut broken = flags();
+    for (change, expected) in rules {
+        change(&mut broken);
+        let error = Config::from_flags(broken.clone()).unwrap_err();
+        assert_eq!(
+            std::mem::discriminant(&error),
+            std::mem::discriminant(&expected),
+            "{error}"
+        );
+        let start = !matches!(
+            error,
+            FlagError::PluginConfig(_) | FlagError::ChannelArguments(_)
+        );
+        assert_eq!(error.is_usage(), start, "{error}");
+    }
+}
+
+#[test]
+fn a_file_describes_its_models_alone() {
+    let with_file = |change: Break| {
+        fault(|f| {
+            (f.model_name, f.model_path) = (None, None);
+            f.config_path = Some("/models/config.json".into());
+            // A rule further down.
+            f.grpc_workers = 0;
+            change(f);
+        })
+    };
+    let changes: [Break; 6] = [
+        |f| f.batch_size = Some("1".to_owned()),
+        |f| f.shape = Some("(1)".to_owned()),
+        |f| f.nireq = 1,
+        |f| f.model_version_policy = Some("{}".to_owned()),
+        |f| f.target_device = Some("CPU".to_owned()),
+        |f| f.plugin_config = Some("{}".to_owned()),
+    ];
+    for change in changes {
+        assert_eq!(with_file(change), FlagError::FileAndParameters);
+    }
+    let config = accepted(|f| {
+        (f.model_name, f.model_path) = (None, None);
+        f.config_path = Some("/models/config.json".into());
+        f.layout = Some("NCHW".to_owned());
+        f.stateful = true;
+        f.cache_dir = Some("/cache".into());
+    });
+    assert_eq!(config.warnings.len(), 2, "{:?}", config.warnings);
+    let Source::File { path, defaults } = config.source else {
+        panic!("a model");
+    };
+    assert_eq!(path, std::path::Path::new("/models/config.json"));
+    assert_eq!(defaults.most_waiting, 1024);
+    assert_eq!(
+        defaults.cache_dir.as_deref(),
+        Some(std::path::Path::new("/cache"))
+    );
+}
+
+#[test]
+fn ranges_are_checked() {
+    for workers in [0, 1, 10_001] {
+        assert_eq!(
+            fault(|f| f.rest_workers = Some(workers)),
+            FlagError::RestWorkers
+        );
+    }
+    assert_eq!(
+        fault(|f| {
+            f.rest_workers = Some(2);
+            f.rest_port = 0;
+        }),
+        FlagError::RestWorkersWithoutPort
+    );
+    assert_eq!(
+        accepted(|f| f.rest_workers = Some(10_000))
+            .settings
+            .rest_workers,
+        10_000
+    );
+    let too_many = fault(|f| f.grpc_workers = 1_000_000);
+    assert!(
+        too_many
+            .to_string()
+            .starts_with("grpc_workers count should be from 1 to CPU core count : "),
+    );
+    assert_eq!(
+        fault(|f| f.max_sequence_number = Some(500)),
+        FlagError::NotStateful
+    );
+    assert_eq!(
+        fault(|f| f.low_latency_transformation = Some(false)),
+        FlagError::NotStateful
+    );
+}
+
+#[test]
+fn a_port_of_zero_is_no_port() {
+    let config = accepted(|f| f.port = 0);
+    assert_eq!(config.settings.port, None);
+    assert_eq!(config.settings.rest_port, Some(8000));
+}
+
+#[test]
+fn a_check_needs_no_ports() {
+    let check = |change: Break| {
+        let mut flags = Flags {
+            check: true,
+            port: 0,
+            rest_port: 0,
+            metrics_enable: true,
+            rest_workers: Some(2),
+            ..flags()
+        };
+        change(&mut flags);
+        Config::from_flags(flags).map(|_| ())
+    };
+    assert_eq!(check(|_| {}), Ok(()));
+    assert_eq!(check(|f| f.port = 9000), Err(FlagError::MetricsWithoutPort));
+}
+
+#[test]
+fn the_environment_stands_in_for_flags() {
+    let workers = |servers: &str, given| {
+        accepted(|f| {
+            f.grpc_workers = given;
+            f.environment.grpc_servers = Some(servers.to_owned());
+        })
+        .settings
+        .grpc_workers
+    };
+    assert_eq!(workers("1", 1_000_000), 1, "it goes before the flag");
+    assert_eq!(workers("0", 1), 1);
+    assert_eq!(workers("many", 1), 1);
+
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("key");
+    std::fs::write(&path, "secret \t\r\nsecond line\n").unwrap();
+    let key = |file: bool, environment: Option<&str>| {
+        accepted(|f| {
+            f.api_key_file = file.then(|| path.clone());
+            f.environment = Environment {
+                api_key: environment.map(str::to_owned),
+                ..Environment::default()
+            };
+        })
+        .settings
+        .api_key
+    };
+    assert_eq!(key(true, Some("other")).as_deref(), Some("secret"));
+    assert_eq!(key(false, Some("other")).as_deref(), Some("other"));
+    assert_eq!(key(false, None), None);
+    std::fs::write(&path, "").unwrap();
+    assert_eq!(key(true, None), None);
+}
+
+#[test]
+fn channel_arguments_are_numbers_or_texts() {
+    let read = |text: &str| {
+        let mut flags = flags();
+        flags.grpc_channel_arguments = Some(text.to_owned());
+        Config::from_flags(flags).map(|config| config.settings.grpc_channel_arguments)
+    };
+    assert_eq!(
+        read("grpc.max_connection_age_ms=2000,a=b").unwrap(),
+        [
+            (
+                "grpc.max_connection_age_ms".to_owned(),
+                ChannelArgument::Int(2000)
+            ),
+            ("a".to_owned(), ChannelArgument::Text("b".to_owned()))
+        ]
+    );
+    assert_eq!(read("").unwrap(), []);
+    for wrong in ["a", "a=b=c", "a=1,", "a=1,,b=2"] {
+        let error = read(wrong).unwrap_err();
+        assert_eq!(
+            error.to_string(),
+            format!("Grpc channel arguments passed in wrong format - {wrong}")
+        );
+    }
+}
+
+#[test]
+fn the_model_has_what_its_flags_say() {
+    let model = model(|f| {
+        f.shape = Some(r#"{"b":"(1:8,10)"}"#.to_owned());
+        f.layout = Some("NHWC:NCHW".to_owned());
+        f.model_version_policy = Some(r#"{"all":{}}"#.to_owned());
+        f.nireq = 3;
+        f.stateful = true;
+        f.max_sequence_number = Some(7);
+        f.cache_dir = Some("/cache".into());
+        f.plugin_config = Some(r#"{"DEVICE_PROPERTIES":{"CPU":{"NUM_STREAMS":2}}}"#.to_owned());
+    });
+    assert_eq!(model.policy, VersionPolicy::All);
+    assert!(matches!(model.load.shapes, PerTensor::Named(_)));
+    assert!(matches!(model.load.layouts, PerTensor::Anonymous(_)));
+    assert_eq!((model.load.nireq, model.load.device.as_str()), (3, "CPU"));
+    assert!(model.load.cache_dir.is_some());
+    assert_eq!(
+        model.stateful,
+        Some(StatefulConfig {
+            max_sequence_number: 7,
+            ..StatefulConfig::default()
+        })
+    );
+    let devices = &model.load.properties[0];
+    assert_eq!(devices.0, "DEVICE_PROPERTIES");
+    assert_eq!(devices.1, r#"{"CPU":{"NUM_STREAMS":2}}"#);
+}
+
+#[test]
+fn texts_that_are_wrong_keep_the_server_from_starting() {
+    let faults: Vec<String> = [
+        fault(|f| f.shape = Some("[1,2]".to_owned())),
+        fault(|f| f.layout = Some("NCX".to_owned())),
+        fault(|f| f.model_version_policy = Some(r#"{"newest":{}}"#.to_owned())),
+        fault(|f| f.model_version_policy = Some("all".to_owned())),
+        fault(|f| f.plugin_config = Some(r#"{"A":{}}"#.to_owned())),
+        fault(|f| {
+            f.stateful = true;
+            f.batch_size = Some("auto".to_owned());
+        }),
+    ]
+    .iter()
+    .map(|error| {
+        assert!(!error.is_usage(), "{error}");
+        format!("{error}\n")
+    })
+    .collect();
+    insta::assert_snapshot!(faults.concat(), @"
+    The provided shape is in wrong format - found `[1,2]`; expected auto, (d1,d2,…) with each d a number, -1 or a range such as 1:8, or a JSON object of those by input name
+    The provided layout is in wrong format - found `NCX`; expected letters N, C, H, W, D (each once), `?`, and `...` (once)
+    Model version policy contains unsupported key - found the unknown key `newest`; expected one of latest, all, specific
+    Model version policy is in wrong format - found `all` (unexpected word); expected JSON
+    Plugin config is in wrong format - property A is {}; expected a string, number, true or false
+    Dynamic shape and dynamic batch size are not supported for stateful models
+    ");
+}
+
+#[test]
+fn a_batch_size_may_be_dropped_with_a_warning() {
+    let batch = |text: &str, shape: Option<&str>| {
+        let config = accepted(|f| {
+            f.batch_size = Some(text.to_owned());
+            f.shape = shape.map(str::to_owned);
+            f.cache_dir = Some("/cache".into());
+        });
+        let Source::Model(model) = config.source else {
+            panic!("a file");
+        };
+        (
+            model.load.batch,
+            model.load.cache_dir,
+            config.warnings.len(),
+        )
+    };
+    assert_eq!(batch("auto", None), (Some(BatchOption::Auto), None, 0));
+    assert_eq!(batch("many", None).0, None);
+    assert_eq!(batch("many", None).2, 1);
+    assert_eq!(batch("4", Some("(4,10)")).0, None);
+    assert_eq!(batch("4", Some("(4,10)")).2, 1);
+    let auto = model(|f| f.shape = Some("auto".to_owned()));
+    assert_eq!(auto.load.shapes, PerTensor::Anonymous(ShapeOption::Auto));
+}
+
+#[test]
+fn a_graph_is_told_apart_from_a_model() {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("graph.pbtxt"), "").unwrap();
+    let graph = |change: Break| {
+        fault(|f| {
+            f.model_path = Some(folder.path().to_owned());
+            change(f);
+        })
+    };
+    let refused = graph(|f| f.plugin_config = Some("{}".to_owned()));
+    assert!(matches!(refused, FlagError::Graph(_)) && !refused.is_usage());
+    let refused = graph(|f| f.layout = Some("NC".to_owned()));
+    assert!(matches!(refused, FlagError::GraphParameters(_, "layout")) && refused.is_usage());
+}
+
+#[test]
+fn metrics_are_set_up_in_one_place() {
+    let file = |enable, families: Option<Vec<String>>| FileConfig {
+        monitoring: Some(MetricsSettings { enable, families }),
+        ..FileConfig::default()
+    };
+    let mut config = accepted(|_| {});
+    config.add_monitoring(&FileConfig::default()).unwrap();
+    assert!(!config.settings.metrics.enable);
+    config
+        .add_monitoring(&file(true, Some(vec!["ovms_streams".to_owned()])))
+        .unwrap();
+    assert!(config.settings.metrics.enable);
+    assert_eq!(config.settings.metrics.families.as_ref().unwrap().len(), 1);
+
+    let mut without_port = accepted(|f| f.rest_port = 0);
+    let error = without_port.add_monitoring(&file(true, None)).unwrap_err();
+    assert_eq!(error, FlagError::FileMetricsWithoutPort);
+    without_port.add_monitoring(&file(false, None)).unwrap();
+
+    let mut twice = accepted(|f| {
+        f.metrics_enable = true;
+        f.metrics_list = Some("a, b".to_owned());
+    });
+    assert_eq!(
+        twice.settings.metrics.families.as_deref(),
+        Some(&["a".to_owned(), "b".to_owned()][..])
+    );
+    let error = twice.add_monitoring(&file(false, None)).unwrap_err();
+    assert_eq!(error, FlagError::MetricsTwice);
+}
+
+#[test]
+fn times_of_zero_are_never() {
+    let settings = accepted(|f| {
+        f.file_system_poll_wait_seconds = 0;
+        f.sequence_cleaner_poll_wait_minutes = 2;
+    })
+    .settings;
+    assert_eq!(settings.poll, None);
+    assert_eq!(
+        settings.sequence_cleaner_poll,
+        Some(Duration::from_secs(120))
+    );
+    assert_eq!(
+        settings.custom_node_resources_cleaner_interval,
+        Some(Duration::from_secs(300))
+    );
+}

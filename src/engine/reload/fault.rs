@@ -1,0 +1,75 @@
+//! What can go wrong when what is served is brought up to date.
+
+use crate::{
+    config::{EntryFault, FileError},
+    error::ErrorKind,
+    model::{VersionError, repository::RepositoryError, storage::SourceError},
+};
+
+/// One thing that went wrong.
+#[derive(Debug, thiserror::Error)]
+pub enum Fault {
+    /// The configuration file is refused as a whole.
+    #[error("cannot read the configuration")]
+    File(#[source] FileError),
+    /// An entry of the file is refused.
+    #[error("model `{name}` of the configuration file is refused, at {place}")]
+    Entry {
+        /// The model's name.
+        name: String,
+        /// Where the entry is, or what is wrong in it.
+        place: String,
+        /// Why.
+        #[source]
+        reason: EntryFault,
+    },
+    /// The model repository cannot be read.
+    #[error("cannot load model `{model}`")]
+    Repository {
+        /// The model's name.
+        model: String,
+        /// What is wrong with it.
+        #[source]
+        source: SourceError,
+    },
+    /// A version cannot be loaded.
+    #[error(transparent)]
+    Version(#[from] VersionError),
+    /// A model with state is to go on without it, or the other way round.
+    #[error(
+        "Model type cannot be changed after it is loaded - `stateful` of model `{model}` was \
+         {before}; it goes on as before"
+    )]
+    Type {
+        /// The model's name.
+        model: String,
+        /// What it was.
+        before: bool,
+    },
+    /// A stateful model.
+    #[error("model `{model}` is stateful, which this release does not serve")]
+    Stateful {
+        /// The model's name.
+        model: String,
+    },
+}
+
+impl Fault {
+    /// Returns what a client that asked for the reload can do about it.
+    #[must_use]
+    pub fn kind(&self) -> ErrorKind {
+        match self {
+            Self::File(FileError::Read { .. }) => ErrorKind::Internal,
+            Self::File(_) => ErrorKind::FailedPrecondition,
+            Self::Repository {
+                source: SourceError::Local(RepositoryError::BasePath { .. }),
+                ..
+            } => ErrorKind::InvalidArgument,
+            Self::Version(error) => error.source.kind(),
+            Self::Entry { .. }
+            | Self::Repository { .. }
+            | Self::Type { .. }
+            | Self::Stateful { .. } => ErrorKind::Internal,
+        }
+    }
+}

@@ -1,0 +1,14 @@
+//! What is served follows the configuration and the version folders.
+//!
+//! One task owns what is configured and does one pass at a time: at the start, at each tick of
+//! the watcher, and when a client asks. A pass reads the configuration file, then brings each model
+//! up to date ([`served`]): a new load is made beside what serves and swapped in, so that there is
+//! no moment without service; what fails leaves what serves in its place.
+
+mod fault;
+mod reloader;
+mod served;
+mod source;
+
+pub use fault::Fault;
+pub use reloader::{Command, Reloader};

@@ -1,0 +1,307 @@
+//! The task that owns what is configured, and its passes.
+
+use std::{
+    collections::{BTreeMap, HashSet},
+    panic::AssertUnwindSafe,
+    sync::Arc,
+    time::Duration,
+};
+
+use futures::{FutureExt, StreamExt};
+use tokio::{
+    sync::{mpsc, oneshot},
+    time::{Instant, MissedTickBehavior},
+};
+
+use super::{
+    Fault,
+    served::{Outcome, Served, Trigger},
+    source::Reader,
+};
+use crate::{
+    config::{EntryFault, FileConfig, ModelConfig, ModelEntry, Source},
+    engine::{Engine, Registry, Reload},
+    error::{Error, ErrorKind, Result, chain},
+    metrics::Metrics,
+};
+
+/// A client's wish for a pass, and where the answer goes.
+pub type Command = oneshot::Sender<Result<Reload>>;
+
+/// Keeps what is served as it is configured.
+pub struct Reloader {
+    engine: Arc<Engine>,
+    metrics: Arc<Metrics>,
+    reader: Reader,
+    served: BTreeMap<String, Served>,
+    /// The faults of the last pass, so that the watcher tells each of them once.
+    told: HashSet<String>,
+}
+
+/// What a pass did.
+#[derive(Default)]
+struct Done {
+    changed: bool,
+    faults: Vec<Fault>,
+    /// Whether it was a new configuration file that was brought into effect.
+    new_file: bool,
+}
+
+impl Reloader {
+    /// Makes the reloader of an engine.
+    #[must_use]
+    pub fn new(engine: Arc<Engine>, source: Source, metrics: Arc<Metrics>) -> Self {
+        Self {
+            engine,
+            metrics,
+            reader: Reader::new(source),
+            served: BTreeMap::new(),
+            told: HashSet::new(),
+        }
+    }
+
+    /// Reads the configuration for the first time.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the file cannot be read, or not as a configuration.
+    pub async fn read(&mut self) -> Result<Arc<FileConfig>, Fault> {
+        match self.reader.look().await {
+            Ok(looked) => Ok(looked.config),
+            Err(error) => Err(Fault::File(error)),
+        }
+    }
+
+    /// Loads everything for the first time.
+    ///
+    /// # Errors
+    ///
+    /// Fails if there is no file and the one model has no version that can be loaded. What fails
+    /// of a file is logged, and the others are served.
+    pub async fn start(&mut self) -> Result<(), Fault> {
+        let config = self.reader.last();
+        let mut done = Done::default();
+        warn(&config);
+        self.bring(&config, Trigger::Start, &mut done).await;
+        let serves = self.served.values().any(Served::serves);
+        if !self.reader.is_file() && !serves && !done.faults.is_empty() {
+            return Err(done.faults.swap_remove(0));
+        }
+        self.tell(&done.faults, Trigger::Start);
+        Ok(())
+    }
+
+    /// Goes on until the engine is gone: a pass at each tick of `poll`, if there is one, and at
+    /// each command.
+    pub async fn run(mut self, poll: Option<Duration>, mut commands: mpsc::Receiver<Command>) {
+        let mut ticks = poll.map(|period| {
+            let mut ticks = tokio::time::interval_at(Instant::now() + period, period);
+            ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+            ticks
+        });
+        loop {
+            let tick = async {
+                match &mut ticks {
+                    Some(ticks) => {
+                        ticks.tick().await;
+                    }
+                    None => std::future::pending().await,
+                }
+            };
+            tokio::select! {
+                command = commands.recv() => {
+                    let Some(reply) = command else {
+                        return;
+                    };
+                    let done = self.pass(Trigger::Asked).await;
+                    // A client that left is not an error.
+                    let _ = reply.send(answer(&done));
+                }
+                () = tick => {
+                    self.pass(Trigger::Watch).await;
+                }
+            }
+        }
+    }
+
+    async fn pass(&mut self, trigger: Trigger) -> Done {
+        let mut done = Done::default();
+        let config = match self.reader.look().await {
+            Ok(looked) => {
+                done.new_file = looked.new;
+                looked.config
+            }
+            Err(error) => {
+                done.faults.push(Fault::File(error));
+                // A client is told and nothing changes; version folders are the watcher's.
+                if trigger == Trigger::Asked {
+                    self.tell(&done.faults, trigger);
+                    return done;
+                }
+                self.reader.last()
+            }
+        };
+        if done.new_file {
+            tracing::info!("the configuration file is another one and comes into effect");
+            warn(&config);
+        }
+        self.bring(&config, trigger, &mut done).await;
+        self.tell(&done.faults, trigger);
+        done
+    }
+
+    /// Brings everything up to date.
+    async fn bring(&mut self, config: &FileConfig, trigger: Trigger, done: &mut Done) {
+        let wanted = self.wanted(config, done);
+        for (name, served) in &mut self.served {
+            if !wanted.contains_key(name) && !done.keeps(name) {
+                done.changed |= served.remove();
+            }
+        }
+        self.announce(&wanted);
+        // At the start nobody is disturbed by loads; later they leave half the cores alone.
+        let cores = std::thread::available_parallelism().map_or(1, usize::from);
+        let at_once = match trigger {
+            Trigger::Start => cores,
+            Trigger::Watch | Trigger::Asked => (cores / 2).max(1),
+        };
+        let work: Vec<_> = wanted
+            .into_iter()
+            .filter_map(|(name, config)| Some((self.served.remove(&name)?, name, config)))
+            .map(|(mut served, name, config)| {
+                let metrics = Arc::clone(&self.metrics);
+                async move {
+                    let bring = AssertUnwindSafe(served.bring(config, trigger, metrics));
+                    let outcome = bring.catch_unwind().await.unwrap_or_else(|_| {
+                        tracing::error!(model = name, "a bug: the reload ended in a panic");
+                        Outcome::default()
+                    });
+                    (name, served, outcome)
+                }
+            })
+            .collect();
+        let mut work = futures::stream::iter(work).buffer_unordered(at_once);
+        while let Some((name, served, outcome)) = work.next().await {
+            done.changed |= outcome.changed;
+            done.faults.extend(outcome.faults);
+            self.served.insert(name, served);
+        }
+    }
+
+    /// Returns what is to be served, by name; notes the entries that are refused.
+    fn wanted(&self, config: &FileConfig, done: &mut Done) -> BTreeMap<String, ModelConfig> {
+        let mut wanted = BTreeMap::new();
+        done.faults
+            .extend(config.refused.iter().map(|refused| Fault::Entry {
+                name: refused.name.clone(),
+                place: refused.place.to_string(),
+                reason: refused.reason.clone(),
+            }));
+        for entry in &config.models {
+            let (name, refused, place) = match entry {
+                ModelEntry::Model(model) if !wanted.contains_key(&model.name) => {
+                    wanted.insert(model.name.clone(), ModelConfig::clone(model));
+                    continue;
+                }
+                ModelEntry::Model(model) => (&model.name, EntryFault::Occupied, None),
+                ModelEntry::Refused {
+                    name,
+                    reason,
+                    place,
+                } => (name, reason.clone(), Some(place)),
+            };
+            // An entry that was good before goes on as it was; of two with one name the first
+            // counts.
+            if !wanted.contains_key(name)
+                && let Some(served) = self.served.get(name)
+            {
+                served.keep(&refused.to_string());
+            }
+            done.faults.push(Fault::Entry {
+                name: name.clone(),
+                place: place.map(ToString::to_string).unwrap_or_default(),
+                reason: refused,
+            });
+        }
+        wanted
+    }
+
+    /// Makes new names known, so that requests for them are told that they are loading.
+    fn announce(&mut self, wanted: &BTreeMap<String, ModelConfig>) {
+        for name in wanted.keys() {
+            if !self.served.contains_key(name) {
+                self.served.insert(name.clone(), Served::new(name));
+            }
+        }
+        let models = self.served.values().map(|served| Arc::clone(&served.model));
+        self.engine.replace(models.collect::<Registry>());
+    }
+
+    /// Logs what went wrong; the watcher does not say again what it said at the last pass.
+    fn tell(&mut self, faults: &[Fault], trigger: Trigger) {
+        let mut now = HashSet::new();
+        for fault in faults {
+            let text = chain(fault);
+            if trigger != Trigger::Watch || !self.told.contains(&text) {
+                tracing::error!("{text}");
+            }
+            now.insert(text);
+        }
+        if trigger == Trigger::Watch {
+            // What is retried only now and then is still known.
+            if self.told.len() > MOST_TOLD {
+                self.told.clear();
+            }
+            self.told.extend(now);
+        } else {
+            self.told = now;
+        }
+    }
+}
+
+/// The most texts that are remembered as told.
+const MOST_TOLD: usize = 1000;
+
+impl Done {
+    /// Tells whether an entry of the name is there, though it is refused.
+    fn keeps(&self, name: &str) -> bool {
+        self.faults
+            .iter()
+            .any(|fault| matches!(fault, Fault::Entry { name: refused, .. } if refused == name))
+    }
+}
+
+/// Logs what a file says that is served differently, or not at all.
+fn warn(config: &FileConfig) {
+    for warning in &config.warnings {
+        tracing::warn!("{warning}");
+    }
+}
+
+/// What a client that asked for a pass is told.
+fn answer(done: &Done) -> Result<Reload> {
+    let Some(fault) = done.faults.first() else {
+        return Ok(if done.changed || done.new_file {
+            Reload::Changed
+        } else {
+            Reload::Unchanged
+        });
+    };
+    let text = match fault {
+        Fault::File(crate::config::FileError::Read { .. }) => {
+            "Config file not found or cannot open."
+        }
+        Fault::File(_) | Fault::Entry { .. } => {
+            "Reloading config file failed. Check server logs for more info."
+        }
+        _ if done.new_file => "Reloading config file failed. Check server logs for more info.",
+        _ => "Reloading models versions failed. Check server logs for more info.",
+    };
+    // The cause is in the log already, as one of the faults of the pass.
+    let kind = match fault.kind() {
+        ErrorKind::InvalidArgument => ErrorKind::InvalidArgument,
+        ErrorKind::FailedPrecondition => ErrorKind::FailedPrecondition,
+        _ => ErrorKind::Internal,
+    };
+    Err(Error::new(kind, text))
+}

@@ -1,0 +1,401 @@
+//! One model, and what it takes to bring it up to date.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    path::PathBuf,
+    sync::Arc,
+};
+
+use super::Fault;
+use crate::{
+    config::{ModelConfig, VersionPolicy},
+    error::chain,
+    metrics::Metrics,
+    model::{
+        Loaded, Model, Spec, State, Version, VersionError, VersionFault, repository,
+        storage::{Found, Identity, Locator, Options, Repository, SourceError},
+        wanted,
+    },
+    openvino::LoadOptions,
+    task,
+};
+
+/// What a pass is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Trigger {
+    /// The first load.
+    Start,
+    /// The watcher's tick.
+    Watch,
+    /// A client's wish.
+    Asked,
+}
+
+/// The most passes of the watcher between two tries of a load that fails and of which nothing
+/// has changed.
+const LONGEST_PAUSE: u32 = 32;
+
+/// A model as it is served.
+pub(super) struct Served {
+    pub(super) model: Arc<Model>,
+    /// What it was brought up to date with; `None` before the first time and after it was removed.
+    config: Option<ModelConfig>,
+    /// The access to the base path of `config`.
+    repository: Option<Repository>,
+    attempts: BTreeMap<i64, Attempt>,
+}
+
+/// The loads of a version.
+#[derive(Default)]
+struct Attempt {
+    /// What is loaded.
+    loaded: Option<Facts>,
+    /// Where its files are.
+    from: Option<Locator>,
+    /// What the last load that failed was of.
+    failed: Option<(Facts, Failure)>,
+    /// Files with another identity, seen at the last pass.
+    seen: Option<Identity>,
+}
+
+/// What decides whether a load would give anything else.
+#[derive(Clone, PartialEq)]
+struct Facts {
+    base_path: String,
+    options: LoadOptions,
+    identity: Identity,
+}
+
+impl Facts {
+    /// Tells whether others differ in their files alone.
+    fn same_settings(&self, other: &Self) -> bool {
+        self.base_path == other.base_path && self.options == other.options
+    }
+}
+
+/// A load that failed, and how many passes of the watcher to let go by before the next.
+#[derive(Clone, Copy)]
+struct Failure {
+    left: u32,
+    pause: u32,
+}
+
+/// What was done.
+#[derive(Default)]
+pub(super) struct Outcome {
+    pub(super) changed: bool,
+    pub(super) faults: Vec<Fault>,
+}
+
+impl Served {
+    pub(super) fn new(name: &str) -> Self {
+        Self {
+            model: Arc::new(Model::new(name, [])),
+            config: None,
+            repository: None,
+            attempts: BTreeMap::new(),
+        }
+    }
+
+    /// Tells whether there is nothing wrong with the model as a whole: a version serves, or there
+    /// is none to serve.
+    pub(super) fn serves(&self) -> bool {
+        self.model
+            .versions()
+            .iter()
+            .any(|version| version.is_loaded())
+    }
+
+    /// Goes on as before, since what should be in its place is refused.
+    pub(super) fn keep(&self, failure: &str) {
+        for version in self.model.versions() {
+            if version.is_loaded() {
+                version.fail(failure);
+            }
+        }
+    }
+
+    /// Stops serving every version; tells whether there was any.
+    pub(super) fn remove(&mut self) -> bool {
+        self.attempts.clear();
+        self.repository = None;
+        let was = self.config.take().is_some();
+        for version in self.model.versions() {
+            if version.status().state < State::Unloading {
+                version.retire();
+            }
+        }
+        if was {
+            tracing::info!(model = self.model.name(), "removed");
+        }
+        was
+    }
+
+    /// Brings the model up to date with its configuration and its folders.
+    pub(super) async fn bring(
+        &mut self,
+        config: ModelConfig,
+        trigger: Trigger,
+        metrics: Arc<Metrics>,
+    ) -> Outcome {
+        let mut outcome = Outcome::default();
+        let mut config = config;
+        let mut refused = None;
+        if let Some(before) = &self.config
+            && before.stateful.is_some() != config.stateful.is_some()
+        {
+            let fault = Fault::Type {
+                model: config.name.clone(),
+                before: before.stateful.is_some(),
+            };
+            refused = Some(fault.to_string());
+            outcome.faults.push(fault);
+            config = before.clone();
+        }
+        if config.stateful.is_some() {
+            outcome.faults.push(Fault::Stateful { model: config.name });
+            return outcome;
+        }
+        outcome.changed |= self.config.is_none() && trigger != Trigger::Start;
+        if self.config.as_ref().map(|before| &before.base_path) != Some(&config.base_path) {
+            self.repository = None;
+        }
+        self.config = Some(config.clone());
+        match self.survey(config.base_path.clone()).await {
+            Ok((repository, found)) => {
+                if found.is_empty() && trigger != Trigger::Watch {
+                    warn_of_nothing(config.name.clone(), config.base_path.clone()).await;
+                }
+                let round = Round {
+                    config,
+                    repository,
+                    found,
+                    trigger,
+                };
+                self.settle(&round, &metrics, &mut outcome).await;
+                if let Some(refused) = refused {
+                    self.keep(&refused);
+                }
+                self.repository = Some(round.repository);
+            }
+            // What is loaded goes on serving.
+            Err(source) => {
+                self.keep(&chain(&source));
+                outcome.faults.push(Fault::Repository {
+                    model: config.name,
+                    source,
+                });
+            }
+        }
+        outcome
+    }
+
+    /// Finds the versions that there are.
+    async fn survey(
+        &mut self,
+        base_path: String,
+    ) -> Result<(Repository, BTreeMap<i64, Found>), SourceError> {
+        let repository = match self.repository.take() {
+            Some(repository) => repository,
+            None => Repository::open(&base_path, Options::of_process).await?,
+        };
+        let versions = match repository.versions().await {
+            Ok(versions) => versions,
+            Err(error) => {
+                self.repository = Some(repository);
+                return Err(error);
+            }
+        };
+        // Of two folders for one number, such as `1` and `01`, the first by name counts.
+        let mut found = BTreeMap::new();
+        for version in versions {
+            found.entry(version.number).or_insert(version);
+        }
+        Ok((repository, found))
+    }
+
+    /// Loads what is wanted and not loaded as it should be, then retires what is not wanted.
+    async fn settle(&mut self, round: &Round, metrics: &Metrics, outcome: &mut Outcome) {
+        let Round { config, found, .. } = round;
+        let mut done = BTreeSet::new();
+        // Versions that cannot be loaded: the next lower one is served instead.
+        let mut failed = BTreeSet::new();
+        let mut wanted;
+        loop {
+            let existing: Vec<i64> = found
+                .keys()
+                .copied()
+                .filter(|number| !failed.contains(number))
+                .collect();
+            wanted = wanted::choose(&config.policy, &existing);
+            let Some(&number) = wanted.iter().rev().find(|number| !done.contains(*number)) else {
+                break;
+            };
+            done.insert(number);
+            let version = self.version(number, metrics);
+            self.load(&version, &found[&number], round, outcome).await;
+            // A policy that names versions, or wants all, takes no other for one that fails.
+            if !version.is_loaded() && matches!(config.policy, VersionPolicy::Latest(_)) {
+                failed.insert(number);
+            }
+        }
+        for version in self.model.versions() {
+            let number = version.number();
+            let gone = !found.contains_key(&number);
+            // What failed stays to be seen, as long as it is there.
+            let keep = wanted.contains(&number) || (failed.contains(&number) && !gone);
+            if keep || version.status().state >= State::Unloading {
+                continue;
+            }
+            tracing::info!(model = self.model.name(), version = number, "retiring");
+            outcome.changed = true;
+            self.attempts.remove(&number);
+            version.retire();
+        }
+        // What serves although it should be another one by now keeps its files, too.
+        let serving = self
+            .attempts
+            .values()
+            .filter_map(|attempt| attempt.from.clone());
+        let served: Vec<Locator> = wanted
+            .iter()
+            .filter_map(|number| Some(found.get(number)?.locator.clone()))
+            .chain(serving)
+            .collect();
+        round.repository.keep_only(&served).await;
+    }
+
+    fn version(&self, number: i64, metrics: &Metrics) -> Arc<Version> {
+        self.model.known(number).unwrap_or_else(|| {
+            let reporter = metrics.reporter(self.model.name(), number);
+            let version = Version::new(self.model.name(), number, reporter);
+            self.model.add(&version);
+            version
+        })
+    }
+
+    /// Loads a version if that is due.
+    async fn load(
+        &mut self,
+        version: &Arc<Version>,
+        found: &Found,
+        round: &Round,
+        outcome: &mut Outcome,
+    ) {
+        let number = version.number();
+        let config = &round.config;
+        let facts = Facts {
+            base_path: config.base_path.clone(),
+            options: config.load.clone(),
+            identity: found.identity,
+        };
+        let attempt = self.attempts.entry(number).or_default();
+        if !attempt.due(version, &facts, round.trigger) {
+            return;
+        }
+        attempt.seen = None;
+        tracing::info!(model = version.model(), version = number, "loading");
+        version.begin();
+        match load(version, found, round).await {
+            Ok(loaded) => {
+                tracing::info!(
+                    model = version.model(),
+                    version = number,
+                    nireq = loaded.slots(),
+                    device = config.load.device,
+                    "loaded"
+                );
+                version.install(loaded);
+                outcome.changed = true;
+                attempt.loaded = Some(facts);
+                attempt.from = Some(found.locator.clone());
+                attempt.failed = None;
+            }
+            Err(error) => {
+                version.fail(&chain(&*error.source));
+                outcome.faults.push(Fault::Version(error));
+                let before = attempt.failed.take().filter(|(before, _)| *before == facts);
+                let pause = before.map_or(1, |(_, failure)| (failure.pause * 2).min(LONGEST_PAUSE));
+                let failure = Failure {
+                    left: pause - 1,
+                    pause,
+                };
+                attempt.failed = Some((facts, failure));
+            }
+        }
+    }
+}
+
+impl Attempt {
+    /// Tells whether a version is to be loaded.
+    fn due(&mut self, version: &Version, facts: &Facts, trigger: Trigger) -> bool {
+        if version.is_loaded() && self.loaded.as_ref() == Some(facts) {
+            // If something else failed meanwhile, it is wanted no longer.
+            self.failed = None;
+            self.seen = None;
+            version.forget_failure();
+            return false;
+        }
+        if let Some((failed, failure)) = &mut self.failed
+            && failed == facts
+        {
+            if trigger == Trigger::Watch && failure.left > 0 {
+                failure.left -= 1;
+                return false;
+            }
+            return true;
+        }
+        let known = self.failed.as_ref().map(|(facts, _)| facts);
+        let known = known.or(self.loaded.as_ref());
+        if trigger == Trigger::Watch && known.is_some_and(|known| known.same_settings(facts)) {
+            // Files that are just being copied look different at each pass.
+            let stable = self.seen.as_ref() == Some(&facts.identity);
+            self.seen = Some(facts.identity);
+            return stable;
+        }
+        true
+    }
+}
+
+/// What a pass has for one model.
+struct Round {
+    config: ModelConfig,
+    repository: Repository,
+    found: BTreeMap<i64, Found>,
+    trigger: Trigger,
+}
+
+/// Brings a version's files here and loads them.
+async fn load(
+    version: &Version,
+    found: &Found,
+    round: &Round,
+) -> Result<Arc<Loaded>, VersionError> {
+    let folder = round.repository.local(&found.locator).await;
+    let folder = folder.map_err(|source| VersionError {
+        model: version.model().to_owned(),
+        number: version.number(),
+        source: Box::new(VersionFault::Source(source)),
+    })?;
+    let spec = Arc::new(Spec {
+        folder,
+        options: round.config.load.clone(),
+        warmup: round.config.warmup.clone(),
+    });
+    Loaded::load(version.model(), version.number(), &spec, Vec::new()).await
+}
+
+async fn warn_of_nothing(name: String, folder: String) {
+    let base_path = PathBuf::from(&folder);
+    let is_model = move || repository::files(&base_path).is_ok();
+    if task::blocking("look for a model", is_model).await {
+        tracing::warn!(
+            "model `{name}`: {folder} holds a model, where version folders are expected; move its \
+             files to {folder}/1"
+        );
+    } else {
+        tracing::warn!(
+            "model `{name}`: there is no version folder in {folder}, so nothing to serve"
+        );
+    }
+}

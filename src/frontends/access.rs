@@ -1,0 +1,226 @@
+//! The access log: a line for each HTTP request and gRPC call.
+//!
+//! A request costs the log a record, which goes through a bounded channel to a thread that writes.
+//! Nothing here waits: what the thread cannot keep up with is dropped, counted and told. Without a
+//! log there is no record and no thread.
+
+mod line;
+mod writer;
+
+use std::{
+    io::{self, Write},
+    net::SocketAddr,
+    pin::Pin,
+    sync::{
+        Arc, OnceLock,
+        atomic::{AtomicU64, Ordering},
+    },
+    task::{Context, Poll},
+    time::{Duration, Instant, SystemTime},
+};
+
+use axum::http::{Extensions, HeaderMap, Request, Response};
+use hyper::body::{Body, Frame, SizeHint};
+
+use crate::config::LogFormat;
+use line::Record;
+use writer::Writer;
+
+/// Opens the place that lines are written to; asked again when files are changed for new ones.
+pub type Open = Box<dyn FnMut() -> io::Result<Box<dyn Write + Send>> + Send>;
+
+/// The access log, or none.
+#[derive(Debug, Clone, Default)]
+pub struct AccessLog(Option<Arc<Writer>>);
+
+impl AccessLog {
+    /// Starts a log.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the place cannot be opened or the system refuses a thread.
+    pub fn start(format: LogFormat, open: Open) -> io::Result<Self> {
+        Ok(Self(Some(Arc::new(Writer::start(format, open)?))))
+    }
+
+    /// Opens the place again, for those who have moved the file away.
+    pub fn reopen(&self) {
+        if let Some(writer) = &self.0 {
+            writer.reopen();
+        }
+    }
+
+    /// Waits, for at most a limit, until all lines so far are written. Blocks.
+    pub fn flush(&self, limit: Duration) {
+        if let Some(writer) = &self.0 {
+            writer.flush(limit);
+        }
+    }
+
+    /// Begins the record of a request, and gives the request a place for what is found out on the
+    /// way.
+    pub(crate) fn begin<B>(
+        &self,
+        protocol: Protocol,
+        peer: SocketAddr,
+        request: &mut Request<B>,
+    ) -> Option<Entry> {
+        let writer = self.0.as_ref()?;
+        let note = Arc::new(Note::default());
+        request.extensions_mut().insert(Arc::clone(&note));
+        Some(Entry(Box::new(Pending {
+            started: Instant::now(),
+            record: Record {
+                time: SystemTime::now(),
+                peer,
+                protocol,
+                method: request.method().clone(),
+                path: line::shortened(request.uri().path()),
+                servable: None,
+                version: None,
+                status: None,
+                received: 0,
+                sent: 0,
+                took: Duration::ZERO,
+            },
+            note,
+            writer: Arc::clone(writer),
+        })))
+    }
+}
+
+/// How a request came.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Protocol {
+    /// gRPC.
+    Grpc,
+    /// HTTP.
+    Http,
+}
+
+/// What the way of a request tells of it.
+#[derive(Debug, Default)]
+pub(crate) struct Note {
+    received: AtomicU64,
+    servable: OnceLock<String>,
+    version: OnceLock<i64>,
+}
+
+impl Note {
+    /// Returns the note of a request, if there is a log.
+    pub(super) fn of(extensions: &Extensions) -> Option<Arc<Self>> {
+        extensions.get().cloned()
+    }
+
+    /// Says how long the body was.
+    pub(super) fn received(&self, bytes: u64) {
+        self.received.fetch_add(bytes, Ordering::Relaxed);
+    }
+}
+
+/// Notes which servable a request is for.
+pub(super) fn seen(extensions: &Extensions, name: Option<&str>) -> Seen {
+    let note = Note::of(extensions);
+    if let (Some(note), Some(name)) = (&note, name) {
+        let _ = note.servable.set(line::shortened(name));
+    }
+    Seen(note)
+}
+
+/// Where the version is noted when it is known.
+pub(super) struct Seen(Option<Arc<Note>>);
+
+impl Seen {
+    /// Notes the version that answered.
+    pub(super) fn version(&self, version: impl FnOnce() -> Option<i64>) {
+        if let Some(note) = &self.0
+            && let Some(version) = version()
+        {
+            let _ = note.version.set(version);
+        }
+    }
+}
+
+/// The record of a request under way; written when dropped.
+pub(crate) struct Entry(Box<Pending>);
+
+struct Pending {
+    started: Instant,
+    record: Record,
+    note: Arc<Note>,
+    writer: Arc<Writer>,
+}
+
+impl Entry {
+    /// Takes the status of an answer, if there is a record; the rest is known when the body has
+    /// been sent.
+    pub(crate) fn answered<B>(entry: Option<Self>, response: Response<B>) -> Response<Logged<B>> {
+        let entry = entry.map(|mut entry| {
+            let record = &mut entry.0.record;
+            record.status = match record.protocol {
+                Protocol::Http => Some(response.status().as_u16()),
+                Protocol::Grpc => code(response.headers()),
+            };
+            entry
+        });
+        response.map(|body| Logged { body, entry })
+    }
+}
+
+impl Drop for Entry {
+    fn drop(&mut self) {
+        let Pending {
+            started,
+            record,
+            note,
+            writer,
+        } = &mut *self.0;
+        record.took = started.elapsed();
+        record.received = note.received.load(Ordering::Relaxed);
+        record.servable = note.servable.get().cloned();
+        record.version = note.version.get().copied();
+        writer.write(record.clone());
+    }
+}
+
+/// Reads the code of a gRPC answer.
+fn code(headers: &HeaderMap) -> Option<u16> {
+    headers.get("grpc-status")?.to_str().ok()?.parse().ok()
+}
+
+/// A body that is counted for the log, if there is one.
+pub struct Logged<B> {
+    body: B,
+    entry: Option<Entry>,
+}
+
+impl<B: Body<Data = bytes::Bytes> + Unpin> Body for Logged<B> {
+    type Data = bytes::Bytes;
+    type Error = B::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<bytes::Bytes>, B::Error>>> {
+        let polled = Pin::new(&mut self.body).poll_frame(context);
+        if let Some(entry) = &mut self.entry
+            && let Poll::Ready(Some(Ok(frame))) = &polled
+        {
+            let record = &mut entry.0.record;
+            if let Some(data) = frame.data_ref() {
+                record.sent += data.len() as u64;
+            } else if let Some(trailers) = frame.trailers_ref() {
+                record.status = code(trailers).or(record.status);
+            }
+        }
+        polled
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
+    }
+}

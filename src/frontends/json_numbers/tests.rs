@@ -1,0 +1,303 @@
+//! What is read, what is refused, and that both agree with serde's reader.
+
+use proptest::prelude::*;
+use serde_json::Value;
+
+use super::{Cursor, Elements, Fault, Rules};
+use crate::tensor::{DataType, Tensor, values::write_json};
+
+fn read(dtype: DataType, rules: Rules, text: &str) -> Result<(Tensor, usize), Fault> {
+    let mut cursor = Cursor::new(text.as_bytes());
+    let mut elements = Elements::new(dtype, rules, 0, text.len());
+    elements.read(&mut cursor, 0)?;
+    if cursor.token().is_some() {
+        return Err(Fault::Syntax);
+    }
+    let (dtype, count) = (elements.dtype(), elements.count());
+    let (shape, bytes) = elements.finish();
+    let shape = if rules == Rules::KServe {
+        vec![count]
+    } else {
+        shape
+    };
+    Ok((Tensor::new(dtype, shape, bytes).unwrap(), count))
+}
+
+/// Reads in TensorFlow Serving's way; returns shape and elements.
+fn shown(dtype: DataType, text: &str) -> String {
+    match read(dtype, Rules::TensorFlowServing, text) {
+        Ok((tensor, _)) => {
+            let mut json = Vec::new();
+            write_json(&tensor, &mut json);
+            let json = String::from_utf8(json).unwrap();
+            format!("{} {:?} {json}", tensor.dtype(), tensor.shape())
+        }
+        Err(fault) => fault.to_string(),
+    }
+}
+
+#[test]
+fn the_lists_are_the_shape() {
+    let f32 = |text| shown(DataType::F32, text);
+    assert_eq!(f32("5"), "FP32 [] [5.0]");
+    assert_eq!(
+        f32(" [ [ 1 , 2.5 ] , [ -3e1 , 0.0 ] ] "),
+        "FP32 [2, 2] [1.0,2.5,-30.0,0.0]"
+    );
+    assert_eq!(f32("[[[1],[2]]]"), "FP32 [1, 2, 1] [1.0,2.0]");
+    assert_eq!(
+        shown(DataType::Bool, "[[true],[false]]"),
+        "BOOL [2, 1] [true,false]"
+    );
+}
+
+#[test]
+fn what_is_not_rectangular_is_refused() {
+    for text in [
+        "[[1,2],[3]]",
+        "[1,[2]]",
+        "[[1],2]",
+        "[[1],[[2]]]",
+        "[[[1]],[2]]",
+    ] {
+        assert_eq!(
+            shown(DataType::F32, text),
+            Fault::Ragged.to_string(),
+            "{text}"
+        );
+    }
+    for text in ["[]", "[[],[]]", "[[1],[]]"] {
+        assert_eq!(
+            shown(DataType::F32, text),
+            Fault::Empty.to_string(),
+            "{text}"
+        );
+    }
+}
+
+#[test]
+fn only_the_number_of_elements_counts_for_kserve() {
+    let (tensor, count) = read(DataType::I16, Rules::KServe, "[[1,[2]],[],-1, [ ] ]").unwrap();
+    assert_eq!(
+        (count, &tensor.data()[..]),
+        (3, &[1, 0, 2, 0, 255, 255][..])
+    );
+    let fault = |dtype, text| read(dtype, Rules::KServe, text).unwrap_err().to_string();
+    let faults = [
+        fault(DataType::F32, "1"),
+        fault(DataType::F32, "{}"),
+        fault(DataType::F32, r#"["a"]"#),
+        fault(DataType::F32, "[true]"),
+        fault(DataType::F32, "[null]"),
+        fault(DataType::F32, "[1e39]"),
+        fault(DataType::I32, "[1.5]"),
+        fault(DataType::U8, "[256]"),
+        fault(DataType::U64, "[-1]"),
+        fault(
+            DataType::I64,
+            "[100000000000000000000000000000000000000000000000000]",
+        ),
+        fault(DataType::Bool, "[1]"),
+        fault(DataType::String, "[1]"),
+    ];
+    insta::assert_snapshot!(faults.join("\n"), @r#"
+    expected a list
+    found an object, expected a list of FP32 values
+    found "a", expected a value of FP32
+    found true, expected a value of FP32
+    found null, expected a list of FP32 values
+    1e39 does not fit FP32
+    found 1.5, expected a value of INT32
+    256 does not fit UINT8
+    -1 does not fit UINT64
+    1000000000000000000000000000000000000000… does not fit INT64
+    found 1, expected a value of BOOL
+    found 1, expected a value of BYTES
+    "#);
+}
+
+#[test]
+fn strings_are_taken_for_any_type_but_not_mixed() {
+    let f32 = |text| shown(DataType::F32, text);
+    assert_eq!(f32(r#"["a\n","","\u00fc"]"#), r#"BYTES [3] ["a\n","","ü"]"#);
+    assert_eq!(
+        f32(r#"[{"b64":"YWI="},{ "b64" : "YWI" }]"#),
+        r#"BYTES [2] ["ab","ab"]"#
+    );
+    assert_eq!(
+        f32(r#"[{"b64":"YW\u0049="}]"#),
+        r#"BYTES [1] ["ab"]"#,
+        "an escaped I"
+    );
+    let faults = [
+        f32(r#""a""#),
+        f32(r#"{"b64":"YWI="}"#),
+        f32(r#"[1,"a"]"#),
+        f32(r#"["a",1]"#),
+        f32(r#"["a",true]"#),
+        f32(r#"[{}]"#),
+        f32(r#"[{"b64":1}]"#),
+        f32(r#"[{"b65":"YWI="}]"#),
+        f32(r#"[{"b64":"YWI=","x":1}]"#),
+        f32(r#"[{"b64":"Y?"}]"#),
+        f32(r#"["\ud800"]"#),
+        shown(DataType::String, "[1]"),
+        shown(DataType::Bool, "[1]"),
+    ];
+    insta::assert_snapshot!(faults.join("\n"), @r#"
+    expected a list
+    expected a list
+    strings and other values are mixed
+    strings and other values are mixed
+    strings and other values are mixed
+    found an object, expected a value or {"b64": "…"}
+    found an object, expected a value or {"b64": "…"}
+    found an object, expected a value or {"b64": "…"}
+    found an object, expected a value or {"b64": "…"}
+    `b64` is not base64: Invalid symbol 63, offset 1.
+    a string cannot be read: unexpected end of hex escape
+    found 1, expected a value of BYTES
+    found 1, expected a value of BOOL
+    "#);
+}
+
+#[test]
+fn integers_are_exact_and_cut_out_of_fractions() {
+    assert_eq!(
+        shown(
+            DataType::I64,
+            "[-9223372036854775808,9223372036854775807,-0]"
+        ),
+        "INT64 [3] [-9223372036854775808,9223372036854775807,0]"
+    );
+    assert_eq!(
+        shown(DataType::U64, "[18446744073709551615]"),
+        "UINT64 [1] [18446744073709551615]"
+    );
+    assert_eq!(
+        shown(DataType::I32, "[1.9,-1.9,-0.5,2e3,1E-9]"),
+        "INT32 [5] [1,-1,0,2000,0]"
+    );
+    assert_eq!(shown(DataType::U8, "[-0.9,255.9]"), "UINT8 [2] [0,255]");
+    assert_eq!(shown(DataType::U8, "[256.0]"), "256.0 does not fit UINT8");
+    assert_eq!(shown(DataType::I8, "[1e300]"), "1e300 does not fit INT8");
+    assert_eq!(shown(DataType::I8, "[1e999]"), "1e999 does not fit INT8");
+}
+
+#[test]
+fn lists_are_followed_to_a_bound() {
+    let deep = |depth: usize| format!("{}1{}", "[".repeat(depth), "]".repeat(depth));
+    for rules in [Rules::KServe, Rules::TensorFlowServing] {
+        assert!(read(DataType::F32, rules, &deep(128)).is_ok());
+        assert_eq!(
+            read(DataType::F32, rules, &deep(129)).unwrap_err(),
+            Fault::Deep
+        );
+        assert_eq!(
+            read(DataType::F32, rules, &deep(100_000)).unwrap_err(),
+            Fault::Deep
+        );
+    }
+    // What is passed over may be as deep as it likes.
+    let text = format!("{}{}", r#"{"a":["#.repeat(100_000), "]}".repeat(100_000));
+    let mut cursor = Cursor::new(text.as_bytes());
+    assert_eq!(cursor.skip(), Ok(()));
+    assert_eq!(cursor.left(), 0);
+}
+
+/// Passes over a whole text.
+fn skips(text: &[u8]) -> bool {
+    let mut cursor = Cursor::new(text);
+    cursor.skip().is_ok() && cursor.token().is_none()
+}
+
+fn any_json() -> impl Strategy<Value = Value> {
+    let leaf = prop_oneof![
+        Just(Value::Null),
+        any::<bool>().prop_map(Value::from),
+        any::<i64>().prop_map(Value::from),
+        any::<f64>().prop_map(Value::from),
+        ".{0,8}".prop_map(Value::from),
+    ];
+    leaf.prop_recursive(4, 32, 4, |inner| {
+        prop_oneof![
+            prop::collection::vec(inner.clone(), 0..4).prop_map(Value::from),
+            prop::collection::vec((".{0,4}", inner), 0..4)
+                .prop_map(|members| { Value::Object(members.into_iter().collect()) }),
+        ]
+    })
+}
+
+proptest! {
+    #[test]
+    fn numbers_are_the_nearest_of_their_type(value in any::<f64>(), digits in 0_usize..25) {
+        prop_assume!(value.is_finite());
+        for text in [
+            format!("{value}"),
+            format!("{value:e}"),
+            format!("{value:.digits$}"),
+            format!("{value:.digits$e}"),
+            format!("{:.digits$e}", value as f32),
+            format!("{:.digits$}", value % 1.0),
+        ] {
+            let list = format!("[{text}]");
+            let double: f64 = text.parse().unwrap();
+            match read(DataType::F64, Rules::KServe, &list) {
+                Ok((tensor, _)) => prop_assert_eq!(&tensor.data()[..], double.to_le_bytes(), "{}", text),
+                Err(_) => prop_assert!(double.is_infinite(), "{}", text),
+            }
+            let single: f32 = text.parse().unwrap();
+            match read(DataType::F32, Rules::KServe, &list) {
+                Ok((tensor, _)) => prop_assert_eq!(&tensor.data()[..], single.to_le_bytes(), "{}", text),
+                Err(_) => prop_assert!(single.is_infinite(), "{}", text),
+            }
+        }
+    }
+
+    /// Halfway between two singles, a little more and a little less.
+    #[test]
+    fn ties_are_broken_as_they_should_be(bits in 0_u32..0x7f00_0000, tail in "[0-9]{0,12}") {
+        let low = f64::from(f32::from_bits(bits));
+        let high = f64::from(f32::from_bits(bits + 1));
+        let middle = low + (high - low) / 2.0;
+        for text in [format!("{middle}{}{tail}", if middle.fract() == 0.0 { ".0" } else { "" }),
+                     format!("{middle:.17e}"), format!("{middle:e}")] {
+            let single: f32 = text.parse().unwrap();
+            let (tensor, _) = read(DataType::F32, Rules::KServe, &format!("[{text}]")).unwrap();
+            prop_assert_eq!(&tensor.data()[..], single.to_le_bytes(), "{}", text);
+        }
+    }
+
+    #[test]
+    fn what_serde_writes_is_passed_over(value in any_json(), pretty in any::<bool>()) {
+        let text = if pretty { serde_json::to_vec_pretty(&value) } else { serde_json::to_vec(&value) };
+        prop_assert!(skips(&text.unwrap()));
+    }
+
+    #[test]
+    fn what_is_spoilt_is_judged_as_serde_does(
+        value in any_json(), place in any::<prop::sample::Index>(), byte in any::<u8>(), cut in any::<bool>()
+    ) {
+        let mut text = serde_json::to_vec(&value).unwrap();
+        let place = place.index(text.len());
+        if cut {
+            text.remove(place);
+        } else {
+            text[place] = byte;
+        }
+        let serde = serde_json::from_slice::<serde::de::IgnoredAny>(&text).is_ok();
+        prop_assert_eq!(skips(&text), serde, "{}", String::from_utf8_lossy(&text));
+    }
+
+    #[test]
+    fn nothing_makes_it_fall_over(text in r#"[\[\]{}",:0-9eE.+\-truefalsn\\ b64]{0,40}"#) {
+        for dtype in DataType::ALL {
+            for rules in [Rules::KServe, Rules::TensorFlowServing] {
+                if let Ok((tensor, count)) = read(dtype, rules, &text) {
+                    prop_assert_eq!(tensor.len(), count);
+                    prop_assert!(serde_json::from_str::<serde::de::IgnoredAny>(&text).is_ok());
+                }
+            }
+        }
+    }
+}

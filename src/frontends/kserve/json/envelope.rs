@@ -1,0 +1,299 @@
+//! The JSON of a request, in one pass: elements go from the text to the bytes of a tensor.
+//!
+//! Only where the data of an input stands before its datatype, it is passed over and read later.
+
+use super::faults::{self, Unread};
+use crate::{
+    error::Error,
+    frontends::json_numbers::{Cursor, Elements, Fault, Rules},
+    request::{Data, Declared, Parameter, Parameters},
+    tensor::{DataType, elements},
+};
+
+/// What the JSON of a request says.
+#[derive(Debug, Default)]
+pub(super) struct Envelope {
+    pub(super) inputs: Vec<Input>,
+    pub(super) outputs: Vec<Output>,
+    pub(super) id: Option<String>,
+    pub(super) parameters: Parameters,
+}
+
+/// One entry of `inputs`.
+#[derive(Debug)]
+pub(super) struct Input {
+    pub(super) name: String,
+    pub(super) datatype: Declared,
+    pub(super) shape: Vec<i64>,
+    pub(super) parameters: Parameters,
+    /// The elements, if they are in the JSON.
+    pub(super) data: Option<Data>,
+}
+
+/// One entry of `outputs`.
+#[derive(Debug)]
+pub(super) struct Output {
+    pub(super) name: String,
+    pub(super) parameters: Parameters,
+}
+
+/// Reads the JSON of a request.
+pub(super) fn read(json: &[u8]) -> Result<Envelope, Unread> {
+    let mut cursor = Cursor::new(json);
+    let mut reader = Reader {
+        // No more is set aside than that by the word of shapes alone.
+        room: json.len().saturating_mul(2),
+    };
+    let (mut inputs, mut outputs, mut id, mut parameters) = (None, None, None, None);
+    members(&mut cursor, |cursor, key| match key {
+        "inputs" => once(&mut inputs, key, reader.inputs(cursor)?),
+        "outputs" => once(&mut outputs, key, read_outputs(cursor)?),
+        "id" => once(&mut id, key, optional(cursor, |cursor| text(cursor, key))?),
+        "parameters" => once(&mut parameters, key, read_parameters(cursor)?),
+        _ => Ok(cursor.skip()?),
+    })?;
+    if cursor.token().is_some() {
+        return Err(Fault::Syntax.into());
+    }
+    Ok(Envelope {
+        inputs: inputs.unwrap_or_default(),
+        outputs: outputs.unwrap_or_default(),
+        id: id.flatten(),
+        parameters: parameters.unwrap_or_default(),
+    })
+}
+
+struct Reader {
+    /// Bytes that may still be set aside for elements that have not been seen.
+    room: usize,
+}
+
+impl Reader {
+    fn inputs(&mut self, cursor: &mut Cursor<'_>) -> Result<Vec<Input>, Unread> {
+        let mut inputs = Vec::new();
+        let read = optional(cursor, |cursor| {
+            if cursor.token() != Some(b'[') {
+                return Err(faults::not_an_array().into());
+            }
+            list(cursor, |cursor| {
+                inputs.push(self.input(cursor)?);
+                Ok(())
+            })
+        });
+        read.map(|_| inputs)
+    }
+
+    fn input(&mut self, cursor: &mut Cursor<'_>) -> Result<Input, Unread> {
+        let (mut name, mut datatype, mut shape) = (None, None, None);
+        let (mut parameters, mut data) = (None, None);
+        if cursor.token() != Some(b'{') {
+            return Err(unfit("an input is no object"));
+        }
+        members(cursor, |cursor, key| match key {
+            "name" => once(&mut name, key, text(cursor, key)?),
+            "datatype" => {
+                let declared = Declared::from_kserve(text(cursor, key)?);
+                once(&mut datatype, key, declared)
+            }
+            "shape" => once(&mut shape, key, read_shape(cursor)?),
+            "parameters" => once(&mut parameters, key, read_parameters(cursor)?),
+            "data" => {
+                let place = cursor.clone();
+                let read = optional(cursor, |cursor| match &datatype {
+                    Some(datatype) => {
+                        let shape = shape.as_deref().unwrap_or_default();
+                        self.data(cursor, datatype, shape).map(Place::Read)
+                    }
+                    None => {
+                        cursor.skip()?;
+                        Ok(Place::Later(place))
+                    }
+                })?;
+                once(&mut data, key, read)
+            }
+            _ => Ok(cursor.skip()?),
+        })?;
+        let missing = |name: &str| unfit(&format!("missing field `{name}`"));
+        let name = name.ok_or_else(|| missing("name"))?;
+        let shape: Vec<i64> = shape.ok_or_else(|| missing("shape"))?;
+        let datatype = datatype.ok_or_else(|| missing("datatype"))?;
+        let data = match data.flatten() {
+            None => None,
+            Some(Place::Read(data)) => Some(data),
+            Some(Place::Later(mut cursor)) => Some(self.data(&mut cursor, &datatype, &shape)?),
+        };
+        Ok(Input {
+            name,
+            datatype,
+            shape,
+            parameters: parameters.unwrap_or_default(),
+            data,
+        })
+    }
+
+    /// Reads the elements of an input; only their number matters, not how they are nested.
+    fn data(
+        &mut self,
+        cursor: &mut Cursor<'_>,
+        datatype: &Declared,
+        shape: &[i64],
+    ) -> Result<Data, Unread> {
+        let Declared::Known(dtype) = *datatype else {
+            return Err(Error::invalid(
+                "Could not parse input content. Unsupported data precision detected",
+            )
+            .into());
+        };
+        if matches!(dtype, DataType::F16 | DataType::Bf16) {
+            return Err(unfit(&format!(
+                "{dtype} has no JSON form; send it as binary data"
+            )));
+        }
+        let size = dtype.size().unwrap_or(1);
+        let expected = shape
+            .iter()
+            .map(|&length| usize::try_from(length).ok())
+            .collect::<Option<Vec<_>>>()
+            .and_then(|shape| elements(&shape))
+            .unwrap_or(0)
+            .min(self.room / size);
+        self.room -= expected * size;
+        let mut elements = Elements::new(dtype, Rules::KServe, expected, cursor.left());
+        elements.read(cursor, 0)?;
+        let count = elements.count();
+        let (_, bytes) = elements.finish();
+        Ok(Data::Values { count, bytes })
+    }
+}
+
+/// Where the elements of an input are.
+enum Place<'a> {
+    Read(Data),
+    Later(Cursor<'a>),
+}
+
+fn read_outputs(cursor: &mut Cursor<'_>) -> Result<Vec<Output>, Unread> {
+    let fault = || Unread::from(Error::invalid("Could not parse output content."));
+    let mut outputs = Vec::new();
+    optional(cursor, |cursor| {
+        if cursor.token() != Some(b'[') {
+            return Err(fault());
+        }
+        list(cursor, |cursor| {
+            let (mut name, mut parameters) = (None, None);
+            if cursor.token() != Some(b'{') {
+                return Err(fault());
+            }
+            members(cursor, |cursor, key| match key {
+                "name" if cursor.token() != Some(b'"') => Err(fault()),
+                "name" => once(&mut name, key, text(cursor, key)?),
+                "parameters" => once(&mut parameters, key, read_parameters(cursor)?),
+                _ => Ok(cursor.skip()?),
+            })?;
+            outputs.push(Output {
+                name: name.ok_or_else(fault)?,
+                parameters: parameters.unwrap_or_default(),
+            });
+            Ok(())
+        })
+    })?;
+    Ok(outputs)
+}
+
+fn read_shape(cursor: &mut Cursor<'_>) -> Result<Vec<i64>, Unread> {
+    let lengths: Vec<u64> = serde_json::from_slice(cursor.value()?)
+        .map_err(|error| unfit(&format!("shape: {}", faults::reason(&error))))?;
+    lengths
+        .into_iter()
+        .map(|length| i64::try_from(length).map_err(|_| faults::not_an_array().into()))
+        .collect()
+}
+
+fn read_parameters(cursor: &mut Cursor<'_>) -> Result<Parameters, Unread> {
+    let fault = || Unread::from(Error::invalid("Could not parse request parameters"));
+    let object: Option<serde_json::Map<String, serde_json::Value>> =
+        serde_json::from_slice(cursor.value()?).map_err(|_| fault())?;
+    object
+        .unwrap_or_default()
+        .into_iter()
+        .map(|(name, value)| {
+            let value = match value {
+                serde_json::Value::Bool(value) => Parameter::Bool(value),
+                serde_json::Value::String(value) => Parameter::Text(value),
+                serde_json::Value::Number(value) => match value.as_i64() {
+                    Some(value) => Parameter::Int(value),
+                    None if name == "binary_data_size" => return Err(super::bad_size().into()),
+                    None => return Err(fault()),
+                },
+                _ => return Err(fault()),
+            };
+            Ok((name, value))
+        })
+        .collect()
+}
+
+/// Goes through the members of an object.
+fn members<'a>(
+    cursor: &mut Cursor<'a>,
+    mut member: impl FnMut(&mut Cursor<'a>, &str) -> Result<(), Unread>,
+) -> Result<(), Unread> {
+    cursor.expect(b'{')?;
+    if cursor.take(b'}') {
+        return Ok(());
+    }
+    loop {
+        let key = cursor.key()?;
+        member(cursor, &key)?;
+        if !cursor.more(b'}')? {
+            return Ok(());
+        }
+    }
+}
+
+/// Goes through the values of a list.
+fn list<'a>(
+    cursor: &mut Cursor<'a>,
+    mut value: impl FnMut(&mut Cursor<'a>) -> Result<(), Unread>,
+) -> Result<(), Unread> {
+    cursor.expect(b'[')?;
+    if cursor.take(b']') {
+        return Ok(());
+    }
+    loop {
+        value(cursor)?;
+        if !cursor.more(b']')? {
+            return Ok(());
+        }
+    }
+}
+
+/// Reads a value that may be `null`.
+fn optional<'a, T>(
+    cursor: &mut Cursor<'a>,
+    read: impl FnOnce(&mut Cursor<'a>) -> Result<T, Unread>,
+) -> Result<Option<T>, Unread> {
+    if cursor.token() == Some(b'n') {
+        cursor.skip()?;
+        return Ok(None);
+    }
+    read(cursor).map(Some)
+}
+
+fn text(cursor: &mut Cursor<'_>, key: &str) -> Result<String, Unread> {
+    if cursor.token() != Some(b'"') {
+        return Err(unfit(&format!("{key}: expected a string")));
+    }
+    Ok(cursor.string()?.into_owned())
+}
+
+/// Takes a member that may be there once.
+fn once<T>(place: &mut Option<T>, key: &str, value: T) -> Result<(), Unread> {
+    if place.replace(value).is_some() {
+        return Err(unfit(&format!("duplicate field `{key}`")));
+    }
+    Ok(())
+}
+
+fn unfit(reason: &str) -> Unread {
+    Error::invalid(format!("{} - {reason}", faults::not_an_array().message())).into()
+}

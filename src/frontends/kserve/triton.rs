@@ -1,0 +1,127 @@
+//! What clients of Triton call besides the protocol itself: the REST side of model configuration
+//! and statistics, and answers to what there is none of.
+//!
+//! Load generators forget shared memory of earlier runs before they begin; that succeeds, as there
+//! never is any. To register some fails, as does what would change the server.
+
+use axum::{
+    extract::State,
+    http::{self, StatusCode},
+    response::Response,
+};
+use bytes::Bytes;
+use serde::Serialize;
+
+use super::{
+    model_config::Config,
+    rest::{Names, metadata},
+    rest_version, statistics,
+};
+use crate::{
+    error::{Error, ErrorKind, Result},
+    frontends::{
+        reply,
+        rest::Context,
+        unary::{self, UnaryBody},
+    },
+};
+
+/// The extensions that clients may look for in the metadata of the server.
+pub(super) const EXTENSIONS: [&str; 4] = [
+    "binary_tensor_data",
+    "model_configuration",
+    "parameters",
+    "statistics",
+];
+
+/// The gRPC calls that are known and not served, and what to do instead.
+const UNSERVED: [(&str, &str); 6] = [
+    ("RepositoryModelLoad", REPOSITORY),
+    ("RepositoryModelUnload", REPOSITORY),
+    ("SystemSharedMemoryRegister", SHARED_MEMORY),
+    ("CudaSharedMemoryRegister", SHARED_MEMORY),
+    ("TraceSetting", SETTING),
+    ("LogSettings", SETTING),
+];
+
+const REPOSITORY: &str = "models are loaded and unloaded by the server's configuration";
+const SHARED_MEMORY: &str = "shared memory; send tensors with the request";
+const SETTING: &str = "settings are those of the server's command line";
+
+fn unserved(reason: &str) -> Error {
+    Error::new(
+        ErrorKind::Unimplemented,
+        format!("Functionality not implemented - {reason}"),
+    )
+}
+
+/// The gRPC calls about shared memory that succeed: there is none, so nothing to list or forget.
+const SHARED_MEMORY_CALLS: [&str; 4] = [
+    "SystemSharedMemoryStatus",
+    "SystemSharedMemoryUnregister",
+    "CudaSharedMemoryStatus",
+    "CudaSharedMemoryUnregister",
+];
+
+/// Answers the gRPC calls of Triton that do nothing here, whatever is in their messages.
+pub(in crate::frontends) fn answer_call(method: &str) -> Option<http::Response<UnaryBody>> {
+    if SHARED_MEMORY_CALLS.contains(&method) {
+        // Their answers are messages without content: a flag and a length of zero.
+        return Some(unary::success(Bytes::from_static(&[0; unary::PREFIX])));
+    }
+    let (_, reason) = UNSERVED.iter().find(|(name, _)| *name == method)?;
+    Some(reply::status(&unserved(reason)).into_http())
+}
+
+pub(crate) async fn no_repository() -> Response {
+    reply::response(&unserved(REPOSITORY))
+}
+
+pub(crate) async fn no_shared_memory() -> Response {
+    reply::response(&unserved(SHARED_MEMORY))
+}
+
+pub(crate) async fn no_setting() -> Response {
+    reply::response(&unserved(SETTING))
+}
+
+/// The regions that are registered.
+pub(crate) async fn shared_memory() -> Response {
+    reply::json(StatusCode::OK, "[]")
+}
+
+pub(crate) async fn forget_shared_memory() -> Response {
+    Response::default()
+}
+
+pub(crate) async fn config(State(context): State<Context>, names: Names) -> Response {
+    let config = || {
+        let version = rest_version(names.version.as_deref())?;
+        Config::of(&context.engine, &names.model, version)
+    };
+    respond(config())
+}
+
+pub(crate) async fn model_statistics(State(context): State<Context>, names: Names) -> Response {
+    let statistics = || {
+        let version = rest_version(names.version.as_deref())?;
+        statistics::of(&context.engine, Some(&names.model), version)
+    };
+    respond(statistics())
+}
+
+/// The statistics of all models, unless there is a model whose metadata has this path.
+pub(crate) async fn all_statistics(State(context): State<Context>) -> Response {
+    let names = Names::of("stats");
+    if context.engine.model(&names.model).is_ok() {
+        return metadata(State(context), names).await;
+    }
+    respond(statistics::of(&context.engine, None, None))
+}
+
+fn respond(value: Result<impl Serialize>) -> Response {
+    match value {
+        Ok(value) => reply::serialized(&value),
+        Err(error) => reply::response(&error),
+    }
+}

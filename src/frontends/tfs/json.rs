@@ -1,0 +1,333 @@
+//! REST bodies of predictions: `instances` by row, or `inputs` by column.
+//!
+//! A body is read in one pass, each number straight into the tensor that it belongs to, since the
+//! model and with it the types of its inputs are known. Only when that fails is the body looked at
+//! again, slowly, for a fault that is more basic than the one that was met.
+
+use std::collections::BTreeMap;
+
+use crate::{
+    error::{Error, Result},
+    frontends::{
+        json_fault::no_object,
+        json_numbers::{Cursor, Elements, Fault, Rules, is_base64},
+        packed,
+    },
+    request::{Data, Declared, Dialect, InferRequest, InputTensor},
+    servable::{ServableInfo, TensorInfo},
+    tensor::{DataType, Dim, elements},
+};
+
+/// How a body is laid out, and so its answer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Format {
+    /// One element of `instances` for each row of the batch.
+    Row,
+    /// Whole tensors in `inputs`.
+    Column,
+}
+
+impl Format {
+    fn key(self) -> &'static str {
+        match self {
+            Self::Row => "instances",
+            Self::Column => "inputs",
+        }
+    }
+
+    /// Says that a value is no tensor.
+    fn not_an_array(self, fault: &Fault) -> Error {
+        let what = match self {
+            Self::Row => "instance",
+            Self::Column => "input",
+        };
+        Error::invalid(format!(
+            "Could not parse {what} content. Not valid ndarray detected - {fault}"
+        ))
+    }
+}
+
+/// Reads a request body for a model with these inputs.
+///
+/// # Errors
+///
+/// Fails with the most basic fault.
+pub(super) fn decode(body: &[u8], info: &ServableInfo) -> Result<(InferRequest, Format)> {
+    read(body, info).map_err(|error| no_object(body).or_else(|| no_format(body)).unwrap_or(error))
+}
+
+fn read(body: &[u8], info: &ServableInfo) -> Result<(InferRequest, Format)> {
+    let mut cursor = Cursor::new(body);
+    let mut found = None;
+    members(&mut cursor, |key, cursor| {
+        let format = match &*key {
+            "instances" => Format::Row,
+            "inputs" => Format::Column,
+            // Signatures and whatever else there is.
+            _ => return cursor.skip().map_err(malformed),
+        };
+        if found.is_some() {
+            return Err(undetected());
+        }
+        let inputs = match format {
+            Format::Row => rows(cursor, info)?,
+            Format::Column => columns(cursor, info)?,
+        };
+        found = Some((inputs, format));
+        Ok(())
+    })?;
+    if cursor.token().is_some() {
+        return Err(malformed(Fault::Syntax));
+    }
+    let (inputs, format) = found.ok_or_else(undetected)?;
+    let request = InferRequest {
+        inputs,
+        dialect: Dialect::TensorFlowServing,
+        ..InferRequest::default()
+    };
+    Ok((request, format))
+}
+
+/// Goes through the members of an object.
+fn members<'a>(
+    cursor: &mut Cursor<'a>,
+    mut member: impl FnMut(std::borrow::Cow<'a, str>, &mut Cursor<'a>) -> Result<()>,
+) -> Result<()> {
+    cursor.expect(b'{').map_err(malformed)?;
+    if cursor.take(b'}') {
+        return Ok(());
+    }
+    loop {
+        let key = cursor.key().map_err(malformed)?;
+        member(key, cursor)?;
+        if !cursor.more(b'}').map_err(malformed)? {
+            return Ok(());
+        }
+    }
+}
+
+/// The fault of what is no JSON; the client gets the words of [`no_object`] instead, unless only
+/// a string is at fault.
+fn malformed(fault: Fault) -> Error {
+    Error::invalid(format!("Invalid JSON structure. - {fault}"))
+}
+
+fn undetected() -> Error {
+    Error::invalid("Invalid JSON structure. Could not detect row or column format")
+}
+
+/// Says so if a JSON object has neither of the two formats, or both.
+fn no_format(body: &[u8]) -> Option<Error> {
+    let mut formats = 0;
+    let seen = members(&mut Cursor::new(body), |key, cursor| {
+        let known = [Format::Row, Format::Column];
+        formats += usize::from(known.iter().any(|format| format.key() == key));
+        cursor.skip().map_err(malformed)
+    });
+    (seen.is_ok() && formats != 1).then(undetected)
+}
+
+fn rows(cursor: &mut Cursor<'_>, info: &ServableInfo) -> Result<Vec<InputTensor>> {
+    if cursor.token() != Some(b'[') {
+        return Err(Error::invalid(
+            "Invalid JSON structure. Nonamed instance is not an array.",
+        ));
+    }
+    let mut first = cursor.clone();
+    first.take(b'[');
+    match first.token() {
+        Some(b']') => Err(Error::invalid(
+            "Invalid JSON structure. Missing instances in row format",
+        )),
+        Some(b'{') if !is_base64(&first) => named_rows(cursor, info),
+        Some(b'{' | b'[' | b'"' | b'-' | b'0'..=b'9') => alone(cursor, info, Format::Row),
+        Some(b't' | b'f') if only_truths(info) => alone(cursor, info, Format::Row),
+        _ => Err(Error::invalid(
+            "Could not detect neither named or nonamed format",
+        )),
+    }
+}
+
+fn columns(cursor: &mut Cursor<'_>, info: &ServableInfo) -> Result<Vec<InputTensor>> {
+    match cursor.token() {
+        Some(b'{') => named_columns(cursor, info),
+        Some(b'[') => alone(cursor, info, Format::Column),
+        Some(b'-' | b'0'..=b'9') if info.inputs.len() == 1 => alone(cursor, info, Format::Column),
+        Some(b't' | b'f') if only_truths(info) => alone(cursor, info, Format::Column),
+        _ => Err(Error::invalid(
+            "Invalid JSON structure. One of inputs is not a JSON object.",
+        )),
+    }
+}
+
+/// Tells whether the only input takes truth values, which are no data for any other.
+fn only_truths(info: &ServableInfo) -> bool {
+    matches!(&info.inputs[..], [input] if input.dtype == DataType::Bool)
+}
+
+/// Reads the data of the only input, without its name.
+fn alone(cursor: &mut Cursor<'_>, info: &ServableInfo, format: Format) -> Result<Vec<InputTensor>> {
+    let [input] = &info.inputs[..] else {
+        return Err(Error::invalid(
+            "Inputs inside buffer does not match expected format.",
+        ));
+    };
+    let mut elements = collector(input, cursor);
+    elements
+        .read(cursor, 0)
+        .map_err(|fault| format.not_an_array(&fault))?;
+    Ok(vec![tensor(&input.name, elements, None)])
+}
+
+fn named_columns(cursor: &mut Cursor<'_>, info: &ServableInfo) -> Result<Vec<InputTensor>> {
+    let mut tensors: BTreeMap<String, InputTensor> = BTreeMap::new();
+    members(cursor, |name, cursor| {
+        if tensors.contains_key(&*name) {
+            return Err(twice(Format::Column, &name));
+        }
+        let tensor = match input(info, &name) {
+            Some(input) => {
+                let mut elements = collector(input, cursor);
+                elements
+                    .read(cursor, 0)
+                    .map_err(|fault| Format::Column.not_an_array(&fault))?;
+                tensor(&name, elements, None)
+            }
+            None => {
+                cursor.skip().map_err(malformed)?;
+                stranger(&name)
+            }
+        };
+        tensors.insert(name.into_owned(), tensor);
+        Ok(())
+    })?;
+    if tensors.is_empty() {
+        return Err(Error::invalid("Invalid JSON structure, missing inputs"));
+    }
+    Ok(tensors.into_values().collect())
+}
+
+fn named_rows(cursor: &mut Cursor<'_>, info: &ServableInfo) -> Result<Vec<InputTensor>> {
+    /// What the rows so far have for an input.
+    struct Rows {
+        /// Nothing for an input that the model does not have.
+        elements: Option<Elements>,
+        count: usize,
+    }
+    let mut tensors: BTreeMap<String, Rows> = BTreeMap::new();
+    let mut batch = 0;
+    cursor.expect(b'[').map_err(malformed)?;
+    loop {
+        if cursor.token() != Some(b'{') {
+            return Err(Error::invalid(
+                "Invalid JSON structure. One of named instances is not a JSON object.",
+            ));
+        }
+        members(cursor, |name, cursor| {
+            if !tensors.contains_key(&*name) {
+                let rows = Rows {
+                    elements: input(info, &name).map(|input| collector(input, cursor)),
+                    count: 0,
+                };
+                tensors.insert(name.clone().into_owned(), rows);
+            }
+            let Some(rows) = tensors.get_mut(&*name) else {
+                return Ok(());
+            };
+            if rows.count > batch {
+                return Err(twice(Format::Row, &name));
+            }
+            rows.count += 1;
+            match &mut rows.elements {
+                Some(elements) => elements
+                    .read(cursor, 1)
+                    .map_err(|fault| Format::Row.not_an_array(&fault)),
+                None => cursor.skip().map_err(malformed),
+            }
+        })?;
+        batch += 1;
+        if !cursor.more(b']').map_err(malformed)? {
+            break;
+        }
+    }
+    if tensors.values().any(|rows| rows.count != batch) {
+        return Err(Error::invalid(
+            "Invalid JSON structure. Request inputs have different batch sizes",
+        ));
+    }
+    Ok(tensors
+        .into_iter()
+        .map(|(name, rows)| match rows.elements {
+            Some(elements) => tensor(&name, elements, Some(batch)),
+            None => stranger(&name),
+        })
+        .collect())
+}
+
+fn twice(format: Format, name: &str) -> Error {
+    let fault = Fault::Twice(name.to_owned());
+    format.not_an_array(&fault)
+}
+
+fn input<'a>(info: &'a ServableInfo, name: &str) -> Option<&'a TensorInfo> {
+    // They are sorted by name.
+    let index = info
+        .inputs
+        .binary_search_by(|input| input.name.as_str().cmp(name));
+    index.ok().map(|index| &info.inputs[index])
+}
+
+fn collector(input: &TensorInfo, cursor: &Cursor<'_>) -> Elements {
+    let least: Vec<usize> = input
+        .shape
+        .0
+        .iter()
+        .map(|dim| match *dim {
+            Dim::Fixed(length) => length,
+            Dim::Range(low, _) => low,
+            Dim::Any => 1,
+        })
+        .collect();
+    let expected = elements(&least).unwrap_or(0);
+    Elements::new(
+        input.dtype,
+        Rules::TensorFlowServing,
+        expected,
+        cursor.left(),
+    )
+}
+
+/// Makes the tensor of what was collected; `batch` is the length of the outermost dimension where
+/// that was no list of one value.
+fn tensor(name: &str, elements: Elements, batch: Option<usize>) -> InputTensor {
+    let (dtype, count) = (elements.dtype(), elements.count());
+    let (mut shape, bytes) = elements.finish();
+    if let (Some(length), Some(batch)) = (shape.first_mut(), batch) {
+        *length = batch;
+    }
+    InputTensor {
+        name: name.to_owned(),
+        datatype: Declared::Known(dtype),
+        shape: shape
+            .into_iter()
+            .map(|length| i64::try_from(length).unwrap_or(i64::MAX))
+            .collect(),
+        data: packed::values(count, bytes),
+    }
+}
+
+/// Stands for an input that the model does not have, which is refused later.
+fn stranger(name: &str) -> InputTensor {
+    InputTensor {
+        name: name.to_owned(),
+        datatype: Declared::Unknown("INVALID".to_owned()),
+        shape: Vec::new(),
+        data: Data::Values {
+            count: 0,
+            bytes: bytes::Bytes::new(),
+        },
+    }
+}
+
+#[cfg(test)]
+mod tests;

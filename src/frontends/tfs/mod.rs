@@ -1,0 +1,67 @@
+//! TensorFlow Serving: the same calls over gRPC and REST.
+
+pub mod grpc;
+mod json;
+mod json_reply;
+mod path;
+pub mod rest;
+mod status;
+mod tensors;
+
+use std::sync::Arc;
+
+use crate::{
+    engine::Engine,
+    error::Result,
+    metrics::Query,
+    model::{Loaded, Version},
+    proto::tensorflow,
+    request::Origin,
+    tensor::DataType,
+};
+
+/// The name of the one signature that a model has.
+const SIGNATURE: &str = "serving_default";
+
+/// The type of a model's signatures in metadata answers.
+const SIGNATURES_TYPE: &str = "type.googleapis.com/tensorflow.serving.SignatureDefMap";
+
+/// Finds what a metadata call is about: a version and what is loaded of it.
+fn loaded(
+    engine: &Engine,
+    name: &str,
+    version: Option<i64>,
+    origin: Origin,
+) -> Result<(Arc<Version>, Arc<Loaded>)> {
+    let version = engine.model(name)?.version(version)?;
+    let loaded = version.loaded();
+    version.reporter().queried(origin, Query::Metadata, &loaded);
+    Ok((version, loaded?))
+}
+
+/// Returns the protocol's name of a type.
+const fn wire_type(dtype: DataType) -> tensorflow::DataType {
+    match dtype {
+        DataType::Bool => tensorflow::DataType::DtBool,
+        DataType::I8 => tensorflow::DataType::DtInt8,
+        DataType::I16 => tensorflow::DataType::DtInt16,
+        DataType::I32 => tensorflow::DataType::DtInt32,
+        DataType::I64 => tensorflow::DataType::DtInt64,
+        DataType::U8 => tensorflow::DataType::DtUint8,
+        DataType::U16 => tensorflow::DataType::DtUint16,
+        DataType::U32 => tensorflow::DataType::DtUint32,
+        DataType::U64 => tensorflow::DataType::DtUint64,
+        DataType::F16 => tensorflow::DataType::DtHalf,
+        DataType::Bf16 => tensorflow::DataType::DtBfloat16,
+        DataType::F32 => tensorflow::DataType::DtFloat,
+        DataType::F64 => tensorflow::DataType::DtDouble,
+        DataType::String => tensorflow::DataType::DtString,
+    }
+}
+
+/// Finds the type of one of the protocol's numbers.
+fn own_type(number: i32) -> Option<DataType> {
+    DataType::ALL
+        .into_iter()
+        .find(|&dtype| wire_type(dtype) as i32 == number)
+}

@@ -1,0 +1,116 @@
+//! The states of versions, as gRPC and REST tell them.
+
+use std::sync::Arc;
+
+use serde::Serialize;
+
+use crate::{
+    engine::Engine,
+    error::Result,
+    metrics::Query,
+    model::{self, Code, Version},
+    proto::{
+        tensorflow::error,
+        tensorflow_serving::{ModelVersionStatus, StatusProto, model_version_status::State},
+    },
+    request::Origin,
+};
+
+/// Finds the versions that a status call is about: one, or all, the lowest first.
+pub(super) fn versions(
+    engine: &Engine,
+    name: &str,
+    version: Option<i64>,
+    origin: Origin,
+) -> Result<Vec<Arc<Version>>> {
+    let model = engine.model(name)?;
+    let versions = match version {
+        Some(number) => vec![model.version(Some(number))?],
+        None => model.versions(),
+    };
+    // The figure is the model's; any of its versions counts it.
+    if let Some(version) = versions.first() {
+        version
+            .reporter()
+            .queried(origin, Query::State, &Ok::<(), ()>(()));
+    }
+    Ok(versions)
+}
+
+/// Makes the message of a version.
+pub(super) fn message(version: &Version) -> ModelVersionStatus {
+    let status = version.status();
+    let code = code(status.code);
+    ModelVersionStatus {
+        version: version.number(),
+        state: state(status.state).into(),
+        status: Some(StatusProto {
+            error_code: code.into(),
+            error_message: status
+                .failure
+                .as_deref()
+                .unwrap_or(status.code.name())
+                .to_owned(),
+        }),
+    }
+}
+
+const fn state(state: model::State) -> State {
+    match state {
+        model::State::Start => State::Start,
+        model::State::Loading => State::Loading,
+        model::State::Available => State::Available,
+        model::State::Unloading => State::Unloading,
+        model::State::End => State::End,
+    }
+}
+
+const fn code(code: Code) -> error::Code {
+    match code {
+        Code::Ok => error::Code::Ok,
+        Code::Unknown => error::Code::Unknown,
+    }
+}
+
+/// The states of a model's versions in JSON.
+#[derive(Debug, Serialize)]
+pub(super) struct Statuses {
+    model_version_status: Vec<VersionStatus>,
+}
+
+#[derive(Debug, Serialize)]
+struct VersionStatus {
+    version: String,
+    state: &'static str,
+    status: Outcome,
+}
+
+#[derive(Debug, Serialize)]
+struct Outcome {
+    error_code: &'static str,
+    error_message: String,
+}
+
+impl Statuses {
+    /// Makes the JSON form of versions.
+    pub(super) fn of(versions: &[Arc<Version>]) -> Self {
+        Self {
+            model_version_status: versions
+                .iter()
+                .map(|version| {
+                    let message = message(version);
+                    let state = message.state();
+                    let status = message.status.unwrap_or_default();
+                    VersionStatus {
+                        version: message.version.to_string(),
+                        state: state.as_str_name(),
+                        status: Outcome {
+                            error_code: status.error_code().as_str_name(),
+                            error_message: status.error_message,
+                        },
+                    }
+                })
+                .collect(),
+        }
+    }
+}

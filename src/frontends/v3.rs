@@ -1,0 +1,167 @@
+//! What is there of the generative API, `/v3`: the list of what is served.
+
+use std::{
+    sync::Arc,
+    time::{Duration, SystemTime, UNIX_EPOCH},
+};
+
+use axum::{
+    Router,
+    extract::{Path, Request, State, rejection::PathRejection},
+    http::{HeaderMap, Method, header},
+    response::Response,
+    routing::{any, get},
+};
+use serde::Serialize;
+
+use super::{reply, rest};
+use crate::{
+    engine::Engine,
+    error::{Error, ErrorKind},
+    model::{Model, State as ModelState},
+};
+
+#[derive(Clone)]
+struct Context {
+    engine: Arc<Engine>,
+    /// When the server started, which is what is told as the time of every model.
+    since: u64,
+    /// What clients that send something have to know.
+    key: Option<Arc<str>>,
+}
+
+/// Makes the paths below `/v3`.
+pub(super) fn paths(engine: Arc<Engine>, key: Option<&str>) -> Router {
+    let context = Context {
+        engine,
+        since: SystemTime::now()
+            .duration_since(UNIX_EPOCH)
+            .unwrap_or(Duration::ZERO)
+            .as_secs(),
+        key: key.map(Into::into),
+    };
+    Router::new()
+        .route("/v3/models", get(list).fallback(other))
+        .route("/v3/v1/models", get(list).fallback(other))
+        // Names of models often have a slash.
+        .route("/v3/models/{*name}", get(one).fallback(other))
+        .route("/v3/v1/models/{*name}", get(one).fallback(other))
+        .route("/v3", any(other))
+        .route("/v3/{*rest}", any(other))
+        .with_state(context)
+}
+
+#[derive(Serialize)]
+struct Entry<'a> {
+    id: &'a str,
+    object: &'static str,
+    created: u64,
+    owned_by: &'static str,
+}
+
+impl<'a> Entry<'a> {
+    fn new(model: &'a Model, created: u64) -> Self {
+        Self {
+            id: model.name(),
+            object: "model",
+            created,
+            owned_by: "OVMS",
+        }
+    }
+}
+
+async fn list(State(context): State<Context>) -> Response {
+    #[derive(Serialize)]
+    struct List<'a> {
+        object: &'static str,
+        data: Vec<Entry<'a>>,
+    }
+    let models = context.engine.models();
+    reply::serialized(&List {
+        object: "list",
+        data: models
+            .iter()
+            .filter(|model| serves(model))
+            .map(|model| Entry::new(model, context.since))
+            .collect(),
+    })
+}
+
+async fn one(
+    State(context): State<Context>,
+    name: Result<Path<String>, PathRejection>,
+) -> Response {
+    let model = name
+        .ok()
+        .and_then(|Path(name)| context.engine.model(&name).ok())
+        .filter(|model| serves(model));
+    match model {
+        Some(model) => reply::serialized(&Entry::new(&model, context.since)),
+        None => reply::response(&Error::new(ErrorKind::NotFound, "Model not found")),
+    }
+}
+
+fn serves(model: &Model) -> bool {
+    model
+        .versions()
+        .iter()
+        .any(|version| version.status().state == ModelState::Available)
+}
+
+/// Whatever is not served here. Who may not send anything is not told what there is.
+async fn other(State(context): State<Context>, request: Request) -> Response {
+    let refused = context
+        .key
+        .as_deref()
+        .is_some_and(|key| request.method() == Method::POST && !has_key(request.headers(), key));
+    reply::response(&if refused {
+        Error::new(
+            ErrorKind::Unauthorized,
+            "Unauthorized request due to invalid or missing api-key",
+        )
+    } else {
+        rest::unknown_path()
+    })
+}
+
+/// Tells whether a client has sent the key. How long that takes does not tell how much of it was
+/// right.
+fn has_key(headers: &HeaderMap, key: &str) -> bool {
+    let sent = headers
+        .get(header::AUTHORIZATION)
+        .and_then(|value| value.as_bytes().strip_prefix(b"Bearer "))
+        .unwrap_or_default();
+    let differs = sent
+        .iter()
+        .zip(key.as_bytes())
+        .fold(0, |differs, (sent, known)| differs | (sent ^ known));
+    sent.len() == key.len() && differs == 0
+}
+
+#[cfg(test)]
+mod tests {
+    use axum::http::HeaderMap;
+
+    use super::has_key;
+
+    #[test]
+    fn only_the_whole_key_opens() {
+        let opens = |sent: &'static str| {
+            let mut headers = HeaderMap::new();
+            headers.insert("authorization", sent.parse().unwrap());
+            has_key(&headers, "secret")
+        };
+        assert!(opens("Bearer secret"));
+        for wrong in [
+            "secret",
+            "Bearer",
+            "Bearer ",
+            "Bearer secre",
+            "Bearer secrets",
+            "Bearer Secret",
+        ] {
+            assert!(!opens(wrong), "{wrong}");
+        }
+        assert!(!has_key(&HeaderMap::new(), "secret"));
+    }
+}

@@ -1,0 +1,238 @@
+//! What is counted, in shards: each thread counts in one of its own as far as there are enough, so
+//! that threads do not wait for each other's cache lines.
+
+use std::{
+    array,
+    cell::Cell,
+    sync::{
+        LazyLock,
+        atomic::{AtomicI64, AtomicU64, AtomicUsize, Ordering::Relaxed},
+    },
+    time::Duration,
+};
+
+use crate::request::{Api, Interface, Origin};
+
+/// The upper bounds of the buckets in microseconds, `floor(10 × 1.8^i)`; one more has no bound.
+pub(super) const BOUNDS: [u64; 33] = [
+    10,
+    18,
+    32,
+    58,
+    104,
+    188,
+    340,
+    612,
+    1101,
+    1983,
+    3570,
+    6426,
+    11568,
+    20822,
+    37481,
+    67466,
+    121_439,
+    218_591,
+    393_464,
+    708_235,
+    1_274_823,
+    2_294_682,
+    4_130_428,
+    7_434_771,
+    13_382_588,
+    24_088_659,
+    43_359_586,
+    78_047_255,
+    140_485_060,
+    252_873_108,
+    455_171_596,
+    819_308_872,
+    1_474_755_971,
+];
+
+/// The number of kinds of [`Origin`].
+pub(super) const ORIGINS: usize = 4;
+
+/// Every kind of origin, by its place.
+pub(super) const ALL_ORIGINS: [Origin; ORIGINS] = [
+    origin(Api::TensorFlowServing, Interface::Grpc),
+    origin(Api::TensorFlowServing, Interface::Rest),
+    origin(Api::KServe, Interface::Grpc),
+    origin(Api::KServe, Interface::Rest),
+];
+
+const fn origin(api: Api, interface: Interface) -> Origin {
+    Origin { api, interface }
+}
+
+/// Returns the place of an origin in [`ALL_ORIGINS`].
+pub(super) const fn place(origin: Origin) -> usize {
+    origin.api as usize * 2 + origin.interface as usize
+}
+
+/// The most shards; each has about 2 KB for each version of a model.
+const MOST_SHARDS: usize = 16;
+
+/// As many as there are cores: more threads than that do not run at once.
+static SHARDS: LazyLock<usize> = LazyLock::new(|| {
+    std::thread::available_parallelism()
+        .map_or(1, usize::from)
+        .min(MOST_SHARDS)
+});
+
+/// Returns the shard of this thread.
+fn shard() -> usize {
+    static NEXT: AtomicUsize = AtomicUsize::new(0);
+    const NONE: usize = usize::MAX;
+    thread_local! {
+        static OWN: Cell<usize> = const { Cell::new(NONE) };
+    }
+    OWN.with(|own| {
+        if own.get() == NONE {
+            own.set(NEXT.fetch_add(1, Relaxed) % *SHARDS);
+        }
+        own.get()
+    })
+}
+
+/// The sharded counts of one version of a model.
+pub(super) struct Cells(Box<[Shard]>);
+
+/// Two cache lines apart, since processors fetch them in pairs.
+#[derive(Default)]
+#[repr(align(128))]
+pub(super) struct Shard {
+    /// Inference requests by origin.
+    pub(super) success: [AtomicU64; ORIGINS],
+    pub(super) fail: [AtomicU64; ORIGINS],
+    /// Nanoseconds of those that succeeded.
+    pub(super) success_ns: [AtomicU64; ORIGINS],
+    pub(super) fail_ns: AtomicU64,
+    /// Runs in the runtime, and the nanoseconds of their stages.
+    pub(super) runs: AtomicU64,
+    pub(super) prepare_ns: AtomicU64,
+    pub(super) wait_ns: AtomicU64,
+    pub(super) run_ns: AtomicU64,
+    pub(super) finish_ns: AtomicU64,
+    /// The end of the last inference in milliseconds since 1970.
+    pub(super) last_ms: AtomicU64,
+    /// Rises on one thread and falls on another: only the sum of all shards means anything.
+    pub(super) current: AtomicI64,
+    pub(super) active: AtomicI64,
+    /// By interface.
+    pub(super) request: [Buckets; 2],
+    pub(super) run: Buckets,
+    pub(super) wait: Buckets,
+}
+
+impl Default for Cells {
+    fn default() -> Self {
+        Self((0..*SHARDS).map(|_| Shard::default()).collect())
+    }
+}
+
+impl Cells {
+    /// Returns the shard to count in.
+    pub(super) fn own(&self) -> &Shard {
+        &self.0[shard()]
+    }
+
+    /// Adds up a count.
+    pub(super) fn sum(&self, count: impl Fn(&Shard) -> &AtomicU64) -> u64 {
+        let counts = self.0.iter().map(|shard| count(shard).load(Relaxed));
+        counts.fold(0, u64::wrapping_add)
+    }
+
+    /// Finds the largest.
+    pub(super) fn max(&self, count: impl Fn(&Shard) -> &AtomicU64) -> u64 {
+        let counts = self.0.iter().map(|shard| count(shard).load(Relaxed));
+        counts.max().unwrap_or(0)
+    }
+
+    /// Adds up a gauge. A change on two threads may be seen by half; no level is below zero.
+    pub(super) fn level(&self, count: impl Fn(&Shard) -> &AtomicI64) -> u64 {
+        let counts = self.0.iter().map(|shard| count(shard).load(Relaxed));
+        u64::try_from(counts.sum::<i64>()).unwrap_or(0)
+    }
+
+    /// Adds up buckets.
+    pub(super) fn buckets(&self, buckets: impl Fn(&Shard) -> &Buckets) -> [u64; BUCKETS] {
+        array::from_fn(|index| self.sum(|shard| &buckets(shard).0[index]))
+    }
+}
+
+/// The number of buckets.
+pub(super) const BUCKETS: usize = BOUNDS.len() + 1;
+
+/// Counts by size.
+pub(super) struct Buckets([AtomicU64; BUCKETS]);
+
+impl Default for Buckets {
+    fn default() -> Self {
+        Self(array::from_fn(|_| AtomicU64::new(0)))
+    }
+}
+
+impl Buckets {
+    /// Counts one.
+    pub(super) fn observe(&self, took: Duration) {
+        self.0[bucket(took)].fetch_add(1, Relaxed);
+    }
+}
+
+/// Finds the bucket of a duration: the first whose bound is not below it.
+fn bucket(took: Duration) -> usize {
+    let nanoseconds = nanoseconds(took);
+    BOUNDS.partition_point(|&bound| bound * 1000 < nanoseconds)
+}
+
+/// Adds a duration.
+pub(super) fn add(cell: &AtomicU64, took: Duration) {
+    cell.fetch_add(nanoseconds(took), Relaxed);
+}
+
+/// Durations here are far below the 500 years that fit.
+fn nanoseconds(took: Duration) -> u64 {
+    u64::try_from(took.as_nanos()).unwrap_or(u64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::{ALL_ORIGINS, BOUNDS, bucket, place};
+
+    #[test]
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "the bounds fit"
+    )]
+    fn bounds_are_those_of_the_formula() {
+        for (power, bound) in (0..).zip(BOUNDS) {
+            assert_eq!(bound, (10.0 * 1.8_f64.powi(power)).floor() as u64);
+        }
+    }
+
+    #[test]
+    fn a_bound_belongs_to_its_bucket() {
+        for (nanoseconds, expected) in [
+            (0, 0),
+            (10_000, 0),
+            (10_001, 1),
+            (18_000, 1),
+            (1_474_755_971_000, 32),
+            (1_474_755_971_001, 33),
+            (u64::MAX, 33),
+        ] {
+            assert_eq!(bucket(Duration::from_nanos(nanoseconds)), expected);
+        }
+    }
+
+    #[test]
+    fn every_origin_has_its_place() {
+        for (index, origin) in ALL_ORIGINS.into_iter().enumerate() {
+            assert_eq!(place(origin), index);
+        }
+    }
+}

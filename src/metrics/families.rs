@@ -1,0 +1,254 @@
+//! The families: names, help texts, labels, and which of them are switched on.
+
+/// A family of samples.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Family {
+    /// Calls that succeeded.
+    RequestsSuccess,
+    /// Calls that failed.
+    RequestsFail,
+    /// Whole inference requests that succeeded.
+    RequestTime,
+    /// Execution streams.
+    Streams,
+    /// Inference requests under way.
+    CurrentRequests,
+    /// Runs in the runtime.
+    InferenceTime,
+    /// Waits for an infer request.
+    WaitTime,
+    /// Infer requests.
+    QueueSize,
+    /// Infer requests in use.
+    Active,
+    /// Graphs that run.
+    CurrentGraphs,
+    /// Requests of graphs that put packets in.
+    RequestsAccepted,
+    /// Requests of graphs that made no packet.
+    RequestsRejected,
+    /// Responses of graphs.
+    Responses,
+    /// Runs of graphs that failed.
+    GraphError,
+    /// Runs of graphs.
+    GraphTime,
+    /// Sequences that live.
+    SequencesActive,
+    /// Sequences that their clients began.
+    SequencesStarted,
+    /// Sequences that their clients ended.
+    SequencesEnded,
+    /// Sequences that were removed for being idle.
+    SequencesEvicted,
+    /// Sequences above the limit.
+    SequencesRefused,
+    /// Runs of a node of a pipeline or graph.
+    NodeTime,
+}
+
+/// What kind of samples a family has.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    /// Only rises.
+    Counter,
+    /// Rises and falls.
+    Gauge,
+    /// Counts by size.
+    Histogram,
+}
+
+impl Kind {
+    pub(super) const fn text(self) -> &'static str {
+        match self {
+            Self::Counter => "counter",
+            Self::Gauge => "gauge",
+            Self::Histogram => "histogram",
+        }
+    }
+}
+
+/// What a page says about a family, and whether it is shown without being asked for.
+struct Entry {
+    family: Family,
+    name: &'static str,
+    kind: Kind,
+    by_default: bool,
+    help: &'static str,
+}
+
+const fn entry(
+    family: Family,
+    name: &'static str,
+    kind: Kind,
+    by_default: bool,
+    help: &'static str,
+) -> Entry {
+    Entry {
+        family,
+        name,
+        kind,
+        by_default,
+        help,
+    }
+}
+
+/// Every family, in the order of the enum and of the page. `ovms_node_time_us` and those of
+/// sequences and graphs are known by name; what feeds them comes with what they are about.
+#[rustfmt::skip]
+const TABLE: [Entry; 21] = {
+    use Family as F;
+    use Kind::{Counter, Gauge, Histogram};
+    [
+    entry(F::RequestsSuccess, "ovms_requests_success", Counter, true, "Number of successful requests to a model or a DAG."),
+    entry(F::RequestsFail, "ovms_requests_fail", Counter, true, "Number of failed requests to a model or a DAG."),
+    entry(F::RequestTime, "ovms_request_time_us", Histogram, true, "Processing time of requests to a model or a DAG."),
+    entry(F::Streams, "ovms_streams", Gauge, true, "Number of OpenVINO execution streams."),
+    entry(F::CurrentRequests, "ovms_current_requests", Gauge, true, "Number of inference requests currently in process."),
+    entry(F::InferenceTime, "ovms_inference_time_us", Histogram, true, "Inference execution time in the OpenVINO backend."),
+    entry(F::WaitTime, "ovms_wait_for_infer_req_time_us", Histogram, true, "Request waiting time for a free infer request."),
+    entry(F::QueueSize, "ovms_infer_req_queue_size", Gauge, false, "Number of infer requests (nireq)."),
+    entry(F::Active, "ovms_infer_req_active", Gauge, false, "Number of infer requests currently in use."),
+    entry(F::CurrentGraphs, "ovms_current_graphs", Gauge, true, "Number of graphs currently running."),
+    entry(F::RequestsAccepted, "ovms_requests_accepted", Counter, true, "Number of requests to a graph whose packets were accepted."),
+    entry(F::RequestsRejected, "ovms_requests_rejected", Counter, true, "Number of requests to a graph whose packets were rejected."),
+    entry(F::Responses, "ovms_responses", Counter, true, "Number of responses of a graph."),
+    entry(F::GraphError, "ovms_graph_error", Counter, true, "Number of errors in the execution of a graph."),
+    entry(F::GraphTime, "ovms_graph_processing_time_us", Histogram, true, "Running time of a graph."),
+    entry(F::SequencesActive, "ovms_sequences_active", Gauge, true, "Number of live sequences of a stateful model."),
+    entry(F::SequencesStarted, "ovms_sequences_started", Counter, true, "Number of sequences started."),
+    entry(F::SequencesEnded, "ovms_sequences_ended", Counter, true, "Number of sequences ended by their clients."),
+    entry(F::SequencesEvicted, "ovms_sequences_evicted", Counter, true, "Number of idle sequences removed."),
+    entry(F::SequencesRefused, "ovms_sequences_refused", Counter, true, "Number of sequences refused because of their limit."),
+    entry(F::NodeTime, "ovms_node_time_us", Histogram, false, "Running time of a node of a pipeline or a graph."),
+    ]
+};
+
+impl Family {
+    const fn entry(self) -> &'static Entry {
+        &TABLE[self as usize]
+    }
+
+    /// Returns the name.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        self.entry().name
+    }
+
+    pub(super) const fn help(self) -> &'static str {
+        self.entry().help
+    }
+
+    pub(super) const fn kind(self) -> Kind {
+        self.entry().kind
+    }
+
+    const fn bit(self) -> u32 {
+        1 << self as u32
+    }
+}
+
+/// A choice of families; none by default.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Families(u32);
+
+/// Why a list of families is refused.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum NameError {
+    /// There is no family of this name.
+    #[error("Invalid name in metrics_list - there is no family `{name}`")]
+    Unknown {
+        /// The name.
+        name: String,
+        /// The known name that may be meant.
+        nearest: Option<&'static str>,
+    },
+    /// The name is there twice.
+    #[error("Invalid name in metrics_list - `{name}` is there twice")]
+    Repeated {
+        /// The name.
+        name: String,
+    },
+}
+
+impl Families {
+    /// Chooses families by name, and no others.
+    ///
+    /// # Errors
+    ///
+    /// Fails with the first name that is unknown or there twice.
+    pub fn named<S: AsRef<str>>(names: impl IntoIterator<Item = S>) -> Result<Self, NameError> {
+        let mut chosen = 0;
+        for name in names {
+            let name = name.as_ref();
+            let Some(entry) = TABLE.iter().find(|entry| entry.name == name) else {
+                let known = TABLE.iter().map(|entry| entry.name);
+                return Err(NameError::Unknown {
+                    name: name.to_owned(),
+                    nearest: crate::error::nearest(name, known),
+                });
+            };
+            let bit = entry.family.bit();
+            if chosen & bit != 0 {
+                return Err(NameError::Repeated {
+                    name: name.to_owned(),
+                });
+            }
+            chosen |= bit;
+        }
+        Ok(Self(chosen))
+    }
+
+    /// Chooses those that are shown unless a list says otherwise.
+    #[must_use]
+    pub fn usual() -> Self {
+        let shown = TABLE.iter().filter(|entry| entry.by_default);
+        Self(shown.fold(0, |chosen, entry| chosen | entry.family.bit()))
+    }
+
+    /// Tells whether a family is chosen.
+    #[must_use]
+    pub const fn has(self, family: Family) -> bool {
+        self.0 & family.bit() != 0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Families, Family, TABLE};
+
+    #[test]
+    fn the_table_is_in_the_order_of_the_enum() {
+        for (index, entry) in TABLE.iter().enumerate() {
+            assert_eq!(entry.family as usize, index, "{}", entry.name);
+        }
+    }
+
+    #[test]
+    fn a_list_chooses_what_it_names() {
+        let chosen = Families::named(["ovms_infer_req_active", "ovms_streams"]).unwrap();
+        assert!(chosen.has(Family::Active) && chosen.has(Family::Streams));
+        assert!(!chosen.has(Family::RequestsSuccess));
+        let all = Families::named(TABLE.iter().map(|entry| entry.name)).unwrap();
+        assert!(all.has(Family::NodeTime));
+        assert!(!Families::usual().has(Family::NodeTime));
+        assert!(!Families::usual().has(Family::QueueSize));
+        assert!(Families::usual().has(Family::SequencesActive));
+    }
+
+    #[test]
+    fn names_that_are_unknown_or_there_twice_are_refused() {
+        let fault = |names: &[&str]| Families::named(names).unwrap_err().to_string();
+        insta::assert_snapshot!(
+            fault(&["ovms_streams", "ovms_request_succes"]),
+            @"Invalid name in metrics_list - there is no family `ovms_request_succes`"
+        );
+        insta::assert_snapshot!(
+            fault(&["ovms_streams", "ovms_streams"]),
+            @"Invalid name in metrics_list - `ovms_streams` is there twice"
+        );
+        assert!(Families::named([""]).is_err());
+        assert!(Families::named(["ovms_graph_request_latency_us"]).is_err());
+    }
+}

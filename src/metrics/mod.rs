@@ -1,0 +1,105 @@
+//! Figures for operators: what `/metrics` shows, and what statistics calls answer.
+//!
+//! [`Metrics`] has a [`Reporter`] for each version of each model, which lives as long as the server
+//! does, whatever is reloaded. A request counts through a [`Call`]. Counting is a few relaxed
+//! additions in `cells`; everything else is done when a page is asked for, by `page`. What is
+//! shown is chosen by [`Families`].
+
+mod cells;
+mod families;
+mod page;
+mod reporter;
+
+use std::{
+    collections::BTreeMap,
+    fmt,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+};
+
+pub use families::{Families, Family, Kind, NameError};
+pub(crate) use reporter::{Active, Times};
+pub use reporter::{Call, Query, Reporter, Stage, Statistics};
+
+/// The families that are switched on, and their values.
+#[derive(Default)]
+pub struct Metrics {
+    /// `None`: there is no page.
+    families: Option<Families>,
+    models: Mutex<BTreeMap<String, Model>>,
+}
+
+#[derive(Default)]
+struct Model {
+    counts: Arc<reporter::ModelCounts>,
+    versions: BTreeMap<i64, Arc<Reporter>>,
+}
+
+impl Metrics {
+    /// Makes metrics without a page.
+    #[must_use]
+    pub fn off() -> Arc<Self> {
+        Arc::default()
+    }
+
+    /// Makes metrics with a page of the families named, or of the usual ones; or without a page.
+    ///
+    /// # Errors
+    ///
+    /// Fails if a name is unknown or there twice, whether there is to be a page or not.
+    pub fn new(enable: bool, families: Option<&[String]>) -> Result<Arc<Self>, NameError> {
+        let families = families.map_or(Ok(Families::usual()), Families::named)?;
+        Ok(Arc::new(Self {
+            families: enable.then_some(families),
+            models: Mutex::default(),
+        }))
+    }
+
+    /// Returns the figures of a version of a model; the same ones each time it is asked.
+    #[must_use]
+    pub fn reporter(&self, name: &str, version: i64) -> Arc<Reporter> {
+        let families = self.families.unwrap_or_default();
+        let mut models = self.models();
+        let model = models.entry(name.to_owned()).or_default();
+        let counts = &model.counts;
+        let reporter = model
+            .versions
+            .entry(version)
+            .or_insert_with(|| Arc::new(Reporter::new(families, Arc::clone(counts))));
+        Arc::clone(reporter)
+    }
+
+    /// Writes the page, if there is one.
+    #[must_use]
+    pub fn page(&self) -> Option<String> {
+        let families = self.families?;
+        // Held for a copy of the list only, not while the page is written.
+        let models: Vec<page::Model> = self
+            .models()
+            .iter()
+            .map(|(name, model)| page::Model {
+                name: name.clone(),
+                versions: model
+                    .versions
+                    .iter()
+                    .filter(|(_, reporter)| reporter.is_known())
+                    .map(|(&number, reporter)| (number, Arc::clone(reporter)))
+                    .collect(),
+            })
+            .collect();
+        Some(page::write(families, &models))
+    }
+
+    fn models(&self) -> MutexGuard<'_, BTreeMap<String, Model>> {
+        // An insertion cannot be left half done.
+        self.models.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl fmt::Debug for Metrics {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Metrics").finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests;

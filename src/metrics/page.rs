@@ -1,0 +1,283 @@
+//! The page that `/metrics` answers: Prometheus' text format, version 0.0.4.
+//!
+//! Labels are in alphabetical order, `le` of a bucket behind them, numbers without decimals: as
+//! scripts that read the page of the C++ server expect.
+
+use std::{fmt::Write, sync::Arc, sync::atomic::Ordering::Relaxed};
+
+use super::{
+    Families, Family,
+    cells::{ALL_ORIGINS, BOUNDS, BUCKETS},
+    families::Kind,
+    reporter::{Outcomes, Reporter, interface},
+};
+use crate::request::{Api, Interface, Origin};
+
+/// The figures of one model, by version.
+pub(super) struct Model {
+    pub(super) name: String,
+    pub(super) versions: Vec<(i64, Arc<Reporter>)>,
+}
+
+/// Writes the page of the chosen families.
+pub(super) fn write(families: Families, models: &[Model]) -> String {
+    use Family as F;
+    let mut page = Page {
+        families,
+        text: String::new(),
+    };
+    let page = &mut page;
+    requests(page, F::RequestsSuccess, models);
+    requests(page, F::RequestsFail, models);
+    page.family(F::RequestTime, |page| request_times(page, models));
+    each(page, F::Streams, models, |page, version| {
+        page.number(F::Streams, version, version.reporter.streams());
+    });
+    each(page, F::CurrentRequests, models, |page, version| {
+        let level = version.reporter.cells.level(|shard| &shard.current);
+        page.number(F::CurrentRequests, version, level);
+    });
+    each(page, F::InferenceTime, models, |page, version| {
+        let cells = &version.reporter.cells;
+        let nanoseconds = cells.sum(|shard| &shard.run_ns);
+        let buckets = cells.buckets(|shard| &shard.run);
+        page.histogram(F::InferenceTime, &version.labels(), &buckets, nanoseconds);
+    });
+    each(page, F::WaitTime, models, |page, version| {
+        let cells = &version.reporter.cells;
+        let nanoseconds = cells.sum(|shard| &shard.wait_ns);
+        let buckets = cells.buckets(|shard| &shard.wait);
+        page.histogram(F::WaitTime, &version.labels(), &buckets, nanoseconds);
+    });
+    each(page, F::QueueSize, models, |page, version| {
+        page.number(F::QueueSize, version, version.reporter.slots());
+    });
+    each(page, F::Active, models, |page, version| {
+        let level = version.reporter.cells.level(|shard| &shard.active);
+        page.number(F::Active, version, level);
+    });
+    std::mem::take(&mut page.text)
+}
+
+/// One version of a model.
+struct Version<'a> {
+    /// As a label's value.
+    name: &'a str,
+    number: i64,
+    reporter: &'a Reporter,
+}
+
+impl Version<'_> {
+    fn labels(&self) -> String {
+        format!(r#"name="{}",version="{}""#, self.name, self.number)
+    }
+}
+
+/// Writes a family that has its samples by version.
+fn each(
+    page: &mut Page,
+    family: Family,
+    models: &[Model],
+    write: impl Fn(&mut Page, &Version<'_>),
+) {
+    page.family(family, |page| {
+        for model in models {
+            let name = escaped(&model.name);
+            for (number, reporter) in &model.versions {
+                let version = Version {
+                    name: &name,
+                    number: *number,
+                    reporter,
+                };
+                write(page, &version);
+            }
+        }
+    });
+}
+
+/// Writes the counts of successful or failed calls: of the model as a whole, then by version.
+fn requests(page: &mut Page, family: Family, models: &[Model]) {
+    let succeeded = family == Family::RequestsSuccess;
+    let count = |outcomes: &Outcomes| {
+        let count = if succeeded {
+            &outcomes.success
+        } else {
+            &outcomes.fail
+        };
+        count.load(Relaxed)
+    };
+    page.family(family, |page| {
+        for Model { name, versions } in models {
+            let name = escaped(name);
+            let Some((_, first)) = versions.first() else {
+                continue;
+            };
+            for (place, origin) in ALL_ORIGINS.into_iter().enumerate() {
+                let labels = labels(origin, methods(origin.api).state, &name);
+                page.sample(family, "", &labels, count(&first.model.state[place]));
+            }
+            for (number, reporter) in versions {
+                for (place, origin) in ALL_ORIGINS.into_iter().enumerate() {
+                    let methods = methods(origin.api);
+                    let inferences = reporter.cells.sum(|shard| {
+                        if succeeded {
+                            &shard.success[place]
+                        } else {
+                            &shard.fail[place]
+                        }
+                    });
+                    let metadata = count(&reporter.metadata[place]);
+                    for (method, count) in
+                        [(methods.infer, inferences), (methods.metadata, metadata)]
+                    {
+                        let labels = labels(origin, method, &name);
+                        let labels = format!(r#"{labels},version="{number}""#);
+                        page.sample(family, "", &labels, count);
+                    }
+                }
+            }
+        }
+    });
+}
+
+/// Writes how long inference requests took, by interface.
+fn request_times(page: &mut Page, models: &[Model]) {
+    for Model { name, versions } in models {
+        let name = escaped(name);
+        for (number, reporter) in versions {
+            let cells = &reporter.cells;
+            for side in [Interface::Grpc, Interface::Rest] {
+                let buckets = cells.buckets(|shard| &shard.request[interface(side)]);
+                let nanoseconds = ALL_ORIGINS
+                    .iter()
+                    .enumerate()
+                    .filter(|(_, origin)| origin.interface == side)
+                    .map(|(place, _)| cells.sum(|shard| &shard.success_ns[place]))
+                    .sum();
+                let labels = format!(
+                    r#"interface="{}",name="{name}",version="{number}""#,
+                    interface_text(side)
+                );
+                page.histogram(Family::RequestTime, &labels, &buckets, nanoseconds);
+            }
+        }
+    }
+}
+
+fn labels(origin: Origin, method: &str, name: &str) -> String {
+    let api = match origin.api {
+        Api::TensorFlowServing => "TensorFlowServing",
+        Api::KServe => "KServe",
+    };
+    let interface = interface_text(origin.interface);
+    format!(r#"api="{api}",interface="{interface}",method="{method}",name="{name}""#)
+}
+
+const fn interface_text(interface: Interface) -> &'static str {
+    match interface {
+        Interface::Grpc => "gRPC",
+        Interface::Rest => "REST",
+    }
+}
+
+/// The names of a protocol's calls.
+struct Methods {
+    infer: &'static str,
+    metadata: &'static str,
+    state: &'static str,
+}
+
+const fn methods(api: Api) -> Methods {
+    match api {
+        Api::TensorFlowServing => Methods {
+            infer: "Predict",
+            metadata: "GetModelMetadata",
+            state: "GetModelStatus",
+        },
+        Api::KServe => Methods {
+            infer: "ModelInfer",
+            metadata: "ModelMetadata",
+            state: "ModelReady",
+        },
+    }
+}
+
+/// Writes a text as the value of a label.
+fn escaped(text: &str) -> String {
+    text.replace('\\', r"\\")
+        .replace('"', "\\\"")
+        .replace('\n', r"\n")
+}
+
+struct Page {
+    families: Families,
+    text: String,
+}
+
+impl Page {
+    /// Writes a family, if it is chosen; its head only if there are samples.
+    fn family(&mut self, family: Family, samples: impl FnOnce(&mut Self)) {
+        if !self.families.has(family) {
+            return;
+        }
+        let start = self.text.len();
+        let name = family.name();
+        self.line(format_args!("# HELP {name} {}", family.help()));
+        self.line(format_args!("# TYPE {name} {}", family.kind().text()));
+        let head = self.text.len();
+        samples(self);
+        if self.text.len() == head {
+            self.text.truncate(start);
+        }
+    }
+
+    fn number(&mut self, family: Family, version: &Version<'_>, value: u64) {
+        self.sample(family, "", &version.labels(), value);
+    }
+
+    fn histogram(
+        &mut self,
+        family: Family,
+        labels: &str,
+        buckets: &[u64; BUCKETS],
+        nanoseconds: u64,
+    ) {
+        debug_assert_eq!(family.kind(), Kind::Histogram);
+        let mut count = 0;
+        for (index, in_bucket) in buckets.iter().enumerate() {
+            count += in_bucket;
+            let bound = BOUNDS.get(index).map(u64::to_string);
+            let bound = bound.as_deref().unwrap_or("+Inf");
+            self.sample(
+                family,
+                "_bucket",
+                &format!(r#"{labels},le="{bound}""#),
+                count,
+            );
+        }
+        self.sample(family, "_sum", labels, nanoseconds / 1000);
+        self.sample(family, "_count", labels, count);
+    }
+
+    fn sample(&mut self, family: Family, suffix: &str, labels: &str, value: u64) {
+        self.line(format_args!(
+            "{}{suffix}{{{labels}}} {value}",
+            family.name()
+        ));
+    }
+
+    fn line(&mut self, line: std::fmt::Arguments<'_>) {
+        // A String takes all text.
+        let _ = writeln!(self.text, "{line}");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::escaped;
+
+    #[test]
+    fn names_cannot_end_a_label() {
+        assert_eq!(escaped("a\"b\\c\nd"), r#"a\"b\\c\nd"#);
+    }
+}

@@ -1,0 +1,307 @@
+//! The figures of one version of a model.
+
+use std::{
+    fmt,
+    sync::{
+        Arc, LazyLock,
+        atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering::Relaxed},
+    },
+    time::{Duration, Instant, SystemTime},
+};
+
+use super::{
+    Families, Family,
+    cells::{self, Cells, ORIGINS, place},
+};
+use crate::request::{Interface, Origin};
+
+/// Counts what happens to one version of a model.
+///
+/// Counting goes on whether figures are shown or not, since statistics calls answer with them,
+/// too; what only a page shows is left out when no page has it.
+#[derive(Default)]
+pub struct Reporter {
+    families: Families,
+    /// What all versions of the model count together.
+    pub(super) model: Arc<ModelCounts>,
+    /// Whether there is anything to show yet.
+    known: AtomicBool,
+    streams: AtomicU32,
+    slots: AtomicUsize,
+    pub(super) cells: Cells,
+    pub(super) metadata: [Outcomes; ORIGINS],
+}
+
+/// Calls that ask for no version in particular, by origin.
+#[derive(Default)]
+pub(super) struct ModelCounts {
+    pub(super) state: [Outcomes; ORIGINS],
+}
+
+/// Calls by how they went.
+#[derive(Default)]
+pub(super) struct Outcomes {
+    pub(super) success: AtomicU64,
+    pub(super) fail: AtomicU64,
+}
+
+/// What a call asks about a model, other than an inference.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Query {
+    /// Inputs and outputs: `GetModelMetadata`, `ModelMetadata`.
+    Metadata,
+    /// State: `GetModelStatus`, `ModelReady`. A good answer may be that it is not ready.
+    State,
+}
+
+impl Reporter {
+    pub(super) fn new(families: Families, model: Arc<ModelCounts>) -> Self {
+        Self {
+            families,
+            model,
+            ..Self::default()
+        }
+    }
+
+    /// Says that the version is loaded: its execution streams and infer requests.
+    pub fn loaded(&self, streams: u32, slots: usize) {
+        self.streams.store(streams, Relaxed);
+        self.slots.store(slots, Relaxed);
+        self.known.store(true, Relaxed);
+    }
+
+    /// Says that the version is unloaded. Counts stay.
+    pub fn unloaded(&self) {
+        self.streams.store(0, Relaxed);
+        self.slots.store(0, Relaxed);
+    }
+
+    /// Counts a call that is no inference and has found its version.
+    pub fn queried<T, E>(&self, origin: Origin, query: Query, answer: &Result<T, E>) {
+        self.known.store(true, Relaxed);
+        let outcomes = match query {
+            Query::Metadata => &self.metadata[place(origin)],
+            Query::State => &self.model.state[place(origin)],
+        };
+        let count = match answer {
+            Ok(_) => &outcomes.success,
+            Err(_) => &outcomes.fail,
+        };
+        count.fetch_add(1, Relaxed);
+    }
+
+    /// Returns counts and times so far.
+    #[must_use]
+    pub fn statistics(&self) -> Statistics {
+        let cells = &self.cells;
+        let of_origins = |count: fn(&cells::Shard, usize) -> &AtomicU64| {
+            let counts = (0..ORIGINS).map(|origin| cells.sum(|shard| count(shard, origin)));
+            counts.sum::<u64>()
+        };
+        let runs = cells.sum(|shard| &shard.runs);
+        let stage = |ns| Stage { count: runs, ns };
+        Statistics {
+            success: Stage {
+                count: of_origins(|shard, origin| &shard.success[origin]),
+                ns: of_origins(|shard, origin| &shard.success_ns[origin]),
+            },
+            fail: Stage {
+                count: of_origins(|shard, origin| &shard.fail[origin]),
+                ns: cells.sum(|shard| &shard.fail_ns),
+            },
+            wait: stage(cells.sum(|shard| &shard.wait_ns)),
+            prepare: stage(cells.sum(|shard| &shard.prepare_ns)),
+            run: stage(cells.sum(|shard| &shard.run_ns)),
+            finish: stage(cells.sum(|shard| &shard.finish_ns)),
+            last_ms: cells.max(|shard| &shard.last_ms),
+        }
+    }
+
+    pub(super) fn is_known(&self) -> bool {
+        self.known.load(Relaxed)
+    }
+
+    pub(super) fn streams(&self) -> u64 {
+        u64::from(self.streams.load(Relaxed))
+    }
+
+    pub(super) fn slots(&self) -> u64 {
+        self.slots.load(Relaxed) as u64
+    }
+
+    /// Counts a run that the runtime did.
+    pub(crate) fn ran(&self, times: &Times) {
+        let shard = self.cells.own();
+        shard.runs.fetch_add(1, Relaxed);
+        cells::add(&shard.prepare_ns, times.prepared);
+        cells::add(&shard.wait_ns, times.waited);
+        let took = times.ended.saturating_duration_since(times.started);
+        cells::add(&shard.run_ns, took);
+        let ended = milliseconds(times.ended);
+        if shard.last_ms.load(Relaxed) < ended {
+            shard.last_ms.store(ended, Relaxed);
+        }
+        if self.families.has(Family::InferenceTime) {
+            shard.run.observe(took);
+        }
+        if self.families.has(Family::WaitTime) {
+            shard.wait.observe(times.waited);
+        }
+    }
+
+    /// Says that an infer request is in use until the return value is dropped.
+    pub(crate) fn active(self: &Arc<Self>) -> Active {
+        let counted = self.families.has(Family::Active);
+        Active(counted.then(|| {
+            self.cells.own().active.fetch_add(1, Relaxed);
+            Arc::clone(self)
+        }))
+    }
+}
+
+impl fmt::Debug for Reporter {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Reporter").finish_non_exhaustive()
+    }
+}
+
+/// Counts and times of a version since it was first loaded.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Statistics {
+    /// Inference requests that were answered.
+    pub success: Stage,
+    /// Inference requests that were not.
+    pub fail: Stage,
+    /// Runs and how long they waited for an infer request.
+    pub wait: Stage,
+    /// Runs and what came before: unpacking and checks.
+    pub prepare: Stage,
+    /// Runs in the runtime, with copying in and out.
+    pub run: Stage,
+    /// Runs and what came after.
+    pub finish: Stage,
+    /// The end of the last run in milliseconds since 1970; 0 if there was none.
+    pub last_ms: u64,
+}
+
+/// A count, and nanoseconds of all of them together.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Stage {
+    /// How many.
+    pub count: u64,
+    /// How long.
+    pub ns: u64,
+}
+
+/// The times of one run.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Times {
+    /// From the look-up to the wait for an infer request.
+    pub(crate) prepared: Duration,
+    /// The wait for an infer request.
+    pub(crate) waited: Duration,
+    pub(crate) started: Instant,
+    pub(crate) ended: Instant,
+}
+
+/// An infer request in use, until dropped.
+pub(crate) struct Active(Option<Arc<Reporter>>);
+
+impl Drop for Active {
+    fn drop(&mut self) {
+        if let Some(reporter) = &self.0 {
+            reporter.cells.own().active.fetch_sub(1, Relaxed);
+        }
+    }
+}
+
+/// One inference request: counts as failed when dropped, unless it was answered.
+#[derive(Debug)]
+pub struct Call {
+    reporter: Arc<Reporter>,
+    origin: Origin,
+    since: Instant,
+    answered: AtomicBool,
+}
+
+impl Call {
+    /// Begins a request that has found its version.
+    #[must_use]
+    pub fn new(reporter: &Arc<Reporter>, origin: Origin) -> Self {
+        if reporter.families.has(Family::CurrentRequests) {
+            reporter.cells.own().current.fetch_add(1, Relaxed);
+        }
+        Self {
+            reporter: Arc::clone(reporter),
+            origin,
+            since: Instant::now(),
+            answered: AtomicBool::new(false),
+        }
+    }
+
+    /// Begins a request of our own, which shows nowhere.
+    #[must_use]
+    pub fn uncounted() -> Self {
+        Self::new(&Arc::default(), cells::ALL_ORIGINS[0])
+    }
+
+    /// Moves the begin to when the request was received.
+    pub(crate) fn begun(&mut self, since: Instant) {
+        self.since = since;
+    }
+
+    /// Returns the time since the begin.
+    pub(crate) fn elapsed(&self, now: Instant) -> Duration {
+        now.saturating_duration_since(self.since)
+    }
+
+    /// Returns the figures that the request counts in.
+    pub(crate) fn reporter(&self) -> &Arc<Reporter> {
+        &self.reporter
+    }
+
+    /// Counts an answer; `ran` is when its run ended.
+    pub(crate) fn answered(&self, ran: Instant) {
+        self.answered.store(true, Relaxed);
+        let now = Instant::now();
+        let took = self.elapsed(now);
+        let place = place(self.origin);
+        let shard = self.reporter.cells.own();
+        shard.success[place].fetch_add(1, Relaxed);
+        cells::add(&shard.success_ns[place], took);
+        cells::add(&shard.finish_ns, now.saturating_duration_since(ran));
+        if self.reporter.families.has(Family::RequestTime) {
+            shard.request[interface(self.origin.interface)].observe(took);
+        }
+    }
+}
+
+impl Drop for Call {
+    fn drop(&mut self) {
+        let shard = self.reporter.cells.own();
+        if self.reporter.families.has(Family::CurrentRequests) {
+            shard.current.fetch_sub(1, Relaxed);
+        }
+        if !self.answered.load(Relaxed) {
+            self.reporter.known.store(true, Relaxed);
+            shard.fail[place(self.origin)].fetch_add(1, Relaxed);
+            cells::add(&shard.fail_ns, self.elapsed(Instant::now()));
+        }
+    }
+}
+
+/// Returns the place of an interface among the buckets of request times.
+pub(super) const fn interface(interface: Interface) -> usize {
+    interface as usize
+}
+
+/// Turns a moment into milliseconds since 1970 without asking the system's clock each time.
+fn milliseconds(moment: Instant) -> u64 {
+    static START: LazyLock<(Instant, Duration)> = LazyLock::new(|| {
+        let since_1970 = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
+        (Instant::now(), since_1970.unwrap_or_default())
+    });
+    let (start, since_1970) = *START;
+    let moment = (since_1970 + moment.saturating_duration_since(start)).as_millis();
+    u64::try_from(moment).unwrap_or(u64::MAX)
+}

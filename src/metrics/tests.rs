@@ -1,0 +1,285 @@
+//! Pages as they are written, from counts that a test makes.
+
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use super::{Call, Metrics, Query, Reporter, Times, cells::ALL_ORIGINS};
+use crate::request::{Api, Interface, Origin};
+
+const GRPC: Origin = Origin {
+    api: Api::KServe,
+    interface: Interface::Grpc,
+};
+
+const TFS_REST: Origin = Origin {
+    api: Api::TensorFlowServing,
+    interface: Interface::Rest,
+};
+
+fn metrics(families: &[&str]) -> Arc<Metrics> {
+    let families: Vec<String> = families.iter().map(|&name| name.to_owned()).collect();
+    Metrics::new(true, Some(&families)).unwrap()
+}
+
+/// Counts a request with a wait and a run of so many microseconds.
+fn answer(reporter: &Arc<Reporter>, origin: Origin, waited: u64, took: u64) {
+    let call = Call::new(reporter, origin);
+    let started = Instant::now();
+    let ended = started + Duration::from_micros(took);
+    reporter.ran(&Times {
+        prepared: Duration::ZERO,
+        waited: Duration::from_micros(waited),
+        started,
+        ended,
+    });
+    call.answered(ended);
+}
+
+/// Returns the lines of a page that begin with a text.
+fn lines(metrics: &Metrics, start: &str) -> String {
+    let page = metrics.page().unwrap();
+    let lines: Vec<_> = page
+        .lines()
+        .filter(|line| line.starts_with(start))
+        .collect();
+    lines.join("\n")
+}
+
+#[test]
+fn a_loaded_version_has_every_combination_at_zero() {
+    let metrics = metrics(&["ovms_requests_success", "ovms_requests_fail"]);
+    assert_eq!(metrics.page().unwrap(), "");
+    let reporter = metrics.reporter("dummy", 1);
+    assert_eq!(metrics.page().unwrap(), "", "not loaded yet");
+    reporter.loaded(1, 2);
+    insta::assert_snapshot!(metrics.page().unwrap(), @r#"
+    # HELP ovms_requests_success Number of successful requests to a model or a DAG.
+    # TYPE ovms_requests_success counter
+    ovms_requests_success{api="TensorFlowServing",interface="gRPC",method="GetModelStatus",name="dummy"} 0
+    ovms_requests_success{api="TensorFlowServing",interface="REST",method="GetModelStatus",name="dummy"} 0
+    ovms_requests_success{api="KServe",interface="gRPC",method="ModelReady",name="dummy"} 0
+    ovms_requests_success{api="KServe",interface="REST",method="ModelReady",name="dummy"} 0
+    ovms_requests_success{api="TensorFlowServing",interface="gRPC",method="Predict",name="dummy",version="1"} 0
+    ovms_requests_success{api="TensorFlowServing",interface="gRPC",method="GetModelMetadata",name="dummy",version="1"} 0
+    ovms_requests_success{api="TensorFlowServing",interface="REST",method="Predict",name="dummy",version="1"} 0
+    ovms_requests_success{api="TensorFlowServing",interface="REST",method="GetModelMetadata",name="dummy",version="1"} 0
+    ovms_requests_success{api="KServe",interface="gRPC",method="ModelInfer",name="dummy",version="1"} 0
+    ovms_requests_success{api="KServe",interface="gRPC",method="ModelMetadata",name="dummy",version="1"} 0
+    ovms_requests_success{api="KServe",interface="REST",method="ModelInfer",name="dummy",version="1"} 0
+    ovms_requests_success{api="KServe",interface="REST",method="ModelMetadata",name="dummy",version="1"} 0
+    # HELP ovms_requests_fail Number of failed requests to a model or a DAG.
+    # TYPE ovms_requests_fail counter
+    ovms_requests_fail{api="TensorFlowServing",interface="gRPC",method="GetModelStatus",name="dummy"} 0
+    ovms_requests_fail{api="TensorFlowServing",interface="REST",method="GetModelStatus",name="dummy"} 0
+    ovms_requests_fail{api="KServe",interface="gRPC",method="ModelReady",name="dummy"} 0
+    ovms_requests_fail{api="KServe",interface="REST",method="ModelReady",name="dummy"} 0
+    ovms_requests_fail{api="TensorFlowServing",interface="gRPC",method="Predict",name="dummy",version="1"} 0
+    ovms_requests_fail{api="TensorFlowServing",interface="gRPC",method="GetModelMetadata",name="dummy",version="1"} 0
+    ovms_requests_fail{api="TensorFlowServing",interface="REST",method="Predict",name="dummy",version="1"} 0
+    ovms_requests_fail{api="TensorFlowServing",interface="REST",method="GetModelMetadata",name="dummy",version="1"} 0
+    ovms_requests_fail{api="KServe",interface="gRPC",method="ModelInfer",name="dummy",version="1"} 0
+    ovms_requests_fail{api="KServe",interface="gRPC",method="ModelMetadata",name="dummy",version="1"} 0
+    ovms_requests_fail{api="KServe",interface="REST",method="ModelInfer",name="dummy",version="1"} 0
+    ovms_requests_fail{api="KServe",interface="REST",method="ModelMetadata",name="dummy",version="1"} 0
+    "#);
+}
+
+#[test]
+fn a_histogram_has_its_buckets_its_sum_and_its_count() {
+    let metrics = metrics(&["ovms_inference_time_us", "ovms_wait_for_infer_req_time_us"]);
+    let reporter = metrics.reporter("dummy", 7);
+    reporter.loaded(1, 1);
+    answer(&reporter, GRPC, 5, 10);
+    answer(&reporter, GRPC, 100, 11);
+    answer(&reporter, TFS_REST, 0, 2_000_000_000);
+    insta::assert_snapshot!(lines(&metrics, "ovms_inference_time_us"), @r#"
+    ovms_inference_time_us_bucket{name="dummy",version="7",le="10"} 1
+    ovms_inference_time_us_bucket{name="dummy",version="7",le="18"} 2
+    ovms_inference_time_us_bucket{name="dummy",version="7",le="32"} 2
+    ovms_inference_time_us_bucket{name="dummy",version="7",le="58"} 2
+    ovms_inference_time_us_bucket{name="dummy",version="7",le="104"} 2
+    ovms_inference_time_us_bucket{name="dummy",version="7",le="188"} 2
+    ovms_inference_time_us_bucket{name="dummy",version="7",le="340"} 2
+    ovms_inference_time_us_bucket{name="dummy",version="7",le="612"} 2
+    ovms_inference_time_us_bucket{name="dummy",version="7",le="1101"} 2
+    ovms_inference_time_us_bucket{name="dummy",version="7",le="1983"} 2
+    ovms_inference_time_us_bucket{name="dummy",version="7",le="3570"} 2
+    ovms_inference_time_us_bucket{name="dummy",version="7",le="6426"} 2
+    ovms_inference_time_us_bucket{name="dummy",version="7",le="11568"} 2
+    ovms_inference_time_us_bucket{name="dummy",version="7",le="20822"} 2
+    ovms_inference_time_us_bucket{name="dummy",version="7",le="37481"} 2
+    ovms_inference_time_us_bucket{name="dummy",version="7",le="67466"} 2
+    ovms_inference_time_us_bucket{name="dummy",version="7",le="121439"} 2
+    ovms_inference_time_us_bucket{name="dummy",version="7",le="218591"} 2
+    ovms_inference_time_us_bucket{name="dummy",version="7",le="393464"} 2
+    ovms_inference_time_us_bucket{name="dummy",version="7",le="708235"} 2
+    ovms_inference_time_us_bucket{name="dummy",version="7",le="1274823"} 2
+    ovms_inference_time_us_bucket{name="dummy",version="7",le="2294682"} 2
+    ovms_inference_time_us_bucket{name="dummy",version="7",le="4130428"} 2
+    ovms_inference_time_us_bucket{name="dummy",version="7",le="7434771"} 2
+    ovms_inference_time_us_bucket{name="dummy",version="7",le="13382588"} 2
+    ovms_inference_time_us_bucket{name="dummy",version="7",le="24088659"} 2
+    ovms_inference_time_us_bucket{name="dummy",version="7",le="43359586"} 2
+    ovms_inference_time_us_bucket{name="dummy",version="7",le="78047255"} 2
+    ovms_inference_time_us_bucket{name="dummy",version="7",le="140485060"} 2
+    ovms_inference_time_us_bucket{name="dummy",version="7",le="252873108"} 2
+    ovms_inference_time_us_bucket{name="dummy",version="7",le="455171596"} 2
+    ovms_inference_time_us_bucket{name="dummy",version="7",le="819308872"} 2
+    ovms_inference_time_us_bucket{name="dummy",version="7",le="1474755971"} 2
+    ovms_inference_time_us_bucket{name="dummy",version="7",le="+Inf"} 3
+    ovms_inference_time_us_sum{name="dummy",version="7"} 2000000021
+    ovms_inference_time_us_count{name="dummy",version="7"} 3
+    "#);
+    insta::assert_snapshot!(lines(&metrics, "ovms_wait_for_infer_req_time_us_sum"), @r#"ovms_wait_for_infer_req_time_us_sum{name="dummy",version="7"} 105"#);
+    insta::assert_snapshot!(lines(&metrics, "ovms_wait_for_infer_req_time_us_count"), @r#"ovms_wait_for_infer_req_time_us_count{name="dummy",version="7"} 3"#);
+}
+
+#[test]
+fn request_times_are_by_interface_over_all_protocols() {
+    let metrics = metrics(&["ovms_request_time_us"]);
+    let reporter = metrics.reporter("dummy", 1);
+    reporter.loaded(1, 1);
+    for origin in ALL_ORIGINS {
+        answer(&reporter, origin, 0, 1);
+    }
+    drop(Call::new(&reporter, GRPC));
+    insta::assert_snapshot!(lines(&metrics, "ovms_request_time_us_count"), @r#"
+    ovms_request_time_us_count{interface="gRPC",name="dummy",version="1"} 2
+    ovms_request_time_us_count{interface="REST",name="dummy",version="1"} 2
+    "#);
+}
+
+#[test]
+fn a_request_is_current_until_it_ends_and_failed_unless_answered() {
+    let metrics = metrics(&["ovms_requests_fail", "ovms_current_requests"]);
+    let reporter = metrics.reporter("dummy", 1);
+    reporter.loaded(1, 1);
+    let call = Call::new(&reporter, TFS_REST);
+    assert_eq!(
+        lines(&metrics, "ovms_current"),
+        r#"ovms_current_requests{name="dummy",version="1"} 1"#
+    );
+    // Ends on another thread than it began on.
+    std::thread::scope(|scope| scope.spawn(move || drop(call)).join().unwrap());
+    assert_eq!(
+        lines(&metrics, "ovms_current"),
+        r#"ovms_current_requests{name="dummy",version="1"} 0"#
+    );
+    let failed = lines(&metrics, "ovms_requests_fail");
+    let failed: Vec<_> = failed
+        .lines()
+        .filter(|line| !line.ends_with(" 0"))
+        .collect();
+    assert_eq!(
+        failed,
+        [
+            r#"ovms_requests_fail{api="TensorFlowServing",interface="REST",method="Predict",name="dummy",version="1"} 1"#
+        ]
+    );
+}
+
+#[test]
+fn state_calls_count_for_all_versions_together() {
+    let metrics = metrics(&["ovms_requests_success", "ovms_requests_fail"]);
+    for version in [2, 1] {
+        metrics.reporter("dummy", version).loaded(1, 1);
+    }
+    let good: Result<(), ()> = Ok(());
+    metrics
+        .reporter("dummy", 1)
+        .queried(GRPC, Query::State, &good);
+    metrics
+        .reporter("dummy", 2)
+        .queried(GRPC, Query::State, &good);
+    metrics
+        .reporter("dummy", 2)
+        .queried(TFS_REST, Query::Metadata, &good);
+    let bad: Result<(), ()> = Err(());
+    metrics
+        .reporter("dummy", 1)
+        .queried(TFS_REST, Query::Metadata, &bad);
+    let page = metrics.page().unwrap();
+    let counted: Vec<_> = page
+        .lines()
+        .filter(|line| !line.ends_with(" 0") && !line.starts_with('#'))
+        .collect();
+    insta::assert_snapshot!(counted.join("\n"), @r#"
+    ovms_requests_success{api="KServe",interface="gRPC",method="ModelReady",name="dummy"} 2
+    ovms_requests_success{api="TensorFlowServing",interface="REST",method="GetModelMetadata",name="dummy",version="2"} 1
+    ovms_requests_fail{api="TensorFlowServing",interface="REST",method="GetModelMetadata",name="dummy",version="1"} 1
+    "#);
+    let successes = page
+        .lines()
+        .filter(|line| line.starts_with("ovms_requests_success"));
+    assert_eq!(successes.count(), 4 + 2 * 8);
+}
+
+#[test]
+fn counts_stay_after_an_unload_and_gauges_fall() {
+    let metrics = metrics(&[
+        "ovms_requests_success",
+        "ovms_streams",
+        "ovms_infer_req_queue_size",
+        "ovms_infer_req_active",
+    ]);
+    let reporter = metrics.reporter("dummy", 1);
+    reporter.loaded(2, 4);
+    answer(&reporter, GRPC, 0, 1);
+    let active = reporter.active();
+    let gauges = || {
+        let page = metrics.page().unwrap();
+        let lines = page.lines().filter(|line| !line.starts_with('#'));
+        let lines: Vec<_> = lines
+            .filter(|line| !line.starts_with("ovms_requests"))
+            .collect();
+        lines.join("\n")
+    };
+    insta::assert_snapshot!(gauges(), @r#"
+    ovms_streams{name="dummy",version="1"} 2
+    ovms_infer_req_queue_size{name="dummy",version="1"} 4
+    ovms_infer_req_active{name="dummy",version="1"} 1
+    "#);
+    drop(active);
+    reporter.unloaded();
+    insta::assert_snapshot!(gauges(), @r#"
+    ovms_streams{name="dummy",version="1"} 0
+    ovms_infer_req_queue_size{name="dummy",version="1"} 0
+    ovms_infer_req_active{name="dummy",version="1"} 0
+    "#);
+    let again = metrics.reporter("dummy", 1);
+    let good = r#"ovms_requests_success{api="KServe",interface="gRPC",method="ModelInfer",name="dummy",version="1"} 1"#;
+    assert_eq!(lines(&metrics, &good[..good.len() - 1]), good);
+    answer(&again, GRPC, 0, 1);
+    assert!(lines(&metrics, &good[..good.len() - 1]).ends_with(" 2"));
+}
+
+#[test]
+fn statistics_count_without_a_page() {
+    let metrics = Metrics::off();
+    assert_eq!(metrics.page(), None);
+    let reporter = metrics.reporter("dummy", 1);
+    answer(&reporter, GRPC, 3, 20);
+    answer(&reporter, TFS_REST, 4, 30);
+    drop(Call::new(&reporter, GRPC));
+    let figures = reporter.statistics();
+    assert_eq!((figures.success.count, figures.fail.count), (2, 1));
+    assert_eq!((figures.wait.count, figures.wait.ns), (2, 7000));
+    assert_eq!((figures.run.count, figures.run.ns), (2, 50_000));
+    assert!(figures.success.ns > 0 && figures.last_ms > 1_600_000_000_000);
+}
+
+#[test]
+fn requests_of_our_own_show_nowhere() {
+    let metrics = Metrics::new(true, None).unwrap();
+    metrics.reporter("dummy", 1).loaded(1, 1);
+    drop(Call::uncounted());
+    assert!(
+        !metrics
+            .page()
+            .unwrap()
+            .lines()
+            .any(|line| line.ends_with("\"} 1") && !line.starts_with("ovms_streams"))
+    );
+}

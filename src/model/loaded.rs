@@ -1,0 +1,195 @@
+//! What a version has once it is loaded, how it is made, and how it goes.
+
+use std::{
+    panic::{AssertUnwindSafe, catch_unwind},
+    path::PathBuf,
+    sync::Arc,
+    time::Duration,
+};
+
+use super::{
+    decoding::Decoding,
+    layouts, mapping,
+    repository::{self, RepositoryError},
+    rt_info::{self, RtInfo},
+    storage::SourceError,
+    warmup::{self, WarmupError},
+};
+use crate::{
+    config::Warmup,
+    error::ErrorKind,
+    openvino::{self, Compiled, Load, LoadError, LoadOptions},
+    servable::ServableInfo,
+    task,
+};
+
+/// How often it is looked whether the last request has left.
+const LOOK: Duration = Duration::from_millis(10);
+
+/// What a version is loaded from.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Spec {
+    /// The version folder.
+    pub folder: PathBuf,
+    /// How to load the model.
+    pub options: LoadOptions,
+    /// Requests that it answers before it serves.
+    pub warmup: Vec<Warmup>,
+}
+
+/// Input shapes that a request asks for, by name.
+pub(super) type Asked = Vec<(String, Vec<usize>)>;
+
+/// A model version that can run.
+pub struct Loaded {
+    /// Inputs and outputs.
+    pub info: ServableInfo,
+    /// The `model_info` that the model file carries, if any.
+    pub rt_info: Option<RtInfo>,
+    /// What it was loaded from.
+    pub spec: Arc<Spec>,
+    pub(super) runner: openvino::Runner,
+    pub(super) decoding: Decoding,
+}
+
+/// Why a version was not loaded.
+#[derive(Debug, thiserror::Error)]
+#[error("cannot load version {number} of model `{model}`")]
+pub struct VersionError {
+    /// The model's name.
+    pub model: String,
+    /// The version.
+    pub number: i64,
+    /// What went wrong.
+    #[source]
+    pub source: Box<VersionFault>,
+}
+
+/// What went wrong with a load.
+#[derive(Debug, thiserror::Error)]
+pub enum VersionFault {
+    /// The version folder is not as it must be.
+    #[error(transparent)]
+    Repository(#[from] RepositoryError),
+    /// The files do not come from where they are.
+    #[error(transparent)]
+    Source(#[from] SourceError),
+    /// The runtime does not take the model.
+    #[error(transparent)]
+    Load(#[from] LoadError),
+    /// A request before the first one failed.
+    #[error(transparent)]
+    Warmup(#[from] WarmupError),
+    /// The load ended in a bug of the runtime or of this server.
+    #[error("Error while loading a model - the load ended in a panic")]
+    Panicked,
+}
+
+impl VersionFault {
+    /// Returns what a client that asked for the load can do about it.
+    #[must_use]
+    pub fn kind(&self) -> ErrorKind {
+        match self {
+            Self::Load(LoadError::Compile { .. } | LoadError::Reshape { .. }) => {
+                ErrorKind::FailedPrecondition
+            }
+            Self::Repository(_)
+            | Self::Source(_)
+            | Self::Load(_)
+            | Self::Warmup(_)
+            | Self::Panicked => ErrorKind::Internal,
+        }
+    }
+}
+
+impl Loaded {
+    /// Loads a version and runs its warm-up requests.
+    ///
+    /// `asked` are the shapes that a request wants of inputs whose shape or batch is `auto`.
+    ///
+    /// # Errors
+    ///
+    /// Fails with what the repository or the runtime said.
+    pub async fn load(
+        model: &str,
+        number: i64,
+        spec: &Arc<Spec>,
+        asked: Asked,
+    ) -> Result<Arc<Self>, VersionError> {
+        let name = model.to_owned();
+        let from = Arc::clone(spec);
+        let load = move || catch_unwind(AssertUnwindSafe(|| Self::compile(&name, &from, &asked)));
+        let loaded = match task::heavy("load", load).await {
+            Ok(Ok(loaded)) => {
+                let loaded = Arc::new(loaded);
+                match warmup::run(&loaded, &spec.warmup).await {
+                    Ok(()) => Ok(loaded),
+                    Err(error) => {
+                        loaded.drain().await;
+                        Err(error.into())
+                    }
+                }
+            }
+            Ok(Err(fault)) => Err(fault),
+            Err(_) => Err(VersionFault::Panicked),
+        };
+        loaded.map_err(|source| VersionError {
+            model: model.to_owned(),
+            number,
+            source: Box::new(source),
+        })
+    }
+
+    fn compile(name: &str, spec: &Arc<Spec>, asked: &Asked) -> Result<Self, VersionFault> {
+        let files = repository::files(&spec.folder)?;
+        let names = mapping::read(&spec.folder).map_err(|error| LoadError::Mapping {
+            path: mapping::path(&spec.folder),
+            source: error.into(),
+        })?;
+        let (model, weights) = files.paths();
+        let Compiled {
+            info,
+            runner,
+            from_cache,
+        } = openvino::load(Load {
+            name,
+            model,
+            weights,
+            options: &spec.options,
+            names: &names,
+            layouts: &layouts::read(&files),
+            asked,
+        })?;
+        if from_cache {
+            tracing::info!(model = name, "taken from the cache of compiled models");
+        }
+        Ok(Self {
+            info,
+            rt_info: rt_info::read(&files),
+            spec: Arc::clone(spec),
+            runner,
+            decoding: Decoding::new(&spec.options),
+        })
+    }
+
+    /// Returns how many inferences may run at once.
+    #[must_use]
+    pub fn slots(&self) -> usize {
+        self.runner.slots()
+    }
+
+    /// Returns how many execution streams the device has for it.
+    #[must_use]
+    pub fn streams(&self) -> u32 {
+        self.runner.streams()
+    }
+
+    /// Waits until the last request has left it, and frees it off the async workers.
+    pub(super) async fn drain(self: Arc<Self>) {
+        // Nobody can find it any more, so the count only falls.
+        while Arc::strong_count(&self) > 1 {
+            tokio::time::sleep(LOOK).await;
+        }
+        task::heavy("unload", move || drop(self)).await;
+    }
+}

@@ -1,0 +1,295 @@
+//! Shapes and batches that are `auto`: a request of another shape has the model loaded again for
+//! it, beside what serves, once for all requests that wait for the same shape.
+
+use std::sync::{Arc, atomic::Ordering};
+
+use futures::{FutureExt, future::Shared};
+use tokio::sync::oneshot;
+
+use super::{Loaded, Version, check::tensor_shape, loaded::Asked};
+use crate::{
+    error::{Error, ErrorKind, Result, chain},
+    openvino::{BatchOption, LoadOptions, PerTensor, ShapeOption},
+    request::InferRequest,
+    servable::{ServableInfo, TensorInfo},
+    task::Task,
+    tensor::{Dim, PartialShape},
+};
+
+/// A load for other shapes that is under way.
+#[derive(Clone)]
+pub(super) struct Resizing {
+    asked: Asked,
+    done: Shared<oneshot::Receiver<Outcome>>,
+}
+
+/// What came of it: the failure's text, or what is loaded now.
+type Outcome = Result<Arc<Loaded>, Arc<str>>;
+
+/// Returns what a request asks for beyond what is loaded: the inputs as they would be, and the
+/// shapes to load for. `None` if what is loaded will do, or must do.
+pub(super) fn asked(loaded: &Loaded, request: &InferRequest) -> Option<(ServableInfo, Asked)> {
+    let options = &loaded.spec.options;
+    if !is_auto(options) {
+        return None;
+    }
+    let mut info = loaded.info.clone();
+    let mut changed = false;
+    let mut asked = Asked::new();
+    for input in &mut info.inputs {
+        let found = request
+            .inputs
+            .iter()
+            .find(|given| given.name == input.name)?;
+        let shape = tensor_shape(input, found)?;
+        let Some(wanted) = adapted(options, input, &shape) else {
+            continue;
+        };
+        // A length of zero needs no data, so the other lengths could be anything.
+        if shape.contains(&0) {
+            return None;
+        }
+        changed |= !allows(&input.shape, &shape);
+        input.shape = wanted;
+        asked.push((input.name.clone(), shape));
+    }
+    changed.then_some((info, asked))
+}
+
+fn is_auto(options: &LoadOptions) -> bool {
+    options.batch == Some(BatchOption::Auto)
+        || match &options.shapes {
+            PerTensor::Unset => false,
+            PerTensor::Anonymous(shape) => *shape == ShapeOption::Auto,
+            PerTensor::Named(shapes) => shapes.iter().any(|(_, s)| *s == ShapeOption::Auto),
+        }
+}
+
+/// Returns the shape of an input after a load for what a request has, if it may change.
+fn adapted(options: &LoadOptions, input: &TensorInfo, shape: &[usize]) -> Option<PartialShape> {
+    let auto = match &options.shapes {
+        PerTensor::Unset => false,
+        PerTensor::Anonymous(option) => *option == ShapeOption::Auto,
+        PerTensor::Named(options) => options
+            .iter()
+            .any(|(name, option)| *name == input.name && *option == ShapeOption::Auto),
+    };
+    if auto {
+        // Another number of dimensions is a fault of the request whatever the shape may be.
+        return (shape.len() == input.shape.0.len())
+            .then(|| PartialShape(shape.iter().map(|&l| Dim::Fixed(l)).collect()));
+    }
+    // Shapes come before the batch.
+    if options.batch != Some(BatchOption::Auto) || options.shapes != PerTensor::Unset {
+        return None;
+    }
+    let rank = input.shape.0.len();
+    let axis = input.layout.axis('N', rank)?;
+    let mut wanted = input.shape.clone();
+    wanted.0[axis] = Dim::Fixed(*shape.get(axis).filter(|_| shape.len() == rank)?);
+    Some(wanted)
+}
+
+fn allows(allowed: &PartialShape, shape: &[usize]) -> bool {
+    allowed.0.len() == shape.len()
+        && allowed
+            .0
+            .iter()
+            .zip(shape)
+            .all(|(dim, &length)| dim.allows(length))
+}
+
+/// A request that waits for a load, counted until dropped.
+struct Waiting<'a> {
+    version: &'a Version,
+    ahead: usize,
+}
+
+impl<'a> Waiting<'a> {
+    fn new(version: &'a Version) -> Self {
+        let ahead = version.resizers.fetch_add(1, Ordering::Relaxed);
+        Self { version, ahead }
+    }
+}
+
+impl Drop for Waiting<'_> {
+    fn drop(&mut self) {
+        self.version.resizers.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+impl Version {
+    /// Loads the version for other shapes, or waits for a load that does; returns what fits.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the model does not take the shapes; what was loaded before goes on serving.
+    pub(super) async fn resize(self: &Arc<Self>, asked: &Asked) -> Result<Arc<Loaded>> {
+        let place = Waiting::new(self);
+        loop {
+            let current = self.loaded()?;
+            let most = current.spec.options.most_waiting;
+            if place.ahead > most {
+                return Err(Error::new(
+                    ErrorKind::Overloaded,
+                    format!(
+                        "Server is overloaded - requests waiting for the model in another shape: \
+                         {most}, the most allowed; try again later"
+                    ),
+                ));
+            }
+            // If the configuration is another one by now, the shapes may be none to follow.
+            if fits(&current.info, asked) || !is_auto(&current.spec.options) {
+                return Ok(current);
+            }
+            let resizing = self.join(&current, asked);
+            let outcome = resizing.done.clone().await;
+            if resizing.asked != *asked {
+                // That was for another request; ours has its turn.
+                continue;
+            }
+            return match outcome {
+                Ok(Ok(loaded)) => Ok(loaded),
+                Ok(Err(failure)) => {
+                    Err(Error::new(ErrorKind::FailedPrecondition, refusal(&failure)))
+                }
+                Err(_) => Err(Error::internal("Internal server error")),
+            };
+        }
+    }
+
+    /// Joins the load that is under way, or starts one.
+    fn join(self: &Arc<Self>, current: &Arc<Loaded>, asked: &Asked) -> Resizing {
+        let mut slot = self.lock_resizing();
+        if let Some(resizing) = &*slot {
+            return resizing.clone();
+        }
+        let (done, receiver) = oneshot::channel();
+        let resizing = Resizing {
+            asked: asked.clone(),
+            done: receiver.shared(),
+        };
+        *slot = Some(resizing.clone());
+        drop(slot);
+        let version = Arc::clone(self);
+        let current = Arc::clone(current);
+        let asked = asked.clone();
+        // On its own: a client that leaves does not break it off for the others.
+        Task::spawn(async move {
+            let outcome = version.load_for(current, asked).await;
+            *version.lock_resizing() = None;
+            let _ = done.send(outcome);
+        })
+        .detach();
+        resizing
+    }
+
+    async fn load_for(&self, current: Arc<Loaded>, asked: Asked) -> Outcome {
+        tracing::info!(
+            model = self.model(),
+            version = self.number(),
+            shapes = ?asked,
+            "loading again for the shapes of a request"
+        );
+        match Loaded::load(self.model(), self.number(), &current.spec, asked).await {
+            Ok(loaded) => {
+                // If the version was loaded from another configuration meanwhile, that one stays;
+                // the request that asked is answered all the same.
+                if !self.install_after(&current, Arc::clone(&loaded)) {
+                    // It goes with that request, off the async workers.
+                    Task::spawn(Arc::clone(&loaded).drain()).detach();
+                }
+                Ok(loaded)
+            }
+            Err(error) => {
+                let text = chain(&*error.source);
+                tracing::warn!("{}", chain(&error));
+                Err(text.into())
+            }
+        }
+    }
+}
+
+/// Returns what the client is told: a text that it knows, which most failures begin with.
+fn refusal(failure: &str) -> String {
+    const RESHAPE: &str = "Model could not be reshaped with requested shape";
+    const COMPILE: &str = "Cannot compile model into target device";
+    if failure.starts_with(RESHAPE) || failure.starts_with(COMPILE) {
+        failure.to_owned()
+    } else {
+        format!("{RESHAPE} - {failure}")
+    }
+}
+
+/// Tells whether what was judged for one model can run on another: the same tensors in the same
+/// places, and shapes that are allowed.
+pub(super) fn is_same_but_for_shapes(judged: &ServableInfo, loaded: &ServableInfo) -> bool {
+    let same = |one: &[TensorInfo], other: &[TensorInfo]| {
+        let key = |info: &TensorInfo| (info.port, info.dtype);
+        one.len() == other.len()
+            && one
+                .iter()
+                .zip(other)
+                .all(|(one, other)| one.name == other.name && key(one) == key(other))
+    };
+    let shapes = judged
+        .inputs
+        .iter()
+        .zip(&loaded.inputs)
+        .all(|(one, other)| {
+            one.shape == other.shape
+                || one
+                    .shape
+                    .fixed()
+                    .is_some_and(|shape| allows(&other.shape, &shape))
+        });
+    same(&judged.inputs, &loaded.inputs) && same(&judged.outputs, &loaded.outputs) && shapes
+}
+
+fn fits(info: &ServableInfo, asked: &Asked) -> bool {
+    asked.iter().all(|(name, shape)| {
+        info.inputs
+            .iter()
+            .find(|input| input.name == *name)
+            .is_some_and(|input| allows(&input.shape, shape))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::is_same_but_for_shapes;
+    use crate::{
+        servable::{ServableInfo, TensorInfo},
+        tensor::{DataType, Dim, Layout, PartialShape},
+    };
+
+    fn info(input: Dim, outputs: &[(&str, DataType)]) -> ServableInfo {
+        let tensor = |name: &str, port, dtype, dim| TensorInfo {
+            name: name.to_owned(),
+            dtype,
+            shape: PartialShape(vec![dim]),
+            layout: Layout::unspecified(1),
+            port,
+        };
+        let outputs = outputs.iter().enumerate();
+        ServableInfo::new(
+            vec![tensor("x", 0, DataType::F32, input)],
+            outputs
+                .map(|(port, (name, dtype))| tensor(name, port, *dtype, Dim::Any))
+                .collect(),
+        )
+    }
+
+    #[test]
+    fn what_was_judged_for_one_model_does_not_run_on_another() {
+        let judged = info(Dim::Fixed(4), &[("y", DataType::F32)]);
+        let same = |loaded: &ServableInfo| is_same_but_for_shapes(&judged, loaded);
+        assert!(same(&judged));
+        assert!(same(&info(Dim::Any, &[("y", DataType::F32)])));
+        assert!(!same(&info(Dim::Fixed(5), &[("y", DataType::F32)])));
+        assert!(!same(&info(Dim::Fixed(4), &[("y", DataType::I32)])));
+        assert!(!same(&info(Dim::Fixed(4), &[("z", DataType::F32)])));
+        let two = [("y", DataType::F32), ("z", DataType::F32)];
+        assert!(!same(&info(Dim::Fixed(4), &two)));
+    }
+}

@@ -1,0 +1,136 @@
+//! A service with its credentials, or without.
+
+use std::sync::{
+    Arc,
+    atomic::{AtomicBool, Ordering},
+};
+
+use object_store::ObjectStore;
+
+use super::{
+    CredentialsError, Environment, StorageError,
+    answer::Cause,
+    azure, gcs,
+    http::{Connector, retries},
+    location::{Location, Service},
+    options::Limits,
+    s3,
+};
+
+/// How a bucket is reached.
+#[derive(Debug)]
+pub(super) struct Access {
+    /// The service as the environment says: with credentials, or anonymously.
+    given: Arc<dyn ObjectStore>,
+    /// The service with the identity that a cloud gives its machines; for those without other
+    /// credentials, and asked for only after anonymous access was denied.
+    machine: Option<Arc<dyn ObjectStore>>,
+    as_machine: AtomicBool,
+    credentials: bool,
+    /// The service's URL.
+    pub(super) server: String,
+    /// Where a bucket of S3 is looked for.
+    pub(super) region: String,
+}
+
+/// Opens a service as somebody.
+pub(super) type Open =
+    Box<dyn Fn(&Setting, Identity) -> object_store::Result<Arc<dyn ObjectStore>>>;
+
+/// What a service's module finds out from the environment.
+pub(super) struct Found {
+    pub(super) server: String,
+    pub(super) region: String,
+    pub(super) open: Open,
+    /// Whether the environment has credentials.
+    pub(super) credentials: bool,
+    /// Whether the machine may be asked for some.
+    pub(super) ask_machine: bool,
+}
+
+/// Who asks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Identity {
+    /// Those of the environment.
+    Given,
+    /// Nobody.
+    Anonymous,
+    /// The machine.
+    Machine,
+}
+
+/// What the builders of all services take.
+pub(super) struct Setting {
+    pub(super) connector: Connector,
+    pub(super) retries: object_store::RetryConfig,
+}
+
+impl Access {
+    /// Prepares the access; blocks on files of credentials and certificates, asks no service.
+    pub(super) fn new(
+        location: &Location,
+        environment: &Environment,
+        limits: &Limits,
+    ) -> Result<Self, StorageError> {
+        let refuse = |source: CredentialsError| StorageError::Credentials {
+            base_path: location.to_string(),
+            source,
+        };
+        let found = match location.service {
+            Service::S3 => s3::find(location, environment),
+            Service::Gcs => gcs::find(location, environment),
+            Service::Azure | Service::AzureFiles => azure::find(location, environment),
+        };
+        let found = found.map_err(refuse)?;
+        let secure = found.server.starts_with("https://");
+        let setting = Setting {
+            connector: Connector::new(&location.to_string(), secure, environment, limits)?,
+            retries: retries(limits),
+        };
+        let open = |identity| {
+            (found.open)(&setting, identity)
+                .map_err(|error| refuse(CredentialsError::Form(Cause::of(&error))))
+        };
+        let (given, machine) = match (found.credentials, found.ask_machine) {
+            (true, _) => (open(Identity::Given)?, None),
+            (false, true) => (
+                open(Identity::Anonymous)?,
+                // A machine that has no identity is no fault.
+                open(Identity::Machine).ok(),
+            ),
+            (false, false) => (open(Identity::Anonymous)?, None),
+        };
+        Ok(Self {
+            given,
+            as_machine: AtomicBool::new(false),
+            machine,
+            credentials: found.credentials,
+            server: found.server,
+            region: found.region,
+        })
+    }
+
+    /// Tells whether nobody's identity is sent.
+    pub(super) fn is_anonymous(&self) -> bool {
+        !self.credentials && !self.as_machine.load(Ordering::Relaxed)
+    }
+
+    /// Returns the store to ask.
+    pub(super) fn store(&self) -> &Arc<dyn ObjectStore> {
+        match &self.machine {
+            Some(machine) if self.as_machine.load(Ordering::Relaxed) => machine,
+            _ => &self.given,
+        }
+    }
+
+    /// Returns the store with the machine's identity, if that has not been tried with success.
+    pub(super) fn machine(&self) -> Option<&Arc<dyn ObjectStore>> {
+        let untried = !self.as_machine.load(Ordering::Relaxed);
+        self.machine.as_ref().filter(|_| untried)
+    }
+
+    /// Goes on with the machine's identity.
+    pub(super) fn go_on_as_machine(&self) {
+        self.as_machine.store(true, Ordering::Relaxed);
+    }
+}

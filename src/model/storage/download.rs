@@ -1,0 +1,197 @@
+//! One version's objects to the files of a folder.
+
+use std::{
+    fs::{self, File},
+    io::Write as _,
+    path::{Path, PathBuf},
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use bytes::Bytes;
+use futures::{FutureExt as _, StreamExt as _, TryStreamExt as _, stream};
+use object_store::{GetOptions, ObjectStore};
+use tokio::sync::{mpsc, watch};
+
+use super::{
+    StorageError,
+    answer::{Cause, Failure},
+    listing::{Object, plain},
+};
+use crate::task;
+
+/// Objects that are downloaded at once: enough to hide the waits between small ones.
+const AT_ONCE: usize = 4;
+
+/// Parts of an object between the connection and the disk; a part has about 16 KB.
+const PARTS_IN_FLIGHT: usize = 32;
+
+/// How often the log tells of a download.
+const LOG_EVERY: Duration = Duration::from_secs(5);
+
+/// How far a download is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Progress {
+    /// The version; 0 before the first download.
+    pub version: i64,
+    /// Bytes that have come.
+    pub received: u64,
+    /// Bytes that it has.
+    pub expected: u64,
+}
+
+/// A download.
+pub(super) struct Download<'a> {
+    pub(super) store: &'a Arc<dyn ObjectStore>,
+    pub(super) base_path: &'a str,
+    pub(super) folder: &'a Path,
+    pub(super) progress: &'a watch::Sender<Progress>,
+    /// Turns a failure that is not about one object into the error.
+    pub(super) explain: &'a (dyn Fn(object_store::Error) -> StorageError + Sync),
+}
+
+impl Download<'_> {
+    /// Writes every object to its file.
+    pub(super) async fn run(&self, objects: &[&Object]) -> Result<(), StorageError> {
+        let log = LogClock::new();
+        // Boxed, or the compiler cannot tell that whoever awaits this may be sent to another thread.
+        let downloads: Vec<_> = objects
+            .iter()
+            .map(|object| self.one(object, &log).boxed())
+            .collect();
+        stream::iter(downloads)
+            .buffer_unordered(AT_ONCE)
+            .try_collect::<()>()
+            .await
+    }
+
+    async fn one(&self, object: &Object, log: &LogClock) -> Result<(), StorageError> {
+        let path = self.folder.join(&object.name);
+        let (parts, writer) = write(path);
+        let received = async {
+            // An empty object may stand for a folder, which cannot be read.
+            if object.size > 0 {
+                self.receive(object, parts, log).await?;
+            }
+            Ok(())
+        };
+        let (received, written) = tokio::join!(received, writer);
+        // A full disk is the cause if both failed.
+        written?;
+        received
+    }
+
+    async fn receive(
+        &self,
+        object: &Object,
+        parts: mpsc::Sender<Bytes>,
+        log: &LogClock,
+    ) -> Result<(), StorageError> {
+        let name = || object.path.to_string();
+        let changed = || StorageError::Changed { object: name() };
+        let answer = self
+            .store
+            .get_opts(&object.path, GetOptions::default())
+            .await
+            .map_err(|error| match Failure::of(&error) {
+                // It was there when it was listed.
+                Failure::Refused(refused) if refused.status == 404 => changed(),
+                _ => (self.explain)(error),
+            })?;
+        let tag = answer.meta.e_tag.as_deref().map(plain);
+        if answer.meta.size != object.size || (tag.is_some() && tag != object.tag) {
+            return Err(changed());
+        }
+        let mut received = 0;
+        let broken_off = |received, source| StorageError::BrokenOff {
+            object: name(),
+            received,
+            expected: object.size,
+            source,
+        };
+        let mut body = answer.into_stream();
+        while let Some(part) = body.next().await {
+            let part = part.map_err(|error| broken_off(received, Some(Cause::of(&error))))?;
+            let length = part.len() as u64;
+            received += length;
+            if received > object.size {
+                return Err(changed());
+            }
+            if parts.send(part).await.is_err() {
+                // The writer has failed, and says why.
+                return Ok(());
+            }
+            self.count(length, log);
+        }
+        if received < object.size {
+            return Err(broken_off(received, None));
+        }
+        Ok(())
+    }
+
+    fn count(&self, length: u64, log: &LogClock) {
+        self.progress.send_modify(|progress| {
+            progress.received += length;
+        });
+        if log.is_due() {
+            let Progress {
+                version,
+                received,
+                expected,
+            } = *self.progress.borrow();
+            let percent = received.saturating_mul(100) / expected.max(1);
+            tracing::info!(
+                from = self.base_path,
+                version,
+                received,
+                expected,
+                "downloading, {percent} %"
+            );
+        }
+    }
+}
+
+/// Starts to write a file on a thread for that; ends when the sender is dropped.
+fn write(
+    path: PathBuf,
+) -> (
+    mpsc::Sender<Bytes>,
+    impl Future<Output = Result<(), StorageError>>,
+) {
+    let (sender, mut parts) = mpsc::channel::<Bytes>(PARTS_IN_FLIGHT);
+    let writer = task::blocking("storage write", move || {
+        let written = (|| {
+            if let Some(folder) = path.parent() {
+                fs::create_dir_all(folder)?;
+            }
+            let mut file = File::create_new(&path)?;
+            while let Some(part) = parts.blocking_recv() {
+                file.write_all(&part)?;
+            }
+            // The folder's name will say that it is whole, after a power failure as well.
+            file.sync_all()
+        })();
+        written.map_err(|source| StorageError::Cache { path, source })
+    });
+    (sender, writer)
+}
+
+/// Tells when the log has been silent for long enough.
+struct LogClock(std::sync::Mutex<Instant>);
+
+impl LogClock {
+    fn new() -> Self {
+        Self(std::sync::Mutex::new(Instant::now()))
+    }
+
+    fn is_due(&self) -> bool {
+        let Ok(mut last) = self.0.lock() else {
+            return false;
+        };
+        let due = last.elapsed() >= LOG_EVERY;
+        if due {
+            *last = Instant::now();
+        }
+        due
+    }
+}

@@ -1,0 +1,321 @@
+//! From the names of objects to versions.
+
+use std::{
+    collections::BTreeMap,
+    fmt,
+    path::{Component, Path as LocalPath},
+    sync::Arc,
+};
+
+use object_store::{ObjectMeta, path::Path};
+
+use super::{StorageError, location::Location, options::Limits};
+use crate::model::repository::version_number;
+
+/// One object of a version: a file to be.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Object {
+    /// Its name below the version folder, with `/` between folders.
+    pub name: String,
+    /// Bytes.
+    pub size: u64,
+    /// What the service says of its content; changes with it.
+    pub(super) tag: Option<String>,
+    /// Its whole name.
+    pub(super) path: Path,
+}
+
+/// A version in the cloud, as it was listed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RemoteVersion {
+    /// The number at the start of the folder's name.
+    pub number: i64,
+    /// Changes when any object does.
+    pub identity: Identity,
+    /// The objects, by name.
+    pub objects: Arc<[Object]>,
+    /// The name of the version folder.
+    pub(super) folder: String,
+}
+
+impl RemoteVersion {
+    /// Returns the bytes of all objects.
+    #[must_use]
+    pub fn bytes(&self) -> u64 {
+        self.objects
+            .iter()
+            .fold(0, |sum, object| sum.saturating_add(object.size))
+    }
+}
+
+/// What a version's files are: equal as long as none of them changes.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Identity([u8; 32]);
+
+impl Identity {
+    /// Makes an identity of the facts about each file.
+    pub(super) fn of(facts: impl IntoIterator<Item = String>) -> Self {
+        let mut digest = ring::digest::Context::new(&ring::digest::SHA256);
+        for fact in facts {
+            digest.update(fact.as_bytes());
+            // No name has this in it, so no two lists run together to the same.
+            digest.update(&[0]);
+        }
+        let mut bytes = [0; 32];
+        bytes.copy_from_slice(digest.finish().as_ref());
+        Self(bytes)
+    }
+}
+
+impl fmt::Display for Identity {
+    /// Writes 32 hexadecimal digits, which are enough to tell versions apart.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0[..16]
+            .iter()
+            .try_for_each(|byte| write!(f, "{byte:02x}"))
+    }
+}
+
+impl fmt::Debug for Identity {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Identity({self})")
+    }
+}
+
+/// What a listing comes to.
+#[derive(Debug)]
+pub(super) struct Listing {
+    /// The lowest first.
+    pub(super) versions: Vec<RemoteVersion>,
+    /// Folders whose names are no version numbers.
+    pub(super) strangers: Vec<String>,
+}
+
+impl Listing {
+    /// Sorts objects below a prefix into versions.
+    pub(super) fn new(prefix: &Path, objects: Vec<ObjectMeta>) -> Self {
+        let mut folders: BTreeMap<String, Vec<Object>> = BTreeMap::new();
+        for meta in objects {
+            let below = meta.location.as_ref().strip_prefix(prefix.as_ref());
+            let below = below.map(|below| below.trim_start_matches('/'));
+            // What lies beside the version folders is none of ours.
+            let Some((folder, name)) = below.and_then(|below| below.split_once('/')) else {
+                continue;
+            };
+            let objects = folders.entry(folder.to_owned()).or_default();
+            objects.push(Object {
+                name: name.to_owned(),
+                size: meta.size,
+                tag: meta
+                    .e_tag
+                    .as_deref()
+                    .map(plain)
+                    .or_else(|| Some(meta.last_modified.to_rfc3339())),
+                path: meta.location.clone(),
+            });
+        }
+        let mut versions = Vec::new();
+        let mut strangers = Vec::new();
+        for (folder, mut objects) in folders {
+            let Some(number) = version_number(&folder) else {
+                strangers.push(folder);
+                continue;
+            };
+            objects.sort_by(|one, other| one.name.cmp(&other.name));
+            let facts = objects.iter().map(|object| {
+                let tag = object.tag.as_deref().unwrap_or_default();
+                format!("{}\n{}\n{tag}", object.name, object.size)
+            });
+            versions.push(RemoteVersion {
+                number,
+                identity: Identity::of(facts),
+                objects: objects.into(),
+                folder,
+            });
+        }
+        versions
+            .sort_by(|one, other| (one.number, &one.folder).cmp(&(other.number, &other.folder)));
+        Self {
+            versions,
+            strangers,
+        }
+    }
+}
+
+/// Returns an entity tag without quotes, which some services put around it in one place only.
+pub(super) fn plain(tag: &str) -> String {
+    tag.trim_start_matches("W/").trim_matches('"').to_owned()
+}
+
+/// Returns what is written to disk for a version; refuses what would end up elsewhere or is too
+/// much.
+pub(super) fn files<'v>(
+    location: &Location,
+    version: &'v RemoteVersion,
+    limits: &Limits,
+) -> Result<Vec<&'v Object>, StorageError> {
+    if version.bytes() > limits.bytes {
+        return Err(StorageError::TooLarge {
+            place: format!("{}/{}", location, version.folder),
+            bytes: version.bytes(),
+            limit: limits.bytes,
+        });
+    }
+    for object in version.objects.iter() {
+        let parts = LocalPath::new(&object.name).components();
+        let plain = parts
+            .clone()
+            .all(|part| matches!(part, Component::Normal(_)))
+            && parts.count() == object.name.split('/').count();
+        if !plain || object.name.contains('\\') {
+            return Err(StorageError::ObjectName {
+                base_path: location.to_string(),
+                name: format!("{}/{}", version.folder, object.name),
+            });
+        }
+    }
+    // Some tools keep an empty object for each folder.
+    let is_folder = |object: &Object| {
+        let inside = format!("{}/", object.name);
+        object.size == 0
+            && version
+                .objects
+                .iter()
+                .any(|other| other.name.starts_with(&inside))
+    };
+    Ok(version
+        .objects
+        .iter()
+        .filter(|object| !is_folder(object))
+        .collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use object_store::{ObjectMeta, path::Path};
+
+    use super::{Identity, Listing, Location, files, plain};
+    use crate::model::storage::{Limits, StorageError};
+
+    fn meta(name: &str, size: u64, tag: &str) -> ObjectMeta {
+        ObjectMeta {
+            location: Path::parse(name).unwrap(),
+            last_modified: "2026-01-01T00:00:00Z".parse().unwrap(),
+            size,
+            e_tag: Some(tag.to_owned()),
+            version: None,
+        }
+    }
+
+    fn list(names: &[&str]) -> Listing {
+        let objects = names.iter().map(|name| meta(name, 3, "t")).collect();
+        Listing::new(&Path::parse("models/a").unwrap(), objects)
+    }
+
+    #[test]
+    fn objects_are_sorted_into_versions() {
+        let listing = list(&[
+            "models/a/10/m.xml",
+            "models/a/10/m.bin",
+            "models/a/9/saved_model.pb",
+            "models/a/9/variables/variables.index",
+            "models/a/backup/m.xml",
+            "models/a/labels.txt",
+        ]);
+        let versions: Vec<String> = listing
+            .versions
+            .iter()
+            .map(|version| {
+                let names: Vec<&str> = version.objects.iter().map(|o| o.name.as_str()).collect();
+                format!("{} {} {names:?}", version.number, version.bytes())
+            })
+            .collect();
+        assert_eq!(
+            versions,
+            [
+                r#"9 6 ["saved_model.pb", "variables/variables.index"]"#,
+                r#"10 6 ["m.bin", "m.xml"]"#
+            ]
+        );
+        assert_eq!(listing.strangers, ["backup"]);
+    }
+
+    #[test]
+    fn a_bucket_can_be_the_base_path() {
+        let listing = Listing::new(&Path::default(), vec![meta("1/m.onnx", 1, "t")]);
+        assert_eq!(listing.versions[0].objects[0].name, "m.onnx");
+    }
+
+    #[test]
+    fn the_identity_changes_with_every_fact_about_a_file() {
+        let identity = |name: &str, size, tag: &str| {
+            Listing::new(&Path::default(), vec![meta(name, size, tag)]).versions[0].identity
+        };
+        let first = identity("1/m", 3, "t");
+        assert_eq!(first, identity("1/m", 3, "\"t\""));
+        for other in [
+            identity("1/n", 3, "t"),
+            identity("1/m", 4, "t"),
+            identity("1/m", 3, "u"),
+        ] {
+            assert_ne!(first, other);
+        }
+        assert_ne!(
+            Identity::of(["ab".into(), "c".into()]),
+            Identity::of(["a".into(), "bc".into()])
+        );
+    }
+
+    #[test]
+    fn names_that_lead_elsewhere_are_refused() {
+        let location = Location::parse("s3://b").unwrap();
+        let check = |name: &str| {
+            let mut version = Listing::new(&Path::default(), vec![meta("1/m", 1, "t")])
+                .versions
+                .remove(0);
+            let mut object = version.objects[0].clone();
+            name.clone_into(&mut object.name);
+            version.objects = [object].into();
+            files(&location, &version, &Limits::default()).map(|files| files.len())
+        };
+        assert_eq!(check("variables/m").unwrap(), 1);
+        for name in ["../m", "a/../m", "/m", "a//m", "./m", "a\\m", "", "a/"] {
+            assert!(
+                matches!(check(name), Err(StorageError::ObjectName { .. })),
+                "{name}"
+            );
+        }
+    }
+
+    #[test]
+    fn objects_that_stand_for_folders_are_no_files() {
+        let location = Location::parse("s3://b").unwrap();
+        let objects = vec![
+            meta("1/variables", 0, "t"),
+            meta("1/variables/index", 1, "t"),
+            meta("1/empty", 0, "t"),
+        ];
+        let version = Listing::new(&Path::default(), objects).versions.remove(0);
+        let files = files(&location, &version, &Limits::default()).unwrap();
+        let names: Vec<&str> = files.iter().map(|object| object.name.as_str()).collect();
+        assert_eq!(names, ["empty", "variables/index"]);
+    }
+
+    #[test]
+    fn a_version_may_be_too_large() {
+        let location = Location::parse("s3://b/m").unwrap();
+        let objects = vec![meta("1/a", u64::MAX, "t"), meta("1/b", 1, "t")];
+        let version = Listing::new(&Path::default(), objects).versions.remove(0);
+        let refused = files(&location, &version, &Limits::default()).unwrap_err();
+        assert_eq!(
+            refused.to_string(),
+            "s3://b/m/1 has 18446744073709551615 bytes; at most 1099511627776 are downloaded"
+        );
+    }
+
+    #[test]
+    fn tags_are_compared_without_quotes() {
+        assert_eq!(plain("\"0x8D\""), "0x8D");
+        assert_eq!(plain("W/\"a\""), "a");
+    }
+}

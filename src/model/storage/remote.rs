@@ -1,0 +1,283 @@
+//! A base path in the cloud: its versions, and their copies on disk.
+
+use std::{path::PathBuf, sync::Arc, time::Duration};
+
+use futures::TryStreamExt as _;
+use object_store::{ObjectMeta, ObjectStore};
+use tokio::{
+    sync::{Mutex, OnceCell, watch},
+    time::timeout,
+};
+
+use super::{
+    StorageError,
+    access::Access,
+    answer::Failure,
+    copies::{Copies, Source},
+    download::{Download, Progress},
+    listing::{Listing, Object, RemoteVersion, files},
+    location::Location,
+    options::{Limits, Options},
+};
+use crate::task;
+
+/// Granted to every download, however small.
+const LEAST_TIME: Duration = Duration::from_secs(60);
+
+/// A model repository in the cloud.
+#[derive(Debug)]
+pub struct Storage {
+    location: Location,
+    access: Access,
+    copies: Arc<Copies>,
+    limits: Limits,
+    progress: watch::Sender<Progress>,
+    /// One download at a time: two would only share the line, and progress is of one.
+    downloading: Mutex<()>,
+    /// Set when foreign folders have been told of; a listing is done every few seconds.
+    warned: OnceCell<()>,
+}
+
+impl Storage {
+    /// Prepares the access to a base path such as `s3://bucket/prefix`; asks no service yet.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the base path or the credentials make no sense, or the folder for downloads cannot
+    /// be used.
+    pub async fn open(base_path: &str, options: &Options) -> Result<Self, StorageError> {
+        let location = Location::parse(base_path)?;
+        let options = options.clone();
+        task::blocking("storage open", move || {
+            let access = Access::new(&location, &options.environment, &options.limits)?;
+            let source = Source {
+                server: &access.server,
+                base_path: &location.to_string(),
+            };
+            let copies = Copies::open(&options.cache, &source)?;
+            Ok(Self {
+                copies: Arc::new(copies),
+                access,
+                location,
+                limits: options.limits,
+                progress: watch::Sender::default(),
+                downloading: Mutex::default(),
+                warned: OnceCell::new(),
+            })
+        })
+        .await
+    }
+
+    /// Lists the versions with their objects, the lowest first.
+    ///
+    /// # Errors
+    ///
+    /// Fails within the time limit of listings if the service cannot be reached, does not let us
+    /// in, or has nothing below the base path.
+    pub async fn versions(&self) -> Result<Vec<RemoteVersion>, StorageError> {
+        let objects = self.list().await?;
+        if objects.is_empty() && !self.location.prefix.is_root() {
+            return Err(StorageError::BasePath {
+                base_path: self.location.to_string(),
+                reason: "there are no objects below it".to_owned(),
+            });
+        }
+        let listing = Listing::new(&self.location.prefix, objects);
+        if self.warned.set(()).is_ok() {
+            for folder in &listing.strangers {
+                tracing::warn!(
+                    folder = format!("{}/{folder}", self.location),
+                    "ignoring a folder whose name is not a version number"
+                );
+            }
+        }
+        Ok(listing.versions)
+    }
+
+    /// Returns the folder with a version's files; downloads them unless they are there.
+    ///
+    /// The folder stays until [`Self::forget`] or [`Self::keep_only`] deletes it; until this
+    /// storage is dropped no other server deletes it.
+    ///
+    /// # Errors
+    ///
+    /// Fails if an object cannot be read to its end, is another one than was listed, or cannot be
+    /// written. Nothing is left of a download that failed.
+    pub async fn fetch(&self, version: &RemoteVersion) -> Result<PathBuf, StorageError> {
+        let files = files(&self.location, version, &self.limits)?;
+        let _turn = self.downloading.lock().await;
+        if let Some(path) = self.find(version).await? {
+            tracing::debug!(folder = %path.display(), "already downloaded");
+            return Ok(path);
+        }
+        let copies = Arc::clone(&self.copies);
+        let unfinished = task::blocking("storage begin", move || copies.begin()).await?;
+        let base_path = self.location.to_string();
+        let expected = version.bytes();
+        tracing::info!(
+            from = base_path,
+            version = version.number,
+            files = files.len(),
+            bytes = expected,
+            "downloading"
+        );
+        let started = tokio::time::Instant::now();
+        self.progress.send_replace(Progress {
+            version: version.number,
+            received: 0,
+            expected,
+        });
+        let download = Download {
+            store: self.access.store(),
+            base_path: &base_path,
+            folder: unfinished.path(),
+            progress: &self.progress,
+            explain: &|error| self.explain(&error),
+        };
+        let limit = LEAST_TIME + Duration::from_secs(expected / self.limits.slowest.max(1));
+        timeout(limit, download.run(&files))
+            .await
+            .map_err(|_| self.timed_out(limit))??;
+        let (copies, version) = (Arc::clone(&self.copies), version.clone());
+        let (location, limits) = (self.location.clone(), self.limits.clone());
+        let number = version.number;
+        let path = task::blocking("storage finish", move || {
+            let files = self::files(&location, &version, &limits)?;
+            copies.finish(unfinished, &version, &files)
+        })
+        .await?;
+        tracing::info!(
+            from = base_path,
+            version = number,
+            seconds = started.elapsed().as_secs_f32(),
+            "downloaded"
+        );
+        Ok(path)
+    }
+
+    /// Deletes what was downloaded of a version, unless another server uses it.
+    pub async fn forget(&self, number: i64) {
+        let copies = Arc::clone(&self.copies);
+        task::blocking("storage forget", move || copies.forget(number)).await;
+    }
+
+    /// Deletes everything that was downloaded but these versions as they are listed.
+    pub async fn keep_only(&self, versions: &[RemoteVersion]) {
+        let (copies, versions) = (Arc::clone(&self.copies), versions.to_vec());
+        task::blocking("storage keep", move || copies.keep_only(&versions)).await;
+    }
+
+    /// Returns how far the download of the moment is.
+    #[must_use]
+    pub fn progress(&self) -> watch::Receiver<Progress> {
+        self.progress.subscribe()
+    }
+
+    async fn find(&self, version: &RemoteVersion) -> Result<Option<PathBuf>, StorageError> {
+        let (copies, version) = (Arc::clone(&self.copies), version.clone());
+        let (location, limits) = (self.location.clone(), self.limits.clone());
+        task::blocking("storage find", move || {
+            let files: Vec<&Object> = self::files(&location, &version, &limits)?;
+            Ok(copies.find(&version, &files))
+        })
+        .await
+    }
+
+    /// Lists every object; where anonymous access is denied, with this machine's identity.
+    async fn list(&self) -> Result<Vec<ObjectMeta>, StorageError> {
+        let given = self
+            .list_from(self.access.store(), self.limits.listing)
+            .await;
+        let Err(denied @ StorageError::Denied { .. }) = given else {
+            return given;
+        };
+        let Some(machine) = self.access.machine() else {
+            return Err(denied);
+        };
+        match self.list_from(machine, self.limits.identity).await {
+            Ok(objects) => {
+                self.access.go_on_as_machine();
+                Ok(objects)
+            }
+            Err(error) => {
+                let error = crate::error::chain(&error);
+                tracing::debug!(error, "this machine has no identity that is let in");
+                Err(denied)
+            }
+        }
+    }
+
+    async fn list_from(
+        &self,
+        store: &Arc<dyn ObjectStore>,
+        limit: Duration,
+    ) -> Result<Vec<ObjectMeta>, StorageError> {
+        let prefix = Some(&self.location.prefix).filter(|prefix| !prefix.is_root());
+        let listing = async {
+            let mut objects = Vec::new();
+            let mut listed = store.list(prefix);
+            while let Some(object) = listed
+                .try_next()
+                .await
+                .map_err(|error| self.explain(&error))?
+            {
+                if objects.len() == self.limits.objects {
+                    return Err(StorageError::TooManyObjects {
+                        place: self.location.to_string(),
+                        limit: self.limits.objects,
+                    });
+                }
+                objects.push(object);
+            }
+            Ok(objects)
+        };
+        timeout(limit, listing)
+            .await
+            .map_err(|_| self.timed_out(limit))?
+    }
+
+    fn timed_out(&self, after: Duration) -> StorageError {
+        StorageError::TimedOut {
+            base_path: self.location.to_string(),
+            server: self.access.server.clone(),
+            after,
+        }
+    }
+
+    /// Finds the words for a failure of the storage library.
+    fn explain(&self, error: &object_store::Error) -> StorageError {
+        let base_path = self.location.to_string();
+        let bucket = self.location.bucket.clone();
+        match Failure::of(error) {
+            Failure::Refused(refused) if matches!(refused.status, 301 | 307 | 308) => {
+                StorageError::Region {
+                    bucket,
+                    region: refused.region,
+                    asked: self.access.region.clone(),
+                }
+            }
+            Failure::Refused(refused) if refused.is_missing_bucket() => StorageError::NoBucket {
+                bucket,
+                source: Box::new(refused),
+            },
+            Failure::Refused(refused) if refused.wants_credentials() => StorageError::Denied {
+                base_path,
+                anonymous: self.access.is_anonymous(),
+                wanted: self.location.wanted(),
+                source: Box::new(refused),
+            },
+            Failure::Refused(refused) => StorageError::Request {
+                base_path,
+                source: super::answer::Cause::of(&refused),
+            },
+            Failure::Connection(source) => StorageError::Unreachable {
+                base_path,
+                server: self.access.server.clone(),
+                source,
+            },
+            Failure::TimedOut => self.timed_out(self.limits.silence),
+            Failure::Name(name) => StorageError::ObjectName { base_path, name },
+            Failure::Other(source) => StorageError::Request { base_path, source },
+        }
+    }
+}

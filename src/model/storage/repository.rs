@@ -1,0 +1,238 @@
+//! A model's repository, wherever it is: what the loader looks at.
+
+use std::{
+    fs, io,
+    path::{Path, PathBuf},
+    time::UNIX_EPOCH,
+};
+
+use super::{Identity, Options, RemoteVersion, Storage, StorageError, is_remote};
+use crate::{
+    model::repository::{self, RepositoryError},
+    task,
+};
+
+/// The most files of a version folder that make its identity; a model has a few, a `SavedModel` some
+/// dozens.
+const MOST_FILES: usize = 10_000;
+
+/// Where the versions of one model come from.
+#[derive(Debug)]
+pub enum Repository {
+    /// A folder of this machine.
+    Local(PathBuf),
+    /// A bucket.
+    Remote(Box<Storage>),
+}
+
+/// A version that a repository has.
+#[derive(Debug, Clone)]
+pub struct Found {
+    /// Its number.
+    pub number: i64,
+    /// Changes when a file does.
+    pub identity: Identity,
+    /// Where its files are.
+    pub locator: Locator,
+}
+
+/// Where a version's files are.
+#[derive(Debug, Clone)]
+pub enum Locator {
+    /// In a folder.
+    Folder(PathBuf),
+    /// In the cloud.
+    Remote(RemoteVersion),
+}
+
+/// Why a repository cannot be read.
+#[derive(Debug, thiserror::Error)]
+pub enum SourceError {
+    /// A local one.
+    #[error(transparent)]
+    Local(#[from] RepositoryError),
+    /// One in the cloud.
+    #[error(transparent)]
+    Remote(#[from] StorageError),
+}
+
+impl SourceError {
+    /// Returns what the user may do about it.
+    #[must_use]
+    pub fn hint(&self) -> Option<String> {
+        match self {
+            Self::Local(_) => None,
+            Self::Remote(error) => error.hint(),
+        }
+    }
+}
+
+impl Repository {
+    /// Prepares the access to a base path; `options` are asked for only if it is in the cloud.
+    ///
+    /// # Errors
+    ///
+    /// Fails as [`Storage::open`] does. A folder is not looked at yet.
+    pub async fn open(
+        base_path: &str,
+        options: impl FnOnce() -> Result<Options, StorageError>,
+    ) -> Result<Self, SourceError> {
+        if !is_remote(base_path) {
+            return Ok(Self::Local(base_path.into()));
+        }
+        let storage = Storage::open(base_path, &options()?).await?;
+        Ok(Self::Remote(Box::new(storage)))
+    }
+
+    /// Lists the versions, the lowest first.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the base path cannot be read.
+    pub async fn versions(&self) -> Result<Vec<Found>, SourceError> {
+        match self {
+            Self::Local(base_path) => {
+                let base_path = base_path.clone();
+                let found = task::blocking("repository scan", move || local(&base_path)).await?;
+                Ok(found)
+            }
+            Self::Remote(storage) => {
+                let versions = storage.versions().await?;
+                let found = versions.into_iter().map(|version| Found {
+                    number: version.number,
+                    identity: version.identity,
+                    locator: Locator::Remote(version),
+                });
+                Ok(found.collect())
+            }
+        }
+    }
+
+    /// Returns the folder with a version's files, after a download if need be.
+    ///
+    /// # Errors
+    ///
+    /// Fails as [`Storage::fetch`] does.
+    pub async fn local(&self, locator: &Locator) -> Result<PathBuf, SourceError> {
+        match (self, locator) {
+            (_, Locator::Folder(path)) => Ok(path.clone()),
+            (Self::Remote(storage), Locator::Remote(version)) => Ok(storage.fetch(version).await?),
+            (Self::Local(path), Locator::Remote(_)) => Err(RepositoryError::NoModel(path.clone()))?,
+        }
+    }
+
+    /// Deletes local copies but those of these versions; folders of this machine are never touched.
+    pub async fn keep_only(&self, locators: &[Locator]) {
+        if let Self::Remote(storage) = self {
+            let versions: Vec<RemoteVersion> = locators
+                .iter()
+                .filter_map(|locator| match locator {
+                    Locator::Remote(version) => Some(version.clone()),
+                    Locator::Folder(_) => None,
+                })
+                .collect();
+            storage.keep_only(&versions).await;
+        }
+    }
+}
+
+fn local(base_path: &Path) -> Result<Vec<Found>, RepositoryError> {
+    let versions = repository::versions(base_path)?;
+    Ok(versions
+        .into_iter()
+        .map(|(number, folder)| Found {
+            number,
+            identity: identity(&folder),
+            locator: Locator::Folder(folder),
+        })
+        .collect())
+}
+
+/// Makes the identity of a folder: names, sizes and times of its files, those of the folders in it
+/// too. What cannot be read counts as absent; the load will say so.
+fn identity(folder: &Path) -> Identity {
+    let mut facts = Vec::new();
+    // A fault ends the walk, and what was found until then is the identity.
+    let _ = walk(folder, &mut facts);
+    facts.sort();
+    Identity::of(facts)
+}
+
+fn walk(folder: &Path, facts: &mut Vec<String>) -> io::Result<()> {
+    for entry in fs::read_dir(folder)?.flatten() {
+        if facts.len() >= MOST_FILES {
+            return Ok(());
+        }
+        let path = entry.path();
+        // Folders are entered, links to folders are not: they may lead in a circle.
+        if entry.file_type()?.is_dir() {
+            walk(&path, facts)?;
+            continue;
+        }
+        let Ok(found) = path.metadata() else {
+            continue;
+        };
+        let changed = found.modified().ok();
+        let changed = changed.and_then(|time| time.duration_since(UNIX_EPOCH).ok());
+        facts.push(format!(
+            "{}\n{}\n{}",
+            path.display(),
+            found.len(),
+            changed.unwrap_or_default().as_nanos()
+        ));
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::{Repository, SourceError, StorageError};
+    use crate::task::Task;
+
+    #[tokio::test]
+    async fn whoever_awaits_a_download_may_be_sent_to_another_thread() {
+        // That this compiles is the test: references held over an await are what breaks it.
+        let looked: Result<_, SourceError> = Task::spawn(async move {
+            let repository = Repository::open("azfs://a/b", || Err(StorageError::NoCache)).await?;
+            for found in repository.versions().await? {
+                repository.local(&found.locator).await?;
+                repository
+                    .keep_only(std::slice::from_ref(&found.locator))
+                    .await;
+            }
+            Ok(())
+        })
+        .await
+        .unwrap();
+        assert!(matches!(
+            looked,
+            Err(SourceError::Remote(StorageError::NoCache))
+        ));
+    }
+
+    #[tokio::test]
+    async fn a_local_repository_needs_no_options_and_notices_changes() {
+        let root = tempfile::tempdir().unwrap();
+        let variables = root.path().join("3/variables");
+        fs::create_dir_all(&variables).unwrap();
+        fs::write(root.path().join("3/saved_model.pb"), "a").unwrap();
+        let base_path = root.path().display().to_string();
+        let repository = Repository::open(&base_path, || Err(StorageError::NoCache))
+            .await
+            .unwrap();
+        let first = repository.versions().await.unwrap();
+        assert_eq!(first.len(), 1);
+        assert_eq!(first[0].number, 3);
+        let folder = repository.local(&first[0].locator).await.unwrap();
+        assert_eq!(folder, root.path().join("3"));
+        let same = repository.versions().await.unwrap();
+        assert_eq!(first[0].identity, same[0].identity);
+        fs::write(variables.join("index"), "b").unwrap();
+        let changed = repository.versions().await.unwrap();
+        assert_ne!(first[0].identity, changed[0].identity);
+        repository.keep_only(&[]).await;
+        assert!(folder.exists());
+    }
+}

@@ -1,0 +1,100 @@
+//! What a compiled model's inputs and outputs are, for clients and for slots.
+
+use std::collections::BTreeMap;
+
+use openvino::{CompiledModel, InferenceError, Node};
+
+use super::{convert, error::LoadError, layouts, names::Port, node::Owned, options::LayoutOption};
+use crate::{
+    servable::TensorInfo,
+    tensor::{DataType, Layout, PartialShape},
+};
+
+/// An input or output: what clients know of it, and what only the runtime needs.
+pub(super) struct Described {
+    pub(super) info: TensorInfo,
+    /// The model's own name of it.
+    pub(super) own: String,
+    /// The axes of the runtime's tensor in the order that clients have them; `None` if that is
+    /// its own order, as for all inputs.
+    pub(super) axes: Option<Vec<usize>>,
+}
+
+/// Describes the inputs, given in the model's order.
+pub(super) fn inputs(
+    compiled: &CompiledModel,
+    ports: Vec<(Port, Option<&LayoutOption>)>,
+    own: &BTreeMap<String, Layout>,
+) -> Result<Vec<Described>, LoadError> {
+    all("input", ports, own, |port| {
+        compiled.get_input_by_index(port)
+    })
+}
+
+/// Describes the outputs, given in the model's order.
+pub(super) fn outputs(
+    compiled: &CompiledModel,
+    ports: Vec<(Port, Option<&LayoutOption>)>,
+    own: &BTreeMap<String, Layout>,
+) -> Result<Vec<Described>, LoadError> {
+    all("output", ports, own, |port| {
+        compiled.get_output_by_index(port)
+    })
+}
+
+fn all(
+    direction: &'static str,
+    ports: Vec<(Port, Option<&LayoutOption>)>,
+    own: &BTreeMap<String, Layout>,
+    node: impl Fn(usize) -> Result<Node, InferenceError>,
+) -> Result<Vec<Described>, LoadError> {
+    let mut all = Vec::with_capacity(ports.len());
+    for (place, (mut port, option)) in ports.into_iter().enumerate() {
+        let fail = |error: InferenceError| LoadError::Port {
+            direction,
+            port: place,
+            source: error.into(),
+        };
+        let node = Owned::from(node(place).map_err(fail)?);
+        let element = node.get_element_type().map_err(fail)?;
+        let shape = node.get_partial_shape().map_err(fail)?;
+        let dtype = convert::dtype(element).ok_or_else(|| LoadError::ElementType {
+            direction,
+            name: port.public.clone(),
+            element: element.to_string(),
+        })?;
+        let Some(mut shape) = convert::partial_shape(&shape) else {
+            return Err(LoadError::Rank {
+                direction,
+                name: port.public,
+            });
+        };
+        port.shape = Some(shape.clone());
+        layouts::check(&port, option)?;
+        // Inputs are transposed within the model.
+        let axes = match direction {
+            "output" => layouts::turned(&port, option)?,
+            _ => None,
+        };
+        if let Some(axes) = &axes {
+            if dtype == DataType::String {
+                return Err(LoadError::Layout(layouts::LayoutFault::Strings(
+                    port.public,
+                )));
+            }
+            shape = PartialShape(axes.iter().map(|&axis| shape.0[axis]).collect());
+        }
+        all.push(Described {
+            info: TensorInfo {
+                dtype,
+                layout: layouts::public(&port, option, own),
+                shape,
+                port: place,
+                name: port.public,
+            },
+            own: port.own,
+            axes,
+        });
+    }
+    Ok(all)
+}

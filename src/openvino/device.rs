@@ -1,0 +1,267 @@
+//! Device strings, and the properties of the devices that they name.
+//!
+//! `AUTO:GPU,CPU` is a device that hands models on to others. Properties can be set for AUTO or
+//! for CPU, never for the string as a whole, so each goes to those of its devices that know it.
+
+use openvino::{Core, DeviceType, PropertyKey, RwPropertyKey};
+use serde_json::{Map, Value};
+
+use super::{error::LoadError, options::LoadOptions};
+use crate::error::nearest;
+
+/// Devices that hand models on to others.
+const COMPOSED: [&str; 4] = ["AUTO", "MULTI", "HETERO", "BATCH"];
+
+/// Properties of the runtime itself: no device lists them, and all take them.
+const OF_RUNTIME: [&str; 2] = ["ENABLE_MMAP", "CACHE_DIR"];
+
+/// The property whose value is an object of properties for each device.
+const NESTED: &str = "DEVICE_PROPERTIES";
+
+/// A device that properties can be set for, and the names of those that it knows.
+struct Device {
+    name: String,
+    known: Vec<String>,
+}
+
+/// The devices that a device string names.
+struct Devices<'a> {
+    text: &'a str,
+    list: Vec<Device>,
+    /// Whether all of them are there. If not, the call that compiles says so, or does without.
+    complete: bool,
+}
+
+/// Sets the properties of a model's devices, each where it belongs.
+pub(super) fn set_properties(core: &mut Core, options: &LoadOptions) -> Result<(), LoadError> {
+    let devices = devices_of(core, &options.device)?;
+    for (key, value) in &options.properties {
+        if key == NESTED {
+            set_nested(core, &devices, value)?;
+        } else {
+            set(core, &devices, key, value)?;
+        }
+    }
+    Ok(())
+}
+
+/// Sets a property of the runtime itself, for all devices. `device` is the one that the model is
+/// for.
+pub(super) fn set_of_runtime(
+    core: &mut Core,
+    device: &str,
+    key: &str,
+    value: &str,
+) -> Result<(), LoadError> {
+    // The runtime takes a device without a name for all of them.
+    set_on(core, "", key, value).map_err(|error| error.of_device(device))
+}
+
+/// Lists the devices of this machine; none if the runtime does not say.
+pub(super) fn available(core: &Core) -> Vec<String> {
+    core.available_devices()
+        .unwrap_or_default()
+        .iter()
+        .map(|device| device.as_ref().to_owned())
+        .collect()
+}
+
+/// Takes a device string apart and asks each device for the properties that it knows.
+fn devices_of<'a>(core: &Core, text: &'a str) -> Result<Devices<'a>, LoadError> {
+    let unknown = |source: Option<openvino::InferenceError>| LoadError::Device {
+        device: text.escape_debug().to_string(),
+        known: available(core),
+        source: source.map(Into::into),
+    };
+    let (front, below) = split(text);
+    // The runtime takes an empty name for all devices, and the crate panics on a zero character.
+    if front.is_empty() || text.contains('\0') {
+        return Err(unknown(None));
+    }
+    let known = ask(core, front).map_err(|error| unknown(Some(error)))?;
+    let mut devices = Devices {
+        text,
+        list: vec![Device {
+            name: front.to_owned(),
+            known,
+        }],
+        complete: true,
+    };
+    let below = if below.is_empty() && COMPOSED.contains(&front) {
+        available(core)
+    } else {
+        below
+    };
+    for name in below {
+        match ask(core, &name) {
+            Ok(known) => devices.list.push(Device { name, known }),
+            Err(_) => devices.complete = false,
+        }
+    }
+    Ok(devices)
+}
+
+/// Takes a device string apart: `BATCH:CPU(4)` is BATCH over CPU, `AUTO:-GPU` AUTO over what there
+/// is.
+fn split(text: &str) -> (&str, Vec<String>) {
+    let Some((front, list)) = text.split_once(':') else {
+        return (text, Vec::new());
+    };
+    let below = list
+        .split(',')
+        .map(|name| name.split('(').next().unwrap_or_default().trim())
+        .filter(|name| !name.is_empty() && !name.starts_with('-'))
+        .map(ToOwned::to_owned)
+        .collect();
+    (front, below)
+}
+
+/// Asks a device for the properties that it knows. The device is made for that, which it would be
+/// for the model anyway; from then on it judges each property that is set.
+fn ask(core: &Core, device: &str) -> Result<Vec<String>, openvino::InferenceError> {
+    let known = core.get_property(
+        &DeviceType::Other(device.to_owned().into()),
+        &PropertyKey::SupportedProperties,
+    )?;
+    Ok(known.split_whitespace().map(ToOwned::to_owned).collect())
+}
+
+/// Sets a property for each device that knows it.
+fn set(core: &mut Core, devices: &Devices<'_>, key: &str, value: &str) -> Result<(), LoadError> {
+    if OF_RUNTIME.contains(&key) {
+        return set_of_runtime(core, devices.text, key, value);
+    }
+    let mut found = false;
+    for device in &devices.list {
+        if device.known.iter().any(|known| known == key) {
+            set_on(core, &device.name, key, value)?;
+            found = true;
+        }
+    }
+    // A device that is not there might know it.
+    if found || !devices.complete {
+        return Ok(());
+    }
+    let known = devices.list.iter().flat_map(|device| &device.known);
+    Err(LoadError::UnknownProperty {
+        device: devices.text.to_owned(),
+        key: key.escape_debug().to_string(),
+        nearest: nearest(key, known.map(String::as_str)).map(ToOwned::to_owned),
+    })
+}
+
+fn set_on(core: &mut Core, device: &str, key: &str, value: &str) -> Result<(), LoadError> {
+    let refuse = |source| LoadError::Property {
+        device: device.to_owned(),
+        key: key.escape_debug().to_string(),
+        // Shown without the characters that spoil a line of a log.
+        value: value.escape_debug().to_string(),
+        source,
+    };
+    if key.contains('\0') || value.contains('\0') {
+        return Err(refuse(super::Fault::new("a character is zero")));
+    }
+    core.set_property(
+        &DeviceType::Other(device.to_owned().into()),
+        &RwPropertyKey::Other(key.to_owned().into()),
+        value,
+    )
+    .map_err(|error| refuse(error.into()))
+}
+
+/// Sets the properties of `{"CPU":{"NUM_STREAMS":2}}`. The runtime takes such an object only at
+/// the call that compiles, which the `openvino` crate makes without properties.
+fn set_nested(core: &mut Core, devices: &Devices<'_>, text: &str) -> Result<(), LoadError> {
+    for (name, properties) in nested(text).map_err(LoadError::DeviceProperties)? {
+        if !devices.list.iter().any(|device| device.name == name) {
+            tracing::warn!(
+                "{NESTED} has properties for {name}, which {} does not use here; they are ignored",
+                devices.text
+            );
+            continue;
+        }
+        let alone = devices_of(core, &name)?;
+        for (key, value) in properties {
+            set(core, &alone, &key, &value)?;
+        }
+    }
+    Ok(())
+}
+
+/// Devices and their properties.
+type Nested = Vec<(String, Vec<(String, String)>)>;
+
+/// Reads an object of objects; says what is wrong with it.
+fn nested(text: &str) -> Result<Nested, String> {
+    let object: Map<String, Value> = serde_json::from_str(text)
+        .map_err(|error| format!("expected an object of properties for each device: {error}"))?;
+    object
+        .into_iter()
+        .map(|(device, properties)| {
+            let Value::Object(properties) = properties else {
+                return Err(format!(
+                    "{device} has {properties}; expected an object of properties"
+                ));
+            };
+            let properties = properties
+                .into_iter()
+                .map(|(key, value)| Ok((key, scalar(value)?)))
+                .collect::<Result<_, String>>()?;
+            Ok((device, properties))
+        })
+        .collect()
+}
+
+/// Writes a value as the runtime reads it.
+fn scalar(value: Value) -> Result<String, String> {
+    match value {
+        Value::String(text) => Ok(text),
+        Value::Bool(true) => Ok("YES".to_owned()),
+        Value::Bool(false) => Ok("NO".to_owned()),
+        Value::Number(number) => Ok(number.to_string()),
+        other => Err(format!(
+            "found {other}; expected a string, number, true or false"
+        )),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{nested, split};
+
+    #[test]
+    fn device_strings_are_taken_apart() {
+        let parts = |text| {
+            let (front, below) = split(text);
+            format!("{front} {}", below.join(" "))
+        };
+        assert_eq!(parts("CPU"), "CPU ");
+        assert_eq!(parts("AUTO:GPU.1,CPU"), "AUTO GPU.1 CPU");
+        assert_eq!(parts("AUTO:-GPU, CPU"), "AUTO CPU");
+        assert_eq!(parts("BATCH:CPU(4)"), "BATCH CPU");
+        assert_eq!(parts("MULTI:GPU(2),CPU(1)"), "MULTI GPU CPU");
+        assert_eq!(parts(""), " ");
+        assert_eq!(parts("HETERO:"), "HETERO ");
+    }
+
+    #[test]
+    fn properties_for_each_device_are_read() {
+        assert_eq!(
+            nested(r#"{"CPU":{"NUM_STREAMS":2,"ENABLE_CPU_PINNING":true}}"#).unwrap(),
+            [(
+                "CPU".to_owned(),
+                vec![
+                    ("ENABLE_CPU_PINNING".to_owned(), "YES".to_owned()),
+                    ("NUM_STREAMS".to_owned(), "2".to_owned())
+                ]
+            )]
+        );
+        let faults = ["{CPU:{}}", r#"{"CPU":1}"#, r#"{"CPU":{"A":[1]}}"#]
+            .map(|text| nested(text).unwrap_err());
+        insta::assert_snapshot!(faults.join("\n"), @"
+        expected an object of properties for each device: key must be a string at line 1 column 2
+        CPU has 1; expected an object of properties
+        found [1]; expected a string, number, true or false
+        ");
+    }
+}

@@ -1,0 +1,175 @@
+//! Why a model cannot be loaded.
+
+use std::path::PathBuf;
+
+use super::{
+    fault::Fault, layouts::LayoutFault, names::NamesError, shapes::ShapeError, slot::SlotError,
+};
+use crate::tensor::PartialShape;
+
+/// Why a model cannot be loaded.
+#[derive(Debug, thiserror::Error)]
+pub enum LoadError {
+    /// The runtime does not start.
+    #[error("cannot start OpenVINO")]
+    Runtime(#[source] Fault),
+    /// A library with more operations is none that the runtime can load.
+    #[error("cannot load the CPU extension {}", path.display())]
+    Extension {
+        /// The library.
+        path: PathBuf,
+        /// What the runtime said.
+        #[source]
+        source: Fault,
+    },
+    /// There is no such device.
+    #[error("cannot use device `{device}`")]
+    Device {
+        /// The device as configured.
+        device: String,
+        /// The devices of this machine.
+        known: Vec<String>,
+        /// What the runtime said.
+        #[source]
+        source: Option<Fault>,
+    },
+    /// The device does not know a property.
+    #[error(
+        "Model config is invalid - device {device} has no property {key}{}",
+        did_you_mean(nearest.as_deref())
+    )]
+    UnknownProperty {
+        /// The device.
+        device: String,
+        /// The property's name.
+        key: String,
+        /// The nearest name that the device knows.
+        nearest: Option<String>,
+    },
+    /// The device refuses the value of a property.
+    #[error("Model config is invalid - device {device} refuses property {key}={value}")]
+    Property {
+        /// The device.
+        device: String,
+        /// The property's name.
+        key: String,
+        /// The value given.
+        value: String,
+        /// What the runtime said.
+        #[source]
+        source: Fault,
+    },
+    /// The properties for each device cannot be read.
+    #[error("Model config is invalid - DEVICE_PROPERTIES: {0}")]
+    DeviceProperties(String),
+    /// The model file cannot be read.
+    #[error("cannot read {}", path.display())]
+    Read {
+        /// The file.
+        path: PathBuf,
+        /// What the runtime said.
+        #[source]
+        source: Fault,
+    },
+    /// The file with the public names cannot be used.
+    #[error("cannot use {}", path.display())]
+    Mapping {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it.
+        #[source]
+        source: Box<dyn std::error::Error + Send + Sync>,
+    },
+    /// Public names do not fit the model.
+    #[error(transparent)]
+    Names(#[from] NamesError),
+    /// Shapes do not fit the model.
+    #[error(transparent)]
+    Shape(#[from] ShapeError),
+    /// Layouts do not fit the model.
+    #[error(transparent)]
+    Layout(#[from] LayoutFault),
+    /// The model does not take the shapes.
+    #[error(
+        "Model could not be reshaped with requested shape - {}",
+        shapes(wanted)
+    )]
+    Reshape {
+        /// The inputs that were to have another shape, and which.
+        wanted: Vec<(String, PartialShape)>,
+        /// What the runtime said.
+        #[source]
+        source: Fault,
+    },
+    /// The transposition of an input cannot be added.
+    #[error("cannot add the transposition of inputs")]
+    Transpose(#[source] Fault),
+    /// The device cannot compile the model.
+    #[error("Cannot compile model into target device - {device}")]
+    Compile {
+        /// The device.
+        device: String,
+        /// The devices of this machine.
+        known: Vec<String>,
+        /// What the runtime said.
+        #[source]
+        source: Fault,
+    },
+    /// An input or output cannot be described.
+    #[error("cannot describe {direction} {port} of the model")]
+    Port {
+        /// `input` or `output`.
+        direction: &'static str,
+        /// Its place.
+        port: usize,
+        /// What the runtime said.
+        #[source]
+        source: Fault,
+    },
+    /// A tensor has a type that no protocol can carry.
+    #[error("{direction} `{name}` has element type {element}, which no protocol can carry")]
+    ElementType {
+        /// `input` or `output`.
+        direction: &'static str,
+        /// Its name.
+        name: String,
+        /// OpenVINO's name of the type.
+        element: String,
+    },
+    /// A tensor has no fixed rank.
+    #[error("{direction} `{name}` has no fixed number of dimensions; give it a shape")]
+    Rank {
+        /// `input` or `output`.
+        direction: &'static str,
+        /// Its name.
+        name: String,
+    },
+    /// Too many infer requests are asked for.
+    #[error("Nireq parameter too high - Exceeded allowed nireq value: {0}; at most 100000")]
+    Nireq(u32),
+    /// The infer requests cannot be made.
+    #[error(transparent)]
+    Slot(#[from] SlotError),
+}
+
+impl LoadError {
+    /// Names the device of a refused property that was set for all of them.
+    pub(super) fn of_device(mut self, name: &str) -> Self {
+        if let Self::Property { device, .. } = &mut self {
+            name.clone_into(device);
+        }
+        self
+    }
+}
+
+fn did_you_mean(nearest: Option<&str>) -> String {
+    nearest.map_or_else(String::new, |name| format!("; did you mean {name}?"))
+}
+
+fn shapes(shapes: &[(String, PartialShape)]) -> String {
+    let shapes: Vec<String> = shapes
+        .iter()
+        .map(|(name, shape)| format!("{name} {shape}"))
+        .collect();
+    shapes.join(", ")
+}

@@ -1,0 +1,70 @@
+//! How a model is to be loaded: plain data that [`crate::config`] fills.
+
+use std::path::PathBuf;
+
+use crate::tensor::{Dim, Layout, PartialShape, images::PixelLimit};
+
+/// How to load a model.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct LoadOptions {
+    /// The device, such as `CPU`, `AUTO:GPU,CPU` or `BATCH:CPU(4)`.
+    pub device: String,
+    /// Properties of the device, by OpenVINO's names.
+    pub properties: Vec<(String, String)>,
+    /// How many infer requests; 0 for as many as the device says is best, and one for each core at
+    /// least if the model's tensors are small.
+    pub nireq: u32,
+    /// How many requests may wait for one.
+    pub most_waiting: usize,
+    /// The most pixels of an encoded image that an input takes.
+    pub most_image_pixels: PixelLimit,
+    /// The batch dimension of all inputs; the model's own if `None`. Shapes come before it.
+    pub batch: Option<BatchOption>,
+    /// The shapes of inputs; the model's own for those that are not named.
+    pub shapes: PerTensor<ShapeOption>,
+    /// The layouts of inputs and outputs; the model's own for those that are not named.
+    pub layouts: PerTensor<LayoutOption>,
+    /// Where compiled models are kept between starts; nowhere if `None`.
+    pub cache_dir: Option<PathBuf>,
+    /// A library with more operations for the CPU.
+    pub cpu_extension: Option<PathBuf>,
+}
+
+/// The batch dimension.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum BatchOption {
+    /// As configured.
+    Dim(Dim),
+    /// As the latest request has it: the model is compiled again for another one.
+    Auto,
+}
+
+/// The shape of one input.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ShapeOption {
+    /// As configured.
+    Dims(PartialShape),
+    /// As the latest request has it: the model is compiled again for another one.
+    Auto,
+}
+
+/// The layout of one tensor.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LayoutOption {
+    /// What requests and responses have.
+    pub tensor: Layout,
+    /// What the model has, if it is another one: the server transposes.
+    pub model: Option<Layout>,
+}
+
+/// A setting for the one input of a model, or for tensors by their public names.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub enum PerTensor<T> {
+    /// Not set.
+    #[default]
+    Unset,
+    /// For whichever input the model has; `Auto` shapes are for all of them.
+    Anonymous(T),
+    /// By name, in the order given.
+    Named(Vec<(String, T)>),
+}

@@ -1,0 +1,120 @@
+//! What `--grpc_channel_arguments` sets of a gRPC connection. The names are those of the C++
+//! server's gRPC library; those without a counterpart here are named in the log and have no effect.
+
+use std::time::Duration;
+
+use hyper_util::rt::TokioExecutor;
+
+use crate::config::ChannelArgument;
+
+/// Calls that one connection may have under way at once.
+const STREAMS: u32 = 1024;
+
+/// The settings of a connection.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Channel {
+    streams: u32,
+    keepalive: Option<Duration>,
+    keepalive_timeout: Option<Duration>,
+    metadata: Option<u32>,
+    /// After this time a connection takes no more calls, so that clients connect anew.
+    pub(super) age: Option<Duration>,
+}
+
+impl Channel {
+    /// Reads the arguments.
+    pub(super) fn new(arguments: &[(String, ChannelArgument)]) -> Self {
+        let mut channel = Self {
+            streams: STREAMS,
+            keepalive: None,
+            keepalive_timeout: None,
+            metadata: None,
+            age: None,
+        };
+        for (name, value) in arguments {
+            if !channel.take(name, value) {
+                tracing::info!("--grpc_channel_arguments: {name} has no effect");
+            }
+        }
+        channel
+    }
+
+    fn take(&mut self, name: &str, value: &ChannelArgument) -> bool {
+        let ChannelArgument::Int(number) = *value else {
+            return false;
+        };
+        // The library means "none" by the largest number, and by anything below zero.
+        let number = u32::try_from(number).ok().filter(|_| number != i32::MAX);
+        let time = number.map(|number| Duration::from_millis(number.into()));
+        match name {
+            "grpc.max_concurrent_streams" => self.streams = number.unwrap_or(u32::MAX),
+            "grpc.keepalive_time_ms" => self.keepalive = time,
+            "grpc.keepalive_timeout_ms" => self.keepalive_timeout = time,
+            "grpc.max_connection_age_ms" => self.age = time,
+            "grpc.max_metadata_size" => self.metadata = number,
+            // Used by `message_size`.
+            "grpc.max_receive_message_length" => {}
+            _ => return false,
+        }
+        true
+    }
+
+    /// Sets a connection up.
+    pub(super) fn set(&self, builder: &mut hyper::server::conn::http2::Builder<TokioExecutor>) {
+        builder
+            .max_concurrent_streams(self.streams)
+            .keep_alive_interval(self.keepalive);
+        if let Some(limit) = self.keepalive_timeout {
+            builder.keep_alive_timeout(limit);
+        }
+        if let Some(bytes) = self.metadata {
+            builder.max_header_list_size(bytes);
+        }
+    }
+}
+
+/// Returns the most bytes of a gRPC message: the usual limit, or less if the arguments say so.
+pub(super) fn message_size(arguments: &[(String, ChannelArgument)], usual: usize) -> usize {
+    let given = arguments
+        .iter()
+        .rev()
+        .find_map(|(name, value)| match value {
+            ChannelArgument::Int(bytes) if name == "grpc.max_receive_message_length" => {
+                usize::try_from(*bytes).ok()
+            }
+            _ => None,
+        });
+    given.map_or(usual, |given| given.min(usual))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::{Channel, message_size};
+    use crate::config::ChannelArgument::{Int, Text};
+
+    #[test]
+    fn arguments_with_a_counterpart_are_taken() {
+        let arguments = [
+            ("grpc.max_concurrent_streams", Int(7)),
+            ("grpc.keepalive_time_ms", Int(1500)),
+            ("grpc.keepalive_timeout_ms", Text("soon".to_owned())),
+            ("grpc.max_connection_age_ms", Int(i32::MAX)),
+            ("grpc.max_receive_message_length", Int(100)),
+            ("grpc.lb_policy_name", Text("x".to_owned())),
+        ]
+        .map(|(name, value)| (name.to_owned(), value));
+        assert_eq!(
+            Channel::new(&arguments),
+            Channel {
+                streams: 7,
+                keepalive: Some(Duration::from_millis(1500)),
+                ..Channel::new(&[])
+            }
+        );
+        assert_eq!(message_size(&arguments, 1000), 100);
+        assert_eq!(message_size(&arguments, 10), 10);
+        assert_eq!(message_size(&[], 1000), 1000);
+    }
+}

@@ -1,0 +1,190 @@
+//! Model files that are not whole, and folders that are not as they should be: each is told, and
+//! nothing crashes.
+
+use std::{
+    fs,
+    os::unix::fs::{PermissionsExt, symlink},
+    path::Path,
+};
+
+use ovms::{
+    error::chain,
+    model::repository::{self as versions, RepositoryError},
+};
+
+use crate::support::{
+    Server,
+    grpc::Grpc,
+    loaded::{load, options},
+    repository,
+};
+
+/// Cuts a file to a part of its length.
+fn cut(file: &Path, part: u64, of: u64) {
+    let file = fs::File::options().write(true).open(file).unwrap();
+    let length = file.metadata().unwrap().len();
+    file.set_len(length * part / of).unwrap();
+}
+
+/// Loads a repository; returns why it cannot be, with the folder's name taken out.
+fn refused(root: &Path) -> Option<String> {
+    let error = load(root, &options(), &[]).err()?;
+    Some(chain(&error).replace(&*root.to_string_lossy(), "<folder>"))
+}
+
+#[test]
+fn weights_that_are_cut_short_are_told() {
+    let root = repository::of(&[("1", "classifier")]);
+    cut(&root.path().join("1/model.bin"), 1, 2);
+    let half = refused(root.path()).unwrap();
+    cut(&root.path().join("1/model.bin"), 0, 1);
+    let none = refused(root.path()).unwrap();
+    insta::assert_snapshot!(format!("{half}\n{none}"), @"
+    cannot read <folder>/1/model.xml: Incorrect weights in bin file!
+    cannot read <folder>/1/model.xml: Incorrect weights in bin file!
+    ");
+}
+
+#[test]
+fn a_graph_that_is_cut_anywhere_is_refused() {
+    for part in 0..24 {
+        let root = repository::of(&[("1", "dummy")]);
+        cut(&repository::graph(root.path()), part, 24);
+        let said = refused(root.path()).unwrap_or_default();
+        assert!(said.starts_with("cannot read"), "{part}/24: {said}");
+    }
+}
+
+#[test]
+fn models_of_other_formats_that_are_cut_are_refused() {
+    for (fixture, file) in [
+        ("dummy_onnx", "model.onnx"),
+        ("dummy_tf", "model.pb"),
+        ("dummy_savedmodel", "saved_model.pb"),
+        ("dummy_tflite", "model.tflite"),
+        ("dummy_paddle", "model.pdmodel"),
+    ] {
+        let root = repository::of(&[("1", fixture)]);
+        cut(&root.path().join("1").join(file), 1, 2);
+        assert!(refused(root.path()).is_some(), "{fixture}");
+    }
+}
+
+#[test]
+fn a_version_folder_that_vanishes_is_told() {
+    let root = repository::of(&[("1", "dummy")]);
+    let found = versions::versions(root.path()).unwrap();
+    let files = versions::files(&found[0].1).unwrap();
+    fs::remove_dir_all(root.path().join("1")).unwrap();
+    let listed = versions::files(&found[0].1);
+    assert!(matches!(listed, Err(RepositoryError::Read { .. })));
+    // Its files were found already: the runtime is given paths that are no more.
+    let (model, weights) = files.paths();
+    let load = ovms::openvino::load(ovms::openvino::Load {
+        name: "gone",
+        model,
+        weights,
+        options: &options(),
+        names: &ovms::openvino::Names::default(),
+        layouts: &ovms::model::layouts::read(&files),
+        asked: &[],
+    });
+    assert!(matches!(load, Err(ovms::openvino::LoadError::Read { .. })));
+}
+
+#[test]
+fn what_is_no_folder_is_told() {
+    let root = repository::of(&[("1", "dummy")]);
+    let file = root.path().join("1/model.xml");
+    let below = file.join("1");
+    assert!(matches!(
+        versions::versions(&below),
+        Err(RepositoryError::BasePath { .. })
+    ));
+    assert!(matches!(
+        versions::files(&below),
+        Err(RepositoryError::Read { .. })
+    ));
+}
+
+/// The user without rights, as whom the server is started if the tests run as the one that may
+/// read everything.
+const NOBODY: u32 = 65534;
+
+#[test]
+fn a_folder_without_rights_is_told() {
+    use std::os::unix::process::CommandExt;
+    let root = repository::of(&[("1", "dummy")]);
+    fs::set_permissions(root.path(), fs::Permissions::from_mode(0o755)).unwrap();
+    let folder = root.path().join("1");
+    fs::set_permissions(&folder, fs::Permissions::from_mode(0o000)).unwrap();
+    let mut command = crate::support::cli::command();
+    if fs::read_dir(&folder).is_ok() {
+        command.uid(NOBODY);
+    }
+    let run = crate::support::cli::run(
+        command
+            .args(["serve", "--model_name=m", "--model_path"])
+            .arg(root.path())
+            .args(crate::support::server::on(
+                crate::support::server::free_ports(),
+            )),
+    );
+    fs::set_permissions(&folder, fs::Permissions::from_mode(0o755)).unwrap();
+    let said = run
+        .failure()
+        .replace(&*root.path().to_string_lossy(), "<folder>");
+    insta::assert_snapshot!(said, @"
+    exit 1
+    error: cannot load version 1 of model `m`
+      caused by: File not found or cannot open - <folder>/1
+      caused by: Permission denied (os error 13)
+    ");
+}
+
+#[test]
+fn links_are_followed_wherever_they_lead() {
+    let elsewhere = repository::of(&[("model", "dummy")]);
+    let root = repository::folder();
+    symlink(elsewhere.path().join("model"), root.path().join("3")).unwrap();
+    // One that leads nowhere, and one that leads to itself, are no version.
+    symlink(elsewhere.path().join("nothing"), root.path().join("4")).unwrap();
+    symlink(root.path().join("5"), root.path().join("5")).unwrap();
+    let server = Server::begin("dummy", root.path(), &[]);
+    server.wait_ready();
+    let answer = Grpc::connect(&server).answered(crate::support::grpc::dummy());
+    assert_eq!(answer.model_version, "3");
+}
+
+#[test]
+fn a_file_of_names_that_cannot_be_used_is_told() {
+    let root = repository::of(&[("1", "dummy")]);
+    let mapping = root.path().join("1/mapping_config.json");
+    let start = || {
+        let run = crate::support::cli::run(
+            crate::support::cli::command()
+                .args(["serve", "--model_name=m", "--model_path"])
+                .arg(root.path())
+                .args(crate::support::server::on(
+                    crate::support::server::free_ports(),
+                )),
+        );
+        run.failure()
+            .replace(&*root.path().to_string_lossy(), "<folder>")
+    };
+    fs::write(&mapping, r#"{"inputs":{"b":"x"},"more":{}}"#).unwrap();
+    let unknown = start();
+    fs::write(&mapping, r#"{"inputs":{"c":"x"}}"#).unwrap();
+    let said = format!("{unknown}\n{}", start());
+    insta::assert_snapshot!(said, @r#"
+    exit 1
+    error: cannot load version 1 of model `m`
+      caused by: cannot use <folder>/1/mapping_config.json
+      caused by: expected {"inputs":{"name in the model":"public name"},"outputs":{…}}, each of the two if needed
+      caused by: unknown field `more`, expected `inputs` or `outputs` at line 1 column 26
+
+    exit 1
+    error: cannot load version 1 of model `m`
+      caused by: the model has no input `c` to give another name; it has: b
+    "#);
+}

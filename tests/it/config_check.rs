@@ -1,0 +1,260 @@
+//! `ovms serve --check`: what it tells, and how it ends.
+
+use std::{fs, path::Path};
+
+use crate::support::{
+    cli::{self, Run},
+    model, repository,
+};
+
+/// Runs a check without any runtime; paths are taken out of what it says.
+fn check(folder: &Path, flags: &[&str]) -> Run {
+    let home = folder.join("home");
+    let mut run = cli::run(cli::bare(&home).args(["serve", "--check"]).args(flags));
+    run.stderr = run.stderr.replace(folder.to_str().unwrap(), "<folder>");
+    run
+}
+
+fn shown(run: &Run) -> String {
+    format!("{}{}", run.text(), run.failure())
+}
+
+#[test]
+fn a_model_that_can_be_served_is_good() {
+    let folder = repository::folder();
+    let path = model("dummy");
+    let run = check(
+        folder.path(),
+        &["--model_name=dummy", "--model_path", path.to_str().unwrap()],
+    );
+    insta::assert_snapshot!(shown(&run), @"
+    model  versions  state
+    dummy  1         ok
+    exit 0
+    ");
+}
+
+#[test]
+fn faults_and_warnings_of_a_file_are_told_together() {
+    let folder = repository::folder();
+    let at = |path: &str| folder.path().join(path);
+    for path in ["good/1", "good/3", "good/10", "broken/1", "empty", "flat"] {
+        fs::create_dir_all(at(path)).unwrap();
+    }
+    for path in [
+        "good/1/m.onnx",
+        "good/3/m.onnx",
+        "good/10/m.onnx",
+        "flat/m.onnx",
+    ] {
+        fs::write(at(path), "").unwrap();
+    }
+    fs::write(at("broken/1/m.xml"), "").unwrap();
+    fs::write(at("good/3/mapping_config.json"), "{\"input\": {}}").unwrap();
+    let config = at("config.json");
+    fs::write(
+        &config,
+        r#"{"model_config_list": [ # all of them
+    {"config": {"name": "latest", "base_path": "good"}},
+    {"config": {"name": "all", "base_path": "good", "model_version_policy": {"all": {}}}},
+    {"config": {"name": "some", "base_path": "good",
+                "model_version_policy": {"specific": {"versions": [3, 4]}}}},
+    {"config": {"name": "broken", "base_path": "broken"}},
+    {"config": {"name": "empty", "base_path": "empty"}},
+    {"config": {"name": "flat", "base_path": "flat", "batch_size": "many"}},
+    {"config": {"name": "missing", "base_path": "missing"}},
+    {"config": {"name": "all", "base_path": "good"}},
+    {"config": {"name": "shape", "base_path": "good", "shape": "[1]"}},
+    {"config": {"name": "far", "base_path": "s3://bucket/model"}},
+    ],
+  "mediapipe_config_list": [{"name": "graph"}]}"#,
+    )
+    .unwrap();
+    let run = check(folder.path(), &["--config_path", config.to_str().unwrap()]);
+    insta::assert_snapshot!(shown(&run), @r#"
+    model    versions  state
+    latest   10        ok
+    all      1, 3, 10  fault
+    some     3         fault
+    broken   1         fault
+    empty    -         empty
+    flat     -         empty
+    missing  -         fault
+    all      -         refused
+    shape    -         refused
+    far      -         not looked at
+    exit 1
+    error: the check found 6 faults and 5 warnings
+      fault: <folder>/config.json: model `all`, version 3: <folder>/good/3/mapping_config.json: expected {"inputs":{"name in the model":"public name"},"outputs":{…}}, each of the two if needed: unknown field `input`, expected `inputs` or `outputs` at line 1 column 8
+      fault: <folder>/config.json: model `some`, version 3: <folder>/good/3/mapping_config.json: expected {"inputs":{"name in the model":"public name"},"outputs":{…}}, each of the two if needed: unknown field `input`, expected `inputs` or `outputs` at line 1 column 8
+      fault: <folder>/config.json: model `broken`, version 1: File not found or cannot open - no model in <folder>/broken/1; expected *.xml with *.bin, *.onnx, *.pdmodel with *.pdiparams, *.pb, or *.tflite
+      fault: <folder>/config.json: model `missing`: The provided base path is invalid or doesn't exists - <folder>/missing: No such file or directory (os error 2)
+      fault: <folder>/config.json:10:25 model_config_list[7].config.name: Given model name is already occupied
+      fault: <folder>/config.json:11:64 model_config_list[8].config.shape: The provided shape is in wrong format - found `[1]`; expected auto, (d1,d2,…) with each d a number, -1 or a range such as 1:8, or a JSON object of those by input name
+      warning: <folder>/config.json: model `some`: there is no version 4, which model_version_policy names
+      warning: <folder>/config.json: model `empty`: there is no version to serve in <folder>/empty
+      warning: <folder>/config.json: model `flat`: there is no version to serve in <folder>/flat; its files belong into a folder 1 there
+      warning: <folder>/config.json:8:68 model_config_list[5].config.batch_size: batch_size is left out of account: found `many`; expected a number, -1, auto or a range such as 1:8
+      warning: <folder>/config.json:14:29 mediapipe_config_list[0]: the graph `graph` is not served: this release has no graphs
+    "#);
+
+    fs::write(
+        &config,
+        r#"{"model_config_list": [{"config": {"name": "empty", "base_path": "empty"}}],
+            "monitoring": {"metrics": {"enable": true}}}"#,
+    )
+    .unwrap();
+    let run = check(folder.path(), &["--config_path", config.to_str().unwrap()]);
+    insta::assert_snapshot!(shown(&run), @"
+    model  versions  state
+    empty  -         empty
+    exit 2
+    warning: the check found 1 warning
+      warning: <folder>/config.json: model `empty`: there is no version to serve in <folder>/empty
+    ");
+    let run = check(
+        folder.path(),
+        &["--config_path", config.to_str().unwrap(), "--port=9000"],
+    );
+    insta::assert_snapshot!(run.failure(), @"
+    exit 1
+    error: the check found 1 fault and 1 warning
+      fault: Missing rest_port parameter in server CLI - metrics are enabled in the file
+      warning: <folder>/config.json: model `empty`: there is no version to serve in <folder>/empty
+    ");
+}
+
+#[test]
+fn a_file_with_faults_shows_them_in_their_lines() {
+    let folder = repository::folder();
+    let config = folder.path().join("config.json");
+    fs::write(
+        &config,
+        "{\n  \"model_config_list\": [\n    {\"config\": {\"name\": \"a\", \"nireq\": \"4\",\n        \
+         \"base_pth\": \"/m\"}}\n  ]\n}\n",
+    )
+    .unwrap();
+    let run = check(folder.path(), &["--config_path", config.to_str().unwrap()]);
+    insta::assert_snapshot!(shown(&run), @r#"
+    exit 1
+    error: the configuration file <folder>/config.json has 2 faults
+      3:39 model_config_list[0].config.nireq: found the text "4"; expected a whole number from 0 to 4294967295
+        3 | {"config": {"name": "a", "nireq": "4",
+          |                                   ^^^
+      4:9 model_config_list[0].config.base_pth: found the unknown key `base_pth`; expected one of name, base_path, batch_size, shape, layout, model_version_policy, nireq, target_device, plugin_config, stateful, idle_sequence_cleanup, low_latency_transformation, max_sequence_number, allow_cache, custom_loader_options, graph_path, subconfig, warmup (did you mean `base_path`?)
+        4 | "base_pth": "/m"}}
+          | ^^^^^^^^^^
+    "#);
+    fs::write(&config, "{\n  \"model_config_list\": [\n").unwrap();
+    let run = check(folder.path(), &["--config_path", config.to_str().unwrap()]);
+    insta::assert_snapshot!(shown(&run), @r#"
+    exit 1
+    error: the configuration file <folder>/config.json is no JSON
+      2:24: found `[` (unterminated array); expected JSON
+        2 | "model_config_list": [
+          |                      ^
+    "#);
+    let run = check(
+        folder.path(),
+        &["--config_path", "/nonexistent/config.json"],
+    );
+    insta::assert_snapshot!(shown(&run), @"
+    exit 1
+    error: cannot read the configuration file /nonexistent/config.json
+      caused by: No such file or directory (os error 2)
+    hint: --config_path names a JSON file; is /nonexistent/config.json the right one, and may it be read?
+    ");
+}
+
+#[test]
+fn flags_are_checked_as_for_serving() {
+    let folder = repository::folder();
+    let run = check(folder.path(), &["--config_path=a", "--model_name=b"]);
+    insta::assert_snapshot!(shown(&run), @"
+    exit 64
+    Use either config_path or model_path with model_name
+    ");
+    let run = check(
+        folder.path(),
+        &["--model_name=a", "--model_path=/", "--shape=[1]"],
+    );
+    insta::assert_snapshot!(shown(&run), @"
+    exit 1
+    error: The provided shape is in wrong format - found `[1]`; expected auto, (d1,d2,…) with each d a number, -1 or a range such as 1:8, or a JSON object of those by input name
+    ");
+}
+
+#[test]
+fn the_server_does_not_start_with_such_a_file() {
+    let folder = repository::folder();
+    let config = folder.path().join("config.json");
+    let start = |flags: &[&str]| {
+        let mut command = cli::command();
+        command
+            .args(["serve", "--config_path", config.to_str().unwrap()])
+            .args(flags);
+        let run = cli::run(&mut command);
+        assert_eq!(run.code, Some(1), "{}", run.stderr);
+        let log = run.text();
+        assert!(log.contains("ERROR"), "a failed start is in the log: {log}");
+        run.failure()
+            .replace(folder.path().to_str().unwrap(), "<folder>")
+    };
+    insta::assert_snapshot!(start(&["--port=9000"]), @"
+    exit 1
+    error: cannot read the configuration file <folder>/config.json
+      caused by: No such file or directory (os error 2)
+    hint: --config_path names a JSON file; is <folder>/config.json the right one, and may it be read?
+    ");
+    fs::write(&config, "{\"model_config_list\": [}").unwrap();
+    insta::assert_snapshot!(start(&["--port=9000"]), @r#"
+    exit 1
+    error: the configuration file <folder>/config.json is no JSON
+      1:24: found `}` (unexpected close brace); expected JSON
+        1 | {"model_config_list": [}
+          |                        ^
+    "#);
+    fs::write(&config, "{\"model_config_list\": {}}").unwrap();
+    insta::assert_snapshot!(start(&["--port=9000"]), @r#"
+    exit 1
+    error: the configuration file <folder>/config.json has 1 fault
+      1:23 model_config_list: found an object; expected a list of models
+        1 | {"model_config_list": {}}
+          |                       ^^
+    "#);
+    fs::write(
+        &config,
+        r#"{"model_config_list": [], "monitoring": {"metrics": {"enable": true}}}"#,
+    )
+    .unwrap();
+    insta::assert_snapshot!(start(&["--port=9000"]), @"
+    exit 1
+    error: Missing rest_port parameter in server CLI - metrics are enabled in the file
+    ");
+    insta::assert_snapshot!(start(&["--rest_port=8000", "--metrics_enable"]), @"
+    exit 1
+    error: Configuration file not found or cannot open - metrics are set both by metrics_enable and by monitoring in the file; keep one of them
+    ");
+}
+
+#[test]
+fn what_is_not_served_is_a_fault() {
+    let folder = repository::folder();
+    let path = model("dummy");
+    let run = check(
+        folder.path(),
+        &[
+            "--model_name=dummy",
+            "--model_path",
+            path.to_str().unwrap(),
+            "--stateful",
+        ],
+    );
+    assert_eq!(run.code, Some(1));
+    assert!(
+        run.stderr
+            .contains("model `dummy` is stateful, which this release does not serve"),
+        "{}",
+        run.stderr
+    );
+}

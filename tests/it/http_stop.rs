@@ -1,0 +1,63 @@
+//! What clients hold open does not hold up the stop.
+
+use std::{
+    io::{Read as _, Write as _},
+    time::{Duration, Instant},
+};
+
+use tonic_health::pb::{HealthCheckRequest, health_client::HealthClient};
+
+use crate::support::{
+    Server,
+    grpc::Grpc,
+    http::{connect, exchange, head},
+};
+
+/// How long an end may take that waits for nothing, on a machine that is busy with other tests;
+/// far below the limit of the stop.
+const SOON: Duration = Duration::from_secs(5);
+
+#[test]
+fn half_a_head_after_a_request_does_not_hold_up_the_stop() {
+    let mut server = Server::start("dummy");
+    let mut stream = connect(&server);
+    let request = head("GET", "/v2", 0, &[]);
+    assert_eq!(exchange(&mut stream, &request, b"").status, 200);
+    let half = b"POST /v2/models/dummy/infer HTTP/1.1\r\nHost: te";
+    stream.write_all(half).unwrap();
+    // Answered after the half head has been sent, so that the server has most likely seen that.
+    let mut other = connect(&server);
+    assert_eq!(exchange(&mut other, &request, b"").status, 200);
+    let started = Instant::now();
+    server.signal("TERM");
+    assert_eq!(server.wait().code(), Some(0), "{}", server.log());
+    assert!(started.elapsed() < SOON, "it took {:?}", started.elapsed());
+    assert_eq!(
+        stream.read(&mut [0]).unwrap_or(0),
+        0,
+        "the connection is closed"
+    );
+}
+
+#[test]
+fn a_client_that_watches_the_health_is_told_and_does_not_hold_up_the_stop() {
+    let mut server = Server::start("dummy");
+    let grpc = Grpc::connect(&server);
+    let mut health = HealthClient::new(grpc.channel.clone());
+    let request = HealthCheckRequest {
+        service: String::new(),
+    };
+    let watch = async { health.watch(request).await.unwrap().into_inner() };
+    let mut watch = grpc.runtime.block_on(watch);
+    let mut next = || grpc.runtime.block_on(watch.message());
+    assert_eq!(next().unwrap().unwrap().status().as_str_name(), "SERVING");
+    let started = Instant::now();
+    server.signal("TERM");
+    assert_eq!(
+        next().unwrap().unwrap().status().as_str_name(),
+        "NOT_SERVING"
+    );
+    assert!(matches!(next(), Ok(None)), "the stream is ended, not cut");
+    assert_eq!(server.wait().code(), Some(0), "{}", server.log());
+    assert!(started.elapsed() < SOON, "it took {:?}", started.elapsed());
+}

@@ -1,0 +1,282 @@
+//! Encoded images as inputs. What exactly becomes of their pixels is tested beside the decoder;
+//! here, that they get there in each form, and what is refused.
+
+use std::{fs, io::Cursor};
+
+use image::{DynamicImage, ImageFormat, RgbImage};
+
+use crate::support::{
+    Server,
+    bytes::{ANY_BYTES, Form, Output, Served},
+    eventually, fixture,
+    grpc::{self, Grpc, to_floats},
+    infer::{APIS, infer},
+};
+
+fn star(extension: &str) -> Vec<u8> {
+    fs::read(fixture(&format!("images/star.{extension}"))).unwrap()
+}
+
+fn encoded(picture: &DynamicImage, format: ImageFormat) -> Vec<u8> {
+    let mut file = Cursor::new(Vec::new());
+    picture.write_to(&mut file, format).unwrap();
+    file.into_inner()
+}
+
+/// A picture of one colour.
+fn plain(width: u32, height: u32, rgb: [u8; 3]) -> Vec<u8> {
+    let picture = RgbImage::from_pixel(width, height, image::Rgb(rgb));
+    encoded(&picture.into(), ImageFormat::Png)
+}
+
+/// The samples of a picture, blue first.
+fn samples(file: &[u8]) -> Vec<u8> {
+    let mut samples = image::load_from_memory(file)
+        .unwrap()
+        .into_rgb8()
+        .into_raw();
+    samples.chunks_exact_mut(3).for_each(<[u8]>::reverse);
+    samples
+}
+
+fn floats(samples: &[u8]) -> Vec<f32> {
+    samples.iter().copied().map(f32::from).collect()
+}
+
+#[test]
+fn pictures_arrive_as_they_are_where_no_size_is_known() {
+    let served = Served::start("image_any", "image");
+    for (file, size) in [(star("png"), [224, 224]), (star("jpg"), [240, 320])] {
+        for form in ANY_BYTES {
+            let one = served.ask(form, &[1], &[&file]).unwrap();
+            assert_eq!(
+                (one.datatype.as_str(), &one.shape[..]),
+                ("FP32", &[1, size[0], size[1], 3][..])
+            );
+            assert!(to_floats(&one.data) == floats(&samples(&file)), "{form:?}");
+            let two = served.ask(form, &[2], &[&file, &file]).unwrap();
+            assert_eq!(two.shape, [2, size[0], size[1], 3]);
+            assert!(
+                to_floats(&two.data) == floats(&samples(&file).repeat(2)),
+                "{form:?}"
+            );
+        }
+    }
+}
+
+#[test]
+fn pictures_are_resized_where_a_size_is_known() {
+    let served = Served::start("image_fixed", "image");
+    let (large, small) = (plain(30, 20, [1, 2, 3]), plain(1, 1, [4, 5, 6]));
+    let as_it_is = plain(6, 4, [7, 8, 9]);
+    let expected = [[3, 2, 1], [6, 5, 4], [9, 8, 7]].map(|pixel: [u8; 3]| pixel.repeat(24));
+    for form in ANY_BYTES {
+        let three = served.ask(form, &[3], &[&large, &small, &as_it_is]);
+        assert_eq!(
+            three,
+            Ok(Output {
+                datatype: "UINT8".to_owned(),
+                shape: vec![3, 4, 6, 3],
+                data: expected.concat(),
+            })
+        );
+        let jpeg = served.ask(form, &[1], &[&star("jpg")]).unwrap();
+        assert_eq!(jpeg.shape, [1, 4, 6, 3]);
+    }
+}
+
+#[test]
+fn ranges_take_the_nearer_bound() {
+    let served = Served::start("image_range", "image");
+    for (width, height, expected) in [
+        (1, 1, [1, 2, 3, 3]),
+        (5, 7, [1, 7, 5, 3]),
+        (9, 9, [1, 8, 6, 3]),
+    ] {
+        for form in ANY_BYTES {
+            let file = plain(width, height, [10, 20, 30]);
+            let output = served.ask(form, &[1], &[&file]).unwrap();
+            assert_eq!(output.shape, expected);
+            assert_eq!(to_floats(&output.data)[..3], [30.0, 20.0, 10.0]);
+        }
+    }
+}
+
+#[test]
+fn a_model_of_one_channel_takes_grey_pictures() {
+    let served = Served::start("image_grey", "image");
+    let grey: Vec<u8> = (0..24).collect();
+    let picture = image::GrayImage::from_raw(6, 4, grey.clone()).unwrap();
+    let file = encoded(&picture.into(), ImageFormat::Png);
+    for form in ANY_BYTES {
+        assert_eq!(served.ask(form, &[1], &[&file]).unwrap().data, grey);
+        let jpeg = image::GrayImage::from_pixel(6, 4, image::Luma([100]));
+        let jpeg = encoded(&jpeg.into(), ImageFormat::Jpeg);
+        assert_eq!(served.ask(form, &[1], &[&jpeg]).unwrap().data, [100; 24]);
+    }
+}
+
+#[test]
+fn each_fault_of_images_has_its_code_and_text() {
+    let served = Served::start("image_any", "image");
+    let (png, jpg) = (star("png"), star("jpg"));
+    let grey = image::GrayImage::from_pixel(2, 2, image::Luma([100]));
+    let grey = encoded(&grey.into(), ImageFormat::Png);
+    let mut texts = Vec::new();
+    for form in ANY_BYTES {
+        for (shape, files) in [
+            (&[1][..], &[b"no picture".as_slice()][..]),
+            (&[1], &[b""]),
+            (&[1, 1], &[&png]),
+            (&[2], &[&png]),
+            (&[0], &[]),
+            (&[2], &[&png, &jpg]),
+            (&[1], &[&grey]),
+        ] {
+            texts.push(served.ask(form, shape, files).unwrap_err());
+        }
+    }
+    insta::assert_snapshot!(texts.join("\n"), @"
+    InvalidArgument: Image parsing failed - image 0: found neither JPEG nor PNG; input name: image
+    InvalidArgument: Bytes contents is empty - image 0; input name: image
+    InvalidArgument: Invalid number of shape dimensions - Expected number of input shape dimensions: 1; Actual: 2; input name: image
+    InvalidArgument: Invalid input batch size - Expected: 2 as declared; Actual: 1; input name: image
+    InvalidArgument: Invalid input batch size - Expected: -1, and one image at least; Actual: 0; input name: image
+    InvalidArgument: Binary input images for this endpoint are required to have the same resolution - image 1 has another than the first; input name: image
+    InvalidArgument: Invalid number of channels in binary input - Expected: 3; Actual: 1 in image 0; input name: image
+    InvalidArgument: Image parsing failed - image 0: found neither JPEG nor PNG; input name: image
+    InvalidArgument: Bytes contents is empty - image 0; input name: image
+    InvalidArgument: Invalid number of shape dimensions - Expected number of input shape dimensions: 1; Actual: 2; input name: image
+    InvalidArgument: Invalid input batch size - Expected: 2 as declared; Actual: 1; input name: image
+    InvalidArgument: Invalid input batch size - Expected: -1, and one image at least; Actual: 0; input name: image
+    InvalidArgument: Binary input images for this endpoint are required to have the same resolution - image 1 has another than the first; input name: image
+    InvalidArgument: Invalid number of channels in binary input - Expected: 3; Actual: 1 in image 0; input name: image
+    400: Image parsing failed - image 0: found neither JPEG nor PNG; input name: image
+    400: Bytes contents is empty - image 0; input name: image
+    400: Invalid number of shape dimensions - Expected number of input shape dimensions: 1; Actual: 2; input name: image
+    400: Invalid input batch size - Expected: 2 as declared; Actual: 1; input name: image
+    400: Invalid input batch size - Expected: -1, and one image at least; Actual: 0; input name: image
+    400: Binary input images for this endpoint are required to have the same resolution - image 1 has another than the first; input name: image
+    400: Invalid number of channels in binary input - Expected: 3; Actual: 1 in image 0; input name: image
+    ");
+    for form in [Form::Raw, Form::Binary] {
+        let refused = served.ask_framed(form, &[1], &png).unwrap_err();
+        assert!(refused.contains(": Inputs inside buffer does not match expected format. - "));
+    }
+}
+
+#[test]
+fn more_images_than_the_batch_takes_are_refused() {
+    let served = Served::start("image_fixed", "image");
+    let file = plain(6, 4, [7, 8, 9]);
+    let files = [file.as_slice(); 5];
+    let texts = ANY_BYTES.map(|form| served.ask(form, &[5], &files).unwrap_err());
+    insta::assert_snapshot!(texts.join("\n"), @"
+    InvalidArgument: Invalid input batch size - Expected: [1~4]; Actual: 5; input name: image
+    InvalidArgument: Invalid input batch size - Expected: [1~4]; Actual: 5; input name: image
+    400: Invalid input batch size - Expected: [1~4]; Actual: 5; input name: image
+    ");
+}
+
+#[test]
+fn a_model_with_the_channels_elsewhere_does_not_misread_pictures() {
+    let served = Served::start("classifier", "image");
+    let texts = ANY_BYTES.map(|form| served.ask(form, &[1], &[&star("png")]).unwrap_err());
+    insta::assert_snapshot!(texts.join("\n"), @"
+    InvalidArgument: Invalid number of channels in binary input - Expected: 224; Actual: 3 in image 0; input name: image
+    InvalidArgument: Invalid number of channels in binary input - Expected: 224; Actual: 3 in image 0; input name: image
+    400: Invalid number of channels in binary input - Expected: 224; Actual: 3 in image 0; input name: image
+    ");
+}
+
+/// A PNG whose header says 50000 by 50000, and no more than that.
+fn bomb() -> Vec<u8> {
+    let mut file = b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR\0\0\xc3\x50\0\0\xc3\x50\x08\x02\0\0\0".to_vec();
+    // The checksum of the header, and data that never comes.
+    file.extend_from_slice(&0xc4cd_aa9d_u32.to_be_bytes());
+    file.extend_from_slice(b"\0\0\0\x08IDAT\x78\x9c\0\0\0\0\0\0\0\0\0\0");
+    file
+}
+
+#[test]
+fn a_picture_that_would_fill_the_memory_is_refused_by_its_header() {
+    let served = Served::start("image_any", "image");
+    let before = peak_memory(&served.server);
+    let texts = ANY_BYTES.map(|form| served.ask(form, &[1], &[&bomb()]).unwrap_err());
+    insta::assert_snapshot!(texts.join("\n"), @"
+    InvalidArgument: Image parsing failed - image 0: found 50000x50000 pixels, at most 67108864 are decoded; see --max_image_pixels; input name: image
+    InvalidArgument: Image parsing failed - image 0: found 50000x50000 pixels, at most 67108864 are decoded; see --max_image_pixels; input name: image
+    400: Image parsing failed - image 0: found 50000x50000 pixels, at most 67108864 are decoded; see --max_image_pixels; input name: image
+    ");
+    // Decoded it would have 7 GB.
+    assert!(peak_memory(&served.server) - before < 100 << 20);
+    assert!(served.ask(Form::Raw, &[1], &[&star("png")]).is_ok());
+}
+
+/// Returns the most memory that a server has had so far, in bytes.
+fn peak_memory(server: &Server) -> u64 {
+    let status = fs::read_to_string(format!("/proc/{}/status", server.id())).unwrap();
+    let line = status
+        .lines()
+        .find(|line| line.starts_with("VmHWM:"))
+        .unwrap();
+    let kibibytes: u64 = line.split_whitespace().nth(1).unwrap().parse().unwrap();
+    kibibytes << 10
+}
+
+#[test]
+fn many_pictures_at_once_are_all_answered() {
+    let served = Served::start("image_any", "image");
+    let file = star("jpg");
+    let expected = floats(&samples(&file));
+    let framed = crate::support::bytes::framed(&[&file]);
+    let calls: Vec<_> = (0..24)
+        .map(|_| {
+            served
+                .grpc
+                .call(grpc::raw("image_any", "image", "BYTES", &[1], &framed))
+        })
+        .collect();
+    for call in calls {
+        let answer = call.wait().unwrap();
+        assert!(to_floats(&answer.raw_output_contents[0]) == expected);
+    }
+}
+
+#[test]
+fn a_client_that_leaves_does_no_harm() {
+    let served = Served::start("image_any", "image");
+    let framed = crate::support::bytes::framed(&[&star("jpg")]);
+    for _ in 0..8 {
+        drop(
+            served
+                .grpc
+                .call(grpc::raw("image_any", "image", "BYTES", &[1], &framed)),
+        );
+    }
+    let grpc = Grpc::connect(&served.server);
+    eventually("an answer after those that left", || {
+        grpc.infer(grpc::raw("image_any", "image", "BYTES", &[1], &framed))
+            .ok()
+    });
+}
+
+#[test]
+fn the_client_sends_pictures_for_the_server_to_decode() {
+    let served = Served::start("image_fixed", "image");
+    let picture = fixture("images/star.png").display().to_string();
+    for api in APIS {
+        let given = format!("image:BYTES=@{picture}");
+        let run = infer(
+            &served.server,
+            api,
+            &["image_fixed", "-i", &given, "--output", "raw"],
+        );
+        assert_eq!(
+            (run.code, run.stdout.len()),
+            (Some(0), 72),
+            "{}",
+            run.stderr
+        );
+    }
+}

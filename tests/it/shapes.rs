@@ -1,0 +1,319 @@
+//! Shapes and batch sizes as configured, as asked for, and refused.
+
+use ovms::{
+    openvino::{BatchOption, LoadError, LoadOptions, PerTensor, ShapeOption},
+    tensor::{Dim, PartialShape},
+};
+
+use crate::support::{
+    Server,
+    grpc::{Grpc, floats, raw, to_floats},
+    http::get,
+    loaded::{describe, fault, infer, load, options},
+    model,
+};
+
+fn dims(dims: &[Dim]) -> ShapeOption {
+    ShapeOption::Dims(PartialShape(dims.to_vec()))
+}
+
+fn fixed(lengths: &[usize]) -> ShapeOption {
+    ShapeOption::Dims(PartialShape(
+        lengths.iter().copied().map(Dim::Fixed).collect(),
+    ))
+}
+
+fn anonymous(shape: ShapeOption) -> LoadOptions {
+    LoadOptions {
+        shapes: PerTensor::Anonymous(shape),
+        ..options()
+    }
+}
+
+fn named(shapes: &[(&str, ShapeOption)]) -> LoadOptions {
+    let shapes = shapes
+        .iter()
+        .map(|(name, shape)| ((*name).to_owned(), shape.clone()));
+    LoadOptions {
+        shapes: PerTensor::Named(shapes.collect()),
+        ..options()
+    }
+}
+
+fn batch(batch: BatchOption) -> LoadOptions {
+    LoadOptions {
+        batch: Some(batch),
+        ..options()
+    }
+}
+
+/// Loads `dummy` with options and describes it.
+fn dummy(options: &LoadOptions) -> String {
+    describe(&load(&model("dummy"), options, &[]).unwrap())
+}
+
+#[test]
+fn one_input_takes_the_shape_without_a_name() {
+    assert_eq!(
+        dummy(&anonymous(fixed(&[3, 5]))),
+        "b (3,5) N..., a (3,5) N..."
+    );
+    assert_eq!(
+        dummy(&anonymous(dims(&[Dim::Range(1, 4), Dim::Any]))),
+        "b ([1~4],-1) N..., a ([1~4],-1) N..."
+    );
+}
+
+#[test]
+fn an_open_dimension_takes_any_length_and_a_range_those_within() {
+    let options = anonymous(dims(&[Dim::Range(1, 3), Dim::Any]));
+    let dummy = load(&model("dummy"), &options, &[]).unwrap();
+    for shape in [[1, 1], [3, 2], [2, 7]] {
+        let ones = vec![1.0; shape[0] * shape[1]];
+        let outputs = infer(&dummy, &[("b", &shape, &ones)]).unwrap();
+        assert_eq!(outputs, [(shape.to_vec(), vec![2.0; ones.len()])]);
+    }
+    insta::assert_snapshot!(
+        infer(&dummy, &[("b", &[4, 1], &[0.0; 4])]).unwrap_err(),
+        @"Invalid input batch size - Expected: [1~3]; Actual: 4; input name: b"
+    );
+}
+
+#[test]
+fn several_inputs_take_shapes_by_name() {
+    let options = named(&[
+        ("input1", dims(&[Dim::Any, Dim::Fixed(10)])),
+        ("input2", fixed(&[1, 10])),
+    ]);
+    let add = load(&model("add"), &options, &[]).unwrap();
+    assert_eq!(
+        describe(&add),
+        "input1 (-1,10) N..., input2 (1,10) N..., sum (-1,10) N..."
+    );
+    let rows: Vec<f32> = (0..20_u8).map(f32::from).collect();
+    let outputs = infer(
+        &add,
+        &[
+            ("input1", &[2, 10], &rows),
+            ("input2", &[1, 10], &[1.0; 10]),
+        ],
+    );
+    let expected = rows.iter().map(|value| value + 1.0).collect();
+    assert_eq!(outputs.unwrap(), [(vec![2, 10], expected)]);
+}
+
+#[test]
+fn shapes_that_do_not_fit_are_refused() {
+    let one = || fixed(&[1, 10]);
+    let faults = [
+        fault(&model("add"), &anonymous(one())),
+        fault(&model("add"), &named(&[("input3", one())])),
+        fault(&model("classifier"), &anonymous(fixed(&[1, 5, 224, 224]))),
+        fault(
+            &model("add"),
+            &named(&[("input1", fixed(&[1, 3])), ("input2", fixed(&[1, 4]))]),
+        ),
+    ];
+    insta::assert_snapshot!(faults.join("\n"), @"
+    Anonymous fixed shape is invalid for models with multiple inputs - the model has: input1, input2; give each its shape by name
+    Shape from config not found in model - no input `input3`; the model has: input1, input2
+    Model could not be reshaped with requested shape - image (1,5,224,224)
+    Model could not be reshaped with requested shape - input1 (1,3), input2 (1,4)
+    ");
+}
+
+#[test]
+fn the_batch_size_is_for_all_inputs() {
+    let add = load(
+        &model("add"),
+        &batch(BatchOption::Dim(Dim::Range(1, 4))),
+        &[],
+    );
+    assert_eq!(
+        describe(&add.unwrap()),
+        "input1 ([1~4],10) N..., input2 ([1~4],10) N..., sum ([1~4],10) N..."
+    );
+    assert_eq!(
+        dummy(&batch(BatchOption::Dim(Dim::Fixed(7)))),
+        "b (7,10) N..., a (7,10) N..."
+    );
+    assert_eq!(
+        dummy(&batch(BatchOption::Dim(Dim::Any))),
+        "b (-1,10) N..., a (-1,10) N..."
+    );
+}
+
+#[test]
+fn the_shape_wins_over_the_batch_size() {
+    let both = LoadOptions {
+        batch: Some(BatchOption::Dim(Dim::Fixed(7))),
+        ..anonymous(fixed(&[2, 3]))
+    };
+    assert_eq!(dummy(&both), "b (2,3) N..., a (2,3) N...");
+}
+
+#[test]
+fn the_batch_axis_is_that_of_the_models_own_layout() {
+    let options = batch(BatchOption::Dim(Dim::Fixed(3)));
+    let columns = load(&model("columns"), &options, &[]).unwrap();
+    assert_eq!(describe(&columns), "x (2,3) CN, sum (3) N");
+    let values = [1.0, 2.0, 3.0, 10.0, 20.0, 30.0];
+    let outputs = infer(&columns, &[("x", &[2, 3], &values)]).unwrap();
+    assert_eq!(outputs, [(vec![3], vec![11.0, 22.0, 33.0])]);
+    insta::assert_snapshot!(
+        infer(&columns, &[("x", &[2, 4], &[0.0; 8])]).unwrap_err(),
+        @"Invalid input batch size - Expected: 3; Actual: 4; input name: x"
+    );
+}
+
+#[test]
+fn a_scalar_has_no_batch() {
+    insta::assert_snapshot!(fault(&model("scalar"), &batch(BatchOption::Auto)), @"Invalid batch dimension in shape - input `x` has no batch dimension: shape (), layout ...");
+}
+
+#[test]
+fn auto_shapes_are_the_models_own_until_a_request_asks_for_others() {
+    let options = anonymous(ShapeOption::Auto);
+    let add = load(&model("add"), &options, &[]).unwrap();
+    assert_eq!(
+        describe(&add),
+        "input1 (1,10) N..., input2 (1,10) N..., sum (1,10) N..."
+    );
+    let asked: [(&str, &[usize]); 2] = [("input1", &[2, 3]), ("input2", &[2, 3])];
+    let add = load(&model("add"), &options, &asked).unwrap();
+    assert_eq!(
+        describe(&add),
+        "input1 (2,3) N..., input2 (2,3) N..., sum (2,3) N..."
+    );
+    let ones = [1.0; 6];
+    let outputs = infer(
+        &add,
+        &[("input1", &[2, 3], &ones), ("input2", &[2, 3], &ones)],
+    );
+    assert_eq!(outputs.unwrap(), [(vec![2, 3], vec![2.0; 6])]);
+}
+
+#[test]
+fn a_shape_that_a_request_asks_for_may_not_suit_the_model() {
+    let options = anonymous(ShapeOption::Auto);
+    let refused = load(
+        &model("classifier"),
+        &options,
+        &[("image", &[1, 4, 224, 224])],
+    );
+    assert!(matches!(refused, Err(LoadError::Reshape { .. })));
+}
+
+#[test]
+fn an_auto_batch_takes_only_the_batch_of_what_is_asked_for() {
+    let options = batch(BatchOption::Auto);
+    let asked: [(&str, &[usize]); 2] = [("input1", &[4, 11]), ("input2", &[4, 12])];
+    let add = load(&model("add"), &options, &asked).unwrap();
+    assert_eq!(
+        describe(&add),
+        "input1 (4,10) N..., input2 (4,10) N..., sum (4,10) N..."
+    );
+}
+
+/// Serves a fixture with flags; returns the shapes of its inputs and outputs over REST.
+fn served(name: &str, flags: &[&str]) -> (Server, String) {
+    let server = Server::start_with(name, flags);
+    let metadata = get(&server, &format!("/v2/models/{name}")).json();
+    let shapes = format!(
+        "{} {}",
+        metadata["inputs"][0]["shape"], metadata["outputs"][0]["shape"]
+    );
+    (server, shapes)
+}
+
+/// Sends `dummy` ones in a shape; returns the answer's shape and first element, or the fault.
+fn send(server: &Server, shape: [i64; 2]) -> String {
+    let ones = vec![1.0; usize::try_from(shape[0] * shape[1]).unwrap()];
+    let request = raw("dummy", "b", "FP32", &shape, &floats(&ones));
+    let grpc = Grpc::connect(server);
+    match grpc.wait(grpc.client.clone().model_infer(request)) {
+        Ok(answer) => format!(
+            "{:?} {}",
+            answer.outputs[0].shape,
+            to_floats(&answer.raw_output_contents[0])[0]
+        ),
+        Err(status) => crate::support::grpc::fault(&status),
+    }
+}
+
+#[test]
+fn flags_set_shapes_and_batch_sizes() {
+    let (server, shapes) = served("dummy", &["--shape", "(1:3,-1)"]);
+    assert_eq!(shapes, "[-1,-1] [-1,-1]");
+    insta::assert_snapshot!(
+        [send(&server, [3, 4]), send(&server, [4, 4])].join("\n"),
+        @"
+        [3, 4] 2
+        InvalidArgument: Invalid input batch size - Expected: [1~3]; Actual: 4; input name: b
+        "
+    );
+    let (server, shapes) = served("dummy", &["--batch_size", "4"]);
+    assert_eq!(shapes, "[4,10] [4,10]");
+    insta::assert_snapshot!(
+        [send(&server, [4, 10]), send(&server, [1, 10])].join("\n"),
+        @"
+        [4, 10] 2
+        InvalidArgument: Invalid input batch size - Expected: 4; Actual: 1; input name: b
+        "
+    );
+}
+
+#[test]
+fn flags_make_shapes_follow_requests() {
+    let (server, shapes) = served("dummy", &["--shape", "auto"]);
+    assert_eq!(shapes, "[1,10] [1,10]");
+    insta::assert_snapshot!(
+        [send(&server, [2, 3]), send(&server, [5, 1])].join("\n"),
+        @"
+        [2, 3] 2
+        [5, 1] 2
+        "
+    );
+    let shape = get(&server, "/v2/models/dummy").json()["inputs"][0]["shape"].clone();
+    assert_eq!(shape, serde_json::json!([5, 1]));
+    let (server, _) = served("dummy", &["--batch_size", "auto"]);
+    insta::assert_snapshot!(
+        [send(&server, [6, 10]), send(&server, [6, 11])].join("\n"),
+        @"
+        [6, 10] 2
+        InvalidArgument: Invalid input shape - Expected: (6,10); Actual: (6,11); input name: b
+        "
+    );
+}
+
+#[test]
+fn a_shape_that_the_model_does_not_take_is_told_and_the_old_one_stays() {
+    let (server, _) = served("classifier", &["--shape", "auto"]);
+    let grpc = Grpc::connect(&server);
+    let send = |channels: i64| {
+        let shape = [1, channels, 224, 224];
+        let data = vec![0.0; usize::try_from(channels).unwrap() * 224 * 224];
+        grpc.wait(grpc.client.clone().model_infer(raw(
+            "classifier",
+            "image",
+            "FP32",
+            &shape,
+            &floats(&data),
+        )))
+    };
+    let refused = crate::support::grpc::fault(&send(5).unwrap_err());
+    let known = "FailedPrecondition: Model could not be reshaped with requested shape - image \
+                 (1,5,224,224)";
+    assert!(refused.starts_with(known), "{refused}");
+    assert_eq!(send(3).unwrap().outputs[0].shape, [1, 10]);
+}
+
+#[test]
+fn flags_set_layouts() {
+    let (server, shapes) = served("increment4d", &["--layout", "NHWC:NCHW"]);
+    assert_eq!(shapes, "[1,20,30,3] [1,3,20,30]");
+    drop(server);
+    let both = r#"{"input":"NHWC:NCHW","output":"NHWC:NCHW"}"#;
+    let (_server, shapes) = served("increment4d", &["--layout", both]);
+    assert_eq!(shapes, "[1,20,30,3] [1,20,30,3]");
+}

@@ -1,0 +1,118 @@
+//! Models loaded in the test's own process, without a server.
+
+use ovms::{
+    metrics::Call,
+    model::{check::check, layouts, mapping, repository},
+    openvino::{self, Compiled, Load, LoadError, LoadOptions, runtime},
+    request::{Data, Declared, InferRequest, InputTensor},
+    tensor::images::PixelLimit,
+};
+
+use super::grpc::{floats, to_floats};
+
+/// Options for the CPU, which compute in f32 on every processor.
+pub(crate) fn options() -> LoadOptions {
+    LoadOptions {
+        device: "CPU".to_owned(),
+        properties: vec![("INFERENCE_PRECISION_HINT".to_owned(), "f32".to_owned())],
+        nireq: 1,
+        most_waiting: 1,
+        ..LoadOptions::default()
+    }
+}
+
+/// Loads version 1 of a repository.
+pub(crate) fn load(
+    root: &std::path::Path,
+    options: &LoadOptions,
+    asked: &[(&str, &[usize])],
+) -> Result<Compiled, LoadError> {
+    open();
+    let files = repository::files(&root.join("1")).unwrap();
+    let (model, weights) = files.paths();
+    let asked: Vec<(String, Vec<usize>)> = asked
+        .iter()
+        .map(|(name, shape)| ((*name).to_owned(), shape.to_vec()))
+        .collect();
+    openvino::load(Load {
+        name: "test",
+        model,
+        weights,
+        options,
+        names: &mapping::read(files.folder()).unwrap(),
+        layouts: &layouts::read(&files),
+        asked: &asked,
+    })
+}
+
+/// Opens the runtime of this machine for the test's process.
+fn open() {
+    static OPEN: std::sync::Once = std::sync::Once::new();
+    OPEN.call_once(find);
+}
+
+fn find() {
+    let places = runtime::Places {
+        install_dir: std::env::var_os("OPENVINO_INSTALL_DIR").map(Into::into),
+        venv: std::env::var_os("VIRTUAL_ENV").map(Into::into),
+        library_path: std::env::var_os("LD_LIBRARY_PATH"),
+        system: true,
+        ..runtime::Places::default()
+    };
+    runtime::open(&places).unwrap();
+}
+
+/// Loads a model that must be refused; returns the error with its causes.
+pub(crate) fn fault(root: &std::path::Path, options: &LoadOptions) -> String {
+    match load(root, options, &[]) {
+        Ok(_) => panic!("it was loaded"),
+        Err(error) => error.to_string(),
+    }
+}
+
+/// Returns a model's inputs and outputs: name, shape and layout.
+pub(crate) fn describe(compiled: &Compiled) -> String {
+    let tensors = compiled.info.inputs.iter().chain(&compiled.info.outputs);
+    let tensors: Vec<String> = tensors
+        .map(|tensor| format!("{} {} {}", tensor.name, tensor.shape, tensor.layout))
+        .collect();
+    tensors.join(", ")
+}
+
+/// An output's shape and elements.
+pub(crate) type Output = (Vec<usize>, Vec<f32>);
+
+/// Runs one inference with f32 inputs; returns all outputs, sorted by name.
+pub(crate) fn infer(
+    compiled: &Compiled,
+    inputs: &[(&str, &[usize], &[f32])],
+) -> Result<Vec<Output>, String> {
+    let inputs = inputs
+        .iter()
+        .map(|(name, shape, values)| InputTensor {
+            name: (*name).to_owned(),
+            datatype: Declared::from_kserve("FP32".to_owned()),
+            shape: shape
+                .iter()
+                .map(|&length| i64::try_from(length).unwrap())
+                .collect(),
+            data: Data::Raw(floats(values).into()),
+        })
+        .collect();
+    let request = InferRequest {
+        inputs,
+        ..InferRequest::default()
+    };
+    let (inputs, wanted) = check(&compiled.info, request, PixelLimit::default())
+        .map_err(|error| error.message().to_owned())?;
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .build()
+        .unwrap();
+    let (outputs, _) = runtime
+        .block_on(compiled.runner.infer(inputs, wanted, &Call::uncounted()))
+        .map_err(|error| ovms::error::chain(&error))?;
+    Ok(outputs
+        .into_iter()
+        .map(|output| (output.shape().to_vec(), to_floats(output.data())))
+        .collect())
+}
