@@ -290,6 +290,9 @@ async fn rest_connection(
 /// Whether a connection has anything to bring to its end.
 trait AtWork {
     fn is(&self) -> bool;
+
+    /// Told when the server stops while there is.
+    fn stop(&self) {}
 }
 
 /// Whether there has been a request at all: how far HTTP/2 has sent an answer cannot be seen.
@@ -302,6 +305,10 @@ impl AtWork for AtomicBool {
 impl AtWork for Turn {
     fn is(&self) -> bool {
         self.busy()
+    }
+
+    fn stop(&self) {
+        Turn::stop(self);
     }
 }
 
@@ -333,6 +340,7 @@ async fn drive<C: GracefulConnection>(
             if !at_work.is() {
                 return Ok(());
             }
+            at_work.stop();
             connection.as_mut().graceful_shutdown();
         }
     }
