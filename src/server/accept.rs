@@ -313,7 +313,7 @@ impl AtWork for Turn {
     }
 
     fn stop(&self) {
-        Turn::stop(self);
+        Self::stop(self);
     }
 }
 
