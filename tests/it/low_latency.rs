@@ -1,0 +1,178 @@
+//! Loops over the steps of a sequence that are unrolled into one step.
+
+use std::fs;
+
+use ovms::{
+    openvino::{Compiled, LoadError, LoadOptions, PerTensor, ShapeOption},
+    tensor::{Dim, PartialShape},
+};
+
+use crate::support::{
+    fixture,
+    grpc::to_floats,
+    loaded::{describe, infer, load, options},
+    model, repository,
+};
+
+/// Steps in a sequence, and how many numbers a step has in `x` and in `y`.
+const STEPS: usize = 12;
+const WIDTH: usize = 8;
+const OUT: usize = 4;
+
+/// Options that unroll, with a shape for the one input.
+fn unrolled(shape: &[Dim]) -> LoadOptions {
+    LoadOptions {
+        low_latency: true,
+        shapes: PerTensor::Anonymous(ShapeOption::Dims(PartialShape(shape.to_vec()))),
+        ..options()
+    }
+}
+
+fn one_step() -> LoadOptions {
+    unrolled(&[1, 1, WIDTH].map(Dim::Fixed))
+}
+
+/// Reads an array of the fixtures.
+fn array(path: &str) -> Vec<f32> {
+    let file = fs::read(fixture(path)).unwrap();
+    to_floats(ovms::tensor::npy::read(&file.into()).unwrap().data())
+}
+
+fn steps() -> Vec<f32> {
+    array("sequences/lstm_steps.npy")
+}
+
+/// Runs a whole sequence, one request a step; returns what all of them are answered.
+fn run(model: &Compiled, input: &str, shape: [usize; 3]) -> Vec<f32> {
+    let steps = steps();
+    let steps = steps.chunks(WIDTH);
+    assert_eq!(steps.len(), STEPS);
+    steps
+        .flat_map(|step| infer(model, &[(input, &shape, step)]).unwrap().remove(0).1)
+        .collect()
+}
+
+fn assert_as_expected(got: &[f32]) {
+    let want = array("expected/lstm_ti_y.npy");
+    assert_eq!((got.len(), want.len()), (STEPS * OUT, STEPS * OUT));
+    for (got, want) in got.iter().zip(want) {
+        assert!((got - want).abs() <= 1e-5, "{got}, not {want}");
+    }
+}
+
+#[test]
+fn steps_give_what_the_whole_sequence_gives() {
+    for name in ["lstm_ti", "lstm_loop"] {
+        let model = load(&model(name), &one_step(), &[]).unwrap();
+        assert_eq!(describe(&model), "x (1,1,8) N..., y (1,1,4) N...", "{name}");
+        assert_as_expected(&run(&model, "x", [1, 1, WIDTH]));
+    }
+}
+
+#[test]
+fn a_loop_that_runs_more_than_once_stays_and_remembers() {
+    let options = LoadOptions {
+        low_latency: true,
+        ..options()
+    };
+    for options in [options, unrolled(&[Dim::Fixed(1), Dim::Any, Dim::Fixed(8)])] {
+        let model = load(&model("lstm_ti"), &options, &[]).unwrap();
+        let steps = steps();
+        let infer = || {
+            infer(&model, &[("x", &[1, STEPS, WIDTH], &steps)])
+                .unwrap()
+                .remove(0)
+                .1
+        };
+        let first = infer();
+        assert_as_expected(&first);
+        assert_ne!(infer(), first, "the second request goes on from the first");
+    }
+}
+
+#[test]
+fn a_sequence_begins_with_what_the_loop_begins_with() {
+    let options = unrolled(&[1, 1, 4].map(Dim::Fixed));
+    let model = load(&model("running_loop"), &options, &[]).unwrap();
+    for turn in 1..=3_u8 {
+        let outputs = infer(&model, &[("x", &[1, 1, 4], &[1.0, 2.0, 3.0, 4.0])]).unwrap();
+        let total = [1.0, 2.0, 3.0, 4.0].map(|x| 100.0 + f32::from(turn) * x);
+        assert_eq!(outputs, [(vec![1, 1, 4], total.to_vec())]);
+    }
+}
+
+#[test]
+fn models_of_each_format_without_loops_are_as_they_were() {
+    let options = LoadOptions {
+        low_latency: true,
+        ..options()
+    };
+    for (name, input) in [
+        ("dummy", "b"),
+        ("dummy_onnx", "b"),
+        ("dummy_tf", "b:0"),
+        ("dummy_savedmodel", "b"),
+        ("dummy_tflite", "b"),
+        ("dummy_paddle", "b"),
+    ] {
+        let model = load(&model(name), &options, &[]).unwrap();
+        let outputs = infer(&model, &[(input, &[1, 10], &[1.0; 10])]).unwrap();
+        assert_eq!(outputs, [(vec![1, 10], vec![2.0; 10])], "{name}");
+    }
+}
+
+#[test]
+fn names_and_layouts_are_those_that_clients_see() {
+    let root = repository::of(&[("1", "lstm_ti")]);
+    fs::write(
+        root.path().join("1/mapping_config.json"),
+        r#"{"inputs":{"x":"steps"},"outputs":{"y":"answers"}}"#,
+    )
+    .unwrap();
+    let mut options = unrolled(&[WIDTH, 1, 1].map(Dim::Fixed));
+    let layout = |text| ovms::tensor::Layout::parse(text).unwrap();
+    options.layouts = PerTensor::Anonymous(ovms::openvino::LayoutOption {
+        tensor: layout("WHN"),
+        model: Some(layout("NHW")),
+    });
+    let model = load(root.path(), &options, &[]).unwrap();
+    assert_eq!(describe(&model), "steps (8,1,1) WHN, answers (1,1,4) N...");
+    assert_as_expected(&run(&model, "steps", [WIDTH, 1, 1]));
+}
+
+#[test]
+fn weights_may_be_mapped_although_their_file_is_gone() {
+    let mut options = one_step();
+    let mapped = ("ENABLE_MMAP".to_owned(), "YES".to_owned());
+    options.properties.push(mapped);
+    let model = load(&model("lstm_ti"), &options, &[]).unwrap();
+    assert_as_expected(&run(&model, "x", [1, 1, WIDTH]));
+}
+
+#[test]
+fn the_second_load_comes_from_the_cache() {
+    let cache = repository::folder();
+    let options = LoadOptions {
+        cache_dir: Some(cache.path().to_owned()),
+        ..one_step()
+    };
+    for from_cache in [false, true, true] {
+        let model = load(&model("lstm_ti"), &options, &[]).unwrap();
+        assert_eq!(model.from_cache, from_cache);
+        assert_as_expected(&run(&model, "x", [1, 1, WIDTH]));
+    }
+}
+
+#[test]
+fn what_the_model_does_not_take_is_told_as_for_any_other() {
+    let root = model("lstm_ti");
+    let error = |options| load(&root, &options, &[]).err().unwrap();
+    let reshape = error(unrolled(&[1, 8].map(Dim::Fixed)));
+    assert!(matches!(reshape, LoadError::Reshape { .. }), "{reshape}");
+    let broken = LoadOptions {
+        low_latency: true,
+        ..options()
+    };
+    let broken = load(&model("broken"), &broken, &[]).err().unwrap();
+    assert!(matches!(broken, LoadError::Read { .. }), "{broken}");
+}
