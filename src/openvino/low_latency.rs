@@ -85,6 +85,8 @@ struct Request<'a> {
     extension: Option<&'a Path>,
     /// After how many seconds it ends by itself.
     seconds: u64,
+    /// The process that removes the folder, if it is still there.
+    server: u32,
     inputs: Vec<Tensor>,
     outputs: Vec<Tensor>,
 }
@@ -126,7 +128,9 @@ pub(super) fn read(core: &mut Core, load: &Load<'_>) -> Result<Model, LoadError>
         model: load.model,
         weights: load.weights,
         extension: load.options.cpu_extension.as_deref(),
-        seconds: LIMIT.as_secs(),
+        // Later than the server would end it.
+        seconds: LIMIT.as_secs() + 10,
+        server: std::process::id(),
         inputs: own(&prepared.inputs)?,
         outputs: own(&prepared.outputs)?,
     };

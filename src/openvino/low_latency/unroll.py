@@ -66,13 +66,8 @@ def unroll(ov, passes, request):
     return {"found": found, "kept": kept}
 
 
-def main():
-    """Does what request.json says."""
-    server = os.getppid()
-    request = json.loads((HERE / "request.json").read_text(encoding="utf-8"))
-    # The server ends this process when it has run for too long, and removes the
-    # folder. If the server is gone, nobody else does.
-    signal.alarm(request["seconds"])
+def run(request):
+    """Does what the server asks for; returns the exit code."""
     try:
         import openvino as ov
         from openvino import passes
@@ -87,9 +82,31 @@ def main():
         print(error, file=sys.stderr)
         return 1
     (HERE / "result.json").write_text(json.dumps(result), encoding="utf-8")
-    if os.getppid() != server:
-        shutil.rmtree(HERE)
     return 0
+
+
+def is_running(process):
+    """Tells whether there is a process of that number."""
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return False
+    except OSError:
+        pass
+    return True
+
+
+def main():
+    """Does what request.json says; returns the exit code."""
+    request = json.loads((HERE / "request.json").read_text(encoding="utf-8"))
+    # The server ends this process when it has run for too long, and removes the
+    # folder. If the server is gone, nobody else does.
+    signal.alarm(request["seconds"])
+    try:
+        return run(request)
+    finally:
+        if not is_running(request["server"]):
+            shutil.rmtree(HERE, ignore_errors=True)
 
 
 if __name__ == "__main__":
