@@ -1,17 +1,18 @@
 //! Loops over the steps of a sequence that are unrolled into one step.
 
-use std::fs;
+use std::{fs, path::Path};
 
 use ovms::{
     openvino::{Compiled, LoadError, LoadOptions, PerTensor, ShapeOption},
+    proto::kserve::ModelInferRequest,
     tensor::{Dim, PartialShape},
 };
 
 use crate::support::{
-    fixture,
-    grpc::to_floats,
+    Server, cli, fixture,
+    grpc::{Grpc, floats, input, raw, to_floats},
     loaded::{describe, infer, load, options},
-    model, repository,
+    model, repository, server,
 };
 
 /// Steps in a sequence, and how many numbers a step has in `x` and in `y`.
@@ -175,4 +176,75 @@ fn what_the_model_does_not_take_is_told_as_for_any_other() {
     };
     let broken = load(&model("broken"), &broken, &[]).err().unwrap();
     assert!(matches!(broken, LoadError::Read { .. }), "{broken}");
+}
+
+/// Starts a server of `lstm_ti`, unrolled, with a folder for temporary files, and does not wait.
+fn serve(shape: &str, temporary: &Path) -> Server {
+    let ports = server::free_ports();
+    let mut command = cli::command();
+    command
+        .args(["serve", "--model_name", "lstm", "--model_path"])
+        .arg(model("lstm_ti"))
+        .args(["--stateful", "--low_latency_transformation"])
+        .args(["--shape", shape])
+        .args(["--plugin_config", r#"{"INFERENCE_PRECISION_HINT":"f32"}"#])
+        .args(server::on(ports))
+        .env("TMPDIR", temporary);
+    Server::spawn(&mut command, ports)
+}
+
+/// Makes the request for one step of sequence 7.
+fn request(step: &[f32], control: u32) -> ModelInferRequest {
+    let mut request = raw("lstm", "x", "FP32", &[1, 1, 8], &floats(step));
+    request.inputs.push(input("sequence_id", "UINT64", &[1]));
+    request
+        .inputs
+        .push(input("sequence_control_input", "UINT32", &[1]));
+    for contents in [7_u64.to_le_bytes().to_vec(), control.to_le_bytes().to_vec()] {
+        request.raw_input_contents.push(contents.into());
+    }
+    request
+}
+
+#[test]
+fn a_server_steps_through_sequences() {
+    const CONTROLS: [u32; STEPS] = [1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 2];
+    let temporary = repository::folder();
+    let server = serve("(1,1,8)", temporary.path());
+    server.wait_ready();
+    assert_eq!(fs::read_dir(temporary.path()).unwrap().count(), 0);
+
+    let client = Grpc::connect(&server);
+    let steps = steps();
+    for _ in 0..2 {
+        let answers = steps
+            .chunks(WIDTH)
+            .zip(CONTROLS)
+            .flat_map(|(step, control)| {
+                let answer = client.answered(request(step, control));
+                to_floats(&answer.raw_output_contents[0])
+            });
+        assert_as_expected(&answers.collect::<Vec<_>>());
+    }
+}
+
+#[test]
+fn a_loop_that_stays_is_told_in_the_log() {
+    let temporary = repository::folder();
+    let server = serve("(1,12,8)", temporary.path());
+    server.wait_ready();
+    let line = server.wait_log("low_latency_transformation keeps loops");
+    assert!(line.contains("runs 12 times"), "{line}");
+    assert!(line.contains("set the option `shape`"), "{line}");
+    assert_eq!(fs::read_dir(temporary.path()).unwrap().count(), 0);
+}
+
+#[test]
+fn a_transformation_that_cannot_be_done_is_told_in_the_log() {
+    let root = repository::folder();
+    let nowhere = root.path().join("nowhere");
+    let server = serve("(1,1,8)", &nowhere);
+    server.wait_log("cannot apply low_latency_transformation");
+    let line = server.wait_log("cannot use the folder for temporary files");
+    assert!(line.contains("nowhere"), "{line}");
 }
