@@ -80,6 +80,7 @@ fn every_field_of_a_model_is_read() {
         })
     );
     assert!(model.allow_cache);
+    assert!(model.load.low_latency);
     let load = &model.load;
     assert_eq!((load.nireq, load.device.as_str()), (4, "AUTO"));
     assert_eq!(load.most_waiting, 7);
