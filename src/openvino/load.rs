@@ -1,11 +1,6 @@
 //! From a model file to a compiled model with its slots.
 
-use std::{
-    borrow::Cow,
-    collections::BTreeMap,
-    path::Path,
-    sync::{Arc, Mutex},
-};
+use std::{borrow::Cow, collections::BTreeMap, path::Path, sync::Arc};
 
 use openvino::{CompiledModel, Core, DeviceType, Model, PropertyKey, RwPropertyKey};
 
@@ -22,6 +17,7 @@ use super::{
     prepare::{self, Prepared},
     run::Runner,
     slot::Slot,
+    state::Maker,
 };
 use crate::{
     servable::ServableInfo,
@@ -121,9 +117,9 @@ pub fn load(load: Load<'_>) -> Result<Compiled, LoadError> {
     };
     let (streams, from_cache) = (streams(&compiled), is_from_cache(&compiled));
     let slots = if options.stateful {
-        let maker = Arc::new(Mutex::new(compiled));
+        let maker = Arc::new(Maker::new(compiled, inputs.clone(), outputs.clone()));
         (0..nireq)
-            .map(|_| Slot::lender(&maker, &inputs, &outputs))
+            .map(|_| maker.lender())
             .collect::<Result<Vec<_>, _>>()?
     } else {
         (0..nireq)
