@@ -36,8 +36,7 @@ impl Lines {
         let (sender, lines) = mpsc::channel(1);
         // It ends with standard input, when nobody wants another line, or with the process.
         ovms::task::thread("stdin", move || {
-            let mut reader = Reader::new(io::stdin().lock());
-            while let Some(line) = reader.next() {
+            for line in Reader::new(io::stdin().lock()) {
                 let failed = line.is_err();
                 if sender.blocking_send(line).is_err() || failed {
                     return;

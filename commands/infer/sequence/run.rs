@@ -80,7 +80,7 @@ pub(in crate::infer) async fn run(
         started: Instant::now(),
     };
     tokio::select! {
-        result = run.to_its_end() => result,
+        result = run.finish() => result,
         () = keys.give_up() => Err(left_behind(&far)),
     }
 }
@@ -111,7 +111,7 @@ struct Run<'a> {
 }
 
 impl Run<'_> {
-    async fn to_its_end(mut self) -> Result<Option<Whole>, Failure> {
+    async fn finish(mut self) -> Result<Option<Whole>, Failure> {
         let mut done = 0;
         let mut pending = None;
         let sent = self.send_all(&mut done, &mut pending).await;

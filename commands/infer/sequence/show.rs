@@ -8,7 +8,7 @@ use std::{
 use indicatif::ProgressBar;
 use ovms::client::{
     Answer,
-    output::{self, OfSequence, Part, Summary, number},
+    output::{self, OfSequence, Part, Summary},
     sequence::Stack,
 };
 
@@ -121,8 +121,8 @@ pub(super) fn pace(steps: usize, took: Duration) -> String {
 #[expect(clippy::cast_precision_loss, reason = "a rate needs no more digits")]
 fn rate(steps: usize, took: Duration) -> String {
     let rate = steps as f64 / took.as_secs_f64().max(1e-9);
-    let rate = if rate < 100.0 { rate } else { rate.round() };
-    format!("{} steps/s", number(rate))
+    let places = if rate < 100.0 { 1 } else { 0 };
+    format!("{rate:.places$} steps/s")
 }
 
 /// The bar on stderr; away where lines that come are progress enough.
@@ -185,7 +185,7 @@ mod tests {
     fn the_pace_is_told() {
         let seconds = Duration::from_secs_f64;
         assert_eq!(pace(100, seconds(0.25)), "100 steps in 0.25 s, 400 steps/s");
-        assert_eq!(pace(1, seconds(0.3)), "1 step in 0.30 s, 3.33333 steps/s");
+        assert_eq!(pace(1, seconds(0.3)), "1 step in 0.30 s, 3.3 steps/s");
         assert_eq!(
             summary(&answer(), 3, seconds(2.0)),
             "Model `m`, version 2, answered 3 steps in 2.00 s, 1.5 steps/s."
