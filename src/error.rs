@@ -16,6 +16,8 @@ pub enum ErrorKind {
     InvalidJson,
     /// No servable of this name or version.
     NotFound,
+    /// What is to be made exists.
+    AlreadyExists,
     /// The version is known and not loaded yet; try again.
     NotLoaded,
     /// Every slot is taken and the queue is full, or the server is stopping; try again elsewhere.
@@ -46,6 +48,7 @@ impl ErrorKind {
             Self::InvalidArgument => tonic::Code::InvalidArgument,
             Self::InvalidJson | Self::FailedPrecondition => tonic::Code::FailedPrecondition,
             Self::NotFound => tonic::Code::NotFound,
+            Self::AlreadyExists => tonic::Code::AlreadyExists,
             Self::NotLoaded | Self::Overloaded => tonic::Code::Unavailable,
             Self::Unauthorized => tonic::Code::Unauthenticated,
             Self::TooLarge => tonic::Code::ResourceExhausted,
@@ -64,6 +67,7 @@ impl ErrorKind {
             Self::Unauthorized => 401,
             Self::NotFound | Self::NotLoaded => 404,
             Self::MethodNotAllowed => 405,
+            Self::AlreadyExists => 409,
             Self::InvalidJson | Self::FailedPrecondition => 412,
             Self::TooLarge => 413,
             Self::Cancelled => 499,
@@ -104,6 +108,13 @@ impl Error {
     /// Makes an [`ErrorKind::Internal`].
     pub fn internal(message: impl Into<String>) -> Self {
         Self::new(ErrorKind::Internal, message)
+    }
+
+    /// Adds to the text for the client.
+    #[must_use]
+    pub fn with_more(mut self, more: &str) -> Self {
+        self.message.push_str(more);
+        self
     }
 
     /// Adds the cause.

@@ -51,6 +51,27 @@ pub struct InferRequest {
     pub raw_mismatch: Option<usize>,
     /// Whose words tell a fault.
     pub dialect: Dialect,
+    /// The special inputs of stateful models, where the protocol has them in a form of their own;
+    /// else they are among the inputs.
+    pub special: SpecialInputs,
+}
+
+/// What a request to a stateful model says about its sequence.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct SpecialInputs {
+    /// `sequence_id`.
+    pub id: Option<Special>,
+    /// `sequence_control_input`.
+    pub control: Option<Special>,
+}
+
+/// A special input as sent.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Special {
+    /// The shape, if it has one.
+    pub shape: Option<Vec<i64>>,
+    /// The value, if there is exactly one where it belongs.
+    pub value: Option<u64>,
 }
 
 /// Whose words tell a fault of a request's tensors. What is a fault does not depend on it.
@@ -137,6 +158,8 @@ pub struct InferResponse {
     pub id: String,
     /// The outputs: those asked for in the order asked, else all by name.
     pub outputs: TensorMap,
+    /// What the response says beside its outputs.
+    pub parameters: Parameters,
 }
 
 /// Request parameters by name.
@@ -149,6 +172,10 @@ pub enum Parameter {
     Bool(bool),
     /// A whole number.
     Int(i64),
+    /// A whole number, above those of [`Parameter::Int`].
+    UInt(u64),
+    /// A number with a fraction.
+    Double(f64),
     /// A text.
     Text(String),
 }

@@ -63,6 +63,7 @@ impl From<Args> for Flags {
             idle_sequence_cleanup: model.idle_sequence_cleanup,
             low_latency_transformation: model.low_latency_transformation,
             max_sequence_number: model.max_sequence_number,
+            drain_sequences_seconds: model.drain_sequences_seconds,
             port: network.port,
             rest_port: network.rest_port,
             grpc_bind_address: network.grpc_bind_address,

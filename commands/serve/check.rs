@@ -81,13 +81,6 @@ impl Report {
     /// Looks at the folders of a model. What is said of it begins with `origin`.
     fn model(&mut self, model: &ModelConfig, origin: &str) {
         let name = &model.name;
-        if model.stateful.is_some() {
-            self.row(name, NOTHING.to_owned(), "refused");
-            self.faults.push(format!(
-                "{origin}model `{name}` is stateful, which this release does not serve"
-            ));
-            return;
-        }
         if storage::is_remote(&model.base_path) {
             // It is for the server to fetch.
             self.row(name, NOTHING.to_owned(), "not looked at");

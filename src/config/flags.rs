@@ -28,6 +28,8 @@ pub struct Flags {
     pub idle_sequence_cleanup: Option<bool>,
     pub low_latency_transformation: Option<bool>,
     pub max_sequence_number: Option<u32>,
+    /// `--drain_sequences_seconds`
+    pub drain_sequences_seconds: Option<u32>,
 
     pub port: u32,
     pub rest_port: u32,
@@ -101,6 +103,7 @@ impl Default for Flags {
             idle_sequence_cleanup: None,
             low_latency_transformation: None,
             max_sequence_number: None,
+            drain_sequences_seconds: None,
             port: 0,
             rest_port: 0,
             grpc_bind_address: "0.0.0.0".to_owned(),

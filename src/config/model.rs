@@ -1,6 +1,9 @@
 //! What is configured for one model.
 
-use std::path::{Path, PathBuf};
+use std::{
+    path::{Path, PathBuf},
+    time::Duration,
+};
 
 use crate::openvino::{BatchOption, LoadOptions, PerTensor, ShapeOption};
 
@@ -78,6 +81,8 @@ pub struct StatefulConfig {
     pub low_latency_transformation: bool,
     /// The most sequences at once.
     pub max_sequence_number: u32,
+    /// How long sequences go on on what a reload or a stop would take from them.
+    pub drain: Duration,
 }
 
 impl Default for StatefulConfig {
@@ -86,6 +91,7 @@ impl Default for StatefulConfig {
             idle_sequence_cleanup: true,
             low_latency_transformation: false,
             max_sequence_number: 500,
+            drain: Duration::ZERO,
         }
     }
 }

@@ -35,6 +35,8 @@ pub struct Engine {
     registry: ArcSwap<Registry>,
     ready: AtomicBool,
     stopping: AtomicBool,
+    /// No more sequences start.
+    draining: AtomicBool,
     under_way: Arc<UnderWay>,
     loading_wait: Duration,
     /// How many requests may wait for versions that are loading.
@@ -52,6 +54,7 @@ impl Engine {
             registry: ArcSwap::default(),
             ready: AtomicBool::new(false),
             stopping: AtomicBool::new(false),
+            draining: AtomicBool::new(false),
             under_way: Arc::default(),
             loading_wait,
             loading_places: Semaphore::new(most_waiting.min(Semaphore::MAX_PERMITS)),
@@ -73,12 +76,44 @@ impl Engine {
     /// Tells whether the first load is over and the server is not stopping.
     #[must_use]
     pub fn ready(&self) -> bool {
-        self.ready.load(Ordering::Acquire) && !self.stopping.load(Ordering::Acquire)
+        let stops = self.stopping.load(Ordering::Acquire) || self.draining.load(Ordering::Acquire);
+        self.ready.load(Ordering::Acquire) && !stops
     }
 
     /// Refuses requests from now on; those under way go on.
     pub fn stop(&self) {
         self.stopping.store(true, Ordering::SeqCst);
+    }
+
+    /// Starts no new sequences from now on, and waits until those that have time to end have
+    /// ended, or their time is over. Whether it was worth a wait.
+    pub async fn drain_sequences(&self) {
+        self.draining.store(true, Ordering::SeqCst);
+        let versions = self.models().into_iter().flat_map(|model| model.versions());
+        let waits = versions
+            .filter(|version| !version.drain().is_zero() && !version.sequences().is_empty())
+            .map(async |version| {
+                let gone = version.sequences().wait_gone(|_| true);
+                // What is left then goes with the server.
+                drop(tokio::time::timeout(version.drain(), gone).await);
+            });
+        futures::future::join_all(waits).await;
+    }
+
+    /// Returns how many sequences have time to end before a stop.
+    #[must_use]
+    pub fn sequences_to_drain(&self) -> usize {
+        let versions = self.models().into_iter().flat_map(|model| model.versions());
+        versions
+            .filter(|version| !version.drain().is_zero())
+            .map(|version| version.sequences().len())
+            .sum()
+    }
+
+    /// Returns why no sequence can start, if so.
+    fn refuses_sequences(&self) -> Option<Error> {
+        let draining = self.draining.load(Ordering::SeqCst);
+        draining.then(|| Error::new(ErrorKind::Overloaded, "Server is shutting down"))
     }
 
     /// Waits until no request is under way.
@@ -148,32 +183,48 @@ impl Engine {
     ///
     /// Fails if there is no such name or version, it does not get ready, or the server is
     /// stopping.
-    pub async fn find(&self, name: &str, version: Option<i64>, origin: Origin) -> Result<Target> {
+    pub async fn find(
+        self: &Arc<Self>,
+        name: &str,
+        version: Option<i64>,
+        origin: Origin,
+    ) -> Result<Target> {
         let place = UnderWay::enter(&self.under_way);
         // After entering: a stop either sees this request or is seen by it.
         if self.stopping.load(Ordering::SeqCst) {
             return Err(Error::new(ErrorKind::Overloaded, "Server is shutting down"));
         }
         let model = self.model(name)?;
+        let named = version.is_some();
         let (version, loaded) = loop {
-            let found = model.version(version)?;
+            let found = match model.version(version) {
+                Ok(found) => found,
+                Err(none) => model.draining().ok_or(none)?,
+            };
             let loaded = found.loaded();
             // The default version may go between the two, once another has taken over.
-            if version.is_some() || loaded.is_ok() {
+            if named || loaded.is_ok() || found.draining().is_some() {
                 break (found, loaded);
             }
         };
         // From here on it counts, whatever ends it.
         let call = Call::new(version.reporter(), origin);
-        let loaded = match loaded {
-            Ok(loaded) => loaded,
-            Err(not_loaded) => {
+        let mut retired = None;
+        let loaded = match (loaded, version.draining()) {
+            (Ok(loaded), _) => loaded,
+            // Its sequences go on, and no new ones begin.
+            (Err(error), Some(draining)) => {
+                retired = Some(error);
+                draining
+            }
+            (Err(not_loaded), None) => {
                 // Requests beyond the bound do not wait.
                 let _place = self.loading_places.try_acquire().map_err(|_| not_loaded)?;
                 version.wait_loaded(self.loading_wait).await?
             }
         };
-        Ok(Target::new(version, loaded, call, place))
+        let target = Target::new(version, loaded, call, place);
+        Ok(target.among(self, &model, named, retired))
     }
 
     /// Counts a request that was refused before its target was looked up, as a failed one of

@@ -16,7 +16,7 @@ use super::{
     kserve::{grpc::KserveService, triton},
     reply,
     tfs::grpc::TfsService,
-    unary::{self, UnaryBody},
+    unary::{self, Unary, UnaryBody},
 };
 use crate::{
     engine::Engine,
@@ -28,6 +28,7 @@ use crate::{
             prediction_service_server::{self, PredictionServiceServer},
         },
     },
+    sequence::Line,
 };
 
 /// What the paths of TensorFlow Serving's services begin with.
@@ -78,6 +79,7 @@ pub fn service(engine: Arc<Engine>, intake: Intake) -> (GrpcService, Health) {
         kserve,
         others,
         intake,
+        line: Line::default(),
     };
     (service, Health(reporter))
 }
@@ -124,30 +126,55 @@ pub struct GrpcService {
     kserve: GrpcInferenceServiceServer<KserveService>,
     others: Routes,
     intake: Intake,
+    /// The calls of the connection.
+    line: Line,
 }
 
 impl hyper::service::Service<Request<Incoming>> for GrpcService {
     type Response = Response<GrpcBody>;
     type Error = Infallible;
-    type Future = BoxFuture<'static, Result<Self::Response, Infallible>>;
+    type Future = Answer;
 
     fn call(&self, request: Request<Incoming>) -> Self::Future {
         if unary::takes::<TfsService>(&request) {
-            let service = self.predict.clone();
-            let intake = self.intake.clone();
-            return Box::pin(async move {
-                let response = unary::call(&service, &intake, request).await;
-                Ok(response.map(GrpcBody::Left))
-            });
+            return self.unary(self.predict.clone(), request);
         }
         if unary::takes::<KserveService>(&request) {
-            let service = self.infer.clone();
-            let intake = self.intake.clone();
-            return Box::pin(async move {
-                let response = unary::call(&service, &intake, request).await;
-                Ok(response.map(GrpcBody::Left))
-            });
+            return self.unary(self.infer.clone(), request);
         }
+        if !unary::is::<KserveService>(&request) && !unary::is::<TfsService>(&request) {
+            return self.general(request);
+        }
+        let mut request = request;
+        let arrival = self.line.arrive();
+        request.extensions_mut().insert(Arc::clone(&arrival));
+        Box::pin(arrival.run(self.general(request)))
+    }
+}
+
+impl GrpcService {
+    /// Returns the service for another connection.
+    #[must_use]
+    pub fn connected(&self) -> Self {
+        Self {
+            line: Line::default(),
+            ..self.clone()
+        }
+    }
+
+    /// Answers an inference.
+    fn unary<C: Unary>(&self, service: C, request: Request<Incoming>) -> Answer {
+        let intake = self.intake.clone();
+        // Here, since this is called for one request after the other.
+        let arrival = self.line.arrive();
+        Box::pin(Arc::clone(&arrival).run(async move {
+            let response = unary::call(&service, &intake, request, arrival).await;
+            Ok(response.map(GrpcBody::Left))
+        }))
+    }
+
+    /// Answers any other call.
+    fn general(&self, request: Request<Incoming>) -> Answer {
         let path = request.uri().path();
         let method = path
             .strip_prefix('/')
@@ -172,9 +199,7 @@ impl hyper::service::Service<Request<Incoming>> for GrpcService {
             Box::pin(async move { Ok(answer.await?.map(GrpcBody::Right)) })
         }
     }
-}
 
-impl GrpcService {
     /// Bounds the body of a request; what goes wrong is a status, so that the text reaches the
     /// client.
     fn paced(
@@ -189,6 +214,9 @@ impl GrpcService {
         Request::from_parts(parts, body)
     }
 }
+
+/// An answer to come.
+type Answer = BoxFuture<'static, Result<Response<GrpcBody>, Infallible>>;
 
 /// The body of an answer, from either path.
 pub type GrpcBody = http_body_util::Either<UnaryBody, tonic::body::Body>;

@@ -9,6 +9,7 @@
 use std::{
     convert::Infallible,
     pin::Pin,
+    sync::Arc,
     task::{Context, Poll},
 };
 
@@ -22,6 +23,7 @@ use tonic::{Code, Status};
 use super::{access, body::Paced, deadline, intake::Intake, reply};
 use crate::{
     error::{self, Error, ErrorKind},
+    sequence::Arrival,
     task,
 };
 
@@ -36,11 +38,12 @@ pub(super) trait Unary: Clone + Send + Sync + 'static {
     const PATH: &str;
 
     /// Answers a request; `effort` is how much there is to unpack, in the bytes of
-    /// [`task::sized`].
+    /// [`task::sized`], and `arrival` its place among the calls of its connection.
     fn run(
         &self,
         request: Self::Request,
         effort: usize,
+        arrival: Arc<Arrival>,
     ) -> impl Future<Output = error::Result<Self::Response>> + Send;
 
     /// Returns about how many bytes an answer has.
@@ -67,6 +70,11 @@ pub(super) const PREFIX: usize = 5;
 /// The most that is set aside on the word of a message's length alone.
 const MOST_AHEAD: usize = 1 << 24;
 
+/// Tells whether a request is this call, in whatever form.
+pub(super) fn is<C: Unary>(request: &Request<Incoming>) -> bool {
+    request.uri().path() == C::PATH
+}
+
 /// Tells whether a request is this call and can take this path: messages as they are, not
 /// compressed.
 pub(super) fn takes<C: Unary>(request: &Request<Incoming>) -> bool {
@@ -77,7 +85,7 @@ pub(super) fn takes<C: Unary>(request: &Request<Incoming>) -> bool {
     let grpc = headers
         .get(header::CONTENT_TYPE)
         .is_some_and(|kind| kind.as_bytes().starts_with(b"application/grpc"));
-    request.uri().path() == C::PATH && plain && grpc && request.method() == axum::http::Method::POST
+    is::<C>(request) && plain && grpc && request.method() == axum::http::Method::POST
 }
 
 /// Answers a call.
@@ -85,11 +93,13 @@ pub(super) async fn call<C: Unary>(
     service: &C,
     intake: &Intake,
     request: Request<Incoming>,
+    arrival: Arc<Arrival>,
 ) -> Response<UnaryBody> {
     let (parts, body) = request.into_parts();
     let limit = deadline::of_headers(&parts.headers);
     let answer = deadline::within(limit, async {
         let message = receive::<C>(body, &parts.extensions, intake).await?;
+        arrival.received();
         let size = message.len();
         // Raw contents are not looked at here; typed ones are read value by value.
         let decode = move || C::Request::decode(message);
@@ -99,7 +109,7 @@ pub(super) async fn call<C: Unary>(
             .map_err(|error| Status::internal(error.to_string()))?;
         let seen = access::seen(&parts.extensions, C::model(&request));
         let answer = service
-            .run(request, size / RAW_SPEED)
+            .run(request, size / RAW_SPEED, arrival)
             .await
             .map_err(|error| reply::status(&error))?;
         seen.version(|| C::version(&answer));

@@ -3,13 +3,19 @@
 //! Labels are in alphabetical order, `le` of a bucket behind them, numbers without decimals: as
 //! scripts that read the page of the C++ server expect.
 
-use std::{fmt::Write, sync::Arc, sync::atomic::Ordering::Relaxed};
+use std::{
+    fmt::Write,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering::Relaxed},
+    },
+};
 
 use super::{
     Families, Family,
     cells::{ALL_ORIGINS, BOUNDS, BUCKETS},
     families::Kind,
-    reporter::{Outcomes, Reporter, interface},
+    reporter::{Outcomes, Reporter, SequenceCounts, interface},
 };
 use crate::request::{Api, Interface, Origin};
 
@@ -56,6 +62,22 @@ pub(super) fn write(families: Families, models: &[Model]) -> String {
         let level = version.reporter.cells.level(|shard| &shard.active);
         page.number(F::Active, version, level);
     });
+    type Count = fn(&SequenceCounts) -> &AtomicU64;
+    let of_sequences: [(Family, Count); 5] = [
+        (F::SequencesActive, |counts| &counts.active),
+        (F::SequencesStarted, |counts| &counts.started),
+        (F::SequencesEnded, |counts| &counts.ended),
+        (F::SequencesEvicted, |counts| &counts.evicted),
+        (F::SequencesRefused, |counts| &counts.refused),
+    ];
+    for (family, count) in of_sequences {
+        each(page, family, models, |page, version| {
+            let counts = version.reporter.sequences();
+            if counts.are_kept() {
+                page.number(family, version, count(counts).load(Relaxed));
+            }
+        });
+    }
     std::mem::take(&mut page.text)
 }
 

@@ -30,6 +30,56 @@ pub struct Reporter {
     slots: AtomicUsize,
     pub(super) cells: Cells,
     pub(super) metadata: [Outcomes; ORIGINS],
+    sequences: SequenceCounts,
+}
+
+/// Counts the sequences of a version.
+#[derive(Default)]
+pub struct SequenceCounts {
+    /// Whether there can be any.
+    kept: AtomicBool,
+    pub(super) active: AtomicU64,
+    pub(super) started: AtomicU64,
+    pub(super) ended: AtomicU64,
+    pub(super) evicted: AtomicU64,
+    pub(super) refused: AtomicU64,
+}
+
+impl SequenceCounts {
+    /// Says that the version has sequences at all, so that its figures are shown.
+    pub fn keep(&self) {
+        self.kept.store(true, Relaxed);
+    }
+
+    pub(super) fn are_kept(&self) -> bool {
+        self.kept.load(Relaxed)
+    }
+
+    /// One has begun.
+    pub fn started(&self) {
+        self.started.fetch_add(1, Relaxed);
+        self.active.fetch_add(1, Relaxed);
+    }
+
+    /// So many are no more, for whatever reason.
+    pub fn gone(&self, count: usize) {
+        self.active.fetch_sub(count as u64, Relaxed);
+    }
+
+    /// One of those that are gone was ended by its client.
+    pub fn ended(&self) {
+        self.ended.fetch_add(1, Relaxed);
+    }
+
+    /// So many of those that are gone were idle.
+    pub fn evicted(&self, count: usize) {
+        self.evicted.fetch_add(count as u64, Relaxed);
+    }
+
+    /// One was not begun, since there were too many.
+    pub fn refused(&self) {
+        self.refused.fetch_add(1, Relaxed);
+    }
 }
 
 /// Calls that ask for no version in particular, by origin.
@@ -74,6 +124,12 @@ impl Reporter {
     pub fn unloaded(&self) {
         self.streams.store(0, Relaxed);
         self.slots.store(0, Relaxed);
+    }
+
+    /// Returns the counts of sequences.
+    #[must_use]
+    pub fn sequences(&self) -> &SequenceCounts {
+        &self.sequences
     }
 
     /// Counts a call that is no inference and has found its version.

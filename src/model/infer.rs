@@ -10,7 +10,7 @@ use super::{
 use crate::{
     error::{Error, ErrorKind, Result},
     metrics::Call,
-    openvino::{RunError, SlotInput},
+    openvino::{Hold, RunError, SlotInput},
     request::InferRequest,
     servable::ServableInfo,
     task,
@@ -43,7 +43,10 @@ impl Version {
             let (inputs, wanted) = loaded.judge(&info, request.clone()).await?;
             let resized = self.resize(&asked).await?;
             if resize::is_same_but_for_shapes(&info, &resized.info) {
-                return resized.run(inputs, wanted, call).await;
+                return resized
+                    .run(inputs, wanted, (), call)
+                    .await
+                    .map_err(Failed::explain);
             }
             // Another model is there by now, so the request is judged again.
             loaded = resized;
@@ -59,11 +62,13 @@ impl Loaded {
     /// Fails if the request does not fit the model, no slot comes free, or the runtime fails.
     pub async fn infer(&self, request: InferRequest, call: &Call) -> Result<(TensorMap, Instant)> {
         let (inputs, wanted) = self.judge(&self.info, request).await?;
-        self.run(inputs, wanted, call).await
+        self.run(inputs, wanted, (), call)
+            .await
+            .map_err(Failed::explain)
     }
 
     /// Judges a request, away from the async workers if that takes time.
-    async fn judge(
+    pub(crate) async fn judge(
         &self,
         info: &ServableInfo,
         request: InferRequest,
@@ -82,17 +87,20 @@ impl Loaded {
         .await
     }
 
-    async fn run(
+    /// Runs a judged request; `hold` lives until the run has ended, even if nobody waits for it any
+    /// more.
+    pub(crate) async fn run(
         &self,
         inputs: Vec<SlotInput>,
         wanted: Vec<usize>,
+        hold: impl Hold,
         call: &Call,
-    ) -> Result<(TensorMap, Instant)> {
+    ) -> Result<(TensorMap, Instant), Failed> {
         let (outputs, ended) = self
             .runner
-            .infer(inputs, wanted.clone(), call)
+            .infer(inputs, wanted.clone(), hold, call)
             .await
-            .map_err(explain)?;
+            .map_err(Failed::Run)?;
         let outputs: TensorMap = wanted
             .into_iter()
             .map(|port| self.output_name(port).to_owned())
@@ -105,7 +113,9 @@ impl Loaded {
         if bytes.is_empty() {
             return Ok((outputs, ended));
         }
-        let outputs = task::sized("unpad strings", bytes.iter().sum(), || unpad(outputs)).await?;
+        let outputs = task::sized("unpad strings", bytes.iter().sum(), || unpad(outputs))
+            .await
+            .map_err(Failed::Outputs)?;
         Ok((outputs, ended))
     }
 
@@ -136,13 +146,29 @@ fn unpad(outputs: TensorMap) -> Result<TensorMap> {
     outputs.into_iter().map(unpad).collect()
 }
 
-/// Says to the client what it may know; the cause stays for the log.
-fn explain(error: RunError) -> Error {
-    match error {
-        RunError::Pool(error) => Error::new(
-            ErrorKind::Overloaded,
-            format!("Server is overloaded - {error}; try again later"),
-        ),
-        error => Error::internal("Internal inference error").with_source(error),
+/// Why a judged request has no answer.
+pub(crate) enum Failed {
+    /// It did not run, or the run failed.
+    Run(RunError),
+    /// What came out of the run is no answer.
+    Outputs(Error),
+}
+
+impl Failed {
+    /// Tells whether a run began and did not end well.
+    pub(crate) fn broke_off(&self) -> bool {
+        matches!(self, Self::Run(RunError::Slot(_) | RunError::Lost))
+    }
+
+    /// Says to the client what it may know; the cause stays for the log.
+    pub(crate) fn explain(self) -> Error {
+        match self {
+            Self::Outputs(error) => error,
+            Self::Run(RunError::Pool(error)) => Error::new(
+                ErrorKind::Overloaded,
+                format!("Server is overloaded - {error}; try again later"),
+            ),
+            Self::Run(error) => Error::internal("Internal inference error").with_source(error),
+        }
     }
 }

@@ -16,9 +16,10 @@ use super::{
     warmup::{self, WarmupError},
 };
 use crate::{
-    config::Warmup,
+    config::{StatefulConfig, Warmup},
     error::ErrorKind,
     openvino::{self, Compiled, Load, LoadError, LoadOptions},
+    sequence::Bounds,
     servable::ServableInfo,
     task,
 };
@@ -33,6 +34,8 @@ pub struct Spec {
     pub folder: PathBuf,
     /// How to load the model.
     pub options: LoadOptions,
+    /// How sequences are kept, if the model has any.
+    pub stateful: Option<StatefulConfig>,
     /// Requests that it answers before it serves.
     pub warmup: Vec<Warmup>,
 }
@@ -182,6 +185,28 @@ impl Loaded {
     #[must_use]
     pub fn streams(&self) -> u32 {
         self.runner.streams()
+    }
+
+    /// Tells whether requests run on the states of sequences.
+    #[must_use]
+    pub fn is_stateful(&self) -> bool {
+        self.spec.stateful.is_some()
+    }
+
+    /// Tells whether its sequences are removed when nobody uses them.
+    #[must_use]
+    pub fn cleans_sequences(&self) -> bool {
+        let stateful = self.spec.stateful.as_ref();
+        stateful.is_some_and(|config| config.idle_sequence_cleanup)
+    }
+
+    /// Returns the bounds of its sequences.
+    pub(crate) fn bounds(&self) -> Bounds {
+        let stateful = self.spec.stateful.as_ref();
+        Bounds {
+            sequences: stateful.map_or(0, |config| config.max_sequence_number),
+            waiting: self.spec.options.most_waiting,
+        }
     }
 
     /// Waits until the last request has left it, and frees it off the async workers.

@@ -7,7 +7,7 @@
 pub mod check;
 mod decoding;
 pub mod demo;
-pub mod infer;
+pub(crate) mod infer;
 pub mod layouts;
 mod loaded;
 pub mod mapping;
@@ -88,6 +88,14 @@ impl Model {
     #[must_use]
     pub fn versions(&self) -> Vec<Arc<Version>> {
         self.versions.load().values().cloned().collect()
+    }
+
+    /// Finds the newest version that is retired and still has sequences.
+    #[must_use]
+    pub fn draining(&self) -> Option<Arc<Version>> {
+        let versions = self.versions.load();
+        let mut newest = versions.values().rev();
+        newest.find(|version| version.draining().is_some()).cloned()
     }
 
     /// Finds a version by its number; `None` means the default version: the highest that is

@@ -23,6 +23,7 @@ use super::{
 use crate::{
     error::{Error, ErrorKind, Result},
     metrics::Reporter,
+    sequence::{LoadedInstance, OfVersion, Sequences, cleaner},
     task::Task,
 };
 
@@ -33,6 +34,11 @@ pub struct Version {
     status: watch::Sender<Status>,
     loaded: ArcSwapOption<Loaded>,
     reporter: Arc<Reporter>,
+    sequences: Arc<OfVersion>,
+    /// What sequences go on on after the version was retired.
+    draining: ArcSwapOption<Loaded>,
+    /// How long they may, in milliseconds.
+    drain: AtomicU64,
     /// How many times it was retired.
     retirements: AtomicU64,
     /// Requests that wait for a load for another shape.
@@ -50,6 +56,9 @@ impl Version {
             number,
             status: watch::Sender::new(Status::ok(State::Start)),
             loaded: ArcSwapOption::empty(),
+            sequences: Sequences::new(Arc::clone(&reporter)),
+            draining: ArcSwapOption::empty(),
+            drain: AtomicU64::new(0),
             reporter,
             retirements: AtomicU64::new(0),
             resizers: AtomicUsize::new(0),
@@ -75,6 +84,30 @@ impl Version {
         &self.reporter
     }
 
+    /// Returns its sequences; there are none if it is not stateful.
+    #[must_use]
+    pub fn sequences(&self) -> &Arc<OfVersion> {
+        &self.sequences
+    }
+
+    /// Sets how long sequences go on on what was replaced or retired.
+    pub fn set_drain(&self, limit: Duration) {
+        let limit = u64::try_from(limit.as_millis()).unwrap_or(u64::MAX);
+        self.drain.store(limit, Ordering::Relaxed);
+    }
+
+    /// Returns how long sequences go on on what was replaced or retired.
+    #[must_use]
+    pub fn drain(&self) -> Duration {
+        Duration::from_millis(self.drain.load(Ordering::Relaxed))
+    }
+
+    /// Returns what sequences go on on although the version is retired, if there are any.
+    #[must_use]
+    pub fn draining(&self) -> Option<Arc<Loaded>> {
+        self.draining.load_full()
+    }
+
     /// Returns state and outcome at this moment.
     #[must_use]
     pub fn status(&self) -> Status {
@@ -92,12 +125,24 @@ impl Version {
     /// left. Needs a runtime.
     pub fn install(&self, loaded: Arc<Loaded>) {
         self.reporter.loaded(loaded.streams(), loaded.slots());
+        if loaded.is_stateful() {
+            self.reporter.sequences().keep();
+            let instance = LoadedInstance(Arc::clone(&loaded));
+            self.sequences.renew(Some(instance));
+        }
         let old = self.loaded.swap(Some(loaded));
         self.status.send_replace(Status::ok(State::Available));
         if let Some(old) = old {
-            Task::spawn(old.drain()).detach();
+            let old = LoadedInstance(old);
+            let let_go = cleaner::let_go(&self.sequences, &old, self.drain());
+            Task::spawn(async move {
+                let_go.await;
+                old.0.drain().await;
+            })
+            .detach();
         }
     }
+
 
     /// Does the same, if what is loaded is still what the caller thinks it is.
     pub(super) fn install_after(&self, before: &Arc<Loaded>, loaded: Arc<Loaded>) -> bool {
@@ -148,10 +193,24 @@ impl Version {
         let Some(loaded) = self.loaded.swap(None) else {
             return;
         };
+        self.sequences.renew(None);
+        let limit = self.drain();
+        if !limit.is_zero() && !self.sequences.is_empty() {
+            self.draining.store(Some(Arc::clone(&loaded)));
+        }
         let retirement = self.retirements.fetch_add(1, Ordering::Relaxed) + 1;
         let version = Arc::clone(self);
+        let loaded = LoadedInstance(loaded);
+        let let_go = cleaner::let_go(&self.sequences, &loaded, limit);
         Task::spawn(async move {
-            loaded.drain().await;
+            let_go.await;
+            // Unless it has been loaded and retired once more.
+            let draining = version.draining.load();
+            if draining.as_ref().is_some_and(|d| Arc::ptr_eq(d, &loaded.0)) {
+                version.draining.store(None);
+            }
+            drop(draining);
+            loaded.0.drain().await;
             // Unless it is wanted again meanwhile, or has been and is retired once more.
             let last = version.retirements.load(Ordering::Relaxed) == retirement;
             let ended = version.status.send_if_modified(|status| {

@@ -92,7 +92,7 @@ pub(super) async fn run(loaded: &Loaded, warmups: &[Warmup]) -> Result<(), Warmu
         for _ in 0..warmup.count {
             loaded
                 .runner
-                .infer(inputs.clone(), wanted.clone(), &call)
+                .infer(inputs.clone(), wanted.clone(), (), &call)
                 .await
                 .map_err(WarmupError::Run)?;
         }

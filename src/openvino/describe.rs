@@ -20,6 +20,19 @@ pub(super) struct Described {
     pub(super) axes: Option<Vec<usize>>,
 }
 
+impl Described {
+    /// Returns the shape that the runtime has where clients have this one.
+    pub(super) fn runtime_shape(&self, shape: &[usize]) -> Vec<usize> {
+        let mut own = shape.to_vec();
+        if let Some(axes) = &self.axes {
+            for (&axis, &length) in axes.iter().zip(shape) {
+                own[axis] = length;
+            }
+        }
+        own
+    }
+}
+
 /// Describes the inputs, given in the model's order.
 pub(super) fn inputs(
     compiled: &CompiledModel,

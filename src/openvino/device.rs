@@ -66,6 +66,29 @@ pub(super) fn available(core: &Core) -> Vec<String> {
         .collect()
 }
 
+/// Returns the device for a model whose infer requests keep state: the CPU, since others, and
+/// those that hand requests on to others, keep none from one run to the next.
+pub(super) fn of_stateful(core: &Core, device: &str) -> Result<&'static str, LoadError> {
+    const CPU: &str = "CPU";
+    let (front, below) = split(device);
+    let is_cpu = |name: &str| name.split(['.', '(']).next() == Some(CPU);
+    let alone = if front == "BATCH" {
+        false
+    } else if !COMPOSED.contains(&front) {
+        is_cpu(front)
+    } else if below.is_empty() {
+        // Any of this machine's.
+        let devices = available(core);
+        !devices.is_empty() && devices.iter().all(|device| is_cpu(device))
+    } else {
+        below.iter().all(|device| is_cpu(device))
+    };
+    if alone {
+        return Ok(CPU);
+    }
+    Err(LoadError::StatefulDevice(device.to_owned()))
+}
+
 /// Takes a device string apart and asks each device for the properties that it knows.
 fn devices_of<'a>(core: &Core, text: &'a str) -> Result<Devices<'a>, LoadError> {
     let unknown = |source: Option<openvino::InferenceError>| LoadError::Device {

@@ -33,6 +33,9 @@ pub enum LoadError {
         #[source]
         source: Option<Fault>,
     },
+    /// A stateful model is for another device than the CPU.
+    #[error("Stateful models are supported only on CPU - found the device `{0}`")]
+    StatefulDevice(String),
     /// The device does not know a property.
     #[error(
         "Model config is invalid - device {device} has no property {key}{}",

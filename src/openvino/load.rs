@@ -1,6 +1,11 @@
 //! From a model file to a compiled model with its slots.
 
-use std::{collections::BTreeMap, path::Path};
+use std::{
+    borrow::Cow,
+    collections::BTreeMap,
+    path::Path,
+    sync::{Arc, Mutex},
+};
 
 use openvino::{CompiledModel, Core, DeviceType, Model, PropertyKey, RwPropertyKey};
 
@@ -67,11 +72,19 @@ pub struct Compiled {
 ///
 /// See [`LoadError`].
 pub fn load(load: Load<'_>) -> Result<Compiled, LoadError> {
-    let options = load.options;
+    let mut options = Cow::Borrowed(load.options);
     if options.nireq > NIREQ_LIMIT {
         return Err(LoadError::Nireq(options.nireq));
     }
     let mut core = Core::new().map_err(|error| LoadError::Runtime(error.into()))?;
+    if options.stateful {
+        let device = device::of_stateful(&core, &options.device)?;
+        if options.device != device {
+            options.to_mut().device = device.to_owned();
+        }
+    }
+    let options = &*options;
+    let load = Load { options, ..load };
     if let Some(path) = &options.cpu_extension {
         extension::add(&core, path).map_err(|source| LoadError::Extension {
             path: path.clone(),
@@ -101,9 +114,17 @@ pub fn load(load: Load<'_>) -> Result<Compiled, LoadError> {
         0 => optimal_nireq(&compiled).max(one_for_each_core(&inputs, &outputs)),
         nireq => nireq,
     };
-    let slots = (0..nireq)
-        .map(|_| Slot::new(&mut compiled, &inputs, &outputs))
-        .collect::<Result<Vec<_>, _>>()?;
+    let (streams, from_cache) = (streams(&compiled), is_from_cache(&compiled));
+    let slots = if options.stateful {
+        let maker = Arc::new(Mutex::new(compiled));
+        (0..nireq)
+            .map(|_| Slot::lender(&maker, &inputs, &outputs))
+            .collect::<Result<Vec<_>, _>>()?
+    } else {
+        (0..nireq)
+            .map(|_| Slot::new(&mut compiled, &inputs, &outputs))
+            .collect::<Result<Vec<_>, _>>()?
+    };
     let steady = inputs
         .iter()
         .map(|input| &input.info)
@@ -115,10 +136,10 @@ pub fn load(load: Load<'_>) -> Result<Compiled, LoadError> {
             slots,
             options.most_waiting,
             steady,
-            streams(&compiled),
+            streams,
             load.name,
         ),
-        from_cache: is_from_cache(&compiled),
+        from_cache,
     })
 }
 

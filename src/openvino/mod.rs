@@ -24,6 +24,7 @@ mod run;
 pub mod runtime;
 mod shapes;
 mod slot;
+mod state;
 mod strings;
 
 pub use error::LoadError;
@@ -36,4 +37,5 @@ pub use pool::PoolError;
 pub use run::{RunError, Runner};
 pub use shapes::ShapeError;
 pub use slot::{SlotError, SlotInput};
+pub use state::{Hold, State};
 pub use strings::StringsError;

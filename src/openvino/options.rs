@@ -11,6 +11,8 @@ pub struct LoadOptions {
     pub device: String,
     /// Properties of the device, by OpenVINO's names.
     pub properties: Vec<(String, String)>,
+    /// Whether each sequence of requests has a state of its own.
+    pub stateful: bool,
     /// How many infer requests; 0 for as many as the device says is best, and one for each core at
     /// least if the model's tensors are small.
     pub nireq: u32,

@@ -21,6 +21,7 @@ use tokio::sync::oneshot;
 use super::{
     pool::{Lease, Patience, Pool, PoolError},
     slot::{Slot, SlotError, SlotInput},
+    state::Hold,
 };
 use crate::{
     metrics::{Active, Call, Reporter, Times},
@@ -104,7 +105,8 @@ impl Runner {
     /// when the run ended. The run counts in the figures of `call`, its answer does not yet.
     ///
     /// Waits in turn for a free slot. Dropping the future while it waits leaves the queue;
-    /// dropping it during a run lets the run end, after which the slot is free again.
+    /// dropping it during a run lets the run end, after which the slot is free again. `hold` lives
+    /// until then.
     ///
     /// # Errors
     ///
@@ -113,6 +115,7 @@ impl Runner {
         &self,
         inputs: Vec<SlotInput>,
         wanted: Vec<usize>,
+        mut hold: impl Hold,
         call: &Call,
     ) -> Result<(Vec<Tensor>, Instant), RunError> {
         let average = self.average.load(Ordering::Relaxed);
@@ -134,8 +137,9 @@ impl Runner {
         let reporter = call.reporter();
         let active = reporter.active();
         if in_place {
-            let outputs = lease.slot().infer(&inputs, &wanted);
+            let outputs = lease.slot().infer(hold.state(), &inputs, &wanted);
             let ended = Instant::now();
+            hold.ended(outputs.is_ok());
             self.learn(ended - started);
             let outputs = outputs?;
             reporter.ran(&Times { ended, ..times });
@@ -146,6 +150,7 @@ impl Runner {
             lease,
             inputs,
             wanted,
+            hold: Box::new(hold),
             times,
             active,
             reporter: Arc::clone(reporter),
@@ -174,6 +179,7 @@ struct Job {
     lease: Lease,
     inputs: Vec<SlotInput>,
     wanted: Vec<usize>,
+    hold: Box<dyn Hold>,
     /// Of the run, as far as it has come.
     times: Times,
     active: Active,
@@ -250,12 +256,20 @@ impl Shared {
                 continue;
             }
             job.times.started = Instant::now();
-            let run = || job.lease.slot().infer(&job.inputs, &job.wanted);
+            let Job {
+                lease,
+                inputs,
+                wanted,
+                hold,
+                ..
+            } = &mut job;
+            let run = || lease.slot().infer(hold.state(), inputs, wanted);
             // A panic is told to the one client; the thread has others to serve.
             let Ok(outputs) = catch_unwind(AssertUnwindSafe(run)) else {
                 continue;
             };
             job.times.ended = Instant::now();
+            job.hold.ended(outputs.is_ok());
             if outputs.is_ok() {
                 job.reporter.ran(&job.times);
             }

@@ -2,6 +2,10 @@
 //!
 //! Input bytes are copied once, from the request into the slot's tensor; output bytes once, out
 //! of the runtime's tensor. A slot is used by one request at a time; [`super::pool`] sees to it.
+//!
+//! A slot of a stateful model has tensors and no infer request: that comes with each run, since
+//! each sequence has its own, with its state inside. It uses the tensors that the slot lends it,
+//! so that a sequence takes memory for its state, and none for inputs and outputs.
 
 use bytes::Bytes;
 use openvino::{CompiledModel, ElementType, InferRequest, InferenceError};
@@ -10,6 +14,7 @@ use super::{
     convert,
     describe::Described,
     fault::Fault,
+    state::{Maker, State, new_set},
     strings::{self, StringsError},
 };
 use crate::tensor::{DataType, Tensor, transpose};
@@ -40,6 +45,9 @@ pub enum SlotError {
     /// There is no such input or output; the request was checked against another model.
     #[error("the model has no input or output {0}")]
     Port(usize),
+    /// The slot has no infer request; a bug of ours.
+    #[error("there is no infer request to run")]
+    NoRequest,
     /// The bytes given are not as many as the tensor has; a check before this one was skipped.
     #[error("input {port} has {actual} bytes and the tensor {expected}")]
     Size {
@@ -61,11 +69,21 @@ pub enum SlotError {
     StringOutput(String),
 }
 
-/// One infer request.
+/// One infer request, or the tensors for one.
 pub(super) struct Slot {
-    request: InferRequest,
+    engine: Engine,
     inputs: Vec<Input>,
     outputs: Vec<Output>,
+    /// Tells the present tensors from those of other slots, and from earlier ones.
+    set: u64,
+}
+
+/// What runs the inferences of a slot.
+enum Engine {
+    /// The slot's own infer request.
+    Own(State),
+    /// Those of the sequences, which the model makes.
+    OfSequences(Maker),
 }
 
 /// The tensor that a request's bytes are copied into, made again when the shape changes.
@@ -73,13 +91,18 @@ struct Input {
     dtype: DataType,
     shape: Vec<usize>,
     tensor: Option<openvino::Tensor>,
+    /// Whether the slot's own infer request has the tensor.
+    bound: bool,
+    /// The model's own name, of an input without dimensions whose tensor is that of each infer
+    /// request, since the C interface makes none.
+    scalar: Option<String>,
 }
 
 struct Output {
     dtype: DataType,
     /// The runtime's axes in the order that clients have them, if that is another one.
     axes: Option<Vec<usize>>,
-    /// Shape and tensor of an output that never changes its shape.
+    /// Shape, as the runtime has it, and tensor of an output that never changes its shape.
     fixed: Option<(Vec<usize>, openvino::Tensor)>,
 }
 
@@ -95,85 +118,154 @@ impl Slot {
             .map_err(runtime("create an infer request"))?;
         let inputs = inputs
             .iter()
-            .map(|Described { info, own, .. }| {
-                let tensor = match info.shape.fixed() {
-                    // The C interface makes no tensor without dimensions; the request has one.
-                    Some(shape) if shape.is_empty() && info.dtype != DataType::String => Some(
-                        request
-                            .get_tensor(own)
-                            .map_err(runtime("reach an input tensor"))?,
-                    ),
-                    _ => None,
-                };
-                Ok(Input {
-                    dtype: info.dtype,
-                    shape: Vec::new(),
-                    tensor,
-                })
-            })
-            .collect::<Result<_, SlotError>>()?;
-        let outputs = outputs
-            .iter()
-            .map(|Described { info, axes, .. }| {
-                if info.dtype == DataType::String && !strings::is_known() {
-                    return Err(SlotError::StringOutput(info.name.clone()));
+            .map(|described| {
+                let mut input = Input::new(described);
+                if let Some(own) = input.scalar.take() {
+                    let tensor = request.get_tensor(&own);
+                    input.tensor = Some(tensor.map_err(runtime("reach an input tensor"))?);
+                    input.bound = true;
                 }
-                let fixed = match info.shape.fixed() {
-                    // Clients see another shape than the runtime, which is asked for its own then.
-                    _ if axes.is_some() => None,
-                    Some(shape) if info.dtype != DataType::String => {
-                        let tensor = request
-                            .get_output_tensor_by_index(info.port)
-                            .map_err(runtime("reach an output tensor"))?;
-                        Some((shape, tensor))
-                    }
-                    _ => None,
-                };
-                Ok(Output {
-                    dtype: info.dtype,
-                    axes: axes.clone(),
-                    fixed,
-                })
+                Ok(input)
             })
             .collect::<Result<_, SlotError>>()?;
+        let own = |described: &Described, _: &[usize]| {
+            // Clients see another shape than the runtime, which is asked for its own then.
+            if described.axes.is_some() {
+                return Ok(None);
+            }
+            let tensor = request.get_output_tensor_by_index(described.info.port);
+            tensor.map(Some).map_err(runtime("reach an output tensor"))
+        };
+        let outputs = Output::all(outputs, own)?;
         Ok(Self {
-            request,
+            engine: Engine::Own(State::of(request)),
             inputs,
             outputs,
+            set: new_set(),
+        })
+    }
+
+    /// Makes the tensors that infer requests of sequences are lent.
+    pub(super) fn lender(
+        model: &Maker,
+        inputs: &[Described],
+        outputs: &[Described],
+    ) -> Result<Self, SlotError> {
+        let lent = |described: &Described, shape: &[usize]| {
+            if shape.is_empty() {
+                // The C interface makes no tensor without dimensions.
+                return Ok(None);
+            }
+            let shape = described.runtime_shape(shape);
+            new_tensor(convert::element_type(described.info.dtype), &shape).map(Some)
+        };
+        Ok(Self {
+            engine: Engine::OfSequences(Maker::clone(model)),
+            inputs: inputs.iter().map(Input::new).collect(),
+            outputs: Output::all(outputs, lent)?,
+            set: new_set(),
         })
     }
 
     /// Runs one inference on the calling thread and returns the wanted outputs, by port, in the
-    /// order asked for.
+    /// order asked for. A slot of a stateful model runs it on the state given, or on a new one
+    /// that is gone afterwards.
     pub(super) fn infer(
         &mut self,
+        state: Option<&mut State>,
         inputs: &[SlotInput],
         wanted: &[usize],
     ) -> Result<Vec<Tensor>, SlotError> {
-        for input in inputs {
-            self.write(input)?;
-        }
-        self.request.infer().map_err(runtime("infer"))?;
-        wanted.iter().map(|&port| self.read(port)).collect()
-    }
-
-    fn write(&mut self, given: &SlotInput) -> Result<(), SlotError> {
-        let input = self
-            .inputs
-            .get_mut(given.port)
-            .ok_or(SlotError::Port(given.port))?;
-        let tensor = match &mut input.tensor {
-            Some(tensor) if input.shape == given.shape => tensor,
-            slot => {
-                let tensor = new_tensor(convert::element_type(input.dtype), &given.shape)?;
-                self.request
-                    .set_input_tensor_by_index(given.port, &tensor)
-                    .map_err(runtime("set an input tensor"))?;
-                input.shape.clone_from(&given.shape);
-                slot.insert(tensor)
+        let mut passing = State::default();
+        let (state, lends) = match (&mut self.engine, state) {
+            (Engine::Own(own), _) => (own, false),
+            (Engine::OfSequences(model), state) => {
+                let state = state.unwrap_or(&mut passing);
+                state.make(model)?;
+                (state, true)
             }
         };
-        if input.dtype == DataType::String {
+        let request = state.request.as_mut().ok_or(SlotError::NoRequest)?;
+        let mut renewed = false;
+        for given in inputs {
+            let input = self
+                .inputs
+                .get_mut(given.port)
+                .ok_or(SlotError::Port(given.port))?;
+            if let Some(own) = &input.scalar {
+                let mut tensor = request
+                    .get_tensor(own)
+                    .map_err(runtime("reach an input tensor"))?;
+                input.fill(&mut tensor, given)?;
+                continue;
+            }
+            renewed |= input.write(given)?;
+        }
+        if renewed {
+            self.set = new_set();
+        }
+        if state.bound != self.set {
+            for (port, input) in self.inputs.iter_mut().enumerate() {
+                if let (Some(tensor), false) = (&input.tensor, input.bound && !lends) {
+                    request
+                        .set_input_tensor_by_index(port, tensor)
+                        .map_err(runtime("set an input tensor"))?;
+                    input.bound = true;
+                }
+            }
+            if lends {
+                for (port, output) in self.outputs.iter().enumerate() {
+                    if let Some((_, tensor)) = &output.fixed {
+                        request
+                            .set_output_tensor_by_index(port, tensor)
+                            .map_err(runtime("set an output tensor"))?;
+                    }
+                }
+            }
+            state.bound = self.set;
+        }
+        request.infer().map_err(runtime("infer"))?;
+        wanted
+            .iter()
+            .map(|&port| {
+                let output = self.outputs.get(port).ok_or(SlotError::Port(port))?;
+                output.read(request, port)
+            })
+            .collect()
+    }
+}
+
+impl Input {
+    fn new(Described { info, own, .. }: &Described) -> Self {
+        let scalar = info.shape.fixed().is_some_and(|shape| shape.is_empty());
+        Self {
+            dtype: info.dtype,
+            shape: Vec::new(),
+            tensor: None,
+            bound: false,
+            scalar: (scalar && info.dtype != DataType::String).then(|| own.clone()),
+        }
+    }
+
+    /// Copies a request's bytes into the tensor; tells whether that is another one than before.
+    fn write(&mut self, given: &SlotInput) -> Result<bool, SlotError> {
+        let mut tensor = match self.tensor.take() {
+            Some(tensor) if self.shape == given.shape => tensor,
+            _ => {
+                let tensor = new_tensor(convert::element_type(self.dtype), &given.shape)?;
+                self.shape.clone_from(&given.shape);
+                self.bound = false;
+                tensor
+            }
+        };
+        let renewed = !self.bound;
+        let filled = self.fill(&mut tensor, given);
+        self.tensor = Some(tensor);
+        filled.map(|()| renewed)
+    }
+
+    fn fill(&self, tensor: &mut openvino::Tensor, given: &SlotInput) -> Result<(), SlotError> {
+        if self.dtype == DataType::String {
             return Ok(strings::write(tensor, &given.data)?);
         }
         if given.data.is_empty() {
@@ -193,21 +285,46 @@ impl Slot {
         target.copy_from_slice(&given.data);
         Ok(())
     }
+}
 
-    fn read(&self, port: usize) -> Result<Tensor, SlotError> {
-        let output = self.outputs.get(port).ok_or(SlotError::Port(port))?;
-        if let Some((shape, tensor)) = &output.fixed {
-            return copy_out(output.dtype, shape.clone(), None, tensor);
+impl Output {
+    /// Describes the outputs; `fixed` gives the tensor of one that never changes its shape.
+    fn all(
+        outputs: &[Described],
+        fixed: impl Fn(&Described, &[usize]) -> Result<Option<openvino::Tensor>, SlotError>,
+    ) -> Result<Vec<Self>, SlotError> {
+        let one = |described: &Described| {
+            let Described { info, axes, .. } = described;
+            if info.dtype == DataType::String && !strings::is_known() {
+                return Err(SlotError::StringOutput(info.name.clone()));
+            }
+            let fixed = match info.shape.fixed() {
+                Some(shape) if info.dtype != DataType::String => {
+                    fixed(described, &shape)?.map(|tensor| (described.runtime_shape(&shape), tensor))
+                }
+                _ => None,
+            };
+            Ok(Self {
+                dtype: info.dtype,
+                axes: axes.clone(),
+                fixed,
+            })
+        };
+        outputs.iter().map(one).collect()
+    }
+
+    fn read(&self, request: &InferRequest, port: usize) -> Result<Tensor, SlotError> {
+        let axes = self.axes.as_deref();
+        if let Some((shape, tensor)) = &self.fixed {
+            return copy_out(self.dtype, shape.clone(), axes, tensor);
         }
-        let tensor = self
-            .request
+        let tensor = request
             .get_output_tensor_by_index(port)
             .map_err(runtime("reach an output tensor"))?;
         let shape = tensor
             .get_shape()
             .map_err(runtime("read an output's shape"))?;
-        let axes = output.axes.as_deref();
-        copy_out(output.dtype, convert::dims(&shape), axes, &tensor)
+        copy_out(self.dtype, convert::dims(&shape), axes, &tensor)
     }
 }
 
@@ -249,7 +366,7 @@ fn copy_out(
 }
 
 /// Names the step at which the runtime failed.
-fn runtime(step: &'static str) -> impl Fn(InferenceError) -> SlotError {
+pub(super) fn runtime(step: &'static str) -> impl Fn(InferenceError) -> SlotError {
     move |error| SlotError::Runtime {
         step,
         source: error.into(),

@@ -92,7 +92,7 @@ pub(super) fn serve(
         let channel = Arc::clone(&channel);
         accepting.push(side.accept(listener, move |stream, peer, stop| {
             let calls = Calls {
-                grpc: grpc.clone(),
+                grpc: grpc.connected(),
                 access: access.clone(),
                 peer,
                 used: Arc::default(),

@@ -25,6 +25,7 @@ use crate::{
     },
     frontends::{self, access::AccessLog, intake::Intake},
     metrics::{Metrics, NameError},
+    sequence::cleaner,
     task::Task,
 };
 
@@ -93,11 +94,23 @@ pub async fn serve(
     };
     let reloads = engine.accept_reloads(RELOADS_WAITING);
     let _reloading = Task::spawn(reloader.run(config.settings.poll, reloads));
+    let _cleaning = config.settings.sequence_cleaner_poll.map(|period| {
+        let engine = engine.clone();
+        let models = move || engine.models().into_iter();
+        let versions = move || models().flat_map(|model| model.versions()).collect();
+        Task::spawn(cleaner::run(period, versions))
+    });
     engine.set_ready();
     health.set(true).await;
     tracing::info!("ready");
 
     shutdown.await;
+    let sequences = engine.sequences_to_drain();
+    if sequences > 0 {
+        tracing::info!(sequences, "stopping; waiting for sequences to end");
+        health.set(false).await;
+        engine.drain_sequences().await;
+    }
     engine.stop();
     health.set(false).await;
     let under_way = engine.requests_under_way();

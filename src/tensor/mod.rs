@@ -129,6 +129,15 @@ impl TensorMap {
         self.0.push((name.into(), tensor));
     }
 
+    /// Adds a tensor before the one at a place.
+    ///
+    /// # Panics
+    ///
+    /// Panics if there are fewer tensors before that place.
+    pub fn insert(&mut self, place: usize, name: impl Into<String>, tensor: Tensor) {
+        self.0.insert(place, (name.into(), tensor));
+    }
+
     /// Finds a tensor by name.
     #[must_use]
     pub fn get(&self, name: &str) -> Option<&Tensor> {

@@ -15,7 +15,7 @@ const LAYERS: [&[&str]; 7] = [
     &["metrics"],
     &["openvino"],
     &["config"],
-    &["model"],
+    &["model", "sequence"],
     &["engine"],
     &["frontends", "server", "client"],
 ];

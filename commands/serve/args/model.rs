@@ -100,6 +100,14 @@ pub(in crate::serve) struct Args {
         help_heading = "Stateful model"
     )]
     pub(super) max_sequence_number: Option<u32>,
+    /// How long sequences may go on when their version is reloaded, retired, or the server stops;
+    /// needs --stateful [default: 0]
+    #[arg(
+        long = "drain_sequences_seconds",
+        value_name = "N",
+        help_heading = "Stateful model"
+    )]
+    pub(super) drain_sequences_seconds: Option<u32>,
     /// How often sequences that are not used are removed; 0 means never
     #[arg(
         long = "sequence_cleaner_poll_wait_minutes",

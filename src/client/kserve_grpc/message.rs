@@ -104,6 +104,8 @@ fn parameter(value: &Parameter) -> InferParameter {
         parameter_choice: Some(match value {
             Parameter::Bool(value) => ParameterChoice::BoolParam(*value),
             Parameter::Int(value) => ParameterChoice::Int64Param(*value),
+            Parameter::UInt(value) => ParameterChoice::Uint64Param(*value),
+            Parameter::Double(value) => ParameterChoice::DoubleParam(*value),
             Parameter::Text(value) => ParameterChoice::StringParam(value.clone()),
         }),
     }

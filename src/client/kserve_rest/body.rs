@@ -143,6 +143,8 @@ fn parameter(value: &Parameter) -> Json {
     match value {
         Parameter::Bool(value) => (*value).into(),
         Parameter::Int(value) => (*value).into(),
+        Parameter::UInt(value) => (*value).into(),
+        Parameter::Double(value) => (*value).into(),
         Parameter::Text(value) => value.clone().into(),
     }
 }

@@ -1,6 +1,6 @@
 //! `model_config_list`.
 
-use std::path::Path;
+use std::{path::Path, time::Duration};
 
 use jsonc_parser::ast::Value;
 
@@ -20,7 +20,7 @@ use crate::{
 };
 
 /// The keys of `config`.
-const KEYS: [&str; 18] = [
+const KEYS: [&str; 19] = [
     "name",
     "base_path",
     "batch_size",
@@ -34,6 +34,7 @@ const KEYS: [&str; 18] = [
     "idle_sequence_cleanup",
     "low_latency_transformation",
     "max_sequence_number",
+    "drain_sequences_seconds",
     "allow_cache",
     "custom_loader_options",
     "graph_path",
@@ -115,6 +116,7 @@ fn model<'a>(
     let load = LoadOptions {
         properties: plugin::complete(&device, pairs.unwrap_or_default()),
         device,
+        stateful: stateful.is_some(),
         nireq: nireq
             .and_then(|number| u32::try_from(number).ok())
             .unwrap_or(0),
@@ -195,6 +197,8 @@ fn stateful<'a>(fields: &Fields<'a>) -> Result<Option<StatefulConfig>, Refusal<'
     if let Some(transformation) = flag("low_latency_transformation") {
         config.low_latency_transformation = transformation;
     }
+    let drain = fields.get("drain_sequences_seconds");
+    let drain = drain.and_then(|node| node.whole(0, i64::from(u32::MAX)));
     let number = fields.get("max_sequence_number");
     let number = number.and_then(|node| Some((node.whole(0, i64::MAX)?, node)));
     if !stateful {
@@ -202,12 +206,16 @@ fn stateful<'a>(fields: &Fields<'a>) -> Result<Option<StatefulConfig>, Refusal<'
             "low_latency_transformation",
             "max_sequence_number",
             "idle_sequence_cleanup",
+            "drain_sequences_seconds",
         ] {
             if let Some(node) = fields.get(key) {
                 return Err((EntryFault::NotStateful(key), node.clone()));
             }
         }
         return Ok(None);
+    }
+    if let Some(seconds) = drain {
+        config.drain = Duration::from_secs(seconds.unsigned_abs());
     }
     if let Some((number, node)) = number {
         config.max_sequence_number = u32::try_from(number)

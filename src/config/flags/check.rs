@@ -159,7 +159,8 @@ fn check(flags: &Flags) -> Result<ServerSettings, FlagError> {
     }
     let needs_state = flags.idle_sequence_cleanup.is_some()
         || flags.low_latency_transformation.is_some()
-        || flags.max_sequence_number.is_some();
+        || flags.max_sequence_number.is_some()
+        || flags.drain_sequences_seconds.is_some();
     if needs_state && !flags.stateful {
         return Err(FlagError::NotStateful);
     }
@@ -301,6 +302,9 @@ fn model(
         max_sequence_number: flags
             .max_sequence_number
             .unwrap_or(usual.max_sequence_number),
+        drain: flags.drain_sequences_seconds.map_or(usual.drain, |seconds| {
+            Duration::from_secs(seconds.into())
+        }),
     });
     let model = ModelConfig {
         name: name.clone(),
@@ -309,6 +313,7 @@ fn model(
         load: LoadOptions {
             device,
             properties,
+            stateful: flags.stateful,
             nireq: flags.nireq,
             most_waiting: defaults.most_waiting,
             most_image_pixels: defaults.most_image_pixels,

@@ -46,12 +46,6 @@ pub enum Fault {
         /// What it was.
         before: bool,
     },
-    /// A stateful model.
-    #[error("model `{model}` is stateful, which this release does not serve")]
-    Stateful {
-        /// The model's name.
-        model: String,
-    },
 }
 
 impl Fault {
@@ -68,8 +62,7 @@ impl Fault {
             Self::Version(error) => error.source.kind(),
             Self::Entry { .. }
             | Self::Repository { .. }
-            | Self::Type { .. }
-            | Self::Stateful { .. } => ErrorKind::Internal,
+            | Self::Type { .. } => ErrorKind::Internal,
         }
     }
 }

@@ -4,11 +4,12 @@ use std::{
     collections::{BTreeMap, BTreeSet},
     path::PathBuf,
     sync::Arc,
+    time::Duration,
 };
 
 use super::Fault;
 use crate::{
-    config::{ModelConfig, VersionPolicy},
+    config::{ModelConfig, StatefulConfig, VersionPolicy},
     error::chain,
     metrics::Metrics,
     model::{
@@ -63,13 +64,17 @@ struct Attempt {
 struct Facts {
     base_path: String,
     options: LoadOptions,
+    /// Without the time to drain, which is no matter of the load.
+    stateful: Option<StatefulConfig>,
     identity: Identity,
 }
 
 impl Facts {
     /// Tells whether others differ in their files alone.
     fn same_settings(&self, other: &Self) -> bool {
-        self.base_path == other.base_path && self.options == other.options
+        self.base_path == other.base_path
+            && self.options == other.options
+            && self.stateful == other.stateful
     }
 }
 
@@ -151,10 +156,6 @@ impl Served {
             refused = Some(fault.to_string());
             outcome.faults.push(fault);
             config = before.clone();
-        }
-        if config.stateful.is_some() {
-            outcome.faults.push(Fault::Stateful { model: config.name });
-            return outcome;
         }
         outcome.changed |= self.config.is_none() && trigger != Trigger::Start;
         if self.config.as_ref().map(|before| &before.base_path) != Some(&config.base_path) {
@@ -284,9 +285,12 @@ impl Served {
     ) {
         let number = version.number();
         let config = &round.config;
+        let drain = config.stateful.as_ref().map(|stateful| stateful.drain);
+        version.set_drain(drain.unwrap_or_default());
         let facts = Facts {
             base_path: config.base_path.clone(),
             options: config.load.clone(),
+            stateful: kept(config),
             identity: found.identity,
         };
         let attempt = self.attempts.entry(number).or_default();
@@ -380,9 +384,18 @@ async fn load(
     let spec = Arc::new(Spec {
         folder,
         options: round.config.load.clone(),
+        stateful: kept(&round.config),
         warmup: round.config.warmup.clone(),
     });
     Loaded::load(version.model(), version.number(), &spec, Vec::new()).await
+}
+
+/// Returns what a load depends on of the settings of sequences.
+fn kept(config: &ModelConfig) -> Option<StatefulConfig> {
+    config.stateful.as_ref().map(|stateful| StatefulConfig {
+        drain: Duration::ZERO,
+        ..stateful.clone()
+    })
 }
 
 async fn warn_of_nothing(name: String, folder: String) {

@@ -2,7 +2,7 @@
 //!
 //! Raw contents stay slices of the received message; nothing is copied here.
 
-use std::time::Duration;
+use std::{collections::HashMap, time::Duration};
 
 use super::contents;
 use crate::{
@@ -15,6 +15,7 @@ use crate::{
     },
     request::{
         Data, Declared, Dialect, InferRequest, InferResponse, InputTensor, Parameter, Parameters,
+        SpecialInputs,
     },
 };
 
@@ -44,6 +45,7 @@ pub(super) fn decode(message: ModelInferRequest) -> InferRequest {
             .collect(),
         raw_mismatch,
         dialect: Dialect::KServe,
+        special: SpecialInputs::default(),
     }
 }
 
@@ -72,7 +74,7 @@ fn decode_input(input: InferInputTensor, raw: Option<Data>) -> InputTensor {
     }
 }
 
-fn decode_parameters(parameters: std::collections::HashMap<String, InferParameter>) -> Parameters {
+fn decode_parameters(parameters: HashMap<String, InferParameter>) -> Parameters {
     parameters
         .into_iter()
         .filter_map(|(name, value)| {
@@ -80,9 +82,11 @@ fn decode_parameters(parameters: std::collections::HashMap<String, InferParamete
                 ParameterChoice::BoolParam(value) => Parameter::Bool(value),
                 ParameterChoice::Int64Param(value) => Parameter::Int(value),
                 ParameterChoice::StringParam(value) => Parameter::Text(value),
-                ParameterChoice::Uint64Param(value) => Parameter::Int(i64::try_from(value).ok()?),
-                // No parameter that is known is one.
-                ParameterChoice::DoubleParam(_) => return None,
+                ParameterChoice::Uint64Param(value) => match i64::try_from(value) {
+                    Ok(value) => Parameter::Int(value),
+                    Err(_) => Parameter::UInt(value),
+                },
+                ParameterChoice::DoubleParam(value) => Parameter::Double(value),
             };
             Some((name, value))
         })
@@ -112,6 +116,23 @@ pub(super) fn encode(response: InferResponse) -> ModelInferResponse {
         id: response.id,
         outputs,
         raw_output_contents,
-        ..ModelInferResponse::default()
+        parameters: encode_parameters(response.parameters),
     }
+}
+
+fn encode_parameters(parameters: Parameters) -> HashMap<String, InferParameter> {
+    parameters
+        .into_iter()
+        .map(|(name, value)| {
+            let choice = match value {
+                Parameter::Bool(value) => ParameterChoice::BoolParam(value),
+                Parameter::Int(value) => ParameterChoice::Int64Param(value),
+                Parameter::UInt(value) => ParameterChoice::Uint64Param(value),
+                Parameter::Double(value) => ParameterChoice::DoubleParam(value),
+                Parameter::Text(value) => ParameterChoice::StringParam(value),
+            };
+            let parameter_choice = Some(choice);
+            (name, InferParameter { parameter_choice })
+        })
+        .collect()
 }

@@ -26,6 +26,7 @@ use crate::{
         model_metadata_response::TensorMetadata, repository_index_response::ModelIndex,
     },
     request::{Api, Interface, Origin},
+    sequence::{self, Arrival},
     servable::TensorInfo,
     task,
 };
@@ -95,14 +96,21 @@ impl Unary for KserveService {
 
     const PATH: &str = "/inference.GRPCInferenceService/ModelInfer";
 
-    async fn run(&self, request: ModelInferRequest, effort: usize) -> Result<ModelInferResponse> {
+    async fn run(
+        &self,
+        request: ModelInferRequest,
+        effort: usize,
+        arrival: Arc<Arrival>,
+    ) -> Result<ModelInferResponse> {
+        arrival.concerns(&request.model_name);
         let version = grpc_version(&request.model_version)?;
         let limit = codec::time_limit(&request);
         deadline::within(limit, async {
             let target = self
                 .engine
                 .find(&request.model_name, version, ORIGIN)
-                .await?;
+                .await?
+                .arrived(arrival);
             let request = task::sized("unpack", effort, move || codec::decode(request)).await;
             Ok(codec::encode(target.infer(request).await?))
         })
@@ -229,10 +237,11 @@ impl GrpcInferenceService for KserveService {
     ) -> Result<Response<ModelInferResponse>, Status> {
         let (metadata, extensions, request) = request.into_parts();
         let seen = access::seen(&extensions, Some(&request.model_name));
+        let arrival = sequence::arrival::of(&extensions);
         // What comes this way was packed by the client, so nobody is in a hurry.
         let effort = request.encoded_len();
         deadline::within(deadline::of_headers(metadata.as_ref()), async {
-            let answer = self.run(request, effort).await;
+            let answer = self.run(request, effort, arrival).await;
             let answer = answer.map_err(|error| reply::status(&error))?;
             seen.version(|| Self::version(&answer));
             Ok(Response::new(answer))

@@ -11,7 +11,9 @@ use envelope::{Envelope, Input};
 
 use crate::{
     error::{Error, Result},
-    request::{Data, Declared, Dialect, InferRequest, InputTensor, Parameter, Parameters},
+    request::{
+        Data, Declared, Dialect, InferRequest, InputTensor, Parameter, Parameters, SpecialInputs,
+    },
     tensor::{DataType, byte_size},
 };
 
@@ -66,6 +68,7 @@ pub(super) fn decode(body: &Bytes, json_length: Option<&[u8]>) -> Result<(InferR
         outputs: wishes.listed.iter().map(|(name, _)| name.clone()).collect(),
         raw_mismatch: None,
         dialect: Dialect::KServe,
+        special: SpecialInputs::default(),
     };
     Ok((request, wishes))
 }

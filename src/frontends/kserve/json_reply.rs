@@ -8,7 +8,7 @@ use super::json::{JSON_LENGTH, Wishes};
 use crate::{
     error::{Error, Result},
     frontends::reply::Whole,
-    request::InferResponse,
+    request::{InferResponse, Parameter, Parameters},
     tensor::{DataType, Tensor, strings::strings, values::write_json},
 };
 
@@ -27,11 +27,9 @@ pub(super) fn encode(response: InferResponse, has_id: bool, wishes: &Wishes) -> 
         text(&mut json, &response.id);
     }
     // Writing to a Vec does not fail.
-    let _ = write!(
-        json,
-        ",\"model_version\":\"{}\",\"outputs\":[",
-        response.model_version
-    );
+    let _ = write!(json, ",\"model_version\":\"{}\"", response.model_version);
+    parameters(&mut json, &response.parameters);
+    json.extend_from_slice(b",\"outputs\":[");
     for (index, (name, tensor)) in response.outputs.iter().enumerate() {
         if index > 0 {
             json.push(b',');
@@ -50,6 +48,31 @@ pub(super) fn encode(response: InferResponse, has_id: bool, wishes: &Wishes) -> 
         body: json,
         headers,
     })
+}
+
+fn parameters(json: &mut Vec<u8>, parameters: &Parameters) {
+    for (index, (name, value)) in parameters.iter().enumerate() {
+        json.extend_from_slice(if index == 0 {
+            b",\"parameters\":{"
+        } else {
+            b","
+        });
+        text(json, name);
+        let _ = match value {
+            Parameter::Bool(value) => write!(json, ":{value}"),
+            Parameter::Int(value) => write!(json, ":{value}"),
+            Parameter::UInt(value) => write!(json, ":{value}"),
+            Parameter::Double(value) => write!(json, ":{value}"),
+            Parameter::Text(value) => {
+                json.push(b':');
+                text(json, value);
+                Ok(())
+            }
+        };
+    }
+    if !parameters.is_empty() {
+        json.push(b'}');
+    }
 }
 
 fn output(

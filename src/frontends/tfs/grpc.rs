@@ -22,6 +22,7 @@ use crate::{
         },
     },
     request::{Api, Interface, Origin},
+    sequence::{self, Arrival},
     servable, task,
 };
 
@@ -131,10 +132,19 @@ impl Unary for TfsService {
         Some(&request.model_spec.as_ref()?.name)
     }
 
-    async fn run(&self, mut request: PredictRequest, effort: usize) -> Result<PredictResponse> {
+    async fn run(
+        &self,
+        mut request: PredictRequest,
+        effort: usize,
+        arrival: Arc<Arrival>,
+    ) -> Result<PredictResponse> {
         let (name, version) = asked(request.model_spec.take())?;
+        arrival.concerns(&name);
         let target = self.engine.find(&name, version, ORIGIN).await?;
-        let request = task::sized("unpack", effort, move || tensors::decode(request)).await?;
+        let target = target.arrived(arrival);
+        let stateful = target.is_stateful();
+        let decode = move || tensors::decode(request, stateful);
+        let request = task::sized("unpack", effort, decode).await?;
         Ok(tensors::encode(target.infer(request).await?))
     }
 
@@ -156,11 +166,12 @@ impl PredictionService for TfsService {
         &self,
         request: Request<PredictRequest>,
     ) -> Result<Response<PredictResponse>, Status> {
-        let (metadata, _, request) = request.into_parts();
+        let (metadata, extensions, request) = request.into_parts();
+        let arrival = sequence::arrival::of(&extensions);
         // What comes this way was packed by the client, so nobody is in a hurry.
         let effort = request.encoded_len();
         deadline::within(deadline::of_headers(metadata.as_ref()), async {
-            self.run(request, effort)
+            self.run(request, effort, arrival)
                 .await
                 .map(Response::new)
                 .map_err(|error| reply::status(&error))

@@ -4,8 +4,11 @@
 //! model and with it the types of its inputs are known. Only when that fails is the body looked at
 //! again, slowly, for a fault that is more basic than the one that was met.
 
+mod special;
+
 use std::collections::BTreeMap;
 
+use self::special::Numbers;
 use crate::{
     error::{Error, Result},
     frontends::{
@@ -14,6 +17,7 @@ use crate::{
         packed,
     },
     request::{Data, Declared, Dialect, InferRequest, InputTensor},
+    sequence::{CONTROL_INPUT, SEQUENCE_ID},
     servable::{ServableInfo, TensorInfo},
     tensor::{DataType, Dim, elements},
 };
@@ -37,6 +41,10 @@ impl Format {
 
     /// Says that a value is no tensor.
     fn not_an_array(self, fault: &Fault) -> Error {
+        self.no_array(&fault.to_string())
+    }
+
+    fn no_array(self, fault: &str) -> Error {
         let what = match self {
             Self::Row => "instance",
             Self::Column => "input",
@@ -47,16 +55,46 @@ impl Format {
     }
 }
 
-/// Reads a request body for a model with these inputs.
+/// Reads a request body for a model with these inputs, and the special ones if it is stateful.
 ///
 /// # Errors
 ///
 /// Fails with the most basic fault.
-pub(super) fn decode(body: &[u8], info: &ServableInfo) -> Result<(InferRequest, Format)> {
-    read(body, info).map_err(|error| no_object(body).or_else(|| no_format(body)).unwrap_or(error))
+pub(super) fn decode(
+    body: &[u8],
+    info: &ServableInfo,
+    stateful: bool,
+) -> Result<(InferRequest, Format)> {
+    let model = Model { info, stateful };
+    read(body, model).map_err(|error| no_object(body).or_else(|| no_format(body)).unwrap_or(error))
 }
 
-fn read(body: &[u8], info: &ServableInfo) -> Result<(InferRequest, Format)> {
+/// What the model takes.
+#[derive(Clone, Copy)]
+struct Model<'a> {
+    info: &'a ServableInfo,
+    stateful: bool,
+}
+
+impl<'a> Model<'a> {
+    fn input(self, name: &str) -> Option<&'a TensorInfo> {
+        // They are sorted by name.
+        let inputs = &self.info.inputs;
+        let index = inputs.binary_search_by(|input| input.name.as_str().cmp(name));
+        index.ok().map(|index| &inputs[index])
+    }
+
+    /// Finds the type of a special input.
+    fn special(self, name: &str) -> Option<DataType> {
+        match name {
+            SEQUENCE_ID if self.stateful => Some(DataType::U64),
+            CONTROL_INPUT if self.stateful => Some(DataType::U32),
+            _ => None,
+        }
+    }
+}
+
+fn read(body: &[u8], model: Model<'_>) -> Result<(InferRequest, Format)> {
     let mut cursor = Cursor::new(body);
     let mut found = None;
     members(&mut cursor, |key, cursor| {
@@ -70,8 +108,8 @@ fn read(body: &[u8], info: &ServableInfo) -> Result<(InferRequest, Format)> {
             return Err(undetected());
         }
         let inputs = match format {
-            Format::Row => rows(cursor, info)?,
-            Format::Column => columns(cursor, info)?,
+            Format::Row => rows(cursor, model)?,
+            Format::Column => columns(cursor, model)?,
         };
         found = Some((inputs, format));
         Ok(())
@@ -127,7 +165,8 @@ fn no_format(body: &[u8]) -> Option<Error> {
     (seen.is_ok() && formats != 1).then(undetected)
 }
 
-fn rows(cursor: &mut Cursor<'_>, info: &ServableInfo) -> Result<Vec<InputTensor>> {
+fn rows(cursor: &mut Cursor<'_>, model: Model<'_>) -> Result<Vec<InputTensor>> {
+    let info = model.info;
     if cursor.token() != Some(b'[') {
         return Err(Error::invalid(
             "Invalid JSON structure. Nonamed instance is not an array.",
@@ -139,7 +178,7 @@ fn rows(cursor: &mut Cursor<'_>, info: &ServableInfo) -> Result<Vec<InputTensor>
         Some(b']') => Err(Error::invalid(
             "Invalid JSON structure. Missing instances in row format",
         )),
-        Some(b'{') if !is_base64(&first) => named_rows(cursor, info),
+        Some(b'{') if !is_base64(&first) => named_rows(cursor, model),
         Some(b'{' | b'[' | b'"' | b'-' | b'0'..=b'9') => alone(cursor, info, Format::Row),
         Some(b't' | b'f') if only_truths(info) => alone(cursor, info, Format::Row),
         _ => Err(Error::invalid(
@@ -148,9 +187,10 @@ fn rows(cursor: &mut Cursor<'_>, info: &ServableInfo) -> Result<Vec<InputTensor>
     }
 }
 
-fn columns(cursor: &mut Cursor<'_>, info: &ServableInfo) -> Result<Vec<InputTensor>> {
+fn columns(cursor: &mut Cursor<'_>, model: Model<'_>) -> Result<Vec<InputTensor>> {
+    let info = model.info;
     match cursor.token() {
-        Some(b'{') => named_columns(cursor, info),
+        Some(b'{') => named_columns(cursor, model),
         Some(b'[') => alone(cursor, info, Format::Column),
         Some(b'-' | b'0'..=b'9') if info.inputs.len() == 1 => alone(cursor, info, Format::Column),
         Some(b't' | b'f') if only_truths(info) => alone(cursor, info, Format::Column),
@@ -179,21 +219,26 @@ fn alone(cursor: &mut Cursor<'_>, info: &ServableInfo, format: Format) -> Result
     Ok(vec![tensor(&input.name, elements, None)])
 }
 
-fn named_columns(cursor: &mut Cursor<'_>, info: &ServableInfo) -> Result<Vec<InputTensor>> {
+fn named_columns(cursor: &mut Cursor<'_>, model: Model<'_>) -> Result<Vec<InputTensor>> {
     let mut tensors: BTreeMap<String, InputTensor> = BTreeMap::new();
     members(cursor, |name, cursor| {
         if tensors.contains_key(&*name) {
             return Err(twice(Format::Column, &name));
         }
-        let tensor = match input(info, &name) {
-            Some(input) => {
+        let tensor = match (model.input(&name), model.special(&name)) {
+            (Some(input), _) => {
                 let mut elements = collector(input, cursor);
                 elements
                     .read(cursor, 0)
                     .map_err(|fault| Format::Column.not_an_array(&fault))?;
                 tensor(&name, elements, None)
             }
-            None => {
+            (None, Some(dtype)) => {
+                let mut numbers = Numbers::new(dtype);
+                numbers.read(cursor, Format::Column)?;
+                numbers.tensor(&name, None)
+            }
+            (None, None) => {
                 cursor.skip().map_err(malformed)?;
                 stranger(&name)
             }
@@ -207,12 +252,17 @@ fn named_columns(cursor: &mut Cursor<'_>, info: &ServableInfo) -> Result<Vec<Inp
     Ok(tensors.into_values().collect())
 }
 
-fn named_rows(cursor: &mut Cursor<'_>, info: &ServableInfo) -> Result<Vec<InputTensor>> {
+fn named_rows(cursor: &mut Cursor<'_>, model: Model<'_>) -> Result<Vec<InputTensor>> {
     /// What the rows so far have for an input.
     struct Rows {
-        /// Nothing for an input that the model does not have.
-        elements: Option<Elements>,
+        elements: Row,
         count: usize,
+    }
+    enum Row {
+        Input(Elements),
+        Special(Numbers),
+        /// An input that the model does not have.
+        Stranger,
     }
     let mut tensors: BTreeMap<String, Rows> = BTreeMap::new();
     let mut batch = 0;
@@ -226,7 +276,11 @@ fn named_rows(cursor: &mut Cursor<'_>, info: &ServableInfo) -> Result<Vec<InputT
         members(cursor, |name, cursor| {
             if !tensors.contains_key(&*name) {
                 let rows = Rows {
-                    elements: input(info, &name).map(|input| collector(input, cursor)),
+                    elements: match (model.input(&name), model.special(&name)) {
+                        (Some(input), _) => Row::Input(collector(input, cursor)),
+                        (None, Some(dtype)) => Row::Special(Numbers::new(dtype)),
+                        (None, None) => Row::Stranger,
+                    },
                     count: 0,
                 };
                 tensors.insert(name.clone().into_owned(), rows);
@@ -239,10 +293,11 @@ fn named_rows(cursor: &mut Cursor<'_>, info: &ServableInfo) -> Result<Vec<InputT
             }
             rows.count += 1;
             match &mut rows.elements {
-                Some(elements) => elements
+                Row::Input(elements) => elements
                     .read(cursor, 1)
                     .map_err(|fault| Format::Row.not_an_array(&fault)),
-                None => cursor.skip().map_err(malformed),
+                Row::Special(numbers) => numbers.read(cursor, Format::Row),
+                Row::Stranger => cursor.skip().map_err(malformed),
             }
         })?;
         batch += 1;
@@ -258,8 +313,9 @@ fn named_rows(cursor: &mut Cursor<'_>, info: &ServableInfo) -> Result<Vec<InputT
     Ok(tensors
         .into_iter()
         .map(|(name, rows)| match rows.elements {
-            Some(elements) => tensor(&name, elements, Some(batch)),
-            None => stranger(&name),
+            Row::Input(elements) => tensor(&name, elements, Some(batch)),
+            Row::Special(numbers) => numbers.tensor(&name, Some(batch)),
+            Row::Stranger => stranger(&name),
         })
         .collect())
 }
@@ -267,14 +323,6 @@ fn named_rows(cursor: &mut Cursor<'_>, info: &ServableInfo) -> Result<Vec<InputT
 fn twice(format: Format, name: &str) -> Error {
     let fault = Fault::Twice(name.to_owned());
     format.not_an_array(&fault)
-}
-
-fn input<'a>(info: &'a ServableInfo, name: &str) -> Option<&'a TensorInfo> {
-    // They are sorted by name.
-    let index = info
-        .inputs
-        .binary_search_by(|input| input.name.as_str().cmp(name));
-    index.ok().map(|index| &info.inputs[index])
 }
 
 fn collector(input: &TensorInfo, cursor: &Cursor<'_>) -> Elements {

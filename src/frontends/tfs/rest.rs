@@ -81,7 +81,7 @@ async fn predict(context: &Context, names: &Names, request: Request) -> Result<R
         .await?;
     let length = body.len();
     let decode = move || {
-        let request = json::decode(&body, target.info());
+        let request = json::decode(&body, target.info(), target.is_stateful());
         (target, request)
     };
     let (target, request) = task::sized("decode JSON", length, decode).await;

@@ -15,16 +15,27 @@ use crate::{
         tensorflow::{TensorProto, TensorShapeProto, tensor_shape_proto::Dim},
         tensorflow_serving::{PredictRequest, PredictResponse},
     },
-    request::{Data, Declared, Dialect, InferRequest, InferResponse, InputTensor, Parameters},
+    request::{
+        Data, Declared, Dialect, InferRequest, InferResponse, InputTensor, Parameters, Special,
+        SpecialInputs,
+    },
+    sequence::{CONTROL_INPUT, SEQUENCE_ID},
     tensor::{DataType, Tensor},
 };
 
-/// Reads a request; which model it is for has been used already.
+/// Reads a request; which model it is for has been used already, and whether that is stateful.
 ///
 /// # Errors
 ///
 /// Fails if a tensor does not say how many dimensions it has.
-pub(super) fn decode(message: PredictRequest) -> Result<InferRequest> {
+pub(super) fn decode(mut message: PredictRequest, stateful: bool) -> Result<InferRequest> {
+    let mut special = SpecialInputs::default();
+    if stateful {
+        let id = message.inputs.remove(SEQUENCE_ID);
+        special.id = id.map(|tensor| decode_special(&tensor, &tensor.uint64_val));
+        let control = message.inputs.remove(CONTROL_INPUT);
+        special.control = control.map(|tensor| decode_special(&tensor, &tensor.uint32_val));
+    }
     let inputs = message
         .inputs
         .into_iter()
@@ -37,7 +48,21 @@ pub(super) fn decode(message: PredictRequest) -> Result<InferRequest> {
         outputs: message.output_filter,
         raw_mismatch: None,
         dialect: Dialect::TensorFlowServing,
+        special,
     })
+}
+
+/// Reads a special input: its value is in the one field where clients are told to put it, whatever
+/// its type says.
+fn decode_special<T: Copy + Into<u64>>(tensor: &TensorProto, values: &[T]) -> Special {
+    let shape = tensor.tensor_shape.as_ref();
+    Special {
+        shape: shape.map(|shape| shape.dim.iter().map(|dim| dim.size).collect()),
+        value: match values {
+            [value] => Some((*value).into()),
+            _ => None,
+        },
+    }
 }
 
 fn decode_input(name: String, mut tensor: TensorProto) -> Result<InputTensor> {
@@ -118,7 +143,17 @@ pub(super) fn encode(response: InferResponse) -> PredictResponse {
     let outputs: BTreeMap<_, _> = response
         .outputs
         .into_iter()
-        .map(|(name, tensor)| (name, encode_output(tensor)))
+        .map(|(name, tensor)| {
+            let is_id = name == SEQUENCE_ID && tensor.dtype() == DataType::U64;
+            let mut output = encode_output(tensor);
+            if is_id {
+                // Clients read it as they write it.
+                let id = output.tensor_content.split_off(0);
+                let numbers = id.chunks_exact(8).filter_map(|id| id.try_into().ok());
+                output.uint64_val = numbers.map(u64::from_le_bytes).collect();
+            }
+            (name, output)
+        })
         .collect();
     PredictResponse {
         outputs,

@@ -223,7 +223,7 @@ fn read_parameters(cursor: &mut Cursor<'_>) -> Result<Parameters, Unread> {
                 serde_json::Value::Number(value) => match value.as_i64() {
                     Some(value) => Parameter::Int(value),
                     None if name == "binary_data_size" => return Err(super::bad_size().into()),
-                    None => return Err(fault()),
+                    None => Parameter::UInt(value.as_u64().ok_or_else(fault)?),
                 },
                 _ => return Err(fault()),
             };

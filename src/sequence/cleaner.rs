@@ -1,0 +1,79 @@
+//! The end of sequences that nobody ends: the periodic scan for idle ones, and what becomes of
+//! those whose instance of the model is replaced or retired.
+
+use std::{future::Future, sync::Arc, time::Duration};
+
+use super::{LoadedInstance, OfVersion};
+use crate::{
+    model::Version,
+    openvino::{State, runtime},
+    task,
+};
+
+/// So many states that are freed at once are worth asking the system's allocator to give their
+/// memory back. An estimate: each has some 10 KB.
+const MANY: usize = 100;
+
+/// Scans the sequences of all versions once each period. A sequence goes at the second scan after
+/// its last request that succeeded, so after one to two periods.
+pub async fn run(period: Duration, versions: impl Fn() -> Vec<Arc<Version>>) {
+    let mut ticks = tokio::time::interval(period);
+    ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+    // The first one comes at once.
+    ticks.tick().await;
+    loop {
+        ticks.tick().await;
+        for version in versions() {
+            let sequences = version.sequences();
+            let states = sequences.scan(|LoadedInstance(loaded)| loaded.cleans_sequences());
+            if !states.is_empty() {
+                tracing::info!(
+                    model = version.model(),
+                    version = version.number(),
+                    sequences = states.len(),
+                    "removed idle sequences"
+                );
+                free(states).await;
+            }
+        }
+    }
+}
+
+/// Ends the sequences of an instance that no longer takes new ones: at once if there is no limit,
+/// else when the last of them has ended or the limit is over. The future is for what takes time.
+pub(crate) fn let_go(
+    sequences: &Arc<OfVersion>,
+    old: &LoadedInstance,
+    limit: Duration,
+) -> impl Future<Output = ()> + use<> {
+    let (sequences, old) = (Arc::clone(sequences), old.clone());
+    let mut states = Vec::new();
+    if limit.is_zero() {
+        states = sequences.drop_of(&old);
+    }
+    async move {
+        if !limit.is_zero() {
+            let gone = sequences.wait_gone(|instance| *instance == old);
+            // Those that are left when the time is over go as they are.
+            drop(tokio::time::timeout(limit, gone).await);
+            states = sequences.drop_of(&old);
+        }
+        drop(old);
+        free(states).await;
+    }
+}
+
+/// Frees states away from the async workers.
+async fn free(states: Vec<State>) {
+    if states.is_empty() {
+        return;
+    }
+    task::heavy("unload", move || {
+        let many = states.len() >= MANY;
+        drop(states);
+        if many {
+            runtime::trim();
+        }
+    })
+    .await;
+}

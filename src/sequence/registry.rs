@@ -1,0 +1,340 @@
+//! Which sequences of a model version there are, and whose turn it is in each.
+//!
+//! A sequence is one entry: its state, and the requests that wait for it in the order in which
+//! they came. Whoever has the turn has the state, so no lock is held while a request runs. The
+//! rules of starts and ends, their order and their texts are those of the C++ server, whose
+//! clients match on them; the turns, and what becomes of a sequence whose request fails, are ours.
+
+use std::{
+    collections::{HashMap, HashSet, VecDeque},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+};
+
+use tokio::sync::{Notify, oneshot};
+
+use super::{Begun, Command, Control, Turn, Waiting};
+use crate::metrics::Reporter;
+
+/// Why a request does not get a turn.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Refusal {
+    /// A start, and there are as many sequences as there may be.
+    Full,
+    /// A start, and the sequence exists.
+    Exists,
+    /// A start, and the sequence exists until the request that ends it is done.
+    Ending,
+    /// No start, and there is no such sequence, or not any more.
+    Unknown,
+    /// Too many requests wait for their turns already: how many.
+    Crowded(usize),
+    /// A start on an instance of the model that has been replaced meanwhile.
+    Replaced,
+}
+
+/// What sequences run on; two are equal if they are the same one.
+pub trait Instance: Clone + PartialEq {}
+
+/// The bounds that an instance of a model sets.
+#[derive(Debug, Clone, Copy)]
+pub struct Bounds {
+    /// The most sequences at once.
+    pub sequences: u32,
+    /// The most requests that wait for a turn at once.
+    pub waiting: usize,
+}
+
+/// The sequences of one model version. `I` is the instance of the model that a sequence runs on,
+/// `S` its state.
+pub struct Sequences<I: Instance, S> {
+    inner: Mutex<Inner<I, S>>,
+    pub(super) reporter: Arc<Reporter>,
+    /// Told whenever sequences go.
+    pub(super) gone: Notify,
+}
+
+pub(super) struct Inner<I: Instance, S> {
+    pub(super) entries: HashMap<u64, Entry<I, S>>,
+    /// The instance that new sequences run on.
+    current: Option<I>,
+    /// How many entries are of that instance.
+    live: u32,
+    /// Where the search for an id begins.
+    next_id: u64,
+    /// Tells entries and waiting requests apart, also those that have the same id in turn.
+    next_serial: u64,
+    /// Requests that wait for a turn.
+    pub(super) waiting: usize,
+}
+
+pub(super) struct Entry<I: Instance, S> {
+    pub(super) serial: u64,
+    instance: I,
+    /// A request has come that ends it.
+    pub(super) ending: bool,
+    /// Nothing has succeeded since the last scan.
+    pub(super) idle: bool,
+    /// A request has the turn.
+    pub(super) busy: bool,
+    /// What the sequence remembers, while no request has the turn. There is none before the first
+    /// run.
+    pub(super) state: Option<S>,
+    pub(super) queue: VecDeque<Waiter<I, S>>,
+}
+
+pub(super) struct Waiter<I: Instance, S> {
+    pub(super) serial: u64,
+    pub(super) control: Control,
+    pub(super) wake: oneshot::Sender<Turn<I, S>>,
+}
+
+impl<I: Instance, S> Sequences<I, S> {
+    /// Makes an empty registry, whose events are counted in the figures of a version.
+    #[must_use]
+    pub fn new(reporter: Arc<Reporter>) -> Arc<Self> {
+        Arc::new(Self {
+            inner: Mutex::new(Inner {
+                entries: HashMap::new(),
+                current: None,
+                live: 0,
+                next_id: 1,
+                next_serial: 0,
+                waiting: 0,
+            }),
+            reporter,
+            gone: Notify::new(),
+        })
+    }
+
+    /// Takes a request: begins a sequence, or finds the one that the request goes on with. Ids in
+    /// `taken` belong to others although they are not here.
+    ///
+    /// # Errors
+    ///
+    /// Refuses what the rules do not allow; then nothing has changed.
+    pub fn begin(
+        self: &Arc<Self>,
+        command: Command,
+        instance: &I,
+        bounds: Bounds,
+        taken: &HashSet<u64>,
+    ) -> Result<Begun<I, S>, Refusal> {
+        let mut inner = self.lock();
+        if command.control.starts() {
+            return self
+                .start(&mut inner, command, instance, bounds, taken)
+                .map(Begun::Turn);
+        }
+        let inner = &mut *inner;
+        let entry = inner
+            .entries
+            .get_mut(&command.id)
+            .filter(|entry| !entry.ending && entry.instance == *instance)
+            .ok_or(Refusal::Unknown)?;
+        if entry.busy && inner.waiting >= bounds.waiting {
+            return Err(Refusal::Crowded(inner.waiting));
+        }
+        entry.ending = command.control.ends();
+        if entry.busy {
+            let (wake, turn) = oneshot::channel();
+            let serial = inner.next_serial;
+            inner.next_serial += 1;
+            inner.waiting += 1;
+            entry.queue.push_back(Waiter {
+                serial,
+                control: command.control,
+                wake,
+            });
+            return Ok(Begun::Waiting(Waiting {
+                sequences: Arc::clone(self),
+                id: command.id,
+                entry: entry.serial,
+                serial,
+                turn,
+            }));
+        }
+        entry.busy = true;
+        Ok(Begun::Turn(Turn {
+            sequences: Some(Arc::clone(self)),
+            id: command.id,
+            serial: entry.serial,
+            control: command.control,
+            instance: entry.instance.clone(),
+            state: entry.state.take(),
+            running: false,
+        }))
+    }
+
+    fn start(
+        self: &Arc<Self>,
+        inner: &mut Inner<I, S>,
+        command: Command,
+        instance: &I,
+        bounds: Bounds,
+        taken: &HashSet<u64>,
+    ) -> Result<Turn<I, S>, Refusal> {
+        if inner.current.as_ref() != Some(instance) {
+            return Err(Refusal::Replaced);
+        }
+        if inner.live >= bounds.sequences {
+            self.reporter.sequences().refused();
+            return Err(Refusal::Full);
+        }
+        let id = match command.id {
+            0 => inner.free_id(taken),
+            id => match inner.entries.get(&id) {
+                Some(entry) if entry.ending => return Err(Refusal::Ending),
+                Some(_) => return Err(Refusal::Exists),
+                None if taken.contains(&id) => return Err(Refusal::Exists),
+                None => id,
+            },
+        };
+        let serial = inner.next_serial;
+        inner.next_serial += 1;
+        inner.live += 1;
+        inner.entries.insert(
+            id,
+            Entry {
+                serial,
+                instance: instance.clone(),
+                ending: command.control.ends(),
+                idle: false,
+                busy: true,
+                state: None,
+                queue: VecDeque::new(),
+            },
+        );
+        self.reporter.sequences().started();
+        Ok(Turn {
+            sequences: Some(Arc::clone(self)),
+            id,
+            serial,
+            control: command.control,
+            instance: instance.clone(),
+            state: None,
+            running: false,
+        })
+    }
+
+    /// Returns the instance that a sequence runs on, if there is such a sequence.
+    #[must_use]
+    pub fn instance(&self, id: u64) -> Option<I> {
+        let inner = self.lock();
+        inner.entries.get(&id).map(|entry| entry.instance.clone())
+    }
+
+    /// Returns the ids of all sequences.
+    #[must_use]
+    pub fn ids(&self) -> HashSet<u64> {
+        self.lock().entries.keys().copied().collect()
+    }
+
+    /// Says on which instance sequences start from now on; on none if `None`. Those that there are
+    /// stay where they are.
+    pub fn renew(&self, instance: Option<I>) {
+        let mut inner = self.lock();
+        let of_it = |entry: &&Entry<I, S>| Some(&entry.instance) == instance.as_ref();
+        let live = inner.entries.values().filter(of_it).count();
+        inner.live = u32::try_from(live).unwrap_or(u32::MAX);
+        inner.current = instance;
+    }
+
+    /// Removes the sequences of an instance. Returns their states, for the caller to drop.
+    pub fn drop_of(&self, instance: &I) -> Vec<S> {
+        self.drop_where(|_, entry| entry.instance == *instance)
+    }
+
+    /// Does what a periodic scan does: removes sequences that nobody has used since the one
+    /// before, of instances that want it so. Returns their states, for the caller to drop.
+    pub fn scan(&self, cleans: impl Fn(&I) -> bool) -> Vec<S> {
+        let removed = self.drop_where(|_, entry| {
+            if entry.busy || entry.ending || !cleans(&entry.instance) {
+                return false;
+            }
+            std::mem::replace(&mut entry.idle, true)
+        });
+        self.reporter.sequences().evicted(removed.len());
+        removed
+    }
+
+    /// Removes sequences. Requests that wait for a turn in one are told that it does not exist;
+    /// one that runs ends as it will.
+    fn drop_where(&self, mut gone: impl FnMut(u64, &mut Entry<I, S>) -> bool) -> Vec<S> {
+        let mut inner = self.lock();
+        let mut removed = Vec::new();
+        let mut states = Vec::new();
+        for (&id, entry) in &mut inner.entries {
+            if gone(id, entry) {
+                removed.push(id);
+                states.extend(entry.state.take());
+            }
+        }
+        for id in &removed {
+            inner.remove(*id);
+        }
+        if !removed.is_empty() {
+            // A table that has been large is not kept so.
+            let room = inner.entries.len() * 2;
+            inner.entries.shrink_to(room);
+            self.reporter.sequences().gone(removed.len());
+            self.gone.notify_waiters();
+        }
+        states
+    }
+
+    /// Waits until no sequence is left of an instance that `of` tells.
+    pub async fn wait_gone(&self, of: impl Fn(&I) -> bool) {
+        loop {
+            let mut gone = std::pin::pin!(self.gone.notified());
+            // Registered before the look, so that the last one is not missed.
+            gone.as_mut().enable();
+            if !self.lock().entries.values().any(|e| of(&e.instance)) {
+                return;
+            }
+            gone.await;
+        }
+    }
+
+    /// Returns how many sequences there are.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.lock().entries.len()
+    }
+
+    /// Tells whether there is no sequence.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+}
+
+impl<I: Instance, S> Sequences<I, S> {
+    pub(super) fn lock(&self) -> MutexGuard<'_, Inner<I, S>> {
+        // No code of others runs under the lock, and what is changed is changed whole.
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl<I: Instance, S> Inner<I, S> {
+    /// Finds an id that nobody has: the lowest from where the search begins. 0 is none.
+    fn free_id(&mut self, taken: &HashSet<u64>) -> u64 {
+        while self.next_id == 0
+            || self.entries.contains_key(&self.next_id)
+            || taken.contains(&self.next_id)
+        {
+            self.next_id = self.next_id.wrapping_add(1);
+        }
+        self.next_id
+    }
+}
+
+impl<I: Instance, S> Inner<I, S> {
+    /// Removes an entry, and with it the requests that wait.
+    pub(super) fn remove(&mut self, id: u64) -> Option<Entry<I, S>> {
+        let entry = self.entries.remove(&id)?;
+        if self.current.as_ref() == Some(&entry.instance) {
+            self.live -= 1;
+        }
+        Some(entry)
+    }
+}

@@ -1,0 +1,209 @@
+//! The turn of one request: how it is waited for, used, and passed on.
+
+use std::sync::Arc;
+
+use tokio::sync::oneshot;
+
+use super::{
+    Control, Instance, Refusal, Sequences,
+    registry::{Entry, Waiter},
+};
+
+/// The turn of a request in its sequence: for as long as it lives, no other request of the
+/// sequence runs. A turn that is dropped before its run has changed nothing; one that is dropped
+/// during its run closes the sequence.
+pub struct Turn<I: Instance, S> {
+    /// Nothing once the turn has been passed on.
+    pub(super) sequences: Option<Arc<Sequences<I, S>>>,
+    pub(super) id: u64,
+    /// Tells the sequence from others that have its id later.
+    pub(super) serial: u64,
+    pub(super) control: Control,
+    pub(super) instance: I,
+    pub(super) state: Option<S>,
+    pub(super) running: bool,
+}
+
+/// A place in the queue of a sequence; dropping it leaves the queue.
+pub struct Waiting<I: Instance, S> {
+    pub(super) sequences: Arc<Sequences<I, S>>,
+    pub(super) id: u64,
+    /// The sequence's serial.
+    pub(super) entry: u64,
+    /// Its own.
+    pub(super) serial: u64,
+    pub(super) turn: oneshot::Receiver<Turn<I, S>>,
+}
+
+/// What a request gets that is not refused.
+#[must_use]
+pub enum Begun<I: Instance, S> {
+    /// The turn.
+    Turn(Turn<I, S>),
+    /// A place in the queue.
+    Waiting(Waiting<I, S>),
+}
+
+impl<I: Instance, S> Begun<I, S> {
+    /// Waits for the turn.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the sequence ends before.
+    pub async fn turn(self) -> Result<Turn<I, S>, Refusal> {
+        match self {
+            Self::Turn(turn) => Ok(turn),
+            Self::Waiting(mut waiting) => {
+                (&mut waiting.turn).await.map_err(|_| Refusal::Unknown)
+            }
+        }
+    }
+}
+
+/// How a turn ends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Outcome {
+    /// The run has changed the state as it should.
+    Succeeded,
+    /// The run has left the state in doubt.
+    Failed,
+    /// There was no run.
+    Unused,
+}
+
+impl<I: Instance, S> Turn<I, S> {
+    /// Returns the id of the sequence.
+    #[must_use]
+    pub fn id(&self) -> u64 {
+        self.id
+    }
+
+    /// Returns the instance that the sequence runs on.
+    #[must_use]
+    pub fn instance(&self) -> &I {
+        &self.instance
+    }
+
+    /// Begins the run: returns the place of the state, which is empty before the first run.
+    pub fn run(&mut self) -> &mut Option<S> {
+        self.running = true;
+        &mut self.state
+    }
+
+    /// Ends the run and passes the turn on. What is returned is no longer needed.
+    pub fn ended(&mut self, success: bool) -> Option<S> {
+        self.pass(if success {
+            Outcome::Succeeded
+        } else {
+            Outcome::Failed
+        })
+    }
+
+    fn pass(&mut self, outcome: Outcome) -> Option<S> {
+        let sequences = self.sequences.take()?;
+        sequences.pass(self, outcome)
+    }
+}
+
+impl<I: Instance, S> Drop for Turn<I, S> {
+    fn drop(&mut self) {
+        drop(self.pass(if self.running {
+            Outcome::Failed
+        } else {
+            Outcome::Unused
+        }));
+    }
+}
+
+impl<I: Instance, S> Drop for Waiting<I, S> {
+    fn drop(&mut self) {
+        // What may have been sent meanwhile passes itself on when the receiver goes.
+        self.turn.close();
+        let mut inner = self.sequences.lock();
+        inner.waiting -= 1;
+        let Some(entry) = inner.entries.get_mut(&self.id) else {
+            return;
+        };
+        if entry.serial != self.entry {
+            return;
+        }
+        let place = entry
+            .queue
+            .iter()
+            .position(|waiter| waiter.serial == self.serial);
+        if let Some(waiter) = place.and_then(|place| entry.queue.remove(place))
+            && waiter.control.ends()
+        {
+            // The end does not happen.
+            entry.ending = false;
+        }
+    }
+}
+
+impl<I: Instance, S> Sequences<I, S> {
+    /// Takes a turn back and gives it to the next, or removes the sequence.
+    fn pass(self: &Arc<Self>, turn: &mut Turn<I, S>, outcome: Outcome) -> Option<S> {
+        let state = turn.state.take();
+        let control = turn.control;
+        let mut inner = self.lock();
+        let Some(entry) = inner
+            .entries
+            .get_mut(&turn.id)
+            .filter(|entry| entry.serial == turn.serial)
+        else {
+            // Removed meanwhile, by a reload.
+            return state;
+        };
+        let goes = match outcome {
+            Outcome::Succeeded => control.ends(),
+            Outcome::Failed => true,
+            Outcome::Unused => control.starts(),
+        };
+        if goes {
+            let entry = inner.remove(turn.id);
+            drop(inner);
+            let counts = self.reporter.sequences();
+            counts.gone(1);
+            if outcome == Outcome::Succeeded {
+                counts.ended();
+            }
+            self.gone.notify_waiters();
+            drop(entry);
+            return state;
+        }
+        if outcome == Outcome::Unused {
+            entry.ending &= !control.ends();
+        } else {
+            entry.idle = false;
+        }
+        entry.pass_on(self, turn, state);
+        None
+    }
+}
+
+impl<I: Instance, S> Entry<I, S> {
+    /// Gives the turn to the first that still waits, or keeps the state until somebody comes.
+    fn pass_on(&mut self, sequences: &Arc<Sequences<I, S>>, from: &Turn<I, S>, state: Option<S>) {
+        let mut state = state;
+        while let Some(Waiter { control, wake, .. }) = self.queue.pop_front() {
+            let turn = Turn {
+                sequences: Some(Arc::clone(sequences)),
+                id: from.id,
+                serial: from.serial,
+                control,
+                instance: from.instance.clone(),
+                state: state.take(),
+                running: false,
+            };
+            let Err(mut unwanted) = wake.send(turn) else {
+                return;
+            };
+            // Its client has left. Taken apart, so that its drop does nothing.
+            unwanted.sequences = None;
+            state = unwanted.state.take();
+            self.ending &= !control.ends();
+        }
+        self.busy = false;
+        self.state = state;
+    }
+}
