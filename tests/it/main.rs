@@ -37,6 +37,7 @@ mod http_logs;
 mod http_stop;
 mod http_surface;
 mod images;
+mod infer_sequence;
 mod kserve_grpc;
 mod kserve_rest;
 mod layering;
