@@ -34,6 +34,7 @@ mod grpc_services;
 mod grpc_wire;
 mod http_bounds;
 mod http_logs;
+mod http_refusals;
 mod http_stop;
 mod http_surface;
 mod images;
