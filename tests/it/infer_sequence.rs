@@ -183,7 +183,7 @@ fn people_see_a_table_and_the_id() {
     Model `running_total`, version 1, answered 3 steps in <time>.
     ");
     insta::assert_snapshot!(run.text(), @"
-    output  datatype  shape  min  mean  max  values
+    output  datatype  shape  min   mean  max  values
     total   FP32      (3,4)    1  102.5  444  1, 2, 3, 4, 11, 22, …
 
     sequence_id: 1
@@ -426,18 +426,28 @@ fn ctrl_c_ends_the_sequence() {
 #[test]
 fn ctrl_c_waits_for_the_step_under_way() {
     let server = stateful("running_busy", &[]);
-    let steps = format!("steps=[{}]", busy::SECONDS / 2);
-    let args = ["running_busy", "-i", STEPS, "-i", &steps, "--sequence"];
+    let steps = format!("steps=[{}]", busy::SECONDS / 4);
+    let args = [
+        "running_busy",
+        "-i",
+        "x::40,4=",
+        "--zeros",
+        "-i",
+        &steps,
+        "--sequence",
+    ];
     let before = server.processor_time();
     let child = spawn(command(&server, GRPC).args(args));
     busy::wait_running(&server, before);
     interrupt(&child);
     let run = ended(child);
-    insta::assert_snapshot!(run.failure(), @"
-    exit 130
-    error: interrupted after 1 of 3 steps
-    hint: sequence 1 has been ended on the server
-    ");
+    let text = run.failure();
+    assert!(
+        text.starts_with("exit 130\nerror: interrupted after "),
+        "{text}"
+    );
+    let end = " of 40 steps\nhint: sequence 1 has been ended on the server\n";
+    assert!(text.ends_with(end), "{text}");
     is_gone(&server, "running_busy", "1");
 }
 
@@ -653,7 +663,44 @@ fn what_gives_no_steps_is_refused_before_anything_is_started() {
     })
     .into_iter()
     .collect();
-    insta::assert_snapshot!(texts.join("\n"), @"");
+    insta::assert_snapshot!(texts.join("\n"), @"
+    exit 64
+    error: input `x` has no steps: its shape is (0,4)
+    hint: a sequence has one step at least
+
+    exit 64
+    error: input `x` has shape (2,3), expected (N,4) or (N,1,4) for N steps along axis 0
+    hint: `--axis` names another axis; `-i x::SHAPE=…` gives a shape
+    hint: what has the model's own shape goes with every step
+
+    exit 64
+    error: input `x` has 3 steps, input `steps` has 2
+    hint: what has the model's own shape, or one step, goes with every step
+
+    exit 64
+    error: the model has no input `step`
+    hint: did you mean `steps`?
+    hint: the inputs are `steps`, `x`
+
+    exit 64
+    error: found no value for input `steps` (INT64 (1))
+    hint: add `-i steps=VALUE`
+    hint: or fill what is not given with `--zeros` or `--random`
+    hint: `ovms infer running_busy` alone explains the inputs
+
+    exit 64
+    error: input `x` has a NaN in step 2, which would stay in the state of the sequence
+    hint: replace it; `--start`, `--continue` and `--end` send single steps as they are
+
+    exit 64
+    error: no input has steps: every one has the shape that the model takes at once
+    hint: give one of them an axis of steps; `--start`, `--continue` and `--end` send single steps
+
+    exit 64
+    error: input `x` has shape (3,4), expected an axis within (1,4) or right behind it for N steps along axis 3
+    hint: `--axis` names another axis; `-i x::SHAPE=…` gives a shape
+    hint: what has the model's own shape goes with every step
+    ");
 }
 
 #[test]
@@ -675,7 +722,35 @@ fn flags_that_do_not_fit_are_refused() {
     })
     .into_iter()
     .collect();
-    insta::assert_snapshot!(texts.join("\n"), @"");
+    insta::assert_snapshot!(texts.join("\n"), @"
+    exit 64
+    error: `--end` needs `--sequence-id`
+    hint: `--start` tells the id; `--start --end` is a sequence of one request
+
+    exit 64
+    error: `--start --end` does not fit `--api tfs-rest`
+    hint: its requests can start a sequence or end it; send `--start`, then `--end` with the id that it tells
+
+    exit 64
+    error: `--param sequence_id=…` is what the flags of sequences send themselves
+    hint: `--sequence-id`, `--start`, `--continue` and `--end` take its place
+
+    exit 64
+    error: `-i sequence_id=…` is what the flags of sequences send themselves
+    hint: `--sequence-id`, `--start`, `--continue` and `--end` take its place
+
+    exit 64
+    error: each step by itself has no form as `--output npy` or `--output raw`
+    hint: use `--output table` or `--output json`
+
+    exit 64
+    error: `--axis` does not fit steps from standard input
+    hint: there each line is a step
+
+    exit 64
+    error: found `-` for two inputs, standard input can be read once
+    hint: give one JSON object of inputs by name
+    ");
     for (flags, text) in [
         (&["--sequence", "--repeat=2"][..], "cannot be used with"),
         (&["--sequence", "--duration=1s"], "cannot be used with"),

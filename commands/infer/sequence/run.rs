@@ -69,9 +69,13 @@ pub(in crate::infer) async fn run(
         None => Sink::Stack(Stack::new(plan.axis, feed.keeps_axis())),
     };
     let total = feed.total();
-    let far = Far::default();
+    let session = Session::new(client, request, plan.id);
+    let far = Far {
+        id: Cell::new(session.id()),
+        lives: Cell::new(false),
+    };
     let run = Run {
-        session: Session::new(client, request, plan.id),
+        session,
         feed,
         bar: Bar::start(total, &sink, plan.has_lines()),
         sink,
@@ -86,7 +90,7 @@ pub(in crate::infer) async fn run(
 }
 
 /// How far a sequence is, for who did not wait for its end.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Far {
     id: Cell<Option<u64>>,
     lives: Cell<bool>,
@@ -94,9 +98,10 @@ struct Far {
 
 fn left_behind(far: &Far) -> Failure {
     let failure = Failure::new(FailureKind::Interrupted, "interrupted");
-    match far.id.get().filter(|_| far.lives.get()) {
-        Some(id) => failure.hint(format!("sequence {id} may still live on the server")),
-        None => failure,
+    match (far.lives.get(), far.id.get()) {
+        (true, Some(id)) => failure.hint(format!("sequence {id} may still live on the server")),
+        (true, None) => failure.hint("the server may have started a sequence, and not told its id"),
+        (false, _) => failure,
     }
 }
 

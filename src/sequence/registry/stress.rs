@@ -297,7 +297,11 @@ fn threads_and_a_cleaner_neither_lose_nor_double_a_sequence() {
     assert_eq!(known.lock().waiting, 0);
     assert!(known.lock().entries.values().all(|e| !e.busy && !e.ending));
     known.scan(|_| true);
-    assert_eq!(known.scan(|_| true).len() as u64, left, "each has its state");
+    assert_eq!(
+        known.scan(|_| true).len() as u64,
+        left,
+        "each has its state"
+    );
     assert!(known.is_empty());
 }
 
@@ -333,7 +337,11 @@ fn operation(
         return;
     };
     let state = Arc::clone(turn.run().get_or_insert_default());
-    assert!(!state.busy.swap(true, SeqCst), "two at once in {}", turn.id());
+    assert!(
+        !state.busy.swap(true, SeqCst),
+        "two at once in {}",
+        turn.id()
+    );
     let steps = state.steps.fetch_add(1, SeqCst);
     assert_eq!(steps == 0, control.starts(), "a state that is not its own");
     let success = random.below(20) > 0;
