@@ -46,6 +46,7 @@ mod layering;
 mod layouts;
 mod limits;
 mod loading;
+mod low_latency;
 mod metrics;
 mod readme;
 mod reload_config;

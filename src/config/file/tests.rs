@@ -1,6 +1,6 @@
 //! What files may hold, and what is said of those that hold something else.
 
-use std::path::Path;
+use std::{path::Path, time::Duration};
 
 use proptest::prelude::*;
 
@@ -64,7 +64,8 @@ fn every_field_of_a_model_is_read() {
            "nireq": 4, "target_device": "AUTO", "allow_cache": true,
            "plugin_config": {"NUM_STREAMS": 2, "A": true, "B": 1.5, "C": "x"},
            "stateful": true, "idle_sequence_cleanup": false, "low_latency_transformation": true,
-           "max_sequence_number": 4294967295, "graph_path": "", "subconfig": "",
+           "max_sequence_number": 4294967295,
+           "drain_sequences_seconds": 30, "graph_path": "", "subconfig": "",
            "warmup": {"count": 3, "data": {"a": "a.npy"}, "dynamic_length": 2}"#,
     );
     assert_eq!(model.base_path, "/models/sub/m");
@@ -74,10 +75,12 @@ fn every_field_of_a_model_is_read() {
         Some(StatefulConfig {
             idle_sequence_cleanup: false,
             low_latency_transformation: true,
-            max_sequence_number: u32::MAX
+            max_sequence_number: u32::MAX,
+            drain: Duration::from_secs(30),
         })
     );
     assert!(model.allow_cache);
+    assert!(model.load.low_latency);
     let load = &model.load;
     assert_eq!((load.nireq, load.device.as_str()), (4, "AUTO"));
     assert_eq!(load.most_waiting, 7);

@@ -40,7 +40,7 @@ impl Random {
 
 const BOUNDS: Bounds = Bounds {
     sequences: 4,
-    waiting: 6,
+    waiting: 3,
 };
 
 /// What the model knows of a sequence: the numbers of the requests that are in it, the one with
@@ -98,7 +98,7 @@ impl Model {
             return Err(Refusal::Unknown);
         };
         if !sequence.requests.is_empty() {
-            if self.waiting >= 6 {
+            if self.waiting >= 3 {
                 return Err(Refusal::Crowded(self.waiting));
             }
             self.waiting += 1;
@@ -247,8 +247,8 @@ fn a_million_random_operations_do_what_the_rules_say() {
         }
     }
     // All of it has been put to the test.
-    assert_eq!(outcomes.len(), 11, "{outcomes:?}");
-    assert!(outcomes.values().all(|&count| count > 1000), "{outcomes:?}");
+    assert_eq!(outcomes.len(), 12, "{outcomes:?}");
+    assert!(outcomes.values().all(|&count| count > 100), "{outcomes:?}");
 }
 
 /// The state of a sequence in the test with threads.
@@ -275,8 +275,15 @@ fn threads_and_a_cleaner_neither_lose_nor_double_a_sequence() {
             let (known, counts, finished) = (&known, &counts, &finished);
             scope.spawn(move || {
                 let mut random = Random(0x9E37_79B9_7F4A_7C15 ^ (thread + 1));
+                let runtime = tokio::runtime::Builder::new_current_thread().build();
+                let runtime = runtime.unwrap();
                 for _ in 0..EACH {
-                    operation(known, bounds, counts, &mut random);
+                    let begun = request(known, bounds, counts, &mut random);
+                    if let Some((control, begun)) = begun
+                        && let Ok(turn) = runtime.block_on(begun.turn())
+                    {
+                        run(turn, control, counts, &mut random);
+                    }
                 }
                 finished.fetch_add(1, SeqCst);
             });
@@ -293,7 +300,7 @@ fn threads_and_a_cleaner_neither_lose_nor_double_a_sequence() {
     let left = known.len() as u64;
     let (started, gone) = (counts.started.load(SeqCst), counts.gone.load(SeqCst));
     assert_eq!(started, gone + left);
-    assert!(started > 10_000, "{started}");
+    assert!(started > 5_000, "{started}");
     assert_eq!(known.lock().waiting, 0);
     assert!(known.lock().entries.values().all(|e| !e.busy && !e.ending));
     known.scan(|_| true);
@@ -311,18 +318,21 @@ struct Counts {
     gone: AtomicU64,
 }
 
-fn operation(
+type InThreads = Begun<u32, Arc<Shared>>;
+
+/// Begins a random request; nothing if it is refused, or its client leaves.
+fn request(
     known: &Arc<Sequences<u32, Arc<Shared>>>,
     bounds: Bounds,
     counts: &Counts,
     random: &mut Random,
-) {
+) -> Option<(Control, InThreads)> {
     let control = random.control();
-    let id = random.below(6) + u64::from(!control.starts());
+    // An id of the server's choice is one that nobody asks for, so that the cleaner has work.
+    let chosen = control.starts() && random.below(100) == 0;
+    let id = if chosen { 0 } else { random.below(6) + 1 };
     let command = Command { id, control };
-    let Ok(begun) = known.begin(command, &1, bounds, &HashSet::new()) else {
-        return;
-    };
+    let begun = known.begin(command, &1, bounds, &HashSet::new()).ok()?;
     if control.starts() {
         counts.started.fetch_add(1, SeqCst);
     }
@@ -331,11 +341,12 @@ fn operation(
         if control.starts() {
             counts.gone.fetch_add(1, SeqCst);
         }
-        return;
+        return None;
     }
-    let Ok(mut turn) = futures::executor::block_on(begun.turn()) else {
-        return;
-    };
+    Some((control, begun))
+}
+
+fn run(mut turn: Turn<u32, Arc<Shared>>, control: Control, counts: &Counts, random: &mut Random) {
     let state = Arc::clone(turn.run().get_or_insert_default());
     assert!(
         !state.busy.swap(true, SeqCst),

@@ -112,7 +112,7 @@ fn the_search_for_an_id_leaves_out_zero_and_what_others_have() {
 async fn requests_of_a_sequence_have_their_turns_in_the_order_in_which_they_came() {
     let known = registry();
     let mut first = turn(&known, Start, 5).unwrap();
-    let mut second = pin!(begin(&known, Next, 5).unwrap().turn());
+    let second = pin!(begin(&known, Next, 5).unwrap().turn());
     let mut last = pin!(begin(&known, End, 5).unwrap().turn());
     assert_eq!(begin(&known, Next, 5).err(), Some(Refusal::Unknown));
     assert_eq!(begin(&known, Start, 5).err(), Some(Refusal::Ending));
