@@ -2,11 +2,12 @@
 
 use std::io::{BufRead as _, BufReader, Write as _};
 
+use ovms::tensor::Tensor;
 use serde_json::{Value, json};
 
 use crate::support::{
     fixture, grpc,
-    infer::{GRPC, REST, TFS_GRPC, command, infer, json, read_npy},
+    infer::{GRPC, REST, TFS_GRPC, command, infer, json, read_npy, write_npy},
     repository,
     sequence::{ALL, ONE, STEPS, TOTALS, ended, is_gone, lines, piped, spawn, stateful},
 };
@@ -105,6 +106,40 @@ fn speech_is_found_in_frames() {
         }
         let saved = read_npy(std::fs::read(folder.path().join("prob.npy")).unwrap());
         assert_eq!(saved, found);
+    }
+}
+
+#[test]
+fn the_steps_of_a_cell_lie_on_another_axis() {
+    let server = stateful(
+        "lstm_ti",
+        &["--low_latency_transformation", "--shape", "(1,1,8)"],
+    );
+    let steps = read_npy(std::fs::read(fixture("sequences/lstm_steps.npy")).unwrap());
+    let (dtype, _, data) = steps.into_parts();
+    let steps = Tensor::new(dtype, vec![1, 12, 8], data).unwrap();
+    let folder = repository::folder();
+    let file = folder.path().join("steps.npy");
+    write_npy(&file, &steps);
+    let input = format!("x=@{}", file.display());
+    let expected = read_npy(std::fs::read(fixture("expected/lstm_ti_y.npy")).unwrap());
+    for api in ALL {
+        let args = [
+            "lstm_ti",
+            "-i",
+            &input,
+            "--sequence",
+            "--axis=1",
+            "--output=npy",
+        ];
+        let run = infer(&server, api, &args);
+        assert_eq!(run.code, Some(0), "{api}: {}", run.stderr);
+        let found = read_npy(run.stdout);
+        assert_eq!(found.shape(), expected.shape(), "{api}");
+        let pairs = grpc::to_floats(found.data()).into_iter();
+        for (found, expected) in pairs.zip(grpc::to_floats(expected.data())) {
+            assert!((found - expected).abs() < 1e-4, "{api}: {found} {expected}");
+        }
     }
 }
 

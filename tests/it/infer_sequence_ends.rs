@@ -3,15 +3,17 @@
 
 use std::{
     io::{BufRead as _, BufReader, Write as _},
-    process::{Command, Stdio},
+    process::Stdio,
+    time::Instant,
 };
 
 use serde_json::json;
 
 use crate::support::{
-    Server, busy, cli,
+    Server, busy, cli, eventually,
     infer::{
-        GRPC, REST, TFS_GRPC, TFS_REST, at, command, infer, interrupt, json, tensor, write_npy,
+        GRPC, REST, TFS_GRPC, TFS_REST, at, command, infer, interrupt, json, redacted, tensor,
+        write_npy,
     },
     repository,
     sequence::{ALL, ONE, STEPS, ended, is_gone, lines, piped, spawn, stateful},
@@ -123,12 +125,12 @@ fn ctrl_c_ends_the_sequence() {
 
 #[test]
 fn ctrl_c_waits_for_the_step_under_way() {
-    let server = stateful("running_busy", &[]);
-    let steps = format!("steps=[{}]", busy::SECONDS / 4);
+    let server = stateful("running_busy", &["--plugin_config", busy::PLUGIN_CONFIG]);
+    let steps = format!("steps=[{}]", busy::SECONDS / 20);
     let args = [
         "running_busy",
         "-i",
-        "x::40,4=",
+        "x::200,4=",
         "--zeros",
         "-i",
         &steps,
@@ -144,9 +146,40 @@ fn ctrl_c_waits_for_the_step_under_way() {
         text.starts_with("exit 130\nerror: interrupted after "),
         "{text}"
     );
-    let end = " of 40 steps\nhint: sequence 1 has been ended on the server\n";
+    let end = " of 200 steps\nhint: sequence 1 has been ended on the server\n";
     assert!(text.ends_with(end), "{text}");
     is_gone(&server, "running_busy", "1");
+}
+
+#[test]
+fn a_step_that_takes_too_long_is_given_up() {
+    let _redacted = redacted();
+    let server = stateful("running_busy", &[]);
+    let endless = format!("steps=[{}]", busy::ENDLESS);
+    let late = [
+        "running_busy",
+        "-i",
+        STEPS,
+        "-i",
+        &endless,
+        "--sequence",
+        "--timeout=200ms",
+    ];
+    insta::assert_snapshot!(infer(&server, GRPC, &late).failure(), @"
+    exit 1
+    error: step 1 of 3: no answer from <address> within 200ms
+    hint: `--timeout` sets the limit
+    hint: the server may have started a sequence; with `--sequence-id` it could have been ended
+    ");
+    insta::assert_snapshot!(
+        infer(&server, GRPC, &[&late[..], &["--sequence-id=9"]].concat()).failure(),
+        @"
+    exit 1
+    error: step 1 of 3: no answer from <address> within 200ms
+    hint: `--timeout` sets the limit
+    hint: sequence 9 may still live on the server
+    "
+    );
 }
 
 #[test]
@@ -163,21 +196,18 @@ fn the_second_ctrl_c_leaves_at_once() {
         "--sequence-id=9",
     ];
     let before = server.processor_time();
-    let child = spawn(command(&server, GRPC).args(args));
+    let mut child = spawn(command(&server, GRPC).args(args));
     busy::wait_running(&server, before);
-    let pressed = std::time::Instant::now();
-    interrupt(&child);
+    let pressed = Instant::now();
     // A signal that comes before the first one was seen is the same one.
-    let run = std::thread::scope(|scope| {
-        let id = child.id();
-        let waiting = scope.spawn(|| ended(child));
-        while !waiting.is_finished() {
-            let _ = Command::new("kill")
-                .args(["-s", "INT", &id.to_string()])
-                .status();
+    eventually("the end of the client", || {
+        let status = child.try_wait().unwrap();
+        if status.is_none() {
+            interrupt(&child);
         }
-        waiting.join().unwrap()
+        status
     });
+    let run = ended(child);
     assert!(pressed.elapsed().as_secs() < 4, "it waited for the step");
     insta::assert_snapshot!(run.failure(), @"
     exit 130

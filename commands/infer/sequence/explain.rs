@@ -60,6 +60,14 @@ pub(super) fn step(error: SequenceError) -> Failure {
     }
 }
 
+/// Tells whether the server may have done what it was asked, though its answer is not there.
+pub(super) fn is_unanswered(error: &SequenceError) -> bool {
+    matches!(
+        error,
+        SequenceError::Client(ClientError::Timeout { .. } | ClientError::Protocol { .. })
+    )
+}
+
 /// Explains why inputs have no steps.
 pub(super) fn steps(error: &StepsError) -> Failure {
     let failure = Failure::new(FailureKind::Usage, error.to_string());

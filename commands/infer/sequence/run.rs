@@ -21,6 +21,10 @@ use crate::{
     ui,
 };
 
+/// Said of a start that got no answer and had no id.
+const ADRIFT: &str =
+    "the server may have started a sequence; with `--sequence-id` it could have been ended";
+
 /// All steps as one answer, and how they are told.
 #[derive(Debug)]
 pub(in crate::infer) struct Whole {
@@ -100,7 +104,7 @@ fn left_behind(far: &Far) -> Failure {
     let failure = Failure::new(FailureKind::Interrupted, "interrupted");
     match (far.lives.get(), far.id.get()) {
         (true, Some(id)) => failure.hint(format!("sequence {id} may still live on the server")),
-        (true, None) => failure.hint("the server may have started a sequence, and not told its id"),
+        (true, None) => failure.hint(ADRIFT),
         (false, _) => failure,
     }
 }
@@ -176,7 +180,15 @@ impl Run<'_> {
             let sent = self.session.send(inputs, control).await;
             self.far.id.set(self.session.id());
             self.far.lives.set(self.session.lives());
-            let answer = sent.map_err(|error| explain::step(error).at(&self.feed.place()))?;
+            let answer = sent.map_err(|error| {
+                let is_adrift = self.session.id().is_none() && explain::is_unanswered(&error);
+                let failure = explain::step(error).at(&self.feed.place());
+                if is_adrift {
+                    failure.hint(ADRIFT)
+                } else {
+                    failure
+                }
+            })?;
             *pending = None;
             *done += 1;
             if *done == 1 {
