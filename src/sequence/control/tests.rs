@@ -70,7 +70,14 @@ fn special_inputs_say_it() {
         read(vec![id(5), control(2)], &[]),
         read(vec![id(5), control(0)], &[]),
     ];
-    insta::assert_snapshot!(said.join("\n"), @"");
+    insta::assert_snapshot!(said.join("\n"), @"
+    Next 5 None
+    Start 18446744073709551615 None
+    Start 0 None
+    Start 0 None
+    End 5 None
+    Next 5 None
+    ");
 }
 
 #[test]
@@ -108,7 +115,15 @@ fn parameters_say_it() {
             ],
         ),
     ];
-    insta::assert_snapshot!(said.join("\n"), @"");
+    insta::assert_snapshot!(said.join("\n"), @r#"
+    Next 5 Some(("sequence_id", Int(5)))
+    Start 0 Some(("sequence_id", Int(1)))
+    Start 0 Some(("sequence_id", Int(1)))
+    Start 0 Some(("sequence_id", Text("1")))
+    End 7 Some(("sequence_id", Text("7")))
+    Only 18446744073709551615 Some(("sequence_id", Text("18446744073709551615")))
+    Next 18446744073709551615 Some(("sequence_id", Text("18446744073709551615")))
+    "#);
 }
 
 #[test]
@@ -125,7 +140,16 @@ fn parameters_of_other_types_are_refused_by_name() {
         read(vec![], &[("sequence_start", Int(1))]),
         read(vec![], &[("sequence_end", text("true"))]),
     ];
-    insta::assert_snapshot!(faults.join("\n"), @"");
+    insta::assert_snapshot!(faults.join("\n"), @"
+    400 Invalid value of request parameter sequence_id - Expected: a whole number from 0 to 18446744073709551615, or a text of its digits
+    400 Invalid value of request parameter sequence_id - Expected: a whole number from 0 to 18446744073709551615, or a text of its digits
+    400 Invalid value of request parameter sequence_id - Expected: a whole number from 0 to 18446744073709551615, or a text of its digits
+    400 Invalid value of request parameter sequence_id - Expected: a whole number from 0 to 18446744073709551615, or a text of its digits
+    400 Invalid value of request parameter sequence_id - Expected: a whole number from 0 to 18446744073709551615, or a text of its digits
+    400 Invalid value of request parameter sequence_id - Expected: a whole number from 0 to 18446744073709551615, or a text of its digits
+    400 Invalid value of request parameter sequence_start - Expected: true or false
+    400 Invalid value of request parameter sequence_end - Expected: true or false
+    ");
 }
 
 #[test]
@@ -152,7 +176,17 @@ fn both_forms_may_share_what_is_said_and_must_not_contradict_each_other() {
         read(vec![id(5), control(3)], &[("sequence_id", Int(6))]),
         read(vec![control(2)], &[("sequence_start", Bool(true))]),
     ];
-    insta::assert_snapshot!(said.join("\n"), @"");
+    insta::assert_snapshot!(said.join("\n"), @r#"
+    Start 5 Some(("sequence_id", Int(5)))
+    End 5 Some(("sequence_id", Int(5)))
+    Start 5 Some(("sequence_id", Int(5)))
+    Start 5 Some(("sequence_id", Int(5)))
+    400 Sequence parameters and special inputs disagree
+    400 Sequence parameters and special inputs disagree
+    400 Sequence parameters and special inputs disagree
+    400 Unexpected value of sequence control input
+    400 Sequence parameters and special inputs disagree
+    "#);
 }
 
 #[test]
@@ -185,7 +219,25 @@ fn each_fault_of_a_special_input_has_its_text_and_the_first_one_counts() {
         read(vec![control(0)], &[]),
         read(vec![], &[]),
     ];
-    insta::assert_snapshot!(faults.join("\n"), @"");
+    insta::assert_snapshot!(faults.join("\n"), @"
+    400 Special input proto does not contain tensor shape information
+    400 Invalid number of shape dimensions - Required shape for sequence_id is: (1)
+    400 Invalid input shape - Required shape for sequence_id is: (1)
+    400 Invalid input shape - Required shape for sequence_id is: (1)
+    400 Could not find sequence id in expected tensor proto field uint64_val
+    400 Could not find sequence id in expected tensor proto field uint64_val
+    400 Could not find sequence id in expected tensor proto field uint64_val
+    400 Could not find sequence id in expected tensor proto field uint64_val
+    400 Could not find sequence id in expected tensor proto field uint64_val
+    400 Special input proto does not contain tensor shape information
+    400 Invalid number of shape dimensions - Required shape for sequence_control_input is: (1)
+    400 Invalid input shape - Required shape for sequence_control_input is: (1)
+    400 Could not find sequence control input in expected tensor proto field uint32_val
+    400 Unexpected value of sequence control input
+    400 Sequence ID has not been provided in request inputs
+    400 Sequence ID has not been provided in request inputs
+    400 Sequence ID has not been provided in request inputs
+    ");
 }
 
 #[test]

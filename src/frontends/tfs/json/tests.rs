@@ -72,9 +72,24 @@ fn special_inputs_are_a_whole_number_in_a_list() {
         r#"{"inputs":{"sequence_id":[1],"sequence_id":[1]}}"#,
     ];
     let all: Vec<_> = bodies.iter().map(|body| read(true, body)).collect();
-    insta::assert_snapshot!(all.join("\n"), @"");
+    insta::assert_snapshot!(all.join("\n"), @"
+    U32 [1] 1: [255, 255, 255, 255], U64 [1] 1: [255, 255, 255, 255, 255, 255, 255, 255]
+    U64 [] 1: [5, 0, 0, 0, 0, 0, 0, 0]
+    U64 [0] 0: []
+    U64 [2] 2: [5, 0, 0, 0, 0, 0, 0, 0, 6, 0, 0, 0, 0, 0, 0, 0]
+    U64 [1, 1] 1: [5, 0, 0, 0, 0, 0, 0, 0]
+    U64 [2] 2: [5, 0, 0, 0, 0, 0, 0, 0, 6, 0, 0, 0, 0, 0, 0, 0]
+    Could not parse input content. Not valid ndarray detected - expected one whole number of UINT64 in a list
+    Could not parse input content. Not valid ndarray detected - expected one whole number of UINT32 in a list
+    Could not parse input content. Not valid ndarray detected - expected one whole number of UINT64 in a list
+    Could not parse input content. Not valid ndarray detected - expected one whole number of UINT64 in a list
+    Could not parse input content. Not valid ndarray detected - expected one whole number of UINT64 in a list
+    Could not parse input content. Not valid ndarray detected - expected one whole number of UINT64 in a list
+    Could not parse instance content. Not valid ndarray detected - expected one whole number of UINT64 in a list
+    Could not parse input content. Not valid ndarray detected - `sequence_id` is there twice
+    ");
     let stateless = read(false, r#"{"inputs":{"b":[[1,2]],"sequence_id":[[1]]}}"#);
-    insta::assert_snapshot!(stateless, @"");
+    insta::assert_snapshot!(stateless, @"INVALID [] 0: []");
 }
 
 /// Shows what is read, or the fault.
