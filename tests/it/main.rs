@@ -38,6 +38,8 @@ mod http_refusals;
 mod http_stop;
 mod http_surface;
 mod images;
+mod infer_sequence;
+mod infer_sequence_ends;
 mod kserve_grpc;
 mod kserve_rest;
 mod layering;

@@ -11,7 +11,8 @@ use std::{
 use crate::support::{
     Server,
     cli::{self, Run, ovms},
-    repository,
+    infer::{tensor, write_npy},
+    model, repository,
     server::{free_ports, on},
 };
 
@@ -146,9 +147,14 @@ fn shell(command: &str, folder: &Path) -> Run {
 
 /// Runs the commands that name a model, from the folder of the project.
 fn run_all(model: &str, server: &Server) {
+    run_all_in(root(), model, server);
+}
+
+/// Runs the commands that name a model.
+fn run_all_in(folder: &Path, model: &str, server: &Server) {
     for command in commands_with(model) {
         let command = shortened(&command, (server.port, server.rest_port));
-        let run = shell(&command, root());
+        let run = shell(&command, folder);
         assert_eq!(run.code, Some(0), "{command}: {}", run.stderr);
         if command.starts_with("curl ") {
             let answer: serde_json::Value = serde_json::from_slice(&run.stdout).unwrap();
@@ -176,6 +182,19 @@ fn the_commands_on_dummy_run() {
     let server = Server::start("dummy");
     run_all(" dummy", &server);
     run_all("/dummy", &server);
+}
+
+#[test]
+fn the_commands_on_sequences_run() {
+    let server = Server::begin("vad", &model("vad_stateful"), &["--stateful"]);
+    server.wait_ready();
+    let folder = repository::folder();
+    std::os::unix::fs::symlink(root().join("fixtures"), folder.path().join("fixtures")).unwrap();
+    for name in ["first.npy", "next.npy", "last.npy"] {
+        write_npy(&folder.path().join(name), &tensor(&[1, 512], &[0.0; 512]));
+    }
+    run_all_in(folder.path(), " vad", &server);
+    assert!(folder.path().join("results/prob.npy").exists());
 }
 
 /// Models that are not here are told to be missing, and no flag is.
@@ -210,7 +229,7 @@ fn the_other_commands_are_understood() {
 fn every_command_is_of_a_kind_that_is_run() {
     for code in Code::all().iter().filter(|code| code.is_command) {
         let text = &code.text;
-        let models = ["classifier", "dummy", "resnet", "adder", "--demo"];
+        let models = ["classifier", "dummy", "resnet", "adder", "vad", "--demo"];
         let is_run = models.iter().any(|model| text.contains(model));
         assert!(is_run || text == "ovms setup", "nothing runs `{text}`");
     }
