@@ -299,9 +299,8 @@ impl Output {
                 return Err(SlotError::StringOutput(info.name.clone()));
             }
             let fixed = match info.shape.fixed() {
-                Some(shape) if info.dtype != DataType::String => {
-                    fixed(described, &shape)?.map(|tensor| (described.runtime_shape(&shape), tensor))
-                }
+                Some(shape) if info.dtype != DataType::String => fixed(described, &shape)?
+                    .map(|tensor| (described.runtime_shape(&shape), tensor)),
                 _ => None,
             };
             Ok(Self {

@@ -302,9 +302,9 @@ fn model(
         max_sequence_number: flags
             .max_sequence_number
             .unwrap_or(usual.max_sequence_number),
-        drain: flags.drain_sequences_seconds.map_or(usual.drain, |seconds| {
-            Duration::from_secs(seconds.into())
-        }),
+        drain: flags
+            .drain_sequences_seconds
+            .map_or(usual.drain, |seconds| Duration::from_secs(seconds.into())),
     });
     let model = ModelConfig {
         name: name.clone(),

@@ -12,6 +12,7 @@ pub(crate) mod infer;
 pub(crate) mod loaded;
 pub(crate) mod relay;
 pub(crate) mod repository;
+pub(crate) mod sequence;
 pub(crate) mod server;
 pub(crate) mod tfs;
 
