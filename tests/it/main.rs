@@ -50,6 +50,7 @@ mod reload_versions;
 mod rest_binary;
 mod round_trip;
 mod sequence_errors;
+mod sequence_failure;
 mod sequence_order;
 mod sequence_params;
 mod setup;
