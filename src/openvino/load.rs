@@ -16,6 +16,7 @@ use super::{
     error::LoadError,
     extension,
     fault::Fault,
+    low_latency,
     names::Names,
     options::LoadOptions,
     prepare::{self, Prepared},
@@ -99,11 +100,15 @@ pub fn load(load: Load<'_>) -> Result<Compiled, LoadError> {
     if let Some(folder) = options.cache_dir.as_deref().and_then(cache::prepare) {
         device::set_of_runtime(&mut core, &options.device, "CACHE_DIR", &folder)?;
     }
+    let model = match options.low_latency {
+        true => low_latency::read(&mut core, &load)?,
+        false => read(&mut core, &load)?,
+    };
     let Prepared {
         model,
         inputs,
         outputs,
-    } = prepare::prepare(read(&mut core, &load)?, &load)?;
+    } = prepare::prepare(model, &load)?;
     let mut compiled = compile(&mut core, &model, options)?;
     // What was read is compiled now; its graph and weights need no longer stay.
     drop(model);
@@ -137,7 +142,8 @@ pub fn load(load: Load<'_>) -> Result<Compiled, LoadError> {
     })
 }
 
-fn read(core: &mut Core, load: &Load<'_>) -> Result<Model, LoadError> {
+/// Reads the model file.
+pub(super) fn read(core: &mut Core, load: &Load<'_>) -> Result<Model, LoadError> {
     let fail = |path: &Path, source| LoadError::Read {
         path: path.to_owned(),
         source,

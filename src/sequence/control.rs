@@ -255,3 +255,6 @@ fn wrong(name: &str, expected: &str) -> Error {
         "Invalid value of request parameter {name} - Expected: {expected}"
     ))
 }
+
+#[cfg(test)]
+mod tests;

@@ -322,6 +322,9 @@ fn model(
             layouts,
             cache_dir: defaults.cache_dir,
             cpu_extension: defaults.cpu_extension,
+            low_latency: stateful
+                .as_ref()
+                .is_some_and(|stateful| stateful.low_latency_transformation),
         },
         allow_cache: false,
         stateful,
