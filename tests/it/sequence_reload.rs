@@ -158,7 +158,7 @@ fn a_stateful_model_does_not_become_stateless_while_it_runs() {
     insta::assert_snapshot!(status(&server), @"AVAILABLE UNKNOWN Model type cannot be changed after it is loaded - `stateful` of model `m` was true; it goes on as before");
     assert_eq!(client.total(Wire::Raw, &ask(1.0).id(5)), (5, 2.0));
     file.write(&[plain()]);
-    assert_eq!(reload(&server), 200);
+    assert!(reload(&server) < 300);
     assert_eq!(status(&server), "AVAILABLE OK OK");
     assert_eq!(client.total(Wire::Raw, &ask(1.0).id(5).end()), (5, 3.0));
 }
