@@ -173,7 +173,7 @@ def test_triton_grpc_async(server):
                 )
             for _ in range(8):
                 step, result, error = answers.get(timeout=30)
-                assert error is None, error
+                assert error is None, (sequence, step, str(error))
                 assert told(result) == ((2 << step) - 1, sequence, sequence)
 
 

@@ -298,7 +298,7 @@ fn the_id_stands_where_it_is_listed_or_behind_the_others() {
 }
 
 #[test]
-fn the_id_is_binary_if_it_is_wished_so_and_never_unknown() {
+fn the_id_is_binary_if_it_or_all_else_is_wished_so_and_never_unknown() {
     let server = serve(MODEL, &[]);
     let client = Client::connect(&server);
     // Over TensorFlow Serving's REST nothing is selected.
@@ -364,8 +364,8 @@ fn the_id_is_binary_if_it_is_wished_so_and_never_unknown() {
     sequence_id 8 of 8
     total 16, sequence_id null of 16
     total null, sequence_id 8 of 8
-    total 16, sequence_id null of 16
+    total 16, sequence_id 8 of 24
     total null, sequence_id null of 0
-    total 16, sequence_id null of 16
+    total 16, sequence_id 8 of 24
     ");
 }
