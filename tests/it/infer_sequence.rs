@@ -9,7 +9,7 @@ use crate::support::{
     fixture, grpc,
     infer::{GRPC, REST, TFS_GRPC, command, infer, json, read_npy, write_npy},
     repository,
-    sequence::{ALL, ONE, STEPS, TOTALS, ended, is_gone, lines, piped, spawn, stateful},
+    steps::{ALL, ONE, STEPS, TOTALS, ended, is_gone, lines, piped, spawn, stateful},
 };
 
 #[test]

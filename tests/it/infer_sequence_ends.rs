@@ -16,8 +16,8 @@ use crate::support::{
         write_npy,
     },
     repository,
-    sequence::{ALL, ONE, STEPS, ended, is_gone, lines, piped, spawn, stateful},
     server::free_ports,
+    steps::{ALL, ONE, STEPS, ended, is_gone, lines, piped, spawn, stateful},
 };
 
 #[test]

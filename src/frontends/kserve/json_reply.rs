@@ -9,7 +9,6 @@ use crate::{
     error::{Error, Result},
     frontends::reply::Whole,
     request::{InferResponse, Parameter, Parameters},
-    sequence::SEQUENCE_ID,
     tensor::{DataType, Tensor, strings::strings, values::write_json},
 };
 
@@ -123,9 +122,10 @@ fn first_binary(tensor: &Tensor) -> Option<usize> {
     strings(tensor.data()).position(|string| std::str::from_utf8(string).is_err())
 }
 
-/// Listed outputs are as wished; others are JSON, save what is binary for a client that reads binary:
-/// what has no JSON form in the protocol, half floats and strings that are no text, and the id of a
-/// sequence, which Triton's C++ client does not survive in JSON.
+/// Listed outputs are as wished. The one that may come with them unlisted, the id of a sequence, is
+/// binary if they all are: Triton's C++ client frees memory that is not its own if an answer has
+/// outputs of both forms. Where none is listed they are JSON, save that what has no JSON form in the
+/// protocol, half floats and strings that are no text, is binary for a client that reads binary.
 fn is_binary(name: &str, tensor: &Tensor, wishes: &Wishes) -> bool {
     let has_no_json = || match tensor.dtype() {
         DataType::F16 | DataType::Bf16 => true,
@@ -133,7 +133,8 @@ fn is_binary(name: &str, tensor: &Tensor, wishes: &Wishes) -> bool {
     };
     match wishes.listed.iter().find(|(listed, _)| listed == name) {
         Some((_, binary)) => *binary,
-        None => wishes.reads_binary && (name == SEQUENCE_ID || has_no_json()),
+        None if wishes.listed.is_empty() => wishes.reads_binary && has_no_json(),
+        None => wishes.listed.iter().all(|(_, binary)| *binary),
     }
 }
 

@@ -303,12 +303,9 @@ fn threads_and_a_cleaner_neither_lose_nor_double_a_sequence() {
     assert!(started > 5_000, "{started}");
     assert_eq!(known.lock().waiting, 0);
     assert!(known.lock().entries.values().all(|e| !e.busy && !e.ending));
-    known.scan(|_| true);
-    assert_eq!(
-        known.scan(|_| true).len() as u64,
-        left,
-        "each has its state"
-    );
+    // The cleaner may have marked some of them already.
+    let states = known.scan(|_| true).len() + known.scan(|_| true).len();
+    assert_eq!(states as u64, left, "each has its state");
     assert!(known.is_empty());
 }
 

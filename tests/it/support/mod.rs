@@ -14,6 +14,7 @@ pub(crate) mod relay;
 pub(crate) mod repository;
 pub(crate) mod sequence;
 pub(crate) mod server;
+pub(crate) mod steps;
 pub(crate) mod tfs;
 
 use std::{
