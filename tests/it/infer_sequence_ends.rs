@@ -126,19 +126,21 @@ fn ctrl_c_ends_the_sequence() {
 #[test]
 fn ctrl_c_waits_for_the_step_under_way() {
     let server = stateful("running_busy", &["--plugin_config", busy::PLUGIN_CONFIG]);
-    let steps = format!("steps=[{}]", busy::SECONDS / 20);
+    let steps = format!("steps=[{}]", busy::SECONDS / 200);
     let args = [
         "running_busy",
         "-i",
-        "x::200,4=",
+        "x::1000,4=",
         "--zeros",
         "-i",
         &steps,
         "--sequence",
+        "--each",
+        "--output=json",
     ];
-    let before = server.processor_time();
-    let child = spawn(command(&server, GRPC).args(args));
-    busy::wait_running(&server, before);
+    let mut child = spawn(command(&server, GRPC).args(args));
+    let mut stdout = BufReader::new(child.stdout.take().unwrap());
+    stdout.read_line(&mut String::new()).unwrap();
     interrupt(&child);
     let run = ended(child);
     let text = run.failure();
@@ -146,7 +148,7 @@ fn ctrl_c_waits_for_the_step_under_way() {
         text.starts_with("exit 130\nerror: interrupted after "),
         "{text}"
     );
-    let end = " of 200 steps\nhint: sequence 1 has been ended on the server\n";
+    let end = " of 1000 steps\nhint: sequence 1 has been ended on the server\n";
     assert!(text.ends_with(end), "{text}");
     is_gone(&server, "running_busy", "1");
 }
@@ -185,7 +187,7 @@ fn a_step_that_takes_too_long_is_given_up() {
 #[test]
 fn the_second_ctrl_c_leaves_at_once() {
     let server = stateful("running_busy", &[]);
-    let steps = format!("steps=[{}]", busy::ENDLESS);
+    let steps = format!("steps=[1,{},1]", busy::ENDLESS);
     let args = [
         "running_busy",
         "-i",
@@ -194,10 +196,13 @@ fn the_second_ctrl_c_leaves_at_once() {
         &steps,
         "--sequence",
         "--sequence-id=9",
+        "--each",
+        "--output=json",
     ];
-    let before = server.processor_time();
     let mut child = spawn(command(&server, GRPC).args(args));
-    busy::wait_running(&server, before);
+    let mut stdout = BufReader::new(child.stdout.take().unwrap());
+    stdout.read_line(&mut String::new()).unwrap();
+    busy::wait_running(&server, server.processor_time());
     let pressed = Instant::now();
     // A signal that comes before the first one was seen is the same one.
     eventually("the end of the client", || {
