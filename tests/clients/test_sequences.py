@@ -159,7 +159,7 @@ def test_triton_special_inputs(client):
 def test_triton_grpc_async(server):
     """A whole sequence in flight at once over one connection, for many rounds."""
     with triton_grpc.InferenceServerClient(server.grpc) as client:
-        # gRPC's C core sends what has piled up before the connection was there in any order.
+        # Calls made before there is a connection are sent in any order.
         assert client.is_server_live()
         for sequence in range(1, 41):
             answers = queue.Queue()
