@@ -13,6 +13,9 @@ use serde_json::error::Category;
 
 use crate::error::{Failure, FailureKind};
 
+/// What a server says of a request without a sequence to a stateful model.
+const NO_SEQUENCE: &str = "Sequence ID has not been provided";
+
 /// How many names a hint lists.
 const MOST_NAMES: usize = 12;
 
@@ -30,7 +33,14 @@ pub(super) fn client(error: ClientError) -> Failure {
             };
             Failure::new(kind, text).hint("`--timeout` sets the limit")
         }
-        ClientError::Refused(_) => Failure::new(FailureKind::Failed, text),
+        ClientError::Refused(refusal) => {
+            let failure = Failure::new(FailureKind::Failed, text);
+            if refusal.message.contains(NO_SEQUENCE) {
+                failure.hint("the model is stateful: `--sequence` sends steps, `--start` begins by hand")
+            } else {
+                failure
+            }
+        }
         ClientError::Protocol { source, .. } => {
             Failure::new(FailureKind::Failed, text).caused_by(&source)
         }

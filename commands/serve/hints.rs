@@ -30,7 +30,10 @@ pub(super) fn of_flags(error: &FlagError) -> Failure {
         FlagError::PortsUnset => {
             failure.hint("give --port for gRPC, --rest_port for REST, or both")
         }
-        FlagError::NotStateful => failure.hint("add --stateful, or leave them out"),
+        FlagError::NotStateful | FlagError::DrainNotStateful => failure.hint(
+            "add --stateful; with --config_path, write both into the file, at the model that they \
+             are for",
+        ),
         _ => failure,
     }
 }

@@ -188,6 +188,8 @@ pub enum FlagError {
         "Setting low_latency_transformation, max_sequence_number and idle_sequence_cleanup require setting stateful flag for the model."
     )]
     NotStateful,
+    #[error("Setting drain_sequences_seconds requires setting stateful flag for the model.")]
+    DrainNotStateful,
     #[error("{0} has characters that an HTTP header cannot have")]
     HeaderText(&'static str),
     #[error("Unable to read API key file {path}: {reason}")]
@@ -252,6 +254,7 @@ impl FlagError {
             | Self::CpuExtension(_)
             | Self::LogLevel
             | Self::NotStateful
+            | Self::DrainNotStateful
             | Self::HeaderText(_)
             | Self::ApiKeyFile { .. }
             | Self::GraphParameters(..) => true,

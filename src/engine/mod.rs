@@ -25,7 +25,7 @@ pub use target::Target;
 use crate::{
     error::{Error, ErrorKind, Result},
     metrics::Call,
-    model::Model,
+    model::{Loaded, Model, Version},
     request::Origin,
 };
 
@@ -199,6 +199,7 @@ impl Engine {
         let (version, loaded) = loop {
             let found = match model.version(version) {
                 Ok(found) => found,
+                Err(none) if named => return Err(none),
                 Err(none) => model.draining().ok_or(none)?,
             };
             let loaded = found.loaded();
@@ -209,22 +210,23 @@ impl Engine {
         };
         // From here on it counts, whatever ends it.
         let call = Call::new(version.reporter(), origin);
-        let mut retired = None;
-        let loaded = match (loaded, version.draining()) {
-            (Ok(loaded), _) => loaded,
-            // Its sequences go on, and no new ones begin.
-            (Err(error), Some(draining)) => {
-                retired = Some(error);
-                draining
-            }
-            (Err(not_loaded), None) => {
-                // Requests beyond the bound do not wait.
-                let _place = self.loading_places.try_acquire().map_err(|_| not_loaded)?;
-                version.wait_loaded(self.loading_wait).await?
-            }
+        let loaded = match loaded {
+            Ok(loaded) => loaded,
+            Err(not_loaded) => match version.draining() {
+                // Its sequences go on.
+                Some(draining) => draining,
+                None => self.wait_loaded(&version, not_loaded).await?,
+            },
         };
         let target = Target::new(version, loaded, call, place);
-        Ok(target.among(self, &model, named, retired))
+        Ok(target.among(self, &model, named))
+    }
+
+    /// Waits for a version that is not loaded, if it is loading and not too many wait already.
+    async fn wait_loaded(&self, version: &Version, not_loaded: Error) -> Result<Arc<Loaded>> {
+        // Requests beyond the bound do not wait.
+        let _place = self.loading_places.try_acquire().map_err(|_| not_loaded)?;
+        version.wait_loaded(self.loading_wait).await
     }
 
     /// Counts a request that was refused before its target was looked up, as a failed one of

@@ -1,16 +1,24 @@
 //! What a request has found: a servable that stays alive until the request is done.
 
-use std::{collections::HashSet, sync::Arc, time::Instant};
+use std::{sync::Arc, time::Instant};
 
 use super::{Engine, Place};
 use crate::{
-    error::{Error, Result},
+    error::{Error, ErrorKind, Result},
     metrics::Call,
     model::{Loaded, Model, Version},
+    openvino::{SlotInput, State},
     request::{InferRequest, InferResponse, Parameters},
-    sequence::{Answer, Arrival, Command, control},
+    sequence::{
+        Arrival, Begun, Command, LoadedInstance, Refusal, control,
+        infer::{self, Selection},
+    },
     servable::ServableInfo,
 };
+
+/// How often a start looks for what has replaced the instance that it has found. A reload replaces it
+/// once, and its steps are microseconds apart.
+const MOST_ROUNDS: u32 = 1000;
 
 /// A servable found for one request.
 pub struct Target {
@@ -30,10 +38,14 @@ struct Stateful {
     model: Arc<Model>,
     /// Whether the request names its version.
     named: bool,
-    /// Why no sequence can start, if the version is retired.
-    no_start: Option<Error>,
     /// The place of the request on its connection.
     arrival: Option<Arc<Arrival>>,
+}
+
+/// Where a request of a sequence belongs.
+struct Site {
+    version: Arc<Version>,
+    loaded: Arc<Loaded>,
 }
 
 impl Target {
@@ -58,14 +70,12 @@ impl Target {
         engine: &Arc<Engine>,
         model: &Arc<Model>,
         named: bool,
-        no_start: Option<Error>,
     ) -> Self {
         if self.loaded.is_stateful() {
             self.stateful = Some(Box::new(Stateful {
                 engine: Arc::clone(engine),
                 model: Arc::clone(model),
                 named,
-                no_start,
                 arrival: None,
             }));
         }
@@ -135,67 +145,153 @@ impl Target {
         mut request: InferRequest,
     ) -> Result<InferResponse> {
         let (command, echo) = control::take(&mut request)?;
-        let (version, loaded) = stateful
-            .place(&self.version, command)?
-            .unwrap_or_else(|| (Arc::clone(&self.version), Arc::clone(&self.loaded)));
-        let taken = stateful.taken(&version, command);
-        let arrival = stateful.arrival.as_deref();
-        let answer = version
-            .infer_in_sequence(&loaded, command, request, arrival, &taken, &self.call)
-            .await?;
-        let Answer { outputs, id, ran } = answer;
+        let selection = Selection::take(&mut request)?;
+        let mut site = self.site(stateful, command).await?;
+        let mut judged = site.judge(&request).await?;
+        if let Some(arrival) = &stateful.arrival {
+            arrival.turn(self.version.model()).await;
+        }
+        let mut rounds = 0;
+        let begun = loop {
+            // What came before may have changed where the request belongs.
+            let now = self.site(stateful, command).await?;
+            if !Arc::ptr_eq(&now.loaded, &site.loaded) {
+                judged = now.judge(&request).await?;
+            }
+            site = now;
+            match stateful.begin(&site, command) {
+                // The next look finds what has replaced it.
+                Err(Refusal::Replaced) if rounds < MOST_ROUNDS => {
+                    rounds += 1;
+                    tokio::task::yield_now().await;
+                }
+                begun => break begun.map_err(infer::explain)?,
+            }
+        };
+        // Whoever comes next may enter now.
+        if let Some(arrival) = &stateful.arrival {
+            arrival.leave();
+        }
+        let (outputs, id, ran) = infer::run(begun, judged, selection, &self.call).await?;
         self.call.answered(ran);
         Ok(InferResponse {
-            model_name: version.model().to_owned(),
-            model_version: version.number(),
+            model_name: site.version.model().to_owned(),
+            model_version: site.version.number(),
             id: request_id,
             outputs,
             parameters: echo.parameter(id).into_iter().collect(),
         })
     }
+
+    /// Finds where a request belongs at this moment: a sequence stays on the instance that it began
+    /// on, and a new one begins on the latest.
+    async fn site(&self, stateful: &Stateful, command: Command) -> Result<Site> {
+        if command.control.starts() {
+            return stateful.newest(&self.version).await;
+        }
+        let known = stateful.holder(&self.version, command.id);
+        Ok(known.unwrap_or_else(|| Site {
+            version: Arc::clone(&self.version),
+            loaded: Arc::clone(&self.loaded),
+        }))
+    }
+
+    /// Returns what a sequence runs on, if that is anything else than what was found by name.
+    #[must_use]
+    pub fn elsewhere(&self, id: u64) -> Option<Arc<Loaded>> {
+        let site = self.stateful.as_ref()?.holder(&self.version, id)?;
+        (!Arc::ptr_eq(&site.loaded, &self.loaded)).then_some(site.loaded)
+    }
+
+    /// Tells whether sequences may run on anything else than what was found by name.
+    #[must_use]
+    pub fn is_one_of_several(&self) -> bool {
+        self.stateful.as_ref().is_some_and(|stateful| {
+            let versions = stateful.model.versions();
+            let mut others = versions.iter().filter(|v| !Arc::ptr_eq(v, &self.version));
+            self.version.sequences().has_replaced()
+                || (stateful.is_shared(&self.version)
+                    && others.any(|version| !version.sequences().is_empty()))
+        })
+    }
+}
+
+impl Site {
+    fn of(version: &Arc<Version>, loaded: Arc<Loaded>) -> Self {
+        Self {
+            version: Arc::clone(version),
+            loaded,
+        }
+    }
+
+    async fn judge(&self, request: &InferRequest) -> Result<(Vec<SlotInput>, Vec<usize>)> {
+        self.loaded.judge(&self.loaded.info, request.clone()).await
+    }
 }
 
 impl Stateful {
-    /// Finds the version that a request goes on with, if that is another one than it would be
-    /// for a new sequence: one that is retired and still has the sequence.
-    fn place(
+    /// Tells whether ids are unique over all versions, so that a request without a version finds
+    /// its sequence in whichever has it.
+    fn is_shared(&self, version: &Version) -> bool {
+        !version.drain().is_zero()
+    }
+
+    /// Finds what a new sequence begins on.
+    async fn newest(&self, found: &Arc<Version>) -> Result<Site> {
+        if let Some(refusal) = self.engine.refuses_sequences() {
+            return Err(refusal);
+        }
+        let version = if self.named {
+            Arc::clone(found)
+        } else {
+            self.model.version(None).unwrap_or_else(|_| Arc::clone(found))
+        };
+        let loaded = match version.loaded() {
+            Err(error) if error.kind() == ErrorKind::NotLoaded => {
+                self.engine.wait_loaded(&version, error).await
+            }
+            loaded => loaded,
+        }?;
+        if !loaded.is_stateful() {
+            return Err(Error::new(
+                ErrorKind::FailedPrecondition,
+                "Model has no sequences any more - it was served anew without `stateful`",
+            ));
+        }
+        Ok(Site::of(&version, loaded))
+    }
+
+    /// Finds what a sequence runs on.
+    fn holder(&self, found: &Arc<Version>, id: u64) -> Option<Site> {
+        let site = |version: &Arc<Version>| {
+            let LoadedInstance(loaded) = version.sequences().instance(id)?;
+            Some(Site::of(version, loaded))
+        };
+        let known = site(found);
+        if known.is_some() || self.named || !self.is_shared(found) {
+            return known;
+        }
+        self.model.versions().iter().rev().find_map(site)
+    }
+
+    /// Begins a sequence or finds it.
+    fn begin(
         &self,
-        version: &Version,
+        site: &Site,
         command: Command,
-    ) -> Result<Option<(Arc<Version>, Arc<Loaded>)>> {
-        if command.control.starts() {
-            let stopping = self.engine.refuses_sequences();
-            return match self.no_start.as_ref().or(stopping.as_ref()) {
-                Some(error) => Err(Error::new(error.kind(), error.message())),
-                None => Ok(None),
-            };
+    ) -> Result<Begun<LoadedInstance, State>, Refusal> {
+        let sequences = site.version.sequences();
+        let instance = LoadedInstance(Arc::clone(&site.loaded));
+        let bounds = site.loaded.bounds();
+        if !command.control.starts() || !self.is_shared(&site.version) {
+            return sequences.begin(command, &instance, bounds, &|_| None);
         }
-        let has = |version: &Version| version.sequences().instance(command.id).is_some();
-        if self.named || has(version) {
-            return Ok(None);
-        }
-        let mut draining = self.draining();
-        Ok(draining.find(|(version, _)| has(version)))
-    }
-
-    /// Returns ids that new sequences cannot have, since requests without a version that have them
-    /// go on with a version that is retired.
-    fn taken(&self, version: &Arc<Version>, command: Command) -> HashSet<u64> {
-        if !command.control.starts() {
-            return HashSet::new();
-        }
-        self.draining()
-            .filter(|(other, _)| !Arc::ptr_eq(other, version))
-            .flat_map(|(other, _)| other.sequences().ids())
-            .collect()
-    }
-
-    /// Goes through the versions that are retired and still have sequences, the newest first.
-    fn draining(&self) -> impl Iterator<Item = (Arc<Version>, Arc<Loaded>)> {
-        let versions = self.model.versions().into_iter().rev();
-        versions.filter_map(|version| {
-            let loaded = version.draining()?;
-            Some((version, loaded))
-        })
+        let _one_at_a_time = self.model.starting();
+        let versions = self.model.versions();
+        let taken = |id| {
+            let others = versions.iter().filter(|v| !Arc::ptr_eq(v, &site.version));
+            others.into_iter().find_map(|v| v.sequences().refusal(id))
+        };
+        sequences.begin(command, &instance, bounds, &taken)
     }
 }

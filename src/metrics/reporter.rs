@@ -55,10 +55,14 @@ impl SequenceCounts {
         self.kept.load(Relaxed)
     }
 
-    /// One has begun.
+    /// One has begun; whether anything comes of it is not known yet.
+    pub fn begun(&self) {
+        self.active.fetch_add(1, Relaxed);
+    }
+
+    /// The first request of one has succeeded.
     pub fn started(&self) {
         self.started.fetch_add(1, Relaxed);
-        self.active.fetch_add(1, Relaxed);
     }
 
     /// So many are no more, for whatever reason.

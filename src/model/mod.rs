@@ -21,7 +21,10 @@ mod version;
 pub mod wanted;
 pub mod warmup;
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::{
+    collections::BTreeMap,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+};
 
 use arc_swap::ArcSwap;
 
@@ -39,6 +42,8 @@ const MOST_KNOWN: usize = 1000;
 pub struct Model {
     name: Arc<str>,
     versions: ArcSwap<BTreeMap<i64, Arc<Version>>>,
+    /// Held while a sequence starts whose id has to be free in all versions.
+    starts: Mutex<()>,
 }
 
 impl Model {
@@ -53,6 +58,7 @@ impl Model {
                     .map(|version| (version.number(), version))
                     .collect(),
             ),
+            starts: Mutex::default(),
         }
     }
 
@@ -89,6 +95,11 @@ impl Model {
     #[must_use]
     pub fn versions(&self) -> Vec<Arc<Version>> {
         self.versions.load().values().cloned().collect()
+    }
+
+    /// Lets one sequence start at a time, where its id has to be free in all versions.
+    pub(crate) fn starting(&self) -> MutexGuard<'_, ()> {
+        self.starts.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Finds the newest version that is retired and still has sequences.

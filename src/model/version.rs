@@ -35,8 +35,6 @@ pub struct Version {
     loaded: ArcSwapOption<Loaded>,
     reporter: Arc<Reporter>,
     sequences: Arc<OfVersion>,
-    /// What sequences go on on after the version was retired.
-    draining: ArcSwapOption<Loaded>,
     /// How long they may, in milliseconds.
     drain: AtomicU64,
     /// How many times it was retired.
@@ -57,7 +55,6 @@ impl Version {
             status: watch::Sender::new(Status::ok(State::Start)),
             loaded: ArcSwapOption::empty(),
             sequences: Sequences::new(Arc::clone(&reporter)),
-            draining: ArcSwapOption::empty(),
             drain: AtomicU64::new(0),
             reporter,
             retirements: AtomicU64::new(0),
@@ -102,10 +99,14 @@ impl Version {
         Duration::from_millis(self.drain.load(Ordering::Relaxed))
     }
 
-    /// Returns what sequences go on on although the version is retired, if there are any.
+    /// Returns what sequences go on on although nothing is loaded for new ones, if there are any.
     #[must_use]
     pub fn draining(&self) -> Option<Arc<Loaded>> {
-        self.draining.load_full()
+        if self.is_loaded() {
+            return None;
+        }
+        let instance = self.sequences.any_instance();
+        instance.map(|LoadedInstance(loaded)| loaded)
     }
 
     /// Returns state and outcome at this moment.
@@ -134,7 +135,7 @@ impl Version {
         self.status.send_replace(Status::ok(State::Available));
         if let Some(old) = old {
             let old = LoadedInstance(old);
-            let let_go = cleaner::let_go(&self.sequences, &old, self.drain());
+            let let_go = cleaner::let_go(self, &old, self.drain());
             Task::spawn(async move {
                 let_go.await;
                 old.0.drain().await;
@@ -193,23 +194,15 @@ impl Version {
             return;
         };
         self.sequences.renew(None);
-        let limit = self.drain();
-        if !limit.is_zero() && !self.sequences.is_empty() {
-            self.draining.store(Some(Arc::clone(&loaded)));
-        }
         let retirement = self.retirements.fetch_add(1, Ordering::Relaxed) + 1;
         let version = Arc::clone(self);
         let loaded = LoadedInstance(loaded);
-        let let_go = cleaner::let_go(&self.sequences, &loaded, limit);
+        let let_go = cleaner::let_go(self, &loaded, self.drain());
         Task::spawn(async move {
             let_go.await;
-            // Unless it has been loaded and retired once more.
-            let draining = version.draining.load();
-            if draining.as_ref().is_some_and(|d| Arc::ptr_eq(d, &loaded.0)) {
-                version.draining.store(None);
-            }
-            drop(draining);
             loaded.0.drain().await;
+            // Those of an instance that was replaced before have their own time.
+            version.sequences.wait_gone(|_| true).await;
             // Unless it is wanted again meanwhile, or has been and is retired once more.
             let last = version.retirements.load(Ordering::Relaxed) == retirement;
             let ended = version.status.send_if_modified(|status| {

@@ -77,9 +77,18 @@ pub(super) fn of_stateful(core: &Core, device: &str) -> Result<&'static str, Loa
     } else if !COMPOSED.contains(&front) {
         is_cpu(front)
     } else if below.is_empty() {
-        // Any of this machine's.
+        // Any of this machine's, save those that are left out.
+        let list = device.split_once(':').map_or("", |(_, list)| list);
+        let left_out: Vec<&str> = list
+            .split(',')
+            .filter_map(|name| name.trim().strip_prefix('-'))
+            .collect();
         let devices = available(core);
-        !devices.is_empty() && devices.iter().all(|device| is_cpu(device))
+        let mut devices = devices.iter().filter(|device| {
+            let kind = device.split('.').next().unwrap_or_default();
+            !left_out.contains(&kind) && !left_out.contains(&device.as_str())
+        });
+        devices.clone().next().is_some() && devices.all(|device| is_cpu(device))
     } else {
         below.iter().all(|device| is_cpu(device))
     };

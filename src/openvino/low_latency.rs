@@ -212,10 +212,34 @@ fn kept(loops: &[Kept]) -> String {
     )
 }
 
+/// What the names of our folders begin with; the number of the process follows.
+const PREFIX: &str = "ovms-unrolled-";
+
+/// Removes the folders of servers that ended during a load.
+fn sweep() {
+    let Ok(entries) = fs::read_dir(std::env::temp_dir()) else {
+        return;
+    };
+    for entry in entries.flatten() {
+        let name = entry.file_name();
+        let process = name
+            .to_str()
+            .and_then(|name| name.strip_prefix(PREFIX)?.split('-').next());
+        // Of other users' nothing can be removed, and those of systems without /proc stay.
+        if let Some(process) = process.and_then(|process| process.parse::<u32>().ok())
+            && Path::new("/proc/self").exists()
+            && !Path::new("/proc").join(process.to_string()).exists()
+        {
+            drop(fs::remove_dir_all(entry.path()));
+        }
+    }
+}
+
 /// Makes a folder that only this user can read and that is removed when dropped.
 fn folder() -> Result<tempfile::TempDir, LowLatencyError> {
+    sweep();
     tempfile::Builder::new()
-        .prefix("ovms-unrolled-")
+        .prefix(&format!("{PREFIX}{}-", std::process::id()))
         .tempdir()
         .map_err(|source| LowLatencyError::Folder {
             path: std::env::temp_dir(),

@@ -3,7 +3,7 @@
 
 use std::{future::Future, sync::Arc, time::Duration};
 
-use super::{LoadedInstance, OfVersion};
+use super::LoadedInstance;
 use crate::{
     model::Version,
     openvino::{State, runtime},
@@ -42,14 +42,23 @@ pub async fn run(period: Duration, versions: impl Fn() -> Vec<Arc<Version>>) {
 /// Ends the sequences of an instance that no longer takes new ones: at once if there is no limit,
 /// else when the last of them has ended or the limit is over. The future is for what takes time.
 pub(crate) fn let_go(
-    sequences: &Arc<OfVersion>,
+    version: &Version,
     old: &LoadedInstance,
     limit: Duration,
 ) -> impl Future<Output = ()> + use<> {
-    let (sequences, old) = (Arc::clone(sequences), old.clone());
+    let sequences = Arc::clone(version.sequences());
+    let (model, version) = (version.model().to_owned(), version.number());
+    let old = old.clone();
     let mut states = Vec::new();
     if limit.is_zero() {
         states = sequences.drop_of(&old);
+    }
+    let count = sequences.count(&old);
+    if !states.is_empty() {
+        tracing::info!(model, version, sequences = states.len(), "sequences ended by a reload");
+    } else if count > 0 {
+        let limit_seconds = limit.as_secs();
+        tracing::info!(model, version, sequences = count, limit_seconds, "sequences may go on");
     }
     async move {
         if !limit.is_zero() {
@@ -57,6 +66,10 @@ pub(crate) fn let_go(
             // Those that are left when the time is over go as they are.
             drop(tokio::time::timeout(limit, gone).await);
             states = sequences.drop_of(&old);
+            if !states.is_empty() {
+                let sequences = states.len();
+                tracing::warn!(model, version, sequences, "sequences ended, their time is over");
+            }
         }
         drop(old);
         free(states).await;

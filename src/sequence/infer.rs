@@ -1,13 +1,13 @@
 //! The stateful path: a request finds its sequence, waits for its turn, and runs on the state.
 
-use std::{collections::HashSet, fmt, sync::Arc, time::Instant};
+use std::{fmt, sync::Arc, time::Instant};
 
-use super::{Arrival, Command, Instance, Refusal, SEQUENCE_ID, Sequences, Turn};
+use super::{Begun, Instance, Refusal, SEQUENCE_ID, Sequences, Turn};
 use crate::{
     error::{Error, ErrorKind, Result},
     metrics::Call,
-    model::{Loaded, Version},
-    openvino::{Hold, State},
+    model::Loaded,
+    openvino::{Hold, SlotInput, State},
     request::InferRequest,
     tensor::{DataType, Tensor, TensorMap},
 };
@@ -33,105 +33,77 @@ impl fmt::Debug for LoadedInstance {
 /// The sequences of a model version.
 pub type OfVersion = Sequences<LoadedInstance, State>;
 
-/// What a run in a sequence gives.
-#[derive(Debug)]
-pub struct Answer {
-    /// The outputs, and the id of the sequence as one of them.
-    pub outputs: TensorMap,
-    /// The id of the sequence.
-    pub id: u64,
-    /// When the run ended.
-    pub ran: Instant,
+/// What a request asks for of its outputs.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Selection {
+    /// The place of the id, if it is listed.
+    id: Option<usize>,
+    /// Whether the id alone is listed.
+    alone: bool,
 }
 
-impl Version {
-    /// Runs one request of a sequence, after those of it that came before. `request` has what it
-    /// says about the sequence taken out already. Ids in `taken` are not free for new sequences.
+impl Selection {
+    /// Takes the id out of the outputs that a request lists.
     ///
     /// # Errors
     ///
-    /// Fails if the request does not fit the model, the rules of sequences do not allow it, no
-    /// infer request comes free, or the runtime fails.
-    pub async fn infer_in_sequence(
-        &self,
-        loaded: &Arc<Loaded>,
-        command: Command,
-        mut request: InferRequest,
-        arrival: Option<&Arrival>,
-        taken: &HashSet<u64>,
-        call: &Call,
-    ) -> Result<Answer> {
-        let place = request.outputs.iter().position(|name| name == SEQUENCE_ID);
-        let listed = !request.outputs.is_empty();
-        if place.is_some() {
-            let others = request.outputs.iter().filter(|name| *name == SEQUENCE_ID);
-            if others.count() > 1 {
+    /// Fails if it is there twice.
+    pub(crate) fn take(request: &mut InferRequest) -> Result<Self> {
+        let outputs = &mut request.outputs;
+        let id = outputs.iter().position(|name| name == SEQUENCE_ID);
+        if id.is_some() {
+            let before = outputs.len();
+            outputs.retain(|name| name != SEQUENCE_ID);
+            if before - outputs.len() > 1 {
                 return Err(Error::invalid(format!(
                     "Invalid output name - Requested output: {SEQUENCE_ID} is listed twice"
                 )));
             }
-            request.outputs.retain(|name| name != SEQUENCE_ID);
         }
-        let nothing_else = listed && request.outputs.is_empty();
-        let mut loaded = Arc::clone(loaded);
-        let (inputs, wanted, begun) = loop {
-            // A sequence stays on the instance that it began on.
-            if !command.control.starts()
-                && let Some(LoadedInstance(own)) = self.sequences().instance(command.id)
-            {
-                loaded = own;
-            }
-            let given = if command.control.starts() {
-                request.clone()
-            } else {
-                std::mem::take(&mut request)
-            };
-            let (inputs, mut wanted) = loaded.judge(&loaded.info, given).await?;
-            if nothing_else {
-                wanted.clear();
-            }
-            if let Some(arrival) = arrival {
-                arrival.turn(self.model()).await;
-            }
-            let bounds = loaded.bounds();
-            let instance = LoadedInstance(Arc::clone(&loaded));
-            let begun = self.sequences().begin(command, &instance, bounds, taken);
-            match begun {
-                // Nothing of the sequence is known yet, so that it can begin on the new one.
-                Err(Refusal::Replaced) => {
-                    tokio::task::yield_now().await;
-                    loaded = self.loaded()?;
-                }
-                begun => break (inputs, wanted, begun),
-            }
-        };
-        // Whoever comes next may enter now.
-        if let Some(arrival) = arrival {
-            arrival.leave();
-        }
-        let turn = begun.map_err(refused)?.turn().await.map_err(refused)?;
-        let id = turn.id();
-        let held = Held { turn, spent: None };
-        let (mut outputs, ran) =
-            loaded
-                .run(inputs, wanted, held, call)
-                .await
-                .map_err(|failed| {
-                    let ran = failed.broke_off();
-                    let error = failed.explain();
-                    if ran {
-                        // What the state is now, nobody knows.
-                        error.with_more(&format!(" - sequence {id} has been closed"))
-                    } else {
-                        error
-                    }
-                })?;
-        let value = Tensor::new(DataType::U64, vec![1], id.to_le_bytes().to_vec().into());
-        let value = value.map_err(|error| Error::internal("Internal error").with_source(error))?;
-        let place = place.unwrap_or(outputs.len()).min(outputs.len());
-        outputs.insert(place, SEQUENCE_ID, value);
-        Ok(Answer { outputs, id, ran })
+        Ok(Self {
+            id,
+            alone: id.is_some() && outputs.is_empty(),
+        })
     }
+}
+
+/// Runs a judged request once it has its turn; returns the outputs, the id of the sequence among
+/// them, the id, and when the run ended.
+///
+/// # Errors
+///
+/// Fails if the sequence ends before, no infer request comes free, or the runtime fails.
+pub(crate) async fn run(
+    begun: Begun<LoadedInstance, State>,
+    (inputs, mut wanted): (Vec<SlotInput>, Vec<usize>),
+    selection: Selection,
+    call: &Call,
+) -> Result<(TensorMap, u64, Instant)> {
+    let turn = begun.turn().await.map_err(explain)?;
+    let id = turn.id();
+    let LoadedInstance(loaded) = turn.instance().clone();
+    if selection.alone {
+        wanted.clear();
+    }
+    let held = Held { turn, spent: None };
+    let (mut outputs, ran) = loaded
+        .run(inputs, wanted, held, call)
+        .await
+        .map_err(|failed| {
+            let ran = failed.broke_off();
+            let error = failed.explain();
+            if ran {
+                // What the state is now, nobody knows.
+                error.with_more(&format!(" - sequence {id} has been closed"))
+            } else {
+                error
+            }
+        })?;
+    let value = Tensor::new(DataType::U64, vec![1], id.to_le_bytes().to_vec().into());
+    let value = value.map_err(|error| Error::internal("Internal error").with_source(error))?;
+    let place = selection.id.unwrap_or(outputs.len()).min(outputs.len());
+    outputs.insert(place, SEQUENCE_ID, value);
+    Ok((outputs, id, ran))
 }
 
 /// A turn on its way through a run.
@@ -152,7 +124,7 @@ impl Hold for Held {
 }
 
 /// Says why a request has no turn.
-fn refused(refusal: Refusal) -> Error {
+pub(crate) fn explain(refusal: Refusal) -> Error {
     let (kind, text) = match refusal {
         Refusal::Full => (
             ErrorKind::Overloaded,
@@ -166,9 +138,13 @@ fn refused(refusal: Refusal) -> Error {
             ErrorKind::FailedPrecondition,
             "Sequence last request is being processed and it's not available anymore",
         ),
-        Refusal::Unknown | Refusal::Replaced => (
+        Refusal::Unknown => (
             ErrorKind::NotFound,
             "Sequence with provided ID does not exist",
+        ),
+        Refusal::Replaced => (
+            ErrorKind::Overloaded,
+            "Model is being reloaded - no sequence can start at this moment; try again",
         ),
         Refusal::Crowded(waiting) => {
             return Error::new(

@@ -11,12 +11,12 @@
 pub mod arrival;
 pub mod cleaner;
 pub mod control;
-mod infer;
+pub(crate) mod infer;
 mod registry;
 mod turn;
 
 pub use arrival::{Arrival, Line};
 pub use control::{CONTROL_INPUT, Command, Control, Echo, SEQUENCE_ID};
-pub use infer::{Answer, LoadedInstance, OfVersion};
+pub use infer::{LoadedInstance, OfVersion};
 pub use registry::{Bounds, Instance, Refusal, Sequences};
 pub use turn::{Begun, Turn, Waiting};

@@ -6,7 +6,7 @@
 //! clients match on them; the turns, and what becomes of a sequence whose request fails, are ours.
 
 use std::{
-    collections::{HashMap, HashSet, VecDeque},
+    collections::{HashMap, VecDeque},
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
@@ -57,8 +57,8 @@ pub(super) struct Inner<I: Instance, S> {
     pub(super) entries: HashMap<u64, Entry<I, S>>,
     /// The instance that new sequences run on.
     current: Option<I>,
-    /// How many entries are of that instance.
-    live: u32,
+    /// How many entries each instance has that has any.
+    counts: Vec<(I, usize)>,
     /// Where the search for an id begins.
     next_id: u64,
     /// Tells entries and waiting requests apart, also those that have the same id in turn.
@@ -96,7 +96,7 @@ impl<I: Instance, S> Sequences<I, S> {
             inner: Mutex::new(Inner {
                 entries: HashMap::new(),
                 current: None,
-                live: 0,
+                counts: Vec::new(),
                 next_id: 1,
                 next_serial: 0,
                 waiting: 0,
@@ -106,8 +106,8 @@ impl<I: Instance, S> Sequences<I, S> {
         })
     }
 
-    /// Takes a request: begins a sequence, or finds the one that the request goes on with. Ids in
-    /// `taken` belong to others although they are not here.
+    /// Takes a request: begins a sequence, or finds the one that the request goes on with. `taken`
+    /// tells of an id whether a new sequence cannot have it although it is not here.
     ///
     /// # Errors
     ///
@@ -117,7 +117,7 @@ impl<I: Instance, S> Sequences<I, S> {
         command: Command,
         instance: &I,
         bounds: Bounds,
-        taken: &HashSet<u64>,
+        taken: &dyn Fn(u64) -> Option<Refusal>,
     ) -> Result<Begun<I, S>, Refusal> {
         let mut inner = self.lock();
         if command.control.starts() {
@@ -171,27 +171,25 @@ impl<I: Instance, S> Sequences<I, S> {
         command: Command,
         instance: &I,
         bounds: Bounds,
-        taken: &HashSet<u64>,
+        taken: &dyn Fn(u64) -> Option<Refusal>,
     ) -> Result<Turn<I, S>, Refusal> {
         if inner.current.as_ref() != Some(instance) {
             return Err(Refusal::Replaced);
         }
-        if inner.live >= bounds.sequences {
+        if inner.count(instance) >= bounds.sequences as usize {
             self.reporter.sequences().refused();
             return Err(Refusal::Full);
         }
         let id = match command.id {
             0 => inner.free_id(taken),
-            id => match inner.entries.get(&id) {
-                Some(entry) if entry.ending => return Err(Refusal::Ending),
-                Some(_) => return Err(Refusal::Exists),
-                None if taken.contains(&id) => return Err(Refusal::Exists),
+            id => match inner.refusal(id).or_else(|| taken(id)) {
+                Some(refusal) => return Err(refusal),
                 None => id,
             },
         };
         let serial = inner.next_serial;
         inner.next_serial += 1;
-        inner.live += 1;
+        inner.add(instance);
         inner.entries.insert(
             id,
             Entry {
@@ -204,7 +202,7 @@ impl<I: Instance, S> Sequences<I, S> {
                 queue: VecDeque::new(),
             },
         );
-        self.reporter.sequences().started();
+        self.reporter.sequences().begun();
         Ok(Turn {
             sequences: Some(Arc::clone(self)),
             id,
@@ -223,20 +221,37 @@ impl<I: Instance, S> Sequences<I, S> {
         inner.entries.get(&id).map(|entry| entry.instance.clone())
     }
 
-    /// Returns the ids of all sequences.
+    /// Returns an instance that sequences run on, if there are any.
     #[must_use]
-    pub fn ids(&self) -> HashSet<u64> {
-        self.lock().entries.keys().copied().collect()
+    pub fn any_instance(&self) -> Option<I> {
+        let inner = self.lock();
+        inner.counts.first().map(|(instance, _)| instance.clone())
+    }
+
+    /// Returns how many sequences run on an instance.
+    #[must_use]
+    pub fn count(&self, instance: &I) -> usize {
+        self.lock().count(instance)
+    }
+
+    /// Tells whether there are sequences on more than the current instance.
+    #[must_use]
+    pub fn has_replaced(&self) -> bool {
+        let inner = self.lock();
+        let mut instances = inner.counts.iter();
+        instances.any(|(instance, _)| Some(instance) != inner.current.as_ref())
+    }
+
+    /// Tells why a new sequence cannot have an id, if it cannot.
+    #[must_use]
+    pub fn refusal(&self, id: u64) -> Option<Refusal> {
+        self.lock().refusal(id)
     }
 
     /// Says on which instance sequences start from now on; on none if `None`. Those that there are
     /// stay where they are.
     pub fn renew(&self, instance: Option<I>) {
-        let mut inner = self.lock();
-        let of_it = |entry: &&Entry<I, S>| Some(&entry.instance) == instance.as_ref();
-        let live = inner.entries.values().filter(of_it).count();
-        inner.live = u32::try_from(live).unwrap_or(u32::MAX);
-        inner.current = instance;
+        self.lock().current = instance;
     }
 
     /// Removes the sequences of an instance. Returns their states, for the caller to drop.
@@ -288,7 +303,7 @@ impl<I: Instance, S> Sequences<I, S> {
             let mut gone = std::pin::pin!(self.gone.notified());
             // Registered before the look, so that the last one is not missed.
             gone.as_mut().enable();
-            if !self.lock().entries.values().any(|e| of(&e.instance)) {
+            if !self.lock().counts.iter().any(|(instance, _)| of(instance)) {
                 return;
             }
             gone.await;
@@ -317,10 +332,10 @@ impl<I: Instance, S> Sequences<I, S> {
 
 impl<I: Instance, S> Inner<I, S> {
     /// Finds an id that nobody has: the lowest from where the search begins. 0 is none.
-    fn free_id(&mut self, taken: &HashSet<u64>) -> u64 {
+    fn free_id(&mut self, taken: &dyn Fn(u64) -> Option<Refusal>) -> u64 {
         while self.next_id == 0
             || self.entries.contains_key(&self.next_id)
-            || taken.contains(&self.next_id)
+            || taken(self.next_id).is_some()
         {
             self.next_id = self.next_id.wrapping_add(1);
         }
@@ -332,10 +347,39 @@ impl<I: Instance, S> Inner<I, S> {
     /// Removes an entry, and with it the requests that wait.
     pub(super) fn remove(&mut self, id: u64) -> Option<Entry<I, S>> {
         let entry = self.entries.remove(&id)?;
-        if self.current.as_ref() == Some(&entry.instance) {
-            self.live -= 1;
+        if let Some(place) = self.place(&entry.instance) {
+            self.counts[place].1 -= 1;
+            if self.counts[place].1 == 0 {
+                self.counts.swap_remove(place);
+            }
         }
         Some(entry)
+    }
+
+    fn add(&mut self, instance: &I) {
+        match self.place(instance) {
+            Some(place) => self.counts[place].1 += 1,
+            None => self.counts.push((instance.clone(), 1)),
+        }
+    }
+
+    fn count(&self, instance: &I) -> usize {
+        self.place(instance)
+            .map_or(0, |place| self.counts[place].1)
+    }
+
+    fn place(&self, instance: &I) -> Option<usize> {
+        self.counts.iter().position(|(known, _)| known == instance)
+    }
+
+    fn refusal(&self, id: u64) -> Option<Refusal> {
+        self.entries.get(&id).map(|entry| {
+            if entry.ending {
+                Refusal::Ending
+            } else {
+                Refusal::Exists
+            }
+        })
     }
 }
 

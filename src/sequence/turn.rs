@@ -152,6 +152,10 @@ impl<I: Instance, S> Sequences<I, S> {
             // Removed meanwhile, by a reload.
             return state;
         };
+        let counts = self.reporter.sequences();
+        if outcome == Outcome::Succeeded && control.starts() {
+            counts.started();
+        }
         let goes = match outcome {
             Outcome::Succeeded => control.ends(),
             Outcome::Failed => true,
@@ -160,7 +164,6 @@ impl<I: Instance, S> Sequences<I, S> {
         if goes {
             let entry = inner.remove(turn.id);
             drop(inner);
-            let counts = self.reporter.sequences();
             counts.gone(1);
             if outcome == Outcome::Succeeded {
                 counts.ended();

@@ -1,4 +1,4 @@
-//! Ctrl-C: the first one asks for the end, the second one does not wait for it.
+//! Ctrl-C, or SIGTERM: the first one asks for the end, the second one does not wait for it.
 
 use std::{io, time::Duration};
 
@@ -18,24 +18,36 @@ pub(super) struct Stop(watch::Receiver<bool>);
 #[derive(Debug)]
 pub(super) struct Keys {
     pressed: watch::Sender<bool>,
-    signal: Signal,
+    interrupts: Signal,
+    terminations: Signal,
 }
 
 /// Begins to wait.
 pub(super) fn listen() -> io::Result<(Keys, Stop)> {
     let (pressed, stop) = watch::channel(false);
-    let signal = signal(SignalKind::interrupt())?;
-    Ok((Keys { pressed, signal }, Stop(stop)))
+    let keys = Keys {
+        pressed,
+        interrupts: signal(SignalKind::interrupt())?,
+        terminations: signal(SignalKind::terminate())?,
+    };
+    Ok((keys, Stop(stop)))
 }
 
 impl Keys {
     /// Ends when there is nothing more to wait for: at the second Ctrl-C, or when patience ends.
     pub(super) async fn give_up(&mut self) {
-        self.signal.recv().await;
+        self.signal().await;
         self.pressed.send_replace(true);
         tokio::select! {
-            _ = self.signal.recv() => {}
+            () = self.signal() => {}
             () = tokio::time::sleep(PATIENCE) => {}
+        }
+    }
+
+    async fn signal(&mut self) {
+        tokio::select! {
+            _ = self.interrupts.recv() => {}
+            _ = self.terminations.recv() => {}
         }
     }
 }

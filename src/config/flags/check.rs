@@ -43,6 +43,16 @@ impl Config {
                 let ignored = [
                     ("layout", flags.layout.is_some()),
                     ("stateful", flags.stateful),
+                    ("idle_sequence_cleanup", flags.idle_sequence_cleanup.is_some()),
+                    (
+                        "low_latency_transformation",
+                        flags.low_latency_transformation.is_some(),
+                    ),
+                    ("max_sequence_number", flags.max_sequence_number.is_some()),
+                    (
+                        "drain_sequences_seconds",
+                        flags.drain_sequences_seconds.is_some(),
+                    ),
                 ];
                 for (name, _) in ignored.iter().filter(|(_, given)| *given) {
                     warnings.push(format!(
@@ -159,10 +169,12 @@ fn check(flags: &Flags) -> Result<ServerSettings, FlagError> {
     }
     let needs_state = flags.idle_sequence_cleanup.is_some()
         || flags.low_latency_transformation.is_some()
-        || flags.max_sequence_number.is_some()
-        || flags.drain_sequences_seconds.is_some();
+        || flags.max_sequence_number.is_some();
     if needs_state && !flags.stateful {
         return Err(FlagError::NotStateful);
+    }
+    if flags.drain_sequences_seconds.is_some() && !flags.stateful {
+        return Err(FlagError::DrainNotStateful);
     }
     for (name, text) in [
         ("allowed_origins", &flags.allowed_origins),

@@ -146,7 +146,9 @@ impl Served {
         let mut outcome = Outcome::default();
         let mut config = config;
         let mut refused = None;
+        // Where nothing has come of it yet, nothing changes.
         if let Some(before) = &self.config
+            && self.serves()
             && before.stateful.is_some() != config.stateful.is_some()
         {
             let fault = Fault::Type {
@@ -162,6 +164,9 @@ impl Served {
             self.repository = None;
         }
         self.config = Some(config.clone());
+        for version in self.model.versions() {
+            version.set_drain(drain(&config));
+        }
         match self.survey(config.base_path.clone()).await {
             Ok((repository, found)) => {
                 if found.is_empty() && trigger != Trigger::Watch {
@@ -285,8 +290,7 @@ impl Served {
     ) {
         let number = version.number();
         let config = &round.config;
-        let drain = config.stateful.as_ref().map(|stateful| stateful.drain);
-        version.set_drain(drain.unwrap_or_default());
+        version.set_drain(drain(config));
         let facts = Facts {
             base_path: config.base_path.clone(),
             options: config.load.clone(),
@@ -388,6 +392,12 @@ async fn load(
         warmup: round.config.warmup.clone(),
     });
     Loaded::load(version.model(), version.number(), &spec, Vec::new()).await
+}
+
+/// Returns how long sequences go on on what is replaced or retired.
+fn drain(config: &ModelConfig) -> Duration {
+    let stateful = config.stateful.as_ref();
+    stateful.map_or(Duration::ZERO, |stateful| stateful.drain)
 }
 
 /// Returns what a load depends on of the settings of sequences.

@@ -14,6 +14,7 @@ use crate::{
     request::{
         Data, Declared, Dialect, InferRequest, InputTensor, Parameter, Parameters, SpecialInputs,
     },
+    sequence::{CONTROL_INPUT, SEQUENCE_ID},
     tensor::{DataType, byte_size},
 };
 
@@ -74,13 +75,17 @@ pub(super) fn decode(body: &Bytes, json_length: Option<&[u8]>) -> Result<(InferR
 }
 
 /// Marks an input whose elements are in the JSON while those of others are binary, which is one of
-/// the faults that are judged with the model in hand.
+/// the faults that are judged with the model in hand. The special inputs of stateful models may be
+/// either.
 fn refuse_mixed(inputs: &mut [InputTensor]) {
-    let binary = |input: &InputTensor| matches!(&input.data, Data::Raw(bytes) if !bytes.is_empty());
+    let special = |input: &InputTensor| [SEQUENCE_ID, CONTROL_INPUT].contains(&&*input.name);
+    let binary = |input: &InputTensor| {
+        !special(input) && matches!(&input.data, Data::Raw(bytes) if !bytes.is_empty())
+    };
     if inputs.iter().any(binary)
         && let Some(input) = inputs
             .iter_mut()
-            .find(|input| matches!(input.data, Data::Values { .. }))
+            .find(|input| !special(input) && matches!(input.data, Data::Values { .. }))
     {
         input.data = Data::Both;
     }

@@ -69,6 +69,27 @@ pub(super) fn decode(
     read(body, model).map_err(|error| no_object(body).or_else(|| no_format(body)).unwrap_or(error))
 }
 
+/// Finds the id of the sequence in a body of columns, if there is one.
+pub(super) fn sequence_id(body: &[u8]) -> Option<u64> {
+    let mut id = None;
+    let mut cursor = Cursor::new(body);
+    let read = members(&mut cursor, |key, cursor| {
+        if key != Format::Column.key() || cursor.token() != Some(b'{') {
+            return cursor.skip().map_err(malformed);
+        }
+        members(cursor, |name, cursor| {
+            let value = cursor.value().map_err(malformed)?;
+            if name == SEQUENCE_ID
+                && let Ok([number]) = serde_json::from_slice::<[u64; 1]>(value)
+            {
+                id = Some(number);
+            }
+            Ok(())
+        })
+    });
+    read.ok().and(id)
+}
+
 /// What the model takes.
 #[derive(Clone, Copy)]
 struct Model<'a> {

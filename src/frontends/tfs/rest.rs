@@ -81,7 +81,13 @@ async fn predict(context: &Context, names: &Names, request: Request) -> Result<R
         .await?;
     let length = body.len();
     let decode = move || {
-        let request = json::decode(&body, target.info(), target.is_stateful());
+        // A sequence may run on an instance with other inputs than the newest one's.
+        let elsewhere = target
+            .is_one_of_several()
+            .then(|| target.elsewhere(json::sequence_id(&body)?))
+            .flatten();
+        let info = elsewhere.as_ref().map_or(target.info(), |loaded| &loaded.info);
+        let request = json::decode(&body, info, target.is_stateful());
         (target, request)
     };
     let (target, request) = task::sized("decode JSON", length, decode).await;

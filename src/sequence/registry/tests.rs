@@ -1,6 +1,6 @@
 //! The rules, one by one.
 
-use std::{collections::HashSet, pin::pin, sync::Arc};
+use std::{pin::pin, sync::Arc};
 
 use futures::{FutureExt, poll};
 
@@ -26,7 +26,7 @@ fn registry() -> Known {
 }
 
 fn begin(known: &Known, control: Control, id: u64) -> Result<Begun<u32, u64>, Refusal> {
-    known.begin(Command { id, control }, &1, BOUNDS, &HashSet::new())
+    known.begin(Command { id, control }, &1, BOUNDS, &|_| None)
 }
 
 /// Takes a turn that is to be had at once.
@@ -98,14 +98,14 @@ fn the_search_for_an_id_leaves_out_zero_and_what_others_have() {
         id: 0,
         control: Start,
     };
-    let taken = HashSet::from([u64::MAX, 1]);
+    let taken = |id| [u64::MAX, 1].contains(&id).then_some(Refusal::Ending);
     let Ok(Begun::Turn(turn)) = known.begin(command, &1, BOUNDS, &taken) else {
         panic!("it can start");
     };
     assert_eq!(turn.id(), 2);
     let command = Command { id: 1, ..command };
     let refused = known.begin(command, &1, BOUNDS, &taken).err();
-    assert_eq!(refused, Some(Refusal::Exists));
+    assert_eq!(refused, Some(Refusal::Ending));
 }
 
 #[tokio::test]
@@ -225,7 +225,7 @@ async fn sequences_stay_on_their_instance_until_they_are_dropped() {
     assert_eq!(run(&known, Next, 1), Ok((1, 2)));
     for id in 2..5 {
         let command = Command { id, control: Start };
-        let begun = known.begin(command, &2, BOUNDS, &HashSet::new()).unwrap();
+        let begun = known.begin(command, &2, BOUNDS, &|_| None).unwrap();
         let mut turn = begun.turn().await.unwrap();
         turn.run();
         turn.ended(true);
@@ -234,7 +234,7 @@ async fn sequences_stay_on_their_instance_until_they_are_dropped() {
         id: 9,
         control: Start,
     };
-    let full = known.begin(command, &2, BOUNDS, &HashSet::new()).err();
+    let full = known.begin(command, &2, BOUNDS, &|_| None).err();
     assert_eq!(full, Some(Refusal::Full), "of its own instance there are 3");
     let mut gone = pin!(known.wait_gone(|instance| *instance == 1));
     assert!(poll!(gone.as_mut()).is_pending());
@@ -247,6 +247,6 @@ async fn sequences_stay_on_their_instance_until_they_are_dropped() {
     assert_eq!(running.ended(true), Some(2));
     assert_eq!(known.len(), 3);
     known.renew(None);
-    let none = known.begin(command, &2, BOUNDS, &HashSet::new()).err();
+    let none = known.begin(command, &2, BOUNDS, &|_| None).err();
     assert_eq!(none, Some(Refusal::Replaced));
 }
