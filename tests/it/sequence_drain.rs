@@ -211,6 +211,44 @@ fn a_version_that_is_retired_serves_its_sequences_to_their_end() {
 }
 
 #[test]
+fn a_version_that_is_wanted_again_has_its_sequences_still() {
+    let root = repository::of(&[("1", TOTAL)]);
+    let flags = ["--stateful", "--drain_sequences_seconds", "600"];
+    let still = ["--file_system_poll_wait_seconds", "0"];
+    let server = Server::begin("m", root.path(), &[&flags[..], &still].concat());
+    server.wait_ready();
+    let client = Client::connect(&server);
+    client.total(Wire::Raw, &ask(1.0).id(5).start());
+    add(root.path(), "2", FROM);
+    reload(&server);
+    assert_eq!(client.total(Wire::Raw, &ask(1.0).id(6).start()), (6, 101.0));
+    // Each is retired in turn; the sequences of both go on.
+    fs::remove_dir_all(root.path().join("2")).unwrap();
+    reload(&server);
+    assert_eq!(states(&server), ["1 AVAILABLE", "2 UNLOADING"]);
+    assert_eq!(client.total(Wire::Raw, &ask(1.0).id(5)), (5, 2.0));
+    assert_eq!(client.total(Wire::Raw, &ask(1.0).id(6)), (6, 102.0));
+    for id in [5, 6] {
+        let exists = Wire::Json.fault(Code::AlreadyExists, 409, EXISTS);
+        assert_eq!(client.refused(Wire::Json, &ask(1.0).id(id).start()), exists);
+    }
+    assert_eq!(client.total(Wire::Raw, &ask(1.0).id(7).start()), (7, 1.0));
+    add(root.path(), "2", FROM);
+    reload(&server);
+    assert_eq!(states(&server), ["1 UNLOADING", "2 AVAILABLE"]);
+    assert_eq!(client.total(Wire::Raw, &ask(1.0).id(8).start()), (8, 101.0));
+    for (id, total) in [(5, 3.0), (6, 103.0), (7, 2.0), (8, 102.0)] {
+        assert_eq!(
+            client.total(Wire::Json, &ask(1.0).id(id).end()),
+            (id, total)
+        );
+    }
+    eventually("the version ends", || {
+        (states(&server) == ["1 END", "2 AVAILABLE"]).then_some(())
+    });
+}
+
+#[test]
 fn sequences_of_a_model_that_is_removed_go_on_too() {
     let folder = repository::folder();
     let path = folder.path().join("config.json");

@@ -8,15 +8,18 @@
     reason = "the totals of these tests are small whole numbers"
 )]
 
-use std::{collections::BTreeSet, fs};
+use std::{collections::BTreeSet, fs, pin::pin};
 
-use futures::future::join_all;
-use tonic::Code;
+use futures::{future::join_all, poll};
+use ovms::proto::kserve::grpc_inference_service_client::GrpcInferenceServiceClient;
+use serde_json::json;
+use tonic::{Code, codec::CompressionEncoding, transport::Channel};
 
 use crate::support::{
-    busy, fixture,
-    grpc::fault,
-    sequence::{Ask, Client, Wire, infer, of_infer, of_predict, predict, serve},
+    Server, busy, fixture,
+    grpc::{fault, to_floats},
+    repository,
+    sequence::{Ask, Client, Wire, entry, infer, of_infer, of_predict, predict, serve, write},
 };
 
 const MODEL: &str = "running_total";
@@ -104,6 +107,59 @@ fn sequences_share_a_connection_without_getting_into_each_others_way() {
         let expected = (1..=7).flat_map(|n| ids.clone().map(move |id| Ok((id, (n * id) as f32))));
         assert_eq!(answers, expected.collect::<Vec<_>>());
     }
+}
+
+#[test]
+fn compressed_requests_keep_their_places_among_others() {
+    let server = serve(MODEL, &["--nireq", "2"]);
+    let client = Client::connect(&server);
+    let packed = |client: &GrpcInferenceServiceClient<Channel>| {
+        client.clone().send_compressed(CompressionEncoding::Gzip)
+    };
+    for id in 1..=40 {
+        let mut asks = vec![ask(1.0).id(id).start()];
+        asks.extend((1..=8).map(|x| ask((1 << x) as f32).id(id)));
+        asks.push(ask(512.0).id(id).end());
+        let calls = asks.iter().enumerate().map(|(index, ask)| {
+            let plain = client.tfs.grpc.client.clone();
+            let mut grpc = if (index as u64 + id).is_multiple_of(2) {
+                packed(&plain)
+            } else {
+                plain
+            };
+            async move { grpc.model_infer(infer(ask, index % 3 == 0)).await }
+        });
+        let answers = client.tfs.grpc.runtime.block_on(join_all(calls));
+        for (n, answer) in (1..).zip(answers) {
+            let answer = of_infer(answer.unwrap().get_ref());
+            assert_eq!(answer.total(), (id, ((1 << n) - 1) as f32));
+        }
+    }
+}
+
+#[test]
+fn requests_for_another_model_that_wait_hold_up_no_sequence() {
+    let (stuck, folder) = (repository::endless(), repository::folder());
+    let path = folder.path().join("config.json");
+    let loads = json!({"name": "stuck", "base_path": stuck.path()});
+    write(&path, &[entry("m", MODEL), loads]);
+    let server = Server::of_file(&path, &[]);
+    server.wait_log(r#" loaded model="m""#);
+    let client = Client::connect(&server);
+    let mut grpc = client.tfs.grpc.client.clone();
+    client.tfs.grpc.runtime.block_on(async {
+        let mut other = grpc.clone();
+        let mut waits = pin!(other.model_infer(infer(&Ask::new("stuck", 1.0).version(1), true)));
+        assert!(poll!(waits.as_mut()).is_pending(), "it is on its way");
+        for x in 1..=5_u8 {
+            let ask = Ask::new("m", 1.0).id(7);
+            let ask = if x == 1 { ask.start() } else { ask };
+            let answer = grpc.model_infer(infer(&ask, true)).await.unwrap();
+            assert_eq!(of_infer(answer.get_ref()).total(), (7, f32::from(x)));
+        }
+        let still = poll!(waits.as_mut());
+        assert!(still.is_pending(), "{still:?}");
+    });
 }
 
 #[test]
@@ -213,7 +269,7 @@ fn elements(path: &str) -> Vec<f32> {
     let header = usize::from(u16::from_le_bytes([bytes[8], bytes[9]]));
     let head = String::from_utf8_lossy(&bytes[10..10 + header]);
     assert!(head.contains("'descr': '<f4'"), "{head}");
-    crate::support::grpc::to_floats(&bytes[10 + header..])
+    to_floats(&bytes[10 + header..])
 }
 
 #[test]
