@@ -36,7 +36,9 @@ pub(super) fn client(error: ClientError) -> Failure {
         ClientError::Refused(refusal) => {
             let failure = Failure::new(FailureKind::Failed, text);
             if refusal.message.contains(NO_SEQUENCE) {
-                failure.hint("the model is stateful: `--sequence` sends steps, `--start` begins by hand")
+                failure.hint(
+                    "the model is stateful: `--sequence` sends steps, `--start` begins by hand",
+                )
             } else {
                 failure
             }

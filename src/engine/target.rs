@@ -65,12 +65,7 @@ impl Target {
     }
 
     /// Adds what is needed if the model is stateful.
-    pub(super) fn among(
-        mut self,
-        engine: &Arc<Engine>,
-        model: &Arc<Model>,
-        named: bool,
-    ) -> Self {
+    pub(super) fn among(mut self, engine: &Arc<Engine>, model: &Arc<Model>, named: bool) -> Self {
         if self.loaded.is_stateful() {
             self.stateful = Some(Box::new(Stateful {
                 engine: Arc::clone(engine),
@@ -244,7 +239,9 @@ impl Stateful {
         let version = if self.named {
             Arc::clone(found)
         } else {
-            self.model.version(None).unwrap_or_else(|_| Arc::clone(found))
+            self.model
+                .version(None)
+                .unwrap_or_else(|_| Arc::clone(found))
         };
         let loaded = match version.loaded() {
             Err(error) if error.kind() == ErrorKind::NotLoaded => {

@@ -19,7 +19,7 @@ use super::{
     state::{Bound, Kept, Maker, State, new_set},
     strings::{self, StringsError},
 };
-use crate::tensor::{DataType, Tensor, transpose};
+use crate::tensor::{DataType, Dim, Tensor, transpose};
 
 /// An input as [`Slot::infer`] takes it: checked shape, and exactly as many bytes as it needs.
 #[derive(Debug, Clone)]
@@ -75,6 +75,8 @@ pub(super) struct Slot {
     outputs: Vec<Output>,
     /// Tells the present tensors from those of other slots, and from earlier ones.
     set: u64,
+    /// Small tensors for the inputs whose shape varies, which a sequence has between its runs.
+    resting: Vec<(usize, openvino::Tensor)>,
 }
 
 /// What runs the inferences of a slot.
@@ -141,6 +143,7 @@ impl Slot {
             inputs,
             outputs,
             set: new_set(),
+            resting: Vec::new(),
         })
     }
 
@@ -158,11 +161,20 @@ impl Slot {
             let shape = described.runtime_shape(shape);
             new_tensor(convert::element_type(described.info.dtype), &shape).map(Some)
         };
+        let varies = inputs
+            .iter()
+            .filter(|input| input.info.shape.fixed().is_none());
+        let resting = varies.map(|Described { info, .. }| {
+            let shape: Vec<usize> = info.shape.0.iter().map(Dim::least).collect();
+            let tensor = new_tensor(convert::element_type(info.dtype), &shape)?;
+            Ok((info.port, tensor))
+        });
         Ok(Self {
             engine: Engine::OfSequences(Arc::clone(maker)),
             inputs: inputs.iter().map(Input::new).collect(),
             outputs: Output::all(outputs, lent)?,
             set: new_set(),
+            resting: resting.collect::<Result<_, SlotError>>()?,
         })
     }
 
@@ -223,13 +235,23 @@ impl Slot {
             bound.set = self.set;
         }
         request.infer().map_err(runtime("infer"))?;
-        wanted
+        let outputs = wanted
             .iter()
             .map(|&port| {
                 let output = self.outputs.get(port).ok_or(SlotError::Port(port))?;
                 output.read(request, port)
             })
-            .collect()
+            .collect();
+        if lends && !self.resting.is_empty() {
+            // The slot makes other tensors for other shapes; the sequence would keep these.
+            for (port, tensor) in &self.resting {
+                request
+                    .set_input_tensor_by_index(*port, tensor)
+                    .map_err(runtime("take an input tensor back"))?;
+            }
+            bound.set = 0;
+        }
+        outputs
     }
 }
 

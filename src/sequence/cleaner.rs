@@ -55,10 +55,21 @@ pub(crate) fn let_go(
     }
     let count = sequences.count(&old);
     if !states.is_empty() {
-        tracing::info!(model, version, sequences = states.len(), "sequences ended by a reload");
+        tracing::info!(
+            model,
+            version,
+            sequences = states.len(),
+            "sequences ended by a reload"
+        );
     } else if count > 0 {
         let limit_seconds = limit.as_secs();
-        tracing::info!(model, version, sequences = count, limit_seconds, "sequences may go on");
+        tracing::info!(
+            model,
+            version,
+            sequences = count,
+            limit_seconds,
+            "sequences may go on"
+        );
     }
     async move {
         if !limit.is_zero() {
@@ -68,7 +79,12 @@ pub(crate) fn let_go(
             states = sequences.drop_of(&old);
             if !states.is_empty() {
                 let sequences = states.len();
-                tracing::warn!(model, version, sequences, "sequences ended, their time is over");
+                tracing::warn!(
+                    model,
+                    version,
+                    sequences,
+                    "sequences ended, their time is over"
+                );
             }
         }
         drop(old);

@@ -364,8 +364,7 @@ impl<I: Instance, S> Inner<I, S> {
     }
 
     fn count(&self, instance: &I) -> usize {
-        self.place(instance)
-            .map_or(0, |place| self.counts[place].1)
+        self.place(instance).map_or(0, |place| self.counts[place].1)
     }
 
     fn place(&self, instance: &I) -> Option<usize> {

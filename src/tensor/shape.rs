@@ -14,6 +14,16 @@ pub enum Dim {
 }
 
 impl Dim {
+    /// Returns the least length that there is data for: 1 where any is allowed.
+    #[must_use]
+    pub fn least(&self) -> usize {
+        match *self {
+            Self::Fixed(length) => length,
+            Self::Range(low, _) => low,
+            Self::Any => 1,
+        }
+    }
+
     /// Tells whether a length is allowed.
     #[must_use]
     pub const fn allows(self, length: usize) -> bool {

@@ -43,7 +43,10 @@ impl Config {
                 let ignored = [
                     ("layout", flags.layout.is_some()),
                     ("stateful", flags.stateful),
-                    ("idle_sequence_cleanup", flags.idle_sequence_cleanup.is_some()),
+                    (
+                        "idle_sequence_cleanup",
+                        flags.idle_sequence_cleanup.is_some(),
+                    ),
                     (
                         "low_latency_transformation",
                         flags.low_latency_transformation.is_some(),

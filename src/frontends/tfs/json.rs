@@ -347,16 +347,7 @@ fn twice(format: Format, name: &str) -> Error {
 }
 
 fn collector(input: &TensorInfo, cursor: &Cursor<'_>) -> Elements {
-    let least: Vec<usize> = input
-        .shape
-        .0
-        .iter()
-        .map(|dim| match *dim {
-            Dim::Fixed(length) => length,
-            Dim::Range(low, _) => low,
-            Dim::Any => 1,
-        })
-        .collect();
+    let least: Vec<usize> = input.shape.0.iter().map(Dim::least).collect();
     let expected = elements(&least).unwrap_or(0);
     Elements::new(
         input.dtype,

@@ -86,7 +86,9 @@ async fn predict(context: &Context, names: &Names, request: Request) -> Result<R
             .is_one_of_several()
             .then(|| target.elsewhere(json::sequence_id(&body)?))
             .flatten();
-        let info = elsewhere.as_ref().map_or(target.info(), |loaded| &loaded.info);
+        let info = elsewhere
+            .as_ref()
+            .map_or(target.info(), |loaded| &loaded.info);
         let request = json::decode(&body, info, target.is_stateful());
         (target, request)
     };

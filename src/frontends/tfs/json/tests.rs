@@ -95,7 +95,10 @@ fn special_inputs_are_a_whole_number_in_a_list() {
 #[test]
 fn the_id_is_found_without_the_model() {
     let found = |body: &str| super::sequence_id(body.as_bytes());
-    assert_eq!(found(r#"{"a":{},"inputs":{"x":[[1],"]"],"sequence_id":[7]}}"#), Some(7));
+    assert_eq!(
+        found(r#"{"a":{},"inputs":{"x":[[1],"]"],"sequence_id":[7]}}"#),
+        Some(7)
+    );
     for none in [
         r#"{"inputs":{"x":[1]}}"#,
         r#"{"inputs":{"sequence_id":7}}"#,
