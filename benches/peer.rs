@@ -10,7 +10,7 @@ use std::{
 
 use ovms::client::{Address, Api, Client, Options};
 
-use crate::{Model, PROPERTIES, raw::Outcome};
+use crate::{Model, PROPERTIES, raw::Outcome, raw_requests};
 
 /// A process that serves; killed on drop.
 pub(crate) struct Peer {
@@ -176,6 +176,27 @@ impl Raw {
             .expect("it is text");
         assert_eq!(loaded, "loaded");
         Self { child, lines }
+    }
+
+    /// Makes infer requests that run once each, in a process of their own.
+    pub(crate) fn requests(
+        library: &Path,
+        model: &Model,
+        count: usize,
+        lent: bool,
+    ) -> raw_requests::Outcome {
+        let output = Command::new(std::env::current_exe().expect("a program has a path"))
+            .arg("requests")
+            .arg(library)
+            .arg(model.path())
+            .arg(count.to_string())
+            .arg(if lent { "lent" } else { "own" })
+            .stdin(Stdio::null())
+            .stderr(Stdio::inherit())
+            .output()
+            .expect("raw OpenVINO starts");
+        assert!(output.status.success());
+        serde_json::from_slice(&output.stdout).expect("an outcome")
     }
 
     /// Runs the loop.
