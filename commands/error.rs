@@ -85,6 +85,17 @@ impl Failure {
         &self.message
     }
 
+    /// Says where it happened, before the sentence.
+    pub(crate) fn at(mut self, place: &str) -> Self {
+        self.message = format!("{place}: {}", self.message);
+        self
+    }
+
+    /// Tells whether there is nothing to tell.
+    pub(crate) fn is_quiet(&self) -> bool {
+        self.kind == FailureKind::Quiet
+    }
+
     /// Adds one of several things that the sentence sums up.
     pub(crate) fn detail(mut self, detail: impl Into<String>) -> Self {
         self.details.push(detail.into());

@@ -193,13 +193,25 @@ pub(crate) fn refuse_bytes_on_terminal(what: &str) -> Result<(), Failure> {
 ///
 /// It is hidden if stderr is no terminal for drawing.
 pub(crate) fn bar(length: u64) -> ProgressBar {
+    drawn(Some(length), "{wide_bar} {percent:>3} %  {msg}")
+}
+
+/// Starts a bar that counts steps; without their number it only counts.
+pub(crate) fn steps(length: Option<usize>) -> ProgressBar {
+    let template = match length {
+        Some(_) => "{wide_bar} {pos} of {len} steps  {msg}",
+        None => "{spinner} {pos} steps  {msg}",
+    };
+    drawn(length.map(|length| length as u64), template)
+}
+
+fn drawn(length: Option<u64>, template: &str) -> ProgressBar {
     let target = match Look::of_stderr() {
         Look::Boxed => ProgressDrawTarget::stderr(),
         Look::Plain => ProgressDrawTarget::hidden(),
     };
-    let style = ProgressStyle::with_template("{wide_bar} {percent:>3} %  {msg}")
-        .expect("the template names keys that exist");
-    ProgressBar::with_draw_target(Some(length), target)
+    let style = ProgressStyle::with_template(template).expect("the templates name keys that exist");
+    ProgressBar::with_draw_target(length, target)
         .with_style(style)
         .with_finish(ProgressFinish::AndClear)
 }

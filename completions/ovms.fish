@@ -50,6 +50,7 @@ false\t''"
 complete -c ovms -n "__fish_ovms_using_subcommand serve" -l low_latency_transformation -d 'Apply OpenVINO\'s low latency transformation; needs --stateful [default: false]' -r -f -a "true\t''
 false\t''"
 complete -c ovms -n "__fish_ovms_using_subcommand serve" -l max_sequence_number -d 'Most sequences at once; needs --stateful [default: 500]' -r
+complete -c ovms -n "__fish_ovms_using_subcommand serve" -l drain_sequences_seconds -d 'How long sequences may go on when their version is reloaded, retired, or the server stops; needs --stateful [default: 0]' -r
 complete -c ovms -n "__fish_ovms_using_subcommand serve" -l sequence_cleaner_poll_wait_minutes -d 'How often sequences that are not used are removed; 0 means never' -r
 complete -c ovms -n "__fish_ovms_using_subcommand serve" -l config_path -d 'JSON file with the models to serve, instead of --model_name and --model_path' -r -F
 complete -c ovms -n "__fish_ovms_using_subcommand serve" -l file_system_poll_wait_seconds -d 'How often the file and the version folders are looked at; 0 means only on POST /v1/config/reload' -r
@@ -116,6 +117,8 @@ raw\t'The output\'s bytes, little endian'"
 complete -c ovms -n "__fish_ovms_using_subcommand infer" -l save -d 'Save each output as a .npy file in this folder' -r -F
 complete -c ovms -n "__fish_ovms_using_subcommand infer" -l top -d 'Show the K greatest scores of the last axis of the output' -r
 complete -c ovms -n "__fish_ovms_using_subcommand infer" -l labels -d 'Name the scores after the lines of this file' -r -F
+complete -c ovms -n "__fish_ovms_using_subcommand infer" -l axis -d 'Cut the inputs along this axis, counted from 0 [default: 0]' -r
+complete -c ovms -n "__fish_ovms_using_subcommand infer" -l sequence-id -d 'Choose the id of the sequence; without it the server does' -r
 complete -c ovms -n "__fish_ovms_using_subcommand infer" -l repeat -d 'Send the request N times and measure' -r
 complete -c ovms -n "__fish_ovms_using_subcommand infer" -l duration -d 'Send the request for this long and measure, such as 10s' -r
 complete -c ovms -n "__fish_ovms_using_subcommand infer" -l concurrency -d 'Keep this many requests under way at once [default: 1]' -r
@@ -136,6 +139,11 @@ complete -c ovms -n "__fish_ovms_using_subcommand infer" -l raw -d 'Send tensors
 complete -c ovms -n "__fish_ovms_using_subcommand infer" -l typed -d 'Send tensors in typed fields over gRPC'
 complete -c ovms -n "__fish_ovms_using_subcommand infer" -l binary -d 'Send and ask for tensors as bytes over kserve-rest (default)'
 complete -c ovms -n "__fish_ovms_using_subcommand infer" -l json-data -d 'Send and ask for tensors as JSON over REST (over tfs-rest always so)'
+complete -c ovms -n "__fish_ovms_using_subcommand infer" -l sequence -d 'Send the inputs step by step as one sequence: start, steps, end'
+complete -c ovms -n "__fish_ovms_using_subcommand infer" -l each -d 'Show the outputs of each step as they come, a line for each step'
+complete -c ovms -n "__fish_ovms_using_subcommand infer" -l start -d 'Send one request that starts a sequence'
+complete -c ovms -n "__fish_ovms_using_subcommand infer" -l continue -d 'Send one request of a sequence that has been started'
+complete -c ovms -n "__fish_ovms_using_subcommand infer" -l end -d 'Send the last request of a sequence'
 complete -c ovms -n "__fish_ovms_using_subcommand infer" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c ovms -n "__fish_ovms_using_subcommand infer" -s V -l version -d 'Print version'
 complete -c ovms -n "__fish_ovms_using_subcommand setup" -l dir -d 'Folder for the virtual environment with the runtime' -r -F

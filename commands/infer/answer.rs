@@ -5,7 +5,7 @@ use std::{path::Path, time::Duration};
 use ovms::{
     client::{
         Answer,
-        output::{self, Ranked, Summary, number},
+        output::{self, OfSequence, Ranked, Summary, number},
     },
     tensor::{DataType, Tensor, npy, values::Value},
 };
@@ -16,12 +16,13 @@ use crate::{
     ui::{self, Align, Look, Table},
 };
 
-/// Prints an answer; `only` is the output that is shown if one is.
+/// Prints an answer; `only` is the output that is shown if one is, and `headline` is for people.
 pub(super) fn show(
     answer: &Answer,
     show: &Show,
     only: Option<&str>,
-    latency: Duration,
+    headline: &str,
+    sequence: Option<OfSequence>,
 ) -> Result<(), Failure> {
     let one = || {
         let name = only.unwrap_or_default();
@@ -35,18 +36,23 @@ pub(super) fn show(
     };
     match show {
         Show::Table => {
-            ui::note(&headline(answer, latency));
-            ui::print(outputs_table(answer).draw(Look::of_stdout()))
+            ui::note(headline);
+            ui::print(outputs_table(answer).draw(Look::of_stdout()) + &id_line(sequence))
         }
-        Show::Json => print_line(output::answer_json(answer)),
+        Show::Json => print_line(output::answer_json(answer, sequence)),
         Show::Npy => {
             let (name, tensor) = one()?;
             note_if_widened(name, tensor.dtype());
+            note_id(sequence);
             let mut file = Vec::with_capacity(tensor.data().len() + 128);
             npy::write(tensor, &mut file)?;
             ui::print(file)
         }
-        Show::Raw => ui::print(one()?.1.data()),
+        Show::Raw => {
+            let (_, tensor) = one()?;
+            note_id(sequence);
+            ui::print(tensor.data())
+        }
         Show::Top {
             count,
             labels,
@@ -55,10 +61,10 @@ pub(super) fn show(
             let (name, tensor) = one()?;
             let rows = rank(name, tensor, *count)?;
             if *is_json {
-                return print_line(output::ranking_json(answer, name, &rows, labels));
+                return print_line(output::ranking_json(answer, sequence, name, &rows, labels));
             }
-            ui::note(&headline(answer, latency));
-            ui::print(ranking_table(&rows, labels).draw(Look::of_stdout()))
+            ui::note(headline);
+            ui::print(ranking_table(&rows, labels).draw(Look::of_stdout()) + &id_line(sequence))
         }
     }
 }
@@ -87,7 +93,8 @@ pub(super) fn save(answer: &Answer, folder: &Path) -> Result<(), Failure> {
     Ok(())
 }
 
-fn headline(answer: &Answer, latency: Duration) -> String {
+/// Says who answered, and how fast.
+pub(super) fn headline(answer: &Answer, latency: Duration) -> String {
     let name = &answer.model_name;
     let version = match answer.model_version.as_str() {
         "" => String::new(),
@@ -95,6 +102,18 @@ fn headline(answer: &Answer, latency: Duration) -> String {
     };
     let milliseconds = latency.as_secs_f64() * 1000.0;
     format!("Model `{name}`{version} answered in {milliseconds:.2} ms.")
+}
+
+/// Writes the id of a sequence below a table.
+fn id_line(sequence: Option<OfSequence>) -> String {
+    sequence.map_or_else(String::new, |it| format!("\nsequence_id: {}\n", it.id))
+}
+
+/// Tells the id where stdout has no place for it.
+fn note_id(sequence: Option<OfSequence>) {
+    if let Some(it) = sequence {
+        ui::note(&format!("sequence_id: {}", it.id));
+    }
 }
 
 fn outputs_table(answer: &Answer) -> Table {

@@ -11,7 +11,7 @@ use ovms::{
     request::Parameter,
 };
 
-use super::duration::duration;
+use super::{duration::duration, sequence::SequenceArgs};
 
 const AFTER_HELP: &str = "\
 Values of inputs:
@@ -35,6 +35,8 @@ Examples:
   ovms infer resnet -i x:FP32=@batch.npy --output npy > scores.npy
   ovms infer adder -i a='[1, 2]' -i b='[3, 4]' --output json
   ovms infer resnet --random --duration 10s --concurrency 16
+  ovms infer vad -i frames=@frames.npy --sequence --output npy > speech.npy
+  id=$(ovms infer vad -i @first.npy --start --output json | jq .sequence_id)
   ovms infer --status
   ovms infer resnet --metadata --output json
 
@@ -47,7 +49,7 @@ ovms infer [OPTIONS] <MODEL>
        ovms infer [OPTIONS] <--status|--metadata> [MODEL]";
 
 /// What only a request has.
-const OF_A_REQUEST: [&str; 22] = [
+const OF_A_REQUEST: [&str; 29] = [
     "inputs",
     "zeros",
     "random",
@@ -66,6 +68,13 @@ const OF_A_REQUEST: [&str; 22] = [
     "save",
     "top",
     "labels",
+    "sequence",
+    "axis",
+    "each",
+    "sequence_id",
+    "start",
+    "go_on",
+    "end",
     "repeat",
     "duration",
     "concurrency",
@@ -90,6 +99,8 @@ pub(crate) struct Args {
     pub(super) request: RequestArgs,
     #[command(flatten)]
     pub(super) output: OutputArgs,
+    #[command(flatten)]
+    pub(super) sequence: SequenceArgs,
     #[command(flatten)]
     pub(super) load: LoadArgs,
     #[command(flatten)]

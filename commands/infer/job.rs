@@ -13,6 +13,7 @@ use ovms::{
 use super::{
     args::{Args, Format, InputArgs, LoadArgs, OutputArgs, PictureArgs, RequestArgs, ServerArgs},
     failure,
+    sequence::Sequence,
 };
 use crate::{
     error::{Failure, FailureKind},
@@ -31,6 +32,8 @@ pub(super) struct Job {
     pub(super) parameters: Parameters,
     pub(super) form: Form,
     pub(super) task: Task,
+    /// What the request is of, if it is of a sequence.
+    pub(super) sequence: Option<Sequence>,
 }
 
 /// What the answer is for.
@@ -61,7 +64,8 @@ pub(super) enum Show {
 
 impl Job {
     /// Checks the flags and reads what they name.
-    pub(super) fn new(args: Args) -> Result<Self, Failure> {
+    pub(super) fn new(mut args: Args) -> Result<Self, Failure> {
+        let format = args.output.output;
         let task = Task::new(&args.load, args.output)?;
         let concurrency = match &task {
             Task::Show { .. } => 1,
@@ -72,6 +76,13 @@ impl Job {
         if server.api.is_tfs() {
             refuse_beyond_tfs(&args.request, server.api)?;
         }
+        let sequence = Sequence::new(
+            &args.sequence,
+            &mut args.inputs.inputs,
+            &args.request.param,
+            format,
+            server.api,
+        )?;
         let inputs = inputs(args.inputs, args.picture)?;
         let RequestArgs {
             model_version,
@@ -93,6 +104,7 @@ impl Job {
             parameters: param,
             form,
             task,
+            sequence,
         })
     }
 }

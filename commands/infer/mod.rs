@@ -2,7 +2,8 @@
 //!
 //! [`Args`] are the flags as typed; `job` checks them and reads the files before anything is
 //! sent. `run` talks to the server, `answer` shows one answer, `load` measures many. `inspect` asks
-//! for states and metadata instead, and `listing` shows them. The talking itself is in
+//! for states and metadata instead, and `listing` shows them. `sequence` sends step after step to
+//! stateful models. The talking itself is in
 //! [`ovms::client`].
 
 mod answer;
@@ -15,6 +16,7 @@ mod job;
 mod listing;
 mod load;
 mod run;
+mod sequence;
 
 pub(crate) use args::Args;
 pub(crate) use run::run;

@@ -2,7 +2,10 @@
 
 use std::time::Instant;
 
-use ovms::client::{Api, Client, ClientError, Form, ModelMetadata, Options, Request};
+use ovms::{
+    client::{Api, Client, ClientError, Form, ModelMetadata, Options, Request},
+    tensor::TensorMap,
+};
 
 use super::{
     answer,
@@ -11,6 +14,7 @@ use super::{
     inspect::Inspection,
     job::{Job, Task},
     load,
+    sequence::{self, Plan, Sequence, Whole},
 };
 use crate::error::{Failure, FailureKind};
 
@@ -33,10 +37,14 @@ fn runtime() -> std::io::Result<tokio::runtime::Runtime> {
 impl Job {
     async fn run(self) -> Result<(), Failure> {
         let (client, model) = unless_interrupted(self.open()).await?;
-        if self.inputs.is_empty() && !model.inputs.is_empty() {
+        let has_lines = matches!(&self.sequence, Some(Sequence::All(plan)) if plan.has_lines());
+        if self.inputs.is_empty() && !has_lines && !model.inputs.is_empty() {
             return Err(explain::no_inputs(&self.model.name, &model, &self.server));
         }
         let request = self.request(&model)?;
+        if let Some(Sequence::All(plan)) = &self.sequence {
+            return self.run_sequence(&client, request, &model, plan).await;
+        }
         match &self.task {
             Task::Measure { plan, is_json } => load::run(&client, &request, *plan, *is_json).await,
             Task::Show { show, save } => {
@@ -46,15 +54,59 @@ impl Job {
                     None
                 };
                 let sent = Instant::now();
-                let answer = async { client.infer(&request).await.map_err(failure::client) };
-                let answer = unless_interrupted(answer).await?;
-                answer::show(&answer, show, only.as_deref(), sent.elapsed())?;
+                let answer = async {
+                    match &self.sequence {
+                        Some(Sequence::One { control, id }) => {
+                            let one = sequence::one(&client, &request, *control, *id).await;
+                            one.map(|(answer, of)| (answer, Some(of)))
+                        }
+                        _ => match client.infer(&request).await {
+                            Ok(answer) => Ok((answer, None)),
+                            Err(error) => Err(failure::client(error)),
+                        },
+                    }
+                };
+                let (answer, of) = unless_interrupted(answer).await?;
+                let headline = answer::headline(&answer, sent.elapsed());
+                answer::show(&answer, show, only.as_deref(), &headline, of)?;
                 match save {
                     Some(folder) => answer::save(&answer, folder),
                     None => Ok(()),
                 }
             }
         }
+    }
+
+    async fn run_sequence(
+        &self,
+        client: &Client,
+        request: Request,
+        model: &ModelMetadata,
+        plan: &Plan,
+    ) -> Result<(), Failure> {
+        let Task::Show { show, save } = &self.task else {
+            // The flags of a load and of a sequence do not go together.
+            return Ok(());
+        };
+        let only = match plan.shows_each() {
+            false if show.needs_one_output() => Some(the_output(&self.outputs, model)?),
+            _ => None,
+        };
+        let sent = sequence::run(client, request, &self.inputs, model, plan).await?;
+        let Some(Whole {
+            answer,
+            of,
+            headline,
+            left,
+        }) = sent
+        else {
+            return Ok(());
+        };
+        answer::show(&answer, show, only.as_deref(), &headline, Some(of))?;
+        if let Some(folder) = save {
+            answer::save(&answer, folder)?;
+        }
+        left.map_or(Ok(()), Err)
     }
 
     /// Connects and asks for the model's inputs.
@@ -73,7 +125,11 @@ impl Job {
     }
 
     fn request(&self, model: &ModelMetadata) -> Result<Request, Failure> {
-        let inputs = self.inputs.tensors(model);
+        let inputs = match &self.sequence {
+            // Every step has its own.
+            Some(Sequence::All(_)) => Ok(TensorMap::default()),
+            _ => self.inputs.tensors(model),
+        };
         let inputs = inputs.map_err(|error| failure::input(error, Some(&self.model.name)))?;
         for name in &self.outputs {
             if !knows_output(model, name) {

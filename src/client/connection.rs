@@ -143,6 +143,12 @@ impl Client {
         })
     }
 
+    /// Returns the protocol.
+    #[must_use]
+    pub fn api(&self) -> Api {
+        self.api
+    }
+
     /// Finds another protocol that the address speaks, for those whose own gets no answer there.
     ///
     /// `None` as well if it speaks the one that was asked for: then that is not what is wrong.

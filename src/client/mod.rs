@@ -3,8 +3,8 @@
 //! [`Client`] is one face over the wires of [`Api`]: it connects, asks for models, their states and
 //! their inputs, and sends a [`Request`], once or as a [`Call`] that is encoded once and sent many
 //! times. What wires have in common is in `grpc`, `http` and `tfs`. [`input`]
-//! makes tensors of files and JSON, [`output`] makes rows, JSON and files of an [`Answer`], and
-//! [`bench`](mod@bench) measures. Nothing here prints or reads flags; `commands/infer` does.
+//! makes tensors of files and JSON, [`output`] makes rows, JSON and files of an [`Answer`],
+//! [`sequence`] sends step after step to models that remember, and [`bench`](mod@bench) measures. Nothing here prints or reads flags; `commands/infer` does.
 //!
 //! Any server of the KServe v2 or TensorFlow Serving protocols will do, not only this crate's.
 
@@ -20,6 +20,7 @@ mod kserve_grpc;
 mod kserve_rest;
 mod message;
 pub mod output;
+pub mod sequence;
 mod status;
 mod tfs;
 mod tfs_grpc;

@@ -1,7 +1,9 @@
 //! What TensorFlow Serving's two wires share: names of datatypes, states, and what an answer is
 //! read by.
 
-use super::{AnswerError, ModelId, Request, TensorMetadata, VersionStatus, message::Answer};
+use super::{
+    AnswerError, ModelId, Request, TensorMetadata, VersionStatus, message::Answer, sequence,
+};
 use crate::{
     proto::tensorflow::DataType as TfType,
     tensor::{DataType, Tensor, TensorMap},
@@ -100,7 +102,8 @@ impl Asked {
     }
 
     /// Makes an answer of the outputs that came: those asked for, since not every server selects
-    /// them, in the order asked for; all are in the model's order.
+    /// them, in the order asked for; all are in the model's order. The id of a sequence comes
+    /// last, whatever was asked for.
     pub(super) fn answer(&self, version: Option<i64>, mut came: Vec<(String, Tensor)>) -> Answer {
         let place = |name: &str| {
             let known = self.known.iter().map(|output| &output.name);
@@ -108,7 +111,7 @@ impl Asked {
             order.position(|ordered| ordered == name)
         };
         if !self.wanted.is_empty() {
-            came.retain(|(name, _)| self.wanted.contains(name));
+            came.retain(|(name, _)| self.wanted.contains(name) || name == sequence::ID);
         }
         came.sort_by_key(|(name, _)| place(name).unwrap_or(usize::MAX));
         let version = version.map(|version| version.to_string());

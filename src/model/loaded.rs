@@ -13,6 +13,7 @@ use super::{
     repository::{self, RepositoryError},
     rt_info::{self, RtInfo},
     storage::SourceError,
+    variables,
     warmup::{self, WarmupError},
 };
 use crate::{
@@ -163,6 +164,13 @@ impl Loaded {
             layouts: &layouts::read(&files),
             asked,
         })?;
+        let options = &spec.options;
+        if options.stateful && !options.low_latency && variables::exist(&files) == Some(false) {
+            tracing::warn!(
+                model = name,
+                "served as stateful, and has no variables: its sequences remember nothing"
+            );
+        }
         if from_cache {
             tracing::info!(model = name, "taken from the cache of compiled models");
         }

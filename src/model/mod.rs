@@ -16,6 +16,7 @@ mod resize;
 pub mod rt_info;
 mod state;
 pub mod storage;
+mod variables;
 mod version;
 pub mod wanted;
 pub mod warmup;

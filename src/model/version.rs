@@ -143,7 +143,6 @@ impl Version {
         }
     }
 
-
     /// Does the same, if what is loaded is still what the caller thinks it is.
     pub(super) fn install_after(&self, before: &Arc<Loaded>, loaded: Arc<Loaded>) -> bool {
         let found = self

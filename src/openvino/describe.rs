@@ -11,6 +11,7 @@ use crate::{
 };
 
 /// An input or output: what clients know of it, and what only the runtime needs.
+#[derive(Clone)]
 pub(super) struct Described {
     pub(super) info: TensorInfo,
     /// The model's own name of it.

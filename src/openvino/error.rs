@@ -3,7 +3,8 @@
 use std::path::PathBuf;
 
 use super::{
-    fault::Fault, layouts::LayoutFault, names::NamesError, shapes::ShapeError, slot::SlotError,
+    fault::Fault, layouts::LayoutFault, low_latency::LowLatencyError, names::NamesError,
+    shapes::ShapeError, slot::SlotError,
 };
 use crate::tensor::PartialShape;
 
@@ -104,6 +105,9 @@ pub enum LoadError {
         #[source]
         source: Fault,
     },
+    /// Loops cannot be unrolled into one step.
+    #[error("cannot apply low_latency_transformation")]
+    LowLatency(#[from] LowLatencyError),
     /// The transposition of an input cannot be added.
     #[error("cannot add the transposition of inputs")]
     Transpose(#[source] Fault),

@@ -1,11 +1,6 @@
 //! From a model file to a compiled model with its slots.
 
-use std::{
-    borrow::Cow,
-    collections::BTreeMap,
-    path::Path,
-    sync::{Arc, Mutex},
-};
+use std::{borrow::Cow, collections::BTreeMap, path::Path, sync::Arc};
 
 use openvino::{CompiledModel, Core, DeviceType, Model, PropertyKey, RwPropertyKey};
 
@@ -16,11 +11,13 @@ use super::{
     error::LoadError,
     extension,
     fault::Fault,
+    low_latency,
     names::Names,
     options::LoadOptions,
     prepare::{self, Prepared},
     run::Runner,
     slot::Slot,
+    state::Maker,
 };
 use crate::{
     servable::ServableInfo,
@@ -99,11 +96,15 @@ pub fn load(load: Load<'_>) -> Result<Compiled, LoadError> {
     if let Some(folder) = options.cache_dir.as_deref().and_then(cache::prepare) {
         device::set_of_runtime(&mut core, &options.device, "CACHE_DIR", &folder)?;
     }
+    let model = match options.low_latency {
+        true => low_latency::read(&mut core, &load)?,
+        false => read(&mut core, &load)?,
+    };
     let Prepared {
         model,
         inputs,
         outputs,
-    } = prepare::prepare(read(&mut core, &load)?, &load)?;
+    } = prepare::prepare(model, &load)?;
     let mut compiled = compile(&mut core, &model, options)?;
     // What was read is compiled now; its graph and weights need no longer stay.
     drop(model);
@@ -116,9 +117,9 @@ pub fn load(load: Load<'_>) -> Result<Compiled, LoadError> {
     };
     let (streams, from_cache) = (streams(&compiled), is_from_cache(&compiled));
     let slots = if options.stateful {
-        let maker = Arc::new(Mutex::new(compiled));
+        let maker = Arc::new(Maker::new(compiled, inputs.clone(), outputs.clone()));
         (0..nireq)
-            .map(|_| Slot::lender(&maker, &inputs, &outputs))
+            .map(|_| maker.lender())
             .collect::<Result<Vec<_>, _>>()?
     } else {
         (0..nireq)
@@ -132,18 +133,13 @@ pub fn load(load: Load<'_>) -> Result<Compiled, LoadError> {
     let infos = |tensors: Vec<Described>| tensors.into_iter().map(|tensor| tensor.info).collect();
     Ok(Compiled {
         info: ServableInfo::new(infos(inputs), infos(outputs)),
-        runner: Runner::new(
-            slots,
-            options.most_waiting,
-            steady,
-            streams,
-            load.name,
-        ),
+        runner: Runner::new(slots, options.most_waiting, steady, streams, load.name),
         from_cache,
     })
 }
 
-fn read(core: &mut Core, load: &Load<'_>) -> Result<Model, LoadError> {
+/// Reads the model file.
+pub(super) fn read(core: &mut Core, load: &Load<'_>) -> Result<Model, LoadError> {
     let fail = |path: &Path, source| LoadError::Read {
         path: path.to_owned(),
         source,

@@ -2,7 +2,7 @@
 //!
 //! [`runtime`] finds and opens the shared library, [`load`] turns a model file into a
 //! [`Compiled`] model with the names, shapes and layouts that are wanted, [`slot`] runs one infer
-//! request, [`strings`] knows how the runtime keeps strings, [`pool`] lends slots, and [`run`]
+//! request, [`low_latency`] has loops unrolled before that, [`strings`] knows how the runtime keeps strings, [`pool`] lends slots, and [`run`]
 //! decides on which thread a slot runs. What the rest of the crate sees is [`Runner`] and the
 //! tensors of [`crate::tensor`].
 
@@ -15,6 +15,7 @@ mod extension;
 mod fault;
 mod layouts;
 mod load;
+mod low_latency;
 mod names;
 mod node;
 mod options;
@@ -31,6 +32,7 @@ pub use error::LoadError;
 pub use fault::Fault;
 pub use layouts::LayoutFault;
 pub use load::{Compiled, Load, NIREQ_LIMIT, load};
+pub use low_latency::LowLatencyError;
 pub use names::{Names, NamesError};
 pub use options::{BatchOption, LayoutOption, LoadOptions, PerTensor, ShapeOption};
 pub use pool::PoolError;

@@ -30,6 +30,8 @@ pub struct LoadOptions {
     pub cache_dir: Option<PathBuf>,
     /// A library with more operations for the CPU.
     pub cpu_extension: Option<PathBuf>,
+    /// Whether operators that iterate become one step with its state in variables.
+    pub low_latency: bool,
 }
 
 /// The batch dimension.

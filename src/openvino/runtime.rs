@@ -8,6 +8,7 @@ use std::{
     ffi::OsString,
     fmt,
     path::{Path, PathBuf},
+    sync::OnceLock,
 };
 
 use openvino::{Core, DeviceType};
@@ -150,7 +151,17 @@ pub fn open(places: &Places) -> Result<Opened, RuntimeError> {
         reason,
     })?;
     let version = openvino::version().build_number;
+    // The first library stays open, so the first path is the one to keep.
+    OPENED.get_or_init(|| found.library.clone());
     Ok(Opened { found, version })
+}
+
+/// The library that is open.
+static OPENED: OnceLock<PathBuf> = OnceLock::new();
+
+/// Returns the path of the library that was opened.
+pub(super) fn opened() -> Option<&'static Path> {
+    OPENED.get().map(PathBuf::as_path)
 }
 
 /// Bounds the arenas of the system's allocator, which the runtime uses, to one for each core.

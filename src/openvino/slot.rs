@@ -3,9 +3,11 @@
 //! Input bytes are copied once, from the request into the slot's tensor; output bytes once, out
 //! of the runtime's tensor. A slot is used by one request at a time; [`super::pool`] sees to it.
 //!
-//! A slot of a stateful model has tensors and no infer request: that comes with each run, since
-//! each sequence has its own, with its state inside. It uses the tensors that the slot lends it,
-//! so that a sequence takes memory for its state, and none for inputs and outputs.
+//! A slot of a stateful model has no infer request: that comes with each run, since each sequence
+//! has its own, with its state inside. It uses the tensors that the slot lends it, so that a
+//! sequence takes memory for its state, and none for inputs and outputs; unless they are small.
+
+use std::sync::Arc;
 
 use bytes::Bytes;
 use openvino::{CompiledModel, ElementType, InferRequest, InferenceError};
@@ -14,7 +16,7 @@ use super::{
     convert,
     describe::Described,
     fault::Fault,
-    state::{Maker, State, new_set},
+    state::{Bound, Kept, Maker, State, new_set},
     strings::{self, StringsError},
 };
 use crate::tensor::{DataType, Tensor, transpose};
@@ -45,9 +47,6 @@ pub enum SlotError {
     /// There is no such input or output; the request was checked against another model.
     #[error("the model has no input or output {0}")]
     Port(usize),
-    /// The slot has no infer request; a bug of ours.
-    #[error("there is no infer request to run")]
-    NoRequest,
     /// The bytes given are not as many as the tensor has; a check before this one was skipped.
     #[error("input {port} has {actual} bytes and the tensor {expected}")]
     Size {
@@ -81,9 +80,9 @@ pub(super) struct Slot {
 /// What runs the inferences of a slot.
 enum Engine {
     /// The slot's own infer request.
-    Own(State),
+    Own(Bound),
     /// Those of the sequences, which the model makes.
-    OfSequences(Maker),
+    OfSequences(Arc<Maker>),
 }
 
 /// The tensor that a request's bytes are copied into, made again when the shape changes.
@@ -138,7 +137,7 @@ impl Slot {
         };
         let outputs = Output::all(outputs, own)?;
         Ok(Self {
-            engine: Engine::Own(State::of(request)),
+            engine: Engine::Own(Bound::new(request)),
             inputs,
             outputs,
             set: new_set(),
@@ -147,7 +146,7 @@ impl Slot {
 
     /// Makes the tensors that infer requests of sequences are lent.
     pub(super) fn lender(
-        model: &Maker,
+        maker: &Arc<Maker>,
         inputs: &[Described],
         outputs: &[Described],
     ) -> Result<Self, SlotError> {
@@ -160,7 +159,7 @@ impl Slot {
             new_tensor(convert::element_type(described.info.dtype), &shape).map(Some)
         };
         Ok(Self {
-            engine: Engine::OfSequences(Maker::clone(model)),
+            engine: Engine::OfSequences(Arc::clone(maker)),
             inputs: inputs.iter().map(Input::new).collect(),
             outputs: Output::all(outputs, lent)?,
             set: new_set(),
@@ -177,15 +176,14 @@ impl Slot {
         wanted: &[usize],
     ) -> Result<Vec<Tensor>, SlotError> {
         let mut passing = State::default();
-        let (state, lends) = match (&mut self.engine, state) {
-            (Engine::Own(own), _) => (own, false),
-            (Engine::OfSequences(model), state) => {
-                let state = state.unwrap_or(&mut passing);
-                state.make(model)?;
-                (state, true)
-            }
+        let (bound, lends) = match &mut self.engine {
+            Engine::Own(own) => (own, false),
+            Engine::OfSequences(maker) => match maker.kept(state.unwrap_or(&mut passing))? {
+                Kept::Owning(slot) => return slot.infer(None, inputs, wanted),
+                Kept::Borrowing(bound) => (bound, true),
+            },
         };
-        let request = state.request.as_mut().ok_or(SlotError::NoRequest)?;
+        let request = &mut bound.request;
         let mut renewed = false;
         for given in inputs {
             let input = self
@@ -204,7 +202,7 @@ impl Slot {
         if renewed {
             self.set = new_set();
         }
-        if state.bound != self.set {
+        if bound.set != self.set {
             for (port, input) in self.inputs.iter_mut().enumerate() {
                 if let (Some(tensor), false) = (&input.tensor, input.bound && !lends) {
                     request
@@ -222,7 +220,7 @@ impl Slot {
                     }
                 }
             }
-            state.bound = self.set;
+            bound.set = self.set;
         }
         request.infer().map_err(runtime("infer"))?;
         wanted
@@ -299,9 +297,8 @@ impl Output {
                 return Err(SlotError::StringOutput(info.name.clone()));
             }
             let fixed = match info.shape.fixed() {
-                Some(shape) if info.dtype != DataType::String => {
-                    fixed(described, &shape)?.map(|tensor| (described.runtime_shape(&shape), tensor))
-                }
+                Some(shape) if info.dtype != DataType::String => fixed(described, &shape)?
+                    .map(|tensor| (described.runtime_shape(&shape), tensor)),
                 _ => None,
             };
             Ok(Self {

@@ -1,43 +1,104 @@
 //! What a sequence keeps between its requests, and how a run gets hold of it.
 
 use std::sync::{
-    Arc, Mutex, PoisonError,
+    Mutex, PoisonError,
     atomic::{AtomicU64, Ordering},
 };
 
 use openvino::{CompiledModel, InferRequest};
 
-use super::slot::{SlotError, runtime};
+use super::{
+    describe::Described,
+    slot::{Slot, SlotError, runtime},
+};
+use crate::tensor::byte_size;
 
-/// A compiled model that makes infer requests for as long as it is served.
-pub(super) type Maker = Arc<Mutex<CompiledModel>>;
+/// Up to so many bytes of inputs and outputs belong to each sequence; more is lent. To give an infer
+/// request other tensors takes about 7 us each (measured with the CPU plugin), and such small
+/// ones make no difference to what an infer request takes anyway, about 9 KB.
+const SMALL: usize = 4096;
 
 /// The state of a sequence: an infer request with the model's variables inside. It is made by the
 /// first run, with every variable at its initial value.
 #[derive(Default)]
-pub struct State {
-    pub(super) request: Option<InferRequest>,
-    /// The set of tensors that it has been given last; 0 for none.
-    pub(super) bound: u64,
+pub struct State(Option<Kept>);
+
+/// What a sequence has.
+pub(super) enum Kept {
+    /// An infer request that uses the tensors of the slot that it runs on.
+    Borrowing(Bound),
+    /// An infer request with tensors of its own.
+    Owning(Box<Slot>),
 }
 
-impl State {
-    pub(super) fn of(request: InferRequest) -> Self {
+/// An infer request, and the set of tensors that it has been given last; 0 for none.
+pub(super) struct Bound {
+    pub(super) request: InferRequest,
+    pub(super) set: u64,
+}
+
+impl Bound {
+    pub(super) fn new(request: InferRequest) -> Self {
+        Self { request, set: 0 }
+    }
+}
+
+/// A model that makes states for as long as it is served.
+pub(super) struct Maker {
+    model: Mutex<CompiledModel>,
+    inputs: Vec<Described>,
+    outputs: Vec<Described>,
+    /// Whether sequences borrow the tensors of slots.
+    lends: bool,
+}
+
+impl Maker {
+    pub(super) fn new(
+        model: CompiledModel,
+        inputs: Vec<Described>,
+        outputs: Vec<Described>,
+    ) -> Self {
+        let bytes = |tensor: &Described| {
+            let shape = tensor.info.shape.fixed()?;
+            byte_size(tensor.info.dtype, &shape).ok().flatten()
+        };
+        let total = inputs
+            .iter()
+            .chain(&outputs)
+            .try_fold(0_usize, |sum, tensor| sum.checked_add(bytes(tensor)?));
         Self {
-            request: Some(request),
-            bound: 0,
+            model: Mutex::new(model),
+            inputs,
+            outputs,
+            lends: total.is_none_or(|total| total > SMALL),
         }
     }
 
-    /// Makes the infer request, if there is none.
-    pub(super) fn make(&mut self, model: &Maker) -> Result<(), SlotError> {
-        if self.request.is_none() {
-            // Nothing of it is changed by a panic of ours.
-            let mut model = model.lock().unwrap_or_else(PoisonError::into_inner);
+    /// Makes the tensors that are lent.
+    pub(super) fn lender(self: &std::sync::Arc<Self>) -> Result<Slot, SlotError> {
+        Slot::lender(self, &self.inputs, &self.outputs)
+    }
+
+    /// Returns what a state has, made if it has nothing yet.
+    pub(super) fn kept<'a>(&self, state: &'a mut State) -> Result<&'a mut Kept, SlotError> {
+        let kept = match state.0.take() {
+            Some(kept) => kept,
+            None => self.make()?,
+        };
+        Ok(state.0.insert(kept))
+    }
+
+    fn make(&self) -> Result<Kept, SlotError> {
+        // Nothing of it is changed by a panic of ours.
+        let mut model = self.model.lock().unwrap_or_else(PoisonError::into_inner);
+        if self.lends {
             let request = model.create_infer_request();
-            self.request = Some(request.map_err(runtime("create an infer request"))?);
+            let request = request.map_err(runtime("create an infer request"))?;
+            Ok(Kept::Borrowing(Bound::new(request)))
+        } else {
+            let slot = Slot::new(&mut model, &self.inputs, &self.outputs)?;
+            Ok(Kept::Owning(Box::new(slot)))
         }
-        Ok(())
     }
 }
 

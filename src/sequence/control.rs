@@ -100,8 +100,7 @@ pub fn take(request: &mut InferRequest) -> Result<(Command, Echo)> {
     let id = special.id.take();
     let id = id.or_else(|| take_input(&mut request.inputs, SEQUENCE_ID, DataType::U64));
     let control = special.control.take();
-    let control =
-        control.or_else(|| take_input(&mut request.inputs, CONTROL_INPUT, DataType::U32));
+    let control = control.or_else(|| take_input(&mut request.inputs, CONTROL_INPUT, DataType::U32));
     let id = id.map_or(Ok(0), |input| {
         value(&input, SEQUENCE_ID, "sequence id", "uint64_val")
     })?;
@@ -118,9 +117,7 @@ pub fn take(request: &mut InferRequest) -> Result<(Command, Echo)> {
         1 => (true, false),
         2 => (false, true),
         _ => {
-            return Err(Error::invalid(
-                "Unexpected value of sequence control input",
-            ));
+            return Err(Error::invalid("Unexpected value of sequence control input"));
         }
     };
     let asked = Asked::of(&request.parameters)?;
@@ -258,3 +255,6 @@ fn wrong(name: &str, expected: &str) -> Error {
         "Invalid value of request parameter {name} - Expected: {expected}"
     ))
 }
+
+#[cfg(test)]
+mod tests;

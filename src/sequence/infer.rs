@@ -1,15 +1,8 @@
 //! The stateful path: a request finds its sequence, waits for its turn, and runs on the state.
 
-use std::{
-    collections::HashSet,
-    fmt,
-    sync::Arc,
-    time::Instant,
-};
+use std::{collections::HashSet, fmt, sync::Arc, time::Instant};
 
-use super::{
-    Arrival, Command, Instance, Refusal, SEQUENCE_ID, Sequences, Turn,
-};
+use super::{Arrival, Command, Instance, Refusal, SEQUENCE_ID, Sequences, Turn};
 use crate::{
     error::{Error, ErrorKind, Result},
     metrics::Call,
@@ -119,19 +112,20 @@ impl Version {
         let turn = begun.map_err(refused)?.turn().await.map_err(refused)?;
         let id = turn.id();
         let held = Held { turn, spent: None };
-        let (mut outputs, ran) = loaded
-            .run(inputs, wanted, held, call)
-            .await
-            .map_err(|failed| {
-                let ran = failed.broke_off();
-                let error = failed.explain();
-                if ran {
-                    // What the state is now, nobody knows.
-                    error.with_more(&format!(" - sequence {id} has been closed"))
-                } else {
-                    error
-                }
-            })?;
+        let (mut outputs, ran) =
+            loaded
+                .run(inputs, wanted, held, call)
+                .await
+                .map_err(|failed| {
+                    let ran = failed.broke_off();
+                    let error = failed.explain();
+                    if ran {
+                        // What the state is now, nobody knows.
+                        error.with_more(&format!(" - sequence {id} has been closed"))
+                    } else {
+                        error
+                    }
+                })?;
         let value = Tensor::new(DataType::U64, vec![1], id.to_le_bytes().to_vec().into());
         let value = value.map_err(|error| Error::internal("Internal error").with_source(error))?;
         let place = place.unwrap_or(outputs.len()).min(outputs.len());

@@ -338,3 +338,8 @@ impl<I: Instance, S> Inner<I, S> {
         Some(entry)
     }
 }
+
+#[cfg(test)]
+mod stress;
+#[cfg(test)]
+mod tests;

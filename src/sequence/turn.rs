@@ -53,9 +53,7 @@ impl<I: Instance, S> Begun<I, S> {
     pub async fn turn(self) -> Result<Turn<I, S>, Refusal> {
         match self {
             Self::Turn(turn) => Ok(turn),
-            Self::Waiting(mut waiting) => {
-                (&mut waiting.turn).await.map_err(|_| Refusal::Unknown)
-            }
+            Self::Waiting(mut waiting) => (&mut waiting.turn).await.map_err(|_| Refusal::Unknown),
         }
     }
 }

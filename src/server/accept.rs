@@ -57,6 +57,10 @@ const FRAME: u32 = 1 << 20;
 /// What one stream of ours may hold ready to be sent.
 const SEND_BUFFER: usize = 2 << 20;
 
+/// The largest head of an HTTP/1 request. Without a bound of its own, a head that is larger than
+/// hyper's buffer is refused or taken as its pieces happen to arrive.
+const HEAD: usize = 400 << 10;
+
 /// After this much silence the system asks whether the client's machine is still there, and asks
 /// again as often.
 const SILENCE: Duration = Duration::from_secs(60);
@@ -281,6 +285,7 @@ async fn rest_connection(
     let connection = hyper::server::conn::http1::Builder::new()
         .timer(TokioTimer::new())
         .header_read_timeout(None)
+        .max_header_size(HEAD)
         .serve_connection(TokioIo::new(stream), service);
     if let Err(error) = drive(connection, &*turn, None, stop).await {
         tracing::debug!("REST connection ended: {error}");
@@ -290,6 +295,9 @@ async fn rest_connection(
 /// Whether a connection has anything to bring to its end.
 trait AtWork {
     fn is(&self) -> bool;
+
+    /// Told when the server stops while there is.
+    fn stop(&self) {}
 }
 
 /// Whether there has been a request at all: how far HTTP/2 has sent an answer cannot be seen.
@@ -302,6 +310,10 @@ impl AtWork for AtomicBool {
 impl AtWork for Turn {
     fn is(&self) -> bool {
         self.busy()
+    }
+
+    fn stop(&self) {
+        Self::stop(self);
     }
 }
 
@@ -333,6 +345,7 @@ async fn drive<C: GracefulConnection>(
             if !at_work.is() {
                 return Ok(());
             }
+            at_work.stop();
             connection.as_mut().graceful_shutdown();
         }
     }

@@ -3,7 +3,8 @@
 //! HTTP/2: the preface must come soon after the connection. HTTP/1: the first request's head must
 //! be whole soon after the connection, and a later one's soon after its first byte. A connection
 //! that is idle between requests is left alone for as long as its client likes. A client that
-//! takes nothing of what is sent to it is let go as well.
+//! takes nothing of what is sent to it is let go as well. An HTTP/1 connection is not closed before
+//! its client had time to read the last answer, see [`Linger`].
 
 use std::{
     io,
@@ -12,7 +13,7 @@ use std::{
         Arc,
         atomic::{AtomicBool, AtomicU8, Ordering},
     },
-    task::{Context, Poll},
+    task::{Context, Poll, ready},
     time::Duration,
 };
 
@@ -21,6 +22,8 @@ use tokio::{
     net::TcpStream,
     time::Sleep,
 };
+
+use super::linger::Linger;
 
 /// The HTTP/2 preface and the head of the SETTINGS frame that follows it (RFC 9113, 3.4).
 const PREFACE: usize = 24 + 9;
@@ -41,6 +44,8 @@ pub(super) struct Turn {
     /// From a request's head to the head of its answer.
     answering: AtomicBool,
     state: AtomicU8,
+    /// Whether the server stops.
+    stopping: AtomicBool,
 }
 
 /// Between requests, or within the head of one.
@@ -49,6 +54,8 @@ const IDLE: u8 = 0;
 const ANSWERING: u8 = 1;
 /// The answer is on its way to the system.
 const SENDING: u8 = 2;
+/// All is sent; the client has not closed yet.
+const CLOSING: u8 = 3;
 
 impl Turn {
     /// A request's head is there.
@@ -74,7 +81,18 @@ impl Turn {
             .compare_exchange(SENDING, IDLE, Ordering::AcqRel, Ordering::Relaxed);
     }
 
-    /// Tells whether there is a request that waits for its answer, or for the rest of it.
+    /// There is no more to come from this side.
+    fn closing(&self) {
+        self.state.store(CLOSING, Ordering::Release);
+    }
+
+    /// The server stops.
+    pub(super) fn stop(&self) {
+        self.stopping.store(true, Ordering::Release);
+    }
+
+    /// Tells whether there is a request that waits for its answer, or for the rest of it, or a
+    /// client that has yet to read the last one.
     pub(super) fn busy(&self) -> bool {
         self.state.load(Ordering::Acquire) != IDLE
     }
@@ -88,6 +106,8 @@ pub(super) struct Paced {
     deadline: Option<Pin<Box<Sleep>>>,
     /// Armed while the client takes nothing.
     stalled: Option<Pin<Box<Sleep>>>,
+    /// Once nothing is written any more.
+    linger: Option<Linger>,
 }
 
 impl Paced {
@@ -99,6 +119,7 @@ impl Paced {
             limit,
             deadline: Some(Box::pin(tokio::time::sleep(limit))),
             stalled: None,
+            linger: None,
         }
     }
 
@@ -110,6 +131,7 @@ impl Paced {
             limit,
             deadline: Some(Box::pin(tokio::time::sleep(limit))),
             stalled: None,
+            linger: None,
         }
     }
 
@@ -218,6 +240,24 @@ impl AsyncWrite for Paced {
     }
 
     fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_shutdown(context)
+        let Self {
+            stream,
+            expect,
+            linger,
+            ..
+        } = &mut *self;
+        let Expect::Head(turn) = expect else {
+            return Pin::new(stream).poll_shutdown(context);
+        };
+        let linger = match linger {
+            Some(linger) => linger,
+            None => {
+                ready!(Pin::new(&mut *stream).poll_shutdown(context))?;
+                turn.closing();
+                linger.insert(Linger::new())
+            }
+        };
+        let stopping = turn.stopping.load(Ordering::Acquire);
+        linger.poll(stream, stopping, context).map(Ok)
     }
 }

@@ -223,3 +223,38 @@ def test_perf_analyzer(serve, perf_analyzer, protocol, more):
     assert run.returncode == 0, output
     assert "Server: " in output and "Inference count: " in output, output
     assert "Failed" not in output, output
+
+
+@pytest.mark.skipif(os.uname().machine != "x86_64", reason="the load generator is for x86-64")
+@pytest.mark.parametrize("protocol", ["grpc", "http"])
+@pytest.mark.parametrize("more", [[], ["--async"]], ids=["sync", "async"])
+def test_perf_analyzer_of_sequences(serve, perf_analyzer, protocol, more):
+    """The load generator finds that requests are parts of sequences, starts and ends them."""
+    server = serve("running_total", "--stateful", "--metrics_enable")
+    program, environment = perf_analyzer
+    address = server.grpc if protocol == "grpc" else server.rest
+
+    def count(name):
+        with urllib.request.urlopen(server.url("/metrics")) as answer:
+            (line,) = [
+                line
+                for line in answer.read().decode().splitlines()
+                if line.startswith(f"ovms_sequences_{name}{{")
+            ]
+        return int(line.split()[-1])
+
+    before = [count("started"), count("ended"), count("active")]
+    command = [str(program), "-m", "running_total", "-i", protocol, "-u", address, *more]
+    command += ["--request-count", "300", "--concurrency-range", "4", "--sequence-length", "10"]
+    run = subprocess.run(
+        command, env=environment, capture_output=True, text=True, timeout=120, check=False
+    )
+    output = run.stdout + run.stderr
+    assert run.returncode == 0, output
+    assert "Sequence count: " in output, output
+    assert "Failed" not in output, output
+    started, ended, active = [
+        now - then
+        for now, then in zip([count("started"), count("ended"), count("active")], before, strict=True)
+    ]
+    assert started >= 20 and ended == started and active == 0, (started, ended, active)

@@ -412,6 +412,10 @@ fn the_help_of_serve_tells_every_flag() {
           --max_sequence_number <N>
               Most sequences at once; needs --stateful [default: 500]
 
+          --drain_sequences_seconds <N>
+              How long sequences may go on when their version is reloaded, retired, or the server stops;
+              needs --stateful [default: 0]
+
           --sequence_cleaner_poll_wait_minutes <N>
               How often sequences that are not used are removed; 0 means never
 

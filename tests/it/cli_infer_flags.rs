@@ -128,6 +128,48 @@ fn the_help_explains_every_flag() {
           --labels <FILE>
               Name the scores after the lines of this file
 
+    Sequences of requests to a stateful model:
+          --sequence
+              Send the inputs step by step as one sequence: start, steps, end
+
+              An array or list with as many dimensions as the model's input is cut into steps in which
+              the axis is 1 long; one with a dimension more into steps without the axis. What has the
+              model's own shape, or one step, goes with every step. The outputs of all steps are shown
+              as one: put together along the axis if the steps have it and the output has it with length
+              1, else stacked along a new one.
+
+              With `-i -`, or `-i NAME=-`, each line of standard input is a step: an object of inputs by
+              name, or the value of one input. A line is sent as soon as it is there. The requests have
+              no end without a step, so at the end of the input the last one is sent again to end the
+              sequence; its answer is not shown.
+
+              The sequence is also ended when a step fails, and at Ctrl-C; a second Ctrl-C leaves at
+              once.
+
+          --axis <K>
+              Cut the inputs along this axis, counted from 0 [default: 0]
+
+          --each
+              Show the outputs of each step as they come, a line for each step
+
+              With `--output json` each line is one object.
+
+          --sequence-id <ID>
+              Choose the id of the sequence; without it the server does
+
+              `--continue` and `--end` need it. Answers tell the id as `sequence_id`.
+
+          --start
+              Send one request that starts a sequence
+
+              With `--end`, a sequence of one request (KServe only).
+
+          --continue
+              Send one request of a sequence that has been started
+
+          --end
+              Send the last request of a sequence
+
     Load:
           --repeat <N>
               Send the request N times and measure
@@ -189,6 +231,8 @@ fn the_help_explains_every_flag() {
       ovms infer resnet -i x:FP32=@batch.npy --output npy > scores.npy
       ovms infer adder -i a='[1, 2]' -i b='[3, 4]' --output json
       ovms infer resnet --random --duration 10s --concurrency 16
+      ovms infer vad -i frames=@frames.npy --sequence --output npy > speech.npy
+      id=$(ovms infer vad -i @first.npy --start --output json | jq .sequence_id)
       ovms infer --status
       ovms infer resnet --metadata --output json
 

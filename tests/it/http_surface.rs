@@ -177,11 +177,14 @@ fn heads_beyond_all_reason_are_refused() {
     let server = Server::start("dummy");
     let long = "x".repeat(70_000);
     assert_eq!(get(&server, &format!("/{long}")).status, 414);
-    let value = "x".repeat(500_000);
-    assert_eq!(
-        send(&server, "GET", "/v2", &[("X", &value)], b"").status,
-        431
-    );
+    // The bound is the same one however the pieces of a head arrive.
+    for _ in 0..20 {
+        for (length, status) in [(409_000, 200), (410_000, 431), (500_000, 431)] {
+            let value = "x".repeat(length);
+            let answer = send(&server, "GET", "/v2", &[("X", &value)], b"");
+            assert_eq!(answer.status, status, "{length}");
+        }
+    }
     let many: Vec<(&str, &str)> = vec![("X", "y"); 200];
     assert_eq!(send(&server, "GET", "/v2", &many, b"").status, 431);
     // What browsers and proxies send is no trouble.

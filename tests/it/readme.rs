@@ -11,6 +11,7 @@ use std::{
 use crate::support::{
     Server,
     cli::{self, Run, ovms},
+    infer::{tensor, write_npy},
     repository,
     server::{free_ports, on},
 };
@@ -146,9 +147,14 @@ fn shell(command: &str, folder: &Path) -> Run {
 
 /// Runs the commands that name a model, from the folder of the project.
 fn run_all(model: &str, server: &Server) {
+    run_all_in(root(), model, server);
+}
+
+/// Runs the commands that name a model.
+fn run_all_in(folder: &Path, model: &str, server: &Server) {
     for command in commands_with(model) {
         let command = shortened(&command, (server.port, server.rest_port));
-        let run = shell(&command, root());
+        let run = shell(&command, folder);
         assert_eq!(run.code, Some(0), "{command}: {}", run.stderr);
         if command.starts_with("curl ") {
             let answer: serde_json::Value = serde_json::from_slice(&run.stdout).unwrap();
@@ -176,6 +182,46 @@ fn the_commands_on_dummy_run() {
     let server = Server::start("dummy");
     run_all(" dummy", &server);
     run_all("/dummy", &server);
+}
+
+#[test]
+fn the_commands_on_sequences_run() {
+    let server = serve_as_told("vad");
+    let folder = repository::folder();
+    std::os::unix::fs::symlink(root().join("fixtures"), folder.path().join("fixtures")).unwrap();
+    for name in ["first.npy", "next.npy", "last.npy"] {
+        write_npy(&folder.path().join(name), &tensor(&[1, 512], &[0.0; 512]));
+    }
+    run_all_in(folder.path(), "infer vad", &server);
+    assert!(folder.path().join("results/prob.npy").exists());
+}
+
+#[test]
+fn the_answers_on_sequences_are_those_that_are_shown() {
+    let server = serve_as_told("total");
+    for command in commands_with("/total:predict") {
+        let (_, shown) = README
+            .split_once(command.split("-d").last().unwrap().trim())
+            .expect("it is from there");
+        let shown = shown.trim_start().lines().next().unwrap();
+        let run = shell(
+            &shortened(&command, (server.port, server.rest_port)),
+            root(),
+        );
+        assert_eq!(run.text().trim_end(), shown, "{command}");
+    }
+}
+
+/// Serves a model with the command that is told, on other ports.
+fn serve_as_told(name: &str) -> Server {
+    let told = commands_with(&format!("serve --model_name {name} ")).remove(0);
+    let (flags, _) = told.split_once(" --port").expect("the ports are told");
+    let ports = free_ports();
+    let mut command = cli::command();
+    command.args(flags.split(' ').skip(1)).args(on(ports));
+    let server = Server::spawn(command.current_dir(root()), ports);
+    server.wait_ready();
+    server
 }
 
 /// Models that are not here are told to be missing, and no flag is.
@@ -210,7 +256,15 @@ fn the_other_commands_are_understood() {
 fn every_command_is_of_a_kind_that_is_run() {
     for code in Code::all().iter().filter(|code| code.is_command) {
         let text = &code.text;
-        let models = ["classifier", "dummy", "resnet", "adder", "--demo"];
+        let models = [
+            "classifier",
+            "dummy",
+            "resnet",
+            "adder",
+            "vad",
+            "total",
+            "--demo",
+        ];
         let is_run = models.iter().any(|model| text.contains(model));
         assert!(is_run || text == "ovms setup", "nothing runs `{text}`");
     }

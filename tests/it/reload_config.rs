@@ -297,11 +297,7 @@ fn of_two_entries_with_one_name_the_first_is_served() {
     let server = file.serve();
     assert_eq!(config(&server), ["m 1 AVAILABLE OK"]);
     assert_eq!(ones(&server, "m", &[1, 10]), "[1,10]");
-    assert!(
-        server
-            .log()
-            .contains("Given model name is already occupied")
-    );
+    server.wait_log("Given model name is already occupied");
     assert_eq!(
         reload(&server),
         "500: Reloading config file failed. Check server logs for more info."
@@ -317,11 +313,7 @@ fn a_model_does_not_become_stateful_while_it_runs() {
         reload(&server),
         "500: Reloading config file failed. Check server logs for more info."
     );
-    assert!(
-        server
-            .log()
-            .contains("Model type cannot be changed after it is loaded")
-    );
+    server.wait_log("Model type cannot be changed after it is loaded");
     assert_eq!(ones(&server, "m", &[1, 10]), "[1,10]");
 }
 
@@ -453,9 +445,10 @@ fn auto_shapes_follow_the_request() {
             format!("[{},{}]", shape[0], shape[1])
         );
     }
-    let log = server.log();
     let again = "loading again for the shapes of a request";
-    assert_eq!(log.matches(again).count(), 2, "{log}");
+    let loads = || server.log().matches(again).count();
+    eventually("every load in the log", || (loads() >= 2).then_some(()));
+    assert_eq!(loads(), 2, "{}", server.log());
     // Lengths beside a zero need no data, so they are not followed.
     assert_eq!(
         ones(&server, "m", &[0, 1_000_000_000]),
@@ -501,9 +494,10 @@ fn many_requests_for_one_shape_have_the_model_loaded_once() {
     for client in clients {
         assert_eq!(client.join().unwrap(), "[6,10]");
     }
-    let log = server.log();
     let again = "loading again for the shapes of a request";
-    assert_eq!(log.matches(again).count(), 1, "{log}");
+    let loads = || server.log().matches(again).count();
+    eventually("every load in the log", || (loads() >= 1).then_some(()));
+    assert_eq!(loads(), 1, "{}", server.log());
 }
 
 #[test]
@@ -533,10 +527,6 @@ fn a_version_serves_after_its_warm_up() {
             "unknown 1 LOADING UNKNOWN"
         ]
     );
-    let log = server.log();
-    assert!(log.contains("warm-up: cannot read"), "{log}");
-    assert!(
-        log.contains("warm-up: the model has no input `c`; it has: b"),
-        "{log}"
-    );
+    server.wait_log("warm-up: cannot read");
+    server.wait_log("warm-up: the model has no input `c`; it has: b");
 }

@@ -6,11 +6,11 @@ use serde_json::value::RawValue;
 
 use super::{
     Argument, Fill, InputError, Picture, Source, ValueProblem, content::Content, fill::Filler,
-    target::Target,
+    fit::fit, target::Target,
 };
 use crate::{
     client::{ModelMetadata, TensorMetadata, json},
-    tensor::{DataType, Tensor, TensorMap},
+    tensor::{DataType, PartialShape, Tensor, TensorMap},
 };
 
 /// Inputs that are read, but not yet tensors: that takes the model's metadata.
@@ -19,6 +19,17 @@ pub struct Inputs {
     given: Vec<Given>,
     fill: Option<Fill>,
     picture: Picture,
+}
+
+/// An input in the shape in which it was given, which may be that of many steps.
+#[derive(Debug, Clone, PartialEq)]
+pub struct WholeInput {
+    /// The name.
+    pub name: String,
+    /// The elements.
+    pub tensor: Tensor,
+    /// The shape that the model takes at once; `None` for what is sent as it is.
+    pub step: Option<PartialShape>,
 }
 
 /// One input, read.
@@ -83,9 +94,67 @@ impl Inputs {
     ///
     /// Fails if an input is missing, unknown or given twice, or a value does not fit.
     pub fn tensors(&self, model: &ModelMetadata) -> Result<TensorMap, InputError> {
+        let tensors = self.each(model, |given, input, filler| {
+            self.tensor(given, input, filler, false)
+        });
+        Ok(TensorMap::from_iter(tensors?))
+    }
+
+    /// Does the same, but leaves arrays and lists in the shape in which they were given.
+    ///
+    /// Pictures, single values, flat lists that fill the model's shape, and what is filled without
+    /// a shape of its own have the model's shape nevertheless.
+    ///
+    /// # Errors
+    ///
+    /// Fails as [`tensors`](Self::tensors) does.
+    pub fn whole(&self, model: &ModelMetadata) -> Result<Vec<WholeInput>, InputError> {
+        let inputs = self.each(model, |given, input, filler| {
+            let is_of_the_model = match given.content {
+                Content::Picture(_) => true,
+                Content::Fill => given.shape.is_none(),
+                _ => false,
+            };
+            let tensor = self.tensor(given, input, filler, !is_of_the_model)?;
+            let step = input.filter(|_| !is_of_the_model);
+            // Texts and pictures for the server to take apart have a shape of their own.
+            let step = step
+                .filter(|it| {
+                    tensor.dtype() != DataType::String || it.dtype() == Some(DataType::String)
+                })
+                .map(|it| it.shape.clone());
+            fitted(tensor, step)
+        })?;
+        let input = |(name, (tensor, step))| WholeInput { name, tensor, step };
+        Ok(inputs.into_iter().map(input).collect())
+    }
+
+    /// Adds an input whose value is JSON.
+    #[must_use]
+    pub fn with_json(&self, argument: &Argument, text: String) -> Self {
+        let mut given = self.given.clone();
+        given.push(Given {
+            name: argument.name.clone(),
+            dtype: argument.dtype,
+            shape: argument.shape.clone(),
+            content: Content::Json(text),
+        });
+        Self {
+            given,
+            fill: self.fill,
+            picture: self.picture.clone(),
+        }
+    }
+
+    /// Makes something of every input of the model, in the model's order, and of the others.
+    fn each<T>(
+        &self,
+        model: &ModelMetadata,
+        make: impl Fn(Given, Option<&TensorMetadata>, &mut Option<Filler>) -> Result<T, ValueProblem>,
+    ) -> Result<Vec<(String, T)>, InputError> {
         let mut named = self.named(model)?;
         let mut filler = self.fill.map(Filler::new);
-        let mut tensors = TensorMap::default();
+        let mut made = Vec::with_capacity(named.len());
         let mut missing = Vec::new();
         for input in &model.inputs {
             let given = match named.iter().position(|(name, _)| *name == input.name) {
@@ -96,21 +165,18 @@ impl Inputs {
                     continue;
                 }
             };
-            let tensor = self.tensor(given, Some(input), &mut filler);
-            tensors.push(
-                &input.name,
-                tensor.map_err(|problem| problem.of(&input.name))?,
-            );
+            let one = make(given, Some(input), &mut filler);
+            let one = one.map_err(|problem| problem.of(&input.name))?;
+            made.push((input.name.clone(), one));
         }
         if !missing.is_empty() {
             return Err(InputError::Missing { missing });
         }
         for (name, given) in named {
-            let tensor = self.tensor(given, None, &mut filler);
-            let tensor = tensor.map_err(|problem| problem.of(&name))?;
-            tensors.push(name, tensor);
+            let one = make(given, None, &mut filler).map_err(|problem| problem.of(&name))?;
+            made.push((name, one));
         }
-        Ok(tensors)
+        Ok(made)
     }
 
     /// Gives every input a name, and takes archives and objects of several inputs apart.
@@ -152,11 +218,13 @@ impl Inputs {
         given: Given,
         model: Option<&TensorMetadata>,
         filler: &mut Option<Filler>,
+        is_whole: bool,
     ) -> Result<Tensor, ValueProblem> {
         let target = Target {
             model,
             dtype: given.dtype,
             shape: given.shape,
+            is_whole,
         };
         match given.content {
             Content::Inline(text) => match target.dtype()? {
@@ -205,6 +273,27 @@ impl Given {
             shape: None,
             content: Content::Fill,
         }
+    }
+}
+
+/// Gives a value with fewer dimensions than the model's the model's shape, if it fills that.
+fn fitted(
+    tensor: Tensor,
+    step: Option<PartialShape>,
+) -> Result<(Tensor, Option<PartialShape>), ValueProblem> {
+    let Some(shape) = step.as_ref() else {
+        return Ok((tensor, step));
+    };
+    if tensor.shape().len() >= shape.0.len() {
+        return Ok((tensor, step));
+    }
+    match fit(tensor.shape(), shape) {
+        Ok(shape) => {
+            let (dtype, _, data) = tensor.into_parts();
+            Ok((Tensor::new(dtype, shape, data)?, None))
+        }
+        // Whoever cuts it into steps says what would do.
+        Err(_) => Ok((tensor, step)),
     }
 }
 

@@ -15,7 +15,7 @@ mod picture;
 mod target;
 
 pub use argument::{Argument, ArgumentError, Source};
-pub use assemble::Inputs;
+pub use assemble::{Inputs, WholeInput};
 pub use content::FileKind;
 pub use error::{InputError, ValueProblem};
 pub use fill::Fill;

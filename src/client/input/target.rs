@@ -23,6 +23,8 @@ pub(super) struct Target<'a> {
     pub dtype: Option<DataType>,
     /// The shape of the argument.
     pub shape: Option<Vec<usize>>,
+    /// Whether the value keeps the shape that it has by itself, instead of taking the model's.
+    pub is_whole: bool,
 }
 
 impl Target<'_> {
@@ -66,6 +68,7 @@ impl Target<'_> {
     ) -> Result<Tensor, ValueProblem> {
         let shape = match (&self.shape, self.wanted()) {
             (Some(shape), _) => force(found, shape)?,
+            (None, Some(_)) if self.is_whole => found.to_vec(),
             (None, Some(wanted)) => fit(found, &wanted)?,
             // The protocols' texts and pictures are lists.
             (None, None) if dtype == DataType::String && found.is_empty() => vec![1],

@@ -8,13 +8,33 @@ use crate::{
     tensor::values::{Value, values, write_json_value},
 };
 
+/// What an answer is of, if it is of a sequence.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct OfSequence {
+    /// The id.
+    pub id: u64,
+    /// How much of the sequence it is.
+    pub part: Part,
+}
+
+/// How much of a sequence an answer is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Part {
+    /// A step whose place is not known.
+    Single,
+    /// The step with this number, from 1 on.
+    Step(usize),
+    /// So many steps, put together.
+    Steps(usize),
+}
+
 /// Writes an answer as one JSON object.
 ///
 /// The elements of an output are a flat list, as the protocol has them. JSON has no form for
 /// infinities and for what is not a number: those are `null`.
 #[must_use]
-pub fn answer_json(answer: &Answer) -> Vec<u8> {
-    let mut out = head(answer);
+pub fn answer_json(answer: &Answer, sequence: Option<OfSequence>) -> Vec<u8> {
+    let mut out = head(answer, sequence);
     out.extend_from_slice(br#","outputs":["#);
     for (index, (name, tensor)) in answer.outputs.iter().enumerate() {
         separate(index, &mut out);
@@ -38,11 +58,12 @@ pub fn answer_json(answer: &Answer) -> Vec<u8> {
 #[must_use]
 pub fn ranking_json(
     answer: &Answer,
+    sequence: Option<OfSequence>,
     output: &str,
     rows: &[Vec<Ranked<'_>>],
     labels: &[String],
 ) -> Vec<u8> {
-    let mut out = head(answer);
+    let mut out = head(answer, sequence);
     out.extend_from_slice(br#","output":"#);
     text(output, &mut out);
     out.extend_from_slice(br#","top":["#);
@@ -68,13 +89,21 @@ pub fn ranking_json(
 }
 
 /// Begins an object with what every answer has.
-fn head(answer: &Answer) -> Vec<u8> {
+fn head(answer: &Answer, sequence: Option<OfSequence>) -> Vec<u8> {
     let mut out = br#"{"model_name":"#.to_vec();
     text(&answer.model_name, &mut out);
     out.extend_from_slice(br#","model_version":"#);
     text(&answer.model_version, &mut out);
     out.extend_from_slice(br#","id":"#);
     text(&answer.id, &mut out);
+    if let Some(OfSequence { id, part }) = sequence {
+        let part = match part {
+            Part::Single => String::new(),
+            Part::Step(number) => format!(r#","step":{number}"#),
+            Part::Steps(count) => format!(r#","steps":{count}"#),
+        };
+        out.extend_from_slice(format!(r#","sequence_id":{id}{part}"#).as_bytes());
+    }
     out
 }
 
@@ -103,7 +132,7 @@ fn finite(value: Value<'_>, out: &mut Vec<u8>) {
 
 #[cfg(test)]
 mod tests {
-    use super::{answer_json, ranking_json};
+    use super::{OfSequence, Part, answer_json, ranking_json};
     use crate::{
         client::{Answer, output::top},
         tensor::{DataType, Tensor, TensorMap, values::Packer},
@@ -129,7 +158,7 @@ mod tests {
     #[test]
     fn an_answer_is_one_object() {
         insta::assert_snapshot!(
-            String::from_utf8(answer_json(&example())).unwrap(),
+            String::from_utf8(answer_json(&example(), None)).unwrap(),
             @r#"{"model_name":"m","model_version":"1","id":"","outputs":[{"name":"y","datatype":"FP32","shape":[1,3],"data":[0.1,null,2.0]},{"name":"t","datatype":"BYTES","shape":[1],"data":["\"é"]}]}"#
         );
     }
@@ -139,8 +168,30 @@ mod tests {
         let answer = example();
         let rows = top(answer.outputs.get("y").unwrap(), 2).unwrap();
         insta::assert_snapshot!(
-            String::from_utf8(ranking_json(&answer, "y", &rows, &["cat".to_owned()])).unwrap(),
+            String::from_utf8(ranking_json(&answer, None, "y", &rows, &["cat".to_owned()])).unwrap(),
             @r#"{"model_name":"m","model_version":"1","id":"","output":"y","top":[[{"rank":1,"index":2,"score":2.0},{"rank":2,"index":0,"label":"cat","score":0.1}]]}"#
         );
+    }
+
+    #[test]
+    fn an_answer_of_a_sequence_tells_which_and_how_much() {
+        for (part, expected) in [
+            (
+                Part::Single,
+                r#"{"model_name":"m","model_version":"1","id":"","sequence_id":7,"#,
+            ),
+            (
+                Part::Step(3),
+                r#""id":"","sequence_id":7,"step":3,"outputs":["#,
+            ),
+            (
+                Part::Steps(9),
+                r#""id":"","sequence_id":7,"steps":9,"outputs":["#,
+            ),
+        ] {
+            let json = answer_json(&example(), Some(OfSequence { id: 7, part }));
+            let json = String::from_utf8(json).unwrap();
+            assert!(json.contains(expected), "{json}");
+        }
     }
 }

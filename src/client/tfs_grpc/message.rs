@@ -8,6 +8,7 @@ use super::{
         Answer, AnswerError, Form, ModelId, RequestError,
         grpc::framed,
         message::lengths,
+        sequence,
         tfs::{dtype, tf_type},
     },
     Reply,
@@ -27,7 +28,7 @@ use crate::{
 };
 
 /// Inputs that servers of sequences read in typed fields only.
-const OF_SEQUENCES: [&str; 2] = ["sequence_id", "sequence_control_input"];
+const OF_SEQUENCES: [&str; 2] = [sequence::ID, sequence::CONTROL];
 
 /// Encodes a request, with its frame.
 pub(super) fn request(request: &client::Request) -> Result<Bytes, RequestError> {

@@ -8,7 +8,7 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use super::{
-    super::{Answer, AnswerError, Cause, RequestError, TensorMetadata, json},
+    super::{Answer, AnswerError, Cause, RequestError, TensorMetadata, json, sequence},
     Reply,
 };
 use crate::{
@@ -59,10 +59,13 @@ pub(in crate::client) fn answer(reply: &Reply) -> Result<Answer, AnswerError> {
     match by_name(body.outputs.get()) {
         Some(several) => {
             for (name, value) in several {
-                let Some(output) = known.iter().find(|output| output.name == name) else {
-                    return Err(AnswerError::Unknown(name));
+                let tensor = match known.iter().find(|output| output.name == name) {
+                    Some(output) => tensor(value.get(), output)?,
+                    // No output of the model's: stateful models add it to every answer.
+                    None if name == sequence::ID => tensor(value.get(), &id_of_a_sequence())?,
+                    None => return Err(AnswerError::Unknown(name)),
                 };
-                outputs.push((name, tensor(value.get(), output)?));
+                outputs.push((name, tensor));
             }
         }
         None => match known.as_slice() {
@@ -71,6 +74,14 @@ pub(in crate::client) fn answer(reply: &Reply) -> Result<Answer, AnswerError> {
         },
     }
     Ok(reply.asked.answer(None, outputs))
+}
+
+fn id_of_a_sequence() -> TensorMetadata {
+    TensorMetadata::new(
+        sequence::ID.to_owned(),
+        DataType::U64.kserve().to_owned(),
+        &[1],
+    )
 }
 
 /// Writes elements as lists of lists; a shape without dimensions is a value by itself.
@@ -236,6 +247,11 @@ mod tests {
                 r#"{"outputs":{"x":[9223372036854775807],"y":[[0.5]]}}"#,
                 two,
                 "y FP64 [1, 1] [0.5]; x INT64 [1] [9223372036854775807]",
+            ),
+            (
+                r#"{"outputs":{"sequence_id":[18446744073709551615],"y":[[0.5]]}}"#,
+                one,
+                "y FP32 [1, 1] [0.5]; sequence_id UINT64 [1] [18446744073709551615]",
             ),
             (
                 r#"{"outputs":[{"b64":"aGk="},"ho"]}"#,

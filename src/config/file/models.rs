@@ -127,6 +127,9 @@ fn model<'a>(
         layouts,
         cache_dir: defaults.cache_dir.clone(),
         cpu_extension: defaults.cpu_extension.clone(),
+        low_latency: stateful
+            .as_ref()
+            .is_some_and(|stateful| stateful.low_latency_transformation),
     };
     let model = ModelConfig {
         name: name.to_owned(),

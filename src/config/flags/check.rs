@@ -302,9 +302,9 @@ fn model(
         max_sequence_number: flags
             .max_sequence_number
             .unwrap_or(usual.max_sequence_number),
-        drain: flags.drain_sequences_seconds.map_or(usual.drain, |seconds| {
-            Duration::from_secs(seconds.into())
-        }),
+        drain: flags
+            .drain_sequences_seconds
+            .map_or(usual.drain, |seconds| Duration::from_secs(seconds.into())),
     });
     let model = ModelConfig {
         name: name.clone(),
@@ -322,6 +322,9 @@ fn model(
             layouts,
             cache_dir: defaults.cache_dir,
             cpu_extension: defaults.cpu_extension,
+            low_latency: stateful
+                .as_ref()
+                .is_some_and(|stateful| stateful.low_latency_transformation),
         },
         allow_cache: false,
         stateful,

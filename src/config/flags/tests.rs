@@ -288,6 +288,7 @@ fn the_model_has_what_its_flags_say() {
         f.nireq = 3;
         f.stateful = true;
         f.max_sequence_number = Some(7);
+        f.low_latency_transformation = Some(true);
         f.cache_dir = Some("/cache".into());
         f.plugin_config = Some(r#"{"DEVICE_PROPERTIES":{"CPU":{"NUM_STREAMS":2}}}"#.to_owned());
     });
@@ -300,9 +301,11 @@ fn the_model_has_what_its_flags_say() {
         model.stateful,
         Some(StatefulConfig {
             max_sequence_number: 7,
+            low_latency_transformation: true,
             ..StatefulConfig::default()
         })
     );
+    assert!(model.load.low_latency);
     let devices = &model.load.properties[0];
     assert_eq!(devices.0, "DEVICE_PROPERTIES");
     assert_eq!(devices.1, r#"{"CPU":{"NUM_STREAMS":2}}"#);

@@ -60,9 +60,7 @@ impl Fault {
                 ..
             } => ErrorKind::InvalidArgument,
             Self::Version(error) => error.source.kind(),
-            Self::Entry { .. }
-            | Self::Repository { .. }
-            | Self::Type { .. } => ErrorKind::Internal,
+            Self::Entry { .. } | Self::Repository { .. } | Self::Type { .. } => ErrorKind::Internal,
         }
     }
 }

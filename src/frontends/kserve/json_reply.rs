@@ -122,8 +122,10 @@ fn first_binary(tensor: &Tensor) -> Option<usize> {
     strings(tensor.data()).position(|string| std::str::from_utf8(string).is_err())
 }
 
-/// Listed outputs are as wished; others are JSON, save that what has no JSON form in the protocol,
-/// half floats and strings that are no text, is binary for a client that reads binary.
+/// Listed outputs are as wished. The one that may come with them unlisted, the id of a sequence, is
+/// binary if they all are: Triton's C++ client frees memory that is not its own if an answer has
+/// outputs of both forms. Where none is listed they are JSON, save that what has no JSON form in the
+/// protocol, half floats and strings that are no text, is binary for a client that reads binary.
 fn is_binary(name: &str, tensor: &Tensor, wishes: &Wishes) -> bool {
     let has_no_json = || match tensor.dtype() {
         DataType::F16 | DataType::Bf16 => true,
@@ -131,10 +133,65 @@ fn is_binary(name: &str, tensor: &Tensor, wishes: &Wishes) -> bool {
     };
     match wishes.listed.iter().find(|(listed, _)| listed == name) {
         Some((_, binary)) => *binary,
-        None => wishes.reads_binary && has_no_json(),
+        None if wishes.listed.is_empty() => wishes.reads_binary && has_no_json(),
+        None => wishes.listed.iter().all(|(_, binary)| *binary),
     }
 }
 
 fn text(json: &mut Vec<u8>, text: &str) {
     serde_json::to_writer(json, text).expect("a string has a JSON form and a Vec takes all bytes");
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Wishes, encode};
+    use crate::{
+        request::{InferResponse, Parameter},
+        sequence::SEQUENCE_ID,
+        tensor::{DataType, Tensor},
+    };
+
+    fn written(listed: &[(&str, bool)]) -> String {
+        let tensor = |data: &[u8]| {
+            Tensor::new(DataType::U64, vec![1], data.to_vec().into()).expect("one number")
+        };
+        let response = InferResponse {
+            model_name: "m".to_owned(),
+            model_version: 1,
+            id: String::new(),
+            outputs: [
+                ("y".to_owned(), tensor(b"abcdefgh")),
+                (SEQUENCE_ID.to_owned(), tensor(b"ABCDEFGH")),
+            ]
+            .into_iter()
+            .collect(),
+            parameters: vec![
+                (SEQUENCE_ID.to_owned(), Parameter::Text("A\"".to_owned())),
+                ("n".to_owned(), Parameter::Int(-1)),
+            ],
+        };
+        let wishes = Wishes {
+            listed: listed
+                .iter()
+                .map(|&(name, binary)| (name.to_owned(), binary))
+                .collect(),
+            reads_binary: listed.iter().any(|(_, binary)| *binary),
+        };
+        let whole = encode(response, false, &wishes).expect("numbers can be written");
+        String::from_utf8(whole.body).expect("it is text")
+    }
+
+    #[test]
+    fn the_id_of_a_sequence_is_binary_for_clients_that_read_binary() {
+        let written = [
+            written(&[]),
+            written(&[("y", true)]),
+            written(&[("y", true), (SEQUENCE_ID, false)]),
+        ];
+        insta::assert_snapshot!(written.join("\n"), @r#"
+        {"model_name":"m","model_version":"1","parameters":{"sequence_id":"A\"","n":-1},"outputs":[{"name":"y","shape":[1],"datatype":"UINT64","data":[7523094288207667809]},{"name":"sequence_id","shape":[1],"datatype":"UINT64","data":[5208208757389214273]}]}
+        {"model_name":"m","model_version":"1","parameters":{"sequence_id":"A\"","n":-1},"outputs":[{"name":"y","shape":[1],"datatype":"UINT64","parameters":{"binary_data_size":8}},{"name":"sequence_id","shape":[1],"datatype":"UINT64","parameters":{"binary_data_size":8}}]}abcdefghABCDEFGH
+        {"model_name":"m","model_version":"1","parameters":{"sequence_id":"A\"","n":-1},"outputs":[{"name":"y","shape":[1],"datatype":"UINT64","parameters":{"binary_data_size":8}},{"name":"sequence_id","shape":[1],"datatype":"UINT64","data":[5208208757389214273]}]}abcdefgh
+        "#);
+    }
 }

@@ -26,6 +26,8 @@ pub(super) struct Config {
     max_batch_size: i32,
     input: Vec<Tensor>,
     output: Vec<Tensor>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    sequence_batching: Option<SequenceBatching>,
     model_transaction_policy: TransactionPolicy,
 }
 
@@ -35,6 +37,13 @@ struct Tensor {
     #[serde(serialize_with = "by_name")]
     data_type: Type,
     dims: Vec<i64>,
+}
+
+/// By this, load generators know that requests belong to sequences.
+#[derive(Debug, Serialize)]
+struct SequenceBatching {
+    /// 0: not told, since the time until an idle sequence goes varies.
+    max_sequence_idle_microseconds: u64,
 }
 
 #[derive(Debug, Serialize)]
@@ -51,10 +60,11 @@ impl Config {
     pub(super) fn of(engine: &Engine, name: &str, version: Option<i64>) -> Result<Self> {
         let model = engine.model(name)?;
         let loaded = model.version(version)?.loaded()?;
-        Ok(Self::new(model.name(), &loaded.info))
+        let stateful = loaded.is_stateful();
+        Ok(Self::new(model.name(), &loaded.info, stateful))
     }
 
-    fn new(name: &str, info: &ServableInfo) -> Self {
+    fn new(name: &str, info: &ServableInfo, stateful: bool) -> Self {
         let tensor = |info: &TensorInfo| Tensor {
             name: info.name.clone(),
             data_type: data_type(info.dtype),
@@ -67,6 +77,9 @@ impl Config {
             max_batch_size: 0,
             input: info.inputs.iter().map(tensor).collect(),
             output: info.outputs.iter().map(tensor).collect(),
+            sequence_batching: stateful.then_some(SequenceBatching {
+                max_sequence_idle_microseconds: 0,
+            }),
             model_transaction_policy: TransactionPolicy { decoupled: false },
         }
     }
@@ -91,7 +104,11 @@ impl From<Config> for kserve::ModelConfig {
             max_batch_size: config.max_batch_size,
             input: config.input.into_iter().map(input).collect(),
             output: config.output.into_iter().map(output).collect(),
-            sequence_batching: None,
+            sequence_batching: config.sequence_batching.map(|batching| {
+                kserve::ModelSequenceBatching {
+                    max_sequence_idle_microseconds: batching.max_sequence_idle_microseconds,
+                }
+            }),
             model_transaction_policy: Some(kserve::ModelTransactionPolicy {
                 decoupled: config.model_transaction_policy.decoupled,
             }),

@@ -157,6 +157,7 @@ mod tests {
             model_name: "m".to_owned(),
             model_version: 1,
             id: String::new(),
+            parameters: Vec::new(),
             outputs: outputs
                 .into_iter()
                 .map(|(name, dtype, shape, data)| {

@@ -315,7 +315,7 @@ mod tests {
             ..PredictRequest::default()
         };
         insta::assert_snapshot!(
-            decode(request).unwrap_err(),
+            decode(request, false).unwrap_err(),
             @"Invalid number of shape dimensions - Expected: a shape; Actual: unknown_rank; input name: b"
         );
     }
@@ -358,12 +358,12 @@ mod tests {
                 output_filter: vec!["a".to_owned()],
                 ..PredictRequest::default()
             };
-            prop_assert_eq!(decode(request.clone()).unwrap().inputs.len(), 1);
+            prop_assert_eq!(decode(request.clone(), false).unwrap().inputs.len(), 1);
             let mut wire = request.encode_to_vec();
             let place = place.index(wire.len());
             wire[place] = byte;
             if let Ok(request) = PredictRequest::decode(&wire[..]) {
-                drop(decode(request));
+                drop(decode(request, false));
             }
         }
     }

@@ -17,7 +17,8 @@ pub(crate) const SECONDS: i64 = 200_000;
 pub(crate) const ENDLESS: i64 = 20_000_000;
 
 /// One thread for an inference: two would wait for each other.
-const PLUGIN_CONFIG: &str = r#"{"INFERENCE_PRECISION_HINT":"f32","INFERENCE_NUM_THREADS":1}"#;
+pub(crate) const PLUGIN_CONFIG: &str =
+    r#"{"INFERENCE_PRECISION_HINT":"f32","INFERENCE_NUM_THREADS":1}"#;
 
 /// The length of a row and of a column.
 const SIZE: usize = 64;

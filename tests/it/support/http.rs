@@ -91,9 +91,10 @@ pub(crate) fn send(
     let mut stream = connect(server);
     let mut head = head(method, path, body.len(), headers);
     head.insert_str(head.len() - 2, "Connection: close\r\n");
-    stream.write_all(head.as_bytes()).expect("the server reads");
-    // A server that refuses early may close before it has read all.
-    let _ = stream.write_all(body);
+    // A server that refuses early may close before it has read all; its answer is there.
+    let _ = stream
+        .write_all(head.as_bytes())
+        .and_then(|()| stream.write_all(body));
     read(&mut stream)
 }
 
@@ -133,7 +134,9 @@ pub(crate) fn exchange(stream: &mut TcpStream, head: &str, body: &[u8]) -> Answe
 /// Reads an answer to the end of the connection.
 pub(crate) fn read(stream: &mut TcpStream) -> Answer {
     let mut bytes = Vec::new();
-    let _ = stream.read_to_end(&mut bytes);
+    stream
+        .read_to_end(&mut bytes)
+        .expect("the answer comes, and then the end of the connection");
     parse(&bytes)
 }
 

@@ -109,7 +109,11 @@ pub(crate) fn infer(
         .build()
         .unwrap();
     let (outputs, _) = runtime
-        .block_on(compiled.runner.infer(inputs, wanted, &Call::uncounted()))
+        .block_on(
+            compiled
+                .runner
+                .infer(inputs, wanted, (), &Call::uncounted()),
+        )
         .map_err(|error| ovms::error::chain(&error))?;
     Ok(outputs
         .into_iter()

@@ -12,7 +12,9 @@ pub(crate) mod infer;
 pub(crate) mod loaded;
 pub(crate) mod relay;
 pub(crate) mod repository;
+pub(crate) mod sequence;
 pub(crate) mod server;
+pub(crate) mod steps;
 pub(crate) mod tfs;
 
 use std::{

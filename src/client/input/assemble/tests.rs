@@ -1,13 +1,13 @@
 use bytes::Bytes;
 
-use super::{Content, Given, Inputs};
+use super::{Content, Given, Inputs, WholeInput};
 use crate::{
     client::{
         ModelMetadata, TensorMetadata,
         input::{Argument, Fill, Picture},
     },
     error::chain,
-    tensor::{DataType, Tensor, TensorMap, values::write_json},
+    tensor::{DataType, ShapeText, Tensor, TensorMap, values::write_json},
 };
 
 /// Name, datatype and shape of an input.
@@ -269,4 +269,90 @@ fn standard_input_is_read_once() {
         error.unwrap_err().to_string(),
         "found `-` for two inputs, standard input can be read once"
     );
+}
+
+/// Each input as its shape and that of a step, if it may be one of steps.
+fn whole(inputs: &Inputs, model: &ModelMetadata) -> String {
+    let inputs = inputs.whole(model).unwrap();
+    let line = |input: &WholeInput| {
+        let shape = ShapeText(input.tensor.shape());
+        match &input.step {
+            Some(step) => format!("{} {shape} of {step}", input.name),
+            None => format!("{} {shape}", input.name),
+        }
+    };
+    inputs.iter().map(line).collect::<Vec<_>>().join("; ")
+}
+
+#[test]
+fn arrays_of_steps_keep_their_shape() {
+    let one: &[Listed<'_>] = &[("x", "FP32", &[1, 2])];
+    let rows: &[(&[&str], &[Listed<'_>], &str)] = &[
+        (&["x=[[1,2],[3,4],[5,6]]"], one, "x (3,2) of (1,2)"),
+        (&["x=[[[1,2]],[[3,4]]]"], one, "x (2,1,2) of (1,2)"),
+        (&["x::3,1,2=[1,2,3,4,5,6]"], one, "x (3,1,2) of (1,2)"),
+        (&["x::9,2="], one, "x (9,2) of (1,2)"),
+        // What fills the model's shape has it.
+        (&["x=[1,2]"], one, "x (1,2)"),
+        (&["x="], one, "x (1,2)"),
+        (&["x=[1,2,3]"], one, "x (3) of (1,2)"),
+        (&["t=some text"], &[("t", "BYTES", &[1])], "t (1)"),
+        (
+            &["t=[\"a\",\"b\"]"],
+            &[("t", "BYTES", &[1])],
+            "t (2) of (1)",
+        ),
+        // For the server to take apart.
+        (&["x:BYTES=[\"a\",\"b\"]"], one, "x (2)"),
+        (&["x=[1,2]", "y:INT8:1=[1]"], one, "x (1,2); y (1)"),
+    ];
+    for (arguments, inputs, expected) in rows {
+        let loaded = load(arguments, Some(Fill::Zeros), "");
+        assert_eq!(whole(&loaded, &model(inputs)), *expected, "{arguments:?}");
+    }
+    let array = content(
+        Some("x"),
+        None,
+        Content::Array(array(DataType::F32, &[5, 1, 2])),
+    );
+    assert_eq!(whole(&array, &model(one)), "x (5,1,2) of (1,2)");
+}
+
+#[test]
+fn a_line_gives_an_input_or_several() {
+    let two = model(&[("x", "FP32", &[1, 2]), ("y", "INT8", &[1])]);
+    let given = load(&["y=[7]"], None, "");
+    let of_x = "x=-".parse::<Argument>().unwrap();
+    let any = "-".parse::<Argument>().unwrap();
+    for (inputs, argument, line, expected) in [
+        (
+            &given,
+            &of_x,
+            "[1,2]\n",
+            Ok("x FP32 [1, 2] [1.0,2.0]; y INT8 [1] [7]"),
+        ),
+        (
+            &given,
+            &any,
+            r#"{"x":[1,2]}"#,
+            Ok("x FP32 [1, 2] [1.0,2.0]; y INT8 [1] [7]"),
+        ),
+        (
+            &given,
+            &any,
+            r#"{"x":[1,2],"y":[1]}"#,
+            Err("found input `y` twice"),
+        ),
+        (
+            &given,
+            &any,
+            "[1,2]",
+            Err("found a value without a name, the model has 2 inputs"),
+        ),
+    ] {
+        let tensors = inputs.with_json(argument, line.to_owned()).tensors(&two);
+        let found = tensors.map(|it| text(&it)).map_err(|it| chain(&it));
+        let expected = expected.map(str::to_owned).map_err(str::to_owned);
+        assert_eq!(found, expected, "{line}");
+    }
 }

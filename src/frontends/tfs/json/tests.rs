@@ -2,9 +2,10 @@
 
 use proptest::prelude::*;
 
-use super::{Format, decode};
+use super::Format;
 use crate::{
-    request::{Data, Declared},
+    error::Result,
+    request::{Data, Declared, InferRequest},
     servable::{ServableInfo, TensorInfo},
     tensor::{DataType, Dim, Layout, PartialShape, Tensor, values::write_json},
 };
@@ -32,6 +33,63 @@ fn one() -> ServableInfo {
 /// Two inputs, `x` of FP32 and `y` of INT64.
 fn two() -> ServableInfo {
     info(&[("x", DataType::F32), ("y", DataType::I64)])
+}
+
+fn decode(body: &[u8], info: &ServableInfo) -> Result<(InferRequest, Format)> {
+    super::decode(body, info, false)
+}
+
+#[test]
+fn special_inputs_are_a_whole_number_in_a_list() {
+    let read = |stateful, body: &str| match super::decode(body.as_bytes(), &one(), stateful) {
+        Err(error) => error.to_string(),
+        Ok((request, _)) => {
+            let shown = request.inputs.iter().filter(|input| input.name != "b");
+            let shown = shown.map(|input| {
+                let Data::Values { count, bytes } = &input.data else {
+                    return format!("{:?}", input.data);
+                };
+                let datatype = input.datatype.text(request.dialect);
+                format!("{datatype} {:?} {count}: {:?}", input.shape, &bytes[..])
+            });
+            shown.collect::<Vec<_>>().join(", ")
+        }
+    };
+    let bodies = [
+        r#"{"inputs":{"b":[[1,2]],"sequence_id":[18446744073709551615],"sequence_control_input":[4294967295]}}"#,
+        r#"{"inputs":{"sequence_id":5}}"#,
+        r#"{"inputs":{"sequence_id":[]}}"#,
+        r#"{"inputs":{"sequence_id":[5,6]}}"#,
+        r#"{"instances":[{"b":[1,2],"sequence_id":[5]}]}"#,
+        r#"{"instances":[{"b":[1,2],"sequence_id":5},{"b":[1,2],"sequence_id":6}]}"#,
+        r#"{"inputs":{"sequence_id":[18446744073709551616]}}"#,
+        r#"{"inputs":{"sequence_control_input":[4294967296]}}"#,
+        r#"{"inputs":{"sequence_id":[-1]}}"#,
+        r#"{"inputs":{"sequence_id":[1.0]}}"#,
+        r#"{"inputs":{"sequence_id":["1"]}}"#,
+        r#"{"inputs":{"sequence_id":[[1]]}}"#,
+        r#"{"instances":[{"b":[1,2],"sequence_id":[true]}]}"#,
+        r#"{"inputs":{"sequence_id":[1],"sequence_id":[1]}}"#,
+    ];
+    let all: Vec<_> = bodies.iter().map(|body| read(true, body)).collect();
+    insta::assert_snapshot!(all.join("\n"), @"
+    U32 [1] 1: [255, 255, 255, 255], U64 [1] 1: [255, 255, 255, 255, 255, 255, 255, 255]
+    U64 [] 1: [5, 0, 0, 0, 0, 0, 0, 0]
+    U64 [0] 0: []
+    U64 [2] 2: [5, 0, 0, 0, 0, 0, 0, 0, 6, 0, 0, 0, 0, 0, 0, 0]
+    U64 [1, 1] 1: [5, 0, 0, 0, 0, 0, 0, 0]
+    U64 [2] 2: [5, 0, 0, 0, 0, 0, 0, 0, 6, 0, 0, 0, 0, 0, 0, 0]
+    Could not parse input content. Not valid ndarray detected - expected one whole number of UINT64 in a list
+    Could not parse input content. Not valid ndarray detected - expected one whole number of UINT32 in a list
+    Could not parse input content. Not valid ndarray detected - expected one whole number of UINT64 in a list
+    Could not parse input content. Not valid ndarray detected - expected one whole number of UINT64 in a list
+    Could not parse input content. Not valid ndarray detected - expected one whole number of UINT64 in a list
+    Could not parse input content. Not valid ndarray detected - expected one whole number of UINT64 in a list
+    Could not parse instance content. Not valid ndarray detected - expected one whole number of UINT64 in a list
+    Could not parse input content. Not valid ndarray detected - `sequence_id` is there twice
+    ");
+    let stateless = read(false, r#"{"inputs":{"b":[[1,2]],"sequence_id":[[1]]}}"#);
+    insta::assert_snapshot!(stateless, @"INVALID [] 0: []");
 }
 
 /// Shows what is read, or the fault.

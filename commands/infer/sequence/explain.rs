@@ -1,0 +1,102 @@
+//! The errors of sequences in the terms of the command line.
+
+use ovms::client::{
+    ClientError,
+    sequence::{SequenceError, StackError, StepsError},
+};
+
+use crate::{
+    error::{Failure, FailureKind},
+    infer::failure,
+};
+
+/// Is asked where the server seems to know no sequences.
+const STATEFUL: &str = "is the model served with `--stateful`?";
+
+/// What servers say, and what to do about it.
+const REFUSALS: [(&str, &str); 6] = [
+    (
+        "Max sequence number has been reached",
+        "`--max_sequence_number` of the server sets the limit; sequences that are left alone end \
+         after a while",
+    ),
+    (
+        "Sequence with provided ID already exists",
+        "choose another `--sequence-id`, or leave it out and the server chooses one",
+    ),
+    (
+        "Sequence with provided ID does not exist",
+        "it has ended or was left alone for too long, or it is of another version of the model; \
+         `--start` starts one",
+    ),
+    (
+        "it's not available anymore",
+        "its last request is being answered; the id is free after that",
+    ),
+    ("Invalid number of inputs", STATEFUL),
+    ("Unexpected input", STATEFUL),
+];
+
+/// Explains why a step gave no answer.
+pub(super) fn step(error: SequenceError) -> Failure {
+    let error = match error {
+        SequenceError::Client(error) => error,
+        SequenceError::NoId => {
+            return Failure::new(FailureKind::Failed, error.to_string())
+                .hint(STATEFUL)
+                .hint("a server that does not choose ids needs `--sequence-id`");
+        }
+    };
+    let hint = match &error {
+        ClientError::Refused(refusal) => REFUSALS
+            .iter()
+            .find(|(text, _)| refusal.message.contains(text)),
+        _ => None,
+    };
+    let failure = failure::client(error);
+    match hint {
+        Some((_, hint)) => failure.hint(*hint),
+        None => failure,
+    }
+}
+
+/// Tells whether the server may have done what it was asked, though its answer is not there.
+pub(super) fn is_unanswered(error: &SequenceError) -> bool {
+    matches!(
+        error,
+        SequenceError::Client(ClientError::Timeout { .. } | ClientError::Protocol { .. })
+    )
+}
+
+/// Explains why inputs have no steps.
+pub(super) fn steps(error: &StepsError) -> Failure {
+    let failure = Failure::new(FailureKind::Usage, error.to_string());
+    match error {
+        StepsError::Empty { .. } => failure.hint("a sequence has one step at least"),
+        StepsError::Shape { name, .. } => failure
+            .hint(format!(
+                "`--axis` names another axis; `-i {name}::SHAPE=…` gives a shape"
+            ))
+            .hint("what has the model's own shape goes with every step"),
+        StepsError::Disagree { .. } => {
+            failure.hint("what has the model's own shape, or one step, goes with every step")
+        }
+        StepsError::None => failure.hint(
+            "give one of them an axis of steps; `--start`, `--continue` and `--end` send single \
+             steps",
+        ),
+        StepsError::NotANumber { .. } => failure
+            .hint("replace it; `--start`, `--continue` and `--end` send single steps as they are"),
+    }
+}
+
+/// Explains why a step cannot be shown together with those before.
+pub(super) fn stack(error: &StackError) -> Failure {
+    Failure::new(FailureKind::Failed, error.to_string())
+        .hint("`--each` shows the outputs of each step by themselves")
+}
+
+/// Tells people that the server may have taken the steps for single requests.
+pub(super) fn untold() -> String {
+    format!("The answers do not tell the id of the sequence: {STATEFUL}")
+}

@@ -1,0 +1,157 @@
+//! Where steps come from: arrays that are cut, or lines of standard input.
+
+use ovms::{
+    client::{
+        ModelMetadata,
+        input::{Argument, Inputs},
+        sequence::{Steps, check_numbers},
+    },
+    tensor::TensorMap,
+};
+
+use super::{
+    Plan, explain,
+    lines::{Line, Lines},
+};
+use crate::{
+    error::{Failure, FailureKind},
+    infer::failure,
+};
+
+/// Steps, one after another.
+#[derive(Debug)]
+pub(super) struct Feed<'a> {
+    model: &'a ModelMetadata,
+    source: Source<'a>,
+    /// The steps given so far.
+    given: usize,
+    /// The line that the last step came from.
+    line: Option<usize>,
+}
+
+#[derive(Debug)]
+enum Source<'a> {
+    Arrays(Steps),
+    Lines {
+        lines: Lines,
+        /// The input that a line gives.
+        argument: &'a Argument,
+        /// The inputs that go with every line.
+        inputs: &'a Inputs,
+    },
+}
+
+/// One step.
+#[derive(Debug)]
+pub(super) struct Step {
+    pub(super) inputs: TensorMap,
+    /// Tells that no other follows. That none follows a line is known too late.
+    pub(super) is_last: bool,
+}
+
+impl<'a> Feed<'a> {
+    pub(super) fn new(
+        plan: &'a Plan,
+        inputs: &'a Inputs,
+        model: &'a ModelMetadata,
+    ) -> Result<Self, Failure> {
+        let source = match &plan.lines {
+            Some(argument) => Source::Lines {
+                lines: Lines::of_stdin()?,
+                argument,
+                inputs,
+            },
+            None => {
+                let whole = inputs.whole(model);
+                let whole = whole.map_err(|error| failure::input(error, Some(&model.name)))?;
+                let steps = Steps::new(whole, plan.axis);
+                Source::Arrays(steps.map_err(|error| explain::steps(&error))?)
+            }
+        };
+        Ok(Self {
+            model,
+            source,
+            given: 0,
+            line: None,
+        })
+    }
+
+    /// Returns the number of steps, if it is known before they end.
+    pub(super) fn total(&self) -> Option<usize> {
+        match &self.source {
+            Source::Arrays(steps) => Some(steps.count()),
+            Source::Lines { .. } => None,
+        }
+    }
+
+    /// Tells whether the steps have the axis along which they were cut.
+    pub(super) fn keeps_axis(&self) -> bool {
+        match &self.source {
+            Source::Arrays(steps) => steps.keeps_axis(),
+            Source::Lines { .. } => false,
+        }
+    }
+
+    /// Waits for the next step. A wait that is given up loses nothing.
+    pub(super) async fn next(&mut self) -> Result<Option<Step>, Failure> {
+        let step = match &mut self.source {
+            Source::Arrays(steps) if self.given == steps.count() => return Ok(None),
+            Source::Arrays(steps) => Step {
+                inputs: steps.step(self.given),
+                is_last: self.given + 1 == steps.count(),
+            },
+            Source::Lines {
+                lines,
+                argument,
+                inputs,
+            } => {
+                let line = lines.next().await.map_err(|error| {
+                    let failure = Failure::new(FailureKind::Failed, error.to_string());
+                    match std::error::Error::source(&error) {
+                        Some(cause) => failure.caused_by(cause),
+                        None => failure,
+                    }
+                })?;
+                match line {
+                    None if self.given == 0 => return Err(no_lines()),
+                    None => return Ok(None),
+                    Some(Line { number, text }) => {
+                        self.line = Some(number);
+                        let inputs = inputs.with_json(argument, text);
+                        let inputs = read(&inputs, self.model);
+                        let place = format!("line {number} of standard input");
+                        Step {
+                            inputs: inputs.map_err(|failure| failure.at(&place))?,
+                            is_last: false,
+                        }
+                    }
+                }
+            }
+        };
+        self.given += 1;
+        Ok(Some(step))
+    }
+
+    /// Names the last step that was given.
+    pub(super) fn place(&self) -> String {
+        let given = self.given;
+        match (self.total(), self.line) {
+            (Some(total), _) => format!("step {given} of {total}"),
+            (None, Some(line)) => format!("step {given} (line {line} of standard input)"),
+            (None, None) => format!("step {given}"),
+        }
+    }
+}
+
+fn read(inputs: &Inputs, model: &ModelMetadata) -> Result<TensorMap, Failure> {
+    let tensors = inputs.tensors(model);
+    let tensors = tensors.map_err(|error| failure::input(error, Some(&model.name)))?;
+    check_numbers(&tensors).map_err(|error| explain::steps(&error))?;
+    Ok(tensors)
+}
+
+fn no_lines() -> Failure {
+    Failure::new(FailureKind::Usage, "standard input has no steps").hint(
+        "each line is a step: an object of inputs by name, or the value of a model's one input",
+    )
+}

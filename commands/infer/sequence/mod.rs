@@ -1,0 +1,19 @@
+//! `ovms infer` and models that remember: a whole sequence, or single requests of one.
+//!
+//! [`SequenceArgs`] are the flags as typed and [`Sequence`] is what they mean. `run` sends the steps
+//! that `feed` gives, one after another, and `show` has their outputs; the sequence is ended on the
+//! server whatever happens in between.
+
+mod args;
+mod explain;
+mod feed;
+mod lines;
+mod plan;
+mod run;
+mod show;
+mod stop;
+mod writer;
+
+pub(super) use args::SequenceArgs;
+pub(super) use plan::{Plan, Sequence};
+pub(super) use run::{Whole, one, run};

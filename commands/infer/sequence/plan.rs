@@ -1,0 +1,145 @@
+//! The flags of sequences as meant.
+
+use ovms::{
+    client::{
+        Api,
+        input::{Argument, InputError, Source},
+        sequence::{CONTROL, Control, END, ID, START},
+    },
+    request::Parameter,
+};
+
+use super::SequenceArgs;
+use crate::{
+    error::{Failure, FailureKind},
+    infer::{args::Format, failure, job::no_single_output},
+};
+
+/// What is to be sent of a sequence.
+#[derive(Debug, Clone, PartialEq)]
+pub(in crate::infer) enum Sequence {
+    /// All of it.
+    All(Plan),
+    /// One request, by hand.
+    One { control: Control, id: Option<u64> },
+}
+
+/// How a whole sequence is sent and shown.
+#[derive(Debug, Clone, PartialEq)]
+pub(in crate::infer) struct Plan {
+    /// The id; `None` to let the server choose.
+    pub(super) id: Option<u64>,
+    pub(super) axis: usize,
+    /// The input that each line of standard input gives; `None` if steps are cut from arrays.
+    pub(super) lines: Option<Argument>,
+    /// How each step is shown; `None` if all are shown as one.
+    pub(super) each: Option<Each>,
+}
+
+/// How the outputs of one step are shown.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Each {
+    Line,
+    Json,
+}
+
+impl Sequence {
+    /// Checks the flags; `None` if there are none. The input that standard input gives line by line
+    /// is taken out of the others.
+    pub(in crate::infer) fn new(
+        args: &SequenceArgs,
+        inputs: &mut Vec<Argument>,
+        parameters: &[(String, Parameter)],
+        format: Format,
+        api: Api,
+    ) -> Result<Option<Self>, Failure> {
+        let id = args.sequence_id;
+        let control = match (args.start, args.go_on, args.end) {
+            _ if args.sequence => None,
+            (true, _, true) => Some(Control::Only),
+            (true, _, false) => Some(Control::Start),
+            (false, true, _) => Some(Control::Continue),
+            (false, false, true) => Some(Control::End),
+            (false, false, false) => return Ok(None),
+        };
+        refuse_own_form(inputs, parameters)?;
+        let Some(control) = control else {
+            return Plan::new(args, inputs, format).map(|plan| Some(Self::All(plan)));
+        };
+        match (control, id) {
+            (Control::End, None) => Err(usage("`--end` needs `--sequence-id`")
+                .hint("`--start` tells the id; `--start --end` is a sequence of one request")),
+            (Control::Only, _) if api.is_tfs() => {
+                let text = format!("`--start --end` does not fit `--api {api}`");
+                Err(usage(text).hint(
+                    "its requests can start a sequence or end it; send `--start`, then `--end` \
+                     with the id that it tells",
+                ))
+            }
+            _ => Ok(Some(Self::One { control, id })),
+        }
+    }
+}
+
+impl Plan {
+    /// Tells whether steps come from standard input.
+    pub(in crate::infer) fn has_lines(&self) -> bool {
+        self.lines.is_some()
+    }
+
+    /// Tells whether each step is shown by itself.
+    pub(in crate::infer) fn shows_each(&self) -> bool {
+        self.each.is_some()
+    }
+
+    fn new(
+        args: &SequenceArgs,
+        inputs: &mut Vec<Argument>,
+        format: Format,
+    ) -> Result<Self, Failure> {
+        let mut lines = inputs.extract_if(.., |input| input.source == Source::Stdin);
+        let (lines, second) = (lines.next(), lines.next());
+        if second.is_some() {
+            return Err(failure::input(InputError::StdinTwice, None));
+        }
+        if lines.is_some() && args.axis.is_some() {
+            return Err(usage("`--axis` does not fit steps from standard input")
+                .hint("there each line is a step"));
+        }
+        let each = match (args.each, format) {
+            (false, _) => None,
+            (true, Format::Table) => Some(Each::Line),
+            (true, Format::Json) => Some(Each::Json),
+            (true, Format::Npy | Format::Raw) => {
+                return Err(no_single_output("each step by itself"));
+            }
+        };
+        Ok(Self {
+            id: args.sequence_id,
+            axis: args.axis.unwrap_or(0),
+            lines,
+            each,
+        })
+    }
+}
+
+/// Refuses what says the same as the flags in the words of the protocols.
+fn refuse_own_form(inputs: &[Argument], parameters: &[(String, Parameter)]) -> Result<(), Failure> {
+    let names = inputs.iter().filter_map(|input| input.name.as_deref());
+    let input = names.filter(|name| [ID, CONTROL].contains(name));
+    let mut input = input.map(|name| format!("-i {name}=…"));
+    let keys = parameters.iter().map(|(key, _)| key.as_str());
+    let parameter = keys.filter(|key| [ID, START, END].contains(key));
+    let mut parameter = parameter.map(|key| format!("--param {key}=…"));
+    match input.next().or_else(|| parameter.next()) {
+        Some(own) => Err(usage(format!(
+            "`{own}` is what the flags of sequences send themselves"
+        ))
+        .hint("`--sequence-id`, `--start`, `--continue` and `--end` take its place")),
+        None => Ok(()),
+    }
+}
+
+fn usage(text: impl Into<String>) -> Failure {
+    Failure::new(FailureKind::Usage, text)
+}

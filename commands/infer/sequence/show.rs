@@ -1,0 +1,194 @@
+//! What is shown of a sequence: a bar while it runs, each step, or all of them as one.
+
+use std::{
+    io::{self, IsTerminal as _},
+    time::{Duration, Instant},
+};
+
+use indicatif::ProgressBar;
+use ovms::client::{
+    Answer,
+    output::{self, OfSequence, Part, Summary},
+    sequence::Stack,
+};
+
+use super::{explain, plan::Each, writer::Writer};
+use crate::{error::Failure, ui};
+
+/// The places that numbers of steps have in lines, if it is not known how many there will be.
+const PLACES: usize = 4;
+
+/// Where answers go.
+#[derive(Debug)]
+pub(super) enum Sink {
+    /// Together, at the end.
+    Stack(Stack),
+    /// One by one.
+    Each {
+        each: Each,
+        places: usize,
+        writer: Writer,
+    },
+}
+
+impl Sink {
+    /// Shows each step as it comes.
+    pub(super) fn each(each: Each, total: Option<usize>) -> Result<Self, Failure> {
+        Ok(Self::Each {
+            each,
+            places: total.map_or(PLACES, |total| total.to_string().len()),
+            writer: Writer::start()?,
+        })
+    }
+
+    /// Takes the answer to a step, counted from 1.
+    pub(super) async fn take(
+        &mut self,
+        answer: Answer,
+        id: u64,
+        step: usize,
+    ) -> Result<(), Failure> {
+        match self {
+            Self::Stack(stack) => stack.push(answer).map_err(|error| explain::stack(&error)),
+            Self::Each {
+                each: Each::Json,
+                writer,
+                ..
+            } => {
+                let part = Part::Step(step);
+                let mut line = output::answer_json(&answer, Some(OfSequence { id, part }));
+                line.push(b'\n');
+                writer.write(line).await
+            }
+            Self::Each { places, writer, .. } => {
+                if step == 1 {
+                    ui::note(&headline(&answer, &format!("sequence {id}:")));
+                }
+                writer
+                    .write(line(&answer, step, *places).into_bytes())
+                    .await
+            }
+        }
+    }
+
+    /// Tells whether numbers of people's interest go to stderr.
+    pub(super) fn is_for_people(&self) -> bool {
+        matches!(
+            self,
+            Self::Each {
+                each: Each::Line,
+                ..
+            }
+        )
+    }
+}
+
+/// Writes a step as one line.
+fn line(answer: &Answer, step: usize, places: usize) -> String {
+    let mut line = format!("{step:>places$}");
+    for (name, tensor) in answer.outputs.iter() {
+        let summary = Summary::new(name, tensor);
+        line.extend(["  ", &summary.name, ": ", &summary.preview]);
+    }
+    line.push('\n');
+    line
+}
+
+fn headline(answer: &Answer, rest: &str) -> String {
+    let name = &answer.model_name;
+    match answer.model_version.as_str() {
+        "" => format!("Model `{name}`, {rest}"),
+        version => format!("Model `{name}`, version {version}, {rest}"),
+    }
+}
+
+/// Says what came of all steps.
+pub(super) fn summary(answer: &Answer, steps: usize, took: Duration) -> String {
+    headline(answer, &format!("answered {}.", pace(steps, took)))
+}
+
+/// Says how many steps there were and how fast.
+pub(super) fn pace(steps: usize, took: Duration) -> String {
+    let steps_text = if steps == 1 {
+        "1 step".to_owned()
+    } else {
+        format!("{steps} steps")
+    };
+    let seconds = took.as_secs_f64();
+    format!("{steps_text} in {seconds:.2} s, {}", rate(steps, took))
+}
+
+#[expect(clippy::cast_precision_loss, reason = "a rate needs no more digits")]
+fn rate(steps: usize, took: Duration) -> String {
+    let rate = steps as f64 / took.as_secs_f64().max(1e-9);
+    let places = if rate < 100.0 { 1 } else { 0 };
+    format!("{rate:.places$} steps/s")
+}
+
+/// The bar on stderr; away where lines that come are progress enough.
+#[derive(Debug)]
+pub(super) struct Bar {
+    bar: ProgressBar,
+    started: Instant,
+}
+
+impl Bar {
+    /// Draws the bar; `typed` tells that the steps come from a keyboard.
+    pub(super) fn start(total: Option<usize>, sink: &Sink, typed: bool) -> Self {
+        let lines_come = matches!(sink, Sink::Each { .. }) && io::stdout().is_terminal();
+        let bar = if lines_come || (typed && io::stdin().is_terminal()) {
+            ProgressBar::hidden()
+        } else {
+            ui::steps(total)
+        };
+        Self {
+            bar,
+            started: Instant::now(),
+        }
+    }
+
+    /// Counts a step.
+    pub(super) fn step(&self, done: usize) {
+        self.bar.set_message(rate(done, self.started.elapsed()));
+        self.bar.set_position(done as u64);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use ovms::{
+        client::Answer,
+        tensor::{DataType, Tensor, TensorMap},
+    };
+
+    use super::{line, pace, summary};
+
+    fn answer() -> Answer {
+        let tensor = Tensor::new(DataType::U8, vec![1, 2], vec![7, 9].into()).unwrap();
+        let outputs = ["y", "z"].map(|name| (name.to_owned(), tensor.clone()));
+        Answer {
+            model_name: "m".to_owned(),
+            model_version: "2".to_owned(),
+            id: String::new(),
+            outputs: TensorMap::from_iter(outputs),
+        }
+    }
+
+    #[test]
+    fn a_step_is_one_line() {
+        assert_eq!(line(&answer(), 12, 4), "  12  y: 7, 9  z: 7, 9\n");
+    }
+
+    #[test]
+    fn the_pace_is_told() {
+        let seconds = Duration::from_secs_f64;
+        assert_eq!(pace(100, seconds(0.25)), "100 steps in 0.25 s, 400 steps/s");
+        assert_eq!(pace(1, seconds(0.3)), "1 step in 0.30 s, 3.3 steps/s");
+        assert_eq!(
+            summary(&answer(), 3, seconds(2.0)),
+            "Model `m`, version 2, answered 3 steps in 2.00 s, 1.5 steps/s."
+        );
+    }
+}

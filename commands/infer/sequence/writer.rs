@@ -1,0 +1,36 @@
+//! Lines to stdout from a thread of its own: a pipe that nobody empties holds up the thread, and
+//! neither Ctrl-C nor the end of the sequence.
+
+use std::io;
+
+use tokio::sync::{mpsc, oneshot};
+
+use crate::{error::Failure, ui};
+
+type Job = (Vec<u8>, oneshot::Sender<Result<(), Failure>>);
+
+/// The thread's other end.
+#[derive(Debug)]
+pub(super) struct Writer(mpsc::Sender<Job>);
+
+impl Writer {
+    pub(super) fn start() -> io::Result<Self> {
+        let (sender, mut jobs) = mpsc::channel::<Job>(1);
+        // It ends with the writer, or with the process.
+        ovms::task::thread("stdout", move || {
+            while let Some((bytes, done)) = jobs.blocking_recv() {
+                // Nobody may be waiting any more.
+                let _ = done.send(ui::print(bytes));
+            }
+        })?;
+        Ok(Self(sender))
+    }
+
+    /// Writes bytes and waits until they are out.
+    pub(super) async fn write(&self, bytes: Vec<u8>) -> Result<(), Failure> {
+        let (done, written) = oneshot::channel();
+        let gone = || io::Error::from(io::ErrorKind::BrokenPipe);
+        self.0.send((bytes, done)).await.map_err(|_| gone())?;
+        written.await.map_err(|_| gone())?
+    }
+}

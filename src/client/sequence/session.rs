@@ -1,0 +1,255 @@
+//! One sequence: started, gone on with, ended.
+
+use bytes::Bytes;
+
+use super::{CONTROL, END, ID, START};
+use crate::{
+    client::{Answer, Client, ClientError, Refusal, Request},
+    request::Parameter,
+    tensor::{
+        DataType, Tensor, TensorMap,
+        values::{Value, values},
+    },
+};
+
+/// Ends the text of a server that has dropped a sequence because a step failed.
+const CLOSED: &str = " has been closed";
+
+/// What a request is in its sequence.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Control {
+    /// The first one.
+    Start,
+    /// One that is neither first nor last.
+    Continue,
+    /// The last one.
+    End,
+    /// First and last at once; TensorFlow Serving's protocols have no form for it.
+    Only,
+}
+
+impl Control {
+    const fn starts(self) -> bool {
+        matches!(self, Self::Start | Self::Only)
+    }
+
+    const fn ends(self) -> bool {
+        matches!(self, Self::End | Self::Only)
+    }
+}
+
+/// Why a step of a sequence gave no answer that can be used.
+#[derive(Debug, thiserror::Error)]
+pub enum SequenceError {
+    /// The request failed.
+    #[error(transparent)]
+    Client(#[from] ClientError),
+    /// Neither the caller nor the server said which sequence it is.
+    #[error("the answer does not tell the id of the sequence")]
+    NoId,
+}
+
+/// A sequence of requests, one at a time.
+///
+/// Nothing is sent when it is dropped: call [`end`](Self::end) if it [lives](Self::lives).
+#[derive(Debug)]
+pub struct Session<'a> {
+    client: &'a Client,
+    request: Request,
+    is_tfs: bool,
+    id: Option<u64>,
+    lives: bool,
+    is_told: bool,
+    /// The inputs of the last step that was answered, for an end without a step of its own.
+    last: Option<TensorMap>,
+}
+
+impl<'a> Session<'a> {
+    /// Prepares a sequence; without an id the server chooses one.
+    ///
+    /// Every step is `request` with other inputs.
+    #[must_use]
+    pub fn new(client: &'a Client, request: Request, id: Option<u64>) -> Self {
+        Self {
+            client,
+            request,
+            is_tfs: client.api().is_tfs(),
+            id,
+            lives: false,
+            is_told: false,
+            last: None,
+        }
+    }
+
+    /// Takes up a sequence that has been started before.
+    #[must_use]
+    pub fn resume(client: &'a Client, request: Request, id: u64) -> Self {
+        Self {
+            lives: true,
+            ..Self::new(client, request, Some(id))
+        }
+    }
+
+    /// Returns the id, if it is known yet.
+    #[must_use]
+    pub fn id(&self) -> Option<u64> {
+        self.id
+    }
+
+    /// Tells whether the server has the sequence, as far as can be known from here.
+    #[must_use]
+    pub fn lives(&self) -> bool {
+        self.lives
+    }
+
+    /// Tells whether an answer has confirmed the id. A server that ignores sequences does not.
+    #[must_use]
+    pub fn is_told(&self) -> bool {
+        self.is_told
+    }
+
+    /// Returns what the next step is. One that is first and last at once only starts where the
+    /// protocol has no form for both; then the sequence still lives after it.
+    #[must_use]
+    pub fn next(&self, is_last: bool) -> Control {
+        match (self.lives, is_last) {
+            (false, true) if !self.is_tfs => Control::Only,
+            (false, _) => Control::Start,
+            (true, false) => Control::Continue,
+            (true, true) => Control::End,
+        }
+    }
+
+    /// Sends a step and waits for its answer, which is returned without the id.
+    ///
+    /// # Errors
+    ///
+    /// Fails if no answer comes, the server refuses, or it does not tell the id that it chose.
+    pub async fn send(
+        &mut self,
+        inputs: TensorMap,
+        control: Control,
+    ) -> Result<Answer, SequenceError> {
+        let mut request = self.request.clone();
+        request.inputs = inputs.clone();
+        self.mark(&mut request, control);
+        // From here on the server may have it.
+        let result = self.client.infer(&request).await;
+        match result {
+            Ok(mut answer) => {
+                self.lives = !control.ends();
+                self.last = Some(inputs);
+                if let Some(id) = take_id(&mut answer) {
+                    self.id = Some(id);
+                    self.is_told = true;
+                } else if self.id.is_none() {
+                    self.lives = false;
+                    return Err(SequenceError::NoId);
+                }
+                Ok(answer)
+            }
+            Err(error) => {
+                self.lives = self.may_live(control, &error);
+                Err(error.into())
+            }
+        }
+    }
+
+    /// Ends the sequence by sending the last step once more; its state goes, and the answer too.
+    ///
+    /// Without a step that was answered, as after a start whose answer did not come, `inputs` are
+    /// sent.
+    ///
+    /// # Errors
+    ///
+    /// Fails if no answer comes, or the server refuses; not if it does not know the sequence.
+    pub async fn end(&mut self, inputs: Option<TensorMap>) -> Result<(), SequenceError> {
+        let Some(inputs) = self.last.take().or(inputs) else {
+            return Ok(());
+        };
+        match self.send(inputs, Control::End).await {
+            Err(SequenceError::Client(ClientError::Refused(_))) if !self.lives => Ok(()),
+            result => result.map(drop),
+        }
+    }
+
+    /// Writes into a request which sequence it is of, and what it is there.
+    fn mark(&self, request: &mut Request, control: Control) {
+        if self.is_tfs {
+            if let Some(id) = self.id {
+                let tensor = special(DataType::U64, id.to_le_bytes().to_vec());
+                request.inputs.push(ID, tensor);
+            }
+            let code: u32 = match control {
+                Control::Start | Control::Only => 1,
+                Control::End => 2,
+                Control::Continue => return,
+            };
+            let tensor = special(DataType::U32, code.to_le_bytes().to_vec());
+            request.inputs.push(CONTROL, tensor);
+            return;
+        }
+        let mut push = |key: &str, value| request.parameters.push((key.to_owned(), value));
+        if let Some(id) = self.id {
+            let value = match i64::try_from(id) {
+                Ok(id) => Parameter::Int(id),
+                Err(_) => Parameter::Text(id.to_string()),
+            };
+            push(ID, value);
+        }
+        if control.starts() {
+            push(START, Parameter::Bool(true));
+        }
+        if control.ends() {
+            push(END, Parameter::Bool(true));
+        }
+    }
+
+    /// Tells whether the sequence may live after a request that failed.
+    fn may_live(&self, control: Control, error: &ClientError) -> bool {
+        match error {
+            // Nothing was sent.
+            ClientError::Request(_) => self.lives,
+            ClientError::Refused(refusal) => {
+                let is_gone = control.starts() || refusal.is_not_found() || is_closed(refusal);
+                self.lives && !is_gone
+            }
+            // Nobody knows what the server did; without an id it cannot be told to end it.
+            ClientError::Unreachable { .. }
+            | ClientError::Timeout { .. }
+            | ClientError::Protocol { .. } => self.id.is_some(),
+        }
+    }
+}
+
+/// Tells whether a refusal says that the server has dropped the sequence.
+fn is_closed(refusal: &Refusal) -> bool {
+    refusal.message.ends_with(CLOSED) && refusal.message.contains(" - sequence ")
+}
+
+fn special(dtype: DataType, data: Vec<u8>) -> Tensor {
+    Tensor::new(dtype, vec![1], Bytes::from(data)).expect("one element")
+}
+
+/// Takes the id out of the outputs.
+fn take_id(answer: &mut Answer) -> Option<u64> {
+    let mut id = None;
+    let outputs = std::mem::take(&mut answer.outputs);
+    let is_id = |name: &str, tensor: &Tensor| {
+        name == ID && tensor.dtype() == DataType::U64 && tensor.len() == 1
+    };
+    for (name, tensor) in outputs {
+        if is_id(&name, &tensor) {
+            id = values(&tensor).find_map(|value| match value {
+                Value::Uint(id) => Some(id),
+                _ => None,
+            });
+        } else {
+            answer.outputs.push(name, tensor);
+        }
+    }
+    id
+}
+
+#[cfg(test)]
+mod tests;

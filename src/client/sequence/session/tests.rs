@@ -1,0 +1,291 @@
+use std::{
+    sync::{Arc, Mutex},
+    time::Duration,
+};
+
+use axum::{Router, http::StatusCode, routing};
+use serde_json::{Value as Json, json};
+use tokio::net::TcpListener;
+
+use super::{Control, SequenceError, Session};
+use crate::{
+    client::{Address, Api, Client, ClientError, Form, ModelId, Options, Request, TensorMetadata},
+    request::Parameter,
+    tensor::{DataType, Tensor, TensorMap},
+};
+
+/// Answers in turn, each once: status and body.
+type Answers = Vec<(u16, Json)>;
+
+/// What came, as JSON.
+type Seen = Arc<Mutex<Vec<Json>>>;
+
+fn options(api: Api, port: u16) -> Options {
+    Options {
+        address: Address::parse(&format!("127.0.0.1:{port}"), api).unwrap(),
+        api,
+        timeout: Duration::from_secs(10),
+        headers: reqwest::header::HeaderMap::new(),
+        concurrency: 1,
+    }
+}
+
+fn request() -> Request {
+    Request {
+        model: ModelId {
+            name: "m".to_owned(),
+            version: None,
+        },
+        id: String::new(),
+        parameters: vec![("priority".to_owned(), Parameter::Int(1))],
+        inputs: TensorMap::default(),
+        outputs: Vec::new(),
+        model_outputs: vec![TensorMetadata::new(
+            "y".to_owned(),
+            "UINT8".to_owned(),
+            &[1],
+        )],
+        form: Form::Values,
+    }
+}
+
+fn step(value: u8) -> TensorMap {
+    let tensor = Tensor::new(DataType::U8, vec![1], vec![value].into()).unwrap();
+    TensorMap::from_iter([("x".to_owned(), tensor)])
+}
+
+/// Runs a test beside a server of KServe's REST that gives these answers.
+async fn beside<T>(answers: Answers, test: impl AsyncFnOnce(Client, Seen) -> T) -> T {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let port = listener.local_addr().unwrap().port();
+    let seen = Seen::default();
+    let came = Arc::clone(&seen);
+    let answers = Arc::new(Mutex::new(answers.into_iter()));
+    let answer = move |body: String| {
+        came.lock()
+            .unwrap()
+            .push(serde_json::from_str(&body).unwrap());
+        let (status, body) = answers.lock().unwrap().next().unwrap();
+        std::future::ready((StatusCode::from_u16(status).unwrap(), body.to_string()))
+    };
+    let router = Router::new().route("/v2/models/m/infer", routing::post(answer));
+    let client = Client::connect(&options(Api::KserveRest, port))
+        .await
+        .unwrap();
+    tokio::select! {
+        _ = axum::serve(listener, router).into_future() => panic!("the server ended"),
+        result = test(client, seen) => result,
+    }
+}
+
+fn good(id: Option<u64>) -> (u16, Json) {
+    let mut outputs = vec![json!({"name":"y","datatype":"UINT8","shape":[1],"data":[9]})];
+    outputs.extend(
+        id.map(|id| json!({"name":"sequence_id","datatype":"UINT64","shape":[1],"data":[id]})),
+    );
+    (
+        200,
+        json!({"model_name":"m","model_version":"1","outputs":outputs}),
+    )
+}
+
+fn bad(status: u16, text: &str) -> (u16, Json) {
+    (status, json!({ "error": text }))
+}
+
+/// The request as its elements and parameters.
+fn short(request: &Json) -> String {
+    format!(
+        "{} {}",
+        request["inputs"][0]["data"][0], request["parameters"]
+    )
+}
+
+#[tokio::test]
+async fn a_sequence_is_started_gone_on_with_and_ended() {
+    let answers = vec![good(Some(7)), good(Some(7)), good(Some(7))];
+    beside(answers, async |client, seen| {
+        let mut session = Session::new(&client, request(), None);
+        assert_eq!((session.id(), session.lives()), (None, false));
+        for (value, is_last, control) in [
+            (1, false, Control::Start),
+            (2, false, Control::Continue),
+            (3, true, Control::End),
+        ] {
+            assert_eq!(session.next(is_last), control);
+            let answer = session.send(step(value), control).await.unwrap();
+            let names: Vec<_> = answer.outputs.iter().map(|(name, _)| name).collect();
+            assert_eq!(names, ["y"], "the id is none of the outputs");
+            assert_eq!((session.id(), session.is_told()), (Some(7), true));
+            assert_eq!(session.lives(), !is_last);
+        }
+        let seen: Vec<_> = seen.lock().unwrap().iter().map(short).collect();
+        assert_eq!(
+            seen,
+            [
+                r#"1 {"priority":1,"sequence_start":true}"#,
+                r#"2 {"priority":1,"sequence_id":7}"#,
+                r#"3 {"priority":1,"sequence_end":true,"sequence_id":7}"#,
+            ]
+        );
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_sequence_can_be_one_request_or_end_with_the_last_step_again() {
+    beside(
+        vec![good(Some(1)), good(Some(2)), good(Some(2))],
+        async |client, seen| {
+            let mut session = Session::new(&client, request(), Some(u64::MAX));
+            assert_eq!(session.next(true), Control::Only);
+            session.send(step(1), Control::Only).await.unwrap();
+            assert!(!session.lives());
+            let mut session = Session::new(&client, request(), None);
+            session.send(step(2), Control::Start).await.unwrap();
+            session.end(None).await.unwrap();
+            assert!(!session.lives());
+            let seen: Vec<_> = seen.lock().unwrap().iter().map(short).collect();
+            assert_eq!(
+                seen,
+                [
+                    concat!(
+                        r#"1 {"priority":1,"sequence_end":true,"#,
+                        r#""sequence_id":"18446744073709551615","sequence_start":true}"#
+                    ),
+                    r#"2 {"priority":1,"sequence_start":true}"#,
+                    r#"2 {"priority":1,"sequence_end":true,"sequence_id":2}"#,
+                ]
+            );
+        },
+    )
+    .await;
+}
+
+#[tokio::test]
+async fn after_a_refusal_it_lives_unless_the_server_has_dropped_it() {
+    for (status, text, control, lives) in [
+        (400, "Invalid input precision", Control::Continue, true),
+        (400, "Invalid input precision", Control::End, true),
+        (
+            500,
+            "Internal inference error - sequence 7 has been closed",
+            Control::Continue,
+            false,
+        ),
+        (
+            404,
+            "Sequence with provided ID does not exist",
+            Control::Continue,
+            false,
+        ),
+        (
+            404,
+            "Sequence with provided ID does not exist",
+            Control::End,
+            false,
+        ),
+    ] {
+        let answers = vec![good(Some(7)), bad(status, text)];
+        beside(answers, async |client, _| {
+            let mut session = Session::new(&client, request(), None);
+            session.send(step(1), Control::Start).await.unwrap();
+            let error = session.send(step(2), control).await.unwrap_err();
+            assert!(error.to_string().ends_with(text), "{error}");
+            assert_eq!(session.lives(), lives, "{text} {control:?}");
+        })
+        .await;
+    }
+    beside(
+        vec![bad(409, "Sequence with provided ID already exists")],
+        async |client, _| {
+            let mut session = Session::new(&client, request(), Some(5));
+            session.send(step(1), Control::Start).await.unwrap_err();
+            assert!(!session.lives(), "it is somebody else's");
+        },
+    )
+    .await;
+}
+
+#[tokio::test]
+async fn an_end_of_what_is_gone_is_an_end() {
+    let gone = || bad(404, "Sequence with provided ID does not exist");
+    let other = || bad(400, "Invalid input precision");
+    beside(
+        vec![good(Some(7)), gone(), good(Some(7)), other()],
+        async |client, _| {
+            let mut session = Session::new(&client, request(), None);
+            session.send(step(1), Control::Start).await.unwrap();
+            session.end(None).await.unwrap();
+            let mut session = Session::resume(&client, request(), 7);
+            session.send(step(1), Control::Continue).await.unwrap();
+            session.end(None).await.unwrap_err();
+            assert!(session.lives());
+        },
+    )
+    .await;
+}
+
+#[tokio::test]
+async fn a_server_that_tells_no_id_needs_one() {
+    beside(vec![good(None), good(None)], async |client, _| {
+        let mut session = Session::new(&client, request(), None);
+        let error = session.send(step(1), Control::Start).await.unwrap_err();
+        assert!(matches!(error, SequenceError::NoId), "{error}");
+        let mut session = Session::new(&client, request(), Some(4));
+        session.send(step(1), Control::Start).await.unwrap();
+        assert_eq!((session.id(), session.is_told()), (Some(4), false));
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn without_an_answer_it_may_live_if_its_id_is_known() {
+    // Nothing listens there.
+    let client = Client::connect(&options(Api::KserveRest, 1)).await.unwrap();
+    for (id, lives) in [(None, false), (Some(3), true)] {
+        let mut session = Session::new(&client, request(), id);
+        let error = session.send(step(1), Control::Start).await.unwrap_err();
+        assert!(
+            matches!(
+                &error,
+                SequenceError::Client(ClientError::Unreachable { .. })
+            ),
+            "{error}"
+        );
+        assert_eq!(session.lives(), lives);
+    }
+}
+
+#[tokio::test]
+async fn over_tensorflow_serving_it_is_told_by_inputs() {
+    let client = Client::connect(&options(Api::TfsRest, 1)).await.unwrap();
+    let text = |session: &Session<'_>, control| {
+        let mut request = request();
+        request.parameters.clear();
+        session.mark(&mut request, control);
+        assert_eq!(request.parameters, []);
+        let inputs = request.inputs.iter();
+        let inputs = inputs.map(|(name, tensor)| {
+            assert_eq!(tensor.shape(), [1]);
+            format!("{name} {} {}", tensor.dtype(), tensor.data()[0])
+        });
+        inputs.collect::<Vec<_>>().join(", ")
+    };
+    let session = Session::new(&client, request(), None);
+    assert_eq!(
+        session.next(true),
+        Control::Start,
+        "there is no form for both"
+    );
+    assert_eq!(
+        text(&session, Control::Start),
+        "sequence_control_input UINT32 1"
+    );
+    let session = Session::resume(&client, request(), 5);
+    assert_eq!(text(&session, Control::Continue), "sequence_id UINT64 5");
+    assert_eq!(
+        text(&session, Control::End),
+        "sequence_id UINT64 5, sequence_control_input UINT32 2"
+    );
+}

@@ -1,0 +1,309 @@
+//! The low latency transformation: operators that iterate over the steps of a sequence
+//! (`TensorIterator`, `Loop`) become one step, with what they carry from step to step in variables.
+//!
+//! The pass is OpenVINO's own, `LowLatency2`. The C interface does not have it and the Python
+//! package does, which is where the runtime of the wheel lies: so [`python`] runs `unroll.py`,
+//! which saves the model that comes of it, and the load goes on from there.
+
+mod python;
+
+use std::{
+    fs, io,
+    path::{Path, PathBuf},
+    time::Duration,
+};
+
+use openvino::{Core, Model};
+use serde::{Deserialize, Serialize};
+
+use self::python::Python;
+use super::{
+    error::LoadError,
+    fault::Fault,
+    layouts,
+    load::{self, Load},
+    names::Port,
+    options::LayoutOption,
+    prepare, runtime,
+};
+use crate::tensor::{Dim, PartialShape};
+
+/// How long it may take. Most of it goes to reading and writing the weights.
+const LIMIT: Duration = Duration::from_secs(300);
+
+const SCRIPT: &str = include_str!("low_latency/unroll.py");
+
+/// Why a model could not be transformed.
+#[derive(Debug, thiserror::Error)]
+pub enum LowLatencyError {
+    /// There is no Python.
+    #[error(
+        "it needs Python with the `openvino` package, and no Python runs (tried {tried}); get both \
+         with `ovms setup`"
+    )]
+    NoPython {
+        /// The programs that were tried.
+        tried: String,
+        /// Why the last of them does not run.
+        #[source]
+        source: io::Error,
+    },
+    /// Python does not have the package, or cannot use it.
+    #[error(
+        "it needs the Python package `openvino`, which {} cannot import ({said}); get it with \
+         `ovms setup` or `pip install openvino=={version}`, with numpy",
+        python.display(), version = runtime::PINNED_VERSION
+    )]
+    NoPackage {
+        /// The program.
+        python: PathBuf,
+        /// What it said.
+        said: Fault,
+    },
+    /// It took too long.
+    #[error("it did not end within {} s", .0.as_secs())]
+    TooLong(Duration),
+    /// OpenVINO refused, or the process came to an end.
+    #[error("{0}")]
+    Failed(Fault),
+    /// The folder for the transformed model cannot be used.
+    #[error("cannot use the folder for temporary files {}", path.display())]
+    Folder {
+        /// The folder; `TMPDIR` names another one.
+        path: PathBuf,
+        /// What the system said.
+        #[source]
+        source: io::Error,
+    },
+}
+
+/// What the script is to do.
+#[derive(Debug, Serialize)]
+struct Request<'a> {
+    model: &'a Path,
+    weights: Option<&'a Path>,
+    extension: Option<&'a Path>,
+    /// After how many seconds it ends by itself.
+    seconds: u64,
+    /// The process that removes the folder, if it is still there.
+    server: u32,
+    inputs: Vec<Tensor>,
+    outputs: Vec<Tensor>,
+}
+
+/// An input or output, by the model's own name and in its own layout.
+#[derive(Debug, Serialize, PartialEq)]
+struct Tensor {
+    name: String,
+    /// As OpenVINO writes it; `None` if the model leaves even the rank open.
+    shape: Option<String>,
+}
+
+/// What the script has done.
+#[derive(Debug, Deserialize)]
+struct Outcome {
+    /// How many operators iterated.
+    found: usize,
+    /// Those that still do.
+    kept: Vec<Kept>,
+}
+
+#[derive(Debug, Deserialize)]
+struct Kept {
+    name: String,
+    /// How often; -1 if that is not known.
+    iterations: i64,
+}
+
+/// Reads a model, with its loops unrolled into one step.
+///
+/// # Errors
+///
+/// Fails as reading and shaping the model as it is would, and if the pass cannot be run.
+pub(super) fn read(core: &mut Core, load: &Load<'_>) -> Result<Model, LoadError> {
+    // Whatever is wrong with names, layouts and shapes is told as for any other model. What comes
+    // of it says which shapes the pass is to see.
+    let prepared = prepare::prepare(load::read(core, load)?, load)?;
+    let request = Request {
+        model: load.model,
+        weights: load.weights,
+        extension: load.options.cpu_extension.as_deref(),
+        // Later than the server would end it.
+        seconds: LIMIT.as_secs() + 10,
+        server: std::process::id(),
+        inputs: own(&prepared.inputs)?,
+        outputs: own(&prepared.outputs)?,
+    };
+    drop(prepared.model);
+
+    let folder = folder()?;
+    let outcome = unroll(&request, folder.path())?;
+    if outcome.found == 0 {
+        tracing::warn!(
+            model = load.name,
+            "low_latency_transformation changes nothing: the model has no TensorIterator or Loop"
+        );
+        return load::read(core, load);
+    }
+    if outcome.kept.is_empty() {
+        tracing::info!(model = load.name, loops = outcome.found, "unrolled");
+    } else {
+        tracing::warn!(model = load.name, "{}", kept(&outcome.kept));
+    }
+    let model = folder.path().join("model.xml");
+    load::read(
+        core,
+        &Load {
+            model: &model,
+            weights: None,
+            ..*load
+        },
+    )
+}
+
+/// Describes tensors as the model itself has them.
+fn own(ports: &[(Port, Option<&LayoutOption>)]) -> Result<Vec<Tensor>, LoadError> {
+    ports
+        .iter()
+        .map(|(port, option)| {
+            let mut shape = port.shape.clone();
+            if let (Some(shape), Some(axes)) = (&mut shape, layouts::turned(port, *option)?) {
+                let public = std::mem::take(&mut shape.0);
+                let mut turned: Vec<_> = axes.into_iter().zip(public).collect();
+                turned.sort_unstable_by_key(|(axis, _)| *axis);
+                shape.0.extend(turned.into_iter().map(|(_, dim)| dim));
+            }
+            Ok(Tensor {
+                name: port.own.clone(),
+                shape: shape.as_ref().map(shape_text),
+            })
+        })
+        .collect()
+}
+
+/// Writes a shape as OpenVINO reads it: `[1,2..8,?]`.
+fn shape_text(shape: &PartialShape) -> String {
+    let dims: Vec<String> = shape
+        .0
+        .iter()
+        .map(|dim| match *dim {
+            Dim::Fixed(length) => length.to_string(),
+            Dim::Range(low, usize::MAX) => format!("{low}.."),
+            Dim::Range(low, high) => format!("{low}..{high}"),
+            Dim::Any => "?".to_owned(),
+        })
+        .collect();
+    format!("[{}]", dims.join(","))
+}
+
+/// Says which loops are left, and what to do about it.
+fn kept(loops: &[Kept]) -> String {
+    let loops: Vec<String> = loops
+        .iter()
+        .map(|one| match one.iterations {
+            ..0 => format!("{} runs as often as the request asks for", one.name),
+            times => format!("{} runs {times} times", one.name),
+        })
+        .collect();
+    format!(
+        "low_latency_transformation keeps loops that run more than once: {}; to have one step a \
+         request, set the option `shape` so that inputs have one step",
+        loops.join(", ")
+    )
+}
+
+/// Makes a folder that only this user can read and that is removed when dropped.
+fn folder() -> Result<tempfile::TempDir, LowLatencyError> {
+    tempfile::Builder::new()
+        .prefix("ovms-unrolled-")
+        .tempdir()
+        .map_err(|source| LowLatencyError::Folder {
+            path: std::env::temp_dir(),
+            source,
+        })
+}
+
+/// Runs the pass; the model that comes of it is in the folder then.
+fn unroll(request: &Request<'_>, folder: &Path) -> Result<Outcome, LowLatencyError> {
+    let unusable = |source| LowLatencyError::Folder {
+        path: folder.to_owned(),
+        source,
+    };
+    let script = folder.join("unroll.py");
+    fs::write(&script, SCRIPT).map_err(unusable)?;
+    let text = serde_json::to_vec(request).map_err(failed)?;
+    fs::write(folder.join("request.json"), text).map_err(unusable)?;
+    Python::of_runtime(runtime::opened()).run(&script, LIMIT)?;
+    let text = fs::read(folder.join("result.json")).map_err(unusable)?;
+    serde_json::from_slice(&text).map_err(failed)
+}
+
+fn failed(error: serde_json::Error) -> LowLatencyError {
+    LowLatencyError::Failed(Fault::new(&error.to_string()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Kept, kept, own, shape_text};
+    use crate::{
+        openvino::{LayoutOption, names::Port},
+        tensor::{Dim, Layout, PartialShape},
+    };
+
+    #[test]
+    fn shapes_are_written_as_openvino_reads_them() {
+        let shape = [
+            Dim::Fixed(1),
+            Dim::Range(2, 8),
+            Dim::Range(3, usize::MAX),
+            Dim::Any,
+        ];
+        assert_eq!(shape_text(&PartialShape(shape.into())), "[1,2..8,3..,?]");
+        assert_eq!(shape_text(&PartialShape(Vec::new())), "[]");
+    }
+
+    #[test]
+    fn tensors_are_described_in_the_models_own_layout() {
+        let port = |shape| Port {
+            own: "x".to_owned(),
+            public: "picture".to_owned(),
+            shape,
+        };
+        let shape = PartialShape([1, 20, 30, 3].map(Dim::Fixed).into());
+        let layout = |text| Layout::parse(text).unwrap();
+        let turned = LayoutOption {
+            tensor: layout("NHWC"),
+            model: Some(layout("NCHW")),
+        };
+        let ports = [
+            (port(Some(shape.clone())), Some(&turned)),
+            (port(Some(shape)), None),
+            (port(None), None),
+        ];
+        let tensors = own(&ports).unwrap();
+        let told: Vec<_> = tensors
+            .iter()
+            .map(|tensor| (tensor.name.as_str(), tensor.shape.as_deref()))
+            .collect();
+        assert_eq!(
+            told,
+            [
+                ("x", Some("[1,3,20,30]")),
+                ("x", Some("[1,20,30,3]")),
+                ("x", None)
+            ]
+        );
+    }
+
+    #[test]
+    fn loops_that_are_left_are_named() {
+        let one = |name: &str, iterations| Kept {
+            name: name.to_owned(),
+            iterations,
+        };
+        insta::assert_snapshot!(
+            kept(&[one("ti", 12), one("loop", -1)]),
+            @"low_latency_transformation keeps loops that run more than once: ti runs 12 times, loop runs as often as the request asks for; to have one step a request, set the option `shape` so that inputs have one step"
+        );
+    }
+}

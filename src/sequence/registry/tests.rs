@@ -1,0 +1,252 @@
+//! The rules, one by one.
+
+use std::{collections::HashSet, pin::pin, sync::Arc};
+
+use futures::{FutureExt, poll};
+
+use super::{Bounds, Instance, Refusal, Sequences};
+use crate::{
+    metrics::Reporter,
+    sequence::{Begun, Command, Control, Turn},
+};
+
+impl Instance for u32 {}
+
+type Known = Arc<Sequences<u32, u64>>;
+
+const BOUNDS: Bounds = Bounds {
+    sequences: 3,
+    waiting: 2,
+};
+
+fn registry() -> Known {
+    let sequences = Sequences::new(Arc::<Reporter>::default());
+    sequences.renew(Some(1));
+    sequences
+}
+
+fn begin(known: &Known, control: Control, id: u64) -> Result<Begun<u32, u64>, Refusal> {
+    known.begin(Command { id, control }, &1, BOUNDS, &HashSet::new())
+}
+
+/// Takes a turn that is to be had at once.
+fn turn(known: &Known, control: Control, id: u64) -> Result<Turn<u32, u64>, Refusal> {
+    let begun = begin(known, control, id)?;
+    Ok(begun.turn().now_or_never().expect("nobody has it").unwrap())
+}
+
+/// Runs a request that adds one to the state; returns id and state.
+fn run(known: &Known, control: Control, id: u64) -> Result<(u64, u64), Refusal> {
+    let mut turn = turn(known, control, id)?;
+    let state = turn.run();
+    let value = state.unwrap_or(0) + 1;
+    *state = Some(value);
+    turn.ended(true);
+    Ok((turn.id(), value))
+}
+
+use Control::{End, Next, Only, Start};
+
+#[test]
+fn a_sequence_keeps_its_state_from_its_start_to_its_end() {
+    let known = registry();
+    assert_eq!(run(&known, Start, 7), Ok((7, 1)));
+    assert_eq!(run(&known, Next, 7), Ok((7, 2)));
+    assert_eq!(run(&known, End, 7), Ok((7, 3)));
+    assert_eq!(run(&known, Next, 7), Err(Refusal::Unknown));
+    assert_eq!(run(&known, End, 7), Err(Refusal::Unknown));
+    assert_eq!(run(&known, Start, 7), Ok((7, 1)), "a new state");
+    assert_eq!(run(&known, Start, 7), Err(Refusal::Exists));
+    assert_eq!(run(&known, Only, u64::MAX), Ok((u64::MAX, 1)));
+    assert_eq!(run(&known, Next, u64::MAX), Err(Refusal::Unknown));
+}
+
+#[test]
+fn the_limit_comes_before_the_id() {
+    let known = registry();
+    for id in [1, 2, 3] {
+        run(&known, Start, id).unwrap();
+    }
+    assert_eq!(run(&known, Start, 1), Err(Refusal::Full));
+    assert_eq!(run(&known, Only, 0), Err(Refusal::Full));
+    assert_eq!(run(&known, Next, 1), Ok((1, 2)), "those there are go on");
+    run(&known, End, 1).unwrap();
+    assert_eq!(run(&known, Start, 2), Err(Refusal::Exists));
+}
+
+#[test]
+fn ids_are_the_lowest_free_ones_from_where_the_search_stands() {
+    let known = registry();
+    let start = || run(&known, Start, 0).unwrap().0;
+    assert_eq!(start(), 1);
+    run(&known, End, 1).unwrap();
+    assert_eq!(start(), 1);
+    assert_eq!(start(), 2);
+    run(&known, End, 1).unwrap();
+    assert_eq!(start(), 3);
+    run(&known, End, 3).unwrap();
+    run(&known, End, 2).unwrap();
+    // 3 was the last one; the search never goes back.
+    assert_eq!(start(), 3);
+}
+
+#[test]
+fn the_search_for_an_id_leaves_out_zero_and_what_others_have() {
+    let known = registry();
+    known.lock().next_id = u64::MAX;
+    let command = Command {
+        id: 0,
+        control: Start,
+    };
+    let taken = HashSet::from([u64::MAX, 1]);
+    let Ok(Begun::Turn(turn)) = known.begin(command, &1, BOUNDS, &taken) else {
+        panic!("it can start");
+    };
+    assert_eq!(turn.id(), 2);
+    let command = Command { id: 1, ..command };
+    let refused = known.begin(command, &1, BOUNDS, &taken).err();
+    assert_eq!(refused, Some(Refusal::Exists));
+}
+
+#[tokio::test]
+async fn requests_of_a_sequence_have_their_turns_in_the_order_in_which_they_came() {
+    let known = registry();
+    let mut first = turn(&known, Start, 5).unwrap();
+    let second = pin!(begin(&known, Next, 5).unwrap().turn());
+    let mut last = pin!(begin(&known, End, 5).unwrap().turn());
+    assert_eq!(begin(&known, Next, 5).err(), Some(Refusal::Unknown));
+    assert_eq!(begin(&known, Start, 5).err(), Some(Refusal::Ending));
+    assert!(poll!(last.as_mut()).is_pending());
+    *first.run() = Some(10);
+    first.ended(true);
+    assert!(poll!(last.as_mut()).is_pending(), "the second is before it");
+    let mut second = second.await.unwrap();
+    assert_eq!(*second.run(), Some(10));
+    second.ended(true);
+    let mut last = last.await.unwrap();
+    assert_eq!(begin(&known, Start, 5).err(), Some(Refusal::Ending));
+    last.run();
+    assert_eq!(last.ended(true), Some(10), "the state is no longer needed");
+    assert!(known.is_empty());
+}
+
+#[tokio::test]
+async fn a_request_that_leaves_before_its_run_has_changed_nothing() {
+    let known = registry();
+    drop(turn(&known, Start, 5).unwrap());
+    assert!(known.is_empty(), "nothing has begun");
+    run(&known, Start, 5).unwrap();
+    drop(turn(&known, Next, 5).unwrap());
+    drop(turn(&known, End, 5).unwrap());
+    assert_eq!(run(&known, Next, 5), Ok((5, 2)));
+
+    let held = turn(&known, Next, 5).unwrap();
+    drop(begin(&known, End, 5).unwrap());
+    let mut waiting = pin!(begin(&known, Next, 5).unwrap().turn());
+    assert!(poll!(waiting.as_mut()).is_pending());
+    drop(held);
+    let mut waiting = waiting.await.unwrap();
+    assert_eq!(*waiting.run(), Some(2));
+    waiting.ended(true);
+
+    // One that has been given its turn and does not take it passes it on.
+    let held = turn(&known, Next, 5).unwrap();
+    let given = begin(&known, End, 5).unwrap();
+    drop(held);
+    drop(given);
+    assert_eq!(run(&known, End, 5), Ok((5, 3)));
+    assert_eq!(known.lock().waiting, 0);
+}
+
+#[tokio::test]
+async fn a_run_that_fails_closes_the_sequence_for_those_who_wait_as_well() {
+    let known = registry();
+    for control in [Start, Next, End] {
+        if control != Start {
+            run(&known, Start, 5).unwrap();
+        }
+        let mut failing = turn(&known, control, 5).unwrap();
+        let waiting = begin(&known, Next, 5);
+        *failing.run() = Some(1);
+        failing.ended(false);
+        match waiting {
+            Ok(waiting) => assert_eq!(waiting.turn().await.err(), Some(Refusal::Unknown)),
+            Err(refusal) => assert_eq!((refusal, control), (Refusal::Unknown, End)),
+        }
+        assert!(known.is_empty());
+    }
+    // A run that does not come to its end at all, such as in a panic.
+    let mut lost = turn(&known, Start, 5).unwrap();
+    lost.run();
+    drop(lost);
+    assert!(known.is_empty());
+    run(&known, Start, 5).unwrap();
+}
+
+#[test]
+fn so_many_wait_and_no_more() {
+    let known = registry();
+    let _held = turn(&known, Start, 5).unwrap();
+    let first = begin(&known, Next, 5).unwrap();
+    let _second = begin(&known, Next, 5).unwrap();
+    assert_eq!(begin(&known, End, 5).err(), Some(Refusal::Crowded(2)));
+    drop(first);
+    assert!(begin(&known, End, 5).is_ok(), "there is room again");
+}
+
+#[test]
+fn the_second_scan_without_a_request_between_removes() {
+    let known = registry();
+    run(&known, Start, 1).unwrap();
+    run(&known, Start, 2).unwrap();
+    let busy = turn(&known, Start, 3).unwrap();
+    assert!(known.scan(|_| true).is_empty());
+    run(&known, Next, 2).unwrap();
+    // Neither a request that is refused nor one that does not run is a sign of life.
+    assert_eq!(run(&known, Start, 1), Err(Refusal::Full));
+    drop(turn(&known, Next, 1).unwrap());
+    assert!(known.scan(|_| false).is_empty(), "nobody wants it cleaned");
+    assert_eq!(known.scan(|_| true).len(), 1);
+    assert_eq!(run(&known, Next, 1), Err(Refusal::Unknown));
+    assert_eq!(run(&known, Start, 1), Ok((1, 1)), "the id is free");
+    drop(busy);
+    assert_eq!(run(&known, Next, 3), Err(Refusal::Unknown), "never ran");
+    assert_eq!(known.scan(|_| true).len(), 1, "2, for the second time");
+    assert_eq!(run(&known, Next, 1), Ok((1, 2)));
+}
+
+#[tokio::test]
+async fn sequences_stay_on_their_instance_until_they_are_dropped() {
+    let known = registry();
+    run(&known, Start, 1).unwrap();
+    known.renew(Some(2));
+    assert_eq!(run(&known, Start, 2), Err(Refusal::Replaced));
+    assert_eq!(known.instance(1), Some(1));
+    assert_eq!(run(&known, Next, 1), Ok((1, 2)));
+    for id in 2..5 {
+        let command = Command { id, control: Start };
+        let begun = known.begin(command, &2, BOUNDS, &HashSet::new()).unwrap();
+        let mut turn = begun.turn().await.unwrap();
+        turn.run();
+        turn.ended(true);
+    }
+    let command = Command {
+        id: 9,
+        control: Start,
+    };
+    let full = known.begin(command, &2, BOUNDS, &HashSet::new()).err();
+    assert_eq!(full, Some(Refusal::Full), "of its own instance there are 3");
+    let mut gone = pin!(known.wait_gone(|instance| *instance == 1));
+    assert!(poll!(gone.as_mut()).is_pending());
+    let mut running = turn(&known, Next, 1).unwrap();
+    let waiting = begin(&known, Next, 1).unwrap();
+    running.run();
+    assert!(known.drop_of(&1).is_empty(), "the one that runs has it");
+    gone.await;
+    assert_eq!(waiting.turn().await.err(), Some(Refusal::Unknown));
+    assert_eq!(running.ended(true), Some(2));
+    assert_eq!(known.len(), 3);
+    known.renew(None);
+    let none = known.begin(command, &2, BOUNDS, &HashSet::new()).err();
+    assert_eq!(none, Some(Refusal::Replaced));
+}

@@ -1,0 +1,105 @@
+//! Requests that are refused while they are still being sent: the client sends to its end, as most
+//! do before they read, and then reads the answer; it has a place for no longer than it needs.
+
+use std::{
+    io::Write as _,
+    thread::sleep,
+    time::{Duration, Instant},
+};
+
+use crate::support::{
+    Server,
+    http::{connect, get, head, read},
+    thread,
+};
+
+/// How long an end may take that waits for nothing, on a machine that is busy with other tests;
+/// below the time that a client has that goes on sending.
+const SOON: Duration = Duration::from_secs(5);
+
+/// More than the buffers between here and there.
+const MUCH: usize = 8 << 20;
+
+/// Serves bodies of up to a thousand bytes.
+fn server() -> Server {
+    Server::start_with("dummy", &["--max_message_size", "1000"])
+}
+
+/// Returns what is refused long before its end, and with which status.
+fn refused(length: usize) -> [(u16, Vec<u8>); 4] {
+    let path = format!("/{}", "x".repeat(70_000));
+    [
+        (431, "GET /v2 HTTP/1.1\r\nHost: test\r\nX: ".to_owned()),
+        (414, head("POST", &path, length, &[])),
+        (400, "\0".to_owned()),
+        (413, head("POST", "/v2/models/dummy/infer", length, &[])),
+    ]
+    .map(|(status, head)| {
+        let mut request = head.into_bytes();
+        request.resize(request.len() + length, b'x');
+        (status, request)
+    })
+}
+
+#[test]
+fn a_refusal_reaches_a_client_that_sends_all_before_it_reads() {
+    let server = server();
+    let requests = refused(MUCH);
+    for round in 0..25 {
+        for (status, request) in &requests {
+            let mut stream = connect(&server);
+            if let Err(error) = stream.write_all(request) {
+                panic!("{status}, round {round}: {error}");
+            }
+            assert_eq!(read(&mut stream).status, *status, "round {round}");
+        }
+    }
+}
+
+#[test]
+fn a_refusal_reaches_a_client_that_sends_in_small_pieces() {
+    let server = server();
+    // Nearly all that may come before the head is refused, and then much more.
+    for (status, request) in refused(500_000) {
+        let mut stream = connect(&server);
+        stream.set_nodelay(true).unwrap();
+        let (first, rest) = request.split_at(400_000);
+        stream.write_all(first).unwrap();
+        for piece in rest.chunks(500) {
+            // A client that is slow; there is nothing to wait for.
+            sleep(Duration::from_millis(5));
+            if let Err(error) = stream.write_all(piece) {
+                panic!("{status}: {error}");
+            }
+        }
+        assert_eq!(read(&mut stream).status, status);
+    }
+}
+
+#[test]
+fn a_refused_client_that_stays_gives_its_place_back() {
+    let server = Server::start_with("dummy", &["--max_connections", "1"]);
+    let mut stays = connect(&server);
+    stays.write_all(b"\0\r\n\r\n").unwrap();
+    assert_eq!(read(&mut stays).status, 400);
+    assert_eq!(get(&server, "/v2/health/live").status, 200);
+    drop(stays);
+}
+
+#[test]
+fn a_refused_client_that_goes_on_sending_does_not_hold_up_the_stop() {
+    let mut server = server();
+    let mut stream = connect(&server);
+    stream.write_all(b"\0\r\n\r\n").unwrap();
+    assert_eq!(read(&mut stream).status, 400);
+    let sends = thread(move || {
+        while stream.write_all(b"x").is_ok() {
+            sleep(Duration::from_millis(20));
+        }
+    });
+    let started = Instant::now();
+    server.signal("TERM");
+    assert_eq!(server.wait().code(), Some(0), "{}", server.log());
+    assert!(started.elapsed() < SOON, "it took {:?}", started.elapsed());
+    sends.join().unwrap();
+}

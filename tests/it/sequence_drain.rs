@@ -1,0 +1,295 @@
+//! `drain_sequences_seconds`: sequences that go on while what they run on is replaced, retired, or
+//! the server stops.
+
+use std::{
+    fs,
+    path::Path,
+    time::{Duration, Instant},
+};
+
+use serde_json::{Value, json};
+use tonic::Code;
+
+use crate::support::{
+    Server, eventually,
+    http::{get, post},
+    model, repository,
+    sequence::{Ask, Client, Wire, entry, serve, serve_file, wait_count, write},
+};
+
+const FROM: &str = "running_from";
+const TOTAL: &str = "running_total";
+const EXISTS: &str = "Sequence with provided ID already exists";
+const RETIRED: &str = "Model with requested version is retired";
+const STOPS: &str = "Server is shutting down";
+
+/// How long an end may take that waits for nothing, on a machine that is busy with other tests.
+const SOON: Duration = Duration::from_secs(3);
+
+fn ask(x: f32) -> Ask {
+    Ask::new("m", x)
+}
+
+fn reload(server: &Server) {
+    assert_eq!(post(server, "/v1/config/reload", b"").status, 201);
+}
+
+/// Returns the state of each version.
+fn states(server: &Server) -> Vec<String> {
+    let status = get(server, "/v1/models/m").json();
+    let versions = status["model_version_status"].as_array().unwrap().iter();
+    let text = |value: &Value| value.as_str().unwrap().to_owned();
+    versions
+        .map(|version| format!("{} {}", text(&version["version"]), text(&version["state"])))
+        .collect()
+}
+
+#[test]
+fn what_is_replaced_serves_its_sequences_to_their_end() {
+    let folder = repository::folder();
+    let path = folder.path().join("config.json");
+    let of = |fixture: &str, limit: u32| {
+        let mut entry = entry("m", fixture);
+        entry["drain_sequences_seconds"] = json!(limit);
+        // One of the new ones and one of the old ones.
+        entry["max_sequence_number"] = json!(2);
+        entry
+    };
+    write(&path, &[of(TOTAL, 600)]);
+    let server = serve_file(&path, &["--metrics_enable"]);
+    let client = Client::connect(&server);
+    assert_eq!(client.total(Wire::Raw, &ask(1.0).id(1).start()), (1, 1.0));
+    assert_eq!(client.total(Wire::Raw, &ask(1.0).id(5).start()), (5, 1.0));
+    write(&path, &[of(FROM, 600)]);
+    reload(&server);
+    assert_eq!(states(&server), ["1 AVAILABLE"]);
+    let mut total = 1.0;
+    for wire in Wire::ALL {
+        total += 1.0;
+        assert_eq!(client.total(wire, &ask(1.0).id(5)), (5, total), "{wire:?}");
+        let exists = wire.fault(Code::AlreadyExists, 409, EXISTS);
+        assert_eq!(client.refused(wire, &ask(1.0).id(5).start()), exists);
+        // New ones are none of the old ones, and run on what is new.
+        let (id, first) = client.total(wire, &ask(1.0).start());
+        assert_eq!((id == 1 || id == 5, first), (false, 101.0), "{wire:?}");
+        assert_eq!(client.total(wire, &ask(1.0).id(id)), (id, 102.0));
+        assert_eq!(client.total(wire, &ask(1.0).id(id).end()), (id, 103.0));
+    }
+    // The limit is one of new sequences on what is new.
+    client.total(Wire::Raw, &ask(1.0).id(6).start());
+    client.total(Wire::Raw, &ask(1.0).id(7).start());
+    assert!(
+        client
+            .refused(Wire::Raw, &ask(1.0).start())
+            .contains("Max sequence number")
+    );
+    client.total(Wire::Raw, &ask(1.0).id(7).end());
+    assert_eq!(
+        client.total(Wire::Raw, &ask(1.0).id(5).end()),
+        (5, total + 1.0)
+    );
+    assert_eq!(
+        client.refused(Wire::Raw, &ask(1.0).id(5)),
+        Wire::Raw.unknown()
+    );
+    assert_eq!(client.total(Wire::Raw, &ask(1.0).id(5).start()), (5, 101.0));
+    assert_eq!(client.total(Wire::Raw, &ask(1.0).id(1).end()), (1, 2.0));
+    // Without a limit the next reload drops them.
+    write(&path, &[of(TOTAL, 0)]);
+    reload(&server);
+    wait_count(&server, r#"active{name="m",version="1"}"#, 0);
+    assert_eq!(
+        client.refused(Wire::Raw, &ask(1.0).id(5)),
+        Wire::Raw.unknown()
+    );
+}
+
+#[test]
+fn what_is_left_when_the_time_is_over_goes() {
+    let folder = repository::folder();
+    let path = folder.path().join("config.json");
+    let of = |fixture: &str| {
+        let mut entry = entry("m", fixture);
+        entry["drain_sequences_seconds"] = json!(1);
+        entry
+    };
+    write(&path, &[of(TOTAL)]);
+    let server = serve_file(&path, &["--metrics_enable"]);
+    let client = Client::connect(&server);
+    client.total(Wire::Raw, &ask(1.0).id(5).start());
+    write(&path, &[of(FROM)]);
+    let before = Instant::now();
+    reload(&server);
+    let first = client.send(Wire::Raw, &ask(1.0).id(5));
+    // A request does not prolong the time.
+    eventually("the sequence is gone", || {
+        client.send(Wire::Raw, &ask(0.0).id(5)).err()
+    });
+    assert!(before.elapsed() >= Duration::from_secs(1) || first.is_err());
+    assert!(before.elapsed() < Duration::from_secs(1) + SOON);
+    assert_eq!(
+        client.refused(Wire::Raw, &ask(1.0).id(5)),
+        Wire::Raw.unknown()
+    );
+    assert_eq!(client.total(Wire::Raw, &ask(1.0).id(5).start()), (5, 101.0));
+}
+
+/// Makes a version folder in one step.
+fn add(root: &Path, version: &str, fixture: &str) {
+    let made = root.join(format!("new {version}"));
+    repository::copy(&model(fixture).join("1"), &made);
+    fs::rename(made, root.join(version)).unwrap();
+}
+
+#[test]
+fn a_version_that_is_retired_serves_its_sequences_to_their_end() {
+    let root = repository::of(&[("1", TOTAL)]);
+    let flags = ["--stateful", "--drain_sequences_seconds", "600"];
+    let still = ["--file_system_poll_wait_seconds", "0", "--metrics_enable"];
+    let server = Server::begin("m", root.path(), &[&flags[..], &still].concat());
+    server.wait_ready();
+    let client = Client::connect(&server);
+    for id in [1, 5, 6] {
+        assert_eq!(client.total(Wire::Raw, &ask(1.0).id(id).start()), (id, 1.0));
+    }
+    add(root.path(), "2", FROM);
+    reload(&server);
+    assert_eq!(states(&server), ["1 UNLOADING", "2 AVAILABLE"]);
+    let mut total = 1.0;
+    for wire in Wire::ALL {
+        // With and without its version.
+        for version in [0, 1] {
+            total += 1.0;
+            let answer = client.total(wire, &ask(1.0).id(5).version(version));
+            assert_eq!(answer, (5, total), "{wire:?}");
+        }
+        let retired = wire.fault(Code::NotFound, 404, RETIRED);
+        let exists = wire.fault(Code::AlreadyExists, 409, EXISTS);
+        for id in [0, 5, 9] {
+            let start = ask(1.0).id(id).start();
+            assert_eq!(client.refused(wire, &start.version(1)), retired, "{wire:?}");
+        }
+        assert_eq!(client.refused(wire, &ask(1.0).id(5).start()), exists);
+        assert_eq!(client.refused(wire, &ask(1.0).id(9)), wire.unknown());
+        let named = ask(1.0).id(5).version(2);
+        assert_eq!(
+            client.refused(wire, &named),
+            wire.unknown(),
+            "it is one of the other"
+        );
+        let (id, first) = client.total(wire, &ask(1.0).start());
+        assert_eq!((id, first), (2, 101.0), "1 is taken");
+        assert_eq!(client.total(wire, &ask(1.0).id(id).end()), (id, 102.0));
+    }
+    let answer = client.send(Wire::Raw, &ask(1.0).id(6).end()).unwrap();
+    assert_eq!((answer.total(), answer.version), ((6, 2.0), 1));
+    assert_eq!(client.total(Wire::Raw, &ask(1.0).id(6).start()), (6, 101.0));
+    assert_eq!(client.total(Wire::Raw, &ask(1.0).id(1).end()), (1, 2.0));
+    assert_eq!(states(&server)[0], "1 UNLOADING");
+    assert_eq!(
+        client.total(Wire::Raw, &ask(1.0).id(5).end()),
+        (5, total + 1.0)
+    );
+    eventually("the version ends", || {
+        (states(&server) == ["1 END", "2 AVAILABLE"]).then_some(())
+    });
+    assert_eq!(
+        client.refused(Wire::Raw, &ask(1.0).id(5).version(1)),
+        format!("NotFound: {RETIRED}")
+    );
+    assert_eq!(
+        client.refused(Wire::Raw, &ask(1.0).id(5)),
+        Wire::Raw.unknown()
+    );
+    assert_eq!(client.total(Wire::Raw, &ask(1.0).id(6).end()), (6, 102.0));
+}
+
+#[test]
+fn sequences_of_a_model_that_is_removed_go_on_too() {
+    let folder = repository::folder();
+    let path = folder.path().join("config.json");
+    let mut first = entry("m", TOTAL);
+    first["drain_sequences_seconds"] = json!(600);
+    write(&path, &[first.clone()]);
+    let server = serve_file(&path, &[]);
+    let client = Client::connect(&server);
+    client.total(Wire::Raw, &ask(1.0).id(5).start());
+    write(&path, &[]);
+    reload(&server);
+    let mut total = 1.0;
+    for wire in Wire::ALL {
+        total += 1.0;
+        assert_eq!(client.total(wire, &ask(1.0).id(5)), (5, total), "{wire:?}");
+        let refused = client.refused(wire, &ask(1.0).start());
+        assert_eq!(refused, wire.fault(Code::NotFound, 404, RETIRED));
+    }
+    // There again: a version of its own beside what still drains.
+    write(&path, &[first]);
+    reload(&server);
+    assert_eq!(client.total(Wire::Raw, &ask(1.0).id(5)), (5, total + 1.0));
+    let (id, _) = client.total(Wire::Raw, &ask(1.0).start());
+    assert_ne!(id, 5);
+    assert_eq!(
+        client.total(Wire::Raw, &ask(1.0).id(5).end()),
+        (5, total + 2.0)
+    );
+}
+
+#[test]
+fn a_server_that_stops_serves_its_sequences_to_their_end() {
+    let mut server = serve(TOTAL, &["--drain_sequences_seconds", "600"]);
+    let client = Client::connect(&server);
+    let ask = |x| Ask::new(TOTAL, x);
+    for id in [5, 6] {
+        client.total(Wire::Raw, &ask(1.0).id(id).start());
+    }
+    server.signal("TERM");
+    server.wait_log("stopping");
+    let mut total = 1.0;
+    for wire in Wire::ALL {
+        total += 1.0;
+        assert_eq!(client.total(wire, &ask(1.0).id(5)), (5, total));
+        let stops = wire.fault(Code::Unavailable, 503, STOPS);
+        for id in [0, 5, 9] {
+            assert_eq!(client.refused(wire, &ask(1.0).id(id).start()), stops);
+        }
+        assert_eq!(client.refused(wire, &ask(1.0).id(9)), wire.unknown());
+    }
+    assert_eq!(get(&server, "/v2/health/ready").status, 500);
+    assert_eq!(client.total(Wire::Raw, &ask(1.0).id(6).end()), (6, 2.0));
+    assert_eq!(
+        client.total(Wire::Json, &ask(1.0).id(5).end()),
+        (5, total + 1.0)
+    );
+    assert_eq!(server.wait().code(), Some(0), "{}", server.log());
+}
+
+#[test]
+fn a_server_does_not_wait_longer_than_it_is_told() {
+    for (flags, least) in [
+        (&[][..], Duration::ZERO),
+        (&["--drain_sequences_seconds", "0"], Duration::ZERO),
+        (&["--drain_sequences_seconds", "1"], Duration::from_secs(1)),
+    ] {
+        let mut server = serve(TOTAL, flags);
+        Client::connect(&server).total(Wire::Json, &Ask::new(TOTAL, 1.0).start());
+        let before = Instant::now();
+        server.signal("TERM");
+        assert_eq!(server.wait().code(), Some(0), "{}", server.log());
+        let took = before.elapsed();
+        assert!(took >= least && took < least + SOON, "{flags:?} {took:?}");
+    }
+}
+
+#[test]
+fn a_second_signal_ends_sequences_at_once() {
+    let mut server = serve(TOTAL, &["--drain_sequences_seconds", "600"]);
+    let client = Client::connect(&server);
+    client.total(Wire::Raw, &Ask::new(TOTAL, 1.0).start());
+    server.signal("TERM");
+    server.wait_log("stopping");
+    let before = Instant::now();
+    server.signal("TERM");
+    server.wait();
+    assert!(before.elapsed() < SOON);
+}

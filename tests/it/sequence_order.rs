@@ -1,0 +1,273 @@
+//! Requests of one sequence take turns, in the order in which they came; those of others do not
+//! wait for them.
+
+#![expect(
+    clippy::cast_precision_loss,
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "the totals of these tests are small whole numbers"
+)]
+
+use std::{collections::BTreeSet, fs};
+
+use futures::future::join_all;
+use tonic::Code;
+
+use crate::support::{
+    busy, fixture,
+    grpc::fault,
+    sequence::{Ask, Client, Wire, infer, of_infer, of_predict, predict, serve},
+};
+
+const MODEL: &str = "running_total";
+
+fn ask(x: f32) -> Ask {
+    Ask::new(MODEL, x)
+}
+
+/// Sends requests over one connection without waiting, in turn over both protocols; returns id and
+/// total of each, or the refusal.
+fn pipelined(client: &Client<'_>, asks: &[Ask]) -> Vec<Result<(u64, f32), String>> {
+    let calls = asks.iter().enumerate().map(|(index, ask)| {
+        let (mut kserve, mut tfs) = (
+            client.tfs.grpc.client.clone(),
+            client.tfs.prediction.clone(),
+        );
+        async move {
+            let answer = match index % 3 {
+                0 => {
+                    let answer = tfs.predict(predict(ask)).await;
+                    answer.map(|answer| of_predict(answer.get_ref()))
+                }
+                form => {
+                    let answer = kserve.model_infer(infer(ask, form == 1)).await;
+                    answer.map(|answer| of_infer(answer.get_ref()))
+                }
+            };
+            answer
+                .map(|answer| answer.total())
+                .map_err(|status| fault(&status))
+        }
+    });
+    client.tfs.grpc.runtime.block_on(join_all(calls))
+}
+
+#[test]
+fn requests_that_do_not_wait_for_answers_run_in_the_order_in_which_they_were_sent() {
+    for nireq in ["1", "2"] {
+        let server = serve(MODEL, &["--nireq", nireq]);
+        let client = Client::connect(&server);
+        let mut id = 0;
+        for _ in 0..40 {
+            id += 1;
+            let mut asks = vec![ask(1.0).id(id).start()];
+            asks.extend((1..=12).map(|x| ask((1 << x) as f32).id(id)));
+            asks.push(ask(8192.0).id(id).end());
+            // The sequence is over; the id begins anew; and is unknown once more.
+            asks.push(ask(1.0).id(id).start());
+            asks.push(ask(1.0).id(id).end());
+            asks.push(ask(1.0).id(id));
+            let answers = pipelined(&client, &asks);
+            let mut expected: Vec<_> = (1..=14).map(|n| Ok((id, ((1 << n) - 1) as f32))).collect();
+            // Whether the end has run by then or is still at it, nobody can say.
+            assert_eq!(answers[..14], expected[..]);
+            let ending = "FailedPrecondition: Sequence last request is being processed and it's \
+                          not available anymore";
+            let unknown = Wire::Raw.unknown();
+            if answers[14] == Err(ending.to_owned()) {
+                expected.push(answers[14].clone());
+                expected.extend([Err(unknown.clone()), Err(unknown)]);
+            } else {
+                expected.extend([Ok((id, 1.0)), Ok((id, 2.0)), Err(unknown)]);
+            }
+            assert_eq!(answers, expected);
+        }
+    }
+}
+
+#[test]
+fn sequences_share_a_connection_without_getting_into_each_others_way() {
+    let server = serve(MODEL, &["--nireq", "2"]);
+    let client = Client::connect(&server);
+    for _ in 0..10 {
+        let ids = 1..=10_u64;
+        let step = |change: fn(Ask) -> Ask| {
+            let asks = ids.clone().map(move |id| change(ask(id as f32).id(id)));
+            asks.collect::<Vec<_>>()
+        };
+        let mut asks = step(Ask::start);
+        for _ in 0..5 {
+            asks.extend(step(|ask| ask));
+        }
+        asks.extend(step(Ask::end));
+        let answers = pipelined(&client, &asks);
+        let expected = (1..=7).flat_map(|n| ids.clone().map(move |id| Ok((id, (n * id) as f32))));
+        assert_eq!(answers, expected.collect::<Vec<_>>());
+    }
+}
+
+#[test]
+fn a_sequence_goes_on_in_any_protocol() {
+    let server = serve(MODEL, &[]);
+    let client = Client::connect(&server);
+    for (index, first) in Wire::ALL.into_iter().enumerate() {
+        let id = u64::MAX - index as u64;
+        assert_eq!(client.total(first, &ask(1.0).id(id).start()), (id, 1.0));
+        let mut total = 1.0;
+        for wire in Wire::ALL {
+            total += 1.0;
+            assert_eq!(client.total(wire, &ask(1.0).id(id)), (id, total));
+            let exists = "Sequence with provided ID already exists";
+            assert_eq!(
+                client.refused(wire, &ask(1.0).id(id).start()),
+                wire.fault(Code::AlreadyExists, 409, exists)
+            );
+        }
+        for wire in Wire::KSERVE {
+            total += 1.0;
+            let by_parameter = ask(1.0).parameter("sequence_id", id.to_string());
+            assert_eq!(client.total(wire, &by_parameter), (id, total));
+        }
+        let last = Wire::ALL[(index + 1) % Wire::ALL.len()];
+        assert_eq!(
+            client.total(last, &ask(1.0).id(id).end()),
+            (id, total + 1.0)
+        );
+        assert_eq!(client.refused(first, &ask(1.0).id(id)), first.unknown());
+    }
+}
+
+#[test]
+fn clients_of_one_sequence_take_turns() {
+    const EACH: usize = 30;
+    let server = serve(MODEL, &["--nireq", "2"]);
+    let client = Client::connect(&server);
+    client.total(Wire::Raw, &ask(1.0).id(1).start());
+    let totals: Vec<f32> = std::thread::scope(|scope| {
+        let clients = Wire::ALL.map(|wire| {
+            let server = &server;
+            scope.spawn(move || {
+                let own = Client::connect(server);
+                let totals = (0..EACH).map(|_| own.total(wire, &ask(1.0).id(1)).1);
+                totals.collect::<Vec<_>>()
+            })
+        });
+        let totals = clients.into_iter().map(|client| client.join().unwrap());
+        totals
+            .inspect(|own| assert!(own.is_sorted(), "each sees the sum grow"))
+            .flatten()
+            .collect()
+    });
+    let all: BTreeSet<u32> = totals.iter().map(|&total| total as u32).collect();
+    let count = u32::try_from(EACH * Wire::ALL.len()).unwrap();
+    assert_eq!(
+        all,
+        (2..=count + 1).collect(),
+        "nothing is lost, nothing is seen twice"
+    );
+    assert_eq!(
+        client.total(Wire::Raw, &ask(1.0).id(1).end()).1,
+        (count + 2) as f32
+    );
+}
+
+#[test]
+fn the_end_that_runs_bars_the_id() {
+    const FLAGS: &[&str] = &["--plugin_config", busy::PLUGIN_CONFIG, "--nireq", "1"];
+    let server = serve("running_busy", FLAGS);
+    let client = Client::connect(&server);
+    let ask = |steps| Ask::new("running_busy", 1.0).id(5).extra("steps", steps);
+    for wire in [Wire::TfsGrpc, Wire::Json] {
+        assert_eq!(client.total(wire, &ask(1).start()), (5, 1.0));
+        let before = server.processor_time();
+        let ends = client
+            .tfs
+            .grpc
+            .call(infer(&ask(busy::SECONDS / 2).end(), true));
+        busy::wait_running(&server, before);
+        for wire in Wire::ALL {
+            let ending = wire.fault(
+                Code::FailedPrecondition,
+                412,
+                "Sequence last request is being processed and it's not available anymore",
+            );
+            assert_eq!(client.refused(wire, &ask(1).start()), ending);
+            assert_eq!(client.refused(wire, &ask(1)), wire.unknown());
+            assert_eq!(
+                client.refused(wire, &ask(1).end()),
+                wire.unknown(),
+                "it ends once"
+            );
+        }
+        assert!(!ends.is_answered(), "all of that was while it ran");
+        let ended = of_infer(&ends.wait().unwrap());
+        assert_eq!(ended.total(), (5, 2.0));
+        assert_eq!(client.total(wire, &ask(1).start()), (5, 1.0));
+        assert_eq!(client.total(wire, &ask(1).end()), (5, 2.0));
+    }
+}
+
+/// Reads the f32 elements of a file of NumPy's.
+fn elements(path: &str) -> Vec<f32> {
+    let bytes = fs::read(fixture(path)).unwrap();
+    let header = usize::from(u16::from_le_bytes([bytes[8], bytes[9]]));
+    let head = String::from_utf8_lossy(&bytes[10..10 + header]);
+    assert!(head.contains("'descr': '<f4'"), "{head}");
+    crate::support::grpc::to_floats(&bytes[10 + header..])
+}
+
+#[test]
+fn sequences_that_run_in_turn_give_what_each_gives_alone() {
+    const SEQUENCES: usize = 50;
+    let frames = elements("sequences/vad_frames.npy");
+    let frames: Vec<&[f32]> = frames.chunks_exact(512).collect();
+    let expected = elements("expected/vad_prob.npy");
+    assert_eq!((frames.len(), expected.len()), (153, 153));
+    // The first is the whole recording; the others are shorter, and none begins with another.
+    let length = |sequence: usize| {
+        if sequence == 0 {
+            153
+        } else {
+            10 + sequence % 20
+        }
+    };
+    for nireq in ["1", "2"] {
+        let server = serve("vad_stateful", &["--nireq", nireq]);
+        let client = Client::connect(&server);
+        let mut answered = 0;
+        for tick in 0..153_usize {
+            let running = (0..SEQUENCES).filter_map(|sequence| {
+                let frame = tick.checked_sub(sequence)?;
+                (frame < length(sequence)).then_some((sequence, frame))
+            });
+            let running: Vec<_> = running.collect();
+            let calls = running.iter().map(|&(sequence, frame)| {
+                let ask = Ask {
+                    data: ("audio", vec![1, 512], frames[frame].to_vec()),
+                    ..Ask::new("vad_stateful", 0.0).id(sequence as u64 + 1)
+                };
+                let ask = match frame {
+                    0 => ask.start(),
+                    last if last + 1 == length(sequence) => ask.end(),
+                    _ => ask,
+                };
+                let mut grpc = client.tfs.grpc.client.clone();
+                async move { grpc.model_infer(infer(&ask, true)).await }
+            });
+            let answers = client.tfs.grpc.runtime.block_on(join_all(calls));
+            for ((sequence, frame), answer) in running.into_iter().zip(answers) {
+                let answer = of_infer(answer.unwrap().get_ref());
+                assert_eq!(answer.id, sequence as u64 + 1);
+                let difference = (answer.values[0] - expected[frame]).abs();
+                assert!(
+                    difference < 1e-5,
+                    "sequence {sequence}, frame {frame}: {} instead of {}",
+                    answer.values[0],
+                    expected[frame]
+                );
+                answered += 1;
+            }
+        }
+        assert_eq!(answered, (0..SEQUENCES).map(length).sum::<usize>());
+    }
+}

@@ -1,0 +1,292 @@
+//! What becomes of sequences when the configuration changes, and configurations that stateful
+//! models do not take.
+
+use std::path::PathBuf;
+
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+use crate::support::{
+    Server, cli,
+    http::{get, post},
+    model, repository,
+    sequence::{Ask, Client, Wire, entry, serve, serve_file, wait_count, write},
+    server::{free_ports, on},
+};
+
+const MODEL: &str = "running_total";
+const ACTIVE: &str = r#"active{name="m",version="1"}"#;
+
+fn ask(x: f32) -> Ask {
+    Ask::new("m", x)
+}
+
+fn with(mut entry: Value, key: &str, value: impl Into<Value>) -> Value {
+    entry[key] = value.into();
+    entry
+}
+
+fn plain() -> Value {
+    entry("m", MODEL)
+}
+
+/// A configuration file of a test's own.
+struct File(TempDir);
+
+impl File {
+    fn of(models: &[Value]) -> Self {
+        let file = Self(repository::folder());
+        file.write(models);
+        file
+    }
+
+    fn path(&self) -> PathBuf {
+        self.0.path().join("config.json")
+    }
+
+    fn write(&self, models: &[Value]) {
+        write(&self.path(), models);
+    }
+}
+
+/// Asks for a reload; returns its status.
+fn reload(server: &Server) -> u16 {
+    post(server, "/v1/config/reload", b"").status
+}
+
+/// Returns state, code and message of the model's first version.
+fn status(server: &Server) -> String {
+    let status = get(server, "/v1/models/m").json();
+    let status = &status["model_version_status"][0];
+    let status = [
+        &status["state"],
+        &status["status"]["error_code"],
+        &status["status"]["error_message"],
+    ];
+    status.map(|text| text.as_str().unwrap()).join(" ")
+}
+
+#[test]
+fn sequences_go_with_what_they_run_on_and_stay_if_nothing_of_it_changes() {
+    let other = || entry("other", MODEL);
+    let file = File::of(&[plain(), other()]);
+    let server = serve_file(&file.path(), &["--metrics_enable"]);
+    let client = Client::connect(&server);
+    let mut total = 1.0;
+    client.total(Wire::Raw, &ask(1.0).id(5).start());
+    client.total(Wire::Raw, &Ask::new("other", 1.0).id(5).start());
+    let mut goes_on = |change: &str| {
+        total += 1.0;
+        assert_eq!(
+            client.total(Wire::Json, &ask(1.0).id(5)),
+            (5, total),
+            "{change}"
+        );
+    };
+    // Nothing, or nothing that a load depends on.
+    assert_eq!(reload(&server), 200);
+    goes_on("nothing");
+    file.write(&[with(plain(), "drain_sequences_seconds", 0), other()]);
+    assert!(reload(&server) < 300);
+    goes_on("drain_sequences_seconds");
+    file.write(&[
+        with(plain(), "stateful", true),
+        other(),
+        entry("more", MODEL),
+    ]);
+    assert_eq!(reload(&server), 201);
+    goes_on("another model");
+    // What is refused.
+    file.write(&[with(plain(), "max_sequence_number", "many"), other()]);
+    assert!(reload(&server) >= 400);
+    goes_on("a fault");
+    file.write(&[with(plain(), "base_path", json!(model("broken"))), other()]);
+    assert!(reload(&server) >= 400);
+    goes_on("a model that does not load");
+
+    let changes = [
+        ("nireq", json!(1)),
+        ("max_sequence_number", json!(7)),
+        ("idle_sequence_cleanup", json!(false)),
+        (
+            "plugin_config",
+            json!({"INFERENCE_PRECISION_HINT": "f32", "NUM_STREAMS": 1}),
+        ),
+        ("base_path", json!(model("running_from"))),
+    ];
+    for (key, value) in changes {
+        file.write(&[with(plain(), key, value), other()]);
+        assert_eq!(reload(&server), 201, "{key}");
+        for wire in Wire::ALL {
+            assert_eq!(
+                client.refused(wire, &ask(1.0).id(5)),
+                wire.unknown(),
+                "{key}"
+            );
+            assert_eq!(client.refused(wire, &ask(1.0).id(5).end()), wire.unknown());
+        }
+        let first = if key == "base_path" { 101.0 } else { 1.0 };
+        assert_eq!(
+            client.total(Wire::Raw, &ask(1.0).id(5).start()),
+            (5, first),
+            "{key}"
+        );
+    }
+    // Removed, and there again.
+    file.write(&[other()]);
+    assert_eq!(reload(&server), 201);
+    wait_count(&server, ACTIVE, 0);
+    file.write(&[plain(), other()]);
+    assert_eq!(reload(&server), 201);
+    assert_eq!(
+        client.refused(Wire::Raw, &ask(1.0).id(5)),
+        Wire::Raw.unknown()
+    );
+    // All of that was no matter of the other model.
+    let other = client.total(Wire::Raw, &Ask::new("other", 1.0).id(5).end());
+    assert_eq!(other, (5, 2.0));
+}
+
+#[test]
+fn a_stateful_model_does_not_become_stateless_while_it_runs() {
+    let file = File::of(&[plain()]);
+    let server = serve_file(&file.path(), &[]);
+    let client = Client::connect(&server);
+    client.total(Wire::Raw, &ask(1.0).id(5).start());
+    file.write(&[with(with(plain(), "stateful", false), "nireq", 1)]);
+    assert_eq!(reload(&server), 500);
+    insta::assert_snapshot!(status(&server), @"AVAILABLE UNKNOWN Model type cannot be changed after it is loaded - `stateful` of model `m` was true; it goes on as before");
+    assert_eq!(client.total(Wire::Raw, &ask(1.0).id(5)), (5, 2.0));
+    file.write(&[plain()]);
+    assert!(reload(&server) < 300);
+    assert_eq!(status(&server), "AVAILABLE OK OK");
+    assert_eq!(client.total(Wire::Raw, &ask(1.0).id(5).end()), (5, 3.0));
+}
+
+#[test]
+fn entries_that_do_not_suit_sequences_are_refused_and_others_serve() {
+    let auto = |key: &str| with(plain(), key, "auto");
+    let faults = [
+        with(with(plain(), "stateful", false), "max_sequence_number", 5),
+        with(
+            with(plain(), "stateful", false),
+            "idle_sequence_cleanup",
+            true,
+        ),
+        with(
+            with(plain(), "stateful", false),
+            "low_latency_transformation",
+            true,
+        ),
+        with(
+            with(plain(), "stateful", false),
+            "drain_sequences_seconds",
+            5,
+        ),
+        with(plain(), "max_sequence_number", 1_u64 << 32),
+        auto("shape"),
+        auto("batch_size"),
+    ];
+    let file = File::of(&[]);
+    for fault in faults {
+        file.write(&[fault.clone(), entry("good", MODEL)]);
+        let server = serve_file(&file.path(), &[]);
+        let client = Client::connect(&server);
+        assert_eq!(get(&server, "/v1/models/m").status, 404, "{fault}");
+        let refused = client.refused(Wire::Raw, &ask(1.0).id(5).start());
+        assert_eq!(refused, "NotFound: Model with requested name is not found");
+        client.total(Wire::Raw, &Ask::new("good", 1.0).start());
+        let expected = if fault["shape"] == "auto" || fault["batch_size"] == "auto" {
+            "Dynamic shape and dynamic batch size are not supported for stateful models"
+        } else {
+            "equence"
+        };
+        let log = server.log();
+        let told = log
+            .lines()
+            .any(|line| line.contains(" ERROR ") && line.contains(expected));
+        assert!(
+            told || fault["low_latency_transformation"] == true,
+            "{fault}: {log}"
+        );
+    }
+}
+
+#[test]
+fn shapes_that_follow_the_request_are_refused_on_the_command_line() {
+    for flags in [["--shape", "auto"], ["--batch_size", "auto"]] {
+        let mut command = cli::command();
+        command
+            .args(["serve", "--stateful", "--model_name", "m", "--model_path"])
+            .arg(model(MODEL))
+            .args(on(free_ports()))
+            .args(flags);
+        let run = cli::run(&mut command);
+        assert_eq!(run.code, Some(1), "{}", run.stderr);
+        let text = "Dynamic shape and dynamic batch size are not supported for stateful models";
+        assert!(run.stderr.contains(text), "{}", run.stderr);
+    }
+}
+
+#[test]
+fn sequences_run_on_the_cpu_alone() {
+    for device in ["AUTO", "AUTO:CPU", "HETERO:CPU", "MULTI:CPU", "CPU"] {
+        let server = serve(MODEL, &["--target_device", device, "--nireq", "2"]);
+        let client = Client::connect(&server);
+        let ask = |x| Ask::new(MODEL, x);
+        for round in 1..=20_u8 {
+            for id in 1..=4 {
+                let ask = ask(id as f32).id(id);
+                let ask = if round == 1 { ask.start() } else { ask };
+                let expected = f32::from(round) * id as f32;
+                assert_eq!(client.total(Wire::Raw, &ask), (id, expected), "{device}");
+            }
+        }
+    }
+    let file = File::of(&[]);
+    for device in ["GPU", "NPU", "AUTO:GPU,CPU", "HETERO:CPU,GPU", "BATCH:CPU"] {
+        file.write(&[with(plain(), "target_device", device), entry("good", MODEL)]);
+        let server = serve_file(&file.path(), &[]);
+        assert!(status(&server).starts_with("LOADING UNKNOWN"), "{device}");
+        let expected = "Stateful models are supported only on CPU";
+        assert!(
+            server.log().contains(expected),
+            "{device}: {}",
+            server.log()
+        );
+        let client = Client::connect(&server);
+        client.total(Wire::Raw, &Ask::new("good", 1.0).start());
+    }
+}
+
+#[test]
+fn a_model_without_state_is_served_with_a_warning() {
+    let server = serve("dummy", &[]);
+    let warning = server.wait_log(" WARN ");
+    assert!(warning.contains("dummy"), "{warning}");
+    let client = Client::connect(&server);
+    for wire in Wire::ALL {
+        let ask = || Ask {
+            data: ("b", vec![1, 10], vec![1.0; 10]),
+            ..Ask::new("dummy", 0.0)
+        };
+        let answer = client.send(wire, &ask().id(5).start()).unwrap();
+        assert_eq!((answer.id, answer.values), (5, vec![2.0; 10]));
+        client.send(wire, &ask().id(5).end()).unwrap();
+        assert_eq!(client.refused(wire, &ask().id(5)), wire.unknown());
+    }
+}
+
+#[test]
+fn a_state_begins_with_its_initial_value() {
+    let server = serve("running_from", &[]);
+    let client = Client::connect(&server);
+    for wire in Wire::ALL {
+        let ask = |x| Ask::new("running_from", x).id(5);
+        for _ in 0..2 {
+            assert_eq!(client.total(wire, &ask(1.0).start()), (5, 101.0));
+            assert_eq!(client.total(wire, &ask(2.0)), (5, 103.0));
+            assert_eq!(client.total(wire, &ask(3.0).end()), (5, 106.0));
+        }
+    }
+}
