@@ -7,8 +7,8 @@ use std::{
 };
 
 use futures::future::join_all;
-use hdrhistogram::Histogram;
-use ovms::client::{Api, Client, Request};
+use ovms::client::{Api, Call, Client, Request};
+use tokio::runtime::{Builder, Runtime};
 
 use crate::{peer::Peer, process};
 
@@ -24,44 +24,64 @@ pub(crate) struct Cost {
     pub(crate) cpu_us: f64,
 }
 
-/// Does every job once, without measuring.
-pub(crate) fn once(peer: &Peer, jobs: &[Vec<Request>]) {
-    run(peer, jobs, 0, jobs.len());
+/// A load on one process, over gRPC.
+pub(crate) struct Load<'a> {
+    peer: &'a Peer,
+    runtime: &'a Runtime,
+    /// The requests of each job, encoded before, so that the clients have little to do.
+    jobs: Vec<Vec<Call<'a>>>,
+    next: Cell<usize>,
 }
 
-/// Goes round the jobs, over gRPC, until so many are done; before that, a tenth as many and no
-/// less than a hundred to warm up.
-pub(crate) fn load(peer: &Peer, jobs: &[Vec<Request>], count: usize) -> Cost {
-    run(peer, jobs, (count / 10).max(100), count)
-}
-
-fn run(peer: &Peer, jobs: &[Vec<Request>], warmup: usize, count: usize) -> Cost {
-    let runtime = tokio::runtime::Builder::new_current_thread()
+/// Makes what the clients run on: one thread.
+pub(crate) fn runtime() -> Runtime {
+    Builder::new_current_thread()
         .enable_all()
         .build()
-        .expect("a runtime");
-    runtime.block_on(async {
-        let client = Client::connect(&peer.options(Api::KserveGrpc, CONCURRENCY))
-            .await
-            .expect("the server listens");
-        // Encoded before, so that the clients have little to do.
-        let calls: Vec<Vec<_>> = jobs
-            .iter()
-            .map(|job| {
-                job.iter()
-                    .map(|request| client.call(request).expect("it has a form"))
-                    .collect()
-            })
-            .collect();
-        let (next, end) = (Cell::new(0), Cell::new(warmup));
-        let mut latencies = Histogram::<u64>::new_with_bounds(1, 60_000_000_000, 3)
-            .expect("the bounds are in order");
-        let took = RefCell::new(Vec::with_capacity(count * 2));
-        let all = async || {
+        .expect("a runtime")
+}
+
+/// Connects to a process.
+pub(crate) fn connect(runtime: &Runtime, peer: &Peer) -> Client {
+    let options = peer.options(Api::KserveGrpc, CONCURRENCY);
+    let client = runtime.block_on(Client::connect(&options));
+    client.expect("the server listens")
+}
+
+impl<'a> Load<'a> {
+    pub(crate) fn new(
+        peer: &'a Peer,
+        runtime: &'a Runtime,
+        client: &'a Client,
+        jobs: &[Vec<Request>],
+    ) -> Self {
+        let call = |request| client.call(request).expect("it has a form");
+        Self {
+            peer,
+            runtime,
+            jobs: jobs
+                .iter()
+                .map(|job| job.iter().map(call).collect())
+                .collect(),
+            next: Cell::new(0),
+        }
+    }
+
+    /// Does every job once.
+    pub(crate) fn once(&self) {
+        self.run(self.jobs.len());
+    }
+
+    /// Goes on round the jobs until so many more are done.
+    pub(crate) fn run(&self, count: usize) -> Cost {
+        let end = self.next.get() + count;
+        let took = RefCell::new(Vec::with_capacity(count));
+        let cpu = process::cpu_of_threads(self.peer.id());
+        self.runtime.block_on(async {
             let lanes = (0..CONCURRENCY).map(async |lane| {
-                while next.get() < end.get() {
-                    let job = &calls[next.get() % calls.len()];
-                    next.set(next.get() + 1);
+                while self.next.get() < end {
+                    let job = &self.jobs[self.next.get() % self.jobs.len()];
+                    self.next.set(self.next.get() + 1);
                     for call in job {
                         let sent = Instant::now();
                         call.send(lane).await.expect("it is answered");
@@ -70,19 +90,43 @@ fn run(peer: &Peer, jobs: &[Vec<Request>], warmup: usize, count: usize) -> Cost 
                 }
             });
             join_all(lanes).await;
-        };
-        all().await;
-        took.borrow_mut().clear();
-        end.set(warmup + count);
-        let cpu = process::cpu(peer.id());
-        all().await;
-        let cpu = process::cpu(peer.id()) - cpu;
-        for took in took.take() {
-            latencies.saturating_record(u64::try_from(took.as_nanos()).unwrap_or(u64::MAX));
-        }
+        });
+        let cpu = process::cpu_of_threads(self.peer.id()) - cpu;
+        let mut took = took.into_inner();
+        took.sort();
         Cost {
-            p50_us: latencies.value_at_quantile(0.5) as f64 / 1e3,
+            p50_us: took[took.len() / 2].as_secs_f64() * 1e6,
             cpu_us: cpu.as_secs_f64() * 1e6 / count as f64,
         }
+    }
+}
+
+/// Does two loads in turn, `count` of the jobs of each at a time, and returns the median of what
+/// `compare` makes of each two. What disturbs the machine falls on both, as the turns are short.
+pub(crate) fn in_turn<const N: usize>(
+    loads: [&Load<'_>; 2],
+    counts: [usize; 2],
+    pairs: usize,
+    compare: impl Fn(Cost, Cost) -> [f64; N],
+) -> [f64; N] {
+    for load in loads {
+        // To warm up.
+        load.run(counts[0].max(200));
+    }
+    let mut compared: Vec<[f64; N]> = (0..pairs)
+        .map(|pair| {
+            let first = pair % 2;
+            let one = loads[first].run(counts[first]);
+            let other = loads[1 - first].run(counts[1 - first]);
+            if first == 0 {
+                compare(one, other)
+            } else {
+                compare(other, one)
+            }
+        })
+        .collect();
+    std::array::from_fn(|index| {
+        compared.sort_by(|a, b| a[index].total_cmp(&b[index]));
+        compared[pairs / 2][index]
     })
 }

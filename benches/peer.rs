@@ -27,8 +27,14 @@ impl Peer {
 
     /// Starts it with more flags.
     pub(crate) fn ovms_with(model: &Model, flags: &[&str]) -> Self {
+        Self::ovms_on(model, &[], flags)
+    }
+
+    /// Starts it with more properties of the device, and more flags.
+    pub(crate) fn ovms_on(model: &Model, properties: &[(&str, &str)], flags: &[&str]) -> Self {
         let properties: serde_json::Map<String, serde_json::Value> = PROPERTIES
             .iter()
+            .chain(properties)
             .map(|(key, value)| ((*key).to_owned(), (*value).into()))
             .collect();
         let mut command = program();

@@ -23,8 +23,10 @@ pub(crate) struct Times {
     pub(crate) large: f64,
     pub(crate) pairs: usize,
     pub(crate) many: u64,
-    /// Requests of one measurement where their number is what is fixed.
+    /// Requests of one turn where two loads take turns.
     pub(crate) requests: usize,
+    /// Pairs of such turns.
+    pub(crate) slices: usize,
 }
 
 /// One row of the table.
@@ -118,7 +120,8 @@ const QUICK: Times = Times {
     large: 0.5,
     pairs: 1,
     many: 20_000,
-    requests: 2_000,
+    requests: 500,
+    slices: 5,
 };
 
 /// The lengths of a full run.
@@ -127,7 +130,8 @@ const FULL: Times = Times {
     large: 4.0,
     pairs: 5,
     many: 200_000,
-    requests: 20_000,
+    requests: 1_000,
+    slices: 41,
 };
 
 fn table(library: &std::path::Path, times: &Times) -> Vec<Row> {
