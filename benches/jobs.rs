@@ -31,6 +31,7 @@ pub(crate) struct Load<'a> {
     /// The requests of each job, encoded before, so that the clients have little to do.
     jobs: Vec<Vec<Call<'a>>>,
     next: Cell<usize>,
+    clients: usize,
 }
 
 /// Makes what the clients run on: one thread.
@@ -64,7 +65,13 @@ impl<'a> Load<'a> {
                 .map(|job| job.iter().map(call).collect())
                 .collect(),
             next: Cell::new(0),
+            clients: CONCURRENCY,
         }
+    }
+
+    /// Has one client do it alone.
+    pub(crate) fn alone(self) -> Self {
+        Self { clients: 1, ..self }
     }
 
     /// Does every job once.
@@ -78,7 +85,7 @@ impl<'a> Load<'a> {
         let took = RefCell::new(Vec::with_capacity(count));
         let cpu = process::cpu_of_threads(self.peer.id());
         self.runtime.block_on(async {
-            let lanes = (0..CONCURRENCY).map(async |lane| {
+            let lanes = (0..self.clients).map(async |lane| {
                 while self.next.get() < end {
                     let job = &self.jobs[self.next.get() % self.jobs.len()];
                     self.next.set(self.next.get() + 1);
