@@ -8,13 +8,16 @@
 
 mod cells;
 mod echo;
+mod jobs;
 mod metrics;
 mod peer;
 mod process;
 mod raw;
+mod raw_requests;
 mod reload;
 mod report;
 mod rest;
+mod sequences;
 mod targets;
 
 use std::path::{Path, PathBuf};
@@ -87,12 +90,16 @@ fn main() {
         ["raw", library, model, threads, seconds] => {
             raw::run(library, model, number(threads), number(seconds));
         }
+        ["requests", library, model, count, lent] => {
+            raw_requests::run(library, model, number(count), *lent == "lent");
+        }
         ["echo", port] => echo::run(number(port)),
         // Cargo adds `--bench`.
         _ if args.contains(&"--echo") => report::run_echo(),
         _ if args.contains(&"--metrics") => report::run_metrics(args.contains(&"--quick")),
         _ if args.contains(&"--reload") => report::run_reload(args.contains(&"--quick")),
         _ if args.contains(&"--rest") => report::run_rest(args.contains(&"--quick")),
+        _ if args.contains(&"--sequences") => report::run_sequences(args.contains(&"--quick")),
         _ => report::run(args.contains(&"--quick")),
     }
 }

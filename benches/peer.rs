@@ -10,7 +10,7 @@ use std::{
 
 use ovms::client::{Address, Api, Client, Options};
 
-use crate::{Model, PROPERTIES, raw::Outcome};
+use crate::{Model, PROPERTIES, raw::Outcome, raw_requests};
 
 /// A process that serves; killed on drop.
 pub(crate) struct Peer {
@@ -27,8 +27,14 @@ impl Peer {
 
     /// Starts it with more flags.
     pub(crate) fn ovms_with(model: &Model, flags: &[&str]) -> Self {
+        Self::ovms_on(model, &[], flags)
+    }
+
+    /// Starts it with more properties of the device, and more flags.
+    pub(crate) fn ovms_on(model: &Model, properties: &[(&str, &str)], flags: &[&str]) -> Self {
         let properties: serde_json::Map<String, serde_json::Value> = PROPERTIES
             .iter()
+            .chain(properties)
             .map(|(key, value)| ((*key).to_owned(), (*value).into()))
             .collect();
         let mut command = program();
@@ -176,6 +182,27 @@ impl Raw {
             .expect("it is text");
         assert_eq!(loaded, "loaded");
         Self { child, lines }
+    }
+
+    /// Makes infer requests that run once each, in a process of their own.
+    pub(crate) fn requests(
+        library: &Path,
+        model: &Model,
+        count: usize,
+        lent: bool,
+    ) -> raw_requests::Outcome {
+        let output = Command::new(std::env::current_exe().expect("a program has a path"))
+            .arg("requests")
+            .arg(library)
+            .arg(model.path())
+            .arg(count.to_string())
+            .arg(if lent { "lent" } else { "own" })
+            .stdin(Stdio::null())
+            .stderr(Stdio::inherit())
+            .output()
+            .expect("raw OpenVINO starts");
+        assert!(output.status.success());
+        serde_json::from_slice(&output.stdout).expect("an outcome")
     }
 
     /// Runs the loop.

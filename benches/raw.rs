@@ -8,7 +8,7 @@ use std::{
 };
 
 use hdrhistogram::Histogram;
-use openvino::{Core, DeviceType, InferRequest, RwPropertyKey};
+use openvino::{CompiledModel, Core, DeviceType, InferRequest, RwPropertyKey};
 use serde::{Deserialize, Serialize};
 
 use crate::{PROPERTIES, process};
@@ -26,8 +26,8 @@ pub(crate) struct Outcome {
     pub(crate) loaded_mb: f64,
 }
 
-/// Loads a model, says so, waits for a line, and infers in a loop.
-pub(crate) fn run(library: &str, model: &str, threads: usize, seconds: f64) {
+/// Compiles a model as every side does.
+pub(crate) fn compile(library: &str, model: &str) -> CompiledModel {
     openvino_sys::library::load_from(library).expect("the runtime opens");
     let mut core = Core::new().expect("the runtime starts");
     for (key, value) in PROPERTIES {
@@ -40,10 +40,13 @@ pub(crate) fn run(library: &str, model: &str, threads: usize, seconds: f64) {
             &format!("{model}/1/model.bin"),
         )
         .expect("the model is there");
-    let mut compiled = core
-        .compile_model(&read, DeviceType::CPU)
-        .expect("the model compiles");
-    drop(read);
+    core.compile_model(&read, DeviceType::CPU)
+        .expect("the model compiles")
+}
+
+/// Loads a model, says so, waits for a line, and infers in a loop.
+pub(crate) fn run(library: &str, model: &str, threads: usize, seconds: f64) {
+    let mut compiled = compile(library, model);
     let mut requests: Vec<InferRequest> = (0..threads)
         .map(|_| compiled.create_infer_request().expect("a request"))
         .collect();

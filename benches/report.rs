@@ -12,7 +12,7 @@ use crate::{
     cells::{self, Cell, Length},
     metrics,
     peer::Peer,
-    reload, rest, targets,
+    reload, rest, sequences, targets,
 };
 
 const CONCURRENCY: [usize; 3] = [1, 4, 16];
@@ -23,6 +23,10 @@ pub(crate) struct Times {
     pub(crate) large: f64,
     pub(crate) pairs: usize,
     pub(crate) many: u64,
+    /// Requests of one turn where two loads take turns.
+    pub(crate) requests: usize,
+    /// Pairs of such turns.
+    pub(crate) slices: usize,
 }
 
 /// One row of the table.
@@ -65,6 +69,14 @@ pub(crate) fn run(quick: bool) {
     reload::tfs(&times, &[&TINY, &INPUT_600K]);
     metrics::run(&times);
     reload::run(&times);
+    sequences::run(&library, &times);
+}
+
+/// Measures sequences alone.
+pub(crate) fn run_sequences(quick: bool) {
+    println!("| target | wanted | measured | |");
+    println!("|---|---|---|---|");
+    sequences::run(&library(), &times(quick));
 }
 
 /// Measures reloads and TensorFlow Serving alone.
@@ -108,6 +120,8 @@ const QUICK: Times = Times {
     large: 0.5,
     pairs: 1,
     many: 20_000,
+    requests: 500,
+    slices: 5,
 };
 
 /// The lengths of a full run.
@@ -116,6 +130,8 @@ const FULL: Times = Times {
     large: 4.0,
     pairs: 5,
     many: 200_000,
+    requests: 1_000,
+    slices: 41,
 };
 
 fn table(library: &std::path::Path, times: &Times) -> Vec<Row> {

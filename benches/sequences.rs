@@ -1,0 +1,260 @@
+//! What sequences cost: a request in one against the same request without, one that lives and is
+//! idle, many of them against few, and a start with an end.
+//!
+//! Here each inference is computed by the thread that asks for it. Where several compute one, they
+//! spin while they wait for each other, and on a machine with other work that takes far more than
+//! what is measured, with sequences and without.
+
+use std::path::Path;
+
+use ovms::{
+    client::Request,
+    request::Parameter,
+    sequence::{CONTROL_INPUT, SEQUENCE_ID},
+    tensor::{DataType, Tensor},
+};
+
+use tokio::runtime::Runtime;
+
+use crate::{
+    Model, cells,
+    jobs::{self, CONCURRENCY, Load},
+    peer::{Peer, Raw},
+    process,
+    report::Times,
+    targets::line,
+};
+
+/// Sound in, three variables of 1 KB together inside.
+const VAD: Model = Model {
+    name: "vad_stateful",
+    input: "audio",
+    shape: &[1, 512],
+    folder: "fixtures/models/vad_stateful",
+};
+
+/// The bytes of its variables.
+const STATE: f64 = 1024.0;
+
+/// One sequence for each client, as clients do that wait for their answers.
+const CLIENTS: u64 = CONCURRENCY as u64;
+
+/// As many sequences as may live by default.
+const USUAL: u64 = 500;
+
+/// Few sequences. More requests than that are under way, so that some wait for others.
+const FEW: u64 = 10;
+
+/// Many sequences.
+const MANY: u64 = 10_000;
+
+/// Ids for sequences that start and end, so many that none comes round again before it is over.
+const PASSING: u64 = 1000;
+
+/// How a request says what sequence it is of.
+#[derive(Debug, Clone, Copy)]
+enum Form {
+    /// Request parameters.
+    Parameters,
+    /// Special inputs.
+    Inputs,
+}
+
+/// The place of a request in its sequence.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Place {
+    Start,
+    Next,
+    End,
+}
+
+/// Measures and prints the targets.
+pub(crate) fn run(library: &Path, times: &Times) {
+    let runtime = jobs::runtime();
+    let stateless = serve(&[]);
+    let client = jobs::connect(&runtime, &stateless);
+    let request = [vec![cells::request(&VAD)]];
+    let load = || Load::new(&stateless, &runtime, &client, &request);
+    extra(&runtime, [&load().alone(), &load()], times);
+    start_and_end(&runtime, &load(), times);
+    live(&runtime, library, times);
+}
+
+fn extra(runtime: &Runtime, [one, many]: [&Load<'_>; 2], times: &Times) {
+    for (form, name, sequences, stateless) in [
+        (Form::Parameters, "parameters", 1, one),
+        (Form::Parameters, "parameters", CLIENTS, many),
+        (Form::Inputs, "special inputs", CLIENTS, many),
+        (Form::Parameters, "parameters", USUAL, many),
+    ] {
+        let peer = stateful(sequences);
+        let client = jobs::connect(runtime, &peer);
+        let load = |jobs: &[Vec<Request>]| Load::new(&peer, runtime, &client, jobs);
+        load(&each(1..=sequences, Place::Start)).once();
+        let mut within = load(&round(1..=sequences, form));
+        if sequences == 1 {
+            within = within.alone();
+        }
+        // One client alone takes longer for as many.
+        let count = times.requests / if sequences == 1 { 4 } else { 1 };
+        let [extra] = jobs::in_turn(
+            [&within, stateless],
+            [count, count],
+            times.slices,
+            |within, stateless| [within.cpu_us - stateless.cpu_us],
+        );
+        line(
+            &format!(
+                "{}: server CPU time of a request in one of {sequences} sequences, told by {name}, \
+                 beyond that of the same request without, gRPC, concurrency {}",
+                VAD.name,
+                CLIENTS.min(sequences)
+            ),
+            "≤ 5 µs",
+            &format!("{extra:.1} µs"),
+            extra <= 5.0,
+        );
+    }
+}
+
+fn start_and_end(runtime: &Runtime, stateless: &Load<'_>, times: &Times) {
+    let peer = stateful(USUAL);
+    let client = jobs::connect(runtime, &peer);
+    let jobs: Vec<_> = (1..=PASSING)
+        .map(|id| [Place::Start, Place::End].map(|at| request(id, at, Form::Parameters)))
+        .map(Vec::from)
+        .collect();
+    let both = Load::new(&peer, runtime, &client, &jobs);
+    let count = times.requests;
+    let [beyond] = jobs::in_turn(
+        [&both, stateless],
+        [count / 2, count],
+        times.slices,
+        |both, stateless| [both.cpu_us - 2.0 * stateless.cpu_us],
+    );
+    line(
+        &format!(
+            "{}: server CPU time of a sequence of a start and an end beyond that of two requests \
+             without, gRPC, concurrency {CONCURRENCY}",
+            VAD.name
+        ),
+        "≤ 200 µs",
+        &format!("{beyond:.1} µs"),
+        beyond <= 200.0,
+    );
+}
+
+fn live(runtime: &Runtime, library: &Path, times: &Times) {
+    let peer = stateful(MANY + PASSING);
+    let client = jobs::connect(runtime, &peer);
+    let load = |jobs: &[Vec<Request>]| Load::new(&peer, runtime, &client, jobs);
+    // What does not belong to any one sequence is there before.
+    load(&each(MANY + 1..=MANY + PASSING, Place::Start)).once();
+    load(&each(MANY + 1..=MANY + PASSING, Place::End)).once();
+    let before = process::resident_mb(peer.id());
+    load(&each(1..=MANY, Place::Start)).once();
+    let bytes = (process::resident_mb(peer.id()) - before) * 1024.0 * 1024.0 / MANY as f64;
+    let raw = |lent| Raw::requests(library, &VAD, MANY as usize, lent).bytes / 1024.0;
+    line(
+        &format!(
+            "{}: resident memory for each of {MANY} sequences that are idle; an infer request of \
+             raw OpenVINO that has run once takes {:.1} KB with its own tensors, and {:.1} KB with \
+             lent ones",
+            VAD.name,
+            raw(false),
+            raw(true)
+        ),
+        &format!("≤ {:.0} KB", STATE / 1024.0 + 16.0),
+        &format!("{:.1} KB", bytes / 1024.0),
+        bytes <= STATE + 16.0 * 1024.0,
+    );
+    let many = load(&round(1..=MANY, Form::Parameters));
+    for sequences in [FEW, CLIENTS] {
+        let peer = stateful(sequences);
+        let client = jobs::connect(runtime, &peer);
+        let few = |jobs: &[Vec<Request>]| Load::new(&peer, runtime, &client, jobs);
+        few(&each(1..=sequences, Place::Start)).once();
+        let few = few(&round(1..=sequences, Form::Parameters));
+        let count = times.requests;
+        let ratios = jobs::in_turn([&many, &few], [count, count], times.slices, |many, few| {
+            [many.p50_us / few.p50_us, many.cpu_us / few.cpu_us]
+        });
+        for (what, ratio) in ["p50 latency", "server CPU time per request"]
+            .iter()
+            .zip(ratios)
+        {
+            line(
+                &format!(
+                    "{}: {what} going round {MANY} sequences against {sequences}, gRPC, \
+                     concurrency {CONCURRENCY}",
+                    VAD.name
+                ),
+                "≤ 1.10",
+                &format!("{ratio:.3}"),
+                ratio <= 1.1,
+            );
+        }
+    }
+}
+
+/// Serves the model with sequences.
+fn stateful(most: u64) -> Peer {
+    let most = most.to_string();
+    serve(&[
+        "--stateful",
+        "--max_sequence_number",
+        &most,
+        // Nothing is to go because the machine is slow.
+        "--sequence_cleaner_poll_wait_minutes",
+        "0",
+    ])
+}
+
+fn serve(flags: &[&str]) -> Peer {
+    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    let cores = cores.to_string();
+    // As many streams as threads.
+    let properties = [("NUM_STREAMS", &*cores), ("INFERENCE_NUM_THREADS", &*cores)];
+    Peer::ovms_on(&VAD, &properties, flags)
+}
+
+fn round(ids: impl Iterator<Item = u64>, form: Form) -> Vec<Vec<Request>> {
+    ids.map(|id| vec![request(id, Place::Next, form)]).collect()
+}
+
+fn each(ids: impl Iterator<Item = u64>, place: Place) -> Vec<Vec<Request>> {
+    ids.map(|id| vec![request(id, place, Form::Parameters)])
+        .collect()
+}
+
+fn request(id: u64, place: Place, form: Form) -> Request {
+    let mut request = cells::request(&VAD);
+    match form {
+        Form::Parameters => {
+            let number = i64::try_from(id).expect("ids are small here");
+            let mut say = |name: &str, value| request.parameters.push((name.to_owned(), value));
+            say(SEQUENCE_ID, Parameter::Int(number));
+            match place {
+                Place::Start => say("sequence_start", Parameter::Bool(true)),
+                Place::Next => {}
+                Place::End => say("sequence_end", Parameter::Bool(true)),
+            }
+        }
+        Form::Inputs => {
+            let mut say = |name: &str, dtype, bytes: &[u8]| {
+                let value = Tensor::new(dtype, vec![1], bytes.to_vec().into());
+                request.inputs.push(name, value.expect("one element"));
+            };
+            say(SEQUENCE_ID, DataType::U64, &id.to_le_bytes());
+            let control: u32 = match place {
+                Place::Start => 1,
+                Place::Next => 0,
+                Place::End => 2,
+            };
+            if control != 0 {
+                say(CONTROL_INPUT, DataType::U32, &control.to_le_bytes());
+            }
+        }
+    }
+    request
+}
