@@ -119,10 +119,10 @@ fn every_rule_has_its_text() {
     File path provided as an --cpu_extension parameter does not exist in the filesystem: /nonexistent/a.so
     exit 64
     Setting low_latency_transformation, max_sequence_number and idle_sequence_cleanup require setting stateful flag for the model.
-    hint: add --stateful, or leave them out
+    hint: add --stateful; with --config_path, write both into the file, at the model that they are for
     exit 64
     Setting low_latency_transformation, max_sequence_number and idle_sequence_cleanup require setting stateful flag for the model.
-    hint: add --stateful, or leave them out
+    hint: add --stateful; with --config_path, write both into the file, at the model that they are for
     exit 64
     Unable to read API key file /nonexistent/key: No such file or directory (os error 2)
     ");

@@ -3,6 +3,8 @@
 
 use std::io::Write as _;
 
+use ovms::proto::kserve::ModelInferResponse;
+use prost::Message as _;
 use serde_json::json;
 use tonic::Code;
 
@@ -11,6 +13,7 @@ use crate::support::{
     grpc::{Call, fault},
     http::{connect, get, head},
     sequence::{Ask, Client, Wire, infer, of_infer, rest_body, serve, wait_count},
+    wire,
 };
 
 const EXISTS: &str = "Sequence with provided ID already exists";
@@ -80,7 +83,7 @@ fn a_run_that_fails_closes_its_sequence() {
         .filter(|line| line.starts_with("ovms_sequences"));
     insta::assert_snapshot!(sequences.collect::<Vec<_>>().join("\n"), @r#"
     ovms_sequences_active{name="running_fail",version="1"} 0
-    ovms_sequences_started{name="running_fail",version="1"} 68
+    ovms_sequences_started{name="running_fail",version="1"} 46
     ovms_sequences_ended{name="running_fail",version="1"} 22
     ovms_sequences_evicted{name="running_fail",version="1"} 0
     ovms_sequences_refused{name="running_fail",version="1"} 0
@@ -99,14 +102,16 @@ fn those_behind_a_run_that_fails_find_no_sequence() {
             works(8.0).id(5),
             works(16.0).id(5).end(),
         ];
-        let calls = asks.iter().map(|ask| {
-            let mut grpc = client.tfs.grpc.client.clone();
-            async move { grpc.model_infer(infer(ask, true)).await }
-        });
-        let answers = futures::future::join_all(calls);
-        let answers = client.tfs.grpc.runtime.block_on(answers);
+        let calls: Vec<_> = asks
+            .iter()
+            .map(|ask| wire::Call::infer(&infer(ask, true)))
+            .collect();
+        let answers = wire::send(client.server, &calls);
         let told = answers.into_iter().map(|answer| match answer {
-            Ok(answer) => format!("{:?}", of_infer(answer.get_ref()).total()),
+            Ok(answer) => {
+                let answer = ModelInferResponse::decode(answer).unwrap();
+                format!("{:?}", of_infer(&answer).total())
+            }
             Err(status) => fault(&status),
         });
         let told: Vec<_> = told.collect();

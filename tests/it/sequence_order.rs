@@ -11,15 +11,17 @@
 use std::{collections::BTreeSet, fs, pin::pin};
 
 use futures::{future::join_all, poll};
-use ovms::proto::kserve::grpc_inference_service_client::GrpcInferenceServiceClient;
+use ovms::proto::{kserve::ModelInferResponse, tensorflow_serving::PredictResponse};
+use prost::Message as _;
 use serde_json::json;
-use tonic::{Code, codec::CompressionEncoding, transport::Channel};
+use tonic::Code;
 
 use crate::support::{
     Server, busy, fixture,
     grpc::{fault, to_floats},
     repository,
     sequence::{Ask, Client, Wire, entry, infer, of_infer, of_predict, predict, serve, write},
+    wire::{self, Call},
 };
 
 const MODEL: &str = "running_total";
@@ -31,28 +33,19 @@ fn ask(x: f32) -> Ask {
 /// Sends requests over one connection without waiting, in turn over both protocols; returns id and
 /// total of each, or the refusal.
 fn pipelined(client: &Client<'_>, asks: &[Ask]) -> Vec<Result<(u64, f32), String>> {
-    let calls = asks.iter().enumerate().map(|(index, ask)| {
-        let (mut kserve, mut tfs) = (
-            client.tfs.grpc.client.clone(),
-            client.tfs.prediction.clone(),
-        );
-        async move {
-            let answer = match index % 3 {
-                0 => {
-                    let answer = tfs.predict(predict(ask)).await;
-                    answer.map(|answer| of_predict(answer.get_ref()))
-                }
-                form => {
-                    let answer = kserve.model_infer(infer(ask, form == 1)).await;
-                    answer.map(|answer| of_infer(answer.get_ref()))
-                }
-            };
-            answer
-                .map(|answer| answer.total())
-                .map_err(|status| fault(&status))
-        }
+    let calls = asks.iter().enumerate().map(|(index, ask)| match index % 3 {
+        0 => Call::predict(&predict(ask)),
+        form => Call::infer(&infer(ask, form == 1)),
     });
-    client.tfs.grpc.runtime.block_on(join_all(calls))
+    let answers = wire::send(client.server, &calls.collect::<Vec<_>>());
+    let answers = answers.into_iter().enumerate().map(|(index, answer)| {
+        let answer = answer.map_err(|status| fault(&status))?;
+        Ok(match index % 3 {
+            0 => of_predict(&PredictResponse::decode(answer).unwrap()).total(),
+            _ => of_infer(&ModelInferResponse::decode(answer).unwrap()).total(),
+        })
+    });
+    answers.collect()
 }
 
 #[test]
@@ -113,25 +106,18 @@ fn sequences_share_a_connection_without_getting_into_each_others_way() {
 fn compressed_requests_keep_their_places_among_others() {
     let server = serve(MODEL, &["--nireq", "2"]);
     let client = Client::connect(&server);
-    let packed = |client: &GrpcInferenceServiceClient<Channel>| {
-        client.clone().send_compressed(CompressionEncoding::Gzip)
-    };
     for id in 1..=40 {
         let mut asks = vec![ask(1.0).id(id).start()];
         asks.extend((1..=8).map(|x| ask((1 << x) as f32).id(id)));
         asks.push(ask(512.0).id(id).end());
         let calls = asks.iter().enumerate().map(|(index, ask)| {
-            let plain = client.tfs.grpc.client.clone();
-            let mut grpc = if (index as u64 + id).is_multiple_of(2) {
-                packed(&plain)
-            } else {
-                plain
-            };
-            async move { grpc.model_infer(infer(ask, index % 3 == 0)).await }
+            let call = Call::infer(&infer(ask, index % 3 == 0));
+            call.compressed((index as u64 + id).is_multiple_of(2))
         });
-        let answers = client.tfs.grpc.runtime.block_on(join_all(calls));
+        let answers = wire::send(client.server, &calls.collect::<Vec<_>>());
         for (n, answer) in (1..).zip(answers) {
-            let answer = of_infer(answer.unwrap().get_ref());
+            let answer = ModelInferResponse::decode(answer.unwrap()).unwrap();
+            let answer = of_infer(&answer);
             assert_eq!(answer.total(), (id, ((1 << n) - 1) as f32));
         }
     }

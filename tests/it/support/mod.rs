@@ -16,6 +16,7 @@ pub(crate) mod sequence;
 pub(crate) mod server;
 pub(crate) mod steps;
 pub(crate) mod tfs;
+pub(crate) mod wire;
 
 use std::{
     path::PathBuf,

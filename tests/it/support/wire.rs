@@ -1,0 +1,113 @@
+//! gRPC calls that are on the wire in the order given, whole, one behind the other. tonic sends each
+//! message from a task of its own, and so in any order where several are sent at once.
+
+use std::{io::Write as _, time::Duration};
+
+use axum::http::{HeaderMap, Request};
+use bytes::{BufMut as _, Bytes, BytesMut};
+use flate2::{Compression, write::GzEncoder};
+use futures::future::join_all;
+use h2::client::ResponseFuture;
+use prost::Message;
+use tonic::Status;
+
+use super::Server;
+
+/// A call to be sent.
+pub(crate) struct Call {
+    path: &'static str,
+    message: Vec<u8>,
+    compressed: bool,
+}
+
+impl Call {
+    /// Makes a call of KServe's `ModelInfer`.
+    pub(crate) fn infer(message: &impl Message) -> Self {
+        Self::new("/inference.GRPCInferenceService/ModelInfer", message)
+    }
+
+    /// Makes a call of TensorFlow Serving's `Predict`.
+    pub(crate) fn predict(message: &impl Message) -> Self {
+        Self::new("/tensorflow.serving.PredictionService/Predict", message)
+    }
+
+    fn new(path: &'static str, message: &impl Message) -> Self {
+        Self {
+            path,
+            message: message.encode_to_vec(),
+            compressed: false,
+        }
+    }
+
+    /// Sends the message compressed.
+    pub(crate) fn compressed(self, compressed: bool) -> Self {
+        Self { compressed, ..self }
+    }
+
+    fn body(&self) -> Bytes {
+        let message = if self.compressed {
+            let mut packed = GzEncoder::new(Vec::new(), Compression::fast());
+            packed.write_all(&self.message).unwrap();
+            packed.finish().unwrap()
+        } else {
+            self.message.clone()
+        };
+        let mut body = BytesMut::new();
+        body.put_u8(self.compressed.into());
+        body.put_u32(message.len().try_into().unwrap());
+        body.put_slice(&message);
+        body.freeze()
+    }
+}
+
+/// Sends calls over a connection of their own; returns the messages of the answers.
+pub(crate) fn send(server: &Server, calls: &[Call]) -> Vec<Result<Bytes, Status>> {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .unwrap();
+    runtime.block_on(async {
+        let stream = tokio::net::TcpStream::connect(("127.0.0.1", server.port));
+        let (mut send, mut connection) =
+            h2::client::handshake(stream.await.unwrap()).await.unwrap();
+        let answers: Vec<_> = calls
+            .iter()
+            .map(|call| {
+                let mut request = Request::post(format!("http://test{}", call.path))
+                    .header("content-type", "application/grpc")
+                    .header("te", "trailers");
+                if call.compressed {
+                    request = request.header("grpc-encoding", "gzip");
+                }
+                // Nothing is written before the connection is driven, below: all of it is in the
+                // order of these calls then.
+                let request = request.body(()).unwrap();
+                let (answer, mut body) = send.send_request(request, false).unwrap();
+                body.send_data(call.body(), true).unwrap();
+                answer
+            })
+            .collect();
+        let answers = join_all(answers.into_iter().map(receive));
+        tokio::select! {
+            answers = tokio::time::timeout(Duration::from_secs(60), answers) => answers.unwrap(),
+            ended = &mut connection => panic!("the connection has ended: {ended:?}"),
+        }
+    })
+}
+
+async fn receive(answer: ResponseFuture) -> Result<Bytes, Status> {
+    let (head, mut body) = answer.await.unwrap().into_parts();
+    let mut bytes = BytesMut::new();
+    while let Some(piece) = body.data().await {
+        let piece = piece.unwrap();
+        body.flow_control().release_capacity(piece.len()).unwrap();
+        bytes.extend_from_slice(&piece);
+    }
+    let trailers = body.trailers().await.unwrap();
+    let status = |headers: &HeaderMap| Status::from_header_map(headers);
+    match status(&head.headers).or_else(|| status(&trailers?)) {
+        Some(status) if status.code() != tonic::Code::Ok => Err(status),
+        Some(_) => Ok(bytes.split_off(5).freeze()),
+        None => panic!("an answer without a status"),
+    }
+}
