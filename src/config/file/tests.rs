@@ -333,9 +333,20 @@ fn pipelines_and_their_like_are_kept_for_later() {
         [Connection {
             name: "input".to_owned(),
             node_name: "request".to_owned(),
-            data_item: "in".to_owned()
+            data_item: "in".to_owned(),
+            place: pipeline.nodes[0].inputs[0].place.clone(),
         }]
     );
+    let places = [
+        &pipeline.places.own,
+        pipeline.places.of("demultiply_count"),
+        pipeline.nodes[1].places.of("gather_from_node"),
+        pipeline.nodes[1].places.of("version"),
+        &pipeline.nodes[0].inputs[0].place,
+        &pipeline.nodes[0].outputs[0].place,
+        &pipeline.outputs[0].place,
+    ];
+    insta::assert_snapshot!(places.map(ToString::to_string).join("\n"), @"");
     assert_eq!(pipeline.nodes[1].gather_from_node.as_deref(), Some("first"));
     assert_eq!(pipeline.outputs[0].node_name, "second");
     assert_eq!(
