@@ -346,7 +346,15 @@ fn pipelines_and_their_like_are_kept_for_later() {
         &pipeline.nodes[0].outputs[0].place,
         &pipeline.outputs[0].place,
     ];
-    insta::assert_snapshot!(places.map(ToString::to_string).join("\n"), @"");
+    insta::assert_snapshot!(places.map(ToString::to_string).join("\n"), @"
+    7:13 pipeline_config_list[0]
+    10:37 pipeline_config_list[0].demultiply_count
+    33:45 pipeline_config_list[0].nodes[1].gather_from_node
+    25:21 pipeline_config_list[0].nodes[1]
+    18:29 pipeline_config_list[0].nodes[0].inputs[0]
+    22:29 pipeline_config_list[0].nodes[0].outputs[0]
+    40:21 pipeline_config_list[0].outputs[0]
+    ");
     assert_eq!(pipeline.nodes[1].gather_from_node.as_deref(), Some("first"));
     assert_eq!(pipeline.outputs[0].node_name, "second");
     assert_eq!(

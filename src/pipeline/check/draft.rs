@@ -259,8 +259,13 @@ pub(super) fn one_of<T: AsRef<str>>(what: &str, known: &[T]) -> String {
     if known.is_empty() {
         return format!("{what}, of which there is none");
     }
-    let known: Vec<&str> = known.iter().map(AsRef::as_ref).collect();
-    format!("{what}: {}", known.join(", "))
+    /// The most names that are told; the nearest is told besides.
+    const MOST: usize = 8;
+    let mut names: Vec<&str> = known.iter().map(AsRef::as_ref).take(MOST).collect();
+    if known.len() > MOST {
+        names.push("…");
+    }
+    format!("{what}: {}", names.join(", "))
 }
 
 /// Asks for the nearest name, or says what else to do.

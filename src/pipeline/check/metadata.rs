@@ -75,7 +75,7 @@ impl Draft<'_> {
                     continue;
                 }
                 let found = format!("{} {}", text(&tensor), tensor.layout);
-                let expected = format!("{} {} as for {others}", text(before), before.layout);
+                let expected = format!("{} {}, as for {others}", text(before), before.layout);
                 let place = self.connection(node, link).place.clone();
                 let next = format!("give each its own input of `{REQUEST}`");
                 self.fault_at(node, Rule::InputMetadata, place, found, expected, next);

@@ -200,7 +200,7 @@ impl Draft<'_> {
                     Rule::CountMismatch,
                     "demultiply_count",
                     format!("{count}, and the output `{name}` of shape {}", output.shape),
-                    format!("{} as the first dimension says", dims[0]),
+                    format!("{}, as the first dimension says", dims[0]),
                     "make them equal, or set demultiply_count to -1".to_owned(),
                 );
             } else if dims[0] != Dim::Fixed(count) {

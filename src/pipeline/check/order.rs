@@ -122,6 +122,7 @@ impl Draft<'_> {
     pub(super) fn levels(&mut self, order: &[usize], reached: &[bool]) -> Vec<Stack> {
         let last = self.nodes.len() - 1;
         let mut stacks: Vec<Stack> = vec![None; self.nodes.len()];
+        let before = self.faults.len();
         for &node in order {
             let given: Option<Vec<(Link, Vec<usize>)>> = self.nodes[node]
                 .links
@@ -136,6 +137,8 @@ impl Draft<'_> {
             }
             stacks[node] = self.levels_of(node, given);
         }
+        // In the order of the file, as other faults are.
+        self.faults[before..].sort_by_key(|fault| (fault.place.line, fault.place.column));
         stacks
     }
 
