@@ -75,17 +75,20 @@ fn plan(split: Option<i32>, nodes: &[&str], outputs: &[&str]) -> Arc<Plan> {
         let inputs: Vec<String> = sources
             .map(|(from, input)| format!(r#"{{"{input}": {}}}"#, source(from)))
             .collect();
-        let mut settings = String::new();
+        let mut settings = Vec::new();
         while let (key, Some(value)) = (words.next(), words.next()) {
             match key {
-                Some("split") => settings += &format!(r#", "demultiply_count": {value}"#),
-                _ => settings += &format!(r#", "gather_from_node": "{value}""#),
+                Some("split") => {
+                    settings.push(format!(r#", "demultiply_count": {value}"#));
+                }
+                _ => settings.push(format!(r#", "gather_from_node": "{value}""#)),
             }
         }
         format!(
             r#"{{"name": "{name}", "type": "custom", "library_name": "{library}",
-                "inputs": [{}], "outputs": [{{"data_item": "z", "alias": "z"}}]{settings}}}"#,
-            inputs.join(", ")
+                "inputs": [{}], "outputs": [{{"data_item": "z", "alias": "z"}}]{}}}"#,
+            inputs.join(", "),
+            settings.concat()
         )
     });
     let nodes: Vec<String> = nodes.collect();

@@ -188,9 +188,11 @@ impl<'a> Draft<'a> {
 
     fn missing_library(&mut self, index: usize, known: &[String]) {
         let config = self.nodes[index].config;
-        let name = match config.map(|config| &config.kind) {
-            Some(NodeKind::Custom { library_name, .. }) => library_name,
-            _ => return,
+        let Some(NodeKind::Custom {
+            library_name: name, ..
+        }) = config.map(|config| &config.kind)
+        else {
+            return;
         };
         self.fault(
             index,

@@ -42,9 +42,11 @@ impl Draft<'_> {
     /// Rule 6.
     fn missing_model(&mut self, index: usize, missing: MissingModel) {
         let config = self.nodes[index].config;
-        let name = match config.map(|config| &config.kind) {
-            Some(NodeKind::Model { model_name, .. }) => model_name,
-            _ => return,
+        let Some(NodeKind::Model {
+            model_name: name, ..
+        }) = config.map(|config| &config.kind)
+        else {
+            return;
         };
         let (key, found, expected, next) = match missing {
             MissingModel::Unknown(known) => (

@@ -98,11 +98,11 @@ impl Draft<'_> {
                 open.extend(self.nodes[node].links.iter().map(|link| link.source));
             }
         }
-        for index in 0..last {
+        for (index, reached) in reached.iter().enumerate().take(last) {
             // Of two nodes with one name only the first can be connected.
             let duplicate = self.names[self.nodes[index].name] != index;
             let idle = index == 0 && self.config.inputs.is_empty();
-            if reached[index] || duplicate || idle {
+            if *reached || duplicate || idle {
                 continue;
             }
             let key = if index == 0 { "inputs" } else { "name" };

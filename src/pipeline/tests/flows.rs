@@ -22,7 +22,7 @@ fn a_request_passes_and_every_tensor_with_it() {
     let (mut flow, mut jobs) = Flow::start(Arc::clone(&plan), vec![input.clone()]).unwrap();
     let d = take(&plan, &mut jobs, "d");
     let ready = d.ready;
-    assert_eq!(d.tensors(&plan).unwrap(), [input.clone()]);
+    assert_eq!(d.tensors(&plan).unwrap(), std::slice::from_ref(&input));
     let mut jobs = flow.finished(ready, vec![numbers(&[2, 3], 10)]).unwrap();
     assert_eq!(jobs.len(), 2);
     // The second part first.

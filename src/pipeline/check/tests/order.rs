@@ -59,21 +59,21 @@ fn levels_out_of_order_are_refused_by_kind() {
 fn told(text: &str) -> String {
     let plan = sound(text).plan;
     let name = |level| &*plan.node(plan.level(level).node).name;
-    let mut told = String::new();
+    let mut told = Vec::new();
     for (id, node) in plan.ids().zip(plan.nodes()) {
         let levels: Vec<&str> = node.levels.iter().copied().map(name).collect();
         let gathers: Vec<&str> = node.gathers.iter().copied().map(name).collect();
         let runs = plan
             .runs(id)
             .map_or("?".to_owned(), |runs| runs.to_string());
-        told.push_str(&format!(
-            "{}: in [{}], gathers [{}], runs {runs}\n",
+        told.push(format!(
+            "{}: in [{}], gathers [{}], runs {runs}",
             node.name,
             levels.join(", "),
             gathers.join(", ")
         ));
     }
-    told
+    told.join("\n")
 }
 
 #[test]
