@@ -4,12 +4,19 @@
 //! [`check()`] makes a [`Plan`] of what is configured and of what [`Sources`] says of models and
 //! custom nodes, or tells every fault. For each request a [`Flow`] takes the outputs of the nodes
 //! that have run and says what can run next, with its inputs; it is made of a [`Schedule`], which
-//! knows no tensors, and [`shards`], which knows nothing else.
+//! knows no tensors, and [`shards`], which knows nothing else. [`fit`] judges what nodes really
+//! gave.
+//!
+//! Who drives it: [`Flow::start`] with the tensors of a judged request; each [`Job`] in a task of
+//! its own, which calls [`Job::tensors`], runs the node and returns those of its outputs that the
+//! plan names; [`Flow::finished`] with them, and so on with the jobs that gives, or
+//! [`Flow::failed`]. The job of the exit is the last: its tensors are the response.
 
 mod abort;
 mod check;
 mod dims;
 mod fault;
+pub mod fit;
 mod flow;
 mod info;
 mod plan;
