@@ -41,6 +41,7 @@ pub fn check(config: &PipelineConfig, sources: &impl Sources) -> Result<Checked,
         draft.connections(node);
         draft.open_inputs(node);
     }
+    draft.unused_outputs();
     let order = draft.cycles();
     let reached = draft.unconnected();
     let stacks = draft.levels(&order, &reached);

@@ -251,6 +251,35 @@ impl Draft<'_> {
         );
     }
 
+    /// Warns of outputs that do not exist, where nobody uses them.
+    pub(super) fn unused_outputs(&mut self) {
+        let mut found = Vec::new();
+        for node in &self.nodes {
+            let (Some(config), Some(facts)) = (node.config, &node.facts) else {
+                continue;
+            };
+            for output in &config.outputs {
+                let exists = facts
+                    .outputs
+                    .iter()
+                    .any(|real| real.name == output.data_item);
+                let mut connections = self.nodes.iter().flat_map(|node| node.connections);
+                let used = connections
+                    .any(|from| from.node_name == node.name && from.data_item == output.alias);
+                if !exists && !used {
+                    let text = format!(
+                        "what the node `{}` runs has no output `{}`, which nothing uses",
+                        node.name, output.data_item
+                    );
+                    found.push((output.place.clone(), text));
+                }
+            }
+        }
+        for (place, text) in found {
+            self.warn(&place, text);
+        }
+    }
+
     /// Rule 24.
     pub(super) fn open_inputs(&mut self, index: usize) {
         let node = &self.nodes[index];

@@ -326,6 +326,14 @@ fn what_may_not_be_meant_is_told() {
             "the input `j` has to be sent, and no node uses it",
         ),
         (
+            "in i\na = dummy(b < request.i) -> a, idle:x\nout o < a.a",
+            "what the node `a` runs has no output `x`, which nothing uses",
+        ),
+        (
+            "in i\na = @text2(b < request.i) -> a; split -1\nout o < a.a",
+            "the output `a` has strings, which cannot be split",
+        ),
+        (
             "in i, i\na = dummy(b < request.i) -> a\nout o < a.a",
             "the input `i` is listed twice",
         ),
