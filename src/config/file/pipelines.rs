@@ -1,6 +1,6 @@
 //! `pipeline_config_list`.
 
-use super::{Node, Place, Places, Refused, entry::Names};
+use super::{EntryFault, Node, Place, Places, Refused, entry::Names};
 
 /// A pipeline of models and custom nodes.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -91,6 +91,16 @@ pub(super) fn list(node: &Node<'_>, names: &mut Names) -> (Vec<PipelineConfig>, 
         let Some(pipeline) = pipeline(&entry) else {
             continue;
         };
+        if pipelines
+            .iter()
+            .any(|known: &PipelineConfig| known.name == pipeline.name)
+        {
+            entry.warn(format!(
+                "Duplicated pipeline names - `{}` is listed above; this one is left out",
+                pipeline.name
+            ));
+            continue;
+        }
         match names.take(&pipeline.name) {
             Ok(()) => {
                 entry.warn(format!(
@@ -99,9 +109,9 @@ pub(super) fn list(node: &Node<'_>, names: &mut Names) -> (Vec<PipelineConfig>, 
                 ));
                 pipelines.push(pipeline);
             }
-            Err(reason) => refused.push(Refused {
+            Err(_) => refused.push(Refused {
                 name: pipeline.name,
-                reason,
+                reason: EntryFault::PipelineName,
                 place: entry.place(),
             }),
         }

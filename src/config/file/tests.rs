@@ -237,7 +237,7 @@ fn an_entry_is_refused_by_itself_with_its_place() {
     a
     2:56 model_config_list[1].config.name: Given model name is already occupied
     b
-    b 4:13 pipeline_config_list[0]: Given model name is already occupied
+    b 4:13 pipeline_config_list[0]: Pipeline has the same name as model
     c 6:35 mediapipe_config_list[0]: Given model name is already occupied
     ");
     assert_eq!((config.pipelines.len(), config.graphs.len()), (1, 1));
@@ -263,6 +263,25 @@ fn a_folder_with_a_graph_is_no_model() {
     assert!(matches!(one(&fields), ModelEntry::Model(_)));
     let fields = format!(r#"{fields}, "graph_path": "mine.pbtxt""#);
     assert!(matches!(refused(&fields).0, EntryFault::Graph(_)));
+}
+
+#[test]
+fn of_two_pipelines_with_one_name_the_first_counts() {
+    let config = read(
+        r#"{"model_config_list": [], "pipeline_config_list": [
+        {"name": "p", "inputs": ["first"], "nodes": [], "outputs": []},
+        {"name": "p", "inputs": ["second"], "nodes": [], "outputs": []}]}"#,
+    )
+    .unwrap();
+    assert_eq!(config.pipelines.len(), 1);
+    assert_eq!(config.pipelines[0].inputs, ["first"]);
+    assert!(config.refused.is_empty());
+    let warning = config.warnings.last().unwrap().to_string();
+    assert_eq!(
+        warning,
+        "3:9 pipeline_config_list[1]: Duplicated pipeline names - `p` is listed above; this one \
+         is left out"
+    );
 }
 
 #[test]
