@@ -24,6 +24,8 @@ pub enum ErrorKind {
     Overloaded,
     /// The request's state does not fit (for example a shape that the model refuses).
     FailedPrecondition,
+    /// The request was fine and came to nothing.
+    Aborted,
     /// The key that the path asks for is missing or another one.
     Unauthorized,
     /// A message or body above the limit.
@@ -49,6 +51,7 @@ impl ErrorKind {
             Self::InvalidJson | Self::FailedPrecondition => tonic::Code::FailedPrecondition,
             Self::NotFound => tonic::Code::NotFound,
             Self::AlreadyExists => tonic::Code::AlreadyExists,
+            Self::Aborted => tonic::Code::Aborted,
             Self::NotLoaded | Self::Overloaded => tonic::Code::Unavailable,
             Self::Unauthorized => tonic::Code::Unauthenticated,
             Self::TooLarge => tonic::Code::ResourceExhausted,
@@ -67,7 +70,7 @@ impl ErrorKind {
             Self::Unauthorized => 401,
             Self::NotFound | Self::NotLoaded => 404,
             Self::MethodNotAllowed => 405,
-            Self::AlreadyExists => 409,
+            Self::AlreadyExists | Self::Aborted => 409,
             Self::InvalidJson | Self::FailedPrecondition => 412,
             Self::TooLarge => 413,
             Self::Cancelled => 499,

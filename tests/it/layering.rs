@@ -8,7 +8,7 @@ use std::{
 
 /// The modules of the library, lowest layer first. A module imports those of its own layer's row
 /// and of the rows above it here, never one further down.
-const LAYERS: [&[&str]; 7] = [
+const LAYERS: [&[&str]; 8] = [
     &[
         "error", "request", "servable", "task", "https", "proto", "tensor",
     ],
@@ -16,6 +16,7 @@ const LAYERS: [&[&str]; 7] = [
     &["openvino"],
     &["config"],
     &["model", "sequence"],
+    &["pipeline"],
     &["engine"],
     &["frontends", "server", "client"],
 ];

@@ -11,6 +11,9 @@ pub enum EntryFault {
     /// Another entry has the name.
     #[error("Given model name is already occupied")]
     Occupied,
+    /// A pipeline with the name of a model.
+    #[error("Pipeline has the same name as model")]
+    PipelineName,
     /// A setting of sequences for a model without state: the key.
     #[error("Stateful model config parameter used for non stateful model - {0}")]
     NotStateful(&'static str),

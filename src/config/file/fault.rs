@@ -3,7 +3,7 @@
 use std::fmt;
 
 /// A place in a file.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Place {
     /// The line, from 1.
     pub line: usize,
@@ -23,6 +23,25 @@ impl fmt::Display for Place {
         } else {
             write!(f, " {}", self.path)
         }
+    }
+}
+
+/// The place of an object, and of what is below its keys.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Places {
+    /// The object itself.
+    pub own: Place,
+    /// The values of the keys that it has.
+    pub(in crate::config) keys: Vec<(&'static str, Place)>,
+}
+
+impl Places {
+    /// Returns the place of the value of a key; that of the object if it does not have the key.
+    #[must_use]
+    pub fn of(&self, key: &str) -> &Place {
+        let mut keys = self.keys.iter();
+        keys.find(|(name, _)| *name == key)
+            .map_or(&self.own, |(_, place)| place)
     }
 }
 

@@ -9,7 +9,7 @@ use std::{
 use jsonc_parser::ast::{ObjectPropName, Value};
 
 use super::{
-    fault::{Fault, Place, Warning},
+    fault::{Fault, Place, Places, Warning},
     syntax::{Source, range, shorten},
 };
 use crate::error::nearest;
@@ -103,6 +103,17 @@ impl<'a> Node<'a> {
     /// Returns where the value is.
     pub(in crate::config) fn place(&self) -> Place {
         self.findings.source.place(range(self.value).0, &self.path)
+    }
+
+    /// Returns where the object and the values of some of its keys are.
+    pub(in crate::config) fn places(&self, fields: &Fields<'_>, keys: &[&'static str]) -> Places {
+        let keys = keys
+            .iter()
+            .filter_map(|key| Some((*key, fields.get(key)?.place())));
+        Places {
+            own: self.place(),
+            keys: keys.collect(),
+        }
     }
 
     /// Says what was expected in the place of the value.

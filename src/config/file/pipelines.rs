@@ -1,6 +1,6 @@
 //! `pipeline_config_list`.
 
-use super::{Node, Refused, entry::Names};
+use super::{EntryFault, Node, Place, Places, Refused, entry::Names};
 
 /// A pipeline of models and custom nodes.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -15,6 +15,8 @@ pub struct PipelineConfig {
     pub outputs: Vec<Connection>,
     /// Into how many parts the request is split; -1 for as many as it has.
     pub demultiply_count: Option<i32>,
+    /// Where it is in the file: itself and its keys.
+    pub places: Places,
 }
 
 /// One node of a pipeline.
@@ -32,6 +34,8 @@ pub struct NodeConfig {
     pub demultiply_count: Option<i32>,
     /// The node whose parts are collected before this one runs.
     pub gather_from_node: Option<String>,
+    /// Where it is in the file: itself and its keys.
+    pub places: Places,
 }
 
 /// What a node runs.
@@ -62,6 +66,8 @@ pub struct Connection {
     pub node_name: String,
     /// The alias of that node's output.
     pub data_item: String,
+    /// Where it is in the file.
+    pub place: Place,
 }
 
 /// An output of a node.
@@ -71,6 +77,8 @@ pub struct NodeOutput {
     pub data_item: String,
     /// The name that other nodes use.
     pub alias: String,
+    /// Where it is in the file.
+    pub place: Place,
 }
 
 /// The kinds of nodes.
@@ -83,6 +91,16 @@ pub(super) fn list(node: &Node<'_>, names: &mut Names) -> (Vec<PipelineConfig>, 
         let Some(pipeline) = pipeline(&entry) else {
             continue;
         };
+        if pipelines
+            .iter()
+            .any(|known: &PipelineConfig| known.name == pipeline.name)
+        {
+            entry.warn(format!(
+                "Duplicated pipeline names - `{}` is listed above; this one is left out",
+                pipeline.name
+            ));
+            continue;
+        }
         match names.take(&pipeline.name) {
             Ok(()) => {
                 entry.warn(format!(
@@ -91,9 +109,9 @@ pub(super) fn list(node: &Node<'_>, names: &mut Names) -> (Vec<PipelineConfig>, 
                 ));
                 pipelines.push(pipeline);
             }
-            Err(reason) => refused.push(Refused {
+            Err(_) => refused.push(Refused {
                 name: pipeline.name,
-                reason,
+                reason: EntryFault::PipelineName,
                 place: entry.place(),
             }),
         }
@@ -124,6 +142,7 @@ fn pipeline(node: &Node<'_>) -> Option<PipelineConfig> {
         nodes: nodes?,
         outputs: outputs?,
         demultiply_count,
+        places: node.places(&fields, &["name", "inputs", "outputs", "demultiply_count"]),
     })
 }
 
@@ -192,6 +211,18 @@ fn pipeline_node(node: &Node<'_>) -> Option<NodeConfig> {
         outputs: outputs?,
         demultiply_count,
         gather_from_node: gather_from_node.map(str::to_owned),
+        places: node.places(
+            &fields,
+            &[
+                "name",
+                "model_name",
+                "version",
+                "library_name",
+                "inputs",
+                "demultiply_count",
+                "gather_from_node",
+            ],
+        ),
     })
 }
 
@@ -211,6 +242,7 @@ fn connections(list: &Node<'_>) -> Vec<Connection> {
             name: name.clone(),
             node_name: node_name?.to_owned(),
             data_item: data_item?.to_owned(),
+            place: entry.place(),
         })
     });
     entries.collect()
@@ -223,6 +255,7 @@ fn node_output(node: &Node<'_>) -> Option<NodeOutput> {
     Some(NodeOutput {
         data_item: data_item?.to_owned(),
         alias: alias?.to_owned(),
+        place: node.place(),
     })
 }
 

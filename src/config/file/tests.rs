@@ -237,7 +237,7 @@ fn an_entry_is_refused_by_itself_with_its_place() {
     a
     2:56 model_config_list[1].config.name: Given model name is already occupied
     b
-    b 4:13 pipeline_config_list[0]: Given model name is already occupied
+    b 4:13 pipeline_config_list[0]: Pipeline has the same name as model
     c 6:35 mediapipe_config_list[0]: Given model name is already occupied
     ");
     assert_eq!((config.pipelines.len(), config.graphs.len()), (1, 1));
@@ -263,6 +263,25 @@ fn a_folder_with_a_graph_is_no_model() {
     assert!(matches!(one(&fields), ModelEntry::Model(_)));
     let fields = format!(r#"{fields}, "graph_path": "mine.pbtxt""#);
     assert!(matches!(refused(&fields).0, EntryFault::Graph(_)));
+}
+
+#[test]
+fn of_two_pipelines_with_one_name_the_first_counts() {
+    let config = read(
+        r#"{"model_config_list": [], "pipeline_config_list": [
+        {"name": "p", "inputs": ["first"], "nodes": [], "outputs": []},
+        {"name": "p", "inputs": ["second"], "nodes": [], "outputs": []}]}"#,
+    )
+    .unwrap();
+    assert_eq!(config.pipelines.len(), 1);
+    assert_eq!(config.pipelines[0].inputs, ["first"]);
+    assert!(config.refused.is_empty());
+    let warning = config.warnings.last().unwrap().to_string();
+    assert_eq!(
+        warning,
+        "3:9 pipeline_config_list[1]: Duplicated pipeline names - `p` is listed above; this one \
+         is left out"
+    );
 }
 
 #[test]
@@ -333,9 +352,28 @@ fn pipelines_and_their_like_are_kept_for_later() {
         [Connection {
             name: "input".to_owned(),
             node_name: "request".to_owned(),
-            data_item: "in".to_owned()
+            data_item: "in".to_owned(),
+            place: pipeline.nodes[0].inputs[0].place.clone(),
         }]
     );
+    let places = [
+        &pipeline.places.own,
+        pipeline.places.of("demultiply_count"),
+        pipeline.nodes[1].places.of("gather_from_node"),
+        pipeline.nodes[1].places.of("version"),
+        &pipeline.nodes[0].inputs[0].place,
+        &pipeline.nodes[0].outputs[0].place,
+        &pipeline.outputs[0].place,
+    ];
+    insta::assert_snapshot!(places.map(ToString::to_string).join("\n"), @"
+    7:13 pipeline_config_list[0]
+    10:37 pipeline_config_list[0].demultiply_count
+    33:45 pipeline_config_list[0].nodes[1].gather_from_node
+    25:21 pipeline_config_list[0].nodes[1]
+    18:29 pipeline_config_list[0].nodes[0].inputs[0]
+    22:29 pipeline_config_list[0].nodes[0].outputs[0]
+    40:21 pipeline_config_list[0].outputs[0]
+    ");
     assert_eq!(pipeline.nodes[1].gather_from_node.as_deref(), Some("first"));
     assert_eq!(pipeline.outputs[0].node_name, "second");
     assert_eq!(

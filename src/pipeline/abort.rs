@@ -1,0 +1,120 @@
+//! Why a request to a pipeline ends early, as far as splitting and gathering are concerned.
+
+use crate::{
+    error::{Error, ErrorKind},
+    tensor::ShapeText,
+};
+
+/// Why a request ends early. What is written is the text that clients know, and behind it which
+/// node and tensor; clients get the text alone.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum Abort {
+    /// More parts than a demultiplexer may have.
+    #[error("{} - Node: {node}; Expected: at most {}; Actual: {actual}", self.text(), super::MOST_SHARDS)]
+    TooMany {
+        /// The demultiplexer.
+        node: String,
+        /// Whether that is the request itself.
+        entry: bool,
+        /// The first dimension.
+        actual: usize,
+    },
+    /// More parts of parts than a request may have.
+    #[error("{} - Node: {node}; Expected: at most {} parts within parts", self.text(), super::MOST_SESSIONS)]
+    TooManySessions {
+        /// The demultiplexer that would be one too much.
+        node: String,
+    },
+    /// Strings.
+    #[error("{} - Node: {node} output: {output}", self.text())]
+    Strings {
+        /// The demultiplexer.
+        node: String,
+        /// Its output.
+        output: String,
+    },
+    /// Too few dimensions.
+    #[error("{} - Node: {node} output: {output}; Expected: at least {expected}; Actual: {}", self.text(), ShapeText(actual))]
+    Rank {
+        /// The demultiplexer.
+        node: String,
+        /// Whether that is the request itself.
+        entry: bool,
+        /// Its output.
+        output: String,
+        /// The fewest dimensions.
+        expected: usize,
+        /// The shape.
+        actual: Vec<usize>,
+    },
+    /// Another first dimension than that configured, or than that of the outputs before it.
+    #[error("{} - Node: {node} output: {output}; Expected: {expected}; Actual: {actual}", self.text())]
+    Count {
+        /// The demultiplexer.
+        node: String,
+        /// Whether that is the request itself.
+        entry: bool,
+        /// Its output.
+        output: String,
+        /// The number of parts.
+        expected: usize,
+        /// The first dimension.
+        actual: usize,
+    },
+    /// Nothing to go on with.
+    #[error("{} - Node: {node}", self.text())]
+    NoResults {
+        /// The demultiplexer.
+        node: String,
+    },
+    /// The parts that are gathered differ from one another.
+    #[error("{} - Node: {node} input: {input}; Expected: {expected}; Actual: {actual}", self.text())]
+    Different {
+        /// The node that gathers.
+        node: String,
+        /// Its input.
+        input: String,
+        /// Type and shape of the first part.
+        expected: String,
+        /// Type and shape of the one that differs.
+        actual: String,
+    },
+}
+
+impl Abort {
+    /// Returns the text that clients know.
+    #[must_use]
+    pub const fn text(&self) -> &'static str {
+        match self {
+            Self::TooMany { .. } | Self::TooManySessions { .. } => {
+                "Too large dynamic demultiplication requested."
+            }
+            Self::Strings { .. } => "Demultiplication is not supported for string precision",
+            Self::Rank { .. } => "Wrong number of dimensions in a tensor to be sharded",
+            Self::Count { .. } => "Wrong dimension size. Should match demultiply count",
+            Self::NoResults { .. } => {
+                "Pipeline execution aborted due to no content from custom node"
+            }
+            Self::Different { .. } => "Gathered tensor shards dimensions are different",
+        }
+    }
+
+    /// Returns the kind: what the request itself has wrong is the client's fault.
+    #[must_use]
+    pub const fn kind(&self) -> ErrorKind {
+        match self {
+            Self::TooMany { entry: true, .. }
+            | Self::Rank { entry: true, .. }
+            | Self::Count { entry: true, .. } => ErrorKind::InvalidArgument,
+            Self::NoResults { .. } => ErrorKind::Aborted,
+            _ => ErrorKind::Internal,
+        }
+    }
+}
+
+impl From<Abort> for Error {
+    /// Makes the error for the client; the details are its cause, for the log.
+    fn from(abort: Abort) -> Self {
+        Self::new(abort.kind(), abort.text()).with_source(abort)
+    }
+}

@@ -1,0 +1,214 @@
+//! From a pipeline without faults to its plan.
+
+use std::collections::HashMap;
+
+use super::{
+    draft::{Draft, DraftNode, Gathers, Link},
+    metadata::{dim, prepend},
+    order::Stack,
+};
+use crate::{
+    config::NodeKind,
+    pipeline::{
+        Count, Input, Level, LevelId, NodeId, Output, PipelineInfo, PipelineTensor, Plan, PlanKind,
+        PlanNode,
+    },
+    tensor::{Dim, Layout, PartialShape},
+};
+
+impl Draft<'_> {
+    /// Makes the plan. There are no faults, so that every link is complete.
+    pub(super) fn plan(
+        &self,
+        order: &[usize],
+        stacks: &[Stack],
+        inputs: Vec<PipelineTensor>,
+    ) -> Plan {
+        let (levels, level_of) = self.plan_levels(order, stacks);
+        let mut nodes: Vec<PlanNode> = self
+            .nodes
+            .iter()
+            .zip(stacks)
+            .map(|(node, stack)| PlanNode {
+                name: node.name.to_owned(),
+                kind: kind(node),
+                inputs: Vec::new(),
+                outputs: Vec::new(),
+                opens: None,
+                gathers: Vec::new(),
+                levels: ids(stack.as_deref().unwrap_or_default(), &level_of),
+                sources: Vec::new(),
+                consumers: Vec::new(),
+            })
+            .collect();
+        if let (Some(entry), Some(exit)) = (nodes.first_mut(), self.nodes.len().checked_sub(1)) {
+            entry.kind = PlanKind::Entry;
+            entry.outputs = inputs.iter().map(|input| output(&input.name)).collect();
+            nodes[exit].kind = PlanKind::Exit;
+        }
+        for (node, level) in &level_of {
+            nodes[*node].opens = Some(*level);
+        }
+        for (index, node) in self.nodes.iter().enumerate() {
+            for link in &node.links {
+                self.plan_link(&mut nodes, index, *link);
+            }
+            if let Gathers::From(from) = node.gathers {
+                nodes[index].gathers = vec![level_of[&from]];
+            }
+        }
+        if let (Some(exit), Some(first)) = (
+            nodes.len().checked_sub(1),
+            nodes.last().and_then(|exit| exit.inputs.first()),
+        ) {
+            let source = &nodes[first.source.index()];
+            nodes[exit].gathers = source.levels.iter().copied().chain(source.opens).collect();
+        }
+        let outputs = self.plan_outputs(&nodes, &levels);
+        Plan {
+            name: self.config.name.clone(),
+            nodes,
+            levels,
+            info: PipelineInfo::new(inputs, outputs),
+        }
+    }
+
+    /// Returns the levels, and which one each demultiplexer opens.
+    fn plan_levels(
+        &self,
+        order: &[usize],
+        stacks: &[Stack],
+    ) -> (Vec<Level>, HashMap<usize, LevelId>) {
+        let mut levels = Vec::new();
+        let mut level_of = HashMap::new();
+        for &node in order {
+            if let Some(count) = self.nodes[node].count {
+                let around = stacks[node].as_ref().and_then(|stack| stack.last());
+                let parent = around.map(|around| level_of[around]);
+                level_of.insert(node, LevelId::new(levels.len()));
+                levels.push(Level {
+                    node: NodeId::new(node),
+                    count,
+                    parent,
+                });
+            }
+        }
+        (levels, level_of)
+    }
+
+    /// Connects an input with its source.
+    fn plan_link(&self, nodes: &mut [PlanNode], node: usize, link: Link) {
+        let Some(which) = link.output else {
+            return;
+        };
+        let source = &self.nodes[link.source];
+        let tensor = source.output(which);
+        let name = match tensor {
+            Some(tensor) => &tensor.name,
+            None => &self.config.inputs[which],
+        };
+        let outputs = &mut nodes[link.source].outputs;
+        let place = outputs.iter().position(|output| output.name == *name);
+        let place = place.unwrap_or_else(|| {
+            outputs.push(output(name));
+            outputs.len() - 1
+        });
+        outputs[place].tensor = tensor.cloned();
+
+        let (consumer, from) = (NodeId::new(node), NodeId::new(link.source));
+        let input = nodes[node].inputs.len();
+        nodes[link.source].outputs[place]
+            .consumers
+            .push((consumer, input));
+        let target = self.nodes[node].facts.as_ref();
+        let tensor = link.input.and_then(|input| target?.inputs.get(input));
+        nodes[node].inputs.push(Input {
+            name: self.connection(node, link).name.clone(),
+            source: from,
+            output: place,
+            tensor: tensor.cloned(),
+        });
+        if !nodes[node].sources.contains(&from) {
+            nodes[node].sources.push(from);
+            nodes[link.source].consumers.push(consumer);
+        }
+    }
+
+    /// Returns the outputs of the pipeline.
+    fn plan_outputs(&self, nodes: &[PlanNode], levels: &[Level]) -> Vec<PipelineTensor> {
+        let Some(exit) = nodes.last() else {
+            return Vec::new();
+        };
+        let front: Vec<Dim> = exit
+            .gathers
+            .iter()
+            .map(|level| self.level_dim(&levels[level.index()]))
+            .collect();
+        let outputs = exit.inputs.iter().enumerate().map(|(port, input)| {
+            let source = &nodes[input.source.index()];
+            let mut output = PipelineTensor {
+                name: input.name.clone(),
+                dtype: None,
+                shape: PartialShape(Vec::new()),
+                layout: Layout::unspecified(0),
+                port,
+            };
+            if let Some(tensor) = &source.outputs[input.output].tensor {
+                output.dtype = tensor.dtype;
+                output.shape = tensor.shape.clone();
+                output.layout = tensor.layout.clone();
+                if source.opens.is_some() {
+                    output.shape.0.remove(0);
+                }
+            }
+            prepend(&mut output, &front);
+            output
+        });
+        outputs.collect()
+    }
+
+    /// Returns the dimension that a level adds to an output of the pipeline.
+    fn level_dim(&self, level: &Level) -> Dim {
+        let node = &self.nodes[level.node.index()];
+        match (level.count, &node.facts) {
+            (Count::Dynamic, Some(facts)) if !node.is_model() => {
+                let first = facts.outputs.iter().min_by(|a, b| a.name.cmp(&b.name));
+                let dim = first.and_then(|first| first.shape.0.first().copied());
+                dim.unwrap_or(Dim::Any)
+            }
+            (count, _) => dim(count),
+        }
+    }
+}
+
+fn output(name: &str) -> Output {
+    Output {
+        name: name.to_owned(),
+        tensor: None,
+        consumers: Vec::new(),
+    }
+}
+
+fn ids(stack: &[usize], level_of: &HashMap<usize, LevelId>) -> Vec<LevelId> {
+    stack.iter().map(|node| level_of[node]).collect()
+}
+
+fn kind(node: &DraftNode<'_>) -> PlanKind {
+    match node.config.map(|config| &config.kind) {
+        None => PlanKind::Entry,
+        Some(NodeKind::Model {
+            model_name,
+            version,
+        }) => PlanKind::Model {
+            name: model_name.clone(),
+            version: *version,
+        },
+        Some(NodeKind::Custom {
+            library_name,
+            params,
+        }) => PlanKind::Custom {
+            library: library_name.clone(),
+            params: params.clone(),
+        },
+    }
+}

@@ -1,0 +1,240 @@
+//! Where the inputs of a node come from: rules 15 to 23.
+
+use super::draft::{Draft, Gathers, Link, one_of, or_meant, text};
+use crate::{
+    config::Connection,
+    pipeline::{
+        Count, NodeTensor, Rule,
+        dims::{agree, common, common_shape, letters},
+    },
+    tensor::{DataType, Dim},
+};
+
+impl Draft<'_> {
+    /// Judges the connections of a node.
+    pub(super) fn connections(&mut self, node: usize) {
+        for index in 0..self.nodes[node].connections.len() {
+            let connection = &self.nodes[node].connections[index];
+            let source = self.source(node, connection);
+            let input = self.target(node, index, connection);
+            let Some(source) = source else {
+                continue;
+            };
+            let link = Link {
+                connection: index,
+                source,
+                input,
+                output: self.item(node, source, connection),
+            };
+            self.nodes[node].links.push(link);
+            self.matching(node, link);
+        }
+    }
+
+    /// Rules 15 and 16.
+    fn source(&mut self, node: usize, connection: &Connection) -> Option<usize> {
+        let last = self.nodes.len() - 1;
+        let name = connection.node_name.as_str();
+        let known: Vec<&str> = self.nodes[..last].iter().map(|node| node.name).collect();
+        let (rule, found) = match self.names.get(name).copied() {
+            Some(source) if source == last => (Rule::ResponseAsSource, "`response`".to_owned()),
+            Some(source) => return Some(source),
+            None => (Rule::MissingNode, format!("`{name}`, which is no node")),
+        };
+        let expected = one_of("a node that gives something", &known);
+        let next = or_meant(name, &known, "change node_name");
+        self.fault_at(node, rule, connection.place.clone(), found, expected, next);
+        None
+    }
+
+    /// Rules 17 and 18. Returns which input of the node is meant.
+    fn target(&mut self, node: usize, index: usize, connection: &Connection) -> Option<usize> {
+        let name = &connection.name;
+        let place = &connection.place;
+        let mut input = None;
+        if let Some(facts) = &self.nodes[node].facts {
+            input = facts.inputs.iter().position(|input| input.name == *name);
+            if input.is_none() {
+                let known: Vec<&str> = facts.inputs.iter().map(|i| i.name.as_str()).collect();
+                let expected = one_of("an input of what it runs", &known);
+                let next = or_meant(name, &known, "take it away, or rename it");
+                let found = format!("the input `{name}`");
+                self.fault_at(
+                    node,
+                    Rule::MissingInput,
+                    place.clone(),
+                    found,
+                    expected,
+                    next,
+                );
+            }
+        }
+        let mut before = self.nodes[node].connections[..index].iter();
+        if before.any(|before| before.name == *name) {
+            let found = format!("`{name}` again");
+            let expected = "one source for each input".to_owned();
+            let next = "take one of them away".to_owned();
+            self.fault_at(
+                node,
+                Rule::DuplicateInput,
+                place.clone(),
+                found,
+                expected,
+                next,
+            );
+        }
+        input
+    }
+
+    /// Rules 19 and 20. Returns which output of the source is meant.
+    fn item(&mut self, node: usize, source: usize, connection: &Connection) -> Option<usize> {
+        let item = connection.data_item.as_str();
+        let place = connection.place.clone();
+        let from = &self.nodes[source];
+        let Some(config) = from.config else {
+            let inputs = &self.config.inputs;
+            let found = inputs.iter().position(|input| input == item);
+            if found.is_none() {
+                let expected = one_of("an input of the pipeline", inputs);
+                let next = or_meant(item, inputs, "add it to the inputs of the pipeline");
+                let found = format!("the data_item `{item}` of `request`");
+                self.fault_at(node, Rule::MissingSource, place, found, expected, next);
+            }
+            return found;
+        };
+        let name = from.name;
+        let Some(output) = config.outputs.iter().rev().find(|o| o.alias == item) else {
+            let known: Vec<&str> = config.outputs.iter().map(|o| o.alias.as_str()).collect();
+            let expected = one_of("an alias of its outputs", &known);
+            let next = or_meant(item, &known, "add it to the outputs of that node");
+            let found = format!("the data_item `{item}` of `{name}`");
+            self.fault_at(node, Rule::MissingSource, place, found, expected, next);
+            return None;
+        };
+        let facts = from.facts.as_ref()?;
+        let real = &output.data_item;
+        let index = facts.outputs.iter().position(|output| output.name == *real);
+        if index.is_none() {
+            let known: Vec<&str> = facts.outputs.iter().map(|o| o.name.as_str()).collect();
+            let expected = one_of("an output of what that node runs", &known);
+            let next = or_meant(real, &known, "change data_item in the outputs of that node");
+            let found = format!("the alias `{item}` of `{name}`, which stands for `{real}`");
+            self.fault_at(node, Rule::MissingOutput, place, found, expected, next);
+        }
+        index
+    }
+
+    /// Rules 21 to 23, and 12 where a node gathers.
+    fn matching(&mut self, node: usize, link: Link) {
+        let (Some(input), Some(_)) = (link.input, link.output) else {
+            return;
+        };
+        let Some(input) = self.nodes[node].input(input).cloned() else {
+            return;
+        };
+        let Some(taken) = self.gathered(node, link, &input) else {
+            return;
+        };
+        let source = &self.nodes[link.source];
+        let split = source.count.is_some();
+        let Some(output) = link.output.and_then(|output| source.output(output)) else {
+            return;
+        };
+        let output = output.clone();
+        let name = source.name;
+        let place = self.connection(node, link).place.clone();
+        let from = format!("{} from `{name}`", text(&output));
+        let dims = &output.shape.0[..];
+        if split && dims.len() < 2 {
+            // Judged as an output of a demultiplexer.
+            return;
+        }
+        let given = &dims[usize::from(split)..];
+        if common_shape(taken, given).is_none() {
+            let mut expected = input.shape.to_string();
+            if taken.len() < input.shape.0.len() {
+                expected.push_str(", of which the first dimension is what is gathered");
+            }
+            let found = if split {
+                format!("{from}, of which the first dimension is split off")
+            } else {
+                from.clone()
+            };
+            let next = "connect an output of the same shape, or put a node between".to_owned();
+            self.fault_at(node, Rule::Shape, place.clone(), found, expected, next);
+        }
+        if input.dtype != output.dtype {
+            let expected = text(&input);
+            let next = "connect an output of the same type, or put a node between".to_owned();
+            self.fault_at(node, Rule::Precision, place.clone(), from, expected, next);
+        }
+        if input.dtype == Some(DataType::String) || output.dtype == Some(DataType::String) {
+            let found = format!("strings from `{name}`");
+            let expected = "numbers between nodes".to_owned();
+            let next = "connect strings to the request or the response only".to_owned();
+            self.fault_at(node, Rule::Strings, place.clone(), found, expected, next);
+        }
+        let rank = |tensor: &NodeTensor| letters(&tensor.layout, tensor.shape.0.len());
+        let ours = &rank(&input)[input.shape.0.len() - taken.len()..];
+        let theirs = &rank(&output)[usize::from(split)..];
+        if ours.len() == theirs.len() && !agree(ours, theirs) {
+            let text = format!(
+                "the input has the layout {}, what comes from `{name}` has {}; axes are not \
+                 transposed",
+                input.layout, output.layout
+            );
+            self.warn(&place, text);
+        }
+    }
+
+    /// Returns the dimensions of an input without the one that is gathered.
+    fn gathered<'t>(
+        &mut self,
+        node: usize,
+        link: Link,
+        input: &'t NodeTensor,
+    ) -> Option<&'t [Dim]> {
+        let dims = &input.shape.0[..];
+        let from = match self.nodes[node].gathers {
+            Gathers::Nothing => return Some(dims),
+            Gathers::Fault => return None,
+            Gathers::From(from) => from,
+        };
+        let count = self.nodes[from].count;
+        let place = self.connection(node, link).place.clone();
+        let name = &input.name;
+        let Some((first, rest)) = dims.split_first() else {
+            let found = format!("the input `{name}` without dimensions");
+            let expected = "a first dimension, for what is gathered".to_owned();
+            let next = "take gather_from_node away, or change the model".to_owned();
+            self.fault_at(node, Rule::Shape, place, found, expected, next);
+            return None;
+        };
+        match (count, first) {
+            (Some(Count::Fixed(count)), first) if common(*first, Dim::Fixed(count)).is_none() => {
+                let found = format!("the input `{name}` of shape {}", input.shape);
+                let expected = format!(
+                    "{count} in front: as many as `{}` gives",
+                    self.nodes[from].name
+                );
+                let next = "make the first dimension and demultiply_count equal".to_owned();
+                self.fault_at(node, Rule::CountMismatch, place, found, expected, next);
+            }
+            (Some(Count::Fixed(count)), Dim::Any | Dim::Range(..)) => {
+                let text =
+                    format!("the input `{name}` takes {first} parts, and is always given {count}");
+                self.warn(&place, text);
+            }
+            (Some(Count::Dynamic), Dim::Fixed(_) | Dim::Range(..)) => {
+                let text = format!(
+                    "requests fail where `{}` gives another number of parts than {first}, which \
+                     the input `{name}` takes",
+                    self.nodes[from].name
+                );
+                self.warn(&place, text);
+            }
+            _ => {}
+        }
+        Some(rest)
+    }
+}

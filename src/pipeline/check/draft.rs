@@ -1,0 +1,287 @@
+//! A pipeline while it is being checked.
+
+use std::collections::HashMap;
+
+use crate::{
+    config::{Connection, NodeConfig, NodeKind, PipelineConfig, Place, Places, Warning},
+    error::nearest,
+    pipeline::{
+        Count, CustomFacts, CustomFault, Fault, MissingModel, ModelFacts, NodeTensor, Rule, Sources,
+    },
+};
+
+/// The name of the entry.
+pub(super) const REQUEST: &str = "request";
+
+/// The name of the exit.
+pub(super) const RESPONSE: &str = "response";
+
+/// A pipeline while it is being checked.
+#[derive(Debug)]
+pub(super) struct Draft<'a> {
+    pub(super) config: &'a PipelineConfig,
+    /// The entry, the nodes of the file, the exit.
+    pub(super) nodes: Vec<DraftNode<'a>>,
+    /// The first node of each name; entry and exit go before others.
+    pub(super) names: HashMap<&'a str, usize>,
+    pub(super) faults: Vec<Fault>,
+    pub(super) warnings: Vec<Warning>,
+}
+
+/// A node while it is being checked.
+#[derive(Debug)]
+pub(super) struct DraftNode<'a> {
+    pub(super) name: &'a str,
+    /// `None` for entry and exit.
+    pub(super) config: Option<&'a NodeConfig>,
+    pub(super) connections: &'a [Connection],
+    places: &'a Places,
+    pub(super) count: Option<Count>,
+    pub(super) gathers: Gathers,
+    /// What it takes and gives, if that is known; the entry and the exit have none.
+    pub(super) facts: Option<CustomFacts>,
+    /// Why it is not known.
+    pub(super) failure: Option<Failure>,
+    /// What of a model is not allowed in a pipeline.
+    pub(super) stateful: bool,
+    pub(super) auto: bool,
+    /// Where its inputs come from, for those connections of which the source is there.
+    pub(super) links: Vec<Link>,
+}
+
+/// What a node gathers from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Gathers {
+    Nothing,
+    /// A demultiplexer.
+    From(usize),
+    /// What cannot be gathered from.
+    Fault,
+}
+
+/// Why a node's inputs and outputs are not known.
+#[derive(Debug)]
+pub(super) enum Failure {
+    Model(MissingModel),
+    Custom(CustomFault),
+}
+
+/// A connection of which the source is there.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Link {
+    /// Which of the node's connections.
+    pub(super) connection: usize,
+    /// The source.
+    pub(super) source: usize,
+    /// Which of the node's facts' inputs, if it is there.
+    pub(super) input: Option<usize>,
+    /// Which of the source's facts' outputs, or which input of the pipeline, if it is there.
+    pub(super) output: Option<usize>,
+}
+
+impl DraftNode<'_> {
+    /// Returns the place of a key of the node.
+    pub(super) fn place(&self, key: &str) -> &Place {
+        self.places.of(key)
+    }
+
+    /// Returns an input, if it is known.
+    pub(super) fn input(&self, index: usize) -> Option<&NodeTensor> {
+        self.facts.as_ref()?.inputs.get(index)
+    }
+
+    /// Returns an output, if it is known.
+    pub(super) fn output(&self, index: usize) -> Option<&NodeTensor> {
+        self.facts.as_ref()?.outputs.get(index)
+    }
+
+    /// Tells whether it runs a model.
+    pub(super) fn is_model(&self) -> bool {
+        let kind = self.config.map(|config| &config.kind);
+        matches!(kind, Some(NodeKind::Model { .. }))
+    }
+}
+
+impl<'a> Draft<'a> {
+    pub(super) fn new(config: &'a PipelineConfig) -> Self {
+        let end = |name, connections, count| DraftNode {
+            name,
+            config: None,
+            connections,
+            places: &config.places,
+            count,
+            gathers: Gathers::Nothing,
+            facts: None,
+            failure: None,
+            stateful: false,
+            auto: false,
+            links: Vec::new(),
+        };
+        let count = config.demultiply_count.map(Count::new);
+        let mut nodes: Vec<DraftNode<'a>> = vec![end(REQUEST, &[], count)];
+        nodes.extend(config.nodes.iter().map(|node| DraftNode {
+            name: &node.name,
+            config: Some(node),
+            connections: &node.inputs,
+            places: &node.places,
+            count: node.demultiply_count.map(Count::new),
+            ..end("", &[], None)
+        }));
+        nodes.push(end(RESPONSE, &config.outputs, None));
+        let mut names = HashMap::from([(REQUEST, 0), (RESPONSE, nodes.len() - 1)]);
+        for (index, node) in nodes.iter().enumerate() {
+            names.entry(node.name).or_insert(index);
+        }
+        Self {
+            config,
+            nodes,
+            names,
+            faults: Vec::new(),
+            warnings: Vec::new(),
+        }
+    }
+
+    /// Asks for what each node takes and gives. Rules 2 and 3.
+    pub(super) fn describe(&mut self, sources: &impl Sources) {
+        for index in 0..self.nodes.len() {
+            let Some(config) = self.nodes[index].config else {
+                continue;
+            };
+            let node = &mut self.nodes[index];
+            match &config.kind {
+                NodeKind::Model {
+                    model_name,
+                    version,
+                } => match sources.model(model_name, *version) {
+                    Ok(ModelFacts {
+                        info,
+                        stateful,
+                        auto,
+                    }) => {
+                        node.facts = Some(CustomFacts {
+                            inputs: info.inputs.iter().map(NodeTensor::from).collect(),
+                            outputs: info.outputs.iter().map(NodeTensor::from).collect(),
+                        });
+                        (node.stateful, node.auto) = (stateful, auto);
+                    }
+                    Err(missing) => node.failure = Some(Failure::Model(missing)),
+                },
+                NodeKind::Custom {
+                    library_name,
+                    params,
+                } => match sources.custom(&config.name, library_name, params) {
+                    Ok(facts) => node.facts = Some(facts),
+                    Err(CustomFault::Library(known)) => self.missing_library(index, &known),
+                    Err(CustomFault::Initialize(code)) => self.fault(
+                        index,
+                        Rule::Initialize,
+                        "library_name",
+                        format!("{code} from `initialize` of the library `{library_name}`"),
+                        "0".to_owned(),
+                        "see the node's params and what the library says in the log".to_owned(),
+                    ),
+                    Err(fault) => node.failure = Some(Failure::Custom(fault)),
+                },
+            }
+        }
+    }
+
+    fn missing_library(&mut self, index: usize, known: &[String]) {
+        let config = self.nodes[index].config;
+        let Some(NodeKind::Custom {
+            library_name: name, ..
+        }) = config.map(|config| &config.kind)
+        else {
+            return;
+        };
+        self.fault(
+            index,
+            Rule::MissingLibrary,
+            "library_name",
+            format!("the library `{name}`, which is not open"),
+            one_of("a library that is", known),
+            or_meant(
+                name,
+                known,
+                "add it to custom_node_library_config_list, or see in the log why it is not open",
+            ),
+        );
+    }
+
+    /// Adds a fault at a key of a node.
+    pub(super) fn fault(
+        &mut self,
+        node: usize,
+        rule: Rule,
+        key: &str,
+        found: String,
+        expected: String,
+        next: String,
+    ) {
+        let place = self.nodes[node].place(key).clone();
+        self.fault_at(node, rule, place, found, expected, next);
+    }
+
+    /// Adds a fault of a node.
+    pub(super) fn fault_at(
+        &mut self,
+        node: usize,
+        rule: Rule,
+        place: Place,
+        found: String,
+        expected: String,
+        next: String,
+    ) {
+        self.faults.push(Fault {
+            rule,
+            node: Some(self.nodes[node].name.to_owned()),
+            place,
+            found,
+            expected,
+            next,
+        });
+    }
+
+    /// Adds a warning.
+    pub(super) fn warn(&mut self, place: &Place, text: String) {
+        self.warnings.push(Warning {
+            place: place.clone(),
+            text,
+        });
+    }
+
+    /// Returns the connection that a link was made of.
+    pub(super) fn connection(&self, node: usize, link: Link) -> &'a Connection {
+        &self.nodes[node].connections[link.connection]
+    }
+}
+
+/// Writes what there is to choose from.
+pub(super) fn one_of<T: AsRef<str>>(what: &str, known: &[T]) -> String {
+    if known.is_empty() {
+        return format!("{what}, of which there is none");
+    }
+    /// The most names that are told; the nearest is told besides.
+    const MOST: usize = 8;
+    let mut names: Vec<&str> = known.iter().map(AsRef::as_ref).take(MOST).collect();
+    if known.len() > MOST {
+        names.push("…");
+    }
+    format!("{what}: {}", names.join(", "))
+}
+
+/// Asks for the nearest name, or says what else to do.
+pub(super) fn or_meant<T: AsRef<str>>(typed: &str, known: &[T], next: &str) -> String {
+    match nearest(typed, known.iter().map(AsRef::as_ref)) {
+        Some(name) => format!("did you mean `{name}`?"),
+        None => next.to_owned(),
+    }
+}
+
+/// Writes type and shape of a tensor.
+pub(super) fn text(tensor: &NodeTensor) -> String {
+    let precision = tensor
+        .dtype
+        .map_or("an open type", |dtype| dtype.precision());
+    format!("{precision} {}", tensor.shape)
+}

@@ -1,0 +1,115 @@
+//! What the pipeline as a whole takes: rule 28.
+
+use super::draft::{Draft, Gathers, REQUEST, text};
+use crate::{
+    pipeline::{
+        Count, NodeTensor, PipelineTensor, Rule,
+        dims::{common_layout, common_shape},
+    },
+    tensor::{Dim, Layout, PartialShape},
+};
+
+impl Draft<'_> {
+    /// Returns the inputs of the pipeline, each once.
+    pub(super) fn inputs(&mut self) -> Vec<PipelineTensor> {
+        let mut inputs: Vec<PipelineTensor> = Vec::new();
+        let place = self.config.places.of("inputs").clone();
+        for (index, name) in self.config.inputs.iter().enumerate() {
+            if self.config.inputs[..index].contains(name) {
+                self.warn(&place, format!("the input `{name}` is listed twice"));
+                continue;
+            }
+            let (used, tensor) = self.input(index);
+            if !used {
+                let text = format!("the input `{name}` has to be sent, and no node uses it");
+                self.warn(&place, text);
+            }
+            let mut input = PipelineTensor {
+                name: name.clone(),
+                dtype: None,
+                shape: PartialShape(Vec::new()),
+                layout: Layout::unspecified(0),
+                port: inputs.len(),
+            };
+            if let Some(tensor) = tensor {
+                input.dtype = tensor.dtype;
+                input.shape = tensor.shape;
+                input.layout = tensor.layout;
+            }
+            if let Some(count) = self.nodes[0].count {
+                prepend(&mut input, &[dim(count)]);
+            }
+            inputs.push(input);
+        }
+        inputs
+    }
+
+    /// Tells whether an input of the pipeline is used, and what those have in common who use it.
+    fn input(&mut self, index: usize) -> (bool, Option<NodeTensor>) {
+        let mut used = false;
+        let mut all: Option<(NodeTensor, String)> = None;
+        for node in 1..self.nodes.len() {
+            for link in self.nodes[node].links.clone() {
+                if link.source != 0 || link.output != Some(index) {
+                    continue;
+                }
+                used = true;
+                let Some(tensor) = link.input.and_then(|input| self.nodes[node].input(input))
+                else {
+                    continue;
+                };
+                let mut tensor = tensor.clone();
+                if self.nodes[node].gathers == Gathers::From(0) && !tensor.shape.0.is_empty() {
+                    tensor.shape.0.remove(0);
+                    tensor.layout = Layout::unspecified(tensor.shape.0.len());
+                }
+                let name = self.nodes[node].name.to_owned();
+                let Some((before, others)) = &mut all else {
+                    all = Some((tensor, name));
+                    continue;
+                };
+                if let Some(both) = common(before, &tensor) {
+                    *before = both;
+                    others.push_str(", ");
+                    others.push_str(&name);
+                    continue;
+                }
+                let found = format!("{} {}", text(&tensor), tensor.layout);
+                let expected = format!("{} {}, as for {others}", text(before), before.layout);
+                let place = self.connection(node, link).place.clone();
+                let next = format!("give each its own input of `{REQUEST}`");
+                self.fault_at(node, Rule::InputMetadata, place, found, expected, next);
+            }
+        }
+        (used, all.map(|(tensor, _)| tensor))
+    }
+}
+
+/// Returns what two tensors have in common.
+fn common(a: &NodeTensor, b: &NodeTensor) -> Option<NodeTensor> {
+    let dtype = (a.dtype == b.dtype).then_some(a.dtype)?;
+    let shape = common_shape(&a.shape.0, &b.shape.0)?;
+    let layout = common_layout(&a.layout, &b.layout, shape.0.len())?;
+    Some(NodeTensor {
+        name: a.name.clone(),
+        dtype,
+        shape,
+        layout,
+    })
+}
+
+/// Returns the dimension of a level.
+pub(super) fn dim(count: Count) -> Dim {
+    match count {
+        Count::Fixed(count) => Dim::Fixed(count),
+        Count::Dynamic => Dim::Any,
+    }
+}
+
+/// Puts dimensions in front of a tensor's own.
+pub(super) fn prepend(tensor: &mut PipelineTensor, dims: &[Dim]) {
+    if !dims.is_empty() {
+        tensor.shape.0.splice(0..0, dims.iter().copied());
+        tensor.layout = Layout::unspecified(tensor.shape.0.len());
+    }
+}

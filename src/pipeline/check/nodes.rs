@@ -1,0 +1,306 @@
+//! Each node for itself: rules 6 to 14, and 24.
+
+use super::draft::{Draft, Failure, Gathers, one_of, or_meant};
+use crate::{
+    config::NodeKind,
+    pipeline::{Count, CustomFault, MissingModel, NodeTensor, Rule, dims::common},
+    tensor::{DataType, Dim},
+};
+
+impl Draft<'_> {
+    /// Judges a node without its connections.
+    pub(super) fn node(&mut self, index: usize) {
+        let Some(config) = self.nodes[index].config else {
+            return;
+        };
+        match self.nodes[index].failure.take() {
+            Some(Failure::Model(missing)) => self.missing_model(index, missing),
+            Some(Failure::Custom(fault)) => {
+                self.strings(index);
+                self.metadata(index, &fault);
+            }
+            None => {
+                self.settings(index);
+                self.strings(index);
+            }
+        }
+        self.split_outputs(index);
+        self.gather(index);
+
+        for (at, output) in config.outputs.iter().enumerate() {
+            let later = &config.outputs[at + 1..];
+            if later.iter().any(|later| later.alias == output.alias) {
+                let text = format!(
+                    "the alias `{}` comes again further down; that one counts",
+                    output.alias
+                );
+                self.warn(&output.place, text);
+            }
+        }
+    }
+
+    /// Rule 6.
+    fn missing_model(&mut self, index: usize, missing: MissingModel) {
+        let config = self.nodes[index].config;
+        let Some(NodeKind::Model {
+            model_name: name, ..
+        }) = config.map(|config| &config.kind)
+        else {
+            return;
+        };
+        let (key, found, expected, next) = match missing {
+            MissingModel::Unknown(known) => (
+                "model_name",
+                format!("the model `{name}`, which is not there"),
+                one_of("a model of model_config_list", &known),
+                or_meant(name, &known, "add the model to model_config_list"),
+            ),
+            MissingModel::Version(versions) => {
+                let versions: Vec<String> = versions.iter().map(ToString::to_string).collect();
+                (
+                    "version",
+                    format!("a version that the model `{name}` does not have"),
+                    one_of("a version that it has", &versions),
+                    "change the version, or leave it out for the default one".to_owned(),
+                )
+            }
+            MissingModel::NotAvailable(reason) => (
+                "model_name",
+                format!("the model `{name}`, which is not available: {reason}"),
+                "a model that is available".to_owned(),
+                "see in the log why it is not loaded".to_owned(),
+            ),
+        };
+        self.fault(index, Rule::MissingModel, key, found, expected, next);
+    }
+
+    /// Rule 7.
+    fn settings(&mut self, index: usize) {
+        let node = &self.nodes[index];
+        let (auto, stateful) = (node.auto, node.stateful);
+        if auto {
+            self.fault(
+                index,
+                Rule::AutoModel,
+                "model_name",
+                "a model whose batch size or shape is auto".to_owned(),
+                "a fixed shape, -1 or a range".to_owned(),
+                "change batch_size or shape of the model, for example to -1".to_owned(),
+            );
+        }
+        if stateful {
+            self.fault(
+                index,
+                Rule::StatefulModel,
+                "model_name",
+                "a stateful model".to_owned(),
+                "a model without state".to_owned(),
+                "send requests to the stateful model directly".to_owned(),
+            );
+        }
+    }
+
+    /// Rule 8.
+    fn strings(&mut self, index: usize) {
+        let node = &self.nodes[index];
+        let is_string = |tensor: &&NodeTensor| tensor.dtype == Some(DataType::String);
+        let inputs = node.facts.iter().flat_map(|facts| &facts.inputs);
+        let split = node.count.is_some() && node.is_model();
+        let own = inputs.clone().find(is_string).filter(|_| split);
+        let fed = |tensor: &&NodeTensor| {
+            let mut connections = node.connections.iter();
+            connections.any(|from| {
+                from.name == tensor.name && self.names.get(&*from.node_name) == Some(&0)
+            })
+        };
+        let entry = self.nodes[0].count.is_some();
+        let fed = inputs.clone().filter(is_string).find(fed).filter(|_| entry);
+        let mut found = Vec::new();
+        if let Some(input) = own {
+            found.push((
+                "demultiply_count",
+                format!("the string input `{}` of a demultiplexer", input.name),
+            ));
+        }
+        if let Some(input) = fed {
+            found.push((
+                "inputs",
+                format!(
+                    "the string input `{}`, fed by a request that is split",
+                    input.name
+                ),
+            ));
+        }
+        for (key, found) in found {
+            self.fault(
+                index,
+                Rule::SplitStrings,
+                key,
+                found,
+                "numbers where there is a demultiply_count".to_owned(),
+                "take the demultiply_count away".to_owned(),
+            );
+        }
+    }
+
+    /// Rules 9 and 10.
+    fn metadata(&mut self, index: usize, fault: &CustomFault) {
+        let (rule, found, expected) = match fault {
+            CustomFault::Metadata(call, code) => (
+                Rule::MetadataCall,
+                format!("{code} from `{call}`"),
+                "0".to_owned(),
+            ),
+            CustomFault::Handle(call) => (
+                Rule::MetadataHandle,
+                format!("no list from `{call}`"),
+                "a list of tensors".to_owned(),
+            ),
+            CustomFault::Count(call, count) => (
+                Rule::MetadataCount,
+                format!("{count} tensors from `{call}`"),
+                "at least 1".to_owned(),
+            ),
+            CustomFault::Library(_) | CustomFault::Initialize(_) => return,
+        };
+        let next = "see the node's params and what the library says in the log".to_owned();
+        self.fault(index, rule, "library_name", found, expected, next);
+    }
+
+    /// Rules 11 and 12.
+    fn split_outputs(&mut self, index: usize) {
+        let node = &self.nodes[index];
+        let (Some(count), Some(facts)) = (node.count, &node.facts) else {
+            return;
+        };
+        for output in facts.outputs.clone() {
+            let name = &output.name;
+            let dims = &output.shape.0;
+            if dims.len() < 2 {
+                self.fault(
+                    index,
+                    Rule::Rank,
+                    "demultiply_count",
+                    format!("the output `{name}` of shape {}", output.shape),
+                    "at least 2 dimensions in every output of a demultiplexer".to_owned(),
+                    "take the demultiply_count away, or let the node give one dimension more"
+                        .to_owned(),
+                );
+                continue;
+            }
+            if output.dtype == Some(DataType::String) {
+                let place = self.nodes[index].place("demultiply_count").clone();
+                let text = format!("the output `{name}` has strings, which cannot be split");
+                self.warn(&place, text);
+            }
+            let Count::Fixed(count) = count else {
+                continue;
+            };
+            if common(dims[0], Dim::Fixed(count)).is_none() {
+                self.fault(
+                    index,
+                    Rule::CountMismatch,
+                    "demultiply_count",
+                    format!("{count}, and the output `{name}` of shape {}", output.shape),
+                    format!("{}, as the first dimension says", dims[0]),
+                    "make them equal, or set demultiply_count to -1".to_owned(),
+                );
+            } else if dims[0] != Dim::Fixed(count) {
+                let place = self.nodes[index].place("demultiply_count").clone();
+                let text = format!(
+                    "requests fail where the first dimension of the output `{name}`, which is \
+                     {}, is not {count}",
+                    dims[0]
+                );
+                self.warn(&place, text);
+            }
+        }
+    }
+
+    /// Rules 13 and 14.
+    fn gather(&mut self, index: usize) {
+        let config = self.nodes[index].config;
+        let Some(name) = config.and_then(|config| config.gather_from_node.as_deref()) else {
+            return;
+        };
+        let demultiplexers = self.nodes.iter().filter(|node| node.count.is_some());
+        let demultiplexers: Vec<&str> = demultiplexers.map(|node| node.name).collect();
+        let (rule, found) = match self.names.get(name).copied() {
+            Some(from) if self.nodes[from].count.is_some() => {
+                self.nodes[index].gathers = Gathers::From(from);
+                return;
+            }
+            Some(_) => (
+                Rule::PlainGather,
+                format!("`{name}`, which has no demultiply_count"),
+            ),
+            None => (Rule::MissingGather, format!("`{name}`, which is no node")),
+        };
+        self.nodes[index].gathers = Gathers::Fault;
+        self.fault(
+            index,
+            rule,
+            "gather_from_node",
+            found,
+            one_of("a node with demultiply_count", &demultiplexers),
+            or_meant(
+                name,
+                &demultiplexers,
+                "change gather_from_node, or give that node a demultiply_count",
+            ),
+        );
+    }
+
+    /// Warns of outputs that do not exist, where nobody uses them.
+    pub(super) fn unused_outputs(&mut self) {
+        let mut found = Vec::new();
+        for node in &self.nodes {
+            let (Some(config), Some(facts)) = (node.config, &node.facts) else {
+                continue;
+            };
+            for output in &config.outputs {
+                let exists = facts
+                    .outputs
+                    .iter()
+                    .any(|real| real.name == output.data_item);
+                let mut connections = self.nodes.iter().flat_map(|node| node.connections);
+                let used = connections
+                    .any(|from| from.node_name == node.name && from.data_item == output.alias);
+                if !exists && !used {
+                    let text = format!(
+                        "what the node `{}` runs has no output `{}`, which nothing uses",
+                        node.name, output.data_item
+                    );
+                    found.push((output.place.clone(), text));
+                }
+            }
+        }
+        for (place, text) in found {
+            self.warn(&place, text);
+        }
+    }
+
+    /// Rule 24.
+    pub(super) fn open_inputs(&mut self, index: usize) {
+        let node = &self.nodes[index];
+        let connected = |input: &&NodeTensor| {
+            let mut connections = node.connections.iter();
+            connections.any(|connection| connection.name == input.name)
+        };
+        let inputs = node.facts.iter().flat_map(|facts| &facts.inputs);
+        let open: Vec<String> = inputs
+            .filter(|input| !connected(input))
+            .map(|input| input.name.clone())
+            .collect();
+        for input in open {
+            self.fault(
+                index,
+                Rule::OpenInput,
+                "inputs",
+                format!("no source for the input `{input}`"),
+                "one for each input".to_owned(),
+                format!("add {{\"{input}\": {{\"node_name\": …, \"data_item\": …}}}}"),
+            );
+        }
+    }
+}

@@ -1,0 +1,295 @@
+//! How the nodes hang together: rules 25 to 27, and batches behind demultiplexers.
+
+use super::draft::{Draft, Gathers, Link};
+use crate::{
+    pipeline::{OrderFault, Rule},
+    tensor::Dim,
+};
+
+/// The demultiplexers that a node runs within, outermost first; `None` if that is not known.
+pub(super) type Stack = Option<Vec<usize>>;
+
+impl Draft<'_> {
+    /// Rule 25. Returns the nodes that wait for no cycle, sources before consumers.
+    pub(super) fn cycles(&mut self) -> Vec<usize> {
+        let count = self.nodes.len();
+        let mut consumers = vec![Vec::new(); count];
+        let mut waiting = vec![0_usize; count];
+        for (index, node) in self.nodes.iter().enumerate() {
+            waiting[index] = node.links.len();
+            for link in &node.links {
+                consumers[link.source].push(index);
+            }
+        }
+        let mut order: Vec<usize> = (0..count).filter(|node| waiting[*node] == 0).collect();
+        let mut next = 0;
+        let mut broken = Vec::new();
+        loop {
+            while let Some(&node) = order.get(next) {
+                next += 1;
+                for &consumer in &consumers[node] {
+                    waiting[consumer] = waiting[consumer].saturating_sub(1);
+                    if waiting[consumer] == 0 && !broken.contains(&consumer) {
+                        order.push(consumer);
+                    }
+                }
+            }
+            let Some(cycle) = self.cycle(&waiting) else {
+                break;
+            };
+            self.report_cycle(&cycle);
+            // As if it were gone, so that other cycles are found.
+            broken.extend(cycle.iter().copied());
+            for node in cycle {
+                waiting[node] = 0;
+                for &consumer in &consumers[node] {
+                    waiting[consumer] = waiting[consumer].saturating_sub(1);
+                    if waiting[consumer] == 0 && !broken.contains(&consumer) {
+                        order.push(consumer);
+                    }
+                }
+            }
+        }
+        order
+    }
+
+    /// Finds a cycle among the nodes that still wait, each before the one that it waits for.
+    fn cycle(&self, waiting: &[usize]) -> Option<Vec<usize>> {
+        let mut at = waiting.iter().position(|waiting| *waiting > 0)?;
+        let mut path: Vec<usize> = Vec::new();
+        loop {
+            if let Some(start) = path.iter().position(|node| *node == at) {
+                return Some(path.split_off(start));
+            }
+            path.push(at);
+            let mut sources = self.nodes[at].links.iter().map(|link| link.source);
+            at = sources.find(|source| waiting[*source] > 0)?;
+        }
+    }
+
+    fn report_cycle(&mut self, cycle: &[usize]) {
+        let mut names: Vec<&str> = cycle
+            .iter()
+            .rev()
+            .map(|node| self.nodes[*node].name)
+            .collect();
+        let (Some(first), Some(&node)) = (names.first().copied(), cycle.last()) else {
+            return;
+        };
+        names.push(first);
+        let found = names.join(" -> ");
+        self.fault(
+            node,
+            Rule::Cycle,
+            "inputs",
+            found,
+            "no way from a node back to itself".to_owned(),
+            "take one of these connections away".to_owned(),
+        );
+    }
+
+    /// Rule 26. Tells for each node whether the response needs it.
+    pub(super) fn unconnected(&mut self) -> Vec<bool> {
+        let last = self.nodes.len() - 1;
+        let mut reached = vec![false; self.nodes.len()];
+        let mut open = vec![last];
+        while let Some(node) = open.pop() {
+            if !std::mem::replace(&mut reached[node], true) {
+                open.extend(self.nodes[node].links.iter().map(|link| link.source));
+            }
+        }
+        for (index, reached) in reached.iter().enumerate().take(last) {
+            // Of two nodes with one name only the first can be connected.
+            let duplicate = self.names[self.nodes[index].name] != index;
+            let idle = index == 0 && self.config.inputs.is_empty();
+            if *reached || duplicate || idle {
+                continue;
+            }
+            let key = if index == 0 { "inputs" } else { "name" };
+            self.fault(
+                index,
+                Rule::Unconnected,
+                key,
+                "no way from it to the response".to_owned(),
+                "a connection to the response, or to a node that has one".to_owned(),
+                "use an output of it, or take it away".to_owned(),
+            );
+        }
+        reached
+    }
+
+    /// Rule 27. Returns for each node the levels that it runs in.
+    pub(super) fn levels(&mut self, order: &[usize], reached: &[bool]) -> Vec<Stack> {
+        let last = self.nodes.len() - 1;
+        let mut stacks: Vec<Stack> = vec![None; self.nodes.len()];
+        let before = self.faults.len();
+        for &node in order {
+            let given: Option<Vec<(Link, Vec<usize>)>> = self.nodes[node]
+                .links
+                .iter()
+                .map(|link| Some((*link, self.given(link.source, &stacks)?)))
+                .collect();
+            let Some(given) = given.filter(|_| reached[node]) else {
+                continue;
+            };
+            if node == last {
+                self.closed_by_response(&given, reached);
+            }
+            stacks[node] = self.levels_of(node, given);
+        }
+        // In the order of the file, as other faults are.
+        self.faults[before..].sort_by_key(|fault| (fault.place.line, fault.place.column));
+        stacks
+    }
+
+    /// Returns the levels that the outputs of a node are in.
+    fn given(&self, source: usize, stacks: &[Stack]) -> Stack {
+        let mut stack = stacks[source].clone()?;
+        if self.nodes[source].count.is_some() {
+            stack.push(source);
+        }
+        Some(stack)
+    }
+
+    fn levels_of(&mut self, node: usize, given: Vec<(Link, Vec<usize>)>) -> Stack {
+        let last = self.nodes.len() - 1;
+        let mut given = given.into_iter();
+        let Some((first_link, mut stack)) = given.next() else {
+            return Some(Vec::new());
+        };
+        // The response is judged for each of its inputs.
+        if node != last
+            && let Some((link, other)) = given.find(|(_, other)| *other != stack)
+        {
+            let (a, b) = (
+                self.connection(node, first_link),
+                self.connection(node, link),
+            );
+            let found = format!(
+                "`{}` from {}, and `{}` from {}",
+                a.name,
+                self.told(&stack),
+                b.name,
+                self.told(&other)
+            );
+            let next = "gather the deeper one first, with gather_from_node".to_owned();
+            self.misplaced(node, link, OrderFault::DifferentLevels, found, next);
+            return None;
+        }
+        match self.nodes[node].gathers {
+            Gathers::Fault => return None,
+            Gathers::Nothing => {}
+            Gathers::From(from) if stack.last() == Some(&from) => {
+                stack.pop();
+            }
+            Gathers::From(from) => {
+                let name = self.nodes[from].name;
+                let (kind, next) = if stack.contains(&from) {
+                    let nearest = stack.last().map_or("", |nearest| self.nodes[*nearest].name);
+                    let next = format!("gather from `{nearest}` first");
+                    (OrderFault::DifferentNodes, next)
+                } else {
+                    let next = format!("connect what comes from `{name}`, or gather elsewhere");
+                    (OrderFault::NotInPath, next)
+                };
+                let found = format!("inputs from {}, gathered from `{name}`", self.told(&stack));
+                self.misplaced(node, first_link, kind, found, next);
+                return None;
+            }
+        }
+        if node == last {
+            stack.clear();
+        }
+        Some(stack)
+    }
+
+    /// Judges whether every way to the response leaves those levels open that it is to close.
+    fn closed_by_response(&mut self, given: &[(Link, Vec<usize>)], reached: &[bool]) {
+        let last = self.nodes.len() - 1;
+        let gathered = |from: usize| {
+            let mut nodes = self.nodes.iter().zip(reached);
+            nodes.any(|(node, reached)| *reached && node.gathers == Gathers::From(from))
+        };
+        let (elsewhere, here): (Vec<usize>, Vec<usize>) = (0..last)
+            .filter(|node| reached[*node] && self.nodes[*node].count.is_some())
+            .partition(|node| gathered(*node));
+        let mut found = Vec::new();
+        for (link, stack) in given {
+            let output = &self.connection(last, *link).name;
+            let text = format!("`{output}` from {}", self.told(stack));
+            if let Some(open) = elsewhere.iter().find(|open| stack.contains(open)) {
+                let name = self.nodes[*open].name;
+                let text = format!("{text}, though `{name}` is gathered on another way");
+                let next = format!("gather from `{name}` on every way, or on none");
+                found.push((*link, OrderFault::NotGathered, text, next));
+            } else if let Some(missing) = here.iter().find(|level| !stack.contains(level)) {
+                let name = self.nodes[*missing].name;
+                let text = format!("{text}, and other outputs from within `{name}`");
+                let next = format!("gather from `{name}` before the response");
+                found.push((*link, OrderFault::DifferentLevels, text, next));
+            }
+        }
+        for (link, kind, text, next) in found {
+            self.misplaced(last, link, kind, text, next);
+        }
+    }
+
+    fn misplaced(
+        &mut self,
+        node: usize,
+        link: Link,
+        kind: OrderFault,
+        found: String,
+        next: String,
+    ) {
+        let place = match self.nodes[node].gathers {
+            Gathers::From(_) if kind != OrderFault::DifferentLevels => {
+                self.nodes[node].place("gather_from_node").clone()
+            }
+            _ => self.connection(node, link).place.clone(),
+        };
+        let expected = "each level closed before the one around it, on every way alike".to_owned();
+        let found = format!("{found} ({})", kind.text());
+        self.fault_at(node, Rule::Order(kind), place, found, expected, next);
+    }
+
+    /// Writes a stack of levels.
+    fn told(&self, stack: &[usize]) -> String {
+        if stack.is_empty() {
+            return "outside all demultiplexers".to_owned();
+        }
+        let names: Vec<String> = stack
+            .iter()
+            .map(|node| format!("`{}`", self.nodes[*node].name))
+            .collect();
+        format!("within {}", names.join(", "))
+    }
+
+    /// Warns of models behind a demultiplexer that take more than one at a time.
+    pub(super) fn batches(&mut self, stacks: &[Stack]) {
+        for (index, stack) in stacks.iter().enumerate() {
+            let node = &self.nodes[index];
+            let behind = stack.as_ref().is_some_and(|stack| !stack.is_empty());
+            if !behind || !node.is_model() || node.gathers != Gathers::Nothing {
+                continue;
+            }
+            let mut inputs = node.facts.iter().flat_map(|facts| &facts.inputs);
+            let large = inputs.find_map(|input| {
+                let rank = input.shape.0.len();
+                let batch = input.shape.0[input.layout.axis('N', rank)?];
+                match batch {
+                    Dim::Fixed(2..) | Dim::Range(2.., _) => Some((input.name.clone(), batch)),
+                    _ => None,
+                }
+            });
+            if let Some((input, batch)) = large {
+                let text = format!(
+                    "the input `{input}` takes a batch of {batch} behind a demultiplexer; only \
+                     nodes that gather should take more than 1"
+                );
+                let place = self.nodes[index].place("model_name").clone();
+                self.warn(&place, text);
+            }
+        }
+    }
+}

@@ -1,0 +1,251 @@
+//! Each rule with a pipeline that breaks it, and what a sound one becomes.
+
+mod messages;
+mod metadata;
+mod order;
+mod rules;
+
+use std::path::Path;
+
+use crate::{
+    config::{Defaults, PipelineConfig, parse},
+    pipeline::{
+        Checked, CustomFacts, CustomFault, Faults, MissingModel, ModelFacts, NodeTensor, Sources,
+        check,
+    },
+    servable::{ServableInfo, TensorInfo},
+    tensor::{DataType, Dim, Layout, PartialShape},
+};
+
+/// Writes a tensor as `name:FP32:1,-1,2-5`, with the layout behind another colon if there is one.
+fn tensor(text: &str) -> NodeTensor {
+    let mut parts = text.split(':');
+    let mut part = || parts.next().unwrap_or_default();
+    let (name, dtype, shape, layout) = (part(), part(), part(), part());
+    let dim = |text: &str| match text.split_once('-') {
+        Some(("", "1")) => Dim::Any,
+        Some((low, high)) => Dim::Range(low.parse().unwrap(), high.parse().unwrap()),
+        None => Dim::Fixed(text.parse().unwrap()),
+    };
+    let dims: Vec<Dim> = shape
+        .split(',')
+        .filter(|dim| !dim.is_empty())
+        .map(dim)
+        .collect();
+    NodeTensor {
+        name: name.to_owned(),
+        dtype: DataType::ALL
+            .into_iter()
+            .find(|known| known.precision() == dtype),
+        layout: Layout::parse(layout).unwrap_or_else(|_| Layout::unspecified(dims.len())),
+        shape: PartialShape(dims),
+    }
+}
+
+fn tensors(text: &str) -> Vec<NodeTensor> {
+    text.split_whitespace().map(tensor).collect()
+}
+
+fn infos(text: &str) -> Vec<TensorInfo> {
+    let tensors = tensors(text).into_iter().enumerate();
+    let info = |(port, tensor): (usize, NodeTensor)| TensorInfo {
+        name: tensor.name,
+        dtype: tensor.dtype.unwrap(),
+        shape: tensor.shape,
+        layout: tensor.layout,
+        port,
+    };
+    tensors.map(info).collect()
+}
+
+/// What models and libraries of the tests take and give; one row for each.
+const KNOWN: [(&str, &str, &str); 22] = [
+    ("dummy", "b:FP32:1,10", "a:FP32:1,10"),
+    ("auto", "b:FP32:1,10", "a:FP32:1,10"),
+    ("stateful", "b:FP32:1,10", "a:FP32:1,10"),
+    ("two", "x:FP32:1,10 y:FP32:1,10", "z:FP32:1,10"),
+    ("wide", "b:FP32:1,20", "a:FP32:1,20"),
+    ("ints", "b:I32:1,10", "a:I32:1,10"),
+    ("text", "b:STRING:-1", "a:STRING:-1"),
+    ("text2", "b:STRING:-1,2", "a:STRING:-1,2"),
+    ("flat", "b:FP32:1,10", "a:FP32:10"),
+    ("four", "b:FP32:1,10", "a:FP32:4,1,10"),
+    ("any", "b:FP32:1,10", "a:FP32:-1,1,10"),
+    ("upto", "b:FP32:1,10", "a:FP32:1-3,1,10"),
+    ("range", "b:FP32:1,5-20", "a:FP32:1,5-20"),
+    ("gather4", "b:FP32:4,1,10", "a:FP32:1,10"),
+    ("gather3", "b:FP32:3,1,10", "a:FP32:1,10"),
+    ("gather", "b:FP32:-1,1,10", "a:FP32:1,10"),
+    ("batch2", "b:FP32:2,5:NC", "a:FP32:2,5:NC"),
+    ("nchw", "b:FP32:1,3,4,4:NCHW", "a:FP32:1,3,4,4:NCHW"),
+    ("nhwc", "b:FP32:1,3,4,4:NHWC", "a:FP32:1,3,4,4:NHWC"),
+    ("three", "b:FP32:1,10", "a:FP32:3,1,10"),
+    ("nested", "b:FP32:1,10", "a:FP32:4,3,1,10"),
+    ("open", "b::1,10", "a::7,1,10 zz::-1,1,10"),
+];
+
+/// The models and libraries of the tests. Libraries have the same names as models; those that
+/// begin with `bad` fail.
+struct Known;
+
+impl Known {
+    fn find(name: &str) -> Option<(&'static str, &'static str)> {
+        let mut known = KNOWN.iter();
+        known.find(|row| row.0 == name).map(|row| (row.1, row.2))
+    }
+
+    fn names() -> Vec<String> {
+        KNOWN.iter().map(|row| row.0.to_owned()).collect()
+    }
+}
+
+impl Sources for Known {
+    fn name_taken(&self, name: &str) -> bool {
+        name == "dummy"
+    }
+
+    fn model(&self, name: &str, version: Option<i64>) -> Result<ModelFacts, MissingModel> {
+        if name == "loading" {
+            return Err(MissingModel::NotAvailable("LOADING".to_owned()));
+        }
+        let (inputs, outputs) =
+            Self::find(name).ok_or_else(|| MissingModel::Unknown(Self::names()))?;
+        if version.is_some_and(|version| version > 2) {
+            return Err(MissingModel::Version(vec![1, 2]));
+        }
+        Ok(ModelFacts {
+            info: ServableInfo::new(infos(inputs), infos(outputs)),
+            stateful: name == "stateful",
+            auto: name == "auto",
+        })
+    }
+
+    fn custom(
+        &self,
+        _node: &str,
+        library: &str,
+        _params: &[(String, String)],
+    ) -> Result<CustomFacts, CustomFault> {
+        match library {
+            "bad_init" => Err(CustomFault::Initialize(7)),
+            "bad_call" => Err(CustomFault::Metadata("getInputsInfo", 1)),
+            "bad_handle" => Err(CustomFault::Handle("getOutputsInfo")),
+            "bad_count" => Err(CustomFault::Count("getOutputsInfo", 0)),
+            _ => {
+                let found = Self::find(library);
+                let (inputs, outputs) = found.ok_or_else(|| CustomFault::Library(Self::names()))?;
+                Ok(CustomFacts {
+                    inputs: tensors(inputs),
+                    outputs: tensors(outputs),
+                })
+            }
+        }
+    }
+}
+
+/// Reads a pipeline `p` from a short form, through the configuration file's.
+///
+/// A line is a node: `name = model(input < source.item, …) -> alias, alias:real; split 4; gather x`.
+/// An alias alone stands for the output of that name. `@library` instead of a model makes a custom
+/// node, `model/2` is a version. `out` in front of a line stands for an output of the pipeline:
+/// `out label < source.item`. `in a, b` names the inputs, `split -1` splits the request.
+fn pipeline(text: &str) -> PipelineConfig {
+    let json = json(text);
+    let parsed = parse(
+        json.as_bytes(),
+        Path::new("/config.json"),
+        &Defaults::default(),
+    );
+    parsed.unwrap().pipelines.remove(0)
+}
+
+fn json(text: &str) -> String {
+    let (mut inputs, mut nodes, mut outputs) = (Vec::new(), Vec::new(), Vec::new());
+    let (mut name, mut split) = ("p".to_owned(), String::new());
+    for line in text.lines().map(str::trim).filter(|line| !line.is_empty()) {
+        if let Some(list) = line.strip_prefix("in ") {
+            inputs = list
+                .split(',')
+                .map(|input| format!("{:?}", input.trim()))
+                .collect();
+        } else if let Some(output) = line.strip_prefix("out ") {
+            outputs.push(connection(output));
+        } else if let Some(count) = line.strip_prefix("split ") {
+            split = format!(r#", "demultiply_count": {count}"#);
+        } else if let Some(given) = line.strip_prefix("name ") {
+            given.clone_into(&mut name);
+        } else {
+            nodes.push(node(line));
+        }
+    }
+    format!(
+        "{{\"model_config_list\": [], \"pipeline_config_list\": [{{\n\"name\": \"{name}\", \
+         \"inputs\": [{}]{split},\n\"nodes\": [\n{}],\n\"outputs\": [{}]}}]}}",
+        inputs.join(", "),
+        nodes.join(",\n"),
+        outputs.join(", ")
+    )
+}
+
+fn connection(text: &str) -> String {
+    let (name, source) = text.split_once('<').unwrap();
+    let (node, item) = source.trim().split_once('.').unwrap();
+    let name = name.trim();
+    format!(r#"{{"{name}": {{"node_name": "{node}", "data_item": "{item}"}}}}"#)
+}
+
+fn node(line: &str) -> String {
+    let (name, rest) = line.split_once('=').unwrap();
+    let (runs, rest) = rest.trim().split_once('(').unwrap();
+    let (inputs, rest) = rest.split_once(')').unwrap();
+    let mut settings = rest
+        .trim()
+        .trim_start_matches("->")
+        .split(';')
+        .map(str::trim);
+    let aliases = settings.next().unwrap_or_default();
+    let outputs = aliases
+        .split(',')
+        .map(str::trim)
+        .filter(|alias| !alias.is_empty());
+    let outputs = outputs.map(|alias| {
+        let (alias, real) = alias.split_once(':').unwrap_or((alias, alias));
+        format!(r#"{{"data_item": "{real}", "alias": "{alias}"}}"#)
+    });
+    let outputs: Vec<String> = outputs.collect();
+    let inputs = inputs.split(',').filter(|input| !input.trim().is_empty());
+    let inputs: Vec<String> = inputs.map(connection).collect();
+    let runs = match (runs.strip_prefix('@'), runs.split_once('/')) {
+        (Some(library), _) => format!(r#""type": "custom", "library_name": "{library}""#),
+        (None, Some((model, version))) => {
+            format!(r#""type": "DL model", "model_name": "{model}", "version": {version}"#)
+        }
+        (None, None) => format!(r#""type": "DL model", "model_name": "{runs}""#),
+    };
+    let settings = settings.map(|setting| match setting.split_once(' ') {
+        Some(("split", count)) => format!(r#", "demultiply_count": {count}"#),
+        Some(("gather", from)) => format!(r#", "gather_from_node": "{from}""#),
+        _ => panic!("{setting}"),
+    });
+    format!(
+        "{{\"name\": \"{}\", {runs}{},\n \"inputs\": [{}],\n \"outputs\": [{}]}}",
+        name.trim(),
+        settings.collect::<String>(),
+        inputs.join(", "),
+        outputs.join(", ")
+    )
+}
+
+fn judge(text: &str) -> Result<Checked, Faults> {
+    check(&pipeline(text), &Known)
+}
+
+fn sound(text: &str) -> Checked {
+    judge(text).unwrap_or_else(|faults| panic!("{faults}\n{text}"))
+}
+
+/// Returns the texts of the warnings of a pipeline without faults.
+fn warnings(text: &str) -> Vec<String> {
+    let warnings = sound(text).warnings.into_iter();
+    warnings.map(|warning| warning.text).collect()
+}

@@ -1,0 +1,102 @@
+//! Levels: what is opened last is closed first.
+
+use super::{judge, sound};
+use crate::pipeline::{OrderFault, Rule};
+
+fn kinds(text: &str) -> Vec<OrderFault> {
+    let faults = judge(text).map(|_| ()).expect_err(text);
+    let kind = |rule| match rule {
+        Rule::Order(kind) => kind,
+        other => panic!("{other:?}: {faults}"),
+    };
+    assert_eq!(
+        faults.status(),
+        "Demultiplexer and gather nodes are not in LIFO order"
+    );
+    faults.faults.iter().map(|fault| kind(fault.rule)).collect()
+}
+
+#[test]
+fn levels_out_of_order_are_refused_by_kind() {
+    for (text, kind) in [
+        (
+            "in i\nd = @four(b < request.i) -> a; split 4\n\
+             g = gather4(b < d.a) -> a; gather d\nout o < g.a\nout p < d.a",
+            OrderFault::NotGathered,
+        ),
+        (
+            "in i\nd = @nested(b < request.i) -> a; split 4\n\
+             e = @three(b < x.a) -> a; split 3\nx = dummy(b < f.a) -> a\n\
+             f = @four(b < request.i) -> a; split 4\nout o < e.a\nout p < d.a",
+            OrderFault::DifferentLevels,
+        ),
+        (
+            "in i\nd = @four(b < request.i) -> a; split 4\n\
+             e = @three(b < d.a) -> a; split 3\nx = gather4(b < e.a) -> a; gather d\n\
+             out o < x.a",
+            OrderFault::DifferentNodes,
+        ),
+        (
+            "in i, j\nd = @four(b < request.i) -> a; split 4\n\
+             x = gather4(b < request.j) -> a; gather d\nout o < x.a\nout p < d.a",
+            OrderFault::NotInPath,
+        ),
+        (
+            "in i\nd = @four(b < request.i) -> a; split 4\nx = dummy(b < request.i) -> a\n\
+             y = two(x < d.a, y < x.a) -> z\nout o < y.z",
+            OrderFault::DifferentLevels,
+        ),
+        (
+            "in i\nd = @four(b < request.i) -> a; split 4\nout o < d.a\nout p < request.i",
+            OrderFault::DifferentLevels,
+        ),
+    ] {
+        assert_eq!(kinds(text)[0], kind, "{text}");
+    }
+}
+
+/// Writes for each node the levels that it opens, gathers and runs in.
+fn told(text: &str) -> String {
+    let plan = sound(text).plan;
+    let name = |level| &*plan.node(plan.level(level).node).name;
+    let mut told = Vec::new();
+    for (id, node) in plan.ids().zip(plan.nodes()) {
+        let levels: Vec<&str> = node.levels.iter().copied().map(name).collect();
+        let gathers: Vec<&str> = node.gathers.iter().copied().map(name).collect();
+        let runs = plan
+            .runs(id)
+            .map_or("?".to_owned(), |runs| runs.to_string());
+        told.push(format!(
+            "{}: in [{}], gathers [{}], runs {runs}",
+            node.name,
+            levels.join(", "),
+            gathers.join(", ")
+        ));
+    }
+    told.join("\n")
+}
+
+#[test]
+fn levels_are_known_before_any_request() {
+    insta::assert_snapshot!(told(
+        "in i\nd = @four(b < request.i) -> a; split 4\n\
+         e = @three(b < d.a) -> a; split 3\nx = dummy(b < e.a) -> a\n\
+         g = gather3(b < x.a) -> a; gather e\nout o < g.a"
+    ), @"
+    request: in [], gathers [], runs 1
+    d: in [], gathers [], runs 1
+    e: in [d], gathers [], runs 4
+    x: in [d, e], gathers [], runs 12
+    g: in [d], gathers [e], runs 4
+    response: in [], gathers [d], runs 1
+    ");
+    insta::assert_snapshot!(told(
+        "in i\nsplit -1\nx = dummy(b < request.i) -> a\n\
+         g = gather(b < x.a) -> a; gather request\nout o < g.a\nout p < g.a"
+    ), @"
+    request: in [], gathers [], runs 1
+    x: in [request], gathers [], runs ?
+    g: in [], gathers [request], runs 1
+    response: in [], gathers [], runs 1
+    ");
+}

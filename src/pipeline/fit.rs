@@ -1,0 +1,156 @@
+//! What nodes really give, against what those take who get it. The check of the pipeline has
+//! judged what can be known before; a custom node may give something else.
+
+use super::{NodeTensor, PipelineTensor};
+use crate::{
+    error::{Error, Result},
+    tensor::{DataType, Dim, PartialShape, ShapeText, Tensor},
+};
+
+/// Judges an input of a node, after gathering, by what the node takes.
+///
+/// # Errors
+///
+/// Fails with the text that clients know, and names node and input.
+pub fn input(node: &str, expected: &NodeTensor, tensor: &Tensor) -> Result<()> {
+    let name = &expected.name;
+    let fault = |status: &str, what: &str, expected: String, actual: String| {
+        Err(Error::invalid(format!(
+            "{status} - Node: {node} input: {name} Invalid {what} - Expected: {expected}; Actual: \
+             {actual}"
+        )))
+    };
+    if let Some(dtype) = expected.dtype
+        && dtype != tensor.dtype()
+    {
+        return fault(
+            "Invalid input precision",
+            "precision",
+            dtype.precision().to_owned(),
+            tensor.dtype().precision().to_owned(),
+        );
+    }
+    let allowed = &expected.shape.0;
+    let shape = tensor.shape();
+    let shapes = || (expected.shape.to_string(), ShapeText(shape).to_string());
+    if allowed.len() != shape.len() {
+        let (expected, actual) = shapes();
+        let status = "Invalid number of shape dimensions";
+        return fault(status, "number of shape dimensions", expected, actual);
+    }
+    if fits(&expected.shape, shape) {
+        return Ok(());
+    }
+    // The batch is told first, wherever the layout has it.
+    match expected.layout.axis('N', shape.len()) {
+        Some(axis) if !allowed[axis].allows(shape[axis]) => fault(
+            "Invalid input batch size",
+            "batch size",
+            allowed[axis].to_string(),
+            shape[axis].to_string(),
+        ),
+        _ => {
+            let (expected, actual) = shapes();
+            fault("Invalid input shape", "shape", expected, actual)
+        }
+    }
+}
+
+/// Judges an output of the pipeline by what its metadata says.
+///
+/// # Errors
+///
+/// Fails if it is another tensor than clients were told; the cause, for the log, says which.
+pub fn output(expected: &PipelineTensor, tensor: &Tensor) -> Result<()> {
+    let Some(dtype) = expected.dtype else {
+        return Ok(());
+    };
+    if dtype == tensor.dtype() && fits(&expected.shape, tensor.shape()) {
+        return Ok(());
+    }
+    let text = |dtype: DataType, shape: String| format!("{} {shape}", dtype.precision());
+    let cause = format!(
+        "the output {} differs from the pipeline's metadata - Expected: {}; Actual: {}",
+        expected.name,
+        text(dtype, expected.shape.to_string()),
+        text(tensor.dtype(), ShapeText(tensor.shape()).to_string())
+    );
+    Err(Error::internal("Internal server error").with_source(cause))
+}
+
+fn fits(allowed: &PartialShape, shape: &[usize]) -> bool {
+    let allows = |(dim, length): (&Dim, &usize)| dim.allows(*length);
+    allowed.0.len() == shape.len() && allowed.0.iter().zip(shape).all(allows)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{input, output};
+    use crate::{
+        error::{ErrorKind, chain},
+        pipeline::{NodeTensor, PipelineTensor},
+        tensor::{DataType, Dim, Layout, PartialShape, Tensor},
+    };
+
+    fn tensor(dtype: DataType, shape: &[usize]) -> Tensor {
+        let size = shape.iter().product::<usize>() * dtype.size().unwrap();
+        Tensor::new(dtype, shape.to_vec(), vec![0; size].into()).unwrap()
+    }
+
+    fn shape() -> PartialShape {
+        PartialShape(vec![Dim::Fixed(1), Dim::Range(2, 3)])
+    }
+
+    #[test]
+    fn inputs_are_judged_as_those_of_requests_are() {
+        let expected = NodeTensor {
+            name: "i".to_owned(),
+            dtype: Some(DataType::F32),
+            shape: shape(),
+            layout: Layout::unspecified(2),
+        };
+        assert!(input("n", &expected, &tensor(DataType::F32, &[1, 3])).is_ok());
+        let told = |dtype, shape: &[usize]| {
+            let error = input("n", &expected, &tensor(dtype, shape)).unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::InvalidArgument);
+            error.message().to_owned()
+        };
+        insta::assert_snapshot!(
+            [
+                told(DataType::I32, &[1, 3]),
+                told(DataType::F32, &[1, 3, 1]),
+                told(DataType::F32, &[2, 3]),
+                told(DataType::F32, &[1, 4]),
+            ].join("\n"), @"
+        Invalid input precision - Node: n input: i Invalid precision - Expected: FP32; Actual: I32
+        Invalid number of shape dimensions - Node: n input: i Invalid number of shape dimensions - Expected: (1,[2~3]); Actual: (1,3,1)
+        Invalid input batch size - Node: n input: i Invalid batch size - Expected: 1; Actual: 2
+        Invalid input shape - Node: n input: i Invalid shape - Expected: (1,[2~3]); Actual: (1,4)
+        ");
+    }
+
+    #[test]
+    fn outputs_are_what_clients_were_told() {
+        let mut expected = PipelineTensor {
+            name: "o".to_owned(),
+            dtype: Some(DataType::F32),
+            shape: shape(),
+            layout: Layout::unspecified(2),
+            port: 0,
+        };
+        assert!(output(&expected, &tensor(DataType::F32, &[1, 2])).is_ok());
+        let error = output(&expected, &tensor(DataType::F32, &[1, 4])).unwrap_err();
+        assert_eq!(
+            (error.kind(), error.message()),
+            (ErrorKind::Internal, "Internal server error")
+        );
+        assert_eq!(
+            chain(&error),
+            "Internal server error: the output o differs from the pipeline's metadata - Expected: \
+             FP32 (1,[2~3]); Actual: FP32 (1,4)"
+        );
+        assert!(output(&expected, &tensor(DataType::I32, &[1, 2])).is_err());
+        expected.dtype = None;
+        assert!(output(&expected, &tensor(DataType::I32, &[7])).is_ok());
+    }
+}

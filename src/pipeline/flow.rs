@@ -1,0 +1,209 @@
+//! One request: the schedule and the tensors together. Gives each node that can run its inputs,
+//! and takes its outputs. Nothing is run here.
+
+use std::sync::Arc;
+
+use super::{
+    Abort, NodeId, Plan, PlanNode, Ready, Schedule, Session, Sessions,
+    shards::{Parts, Splitter, split},
+};
+use crate::tensor::Tensor;
+
+/// A request on its way through a pipeline.
+///
+/// A tensor is kept until its last consumer has been given it.
+#[derive(Debug)]
+pub struct Flow {
+    schedule: Schedule,
+    /// For each node and input, by the ordinal of the session that it is for, before gathering.
+    inbox: Vec<Vec<Vec<Option<Tensor>>>>,
+}
+
+/// A node to run for a session.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Job {
+    /// The node and what it runs for.
+    pub ready: Ready,
+    /// Its inputs, in the order of [`PlanNode::inputs`], not gathered yet.
+    pub inputs: Vec<Parts>,
+}
+
+impl Job {
+    /// Returns the inputs, gathered, in the order of [`PlanNode::inputs`]. For the exit that is
+    /// the response. Copies what is gathered, so it belongs where the node runs.
+    ///
+    /// # Errors
+    ///
+    /// Fails if parts that are gathered differ.
+    pub fn tensors(self, plan: &Plan) -> Result<Vec<Tensor>, Abort> {
+        let node = plan.node(self.ready.node);
+        let inputs = node.inputs.iter().zip(self.inputs);
+        inputs
+            .map(|(input, parts)| parts.gather(&node.name, &input.name))
+            .collect()
+    }
+}
+
+impl Flow {
+    /// Begins a request with its tensors, in the order of the entry's outputs: as the inputs of
+    /// the pipeline are in the file. Returns what can run.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the request is to be split and cannot be.
+    ///
+    /// # Panics
+    ///
+    /// Panics if there are more or fewer tensors than inputs.
+    pub fn start(plan: Arc<Plan>, inputs: Vec<Tensor>) -> Result<(Self, Vec<Job>), Abort> {
+        let mut flow = Self {
+            inbox: plan
+                .nodes()
+                .iter()
+                .map(|node| vec![Vec::new(); node.inputs.len()])
+                .collect(),
+            schedule: Schedule::new(plan),
+        };
+        let entry = flow.plan().entry();
+        let mut jobs = Vec::new();
+        for ready in flow.schedule.start() {
+            if ready.node != entry {
+                jobs.push(flow.job(ready));
+            }
+        }
+        let ready = Ready {
+            node: entry,
+            session: Session::WHOLE,
+        };
+        jobs.extend(flow.finished(ready, inputs)?);
+        Ok((flow, jobs))
+    }
+
+    /// Takes what a node has given: its outputs in the order of [`PlanNode::outputs`], none for
+    /// the exit. Returns what can run now; nothing after a failure.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the outputs are to be split and cannot be. Nothing can run any more then.
+    ///
+    /// # Panics
+    ///
+    /// Panics if there are more or fewer tensors than outputs.
+    pub fn finished(&mut self, ran: Ready, outputs: Vec<Tensor>) -> Result<Vec<Job>, Abort> {
+        let plan = Arc::clone(self.plan());
+        let node = plan.node(ran.node);
+        if self.schedule.is_stopped() {
+            self.schedule.failed();
+            return Ok(Vec::new());
+        }
+        assert_eq!(
+            outputs.len(),
+            node.outputs.len(),
+            "every output that is used"
+        );
+        let count = match splitter(&plan, ran.node) {
+            None => None,
+            Some(splitter) => {
+                let names = node.outputs.iter().map(|output| output.name.as_str());
+                match splitter.count(names.zip(&outputs)) {
+                    Ok(count) => Some(count),
+                    Err(abort) => {
+                        self.failed();
+                        return Err(abort);
+                    }
+                }
+            }
+        };
+        let ready = self.schedule.finished(ran, count);
+        let ready = ready.inspect_err(|_| self.inbox.iter_mut().flatten().for_each(Vec::clear))?;
+        self.deliver(node, ran.session, outputs);
+        Ok(ready.into_iter().map(|ready| self.job(ready)).collect())
+    }
+
+    /// Takes note that a run has failed: nothing can run any more, and what is kept is dropped.
+    pub fn failed(&mut self) {
+        self.schedule.failed();
+        self.inbox.iter_mut().flatten().for_each(Vec::clear);
+    }
+
+    /// Returns the state of the request's work.
+    #[must_use]
+    pub fn schedule(&self) -> &Schedule {
+        &self.schedule
+    }
+
+    fn plan(&self) -> &Arc<Plan> {
+        self.schedule.plan()
+    }
+
+    /// Puts the outputs of a run before those who take them.
+    fn deliver(&mut self, node: &PlanNode, session: Session, outputs: Vec<Tensor>) {
+        let sessions = self.schedule.sessions();
+        for (output, tensor) in node.outputs.iter().zip(outputs) {
+            let mut put = |session: Session, tensor: &Tensor| {
+                for (consumer, input) in &output.consumers {
+                    let places = &mut self.inbox[consumer.index()][*input];
+                    let place = sessions.ordinal(session);
+                    if places.len() <= place {
+                        places.resize(place + 1, None);
+                    }
+                    places[place] = Some(tensor.clone());
+                }
+            };
+            match node.opens {
+                None => put(session, &tensor),
+                Some(level) => {
+                    for (session, shard) in sessions.parts(session, level).zip(split(&tensor)) {
+                        put(session, &shard);
+                    }
+                }
+            }
+        }
+    }
+
+    /// Takes the inputs of a node.
+    fn job(&mut self, ready: Ready) -> Job {
+        let plan = Arc::clone(self.plan());
+        let node = plan.node(ready.node);
+        let sessions = self.schedule.sessions();
+        // Each level replaces the sessions by their parts, in order.
+        let mut from = vec![ready.session];
+        let mut counts = Vec::with_capacity(node.gathers.len());
+        for level in &node.gathers {
+            let parts: Vec<Session> = from
+                .iter()
+                .flat_map(|session| sessions.parts(*session, *level))
+                .collect();
+            counts.push(parts.len() / from.len());
+            from = parts;
+        }
+        let inbox = self.inbox[ready.node.index()].iter_mut();
+        let inputs = inbox.map(|places| Parts {
+            counts: counts.clone(),
+            tensors: from
+                .iter()
+                .map(|from| take(places, sessions, *from))
+                .collect(),
+        });
+        Job {
+            ready,
+            inputs: inputs.collect(),
+        }
+    }
+}
+
+fn take(places: &mut [Option<Tensor>], sessions: &Sessions, session: Session) -> Tensor {
+    let place = &mut places[sessions.ordinal(session)];
+    place.take().expect("delivered before the node got ready")
+}
+
+/// Returns how a node's outputs are split, if they are.
+fn splitter(plan: &Plan, id: NodeId) -> Option<Splitter<'_>> {
+    let node = plan.node(id);
+    let level = plan.level(node.opens?);
+    Some(Splitter {
+        node: &node.name,
+        entry: id == plan.entry(),
+        count: level.count,
+    })
+}

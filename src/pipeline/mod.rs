@@ -1,0 +1,42 @@
+//! Pipelines: nodes that hand tensors on to one another, checked once and scheduled for each
+//! request. Nothing here waits, runs a model or reads a file.
+//!
+//! [`check()`] makes a [`Plan`] of what is configured and of what [`Sources`] says of models and
+//! custom nodes, or tells every fault. For each request a [`Flow`] takes the outputs of the nodes
+//! that have run and says what can run next, with its inputs; it is made of a [`Schedule`], which
+//! knows no tensors, and [`shards`], which knows nothing else. [`fit`] judges what nodes really
+//! gave.
+//!
+//! Who drives it: [`Flow::start`] with the tensors of a judged request; each [`Job`] in a task of
+//! its own, which calls [`Job::tensors`], runs the node and returns those of its outputs that the
+//! plan names; [`Flow::finished`] with them, and so on with the jobs that gives, or
+//! [`Flow::failed`]. The job of the exit is the last: its tensors are the response.
+
+mod abort;
+mod check;
+mod dims;
+mod fault;
+pub mod fit;
+mod flow;
+mod info;
+mod plan;
+mod scheduler;
+mod session;
+pub mod shards;
+mod sources;
+
+pub use abort::Abort;
+pub use check::{Checked, check};
+pub use fault::{Fault, Faults, OrderFault, Rule};
+pub use flow::{Flow, Job};
+pub use info::{PipelineInfo, PipelineTensor};
+pub use plan::{Count, Input, Level, LevelId, NodeId, Output, Plan, PlanKind, PlanNode};
+pub use scheduler::{MOST_SESSIONS, Ready, Schedule};
+pub use session::{Session, Sessions};
+pub use sources::{CustomFacts, CustomFault, MissingModel, ModelFacts, NodeTensor, Sources};
+
+#[cfg(test)]
+mod tests;
+
+/// The most parts that a node's outputs are split into.
+pub const MOST_SHARDS: usize = 10_000;

@@ -1,0 +1,235 @@
+//! A pipeline that has been checked: nodes, where their inputs come from, and the levels of
+//! demultiplexing, all as indices. Made by [`super::check()`] only, and never changed.
+
+use std::fmt;
+
+use super::{NodeTensor, PipelineInfo};
+
+/// A node of a plan.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct NodeId(pub(super) u32);
+
+/// A level of demultiplexing: what one demultiplexer opens.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct LevelId(pub(super) u32);
+
+impl NodeId {
+    pub(super) fn new(index: usize) -> Self {
+        Self(u32::try_from(index).expect("a file has fewer nodes"))
+    }
+
+    /// Returns the place of the node in [`Plan::nodes`].
+    #[must_use]
+    pub fn index(self) -> usize {
+        self.0 as usize
+    }
+}
+
+impl LevelId {
+    pub(super) fn new(index: usize) -> Self {
+        Self(u32::try_from(index).expect("a file has fewer nodes"))
+    }
+
+    /// Returns the place of the level in [`Plan::levels`].
+    #[must_use]
+    pub fn index(self) -> usize {
+        self.0 as usize
+    }
+}
+
+/// A pipeline that has been checked.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Plan {
+    pub(super) name: String,
+    /// The entry first, the exit last, between them those of the file in its order.
+    pub(super) nodes: Vec<PlanNode>,
+    pub(super) levels: Vec<Level>,
+    pub(super) info: PipelineInfo,
+}
+
+impl Plan {
+    /// Returns the name of the pipeline.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Returns the entry, of which the outputs are the inputs of the pipeline.
+    #[must_use]
+    pub fn entry(&self) -> NodeId {
+        NodeId(0)
+    }
+
+    /// Returns the exit, of which the inputs are the outputs of the pipeline.
+    #[must_use]
+    pub fn exit(&self) -> NodeId {
+        NodeId::new(self.nodes.len() - 1)
+    }
+
+    /// Returns a node.
+    #[must_use]
+    pub fn node(&self, node: NodeId) -> &PlanNode {
+        &self.nodes[node.index()]
+    }
+
+    /// Returns every node: the entry, those of the file in its order, the exit.
+    #[must_use]
+    pub fn nodes(&self) -> &[PlanNode] {
+        &self.nodes
+    }
+
+    /// Goes through every node with its id.
+    pub fn ids(&self) -> impl ExactSizeIterator<Item = NodeId> + use<> {
+        (0..u32::try_from(self.nodes.len()).unwrap_or(u32::MAX)).map(NodeId)
+    }
+
+    /// Returns a level.
+    #[must_use]
+    pub fn level(&self, level: LevelId) -> &Level {
+        &self.levels[level.index()]
+    }
+
+    /// Returns every level; one that is within another comes after it.
+    #[must_use]
+    pub fn levels(&self) -> &[Level] {
+        &self.levels
+    }
+
+    /// Returns inputs and outputs of the pipeline.
+    #[must_use]
+    pub fn info(&self) -> &PipelineInfo {
+        &self.info
+    }
+
+    /// Goes through the models that are used and the versions asked for, in the order of the
+    /// nodes; one that several nodes use comes as often.
+    pub fn models(&self) -> impl Iterator<Item = (&str, Option<i64>)> {
+        self.nodes.iter().filter_map(|node| match &node.kind {
+            PlanKind::Model { name, version } => Some((name.as_str(), *version)),
+            _ => None,
+        })
+    }
+
+    /// Returns how often a node runs in a request; `None` if that depends on the request.
+    #[must_use]
+    pub fn runs(&self, node: NodeId) -> Option<usize> {
+        self.node(node)
+            .levels
+            .iter()
+            .try_fold(1_usize, |runs, level| match self.level(*level).count {
+                Count::Fixed(count) => runs.checked_mul(count),
+                Count::Dynamic => None,
+            })
+    }
+}
+
+/// A node of a plan.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PlanNode {
+    /// Its name; `request` and `response` for entry and exit.
+    pub name: String,
+    /// What it runs.
+    pub kind: PlanKind,
+    /// Its inputs, in the order of the file. The exit's are the outputs of the pipeline.
+    pub inputs: Vec<Input>,
+    /// Those of its outputs that are used, each once. The entry's are all inputs of the pipeline,
+    /// in the order of the file.
+    pub outputs: Vec<Output>,
+    /// The level that its outputs are split into.
+    pub opens: Option<LevelId>,
+    /// The levels that are gathered before it runs, outermost first; all inputs are.
+    pub gathers: Vec<LevelId>,
+    /// The levels that it runs in, outermost first.
+    pub levels: Vec<LevelId>,
+    /// The nodes that its inputs come from, each once.
+    pub sources: Vec<NodeId>,
+    /// The nodes that take its outputs, each once.
+    pub consumers: Vec<NodeId>,
+}
+
+/// What a node runs.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum PlanKind {
+    /// Nothing: it has the request's tensors.
+    Entry,
+    /// A model.
+    Model {
+        /// Its name.
+        name: String,
+        /// Its version; the default one when the node runs if `None`.
+        version: Option<i64>,
+    },
+    /// A custom node.
+    Custom {
+        /// The name of its library.
+        library: String,
+        /// What it is made with.
+        params: Vec<(String, String)>,
+    },
+    /// Nothing: it takes the response's tensors.
+    Exit,
+}
+
+/// An input of a node.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Input {
+    /// The name that the node has for it.
+    pub name: String,
+    /// The node that it comes from.
+    pub source: NodeId,
+    /// Which of that node's [`PlanNode::outputs`] it is.
+    pub output: usize,
+    /// What the node takes, after gathering; `None` for the exit.
+    pub tensor: Option<NodeTensor>,
+}
+
+/// An output of a node.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Output {
+    /// The name that the model or custom node has for it; for the entry, the pipeline's input.
+    pub name: String,
+    /// What the node gives, before it is split; `None` for the entry.
+    pub tensor: Option<NodeTensor>,
+    /// The inputs that take it: the node and which of its [`PlanNode::inputs`].
+    pub consumers: Vec<(NodeId, usize)>,
+}
+
+/// A level of demultiplexing.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Level {
+    /// The node whose outputs are split.
+    pub node: NodeId,
+    /// Into how many parts.
+    pub count: Count,
+    /// The level around it.
+    pub parent: Option<LevelId>,
+}
+
+/// Into how many parts outputs are split.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Count {
+    /// So many.
+    Fixed(usize),
+    /// As many as they have.
+    Dynamic,
+}
+
+impl Count {
+    /// Reads a count of the file, which has -1 for a dynamic one.
+    pub(super) fn new(count: i32) -> Self {
+        match usize::try_from(count) {
+            Ok(count) if count > 0 => Self::Fixed(count),
+            _ => Self::Dynamic,
+        }
+    }
+}
+
+impl fmt::Display for Count {
+    /// Writes it as the file has it.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Fixed(count) => write!(f, "{count}"),
+            Self::Dynamic => f.write_str("-1"),
+        }
+    }
+}

@@ -1,0 +1,246 @@
+//! The order of a request's work: which node runs when, and for which part of what.
+//!
+//! Knows no tensors. Each run that ends is told to [`Schedule::finished`], which says what can run
+//! now: the nodes of which all sources have run for the same session, or, for a node that gathers,
+//! for all parts of its session. Counters are kept for each node and session and touched once for
+//! each source that has run, so that the work is in proportion to the runs.
+
+use std::sync::Arc;
+
+use super::{Abort, Count, LevelId, MOST_SHARDS, NodeId, Plan, PlanNode, Session, Sessions};
+
+/// The most sessions of one request: parts of parts, which may be more than any one demultiplexer
+/// gives.
+pub const MOST_SESSIONS: usize = 1 << 20;
+
+/// A node that can run for a session.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Ready {
+    /// The node.
+    pub node: NodeId,
+    /// What it runs for.
+    pub session: Session,
+}
+
+/// The state of one request.
+#[derive(Debug, Clone)]
+pub struct Schedule {
+    plan: Arc<Plan>,
+    sessions: Sessions,
+    /// For each node and each number of levels below its session, from none to all that it
+    /// gathers: what is still waited for there.
+    waiting: Vec<Vec<Counters>>,
+    running: usize,
+    stopped: bool,
+    done: bool,
+}
+
+/// Counts down, by the ordinal of a session in its level.
+#[derive(Debug, Clone, Default)]
+struct Counters(Vec<u32>);
+
+impl Counters {
+    /// Counts one down from a first value; tells whether nothing is left.
+    fn down(&mut self, ordinal: usize, first: impl FnOnce() -> usize) -> bool {
+        const UNTOUCHED: u32 = u32::MAX;
+        if self.0.len() <= ordinal {
+            self.0.resize(ordinal + 1, UNTOUCHED);
+        }
+        let counter = &mut self.0[ordinal];
+        if *counter == UNTOUCHED {
+            *counter = u32::try_from(first()).expect("fewer than sessions and nodes");
+        }
+        debug_assert!(*counter > 0, "told twice");
+        *counter -= 1;
+        *counter == 0
+    }
+}
+
+impl Schedule {
+    /// Makes the schedule of a request.
+    #[must_use]
+    pub fn new(plan: Arc<Plan>) -> Self {
+        let nodes = plan.nodes().iter();
+        Self {
+            sessions: Sessions::new(&plan),
+            waiting: nodes
+                .map(|node| vec![Counters::default(); node.gathers.len() + 1])
+                .collect(),
+            plan,
+            running: 0,
+            stopped: false,
+            done: false,
+        }
+    }
+
+    /// Returns what runs first: the entry, which is to be told as finished once the request's
+    /// tensors are there, and nodes without inputs.
+    pub fn start(&mut self) -> Vec<Ready> {
+        let without_sources = |node: &NodeId| self.plan.node(*node).sources.is_empty();
+        let ready: Vec<Ready> = self
+            .plan
+            .ids()
+            .filter(without_sources)
+            .map(|node| Ready {
+                node,
+                session: Session::WHOLE,
+            })
+            .collect();
+        self.running += ready.len();
+        ready
+    }
+
+    /// Takes note that a node has run for a session, and returns what can run now. `shards` is the
+    /// number of parts that its outputs are split into, for a demultiplexer and for no other.
+    ///
+    /// After a failure nothing becomes ready any more.
+    ///
+    /// # Errors
+    ///
+    /// Fails if there are too many parts, none, or another number than that configured.
+    ///
+    /// # Panics
+    ///
+    /// Panics if there are parts of what is no demultiplexer, or none named for one.
+    pub fn finished(&mut self, ran: Ready, shards: Option<usize>) -> Result<Vec<Ready>, Abort> {
+        self.running -= 1;
+        if self.stopped {
+            return Ok(Vec::new());
+        }
+        let plan = Arc::clone(&self.plan);
+        if ran.node == plan.exit() {
+            self.done = true;
+            return Ok(Vec::new());
+        }
+        let node = plan.node(ran.node);
+        assert_eq!(
+            node.opens.is_some(),
+            shards.is_some(),
+            "only a demultiplexer has parts"
+        );
+        let mut ready = Vec::new();
+        if let (Some(level), Some(count)) = (node.opens, shards) {
+            if let Err(abort) = self.open(node, ran.session, level, count) {
+                self.stop();
+                return Err(abort);
+            }
+            for session in self.sessions.parts(ran.session, level) {
+                self.arrive(node, session, &mut ready);
+            }
+        } else {
+            self.arrive(node, ran.session, &mut ready);
+        }
+        self.running += ready.len();
+        Ok(ready)
+    }
+
+    /// Takes note that a run has failed: nothing becomes ready any more.
+    pub fn failed(&mut self) {
+        self.running -= 1;
+        self.stop();
+    }
+
+    /// Lets nothing become ready any more.
+    pub fn stop(&mut self) {
+        self.stopped = true;
+    }
+
+    /// Tells whether something has failed, or the schedule was stopped.
+    #[must_use]
+    pub fn is_stopped(&self) -> bool {
+        self.stopped
+    }
+
+    /// Tells whether the exit has run.
+    #[must_use]
+    pub fn is_done(&self) -> bool {
+        self.done
+    }
+
+    /// Returns how many runs are ready or under way.
+    #[must_use]
+    pub fn running(&self) -> usize {
+        self.running
+    }
+
+    /// Returns the plan.
+    #[must_use]
+    pub fn plan(&self) -> &Arc<Plan> {
+        &self.plan
+    }
+
+    /// Returns the sessions so far.
+    #[must_use]
+    pub fn sessions(&self) -> &Sessions {
+        &self.sessions
+    }
+
+    fn open(
+        &mut self,
+        node: &PlanNode,
+        session: Session,
+        level: LevelId,
+        actual: usize,
+    ) -> Result<(), Abort> {
+        let name = || node.name.clone();
+        let entry = self.plan.level(level).node == self.plan.entry();
+        if actual > MOST_SHARDS {
+            return Err(Abort::TooMany {
+                node: name(),
+                entry,
+                actual,
+            });
+        }
+        match self.plan.level(level).count {
+            Count::Fixed(expected) if expected != actual => {
+                let mut outputs = node.outputs.iter();
+                return Err(Abort::Count {
+                    node: name(),
+                    entry,
+                    output: outputs.next().map_or_else(String::new, |o| o.name.clone()),
+                    expected,
+                    actual,
+                });
+            }
+            _ if actual == 0 => return Err(Abort::NoResults { node: name() }),
+            _ => {}
+        }
+        if self.sessions.len() + actual > MOST_SESSIONS {
+            return Err(Abort::TooManySessions { node: name() });
+        }
+        self.sessions.split(session, level, actual);
+        Ok(())
+    }
+
+    /// Tells the consumers of a node that its outputs are there for a session.
+    fn arrive(&mut self, node: &PlanNode, session: Session, ready: &mut Vec<Ready>) {
+        let plan = Arc::clone(&self.plan);
+        for consumer in &node.consumers {
+            if let Some(session) = self.count_down(plan.node(*consumer), *consumer, session) {
+                ready.push(Ready {
+                    node: *consumer,
+                    session,
+                });
+            }
+        }
+    }
+
+    /// Takes note of one source of a node; returns the session that it can run for, if so.
+    fn count_down(&mut self, node: &PlanNode, id: NodeId, session: Session) -> Option<Session> {
+        let sessions = &self.sessions;
+        let waiting = &mut self.waiting[id.index()];
+        let mut at = session;
+        let mut depth = node.gathers.len();
+        let mut complete = waiting[depth].down(sessions.ordinal(at), || node.sources.len());
+        while complete && depth > 0 {
+            depth -= 1;
+            at = sessions.parent(at);
+            let parts = || {
+                let parts = sessions.count(at, node.gathers[depth]);
+                parts.expect("one of them has just been complete")
+            };
+            complete = waiting[depth].down(sessions.ordinal(at), parts);
+        }
+        complete.then_some(at)
+    }
+}

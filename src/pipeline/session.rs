@@ -1,0 +1,151 @@
+//! Sessions: which part of which demultiplexer a node runs for.
+
+use super::{LevelId, Plan};
+
+/// What a node runs for: the request as a whole, or a part of a part of it. An index into the
+/// [`Sessions`] of one request, so it costs nothing to copy, compare and hash.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Session(u32);
+
+impl Session {
+    /// The request as a whole, outside every level.
+    pub const WHOLE: Self = Self(0);
+
+    fn index(self) -> usize {
+        self.0 as usize
+    }
+}
+
+/// The sessions of one request: a tree, in which the parts that one run of a demultiplexer gives
+/// are the children of that run's session.
+#[derive(Debug, Clone)]
+pub struct Sessions {
+    entries: Vec<Entry>,
+    /// For each level, how many sessions it has.
+    in_level: Vec<u32>,
+    /// For each level, the parts of each session around it, by the ordinal of that session.
+    split: Vec<Vec<Option<Parts>>>,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Entry {
+    parent: Session,
+    /// Of no meaning for the whole request.
+    level: LevelId,
+    shard: u32,
+    /// Which one it is of its level, in the order in which they were made.
+    ordinal: u32,
+}
+
+/// Sessions that follow each other.
+#[derive(Debug, Clone, Copy)]
+struct Parts {
+    first: u32,
+    count: u32,
+}
+
+impl Sessions {
+    /// Starts with the request as a whole.
+    #[must_use]
+    pub fn new(plan: &Plan) -> Self {
+        let levels = plan.levels().len();
+        Self {
+            entries: vec![Entry {
+                parent: Session::WHOLE,
+                level: LevelId(u32::MAX),
+                shard: 0,
+                ordinal: 0,
+            }],
+            in_level: vec![0; levels],
+            split: vec![Vec::new(); levels],
+        }
+    }
+
+    /// Returns how many there are.
+    #[must_use]
+    #[expect(
+        clippy::len_without_is_empty,
+        reason = "there is always the whole request"
+    )]
+    pub fn len(&self) -> usize {
+        self.entries.len()
+    }
+
+    /// Splits a session into the parts of a level.
+    pub(super) fn split(&mut self, session: Session, level: LevelId, count: usize) {
+        let first = self.entries.len();
+        let narrow = |number: usize| u32::try_from(number).expect("bounded by the schedule");
+        let ordinal = self.in_level[level.index()];
+        self.entries.extend((0..narrow(count)).map(|shard| Entry {
+            parent: session,
+            level,
+            shard,
+            ordinal: ordinal + shard,
+        }));
+        self.in_level[level.index()] += narrow(count);
+        let around = self.ordinal(session);
+        let split = &mut self.split[level.index()];
+        if split.len() <= around {
+            split.resize(around + 1, None);
+        }
+        split[around] = Some(Parts {
+            first: narrow(first),
+            count: narrow(count),
+        });
+    }
+
+    /// Returns which one a session is of its level.
+    pub(super) fn ordinal(&self, session: Session) -> usize {
+        self.entries[session.index()].ordinal as usize
+    }
+
+    /// Returns the session that this one is a part of.
+    #[must_use]
+    pub fn parent(&self, session: Session) -> Session {
+        self.entries[session.index()].parent
+    }
+
+    /// Returns the number of parts of a session in the level next below it; `None` if it has not
+    /// been split there.
+    #[must_use]
+    pub fn count(&self, session: Session, level: LevelId) -> Option<usize> {
+        self.found(session, level).map(|parts| parts.count as usize)
+    }
+
+    /// Goes through the parts of a session in the level next below it, in their order.
+    pub fn parts(
+        &self,
+        session: Session,
+        level: LevelId,
+    ) -> impl ExactSizeIterator<Item = Session> + use<> {
+        let parts = self.found(session, level);
+        let (first, count) = parts.map_or((0, 0), |parts| (parts.first, parts.count));
+        (first..first + count).map(Session)
+    }
+
+    fn found(&self, session: Session, level: LevelId) -> Option<Parts> {
+        let split = &self.split[level.index()];
+        split.get(self.ordinal(session)).copied().flatten()
+    }
+
+    /// Goes through the levels of a session and its parts in them, the innermost first.
+    pub fn shards(&self, session: Session) -> impl Iterator<Item = (LevelId, usize)> {
+        let mut at = session;
+        std::iter::from_fn(move || {
+            let entry = (at != Session::WHOLE).then(|| self.entries[at.index()])?;
+            at = entry.parent;
+            Some((entry.level, entry.shard as usize))
+        })
+    }
+
+    /// Writes a session for the log: `inner_2_outer_0` for part 2 of `inner` within part 0 of
+    /// `outer`; nothing for the request as a whole.
+    #[must_use]
+    pub fn key(&self, plan: &Plan, session: Session) -> String {
+        let parts = self.shards(session).map(|(level, shard)| {
+            let node = plan.node(plan.level(level).node);
+            format!("{}_{shard}", node.name)
+        });
+        parts.collect::<Vec<_>>().join("_")
+    }
+}

@@ -1,0 +1,146 @@
+//! Tensors cut into parts along their first axis, and put together again.
+
+use bytes::Bytes;
+
+use super::{Abort, Count, MOST_SHARDS};
+use crate::tensor::{DataType, ShapeText, Tensor, byte_size};
+
+/// A node whose outputs are split.
+#[derive(Debug, Clone, Copy)]
+pub struct Splitter<'a> {
+    /// Its name.
+    pub node: &'a str,
+    /// Whether it is the entry, so that what is wrong is the client's fault.
+    pub entry: bool,
+    /// Into how many parts.
+    pub count: Count,
+}
+
+impl Splitter<'_> {
+    /// Judges the outputs of a run and returns into how many parts each is split.
+    ///
+    /// # Errors
+    ///
+    /// Fails with the first fault of the first output that has one.
+    pub fn count<'t>(
+        &self,
+        outputs: impl IntoIterator<Item = (&'t str, &'t Tensor)>,
+    ) -> Result<usize, Abort> {
+        let node = || self.node.to_owned();
+        // The request has one dimension more than its node takes, which may be none.
+        let rank = if self.entry { 1 } else { 2 };
+        let mut count = match self.count {
+            Count::Fixed(count) => Some(count),
+            Count::Dynamic => None,
+        };
+        for (output, tensor) in outputs {
+            let first = tensor.shape().first().copied();
+            if let Some(actual) = first.filter(|length| *length > MOST_SHARDS) {
+                return Err(Abort::TooMany {
+                    node: node(),
+                    entry: self.entry,
+                    actual,
+                });
+            }
+            let output = output.to_owned();
+            if tensor.dtype() == DataType::String {
+                return Err(Abort::Strings {
+                    node: node(),
+                    output,
+                });
+            }
+            let Some(actual) = first.filter(|_| tensor.shape().len() >= rank) else {
+                return Err(Abort::Rank {
+                    node: node(),
+                    entry: self.entry,
+                    output,
+                    expected: rank,
+                    actual: tensor.shape().to_vec(),
+                });
+            };
+            let expected = *count.get_or_insert(actual);
+            if actual != expected {
+                return Err(Abort::Count {
+                    node: node(),
+                    entry: self.entry,
+                    output,
+                    expected,
+                    actual,
+                });
+            }
+        }
+        match count {
+            None | Some(0) => Err(Abort::NoResults { node: node() }),
+            Some(count) => Ok(count),
+        }
+    }
+}
+
+/// Cuts a tensor along its first axis. The parts share its memory.
+///
+/// # Panics
+///
+/// Panics if the tensor is a scalar, or of strings.
+pub fn split(tensor: &Tensor) -> impl ExactSizeIterator<Item = Tensor> {
+    let (count, shape) = tensor.shape().split_first().expect("judged before");
+    let size = byte_size(tensor.dtype(), shape).ok().flatten();
+    // Where some other dimension is 0 there are no bytes.
+    let size = size.expect("judged before");
+    (0..*count).map(move |index| {
+        let data = tensor.data().slice(index * size..(index + 1) * size);
+        Tensor::new(tensor.dtype(), shape.to_vec(), data).expect("a part has its own bytes")
+    })
+}
+
+/// Parts to be put together: so many for each level, outermost first, the innermost varying
+/// fastest. With no level it is one tensor, as it is.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Parts {
+    /// How many there are in each level.
+    pub counts: Vec<usize>,
+    /// The parts.
+    pub tensors: Vec<Tensor>,
+}
+
+impl Parts {
+    /// Puts the parts together, with the levels as new first dimensions. Copies each part once;
+    /// one that is alone is not copied.
+    ///
+    /// # Errors
+    ///
+    /// Fails if not all parts have the same type and shape.
+    ///
+    /// # Panics
+    ///
+    /// Panics if there are other than the counted parts, or none.
+    pub fn gather(self, node: &str, input: &str) -> Result<Tensor, Abort> {
+        let Self { counts, tensors } = self;
+        let count: usize = counts.iter().product();
+        assert!(count == tensors.len() && count > 0, "all parts are there");
+        let first = &tensors[0];
+        let fits = |part: &&Tensor| part.dtype() == first.dtype() && part.shape() == first.shape();
+        if let Some(other) = tensors.iter().find(|part| !fits(part)) {
+            let text =
+                |part: &Tensor| format!("{} {}", part.dtype().precision(), ShapeText(part.shape()));
+            return Err(Abort::Different {
+                node: node.to_owned(),
+                input: input.to_owned(),
+                expected: text(first),
+                actual: text(other),
+            });
+        }
+        let dtype = first.dtype();
+        let shape = counts.iter().chain(first.shape()).copied().collect();
+        let data = if let [only] = &tensors[..] {
+            only.data().clone()
+        } else {
+            let size = tensors.iter().map(|part| part.data().len()).sum();
+            let mut data = Vec::with_capacity(size);
+            for part in &tensors {
+                data.extend_from_slice(part.data());
+            }
+            Bytes::from(data)
+        };
+        Ok(Tensor::new(dtype, shape, data).expect("as many bytes as the parts have"))
+    }
+}

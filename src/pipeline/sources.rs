@@ -1,0 +1,102 @@
+//! What the check of a pipeline has to be told: models, and the custom nodes of libraries.
+
+use crate::{
+    servable::{ServableInfo, TensorInfo},
+    tensor::{DataType, Layout, PartialShape},
+};
+
+/// Tells what there is to make pipelines of.
+pub trait Sources {
+    /// Tells whether another servable than this pipeline has the name.
+    fn name_taken(&self, name: &str) -> bool;
+
+    /// Describes a version of a model, the default one if none is named.
+    ///
+    /// # Errors
+    ///
+    /// Fails if it is not there or not available.
+    fn model(&self, name: &str, version: Option<i64>) -> Result<ModelFacts, MissingModel>;
+
+    /// Initialises the custom node of a pipeline's node, if that has not been done, and describes
+    /// it. It is called once for each custom node in a check.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the library is not there, or a call of it fails.
+    fn custom(
+        &self,
+        node: &str,
+        library: &str,
+        params: &[(String, String)],
+    ) -> Result<CustomFacts, CustomFault>;
+}
+
+/// A tensor that a node takes or gives.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NodeTensor {
+    /// The name that the configuration uses.
+    pub name: String,
+    /// The element type; `None` if the custom node leaves it open.
+    pub dtype: Option<DataType>,
+    /// The shape.
+    pub shape: PartialShape,
+    /// Which axis is which.
+    pub layout: Layout,
+}
+
+impl From<&TensorInfo> for NodeTensor {
+    fn from(info: &TensorInfo) -> Self {
+        Self {
+            name: info.name.clone(),
+            dtype: Some(info.dtype),
+            shape: info.shape.clone(),
+            layout: info.layout.clone(),
+        }
+    }
+}
+
+/// A version of a model.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ModelFacts {
+    /// Its inputs and outputs, under the names that clients use.
+    pub info: ServableInfo,
+    /// Whether it keeps state.
+    pub stateful: bool,
+    /// Whether its batch size or a shape is `auto`.
+    pub auto: bool,
+}
+
+/// Why a model cannot be used.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum MissingModel {
+    /// No model of this name; the names that there are.
+    Unknown(Vec<String>),
+    /// No such version; those that there are.
+    Version(Vec<i64>),
+    /// It is known, but not available: its state or what is wrong with it.
+    NotAvailable(String),
+}
+
+/// A custom node.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct CustomFacts {
+    /// Its inputs.
+    pub inputs: Vec<NodeTensor>,
+    /// Its outputs.
+    pub outputs: Vec<NodeTensor>,
+}
+
+/// Why a custom node cannot be used. A call is named as in the interface: `getInputsInfo`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum CustomFault {
+    /// No library of this name is open; the names that there are.
+    Library(Vec<String>),
+    /// `initialize` returned this.
+    Initialize(i32),
+    /// A metadata call returned this.
+    Metadata(&'static str, i32),
+    /// A metadata call gave no list.
+    Handle(&'static str),
+    /// A metadata call gave a list of so many.
+    Count(&'static str, i32),
+}

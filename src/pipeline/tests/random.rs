@@ -1,0 +1,330 @@
+//! Random pipelines that are valid, what their nodes compute, and what comes of a request to one,
+//! worked out by asking each node for its sources.
+
+mod told;
+
+use std::{
+    collections::{HashMap, HashSet},
+    rc::Rc,
+};
+
+use rand::{RngExt, SeedableRng, rngs::StdRng};
+
+/// An output of a node, or an input of the pipeline if the node is 0.
+pub(super) type Port = (usize, usize);
+
+/// A tensor of whole numbers.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Value {
+    pub(super) shape: Vec<usize>,
+    pub(super) data: Vec<i64>,
+}
+
+/// A pipeline. Node 0 is the request.
+#[derive(Debug)]
+pub(super) struct Random {
+    pub(super) nodes: Vec<Node>,
+    pub(super) outputs: Vec<Port>,
+    /// The demultiplexers that the response gathers from, outermost first.
+    open: Vec<usize>,
+    pub(super) request: Vec<Value>,
+}
+
+/// A node.
+#[derive(Debug)]
+pub(super) struct Node {
+    pub(super) sources: Vec<Port>,
+    /// The shapes of its outputs, without what is split.
+    shapes: Vec<Vec<usize>>,
+    /// How many parts; 0 for as many as come of it.
+    split: Option<usize>,
+    gathers: Option<usize>,
+    seed: i64,
+    is_model: bool,
+    /// Which dimensions are told as they are.
+    fixed: bool,
+}
+
+/// Says that a demultiplexer has nothing to split.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct Nothing;
+
+struct Maker {
+    rng: StdRng,
+    nodes: Vec<Node>,
+    used: HashSet<usize>,
+    open: Vec<usize>,
+}
+
+impl Maker {
+    fn shape(&mut self) -> Vec<usize> {
+        let rank = self.rng.random_range(1..=3);
+        let length = |rng: &mut StdRng| {
+            if rng.random_bool(0.1) {
+                0
+            } else {
+                rng.random_range(1..=3)
+            }
+        };
+        (0..rank).map(|_| length(&mut self.rng)).collect()
+    }
+
+    /// Adds a node and returns its outputs.
+    fn node(&mut self, sources: Vec<Port>, split: bool, gathers: Option<usize>) -> Vec<Port> {
+        self.used.extend(sources.iter().map(|(node, _)| node));
+        let outputs = self.rng.random_range(1..=2);
+        let node = Node {
+            sources,
+            shapes: (0..outputs).map(|_| self.shape()).collect(),
+            split: split.then(|| self.rng.random_range(1..=4)),
+            gathers,
+            seed: self.rng.random_range(0..1000),
+            is_model: self.rng.random(),
+            fixed: self.rng.random(),
+        };
+        self.nodes.push(node);
+        let index = self.nodes.len() - 1;
+        (0..outputs).map(|output| (index, output)).collect()
+    }
+
+    fn some(&mut self, ports: &[Port]) -> Vec<Port> {
+        let count = self.rng.random_range(1..=3);
+        (0..count)
+            .map(|_| ports[self.rng.random_range(0..ports.len())])
+            .collect()
+    }
+
+    /// Returns the ports of nodes of which nothing is used, and perhaps some more.
+    fn unused(&mut self, ports: &[Port]) -> Vec<Port> {
+        let unused = ports.iter().filter(|(node, _)| !self.used.contains(node));
+        let mut all: Vec<Port> = unused.copied().collect();
+        if all.is_empty() || self.rng.random_bool(0.3) {
+            all.extend(self.some(ports));
+        }
+        all
+    }
+
+    /// Adds nodes on a level, and levels within it that are closed again.
+    fn block(&mut self, ports: &mut Vec<Port>, depth: usize, size: usize) {
+        for _ in 0..self.rng.random_range(0..=size) {
+            let sources = self.some(ports);
+            if depth < 3 && self.rng.random_bool(0.35) {
+                let mut inner = self.node(sources, true, None);
+                let opened = inner[0].0;
+                self.block(&mut inner, depth + 1, size / 2);
+                let sources = self.unused(&inner);
+                ports.extend(self.node(sources, false, Some(opened)));
+            } else {
+                ports.extend(self.node(sources, false, None));
+            }
+        }
+    }
+}
+
+impl Random {
+    /// Makes a pipeline of a seed.
+    pub(super) fn new(seed: u64, size: usize) -> Self {
+        let mut maker = Maker {
+            rng: StdRng::seed_from_u64(seed),
+            nodes: Vec::new(),
+            used: HashSet::new(),
+            open: Vec::new(),
+        };
+        let split = maker.rng.random_bool(0.3);
+        let mut ports = maker.node(Vec::new(), split, None);
+        if split {
+            maker.open.push(0);
+        }
+        maker.block(&mut ports, 1, size);
+        if split && maker.rng.random_bool(0.4) {
+            maker.open.clear();
+            let sources = maker.unused(&ports);
+            ports = maker.node(sources, false, Some(0));
+            maker.block(&mut ports, 0, size);
+        }
+        for _ in 0..maker.rng.random_range(0..=2) {
+            // One that closes a level may open another.
+            let closes = maker
+                .open
+                .last()
+                .copied()
+                .filter(|_| maker.rng.random_bool(0.3));
+            if closes.is_some() {
+                maker.open.pop();
+            }
+            let sources = maker.unused(&ports);
+            ports = maker.node(sources, true, closes);
+            maker.open.push(ports[0].0);
+            maker.block(&mut ports, 2, size / 2);
+        }
+        let outputs = maker.unused(&ports);
+        let Maker {
+            mut rng,
+            mut nodes,
+            open,
+            ..
+        } = maker;
+        let mut splitting = nodes.iter_mut().filter(|node| node.split.is_some());
+        if let (Some(only), None) = (splitting.next(), splitting.next())
+            && rng.random()
+        {
+            only.split = Some(0);
+        }
+        let parts = nodes[0].split.map(|count| match count {
+            0 if rng.random_bool(0.1) => 0,
+            0 => rng.random_range(1..=5),
+            count => count,
+        });
+        let request = nodes[0].shapes.iter().map(|shape| {
+            let shape: Vec<usize> = parts.iter().chain(shape).copied().collect();
+            let count = shape.iter().product::<usize>();
+            let data = (0..count).map(|_| rng.random_range(-100..100)).collect();
+            Value { shape, data }
+        });
+        let request = request.collect();
+        Self {
+            nodes,
+            outputs,
+            open,
+            request,
+        }
+    }
+
+    /// Returns what a node computes of its inputs.
+    pub(super) fn compute(&self, node: usize, inputs: &[Value]) -> Vec<Value> {
+        let node = &self.nodes[node];
+        let mix = |all: i64, number: i64| all.wrapping_mul(31).wrapping_add(number);
+        let all = inputs.iter().fold(node.seed, |all, input| {
+            let shape = input.shape.iter().map(|length| *length as i64);
+            shape.chain(input.data.iter().copied()).fold(all, mix)
+        });
+        let parts = node.split.map(|count| match count {
+            // Sometimes there is nothing.
+            0 => all.rem_euclid(6) as usize,
+            count => count,
+        });
+        let outputs = node.shapes.iter().enumerate().map(|(index, shape)| {
+            let shape: Vec<usize> = parts.iter().chain(shape).copied().collect();
+            let count = shape.iter().product::<usize>();
+            let data = (0..count).map(|place| mix(mix(all, index as i64), (place * place) as i64));
+            Value {
+                data: data.collect(),
+                shape,
+            }
+        });
+        outputs.collect()
+    }
+
+    /// Works out the response.
+    pub(super) fn response(&self) -> Result<Vec<Value>, Nothing> {
+        let mut reader = Reader {
+            random: self,
+            known: HashMap::new(),
+        };
+        // What nobody asks for runs all the same.
+        for node in 0..self.nodes.len() {
+            reader.everywhere(node)?;
+        }
+        let outputs = self.outputs.iter();
+        outputs
+            .map(|port| reader.gather(*port, &[], &self.open))
+            .collect()
+    }
+
+    /// Returns the levels around a node, outermost first.
+    fn levels(&self, node: usize) -> Vec<usize> {
+        let Some(&(source, _)) = self.nodes[node].sources.first() else {
+            return Vec::new();
+        };
+        let mut levels = self.levels(source);
+        if self.nodes[source].split.is_some() {
+            levels.push(source);
+        }
+        if self.nodes[node].gathers.is_some() {
+            levels.pop();
+        }
+        levels
+    }
+}
+
+/// What a node has given for some parts: the outer part first.
+type Known = HashMap<(usize, Vec<usize>), Rc<Vec<Value>>>;
+
+struct Reader<'a> {
+    random: &'a Random,
+    known: Known,
+}
+
+impl Reader<'_> {
+    fn outputs(&mut self, node: usize, path: &[usize]) -> Result<Rc<Vec<Value>>, Nothing> {
+        let key = (node, path.to_vec());
+        if let Some(known) = self.known.get(&key) {
+            return Ok(Rc::clone(known));
+        }
+        let outputs = if node == 0 {
+            self.random.request.clone()
+        } else {
+            let described = &self.random.nodes[node];
+            let gathers: Vec<usize> = described.gathers.into_iter().collect();
+            let inputs = described.sources.iter();
+            let inputs = inputs.map(|port| self.gather(*port, path, &gathers));
+            let inputs: Vec<Value> = inputs.collect::<Result<_, _>>()?;
+            self.random.compute(node, &inputs)
+        };
+        let split = self.random.nodes[node].split.is_some();
+        if split && outputs[0].shape[0] == 0 {
+            return Err(Nothing);
+        }
+        let outputs = Rc::new(outputs);
+        self.known.insert(key, Rc::clone(&outputs));
+        Ok(outputs)
+    }
+
+    /// Returns what comes out of a port for a path, with further levels put together.
+    fn gather(&mut self, port: Port, path: &[usize], levels: &[usize]) -> Result<Value, Nothing> {
+        let Some((level, inner)) = levels.split_first() else {
+            let (node, output) = port;
+            let Some((part, outer)) = path
+                .split_last()
+                .filter(|_| self.random.nodes[node].split.is_some())
+            else {
+                return Ok(self.outputs(node, path)?[output].clone());
+            };
+            let whole = self.outputs(node, outer)?;
+            let whole = &whole[output];
+            let shape = whole.shape[1..].to_vec();
+            let size: usize = shape.iter().product();
+            let data = whole.data[part * size..][..size].to_vec();
+            return Ok(Value { shape, data });
+        };
+        let count = self.outputs(*level, path)?[0].shape[0];
+        let mut gathered = Value {
+            shape: Vec::new(),
+            data: Vec::new(),
+        };
+        for part in 0..count {
+            let mut path = path.to_vec();
+            path.push(part);
+            let value = self.gather(port, &path, inner)?;
+            gathered.shape = [&[count], &value.shape[..]].concat();
+            gathered.data.extend(value.data);
+        }
+        Ok(gathered)
+    }
+
+    /// Runs a node for all parts of the levels around it.
+    fn everywhere(&mut self, node: usize) -> Result<(), Nothing> {
+        let mut paths: Vec<Vec<usize>> = vec![Vec::new()];
+        for level in self.random.levels(node) {
+            let mut below = Vec::new();
+            for path in paths {
+                let count = self.outputs(level, &path)?[0].shape[0];
+                below.extend((0..count).map(|part| [&path[..], &[part]].concat()));
+            }
+            paths = below;
+        }
+        paths
+            .iter()
+            .try_for_each(|path| self.outputs(node, path).map(drop))
+    }
+}

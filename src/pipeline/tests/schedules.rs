@@ -1,0 +1,240 @@
+//! What becomes ready when.
+
+use std::sync::Arc;
+
+use super::plan;
+use crate::{
+    error::ErrorKind,
+    pipeline::{Abort, Plan, Ready, Schedule},
+};
+
+/// Writes what is ready: `node` or `node@key`.
+fn told(schedule: &Schedule, ready: &[Ready]) -> Vec<String> {
+    let plan = schedule.plan();
+    let one = |ready: &Ready| {
+        let name = &plan.node(ready.node).name;
+        let key = schedule.sessions().key(plan, ready.session);
+        if key.is_empty() {
+            name.clone()
+        } else {
+            format!("{name}@{key}")
+        }
+    };
+    ready.iter().map(one).collect()
+}
+
+/// A schedule whose runs are named by text.
+struct Told {
+    schedule: Schedule,
+    ready: Vec<Ready>,
+}
+
+impl Told {
+    fn new(plan: &Arc<Plan>) -> Self {
+        let mut schedule = Schedule::new(Arc::clone(plan));
+        let ready = schedule.start();
+        Self { schedule, ready }
+    }
+
+    /// Ends a run; returns what is ready anew.
+    fn end(&mut self, name: &str, shards: Option<usize>) -> Result<Vec<String>, Abort> {
+        let names = told(&self.schedule, &self.ready);
+        let place = names.iter().position(|known| known == name);
+        let ran = self
+            .ready
+            .remove(place.unwrap_or_else(|| panic!("{name} of {names:?}")));
+        let ready = self.schedule.finished(ran, shards)?;
+        let names = told(&self.schedule, &ready);
+        self.ready.extend(ready);
+        Ok(names)
+    }
+}
+
+#[test]
+fn a_node_waits_for_all_its_sources() {
+    let plan = plan(
+        None,
+        &["x 1>1 request", "y 1>1 request", "z 111>1 x,y,x"],
+        &["z", "x"],
+    );
+    let mut told = Told::new(&plan);
+    assert_eq!(told.end("request", None).unwrap(), ["x", "y"]);
+    assert_eq!(told.end("y", None).unwrap(), [""; 0]);
+    assert_eq!(told.end("x", None).unwrap(), ["z"]);
+    assert_eq!(told.end("z", None).unwrap(), ["response"]);
+    assert!(!told.schedule.is_done());
+    assert_eq!(told.schedule.running(), 1);
+    assert_eq!(told.end("response", None).unwrap(), [""; 0]);
+    assert!(told.schedule.is_done());
+    assert_eq!(told.schedule.running(), 0);
+}
+
+#[test]
+fn parts_go_their_own_way_until_they_are_gathered() {
+    let nodes = [
+        "outer 1>2 request split 2",
+        "inner 1>2 outer split 3",
+        "x 1>1 inner",
+        "g 22>1 x,inner gather inner",
+    ];
+    let plan = plan(None, &nodes, &["g"]);
+    let mut told = Told::new(&plan);
+    told.end("request", None).unwrap();
+    let inner = told.end("outer", Some(2)).unwrap();
+    assert_eq!(inner, ["inner@outer_0", "inner@outer_1"]);
+    let last = told.end("inner@outer_1", Some(3)).unwrap();
+    assert_eq!(
+        last[2], "x@inner_2_outer_1",
+        "the innermost level is told first"
+    );
+    let first = told.end("inner@outer_0", Some(3)).unwrap();
+    // Those of the second part overtake those of the first.
+    assert_eq!(told.end(&last[1], None).unwrap(), [""; 0]);
+    assert_eq!(told.end(&first[0], None).unwrap(), [""; 0]);
+    assert_eq!(told.end(&last[2], None).unwrap(), [""; 0]);
+    assert_eq!(told.end(&last[0], None).unwrap(), ["g@outer_1"]);
+    assert_eq!(told.end("g@outer_1", None).unwrap(), [""; 0]);
+    assert_eq!(told.end(&first[1], None).unwrap(), [""; 0]);
+    assert_eq!(told.end(&first[2], None).unwrap(), ["g@outer_0"]);
+    assert_eq!(told.end("g@outer_0", None).unwrap(), ["response"]);
+}
+
+#[test]
+fn the_response_gathers_every_level_that_is_open() {
+    let nodes = ["d 1>2 request split 2", "e 1>2 d split 2"];
+    let plan = plan(Some(2), &nodes, &["e"]);
+    let mut told = Told::new(&plan);
+    let outer = told.end("request", Some(2)).unwrap();
+    let mut last = Vec::new();
+    for d in outer {
+        for e in told.end(&d, Some(2)).unwrap() {
+            assert_eq!(last, [""; 0]);
+            last = told.end(&e, Some(2)).unwrap();
+        }
+    }
+    assert_eq!(last, ["response"]);
+}
+
+#[test]
+fn nothing_becomes_ready_after_a_failure() {
+    let plan = plan(
+        None,
+        &["x 1>1 request", "y 1>1 request", "z 1>1 x"],
+        &["z", "y"],
+    );
+    let mut told = Told::new(&plan);
+    told.end("request", None).unwrap();
+    let y = told.ready.remove(1);
+    told.schedule.failed();
+    assert_eq!(told.end("x", None).unwrap(), [""; 0]);
+    assert!(told.schedule.is_stopped() && !told.schedule.is_done());
+    assert_eq!(told.schedule.running(), 0, "{y:?} has failed");
+}
+
+#[test]
+fn parts_that_cannot_be_are_refused() {
+    for (split, entry, shards, text, kind) in [
+        (
+            "-1",
+            None,
+            0,
+            "Pipeline execution aborted due to no content from custom node",
+            ErrorKind::Aborted,
+        ),
+        (
+            "-1",
+            None,
+            10_001,
+            "Too large dynamic demultiplication requested.",
+            ErrorKind::Internal,
+        ),
+        (
+            "3",
+            None,
+            2,
+            "Wrong dimension size. Should match demultiply count",
+            ErrorKind::Internal,
+        ),
+        (
+            "",
+            Some(-1),
+            10_001,
+            "Too large dynamic demultiplication requested.",
+            ErrorKind::InvalidArgument,
+        ),
+        (
+            "",
+            Some(4),
+            5,
+            "Wrong dimension size. Should match demultiply count",
+            ErrorKind::InvalidArgument,
+        ),
+        (
+            "",
+            Some(-1),
+            0,
+            "Pipeline execution aborted due to no content from custom node",
+            ErrorKind::Aborted,
+        ),
+    ] {
+        let node = match entry {
+            None => format!("d 1>2 request split {split}"),
+            Some(_) => "d 1>1 request".to_owned(),
+        };
+        let plan = plan(entry, &[&node], &["d"]);
+        let mut told = Told::new(&plan);
+        let abort = if entry.is_some() {
+            told.end("request", Some(shards)).unwrap_err()
+        } else {
+            told.end("request", None).unwrap();
+            told.end("d", Some(shards)).unwrap_err()
+        };
+        assert_eq!((abort.text(), abort.kind()), (text, kind));
+        assert!(told.schedule.is_stopped());
+    }
+}
+
+#[test]
+fn parts_of_parts_have_an_end() {
+    let nodes = ["d 1>2 request split 10000", "e 1>2 d split 10000"];
+    let plan = plan(None, &nodes, &["e"]);
+    let mut told = Told::new(&plan);
+    told.end("request", None).unwrap();
+    let ran = told.ready.remove(0);
+    let mut inner = told.schedule.finished(ran, Some(10_000)).unwrap();
+    assert_eq!(inner.len(), 10_000);
+    let refused = loop {
+        let ran = inner.pop().unwrap();
+        if let Err(abort) = told.schedule.finished(ran, Some(10_000)) {
+            break abort;
+        }
+    };
+    assert!(matches!(refused, Abort::TooManySessions { .. }));
+    assert!(told.schedule.sessions().len() <= crate::pipeline::MOST_SESSIONS);
+}
+
+/// A pipeline of 5 nodes for each of 10,000 parts: with a look at all that is waiting for each run
+/// that ends, this would take minutes.
+#[test]
+fn the_work_is_in_proportion_to_the_runs() {
+    let nodes = [
+        "d 1>2 request split -1",
+        "a 1>1 d",
+        "b 1>1 a",
+        "c 11>1 a,b",
+        "e 11>1 c,d",
+        "f 1>1 e",
+        "g 2>1 f gather d",
+    ];
+    let plan = plan(None, &nodes, &["g"]);
+    let mut schedule = Schedule::new(Arc::clone(&plan));
+    let mut ready = schedule.start();
+    let mut runs = 0;
+    while let Some(ran) = ready.pop() {
+        let count = plan.node(ran.node).opens.map(|_| 10_000);
+        ready.extend(schedule.finished(ran, count).unwrap());
+        runs += 1;
+    }
+    assert!(schedule.is_done());
+    assert_eq!(runs, 1 + 1 + 5 * 10_000 + 1 + 1);
+}
