@@ -15,6 +15,7 @@ use libloading::os::unix::{Library as Shared, RTLD_LAZY, RTLD_LOCAL};
 use super::{
     abi::{Deinitialize, Execute, GetInfo, Initialize, Release},
     error::LibraryError,
+    file,
 };
 
 /// An open library that has all six functions.
@@ -71,6 +72,13 @@ impl Library {
         } else {
             Path::new(".").join(path)
         };
+        if file::is_cut_short(&file) {
+            let reason = format!(
+                "{}: the file ends early; is it still being written?",
+                path.display()
+            );
+            return Err(refuse(reason));
+        }
         // SAFETY: constructors of the library run here, and whatever of it is called later: whoever
         // configures a library trusts it with the process.
         let shared = unsafe { Shared::open(Some(&file), RTLD_LAZY | RTLD_LOCAL) }

@@ -13,6 +13,7 @@
 mod abi;
 mod call;
 mod error;
+mod file;
 mod info;
 mod library;
 mod node;

@@ -164,9 +164,8 @@ pub(super) unsafe fn take(
     if outputs.is_null() {
         return Err(CallError::NoArray { library: library() });
     }
-    // Given back at the end, after everything else that is not in a tensor by then.
     // SAFETY: as the caller promises; the array is given back here only.
-    let _array = unsafe { Borrowed::new(node, outputs) };
+    let array = unsafe { Borrowed::new(node, outputs) };
     let entries = match usize::try_from(count) {
         Ok(entries @ 1..) if count <= MOST_ENTRIES => entries,
         _ => {
@@ -191,6 +190,8 @@ pub(super) unsafe fn take(
             }
         }
     }
+    // After what was in it, and before the tensors that are dropped if there is a fault.
+    drop(array);
     match fault {
         None => Ok(taken),
         Some(fault) => Err(fault),

@@ -145,7 +145,17 @@ fn faults_say_what_was_found() {
     ]
     .map(said)
     .into();
-    insta::assert_snapshot!(all.join("\n"), @"");
+    insta::assert_snapshot!(all.join("\n"), @"
+    Custom node library has returned corrupted outputs handle: `execute` of library `own` returned no array
+    Custom node library has produced corrupted number of outputs: `execute` of library `own` returned -3 outputs, expected 1 to 4096
+    Custom node output is missing name: output 1 of library `own` has no name
+    Custom node output has invalid content size: output `second` of library `own`: 2 dimensions are at a null pointer
+    Custom node output has invalid content size: output `second` of library `own`: found 2305843009213693952 dimensions, expected at most 64
+    Custom node output has invalid content size: output `second` of library `own`: its elements are at a null pointer
+    Custom node output has invalid content size: output `second` of library `own`: found 23 bytes, expected 24 for FP32 of shape (2,3)
+    Custom node output has invalid content size: output `second` of library `own`: shape (4611686018427387906,3) is too large
+    Custom node output has invalid content size: output `second` of library `own`: 9223372036854775808 bytes are more than there can be
+    ");
 }
 
 #[test]
