@@ -11,6 +11,7 @@
 
 pub mod client;
 pub mod config;
+pub mod custom_node;
 pub mod engine;
 pub mod error;
 pub mod frontends;

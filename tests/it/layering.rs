@@ -13,7 +13,7 @@ const LAYERS: [&[&str]; 8] = [
         "error", "request", "servable", "task", "https", "proto", "tensor",
     ],
     &["metrics"],
-    &["openvino"],
+    &["openvino", "custom_node"],
     &["config"],
     &["model", "sequence"],
     &["pipeline"],
@@ -25,7 +25,7 @@ const LAYERS: [&[&str]; 8] = [
 const COMMAND_LINE: [&str; 4] = ["clap", "clap_complete", "indicatif", "comfy_table"];
 
 /// Folders that may have `unsafe` code.
-const UNSAFE: [&str; 1] = ["src/openvino/"];
+const UNSAFE: [&str; 2] = ["src/openvino/", "src/custom_node/"];
 
 /// Lines above which a file is too much for one reading.
 const LONGEST: usize = 700;

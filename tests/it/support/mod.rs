@@ -10,6 +10,7 @@ pub(crate) mod grpc;
 pub(crate) mod http;
 pub(crate) mod infer;
 pub(crate) mod loaded;
+pub(crate) mod nodes;
 pub(crate) mod relay;
 pub(crate) mod repository;
 pub(crate) mod sequence;
