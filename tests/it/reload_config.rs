@@ -318,6 +318,20 @@ fn a_model_does_not_become_stateful_while_it_runs() {
 }
 
 #[test]
+fn what_never_served_may_become_stateless() {
+    let stateful = with(dummy("m"), "stateful", json!(true));
+    let file = File::new(&json!([
+        dummy("other"),
+        with(stateful, "target_device", json!("BATCH:CPU(4)"))
+    ]));
+    let server = file.serve();
+    server.wait_log("Stateful models are supported only on CPU");
+    file.write(&json!([dummy("other"), dummy("m")]));
+    reload(&server);
+    assert_eq!(ones(&server, "m", &[1, 10]), "[1,10]");
+}
+
+#[test]
 fn models_that_fail_at_the_start_leave_the_others() {
     let empty = repository::folder();
     let file = File::new(&json!([

@@ -7,6 +7,8 @@ use std::{
     time::{Duration, Instant},
 };
 
+use ovms::proto::kserve::ModelInferResponse;
+use prost::Message as _;
 use serde_json::{Value, json};
 use tonic::Code;
 
@@ -14,7 +16,8 @@ use crate::support::{
     Server, eventually,
     http::{get, post},
     model, repository,
-    sequence::{Ask, Client, Wire, entry, serve, serve_file, wait_count, write},
+    sequence::{Ask, Client, Wire, entry, infer, of_infer, serve, serve_file, wait_count, write},
+    wire::{self, Call},
 };
 
 const FROM: &str = "running_from";
@@ -208,6 +211,86 @@ fn a_version_that_is_retired_serves_its_sequences_to_their_end() {
         Wire::Raw.unknown()
     );
     assert_eq!(client.total(Wire::Raw, &ask(1.0).id(6).end()), (6, 102.0));
+}
+
+#[test]
+fn sequences_that_are_under_way_while_versions_change_lose_no_step() {
+    let root = repository::of(&[("1", TOTAL)]);
+    let flags = ["--stateful", "--drain_sequences_seconds", "600"];
+    let still = ["--file_system_poll_wait_seconds", "0"];
+    let server = Server::begin("m", root.path(), &[&flags[..], &still].concat());
+    server.wait_ready();
+    let mut id = 0;
+    let mut pipelines = || {
+        id += 1;
+        let mut asks = vec![ask(1.0).id(id).start()];
+        asks.extend([2.0, 4.0, 8.0].map(|x| ask(x).id(id)));
+        asks.push(ask(16.0).id(id).end());
+        let calls = asks.iter().map(|ask| Call::infer(&infer(ask, true)));
+        let answers = wire::send(&server, &calls.collect::<Vec<_>>());
+        let totals = answers.into_iter().map(|answer| {
+            let answer = ModelInferResponse::decode(answer.unwrap()).unwrap();
+            of_infer(&answer).total()
+        });
+        let expected = [1.0, 3.0, 7.0, 15.0, 31.0].map(|total| (id, total));
+        assert_eq!(totals.collect::<Vec<_>>(), expected);
+    };
+    std::thread::scope(|scope| {
+        let reloads = scope.spawn(|| {
+            for version in 2..=12 {
+                add(root.path(), &version.to_string(), TOTAL);
+                reload(&server);
+            }
+        });
+        while !reloads.is_finished() {
+            pipelines();
+        }
+        reloads.join().unwrap();
+    });
+    pipelines();
+}
+
+#[test]
+fn a_sequence_outlives_a_reload_and_the_version_after_it() {
+    let (folder, root) = (repository::folder(), repository::of(&[("1", TOTAL)]));
+    let path = folder.path().join("config.json");
+    let of = |nireq: u32| {
+        let mut entry = entry("m", TOTAL);
+        entry["base_path"] = json!(root.path());
+        entry["drain_sequences_seconds"] = json!(600);
+        entry["nireq"] = json!(nireq);
+        entry
+    };
+    write(&path, &[of(1)]);
+    let server = serve_file(&path, &[]);
+    let client = Client::connect(&server);
+    assert_eq!(client.total(Wire::Raw, &ask(1.0).id(5).start()), (5, 1.0));
+    write(&path, &[of(2)]);
+    reload(&server);
+    // The next version calls its input otherwise.
+    let made = root.path().join("new");
+    repository::copy(&model(FROM).join("1"), &made);
+    fs::write(made.join("mapping_config.json"), r#"{"inputs":{"x":"y"}}"#).unwrap();
+    fs::rename(made, root.path().join("2")).unwrap();
+    reload(&server);
+    let mut total = 1.0;
+    for wire in Wire::ALL {
+        assert_eq!(states(&server), ["1 UNLOADING", "2 AVAILABLE"]);
+        total += 1.0;
+        assert_eq!(client.total(wire, &ask(1.0).id(5)), (5, total), "{wire:?}");
+        let absent = wire.fault(
+            Code::NotFound,
+            404,
+            "Model with requested version is not found",
+        );
+        for other in [ask(1.0).id(5), ask(1.0).id(7).start()] {
+            assert_eq!(client.refused(wire, &other.version(99)), absent);
+        }
+    }
+    client.total(Wire::Raw, &ask(1.0).id(5).end());
+    eventually("the version ends", || {
+        (states(&server) == ["1 END", "2 AVAILABLE"]).then_some(())
+    });
 }
 
 #[test]

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use tonic::Code;
 
 use crate::support::{
-    http::post,
+    http::{JSON_LENGTH, post, send},
     sequence::{Answer, Ask, Client, Special, Wire, rest_body, serve},
 };
 
@@ -368,4 +368,30 @@ fn the_id_is_binary_if_it_or_all_else_is_wished_so_and_never_unknown() {
     total null, sequence_id null of 0
     total 16, sequence_id 8 of 24
     ");
+}
+
+#[test]
+fn special_inputs_in_json_go_with_binary_data_and_the_other_way_round() {
+    let server = serve("running_total", &[]);
+    let x = r#"{"name":"x","shape":[1,4],"datatype":"FP32","parameters":{"binary_data_size":16}}"#;
+    let start = r#"{"name":"sequence_control_input","shape":[1],"datatype":"UINT32","data":[1]}"#;
+    let plain = r#"{"name":"x","shape":[1,4],"datatype":"FP32","data":[1,1,1,1]}"#;
+    let binary = r#"{"name":"sequence_id","shape":[1],"datatype":"UINT64","parameters":{"binary_data_size":8}}"#;
+    for (inputs, bytes) in [
+        (format!("{x},{start}"), &[0; 16][..]),
+        (format!("{binary},{plain}"), &1_u64.to_le_bytes()[..]),
+    ] {
+        let json = format!(r#"{{"inputs":[{inputs}]}}"#);
+        let length = json.len().to_string();
+        let path = "/v2/models/running_total/infer";
+        let headers = [(JSON_LENGTH, length.as_str())];
+        let answer = send(
+            &server,
+            "POST",
+            path,
+            &headers,
+            &[json.as_bytes(), bytes].concat(),
+        );
+        assert_eq!(answer.status, 200, "{}", answer.text());
+    }
 }
