@@ -193,14 +193,14 @@ fn serve(shape: &str, temporary: &Path) -> Server {
     Server::spawn(&mut command, ports)
 }
 
-/// Makes the request for one step of sequence 7.
-fn request(step: &[f32], control: u32) -> ModelInferRequest {
+/// Makes the request for one step of a sequence.
+fn request(id: u64, step: &[f32], control: u32) -> ModelInferRequest {
     let mut request = raw("lstm", "x", "FP32", &[1, 1, 8], &floats(step));
     request.inputs.push(input("sequence_id", "UINT64", &[1]));
     request
         .inputs
         .push(input("sequence_control_input", "UINT32", &[1]));
-    for contents in [7_u64.to_le_bytes().to_vec(), control.to_le_bytes().to_vec()] {
+    for contents in [id.to_le_bytes().to_vec(), control.to_le_bytes().to_vec()] {
         request.raw_input_contents.push(contents.into());
     }
     request
@@ -209,6 +209,7 @@ fn request(step: &[f32], control: u32) -> ModelInferRequest {
 #[test]
 fn a_server_steps_through_sequences() {
     const CONTROLS: [u32; STEPS] = [1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 2];
+    const SEQUENCES: usize = 50;
     let temporary = repository::folder();
     let server = serve("(1,1,8)", temporary.path());
     server.wait_ready();
@@ -216,15 +217,22 @@ fn a_server_steps_through_sequences() {
 
     let client = Grpc::connect(&server);
     let steps = steps();
+    // Many at once, each a step behind the one before it; then their ids again.
     for _ in 0..2 {
-        let answers = steps
-            .chunks(WIDTH)
-            .zip(CONTROLS)
-            .flat_map(|(step, control)| {
-                let answer = client.answered(request(step, control));
-                to_floats(&answer.raw_output_contents[0])
-            });
-        assert_as_expected(&answers.collect::<Vec<_>>());
+        let mut got = vec![Vec::new(); SEQUENCES];
+        for tick in 0..STEPS + SEQUENCES {
+            for (sequence, got) in got.iter_mut().enumerate() {
+                let step = tick.checked_sub(sequence).filter(|step| *step < STEPS);
+                let Some(step) = step else { continue };
+                let part = &steps[step * WIDTH..][..WIDTH];
+                let id = sequence as u64 + 1;
+                let answer = client.answered(request(id, part, CONTROLS[step]));
+                got.extend(to_floats(&answer.raw_output_contents[0]));
+            }
+        }
+        for got in got {
+            assert_as_expected(&got);
+        }
     }
 }
 
