@@ -4,7 +4,7 @@ use std::ffi::OsString;
 
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand, error::ErrorKind};
 
-use crate::{completions, error::Failure, infer, serve, setup, ui};
+use crate::{completions, error::Failure, infer, pipeline, serve, setup, ui};
 
 /// OpenVINO Model Server: serve models, and work with them by hand
 #[derive(Debug, Parser)]
@@ -27,6 +27,9 @@ enum Command {
     Serve(Box<serve::Args>),
     /// Send inference requests to a server, or ask what it serves
     Infer(Box<infer::Args>),
+    /// Draw, check, try and write pipelines
+    #[command(subcommand)]
+    Pipeline(pipeline::Command),
     /// Find or install the OpenVINO runtime
     Setup(setup::Args),
     /// Print a completion script for a shell
@@ -50,6 +53,7 @@ pub(crate) fn run(args: impl IntoIterator<Item = OsString>) -> Result<(), Failur
     match cli.map_err(explain)?.command {
         Command::Serve(args) => serve::run(*args),
         Command::Infer(args) => infer::run(*args),
+        Command::Pipeline(command) => pipeline::run(command),
         Command::Setup(args) => setup::run(&args),
         Command::Completions(args) => completions::run(&args),
         Command::ProbeRuntime(args) => setup::probe(&args),

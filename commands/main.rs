@@ -8,6 +8,7 @@ mod completions;
 mod error;
 mod infer;
 mod logging;
+mod pipeline;
 mod places;
 mod serve;
 mod setup;

@@ -1,0 +1,33 @@
+//! `ovms pipeline`: draw, check, try and write pipelines, without a server.
+
+mod check;
+mod new;
+mod run;
+mod show;
+
+use clap::Subcommand;
+
+use crate::error::Failure;
+
+/// The subcommands of `ovms pipeline`.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Draw a pipeline of a configuration file
+    Show(show::Args),
+    /// Find every fault of the pipelines of a configuration file
+    Check(check::Args),
+    /// Run a pipeline once, in this process, and tell where the time goes
+    Run(run::Args),
+    /// Write a configuration file with a pipeline, or the skeleton of a custom node
+    New(new::Args),
+}
+
+/// Runs a subcommand.
+pub(crate) fn run(command: Command) -> Result<(), Failure> {
+    match command {
+        Command::Show(args) => show::run(args),
+        Command::Check(args) => check::run(args),
+        Command::Run(args) => run::run(args),
+        Command::New(args) => new::run(args),
+    }
+}
