@@ -9,7 +9,7 @@ use crate::{
     error::{Error, Result},
     metrics::Call,
     openvino::SlotInput,
-    pipeline::{self, Definition, Pipeline},
+    pipeline::{self, Definition, Pipeline, Watch},
     request::{Declared, InferRequest, InferResponse, Origin, Parameters},
     servable::{ServableInfo, TensorInfo},
     tensor::{DataType, Dim, Layout, PartialShape, Tensor, TensorMap},
@@ -21,6 +21,8 @@ pub(super) struct OfPipeline {
     pub(super) pipeline: Arc<Pipeline>,
     pub(super) definition: Arc<Definition>,
     pub(super) origin: Origin,
+    /// Who sees what runs.
+    pub(super) watch: Option<Arc<dyn Watch>>,
     /// The place of the request among those under way.
     pub(super) _admitted: OwnedSemaphorePermit,
 }
@@ -40,7 +42,9 @@ impl OfPipeline {
         let (inputs, wanted) = self.pipeline.judge(&info, request).await?;
         let inputs = tensors(&info, inputs)?;
         let engine = self.engine.as_ref();
-        let ran = self.definition.run(engine, inputs, self.origin, None);
+        let ran = self
+            .definition
+            .run(engine, inputs, self.origin, self.watch.as_deref());
         let tensors = Box::pin(ran).await?;
         call.answered(Instant::now());
         let plan = self.definition.plan();

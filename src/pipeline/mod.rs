@@ -31,6 +31,7 @@ mod session;
 pub mod shards;
 mod sources;
 mod state;
+mod trace;
 
 pub use abort::Abort;
 pub use check::{Checked, check};
@@ -45,6 +46,7 @@ pub use scheduler::{MOST_SESSIONS, Ready, Schedule};
 pub use session::{Session, Sessions};
 pub use sources::{CustomFacts, CustomFault, MissingModel, ModelFacts, NodeTensor, Sources};
 pub use state::{Event, Phase};
+pub use trace::{Run, Trace, critical_path};
 
 #[cfg(test)]
 mod tests;
