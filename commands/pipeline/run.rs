@@ -58,6 +58,12 @@ pub(crate) struct Args {
     )]
     repeat: u32,
 
+    /// Run N times before, not measured
+    ///
+    /// The first request starts threads and finds out how long each model takes; 0 shows it.
+    #[arg(long, value_name = "N", default_value_t = 1, help_heading = "Run")]
+    warmup: u32,
+
     /// Choose what goes to stdout
     #[arg(long, value_enum, default_value_t = Format::Table, help_heading = "Output")]
     output: Format,
@@ -98,7 +104,7 @@ pub(super) fn run(args: Args) -> Result<(), Failure> {
         let tensors = inputs
             .tensors(&metadata)
             .map_err(|error| infer::input_failure(error, None))?;
-        let measured = measure::run(&loaded, &tensors, args.repeat).await;
+        let measured = measure::run(&loaded, &tensors, args.warmup, args.repeat).await;
         let shown = measured.and_then(|measured| {
             show(&loaded, &measured, args.output, args.all)?;
             match &args.save_intermediate {

@@ -50,10 +50,11 @@ pub(super) struct Last {
     pub(super) outputs: TensorMap,
 }
 
-/// Runs a pipeline so many times, one after the other.
+/// Runs a pipeline so many times, one after the other, the first of them not measured.
 pub(super) async fn run(
     loaded: &Loaded,
     tensors: &TensorMap,
+    warmup: u32,
     repeat: u32,
 ) -> Result<Measured, Failure> {
     let request = request(tensors);
@@ -61,13 +62,16 @@ pub(super) async fn run(
     let mut totals = Vec::new();
     let mut nodes = vec![NodeTimes::default(); loaded.plan().nodes().len()];
     let mut last = None;
-    for _ in 0..repeat {
+    for round in 0..warmup.saturating_add(repeat) {
         let target = loaded.engine.find(&loaded.name, None, ORIGIN).await;
         let target = target.map_err(failed)?.watched(trace.clone());
         let begun = Instant::now();
         let answer = target.infer(request.clone()).await.map_err(failed)?;
         let took = begun.elapsed();
         let runs = trace.take();
+        if round < warmup {
+            continue;
+        }
         totals.push(took);
         for (id, times) in loaded.plan().ids().zip(&mut nodes) {
             let own = || runs.iter().filter(|run| run.node == id);
@@ -105,9 +109,13 @@ fn request(tensors: &TensorMap) -> InferRequest {
 }
 
 fn failed(error: ovms::error::Error) -> Failure {
-    let mut failure = Failure::new(FailureKind::Failed, "the run failed");
-    failure = failure.detail(chain(&error));
-    failure
+    let text = std::error::Error::source(&error).map(chain);
+    // Most causes say the same, and more.
+    let text = match text {
+        Some(cause) if cause.starts_with(error.message()) => cause,
+        _ => chain(&error),
+    };
+    Failure::new(FailureKind::Failed, "the run failed").detail(text)
 }
 
 /// Returns the middle of some times, which are never none.
