@@ -24,6 +24,7 @@ mod scheduler;
 mod session;
 pub mod shards;
 mod sources;
+pub mod strings;
 
 pub use abort::Abort;
 pub use check::{Checked, check};
