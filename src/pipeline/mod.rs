@@ -15,6 +15,7 @@
 mod abort;
 mod check;
 mod dims;
+mod empty;
 mod fault;
 pub mod fit;
 mod flow;

@@ -15,8 +15,20 @@ pub struct PipelineConfig {
     pub outputs: Vec<Connection>,
     /// Into how many parts the request is split; -1 for as many as it has.
     pub demultiply_count: Option<i32>,
+    /// What comes of a request of which a demultiplexer has nothing to split.
+    pub empty_results: EmptyResults,
     /// Where it is in the file: itself and its keys.
     pub places: Places,
+}
+
+/// What comes of a request of which a demultiplexer has nothing to split.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum EmptyResults {
+    /// An error, as clients of model servers know it.
+    #[default]
+    Abort,
+    /// Outputs of no parts.
+    Allow,
 }
 
 /// One node of a pipeline.
@@ -84,6 +96,12 @@ pub struct NodeOutput {
 /// The kinds of nodes.
 const KINDS: [&str; 2] = ["DL model", "custom"];
 
+/// What may come of nothing.
+const EMPTY_RESULTS: [(&str, EmptyResults); 2] = [
+    ("abort", EmptyResults::Abort),
+    ("allow", EmptyResults::Allow),
+];
+
 /// Reads the list.
 pub(super) fn list(node: &Node<'_>, names: &mut Names) -> (Vec<PipelineConfig>, Vec<Refused>) {
     let (mut pipelines, mut refused) = (Vec::new(), Vec::new());
@@ -121,7 +139,14 @@ pub(super) fn list(node: &Node<'_>, names: &mut Names) -> (Vec<PipelineConfig>, 
 
 fn pipeline(node: &Node<'_>) -> Option<PipelineConfig> {
     let fields = node.fields(
-        &["name", "inputs", "nodes", "outputs", "demultiply_count"],
+        &[
+            "name",
+            "inputs",
+            "nodes",
+            "outputs",
+            "demultiply_count",
+            "empty_results",
+        ],
         &["name", "inputs", "nodes", "outputs"],
     )?;
     let name = fields.get("name").and_then(Node::name);
@@ -136,13 +161,35 @@ fn pipeline(node: &Node<'_>) -> Option<PipelineConfig> {
     });
     let outputs = fields.get("outputs").map(connections);
     let demultiply_count = fields.get("demultiply_count").and_then(demultiply_count);
+    let empty_results = fields.get("empty_results").and_then(empty_results);
+    let empty_results = empty_results.unwrap_or_default();
+    let nodes: Vec<NodeConfig> = nodes?;
+    let mut counts = nodes.iter().map(|node| node.demultiply_count);
+    if empty_results == EmptyResults::Allow
+        && demultiply_count != Some(-1)
+        && !counts.any(|count| count == Some(-1))
+    {
+        node.warn(
+            "empty_results has no effect: no demultiply_count is -1, so that none may be empty",
+        );
+    }
     Some(PipelineConfig {
         name: name?.to_owned(),
         inputs: inputs?,
-        nodes: nodes?,
+        nodes,
         outputs: outputs?,
         demultiply_count,
-        places: node.places(&fields, &["name", "inputs", "outputs", "demultiply_count"]),
+        empty_results,
+        places: node.places(
+            &fields,
+            &[
+                "name",
+                "inputs",
+                "outputs",
+                "demultiply_count",
+                "empty_results",
+            ],
+        ),
     })
 }
 
@@ -265,6 +312,19 @@ fn params(node: &Node<'_>) -> Option<Vec<(String, String)>> {
         .into_iter()
         .filter_map(|(key, node)| Some((key, node.text()?.to_owned())));
     Some(pairs.collect())
+}
+
+/// Reads what comes of nothing.
+fn empty_results(node: &Node<'_>) -> Option<EmptyResults> {
+    let text = node.text()?;
+    let found = EMPTY_RESULTS.iter().find(|(known, _)| *known == text);
+    if found.is_none() {
+        node.expected(format!(
+            "one of \"{}\"",
+            EMPTY_RESULTS.map(|(known, _)| known).join("\", \"")
+        ));
+    }
+    found.map(|(_, empty_results)| *empty_results)
 }
 
 /// Reads a number of parts; 0 is how older files write -1.

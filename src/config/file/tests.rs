@@ -1,5 +1,7 @@
 //! What files may hold, and what is said of those that hold something else.
 
+mod pipelines;
+
 use std::{path::Path, time::Duration};
 
 use proptest::prelude::*;

@@ -8,7 +8,7 @@ use super::{
     order::Stack,
 };
 use crate::{
-    config::NodeKind,
+    config::{EmptyResults, NodeKind},
     pipeline::{
         Count, Input, Level, LevelId, NodeId, Output, PipelineInfo, PipelineTensor, Plan, PlanKind,
         PlanNode,
@@ -69,6 +69,7 @@ impl Draft<'_> {
             name: self.config.name.clone(),
             nodes,
             levels,
+            allows_empty: self.allows_empty(),
             info: PipelineInfo::new(inputs, outputs),
         }
     }
@@ -167,6 +168,10 @@ impl Draft<'_> {
         outputs.collect()
     }
 
+    fn allows_empty(&self) -> bool {
+        self.config.empty_results == EmptyResults::Allow
+    }
+
     /// Returns the dimension that a level adds to an output of the pipeline.
     fn level_dim(&self, level: &Level) -> Dim {
         let node = &self.nodes[level.node.index()];
@@ -174,7 +179,9 @@ impl Draft<'_> {
             (Count::Dynamic, Some(facts)) if !node.is_model() => {
                 let first = facts.outputs.iter().min_by(|a, b| a.name.cmp(&b.name));
                 let dim = first.and_then(|first| first.shape.0.first().copied());
-                dim.unwrap_or(Dim::Any)
+                // Clients are told what they may get.
+                dim.filter(|dim| !self.allows_empty() || dim.allows(0))
+                    .unwrap_or(Dim::Any)
             }
             (count, _) => dim(count),
         }

@@ -75,6 +75,7 @@ impl Random {
                 .map(|(label, port)| connection(format!("o{label}"), *port))
                 .collect(),
             demultiply_count: count(&self.nodes[0]),
+            empty_results: self.empty_results,
             places: Default::default(),
         }
     }
