@@ -73,7 +73,15 @@ fn declared(plan: &Plan, input: &Input, levels: usize) -> (Option<DataType>, Vec
     });
     let taken = taken.map(|taken| rest(&taken.shape, levels));
     let taken = taken.filter(|taken| taken.len() == given.len());
-    let taken = taken.unwrap_or_else(|| vec![Dim::Any; given.len()]);
+    let mut taken = taken.unwrap_or_else(|| vec![Dim::Any; given.len()]);
+    // It is converted like any other, so that axes are those of the source here.
+    let adapter = input.convert.as_ref();
+    if let Some(axes) = adapter.and_then(|adapter| adapter.axes.as_ref()) {
+        let places = axes.iter().skip(levels).map(|axis| axis - levels);
+        for (place, dim) in places.zip(taken.clone()) {
+            taken[place] = dim;
+        }
+    }
     let shortest = |(given, taken): (&Dim, Dim)| match common(*given, taken).unwrap_or(*given) {
         Dim::Fixed(length) | Dim::Range(length, _) => length,
         Dim::Any => 0,

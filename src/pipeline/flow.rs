@@ -29,8 +29,9 @@ pub struct Job {
 }
 
 impl Job {
-    /// Returns the inputs, gathered, in the order of [`PlanNode::inputs`]. For the exit that is
-    /// the response. Copies what is gathered, so it belongs where the node runs.
+    /// Returns the inputs, gathered and converted, in the order of [`PlanNode::inputs`]. For the
+    /// exit that is the response. Copies what is gathered or converted, so it belongs where the
+    /// node runs.
     ///
     /// # Errors
     ///
@@ -38,14 +39,18 @@ impl Job {
     pub fn tensors(self, plan: &Plan) -> Result<Vec<Tensor>, Abort> {
         let node = plan.node(self.ready.node);
         let inputs = node.inputs.iter().zip(self.inputs);
-        let gathered = inputs.map(|(input, parts)| {
-            if parts.counts.contains(&0) {
-                empty::tensor(plan, node, input, &parts)
+        let tensors = inputs.map(|(input, parts)| {
+            let gathered = if parts.counts.contains(&0) {
+                empty::tensor(plan, node, input, &parts)?
             } else {
-                parts.gather(&node.name, &input.name)
-            }
+                parts.gather(&node.name, &input.name)?
+            };
+            Ok(match &input.convert {
+                Some(adapter) => adapter.apply(gathered),
+                None => gathered,
+            })
         });
-        gathered.collect()
+        tensors.collect()
     }
 }
 

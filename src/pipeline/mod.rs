@@ -13,6 +13,7 @@
 //! [`Flow::failed`]. The job of the exit is the last: its tensors are the response.
 
 mod abort;
+mod adapt;
 mod check;
 mod dims;
 mod empty;
@@ -28,6 +29,7 @@ mod sources;
 pub mod strings;
 
 pub use abort::Abort;
+pub use adapt::Adapter;
 pub use check::{Checked, check};
 pub use fault::{Fault, Faults, OrderFault, Rule};
 pub use flow::{Flow, Job};

@@ -3,7 +3,7 @@
 
 use std::fmt;
 
-use super::{NodeTensor, PipelineInfo};
+use super::{Adapter, NodeTensor, PipelineInfo};
 
 /// A node of a plan.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -189,6 +189,8 @@ pub struct Input {
     pub output: usize,
     /// What the node takes, after gathering; `None` for the exit.
     pub tensor: Option<NodeTensor>,
+    /// What makes that of what comes, after gathering, if the connection converts.
+    pub convert: Option<Adapter>,
 }
 
 /// An output of a node.

@@ -78,6 +78,8 @@ pub struct Connection {
     pub node_name: String,
     /// The alias of that node's output.
     pub data_item: String,
+    /// Whether type and axes are converted to those of the input.
+    pub convert: bool,
     /// Where it is in the file.
     pub place: Place,
 }
@@ -159,7 +161,7 @@ fn pipeline(node: &Node<'_>) -> Option<PipelineConfig> {
         let nodes = list.list("nodes").unwrap_or_default();
         nodes.iter().filter_map(pipeline_node).collect()
     });
-    let outputs = fields.get("outputs").map(connections);
+    let outputs = fields.get("outputs").map(outputs);
     let demultiply_count = fields.get("demultiply_count").and_then(demultiply_count);
     let empty_results = fields.get("empty_results").and_then(empty_results);
     let empty_results = empty_results.unwrap_or_default();
@@ -210,7 +212,7 @@ fn pipeline_node(node: &Node<'_>) -> Option<NodeConfig> {
         &["name", "type", "inputs", "outputs"],
     )?;
     let name = fields.get("name").and_then(Node::name);
-    let inputs = fields.get("inputs").map(connections);
+    let inputs = fields.get("inputs").map(inputs);
     let outputs = fields.get("outputs").map(|list| {
         let outputs = list.list("outputs").unwrap_or_default();
         outputs.iter().filter_map(node_output).collect()
@@ -273,8 +275,26 @@ fn pipeline_node(node: &Node<'_>) -> Option<NodeConfig> {
     })
 }
 
+/// Reads the outputs of a pipeline.
+fn outputs(list: &Node<'_>) -> Vec<Connection> {
+    // Known, so that what is wrong with it can be said.
+    let refuse = |convert: &Node<'_>| {
+        convert.expected(
+            "no `convert` in an output of the pipeline: no input says what to convert to; it goes \
+             to the inputs of nodes",
+        );
+        false
+    };
+    connections(list, refuse)
+}
+
+/// Reads the inputs of a node.
+fn inputs(list: &Node<'_>) -> Vec<Connection> {
+    connections(list, |convert| convert.flag().unwrap_or_default())
+}
+
 /// Reads objects of one key: `{"input": {"node_name": …, "data_item": …}}`.
-fn connections(list: &Node<'_>) -> Vec<Connection> {
+fn connections(list: &Node<'_>, convert: impl Fn(&Node<'_>) -> bool) -> Vec<Connection> {
     let entries = list.list("connections").unwrap_or_default();
     let entries = entries.iter().filter_map(|entry| {
         let pairs = entry.pairs("one connection")?;
@@ -282,13 +302,17 @@ fn connections(list: &Node<'_>) -> Vec<Connection> {
             entry.expected("an object of exactly one key");
             return None;
         };
-        let keys = ["node_name", "data_item"];
-        let fields = source.fields(&keys, &keys)?;
+        let fields = source.fields(
+            &["node_name", "data_item", "convert"],
+            &["node_name", "data_item"],
+        )?;
+        let convert = fields.get("convert").is_some_and(&convert);
         let (node_name, data_item) = (fields.text("node_name"), fields.text("data_item"));
         Some(Connection {
             name: name.clone(),
             node_name: node_name?.to_owned(),
             data_item: data_item?.to_owned(),
+            convert,
             place: entry.place(),
         })
     });

@@ -10,8 +10,8 @@ use super::{
 use crate::{
     config::{EmptyResults, NodeKind},
     pipeline::{
-        Count, Input, Level, LevelId, NodeId, Output, PipelineInfo, PipelineTensor, Plan, PlanKind,
-        PlanNode,
+        Adapter, Count, Input, Level, LevelId, NodeId, Output, PipelineInfo, PipelineTensor, Plan,
+        PlanKind, PlanNode,
     },
     tensor::{Dim, Layout, PartialShape},
 };
@@ -121,13 +121,19 @@ impl Draft<'_> {
         nodes[link.source].outputs[place]
             .consumers
             .push((consumer, input));
-        let target = self.nodes[node].facts.as_ref();
-        let tensor = link.input.and_then(|input| target?.inputs.get(input));
+        let target = &self.nodes[node];
+        let taken = link.input.and_then(|input| target.input(input));
+        let connection = self.connection(node, link);
+        let convert = tensor.zip(taken).filter(|_| connection.convert);
         nodes[node].inputs.push(Input {
-            name: self.connection(node, link).name.clone(),
+            name: connection.name.clone(),
             source: from,
             output: place,
-            tensor: tensor.cloned(),
+            tensor: taken.cloned(),
+            convert: convert.and_then(|(given, taken)| {
+                let gathers = target.gathers != Gathers::Nothing;
+                Adapter::between(given, source.count.is_some(), taken, gathers)
+            }),
         });
         if !nodes[node].sources.contains(&from) {
             nodes[node].sources.push(from);

@@ -23,6 +23,7 @@ impl Random {
             name,
             node_name: self::name(node),
             data_item: format!("z{output}"),
+            convert: false,
             place: Default::default(),
         };
         let count = |node: &Node| {
