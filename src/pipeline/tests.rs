@@ -1,6 +1,7 @@
 //! Requests on their way: what becomes ready when, splitting and gathering, and random pipelines
 //! against a reading of them that knows no schedule.
 
+mod empty;
 mod flows;
 mod property;
 mod random;

@@ -1,5 +1,7 @@
 //! What files may hold, and what is said of those that hold something else.
 
+mod pipelines;
+
 use std::{path::Path, time::Duration};
 
 use proptest::prelude::*;
@@ -354,6 +356,7 @@ fn pipelines_and_their_like_are_kept_for_later() {
             name: "input".to_owned(),
             node_name: "request".to_owned(),
             data_item: "in".to_owned(),
+            convert: false,
             place: pipeline.nodes[0].inputs[0].place.clone(),
         }]
     );

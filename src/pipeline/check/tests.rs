@@ -148,7 +148,8 @@ impl Sources for Known {
 /// A line is a node: `name = model(input < source.item, …) -> alias, alias:real; split 4; gather x`.
 /// An alias alone stands for the output of that name. `@library` instead of a model makes a custom
 /// node, `model/2` is a version. `out` in front of a line stands for an output of the pipeline:
-/// `out label < source.item`. `in a, b` names the inputs, `split -1` splits the request.
+/// `out label < source.item`. `in a, b` names the inputs, `split -1` splits the request, and
+/// `empty allow` is what comes of nothing.
 fn pipeline(text: &str) -> PipelineConfig {
     let json = json(text);
     let parsed = parse(
@@ -161,7 +162,7 @@ fn pipeline(text: &str) -> PipelineConfig {
 
 fn json(text: &str) -> String {
     let (mut inputs, mut nodes, mut outputs) = (Vec::new(), Vec::new(), Vec::new());
-    let (mut name, mut split) = ("p".to_owned(), String::new());
+    let (mut name, mut settings) = ("p".to_owned(), Vec::new());
     for line in text.lines().map(str::trim).filter(|line| !line.is_empty()) {
         if let Some(list) = line.strip_prefix("in ") {
             inputs = list
@@ -171,7 +172,9 @@ fn json(text: &str) -> String {
         } else if let Some(output) = line.strip_prefix("out ") {
             outputs.push(connection(output));
         } else if let Some(count) = line.strip_prefix("split ") {
-            split = format!(r#", "demultiply_count": {count}"#);
+            settings.push(format!(r#", "demultiply_count": {count}"#));
+        } else if let Some(value) = line.strip_prefix("empty ") {
+            settings.push(format!(r#", "empty_results": "{value}""#));
         } else if let Some(given) = line.strip_prefix("name ") {
             given.clone_into(&mut name);
         } else {
@@ -180,8 +183,9 @@ fn json(text: &str) -> String {
     }
     format!(
         "{{\"model_config_list\": [], \"pipeline_config_list\": [{{\n\"name\": \"{name}\", \
-         \"inputs\": [{}]{split},\n\"nodes\": [\n{}],\n\"outputs\": [{}]}}]}}",
+         \"inputs\": [{}]{},\n\"nodes\": [\n{}],\n\"outputs\": [{}]}}]}}",
         inputs.join(", "),
+        settings.concat(),
         nodes.join(",\n"),
         outputs.join(", ")
     )

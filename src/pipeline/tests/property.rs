@@ -12,7 +12,7 @@ use super::{
     values,
 };
 use crate::{
-    config::{NodeKind, PipelineConfig},
+    config::{EmptyResults, NodeKind, PipelineConfig},
     pipeline::{Abort, Count, Flow, Plan, PlanKind, PlanNode, Ready, check},
     tensor::Tensor,
 };
@@ -198,9 +198,18 @@ fn random_pipelines_have_what_matters() {
         note("a dynamic count", dynamic);
         let nothing = random.response() == Err(Nothing);
         note("nothing", nothing);
+        let empty = |value: &Value| value.shape.first() == Some(&0);
+        let allowed = random.empty_results == EmptyResults::Allow;
+        if allowed && let Ok(response) = random.response() {
+            let parts = dynamic && plan.node(plan.exit()).gathers.len() == 1;
+            note(
+                "a response of no parts",
+                parts && response.iter().all(empty),
+            );
+        }
         note("something of a dynamic count", dynamic && !nothing);
     }
-    assert_eq!(found.len(), 11, "{found:?}");
+    assert_eq!(found.len(), 12, "{found:?}");
 }
 
 proptest! {

@@ -10,6 +10,8 @@ use std::{
 
 use rand::{RngExt, SeedableRng, rngs::StdRng};
 
+use crate::config::EmptyResults;
+
 /// An output of a node, or an input of the pipeline if the node is 0.
 pub(super) type Port = (usize, usize);
 
@@ -28,6 +30,7 @@ pub(super) struct Random {
     /// The demultiplexers that the response gathers from, outermost first.
     open: Vec<usize>,
     pub(super) request: Vec<Value>,
+    pub(super) empty_results: EmptyResults,
 }
 
 /// A node.
@@ -182,11 +185,17 @@ impl Random {
             Value { shape, data }
         });
         let request = request.collect();
+        let empty_results = if rng.random() {
+            EmptyResults::Allow
+        } else {
+            EmptyResults::Abort
+        };
         Self {
             nodes,
             outputs,
             open,
             request,
+            empty_results,
         }
     }
 
@@ -227,7 +236,7 @@ impl Random {
         }
         let outputs = self.outputs.iter();
         outputs
-            .map(|port| reader.gather(*port, &[], &self.open))
+            .map(|port| reader.gather(*port, None, &[], &self.open))
             .collect()
     }
 
@@ -267,12 +276,13 @@ impl Reader<'_> {
             let described = &self.random.nodes[node];
             let gathers: Vec<usize> = described.gathers.into_iter().collect();
             let inputs = described.sources.iter();
-            let inputs = inputs.map(|port| self.gather(*port, path, &gathers));
+            let inputs = inputs.map(|port| self.gather(*port, Some(described), path, &gathers));
             let inputs: Vec<Value> = inputs.collect::<Result<_, _>>()?;
             self.random.compute(node, &inputs)
         };
         let split = self.random.nodes[node].split.is_some();
-        if split && outputs[0].shape[0] == 0 {
+        let aborts = self.random.empty_results == EmptyResults::Abort;
+        if split && outputs[0].shape[0] == 0 && aborts {
             return Err(Nothing);
         }
         let outputs = Rc::new(outputs);
@@ -281,7 +291,14 @@ impl Reader<'_> {
     }
 
     /// Returns what comes out of a port for a path, with further levels put together.
-    fn gather(&mut self, port: Port, path: &[usize], levels: &[usize]) -> Result<Value, Nothing> {
+    /// `by` is who takes it, none for the response.
+    fn gather(
+        &mut self,
+        port: Port,
+        by: Option<&Node>,
+        path: &[usize],
+        levels: &[usize],
+    ) -> Result<Value, Nothing> {
         let Some((level, inner)) = levels.split_first() else {
             let (node, output) = port;
             let Some((part, outer)) = path
@@ -302,14 +319,35 @@ impl Reader<'_> {
             shape: Vec::new(),
             data: Vec::new(),
         };
+        if count == 0 {
+            gathered.shape = self.empty(port, by, path, levels)?;
+        }
         for part in 0..count {
             let mut path = path.to_vec();
             path.push(part);
-            let value = self.gather(port, &path, inner)?;
+            let value = self.gather(port, by, &path, inner)?;
             gathered.shape = [&[count], &value.shape[..]].concat();
             gathered.data.extend(value.data);
         }
         Ok(gathered)
+    }
+
+    /// Returns the shape of what has no parts. There is one level then, since it is dynamic.
+    fn empty(
+        &mut self,
+        (node, output): Port,
+        by: Option<&Node>,
+        path: &[usize],
+        levels: &[usize],
+    ) -> Result<Vec<usize>, Nothing> {
+        if node == levels[0] {
+            return Ok(self.outputs(node, path)?[output].shape.clone());
+        }
+        let source = &self.random.nodes[node];
+        let is_told = source.fixed || by.is_some_and(|by| by.fixed);
+        let part = &source.shapes[output];
+        let part = part.iter().map(|length| if is_told { *length } else { 0 });
+        Ok(std::iter::once(0).chain(part).collect())
     }
 
     /// Runs a node for all parts of the levels around it.

@@ -23,6 +23,7 @@ impl Random {
             name,
             node_name: self::name(node),
             data_item: format!("z{output}"),
+            convert: false,
             place: Default::default(),
         };
         let count = |node: &Node| {
@@ -75,6 +76,7 @@ impl Random {
                 .map(|(label, port)| connection(format!("o{label}"), *port))
                 .collect(),
             demultiply_count: count(&self.nodes[0]),
+            empty_results: self.empty_results,
             places: Default::default(),
         }
     }
