@@ -10,7 +10,7 @@ use std::{
 
 use rand::{RngExt, SeedableRng, rngs::StdRng};
 
-use crate::config::EmptyResults;
+use crate::{config::EmptyResults, tensor::DataType};
 
 /// An output of a node, or an input of the pipeline if the node is 0.
 pub(super) type Port = (usize, usize);
@@ -18,8 +18,73 @@ pub(super) type Port = (usize, usize);
 /// A tensor of whole numbers.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Value {
+    pub(super) dtype: DataType,
     pub(super) shape: Vec<usize>,
     pub(super) data: Vec<i64>,
+}
+
+/// How a node takes an input, if not as it comes.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Convert {
+    pub(super) dtype: DataType,
+    /// Whether the axes of a part are taken in the reverse order.
+    pub(super) reverse: bool,
+}
+
+/// The types of outputs, with the least and the greatest number that comes in them.
+const TYPES: [(DataType, i64, i64); 4] = [
+    (DataType::I64, i64::MIN, i64::MAX),
+    (DataType::I16, i16::MIN as i64, i16::MAX as i64),
+    (DataType::U8, 0, u8::MAX as i64),
+    (DataType::F64, -(1 << 50), 1 << 50),
+];
+
+/// Returns a number as the nearest of a type, as far as 64 bits tell it.
+fn nearest(number: i64, dtype: DataType) -> i64 {
+    if dtype == DataType::F64 {
+        return number as f64 as i64;
+    }
+    let (_, low, high) = TYPES.into_iter().find(|known| known.0 == dtype).unwrap();
+    number.clamp(low, high)
+}
+
+/// Returns one of the numbers of a type; of the widest, small ones as well.
+fn some_number(number: i64, dtype: DataType) -> i64 {
+    if dtype == DataType::I64 {
+        let is_small = number % 2 == 0;
+        return if is_small { number % 300 } else { number };
+    }
+    let (_, low, high) = TYPES.into_iter().find(|known| known.0 == dtype).unwrap();
+    low + number.rem_euclid(high - low + 1)
+}
+
+impl Value {
+    /// Returns it as a node takes it, with so many levels in front of a part.
+    fn converted(&self, convert: Convert, levels: usize) -> Self {
+        let rank = self.shape.len();
+        let mut axes: Vec<usize> = (0..rank).collect();
+        if convert.reverse {
+            axes[levels..].reverse();
+        }
+        let shape: Vec<usize> = axes.iter().map(|axis| self.shape[*axis]).collect();
+        let count = shape.iter().product::<usize>();
+        let data = (0..count).map(|place| {
+            let mut rest = place;
+            let mut index = vec![0; rank];
+            for axis in (0..rank).rev() {
+                index[axes[axis]] = rest % shape[axis];
+                rest /= shape[axis];
+            }
+            let lengths = index.iter().zip(&self.shape);
+            let from = lengths.fold(0, |sum, (index, length)| sum * length + index);
+            nearest(self.data[from], convert.dtype)
+        });
+        Self {
+            dtype: convert.dtype,
+            data: data.collect(),
+            shape,
+        }
+    }
 }
 
 /// A pipeline. Node 0 is the request.
@@ -37,6 +102,12 @@ pub(super) struct Random {
 #[derive(Debug)]
 pub(super) struct Node {
     pub(super) sources: Vec<Port>,
+    /// For each source.
+    pub(super) converts: Vec<Option<Convert>>,
+    /// The type of its outputs.
+    dtype: DataType,
+    /// Whether the axes of its outputs have letters.
+    named: bool,
     /// The shapes of its outputs, without what is split.
     shapes: Vec<Vec<usize>>,
     /// How many parts; 0 for as many as come of it.
@@ -76,8 +147,23 @@ impl Maker {
     fn node(&mut self, sources: Vec<Port>, split: bool, gathers: Option<usize>) -> Vec<Port> {
         self.used.extend(sources.iter().map(|(node, _)| node));
         let outputs = self.rng.random_range(1..=2);
+        let converts = sources.iter().map(|(from, _)| {
+            let converts = *from != 0 && self.rng.random_bool(0.3);
+            converts.then(|| Convert {
+                dtype: TYPES[self.rng.random_range(0..TYPES.len())].0,
+                reverse: self.nodes[*from].named && self.rng.random(),
+            })
+        });
+        let converts = converts.collect();
+        let dtype = match self.nodes.is_empty() {
+            true => DataType::I64,
+            false => TYPES[self.rng.random_range(0..TYPES.len())].0,
+        };
         let node = Node {
             sources,
+            converts,
+            dtype,
+            named: !self.nodes.is_empty() && self.rng.random(),
             shapes: (0..outputs).map(|_| self.shape()).collect(),
             split: split.then(|| self.rng.random_range(1..=4)),
             gathers,
@@ -182,7 +268,8 @@ impl Random {
             let shape: Vec<usize> = parts.iter().chain(shape).copied().collect();
             let count = shape.iter().product::<usize>();
             let data = (0..count).map(|_| rng.random_range(-100..100)).collect();
-            Value { shape, data }
+            let dtype = DataType::I64;
+            Value { dtype, shape, data }
         });
         let request = request.collect();
         let empty_results = if rng.random() {
@@ -217,7 +304,8 @@ impl Random {
             let count = shape.iter().product::<usize>();
             let data = (0..count).map(|place| mix(mix(all, index as i64), (place * place) as i64));
             Value {
-                data: data.collect(),
+                dtype: node.dtype,
+                data: data.map(|number| some_number(number, node.dtype)).collect(),
                 shape,
             }
         });
@@ -275,8 +363,14 @@ impl Reader<'_> {
         } else {
             let described = &self.random.nodes[node];
             let gathers: Vec<usize> = described.gathers.into_iter().collect();
-            let inputs = described.sources.iter();
-            let inputs = inputs.map(|port| self.gather(*port, Some(described), path, &gathers));
+            let inputs = described.sources.iter().zip(&described.converts);
+            let inputs = inputs.map(|(port, convert)| {
+                let value = self.gather(*port, Some(described), path, &gathers)?;
+                Ok(match convert {
+                    Some(convert) => value.converted(*convert, gathers.len()),
+                    None => value,
+                })
+            });
             let inputs: Vec<Value> = inputs.collect::<Result<_, _>>()?;
             self.random.compute(node, &inputs)
         };
@@ -312,10 +406,12 @@ impl Reader<'_> {
             let shape = whole.shape[1..].to_vec();
             let size: usize = shape.iter().product();
             let data = whole.data[part * size..][..size].to_vec();
-            return Ok(Value { shape, data });
+            let dtype = whole.dtype;
+            return Ok(Value { dtype, shape, data });
         };
         let count = self.outputs(*level, path)?[0].shape[0];
         let mut gathered = Value {
+            dtype: self.random.nodes[port.0].dtype,
             shape: Vec::new(),
             data: Vec::new(),
         };

@@ -36,3 +36,25 @@ fn nothing_is_an_error_unless_it_is_allowed() {
 
     insta::assert_snapshot!(faults(&file(-1, r#", "empty_results": "keep""#)), @r#"5:76 pipeline_config_list[0].empty_results: found the text "keep"; expected one of "abort", "allow""#);
 }
+
+#[test]
+fn inputs_of_nodes_convert_if_asked() {
+    let with = |from: &str, to: &str| file(-1, "").replace(from, to);
+    let source = r#""data_item": "i"}"#;
+    for (value, expected) in [("true", true), ("false", false)] {
+        let text = with(
+            source,
+            &format!(r#""data_item": "i", "convert": {value}}}"#),
+        );
+        let pipeline = read(&text).unwrap().pipelines.remove(0);
+        assert_eq!(pipeline.nodes[0].inputs[0].convert, expected);
+        assert!(!pipeline.outputs[0].convert);
+    }
+    let text = with(source, r#""data_item": "i", "convert": 1}"#);
+    insta::assert_snapshot!(faults(&text), @"3:72 pipeline_config_list[0].nodes[0].inputs[0].a.convert: found 1; expected true or false");
+    let text = with(
+        r#""data_item": "z"}}]"#,
+        r#""data_item": "z", "convert": true}}]"#,
+    );
+    insta::assert_snapshot!(faults(&text), @"5:67 pipeline_config_list[0].outputs[0].o.convert: found true; expected no `convert` in an output of the pipeline: no input says what to convert to; it goes to the inputs of nodes");
+}
