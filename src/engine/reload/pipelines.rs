@@ -2,13 +2,15 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
-    path::PathBuf,
+    path::{Path, PathBuf},
     sync::{Arc, Weak},
+    time::SystemTime,
 };
 
 use super::{
     Fault,
     facts::{Facts, Made},
+    served::Trigger,
 };
 use crate::{
     config::{FileConfig, LibraryConfig, NodeKind, PipelineConfig},
@@ -34,6 +36,8 @@ struct Known {
     config: Option<PipelineConfig>,
     /// The models that the last check has found.
     models: Vec<Weak<Loaded>>,
+    /// The libraries that it has found.
+    libraries: Vec<Weak<Library>>,
     /// Its custom nodes, by the names of the nodes.
     custom: BTreeMap<String, Made>,
 }
@@ -41,7 +45,17 @@ struct Known {
 /// A library of custom nodes, as far as it could be opened.
 struct Opened {
     path: PathBuf,
+    /// What the file looked like.
+    file: Option<(u64, SystemTime)>,
     library: Option<Arc<Library>>,
+}
+
+/// Why pipelines are brought up to date.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Why {
+    pub(super) trigger: Trigger,
+    /// The file has been read again.
+    pub(super) renewed: bool,
 }
 
 /// What was done.
@@ -99,6 +113,7 @@ impl Pipelines {
                     pipeline: Pipeline::new(&listed.name, reporter, self.limits),
                     config: None,
                     models: Vec::new(),
+                    libraries: Vec::new(),
                     custom: BTreeMap::new(),
                 };
                 self.known.insert(listed.name.clone(), known);
@@ -110,19 +125,18 @@ impl Pipelines {
     }
 
     /// Brings everything up to date with the file and with the models, which are so already.
-    /// `renewed` if the file has been read again.
     pub(super) async fn bring(
         &mut self,
         config: &FileConfig,
         models: BTreeMap<String, Arc<Model>>,
-        renewed: bool,
+        why: Why,
     ) -> Outcome {
         let mut outcome = Outcome::default();
         self.retire(config, &mut outcome);
-        self.open(&config.custom_node_libraries).await;
+        self.open(&config.custom_node_libraries, why).await;
         let models = Arc::new(models);
         for listed in &config.pipelines {
-            self.bring_one(listed, &models, renewed, &mut outcome).await;
+            self.bring_one(listed, &models, why, &mut outcome).await;
         }
         outcome
     }
@@ -135,6 +149,7 @@ impl Pipelines {
                 known.pipeline.handle(Event::Retire);
                 known.config = None;
                 known.models.clear();
+                known.libraries.clear();
                 // Those that a request still uses go with it.
                 drop_elsewhere(std::mem::take(&mut known.custom));
                 outcome.changed = true;
@@ -142,25 +157,36 @@ impl Pipelines {
         }
     }
 
-    /// Opens the libraries that are new or elsewhere, and tries those again that could not be opened.
-    async fn open(&mut self, listed: &[LibraryConfig]) {
+    /// Opens the libraries that are new or elsewhere, and tries those again that could not be opened:
+    /// if somebody asks for it, or if the file is another one by now.
+    async fn open(&mut self, listed: &[LibraryConfig], why: Why) {
         self.libraries
             .retain(|name, _| listed.iter().any(|library| library.name == *name));
         for library in listed {
             let known = self.libraries.get(&library.name);
-            if known.is_some_and(|known| known.path == library.base_path && known.library.is_some())
-            {
+            let known = known.filter(|known| known.path == library.base_path);
+            if known.is_some_and(|known| known.library.is_some()) {
                 continue;
             }
+            let failed = known.map(|known| known.file);
+            let is_quiet = why.trigger == Trigger::Watch && !why.renewed;
             let (name, path) = (library.name.clone(), library.base_path.clone());
-            let open = move || Library::open(&name, &path);
-            let opened = task::blocking("open custom node library", open).await;
-            let opened = opened.map_err(|error| tracing::error!("{error}")).ok();
-            let opened = Opened {
-                path: library.base_path.clone(),
-                library: opened,
-            };
-            self.libraries.insert(library.name.clone(), opened);
+            let opened = task::blocking("open custom node library", move || {
+                let file = look(&path);
+                if is_quiet && failed == Some(file) {
+                    return None;
+                }
+                let library = Library::open(&name, &path);
+                let library = library.map_err(|error| tracing::error!("{error}")).ok();
+                Some(Opened {
+                    path,
+                    file,
+                    library,
+                })
+            });
+            if let Some(opened) = opened.await {
+                self.libraries.insert(library.name.clone(), opened);
+            }
         }
     }
 
@@ -168,33 +194,38 @@ impl Pipelines {
         &mut self,
         listed: &PipelineConfig,
         models: &Arc<BTreeMap<String, Arc<Model>>>,
-        renewed: bool,
+        why: Why,
         outcome: &mut Outcome,
     ) {
         let taken = models.contains_key(&listed.name);
         let Some(known) = self.known.get_mut(&listed.name).filter(|_| !taken) else {
             // The name answers for the model.
-            let name = listed.name.clone();
-            let checked = check(listed.clone(), Facts::taken(name)).await.0;
-            report(&listed.name, &checked, outcome);
+            if why.renewed || why.trigger != Trigger::Watch {
+                let name = listed.name.clone();
+                let checked = check(listed.clone(), Facts::taken(name)).await.0;
+                report(&listed.name, &checked, outcome);
+            }
             return;
         };
         let found = found(listed, models);
-        let same_models = found.len() == known.models.len()
-            && found.iter().zip(&known.models).all(|(a, b)| a.ptr_eq(b));
+        let libraries = libraries_of(listed, &self.libraries);
+        let same = are_same(&found, &known.models) && are_same(&libraries, &known.libraries);
         let is_new = known.config.is_none();
         let is_another = known.config.as_ref() != Some(listed);
-        let missed = known.pipeline.phase() == Phase::Failed && renewed;
-        if !is_another && same_models && !missed && !renewed {
+        let phase = known.pipeline.phase();
+        let is_asked = phase == Phase::Failed && why.trigger == Trigger::Asked;
+        let reloads = is_another || why.renewed || is_asked;
+        if same && !reloads {
             return;
         }
-        if !is_new || known.pipeline.phase() == Phase::Retired {
-            known.pipeline.handle(if is_another || renewed {
+        if !is_new || phase == Phase::Retired {
+            known.pipeline.handle(if reloads {
                 Event::Reload
             } else {
                 Event::UsedModelChanged
             });
         }
+        let found_libraries = libraries;
         let libraries = self.libraries.iter().filter_map(|(name, opened)| {
             let library = opened.library.as_ref()?;
             Some((name.clone(), Arc::clone(library)))
@@ -210,6 +241,7 @@ impl Pipelines {
         outcome.changed |= is_new || is_another;
         known.config = Some(listed.clone());
         known.models = found;
+        known.libraries = found_libraries;
         let old = std::mem::take(&mut known.custom);
         match checked {
             Ok(checked) => {
@@ -253,6 +285,28 @@ fn found(config: &PipelineConfig, models: &BTreeMap<String, Arc<Model>>) -> Vec<
         NodeKind::Custom { .. } => None,
     });
     nodes.collect()
+}
+
+/// Finds the libraries of a pipeline's custom nodes; those that are not open are nothing.
+fn libraries_of(config: &PipelineConfig, opened: &BTreeMap<String, Opened>) -> Vec<Weak<Library>> {
+    let nodes = config.nodes.iter().filter_map(|node| match &node.kind {
+        NodeKind::Custom { library_name, .. } => {
+            let library = opened.get(library_name)?.library.as_ref();
+            Some(library.map_or_else(Weak::new, Arc::downgrade))
+        }
+        NodeKind::Model { .. } => None,
+    });
+    nodes.collect()
+}
+
+fn are_same<T>(now: &[Weak<T>], before: &[Weak<T>]) -> bool {
+    now.len() == before.len() && now.iter().zip(before).all(|(a, b)| a.ptr_eq(b))
+}
+
+/// Looks at a file: its size and when it was written.
+fn look(path: &Path) -> Option<(u64, SystemTime)> {
+    let found = path.metadata().ok()?;
+    Some((found.len(), found.modified().ok()?))
 }
 
 /// Checks a pipeline, which runs code of its custom nodes: not on an async worker.

@@ -15,7 +15,7 @@ use tokio::{
 
 use super::{
     Fault,
-    pipelines::Pipelines,
+    pipelines::{Pipelines, Why},
     served::{Outcome, Served, Trigger},
     source::Reader,
 };
@@ -224,10 +224,11 @@ impl Reloader {
         }
         let models = self.served.iter();
         let models = models.map(|(name, served)| (name.clone(), Arc::clone(&served.model)));
-        let brought = self
-            .pipelines
-            .bring(config, models.collect(), done.new_file);
-        let outcome = brought.await;
+        let why = Why {
+            trigger,
+            renewed: done.new_file,
+        };
+        let outcome = self.pipelines.bring(config, models.collect(), why).await;
         done.changed |= outcome.changed;
         done.faults.extend(outcome.faults);
     }
