@@ -28,6 +28,7 @@ mod completions;
 mod config_check;
 mod config_directives;
 mod config_schema;
+mod custom_node_examples;
 mod custom_node_faults;
 mod custom_node_libraries;
 mod custom_nodes;

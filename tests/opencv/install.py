@@ -2,8 +2,8 @@
 
     python install.py FOLDER
 
-FOLDER/flags then has what the compiler needs, a flag a line. Only what works is written there: a
-program is built and run with it. OpenCV of the system comes first. Else its packages and those of
+FOLDER/flags then has what the compiler needs, which takes it as @FOLDER/flags. Only what works is
+written there: a program is built and run with it. OpenCV of the system comes first. Else its packages and those of
 the libraries that they lack here are downloaded with apt, 10 MB, and unpacked into the folder.
 """
 
@@ -17,7 +17,8 @@ from pathlib import Path
 
 # Their links say which version of the libraries there is.
 DEVELOPMENT = ["libopencv-core-dev", "libopencv-imgproc-dev"]
-LIBRARIES = ["-lopencv_imgproc", "-lopencv_core"]
+# Also if they stand before what needs them.
+LIBRARIES = ["-Wl,--no-as-needed", "-lopencv_imgproc", "-lopencv_core"]
 # A package is called as its library, but for these.
 PACKAGES = {"libz.so.1": "zlib1g", "libGLdispatch.so.0": "libglvnd0"}
 LIMIT = 300.0  # seconds for a command
@@ -172,7 +173,8 @@ def main(folder):
             try_out(flags)
     except (RuntimeError, subprocess.TimeoutExpired) as error:
         sys.exit(f"OpenCV is not installed, and cannot be had otherwise: {error}")
-    (folder / "flags").write_text("".join(f"{flag}\n" for flag in flags))
+    lines = [re.sub(r"([\\\s'\"])", r"\\\1", flag) for flag in flags]
+    (folder / "flags").write_text("\n".join(lines) + "\n")
 
 
 if __name__ == "__main__":
