@@ -33,6 +33,8 @@ use crate::tensor::images::PixelLimit;
 pub struct Defaults {
     /// How many requests of a model may wait for an infer request.
     pub most_waiting: usize,
+    /// How many runs of one custom node may be under way.
+    pub most_custom_runs: usize,
     /// The most pixels of an encoded image that an input takes.
     pub most_image_pixels: PixelLimit,
     /// Where compiled models are kept.

@@ -64,6 +64,8 @@ pub struct Flags {
     pub max_bytes_in_flight: usize,
     pub max_connections: usize,
     pub max_queued_requests: usize,
+    /// `--max_custom_node_runs`.
+    pub max_custom_node_runs: usize,
     pub max_image_pixels: u64,
     pub read_timeout_seconds: u64,
     pub min_receive_rate: u64,
@@ -133,6 +135,7 @@ impl Default for Flags {
             max_bytes_in_flight: 1 << 32,
             max_connections: 4096,
             max_queued_requests: 1024,
+            max_custom_node_runs: 16,
             max_image_pixels: MAX_IMAGE_PIXELS,
             read_timeout_seconds: 60,
             min_receive_rate: 1024,

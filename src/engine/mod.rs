@@ -4,8 +4,10 @@
 //! kept alive by the target, whatever is reloaded meanwhile. The engine also knows whether the
 //! server is ready, and counts the requests under way so that a stop can wait for them.
 
+mod of_pipeline;
 mod registry;
 pub mod reload;
+mod servable;
 mod target;
 
 use std::{
@@ -20,12 +22,15 @@ use arc_swap::ArcSwap;
 use tokio::sync::{Notify, Semaphore, mpsc, oneshot};
 
 pub use registry::Registry;
+pub use servable::{Facts, Part, Servable};
 pub use target::Target;
 
+use self::of_pipeline::OfPipeline;
 use crate::{
     error::{Error, ErrorKind, Result},
     metrics::Call,
     model::{Loaded, Model, Version},
+    pipeline::{Definition, Models, Pipeline},
     request::Origin,
 };
 
@@ -130,7 +135,38 @@ impl Engine {
     /// Returns every model, sorted by name.
     #[must_use]
     pub fn models(&self) -> Vec<Arc<Model>> {
-        self.registry.load().models().cloned().collect()
+        let registry = self.registry.load();
+        let models = registry.servables().filter_map(Servable::model);
+        models.cloned().collect()
+    }
+
+    /// Returns everything that is served, sorted by name.
+    #[must_use]
+    pub fn servables(&self) -> Vec<Servable> {
+        self.registry.load().servables().cloned().collect()
+    }
+
+    /// Finds what a name stands for.
+    ///
+    /// # Errors
+    ///
+    /// Fails if there is nothing.
+    pub fn servable(&self, name: &str) -> Result<Servable> {
+        self.registry
+            .load()
+            .get(name)
+            .cloned()
+            .ok_or_else(not_found)
+    }
+
+    /// Lets go of all pipelines and waits for the end of their custom nodes.
+    pub async fn close_pipelines(&self) {
+        let closing = self.servables().into_iter().map(async |servable| {
+            if let Servable::Pipeline(pipeline) = servable {
+                pipeline.close().await;
+            }
+        });
+        futures::future::join_all(closing).await;
     }
 
     /// Reads configuration and version folders again and brings what is served up to date.
@@ -166,12 +202,9 @@ impl Engine {
     ///
     /// Fails if there is none.
     pub fn model(&self, name: &str) -> Result<Arc<Model>> {
-        self.registry.load().get(name).cloned().ok_or_else(|| {
-            Error::new(
-                ErrorKind::NotFound,
-                "Model with requested name is not found",
-            )
-        })
+        let registry = self.registry.load();
+        let model = registry.get(name).and_then(Servable::model);
+        model.cloned().ok_or_else(not_found)
     }
 
     /// Finds what a request is for: the version asked for, or the default one.
@@ -194,7 +227,12 @@ impl Engine {
         if self.stopping.load(Ordering::SeqCst) {
             return Err(Error::new(ErrorKind::Overloaded, "Server is shutting down"));
         }
-        let model = self.model(name)?;
+        let model = match self.servable(name)? {
+            Servable::Model(model) => model,
+            Servable::Pipeline(pipeline) => {
+                return self.find_pipeline(pipeline, origin, place).await;
+            }
+        };
         let named = version.is_some();
         let (version, loaded) = loop {
             let found = match model.version(version) {
@@ -222,6 +260,39 @@ impl Engine {
         Ok(target.among(self, &model, named))
     }
 
+    /// Finds what a pipeline runs.
+    async fn find_pipeline(
+        self: &Arc<Self>,
+        pipeline: Arc<Pipeline>,
+        origin: Origin,
+        place: Place,
+    ) -> Result<Target> {
+        let call = Call::new(pipeline.reporter(), origin);
+        let admitted = pipeline.admit()?;
+        let definition = match pipeline.definition() {
+            Err(_) if pipeline.phase().is_passing() => self.wait_definition(&pipeline).await?,
+            definition => definition?,
+        };
+        let found = OfPipeline {
+            engine: Arc::clone(self),
+            pipeline,
+            definition,
+            origin,
+            _admitted: admitted,
+        };
+        Ok(Target::of_pipeline(found, call, place))
+    }
+
+    /// Waits for a pipeline that is about to be checked, if not too many wait already.
+    async fn wait_definition(&self, pipeline: &Pipeline) -> Result<Arc<Definition>> {
+        /// Pipelines are checked in less, once their models are there.
+        const LIMIT: Duration = Duration::from_millis(500);
+        let Ok(_place) = self.loading_places.try_acquire() else {
+            return pipeline.definition();
+        };
+        pipeline.wait(LIMIT).await
+    }
+
     /// Waits for a version that is not loaded, if it is loading and not too many wait already.
     async fn wait_loaded(&self, version: &Version, not_loaded: Error) -> Result<Arc<Loaded>> {
         // Requests beyond the bound do not wait.
@@ -232,10 +303,25 @@ impl Engine {
     /// Counts a request that was refused before its target was looked up, as a failed one of
     /// `origin`; one for an unknown name or version is not counted.
     pub fn refused(&self, name: &str, version: Option<i64>, origin: Origin) {
-        if let Ok(version) = self.model(name).and_then(|model| model.version(version)) {
-            drop(Call::new(version.reporter(), origin));
+        if let Ok(part) = self.servable(name).and_then(|found| found.part(version)) {
+            drop(Call::new(part.reporter(), origin));
         }
     }
+}
+
+impl Models for Engine {
+    fn loaded(&self, name: &str, version: Option<i64>) -> Result<(Arc<Version>, Arc<Loaded>)> {
+        let version = self.model(name)?.version(version)?;
+        let loaded = version.loaded()?;
+        Ok((version, loaded))
+    }
+}
+
+fn not_found() -> Error {
+    Error::new(
+        ErrorKind::NotFound,
+        "Model with requested name is not found",
+    )
 }
 
 /// What a reload did.

@@ -2,24 +2,32 @@
 
 use std::{collections::HashMap, sync::Arc};
 
-use crate::model::Model;
+use super::Servable;
+use crate::{model::Model, pipeline::Pipeline};
 
 /// Names and what they stand for.
 #[derive(Debug, Default)]
-pub struct Registry(HashMap<String, Arc<Model>>);
+pub struct Registry(HashMap<String, Servable>);
 
 impl Registry {
     /// Finds what a name stands for.
     #[must_use]
-    pub fn get(&self, name: &str) -> Option<&Arc<Model>> {
+    pub fn get(&self, name: &str) -> Option<&Servable> {
         self.0.get(name)
     }
 
-    /// Goes through all models, sorted by name.
-    pub fn models(&self) -> impl Iterator<Item = &Arc<Model>> {
-        let mut models: Vec<_> = self.0.values().collect();
-        models.sort_by_key(|model| model.name());
-        models.into_iter()
+    /// Goes through everything, sorted by name.
+    pub fn servables(&self) -> impl Iterator<Item = &Servable> {
+        let mut servables: Vec<_> = self.0.values().collect();
+        servables.sort_by_key(|servable| servable.name());
+        servables.into_iter()
+    }
+
+    /// Adds a pipeline, unless a model has its name.
+    pub fn add_pipeline(&mut self, pipeline: &Arc<Pipeline>) {
+        self.0
+            .entry(pipeline.name().to_owned())
+            .or_insert_with(|| Servable::Pipeline(Arc::clone(pipeline)));
     }
 }
 
@@ -28,7 +36,7 @@ impl FromIterator<Arc<Model>> for Registry {
         Self(
             models
                 .into_iter()
-                .map(|model| (model.name().to_owned(), model))
+                .map(|model| (model.name().to_owned(), Servable::Model(model)))
                 .collect(),
         )
     }

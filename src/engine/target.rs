@@ -2,7 +2,7 @@
 
 use std::{sync::Arc, time::Instant};
 
-use super::{Engine, Place};
+use super::{Engine, Place, of_pipeline::OfPipeline};
 use crate::{
     error::{Error, ErrorKind, Result},
     metrics::Call,
@@ -22,14 +22,24 @@ const MOST_ROUNDS: u32 = 1000;
 
 /// A servable found for one request.
 pub struct Target {
-    version: Arc<Version>,
-    loaded: Arc<Loaded>,
-    /// What a request to a stateful model needs to know beside that.
-    stateful: Option<Box<Stateful>>,
+    found: Found,
     /// Counts the request as failed, unless it is answered.
     call: Call,
     /// The request counts as under way for as long as it has its target.
     _place: Place,
+}
+
+enum Found {
+    Model(OfModel),
+    Pipeline(Box<OfPipeline>),
+}
+
+/// A version of a model found for a request.
+struct OfModel {
+    version: Arc<Version>,
+    loaded: Arc<Loaded>,
+    /// What a request to a stateful model needs to know beside that.
+    stateful: Option<Box<Stateful>>,
 }
 
 /// Around the version of a stateful model.
@@ -56,9 +66,19 @@ impl Target {
         place: Place,
     ) -> Self {
         Self {
-            version,
-            loaded,
-            stateful: None,
+            found: Found::Model(OfModel {
+                version,
+                loaded,
+                stateful: None,
+            }),
+            call,
+            _place: place,
+        }
+    }
+
+    pub(super) fn of_pipeline(found: OfPipeline, call: Call, place: Place) -> Self {
+        Self {
+            found: Found::Pipeline(Box::new(found)),
             call,
             _place: place,
         }
@@ -66,8 +86,10 @@ impl Target {
 
     /// Adds what is needed if the model is stateful.
     pub(super) fn among(mut self, engine: &Arc<Engine>, model: &Arc<Model>, named: bool) -> Self {
-        if self.loaded.is_stateful() {
-            self.stateful = Some(Box::new(Stateful {
+        if let Found::Model(found) = &mut self.found
+            && found.loaded.is_stateful()
+        {
+            found.stateful = Some(Box::new(Stateful {
                 engine: Arc::clone(engine),
                 model: Arc::clone(model),
                 named,
@@ -89,9 +111,12 @@ impl Target {
     /// of a sequence.
     #[must_use]
     pub fn arrived(mut self, arrival: Arc<Arrival>) -> Self {
-        match &mut self.stateful {
-            Some(stateful) => stateful.arrival = Some(arrival),
-            None => arrival.leave(),
+        match &mut self.found {
+            Found::Model(OfModel {
+                stateful: Some(stateful),
+                ..
+            }) => stateful.arrival = Some(arrival),
+            _ => arrival.leave(),
         }
         self
     }
@@ -99,13 +124,22 @@ impl Target {
     /// Returns inputs and outputs.
     #[must_use]
     pub fn info(&self) -> &ServableInfo {
-        &self.loaded.info
+        match &self.found {
+            Found::Model(found) => &found.loaded.info,
+            Found::Pipeline(found) => found.info(),
+        }
+    }
+
+    /// Tells whether inputs have to be named even where there is only one.
+    #[must_use]
+    pub fn takes_named_only(&self) -> bool {
+        matches!(self.found, Found::Pipeline(_))
     }
 
     /// Tells whether requests belong to sequences, so that they have special inputs.
     #[must_use]
     pub fn is_stateful(&self) -> bool {
-        self.stateful.is_some()
+        matches!(&self.found, Found::Model(found) if found.stateful.is_some())
     }
 
     /// Runs a request.
@@ -116,28 +150,61 @@ impl Target {
     /// it, or the runtime fails.
     pub async fn infer(&self, mut request: InferRequest) -> Result<InferResponse> {
         let id = std::mem::take(&mut request.id);
-        if let Some(stateful) = &self.stateful {
-            return self.infer_in_sequence(stateful, id, request).await;
+        let found = match &self.found {
+            Found::Model(found) => found,
+            Found::Pipeline(found) => return found.infer(id, request, &self.call).await,
+        };
+        if let Some(stateful) = &found.stateful {
+            let answer = found.infer_in_sequence(stateful, id, request, &self.call);
+            return answer.await;
         }
-        let (outputs, ran) = self
+        let (outputs, ran) = found
             .version
-            .infer(&self.loaded, request, &self.call)
+            .infer(&found.loaded, request, &self.call)
             .await?;
         self.call.answered(ran);
         Ok(InferResponse {
-            model_name: self.version.model().to_owned(),
-            model_version: self.version.number(),
+            model_name: found.version.model().to_owned(),
+            model_version: found.version.number(),
             id,
             outputs,
             parameters: Parameters::new(),
         })
     }
 
+    /// Returns what a sequence runs on, if that is anything else than what was found by name.
+    #[must_use]
+    pub fn elsewhere(&self, id: u64) -> Option<Arc<Loaded>> {
+        let Found::Model(found) = &self.found else {
+            return None;
+        };
+        let site = found.stateful.as_ref()?.holder(&found.version, id)?;
+        (!Arc::ptr_eq(&site.loaded, &found.loaded)).then_some(site.loaded)
+    }
+
+    /// Tells whether sequences may run on anything else than what was found by name.
+    #[must_use]
+    pub fn is_one_of_several(&self) -> bool {
+        let Found::Model(found) = &self.found else {
+            return false;
+        };
+        found.stateful.as_ref().is_some_and(|stateful| {
+            let versions = stateful.model.versions();
+            let mut others = versions.iter().filter(|v| !Arc::ptr_eq(v, &found.version));
+            found.version.sequences().has_replaced()
+                || (stateful.is_shared(&found.version)
+                    && others.any(|version| !version.sequences().is_empty()))
+        })
+    }
+}
+
+impl OfModel {
     async fn infer_in_sequence(
         &self,
         stateful: &Stateful,
         request_id: String,
         mut request: InferRequest,
+        call: &Call,
     ) -> Result<InferResponse> {
         let (command, echo) = control::take(&mut request)?;
         let selection = Selection::take(&mut request)?;
@@ -167,8 +234,8 @@ impl Target {
         if let Some(arrival) = &stateful.arrival {
             arrival.leave();
         }
-        let (outputs, id, ran) = infer::run(begun, judged, selection, &self.call).await?;
-        self.call.answered(ran);
+        let (outputs, id, ran) = infer::run(begun, judged, selection, call).await?;
+        call.answered(ran);
         Ok(InferResponse {
             model_name: site.version.model().to_owned(),
             model_version: site.version.number(),
@@ -189,25 +256,6 @@ impl Target {
             version: Arc::clone(&self.version),
             loaded: Arc::clone(&self.loaded),
         }))
-    }
-
-    /// Returns what a sequence runs on, if that is anything else than what was found by name.
-    #[must_use]
-    pub fn elsewhere(&self, id: u64) -> Option<Arc<Loaded>> {
-        let site = self.stateful.as_ref()?.holder(&self.version, id)?;
-        (!Arc::ptr_eq(&site.loaded, &self.loaded)).then_some(site.loaded)
-    }
-
-    /// Tells whether sequences may run on anything else than what was found by name.
-    #[must_use]
-    pub fn is_one_of_several(&self) -> bool {
-        self.stateful.as_ref().is_some_and(|stateful| {
-            let versions = stateful.model.versions();
-            let mut others = versions.iter().filter(|v| !Arc::ptr_eq(v, &self.version));
-            self.version.sequences().has_replaced()
-                || (stateful.is_shared(&self.version)
-                    && others.any(|version| !version.sequences().is_empty()))
-        })
     }
 }
 

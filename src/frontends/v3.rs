@@ -16,9 +16,8 @@ use serde::Serialize;
 
 use super::{reply, rest};
 use crate::{
-    engine::Engine,
+    engine::{Engine, Servable},
     error::{Error, ErrorKind},
-    model::{Model, State as ModelState},
 };
 
 #[derive(Clone)]
@@ -60,7 +59,7 @@ struct Entry<'a> {
 }
 
 impl<'a> Entry<'a> {
-    fn new(model: &'a Model, created: u64) -> Self {
+    fn new(model: &'a Servable, created: u64) -> Self {
         Self {
             id: model.name(),
             object: "model",
@@ -76,7 +75,7 @@ async fn list(State(context): State<Context>) -> Response {
         object: &'static str,
         data: Vec<Entry<'a>>,
     }
-    let models = context.engine.models();
+    let models = context.engine.servables();
     reply::serialized(&List {
         object: "list",
         data: models
@@ -93,19 +92,16 @@ async fn one(
 ) -> Response {
     let model = name
         .ok()
-        .and_then(|Path(name)| context.engine.model(&name).ok())
-        .filter(|model| serves(model));
+        .and_then(|Path(name)| context.engine.servable(&name).ok())
+        .filter(serves);
     match model {
         Some(model) => reply::serialized(&Entry::new(&model, context.since)),
         None => reply::response(&Error::new(ErrorKind::NotFound, "Model not found")),
     }
 }
 
-fn serves(model: &Model) -> bool {
-    model
-        .versions()
-        .iter()
-        .any(|version| version.status().state == ModelState::Available)
+fn serves(servable: &Servable) -> bool {
+    !servable.available().is_empty()
 }
 
 /// Whatever is not served here. Who may not send anything is not told what there is.

@@ -107,6 +107,8 @@ pub(super) struct Shard {
     pub(super) fail: [AtomicU64; ORIGINS],
     /// Nanoseconds of those that succeeded.
     pub(super) success_ns: [AtomicU64; ORIGINS],
+    /// Nanoseconds of runs for nodes of pipelines.
+    pub(super) nodes_ns: AtomicU64,
     pub(super) fail_ns: AtomicU64,
     /// Runs in the runtime, and the nanoseconds of their stages.
     pub(super) runs: AtomicU64,
@@ -177,6 +179,11 @@ impl Buckets {
     /// Counts one.
     pub(super) fn observe(&self, took: Duration) {
         self.0[bucket(took)].fetch_add(1, Relaxed);
+    }
+
+    /// Returns the counts.
+    pub(super) fn counts(&self) -> [u64; BUCKETS] {
+        array::from_fn(|index| self.0[index].load(Relaxed))
     }
 }
 

@@ -18,7 +18,7 @@ use std::{
 
 pub use families::{Families, Family, Kind, NameError};
 pub(crate) use reporter::{Active, Times};
-pub use reporter::{Call, Query, Reporter, SequenceCounts, Stage, Statistics};
+pub use reporter::{Call, NodeTimes, Query, Reporter, SequenceCounts, Stage, Statistics};
 
 /// The families that are switched on, and their values.
 #[derive(Default)]

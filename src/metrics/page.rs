@@ -78,7 +78,27 @@ pub(super) fn write(families: Families, models: &[Model]) -> String {
             }
         });
     }
+    page.family(F::NodeTime, |page| node_times(page, models));
     std::mem::take(&mut page.text)
+}
+
+/// Writes how long the nodes of pipelines ran.
+fn node_times(page: &mut Page, models: &[Model]) {
+    for Model { name, versions } in models {
+        let name = escaped(name);
+        for (_, reporter) in versions {
+            for (node, times) in &*reporter.nodes() {
+                let labels = format!(r#"name="{name}",node="{}""#, escaped(node));
+                let buckets = times.run.counts();
+                page.histogram(
+                    Family::NodeTime,
+                    &labels,
+                    &buckets,
+                    times.run_ns.load(Relaxed),
+                );
+            }
+        }
+    }
 }
 
 /// One version of a model.
@@ -105,7 +125,8 @@ fn each(
     page.family(family, |page| {
         for model in models {
             let name = escaped(&model.name);
-            for (number, reporter) in &model.versions {
+            let models = model.versions.iter();
+            for (number, reporter) in models.filter(|(_, reporter)| !reporter.is_pipeline()) {
                 let version = Version {
                     name: &name,
                     number: *number,

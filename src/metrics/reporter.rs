@@ -1,9 +1,10 @@
 //! The figures of one version of a model.
 
 use std::{
+    collections::BTreeMap,
     fmt,
     sync::{
-        Arc, LazyLock,
+        Arc, LazyLock, Mutex, MutexGuard, PoisonError,
         atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering::Relaxed},
     },
     time::{Duration, Instant, SystemTime},
@@ -11,7 +12,7 @@ use std::{
 
 use super::{
     Families, Family,
-    cells::{self, Cells, ORIGINS, place},
+    cells::{self, Buckets, Cells, ORIGINS, place},
 };
 use crate::request::{Interface, Origin};
 
@@ -31,6 +32,34 @@ pub struct Reporter {
     pub(super) cells: Cells,
     pub(super) metadata: [Outcomes; ORIGINS],
     sequences: SequenceCounts,
+    /// Whether it is a pipeline's, which has no runs of its own.
+    pipeline: AtomicBool,
+    /// The nodes of a pipeline, by name.
+    pub(super) nodes: Mutex<BTreeMap<String, Arc<NodeTimes>>>,
+}
+
+/// Counts the runs of one node of a pipeline.
+#[derive(Default)]
+pub struct NodeTimes {
+    counts: bool,
+    pub(super) run: Buckets,
+    pub(super) run_ns: AtomicU64,
+}
+
+impl NodeTimes {
+    /// Counts a run: from the moment when its inputs were there, with the wait for what it runs on.
+    pub fn ran(&self, took: Duration) {
+        if self.counts {
+            self.run.observe(took);
+            cells::add(&self.run_ns, took);
+        }
+    }
+}
+
+impl fmt::Debug for NodeTimes {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("NodeTimes").finish_non_exhaustive()
+    }
 }
 
 /// Counts the sequences of a version.
@@ -124,6 +153,30 @@ impl Reporter {
         self.known.store(true, Relaxed);
     }
 
+    /// Says that a pipeline is there, which counts requests and the runs of its nodes.
+    pub fn serves_pipeline(&self) {
+        self.pipeline.store(true, Relaxed);
+        self.known.store(true, Relaxed);
+    }
+
+    /// Returns the figures of a node of a pipeline; the same ones each time it is asked.
+    #[must_use]
+    pub fn node(&self, name: &str) -> Arc<NodeTimes> {
+        let mut nodes = self.nodes();
+        let node = nodes.entry(name.to_owned()).or_insert_with(|| {
+            Arc::new(NodeTimes {
+                counts: self.families.has(Family::NodeTime),
+                ..NodeTimes::default()
+            })
+        });
+        Arc::clone(node)
+    }
+
+    pub(super) fn nodes(&self) -> MutexGuard<'_, BTreeMap<String, Arc<NodeTimes>>> {
+        // An insertion cannot be left half done.
+        self.nodes.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// Says that the version is unloaded. Counts stay.
     pub fn unloaded(&self) {
         self.streams.store(0, Relaxed);
@@ -163,7 +216,8 @@ impl Reporter {
         Statistics {
             success: Stage {
                 count: of_origins(|shard, origin| &shard.success[origin]),
-                ns: of_origins(|shard, origin| &shard.success_ns[origin]),
+                ns: of_origins(|shard, origin| &shard.success_ns[origin])
+                    + cells.sum(|shard| &shard.nodes_ns),
             },
             fail: Stage {
                 count: of_origins(|shard, origin| &shard.fail[origin]),
@@ -175,6 +229,10 @@ impl Reporter {
             finish: stage(cells.sum(|shard| &shard.finish_ns)),
             last_ms: cells.max(|shard| &shard.last_ms),
         }
+    }
+
+    pub(super) fn is_pipeline(&self) -> bool {
+        self.pipeline.load(Relaxed)
     }
 
     pub(super) fn is_known(&self) -> bool {
@@ -318,6 +376,16 @@ impl Call {
     /// Returns the figures that the request counts in.
     pub(crate) fn reporter(&self) -> &Arc<Reporter> {
         &self.reporter
+    }
+
+    /// Counts a run for a node of a pipeline as a success; it is no request that somebody waits for.
+    pub(crate) fn ran_node(&self, ran: Instant) {
+        self.answered.store(true, Relaxed);
+        let shard = self.reporter.cells.own();
+        let place = place(self.origin);
+        shard.success[place].fetch_add(1, Relaxed);
+        // Not among the times of requests, of which the page has a histogram.
+        cells::add(&shard.nodes_ns, self.elapsed(ran));
     }
 
     /// Counts an answer; `ran` is when its run ended.

@@ -4,16 +4,21 @@ use std::sync::Arc;
 
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
+use super::check::{check, is_slow};
 use crate::{
     error::{Error, ErrorKind, Result},
-    openvino::LoadOptions,
+    openvino::SlotInput,
+    request::InferRequest,
+    servable::ServableInfo,
+    task,
     tensor::images::PixelLimit,
 };
 
-/// The bounds of one model version. A decoded image takes much more memory than its file, so that
+/// The bounds of one model version or pipeline. A decoded image takes much more memory than its file, so that
 /// no more requests are decoded at once than there are cores, and the others wait in turn.
-pub(super) struct Decoding {
-    pub(super) limit: PixelLimit,
+#[derive(Debug)]
+pub(crate) struct Decoding {
+    limit: PixelLimit,
     turns: Arc<Semaphore>,
     /// How many may wait.
     places: Semaphore,
@@ -21,14 +26,35 @@ pub(super) struct Decoding {
 }
 
 impl Decoding {
-    pub(super) fn new(options: &LoadOptions) -> Self {
+    /// Bounds the pixels of an image, and the requests that wait for their turn.
+    pub(crate) fn new(limit: PixelLimit, most_waiting: usize) -> Self {
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
         Self {
-            limit: options.most_image_pixels,
+            limit,
             turns: Arc::new(Semaphore::new(cores)),
-            places: Semaphore::new(options.most_waiting.min(Semaphore::MAX_PERMITS)),
-            most_waiting: options.most_waiting,
+            places: Semaphore::new(most_waiting.min(Semaphore::MAX_PERMITS)),
+            most_waiting,
         }
+    }
+
+    /// Judges a request, away from the async workers if that takes time.
+    pub(crate) async fn judge(
+        &self,
+        info: &ServableInfo,
+        request: InferRequest,
+    ) -> Result<(Vec<SlotInput>, Vec<usize>)> {
+        let limit = self.limit;
+        if !is_slow(info, &request) {
+            return check(info, request, limit);
+        }
+        let turn = self.turn().await?;
+        let info = info.clone();
+        task::blocking("decode images", move || {
+            let judged = check(&info, request, limit);
+            drop(turn);
+            judged
+        })
+        .await
     }
 
     /// Waits in turn until another request may be decoded; the permit goes with the work.
@@ -36,7 +62,7 @@ impl Decoding {
     /// # Errors
     ///
     /// Fails if too many wait already.
-    pub(super) async fn turn(&self) -> Result<OwnedSemaphorePermit> {
+    async fn turn(&self) -> Result<OwnedSemaphorePermit> {
         let overloaded = || {
             Error::new(
                 ErrorKind::Overloaded,
@@ -65,14 +91,11 @@ mod tests {
     use futures::poll;
 
     use super::Decoding;
-    use crate::{error::ErrorKind, openvino::LoadOptions};
+    use crate::{error::ErrorKind, tensor::images::PixelLimit};
 
     #[tokio::test]
     async fn those_beyond_the_cores_wait_and_those_beyond_the_queue_are_refused() {
-        let decoding = Decoding::new(&LoadOptions {
-            most_waiting: 1,
-            ..LoadOptions::default()
-        });
+        let decoding = Decoding::new(PixelLimit::default(), 1);
         let mut turns = Vec::new();
         while decoding.turns.available_permits() > 0 {
             turns.push(decoding.turn().await.unwrap());

@@ -1,15 +1,14 @@
 //! The stateless path: check, run on a slot, shape the answer.
 
-use std::{sync::Arc, time::Instant};
-
-use super::{
-    Loaded, Version,
-    check::{check, is_slow},
-    resize,
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
 };
+
+use super::{Loaded, Version, resize};
 use crate::{
     error::{Error, ErrorKind, Result},
-    metrics::Call,
+    metrics::{Call, Times},
     openvino::{Hold, RunError, SlotInput},
     request::InferRequest,
     servable::ServableInfo,
@@ -73,18 +72,7 @@ impl Loaded {
         info: &ServableInfo,
         request: InferRequest,
     ) -> Result<(Vec<SlotInput>, Vec<usize>)> {
-        let limit = self.decoding.limit;
-        if !is_slow(info, &request) {
-            return check(info, request, limit);
-        }
-        let turn = self.decoding.turn().await?;
-        let info = info.clone();
-        task::blocking("decode images", move || {
-            let judged = check(&info, request, limit);
-            drop(turn);
-            judged
-        })
-        .await
+        self.decoding.judge(info, request).await
     }
 
     /// Runs a judged request; `hold` lives until the run has ended, even if nobody waits for it any
@@ -117,6 +105,23 @@ impl Loaded {
             .await
             .map_err(Failed::Outputs)?;
         Ok((outputs, ended))
+    }
+
+    /// Runs what a node of a pipeline has for the model: judged inputs, and ports of outputs. The
+    /// outputs come as they are, in that order.
+    pub(crate) async fn run_node(
+        &self,
+        inputs: Vec<SlotInput>,
+        wanted: Vec<usize>,
+        call: &Call,
+    ) -> Result<(Vec<Tensor>, Times), Failed> {
+        let ran = self.runner.infer_node(inputs, wanted, call).await;
+        ran.map_err(Failed::Run)
+    }
+
+    /// Returns what a run takes on average.
+    pub(crate) fn usual(&self) -> Duration {
+        self.runner.usual()
     }
 
     fn output_name(&self, port: usize) -> &str {

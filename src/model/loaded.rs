@@ -11,6 +11,7 @@ use super::{
     decoding::Decoding,
     layouts, mapping,
     repository::{self, RepositoryError},
+    resize,
     rt_info::{self, RtInfo},
     storage::SourceError,
     variables,
@@ -179,7 +180,7 @@ impl Loaded {
             rt_info: rt_info::read(&files),
             spec: Arc::clone(spec),
             runner,
-            decoding: Decoding::new(&spec.options),
+            decoding: Decoding::new(options.most_image_pixels, options.most_waiting),
         })
     }
 
@@ -199,6 +200,12 @@ impl Loaded {
     #[must_use]
     pub fn is_stateful(&self) -> bool {
         self.spec.stateful.is_some()
+    }
+
+    /// Tells whether its batch size or a shape is that of each request.
+    #[must_use]
+    pub fn is_auto(&self) -> bool {
+        resize::is_auto(&self.spec.options)
     }
 
     /// Tells whether its sequences are removed when nobody uses them.

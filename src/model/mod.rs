@@ -5,14 +5,14 @@
 //! request's tensors, and [`infer`] runs a judged request.
 
 pub mod check;
-mod decoding;
+pub(crate) mod decoding;
 pub mod demo;
 pub(crate) mod infer;
 pub mod layouts;
 mod loaded;
 pub mod mapping;
 pub mod repository;
-mod resize;
+pub(crate) mod resize;
 pub mod rt_info;
 mod state;
 pub mod storage;

@@ -56,7 +56,8 @@ pub(super) fn asked(loaded: &Loaded, request: &InferRequest) -> Option<(Servable
     changed.then_some((info, asked))
 }
 
-fn is_auto(options: &LoadOptions) -> bool {
+/// Tells whether a shape or the batch is that of each request.
+pub(crate) fn is_auto(options: &LoadOptions) -> bool {
     options.batch == Some(BatchOption::Auto)
         || match &options.shapes {
             PerTensor::Unset => false,

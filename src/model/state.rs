@@ -24,6 +24,8 @@ pub enum Code {
     Ok,
     /// Not well; the log and the message say why.
     Unknown,
+    /// What a pipeline is made of is not as it needs it; the log says what.
+    FailedPrecondition,
 }
 
 impl Code {
@@ -33,6 +35,7 @@ impl Code {
         match self {
             Self::Ok => "OK",
             Self::Unknown => "UNKNOWN",
+            Self::FailedPrecondition => "FAILED_PRECONDITION",
         }
     }
 }

@@ -40,6 +40,15 @@ pub(super) enum Patience {
     Spin(Duration),
 }
 
+/// Who bounds the requests that wait.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Queue {
+    /// The pool.
+    Bounded,
+    /// The caller.
+    Admitted,
+}
+
 /// A fixed number of slots and the queue for them.
 pub(super) struct Pool<S = Slot> {
     slots: Mutex<Vec<S>>,
@@ -71,11 +80,15 @@ impl<S> Pool<S> {
     }
 
     /// Lends a slot, after waiting for one if need be. Dropping the future leaves the queue.
-    pub(super) async fn lease(self: &Arc<Self>, patience: Patience) -> Result<Lease<S>, PoolError> {
+    pub(super) async fn lease(
+        self: &Arc<Self>,
+        patience: Patience,
+        queue: Queue,
+    ) -> Result<Lease<S>, PoolError> {
         if let Some(slot) = self.take_now(patience) {
             return Ok(self.lend(slot));
         }
-        let place = self.queue()?;
+        let place = self.queue(queue)?;
         // With others before us, what comes free is theirs until we are called. One that is
         // called and does not come passes the call on.
         let mut may_take = place.ahead == 0;
@@ -146,13 +159,13 @@ impl<S> Pool<S> {
     }
 
     /// Takes a place in the queue, given back on drop.
-    fn queue(&self) -> Result<Place<'_>, PoolError> {
+    fn queue(&self, queue: Queue) -> Result<Place<'_>, PoolError> {
         let ahead = self.waiting.fetch_add(1, Ordering::SeqCst);
         let place = Place {
             waiting: &self.waiting,
             ahead,
         };
-        if ahead >= self.most_waiting {
+        if queue == Queue::Bounded && ahead >= self.most_waiting {
             return Err(PoolError::Full {
                 slots: self.size,
                 waiting: self.most_waiting,
@@ -207,18 +220,18 @@ mod tests {
 
     use futures::poll;
 
-    use super::{Lease, Patience, Pool, PoolError};
+    use super::{Lease, Patience, Pool, PoolError, Queue};
 
     #[tokio::test]
     async fn sleepers_are_served_in_turn_and_nobody_passes_them() {
         let pool = Pool::new(vec!["slot"], 10);
-        let held = pool.lease(Patience::InTurn).await.unwrap();
-        let mut first = pin!(pool.lease(Patience::InTurn));
-        let mut second = pin!(pool.lease(Patience::InTurn));
+        let held = pool.lease(Patience::InTurn, Queue::Bounded).await.unwrap();
+        let mut first = pin!(pool.lease(Patience::InTurn, Queue::Bounded));
+        let mut second = pin!(pool.lease(Patience::InTurn, Queue::Bounded));
         assert!(poll!(first.as_mut()).is_pending());
         assert!(poll!(second.as_mut()).is_pending());
         drop(held);
-        let mut third = pin!(pool.lease(Patience::InTurn));
+        let mut third = pin!(pool.lease(Patience::InTurn, Queue::Bounded));
         assert!(poll!(third.as_mut()).is_pending(), "two are before it");
         assert!(poll!(second.as_mut()).is_pending(), "one is before it");
         let held = first.await.unwrap();
@@ -231,12 +244,12 @@ mod tests {
     #[tokio::test]
     async fn a_request_of_microseconds_takes_what_is_free() {
         let pool = Pool::new(vec!["slot"], 10);
-        let held = pool.lease(Patience::InTurn).await.unwrap();
-        let mut sleeper = pin!(pool.lease(Patience::InTurn));
+        let held = pool.lease(Patience::InTurn, Queue::Bounded).await.unwrap();
+        let mut sleeper = pin!(pool.lease(Patience::InTurn, Queue::Bounded));
         assert!(poll!(sleeper.as_mut()).is_pending());
         drop(held);
         let spin = Patience::Spin(Duration::ZERO);
-        let quick: Lease<_> = pool.lease(spin).await.unwrap();
+        let quick: Lease<_> = pool.lease(spin, Queue::Bounded).await.unwrap();
         assert!(poll!(sleeper.as_mut()).is_pending(), "it came too late");
         drop(quick);
         sleeper.await.unwrap();
@@ -245,11 +258,11 @@ mod tests {
     #[tokio::test]
     async fn the_queue_is_bounded_and_leaving_it_makes_room() {
         let pool = Pool::new(vec!["slot"], 1);
-        let held = pool.lease(Patience::InTurn).await.unwrap();
+        let held = pool.lease(Patience::InTurn, Queue::Bounded).await.unwrap();
         {
-            let mut waiting = pin!(pool.lease(Patience::InTurn));
+            let mut waiting = pin!(pool.lease(Patience::InTurn, Queue::Bounded));
             assert!(poll!(waiting.as_mut()).is_pending());
-            let refused = pool.lease(Patience::InTurn).await.err();
+            let refused = pool.lease(Patience::InTurn, Queue::Bounded).await.err();
             assert_eq!(
                 refused,
                 Some(PoolError::Full {
@@ -258,8 +271,13 @@ mod tests {
                 })
             );
         }
-        let mut waiting = pin!(pool.lease(Patience::InTurn));
+        let mut waiting = pin!(pool.lease(Patience::InTurn, Queue::Bounded));
         assert!(poll!(waiting.as_mut()).is_pending(), "there is room again");
+        let mut admitted = pin!(pool.lease(Patience::InTurn, Queue::Admitted));
+        assert!(
+            poll!(admitted.as_mut()).is_pending(),
+            "its caller bounds it"
+        );
         drop(held);
         waiting.await.unwrap();
     }
@@ -273,7 +291,7 @@ mod tests {
                 let pool = Arc::clone(&pool);
                 crate::task::Task::spawn(async move {
                     for _ in 0..20 {
-                        let lease = pool.lease(Patience::InTurn).await.unwrap();
+                        let lease = pool.lease(Patience::InTurn, Queue::Bounded).await.unwrap();
                         tokio::task::yield_now().await;
                         drop(lease);
                     }
@@ -283,8 +301,10 @@ mod tests {
             tokio::time::timeout(Duration::from_secs(30), all)
                 .await
                 .unwrap();
-            let both =
-                futures::future::join(pool.lease(Patience::InTurn), pool.lease(Patience::InTurn));
+            let both = futures::future::join(
+                pool.lease(Patience::InTurn, Queue::Bounded),
+                pool.lease(Patience::InTurn, Queue::Bounded),
+            );
             let (one, two) = tokio::time::timeout(Duration::from_secs(30), both)
                 .await
                 .unwrap();
@@ -295,10 +315,10 @@ mod tests {
     #[tokio::test]
     async fn one_that_leaves_after_it_was_called_calls_the_next() {
         let pool = Pool::new(vec!["slot"], 10);
-        let held = pool.lease(Patience::InTurn).await.unwrap();
-        let mut second = Box::pin(pool.lease(Patience::InTurn));
+        let held = pool.lease(Patience::InTurn, Queue::Bounded).await.unwrap();
+        let mut second = Box::pin(pool.lease(Patience::InTurn, Queue::Bounded));
         {
-            let mut first = pin!(pool.lease(Patience::InTurn));
+            let mut first = pin!(pool.lease(Patience::InTurn, Queue::Bounded));
             assert!(poll!(first.as_mut()).is_pending());
             assert!(poll!(second.as_mut()).is_pending());
             drop(held);

@@ -19,7 +19,7 @@ use std::{
 use tokio::sync::oneshot;
 
 use super::{
-    pool::{Lease, Patience, Pool, PoolError},
+    pool::{Lease, Patience, Pool, PoolError, Queue},
     slot::{Slot, SlotError, SlotInput},
     state::Hold,
 };
@@ -115,9 +115,42 @@ impl Runner {
         &self,
         inputs: Vec<SlotInput>,
         wanted: Vec<usize>,
-        mut hold: impl Hold,
+        hold: impl Hold,
         call: &Call,
     ) -> Result<(Vec<Tensor>, Instant), RunError> {
+        let ran = self.run(inputs, wanted, hold, call, Queue::Bounded).await;
+        ran.map(|(outputs, times)| (outputs, times.ended))
+    }
+
+    /// Does the same for a node of a pipeline, and returns all times of the run. It may wait also
+    /// where the queue is full: requests to pipelines are bounded before they begin.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the runtime fails.
+    pub(crate) async fn infer_node(
+        &self,
+        inputs: Vec<SlotInput>,
+        wanted: Vec<usize>,
+        call: &Call,
+    ) -> Result<(Vec<Tensor>, Times), RunError> {
+        self.run(inputs, wanted, (), call, Queue::Admitted).await
+    }
+
+    /// Returns what a run takes on average.
+    #[must_use]
+    pub fn usual(&self) -> Duration {
+        Duration::from_nanos(self.average.load(Ordering::Relaxed))
+    }
+
+    async fn run(
+        &self,
+        inputs: Vec<SlotInput>,
+        wanted: Vec<usize>,
+        mut hold: impl Hold,
+        call: &Call,
+        queue: Queue,
+    ) -> Result<(Vec<Tensor>, Times), RunError> {
         let average = self.average.load(Ordering::Relaxed);
         let in_place = self.steady && average < nanoseconds(IN_PLACE);
         let patience = if in_place && average < nanoseconds(SPIN) {
@@ -126,7 +159,7 @@ impl Runner {
             Patience::InTurn
         };
         let asked = Instant::now();
-        let mut lease = self.pool.lease(patience).await?;
+        let mut lease = self.pool.lease(patience, queue).await?;
         let started = Instant::now();
         let times = Times {
             prepared: call.elapsed(asked),
@@ -142,8 +175,9 @@ impl Runner {
             hold.ended(outputs.is_ok());
             self.learn(ended - started);
             let outputs = outputs?;
-            reporter.ran(&Times { ended, ..times });
-            return Ok((outputs, ended));
+            let times = Times { ended, ..times };
+            reporter.ran(&times);
+            return Ok((outputs, times));
         }
         let (reply, answer) = oneshot::channel();
         self.workers.submit(Job {
@@ -158,7 +192,7 @@ impl Runner {
         })?;
         let (outputs, times) = answer.await.map_err(|_| RunError::Lost)?;
         self.learn(times.ended - times.started);
-        Ok((outputs?, times.ended))
+        Ok((outputs?, times))
     }
 
     /// Two threads that learn at once may lose one of the two samples, which does no harm.

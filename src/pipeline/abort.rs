@@ -99,6 +99,20 @@ impl Abort {
         }
     }
 
+    /// Returns the node that is concerned.
+    #[must_use]
+    pub fn node(&self) -> &str {
+        match self {
+            Self::TooMany { node, .. }
+            | Self::TooManySessions { node }
+            | Self::Strings { node, .. }
+            | Self::Rank { node, .. }
+            | Self::Count { node, .. }
+            | Self::NoResults { node }
+            | Self::Different { node, .. } => node,
+        }
+    }
+
     /// Returns the kind: what the request itself has wrong is the client's fault.
     #[must_use]
     pub const fn kind(&self) -> ErrorKind {

@@ -29,6 +29,14 @@ pub struct Job {
 }
 
 impl Job {
+    /// Returns how many bytes [`Job::tensors`] copies.
+    #[must_use]
+    pub fn copied(&self) -> usize {
+        let gathered = self.inputs.iter().filter(|input| input.tensors.len() > 1);
+        let parts = gathered.flat_map(|input| &input.tensors);
+        parts.map(|part| part.data().len()).sum()
+    }
+
     /// Returns the inputs, gathered, in the order of [`PlanNode::inputs`]. For the exit that is
     /// the response. Copies what is gathered, so it belongs where the node runs.
     ///

@@ -1,39 +1,50 @@
 //! Pipelines: nodes that hand tensors on to one another, checked once and scheduled for each
-//! request. Nothing here waits, runs a model or reads a file.
+//! request. No file is read here.
 //!
 //! [`check()`] makes a [`Plan`] of what is configured and of what [`Sources`] says of models and
 //! custom nodes, or tells every fault. For each request a [`Flow`] takes the outputs of the nodes
 //! that have run and says what can run next, with its inputs; it is made of a [`Schedule`], which
 //! knows no tensors, and [`shards`], which knows nothing else. [`fit`] judges what nodes really
-//! gave.
+//! gave. All that waits for nothing and runs nothing.
 //!
-//! Who drives it: [`Flow::start`] with the tensors of a judged request; each [`Job`] in a task of
+//! What does is [`Definition::run`], the driver, with [`Models`] to find models by, and around it
+//! [`Pipeline`]: the name, its state, and the definition that serves.
+//!
+//! Who drives a flow: [`Flow::start`] with the tensors of a judged request; each [`Job`] in a task of
 //! its own, which calls [`Job::tensors`], runs the node and returns those of its outputs that the
 //! plan names; [`Flow::finished`] with them, and so on with the jobs that gives, or
 //! [`Flow::failed`]. The job of the exit is the last: its tensors are the response.
 
 mod abort;
 mod check;
+mod definition;
 mod dims;
 mod fault;
 pub mod fit;
 mod flow;
 mod info;
+mod live;
 mod plan;
+mod run;
 mod scheduler;
 mod session;
 pub mod shards;
 mod sources;
+mod state;
 
 pub use abort::Abort;
 pub use check::{Checked, check};
+pub use definition::{Definition, Limits, Models};
 pub use fault::{Fault, Faults, OrderFault, Rule};
 pub use flow::{Flow, Job};
 pub use info::{PipelineInfo, PipelineTensor};
+pub use live::{Pipeline, VERSION};
 pub use plan::{Count, Input, Level, LevelId, NodeId, Output, Plan, PlanKind, PlanNode};
+pub use run::{Ran, Watch};
 pub use scheduler::{MOST_SESSIONS, Ready, Schedule};
 pub use session::{Session, Sessions};
 pub use sources::{CustomFacts, CustomFault, MissingModel, ModelFacts, NodeTensor, Sources};
+pub use state::{Event, Phase};
 
 #[cfg(test)]
 mod tests;

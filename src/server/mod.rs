@@ -94,7 +94,7 @@ pub async fn serve(
         }
     };
     let reloads = engine.accept_reloads(RELOADS_WAITING);
-    let _reloading = Task::spawn(reloader.run(config.settings.poll, reloads));
+    let reloading = Task::spawn(reloader.run(config.settings.poll, reloads));
     let _cleaning = config.settings.sequence_cleaner_poll.map(|period| {
         let engine = engine.clone();
         let models = move || engine.models().into_iter();
@@ -134,6 +134,12 @@ pub async fn serve(
     // Answers that are still being sent have the rest of the time.
     let rest = limits.shutdown.saturating_sub(asked.elapsed());
     connections.close(rest.max(CLOSE)).await;
+    drop(reloading);
+    // Custom nodes may have something to bring to an end.
+    let closed = tokio::time::timeout(rest.max(CLOSE), engine.close_pipelines());
+    if closed.await.is_err() {
+        tracing::warn!("custom nodes of a pipeline still run; leaving them");
+    }
     tracing::info!("stopped");
     Ok(())
 }

@@ -84,6 +84,15 @@ pub(in crate::serve) struct Args {
         help_heading = "Limits"
     )]
     pub(super) max_queued_requests: usize,
+    /// Runs of one custom node at the same time; more wait
+    #[arg(
+        long = "max_custom_node_runs",
+        value_name = "N",
+        default_value_t = 16,
+        value_parser = at_least_one,
+        help_heading = "Limits"
+    )]
+    pub(super) max_custom_node_runs: usize,
     /// Pixels of a picture in a request, which are known before it is decoded
     #[arg(
         long = "max_image_pixels",

@@ -14,6 +14,7 @@ use crate::{
 fn read(text: &str) -> Result<FileConfig, FileError> {
     let defaults = Defaults {
         most_waiting: 7,
+        most_custom_runs: 5,
         most_image_pixels: PixelLimit(9),
         cache_dir: Some("/cache".into()),
         cpu_extension: Some("/ext.so".into()),

@@ -33,6 +33,7 @@ impl Config {
         let cache_dir = flags.cache_dir.clone().or_else(usual_cache_dir);
         let defaults = Defaults {
             most_waiting: flags.max_queued_requests,
+            most_custom_runs: flags.max_custom_node_runs,
             most_image_pixels: PixelLimit(flags.max_image_pixels),
             cache_dir,
             cpu_extension: flags.cpu_extension.clone(),

@@ -4,6 +4,7 @@ use crate::{
     config::{EntryFault, FileError},
     error::ErrorKind,
     model::{VersionError, repository::RepositoryError, storage::SourceError},
+    pipeline::Faults,
 };
 
 /// One thing that went wrong.
@@ -35,6 +36,25 @@ pub enum Fault {
     /// A version cannot be loaded.
     #[error(transparent)]
     Version(#[from] VersionError),
+    /// A pipeline is refused by its check.
+    #[error("Validation of pipeline definition: {name} failed: {}", faults.status())]
+    Pipeline {
+        /// The pipeline's name.
+        name: String,
+        /// Everything that the check has found.
+        #[source]
+        faults: Box<Faults>,
+    },
+    /// A model that a pipeline uses is to become one that pipelines cannot use.
+    #[error("{text} - model `{model}`, pipeline `{pipeline}`; it goes on as before")]
+    Subscribed {
+        /// The text that clients know.
+        text: &'static str,
+        /// The model's name.
+        model: String,
+        /// The pipeline's name.
+        pipeline: String,
+    },
     /// A model with state is to go on without it, or the other way round.
     #[error(
         "Model type cannot be changed after it is loaded - `stateful` of model `{model}` was \
@@ -60,6 +80,7 @@ impl Fault {
                 ..
             } => ErrorKind::InvalidArgument,
             Self::Version(error) => error.source.kind(),
+            Self::Pipeline { .. } | Self::Subscribed { .. } => ErrorKind::FailedPrecondition,
             Self::Entry { .. } | Self::Repository { .. } | Self::Type { .. } => ErrorKind::Internal,
         }
     }

@@ -3,9 +3,12 @@
 //! One task owns what is configured and does one pass at a time: at the start, at each tick of
 //! the watcher, and when a client asks. A pass reads the configuration file, then brings each model
 //! up to date ([`served`]): a new load is made beside what serves and swapped in, so that there is
-//! no moment without service; what fails leaves what serves in its place.
+//! no moment without service; what fails leaves what serves in its place. Then the pipelines follow
+//! ([`pipelines`]): those of which the file or a model has changed are checked again.
 
+mod facts;
 mod fault;
+mod pipelines;
 mod reloader;
 mod served;
 mod source;

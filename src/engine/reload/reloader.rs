@@ -15,14 +15,17 @@ use tokio::{
 
 use super::{
     Fault,
+    pipelines::Pipelines,
     served::{Outcome, Served, Trigger},
     source::Reader,
 };
 use crate::{
-    config::{EntryFault, FileConfig, ModelConfig, ModelEntry, Source},
+    config::{Defaults, EntryFault, FileConfig, ModelConfig, ModelEntry, Source},
     engine::{Engine, Registry, Reload},
     error::{Error, ErrorKind, Result, chain},
     metrics::Metrics,
+    model::resize::is_auto,
+    pipeline::Limits,
 };
 
 /// A client's wish for a pass, and where the answer goes.
@@ -34,6 +37,7 @@ pub struct Reloader {
     metrics: Arc<Metrics>,
     reader: Reader,
     served: BTreeMap<String, Served>,
+    pipelines: Pipelines,
     /// The faults of the last pass, so that the watcher tells each of them once.
     told: HashSet<String>,
 }
@@ -45,17 +49,21 @@ struct Done {
     faults: Vec<Fault>,
     /// Whether it was a new configuration file that was brought into effect.
     new_file: bool,
+    /// Models that go on as they are, since a pipeline uses them, and what is said of it.
+    held: Vec<(String, String)>,
 }
 
 impl Reloader {
     /// Makes the reloader of an engine.
     #[must_use]
     pub fn new(engine: Arc<Engine>, source: Source, metrics: Arc<Metrics>) -> Self {
+        let limits = limits(&source);
         Self {
             engine,
             metrics,
             reader: Reader::new(source),
             served: BTreeMap::new(),
+            pipelines: Pipelines::new(limits),
             told: HashSet::new(),
         }
     }
@@ -80,7 +88,10 @@ impl Reloader {
     /// of a file is logged, and the others are served.
     pub async fn start(&mut self) -> Result<(), Fault> {
         let config = self.reader.last();
-        let mut done = Done::default();
+        let mut done = Done {
+            new_file: true,
+            ..Done::default()
+        };
         warn(&config);
         self.bring(&config, Trigger::Start, &mut done).await;
         let serves = self.served.values().any(Served::serves);
@@ -152,13 +163,14 @@ impl Reloader {
 
     /// Brings everything up to date.
     async fn bring(&mut self, config: &FileConfig, trigger: Trigger, done: &mut Done) {
-        let wanted = self.wanted(config, done);
+        let mut wanted = self.wanted(config, done);
+        self.hold_back(config, &mut wanted, done);
         for (name, served) in &mut self.served {
             if !wanted.contains_key(name) && !done.keeps(name) {
                 done.changed |= served.remove();
             }
         }
-        self.announce(&wanted);
+        self.announce(&wanted, config);
         // At the start nobody is disturbed by loads; later they leave half the cores alone.
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
         let at_once = match trigger {
@@ -186,6 +198,51 @@ impl Reloader {
             done.faults.extend(outcome.faults);
             self.served.insert(name, served);
         }
+        for (name, reason) in &done.held {
+            if let Some(served) = self.served.get(name) {
+                served.keep(reason);
+            }
+        }
+        let models = self.served.iter();
+        let models = models.map(|(name, served)| (name.clone(), Arc::clone(&served.model)));
+        let brought = self
+            .pipelines
+            .bring(config, models.collect(), done.new_file);
+        let outcome = brought.await;
+        done.changed |= outcome.changed;
+        done.faults.extend(outcome.faults);
+    }
+
+    /// Lets models go on as they are that a pipeline uses and could not use any more.
+    fn hold_back(
+        &self,
+        config: &FileConfig,
+        wanted: &mut BTreeMap<String, ModelConfig>,
+        done: &mut Done,
+    ) {
+        for (name, model) in wanted {
+            let before = self.served.get(name);
+            let Some(before) = before.and_then(|served| served.config.as_ref()) else {
+                continue;
+            };
+            let text = if model.stateful.is_some() && before.stateful.is_none() {
+                "Stateful model cannot be subscribed to pipeline"
+            } else if is_auto(&model.load) && !is_auto(&before.load) {
+                "Requested dynamic parameters but model is used in pipeline"
+            } else {
+                continue;
+            };
+            if let Some(pipeline) = self.pipelines.user_of(name, config) {
+                let fault = Fault::Subscribed {
+                    text,
+                    model: name.clone(),
+                    pipeline: pipeline.to_owned(),
+                };
+                done.held.push((name.clone(), fault.to_string()));
+                done.faults.push(fault);
+                *model = before.clone();
+            }
+        }
     }
 
     /// Returns what is to be served, by name; notes the entries that are refused.
@@ -199,7 +256,9 @@ impl Reloader {
             }));
         for entry in &config.models {
             let (name, refused, place) = match entry {
-                ModelEntry::Model(model) if !wanted.contains_key(&model.name) => {
+                ModelEntry::Model(model)
+                    if !wanted.contains_key(&model.name) && !self.pipelines.has(&model.name) =>
+                {
                     wanted.insert(model.name.clone(), ModelConfig::clone(model));
                     continue;
                 }
@@ -227,20 +286,24 @@ impl Reloader {
     }
 
     /// Makes new names known, so that requests for them are told that they are loading.
-    fn announce(&mut self, wanted: &BTreeMap<String, ModelConfig>) {
+    fn announce(&mut self, wanted: &BTreeMap<String, ModelConfig>, config: &FileConfig) {
         for name in wanted.keys() {
             if !self.served.contains_key(name) {
                 self.served.insert(name.clone(), Served::new(name));
             }
         }
         let models = self.served.values().map(|served| Arc::clone(&served.model));
-        self.engine.replace(models.collect::<Registry>());
+        let mut names: Registry = models.collect();
+        self.pipelines.announce(config, &self.metrics, &mut names);
+        self.engine.replace(names);
     }
 
     /// Logs what went wrong; the watcher does not say again what it said at the last pass.
     fn tell(&mut self, faults: &[Fault], trigger: Trigger) {
         let mut now = HashSet::new();
-        for fault in faults {
+        // The check of a pipeline has been logged already.
+        let is_new = |fault: &&Fault| !matches!(fault, Fault::Pipeline { .. });
+        for fault in faults.iter().filter(is_new) {
             let text = chain(fault);
             if trigger != Trigger::Watch || !self.told.contains(&text) {
                 tracing::error!("{text}");
@@ -256,6 +319,21 @@ impl Reloader {
         } else {
             self.told = now;
         }
+    }
+}
+
+/// Returns how much may go on at once in each pipeline.
+fn limits(source: &Source) -> Limits {
+    let defaults = match source {
+        Source::File { defaults, .. } => defaults.clone(),
+        Source::Model(_) => Defaults::default(),
+    };
+    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    Limits {
+        // Those that run, and those that wait.
+        requests: defaults.most_waiting.saturating_add(cores),
+        custom_runs: defaults.most_custom_runs,
+        image_pixels: defaults.most_image_pixels,
     }
 }
 

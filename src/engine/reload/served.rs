@@ -40,7 +40,7 @@ const LONGEST_PAUSE: u32 = 32;
 pub(super) struct Served {
     pub(super) model: Arc<Model>,
     /// What it was brought up to date with; `None` before the first time and after it was removed.
-    config: Option<ModelConfig>,
+    pub(super) config: Option<ModelConfig>,
     /// The access to the base path of `config`.
     repository: Option<Repository>,
     attempts: BTreeMap<i64, Attempt>,

@@ -8,10 +8,11 @@ use prost::Message;
 use tonic::{Request, Response, Status, Streaming};
 
 use super::{
-    PLATFORM, codec, grpc_version, index, model_config::Config, statistics, triton::EXTENSIONS,
+    OPEN_TYPE, PLATFORM, codec, grpc_version, index, model_config::Config, statistics,
+    triton::EXTENSIONS,
 };
 use crate::{
-    engine::Engine,
+    engine::{Engine, Facts, Servable},
     error::{Error, ErrorKind, Result},
     frontends::{SERVER_NAME, SERVER_VERSION, access, deadline, reply, unary::Unary},
     metrics::Query,
@@ -29,6 +30,7 @@ use crate::{
     sequence::{self, Arrival},
     servable::TensorInfo,
     task,
+    tensor::DataType,
 };
 
 const ORIGIN: Origin = Origin {
@@ -50,8 +52,8 @@ impl KserveService {
     }
 
     fn model_ready(&self, request: &ModelReadyRequest) -> Result<ModelReadyResponse> {
-        let model = self.engine.model(&request.name)?;
-        let version = model.version(grpc_version(&request.version)?)?;
+        let servable = self.engine.servable(&request.name)?;
+        let version = servable.part(grpc_version(&request.version)?)?;
         let ready = Ok(version.status().state == State::Available);
         version.reporter().queried(ORIGIN, Query::State, &ready);
         ready.map(|ready| ModelReadyResponse { ready })
@@ -75,17 +77,18 @@ impl KserveService {
     }
 
     fn model_metadata(&self, request: &ModelMetadataRequest) -> Result<ModelMetadataResponse> {
-        let model = self.engine.model(&request.name)?;
-        let version = model.version(grpc_version(&request.version)?)?;
-        let loaded = version.loaded();
-        version.reporter().queried(ORIGIN, Query::Metadata, &loaded);
-        let loaded = loaded?;
+        let servable = self.engine.servable(&request.name)?;
+        let part = servable.part(grpc_version(&request.version)?)?;
+        let facts = part.loaded();
+        part.reporter().queried(ORIGIN, Query::Metadata, &facts);
+        let facts = facts?;
+        let tensor = |info| tensor_metadata(&facts, info);
         Ok(ModelMetadataResponse {
-            name: model.name().to_owned(),
-            versions: available_versions(&model),
+            name: servable.name().to_owned(),
+            versions: available_versions(&servable),
             platform: PLATFORM.to_owned(),
-            inputs: loaded.info.inputs.iter().map(tensor_metadata).collect(),
-            outputs: loaded.info.outputs.iter().map(tensor_metadata).collect(),
+            inputs: facts.info().inputs.iter().map(tensor).collect(),
+            outputs: facts.info().outputs.iter().map(tensor).collect(),
         })
     }
 }
@@ -131,19 +134,16 @@ impl Unary for KserveService {
 }
 
 /// Returns the versions that serve, the lowest first.
-pub(super) fn available_versions(model: &crate::model::Model) -> Vec<String> {
-    model
-        .versions()
-        .into_iter()
-        .filter(|version| version.status().state == State::Available)
-        .map(|version| version.number().to_string())
-        .collect()
+pub(super) fn available_versions(servable: &Servable) -> Vec<String> {
+    let versions = servable.available().into_iter();
+    versions.map(|number| number.to_string()).collect()
 }
 
-fn tensor_metadata(info: &TensorInfo) -> TensorMetadata {
+fn tensor_metadata(facts: &Facts, info: &TensorInfo) -> TensorMetadata {
+    let datatype = facts.dtype(info).map_or(OPEN_TYPE, DataType::kserve);
     TensorMetadata {
         name: info.name.clone(),
-        datatype: info.dtype.kserve().to_owned(),
+        datatype: datatype.to_owned(),
         shape: info.shape.wire(),
     }
 }

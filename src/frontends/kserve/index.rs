@@ -7,7 +7,7 @@ use crate::{
     model::{Code, State},
 };
 
-/// One version of a model.
+/// One version of a model, or a pipeline.
 #[derive(Debug, Serialize)]
 pub(super) struct Entry {
     pub(super) name: String,
@@ -20,26 +20,29 @@ pub(super) struct Entry {
 /// version is listed without a number.
 pub(super) fn entries(engine: &Engine, ready: bool) -> Vec<Entry> {
     let mut entries = Vec::new();
-    for model in engine.models() {
+    for servable in engine.servables() {
         let before = entries.len();
-        for version in model.versions() {
-            let status = version.status();
+        for part in servable.parts() {
+            let status = part.status();
             let (state, reason) = match (status.state, status.code) {
                 (State::Available, _) => ("READY", status.failure.as_deref().unwrap_or("")),
                 (_, Code::Unknown) => ("UNAVAILABLE", "the load failed; see the server's log"),
+                (_, Code::FailedPrecondition) => {
+                    ("UNAVAILABLE", "the check refuses it; see the server's log")
+                }
                 (State::Start | State::Loading, Code::Ok) => ("LOADING", ""),
                 (State::Unloading | State::End, Code::Ok) => ("UNAVAILABLE", "unloaded"),
             };
             entries.push(Entry {
-                name: model.name().to_owned(),
-                version: version.number().to_string(),
+                name: servable.name().to_owned(),
+                version: part.number().to_string(),
                 state,
                 reason: reason.to_owned(),
             });
         }
         if entries.len() == before {
             entries.push(Entry {
-                name: model.name().to_owned(),
+                name: servable.name().to_owned(),
                 version: String::new(),
                 state: "UNAVAILABLE",
                 reason: "there is no version".to_owned(),

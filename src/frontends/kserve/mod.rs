@@ -16,6 +16,9 @@ use crate::error::{Error, ErrorKind, Result};
 /// The platform that metadata calls answer.
 const PLATFORM: &str = "OpenVINO";
 
+/// What metadata calls say of the type of a tensor of a pipeline that no node decides.
+const OPEN_TYPE: &str = "UNDEFINED";
+
 /// Reads a version of a gRPC request: empty or `0` is the default version.
 fn grpc_version(text: &str) -> Result<Option<i64>> {
     match text {

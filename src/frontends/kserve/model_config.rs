@@ -7,10 +7,10 @@ use serde::{Serialize, Serializer};
 
 use super::PLATFORM;
 use crate::{
-    engine::Engine,
+    engine::{Engine, Facts},
     error::Result,
     proto::kserve::{self, DataType as Type},
-    servable::{ServableInfo, TensorInfo},
+    servable::TensorInfo,
     tensor::DataType,
 };
 
@@ -58,16 +58,16 @@ impl Config {
     ///
     /// Fails if there is no such model or version, or it is not loaded.
     pub(super) fn of(engine: &Engine, name: &str, version: Option<i64>) -> Result<Self> {
-        let model = engine.model(name)?;
-        let loaded = model.version(version)?.loaded()?;
-        let stateful = loaded.is_stateful();
-        Ok(Self::new(model.name(), &loaded.info, stateful))
+        let servable = engine.servable(name)?;
+        let facts = servable.part(version)?.loaded()?;
+        Ok(Self::new(servable.name(), &facts))
     }
 
-    fn new(name: &str, info: &ServableInfo, stateful: bool) -> Self {
+    fn new(name: &str, facts: &Facts) -> Self {
+        let info = facts.info();
         let tensor = |info: &TensorInfo| Tensor {
             name: info.name.clone(),
-            data_type: data_type(info.dtype),
+            data_type: facts.dtype(info).map_or(Type::TypeInvalid, data_type),
             dims: info.shape.wire(),
         };
         Self {
@@ -77,7 +77,7 @@ impl Config {
             max_batch_size: 0,
             input: info.inputs.iter().map(tensor).collect(),
             output: info.outputs.iter().map(tensor).collect(),
-            sequence_batching: stateful.then_some(SequenceBatching {
+            sequence_batching: facts.is_stateful().then_some(SequenceBatching {
                 max_sequence_idle_microseconds: 0,
             }),
             model_transaction_policy: TransactionPolicy { decoupled: false },

@@ -10,19 +10,22 @@ use serde::{Deserialize, Serialize};
 use std::time::Instant;
 
 use super::{
-    PLATFORM, grpc::available_versions, index, json, json_reply, rest_version, triton::EXTENSIONS,
+    OPEN_TYPE, PLATFORM, grpc::available_versions, index, json, json_reply, rest_version,
+    triton::EXTENSIONS,
 };
 use crate::{
+    engine::Facts,
     error::{Error, Result},
     frontends::{
         SERVER_NAME, SERVER_VERSION, access, body, deadline, gzip, reply,
         rest::{self, Context},
     },
     metrics::Query,
-    model::{self, rt_info::RtInfo},
+    model::rt_info::RtInfo,
     request::{Api, Interface, Origin},
     servable::TensorInfo,
     task,
+    tensor::DataType,
 };
 
 const ORIGIN: Origin = Origin {
@@ -105,7 +108,7 @@ pub(crate) async fn repository_index(State(context): State<Context>, request: Re
 pub(crate) async fn model_ready(State(context): State<Context>, names: Names) -> Response {
     let ready = || -> Result<()> {
         let version = rest_version(names.version.as_deref())?;
-        let version = context.engine.model(&names.model)?.version(version)?;
+        let version = context.engine.servable(&names.model)?.part(version)?;
         let known: Result<()> = Ok(());
         version.reporter().queried(ORIGIN, Query::State, &known);
         version.loaded().map(drop)
@@ -133,21 +136,19 @@ pub(crate) async fn metadata(State(context): State<Context>, names: Names) -> Re
     }
     let write = || -> Result<Response> {
         let version = rest_version(names.version.as_deref())?;
-        let model: std::sync::Arc<model::Model> = context.engine.model(&names.model)?;
-        let version = model.version(version)?;
-        let loaded = version.loaded();
-        version.reporter().queried(ORIGIN, Query::Metadata, &loaded);
-        let loaded = loaded?;
+        let servable = context.engine.servable(&names.model)?;
+        let part = servable.part(version)?;
+        let facts = part.loaded();
+        part.reporter().queried(ORIGIN, Query::Metadata, &facts);
+        let facts = facts?;
+        let tensor = |info| tensor_metadata(&facts, info);
         Ok(reply::serialized(&Metadata {
-            name: model.name(),
-            versions: available_versions(&model),
+            name: servable.name(),
+            versions: available_versions(&servable),
             platform: PLATFORM,
-            inputs: loaded.info.inputs.iter().map(tensor_metadata).collect(),
-            outputs: loaded.info.outputs.iter().map(tensor_metadata).collect(),
-            rt_info: loaded
-                .rt_info
-                .as_ref()
-                .map(|model_info| ModelInfo { model_info }),
+            inputs: facts.info().inputs.iter().map(tensor).collect(),
+            outputs: facts.info().outputs.iter().map(tensor).collect(),
+            rt_info: facts.rt_info().map(|model_info| ModelInfo { model_info }),
         }))
     };
     write().unwrap_or_else(|error| reply::response(&error))
@@ -160,10 +161,10 @@ struct TensorMetadata<'a> {
     shape: Vec<i64>,
 }
 
-fn tensor_metadata(info: &TensorInfo) -> TensorMetadata<'_> {
+fn tensor_metadata<'a>(facts: &Facts, info: &'a TensorInfo) -> TensorMetadata<'a> {
     TensorMetadata {
         name: &info.name,
-        datatype: info.dtype.kserve(),
+        datatype: facts.dtype(info).map_or(OPEN_TYPE, DataType::kserve),
         shape: info.shape.wire(),
     }
 }

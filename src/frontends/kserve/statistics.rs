@@ -3,10 +3,9 @@
 use serde::Serialize;
 
 use crate::{
-    engine::Engine,
+    engine::{Engine, Part, Servable},
     error::Result,
     metrics::{Stage, Statistics},
-    model::Version,
     proto::kserve,
 };
 
@@ -68,25 +67,25 @@ struct Empty {}
 ///
 /// Fails if there is no such model or version.
 pub(super) fn of(engine: &Engine, name: Option<&str>, number: Option<i64>) -> Result<Answer> {
-    let models = match name {
-        Some(name) => vec![engine.model(name)?],
-        None => engine.models(),
+    let servables = match name {
+        Some(name) => vec![engine.servable(name)?],
+        None => engine.servables(),
     };
-    if let (Some(number), [model]) = (number, models.as_slice()) {
-        let version = model.version(Some(number))?;
+    if let (Some(number), [servable]) = (number, servables.as_slice()) {
+        let part = servable.part(Some(number))?;
         return Ok(Answer {
-            model_stats: vec![entry(&version)],
+            model_stats: vec![entry(&part)],
         });
     }
-    let versions = models.iter().flat_map(|model| model.versions());
-    let loaded = versions.filter(|version| version.loaded().is_ok());
+    let parts = servables.iter().flat_map(Servable::parts);
+    let loaded = parts.filter(|part| part.loaded().is_ok());
     Ok(Answer {
-        model_stats: loaded.map(|version| entry(&version)).collect(),
+        model_stats: loaded.map(|part| entry(&part)).collect(),
     })
 }
 
-fn entry(version: &Version) -> Entry {
-    let figures = version.reporter().statistics();
+fn entry(part: &Part) -> Entry {
+    let figures = part.reporter().statistics();
     let stages = Stages::from(&figures);
     // A request is a batch of its own to the server, whatever its first dimension is.
     let batch = (figures.run.count > 0).then_some(Batch {
@@ -96,8 +95,8 @@ fn entry(version: &Version) -> Entry {
         compute_output: stages.compute_output,
     });
     Entry {
-        name: version.model().to_owned(),
-        version: version.number().to_string(),
+        name: part.name().to_owned(),
+        version: part.number().to_string(),
         last_inference: figures.last_ms,
         inference_count: figures.success.count,
         execution_count: figures.run.count,

@@ -113,7 +113,7 @@ pub(crate) async fn model_statistics(State(context): State<Context>, names: Name
 /// The statistics of all models, unless there is a model whose metadata has this path.
 pub(crate) async fn all_statistics(State(context): State<Context>) -> Response {
     let names = Names::of("stats");
-    if context.engine.model(&names.model).is_ok() {
+    if context.engine.servable(&names.model).is_ok() {
         return metadata(State(context), names).await;
     }
     respond(statistics::of(&context.engine, None, None))

@@ -5,9 +5,9 @@ use std::{collections::BTreeMap, sync::Arc};
 use prost::Message;
 use tonic::{Request, Response, Status};
 
-use super::{SIGNATURE, SIGNATURES_TYPE, loaded, status, tensors, wire_type};
+use super::{SIGNATURE, SIGNATURES_TYPE, loaded, status, tensors, wire_type_of};
 use crate::{
-    engine::Engine,
+    engine::{Engine, Facts},
     error::{Error, ErrorKind, Result},
     frontends::{deadline, reply, unary::Unary},
     proto::{
@@ -52,10 +52,10 @@ impl TfsService {
         if request.metadata_field != [SIGNATURE_DEF] {
             return Err(Error::invalid("Invalid signature name"));
         }
-        let (version, loaded) = loaded(&self.engine, &name, version, ORIGIN)?;
+        let (part, facts) = loaded(&self.engine, &name, version, ORIGIN)?;
         let signature = SignatureDef {
-            inputs: infos(&loaded.info.inputs),
-            outputs: infos(&loaded.info.outputs),
+            inputs: infos(&facts, &facts.info().inputs),
+            outputs: infos(&facts, &facts.info().outputs),
             ..SignatureDef::default()
         };
         let signatures = SignatureDefMap {
@@ -68,7 +68,7 @@ impl TfsService {
         Ok(GetModelMetadataResponse {
             model_spec: Some(ModelSpec {
                 name,
-                version_choice: Some(VersionChoice::Version(version.number())),
+                version_choice: Some(VersionChoice::Version(part.number())),
                 ..ModelSpec::default()
             }),
             metadata: [(SIGNATURE_DEF.to_owned(), any)].into(),
@@ -79,10 +79,7 @@ impl TfsService {
         let (name, version) = asked(request.model_spec)?;
         let versions = status::versions(&self.engine, &name, version, ORIGIN)?;
         Ok(GetModelStatusResponse {
-            model_version_status: versions
-                .iter()
-                .map(|version| status::message(version))
-                .collect(),
+            model_version_status: versions.iter().map(status::message).collect(),
         })
     }
 }
@@ -97,13 +94,13 @@ fn asked(spec: Option<ModelSpec>) -> Result<(String, Option<i64>)> {
     Ok((spec.name, version))
 }
 
-fn infos(tensors: &[servable::TensorInfo]) -> BTreeMap<String, TensorInfo> {
+fn infos(facts: &Facts, tensors: &[servable::TensorInfo]) -> BTreeMap<String, TensorInfo> {
     tensors
         .iter()
         .map(|tensor| {
             let info = TensorInfo {
                 name: tensor.name.clone(),
-                dtype: wire_type(tensor.dtype).into(),
+                dtype: wire_type_of(facts, tensor).into(),
                 tensor_shape: Some(TensorShapeProto {
                     dim: tensor
                         .shape

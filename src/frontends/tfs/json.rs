@@ -55,7 +55,18 @@ impl Format {
     }
 }
 
-/// Reads a request body for a model with these inputs, and the special ones if it is stateful.
+/// What a body is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Kind {
+    /// A model. If it has one input, that need not be named.
+    Plain,
+    /// A stateful model, which has special inputs besides.
+    Stateful,
+    /// A pipeline, whose inputs are named always.
+    Named,
+}
+
+/// Reads a request body for a servable with these inputs.
 ///
 /// # Errors
 ///
@@ -63,9 +74,9 @@ impl Format {
 pub(super) fn decode(
     body: &[u8],
     info: &ServableInfo,
-    stateful: bool,
+    kind: Kind,
 ) -> Result<(InferRequest, Format)> {
-    let model = Model { info, stateful };
+    let model = Model { info, kind };
     read(body, model).map_err(|error| no_object(body).or_else(|| no_format(body)).unwrap_or(error))
 }
 
@@ -94,7 +105,7 @@ pub(super) fn sequence_id(body: &[u8]) -> Option<u64> {
 #[derive(Clone, Copy)]
 struct Model<'a> {
     info: &'a ServableInfo,
-    stateful: bool,
+    kind: Kind,
 }
 
 impl<'a> Model<'a> {
@@ -108,8 +119,8 @@ impl<'a> Model<'a> {
     /// Finds the type of a special input.
     fn special(self, name: &str) -> Option<DataType> {
         match name {
-            SEQUENCE_ID if self.stateful => Some(DataType::U64),
-            CONTROL_INPUT if self.stateful => Some(DataType::U32),
+            SEQUENCE_ID if self.kind == Kind::Stateful => Some(DataType::U64),
+            CONTROL_INPUT if self.kind == Kind::Stateful => Some(DataType::U32),
             _ => None,
         }
     }
@@ -200,8 +211,8 @@ fn rows(cursor: &mut Cursor<'_>, model: Model<'_>) -> Result<Vec<InputTensor>> {
             "Invalid JSON structure. Missing instances in row format",
         )),
         Some(b'{') if !is_base64(&first) => named_rows(cursor, model),
-        Some(b'{' | b'[' | b'"' | b'-' | b'0'..=b'9') => alone(cursor, info, Format::Row),
-        Some(b't' | b'f') if only_truths(info) => alone(cursor, info, Format::Row),
+        Some(b'{' | b'[' | b'"' | b'-' | b'0'..=b'9') => alone(cursor, model, Format::Row),
+        Some(b't' | b'f') if only_truths(info) => alone(cursor, model, Format::Row),
         _ => Err(Error::invalid(
             "Could not detect neither named or nonamed format",
         )),
@@ -212,9 +223,9 @@ fn columns(cursor: &mut Cursor<'_>, model: Model<'_>) -> Result<Vec<InputTensor>
     let info = model.info;
     match cursor.token() {
         Some(b'{') => named_columns(cursor, model),
-        Some(b'[') => alone(cursor, info, Format::Column),
-        Some(b'-' | b'0'..=b'9') if info.inputs.len() == 1 => alone(cursor, info, Format::Column),
-        Some(b't' | b'f') if only_truths(info) => alone(cursor, info, Format::Column),
+        Some(b'[') => alone(cursor, model, Format::Column),
+        Some(b'-' | b'0'..=b'9') if info.inputs.len() == 1 => alone(cursor, model, Format::Column),
+        Some(b't' | b'f') if only_truths(info) => alone(cursor, model, Format::Column),
         _ => Err(Error::invalid(
             "Invalid JSON structure. One of inputs is not a JSON object.",
         )),
@@ -227,8 +238,14 @@ fn only_truths(info: &ServableInfo) -> bool {
 }
 
 /// Reads the data of the only input, without its name.
-fn alone(cursor: &mut Cursor<'_>, info: &ServableInfo, format: Format) -> Result<Vec<InputTensor>> {
-    let [input] = &info.inputs[..] else {
+fn alone(cursor: &mut Cursor<'_>, model: Model<'_>, format: Format) -> Result<Vec<InputTensor>> {
+    if model.kind == Kind::Named {
+        return Err(Error::invalid(
+            "Inputs inside buffer does not match expected format. - inputs of a pipeline have to be \
+             named",
+        ));
+    }
+    let [input] = &model.info.inputs[..] else {
         return Err(Error::invalid(
             "Inputs inside buffer does not match expected format.",
         ));

@@ -8,15 +8,13 @@ pub mod rest;
 mod status;
 mod tensors;
 
-use std::sync::Arc;
-
 use crate::{
-    engine::Engine,
+    engine::{Engine, Facts, Part},
     error::Result,
     metrics::Query,
-    model::{Loaded, Version},
     proto::tensorflow,
     request::Origin,
+    servable::TensorInfo,
     tensor::DataType,
 };
 
@@ -26,17 +24,24 @@ const SIGNATURE: &str = "serving_default";
 /// The type of a model's signatures in metadata answers.
 const SIGNATURES_TYPE: &str = "type.googleapis.com/tensorflow.serving.SignatureDefMap";
 
+/// Returns the protocol's name of the type of a tensor; a pipeline may leave it open.
+fn wire_type_of(facts: &Facts, tensor: &TensorInfo) -> tensorflow::DataType {
+    facts
+        .dtype(tensor)
+        .map_or(tensorflow::DataType::DtInvalid, wire_type)
+}
+
 /// Finds what a metadata call is about: a version and what is loaded of it.
 fn loaded(
     engine: &Engine,
     name: &str,
     version: Option<i64>,
     origin: Origin,
-) -> Result<(Arc<Version>, Arc<Loaded>)> {
-    let version = engine.model(name)?.version(version)?;
-    let loaded = version.loaded();
-    version.reporter().queried(origin, Query::Metadata, &loaded);
-    Ok((version, loaded?))
+) -> Result<(Part, Facts)> {
+    let part = engine.servable(name)?.part(version)?;
+    let facts = part.loaded();
+    part.reporter().queried(origin, Query::Metadata, &facts);
+    Ok((part, facts?))
 }
 
 /// Returns the protocol's name of a type.

@@ -13,10 +13,10 @@ use super::{
     SIGNATURE, SIGNATURES_TYPE, json, json_reply, loaded,
     path::{self, Call, Names},
     status::{self, Statuses},
-    wire_type,
+    wire_type_of,
 };
 use crate::{
-    engine::{Engine, Reload},
+    engine::{Engine, Facts, Reload},
     error::{Error, ErrorKind, Result},
     frontends::{
         access, body, gzip, reply,
@@ -89,7 +89,14 @@ async fn predict(context: &Context, names: &Names, request: Request) -> Result<R
         let info = elsewhere
             .as_ref()
             .map_or(target.info(), |loaded| &loaded.info);
-        let request = json::decode(&body, info, target.is_stateful());
+        let kind = if target.takes_named_only() {
+            json::Kind::Named
+        } else if target.is_stateful() {
+            json::Kind::Stateful
+        } else {
+            json::Kind::Plain
+        };
+        let request = json::decode(&body, info, kind);
         (target, request)
     };
     let (target, request) = task::sized("decode JSON", length, decode).await;
@@ -119,9 +126,9 @@ fn statuses(engine: &Engine, names: &Names) -> Result<Response> {
 /// The states of everything, by name.
 fn config(engine: &Engine, status: StatusCode) -> Result<Response> {
     let models: BTreeMap<_, _> = engine
-        .models()
+        .servables()
         .iter()
-        .map(|model| (model.name().to_owned(), Statuses::of(&model.versions())))
+        .map(|servable| (servable.name().to_owned(), Statuses::of(&servable.parts())))
         .collect();
     answer(status, &models)
 }
@@ -185,18 +192,18 @@ struct Dim {
 }
 
 fn metadata(engine: &Engine, names: &Names) -> Result<Response> {
-    let (version, loaded) = loaded(engine, &names.model, names.version, ORIGIN)?;
+    let (part, facts) = loaded(engine, &names.model, names.version, ORIGIN)?;
     let signature = Signature {
-        inputs: infos(&loaded.info.inputs),
-        outputs: infos(&loaded.info.outputs),
+        inputs: infos(&facts, &facts.info().inputs),
+        outputs: infos(&facts, &facts.info().outputs),
         method_name: "",
         defaults: BTreeMap::new(),
     };
     let metadata = Metadata {
         model_spec: ModelSpec {
-            name: version.model(),
+            name: part.name(),
             signature_name: "",
-            version: version.number().to_string(),
+            version: part.number().to_string(),
         },
         metadata: Fields {
             signature_def: Signatures {
@@ -208,7 +215,7 @@ fn metadata(engine: &Engine, names: &Names) -> Result<Response> {
     answer(StatusCode::OK, &metadata)
 }
 
-fn infos(tensors: &[TensorInfo]) -> BTreeMap<&str, Info<'_>> {
+fn infos<'a>(facts: &Facts, tensors: &'a [TensorInfo]) -> BTreeMap<&'a str, Info<'a>> {
     tensors
         .iter()
         .map(|tensor| {
@@ -222,7 +229,7 @@ fn infos(tensors: &[TensorInfo]) -> BTreeMap<&str, Info<'_>> {
                 })
                 .collect();
             let info = Info {
-                dtype: wire_type(tensor.dtype).as_str_name(),
+                dtype: wire_type_of(facts, tensor).as_str_name(),
                 tensor_shape: Shape {
                     dim,
                     unknown_rank: false,

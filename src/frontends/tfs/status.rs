@@ -1,14 +1,12 @@
 //! The states of versions, as gRPC and REST tell them.
 
-use std::sync::Arc;
-
 use serde::Serialize;
 
 use crate::{
-    engine::Engine,
+    engine::{Engine, Part},
     error::Result,
     metrics::Query,
-    model::{self, Code, Version},
+    model::{self, Code},
     proto::{
         tensorflow::error,
         tensorflow_serving::{ModelVersionStatus, StatusProto, model_version_status::State},
@@ -22,11 +20,11 @@ pub(super) fn versions(
     name: &str,
     version: Option<i64>,
     origin: Origin,
-) -> Result<Vec<Arc<Version>>> {
-    let model = engine.model(name)?;
+) -> Result<Vec<Part>> {
+    let servable = engine.servable(name)?;
     let versions = match version {
-        Some(number) => vec![model.version(Some(number))?],
-        None => model.versions(),
+        Some(number) => vec![servable.part(Some(number))?],
+        None => servable.parts(),
     };
     // The figure is the model's; any of its versions counts it.
     if let Some(version) = versions.first() {
@@ -38,7 +36,7 @@ pub(super) fn versions(
 }
 
 /// Makes the message of a version.
-pub(super) fn message(version: &Version) -> ModelVersionStatus {
+pub(super) fn message(version: &Part) -> ModelVersionStatus {
     let status = version.status();
     let code = code(status.code);
     ModelVersionStatus {
@@ -69,6 +67,7 @@ const fn code(code: Code) -> error::Code {
     match code {
         Code::Ok => error::Code::Ok,
         Code::Unknown => error::Code::Unknown,
+        Code::FailedPrecondition => error::Code::FailedPrecondition,
     }
 }
 
@@ -93,7 +92,7 @@ struct Outcome {
 
 impl Statuses {
     /// Makes the JSON form of versions.
-    pub(super) fn of(versions: &[Arc<Version>]) -> Self {
+    pub(super) fn of(versions: &[Part]) -> Self {
         Self {
             model_version_status: versions
                 .iter()

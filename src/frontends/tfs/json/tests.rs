@@ -2,7 +2,7 @@
 
 use proptest::prelude::*;
 
-use super::Format;
+use super::{Format, Kind};
 use crate::{
     error::Result,
     request::{Data, Declared, InferRequest},
@@ -36,12 +36,12 @@ fn two() -> ServableInfo {
 }
 
 fn decode(body: &[u8], info: &ServableInfo) -> Result<(InferRequest, Format)> {
-    super::decode(body, info, false)
+    super::decode(body, info, Kind::Plain)
 }
 
 #[test]
 fn special_inputs_are_a_whole_number_in_a_list() {
-    let read = |stateful, body: &str| match super::decode(body.as_bytes(), &one(), stateful) {
+    let read = |kind, body: &str| match super::decode(body.as_bytes(), &one(), kind) {
         Err(error) => error.to_string(),
         Ok((request, _)) => {
             let shown = request.inputs.iter().filter(|input| input.name != "b");
@@ -71,7 +71,10 @@ fn special_inputs_are_a_whole_number_in_a_list() {
         r#"{"instances":[{"b":[1,2],"sequence_id":[true]}]}"#,
         r#"{"inputs":{"sequence_id":[1],"sequence_id":[1]}}"#,
     ];
-    let all: Vec<_> = bodies.iter().map(|body| read(true, body)).collect();
+    let all: Vec<_> = bodies
+        .iter()
+        .map(|body| read(Kind::Stateful, body))
+        .collect();
     insta::assert_snapshot!(all.join("\n"), @"
     U32 [1] 1: [255, 255, 255, 255], U64 [1] 1: [255, 255, 255, 255, 255, 255, 255, 255]
     U64 [] 1: [5, 0, 0, 0, 0, 0, 0, 0]
@@ -88,7 +91,10 @@ fn special_inputs_are_a_whole_number_in_a_list() {
     Could not parse instance content. Not valid ndarray detected - expected one whole number of UINT64 in a list
     Could not parse input content. Not valid ndarray detected - `sequence_id` is there twice
     ");
-    let stateless = read(false, r#"{"inputs":{"b":[[1,2]],"sequence_id":[[1]]}}"#);
+    let stateless = read(
+        Kind::Plain,
+        r#"{"inputs":{"b":[[1,2]],"sequence_id":[[1]]}}"#,
+    );
     insta::assert_snapshot!(stateless, @"INVALID [] 0: []");
 }
 
@@ -465,5 +471,24 @@ proptest! {
             return Err(TestCaseError::fail("no values"));
         };
         prop_assert_eq!(&bytes[..], expected);
+    }
+}
+
+#[test]
+fn inputs_of_a_pipeline_are_named() {
+    let read = |body: &str| super::decode(body.as_bytes(), &one(), Kind::Named);
+    for named in [r#"{"inputs":{"b":[[1]]}}"#, r#"{"instances":[{"b":[1]}]}"#] {
+        assert!(read(named).is_ok(), "{named}");
+    }
+    for unnamed in [
+        r#"{"inputs":[[1]]}"#,
+        r#"{"instances":[[1]]}"#,
+        r#"{"inputs":1}"#,
+    ] {
+        assert_eq!(
+            read(unnamed).unwrap_err().message(),
+            "Inputs inside buffer does not match expected format. - inputs of a pipeline have to \
+             be named"
+        );
     }
 }

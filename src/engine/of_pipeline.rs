@@ -1,0 +1,100 @@
+//! A request to a pipeline.
+
+use std::{borrow::Cow, sync::Arc, time::Instant};
+
+use tokio::sync::OwnedSemaphorePermit;
+
+use super::Engine;
+use crate::{
+    error::{Error, Result},
+    metrics::Call,
+    openvino::SlotInput,
+    pipeline::{self, Definition, Pipeline},
+    request::{Declared, InferRequest, InferResponse, Origin, Parameters},
+    servable::{ServableInfo, TensorInfo},
+    tensor::{DataType, Dim, Layout, PartialShape, Tensor, TensorMap},
+};
+
+/// A pipeline found for a request.
+pub(super) struct OfPipeline {
+    pub(super) engine: Arc<Engine>,
+    pub(super) pipeline: Arc<Pipeline>,
+    pub(super) definition: Arc<Definition>,
+    pub(super) origin: Origin,
+    /// The place of the request among those under way.
+    pub(super) _admitted: OwnedSemaphorePermit,
+}
+
+impl OfPipeline {
+    pub(super) fn info(&self) -> &ServableInfo {
+        self.definition.info()
+    }
+
+    pub(super) async fn infer(
+        &self,
+        id: String,
+        request: InferRequest,
+        call: &Call,
+    ) -> Result<InferResponse> {
+        let info = self.asked(&request);
+        let (inputs, wanted) = self.pipeline.judge(&info, request).await?;
+        let inputs = tensors(&info, inputs)?;
+        let engine = self.engine.as_ref();
+        let ran = self.definition.run(engine, inputs, self.origin, None);
+        let tensors = Box::pin(ran).await?;
+        call.answered(Instant::now());
+        let plan = self.definition.plan();
+        let names = &plan.node(plan.exit()).inputs;
+        let outputs = wanted
+            .into_iter()
+            .map(|port| (names[port].name.clone(), tensors[port].clone()));
+        Ok(InferResponse {
+            model_name: self.pipeline.name().to_owned(),
+            model_version: pipeline::VERSION,
+            id,
+            outputs: outputs.collect::<TensorMap>(),
+            parameters: Parameters::new(),
+        })
+    }
+
+    /// Returns inputs and outputs, with the types and shapes that the request has itself where no
+    /// node decides them.
+    fn asked(&self, request: &InferRequest) -> Cow<'_, ServableInfo> {
+        let info = self.definition.info();
+        let is_open = |input: &TensorInfo| self.definition.is_open(&input.name);
+        if !info.inputs.iter().any(is_open) {
+            return Cow::Borrowed(info);
+        }
+        let mut info = info.clone();
+        for input in info.inputs.iter_mut().filter(|input| is_open(input)) {
+            let mut given = request.inputs.iter();
+            let Some(given) = given.find(|given| given.name == input.name) else {
+                continue;
+            };
+            if let Declared::Known(dtype) = given.datatype {
+                input.dtype = dtype;
+            }
+            let is_undecided = input.shape.0.is_empty();
+            let lengths = given.shape.iter().map(|&length| usize::try_from(length));
+            if is_undecided && let Ok(lengths) = lengths.collect::<Result<Vec<usize>, _>>() {
+                input.layout = Layout::unspecified(lengths.len());
+                input.shape = PartialShape(lengths.into_iter().map(Dim::Fixed).collect());
+            }
+        }
+        Cow::Owned(info)
+    }
+}
+
+/// Makes tensors of judged inputs, in the order of the pipeline's inputs in the file.
+fn tensors(info: &ServableInfo, mut inputs: Vec<SlotInput>) -> Result<Vec<Tensor>> {
+    inputs.sort_by_key(|input| input.port);
+    let dtype = |port: usize| -> DataType {
+        let known = info.inputs.iter().find(|input| input.port == port);
+        known.map_or(DataType::U8, |input| input.dtype)
+    };
+    let tensor = |SlotInput { port, shape, data }| {
+        Tensor::new(dtype(port), shape, data)
+            .map_err(|error| Error::invalid(format!("Invalid content size - {error}")))
+    };
+    inputs.into_iter().map(tensor).collect()
+}

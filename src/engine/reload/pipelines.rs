@@ -1,0 +1,295 @@
+//! The pipelines of a configuration file, and what it takes to bring them up to date.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    path::PathBuf,
+    sync::{Arc, Weak},
+};
+
+use super::{
+    Fault,
+    facts::{Facts, Made},
+};
+use crate::{
+    config::{FileConfig, LibraryConfig, NodeKind, PipelineConfig},
+    custom_node::Library,
+    engine::Registry,
+    metrics::Metrics,
+    model::{Loaded, Model},
+    pipeline::{self, Definition, Event, Limits, Phase, Pipeline},
+    task,
+};
+
+/// What is served of pipelines.
+pub(super) struct Pipelines {
+    limits: Limits,
+    known: BTreeMap<String, Known>,
+    libraries: BTreeMap<String, Opened>,
+}
+
+/// A pipeline as it is served.
+struct Known {
+    pipeline: Arc<Pipeline>,
+    /// What it was brought up to date with; `None` once it is not configured any more.
+    config: Option<PipelineConfig>,
+    /// The models that the last check has found.
+    models: Vec<Weak<Loaded>>,
+    /// Its custom nodes, by the names of the nodes.
+    custom: BTreeMap<String, Made>,
+}
+
+/// A library of custom nodes, as far as it could be opened.
+struct Opened {
+    path: PathBuf,
+    library: Option<Arc<Library>>,
+}
+
+/// What was done.
+#[derive(Default)]
+pub(super) struct Outcome {
+    pub(super) changed: bool,
+    pub(super) faults: Vec<Fault>,
+}
+
+/// How a check went, and the custom nodes that were made for it.
+type Checked = (
+    Result<pipeline::Checked, pipeline::Faults>,
+    BTreeMap<String, Made>,
+);
+
+impl Pipelines {
+    pub(super) fn new(limits: Limits) -> Self {
+        Self {
+            limits,
+            known: BTreeMap::new(),
+            libraries: BTreeMap::new(),
+        }
+    }
+
+    /// Tells whether there is, or was, a pipeline of the name.
+    pub(super) fn has(&self, name: &str) -> bool {
+        self.known.contains_key(name)
+    }
+
+    /// Finds a pipeline that uses a model, and is to go on doing so.
+    pub(super) fn user_of(&self, model: &str, config: &FileConfig) -> Option<&str> {
+        let uses =
+            |pipeline: &PipelineConfig| pipeline.nodes.iter().any(|node| uses(&node.kind, model));
+        let goes_on = |name: &str| {
+            let mut listed = config.pipelines.iter();
+            listed.any(|pipeline| pipeline.name == name && uses(pipeline))
+        };
+        let mut known = self.known.iter();
+        known
+            .find(|(name, known)| known.config.as_ref().is_some_and(uses) && goes_on(name))
+            .map(|(name, _)| name.as_str())
+    }
+
+    /// Makes new names known, so that requests for them are told that they are loading.
+    pub(super) fn announce(
+        &mut self,
+        config: &FileConfig,
+        metrics: &Metrics,
+        names: &mut Registry,
+    ) {
+        for listed in &config.pipelines {
+            if names.get(&listed.name).is_none() && !self.has(&listed.name) {
+                let reporter = metrics.reporter(&listed.name, pipeline::VERSION);
+                let known = Known {
+                    pipeline: Pipeline::new(&listed.name, reporter, self.limits),
+                    config: None,
+                    models: Vec::new(),
+                    custom: BTreeMap::new(),
+                };
+                self.known.insert(listed.name.clone(), known);
+            }
+        }
+        for known in self.known.values() {
+            names.add_pipeline(&known.pipeline);
+        }
+    }
+
+    /// Brings everything up to date with the file and with the models, which are so already.
+    /// `renewed` if the file has been read again.
+    pub(super) async fn bring(
+        &mut self,
+        config: &FileConfig,
+        models: BTreeMap<String, Arc<Model>>,
+        renewed: bool,
+    ) -> Outcome {
+        let mut outcome = Outcome::default();
+        self.retire(config, &mut outcome);
+        self.open(&config.custom_node_libraries).await;
+        let models = Arc::new(models);
+        for listed in &config.pipelines {
+            self.bring_one(listed, &models, renewed, &mut outcome).await;
+        }
+        outcome
+    }
+
+    /// Retires what is not listed any more.
+    fn retire(&mut self, config: &FileConfig, outcome: &mut Outcome) {
+        let listed: BTreeSet<&str> = config.pipelines.iter().map(|p| p.name.as_str()).collect();
+        for (name, known) in &mut self.known {
+            if known.config.is_some() && !listed.contains(name.as_str()) {
+                known.pipeline.handle(Event::Retire);
+                known.config = None;
+                known.models.clear();
+                // Those that a request still uses go with it.
+                drop_elsewhere(std::mem::take(&mut known.custom));
+                outcome.changed = true;
+            }
+        }
+    }
+
+    /// Opens the libraries that are new or elsewhere, and tries those again that could not be opened.
+    async fn open(&mut self, listed: &[LibraryConfig]) {
+        self.libraries
+            .retain(|name, _| listed.iter().any(|library| library.name == *name));
+        for library in listed {
+            let known = self.libraries.get(&library.name);
+            if known.is_some_and(|known| known.path == library.base_path && known.library.is_some())
+            {
+                continue;
+            }
+            let (name, path) = (library.name.clone(), library.base_path.clone());
+            let open = move || Library::open(&name, &path);
+            let opened = task::blocking("open custom node library", open).await;
+            let opened = opened.map_err(|error| tracing::error!("{error}")).ok();
+            let opened = Opened {
+                path: library.base_path.clone(),
+                library: opened,
+            };
+            self.libraries.insert(library.name.clone(), opened);
+        }
+    }
+
+    async fn bring_one(
+        &mut self,
+        listed: &PipelineConfig,
+        models: &Arc<BTreeMap<String, Arc<Model>>>,
+        renewed: bool,
+        outcome: &mut Outcome,
+    ) {
+        let taken = models.contains_key(&listed.name);
+        let Some(known) = self.known.get_mut(&listed.name).filter(|_| !taken) else {
+            // The name answers for the model.
+            let name = listed.name.clone();
+            let checked = check(listed.clone(), Facts::taken(name)).await.0;
+            report(&listed.name, &checked, outcome);
+            return;
+        };
+        let found = found(listed, models);
+        let same_models = found.len() == known.models.len()
+            && found.iter().zip(&known.models).all(|(a, b)| a.ptr_eq(b));
+        let is_new = known.config.is_none();
+        let is_another = known.config.as_ref() != Some(listed);
+        let missed = known.pipeline.phase() == Phase::Failed && renewed;
+        if !is_another && same_models && !missed && !renewed {
+            return;
+        }
+        if !is_new || known.pipeline.phase() == Phase::Retired {
+            known.pipeline.handle(if is_another || renewed {
+                Event::Reload
+            } else {
+                Event::UsedModelChanged
+            });
+        }
+        let libraries = self.libraries.iter().filter_map(|(name, opened)| {
+            let library = opened.library.as_ref()?;
+            Some((name.clone(), Arc::clone(library)))
+        });
+        let facts = Facts::new(
+            Arc::clone(models),
+            libraries.collect(),
+            known.custom.clone(),
+            self.limits.custom_runs,
+        );
+        let (checked, custom) = check(listed.clone(), facts).await;
+        report(&listed.name, &checked, outcome);
+        outcome.changed |= is_new || is_another;
+        known.config = Some(listed.clone());
+        known.models = found;
+        let old = std::mem::take(&mut known.custom);
+        match checked {
+            Ok(checked) => {
+                let pipeline = &known.pipeline;
+                let limits = pipeline.limits();
+                let handle = |name: &str| {
+                    let made = custom.get(name)?;
+                    Some((Arc::clone(&made.node), Arc::clone(&made.gate)))
+                };
+                let definition = Definition::new(checked.plan, handle, limits, pipeline.reporter());
+                pipeline.install(Arc::new(definition));
+                tracing::info!("Loading pipeline definition: {} succeeded", listed.name);
+                known.custom = custom;
+            }
+            Err(_) => {
+                known.pipeline.handle(Event::ValidationFailed);
+                drop_elsewhere(custom);
+            }
+        }
+        drop_elsewhere(old);
+    }
+}
+
+/// Tells whether a node runs a model.
+fn uses(kind: &NodeKind, model: &str) -> bool {
+    matches!(kind, NodeKind::Model { model_name, .. } if model_name == model)
+}
+
+/// Finds what the models of a pipeline are at the moment; those that are not there are nothing.
+fn found(config: &PipelineConfig, models: &BTreeMap<String, Arc<Model>>) -> Vec<Weak<Loaded>> {
+    let nodes = config.nodes.iter().filter_map(|node| match &node.kind {
+        NodeKind::Model {
+            model_name,
+            version,
+        } => {
+            let model = models.get(model_name);
+            let version = model.and_then(|model| model.version(*version).ok());
+            let loaded = version.and_then(|version| version.loaded().ok());
+            Some(loaded.map_or_else(Weak::new, |loaded| Arc::downgrade(&loaded)))
+        }
+        NodeKind::Custom { .. } => None,
+    });
+    nodes.collect()
+}
+
+/// Checks a pipeline, which runs code of its custom nodes: not on an async worker.
+async fn check(config: PipelineConfig, facts: Facts) -> Checked {
+    task::blocking("check pipeline", move || {
+        let checked = pipeline::check(&config, &facts);
+        (checked, facts.into_made())
+    })
+    .await
+}
+
+/// Logs how a check went.
+fn report(
+    name: &str,
+    checked: &Result<pipeline::Checked, pipeline::Faults>,
+    outcome: &mut Outcome,
+) {
+    let warnings = match checked {
+        Ok(checked) => &checked.warnings,
+        Err(faults) => &faults.warnings,
+    };
+    for warning in warnings {
+        tracing::warn!("pipeline {name}: {warning}");
+    }
+    if let Err(faults) = checked {
+        let fault = Fault::Pipeline {
+            name: name.to_owned(),
+            faults: Box::new(faults.clone()),
+        };
+        tracing::error!("{}", crate::error::chain(&fault));
+        outcome.faults.push(fault);
+    }
+}
+
+/// Lets go of custom nodes, which may run code of theirs: not on an async worker.
+fn drop_elsewhere(custom: BTreeMap<String, Made>) {
+    if !custom.is_empty() {
+        task::Task::spawn(task::blocking("drop custom nodes", move || drop(custom))).detach();
+    }
+}

@@ -1,0 +1,174 @@
+//! What a name stands for, as metadata and status calls see it.
+
+use std::sync::Arc;
+
+use crate::{
+    error::Result,
+    metrics::Reporter,
+    model::{Loaded, Model, State, Status, Version, rt_info::RtInfo},
+    pipeline::{self, Definition, Pipeline},
+    servable::{ServableInfo, TensorInfo},
+    tensor::DataType,
+};
+
+/// What a name stands for.
+#[derive(Debug, Clone)]
+pub enum Servable {
+    /// A model with its versions.
+    Model(Arc<Model>),
+    /// A pipeline. Versions do not matter to it: it has all of them, and says that it is version 1.
+    Pipeline(Arc<Pipeline>),
+}
+
+/// A version of what a name stands for.
+#[derive(Debug, Clone)]
+pub enum Part {
+    /// A version of a model.
+    Version(Arc<Version>),
+    /// A pipeline.
+    Pipeline(Arc<Pipeline>),
+}
+
+/// What is loaded of it.
+pub enum Facts {
+    /// A model version.
+    Model(Arc<Loaded>),
+    /// A pipeline.
+    Pipeline(Arc<Definition>),
+}
+
+impl Servable {
+    /// Returns the name.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        match self {
+            Self::Model(model) => model.name(),
+            Self::Pipeline(pipeline) => pipeline.name(),
+        }
+    }
+
+    /// Returns the model, if it is one.
+    #[must_use]
+    pub fn model(&self) -> Option<&Arc<Model>> {
+        match self {
+            Self::Model(model) => Some(model),
+            Self::Pipeline(_) => None,
+        }
+    }
+
+    /// Returns every version, the lowest first.
+    #[must_use]
+    pub fn parts(&self) -> Vec<Part> {
+        match self {
+            Self::Model(model) => model.versions().into_iter().map(Part::Version).collect(),
+            Self::Pipeline(pipeline) => vec![Part::Pipeline(Arc::clone(pipeline))],
+        }
+    }
+
+    /// Finds a version by its number; `None` means the default version.
+    ///
+    /// # Errors
+    ///
+    /// Fails if there is no such version, or none is available to be the default.
+    pub fn part(&self, number: Option<i64>) -> Result<Part> {
+        match self {
+            Self::Model(model) => model.version(number).map(Part::Version),
+            Self::Pipeline(pipeline) => Ok(Part::Pipeline(Arc::clone(pipeline))),
+        }
+    }
+
+    /// Returns the versions that serve, the lowest first.
+    #[must_use]
+    pub fn available(&self) -> Vec<i64> {
+        let parts = self.parts().into_iter();
+        parts
+            .filter(|part| part.status().state == State::Available)
+            .map(|part| part.number())
+            .collect()
+    }
+}
+
+impl Part {
+    /// Returns the name of the servable.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        match self {
+            Self::Version(version) => version.model(),
+            Self::Pipeline(pipeline) => pipeline.name(),
+        }
+    }
+
+    /// Returns the number of the version.
+    #[must_use]
+    pub fn number(&self) -> i64 {
+        match self {
+            Self::Version(version) => version.number(),
+            Self::Pipeline(_) => pipeline::VERSION,
+        }
+    }
+
+    /// Returns state and outcome at this moment.
+    #[must_use]
+    pub fn status(&self) -> Status {
+        match self {
+            Self::Version(version) => version.status(),
+            Self::Pipeline(pipeline) => pipeline.status(),
+        }
+    }
+
+    /// Returns the figures.
+    #[must_use]
+    pub fn reporter(&self) -> &Arc<Reporter> {
+        match self {
+            Self::Version(version) => version.reporter(),
+            Self::Pipeline(pipeline) => pipeline.reporter(),
+        }
+    }
+
+    /// Returns what is loaded, without waiting.
+    ///
+    /// # Errors
+    ///
+    /// Fails if nothing is, or not any more.
+    pub fn loaded(&self) -> Result<Facts> {
+        match self {
+            Self::Version(version) => version.loaded().map(Facts::Model),
+            Self::Pipeline(pipeline) => pipeline.definition().map(Facts::Pipeline),
+        }
+    }
+}
+
+impl Facts {
+    /// Returns inputs and outputs.
+    #[must_use]
+    pub fn info(&self) -> &ServableInfo {
+        match self {
+            Self::Model(loaded) => &loaded.info,
+            Self::Pipeline(definition) => definition.info(),
+        }
+    }
+
+    /// Returns the type of an input or output; `None` where no node of a pipeline decides it.
+    #[must_use]
+    pub fn dtype(&self, tensor: &TensorInfo) -> Option<DataType> {
+        match self {
+            Self::Pipeline(definition) if definition.is_open(&tensor.name) => None,
+            _ => Some(tensor.dtype),
+        }
+    }
+
+    /// Tells whether requests belong to sequences.
+    #[must_use]
+    pub fn is_stateful(&self) -> bool {
+        matches!(self, Self::Model(loaded) if loaded.is_stateful())
+    }
+
+    /// Returns the `model_info` that the file of a model carries, if any.
+    #[must_use]
+    pub fn rt_info(&self) -> Option<&RtInfo> {
+        match self {
+            Self::Model(loaded) => loaded.rt_info.as_ref(),
+            Self::Pipeline(_) => None,
+        }
+    }
+}

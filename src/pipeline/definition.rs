@@ -1,0 +1,279 @@
+//! A pipeline that can run: the plan with the custom nodes that were made for it, and how each of its
+//! models takes tensors.
+
+use std::{
+    fmt,
+    sync::{Arc, Weak},
+    time::Duration,
+};
+
+use arc_swap::ArcSwapOption;
+use tokio::sync::Semaphore;
+
+use super::{NodeId, NodeTensor, PipelineTensor, Plan, PlanKind};
+use crate::{
+    custom_node::Node,
+    error::{Error, ErrorKind, Result},
+    metrics::{NodeTimes, Reporter},
+    model::{Loaded, Version},
+    servable::{ServableInfo, TensorInfo},
+    task,
+    tensor::{DataType, images::PixelLimit},
+};
+
+/// How often it is looked whether the last request has left.
+const LOOK: Duration = Duration::from_millis(10);
+
+/// How much may go on at once in a pipeline.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Limits {
+    /// Requests under way.
+    pub requests: usize,
+    /// Runs of one custom node.
+    pub custom_runs: usize,
+    /// Pixels of an encoded image that an input takes.
+    pub image_pixels: PixelLimit,
+}
+
+/// Finds the models that pipelines use.
+pub trait Models {
+    /// Finds a version of a model that is loaded, the default one if none is named.
+    ///
+    /// # Errors
+    ///
+    /// Fails if there is none, or it is not loaded.
+    fn loaded(&self, name: &str, version: Option<i64>) -> Result<(Arc<Version>, Arc<Loaded>)>;
+}
+
+/// A pipeline that can run. Requests hold it, so that what takes its place does not disturb them.
+pub struct Definition {
+    plan: Arc<Plan>,
+    info: ServableInfo,
+    works: Vec<Work>,
+    times: Vec<Arc<NodeTimes>>,
+}
+
+/// What a node runs.
+pub(super) enum Work {
+    /// Nothing.
+    End,
+    /// A model, and how it takes tensors as far as it was asked.
+    Model(ArcSwapOption<Bound>),
+    /// A custom node.
+    Custom(Custom),
+}
+
+/// A custom node and who bounds its runs.
+pub(super) struct Custom {
+    pub(super) node: Arc<Node>,
+    pub(super) gate: Arc<Semaphore>,
+    pub(super) most: usize,
+}
+
+/// How a loaded model takes the tensors of a node.
+pub(super) struct Bound {
+    loaded: Weak<Loaded>,
+    /// For each input of the node.
+    pub(super) inputs: Vec<(usize, NodeTensor)>,
+    /// The port of each output of the node.
+    pub(super) outputs: Vec<usize>,
+}
+
+/// The models of one request, by node: a request stays on the versions that it found.
+pub(super) struct Used {
+    pub(super) models: Vec<Option<Model>>,
+    /// How many runs may be under way at once, by pool.
+    pub(super) pools: Vec<usize>,
+    /// The pool of each node.
+    pub(super) pool_of: Vec<usize>,
+}
+
+/// A model that a node runs.
+pub(super) struct Model {
+    pub(super) version: Arc<Version>,
+    pub(super) loaded: Arc<Loaded>,
+    pub(super) bound: Arc<Bound>,
+}
+
+impl Definition {
+    /// Makes the definition of a plan. `custom` gives the custom node of each node that has one, with
+    /// what bounds its runs.
+    pub fn new(
+        plan: Plan,
+        mut custom: impl FnMut(&str) -> Option<(Arc<Node>, Arc<Semaphore>)>,
+        limits: Limits,
+        reporter: &Reporter,
+    ) -> Self {
+        let works = plan.nodes().iter().map(|node| match &node.kind {
+            PlanKind::Entry | PlanKind::Exit => Work::End,
+            PlanKind::Model { .. } => Work::Model(ArcSwapOption::empty()),
+            PlanKind::Custom { .. } => custom(&node.name).map_or(Work::End, |(node, gate)| {
+                Work::Custom(Custom {
+                    node,
+                    gate,
+                    most: limits.custom_runs,
+                })
+            }),
+        });
+        let info = ServableInfo::new(
+            plan.info().inputs.iter().map(placeholder).collect(),
+            plan.info().outputs.iter().map(placeholder).collect(),
+        );
+        Self {
+            works: works.collect(),
+            times: plan
+                .nodes()
+                .iter()
+                .map(|node| reporter.node(&node.name))
+                .collect(),
+            info,
+            plan: Arc::new(plan),
+        }
+    }
+
+    /// Returns the plan.
+    #[must_use]
+    pub fn plan(&self) -> &Arc<Plan> {
+        &self.plan
+    }
+
+    /// Returns inputs and outputs as models have them. Where a type is left open, see
+    /// [`Definition::is_open`], it says something else.
+    #[must_use]
+    pub fn info(&self) -> &ServableInfo {
+        &self.info
+    }
+
+    /// Tells whether no node decides the type of a tensor of the pipeline.
+    #[must_use]
+    pub fn is_open(&self, name: &str) -> bool {
+        let info = self.plan.info();
+        let mut tensors = info.inputs.iter().chain(&info.outputs);
+        tensors.any(|tensor| tensor.name == name && tensor.dtype.is_none())
+    }
+
+    pub(super) fn work(&self, node: NodeId) -> &Work {
+        &self.works[node.index()]
+    }
+
+    pub(super) fn times(&self, node: NodeId) -> &NodeTimes {
+        &self.times[node.index()]
+    }
+
+    /// Finds the models of a request.
+    pub(super) fn used(&self, models: &impl Models) -> Result<Used> {
+        let nodes = self.plan.nodes();
+        let mut used = Used {
+            models: Vec::with_capacity(nodes.len()),
+            pools: Vec::new(),
+            pool_of: Vec::with_capacity(nodes.len()),
+        };
+        for (node, work) in nodes.iter().zip(&self.works) {
+            let (PlanKind::Model { name, version }, Work::Model(bound)) = (&node.kind, work) else {
+                used.models.push(None);
+                used.pool_of.push(used.pools.len());
+                used.pools.push(match work {
+                    Work::Custom(custom) => custom.most,
+                    _ => 1,
+                });
+                continue;
+            };
+            let (version, loaded) = models.loaded(name, *version).map_err(|gone| {
+                // Its check is about to find out.
+                let text = format!("{NOT_LOADED} - Node: {}; {}", node.name, gone.message());
+                Error::new(ErrorKind::NotLoaded, text)
+            })?;
+            let bound = match bound.load_full() {
+                Some(known) if std::ptr::eq(known.loaded.as_ptr(), Arc::as_ptr(&loaded)) => known,
+                _ => {
+                    let made = Arc::new(Bound::new(node, &loaded)?);
+                    bound.store(Some(Arc::clone(&made)));
+                    made
+                }
+            };
+            // Nodes that run the same model share what it can do at once.
+            let same = |other: &Option<Model>| {
+                other
+                    .as_ref()
+                    .is_some_and(|other| Arc::ptr_eq(&other.loaded, &loaded))
+            };
+            used.pool_of.push(match used.models.iter().position(same) {
+                Some(before) => used.pool_of[before],
+                None => {
+                    used.pools.push(loaded.slots());
+                    used.pools.len() - 1
+                }
+            });
+            used.models.push(Some(Model {
+                version,
+                loaded,
+                bound,
+            }));
+        }
+        Ok(used)
+    }
+
+    /// Waits until the last request has left, and lets go of the custom nodes off the async workers,
+    /// since that runs code of theirs.
+    pub async fn drain(self: Arc<Self>) {
+        // Nobody can find it any more, so the count only falls.
+        while Arc::strong_count(&self) > 1 {
+            tokio::time::sleep(LOOK).await;
+        }
+        task::blocking("drop pipeline", move || drop(self)).await;
+    }
+}
+
+/// What requests are told while a pipeline cannot serve.
+pub(super) const NOT_LOADED: &str = "Pipeline is not loaded yet";
+
+/// Describes a tensor, whose type may be open.
+fn placeholder(tensor: &PipelineTensor) -> TensorInfo {
+    tensor.info().unwrap_or_else(|| TensorInfo {
+        name: tensor.name.clone(),
+        // What JSON numbers without a type are read as.
+        dtype: DataType::F32,
+        shape: tensor.shape.clone(),
+        layout: tensor.layout.clone(),
+        port: tensor.port,
+    })
+}
+
+impl Bound {
+    fn new(node: &super::PlanNode, loaded: &Arc<Loaded>) -> Result<Self> {
+        let another = |what: &str, name: &str| {
+            Error::new(
+                ErrorKind::NotLoaded,
+                format!(
+                    "{NOT_LOADED} - Node: {}; the model has no {what} {name} any more",
+                    node.name
+                ),
+            )
+        };
+        let port = |tensors: &[TensorInfo], what, name: &str| {
+            let found = tensors.iter().find(|tensor| tensor.name == name);
+            found.cloned().ok_or_else(|| another(what, name))
+        };
+        let inputs = node.inputs.iter().map(|input| {
+            let info = port(&loaded.info.inputs, "input", &input.name)?;
+            Ok((info.port, NodeTensor::from(&info)))
+        });
+        let outputs = node.outputs.iter().map(|output| {
+            let info = port(&loaded.info.outputs, "output", &output.name)?;
+            Ok(info.port)
+        });
+        Ok(Self {
+            loaded: Arc::downgrade(loaded),
+            inputs: inputs.collect::<Result<_>>()?,
+            outputs: outputs.collect::<Result<_>>()?,
+        })
+    }
+}
+
+impl fmt::Debug for Definition {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Definition")
+            .field("plan", &self.plan)
+            .finish_non_exhaustive()
+    }
+}

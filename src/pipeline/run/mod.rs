@@ -1,0 +1,286 @@
+//! A request on its way through a pipeline: the flow says what can run, and this runs it.
+//!
+//! One task drives a request. Each node that runs is a future of its own, so that branches and parts
+//! go on beside each other; what a model runs on is waited for inside it, and never by the driver.
+//! No more runs of a request are under way for one model than that has infer requests, so that a
+//! request of thousands of parts does not push the requests of others far back. Nothing holds an
+//! infer request while it waits for anything else: pipelines that share one cannot lock each other
+//! out.
+//!
+//! The first failure ends the request: what has not begun never does, and what runs ends by itself
+//! and is not waited for. The same happens if the client leaves, which drops the driver.
+
+mod node;
+
+use std::{collections::VecDeque, pin::Pin, sync::Arc, time::Instant};
+
+use futures::{StreamExt, stream::FuturesUnordered};
+
+use super::{
+    Abort, Flow, Job, NodeId,
+    definition::{Definition, Models, Used},
+    fit,
+};
+use crate::{
+    error::{Error, Result},
+    request::Origin,
+    task,
+    tensor::Tensor,
+};
+
+/// Sees what runs.
+pub trait Watch: Send + Sync {
+    /// A node has run.
+    fn ran(&self, ran: Ran<'_>);
+}
+
+/// One run of a node.
+#[derive(Debug)]
+pub struct Ran<'a> {
+    /// The node.
+    pub node: NodeId,
+    /// What it ran for, as [`super::Sessions::key`] writes it; empty for the request as a whole.
+    pub session: String,
+    /// When the last of its inputs was there.
+    pub ready: Instant,
+    /// When the run itself began.
+    pub started: Instant,
+    /// When it ended.
+    pub ended: Instant,
+    /// Its inputs, in the order of [`super::PlanNode::inputs`].
+    pub inputs: &'a [Tensor],
+    /// Its outputs, in the order of [`super::PlanNode::outputs`].
+    pub outputs: &'a [Tensor],
+}
+
+/// What the runs of a request share.
+struct Shared {
+    definition: Arc<Definition>,
+    used: Used,
+    origin: Origin,
+    watched: bool,
+}
+
+/// A node that can run, since when.
+struct Waiting {
+    job: Job,
+    since: Instant,
+}
+
+/// How a run went.
+struct Outcome {
+    ready: super::Ready,
+    since: Instant,
+    times: Option<(Instant, Instant)>,
+    /// Kept for a watch only.
+    inputs: Vec<Tensor>,
+    outputs: Result<Vec<Tensor>>,
+}
+
+type Running = FuturesUnordered<Pin<Box<dyn Future<Output = Outcome> + Send>>>;
+
+/// Runs under way at once, by what they run on.
+struct Pool {
+    most: usize,
+    running: usize,
+    waiting: VecDeque<Waiting>,
+}
+
+/// One request.
+struct Driver<'a> {
+    shared: Arc<Shared>,
+    flow: Flow,
+    pools: Vec<Pool>,
+    running: Running,
+    watch: Option<&'a dyn Watch>,
+    /// The exit, once it is its turn.
+    exit: Option<Job>,
+}
+
+impl Definition {
+    /// Runs a judged request: tensors in the order of the pipeline's inputs in the file. Returns the
+    /// response's in the order of its outputs there.
+    ///
+    /// # Errors
+    ///
+    /// Fails with the first failure; the text names node and part.
+    pub async fn run(
+        self: &Arc<Self>,
+        models: &impl Models,
+        inputs: Vec<Tensor>,
+        origin: Origin,
+        watch: Option<&dyn Watch>,
+    ) -> Result<Vec<Tensor>> {
+        let plan = self.plan();
+        let used = self.used(models)?;
+        let (flow, jobs) = Flow::start(Arc::clone(plan), inputs).map_err(explain)?;
+        let pools = used.pools.iter().map(|most| Pool {
+            most: *most,
+            running: 0,
+            waiting: VecDeque::new(),
+        });
+        let driver = Driver {
+            pools: pools.collect(),
+            shared: Arc::new(Shared {
+                definition: Arc::clone(self),
+                used,
+                origin,
+                watched: watch.is_some(),
+            }),
+            flow,
+            running: FuturesUnordered::new(),
+            watch,
+            exit: None,
+        };
+        let tensors = driver.drive(jobs).await?;
+        for output in &plan.info().outputs {
+            fit::output(output, &tensors[output.port])
+                .map_err(|error| of_node(error, &plan.node(plan.exit()).name, ""))?;
+        }
+        Ok(tensors)
+    }
+}
+
+impl Driver<'_> {
+    async fn drive(mut self, jobs: Vec<Job>) -> Result<Vec<Tensor>> {
+        let mut next = self.take(jobs);
+        loop {
+            // What is alone needs no more than to be awaited.
+            let outcome = match next.take() {
+                Some(only) => self.shared.clone().run(only).await,
+                None => match self.running.next().await {
+                    Some(outcome) => outcome,
+                    None => break,
+                },
+            };
+            next = self.finish(outcome)?;
+            // Runs in place may all be done at once.
+            tokio::task::coop::consume_budget().await;
+        }
+        let Some(exit) = self.exit.take() else {
+            return Err(Error::internal("Internal server error")
+                .with_source("a bug: nothing runs and the response is not there"));
+        };
+        let plan = Arc::clone(self.shared.definition.plan());
+        node::gathered(exit, plan).await.map_err(explain)
+    }
+
+    /// Takes in what can run and starts as much of it as may be. If that is one node and nothing else
+    /// is under way, it is returned instead.
+    fn take(&mut self, jobs: Vec<Job>) -> Option<Waiting> {
+        let since = Instant::now();
+        let exit = self.shared.definition.plan().exit();
+        let is_idle = self.running.is_empty();
+        let mut only = None;
+        let single = jobs.len() == 1;
+        for job in jobs {
+            if job.ready.node == exit {
+                self.exit = Some(job);
+                continue;
+            }
+            let pool = self.shared.used.pool_of[job.ready.node.index()];
+            let waiting = Waiting { job, since };
+            if single && is_idle {
+                self.pools[pool].running += 1;
+                only = Some(waiting);
+            } else {
+                self.pools[pool].waiting.push_back(waiting);
+                self.start(pool);
+            }
+        }
+        only
+    }
+
+    /// Starts what waits for a pool, as much as may run.
+    fn start(&mut self, pool: usize) {
+        let Pool {
+            most,
+            running,
+            waiting,
+        } = &mut self.pools[pool];
+        while *running < *most
+            && let Some(next) = waiting.pop_front()
+        {
+            *running += 1;
+            let run = Arc::clone(&self.shared).run(next);
+            let is_spread = *most > 1 && node::is_worth_a_task(&self.shared, pool);
+            self.running.push(if is_spread {
+                Box::pin(spread(run))
+            } else {
+                Box::pin(run)
+            });
+        }
+    }
+
+    /// Takes in how a run went; returns a node that can run alone, if so.
+    fn finish(&mut self, outcome: Outcome) -> Result<Option<Waiting>> {
+        let plan = Arc::clone(self.shared.definition.plan());
+        let ready = outcome.ready;
+        let pool = self.shared.used.pool_of[ready.node.index()];
+        self.pools[pool].running -= 1;
+        let key = || self.flow.schedule().sessions().key(&plan, ready.session);
+        let outputs = outcome
+            .outputs
+            .map_err(|error| of_node(error, &plan.node(ready.node).name, &key()))?;
+        if let Some((started, ended)) = outcome.times {
+            let took = ended.saturating_duration_since(started);
+            self.shared.definition.times(ready.node).ran(took);
+            if let Some(watch) = self.watch {
+                watch.ran(Ran {
+                    node: ready.node,
+                    session: key(),
+                    ready: outcome.since,
+                    started,
+                    ended,
+                    inputs: &outcome.inputs,
+                    outputs: &outputs,
+                });
+            }
+        }
+        let jobs = self.flow.finished(ready, outputs).map_err(|abort| {
+            let key = self.flow.schedule().sessions().key(&plan, ready.session);
+            of_part(explain(abort), &key)
+        })?;
+        self.start(pool);
+        Ok(self.take(jobs))
+    }
+}
+
+/// Runs in a task of its own, so that another thread may take it.
+async fn spread(run: impl Future<Output = Outcome> + Send + 'static) -> Outcome {
+    match task::Task::spawn(run).await {
+        Ok(outcome) => outcome,
+        Err(error) => match error.try_into_panic() {
+            Ok(panic) => std::panic::resume_unwind(panic),
+            // The runtime is shutting down and nobody waits for the answer.
+            Err(_) => std::future::pending().await,
+        },
+    }
+}
+
+/// Makes the error for the client of what the flow has refused.
+fn explain(abort: Abort) -> Error {
+    let node = match &abort {
+        // Not a fault, and clients know the text as it is.
+        Abort::NoResults { .. } => return abort.into(),
+        abort => abort.node().to_owned(),
+    };
+    of_node(abort.into(), &node, "")
+}
+
+/// Says which node failed, and for which part.
+fn of_node(error: Error, node: &str, session: &str) -> Error {
+    let error = if error.message().contains(" - Node: ") {
+        error
+    } else {
+        error.with_more(&format!(" - Node: {node}"))
+    };
+    of_part(error, session)
+}
+
+fn of_part(error: Error, session: &str) -> Error {
+    if session.is_empty() || !error.message().contains(" - Node: ") {
+        return error;
+    }
+    error.with_more(&format!("; shard: {session}"))
+}

@@ -1,0 +1,132 @@
+//! One run of one node.
+
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use super::{Outcome, Shared, Waiting};
+use crate::{
+    custom_node,
+    error::{Error, Result},
+    metrics::Call,
+    openvino::SlotInput,
+    pipeline::{
+        Abort, Job, Plan, PlanNode,
+        definition::{Custom, Model, Work},
+        fit,
+    },
+    task,
+    tensor::Tensor,
+};
+
+/// Runs in place that take less than this are not worth a hand-over to another thread, and runs that
+/// take longer than the second are handed over anyway.
+const WORTH_A_TASK: (Duration, Duration) = (Duration::from_micros(25), Duration::from_micros(200));
+
+/// Tells whether the runs of a pool, of which there are several, gain by running in tasks.
+pub(super) fn is_worth_a_task(shared: &Shared, pool: usize) -> bool {
+    let mut models = shared.used.models.iter().zip(&shared.used.pool_of);
+    let model = models.find_map(|(model, of)| model.as_ref().filter(|_| *of == pool));
+    let (least, most) = WORTH_A_TASK;
+    model.is_some_and(|model| (least..most).contains(&model.loaded.usual()))
+}
+
+/// Gathers the inputs of a node, away from the async workers if that is a lot to copy.
+pub(super) async fn gathered(job: Job, plan: Arc<Plan>) -> Result<Vec<Tensor>, Abort> {
+    let copied = job.copied();
+    task::sized("gather", copied, move || job.tensors(&plan)).await
+}
+
+/// What a node gave, and when it began and ended to run.
+type Done = (Vec<Tensor>, Instant, Instant);
+
+impl Shared {
+    pub(super) async fn run(self: Arc<Self>, waiting: Waiting) -> Outcome {
+        let Waiting { job, since } = waiting;
+        let ready = job.ready;
+        let mut outcome = Outcome {
+            ready,
+            since,
+            times: None,
+            inputs: Vec::new(),
+            outputs: Ok(Vec::new()),
+        };
+        match self.execute(job, &mut outcome.inputs).await {
+            Ok((outputs, started, ended)) => {
+                outcome.times = Some((started, ended));
+                outcome.outputs = Ok(outputs);
+            }
+            Err(error) => outcome.outputs = Err(error),
+        }
+        outcome
+    }
+
+    async fn execute(&self, job: Job, kept: &mut Vec<Tensor>) -> Result<Done> {
+        let plan = self.definition.plan();
+        let id = job.ready.node;
+        let node = plan.node(id);
+        let tensors = gathered(job, Arc::clone(plan))
+            .await
+            .map_err(super::explain)?;
+        if self.watched {
+            kept.clone_from(&tensors);
+        }
+        match (self.definition.work(id), &self.used.models[id.index()]) {
+            (Work::Custom(custom), _) => run_custom(custom, node, tensors).await,
+            (_, Some(model)) => self.run_model(model, node, tensors).await,
+            _ => Err(Error::internal("Internal server error")
+                .with_source("a bug: a node without anything to run")),
+        }
+    }
+
+    async fn run_model(
+        &self,
+        model: &Model,
+        node: &PlanNode,
+        tensors: Vec<Tensor>,
+    ) -> Result<Done> {
+        let expected = &model.bound.inputs;
+        let mut inputs = Vec::with_capacity(tensors.len());
+        for ((port, expected), tensor) in expected.iter().zip(tensors) {
+            fit::input(&node.name, expected, &tensor)?;
+            let (_, shape, data) = tensor.into_parts();
+            inputs.push(SlotInput {
+                port: *port,
+                shape,
+                data,
+            });
+        }
+        let call = Call::new(model.version.reporter(), self.origin);
+        let wanted = model.bound.outputs.clone();
+        let ran = model.loaded.run_node(inputs, wanted, &call).await;
+        let (outputs, times) = ran.map_err(crate::model::infer::Failed::explain)?;
+        call.ran_node(times.ended);
+        Ok((outputs, times.started, times.ended))
+    }
+}
+
+async fn run_custom(custom: &Custom, node: &PlanNode, tensors: Vec<Tensor>) -> Result<Done> {
+    let names = node.inputs.iter().map(|input| input.name.clone());
+    let inputs: Vec<(String, Tensor)> = names.zip(tensors).collect();
+    // A run that never ends keeps its place, and no more than these are ever lost to it.
+    let place = Arc::clone(&custom.gate).acquire_owned().await;
+    let handle = Arc::clone(&custom.node);
+    let (outputs, started, ended) = task::blocking("custom node", move || {
+        let started = Instant::now();
+        let named: Vec<(&str, &Tensor)> = inputs
+            .iter()
+            .map(|(name, tensor)| (name.as_str(), tensor))
+            .collect();
+        let outputs = handle.execute(&named);
+        drop(place);
+        (outputs, started, Instant::now())
+    })
+    .await;
+    let outputs = outputs?;
+    let named = node.outputs.iter().map(|output| {
+        let found = custom_node::output(&outputs, &output.name)?;
+        Ok(found.clone())
+    });
+    Ok((named.collect::<Result<_>>()?, started, ended))
+}

@@ -1,0 +1,165 @@
+//! The states that a pipeline goes through, and what makes it change.
+
+use std::fmt;
+
+use crate::model::{Code, State, Status};
+
+/// Where a pipeline stands in its life.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Phase {
+    /// Known, not checked yet.
+    Begin,
+    /// Being checked again, since its configuration was read again.
+    Reloading,
+    /// Serving.
+    Available,
+    /// Serving, and to be checked again: a model that it uses has changed.
+    AvailableRequiredRevalidation,
+    /// Refused by the check.
+    Failed,
+    /// Refused, and to be checked again.
+    FailedRequiredRevalidation,
+    /// Not configured any more.
+    Retired,
+}
+
+/// What happens to a pipeline.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Event {
+    /// The check has nothing against it.
+    ValidationPassed,
+    /// The check refuses it.
+    ValidationFailed,
+    /// A model that it uses is another one now, or in another state.
+    UsedModelChanged,
+    /// Its configuration was read again.
+    Reload,
+    /// It is not configured any more.
+    Retire,
+}
+
+impl Phase {
+    /// Returns what an event leads to; `None` for one that does not happen there.
+    #[must_use]
+    pub const fn after(self, event: Event) -> Option<Self> {
+        use Event as E;
+        Some(match (self, event) {
+            (Self::Retired, E::Retire) => return None,
+            (Self::Begin | Self::Reloading, E::ValidationPassed)
+            | (
+                Self::AvailableRequiredRevalidation | Self::FailedRequiredRevalidation,
+                E::ValidationPassed,
+            ) => Self::Available,
+            (Self::Begin | Self::Reloading, E::ValidationFailed)
+            | (
+                Self::AvailableRequiredRevalidation | Self::FailedRequiredRevalidation,
+                E::ValidationFailed,
+            ) => Self::Failed,
+            (Self::Begin | Self::Reloading, _)
+            | (_, E::ValidationPassed | E::ValidationFailed)
+            | (Self::Retired, E::UsedModelChanged) => return None,
+            (Self::Available | Self::AvailableRequiredRevalidation, E::UsedModelChanged) => {
+                Self::AvailableRequiredRevalidation
+            }
+            (Self::Failed | Self::FailedRequiredRevalidation, E::UsedModelChanged) => {
+                Self::FailedRequiredRevalidation
+            }
+            (_, E::Reload) => Self::Reloading,
+            (_, E::Retire) => Self::Retired,
+        })
+    }
+
+    /// Tells whether a request may wait for it to become available.
+    #[must_use]
+    pub const fn is_passing(self) -> bool {
+        matches!(
+            self,
+            Self::Begin | Self::Reloading | Self::FailedRequiredRevalidation
+        )
+    }
+
+    /// Returns what status calls say.
+    #[must_use]
+    pub fn status(self) -> Status {
+        let state = match self {
+            Self::Available | Self::AvailableRequiredRevalidation => State::Available,
+            Self::Retired => State::End,
+            _ => State::Loading,
+        };
+        Status {
+            code: match self {
+                Self::Failed => Code::FailedPrecondition,
+                _ => Code::Ok,
+            },
+            ..Status::ok(state)
+        }
+    }
+}
+
+impl fmt::Display for Phase {
+    /// Writes it as logs have it.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Begin => "BEGIN",
+            Self::Reloading => "RELOADING",
+            Self::Available => "AVAILABLE",
+            Self::AvailableRequiredRevalidation => "AVAILABLE_REQUIRED_REVALIDATION",
+            Self::Failed => "LOADING_PRECONDITION_FAILED",
+            Self::FailedRequiredRevalidation => "LOADING_PRECONDITION_FAILED_REQUIRED_REVALIDATION",
+            Self::Retired => "RETIRED",
+        })
+    }
+}
+
+impl fmt::Display for Event {
+    /// Writes it as logs have it.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::ValidationPassed => "ValidationPassed",
+            Self::ValidationFailed => "ValidationFailed",
+            Self::UsedModelChanged => "UsedModelChanged",
+            Self::Reload => "Reload",
+            Self::Retire => "Retire",
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{
+        Event::{self, Reload, Retire, UsedModelChanged, ValidationFailed, ValidationPassed},
+        Phase::{self, Available, Begin, Failed, Reloading, Retired},
+    };
+
+    #[test]
+    fn events_lead_where_the_table_says() {
+        let (again, failed_again) = (
+            Phase::AvailableRequiredRevalidation,
+            Phase::FailedRequiredRevalidation,
+        );
+        let events = [
+            ValidationPassed,
+            ValidationFailed,
+            UsedModelChanged,
+            Reload,
+            Retire,
+        ];
+        #[rustfmt::skip]
+        let table: [(Phase, [Option<Phase>; 5]); 7] = [
+            (Begin, [Some(Available), Some(Failed), None, None, None]),
+            (Reloading, [Some(Available), Some(Failed), None, None, None]),
+            (Available, [None, None, Some(again), Some(Reloading), Some(Retired)]),
+            (again, [Some(Available), Some(Failed), Some(again), Some(Reloading), Some(Retired)]),
+            (Failed, [None, None, Some(failed_again), Some(Reloading), Some(Retired)]),
+            (failed_again, [Some(Available), Some(Failed), Some(failed_again), Some(Reloading), Some(Retired)]),
+            (Retired, [None, None, None, Some(Reloading), None]),
+        ];
+        for (phase, row) in table {
+            let told: Vec<Option<Phase>> = events
+                .into_iter()
+                .map(|event: Event| phase.after(event))
+                .collect();
+            assert_eq!(told, row, "{phase}");
+        }
+    }
+}
