@@ -84,7 +84,7 @@ fn lines_of_text_are_found() {
 
 #[test]
 fn lines_are_resized_to_what_is_between() {
-    // As it comes out, so narrow that it is widened, and so wide that it is narrowed.
+    // Larger, smaller, and so wide that it is narrowed.
     let regions = [[10, 20, 30, 24], [100, 30, 101, 100], [2, 120, 150, 124]];
     let outputs = lines(&regions);
     let boxes = whole(&outputs, "boxes");
@@ -93,7 +93,7 @@ fn lines_are_resized_to_what_is_between() {
     assert_eq!(outputs.get("boxes").unwrap().shape(), [3, 1, 4]);
     let values = output(&outputs, "crops");
     let crops = values.chunks(3 * LINE[0] * LINE[1]);
-    for ((sides, crop), width) in boxes.chunks(4).zip(crops).zip([150, 33, 320]) {
+    for ((sides, crop), width) in boxes.chunks(4).zip(crops).zip([20, 150, 320]) {
         let [left, top, right, bottom] =
             [0, 1, 2, 3].map(|side| float(usize::try_from(sides[side]).unwrap()));
         let between = |i: usize, first: f32, last: f32, count: usize| {
