@@ -19,6 +19,7 @@ use ovms::{
 use tempfile::TempDir;
 
 pub(crate) use args::{Args, refuse_unmatched};
+pub(crate) use files::explain as explain_file;
 
 use crate::{
     error::{Failure, FailureKind},

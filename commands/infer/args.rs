@@ -125,7 +125,7 @@ pub(super) struct QuestionArgs {
 
 #[derive(Debug, clap::Args)]
 #[command(next_help_heading = "Inputs")]
-pub(super) struct InputArgs {
+pub(crate) struct InputArgs {
     /// Give an input: JSON, @FILE, or - for standard input
     ///
     /// Datatype and shape are the model's unless they are given. Can be repeated.
@@ -157,7 +157,7 @@ pub(super) struct InputArgs {
 
 #[derive(Debug, clap::Args)]
 #[command(next_help_heading = "Pictures")]
-pub(super) struct PictureArgs {
+pub(crate) struct PictureArgs {
     /// Lay pictures out as NCHW, NHWC, CHW or HWC
     ///
     /// Told by the model's shape if left out: the dimension of length 3 or 1 is the channels.

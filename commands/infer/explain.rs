@@ -30,7 +30,7 @@ pub(super) fn no_inputs(name: &str, model: &ModelMetadata, server: &Options) -> 
 }
 
 /// Draws the inputs and outputs.
-pub(super) fn explanation(model: &ModelMetadata, look: Look) -> String {
+pub(crate) fn explanation(model: &ModelMetadata, look: Look) -> String {
     let mut text = tensors("input", &model.inputs, look);
     if !model.outputs.is_empty() {
         text.push('\n');

@@ -124,7 +124,7 @@ pub(super) fn several_outputs(names: &[String]) -> Failure {
 }
 
 /// Explains why the inputs cannot be sent; `model` is the model's name once it is known.
-pub(super) fn input(error: InputError, model: Option<&str>) -> Failure {
+pub(crate) fn input(error: InputError, model: Option<&str>) -> Failure {
     let kind = match &error {
         InputError::File { .. }
         | InputError::Value {

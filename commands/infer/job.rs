@@ -237,7 +237,7 @@ fn misfit(flag: &str, api: Api) -> Failure {
     Failure::new(FailureKind::Usage, text)
 }
 
-fn inputs(args: InputArgs, picture: PictureArgs) -> Result<Inputs, Failure> {
+pub(crate) fn inputs(args: InputArgs, picture: PictureArgs) -> Result<Inputs, Failure> {
     let fill = match (args.zeros, args.random) {
         (true, _) => Some(Fill::Zeros),
         (_, true) => Some(Fill::Random(args.seed)),

@@ -18,5 +18,8 @@ mod load;
 mod run;
 mod sequence;
 
-pub(crate) use args::Args;
+pub(crate) use args::{Args, InputArgs, PictureArgs};
+pub(crate) use explain::explanation;
+pub(crate) use failure::input as input_failure;
+pub(crate) use job::inputs;
 pub(crate) use run::run;

@@ -1,20 +1,143 @@
-//! `ovms pipeline run`.
+//! `ovms pipeline run`: a dry run in this process.
+
+mod json;
+mod load;
+mod measure;
+mod report;
+mod save;
 
 use std::path::PathBuf;
 
-use crate::error::{Failure, FailureKind};
+use clap::ValueEnum;
+use ovms::client::ModelMetadata;
+
+use self::{load::Loaded, measure::Measured};
+use crate::{
+    error::{Failure, FailureKind},
+    infer::{self, InputArgs, PictureArgs},
+    ui::{self, Look},
+};
+
+const AFTER_HELP: &str = "\
+Inputs are given as `ovms infer` takes them; see `ovms infer --help`.
+
+Times: a node waits from the moment when all its inputs are there until it begins to run: for an
+infer request of its model, or for its turn at the custom node. Shares are of the whole request;
+branches that run beside each other may add up to more than 100 %.
+
+Examples:
+  ovms pipeline run config.json ocr -i image=@page.png
+  ovms pipeline run config.json ocr --random --repeat 100
+  ovms pipeline run config.json ocr -i @page.png --save-intermediate steps
+  ovms pipeline run config.json ocr --zeros --output json | jq .critical_path
+
+Exit codes: 0 done, 1 the pipeline is refused or failed, 64 usage, 72 no OpenVINO runtime.";
 
 /// The flags as typed.
 #[derive(Debug, clap::Args)]
+#[command(after_long_help = AFTER_HELP)]
 pub(crate) struct Args {
     /// The configuration file
     config: PathBuf,
+
+    /// Name of the pipeline
+    name: String,
+
+    #[command(flatten)]
+    inputs: InputArgs,
+    #[command(flatten)]
+    pictures: PictureArgs,
+
+    /// Run N times, and show medians
+    #[arg(
+        long,
+        value_name = "N",
+        default_value_t = 1,
+        value_parser = clap::value_parser!(u32).range(1..=1_000_000),
+        help_heading = "Run"
+    )]
+    repeat: u32,
+
+    /// Run N times before, not measured
+    ///
+    /// The first request starts threads and finds out how long each model takes; 0 shows it.
+    #[arg(long, value_name = "N", default_value_t = 1, help_heading = "Run")]
+    warmup: u32,
+
+    /// Choose what goes to stdout
+    #[arg(long, value_enum, default_value_t = Format::Table, help_heading = "Output")]
+    output: Format,
+
+    /// Show the runs for every part of a demultiplexed level, not only the first few
+    #[arg(long, help_heading = "Output")]
+    all: bool,
+
+    /// Save the inputs and outputs of every run as .npy files in this folder
+    ///
+    /// The folder is made if it is missing. A file is named after node, session and tensor.
+    #[arg(long, value_name = "DIR", help_heading = "Output")]
+    save_intermediate: Option<PathBuf>,
+}
+
+/// What goes to stdout.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Format {
+    /// Tables of nodes, runs and outputs
+    Table,
+    /// The same as one JSON object; times in microseconds
+    Json,
 }
 
 /// Runs the subcommand.
 pub(super) fn run(args: Args) -> Result<(), Failure> {
-    Err(Failure::new(
-        FailureKind::Bug,
-        format!("not there yet: {}", args.config.display()),
-    ))
+    let inputs = infer::inputs(args.inputs, args.pictures)?;
+    let loader = load::Loader::new(&args.config, &args.name)?;
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .build()?;
+    let result = runtime.block_on(async {
+        let loaded = loader.load().await?;
+        let metadata = loaded.metadata();
+        if inputs.is_empty() && !metadata.inputs.is_empty() {
+            return Err(no_inputs(&args.name, &metadata));
+        }
+        let tensors = inputs
+            .tensors(&metadata)
+            .map_err(|error| infer::input_failure(error, None))?;
+        let measured = measure::run(&loaded, &tensors, args.warmup, args.repeat).await;
+        let shown = measured.and_then(|measured| {
+            show(&loaded, &measured, args.output, args.all)?;
+            match &args.save_intermediate {
+                Some(folder) => save::all(folder, &loaded, &tensors, &measured),
+                None => Ok(()),
+            }
+        });
+        loaded.close().await;
+        shown
+    });
+    // A custom node that never ends is not waited for.
+    runtime.shutdown_background();
+    result
+}
+
+fn show(loaded: &Loaded, measured: &Measured, format: Format, all: bool) -> Result<(), Failure> {
+    match format {
+        Format::Table => ui::print(report::text(loaded, measured, all, Look::of_stdout())),
+        Format::Json => {
+            let mut text = json::text(loaded, measured).to_string();
+            text.push('\n');
+            ui::print(text)
+        }
+    }
+}
+
+/// Explains the inputs of a pipeline to whoever has given none.
+fn no_inputs(name: &str, metadata: &ModelMetadata) -> Failure {
+    ui::note(infer::explanation(metadata, Look::of_stderr()).trim_end());
+    ui::note("");
+    Failure::new(
+        FailureKind::Usage,
+        format!("found no inputs for pipeline `{name}`"),
+    )
+    .hint("give each with `-i NAME=VALUE`, or fill every input with `--zeros` or `--random`")
 }

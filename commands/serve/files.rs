@@ -8,13 +8,13 @@ use crate::error::{Failure, FailureKind};
 const AROUND: usize = 60;
 
 /// Explains a file that is refused: each fault with its line.
-pub(super) fn explain(error: &FileError) -> Failure {
+pub(crate) fn explain(error: &FileError) -> Failure {
     let (path, faults, more) = match error {
         FileError::Read { path, source } => {
             return Failure::new(FailureKind::Failed, error.to_string())
                 .caused_by(source)
                 .hint(format!(
-                    "--config_path names a JSON file; is {} the right one, and may it be read?",
+                    "a configuration is a JSON file; is {} the right one, and may it be read?",
                     path.display()
                 ));
         }

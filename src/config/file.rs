@@ -19,7 +19,7 @@ use std::path::{Path, PathBuf};
 pub use edit::{EditError, add_model, remove_model};
 pub use entry::EntryFault;
 pub use fault::{Fault, Place, Places, Warning};
-pub use pipelines::{Connection, NodeConfig, NodeKind, NodeOutput, PipelineConfig};
+pub use pipelines::{Connection, EmptyResults, NodeConfig, NodeKind, NodeOutput, PipelineConfig};
 pub use sections::{CustomLoaderConfig, GraphConfig, LibraryConfig};
 
 pub(in crate::config) use node::{Findings, Node};

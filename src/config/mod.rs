@@ -16,9 +16,10 @@ mod version_policy;
 use std::path::PathBuf;
 
 pub use file::{
-    Connection, CustomLoaderConfig, Defaults, EditError, EntryFault, Fault, FileConfig, FileError,
-    GraphConfig, LibraryConfig, ModelEntry, NodeConfig, NodeKind, NodeOutput, PipelineConfig,
-    Place, Places, Refused, Warning, add_model, parse, read, remove_model,
+    Connection, CustomLoaderConfig, Defaults, EditError, EmptyResults, EntryFault, Fault,
+    FileConfig, FileError, GraphConfig, LibraryConfig, ModelEntry, NodeConfig, NodeKind,
+    NodeOutput, PipelineConfig, Place, Places, Refused, Warning, add_model, parse, read,
+    remove_model,
 };
 pub use flags::{Environment, FlagError, Flags};
 pub use model::{ModelConfig, StatefulConfig, VersionPolicy, Warmup, WarmupData};

@@ -278,6 +278,7 @@ impl Engine {
             pipeline,
             definition,
             origin,
+            watch: None,
             _admitted: admitted,
         };
         Ok(Target::of_pipeline(found, call, place))

@@ -9,9 +9,10 @@ use crate::{
     error::{Error, Result},
     metrics::Call,
     openvino::SlotInput,
-    pipeline::{self, Definition, Pipeline},
+    pipeline::{self, Definition, Pipeline, Watch, strings},
     request::{Declared, InferRequest, InferResponse, Origin, Parameters},
     servable::{ServableInfo, TensorInfo},
+    task,
     tensor::{DataType, Dim, Layout, PartialShape, Tensor, TensorMap},
 };
 
@@ -21,6 +22,8 @@ pub(super) struct OfPipeline {
     pub(super) pipeline: Arc<Pipeline>,
     pub(super) definition: Arc<Definition>,
     pub(super) origin: Origin,
+    /// Who sees what runs.
+    pub(super) watch: Option<Arc<dyn Watch>>,
     /// The place of the request among those under way.
     pub(super) _admitted: OwnedSemaphorePermit,
 }
@@ -40,19 +43,29 @@ impl OfPipeline {
         let (inputs, wanted) = self.pipeline.judge(&info, request).await?;
         let inputs = tensors(&info, inputs)?;
         let engine = self.engine.as_ref();
-        let ran = self.definition.run(engine, inputs, self.origin, None);
+        let ran = self
+            .definition
+            .run(engine, inputs, self.origin, self.watch.as_deref());
         let tensors = Box::pin(ran).await?;
-        call.answered(Instant::now());
+        let ran = Instant::now();
         let plan = self.definition.plan();
         let names = &plan.node(plan.exit()).inputs;
         let outputs = wanted
             .into_iter()
-            .map(|port| (names[port].name.clone(), tensors[port].clone()));
+            .map(|port| (names[port].name.clone(), tensors[port].clone()))
+            .collect::<TensorMap>();
+        let rows = strings::size(&outputs);
+        let outputs = if rows == 0 {
+            outputs
+        } else {
+            task::sized("unpad strings", rows, || strings::answer(outputs)).await?
+        };
+        call.answered(ran);
         Ok(InferResponse {
             model_name: self.pipeline.name().to_owned(),
             model_version: pipeline::VERSION,
             id,
-            outputs: outputs.collect::<TensorMap>(),
+            outputs,
             parameters: Parameters::new(),
         })
     }

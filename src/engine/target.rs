@@ -8,6 +8,7 @@ use crate::{
     metrics::Call,
     model::{Loaded, Model, Version},
     openvino::{SlotInput, State},
+    pipeline::Watch,
     request::{InferRequest, InferResponse, Parameters},
     sequence::{
         Arrival, Begun, Command, LoadedInstance, Refusal, control,
@@ -117,6 +118,15 @@ impl Target {
                 ..
             }) => stateful.arrival = Some(arrival),
             _ => arrival.leave(),
+        }
+        self
+    }
+
+    /// Says who sees the runs of the nodes, if it is a pipeline.
+    #[must_use]
+    pub fn watched(mut self, watch: Arc<dyn Watch>) -> Self {
+        if let Found::Pipeline(found) = &mut self.found {
+            found.watch = Some(watch);
         }
         self
     }

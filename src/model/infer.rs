@@ -13,11 +13,8 @@ use crate::{
     request::InferRequest,
     servable::ServableInfo,
     task,
-    tensor::{DataType, Tensor, TensorMap, strings},
+    tensor::{Tensor, TensorMap, strings},
 };
-
-/// What the name of an output of UINT8 ends with if its rows are strings.
-const STRING_SUFFIX: &str = "_string";
 
 impl Version {
     /// Runs one inference on what a request has found; if shapes are `auto`, on what is loaded for
@@ -94,14 +91,11 @@ impl Loaded {
             .map(|port| self.output_name(port).to_owned())
             .zip(outputs)
             .collect();
-        let rows = outputs
-            .iter()
-            .filter(|(name, tensor)| is_rows(name, tensor));
-        let bytes: Vec<usize> = rows.map(|(_, tensor)| tensor.data().len()).collect();
-        if bytes.is_empty() {
+        let size = strings::rows_size(&outputs);
+        if size == 0 {
             return Ok((outputs, ended));
         }
-        let outputs = task::sized("unpad strings", bytes.iter().sum(), || unpad(outputs))
+        let outputs = task::sized("unpad strings", size, || unpad(outputs))
             .await
             .map_err(Failed::Outputs)?;
         Ok((outputs, ended))
@@ -133,22 +127,10 @@ impl Loaded {
     }
 }
 
-/// Tells whether an output is rows of bytes that clients know as strings.
-fn is_rows(name: &str, tensor: &Tensor) -> bool {
-    name.ends_with(STRING_SUFFIX) && tensor.dtype() == DataType::U8 && tensor.shape().len() == 2
-}
-
 /// Turns the outputs that are rows of bytes into strings.
 fn unpad(outputs: TensorMap) -> Result<TensorMap> {
-    let unpad = |(name, tensor): (String, Tensor)| {
-        if !is_rows(&name, &tensor) {
-            return Ok((name, tensor));
-        }
-        let tensor = strings::unpad(tensor)
-            .map_err(|error| Error::internal("Internal serialization error").with_source(error))?;
-        Ok((name, tensor))
-    };
-    outputs.into_iter().map(unpad).collect()
+    strings::unpad_all(outputs)
+        .map_err(|error| Error::internal("Internal serialization error").with_source(error))
 }
 
 /// Why a judged request has no answer.

@@ -6,7 +6,7 @@ use crate::{
 };
 
 /// Why a request ends early. What is written is the text that clients know, and behind it which
-/// node and tensor; clients get the text alone.
+/// node and tensor; clients get the text alone, save of empty results.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Abort {
     /// More parts than a demultiplexer may have.
@@ -79,6 +79,46 @@ pub enum Abort {
         /// Type and shape of the one that differs.
         actual: String,
     },
+    /// Some parts have parts, and others have none or fewer.
+    #[error("{} - Node: {node} input: {input}; Expected: {expected} parts, as many within each; Actual: {actual}", self.text())]
+    Uneven {
+        /// The node that gathers.
+        node: String,
+        /// Its input.
+        input: String,
+        /// How many there would be if each had as many as the one with the most.
+        expected: usize,
+        /// How many there are.
+        actual: usize,
+    },
+    /// A node that gathers nothing does not take that.
+    #[error("{} - Node: {node} input: {input}; Expected: {expected}; Actual: {actual}, since `{demultiplexer}` gave no parts, which empty_results allows; let the input take a first dimension of 0, such as -1", self.text())]
+    EmptyInput {
+        /// The node that gathers.
+        node: String,
+        /// Its input.
+        input: String,
+        /// The demultiplexer.
+        demultiplexer: String,
+        /// The shape that it takes.
+        expected: String,
+        /// The shape that there is.
+        actual: String,
+    },
+    /// A tensor without parts of which nobody says the type.
+    #[error("{} - Node: {node} input: {input}; `{demultiplexer}` gave no parts, and the node `{source_node}` leaves the type of `{output}` open; let it name the type, or take empty_results away", self.text())]
+    EmptyType {
+        /// The node that gathers.
+        node: String,
+        /// Its input.
+        input: String,
+        /// The demultiplexer.
+        demultiplexer: String,
+        /// The node that did not run.
+        source_node: String,
+        /// Its output.
+        output: String,
+    },
 }
 
 impl Abort {
@@ -95,7 +135,11 @@ impl Abort {
             Self::NoResults { .. } => {
                 "Pipeline execution aborted due to no content from custom node"
             }
-            Self::Different { .. } => "Gathered tensor shards dimensions are different",
+            Self::Different { .. } | Self::Uneven { .. } => {
+                "Gathered tensor shards dimensions are different"
+            }
+            Self::EmptyInput { .. } => "Invalid input shape",
+            Self::EmptyType { .. } => "Empty results are of an unknown type",
         }
     }
 
@@ -109,7 +153,10 @@ impl Abort {
             | Self::Rank { node, .. }
             | Self::Count { node, .. }
             | Self::NoResults { node }
-            | Self::Different { node, .. } => node,
+            | Self::Different { node, .. }
+            | Self::Uneven { node, .. }
+            | Self::EmptyInput { node, .. }
+            | Self::EmptyType { node, .. } => node,
         }
     }
 
@@ -120,6 +167,7 @@ impl Abort {
             Self::TooMany { entry: true, .. }
             | Self::Rank { entry: true, .. }
             | Self::Count { entry: true, .. } => ErrorKind::InvalidArgument,
+            Self::EmptyInput { .. } => ErrorKind::InvalidArgument,
             Self::NoResults { .. } => ErrorKind::Aborted,
             _ => ErrorKind::Internal,
         }
@@ -127,8 +175,14 @@ impl Abort {
 }
 
 impl From<Abort> for Error {
-    /// Makes the error for the client; the details are its cause, for the log.
+    /// Makes the error for the client; the details are its cause, for the log. What no client
+    /// knows yet is told in full.
     fn from(abort: Abort) -> Self {
-        Self::new(abort.kind(), abort.text()).with_source(abort)
+        match abort {
+            Abort::EmptyInput { .. } | Abort::EmptyType { .. } => {
+                Self::new(abort.kind(), abort.to_string())
+            }
+            _ => Self::new(abort.kind(), abort.text()).with_source(abort),
+        }
     }
 }

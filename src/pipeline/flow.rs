@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use super::{
-    Abort, NodeId, Plan, PlanNode, Ready, Schedule, Session, Sessions,
+    Abort, Count, NodeId, Plan, PlanNode, Ready, Schedule, Session, Sessions, empty,
     shards::{Parts, Splitter, split},
 };
 use crate::tensor::Tensor;
@@ -31,24 +31,39 @@ pub struct Job {
 impl Job {
     /// Returns how many bytes [`Job::tensors`] copies.
     #[must_use]
-    pub fn copied(&self) -> usize {
-        let gathered = self.inputs.iter().filter(|input| input.tensors.len() > 1);
-        let parts = gathered.flat_map(|input| &input.tensors);
+    pub fn copied(&self, plan: &Plan) -> usize {
+        let wants = &plan.node(self.ready.node).inputs;
+        let copied = self
+            .inputs
+            .iter()
+            .zip(wants)
+            .filter(|(input, wants)| input.tensors.len() > 1 || wants.convert.is_some());
+        let parts = copied.flat_map(|(input, _)| &input.tensors);
         parts.map(|part| part.data().len()).sum()
     }
 
-    /// Returns the inputs, gathered, in the order of [`PlanNode::inputs`]. For the exit that is
-    /// the response. Copies what is gathered, so it belongs where the node runs.
+    /// Returns the inputs, gathered and converted, in the order of [`PlanNode::inputs`]. For the
+    /// exit that is the response. Copies what is gathered or converted, so it belongs where the
+    /// node runs.
     ///
     /// # Errors
     ///
-    /// Fails if parts that are gathered differ.
+    /// Fails if parts that are gathered differ, or there are none and the node does not take that.
     pub fn tensors(self, plan: &Plan) -> Result<Vec<Tensor>, Abort> {
         let node = plan.node(self.ready.node);
         let inputs = node.inputs.iter().zip(self.inputs);
-        inputs
-            .map(|(input, parts)| parts.gather(&node.name, &input.name))
-            .collect()
+        let tensors = inputs.map(|(input, parts)| {
+            let gathered = if parts.counts.contains(&0) {
+                empty::tensor(plan, node, input, &parts)?
+            } else {
+                parts.gather(&node.name, &input.name)?
+            };
+            Ok(match &input.convert {
+                Some(adapter) => adapter.apply(gathered),
+                None => gathered,
+            })
+        });
+        tensors.collect()
     }
 }
 
@@ -124,7 +139,11 @@ impl Flow {
         };
         let ready = self.schedule.finished(ran, count);
         let ready = ready.inspect_err(|_| self.inbox.iter_mut().flatten().for_each(Vec::clear))?;
-        self.deliver(node, ran.session, outputs);
+        if count == Some(0) {
+            self.keep_empty(node, outputs);
+        } else {
+            self.deliver(node, ran.session, outputs);
+        }
         Ok(ready.into_iter().map(|ready| self.job(ready)).collect())
     }
 
@@ -169,6 +188,22 @@ impl Flow {
         }
     }
 
+    /// Keeps what has nothing to be split for those who gather its parts: it says what they would
+    /// be. It has the place of the first part, which is free: where there is one after all, not
+    /// all sessions have as many parts, and nothing comes of it.
+    fn keep_empty(&mut self, node: &PlanNode, outputs: Vec<Tensor>) {
+        let plan = Arc::clone(self.plan());
+        for (output, tensor) in node.outputs.iter().zip(outputs) {
+            for (consumer, input) in &output.consumers {
+                let gathers = &plan.node(*consumer).gathers;
+                let places = &mut self.inbox[consumer.index()][*input];
+                if node.opens.is_some_and(|level| gathers.contains(&level)) && places.is_empty() {
+                    places.push(Some(tensor.clone()));
+                }
+            }
+        }
+    }
+
     /// Takes the inputs of a node.
     fn job(&mut self, ready: Ready) -> Job {
         let plan = Arc::clone(self.plan());
@@ -178,20 +213,34 @@ impl Flow {
         let mut from = vec![ready.session];
         let mut counts = Vec::with_capacity(node.gathers.len());
         for level in &node.gathers {
-            let parts: Vec<Session> = from
+            let most = match plan.level(*level).count {
+                Count::Fixed(count) => count,
+                Count::Dynamic => from
+                    .iter()
+                    .filter_map(|session| sessions.count(*session, *level))
+                    .max()
+                    .unwrap_or_default(),
+            };
+            counts.push(most);
+            from = from
                 .iter()
                 .flat_map(|session| sessions.parts(*session, *level))
                 .collect();
-            counts.push(parts.len() / from.len());
-            from = parts;
         }
         let inbox = self.inbox[ready.node.index()].iter_mut();
         let inputs = inbox.map(|places| Parts {
             counts: counts.clone(),
-            tensors: from
-                .iter()
-                .map(|from| take(places, sessions, *from))
-                .collect(),
+            tensors: if from.is_empty() {
+                places
+                    .first_mut()
+                    .and_then(Option::take)
+                    .into_iter()
+                    .collect()
+            } else {
+                from.iter()
+                    .map(|from| take(places, sessions, *from))
+                    .collect()
+            },
         });
         Job {
             ready,
@@ -213,5 +262,6 @@ fn splitter(plan: &Plan, id: NodeId) -> Option<Splitter<'_>> {
         node: &node.name,
         entry: id == plan.entry(),
         count: level.count,
+        allows_empty: plan.allows_empty(),
     })
 }

@@ -16,9 +16,11 @@
 //! [`Flow::failed`]. The job of the exit is the last: its tensors are the response.
 
 mod abort;
+mod adapt;
 mod check;
 mod definition;
 mod dims;
+mod empty;
 mod fault;
 pub mod fit;
 mod flow;
@@ -31,8 +33,11 @@ mod session;
 pub mod shards;
 mod sources;
 mod state;
+pub mod strings;
+mod trace;
 
 pub use abort::Abort;
+pub use adapt::Adapter;
 pub use check::{Checked, check};
 pub use definition::{Definition, Limits, Models};
 pub use fault::{Fault, Faults, OrderFault, Rule};
@@ -45,6 +50,7 @@ pub use scheduler::{MOST_SESSIONS, Ready, Schedule};
 pub use session::{Session, Sessions};
 pub use sources::{CustomFacts, CustomFault, MissingModel, ModelFacts, NodeTensor, Sources};
 pub use state::{Event, Phase};
+pub use trace::{Run, Trace, critical_path};
 
 #[cfg(test)]
 mod tests;

@@ -3,7 +3,7 @@
 
 use std::fmt;
 
-use super::{NodeTensor, PipelineInfo};
+use super::{Adapter, NodeTensor, PipelineInfo};
 
 /// A node of a plan.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -44,6 +44,7 @@ pub struct Plan {
     /// The entry first, the exit last, between them those of the file in its order.
     pub(super) nodes: Vec<PlanNode>,
     pub(super) levels: Vec<Level>,
+    pub(super) allows_empty: bool,
     pub(super) info: PipelineInfo,
 }
 
@@ -93,6 +94,13 @@ impl Plan {
     #[must_use]
     pub fn levels(&self) -> &[Level] {
         &self.levels
+    }
+
+    /// Tells whether a demultiplexer may have nothing to split: no node runs for its parts then,
+    /// and what gathers them has no parts.
+    #[must_use]
+    pub fn allows_empty(&self) -> bool {
+        self.allows_empty
     }
 
     /// Returns inputs and outputs of the pipeline.
@@ -181,6 +189,8 @@ pub struct Input {
     pub output: usize,
     /// What the node takes, after gathering; `None` for the exit.
     pub tensor: Option<NodeTensor>,
+    /// What makes that of what comes, after gathering, if the connection converts.
+    pub convert: Option<Adapter>,
 }
 
 /// An output of a node.

@@ -2,7 +2,7 @@
 //!
 //! Knows no tensors. Each run that ends is told to [`Schedule::finished`], which says what can run
 //! now: the nodes of which all sources have run for the same session, or, for a node that gathers,
-//! for all parts of its session. Counters are kept for each node and session and touched once for
+//! for all parts of its session, which may be none. Counters are kept for each node and session and touched once for
 //! each source that has run, so that the work is in proportion to the runs.
 
 use std::sync::Arc;
@@ -97,7 +97,8 @@ impl Schedule {
     ///
     /// # Errors
     ///
-    /// Fails if there are too many parts, none, or another number than that configured.
+    /// Fails if there are too many parts, none where that is not allowed, or another number than
+    /// that configured.
     ///
     /// # Panics
     ///
@@ -126,6 +127,9 @@ impl Schedule {
             }
             for session in self.sessions.parts(ran.session, level) {
                 self.arrive(node, session, &mut ready);
+            }
+            if count == 0 {
+                self.skip(ran.session, level, &mut ready);
             }
         } else {
             self.arrive(node, ran.session, &mut ready);
@@ -202,7 +206,9 @@ impl Schedule {
                     actual,
                 });
             }
-            _ if actual == 0 => return Err(Abort::NoResults { node: name() }),
+            _ if actual == 0 && !self.plan.allows_empty() => {
+                return Err(Abort::NoResults { node: name() });
+            }
             _ => {}
         }
         if self.sessions.len() + actual > MOST_SESSIONS {
@@ -227,20 +233,48 @@ impl Schedule {
 
     /// Takes note of one source of a node; returns the session that it can run for, if so.
     fn count_down(&mut self, node: &PlanNode, id: NodeId, session: Session) -> Option<Session> {
+        let depth = node.gathers.len();
+        let waiting = &mut self.waiting[id.index()][depth];
+        let complete = waiting.down(self.sessions.ordinal(session), || node.sources.len());
+        complete.then(|| self.climb(node, id, session, depth))?
+    }
+
+    /// Takes note that a node has everything for a session that is so many gathered levels below
+    /// its own; returns the session that it can run for, if so.
+    fn climb(
+        &mut self,
+        node: &PlanNode,
+        id: NodeId,
+        session: Session,
+        depth: usize,
+    ) -> Option<Session> {
         let sessions = &self.sessions;
         let waiting = &mut self.waiting[id.index()];
         let mut at = session;
-        let mut depth = node.gathers.len();
-        let mut complete = waiting[depth].down(sessions.ordinal(at), || node.sources.len());
-        while complete && depth > 0 {
-            depth -= 1;
+        for depth in (0..depth).rev() {
             at = sessions.parent(at);
             let parts = || {
                 let parts = sessions.count(at, node.gathers[depth]);
                 parts.expect("one of them has just been complete")
             };
-            complete = waiting[depth].down(sessions.ordinal(at), parts);
+            if !waiting[depth].down(sessions.ordinal(at), parts) {
+                return None;
+            }
         }
-        complete.then_some(at)
+        Some(at)
+    }
+
+    /// Lets those wait no more who gather the parts of a session, of which there are none. What
+    /// would run for them does not run.
+    fn skip(&mut self, session: Session, level: LevelId, ready: &mut Vec<Ready>) {
+        let plan = Arc::clone(&self.plan);
+        for (id, node) in plan.ids().zip(plan.nodes()) {
+            let Some(depth) = node.gathers.iter().position(|gathered| *gathered == level) else {
+                continue;
+            };
+            if let Some(session) = self.climb(node, id, session, depth) {
+                ready.push(Ready { node: id, session });
+            }
+        }
     }
 }

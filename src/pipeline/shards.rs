@@ -14,6 +14,8 @@ pub struct Splitter<'a> {
     pub entry: bool,
     /// Into how many parts.
     pub count: Count,
+    /// Whether there may be nothing to split.
+    pub allows_empty: bool,
 }
 
 impl Splitter<'_> {
@@ -70,6 +72,7 @@ impl Splitter<'_> {
             }
         }
         match count {
+            Some(0) if self.allows_empty => Ok(0),
             None | Some(0) => Err(Abort::NoResults { node: node() }),
             Some(count) => Ok(count),
         }
@@ -96,9 +99,10 @@ pub fn split(tensor: &Tensor) -> impl ExactSizeIterator<Item = Tensor> {
 /// fastest. With no level it is one tensor, as it is.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Parts {
-    /// How many there are in each level.
+    /// How many there are in each level; the most, if sessions around it differ in that.
     pub counts: Vec<usize>,
-    /// The parts.
+    /// The parts. Where a level has none, there is the tensor that had nothing to be split instead,
+    /// if that is what is gathered.
     pub tensors: Vec<Tensor>,
 }
 
@@ -108,15 +112,29 @@ impl Parts {
     ///
     /// # Errors
     ///
-    /// Fails if not all parts have the same type and shape.
+    /// Fails if not all parts have the same type and shape, or there are fewer than counted:
+    /// where one demultiplexer gives parts and another run of it none, nothing of equal length
+    /// comes of it.
     ///
     /// # Panics
     ///
-    /// Panics if there are other than the counted parts, or none.
+    /// Panics if there are more than the counted parts, or none; [`super::Job::tensors`] knows
+    /// what comes of none.
     pub fn gather(self, node: &str, input: &str) -> Result<Tensor, Abort> {
         let Self { counts, tensors } = self;
         let count: usize = counts.iter().product();
-        assert!(count == tensors.len() && count > 0, "all parts are there");
+        assert!(
+            tensors.len() <= count && !tensors.is_empty(),
+            "all parts are there, and no others"
+        );
+        if tensors.len() < count {
+            return Err(Abort::Uneven {
+                node: node.to_owned(),
+                input: input.to_owned(),
+                expected: count,
+                actual: tensors.len(),
+            });
+        }
         let first = &tensors[0];
         let fits = |part: &&Tensor| part.dtype() == first.dtype() && part.shape() == first.shape();
         if let Some(other) = tensors.iter().find(|part| !fits(part)) {

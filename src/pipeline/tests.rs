@@ -1,6 +1,7 @@
 //! Requests on their way: what becomes ready when, splitting and gathering, and random pipelines
 //! against a reading of them that knows no schedule.
 
+mod empty;
 mod flows;
 mod property;
 mod random;
@@ -62,7 +63,7 @@ impl Sources for Any {
 
 /// Makes a plan of nodes written `name library source,source [split n] [gather x]`, where a source
 /// is the name of a node. The pipeline has one input, and the outputs of the nodes in `outputs`.
-fn plan(split: Option<i32>, nodes: &[&str], outputs: &[&str]) -> Arc<Plan> {
+pub(super) fn plan(split: Option<i32>, nodes: &[&str], outputs: &[&str]) -> Arc<Plan> {
     let source = |node: &str| {
         let item = if node == "request" { "i" } else { "z" };
         format!(r#"{{"node_name": "{node}", "data_item": "{item}"}}"#)

@@ -3,6 +3,7 @@
 //! Not for arithmetic: bytes are carried, checked and handed to the runtime. Wire formats are in
 //! [`crate::frontends`], the runtime's own tensors in [`crate::openvino`].
 
+mod cast;
 mod dtype;
 pub mod images;
 mod layout;
@@ -14,6 +15,7 @@ pub mod values;
 
 use bytes::Bytes;
 
+pub use cast::cast;
 pub use dtype::DataType;
 pub use layout::{Layout, LayoutError};
 pub use shape::{Dim, PartialShape, ShapeText, elements};

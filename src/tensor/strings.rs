@@ -6,10 +6,13 @@
 
 use bytes::Bytes;
 
-use super::{DataType, Tensor, TensorError};
+use super::{DataType, Tensor, TensorError, TensorMap};
 
 /// Bytes of the length before each string.
 const PREFIX: usize = 4;
+
+/// What the name of an output of UINT8 ends with if its rows are strings.
+const NAME_END: &str = "_string";
 
 /// The most bytes of strings that are padded to rows: 1 GiB, which clients of model servers know.
 const MOST_PADDED: usize = 1 << 30;
@@ -158,6 +161,38 @@ pub fn unpad(rows: Tensor) -> Result<Tensor, TensorError> {
     Tensor::new(DataType::String, vec![count], framed.into())
 }
 
+/// Tells whether an output is rows of bytes that clients know as strings: by its name, which ends
+/// with `_string`, its type and its rank.
+#[must_use]
+pub fn is_rows(name: &str, tensor: &Tensor) -> bool {
+    name.ends_with(NAME_END) && tensor.dtype() == DataType::U8 && tensor.shape().len() == 2
+}
+
+/// Returns the bytes that [`unpad_all`] has to go through; 0 if no output is rows.
+#[must_use]
+pub fn rows_size(outputs: &TensorMap) -> usize {
+    let rows = outputs.iter().filter(|(name, rows)| is_rows(name, rows));
+    // Rows without any width are strings, too.
+    rows.map(|(_, rows)| rows.data().len().max(1)).sum()
+}
+
+/// Turns the outputs that are rows of bytes into strings; the others stay as they are.
+///
+/// # Errors
+///
+/// Fails as [`unpad`] does.
+pub fn unpad_all(outputs: TensorMap) -> Result<TensorMap, TensorError> {
+    let unpad = |(name, tensor): (String, Tensor)| {
+        let tensor = if is_rows(&name, &tensor) {
+            unpad(tensor)?
+        } else {
+            tensor
+        };
+        Ok((name, tensor))
+    };
+    outputs.into_iter().map(unpad).collect()
+}
+
 /// Takes the first string off; `None` if the bytes end within it.
 fn first(framed: &[u8]) -> Option<(&[u8], &[u8])> {
     let (length, rest) = framed.split_first_chunk::<PREFIX>()?;
@@ -170,8 +205,8 @@ mod tests {
     use bytes::Bytes;
     use proptest::prelude::*;
 
-    use super::{PaddedSizeError, Strings, push, strings, unpad};
-    use crate::tensor::{DataType, Tensor};
+    use super::{PaddedSizeError, Strings, push, rows_size, strings, unpad, unpad_all};
+    use crate::tensor::{DataType, Tensor, TensorMap};
 
     fn framed(list: &[&[u8]]) -> Bytes {
         let mut framed = Vec::new();
@@ -206,6 +241,35 @@ mod tests {
         );
         let none = Tensor::new(DataType::U8, vec![2, 0], Bytes::new()).unwrap();
         assert_eq!(strings(unpad(none).unwrap().data()).count(), 2);
+    }
+
+    #[test]
+    fn name_type_and_rank_make_an_output_strings() {
+        let tensor = |dtype, shape: &[usize]| {
+            let shape = shape.to_vec();
+            Tensor::new(dtype, shape, Bytes::from_static(b"ab\0\0")).unwrap()
+        };
+        let mut outputs = TensorMap::default();
+        outputs.push("a_string", tensor(DataType::U8, &[1, 4]));
+        outputs.push("a", tensor(DataType::U8, &[1, 4]));
+        outputs.push("b_string", tensor(DataType::U8, &[1, 2, 2]));
+        outputs.push("c_string", tensor(DataType::I8, &[1, 4]));
+        assert_eq!(rows_size(&outputs), 4);
+        let answered = unpad_all(outputs.clone()).unwrap();
+        assert_eq!(answered.len(), 4);
+        for ((name, before), (_, after)) in outputs.iter().zip(answered.iter()) {
+            assert_eq!(before == after, name != "a_string", "{name}");
+        }
+        let text = answered.get("a_string").unwrap();
+        assert_eq!(text.dtype(), DataType::String);
+        assert_eq!(strings(text.data()).collect::<Vec<_>>(), [b"ab"]);
+
+        let mut none = TensorMap::default();
+        none.push("a", tensor(DataType::U8, &[1, 4]));
+        assert_eq!(rows_size(&none), 0);
+        let empty = Tensor::new(DataType::U8, vec![2, 0], Bytes::new()).unwrap();
+        none.push("a_string", empty);
+        assert_ne!(rows_size(&none), 0, "two strings without a byte");
     }
 
     #[test]

@@ -102,6 +102,11 @@ const ROOT_VALID: &[&str] = &[
         {"name": "o", "type": "custom", "library_name": "l", "params": {"x": "y"},
          "gather_from_node": "n", "inputs": [], "outputs": []}],
       "outputs": [{"o": {"node_name": "n", "data_item": "c"}}], "demultiply_count": 10000}]"#,
+    r#""pipeline_config_list": [{"name": "p", "inputs": [], "nodes": [], "outputs": [], "empty_results": "allow"}]"#,
+    r#""pipeline_config_list": [{"name": "p", "inputs": [], "nodes": [], "outputs": [], "empty_results": "abort"}]"#,
+    r#""pipeline_config_list": [{"name": "p", "inputs": [], "outputs": [], "nodes": [
+        {"name": "n", "type": "custom", "library_name": "l", "outputs": [], "inputs": [
+            {"a": {"node_name": "request", "data_item": "a", "convert": true}}]}]}]"#,
     r#""custom_node_library_config_list": [{"name": "l", "base_path": "l.so"}]"#,
     r#""mediapipe_config_list": [{"name": "g"}]"#,
     r#""mediapipe_config_list": [{"name": "g", "base_path": "", "graph_path": "", "subconfig": ""}]"#,
@@ -135,6 +140,15 @@ const ROOT_INVALID: &[&str] = &[
             {"a": {"node_name": "n", "data_item": "x"}, "b": {"node_name": "n", "data_item": "x"}}]}]}]"#,
     r#""pipeline_config_list": [{"name": "p", "inputs": [], "outputs": [], "nodes": [
         {"name": "n", "type": "custom", "library_name": "l", "params": {"x": 1}, "inputs": [], "outputs": []}]}]"#,
+    r#""pipeline_config_list": [{"name": "p", "inputs": [], "nodes": [], "outputs": [], "empty_results": "keep"}]"#,
+    r#""pipeline_config_list": [{"name": "p", "inputs": [], "nodes": [], "outputs": [], "empty_results": true}]"#,
+    r#""pipeline_config_list": [{"name": "p", "inputs": [], "outputs": [], "nodes": [
+        {"name": "n", "type": "custom", "library_name": "l", "inputs": [], "outputs": [], "empty_results": "allow"}]}]"#,
+    r#""pipeline_config_list": [{"name": "p", "inputs": [], "outputs": [], "nodes": [
+        {"name": "n", "type": "custom", "library_name": "l", "outputs": [], "inputs": [
+            {"a": {"node_name": "request", "data_item": "a", "convert": "true"}}]}]}]"#,
+    r#""pipeline_config_list": [{"name": "p", "inputs": ["a"], "nodes": [],
+        "outputs": [{"o": {"node_name": "request", "data_item": "a", "convert": true}}]}]"#,
     r#""custom_node_library_config_list": [{"name": "l"}]"#,
     r#""custom_node_library_config_list": [{"name": "l", "base_path": "x", "y": 1}]"#,
     r#""mediapipe_config_list": [{}]"#,

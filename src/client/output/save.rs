@@ -1,6 +1,7 @@
 //! Outputs as `.npy` files of a folder.
 
 use std::{
+    collections::HashSet,
     fs,
     io::{self, BufWriter, Write},
     path::{Path, PathBuf},
@@ -8,7 +9,7 @@ use std::{
 
 use crate::{
     client::Answer,
-    tensor::{DataType, npy},
+    tensor::{DataType, TensorMap, npy},
 };
 
 /// A file that was written.
@@ -31,10 +32,19 @@ pub struct Saved {
 ///
 /// Fails if the folder or a file cannot be written.
 pub fn save(answer: &Answer, folder: &Path) -> io::Result<Vec<Saved>> {
+    save_tensors(&answer.outputs, folder)
+}
+
+/// Writes each tensor to a file of its own, in the same way.
+///
+/// # Errors
+///
+/// Fails if the folder or a file cannot be written.
+pub fn save_tensors(tensors: &TensorMap, folder: &Path) -> io::Result<Vec<Saved>> {
     fs::create_dir_all(folder)?;
-    let names = file_names(answer.outputs.iter().map(|(name, _)| name));
+    let names = file_names(tensors.iter().map(|(name, _)| name));
     let mut saved = Vec::with_capacity(names.len());
-    for ((output, tensor), name) in answer.outputs.iter().zip(names) {
+    for ((output, tensor), name) in tensors.iter().zip(names) {
         let path = folder.join(name);
         let mut file = BufWriter::new(fs::File::create(&path)?);
         npy::write(tensor, &mut file)?;
@@ -52,6 +62,7 @@ pub fn save(answer: &Answer, folder: &Path) -> io::Result<Vec<Saved>> {
 /// Makes a file name of each output's name, no two alike.
 fn file_names<'a>(outputs: impl Iterator<Item = &'a str>) -> Vec<String> {
     let mut names: Vec<String> = Vec::new();
+    let mut taken = HashSet::new();
     for output in outputs {
         let plain: String = output.chars().map(safe).collect();
         let stem = match plain.trim_start_matches('.') {
@@ -61,7 +72,7 @@ fn file_names<'a>(outputs: impl Iterator<Item = &'a str>) -> Vec<String> {
         let mut name = format!("{stem}.npy");
         let mut number = 2;
         // File systems may take upper and lower case for the same.
-        while names.iter().any(|taken| taken.eq_ignore_ascii_case(&name)) {
+        while !taken.insert(name.to_ascii_lowercase()) {
             name = format!("{stem}_{number}.npy");
             number += 1;
         }

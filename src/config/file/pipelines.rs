@@ -15,8 +15,20 @@ pub struct PipelineConfig {
     pub outputs: Vec<Connection>,
     /// Into how many parts the request is split; -1 for as many as it has.
     pub demultiply_count: Option<i32>,
+    /// What comes of a request of which a demultiplexer has nothing to split.
+    pub empty_results: EmptyResults,
     /// Where it is in the file: itself and its keys.
     pub places: Places,
+}
+
+/// What comes of a request of which a demultiplexer has nothing to split.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum EmptyResults {
+    /// An error, as clients of model servers know it.
+    #[default]
+    Abort,
+    /// Outputs of no parts.
+    Allow,
 }
 
 /// One node of a pipeline.
@@ -66,6 +78,8 @@ pub struct Connection {
     pub node_name: String,
     /// The alias of that node's output.
     pub data_item: String,
+    /// Whether type and axes are converted to those of the input.
+    pub convert: bool,
     /// Where it is in the file.
     pub place: Place,
 }
@@ -83,6 +97,12 @@ pub struct NodeOutput {
 
 /// The kinds of nodes.
 const KINDS: [&str; 2] = ["DL model", "custom"];
+
+/// What may come of nothing.
+const EMPTY_RESULTS: [(&str, EmptyResults); 2] = [
+    ("abort", EmptyResults::Abort),
+    ("allow", EmptyResults::Allow),
+];
 
 /// Reads the list.
 pub(super) fn list(node: &Node<'_>, names: &mut Names) -> (Vec<PipelineConfig>, Vec<Refused>) {
@@ -115,7 +135,14 @@ pub(super) fn list(node: &Node<'_>, names: &mut Names) -> (Vec<PipelineConfig>, 
 
 fn pipeline(node: &Node<'_>) -> Option<PipelineConfig> {
     let fields = node.fields(
-        &["name", "inputs", "nodes", "outputs", "demultiply_count"],
+        &[
+            "name",
+            "inputs",
+            "nodes",
+            "outputs",
+            "demultiply_count",
+            "empty_results",
+        ],
         &["name", "inputs", "nodes", "outputs"],
     )?;
     let name = fields.get("name").and_then(Node::name);
@@ -128,15 +155,37 @@ fn pipeline(node: &Node<'_>) -> Option<PipelineConfig> {
         let nodes = list.list("nodes").unwrap_or_default();
         nodes.iter().filter_map(pipeline_node).collect()
     });
-    let outputs = fields.get("outputs").map(connections);
+    let outputs = fields.get("outputs").map(outputs);
     let demultiply_count = fields.get("demultiply_count").and_then(demultiply_count);
+    let empty_results = fields.get("empty_results").and_then(empty_results);
+    let empty_results = empty_results.unwrap_or_default();
+    let nodes: Vec<NodeConfig> = nodes?;
+    let mut counts = nodes.iter().map(|node| node.demultiply_count);
+    if empty_results == EmptyResults::Allow
+        && demultiply_count != Some(-1)
+        && !counts.any(|count| count == Some(-1))
+    {
+        node.warn(
+            "empty_results has no effect: no demultiply_count is -1, so that none may be empty",
+        );
+    }
     Some(PipelineConfig {
         name: name?.to_owned(),
         inputs: inputs?,
-        nodes: nodes?,
+        nodes,
         outputs: outputs?,
         demultiply_count,
-        places: node.places(&fields, &["name", "inputs", "outputs", "demultiply_count"]),
+        empty_results,
+        places: node.places(
+            &fields,
+            &[
+                "name",
+                "inputs",
+                "outputs",
+                "demultiply_count",
+                "empty_results",
+            ],
+        ),
     })
 }
 
@@ -157,7 +206,7 @@ fn pipeline_node(node: &Node<'_>) -> Option<NodeConfig> {
         &["name", "type", "inputs", "outputs"],
     )?;
     let name = fields.get("name").and_then(Node::name);
-    let inputs = fields.get("inputs").map(connections);
+    let inputs = fields.get("inputs").map(inputs);
     let outputs = fields.get("outputs").map(|list| {
         let outputs = list.list("outputs").unwrap_or_default();
         outputs.iter().filter_map(node_output).collect()
@@ -220,8 +269,26 @@ fn pipeline_node(node: &Node<'_>) -> Option<NodeConfig> {
     })
 }
 
+/// Reads the outputs of a pipeline.
+fn outputs(list: &Node<'_>) -> Vec<Connection> {
+    // Known, so that what is wrong with it can be said.
+    let refuse = |convert: &Node<'_>| {
+        convert.expected(
+            "no `convert` in an output of the pipeline: no input says what to convert to; it goes \
+             to the inputs of nodes",
+        );
+        false
+    };
+    connections(list, refuse)
+}
+
+/// Reads the inputs of a node.
+fn inputs(list: &Node<'_>) -> Vec<Connection> {
+    connections(list, |convert| convert.flag().unwrap_or_default())
+}
+
 /// Reads objects of one key: `{"input": {"node_name": …, "data_item": …}}`.
-fn connections(list: &Node<'_>) -> Vec<Connection> {
+fn connections(list: &Node<'_>, convert: impl Fn(&Node<'_>) -> bool) -> Vec<Connection> {
     let entries = list.list("connections").unwrap_or_default();
     let entries = entries.iter().filter_map(|entry| {
         let pairs = entry.pairs("one connection")?;
@@ -229,13 +296,17 @@ fn connections(list: &Node<'_>) -> Vec<Connection> {
             entry.expected("an object of exactly one key");
             return None;
         };
-        let keys = ["node_name", "data_item"];
-        let fields = source.fields(&keys, &keys)?;
+        let fields = source.fields(
+            &["node_name", "data_item", "convert"],
+            &["node_name", "data_item"],
+        )?;
+        let convert = fields.get("convert").is_some_and(&convert);
         let (node_name, data_item) = (fields.text("node_name"), fields.text("data_item"));
         Some(Connection {
             name: name.clone(),
             node_name: node_name?.to_owned(),
             data_item: data_item?.to_owned(),
+            convert,
             place: entry.place(),
         })
     });
@@ -259,6 +330,19 @@ fn params(node: &Node<'_>) -> Option<Vec<(String, String)>> {
         .into_iter()
         .filter_map(|(key, node)| Some((key, node.text()?.to_owned())));
     Some(pairs.collect())
+}
+
+/// Reads what comes of nothing.
+fn empty_results(node: &Node<'_>) -> Option<EmptyResults> {
+    let text = node.text()?;
+    let found = EMPTY_RESULTS.iter().find(|(known, _)| *known == text);
+    if found.is_none() {
+        node.expected(format!(
+            "one of \"{}\"",
+            EMPTY_RESULTS.map(|(known, _)| known).join("\", \"")
+        ));
+    }
+    found.map(|(_, empty_results)| *empty_results)
 }
 
 /// Reads a number of parts; 0 is how older files write -1.

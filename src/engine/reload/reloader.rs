@@ -57,13 +57,26 @@ impl Reloader {
     /// Makes the reloader of an engine.
     #[must_use]
     pub fn new(engine: Arc<Engine>, source: Source, metrics: Arc<Metrics>) -> Self {
-        let limits = limits(&source);
+        let defaults = match &source {
+            Source::File { defaults, .. } => defaults.clone(),
+            Source::Model(_) => Defaults::default(),
+        };
+        Self::of(engine, Reader::new(source), &defaults, metrics)
+    }
+
+    /// Makes the reloader of an engine that serves what a file has said, and does not look again.
+    #[must_use]
+    pub fn given(engine: Arc<Engine>, config: FileConfig, defaults: &Defaults) -> Self {
+        Self::of(engine, Reader::given(config), defaults, Metrics::off())
+    }
+
+    fn of(engine: Arc<Engine>, reader: Reader, defaults: &Defaults, metrics: Arc<Metrics>) -> Self {
         Self {
             engine,
             metrics,
-            reader: Reader::new(source),
+            reader,
             served: BTreeMap::new(),
-            pipelines: Pipelines::new(limits),
+            pipelines: Pipelines::new(limits(defaults)),
             told: HashSet::new(),
         }
     }
@@ -87,6 +100,17 @@ impl Reloader {
     /// Fails if there is no file and the one model has no version that can be loaded. What fails
     /// of a file is logged, and the others are served.
     pub async fn start(&mut self) -> Result<(), Fault> {
+        let mut faults = self.load().await;
+        let serves = self.served.values().any(Served::serves);
+        if !self.reader.is_file() && !serves && !faults.is_empty() {
+            return Err(faults.swap_remove(0));
+        }
+        self.tell(&faults, Trigger::Start);
+        Ok(())
+    }
+
+    /// Loads everything for the first time, and returns what has failed.
+    pub async fn load(&mut self) -> Vec<Fault> {
         let config = self.reader.last();
         let mut done = Done {
             new_file: true,
@@ -94,12 +118,7 @@ impl Reloader {
         };
         warn(&config);
         self.bring(&config, Trigger::Start, &mut done).await;
-        let serves = self.served.values().any(Served::serves);
-        if !self.reader.is_file() && !serves && !done.faults.is_empty() {
-            return Err(done.faults.swap_remove(0));
-        }
-        self.tell(&done.faults, Trigger::Start);
-        Ok(())
+        done.faults
     }
 
     /// Goes on until the engine is gone: a pass at each tick of `poll`, if there is one, and at
@@ -323,11 +342,7 @@ impl Reloader {
 }
 
 /// Returns how much may go on at once in each pipeline.
-fn limits(source: &Source) -> Limits {
-    let defaults = match source {
-        Source::File { defaults, .. } => defaults.clone(),
-        Source::Model(_) => Defaults::default(),
-    };
+fn limits(defaults: &Defaults) -> Limits {
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     Limits {
         // Those that run, and those that wait.

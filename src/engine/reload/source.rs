@@ -29,7 +29,7 @@ pub(super) struct Reader {
 }
 
 enum Kind {
-    /// The flags; there is nothing to read.
+    /// There is nothing to read.
     Flags,
     File {
         path: PathBuf,
@@ -47,6 +47,14 @@ pub(super) struct Looked {
 }
 
 impl Reader {
+    /// Has a configuration that is not read again.
+    pub(super) fn given(config: FileConfig) -> Self {
+        Self {
+            source: Kind::Flags,
+            config: Arc::new(config),
+        }
+    }
+
     pub(super) fn new(source: Source) -> Self {
         match source {
             Source::Model(model) => Self {

@@ -8,10 +8,10 @@ use super::{
     order::Stack,
 };
 use crate::{
-    config::NodeKind,
+    config::{EmptyResults, NodeKind},
     pipeline::{
-        Count, Input, Level, LevelId, NodeId, Output, PipelineInfo, PipelineTensor, Plan, PlanKind,
-        PlanNode,
+        Adapter, Count, Input, Level, LevelId, NodeId, Output, PipelineInfo, PipelineTensor, Plan,
+        PlanKind, PlanNode,
     },
     tensor::{Dim, Layout, PartialShape},
 };
@@ -69,6 +69,7 @@ impl Draft<'_> {
             name: self.config.name.clone(),
             nodes,
             levels,
+            allows_empty: self.allows_empty(),
             info: PipelineInfo::new(inputs, outputs),
         }
     }
@@ -120,13 +121,19 @@ impl Draft<'_> {
         nodes[link.source].outputs[place]
             .consumers
             .push((consumer, input));
-        let target = self.nodes[node].facts.as_ref();
-        let tensor = link.input.and_then(|input| target?.inputs.get(input));
+        let target = &self.nodes[node];
+        let taken = link.input.and_then(|input| target.input(input));
+        let connection = self.connection(node, link);
+        let convert = tensor.zip(taken).filter(|_| connection.convert);
         nodes[node].inputs.push(Input {
-            name: self.connection(node, link).name.clone(),
+            name: connection.name.clone(),
             source: from,
             output: place,
-            tensor: tensor.cloned(),
+            tensor: taken.cloned(),
+            convert: convert.and_then(|(given, taken)| {
+                let gathers = target.gathers != Gathers::Nothing;
+                Adapter::between(given, source.count.is_some(), taken, gathers)
+            }),
         });
         if !nodes[node].sources.contains(&from) {
             nodes[node].sources.push(from);
@@ -167,6 +174,10 @@ impl Draft<'_> {
         outputs.collect()
     }
 
+    fn allows_empty(&self) -> bool {
+        self.config.empty_results == EmptyResults::Allow
+    }
+
     /// Returns the dimension that a level adds to an output of the pipeline.
     fn level_dim(&self, level: &Level) -> Dim {
         let node = &self.nodes[level.node.index()];
@@ -174,7 +185,9 @@ impl Draft<'_> {
             (Count::Dynamic, Some(facts)) if !node.is_model() => {
                 let first = facts.outputs.iter().min_by(|a, b| a.name.cmp(&b.name));
                 let dim = first.and_then(|first| first.shape.0.first().copied());
-                dim.unwrap_or(Dim::Any)
+                // Clients are told what they may get.
+                dim.filter(|dim| !self.allows_empty() || dim.allows(0))
+                    .unwrap_or(Dim::Any)
             }
             (count, _) => dim(count),
         }

@@ -4,7 +4,7 @@ use super::draft::{Draft, Gathers, Link, one_of, or_meant, text};
 use crate::{
     config::Connection,
     pipeline::{
-        Count, NodeTensor, Rule,
+        Count, NodeTensor, Rule, adapt,
         dims::{agree, common, common_shape, letters},
     },
     tensor::{DataType, Dim},
@@ -27,6 +27,14 @@ impl Draft<'_> {
                 output: self.item(node, source, connection),
             };
             self.nodes[node].links.push(link);
+            if source == 0 && connection.convert {
+                let text = format!(
+                    "convert has no effect on the input `{}`: the request is sent as the node \
+                     takes it",
+                    connection.name
+                );
+                self.warn(&connection.place, text);
+            }
             self.matching(node, link);
         }
     }
@@ -149,26 +157,47 @@ impl Draft<'_> {
             // Judged as an output of a demultiplexer.
             return;
         }
-        let given = &dims[usize::from(split)..];
-        if common_shape(taken, given).is_none() {
+        let convert = self.connection(node, link).convert;
+        let gathers = taken.len() < input.shape.0.len();
+        let axes = adapt::axes(&output, split, &input, gathers).filter(|_| convert);
+        let mut given = dims[usize::from(split)..].to_vec();
+        if let Some(axes) = &axes {
+            given = axes.iter().map(|axis| given[*axis]).collect();
+        }
+        if common_shape(taken, &given).is_none() {
             let mut expected = input.shape.to_string();
-            if taken.len() < input.shape.0.len() {
+            if gathers {
                 expected.push_str(", of which the first dimension is what is gathered");
             }
-            let found = if split {
-                format!("{from}, of which the first dimension is split off")
-            } else {
-                from.clone()
-            };
+            let mut found = from.clone();
+            if split {
+                found.push_str(", of which the first dimension is split off");
+            }
+            if axes.is_some() {
+                found = format!(
+                    "{found}, converted from {} to {}",
+                    output.layout, input.layout
+                );
+            }
             let next = "connect an output of the same shape, or put a node between".to_owned();
             self.fault_at(node, Rule::Shape, place.clone(), found, expected, next);
         }
-        if input.dtype != output.dtype {
+        let strings = [&input, &output]
+            .iter()
+            .any(|tensor| tensor.dtype == Some(DataType::String));
+        if input.dtype != output.dtype && (strings || !convert) {
             let expected = text(&input);
-            let next = "connect an output of the same type, or put a node between".to_owned();
+            let next = match (strings, input.dtype.and(output.dtype)) {
+                (false, Some(_)) => {
+                    "connect an output of the same type, put a node between, or set convert to \
+                     true in the connection"
+                }
+                _ => "connect an output of the same type, or put a node between",
+            };
+            let next = next.to_owned();
             self.fault_at(node, Rule::Precision, place.clone(), from, expected, next);
         }
-        if input.dtype == Some(DataType::String) || output.dtype == Some(DataType::String) {
+        if strings {
             let found = format!("strings from `{name}`");
             let expected = "numbers between nodes".to_owned();
             let next = "connect strings to the request or the response only".to_owned();
@@ -177,10 +206,14 @@ impl Draft<'_> {
         let rank = |tensor: &NodeTensor| letters(&tensor.layout, tensor.shape.0.len());
         let ours = &rank(&input)[input.shape.0.len() - taken.len()..];
         let theirs = &rank(&output)[usize::from(split)..];
-        if ours.len() == theirs.len() && !agree(ours, theirs) {
+        if axes.is_none() && ours.len() == theirs.len() && !agree(ours, theirs) {
+            let why = if convert {
+                "they have not the same axes, so that nothing is transposed"
+            } else {
+                "axes are not transposed"
+            };
             let text = format!(
-                "the input has the layout {}, what comes from `{name}` has {}; axes are not \
-                 transposed",
+                "the input has the layout {}, what comes from `{name}` has {}; {why}",
                 input.layout, output.layout
             );
             self.warn(&place, text);

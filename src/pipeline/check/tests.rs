@@ -1,5 +1,6 @@
 //! Each rule with a pipeline that breaks it, and what a sound one becomes.
 
+mod convert;
 mod messages;
 mod metadata;
 mod order;
@@ -59,7 +60,7 @@ fn infos(text: &str) -> Vec<TensorInfo> {
 }
 
 /// What models and libraries of the tests take and give; one row for each.
-const KNOWN: [(&str, &str, &str); 22] = [
+const KNOWN: [(&str, &str, &str); 23] = [
     ("dummy", "b:FP32:1,10", "a:FP32:1,10"),
     ("auto", "b:FP32:1,10", "a:FP32:1,10"),
     ("stateful", "b:FP32:1,10", "a:FP32:1,10"),
@@ -79,6 +80,7 @@ const KNOWN: [(&str, &str, &str); 22] = [
     ("batch2", "b:FP32:2,5:NC", "a:FP32:2,5:NC"),
     ("nchw", "b:FP32:1,3,4,4:NCHW", "a:FP32:1,3,4,4:NCHW"),
     ("nhwc", "b:FP32:1,3,4,4:NHWC", "a:FP32:1,3,4,4:NHWC"),
+    ("image", "b:U8:1,4,4,3:NHWC", "a:U8:1,4,4,3:NHWC"),
     ("three", "b:FP32:1,10", "a:FP32:3,1,10"),
     ("nested", "b:FP32:1,10", "a:FP32:4,3,1,10"),
     ("open", "b::1,10", "a::7,1,10 zz::-1,1,10"),
@@ -148,7 +150,8 @@ impl Sources for Known {
 /// A line is a node: `name = model(input < source.item, …) -> alias, alias:real; split 4; gather x`.
 /// An alias alone stands for the output of that name. `@library` instead of a model makes a custom
 /// node, `model/2` is a version. `out` in front of a line stands for an output of the pipeline:
-/// `out label < source.item`. `in a, b` names the inputs, `split -1` splits the request.
+/// `out label < source.item`; ` convert` behind an input's source converts. `in a, b` names the inputs, `split -1` splits the request, and
+/// `empty allow` is what comes of nothing.
 fn pipeline(text: &str) -> PipelineConfig {
     let json = json(text);
     let parsed = parse(
@@ -161,7 +164,7 @@ fn pipeline(text: &str) -> PipelineConfig {
 
 fn json(text: &str) -> String {
     let (mut inputs, mut nodes, mut outputs) = (Vec::new(), Vec::new(), Vec::new());
-    let (mut name, mut split) = ("p".to_owned(), String::new());
+    let (mut name, mut settings) = ("p".to_owned(), Vec::new());
     for line in text.lines().map(str::trim).filter(|line| !line.is_empty()) {
         if let Some(list) = line.strip_prefix("in ") {
             inputs = list
@@ -171,7 +174,9 @@ fn json(text: &str) -> String {
         } else if let Some(output) = line.strip_prefix("out ") {
             outputs.push(connection(output));
         } else if let Some(count) = line.strip_prefix("split ") {
-            split = format!(r#", "demultiply_count": {count}"#);
+            settings.push(format!(r#", "demultiply_count": {count}"#));
+        } else if let Some(value) = line.strip_prefix("empty ") {
+            settings.push(format!(r#", "empty_results": "{value}""#));
         } else if let Some(given) = line.strip_prefix("name ") {
             given.clone_into(&mut name);
         } else {
@@ -180,8 +185,9 @@ fn json(text: &str) -> String {
     }
     format!(
         "{{\"model_config_list\": [], \"pipeline_config_list\": [{{\n\"name\": \"{name}\", \
-         \"inputs\": [{}]{split},\n\"nodes\": [\n{}],\n\"outputs\": [{}]}}]}}",
+         \"inputs\": [{}]{},\n\"nodes\": [\n{}],\n\"outputs\": [{}]}}]}}",
         inputs.join(", "),
+        settings.concat(),
         nodes.join(",\n"),
         outputs.join(", ")
     )
@@ -191,7 +197,11 @@ fn connection(text: &str) -> String {
     let (name, source) = text.split_once('<').unwrap();
     let (node, item) = source.trim().split_once('.').unwrap();
     let name = name.trim();
-    format!(r#"{{"{name}": {{"node_name": "{node}", "data_item": "{item}"}}}}"#)
+    let (item, convert) = match item.split_once(" convert") {
+        Some((item, _)) => (item, r#", "convert": true"#),
+        None => (item, ""),
+    };
+    format!(r#"{{"{name}": {{"node_name": "{node}", "data_item": "{item}"{convert}}}}}"#)
 }
 
 fn node(line: &str) -> String {

@@ -34,7 +34,7 @@ pub(super) fn is_worth_a_task(shared: &Shared, pool: usize) -> bool {
 
 /// Gathers the inputs of a node, away from the async workers if that is a lot to copy.
 pub(super) async fn gathered(job: Job, plan: Arc<Plan>) -> Result<Vec<Tensor>, Abort> {
-    let copied = job.copied();
+    let copied = job.copied(&plan);
     task::sized("gather", copied, move || job.tensors(&plan)).await
 }
 

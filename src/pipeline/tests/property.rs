@@ -6,25 +6,40 @@ use std::{collections::HashSet, sync::Arc};
 use proptest::prelude::{ProptestConfig, any, prop_assert, prop_assert_eq, proptest};
 use rand::{RngExt, SeedableRng, rngs::StdRng};
 
-use super::{
-    integers,
-    random::{Nothing, Random, Value},
-    values,
-};
+use super::random::{Nothing, Random, Value};
 use crate::{
-    config::{NodeKind, PipelineConfig},
+    config::{EmptyResults, NodeKind, PipelineConfig},
     pipeline::{Abort, Count, Flow, Plan, PlanKind, PlanNode, Ready, check},
-    tensor::Tensor,
+    tensor::{
+        DataType, Tensor,
+        values::{Value as Number, values},
+    },
 };
 
 fn tensor(value: &Value) -> Tensor {
-    integers(&value.shape, value.data.iter().copied())
+    let numbers = value.data.iter();
+    let bytes = numbers.flat_map(|number| match value.dtype {
+        DataType::I64 => number.to_le_bytes().to_vec(),
+        DataType::I16 => i16::try_from(*number).unwrap().to_le_bytes().to_vec(),
+        DataType::U8 => vec![u8::try_from(*number).unwrap()],
+        DataType::F64 => (*number as f64).to_le_bytes().to_vec(),
+        other => panic!("{other}"),
+    });
+    let bytes: Vec<u8> = bytes.collect();
+    Tensor::new(value.dtype, value.shape.clone(), bytes.into()).unwrap()
 }
 
 fn value(tensor: &Tensor) -> Value {
+    let numbers = values(tensor).map(|number| match number {
+        Number::Int(number) => number,
+        Number::Uint(number) => i64::try_from(number).unwrap(),
+        Number::Double(number) => number as i64,
+        other => panic!("{other:?}"),
+    });
     Value {
+        dtype: tensor.dtype(),
         shape: tensor.shape().to_vec(),
-        data: values(tensor),
+        data: numbers.collect(),
     }
 }
 
@@ -180,6 +195,17 @@ fn random_pipelines_have_what_matters() {
             );
             note("two levels at once", node.gathers.len() >= 2);
             note("several sources", node.sources.len() >= 3);
+            for adapter in node
+                .inputs
+                .iter()
+                .filter_map(|input| input.convert.as_ref())
+            {
+                let gathers = !node.gathers.is_empty();
+                note("a type is converted", adapter.to.is_some() && !gathers);
+                note("axes are converted", adapter.axes.is_some() && !gathers);
+                let both = adapter.to.is_some() && adapter.axes.is_some();
+                note("what is gathered is converted", both && gathers);
+            }
             note(
                 "one source twice",
                 inner && node.inputs.len() > node.sources.len(),
@@ -198,9 +224,18 @@ fn random_pipelines_have_what_matters() {
         note("a dynamic count", dynamic);
         let nothing = random.response() == Err(Nothing);
         note("nothing", nothing);
+        let empty = |value: &Value| value.shape.first() == Some(&0);
+        let allowed = random.empty_results == EmptyResults::Allow;
+        if allowed && let Ok(response) = random.response() {
+            let parts = dynamic && plan.node(plan.exit()).gathers.len() == 1;
+            note(
+                "a response of no parts",
+                parts && response.iter().all(empty),
+            );
+        }
         note("something of a dynamic count", dynamic && !nothing);
     }
-    assert_eq!(found.len(), 11, "{found:?}");
+    assert_eq!(found.len(), 15, "{found:?}");
 }
 
 proptest! {

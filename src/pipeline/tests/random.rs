@@ -10,14 +10,81 @@ use std::{
 
 use rand::{RngExt, SeedableRng, rngs::StdRng};
 
+use crate::{config::EmptyResults, tensor::DataType};
+
 /// An output of a node, or an input of the pipeline if the node is 0.
 pub(super) type Port = (usize, usize);
 
 /// A tensor of whole numbers.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Value {
+    pub(super) dtype: DataType,
     pub(super) shape: Vec<usize>,
     pub(super) data: Vec<i64>,
+}
+
+/// How a node takes an input, if not as it comes.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Convert {
+    pub(super) dtype: DataType,
+    /// Whether the axes of a part are taken in the reverse order.
+    pub(super) reverse: bool,
+}
+
+/// The types of outputs, with the least and the greatest number that comes in them.
+const TYPES: [(DataType, i64, i64); 4] = [
+    (DataType::I64, i64::MIN, i64::MAX),
+    (DataType::I16, i16::MIN as i64, i16::MAX as i64),
+    (DataType::U8, 0, u8::MAX as i64),
+    (DataType::F64, -(1 << 50), 1 << 50),
+];
+
+/// Returns a number as the nearest of a type, as far as 64 bits tell it.
+fn nearest(number: i64, dtype: DataType) -> i64 {
+    if dtype == DataType::F64 {
+        return number as f64 as i64;
+    }
+    let (_, low, high) = TYPES.into_iter().find(|known| known.0 == dtype).unwrap();
+    number.clamp(low, high)
+}
+
+/// Returns one of the numbers of a type; of the widest, small ones as well.
+fn some_number(number: i64, dtype: DataType) -> i64 {
+    if dtype == DataType::I64 {
+        let is_small = number % 2 == 0;
+        return if is_small { number % 300 } else { number };
+    }
+    let (_, low, high) = TYPES.into_iter().find(|known| known.0 == dtype).unwrap();
+    low + number.rem_euclid(high - low + 1)
+}
+
+impl Value {
+    /// Returns it as a node takes it, with so many levels in front of a part.
+    fn converted(&self, convert: Convert, levels: usize) -> Self {
+        let rank = self.shape.len();
+        let mut axes: Vec<usize> = (0..rank).collect();
+        if convert.reverse {
+            axes[levels..].reverse();
+        }
+        let shape: Vec<usize> = axes.iter().map(|axis| self.shape[*axis]).collect();
+        let count = shape.iter().product::<usize>();
+        let data = (0..count).map(|place| {
+            let mut rest = place;
+            let mut index = vec![0; rank];
+            for axis in (0..rank).rev() {
+                index[axes[axis]] = rest % shape[axis];
+                rest /= shape[axis];
+            }
+            let lengths = index.iter().zip(&self.shape);
+            let from = lengths.fold(0, |sum, (index, length)| sum * length + index);
+            nearest(self.data[from], convert.dtype)
+        });
+        Self {
+            dtype: convert.dtype,
+            data: data.collect(),
+            shape,
+        }
+    }
 }
 
 /// A pipeline. Node 0 is the request.
@@ -28,12 +95,19 @@ pub(super) struct Random {
     /// The demultiplexers that the response gathers from, outermost first.
     open: Vec<usize>,
     pub(super) request: Vec<Value>,
+    pub(super) empty_results: EmptyResults,
 }
 
 /// A node.
 #[derive(Debug)]
 pub(super) struct Node {
     pub(super) sources: Vec<Port>,
+    /// For each source.
+    pub(super) converts: Vec<Option<Convert>>,
+    /// The type of its outputs.
+    dtype: DataType,
+    /// Whether the axes of its outputs have letters.
+    named: bool,
     /// The shapes of its outputs, without what is split.
     shapes: Vec<Vec<usize>>,
     /// How many parts; 0 for as many as come of it.
@@ -73,8 +147,23 @@ impl Maker {
     fn node(&mut self, sources: Vec<Port>, split: bool, gathers: Option<usize>) -> Vec<Port> {
         self.used.extend(sources.iter().map(|(node, _)| node));
         let outputs = self.rng.random_range(1..=2);
+        let converts = sources.iter().map(|(from, _)| {
+            let converts = *from != 0 && self.rng.random_bool(0.3);
+            converts.then(|| Convert {
+                dtype: TYPES[self.rng.random_range(0..TYPES.len())].0,
+                reverse: self.nodes[*from].named && self.rng.random(),
+            })
+        });
+        let converts = converts.collect();
+        let dtype = match self.nodes.is_empty() {
+            true => DataType::I64,
+            false => TYPES[self.rng.random_range(0..TYPES.len())].0,
+        };
         let node = Node {
             sources,
+            converts,
+            dtype,
+            named: !self.nodes.is_empty() && self.rng.random(),
             shapes: (0..outputs).map(|_| self.shape()).collect(),
             split: split.then(|| self.rng.random_range(1..=4)),
             gathers,
@@ -179,14 +268,21 @@ impl Random {
             let shape: Vec<usize> = parts.iter().chain(shape).copied().collect();
             let count = shape.iter().product::<usize>();
             let data = (0..count).map(|_| rng.random_range(-100..100)).collect();
-            Value { shape, data }
+            let dtype = DataType::I64;
+            Value { dtype, shape, data }
         });
         let request = request.collect();
+        let empty_results = if rng.random() {
+            EmptyResults::Allow
+        } else {
+            EmptyResults::Abort
+        };
         Self {
             nodes,
             outputs,
             open,
             request,
+            empty_results,
         }
     }
 
@@ -208,7 +304,8 @@ impl Random {
             let count = shape.iter().product::<usize>();
             let data = (0..count).map(|place| mix(mix(all, index as i64), (place * place) as i64));
             Value {
-                data: data.collect(),
+                dtype: node.dtype,
+                data: data.map(|number| some_number(number, node.dtype)).collect(),
                 shape,
             }
         });
@@ -227,7 +324,7 @@ impl Random {
         }
         let outputs = self.outputs.iter();
         outputs
-            .map(|port| reader.gather(*port, &[], &self.open))
+            .map(|port| reader.gather(*port, None, &[], &self.open))
             .collect()
     }
 
@@ -266,13 +363,20 @@ impl Reader<'_> {
         } else {
             let described = &self.random.nodes[node];
             let gathers: Vec<usize> = described.gathers.into_iter().collect();
-            let inputs = described.sources.iter();
-            let inputs = inputs.map(|port| self.gather(*port, path, &gathers));
+            let inputs = described.sources.iter().zip(&described.converts);
+            let inputs = inputs.map(|(port, convert)| {
+                let value = self.gather(*port, Some(described), path, &gathers)?;
+                Ok(match convert {
+                    Some(convert) => value.converted(*convert, gathers.len()),
+                    None => value,
+                })
+            });
             let inputs: Vec<Value> = inputs.collect::<Result<_, _>>()?;
             self.random.compute(node, &inputs)
         };
         let split = self.random.nodes[node].split.is_some();
-        if split && outputs[0].shape[0] == 0 {
+        let aborts = self.random.empty_results == EmptyResults::Abort;
+        if split && outputs[0].shape[0] == 0 && aborts {
             return Err(Nothing);
         }
         let outputs = Rc::new(outputs);
@@ -281,7 +385,14 @@ impl Reader<'_> {
     }
 
     /// Returns what comes out of a port for a path, with further levels put together.
-    fn gather(&mut self, port: Port, path: &[usize], levels: &[usize]) -> Result<Value, Nothing> {
+    /// `by` is who takes it, none for the response.
+    fn gather(
+        &mut self,
+        port: Port,
+        by: Option<&Node>,
+        path: &[usize],
+        levels: &[usize],
+    ) -> Result<Value, Nothing> {
         let Some((level, inner)) = levels.split_first() else {
             let (node, output) = port;
             let Some((part, outer)) = path
@@ -295,21 +406,44 @@ impl Reader<'_> {
             let shape = whole.shape[1..].to_vec();
             let size: usize = shape.iter().product();
             let data = whole.data[part * size..][..size].to_vec();
-            return Ok(Value { shape, data });
+            let dtype = whole.dtype;
+            return Ok(Value { dtype, shape, data });
         };
         let count = self.outputs(*level, path)?[0].shape[0];
         let mut gathered = Value {
+            dtype: self.random.nodes[port.0].dtype,
             shape: Vec::new(),
             data: Vec::new(),
         };
+        if count == 0 {
+            gathered.shape = self.empty(port, by, path, levels)?;
+        }
         for part in 0..count {
             let mut path = path.to_vec();
             path.push(part);
-            let value = self.gather(port, &path, inner)?;
+            let value = self.gather(port, by, &path, inner)?;
             gathered.shape = [&[count], &value.shape[..]].concat();
             gathered.data.extend(value.data);
         }
         Ok(gathered)
+    }
+
+    /// Returns the shape of what has no parts. There is one level then, since it is dynamic.
+    fn empty(
+        &mut self,
+        (node, output): Port,
+        by: Option<&Node>,
+        path: &[usize],
+        levels: &[usize],
+    ) -> Result<Vec<usize>, Nothing> {
+        if node == levels[0] {
+            return Ok(self.outputs(node, path)?[output].shape.clone());
+        }
+        let source = &self.random.nodes[node];
+        let is_told = source.fixed || by.is_some_and(|by| by.fixed);
+        let part = &source.shapes[output];
+        let part = part.iter().map(|length| if is_told { *length } else { 0 });
+        Ok(std::iter::once(0).chain(part).collect())
     }
 
     /// Runs a node for all parts of the levels around it.

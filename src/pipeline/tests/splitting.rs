@@ -15,6 +15,7 @@ fn count(count: Count, entry: bool, outputs: &[Tensor]) -> Result<usize, Abort> 
         node: "d",
         entry,
         count,
+        allows_empty: false,
     };
     splitter.count(["x", "y", "z"].into_iter().zip(outputs))
 }

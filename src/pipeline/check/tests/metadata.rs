@@ -65,6 +65,12 @@ fn inputs_and_outputs_are_those_of_the_nodes() {
             "i FP32 (1,10) N...",
             "o FP32 (-1,1,10) N...",
         ),
+        // Nothing is some number of parts, too.
+        (
+            "in i\nempty allow\nd = @open(b < request.i) -> zz; split -1\nout o < d.zz",
+            "i ? (1,10) N...",
+            "o ? (-1,1,10) N...",
+        ),
         ("in i\nout o < request.i", "i ? () ...", "o ? () ..."),
         // What all who take it have in common, and the names in order.
         (

@@ -19,10 +19,11 @@ fn name(node: usize) -> String {
 impl Random {
     /// Writes the pipeline as the configuration file's reader gives it.
     pub(in crate::pipeline::tests) fn config(&self) -> PipelineConfig {
-        let connection = |name: String, (node, output): Port| Connection {
+        let connection = |name: String, (node, output): Port, convert: bool| Connection {
             name,
             node_name: self::name(node),
             data_item: format!("z{output}"),
+            convert,
             place: Default::default(),
         };
         let count = |node: &Node| {
@@ -50,8 +51,11 @@ impl Random {
                 inputs: node
                     .sources
                     .iter()
+                    .zip(&node.converts)
                     .enumerate()
-                    .map(|(input, port)| connection(format!("i{input}"), *port))
+                    .map(|(input, (port, convert))| {
+                        connection(format!("i{input}"), *port, convert.is_some())
+                    })
                     .collect(),
                 outputs: (0..node.shapes.len())
                     .map(|output| NodeOutput {
@@ -72,9 +76,10 @@ impl Random {
                 .collect(),
             nodes: nodes.collect(),
             outputs: outputs
-                .map(|(label, port)| connection(format!("o{label}"), *port))
+                .map(|(label, port)| connection(format!("o{label}"), *port, false))
                 .collect(),
             demultiply_count: count(&self.nodes[0]),
+            empty_results: self.empty_results,
             places: Default::default(),
         }
     }
@@ -82,45 +87,64 @@ impl Random {
     fn facts(&self, text: &str) -> Option<CustomFacts> {
         let node: usize = text.strip_prefix('n')?.parse().ok()?;
         let described = self.nodes.get(node)?;
-        let tensor = |name: String, parts: Option<usize>, shape: &[usize]| {
-            let dim = |length: usize| {
-                if described.fixed {
-                    Dim::Fixed(length)
-                } else {
-                    Dim::Any
-                }
-            };
+        let dim = |length: usize| match described.fixed {
+            true => Dim::Fixed(length),
+            false => Dim::Any,
+        };
+        let tensor = |name: String, parts: Option<usize>, (dtype, shape, letters): Part| {
             let parts = parts.map(|count| if count == 0 { Dim::Any } else { dim(count) });
-            let dims: Vec<Dim> = parts
-                .into_iter()
-                .chain(shape.iter().copied().map(dim))
-                .collect();
+            let letters = letters.map(|letters| match parts {
+                Some(_) => format!("?{letters}"),
+                None => letters,
+            });
+            let shape = shape.iter().copied().map(dim);
+            let dims: Vec<Dim> = parts.into_iter().chain(shape).collect();
             NodeTensor {
                 name,
-                dtype: Some(DataType::I64),
-                layout: Layout::unspecified(dims.len()),
+                dtype: Some(dtype),
+                layout: letters.map_or_else(
+                    || Layout::unspecified(dims.len()),
+                    |letters| Layout::parse(&letters).unwrap(),
+                ),
                 shape: PartialShape(dims),
             }
         };
         let parts = described.gathers.and_then(|from| self.nodes[from].split);
-        let inputs = described.sources.iter().enumerate();
-        let outputs = described.shapes.iter().enumerate();
+        let inputs = described.sources.iter().zip(&described.converts);
+        let inputs = inputs
+            .enumerate()
+            .map(|(input, ((from, output), convert))| {
+                let (mut dtype, mut shape, mut letters) = self.part(*from, *output);
+                if let Some(convert) = convert {
+                    dtype = convert.dtype;
+                    if convert.reverse {
+                        shape.reverse();
+                        letters = letters.map(|letters| letters.chars().rev().collect());
+                    }
+                }
+                tensor(format!("i{input}"), parts, (dtype, shape, letters))
+            });
+        let outputs = (0..described.shapes.len()).map(|output| {
+            let part = self.part(node, output);
+            tensor(format!("out{output}"), described.split, part)
+        });
         Some(CustomFacts {
-            inputs: inputs
-                .map(|(input, (from, output))| {
-                    tensor(
-                        format!("i{input}"),
-                        parts,
-                        &self.nodes[*from].shapes[*output],
-                    )
-                })
-                .collect(),
-            outputs: outputs
-                .map(|(output, shape)| tensor(format!("out{output}"), described.split, shape))
-                .collect(),
+            inputs: inputs.collect(),
+            outputs: outputs.collect(),
         })
     }
+
+    /// Returns type, shape and letters of a part of an output.
+    fn part(&self, node: usize, output: usize) -> Part {
+        let node = &self.nodes[node];
+        let shape = node.shapes[output].clone();
+        let letters = node.named.then(|| "HWC"[..shape.len()].to_owned());
+        (node.dtype, shape, letters)
+    }
 }
+
+/// Type, shape and letters of the axes.
+type Part = (DataType, Vec<usize>, Option<String>);
 
 impl Sources for Random {
     fn name_taken(&self, _name: &str) -> bool {
@@ -132,7 +156,7 @@ impl Sources for Random {
         let infos = |tensors: Vec<NodeTensor>| {
             let info = |(port, tensor): (usize, NodeTensor)| TensorInfo {
                 name: tensor.name,
-                dtype: DataType::I64,
+                dtype: tensor.dtype.unwrap(),
                 shape: tensor.shape,
                 layout: tensor.layout,
                 port,

@@ -1,0 +1,116 @@
+//! A request on its way through a pipeline, for programs.
+
+use std::time::Duration;
+
+use ovms::{
+    client::output::Summary,
+    pipeline::{PlanKind, Run},
+    tensor::Tensor,
+};
+use serde_json::{Value, json};
+
+use super::{
+    load::Loaded,
+    measure::{Measured, median},
+};
+
+/// Describes everything as one object. Times are in microseconds; `null` stands for what is not a
+/// finite number.
+pub(super) fn text(loaded: &Loaded, measured: &Measured) -> Value {
+    let plan = loaded.plan();
+    let last = &measured.last;
+    let nodes = plan
+        .ids()
+        .filter(|id| *id != plan.entry() && *id != plan.exit());
+    let nodes = nodes.map(|id| {
+        let node = plan.node(id);
+        let times = &measured.nodes[id.index()];
+        let runs = last.runs.iter().filter(|run| run.node == id);
+        let runs: Vec<Value> = runs
+            .map(|run| {
+                let inputs = node.inputs.iter().map(|it| it.name.as_str());
+                let outputs = node.outputs.iter().map(|it| it.name.as_str());
+                json!({
+                    "session": run.session,
+                    "waited_us": microseconds(run.waited()),
+                    "ran_us": microseconds(run.took()),
+                    "share": ratio(run.took(), last.took),
+                    "inputs": tensors(inputs.zip(&run.inputs)),
+                    "outputs": tensors(outputs.zip(&run.outputs)),
+                })
+            })
+            .collect();
+        let levels = node.levels.iter().map(|level| {
+            let level = plan.level(*level);
+            plan.node(level.node).name.clone()
+        });
+        let (kind, runs_on, version) = match &node.kind {
+            PlanKind::Model { name, version } => ("model", name.as_str(), *version),
+            PlanKind::Custom { library, .. } => ("custom", library.as_str(), None),
+            PlanKind::Entry | PlanKind::Exit => ("", "", None),
+        };
+        json!({
+            "name": node.name,
+            "kind": kind,
+            "runs_on": runs_on,
+            "version": version,
+            "levels": levels.collect::<Vec<_>>(),
+            "waited_us": microseconds(median(&times.waited)),
+            "ran_us": microseconds(median(&times.ran)),
+            "share": ratio(median(&times.ran), median(&measured.totals)),
+            "runs": runs,
+        })
+    });
+    let path = last.path.iter().map(|place| {
+        let run: &Run = &last.runs[*place];
+        json!({
+            "node": plan.node(run.node).name,
+            "session": run.session,
+            "waited_us": microseconds(run.waited()),
+            "ran_us": microseconds(run.took()),
+        })
+    });
+    let mut totals = measured.totals.clone();
+    totals.sort_unstable();
+    let at = |share: usize| microseconds(totals[(totals.len() - 1) * share / 100]);
+    json!({
+        "pipeline": loaded.name,
+        "requests": totals.len(),
+        "total_us": {
+            "min": at(0),
+            "median": microseconds(median(&totals)),
+            "p90": at(90),
+            "max": at(100),
+            "last": microseconds(last.took),
+        },
+        "nodes": nodes.collect::<Vec<_>>(),
+        "critical_path": path.collect::<Vec<_>>(),
+        "outputs": tensors(last.outputs.iter()),
+    })
+}
+
+fn tensors<'a>(all: impl Iterator<Item = (&'a str, &'a Tensor)>) -> Vec<Value> {
+    all.map(|(name, tensor)| {
+        let spread = Summary::new(name, tensor).spread;
+        let finite = |value: Option<f64>| value.filter(|value| value.is_finite());
+        json!({
+            "name": name,
+            "datatype": tensor.dtype().kserve(),
+            "shape": tensor.shape(),
+            "min": finite(spread.map(|it| it.min)),
+            "mean": finite(spread.map(|it| it.mean)),
+            "max": finite(spread.map(|it| it.max)),
+        })
+    })
+    .collect()
+}
+
+/// Nanoseconds are as fine as the clock.
+fn microseconds(time: Duration) -> f64 {
+    (time.as_secs_f64() * 1e9).round() / 1e3
+}
+
+fn ratio(part: Duration, whole: Duration) -> Option<f64> {
+    let ratio = part.as_secs_f64() / whole.as_secs_f64();
+    ratio.is_finite().then_some((ratio * 1e4).round() / 1e4)
+}

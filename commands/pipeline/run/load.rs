@@ -1,0 +1,212 @@
+//! The pipeline with what it uses, loaded as the server loads it.
+
+use std::{path::Path, sync::Arc, time::Duration};
+
+use ovms::{
+    client::{ModelMetadata, TensorMetadata},
+    config::{self, Defaults, FileConfig, ModelEntry, NodeKind, PipelineConfig},
+    engine::{
+        Engine, Servable,
+        reload::{Fault, Reloader},
+    },
+    error::chain,
+    model::State,
+    openvino::runtime,
+    pipeline::{Definition, Plan},
+    servable::TensorInfo,
+};
+
+use crate::{
+    error::{Failure, FailureKind},
+    places,
+    serve::explain_file,
+    setup, ui,
+};
+
+/// What the datatype of a tensor is called that no node decides.
+const OPEN_TYPE: &str = "UNDEFINED";
+
+/// A pipeline to be loaded.
+pub(super) struct Loader {
+    name: String,
+    config: FileConfig,
+    defaults: Defaults,
+}
+
+/// A pipeline that can run.
+pub(super) struct Loaded {
+    pub(super) name: String,
+    pub(super) engine: Arc<Engine>,
+    definition: Arc<Definition>,
+}
+
+impl Loader {
+    /// Reads the file and opens the runtime; keeps of the file what the pipeline uses.
+    pub(super) fn new(path: &Path, name: &str) -> Result<Self, Failure> {
+        let defaults = Defaults {
+            most_waiting: 1024,
+            most_custom_runs: 16,
+            ..Defaults::default()
+        };
+        let mut config = config::read(path, &defaults).map_err(|error| explain_file(&error))?;
+        if let Some(refused) = config.refused.iter().find(|refused| refused.name == name) {
+            let text = format!("{}:{}: {}", path.display(), refused.place, refused.reason);
+            return Err(Failure::new(FailureKind::Failed, text));
+        }
+        let known = config
+            .pipelines
+            .iter()
+            .map(|pipeline| pipeline.name.as_str());
+        let Some(pipeline) = config.pipelines.iter().find(|it| it.name == name).cloned() else {
+            let text = format!("there is no pipeline `{name}` in {}", path.display());
+            let failure = Failure::new(FailureKind::Failed, text).hint_nearest(name, known.clone());
+            let known: Vec<String> = known.map(|name| format!("`{name}`")).collect();
+            return Err(if known.is_empty() {
+                failure.hint("the file has no pipelines")
+            } else {
+                failure.hint(format!("the pipelines are {}", known.join(", ")))
+            });
+        };
+        keep_used(&mut config, pipeline);
+        runtime::open(&places::all()).map_err(|error| setup::explain(&error))?;
+        Ok(Self {
+            name: name.to_owned(),
+            config,
+            defaults,
+        })
+    }
+
+    /// Loads models and custom nodes, with a bar on a terminal.
+    pub(super) async fn load(self) -> Result<Loaded, Failure> {
+        let models = self.config.models.len();
+        let engine = Engine::new(Duration::ZERO, 1);
+        let mut reloader = Reloader::given(engine.clone(), self.config, &self.defaults);
+        let faults = {
+            let bar = ui::steps(Some(models));
+            bar.set_message("loading models");
+            let mut load = std::pin::pin!(reloader.load());
+            let mut ticks = tokio::time::interval(ui::BAR_STEP);
+            loop {
+                tokio::select! {
+                    faults = &mut load => break faults,
+                    _ = ticks.tick() => bar.set_position(settled(&engine)),
+                }
+            }
+        };
+        let servable = engine.servable(&self.name).ok();
+        let definition = match servable {
+            Some(Servable::Pipeline(pipeline)) => pipeline.definition().ok(),
+            _ => None,
+        };
+        let Some(definition) = definition else {
+            engine.close_pipelines().await;
+            return Err(refused(&self.name, &faults));
+        };
+        Ok(Loaded {
+            name: self.name,
+            engine,
+            definition,
+        })
+    }
+}
+
+impl Loaded {
+    pub(super) fn plan(&self) -> &Plan {
+        self.definition.plan()
+    }
+
+    /// Describes inputs and outputs as servers do.
+    pub(super) fn metadata(&self) -> ModelMetadata {
+        let info = self.definition.info();
+        let tensor = |tensor: &TensorInfo| TensorMetadata {
+            name: tensor.name.clone(),
+            datatype: if self.definition.is_open(&tensor.name) {
+                OPEN_TYPE.to_owned()
+            } else {
+                tensor.dtype.kserve().to_owned()
+            },
+            shape: tensor.shape.clone(),
+        };
+        ModelMetadata {
+            name: self.name.clone(),
+            versions: Vec::new(),
+            platform: String::new(),
+            inputs: info.inputs.iter().map(tensor).collect(),
+            outputs: info.outputs.iter().map(tensor).collect(),
+        }
+    }
+
+    /// Returns how many runs of a node may be under way at once, if it runs a model.
+    pub(super) fn slots(&self, model: &str, version: Option<i64>) -> Option<usize> {
+        let version = self.engine.model(model).ok()?.version(version).ok()?;
+        Some(version.loaded().ok()?.slots())
+    }
+
+    /// Lets the custom nodes come to their end.
+    pub(super) async fn close(self) {
+        /// A node that does not end by then is left.
+        const LIMIT: Duration = Duration::from_secs(1);
+        let Self {
+            engine, definition, ..
+        } = self;
+        drop(definition);
+        drop(tokio::time::timeout(LIMIT, engine.close_pipelines()).await);
+    }
+}
+
+/// Takes everything out of a file that a pipeline does not use.
+fn keep_used(config: &mut FileConfig, pipeline: PipelineConfig) {
+    let uses_model = |name: &str| {
+        pipeline.nodes.iter().any(
+            |node| matches!(&node.kind, NodeKind::Model { model_name, .. } if model_name == name),
+        )
+    };
+    let uses_library = |name: &str| {
+        pipeline.nodes.iter().any(|node| {
+            matches!(&node.kind, NodeKind::Custom { library_name, .. } if library_name == name)
+        })
+    };
+    config.models.retain(|entry| match entry {
+        ModelEntry::Model(model) => uses_model(&model.name),
+        ModelEntry::Refused { name, .. } => uses_model(name),
+    });
+    config
+        .custom_node_libraries
+        .retain(|library| uses_library(&library.name));
+    config.graphs.clear();
+    config.refused.clear();
+    config.warnings.clear();
+    config.pipelines = vec![pipeline];
+}
+
+/// Counts the models that are loaded, or have failed to.
+fn settled(engine: &Engine) -> u64 {
+    let models = engine.models();
+    let settled = models.iter().filter(|model| {
+        let versions = model.versions();
+        versions.iter().any(|version| {
+            let status = version.status();
+            status.state > State::Loading || status.code != ovms::model::Code::Ok
+        })
+    });
+    settled.count() as u64
+}
+
+/// Says why a pipeline cannot run.
+fn refused(name: &str, faults: &[Fault]) -> Failure {
+    let mut failure = Failure::new(
+        FailureKind::Failed,
+        format!("the pipeline `{name}` cannot run"),
+    );
+    for fault in faults {
+        match fault {
+            Fault::Pipeline { faults, .. } => {
+                for fault in &faults.faults {
+                    failure = failure.detail(fault.to_string());
+                }
+            }
+            other => failure = failure.detail(chain(other)),
+        }
+    }
+    failure.hint("`ovms pipeline check` shows each fault with its place in the file")
+}

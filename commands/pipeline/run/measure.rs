@@ -1,0 +1,126 @@
+//! Requests in this process, and what each of them has done.
+
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use ovms::{
+    error::chain,
+    pipeline::{Run, Trace, critical_path},
+    request::{Api, Data, Declared, InferRequest, InputTensor, Interface, Origin},
+    tensor::TensorMap,
+};
+
+use super::load::Loaded;
+use crate::error::{Failure, FailureKind};
+
+/// Requests of our own count as these; nobody sees it.
+const ORIGIN: Origin = Origin {
+    api: Api::KServe,
+    interface: Interface::Grpc,
+};
+
+/// What was measured.
+pub(super) struct Measured {
+    /// How long each request took.
+    pub(super) totals: Vec<Duration>,
+    /// What each node took, by its place in the plan.
+    pub(super) nodes: Vec<NodeTimes>,
+    /// The last request.
+    pub(super) last: Last,
+}
+
+/// What one node took in each request.
+#[derive(Debug, Clone, Default)]
+pub(super) struct NodeTimes {
+    /// All its runs together.
+    pub(super) ran: Vec<Duration>,
+    /// All its waits together.
+    pub(super) waited: Vec<Duration>,
+}
+
+/// One request.
+pub(super) struct Last {
+    pub(super) took: Duration,
+    /// Its runs, in the order in which they ended.
+    pub(super) runs: Vec<Run>,
+    /// The places in `runs` of those that the response waited for.
+    pub(super) path: Vec<usize>,
+    pub(super) outputs: TensorMap,
+}
+
+/// Runs a pipeline so many times, one after the other, the first of them not measured.
+pub(super) async fn run(
+    loaded: &Loaded,
+    tensors: &TensorMap,
+    warmup: u32,
+    repeat: u32,
+) -> Result<Measured, Failure> {
+    let request = request(tensors);
+    let trace = Arc::new(Trace::default());
+    let mut totals = Vec::new();
+    let mut nodes = vec![NodeTimes::default(); loaded.plan().nodes().len()];
+    let mut last = None;
+    for round in 0..warmup.saturating_add(repeat) {
+        let target = loaded.engine.find(&loaded.name, None, ORIGIN).await;
+        let target = target.map_err(failed)?.watched(trace.clone());
+        let begun = Instant::now();
+        let answer = target.infer(request.clone()).await.map_err(failed)?;
+        let took = begun.elapsed();
+        let runs = trace.take();
+        if round < warmup {
+            continue;
+        }
+        totals.push(took);
+        for (id, times) in loaded.plan().ids().zip(&mut nodes) {
+            let own = || runs.iter().filter(|run| run.node == id);
+            times.ran.push(own().map(Run::took).sum());
+            times.waited.push(own().map(Run::waited).sum());
+        }
+        last = Some(Last {
+            took,
+            path: Vec::new(),
+            runs,
+            outputs: answer.outputs,
+        });
+    }
+    let mut last = last.expect("it ran at least once");
+    last.path = critical_path(loaded.plan(), &last.runs);
+    Ok(Measured {
+        totals,
+        nodes,
+        last,
+    })
+}
+
+fn request(tensors: &TensorMap) -> InferRequest {
+    let inputs = tensors.iter().map(|(name, tensor)| InputTensor {
+        name: name.to_owned(),
+        datatype: Declared::Known(tensor.dtype()),
+        // Lengths of what is in memory fit.
+        shape: tensor.shape().iter().map(|&length| length as i64).collect(),
+        data: Data::Raw(tensor.data().clone()),
+    });
+    InferRequest {
+        inputs: inputs.collect(),
+        ..InferRequest::default()
+    }
+}
+
+fn failed(error: ovms::error::Error) -> Failure {
+    let text = std::error::Error::source(&error).map(chain);
+    // Most causes say the same, and more.
+    let text = match text {
+        Some(cause) if cause.starts_with(error.message()) => cause,
+        _ => chain(&error),
+    };
+    Failure::new(FailureKind::Failed, "the run failed").detail(text)
+}
+
+/// Returns the middle of some times, which are never none.
+pub(super) fn median(times: &[Duration]) -> Duration {
+    let mut sorted = times.to_vec();
+    sorted.sort_unstable();
+    sorted[sorted.len() / 2]
+}

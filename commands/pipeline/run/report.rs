@@ -1,0 +1,387 @@
+//! A request on its way through a pipeline, for people.
+
+use std::{collections::BTreeMap, fmt::Write, time::Duration};
+
+use ovms::{
+    client::output::{Summary, number},
+    pipeline::{NodeId, Plan, PlanKind, Run},
+    tensor::Tensor,
+};
+
+use super::{
+    load::Loaded,
+    measure::{Measured, median},
+};
+use crate::ui::{Align, Look, NOTHING, Table};
+
+/// The runs of one node that are shown unless all are asked for.
+const SHOWN: usize = 4;
+
+/// Waits of less than this share of a request are not worth a line.
+const WORTH_TELLING: f64 = 0.02;
+
+/// Writes everything.
+pub(super) fn text(loaded: &Loaded, measured: &Measured, all: bool, look: Look) -> String {
+    let mut text = headline(loaded, measured);
+    let sections = [
+        nodes(loaded, measured).draw(look),
+        runs(loaded, measured, all, look),
+        path(loaded.plan(), measured),
+        waits(loaded, measured),
+        outputs(measured).draw(look),
+    ];
+    for section in sections.iter().filter(|section| !section.is_empty()) {
+        text.push('\n');
+        text.push_str(section);
+    }
+    text
+}
+
+fn headline(loaded: &Loaded, measured: &Measured) -> String {
+    let nodes = loaded.plan().nodes().len() - 2;
+    let runs = measured.last.runs.len();
+    let plural = |number: usize, what: &str| match number {
+        1 => format!("1 {what}"),
+        number => format!("{number} {what}s"),
+    };
+    let head = format!(
+        "Pipeline `{}`: {}, {}, ",
+        loaded.name,
+        plural(nodes, "node"),
+        plural(runs, "run")
+    );
+    let mut totals = measured.totals.clone();
+    totals.sort_unstable();
+    let at = |share: usize| time(totals[(totals.len() - 1) * share / 100]);
+    match &totals[..] {
+        [only] => format!("{head}{}\n", time(*only)),
+        _ => format!(
+            "{head}median of {} requests {} (fastest {}, 90 % within {}, slowest {})\n",
+            totals.len(),
+            time(median(&totals)),
+            at(0),
+            at(90),
+            at(100)
+        ),
+    }
+}
+
+/// What a node runs, in which levels, how often, and what of the request's time it takes.
+fn nodes(loaded: &Loaded, measured: &Measured) -> Table {
+    let mut table = Table::new(&[
+        ("node", Align::Left),
+        ("runs on", Align::Left),
+        ("levels", Align::Left),
+        ("runs", Align::Right),
+        ("waited", Align::Right),
+        ("ran", Align::Right),
+        ("share", Align::Right),
+    ]);
+    let plan = loaded.plan();
+    let total = median(&measured.totals);
+    for id in inner(plan) {
+        let times = &measured.nodes[id.index()];
+        let ran = median(&times.ran);
+        let number = measured.last.runs.iter().filter(|run| run.node == id);
+        table.row([
+            plan.node(id).name.clone(),
+            runs_on(&plan.node(id).kind),
+            levels(plan, id),
+            number.count().to_string(),
+            time(median(&times.waited)),
+            time(ran),
+            share(ran, total),
+        ]);
+    }
+    table
+}
+
+/// The runs of the last request, with the tensors that went in and came out.
+fn runs(loaded: &Loaded, measured: &Measured, all: bool, look: Look) -> String {
+    let mut table = Table::new(&[
+        ("node", Align::Left),
+        ("session", Align::Left),
+        ("tensor", Align::Left),
+        ("datatype", Align::Left),
+        ("shape", Align::Left),
+        ("min", Align::Right),
+        ("mean", Align::Right),
+        ("max", Align::Right),
+        ("waited", Align::Right),
+        ("ran", Align::Right),
+        ("share", Align::Right),
+    ]);
+    let plan = loaded.plan();
+    let last = &measured.last;
+    let mut hidden = Vec::new();
+    for id in inner(plan) {
+        let node = plan.node(id);
+        let mut own: Vec<&Run> = last.runs.iter().filter(|run| run.node == id).collect();
+        own.sort_by_key(|run| natural(&run.session));
+        let shown = if all { own.len() } else { SHOWN };
+        if own.len() > shown {
+            hidden.push(format!("{} of `{}`", own.len() - shown, node.name));
+        }
+        for run in own.into_iter().take(shown) {
+            let session = match run.session.as_str() {
+                "" => NOTHING,
+                session => session,
+            };
+            let mut first = Some([
+                node.name.clone(),
+                session.to_owned(),
+                time(run.waited()),
+                time(run.took()),
+                share(run.took(), last.took),
+            ]);
+            let inputs = node.inputs.iter().map(|it| ("→", &it.name));
+            let outputs = node.outputs.iter().map(|it| ("←", &it.name));
+            let tensors = inputs.zip(&run.inputs).chain(outputs.zip(&run.outputs));
+            for ((side, name), tensor) in tensors {
+                let [name_cell, session, waited, ran, share] = first.take().unwrap_or_default();
+                let [dtype, shape, min, mean, max] = described(tensor);
+                let tensor = format!("{side} {name}");
+                table.row([
+                    name_cell, session, tensor, dtype, shape, min, mean, max, waited, ran, share,
+                ]);
+            }
+            if let Some([name, session, waited, ran, share]) = first {
+                let none = || NOTHING.to_owned();
+                table.row([
+                    name,
+                    session,
+                    none(),
+                    none(),
+                    none(),
+                    none(),
+                    none(),
+                    none(),
+                    waited,
+                    ran,
+                    share,
+                ]);
+            }
+        }
+    }
+    let mut text = table.draw(look);
+    if !hidden.is_empty() {
+        // A String takes all text.
+        let _ = writeln!(
+            text,
+            "not shown: {}; `--all` shows every run",
+            hidden.join(", ")
+        );
+    }
+    text
+}
+
+/// The way through the pipeline that the response waited for.
+fn path(plan: &Plan, measured: &Measured) -> String {
+    let last = &measured.last;
+    let (mut ran, mut waited) = (Duration::ZERO, Duration::ZERO);
+    let mut steps = vec!["request".to_owned()];
+    for place in &last.path {
+        let run = &last.runs[*place];
+        ran += run.took();
+        waited += run.waited();
+        let session = match run.session.as_str() {
+            "" => String::new(),
+            session => format!(" [{session}]"),
+        };
+        steps.push(format!(
+            "{}{session} {}",
+            plan.node(run.node).name,
+            time(run.took())
+        ));
+    }
+    steps.push("response".to_owned());
+    let rest = last.took.saturating_sub(ran + waited);
+    format!(
+        "Critical path: {}\n  running {} ({}), waiting {} ({}), between nodes {} ({})\n",
+        steps.join(" → "),
+        time(ran),
+        share(ran, last.took),
+        time(waited),
+        share(waited, last.took),
+        time(rest),
+        share(rest, last.took)
+    )
+}
+
+/// Where runs waited for what they run on, and what helps.
+fn waits(loaded: &Loaded, measured: &Measured) -> String {
+    let plan = loaded.plan();
+    let last = &measured.last;
+    let mut by_node: BTreeMap<NodeId, (usize, usize, Duration, Duration)> = BTreeMap::new();
+    for run in &last.runs {
+        let entry = by_node.entry(run.node).or_default();
+        entry.1 += 1;
+        entry.2 += run.waited();
+        entry.3 = entry.3.max(run.waited());
+        // Less is what it takes to hand a run over.
+        if run.waited() > Duration::from_micros(100) {
+            entry.0 += 1;
+        }
+    }
+    let mut lines = String::new();
+    for (id, (late, runs, waited, longest)) in by_node {
+        if late == 0 || longest.as_secs_f64() < WORTH_TELLING * last.took.as_secs_f64() {
+            continue;
+        }
+        let (what, advice) = match &plan.node(id).kind {
+            PlanKind::Model { name, version } => {
+                let slots = loaded.slots(name, *version).unwrap_or(1);
+                let plural = if slots == 1 { "" } else { "s" };
+                (
+                    format!("for the {slots} infer request{plural} of model `{name}`"),
+                    "; more `nireq` and `NUM_STREAMS` help if there are free cores",
+                )
+            }
+            _ => ("for its turn".to_owned(), ""),
+        };
+        // A String takes all text.
+        let _ = writeln!(
+            lines,
+            "Waiting: {late} of {runs} runs of `{}` waited {what}, {} in all, the longest {}{advice}",
+            plan.node(id).name,
+            time(waited),
+            time(longest)
+        );
+    }
+    lines
+}
+
+fn outputs(measured: &Measured) -> Table {
+    let mut table = Table::new(&[
+        ("output", Align::Left),
+        ("datatype", Align::Left),
+        ("shape", Align::Left),
+        ("min", Align::Right),
+        ("mean", Align::Right),
+        ("max", Align::Right),
+        ("values", Align::Left),
+    ]);
+    for (name, tensor) in measured.last.outputs.iter() {
+        let [dtype, shape, min, mean, max] = described(tensor);
+        let preview = Summary::new(name, tensor).preview;
+        table.row([name.to_owned(), dtype, shape, min, mean, max, preview]);
+    }
+    table
+}
+
+/// Goes through the nodes between entry and exit.
+fn inner(plan: &Plan) -> impl Iterator<Item = NodeId> + '_ {
+    plan.ids()
+        .filter(|id| *id != plan.entry() && *id != plan.exit())
+}
+
+/// Says what a node runs.
+pub(super) fn runs_on(kind: &PlanKind) -> String {
+    match kind {
+        PlanKind::Model {
+            name,
+            version: None,
+        } => format!("model {name}"),
+        PlanKind::Model {
+            name,
+            version: Some(version),
+        } => format!("model {name}, version {version}"),
+        PlanKind::Custom { library, .. } => format!("library {library}"),
+        PlanKind::Entry | PlanKind::Exit => NOTHING.to_owned(),
+    }
+}
+
+/// Says for the parts of which demultiplexers a node runs, the outermost first.
+fn levels(plan: &Plan, id: NodeId) -> String {
+    let node = plan.node(id);
+    let levels = node.levels.iter().map(|level| {
+        let level = plan.level(*level);
+        let count = match level.count {
+            ovms::pipeline::Count::Fixed(count) => count.to_string(),
+            ovms::pipeline::Count::Dynamic => "N".to_owned(),
+        };
+        format!("{} × {count}", plan.node(level.node).name)
+    });
+    let levels: Vec<String> = levels.collect();
+    if levels.is_empty() {
+        NOTHING.to_owned()
+    } else {
+        levels.join(" › ")
+    }
+}
+
+fn described(tensor: &Tensor) -> [String; 5] {
+    let summary = Summary::new("", tensor);
+    let [min, mean, max] = match summary.spread {
+        Some(spread) => [spread.min, spread.mean, spread.max].map(number),
+        None => [NOTHING; 3].map(str::to_owned),
+    };
+    [summary.dtype.to_string(), summary.shape, min, mean, max]
+}
+
+/// Writes a time with three digits.
+fn time(time: Duration) -> String {
+    let microseconds = time.as_secs_f64() * 1e6;
+    let (value, unit) = if microseconds < 1e3 {
+        (microseconds, "µs")
+    } else if microseconds < 1e6 {
+        (microseconds / 1e3, "ms")
+    } else {
+        (microseconds / 1e6, "s")
+    };
+    let decimals = match value {
+        value if value < 10.0 => 2,
+        value if value < 100.0 => 1,
+        _ => 0,
+    };
+    format!("{value:.decimals$} {unit}")
+}
+
+fn share(part: Duration, whole: Duration) -> String {
+    if whole.is_zero() {
+        return NOTHING.to_owned();
+    }
+    format!("{:.0} %", 100.0 * part.as_secs_f64() / whole.as_secs_f64())
+}
+
+/// Splits a session into texts and numbers, so that 10 comes after 9.
+fn natural(session: &str) -> Vec<(String, u64)> {
+    let parts = session.split('_');
+    parts
+        .map(|part| match part.parse() {
+            Ok(number) => (String::new(), number),
+            Err(_) => (part.to_owned(), 0),
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::{natural, share, time};
+
+    #[test]
+    fn times_have_three_digits() {
+        let told = [0, 1_234, 12_345, 123_456, 1_234_567, 12_345_678_901]
+            .map(|nanoseconds| time(Duration::from_nanos(nanoseconds)));
+        assert_eq!(
+            told,
+            [
+                "0.00 µs", "1.23 µs", "12.3 µs", "123 µs", "1.23 ms", "12.3 s"
+            ]
+        );
+        assert_eq!(
+            share(Duration::from_secs(1), Duration::from_secs(3)),
+            "33 %"
+        );
+        assert_eq!(share(Duration::ZERO, Duration::ZERO), "-");
+    }
+
+    #[test]
+    fn sessions_count_up() {
+        let mut sessions = ["a_10", "a_9", "a_9_b_1", "a_9_b_0"];
+        sessions.sort_by_key(|session| natural(session));
+        assert_eq!(sessions, ["a_9", "a_9_b_0", "a_9_b_1", "a_10"]);
+    }
+}

@@ -1,0 +1,64 @@
+//! Every tensor of a request as a file.
+
+use std::path::Path;
+
+use ovms::{client::output::save_tensors, tensor::TensorMap};
+
+use super::{load::Loaded, measure::Measured};
+use crate::{
+    error::{Failure, FailureKind},
+    ui,
+};
+
+/// Saves what went into the pipeline, into each run and out of it, and the response.
+pub(super) fn all(
+    folder: &Path,
+    loaded: &Loaded,
+    inputs: &TensorMap,
+    measured: &Measured,
+) -> Result<(), Failure> {
+    let plan = loaded.plan();
+    let mut tensors = TensorMap::default();
+    for (name, tensor) in inputs.iter() {
+        tensors.push(format!("request.{name}"), tensor.clone());
+    }
+    for run in &measured.last.runs {
+        let node = plan.node(run.node);
+        let session = if run.session.is_empty() {
+            String::new()
+        } else {
+            format!(".{}", run.session)
+        };
+        let sides = [
+            (
+                "in",
+                node.inputs.iter().map(|it| &it.name).collect::<Vec<_>>(),
+                &run.inputs,
+            ),
+            (
+                "out",
+                node.outputs.iter().map(|it| &it.name).collect(),
+                &run.outputs,
+            ),
+        ];
+        for (side, names, all) in sides {
+            for (name, tensor) in names.into_iter().zip(all) {
+                let name = format!("{}{session}.{side}.{name}", node.name);
+                tensors.push(name, tensor.clone());
+            }
+        }
+    }
+    for (name, tensor) in measured.last.outputs.iter() {
+        tensors.push(format!("response.{name}"), tensor.clone());
+    }
+    let saved = save_tensors(&tensors, folder).map_err(|error| {
+        let text = format!("cannot save to {}", folder.display());
+        Failure::new(FailureKind::Failed, text).caused_by(&error)
+    })?;
+    ui::note(&format!(
+        "Saved {} tensors in {}.",
+        saved.len(),
+        folder.display()
+    ));
+    Ok(())
+}

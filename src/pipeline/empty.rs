@@ -1,0 +1,90 @@
+//! What is gathered where a demultiplexer has nothing to split, in pipelines that allow that.
+
+use bytes::Bytes;
+
+use super::{Abort, Input, Plan, PlanNode, dims::common, shards::Parts};
+use crate::tensor::{DataType, Dim, PartialShape, ShapeText, Tensor};
+
+/// Makes an input of a node that gathers parts of which there are none: a tensor without elements,
+/// with the numbers of parts as its first dimensions, one of them 0.
+///
+/// What comes straight from the demultiplexer has the type and the other dimensions that were
+/// really given. Else they are those that the source says of a part and the node takes: a dimension
+/// that they leave open is as short as both allow, which is 0 for -1.
+///
+/// # Errors
+///
+/// Fails if the node does not take so few parts, or nobody says the type.
+pub(super) fn tensor(
+    plan: &Plan,
+    node: &PlanNode,
+    input: &Input,
+    parts: &Parts,
+) -> Result<Tensor, Abort> {
+    let demultiplexer = || {
+        let level = parts.counts.iter().position(|count| *count == 0);
+        let level = level.and_then(|level| node.gathers.get(level));
+        level.map_or_else(String::new, |level| {
+            plan.node(plan.level(*level).node).name.clone()
+        })
+    };
+    let (dtype, part) = match parts.tensors.first() {
+        Some(whole) => (Some(whole.dtype()), whole.shape()[1..].to_vec()),
+        None => declared(plan, input, parts.counts.len()),
+    };
+    let Some(dtype) = dtype else {
+        let source = plan.node(input.source);
+        return Err(Abort::EmptyType {
+            node: node.name.clone(),
+            input: input.name.clone(),
+            demultiplexer: demultiplexer(),
+            source_node: source.name.clone(),
+            output: source.outputs[input.output].name.clone(),
+        });
+    };
+    let shape: Vec<usize> = parts.counts.iter().copied().chain(part).collect();
+    if let Some(expected) = &input.tensor {
+        let mut counts = expected.shape.0.iter().zip(&parts.counts);
+        if counts.any(|(dim, count)| !dim.allows(*count)) {
+            return Err(Abort::EmptyInput {
+                node: node.name.clone(),
+                input: input.name.clone(),
+                demultiplexer: demultiplexer(),
+                expected: expected.shape.to_string(),
+                actual: ShapeText(&shape).to_string(),
+            });
+        }
+    }
+    Ok(Tensor::new(dtype, shape, Bytes::new()).expect("no elements, no bytes"))
+}
+
+/// Returns type and shape of a part as they are declared, the shape as short as it may be.
+fn declared(plan: &Plan, input: &Input, levels: usize) -> (Option<DataType>, Vec<usize>) {
+    let source = plan.node(input.source);
+    let given = source.outputs[input.output].tensor.as_ref();
+    let taken = input.tensor.as_ref();
+    let dtype = given.and_then(|given| given.dtype);
+    let dtype = dtype.or_else(|| taken?.dtype);
+    let rest = |shape: &PartialShape, from: usize| -> Vec<Dim> {
+        shape.0.get(from..).unwrap_or_default().to_vec()
+    };
+    let given = given.map_or_else(Vec::new, |given| {
+        rest(&given.shape, usize::from(source.opens.is_some()))
+    });
+    let taken = taken.map(|taken| rest(&taken.shape, levels));
+    let taken = taken.filter(|taken| taken.len() == given.len());
+    let mut taken = taken.unwrap_or_else(|| vec![Dim::Any; given.len()]);
+    // It is converted like any other, so that axes are those of the source here.
+    let adapter = input.convert.as_ref();
+    if let Some(axes) = adapter.and_then(|adapter| adapter.axes.as_ref()) {
+        let places = axes.iter().skip(levels).map(|axis| axis - levels);
+        for (place, dim) in places.zip(taken.clone()) {
+            taken[place] = dim;
+        }
+    }
+    let shortest = |(given, taken): (&Dim, Dim)| match common(*given, taken).unwrap_or(*given) {
+        Dim::Fixed(length) | Dim::Range(length, _) => length,
+        Dim::Any => 0,
+    };
+    (dtype, given.iter().zip(taken).map(shortest).collect())
+}

@@ -1,0 +1,172 @@
+//! What a request to a pipeline has done, and where its time went.
+
+use std::{
+    sync::{Mutex, MutexGuard, PoisonError},
+    time::{Duration, Instant},
+};
+
+use super::{NodeId, Plan, Ran, Watch};
+use crate::tensor::Tensor;
+
+/// Keeps every run of a request.
+#[derive(Debug, Default)]
+pub struct Trace(Mutex<Vec<Run>>);
+
+/// One run of a node.
+#[derive(Debug, Clone)]
+pub struct Run {
+    /// The node.
+    pub node: NodeId,
+    /// The session, as [`super::Sessions::key`] writes it; empty for the request as a whole.
+    pub session: String,
+    /// When its inputs were there.
+    pub ready: Instant,
+    /// When what it runs on was free, and the run began.
+    pub started: Instant,
+    /// When it ended.
+    pub ended: Instant,
+    /// The inputs, in the order of the plan's.
+    pub inputs: Vec<Tensor>,
+    /// The outputs, in the order of the plan's.
+    pub outputs: Vec<Tensor>,
+}
+
+impl Run {
+    /// Returns how long it waited for what it runs on.
+    #[must_use]
+    pub fn waited(&self) -> Duration {
+        self.started.saturating_duration_since(self.ready)
+    }
+
+    /// Returns how long it ran.
+    #[must_use]
+    pub fn took(&self) -> Duration {
+        self.ended.saturating_duration_since(self.started)
+    }
+
+    /// Tells whether one session is a part of the other, or both are the same.
+    fn is_related(&self, other: &Self) -> bool {
+        let within = |inner: &str, outer: &str| {
+            let rest = inner.strip_suffix(outer);
+            rest.is_some_and(|rest| rest.is_empty() || outer.is_empty() || rest.ends_with('_'))
+        };
+        within(&self.session, &other.session) || within(&other.session, &self.session)
+    }
+}
+
+impl Trace {
+    /// Takes the runs so far, in the order in which they ended.
+    #[must_use]
+    pub fn take(&self) -> Vec<Run> {
+        std::mem::take(&mut *self.runs())
+    }
+
+    fn runs(&self) -> MutexGuard<'_, Vec<Run>> {
+        // A push cannot be left half done.
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Watch for Trace {
+    fn ran(&self, ran: Ran<'_>) {
+        self.runs().push(Run {
+            node: ran.node,
+            session: ran.session,
+            ready: ran.ready,
+            started: ran.started,
+            ended: ran.ended,
+            inputs: ran.inputs.to_vec(),
+            outputs: ran.outputs.to_vec(),
+        });
+    }
+}
+
+/// Finds the runs that the response waited for, the first first: each is the one of its successor's
+/// sources that ended last. Returns their places in `runs`.
+#[must_use]
+pub fn critical_path(plan: &Plan, runs: &[Run]) -> Vec<usize> {
+    let last = |sources: &[NodeId], after: Option<&Run>| {
+        let candidates = runs.iter().enumerate().filter(|(_, run)| {
+            sources.contains(&run.node)
+                && after.is_none_or(|after| run.ended <= after.ready && run.is_related(after))
+        });
+        candidates
+            .max_by_key(|(_, run)| run.ended)
+            .map(|(place, _)| place)
+    };
+    let mut path = Vec::new();
+    let mut next = last(&plan.node(plan.exit()).sources, None);
+    while let Some(place) = next {
+        path.push(place);
+        let run = &runs[place];
+        next = last(&plan.node(run.node).sources, Some(run));
+    }
+    path.reverse();
+    path
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::{Duration, Instant};
+
+    use super::{Run, critical_path};
+    use crate::pipeline::{NodeId, Plan, tests::plan};
+
+    /// Runs of nodes by name: session, and milliseconds of ready, started and ended.
+    fn runs(plan: &Plan, told: &[(&str, &str, [u64; 3])]) -> Vec<Run> {
+        let begin = Instant::now();
+        let at = |milliseconds| begin + Duration::from_millis(milliseconds);
+        let node = |name: &str| -> NodeId {
+            plan.ids()
+                .find(|id| plan.node(*id).name == name)
+                .expect("a node of the plan")
+        };
+        told.iter()
+            .map(|(name, session, [ready, started, ended])| Run {
+                node: node(name),
+                session: (*session).to_owned(),
+                ready: at(*ready),
+                started: at(*started),
+                ended: at(*ended),
+                inputs: Vec::new(),
+                outputs: Vec::new(),
+            })
+            .collect()
+    }
+
+    #[test]
+    fn the_path_follows_the_source_that_came_last() {
+        let nodes = ["a 1>2 request split 2", "b 1>1 a", "c 2>1 b gather a"];
+        let plan = plan(None, &nodes, &["c"]);
+        let runs = runs(
+            &plan,
+            &[
+                ("a", "", [0, 0, 5]),
+                ("b", "a_0", [5, 5, 20]),
+                ("b", "a_1", [5, 9, 12]),
+                ("c", "", [20, 21, 30]),
+            ],
+        );
+        assert_eq!(critical_path(&plan, &runs), [0, 1, 3]);
+        assert_eq!(runs[2].waited(), Duration::from_millis(4));
+        assert_eq!(runs[2].took(), Duration::from_millis(3));
+    }
+
+    #[test]
+    fn only_related_sessions_wait_for_each_other() {
+        let plan = plan(None, &["b 1>1 request"], &["b"]);
+        let runs = runs(
+            &plan,
+            &[
+                ("b", "inner_2_outer_1", [0, 0, 1]),
+                ("b", "inner_2_outer_0", [0, 0, 1]),
+                ("b", "outer_1", [0, 0, 1]),
+                ("b", "", [0, 0, 1]),
+                ("b", "router_1", [0, 0, 1]),
+            ],
+        );
+        assert!(runs[0].is_related(&runs[2]) && runs[2].is_related(&runs[0]));
+        assert!(!runs[0].is_related(&runs[1]) && !runs[1].is_related(&runs[2]));
+        assert!(runs[0].is_related(&runs[3]) && !runs[4].is_related(&runs[2]));
+    }
+}
