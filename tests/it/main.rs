@@ -52,6 +52,7 @@ mod limits;
 mod loading;
 mod low_latency;
 mod metrics;
+mod pipeline_examples;
 mod pipeline_run;
 mod readme;
 mod reload_config;
