@@ -8,6 +8,9 @@ VENV_STAMP := $(VENV)/.stamp-$(shell cat tests/requirements.txt fixtures/require
 # The emulator of Azure Blob Storage; changes when what is pinned does.
 AZURITE := target/azurite
 AZURITE_STAMP := $(AZURITE)/.stamp-$(shell cksum < tests/azurite/package-lock.json | cut -d' ' -f1)
+# OpenCV, for a custom node of the tests; of the system, or Debian's packages.
+OPENCV := target/opencv
+OPENCV_STAMP := $(OPENCV)/.stamp-$(shell cksum < tests/opencv/install.py | cut -d' ' -f1)
 OVMS := target/release/ovms
 
 .DEFAULT_GOAL := help
@@ -33,11 +36,11 @@ lint: ## Formatting and clippy
 	cargo clippy --locked --all-targets -- -D warnings
 
 .PHONY: test-rust
-test-rust: $(VENV_STAMP) $(AZURITE_STAMP) ## Unit and integration tests
+test-rust: $(VENV_STAMP) $(AZURITE_STAMP) $(OPENCV_STAMP) ## Unit and integration tests
 	OPENVINO_INSTALL_DIR=$(CURDIR)/$(VENV) cargo test --locked
 
 .PHONY: test-clients
-test-clients: $(VENV_STAMP) $(AZURITE_STAMP) ## Clients that others wrote, and the fixtures
+test-clients: $(VENV_STAMP) $(AZURITE_STAMP) $(OPENCV_STAMP) ## Clients that others wrote, and the fixtures
 	cargo build --locked
 	OPENVINO_INSTALL_DIR=$(CURDIR)/$(VENV) OVMS=$(CURDIR)/target/debug/ovms \
 		$(VENV)/bin/python -m pytest -q -p no:cacheprovider tests/clients fixtures
@@ -69,4 +72,8 @@ $(VENV_STAMP): tests/requirements.txt fixtures/requirements.txt
 $(AZURITE_STAMP): tests/azurite/package-lock.json $(VENV_STAMP)
 	$(VENV)/bin/python tests/azurite/install.py $(AZURITE)
 	@rm -f $(AZURITE)/.stamp-*
+	@touch $@
+
+$(OPENCV_STAMP): tests/opencv/install.py
+	$(PYTHON) tests/opencv/install.py $(OPENCV)
 	@touch $@

@@ -62,32 +62,63 @@ def wait_ready(process, log):
         time.sleep(0.01)
 
 
+@dataclass
+class Running:
+    """The servers that run, and where their logs go."""
+
+    logs: Path
+    processes: list
+
+    def start(self, name, *flags):
+        """Start a server with flags, and wait until it is ready."""
+        port, rest_port = free_ports(2)
+        log = self.logs / f"{len(self.processes)}-{name}"
+        command = [PROGRAM, "serve", *flags]
+        command += ["--port", str(port), "--grpc_bind_address", "127.0.0.1"]
+        command += ["--rest_port", str(rest_port), "--rest_bind_address", "127.0.0.1"]
+        with log.open("wb") as out:
+            process = subprocess.Popen(command, stdout=out, stderr=subprocess.STDOUT)
+        self.processes.append(process)
+        wait_ready(process, log)
+        return Server(name, port, rest_port)
+
+
 @pytest.fixture(scope="session")
-def serve(tmp_path_factory):
+def running(tmp_path_factory):
+    """What starts servers, which end with the tests."""
+    running = Running(tmp_path_factory.mktemp("logs"), [])
+    yield running
+    for process in running.processes:
+        process.terminate()
+    codes = [process.wait(timeout=20) for process in running.processes]
+    assert not any(codes), f"a server ended badly: {codes}"
+
+
+@pytest.fixture(scope="session")
+def serve(running):
     """A function that serves a fixture model with more flags: one server each, for all tests."""
     servers = {}
-    processes = []
 
     def start(model, *flags):
         key = (model, *flags)
-        if key in servers:
-            return servers[key]
-        port, rest_port = free_ports(2)
-        log = tmp_path_factory.mktemp(model) / "log"
-        command = [PROGRAM, "serve", "--model_name", model]
-        command += ["--model_path", str(FIXTURES / "models" / model)]
-        command += ["--port", str(port), "--grpc_bind_address", "127.0.0.1"]
-        command += ["--rest_port", str(rest_port), "--rest_bind_address", "127.0.0.1"]
-        command += ["--plugin_config", PLUGIN_CONFIG, *flags]
-        with log.open("wb") as out:
-            process = subprocess.Popen(command, stdout=out, stderr=subprocess.STDOUT)
-        processes.append(process)
-        wait_ready(process, log)
-        servers[key] = Server(model, port, rest_port)
+        if key not in servers:
+            path = str(FIXTURES / "models" / model)
+            asked = ["--model_name", model, "--model_path", path]
+            asked += ["--plugin_config", PLUGIN_CONFIG, *flags]
+            servers[key] = running.start(model, *asked)
         return servers[key]
 
-    yield start
-    for process in processes:
-        process.terminate()
-    codes = [process.wait(timeout=20) for process in processes]
-    assert not any(codes), f"a server ended badly: {codes}"
+    return start
+
+
+@pytest.fixture(scope="session")
+def serve_config(running):
+    """A function that serves what a configuration file names: one server each, for all tests."""
+    servers = {}
+
+    def start(path):
+        if path not in servers:
+            servers[path] = running.start(path.parent.name, "--config_path", str(path))
+        return servers[path]
+
+    return start
