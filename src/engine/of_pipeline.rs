@@ -8,11 +8,12 @@ use super::Engine;
 use crate::{
     error::{Error, Result},
     metrics::Call,
+    model::infer::with_strings,
     openvino::SlotInput,
     pipeline::{self, Definition, Pipeline},
     request::{Declared, InferRequest, InferResponse, Origin, Parameters},
     servable::{ServableInfo, TensorInfo},
-    tensor::{DataType, Dim, Layout, PartialShape, Tensor, TensorMap},
+    tensor::{DataType, Dim, Layout, PartialShape, Tensor},
 };
 
 /// A pipeline found for a request.
@@ -52,7 +53,7 @@ impl OfPipeline {
             model_name: self.pipeline.name().to_owned(),
             model_version: pipeline::VERSION,
             id,
-            outputs: outputs.collect::<TensorMap>(),
+            outputs: with_strings(outputs.collect()).await?,
             parameters: Parameters::new(),
         })
     }

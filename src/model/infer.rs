@@ -94,16 +94,7 @@ impl Loaded {
             .map(|port| self.output_name(port).to_owned())
             .zip(outputs)
             .collect();
-        let rows = outputs
-            .iter()
-            .filter(|(name, tensor)| is_rows(name, tensor));
-        let bytes: Vec<usize> = rows.map(|(_, tensor)| tensor.data().len()).collect();
-        if bytes.is_empty() {
-            return Ok((outputs, ended));
-        }
-        let outputs = task::sized("unpad strings", bytes.iter().sum(), || unpad(outputs))
-            .await
-            .map_err(Failed::Outputs)?;
+        let outputs = with_strings(outputs).await.map_err(Failed::Outputs)?;
         Ok((outputs, ended))
     }
 
@@ -136,6 +127,23 @@ impl Loaded {
 /// Tells whether an output is rows of bytes that clients know as strings.
 fn is_rows(name: &str, tensor: &Tensor) -> bool {
     name.ends_with(STRING_SUFFIX) && tensor.dtype() == DataType::U8 && tensor.shape().len() == 2
+}
+
+/// Turns the outputs that clients know as strings into such, away from the async workers if that is
+/// a lot of work.
+///
+/// # Errors
+///
+/// Fails if there are too many bytes for strings.
+pub(crate) async fn with_strings(outputs: TensorMap) -> Result<TensorMap> {
+    let rows = outputs
+        .iter()
+        .filter(|(name, tensor)| is_rows(name, tensor));
+    let bytes: Vec<usize> = rows.map(|(_, tensor)| tensor.data().len()).collect();
+    if bytes.is_empty() {
+        return Ok(outputs);
+    }
+    task::sized("unpad strings", bytes.iter().sum(), || unpad(outputs)).await
 }
 
 /// Turns the outputs that are rows of bytes into strings.
