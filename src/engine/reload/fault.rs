@@ -24,6 +24,16 @@ pub enum Fault {
         #[source]
         reason: EntryFault,
     },
+    /// A pipeline has a name that is taken.
+    #[error("Validation of pipeline definition: {name} failed: {reason}, at {place}")]
+    PipelineEntry {
+        /// The pipeline's name.
+        name: String,
+        /// Where the entry is.
+        place: String,
+        /// Why it is refused.
+        reason: EntryFault,
+    },
     /// The model repository cannot be read.
     #[error("cannot load model `{model}`")]
     Repository {
@@ -80,7 +90,9 @@ impl Fault {
                 ..
             } => ErrorKind::InvalidArgument,
             Self::Version(error) => error.source.kind(),
-            Self::Pipeline { .. } | Self::Subscribed { .. } => ErrorKind::FailedPrecondition,
+            Self::PipelineEntry { .. } | Self::Pipeline { .. } | Self::Subscribed { .. } => {
+                ErrorKind::FailedPrecondition
+            }
             Self::Entry { .. } | Self::Repository { .. } | Self::Type { .. } => ErrorKind::Internal,
         }
     }

@@ -268,12 +268,21 @@ impl Reloader {
     /// Returns what is to be served, by name; notes the entries that are refused.
     fn wanted(&self, config: &FileConfig, done: &mut Done) -> BTreeMap<String, ModelConfig> {
         let mut wanted = BTreeMap::new();
-        done.faults
-            .extend(config.refused.iter().map(|refused| Fault::Entry {
-                name: refused.name.clone(),
-                place: refused.place.to_string(),
-                reason: refused.reason.clone(),
-            }));
+        done.faults.extend(config.refused.iter().map(|refused| {
+            let (name, place) = (refused.name.clone(), refused.place.to_string());
+            match refused.reason.clone() {
+                reason @ EntryFault::PipelineName => Fault::PipelineEntry {
+                    name,
+                    place,
+                    reason,
+                },
+                reason => Fault::Entry {
+                    name,
+                    place,
+                    reason,
+                },
+            }
+        }));
         for entry in &config.models {
             let (name, refused, place) = match entry {
                 ModelEntry::Model(model)
@@ -385,7 +394,7 @@ fn answer(done: &Done) -> Result<Reload> {
         Fault::File(crate::config::FileError::Read { .. }) => {
             "Config file not found or cannot open."
         }
-        Fault::File(_) | Fault::Entry { .. } => {
+        Fault::File(_) | Fault::Entry { .. } | Fault::PipelineEntry { .. } => {
             "Reloading config file failed. Check server logs for more info."
         }
         _ if done.new_file => "Reloading config file failed. Check server logs for more info.",

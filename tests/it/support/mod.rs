@@ -11,6 +11,7 @@ pub(crate) mod http;
 pub(crate) mod infer;
 pub(crate) mod loaded;
 pub(crate) mod nodes;
+pub(crate) mod pipelines;
 pub(crate) mod relay;
 pub(crate) mod repository;
 pub(crate) mod sequence;
