@@ -217,14 +217,21 @@ fn the_header_is_c_and_cpp_with_the_layout_of_the_interface() {
 
 #[test]
 fn every_fixture_is_used() {
-    let own: [&str; 3] = [
-        include_str!("custom_nodes.rs"),
-        include_str!("custom_node_faults.rs"),
-        include_str!("custom_node_libraries.rs"),
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let folders = [
+        "tests/it",
+        "tests/clients",
+        "fixtures",
+        "fixtures/custom_nodes",
     ];
+    let files = folders.iter().flat_map(|folder| {
+        let entries = fs::read_dir(root.join(folder)).unwrap();
+        entries.filter_map(|entry| fs::read_to_string(entry.unwrap().path()).ok())
+    });
+    let users: Vec<String> = files.collect();
     for entry in fs::read_dir(fixture("custom_nodes")).unwrap() {
         let name = entry.unwrap().file_name().into_string().unwrap();
-        let is_used = own.iter().any(|test| test.contains(&format!("\"{name}\"")));
-        assert!(is_used || name.ends_with(".h"), "{name}");
+        let quoted = format!("\"{name}\"");
+        assert!(users.iter().any(|user| user.contains(&quoted)), "{name}");
     }
 }
