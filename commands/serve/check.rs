@@ -35,7 +35,8 @@ pub(super) fn run(mut config: Config) -> Result<(), Failure> {
     match config.source.clone() {
         Source::Model(model) => report.model(&model, ""),
         Source::File { path, defaults } => {
-            let file = config::read(&path, &defaults).map_err(|error| files::explain(&error))?;
+            let file = config::read(&path, &defaults)
+                .map_err(|error| files::explain(&error, "--config_path"))?;
             report.file(&path, &file);
             let ports = config.settings.port.or(config.settings.rest_port).is_some();
             match config.add_monitoring(&file) {

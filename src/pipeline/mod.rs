@@ -2,7 +2,7 @@
 //! request. Nothing here waits, runs a model or reads a file.
 //!
 //! [`check()`] makes a [`Plan`] of what is configured and of what [`Sources`] says of models and
-//! custom nodes, or tells every fault. For each request a [`Flow`] takes the outputs of the nodes
+//! custom nodes, or tells every fault; [`survey`] does so where not all of them can be asked. For each request a [`Flow`] takes the outputs of the nodes
 //! that have run and says what can run next, with its inputs; it is made of a [`Schedule`], which
 //! knows no tensors, and [`shards`], which knows nothing else. [`fit`] judges what nodes really
 //! gave.
@@ -26,7 +26,7 @@ pub mod shards;
 mod sources;
 
 pub use abort::Abort;
-pub use check::{Checked, check};
+pub use check::{Checked, Survey, Unchecked, check, survey};
 pub use fault::{Fault, Faults, OrderFault, Rule};
 pub use flow::{Flow, Job};
 pub use info::{PipelineInfo, PipelineTensor};

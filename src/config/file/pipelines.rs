@@ -102,13 +102,7 @@ pub(super) fn list(node: &Node<'_>, names: &mut Names) -> (Vec<PipelineConfig>, 
             continue;
         }
         match names.take(&pipeline.name) {
-            Ok(()) => {
-                entry.warn(format!(
-                    "the pipeline `{}` is not served: this release has no pipelines",
-                    pipeline.name
-                ));
-                pipelines.push(pipeline);
-            }
+            Ok(()) => pipelines.push(pipeline),
             Err(_) => refused.push(Refused {
                 name: pipeline.name,
                 reason: EntryFault::PipelineName,

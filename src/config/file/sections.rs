@@ -61,10 +61,6 @@ pub(super) fn libraries(node: &Node<'_>, folder: &Path) -> Vec<LibraryConfig> {
         let fields = entry.fields(&["name", "base_path"], &["name", "base_path"])?;
         let name = fields.get("name").and_then(Node::name);
         let base_path = fields.text("base_path");
-        entry.warn(format!(
-            "the custom node library `{}` is not opened: this release has no custom nodes",
-            name.unwrap_or_default()
-        ));
         Some(LibraryConfig {
             name: name?.to_owned(),
             base_path: resolve(folder, base_path?).into(),

@@ -391,8 +391,6 @@ fn pipelines_and_their_like_are_kept_for_later() {
     assert_eq!(monitoring.families.unwrap(), ["ovms_streams"]);
     let warnings: Vec<String> = config.warnings.iter().map(ToString::to_string).collect();
     insta::assert_snapshot!(warnings.join("\n"), @"
-    4:13 custom_node_library_config_list[0]: the custom node library `lib` is not opened: this release has no custom nodes
-    7:13 pipeline_config_list[0]: the pipeline `p` is not served: this release has no pipelines
     10:37 pipeline_config_list[0].demultiply_count: a demultiply_count of 0 is read as -1, which is how it is written now
     44:35 mediapipe_config_list[0]: the graph `g` is not served: this release has no graphs
     46:13 custom_loader_config_list[0]: the custom loader `l` is not opened: this release has no custom loaders
