@@ -178,10 +178,14 @@ fn end(report: &Report) -> Result<(), Failure> {
     } = counts;
     match report.verdict() {
         Verdict::Ok => Ok(()),
-        Verdict::Faults => Err(Failure::new(
-            FailureKind::Failed,
-            format!("{faulty} of {pipelines} pipelines cannot be served: {counts}"),
-        )),
+        Verdict::Faults => {
+            let which = match &report.pipelines[..] {
+                [only] => format!("the pipeline `{}`", only.name),
+                _ => format!("{faulty} of {pipelines} pipelines"),
+            };
+            let text = format!("{which} cannot be served: {counts}");
+            Err(Failure::new(FailureKind::Failed, text))
+        }
         Verdict::Warnings | Verdict::Unchecked => Err(Failure::new(
             FailureKind::Warnings,
             format!("no faults were found, but {counts}"),

@@ -36,9 +36,8 @@ impl Page<'_> {
         let counts = report.counts();
         if counts.pipelines == 0 {
             writeln!(self.text, "no pipelines in the file")?;
-        } else if report.verdict() == Verdict::Ok {
-            let more = if counts.pipelines == 1 { "" } else { "s" };
-            writeln!(self.text, "{} pipeline{more}: no faults", counts.pipelines)?;
+        } else if counts.pipelines > 1 && report.verdict() == Verdict::Ok {
+            writeln!(self.text, "{} pipelines: no faults", counts.pipelines)?;
         }
         Ok(())
     }
