@@ -51,6 +51,8 @@ mod limits;
 mod loading;
 mod low_latency;
 mod metrics;
+mod pipeline_check;
+mod pipeline_new;
 mod readme;
 mod reload_config;
 mod reload_versions;

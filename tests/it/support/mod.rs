@@ -9,6 +9,7 @@ pub(crate) mod emulator;
 pub(crate) mod grpc;
 pub(crate) mod http;
 pub(crate) mod infer;
+pub(crate) mod ir;
 pub(crate) mod loaded;
 pub(crate) mod nodes;
 pub(crate) mod relay;
