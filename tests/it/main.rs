@@ -52,6 +52,7 @@ mod loading;
 mod low_latency;
 mod metrics;
 mod pipeline_check;
+mod pipeline_check_files;
 mod pipeline_new;
 mod readme;
 mod reload_config;

@@ -12,6 +12,7 @@ pub(crate) mod infer;
 pub(crate) mod ir;
 pub(crate) mod loaded;
 pub(crate) mod nodes;
+pub(crate) mod pipelines;
 pub(crate) mod relay;
 pub(crate) mod repository;
 pub(crate) mod sequence;
