@@ -3,7 +3,7 @@
 mod args;
 mod check;
 mod directives;
-mod files;
+pub(crate) mod files;
 mod hints;
 
 use std::{io::IsTerminal, path::PathBuf, time::Duration};
@@ -19,7 +19,6 @@ use ovms::{
 use tempfile::TempDir;
 
 pub(crate) use args::{Args, refuse_unmatched};
-pub(crate) use files::explain as explain_file;
 
 use crate::{
     error::{Failure, FailureKind},
@@ -73,7 +72,7 @@ pub(crate) fn run(mut args: Args) -> Result<(), Failure> {
         // Read once more when it is served; here its faults are told before anything else.
         let file = config::read(path, defaults).map_err(|error| {
             log_start(&error);
-            files::explain(&error)
+            files::explain(&error, "--config_path")
         })?;
         config.add_monitoring(&file).map_err(refused)?;
     }

@@ -1,20 +1,194 @@
-//! `ovms pipeline check`.
+//! `ovms pipeline check`: every fault of the pipelines of a configuration file, without serving.
+
+mod report;
+mod text;
 
 use std::path::PathBuf;
 
-use crate::error::{Failure, FailureKind};
+use clap::ValueEnum;
+use ovms::{
+    config::{self, Defaults, EntryFault, FileConfig},
+    error::nearest,
+    pipeline::survey,
+};
+
+use self::report::{Counts, PipelineReport, Report, Verdict};
+use super::{
+    aside::Aside,
+    facts::{Facts, Options},
+};
+use crate::{
+    error::{Failure, FailureKind},
+    serve::files,
+};
 
 /// The flags as typed.
 #[derive(Debug, clap::Args)]
+#[command(after_help = AFTER_HELP)]
 pub(crate) struct Args {
     /// The configuration file
     config: PathBuf,
+    /// Check this pipeline only
+    name: Option<String>,
+    /// Do not open the libraries of custom nodes; what depends on them is not checked
+    #[arg(long)]
+    no_custom_nodes: bool,
+    /// How to print what is found
+    #[arg(long, value_enum, default_value_t = Output::Text, value_name = "FORMAT")]
+    output: Output,
+    /// A library with more operations for the CPU, as for `ovms serve`
+    #[arg(long = "cpu_extension", value_name = "FILE")]
+    cpu_extension: Option<PathBuf>,
+}
+
+/// What ends the help.
+const AFTER_HELP: &str = "\
+Models are read, not compiled, and libraries of custom nodes are opened. What cannot be looked at,
+because there is no runtime or a model is in the cloud, is told, and no fault.
+
+Exit codes: 0 no faults, also if there are no pipelines; 1 a fault in any of the pipelines, or in
+the file; 2 no fault, but warnings, or something that could not be checked.";
+
+/// The form of the report.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Output {
+    /// For people
+    Text,
+    /// For scripts
+    Json,
 }
 
 /// Runs the subcommand.
 pub(super) fn run(args: Args) -> Result<(), Failure> {
-    Err(Failure::new(
-        FailureKind::Bug,
-        format!("not there yet: {}", args.config.display()),
-    ))
+    let mut stdout = Aside::take()?;
+    let Args {
+        config: path,
+        name,
+        no_custom_nodes,
+        output,
+        cpu_extension,
+    } = args;
+    let defaults = Defaults {
+        cpu_extension,
+        ..Defaults::default()
+    };
+    let file = match config::read(&path, &defaults) {
+        Ok(file) => file,
+        Err(error) => {
+            if output == Output::Json {
+                stdout.print(&Report::refused(&path, &error).json())?;
+            }
+            return Err(files::explain(&error, "CONFIG"));
+        }
+    };
+    if let Some(name) = &name {
+        named(&file, name)?;
+    }
+    let options = Options {
+        custom_nodes: !no_custom_nodes,
+    };
+    let facts = Facts::new(&file, options);
+    let report = look(&path, &file, &facts, name.as_deref());
+    match output {
+        Output::Text => {
+            let source = std::fs::read(&path).unwrap_or_default();
+            stdout.print(&text::write(&report, &String::from_utf8_lossy(&source)))?;
+        }
+        Output::Json => stdout.print(&report.json())?,
+    }
+    let failure = end(&report);
+    match failure {
+        Err(failure) if facts.lacks_runtime() => {
+            Err(failure.hint("run `ovms setup` for a runtime, which models are looked at with"))
+        }
+        end => end,
+    }
+}
+
+/// Refuses a name that no pipeline of the file has.
+fn named(file: &FileConfig, name: &str) -> Result<(), Failure> {
+    let pipelines = file.pipelines.iter().map(|pipeline| &*pipeline.name);
+    let names: Vec<&str> = pipelines
+        .chain(clashes(file).map(|(name, _)| name))
+        .collect();
+    if names.contains(&name) {
+        return Ok(());
+    }
+    let failure = Failure::new(
+        FailureKind::Usage,
+        format!("there is no pipeline `{name}` in the file"),
+    );
+    Err(match nearest(name, names.iter().copied()) {
+        Some(near) => failure.hint(format!("did you mean `{near}`?")),
+        None if names.is_empty() => failure.hint("it has no pipelines"),
+        None => failure.hint(format!("it has: {}", names.join(", "))),
+    })
+}
+
+/// Returns the pipelines that have the name of a model.
+fn clashes(file: &FileConfig) -> impl Iterator<Item = (&str, &config::Place)> {
+    let refused = file.refused.iter();
+    refused
+        .filter(|refused| refused.reason == EntryFault::PipelineName)
+        .map(|refused| (&*refused.name, &refused.place))
+}
+
+/// Checks the pipelines of a file, or the one with a name, in the order of the file.
+fn look(
+    path: &std::path::Path,
+    file: &FileConfig,
+    facts: &Facts<'_>,
+    name: Option<&str>,
+) -> Report {
+    let wanted = |other: &str| name.is_none_or(|name| name == other);
+    let surveyed = file
+        .pipelines
+        .iter()
+        .filter(|pipeline| wanted(&pipeline.name))
+        .map(|pipeline| {
+            let survey = survey(pipeline, facts);
+            let place = &pipeline.places.own;
+            (place.clone(), PipelineReport::of(path, pipeline, survey))
+        });
+    let clashing = clashes(file)
+        .filter(|(name, _)| wanted(name))
+        .map(|(name, place)| (place.clone(), PipelineReport::clashing(path, name, place)));
+    let mut pipelines: Vec<_> = surveyed.chain(clashing).collect();
+    pipelines.sort_by_key(|(place, _)| (place.line, place.column));
+    let about = |warning: &&config::Warning| {
+        let lists = ["pipeline_config_list", "custom_node_library_config_list"];
+        name.is_none()
+            && lists
+                .iter()
+                .any(|list| warning.place.path.starts_with(list))
+    };
+    Report::new(
+        path,
+        pipelines.into_iter().map(|(_, report)| report).collect(),
+        file.warnings.iter().filter(about),
+        facts.notes(),
+    )
+}
+
+/// Says in a sentence what came of it, and makes the exit code.
+fn end(report: &Report) -> Result<(), Failure> {
+    let counts = report.counts();
+    let Counts {
+        pipelines, faulty, ..
+    } = counts;
+    match report.verdict() {
+        Verdict::Ok => Ok(()),
+        Verdict::Faults => {
+            let which = match &report.pipelines[..] {
+                [only] => format!("the pipeline `{}`", only.name),
+                _ => format!("{faulty} of {pipelines} pipelines"),
+            };
+            let text = format!("{which} cannot be served: {counts}");
+            Err(Failure::new(FailureKind::Failed, text))
+        }
+        Verdict::Warnings | Verdict::Unchecked => Err(Failure::new(
+            FailureKind::Warnings,
+            format!("no faults were found, but {counts}"),
+        )),
+    }
 }

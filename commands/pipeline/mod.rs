@@ -1,6 +1,8 @@
 //! `ovms pipeline`: draw, check, try and write pipelines, without a server.
 
+mod aside;
 mod check;
+mod facts;
 mod new;
 mod run;
 mod show;

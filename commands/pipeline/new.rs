@@ -1,20 +1,186 @@
-//! `ovms pipeline new`.
+//! `ovms pipeline new`: a configuration file with a pipeline of models that are there, or the
+//! skeleton of a custom node.
 
-use std::path::PathBuf;
+mod custom;
+mod models;
+mod save;
+mod wiring;
+mod written;
 
-use crate::error::{Failure, FailureKind};
+use std::path::{Path, PathBuf};
+
+use ovms::{
+    config::{self, Defaults},
+    openvino::runtime,
+    pipeline::survey,
+};
+
+use self::{
+    wiring::{Misfit, Model, Wiring},
+    written::Head,
+};
+use super::{
+    aside::Aside,
+    facts::{Facts, Options},
+};
+use crate::{
+    error::{Failure, FailureKind},
+    places, setup, ui,
+};
 
 /// The flags as typed.
 #[derive(Debug, clap::Args)]
+#[command(
+    args_conflicts_with_subcommands = true,
+    arg_required_else_help = true,
+    after_help = AFTER_HELP
+)]
 pub(crate) struct Args {
-    /// The configuration file
-    config: PathBuf,
+    #[command(subcommand)]
+    kind: Option<Kind>,
+    /// Write a custom node in C++ that works, into the folder DIR, or NAME if none is given
+    #[arg(long, num_args = 1..=2, value_names = ["NAME", "DIR"])]
+    custom_node: Vec<String>,
+    /// Replace files that are there
+    #[arg(long, requires = "custom_node")]
+    force: bool,
+}
+
+/// What ends the help.
+const AFTER_HELP: &str = "\
+Examples:
+  ovms pipeline new chain my_pipeline models/first models/second -o config.json
+  ovms pipeline new demultiplexer batches models/dummy -o config.json
+  ovms pipeline new demultiplexer parts models/cutter models/reader -o config.json
+  ovms pipeline new --custom-node crop nodes/crop";
+
+/// The kinds of pipelines.
+#[derive(Debug, clap::Subcommand)]
+enum Kind {
+    /// Models one after the other
+    ///
+    /// Outputs and inputs are connected by their names, types and shapes. Inputs that the model
+    /// before does not feed become inputs of the pipeline.
+    Chain(Of),
+    /// Models that run for each part of a tensor
+    ///
+    /// With one model, requests have a leading dimension more and the model runs for each part.
+    /// With several, what the first one gives is split along its first dimension, and the others
+    /// run for each part, until one that takes all parts at once.
+    Demultiplexer(Of),
+}
+
+/// What a pipeline is made of.
+#[derive(Debug, clap::Args)]
+struct Of {
+    /// The name of the pipeline
+    name: String,
+    /// The folders of the models, with a folder for each version
+    #[arg(required = true, value_name = "MODEL_DIR")]
+    models: Vec<PathBuf>,
+    /// The configuration file to write; stdout without it
+    #[arg(short = 'o', long = "file", value_name = "FILE")]
+    file: Option<PathBuf>,
+    /// Replace the file if it is there
+    #[arg(long)]
+    force: bool,
 }
 
 /// Runs the subcommand.
 pub(super) fn run(args: Args) -> Result<(), Failure> {
-    Err(Failure::new(
-        FailureKind::Bug,
-        format!("not there yet: {}", args.config.display()),
-    ))
+    match (args.kind, &args.custom_node[..]) {
+        (Some(Kind::Chain(of)), _) => pipeline("chain", &of, wiring::chain),
+        (Some(Kind::Demultiplexer(of)), _) => pipeline("demultiplexer", &of, wiring::demultiplexer),
+        (None, [name, folder @ ..]) => {
+            custom::write(name, folder.first().map(Path::new), args.force)
+        }
+        (None, []) => Err(Failure::new(
+            FailureKind::Usage,
+            "nothing is asked for: expected chain, demultiplexer or --custom-node",
+        )),
+    }
+}
+
+/// Writes the configuration file of a pipeline.
+fn pipeline(
+    kind: &str,
+    of: &Of,
+    weave: impl FnOnce(&[&Model]) -> Result<Wiring, Misfit>,
+) -> Result<(), Failure> {
+    let mut stdout = Aside::take()?;
+    if of.name.is_empty() {
+        return Err(Failure::new(
+            FailureKind::Usage,
+            "the pipeline needs a name",
+        ));
+    }
+    if let Some(file) = &of.file {
+        save::refuse_existing(file, of.force)?;
+    }
+    runtime::open(&places::all()).map_err(|error| setup::explain(&error))?;
+    let (models, steps) = models::look(&of.models, of.file.as_deref())?;
+    if models.iter().any(|model| model.name == of.name) {
+        let text = format!("the pipeline cannot be called `{}`, as a model is", of.name);
+        return Err(Failure::new(FailureKind::Usage, text).hint("give it a name of its own"));
+    }
+    let steps: Vec<&Model> = steps.iter().map(|step| &models[*step]).collect();
+    let wiring = weave(&steps).map_err(explain)?;
+    let file = of.file.as_deref().unwrap_or(Path::new("config.json"));
+    let head = Head {
+        name: &of.name,
+        kind,
+        file: &file.display().to_string(),
+    };
+    let text = written::write(&head, &models, &wiring);
+    judge(&text, file)?;
+    match &of.file {
+        None => stdout.print(&text),
+        Some(file) => {
+            save::write(file, &text, of.force)?;
+            ui::note(&format!("wrote {}", file.display()));
+            Ok(())
+        }
+    }
+}
+
+/// Explains why models do not go together.
+fn explain(misfit: Misfit) -> Failure {
+    let mut failure = Failure::new(FailureKind::Failed, misfit.to_string());
+    if let Misfit::Connection {
+        from,
+        to,
+        gives,
+        takes,
+    } = misfit
+    {
+        for (node, does, tensors) in [(from, "gives", gives), (to, "takes", takes)] {
+            for tensor in tensors {
+                failure = failure.detail(format!("{node} {does} {tensor}"));
+            }
+        }
+        failure = failure
+            .hint("connect other models, or put a custom node between: `ovms pipeline new --custom-node NAME`");
+    }
+    failure
+}
+
+/// Checks what is to be written, as a server will.
+fn judge(text: &str, file: &Path) -> Result<(), Failure> {
+    let refused = || Failure::new(FailureKind::Failed, "such a pipeline could not be served");
+    let parsed = config::parse(text.as_bytes(), file, &Defaults::default());
+    let parsed = parsed.map_err(|error| refused().caused_by(&error))?;
+    let facts = Facts::new(&parsed, Options { custom_nodes: true });
+    for pipeline in &parsed.pipelines {
+        let survey = survey(pipeline, &facts);
+        if !survey.faults.is_empty() {
+            let faults = survey.faults.iter();
+            return Err(faults.fold(refused(), |failure, fault| {
+                failure.detail(fault.to_string())
+            }));
+        }
+        for warning in survey.warnings {
+            ui::note(&format!("warning: {}", warning.text));
+        }
+    }
+    Ok(())
 }

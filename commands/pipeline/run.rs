@@ -11,7 +11,7 @@ use std::path::PathBuf;
 use clap::ValueEnum;
 use ovms::client::ModelMetadata;
 
-use self::{load::Loaded, measure::Measured};
+use super::aside::Aside;
 use crate::{
     error::{Failure, FailureKind},
     infer::{self, InputArgs, PictureArgs},
@@ -90,6 +90,8 @@ enum Format {
 
 /// Runs the subcommand.
 pub(super) fn run(args: Args) -> Result<(), Failure> {
+    let look = Look::of_stdout();
+    let mut stdout = Aside::take()?;
     let inputs = infer::inputs(args.inputs, args.pictures)?;
     let loader = load::Loader::new(&args.config, &args.name)?;
     let runtime = tokio::runtime::Builder::new_multi_thread()
@@ -106,7 +108,10 @@ pub(super) fn run(args: Args) -> Result<(), Failure> {
             .map_err(|error| infer::input_failure(error, None))?;
         let measured = measure::run(&loaded, &tensors, args.warmup, args.repeat).await;
         let shown = measured.and_then(|measured| {
-            show(&loaded, &measured, args.output, args.all)?;
+            stdout.print(&match args.output {
+                Format::Table => report::text(&loaded, &measured, args.all, look),
+                Format::Json => format!("{}\n", json::text(&loaded, &measured)),
+            })?;
             match &args.save_intermediate {
                 Some(folder) => save::all(folder, &loaded, &tensors, &measured),
                 None => Ok(()),
@@ -118,17 +123,6 @@ pub(super) fn run(args: Args) -> Result<(), Failure> {
     // A custom node that never ends is not waited for.
     runtime.shutdown_background();
     result
-}
-
-fn show(loaded: &Loaded, measured: &Measured, format: Format, all: bool) -> Result<(), Failure> {
-    match format {
-        Format::Table => ui::print(report::text(loaded, measured, all, Look::of_stdout())),
-        Format::Json => {
-            let mut text = json::text(loaded, measured).to_string();
-            text.push('\n');
-            ui::print(text)
-        }
-    }
 }
 
 /// Explains the inputs of a pipeline to whoever has given none.

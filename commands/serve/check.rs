@@ -4,7 +4,7 @@
 use std::path::Path;
 
 use ovms::{
-    config::{self, Config, ModelConfig, ModelEntry, Source, VersionPolicy},
+    config::{self, Config, EntryFault, ModelConfig, ModelEntry, Source, VersionPolicy},
     error::chain,
     metrics::Metrics,
     model::{mapping, repository, storage, wanted},
@@ -23,6 +23,8 @@ struct Report {
     rows: Vec<[String; 3]>,
     faults: Vec<String>,
     warnings: Vec<String>,
+    /// What is not looked at here, and where it is.
+    hint: Option<String>,
 }
 
 /// What a model that can be served is called in the table.
@@ -35,7 +37,8 @@ pub(super) fn run(mut config: Config) -> Result<(), Failure> {
     match config.source.clone() {
         Source::Model(model) => report.model(&model, ""),
         Source::File { path, defaults } => {
-            let file = config::read(&path, &defaults).map_err(|error| files::explain(&error))?;
+            let file = config::read(&path, &defaults)
+                .map_err(|error| files::explain(&error, "--config_path"))?;
             report.file(&path, &file);
             let ports = config.settings.port.or(config.settings.rest_port).is_some();
             match config.add_monitoring(&file) {
@@ -55,6 +58,11 @@ pub(super) fn run(mut config: Config) -> Result<(), Failure> {
 impl Report {
     fn file(&mut self, path: &Path, file: &config::FileConfig) {
         let path = path.display();
+        let named = &file.refused;
+        let clash = |refused: &config::Refused| refused.reason == EntryFault::PipelineName;
+        if !file.pipelines.is_empty() || named.iter().any(clash) {
+            self.hint = Some(format!("`ovms pipeline check {path}` checks its pipelines"));
+        }
         for entry in &file.models {
             match entry {
                 ModelEntry::Model(model) => self.model(model, &format!("{path}: ")),
@@ -167,7 +175,12 @@ impl Report {
             .collect::<Vec<_>>()
             .join(" and ");
         let mut failure = match (faults, warnings) {
-            (0, 0) => return Ok(()),
+            (0, 0) => {
+                if let Some(hint) = self.hint {
+                    ui::note(&format!("hint: {hint}"));
+                }
+                return Ok(());
+            }
             (0, _) => Failure::new(FailureKind::Warnings, format!("the check found {numbers}")),
             _ => Failure::new(FailureKind::Failed, format!("the check found {numbers}")),
         };
@@ -176,6 +189,9 @@ impl Report {
         }
         for warning in self.warnings {
             failure = failure.detail(format!("warning: {warning}"));
+        }
+        if let Some(hint) = self.hint {
+            failure = failure.hint(hint);
         }
         Err(failure)
     }

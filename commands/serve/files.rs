@@ -7,14 +7,14 @@ use crate::error::{Failure, FailureKind};
 /// Characters of a line that are shown on either side of a fault.
 const AROUND: usize = 60;
 
-/// Explains a file that is refused: each fault with its line.
-pub(crate) fn explain(error: &FileError) -> Failure {
+/// Explains a file that is refused: each fault with its line. `argument` is how it was named.
+pub(crate) fn explain(error: &FileError, argument: &str) -> Failure {
     let (path, faults, more) = match error {
         FileError::Read { path, source } => {
             return Failure::new(FailureKind::Failed, error.to_string())
                 .caused_by(source)
                 .hint(format!(
-                    "a configuration is a JSON file; is {} the right one, and may it be read?",
+                    "{argument} names a JSON file; is {} the right one, and may it be read?",
                     path.display()
                 ));
         }
@@ -44,15 +44,27 @@ pub(crate) fn explain(error: &FileError) -> Failure {
 
 /// Writes a fault and marks it in its line.
 fn detail(fault: &Fault) -> String {
-    let number = fault.place.line.to_string();
-    let (line, column) = window(&fault.excerpt, fault.place.column - 1);
+    let Fault {
+        place,
+        excerpt,
+        width,
+        ..
+    } = fault;
+    let [line, mark] = quote(place.line, excerpt, place.column, *width);
+    format!("{fault}\n  {line}\n  {mark}")
+}
+
+/// Quotes what stands in a line around a column, both from 1, and marks so many characters of it.
+pub(crate) fn quote(number: usize, line: &str, column: usize, width: usize) -> [String; 2] {
+    let number = number.to_string();
+    let (line, column) = window(line, column.saturating_sub(1));
     let room = line.chars().count().saturating_sub(column).max(1);
-    let mark = "^".repeat(fault.width.min(room));
+    let mark = "^".repeat(width.clamp(1, room));
     let gutter = " ".repeat(number.len());
-    format!(
-        "{fault}\n  {number} | {line}\n  {gutter} | {}{mark}",
-        " ".repeat(column)
-    )
+    [
+        format!("{number} | {line}"),
+        format!("{gutter} | {}{mark}", " ".repeat(column)),
+    ]
 }
 
 /// Cuts a line to what stands around a column; returns it with the column in it.
@@ -78,7 +90,8 @@ mod tests {
 
     fn explained(content: &[u8]) -> String {
         let path = Path::new("/models/config.json");
-        explain(&parse(content, path, &Defaults::default()).unwrap_err()).text()
+        let refused = parse(content, path, &Defaults::default()).unwrap_err();
+        explain(&refused, "--config_path").text()
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use std::{
     panic::{AssertUnwindSafe, catch_unwind},
-    path::PathBuf,
+    path::{Path, PathBuf},
     sync::Arc,
     time::Duration,
 };
@@ -10,7 +10,7 @@ use std::{
 use super::{
     decoding::Decoding,
     layouts, mapping,
-    repository::{self, RepositoryError},
+    repository::{self, ModelFiles, RepositoryError},
     resize,
     rt_info::{self, RtInfo},
     storage::SourceError,
@@ -107,6 +107,47 @@ impl VersionFault {
     }
 }
 
+/// Tells what the inputs and outputs of a version are, without loading it. Blocks.
+///
+/// # Errors
+///
+/// Fails with what the repository said, or the runtime before it would have compiled the model.
+pub fn inspect(
+    name: &str,
+    folder: &Path,
+    options: &LoadOptions,
+) -> Result<ServableInfo, VersionFault> {
+    let files = repository::files(folder)?;
+    let inspect = || with_load(name, &files, folder, options, &[], openvino::inspect);
+    catch_unwind(AssertUnwindSafe(inspect)).unwrap_or(Err(VersionFault::Panicked))
+}
+
+/// Puts together what the runtime is to know of a version.
+fn with_load<T>(
+    name: &str,
+    files: &ModelFiles,
+    folder: &Path,
+    options: &LoadOptions,
+    asked: &[(String, Vec<usize>)],
+    then: impl FnOnce(Load<'_>) -> Result<T, LoadError>,
+) -> Result<T, VersionFault> {
+    let names = mapping::read(folder).map_err(|error| LoadError::Mapping {
+        path: mapping::path(folder),
+        source: error.into(),
+    })?;
+    let (model, weights) = files.paths();
+    let done = then(Load {
+        name,
+        model,
+        weights,
+        options,
+        names: &names,
+        layouts: &layouts::read(files),
+        asked,
+    });
+    Ok(done?)
+}
+
 impl Loaded {
     /// Loads a version and runs its warm-up requests.
     ///
@@ -147,24 +188,19 @@ impl Loaded {
 
     fn compile(name: &str, spec: &Arc<Spec>, asked: &Asked) -> Result<Self, VersionFault> {
         let files = repository::files(&spec.folder)?;
-        let names = mapping::read(&spec.folder).map_err(|error| LoadError::Mapping {
-            path: mapping::path(&spec.folder),
-            source: error.into(),
-        })?;
-        let (model, weights) = files.paths();
+        let compiled = with_load(
+            name,
+            &files,
+            &spec.folder,
+            &spec.options,
+            asked,
+            openvino::load,
+        )?;
         let Compiled {
             info,
             runner,
             from_cache,
-        } = openvino::load(Load {
-            name,
-            model,
-            weights,
-            options: &spec.options,
-            names: &names,
-            layouts: &layouts::read(&files),
-            asked,
-        })?;
+        } = compiled;
         let options = &spec.options;
         if options.stateful && !options.low_latency && variables::exist(&files) == Some(false) {
             tracing::warn!(

@@ -28,7 +28,7 @@ use std::{
 
 use arc_swap::ArcSwap;
 
-pub use loaded::{Loaded, Spec, VersionError, VersionFault};
+pub use loaded::{Loaded, Spec, VersionError, VersionFault, inspect};
 pub use state::{Code, State, Status};
 pub use version::Version;
 

@@ -1,8 +1,9 @@
-//! What a compiled model's inputs and outputs are, for clients and for slots.
+//! What a model's inputs and outputs are, for clients and for slots; `node` is a port of the model
+//! that is compiled, or would be.
 
 use std::collections::BTreeMap;
 
-use openvino::{CompiledModel, InferenceError, Node};
+use openvino::{InferenceError, Node};
 
 use super::{convert, error::LoadError, layouts, names::Port, node::Owned, options::LayoutOption};
 use crate::{
@@ -36,24 +37,20 @@ impl Described {
 
 /// Describes the inputs, given in the model's order.
 pub(super) fn inputs(
-    compiled: &CompiledModel,
+    node: impl Fn(usize) -> Result<Node, InferenceError>,
     ports: Vec<(Port, Option<&LayoutOption>)>,
     own: &BTreeMap<String, Layout>,
 ) -> Result<Vec<Described>, LoadError> {
-    all("input", ports, own, |port| {
-        compiled.get_input_by_index(port)
-    })
+    all("input", ports, own, node)
 }
 
 /// Describes the outputs, given in the model's order.
 pub(super) fn outputs(
-    compiled: &CompiledModel,
+    node: impl Fn(usize) -> Result<Node, InferenceError>,
     ports: Vec<(Port, Option<&LayoutOption>)>,
     own: &BTreeMap<String, Layout>,
 ) -> Result<Vec<Described>, LoadError> {
-    all("output", ports, own, |port| {
-        compiled.get_output_by_index(port)
-    })
+    all("output", ports, own, node)
 }
 
 fn all(

@@ -63,13 +63,9 @@ pub struct Compiled {
     pub from_cache: bool,
 }
 
-/// Reads, compiles and readies a model; blocks for as long as that takes.
-///
-/// # Errors
-///
-/// See [`LoadError`].
-pub fn load(load: Load<'_>) -> Result<Compiled, LoadError> {
-    let mut options = Cow::Borrowed(load.options);
+/// Makes the options that a model is really loaded with, and a runtime with them.
+pub(super) fn core(options: &LoadOptions) -> Result<(Core, Cow<'_, LoadOptions>), LoadError> {
+    let mut options = Cow::Borrowed(options);
     if options.nireq > NIREQ_LIMIT {
         return Err(LoadError::Nireq(options.nireq));
     }
@@ -80,8 +76,6 @@ pub fn load(load: Load<'_>) -> Result<Compiled, LoadError> {
             options.to_mut().device = device.to_owned();
         }
     }
-    let options = &*options;
-    let load = Load { options, ..load };
     if let Some(path) = &options.cpu_extension {
         extension::add(&core, path).map_err(|source| LoadError::Extension {
             path: path.clone(),
@@ -92,25 +86,50 @@ pub fn load(load: Load<'_>) -> Result<Compiled, LoadError> {
     if !options.properties.iter().any(|(key, _)| key == MMAP) {
         device::set_of_runtime(&mut core, &options.device, MMAP, "NO")?;
     }
-    device::set_properties(&mut core, options)?;
+    device::set_properties(&mut core, &options)?;
+    Ok((core, options))
+}
+
+/// Reads a model and does everything to it that comes before it is compiled.
+pub(super) fn prepared<'a>(core: &mut Core, load: &Load<'a>) -> Result<Prepared<'a>, LoadError> {
+    let model = match load.options.low_latency {
+        true => low_latency::read(core, load)?,
+        false => read(core, load)?,
+    };
+    prepare::prepare(model, load)
+}
+
+/// Reads, compiles and readies a model; blocks for as long as that takes.
+///
+/// # Errors
+///
+/// See [`LoadError`].
+pub fn load(load: Load<'_>) -> Result<Compiled, LoadError> {
+    let (mut core, options) = core(load.options)?;
+    let options = &*options;
+    let load = Load { options, ..load };
     if let Some(folder) = options.cache_dir.as_deref().and_then(cache::prepare) {
         device::set_of_runtime(&mut core, &options.device, "CACHE_DIR", &folder)?;
     }
-    let model = match options.low_latency {
-        true => low_latency::read(&mut core, &load)?,
-        false => read(&mut core, &load)?,
-    };
     let Prepared {
         model,
         inputs,
         outputs,
-    } = prepare::prepare(model, &load)?;
+    } = prepared(&mut core, &load)?;
     let mut compiled = compile(&mut core, &model, options)?;
     // What was read is compiled now; its graph and weights need no longer stay.
     drop(model);
 
-    let inputs = describe::inputs(&compiled, inputs, load.layouts)?;
-    let outputs = describe::outputs(&compiled, outputs, load.layouts)?;
+    let inputs = describe::inputs(
+        |port| compiled.get_input_by_index(port),
+        inputs,
+        load.layouts,
+    )?;
+    let outputs = describe::outputs(
+        |port| compiled.get_output_by_index(port),
+        outputs,
+        load.layouts,
+    )?;
     let nireq = match options.nireq {
         0 => optimal_nireq(&compiled).max(one_for_each_core(&inputs, &outputs)),
         nireq => nireq,

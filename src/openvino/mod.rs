@@ -1,8 +1,8 @@
 //! The OpenVINO runtime: the only folder that names the `openvino` crate.
 //!
 //! [`runtime`] finds and opens the shared library, [`load`] turns a model file into a
-//! [`Compiled`] model with the names, shapes and layouts that are wanted, [`slot`] runs one infer
-//! request, [`low_latency`] has loops unrolled before that, [`strings`] knows how the runtime keeps strings, [`pool`] lends slots, and [`run`]
+//! [`Compiled`] model with the names, shapes and layouts that are wanted, [`inspect`] only tells
+//! what those would be, [`slot`] runs one infer request, [`low_latency`] has loops unrolled before that, [`strings`] knows how the runtime keeps strings, [`pool`] lends slots, and [`run`]
 //! decides on which thread a slot runs. What the rest of the crate sees is [`Runner`] and the
 //! tensors of [`crate::tensor`].
 
@@ -13,6 +13,7 @@ mod device;
 mod error;
 mod extension;
 mod fault;
+mod inspect;
 mod layouts;
 mod load;
 mod low_latency;
@@ -30,6 +31,7 @@ mod strings;
 
 pub use error::LoadError;
 pub use fault::Fault;
+pub use inspect::inspect;
 pub use layouts::LayoutFault;
 pub use load::{Compiled, Load, NIREQ_LIMIT, load};
 pub use low_latency::LowLatencyError;

@@ -2,7 +2,8 @@
 //!
 //! The order is that of the rules: names and libraries, the nodes one by one, cycles, the order of
 //! levels, and what the pipeline as a whole takes. Where something is not known because of a
-//! fault, what depends on it is not judged, so that one mistake is told once.
+//! fault, what depends on it is not judged, so that one mistake is told once. The same goes for
+//! what could not be looked at, which [`survey`] tells beside the faults.
 
 mod build;
 mod connections;
@@ -14,7 +15,7 @@ mod order;
 use draft::Draft;
 
 use super::{Fault, Faults, Plan, Rule, Sources};
-use crate::config::{PipelineConfig, Warning};
+use crate::config::{PipelineConfig, Place, Warning};
 
 /// A pipeline that can be served.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -25,12 +26,56 @@ pub struct Checked {
     pub warnings: Vec<Warning>,
 }
 
+/// A node of which not everything could be judged.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Unchecked {
+    /// The node.
+    pub node: String,
+    /// The first rule that was not judged, and that all later ones need as well.
+    pub rule: Rule,
+    /// Where in the file.
+    pub place: Place,
+    /// Why not.
+    pub reason: String,
+}
+
+/// What is known of a pipeline where not everything can be looked at.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Survey {
+    /// How to serve it, if there is no fault and everything was looked at.
+    pub plan: Option<Plan>,
+    /// Every fault that was found, in the order of the rules.
+    pub faults: Vec<Fault>,
+    /// What may not be as meant.
+    pub warnings: Vec<Warning>,
+    /// What was not looked at, in the order of the nodes.
+    pub unchecked: Vec<Unchecked>,
+}
+
 /// Checks a pipeline.
 ///
 /// # Errors
 ///
-/// Fails with every fault; the status text of the pipeline is that of the first.
+/// Fails with every fault; the status text of the pipeline is that of the first. What was not
+/// looked at is a fault here.
 pub fn check(config: &PipelineConfig, sources: &impl Sources) -> Result<Checked, Faults> {
+    let Survey {
+        plan,
+        mut faults,
+        warnings,
+        unchecked,
+    } = survey(config, sources);
+    match plan {
+        Some(plan) => Ok(Checked { plan, warnings }),
+        None => {
+            faults.extend(unchecked.into_iter().map(Unchecked::into_fault));
+            Err(Faults { faults, warnings })
+        }
+    }
+}
+
+/// Checks a pipeline as far as there is something to judge by.
+pub fn survey(config: &PipelineConfig, sources: &impl Sources) -> Survey {
     let mut draft = Draft::new(config);
     draft.name(sources);
     draft.describe(sources);
@@ -47,16 +92,26 @@ pub fn check(config: &PipelineConfig, sources: &impl Sources) -> Result<Checked,
     let stacks = draft.levels(&order, &reached);
     draft.batches(&stacks);
     let inputs = draft.inputs();
-    if !draft.faults.is_empty() {
-        return Err(Faults {
-            faults: draft.faults,
-            warnings: draft.warnings,
-        });
-    }
-    Ok(Checked {
-        plan: draft.plan(&order, &stacks, inputs),
+    let complete = draft.faults.is_empty() && draft.unchecked.is_empty();
+    Survey {
+        plan: complete.then(|| draft.plan(&order, &stacks, inputs)),
+        faults: draft.faults,
         warnings: draft.warnings,
-    })
+        unchecked: draft.unchecked,
+    }
+}
+
+impl Unchecked {
+    fn into_fault(self) -> Fault {
+        Fault {
+            rule: self.rule,
+            node: Some(self.node),
+            place: self.place,
+            found: format!("what was not looked at: {}", self.reason),
+            expected: "what can be looked at".to_owned(),
+            next: "put that right first".to_owned(),
+        }
+    }
 }
 
 impl Draft<'_> {

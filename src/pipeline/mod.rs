@@ -2,10 +2,11 @@
 //! request. No file is read here.
 //!
 //! [`check()`] makes a [`Plan`] of what is configured and of what [`Sources`] says of models and
-//! custom nodes, or tells every fault. For each request a [`Flow`] takes the outputs of the nodes
-//! that have run and says what can run next, with its inputs; it is made of a [`Schedule`], which
-//! knows no tensors, and [`shards`], which knows nothing else. [`fit`] judges what nodes really
-//! gave. All that waits for nothing and runs nothing.
+//! custom nodes, or tells every fault; [`survey`] does so where not all of them can be asked. For
+//! each request a [`Flow`] takes the outputs of the nodes that have run and says what can run next,
+//! with its inputs; it is made of a [`Schedule`], which knows no tensors, and [`shards`], which
+//! knows nothing else. [`fit`] judges what nodes really gave. All that waits for nothing and runs
+//! nothing.
 //!
 //! What does is [`Definition::run`], the driver, with [`Models`] to find models by, and around it
 //! [`Pipeline`]: the name, its state, and the definition that serves.
@@ -38,7 +39,7 @@ mod trace;
 
 pub use abort::Abort;
 pub use adapt::Adapter;
-pub use check::{Checked, check};
+pub use check::{Checked, Survey, Unchecked, check, survey};
 pub use definition::{Definition, Limits, Models};
 pub use fault::{Fault, Faults, OrderFault, Rule};
 pub use flow::{Flow, Job};

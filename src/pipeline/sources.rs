@@ -75,6 +75,15 @@ pub enum MissingModel {
     Version(Vec<i64>),
     /// It is known, but not available: its state or what is wrong with it.
     NotAvailable(String),
+    /// Nobody has looked at it, which is no fault. A server never says so.
+    NotLooked {
+        /// Why not.
+        reason: String,
+        /// What the configuration says anyway: whether it keeps state.
+        stateful: bool,
+        /// And whether its batch size or a shape is `auto`.
+        auto: bool,
+    },
 }
 
 /// A custom node.
@@ -91,6 +100,10 @@ pub struct CustomFacts {
 pub enum CustomFault {
     /// No library of this name is open; the names that there are.
     Library(Vec<String>),
+    /// There is a library of this name, and it does not open: why.
+    NotOpen(String),
+    /// A parameter cannot be handed to a library: its key.
+    Parameter(String),
     /// `initialize` returned this.
     Initialize(i32),
     /// A metadata call returned this.
@@ -99,4 +112,6 @@ pub enum CustomFault {
     Handle(&'static str),
     /// A metadata call gave a list of so many.
     Count(&'static str, i32),
+    /// Nobody has asked it, which is no fault: why not. A server never says so.
+    NotLooked(String),
 }

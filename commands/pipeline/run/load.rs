@@ -19,7 +19,7 @@ use ovms::{
 use crate::{
     error::{Failure, FailureKind},
     places,
-    serve::explain_file,
+    serve::files,
     setup, ui,
 };
 
@@ -48,7 +48,8 @@ impl Loader {
             most_custom_runs: 16,
             ..Defaults::default()
         };
-        let mut config = config::read(path, &defaults).map_err(|error| explain_file(&error))?;
+        let mut config =
+            config::read(path, &defaults).map_err(|error| files::explain(&error, "CONFIG"))?;
         if let Some(refused) = config.refused.iter().find(|refused| refused.name == name) {
             let text = format!("{}:{}: {}", path.display(), refused.place, refused.reason);
             return Err(Failure::new(FailureKind::Failed, text));

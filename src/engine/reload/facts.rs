@@ -25,12 +25,15 @@ pub(super) struct Made {
     pub(super) gate: Arc<Semaphore>,
 }
 
+/// A library, or why it does not open.
+pub(super) type Opened = Result<Arc<Library>, String>;
+
 /// The models and libraries of the moment.
 pub(super) struct Facts {
     /// The name of the pipeline, if a model has it.
     taken: Option<String>,
     models: Arc<BTreeMap<String, Arc<Model>>>,
-    libraries: BTreeMap<String, Arc<Library>>,
+    libraries: BTreeMap<String, Opened>,
     /// The custom nodes that the pipeline has.
     kept: BTreeMap<String, Made>,
     /// Those that it is to have.
@@ -41,7 +44,7 @@ pub(super) struct Facts {
 impl Facts {
     pub(super) fn new(
         models: Arc<BTreeMap<String, Arc<Model>>>,
-        libraries: BTreeMap<String, Arc<Library>>,
+        libraries: BTreeMap<String, Opened>,
         kept: BTreeMap<String, Made>,
         custom_runs: usize,
     ) -> Self {
@@ -142,10 +145,13 @@ impl Sources for Facts {
         library: &str,
         params: &[(String, String)],
     ) -> Result<CustomFacts, CustomFault> {
-        let Some(opened) = self.libraries.get(library) else {
-            return Err(CustomFault::Library(
-                self.libraries.keys().cloned().collect(),
-            ));
+        let opened = match self.libraries.get(library) {
+            Some(Ok(opened)) => opened,
+            Some(Err(reason)) => return Err(CustomFault::NotOpen(reason.clone())),
+            None => {
+                let known = self.libraries.keys().cloned().collect();
+                return Err(CustomFault::Library(known));
+            }
         };
         let made = self.node(node, opened, params)?;
         self.made().insert(node.to_owned(), made.clone());
@@ -178,7 +184,7 @@ fn state(status: &crate::model::Status) -> String {
 fn fault(error: NodeError) -> CustomFault {
     tracing::error!("{error}");
     match error {
-        NodeError::Parameter { .. } => CustomFault::Initialize(-1),
+        NodeError::Parameter { key, .. } => CustomFault::Parameter(key),
         NodeError::Initialize { code, .. } => CustomFault::Initialize(code),
         NodeError::Metadata { function, code, .. } => CustomFault::Metadata(function, code),
         NodeError::NoArray { function, .. } => CustomFault::Handle(function),

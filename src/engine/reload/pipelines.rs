@@ -47,7 +47,8 @@ struct Opened {
     path: PathBuf,
     /// What the file looked like.
     file: Option<(u64, SystemTime)>,
-    library: Option<Arc<Library>>,
+    /// Else why not.
+    library: Result<Arc<Library>, String>,
 }
 
 /// Why pipelines are brought up to date.
@@ -165,7 +166,7 @@ impl Pipelines {
         for library in listed {
             let known = self.libraries.get(&library.name);
             let known = known.filter(|known| known.path == library.base_path);
-            if known.is_some_and(|known| known.library.is_some()) {
+            if known.is_some_and(|known| known.library.is_ok()) {
                 continue;
             }
             let failed = known.map(|known| known.file);
@@ -177,7 +178,10 @@ impl Pipelines {
                     return None;
                 }
                 let library = Library::open(&name, &path);
-                let library = library.map_err(|error| tracing::error!("{error}")).ok();
+                let library = library.map_err(|error| {
+                    tracing::error!("{error}");
+                    error.to_string()
+                });
                 Some(Opened {
                     path,
                     file,
@@ -226,10 +230,8 @@ impl Pipelines {
             });
         }
         let found_libraries = libraries;
-        let libraries = self.libraries.iter().filter_map(|(name, opened)| {
-            let library = opened.library.as_ref()?;
-            Some((name.clone(), Arc::clone(library)))
-        });
+        let libraries = self.libraries.iter();
+        let libraries = libraries.map(|(name, opened)| (name.clone(), opened.library.clone()));
         let facts = Facts::new(
             Arc::clone(models),
             libraries.collect(),
@@ -292,7 +294,7 @@ fn libraries_of(config: &PipelineConfig, opened: &BTreeMap<String, Opened>) -> V
     let nodes = config.nodes.iter().filter_map(|node| match &node.kind {
         NodeKind::Custom { library_name, .. } => {
             let library = opened.get(library_name)?.library.as_ref();
-            Some(library.map_or_else(Weak::new, Arc::downgrade))
+            Some(library.map_or_else(|_| Weak::new(), Arc::downgrade))
         }
         NodeKind::Model { .. } => None,
     });

@@ -6,7 +6,8 @@ use crate::{
     config::{Connection, NodeConfig, NodeKind, PipelineConfig, Place, Places, Warning},
     error::nearest,
     pipeline::{
-        Count, CustomFacts, CustomFault, Fault, MissingModel, ModelFacts, NodeTensor, Rule, Sources,
+        Count, CustomFacts, CustomFault, Fault, MissingModel, ModelFacts, NodeTensor, Rule,
+        Sources, Unchecked,
     },
 };
 
@@ -26,6 +27,7 @@ pub(super) struct Draft<'a> {
     pub(super) names: HashMap<&'a str, usize>,
     pub(super) faults: Vec<Fault>,
     pub(super) warnings: Vec<Warning>,
+    pub(super) unchecked: Vec<Unchecked>,
 }
 
 /// A node while it is being checked.
@@ -138,6 +140,7 @@ impl<'a> Draft<'a> {
             names,
             faults: Vec::new(),
             warnings: Vec::new(),
+            unchecked: Vec::new(),
         }
     }
 
@@ -164,6 +167,14 @@ impl<'a> Draft<'a> {
                         });
                         (node.stateful, node.auto) = (stateful, auto);
                     }
+                    Err(MissingModel::NotLooked {
+                        reason,
+                        stateful,
+                        auto,
+                    }) => {
+                        (node.stateful, node.auto) = (stateful, auto);
+                        self.not_looked(index, Rule::MissingModel, "model_name", reason);
+                    }
                     Err(missing) => node.failure = Some(Failure::Model(missing)),
                 },
                 NodeKind::Custom {
@@ -171,14 +182,33 @@ impl<'a> Draft<'a> {
                     params,
                 } => match sources.custom(&config.name, library_name, params) {
                     Ok(facts) => node.facts = Some(facts),
+                    Err(CustomFault::NotLooked(reason)) => {
+                        self.not_looked(index, Rule::MissingLibrary, "library_name", reason);
+                    }
                     Err(CustomFault::Library(known)) => self.missing_library(index, &known),
+                    Err(CustomFault::NotOpen(reason)) => self.fault(
+                        index,
+                        Rule::MissingLibrary,
+                        "library_name",
+                        format!("the library `{library_name}`, which does not open: {reason}"),
+                        "a library that opens and has all six functions".to_owned(),
+                        "build it, or correct its base_path".to_owned(),
+                    ),
+                    Err(CustomFault::Parameter(key)) => self.fault(
+                        index,
+                        Rule::Initialize,
+                        "library_name",
+                        format!("a zero byte in the parameter `{key}`"),
+                        "texts that C can have".to_owned(),
+                        "take the zero byte away".to_owned(),
+                    ),
                     Err(CustomFault::Initialize(code)) => self.fault(
                         index,
                         Rule::Initialize,
                         "library_name",
                         format!("{code} from `initialize` of the library `{library_name}`"),
                         "0".to_owned(),
-                        "see the node's params and what the library says in the log".to_owned(),
+                        "see the node's params, and what the library prints".to_owned(),
                     ),
                     Err(fault) => node.failure = Some(Failure::Custom(fault)),
                 },
@@ -200,12 +230,18 @@ impl<'a> Draft<'a> {
             "library_name",
             format!("the library `{name}`, which is not open"),
             one_of("a library that is", known),
-            or_meant(
-                name,
-                known,
-                "add it to custom_node_library_config_list, or see in the log why it is not open",
-            ),
+            or_meant(name, known, "add it to custom_node_library_config_list"),
         );
+    }
+
+    fn not_looked(&mut self, index: usize, rule: Rule, key: &str, reason: String) {
+        let node = &self.nodes[index];
+        self.unchecked.push(Unchecked {
+            node: node.name.to_owned(),
+            rule,
+            place: node.place(key).clone(),
+            reason,
+        });
     }
 
     /// Adds a fault at a key of a node.

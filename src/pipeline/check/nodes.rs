@@ -68,8 +68,10 @@ impl Draft<'_> {
                 "model_name",
                 format!("the model `{name}`, which is not available: {reason}"),
                 "a model that is available".to_owned(),
-                "see in the log why it is not loaded".to_owned(),
+                "put that right first".to_owned(),
             ),
+            // Told as what could not be judged.
+            MissingModel::NotLooked { .. } => return,
         };
         self.fault(index, Rule::MissingModel, key, found, expected, next);
     }
@@ -161,9 +163,14 @@ impl Draft<'_> {
                 format!("{count} tensors from `{call}`"),
                 "at least 1".to_owned(),
             ),
-            CustomFault::Library(_) | CustomFault::Initialize(_) => return,
+            // Told before, where libraries are asked.
+            CustomFault::Library(_)
+            | CustomFault::NotOpen(_)
+            | CustomFault::Parameter(_)
+            | CustomFault::Initialize(_)
+            | CustomFault::NotLooked(_) => return,
         };
-        let next = "see the node's params and what the library says in the log".to_owned();
+        let next = "see the node's params, and what the library prints".to_owned();
         self.fault(index, rule, "library_name", found, expected, next);
     }
 

@@ -5,6 +5,7 @@ mod messages;
 mod metadata;
 mod order;
 mod rules;
+mod unknown;
 
 use std::path::Path;
 
@@ -110,6 +111,13 @@ impl Sources for Known {
         if name == "loading" {
             return Err(MissingModel::NotAvailable("LOADING".to_owned()));
         }
+        if name.starts_with("far") {
+            return Err(MissingModel::NotLooked {
+                reason: "it is far away".to_owned(),
+                stateful: name == "far_stateful",
+                auto: name == "far_auto",
+            });
+        }
         let (inputs, outputs) =
             Self::find(name).ok_or_else(|| MissingModel::Unknown(Self::names()))?;
         if version.is_some_and(|version| version > 2) {
@@ -133,6 +141,9 @@ impl Sources for Known {
             "bad_call" => Err(CustomFault::Metadata("getInputsInfo", 1)),
             "bad_handle" => Err(CustomFault::Handle("getOutputsInfo")),
             "bad_count" => Err(CustomFault::Count("getOutputsInfo", 0)),
+            "bad_open" => Err(CustomFault::NotOpen("no such file".to_owned())),
+            "bad_param" => Err(CustomFault::Parameter("key".to_owned())),
+            "far" => Err(CustomFault::NotLooked("nobody may run it".to_owned())),
             _ => {
                 let found = Self::find(library);
                 let (inputs, outputs) = found.ok_or_else(|| CustomFault::Library(Self::names()))?;

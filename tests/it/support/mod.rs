@@ -2,6 +2,7 @@
 
 pub(crate) mod busy;
 pub(crate) mod bytes;
+pub(crate) mod checks;
 pub(crate) mod cli;
 pub(crate) mod cloud;
 pub(crate) mod dtypes;
@@ -9,6 +10,7 @@ pub(crate) mod emulator;
 pub(crate) mod grpc;
 pub(crate) mod http;
 pub(crate) mod infer;
+pub(crate) mod ir;
 pub(crate) mod loaded;
 pub(crate) mod nodes;
 pub(crate) mod pipelines;

@@ -21,7 +21,7 @@ fn faults_say_what_where_and_what_next() {
          out o < fourth.alias"
     ), @r#"
     2:9 pipeline_config_list[0].name: Pipeline has the same name as model - found the name `dummy`, which a model or graph has; expected a name of its own; rename the pipeline
-    7:54 pipeline_config_list[0].nodes[1].library_name: Pipeline refers to incorrect library - node `second`: found the library `nne`, which is not open; expected a library that is: dummy, auto, stateful, two, wide, ints, text, text2, …; add it to custom_node_library_config_list, or see in the log why it is not open
+    7:54 pipeline_config_list[0].nodes[1].library_name: Pipeline refers to incorrect library - node `second`: found the library `nne`, which is not open; expected a library that is: dummy, auto, stateful, two, wide, ints, text, text2, …; add it to custom_node_library_config_list
     2:59 pipeline_config_list[0].demultiply_count: Functionality not implemented - node `request`: found a demultiply_count of -1, and 2 demultiplexers in all; expected one demultiplexer, since one of them is dynamic; give each a fixed demultiply_count, or leave only this one
     16:10 pipeline_config_list[0].nodes[4].name: Pipeline definition has multiple nodes with the same name - node `fourth`: found the name of another node; expected a name of its own; `request` and `response` are taken; rename the node, and what refers to it
     4:53 pipeline_config_list[0].nodes[0].model_name: Pipeline definition has reference to missing model - node `first`: found the model `dumy`, which is not there; expected a model of model_config_list: dummy, auto, stateful, two, wide, ints, text, text2, …; did you mean `dummy`?
@@ -100,10 +100,10 @@ fn custom_nodes_are_told_with_what_failed() {
          c = @bad_handle(b < request.i) -> a\nd = @bad_count(b < request.i) -> a\n\
          out o < a.a\nout p < b.a\nout q < c.a\nout r < d.a"
     ), @"
-    4:49 pipeline_config_list[0].nodes[0].library_name: Failure during custom node library initialization - node `a`: found 7 from `initialize` of the library `bad_init`; expected 0; see the node's params and what the library says in the log
-    7:49 pipeline_config_list[0].nodes[1].library_name: Custom node failed on metadata call - node `b`: found 1 from `getInputsInfo`; expected 0; see the node's params and what the library says in the log
-    10:49 pipeline_config_list[0].nodes[2].library_name: Custom node library has returned corrupted outputs handle - node `c`: found no list from `getOutputsInfo`; expected a list of tensors; see the node's params and what the library says in the log
-    13:49 pipeline_config_list[0].nodes[3].library_name: Custom node library has produced corrupted number of outputs - node `d`: found 0 tensors from `getOutputsInfo`; expected at least 1; see the node's params and what the library says in the log
+    4:49 pipeline_config_list[0].nodes[0].library_name: Failure during custom node library initialization - node `a`: found 7 from `initialize` of the library `bad_init`; expected 0; see the node's params, and what the library prints
+    7:49 pipeline_config_list[0].nodes[1].library_name: Custom node failed on metadata call - node `b`: found 1 from `getInputsInfo`; expected 0; see the node's params, and what the library prints
+    10:49 pipeline_config_list[0].nodes[2].library_name: Custom node library has returned corrupted outputs handle - node `c`: found no list from `getOutputsInfo`; expected a list of tensors; see the node's params, and what the library prints
+    13:49 pipeline_config_list[0].nodes[3].library_name: Custom node library has produced corrupted number of outputs - node `d`: found 0 tensors from `getOutputsInfo`; expected at least 1; see the node's params, and what the library prints
     ");
 }
 

@@ -1,0 +1,305 @@
+//! What the models and custom nodes of a configuration file are, found out without serving them.
+//!
+//! Models are read and not compiled; libraries are opened, and their nodes initialized and asked.
+//! Nothing of this happens before a pipeline asks for it, and each model is read once.
+
+use std::{
+    cell::{OnceCell, RefCell},
+    collections::{BTreeMap, HashMap},
+    path::{Path, PathBuf},
+    sync::Arc,
+};
+
+use ovms::{
+    config::{FileConfig, ModelConfig, ModelEntry, VersionPolicy},
+    custom_node::{self, Library, LibraryError, Node, NodeError},
+    error::chain,
+    model::{self, VersionFault, mapping, repository, storage, wanted},
+    openvino::{BatchOption, LoadError, LoadOptions, PerTensor, ShapeOption, runtime},
+    pipeline::{CustomFacts, CustomFault, MissingModel, ModelFacts, NodeTensor, Sources},
+    servable::ServableInfo,
+    tensor::Layout,
+};
+
+use crate::places;
+
+/// How far facts are looked for.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Options {
+    /// Whether code of custom node libraries may run.
+    pub(super) custom_nodes: bool,
+}
+
+/// The facts of a configuration file.
+pub(super) struct Facts<'a> {
+    file: &'a FileConfig,
+    options: Options,
+    /// Whether there is a runtime; why not.
+    runtime: OnceCell<Result<(), String>>,
+    models: RefCell<HashMap<(String, i64), Looked>>,
+    libraries: RefCell<HashMap<String, Result<Arc<Library>, String>>>,
+    notes: RefCell<Vec<String>>,
+}
+
+/// What a look at a version gave.
+#[derive(Debug, Clone)]
+enum Looked {
+    /// What it takes and gives.
+    Info(ServableInfo),
+    /// What is wrong with it.
+    Fault(String),
+    /// Why it could not be looked at.
+    Unknown(String),
+}
+
+impl<'a> Facts<'a> {
+    /// Makes the facts of a file; nothing is looked at yet.
+    pub(super) fn new(file: &'a FileConfig, options: Options) -> Self {
+        Self {
+            file,
+            options,
+            runtime: OnceCell::new(),
+            models: RefCell::default(),
+            libraries: RefCell::default(),
+            notes: RefCell::default(),
+        }
+    }
+
+    /// Tells whether a runtime was looked for, and there is none.
+    pub(super) fn lacks_runtime(&self) -> bool {
+        self.runtime.get().is_some_and(Result::is_err)
+    }
+
+    /// Returns what is worth a word besides, such as a version that is passed over.
+    pub(super) fn notes(&self) -> Vec<String> {
+        self.notes.borrow().clone()
+    }
+
+    /// Finds a model of the file.
+    fn entry(&self, name: &str) -> Result<&'a ModelConfig, MissingModel> {
+        let mut refused = None;
+        for entry in &self.file.models {
+            match entry {
+                ModelEntry::Model(model) if model.name == name => return Ok(model),
+                ModelEntry::Refused {
+                    name: other,
+                    reason,
+                    ..
+                } if other == name => refused = Some(reason),
+                _ => {}
+            }
+        }
+        Err(match refused {
+            Some(reason) => MissingModel::NotAvailable(reason.to_string()),
+            None => MissingModel::Unknown(self.names().map(str::to_owned).collect()),
+        })
+    }
+
+    fn names(&self) -> impl Iterator<Item = &'a str> {
+        self.file.models.iter().map(|entry| match entry {
+            ModelEntry::Model(model) => model.name.as_str(),
+            ModelEntry::Refused { name, .. } => name,
+        })
+    }
+
+    /// Chooses the version that a server would serve, and looks at it.
+    fn version(&self, model: &ModelConfig, pinned: Option<i64>) -> Result<Looked, MissingModel> {
+        if storage::is_remote(&model.base_path) {
+            let reason = format!("its files are in the cloud, at {}", model.base_path);
+            return Ok(Looked::Unknown(reason));
+        }
+        let unavailable = |reason| Err(MissingModel::NotAvailable(reason));
+        let versions = match repository::versions(Path::new(&model.base_path)) {
+            Ok(versions) => versions,
+            Err(error) => return unavailable(error.to_string()),
+        };
+        let mut existing: BTreeMap<i64, PathBuf> = BTreeMap::new();
+        for (number, folder) in versions {
+            existing.entry(number).or_insert(folder);
+        }
+        let mut failure = None;
+        loop {
+            let numbers: Vec<i64> = existing.keys().copied().collect();
+            let chosen = wanted::choose(&model.policy, &numbers);
+            if let Some(number) = pinned
+                && chosen.contains(&number)
+            {
+                return Ok(self.looked(model, number, &existing[&number]));
+            }
+            // The server takes the next lower version in the place of one that it cannot load.
+            let judged = match (&model.policy, pinned) {
+                (_, None) => chosen.last().copied().into_iter().collect(),
+                (VersionPolicy::Latest(_), Some(_)) => chosen.clone(),
+                _ => Vec::new(),
+            };
+            let mut failed = None;
+            for number in judged.into_iter().rev() {
+                match self.looked(model, number, &existing[&number]) {
+                    Looked::Fault(reason) => {
+                        failed = Some((number, reason));
+                        break;
+                    }
+                    looked if pinned.is_none() => return Ok(looked),
+                    _ => {}
+                }
+            }
+            match failed {
+                Some((number, reason)) => {
+                    existing.remove(&number);
+                    self.pass_over(model, number, &reason, existing.is_empty());
+                    failure.get_or_insert(format!("version {number}: {reason}"));
+                }
+                None if pinned.is_some() && !chosen.is_empty() => {
+                    return Err(MissingModel::Version(chosen));
+                }
+                None => {
+                    let nothing = || format!("there is no version to serve in {}", model.base_path);
+                    return unavailable(failure.unwrap_or_else(nothing));
+                }
+            }
+        }
+    }
+
+    /// Notes that a lower version is served, if there is one.
+    fn pass_over(&self, model: &ModelConfig, number: i64, reason: &str, last: bool) {
+        let note = format!(
+            "version {number} of the model `{}` cannot be loaded, so that a lower one is served: \
+             {reason}",
+            model.name
+        );
+        let mut notes = self.notes.borrow_mut();
+        if !last && !notes.contains(&note) {
+            notes.push(note);
+        }
+    }
+
+    /// Looks at a version, once.
+    fn looked(&self, model: &ModelConfig, number: i64, folder: &Path) -> Looked {
+        let key = (model.name.clone(), number);
+        if let Some(known) = self.models.borrow().get(&key) {
+            return known.clone();
+        }
+        let looked = self.look(model, folder);
+        self.models.borrow_mut().insert(key, looked.clone());
+        looked
+    }
+
+    fn look(&self, model: &ModelConfig, folder: &Path) -> Looked {
+        if let Err(error) = repository::files(folder) {
+            return Looked::Fault(chain(&error));
+        }
+        if let Err(error) = mapping::read(folder) {
+            let path = mapping::path(folder);
+            return Looked::Fault(format!("{}: {}", path.display(), chain(&error)));
+        }
+        let opened = self.runtime.get_or_init(|| {
+            let opened = runtime::open(&places::all());
+            opened.map(|_| ()).map_err(|error| error.to_string())
+        });
+        if let Err(reason) = opened {
+            return Looked::Unknown(reason.clone());
+        }
+        match model::inspect(&model.name, folder, &model.load) {
+            Ok(info) => Looked::Info(info),
+            Err(error @ VersionFault::Load(LoadError::Runtime(_))) => {
+                Looked::Unknown(chain(&error))
+            }
+            Err(error) => Looked::Fault(chain(&error)),
+        }
+    }
+
+    /// Opens a library, once.
+    fn library(&self, name: &str, path: &Path) -> Result<Arc<Library>, CustomFault> {
+        let mut libraries = self.libraries.borrow_mut();
+        let opened = libraries.entry(name.to_owned()).or_insert_with(|| {
+            Library::open(name, path).map_err(|error| match error {
+                // The name of the library is told anyway.
+                LibraryError::Open { reason, .. } | LibraryError::Symbol { reason, .. } => reason,
+                error @ LibraryError::Escape(_) => error.to_string(),
+            })
+        });
+        opened.clone().map_err(CustomFault::NotOpen)
+    }
+}
+
+impl Sources for Facts<'_> {
+    fn name_taken(&self, name: &str) -> bool {
+        self.names().any(|model| model == name)
+            || self.file.graphs.iter().any(|graph| graph.name == name)
+    }
+
+    fn model(&self, name: &str, version: Option<i64>) -> Result<ModelFacts, MissingModel> {
+        let model = self.entry(name)?;
+        let (stateful, auto) = (model.stateful.is_some(), is_auto(&model.load));
+        match self.version(model, version)? {
+            Looked::Info(info) => Ok(ModelFacts {
+                info,
+                stateful,
+                auto,
+            }),
+            Looked::Fault(reason) => Err(MissingModel::NotAvailable(reason)),
+            Looked::Unknown(reason) => Err(MissingModel::NotLooked {
+                reason,
+                stateful,
+                auto,
+            }),
+        }
+    }
+
+    fn custom(
+        &self,
+        _node: &str,
+        library: &str,
+        params: &[(String, String)],
+    ) -> Result<CustomFacts, CustomFault> {
+        let known = &self.file.custom_node_libraries;
+        // Of two with one name the later one counts, as if the file had been changed to it.
+        let config = known.iter().rev().find(|known| known.name == library);
+        let config = config.ok_or_else(|| {
+            CustomFault::Library(known.iter().map(|known| known.name.clone()).collect())
+        })?;
+        if !self.options.custom_nodes {
+            return Err(CustomFault::NotLooked(
+                "custom nodes are not to be run".to_owned(),
+            ));
+        }
+        let library = self.library(library, &config.base_path)?;
+        let params = params.iter().map(|(key, value)| (&**key, &**value));
+        let node = Node::initialize(&library, params).map_err(fault)?;
+        Ok(CustomFacts {
+            inputs: tensors(node.inputs().map_err(fault)?),
+            outputs: tensors(node.outputs().map_err(fault)?),
+        })
+    }
+}
+
+fn is_auto(options: &LoadOptions) -> bool {
+    let shapes = match &options.shapes {
+        PerTensor::Unset => false,
+        PerTensor::Anonymous(shape) => *shape == ShapeOption::Auto,
+        PerTensor::Named(shapes) => shapes.iter().any(|(_, shape)| *shape == ShapeOption::Auto),
+    };
+    shapes || options.batch == Some(BatchOption::Auto)
+}
+
+fn fault(error: NodeError) -> CustomFault {
+    match error {
+        NodeError::Parameter { key, .. } => CustomFault::Parameter(key),
+        NodeError::Initialize { code, .. } => CustomFault::Initialize(code),
+        NodeError::Metadata { function, code, .. } => CustomFault::Metadata(function, code),
+        NodeError::NoArray { function, .. } => CustomFault::Handle(function),
+        NodeError::Count {
+            function, count, ..
+        } => CustomFault::Count(function, count),
+    }
+}
+
+fn tensors(told: Vec<custom_node::NodeTensor>) -> Vec<NodeTensor> {
+    let tensor = |told: custom_node::NodeTensor| NodeTensor {
+        name: told.name,
+        dtype: told.dtype,
+        layout: Layout::unspecified(told.shape.0.len()),
+        shape: told.shape,
+    };
+    told.into_iter().map(tensor).collect()
+}

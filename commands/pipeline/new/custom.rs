@@ -1,0 +1,66 @@
+//! The skeleton of a custom node: a source that works, the header, and what builds it.
+
+use std::path::{Path, PathBuf};
+
+use ovms::custom_node::HEADER;
+
+use super::save;
+use crate::{
+    error::{Failure, FailureKind},
+    ui,
+};
+
+/// What stands for the name in the files.
+const NAME: &str = "@NAME@";
+
+/// Writes the files into a folder, which is made if it is not there.
+pub(super) fn write(name: &str, folder: Option<&Path>, force: bool) -> Result<(), Failure> {
+    named(name)?;
+    let folder = folder.map_or_else(|| PathBuf::from(name), Path::to_owned);
+    let filled = |template: &str| template.replace(NAME, name);
+    let files = [
+        (format!("{name}.cpp"), filled(include_str!("skeleton.cpp"))),
+        ("custom_node_interface.h".to_owned(), HEADER.to_owned()),
+        ("Makefile".to_owned(), filled(include_str!("skeleton.mk"))),
+        (
+            "config.json".to_owned(),
+            filled(include_str!("skeleton.json")),
+        ),
+    ]
+    .map(|(file, text)| (folder.join(file), text));
+    // All of them or none.
+    for (path, _) in &files {
+        save::refuse_existing(path, force)?;
+    }
+    std::fs::create_dir_all(&folder).map_err(|error| {
+        let text = format!("cannot make the folder {}", folder.display());
+        Failure::new(FailureKind::Failed, text).caused_by(&error)
+    })?;
+    let mut told = String::new();
+    for (path, text) in &files {
+        save::write(path, text, force)?;
+        told.extend(["wrote ", &path.display().to_string(), "\n"]);
+    }
+    let folder = folder.display();
+    told.extend([
+        &*format!("next: make -C {folder}\n"),
+        &*format!("      ovms pipeline check {folder}/config.json\n"),
+    ]);
+    ui::print(told)
+}
+
+/// Refuses names that cannot be those of files and libraries everywhere.
+fn named(name: &str) -> Result<(), Failure> {
+    let good = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
+    if !name.starts_with(|c: char| c.is_ascii_alphabetic()) || !name.chars().all(good) {
+        return Err(Failure::new(
+            FailureKind::Usage,
+            format!(
+                "`{}` cannot be the name of a custom node",
+                name.escape_debug()
+            ),
+        )
+        .hint("it becomes that of a file: letters, digits, `_` and `-`, a letter first"));
+    }
+    Ok(())
+}

@@ -1,0 +1,135 @@
+//! The models that a pipeline is to be made of, as they are on disk.
+
+use std::{
+    collections::HashSet,
+    path::{Component, Path, PathBuf},
+};
+
+use ovms::{
+    config::{self, Defaults},
+    model::repository,
+    pipeline::{MissingModel, Sources},
+};
+use serde_json::json;
+
+use super::wiring::{Model, unique};
+use crate::{
+    error::{Failure, FailureKind},
+    pipeline::facts::{Facts, Options},
+};
+
+/// Looks at each folder once. Returns the models, and which of them each of the folders is; paths
+/// are relative to the file that is to be written where that is possible.
+pub(super) fn look(
+    folders: &[PathBuf],
+    file: Option<&Path>,
+) -> Result<(Vec<Model>, Vec<usize>), Failure> {
+    let mut places: Vec<PathBuf> = Vec::new();
+    let mut steps = Vec::new();
+    for folder in folders {
+        let place = resolved(folder)?;
+        steps.push(match places.iter().position(|known| *known == place) {
+            Some(index) => index,
+            None => {
+                places.push(place);
+                places.len() - 1
+            }
+        });
+    }
+    // Named in a file of their own first, so that they are looked at as the server does.
+    let mut names = HashSet::new();
+    let mut entries = Vec::new();
+    for place in &places {
+        let name = place.file_name().map(|name| name.to_string_lossy());
+        let name = unique(name.as_deref().unwrap_or("model"), &names);
+        let text = text(place)?;
+        entries.push(json!({"config": {"name": name, "base_path": text}}));
+        names.insert(name);
+    }
+    let content = json!({"model_config_list": entries}).to_string();
+    let parsed = config::parse(content.as_bytes(), Path::new("/"), &Defaults::default());
+    let parsed = parsed.map_err(|error| {
+        Failure::new(FailureKind::Failed, "these models cannot be configured").caused_by(&error)
+    })?;
+    let facts = Facts::new(
+        &parsed,
+        Options {
+            custom_nodes: false,
+        },
+    );
+    let base = file
+        .map(|file| resolved(file.parent().unwrap_or(Path::new(""))))
+        .transpose()?;
+    let mut models = Vec::new();
+    for (entry, place) in entries.iter().zip(&places) {
+        let name = entry["config"]["name"].as_str().unwrap_or_default();
+        let facts = facts
+            .model(name, None)
+            .map_err(|missing| explain(place, missing))?;
+        let below = base
+            .as_deref()
+            .and_then(|base| place.strip_prefix(base).ok());
+        models.push(Model {
+            name: name.to_owned(),
+            base_path: text(below.filter(|path| *path != Path::new("")).unwrap_or(place))?,
+            info: facts.info,
+        });
+    }
+    for note in facts.notes() {
+        crate::ui::note(&format!("warning: {note}"));
+    }
+    Ok((models, steps))
+}
+
+/// Makes a path absolute and without `..`, which the server does not accept.
+fn resolved(path: &Path) -> Result<PathBuf, Failure> {
+    let path = match path == Path::new("") {
+        true => Path::new("."),
+        false => path,
+    };
+    let fail = |error: std::io::Error| {
+        let text = format!("cannot find {}", path.display());
+        Failure::new(FailureKind::Failed, text).caused_by(&error)
+    };
+    if path.components().any(|part| part == Component::ParentDir) {
+        return path.canonicalize().map_err(fail);
+    }
+    // Without the dots that stand for nothing.
+    let path = std::path::absolute(path).map_err(fail)?;
+    Ok(path.components().collect())
+}
+
+fn text(path: &Path) -> Result<String, Failure> {
+    path.to_str().map(str::to_owned).ok_or_else(|| {
+        let text = format!("{} is not UTF-8, which JSON needs", path.display());
+        Failure::new(FailureKind::Failed, text)
+    })
+}
+
+fn explain(place: &Path, missing: MissingModel) -> Failure {
+    let folder = place.display();
+    let (MissingModel::NotAvailable(reason) | MissingModel::NotLooked { reason, .. }) = missing
+    else {
+        let text = format!("there is no model in {folder}");
+        return Failure::new(FailureKind::Failed, text);
+    };
+    let failure = Failure::new(
+        FailureKind::Failed,
+        format!("cannot use the model in {folder}: {reason}"),
+    );
+    if let Some(parent) = place.parent()
+        && let Ok(versions) = repository::versions(parent)
+        && versions.iter().any(|(_, version)| version == place)
+    {
+        let parent = parent.display();
+        return failure.hint(format!(
+            "it is a version; name the folder above it: {parent}"
+        ));
+    }
+    if repository::files(place).is_ok() {
+        return failure.hint(format!(
+            "its files belong into a version folder: {folder}/1"
+        ));
+    }
+    failure.hint("MODEL_DIR is a folder with version folders: MODEL_DIR/1/model.xml")
+}

@@ -1,0 +1,392 @@
+//! Which output goes to which input: from models to the nodes of a pipeline.
+
+use std::collections::HashSet;
+
+use ovms::{
+    servable::{ServableInfo, TensorInfo},
+    tensor::{DataType, Dim, PartialShape},
+};
+
+/// The node that the request is.
+const REQUEST: &str = "request";
+
+/// A model that nodes run.
+#[derive(Debug, Clone)]
+pub(super) struct Model {
+    /// Its name.
+    pub(super) name: String,
+    /// The path in the configuration file.
+    pub(super) base_path: String,
+    /// Its inputs and outputs.
+    pub(super) info: ServableInfo,
+}
+
+/// A pipeline that is to be written.
+#[derive(Debug)]
+pub(super) struct Wiring {
+    pub(super) inputs: Vec<String>,
+    /// The parts of the request.
+    pub(super) splits: Option<i32>,
+    pub(super) nodes: Vec<Node>,
+    pub(super) outputs: Vec<Wire>,
+}
+
+/// A node of it.
+#[derive(Debug)]
+pub(super) struct Node {
+    pub(super) name: String,
+    pub(super) model: String,
+    pub(super) inputs: Vec<Wire>,
+    /// Those of the model's outputs that are used.
+    pub(super) outputs: Vec<String>,
+    /// Into how many parts the outputs are split.
+    pub(super) splits: Option<i32>,
+    /// The demultiplexer whose parts are put together before it runs.
+    pub(super) gathers: Option<String>,
+}
+
+/// A connection.
+#[derive(Debug)]
+pub(super) struct Wire {
+    pub(super) to: String,
+    pub(super) from: String,
+    pub(super) item: String,
+    /// What goes over it.
+    pub(super) tensor: String,
+}
+
+/// Why models do not go together.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum Misfit {
+    /// An output cannot be split.
+    #[error("the outputs of the model `{model}` cannot be split: {reason}")]
+    Split {
+        /// The model.
+        model: String,
+        /// Why not.
+        reason: String,
+    },
+    /// Strings cannot be split, and not go into what splits.
+    #[error("the model `{model}` cannot be at a demultiplexer: its input `{input}` has strings")]
+    Strings {
+        /// The model.
+        model: String,
+        /// The input.
+        input: String,
+    },
+    /// Nothing that one gives is what the next takes.
+    #[error("what `{from}` gives is not what `{to}` takes")]
+    Connection {
+        /// The node before.
+        from: String,
+        /// The node behind.
+        to: String,
+        /// What the node before gives: one line each.
+        gives: Vec<String>,
+        /// What the node behind takes; marked where something is missing.
+        takes: Vec<String>,
+    },
+}
+
+/// A tensor on its way.
+#[derive(Debug, Clone)]
+struct Given {
+    name: String,
+    dtype: DataType,
+    dims: Vec<Dim>,
+}
+
+impl Given {
+    fn text(&self) -> String {
+        let shape = PartialShape(self.dims.clone());
+        format!("{} {shape}", self.dtype.precision())
+    }
+
+    fn line(&self) -> String {
+        format!("{}: {}", self.name, self.text())
+    }
+
+    fn fits(&self, input: &TensorInfo) -> bool {
+        let dims = self.dims.iter().zip(&input.shape.0);
+        self.dtype == input.dtype
+            && self.dtype != DataType::String
+            && self.dims.len() == input.shape.0.len()
+            && dims.into_iter().all(|(a, b)| meet(*a, *b))
+    }
+}
+
+impl From<&TensorInfo> for Given {
+    fn from(info: &TensorInfo) -> Self {
+        Self {
+            name: info.name.clone(),
+            dtype: info.dtype,
+            dims: info.shape.0.clone(),
+        }
+    }
+}
+
+/// Tells whether there is a length that both allow.
+fn meet(a: Dim, b: Dim) -> bool {
+    let bounds = |dim| match dim {
+        Dim::Fixed(length) => (length, length),
+        Dim::Range(low, high) => (low, high),
+        Dim::Any => (0, usize::MAX),
+    };
+    let (a, b) = (bounds(a), bounds(b));
+    a.0.max(b.0) <= a.1.min(b.1)
+}
+
+/// Chooses an output for each input: one with its name if that fits, else the first that fits and
+/// that no other input has.
+fn choose(inputs: &[TensorInfo], outputs: &[Given]) -> Vec<Option<usize>> {
+    let mut used = HashSet::new();
+    let mut chosen = vec![None; inputs.len()];
+    for by_name in [true, false] {
+        for (input, chosen) in inputs.iter().zip(&mut chosen) {
+            if chosen.is_none() {
+                *chosen = outputs.iter().enumerate().position(|(index, output)| {
+                    let named = !by_name || output.name == input.name;
+                    named && output.fits(input) && !used.contains(&index)
+                });
+                used.extend(*chosen);
+            }
+        }
+    }
+    chosen
+}
+
+/// One model after the other; inputs that the model before does not feed come from the request.
+pub(super) fn chain(steps: &[&Model]) -> Result<Wiring, Misfit> {
+    let mut weaver = Weaver::new(None);
+    for step in steps {
+        weaver.step(step)?;
+    }
+    Ok(weaver.end())
+}
+
+/// Splits what the first model gives and runs the others for each part; one that takes all parts
+/// gathers them, else the response does. A single model runs for each part of the request.
+pub(super) fn demultiplexer(steps: &[&Model]) -> Result<Wiring, Misfit> {
+    let [first, others @ ..] = steps else {
+        return Ok(Weaver::new(None).end());
+    };
+    let mut inputs = first.info.inputs.iter();
+    if let Some(input) = inputs.find(|input| input.dtype == DataType::String) {
+        return Err(Misfit::Strings {
+            model: first.name.clone(),
+            input: input.name.clone(),
+        });
+    }
+    if others.is_empty() {
+        let mut weaver = Weaver::new(Some(-1));
+        weaver.step(first)?;
+        return Ok(weaver.end());
+    }
+    let (count, dim) = parts(first)?;
+    let mut weaver = Weaver::new(None);
+    weaver.step(first)?;
+    weaver.split(count, dim);
+    for step in others {
+        weaver.step(step)?;
+    }
+    Ok(weaver.end())
+}
+
+/// Into how many parts the outputs of a model can be split, as a setting and as a dimension.
+fn parts(model: &Model) -> Result<(i32, Dim), Misfit> {
+    let refuse = |reason: String| Misfit::Split {
+        model: model.name.clone(),
+        reason,
+    };
+    let mut fixed: Option<(&str, usize)> = None;
+    let mut dynamic = false;
+    for output in &model.info.outputs {
+        let (name, shape) = (&output.name, &output.shape);
+        let &[first, _, ..] = &shape.0[..] else {
+            let text = format!("`{name}` has the shape {shape}, and needs 2 dimensions at least");
+            return Err(refuse(text));
+        };
+        if output.dtype == DataType::String {
+            return Err(refuse(format!("`{name}` has strings")));
+        }
+        match (fixed, first) {
+            (Some((other, count)), Dim::Fixed(length)) if count != length => {
+                return Err(refuse(format!(
+                    "`{other}` has {count} parts, and `{name}` {length}"
+                )));
+            }
+            (_, Dim::Fixed(length)) => fixed = Some((name, length)),
+            _ => dynamic = true,
+        }
+    }
+    match fixed {
+        None if !dynamic => Err(refuse("there are none".to_owned())),
+        Some((_, length)) if !dynamic => match i32::try_from(length) {
+            Ok(count @ 1..=10_000) => Ok((count, Dim::Fixed(length))),
+            _ => Err(refuse(format!("{length} parts are not 1 to 10000"))),
+        },
+        _ => Ok((-1, Dim::Any)),
+    }
+}
+
+/// The pipeline as far as it has got.
+struct Weaver {
+    wiring: Wiring,
+    /// Names of nodes.
+    nodes: HashSet<String>,
+    /// What the last node gives to the next.
+    given: Vec<Given>,
+    /// What stands between the parts and the whole: the demultiplexer, and how many parts.
+    level: Option<(String, Dim)>,
+}
+
+impl Weaver {
+    fn new(splits: Option<i32>) -> Self {
+        Self {
+            wiring: Wiring {
+                inputs: Vec::new(),
+                splits,
+                nodes: Vec::new(),
+                outputs: Vec::new(),
+            },
+            nodes: [REQUEST, "response"].map(str::to_owned).into(),
+            given: Vec::new(),
+            level: None,
+        }
+    }
+
+    /// Adds a node behind the last one.
+    fn step(&mut self, model: &Model) -> Result<(), Misfit> {
+        let inputs = &model.info.inputs;
+        let name = unique(&model.name, &self.nodes);
+        let chosen = choose(inputs, &self.given);
+        let complete = chosen.iter().all(Option::is_some);
+        let mut gathers = None;
+        let chosen = match (&self.level, self.wiring.nodes.last()) {
+            (_, None) => chosen,
+            (None, Some(_)) if chosen.iter().any(Option::is_some) => chosen,
+            // What comes from the request is no part, and cannot meet one.
+            (Some(_), Some(_)) if complete => chosen,
+            (Some((from, parts)), Some(last)) if last.splits.is_none() => {
+                let mut whole = self.given.clone();
+                for given in &mut whole {
+                    given.dims.insert(0, *parts);
+                }
+                let chosen = choose(inputs, &whole);
+                if !chosen.iter().all(Option::is_some) {
+                    return Err(self.misfit(&name, inputs, &chosen));
+                }
+                gathers = Some(from.clone());
+                self.given = whole;
+                chosen
+            }
+            _ => return Err(self.misfit(&name, inputs, &chosen)),
+        };
+        if gathers.is_some() {
+            self.level = None;
+        }
+        let wires = inputs.iter().zip(chosen);
+        let wires = wires.map(|(input, chosen)| self.wire(&name, input, chosen));
+        let node = Node {
+            inputs: wires.collect(),
+            name: name.clone(),
+            model: model.name.clone(),
+            outputs: Vec::new(),
+            splits: None,
+            gathers,
+        };
+        self.nodes.insert(name);
+        self.wiring.nodes.push(node);
+        self.given = model.info.outputs.iter().map(Given::from).collect();
+        Ok(())
+    }
+
+    /// Connects an input to an output of the last node, or to the request.
+    fn wire(&mut self, node: &str, input: &TensorInfo, chosen: Option<usize>) -> Wire {
+        let last = self.wiring.nodes.last_mut();
+        if let (Some(output), Some(last)) = (chosen, last) {
+            let given = &self.given[output];
+            last.outputs.push(given.name.clone());
+            return Wire {
+                to: input.name.clone(),
+                from: last.name.clone(),
+                item: given.name.clone(),
+                tensor: given.text(),
+            };
+        }
+        let inputs = &mut self.wiring.inputs;
+        let taken: HashSet<String> = inputs.iter().cloned().collect();
+        let item = match taken.contains(&input.name) {
+            true => unique(&format!("{node}_{}", input.name), &taken),
+            false => input.name.clone(),
+        };
+        inputs.push(item.clone());
+        Wire {
+            to: input.name.clone(),
+            from: REQUEST.to_owned(),
+            item,
+            tensor: Given::from(input).text(),
+        }
+    }
+
+    /// Splits what the last node gives.
+    fn split(&mut self, count: i32, parts: Dim) {
+        let Some(last) = self.wiring.nodes.last_mut() else {
+            return;
+        };
+        last.splits = Some(count);
+        self.level = Some((last.name.clone(), parts));
+        for given in &mut self.given {
+            given.dims.remove(0);
+        }
+    }
+
+    fn misfit(&self, to: &str, inputs: &[TensorInfo], chosen: &[Option<usize>]) -> Misfit {
+        let takes = inputs.iter().zip(chosen).map(|(input, chosen)| {
+            let line = Given::from(input).line();
+            match chosen {
+                Some(_) => line,
+                None => format!("{line} - nothing fits"),
+            }
+        });
+        let last = self.wiring.nodes.last();
+        let is_split = last.is_some_and(|last| last.splits.is_some());
+        let gives = self.given.iter().map(|given| match is_split {
+            true => format!("{} for each part", given.line()),
+            false => given.line(),
+        });
+        Misfit::Connection {
+            from: last.map_or(REQUEST, |last| &last.name).to_owned(),
+            to: to.to_owned(),
+            gives: gives.collect(),
+            takes: takes.collect(),
+        }
+    }
+
+    /// Gives all outputs of the last node to the response.
+    fn end(mut self) -> Wiring {
+        if let Some(last) = self.wiring.nodes.last_mut() {
+            for given in &self.given {
+                last.outputs.push(given.name.clone());
+                self.wiring.outputs.push(Wire {
+                    to: given.name.clone(),
+                    from: last.name.clone(),
+                    item: given.name.clone(),
+                    tensor: given.text(),
+                });
+            }
+        }
+        self.wiring
+    }
+}
+
+/// Returns the name, with a number behind it if it is taken.
+pub(super) fn unique(name: &str, taken: &HashSet<String>) -> String {
+    let mut numbered = (2..).map(|number| format!("{name}_{number}"));
+    match taken.contains(name) {
+        true => numbered
+            .find(|name| !taken.contains(name))
+            .unwrap_or_default(),
+        false => name.to_owned(),
+    }
+}

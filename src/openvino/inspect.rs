@@ -1,0 +1,36 @@
+//! From a model file to its inputs and outputs, without compiling it.
+
+use super::{
+    describe::{self, Described},
+    error::LoadError,
+    load::{self, Load},
+    prepare::Prepared,
+};
+use crate::servable::ServableInfo;
+
+/// Reads a model and tells what its inputs and outputs are once it is loaded. Takes the time of
+/// the file, and none of a device's.
+///
+/// # Errors
+///
+/// Fails as [`load`](super::load()) does before it compiles; a device may still refuse the model.
+pub fn inspect(load: Load<'_>) -> Result<ServableInfo, LoadError> {
+    let (mut core, options) = load::core(load.options)?;
+    let load = Load {
+        options: &options,
+        ..load
+    };
+    let Prepared {
+        model,
+        inputs,
+        outputs,
+    } = load::prepared(&mut core, &load)?;
+    let inputs = describe::inputs(|port| model.get_input_by_index(port), inputs, load.layouts)?;
+    let outputs = describe::outputs(
+        |port| model.get_output_by_index(port),
+        outputs,
+        load.layouts,
+    )?;
+    let infos = |tensors: Vec<Described>| tensors.into_iter().map(|tensor| tensor.info).collect();
+    Ok(ServableInfo::new(infos(inputs), infos(outputs)))
+}

@@ -1,0 +1,344 @@
+//! `ovms pipeline check`: how it looks at files, models and libraries.
+
+use std::{fs, os::unix::fs::PermissionsExt, path::Path};
+
+use serde_json::Value;
+
+use crate::support::{
+    checks::{Case, dummy, entry, file, library, node, pipeline, shown, sound},
+    cli, ir, loaded, model, nodes, repository,
+};
+
+#[test]
+fn files_that_are_no_configuration_are_refused() {
+    let case = Case::new();
+    insta::assert_snapshot!(shown(&case.check(&[])), @"
+    exit 1
+    error: cannot read the configuration file config.json
+      caused by: No such file or directory (os error 2)
+    hint: CONFIG names a JSON file; is config.json the right one, and may it be read?
+    ");
+    insta::assert_snapshot!(case.check(&["--output=json"]).text(), @r#"
+    {
+      "file": "config.json",
+      "verdict": "faults",
+      "faults": [
+        {
+          "file": "config.json",
+          "line": null,
+          "column": null,
+          "path": null,
+          "found": "No such file or directory (os error 2)",
+          "expected": "a file that can be read",
+          "next": null
+        }
+      ],
+      "pipelines": [],
+      "warnings": []
+    }
+    "#);
+
+    let path = case.path().join("config.json");
+    fs::create_dir(&path).unwrap();
+    insta::assert_snapshot!(shown(&case.check(&[])), @"
+    exit 1
+    error: cannot read the configuration file config.json
+      caused by: Is a directory (os error 21)
+    hint: CONFIG names a JSON file; is config.json the right one, and may it be read?
+    ");
+    fs::remove_dir(&path).unwrap();
+
+    case.config("# no\nmodels");
+    insta::assert_snapshot!(shown(&case.check(&[])), @"
+    exit 1
+    error: the configuration file config.json is no JSON
+      2:1: found `models` (unexpected word); expected JSON
+        2 | models
+          | ^^^^^^
+    ");
+
+    case.config("{\"model_config_list\": [],\n \"pipeline_config_list\": [{\"name\": 7}]}");
+    insta::assert_snapshot!(shown(&case.check(&[])), @r#"
+    exit 1
+    error: the configuration file config.json has 4 faults
+      2:27 pipeline_config_list[0].inputs: found nothing; expected the key `inputs`
+        2 | "pipeline_config_list": [{"name": 7}]}
+          |                          ^
+      2:27 pipeline_config_list[0].nodes: found nothing; expected the key `nodes`
+        2 | "pipeline_config_list": [{"name": 7}]}
+          |                          ^
+      2:27 pipeline_config_list[0].outputs: found nothing; expected the key `outputs`
+        2 | "pipeline_config_list": [{"name": 7}]}
+          |                          ^
+      2:36 pipeline_config_list[0].name: found 7; expected a text
+        2 | "pipeline_config_list": [{"name": 7}]}
+          |                                   ^
+    "#);
+    let (code, report) = case.json(&[]);
+    assert_eq!(code, Some(1));
+    insta::assert_snapshot!(report["faults"][0].to_string(), @r#"{"column":27,"expected":"the key `inputs`","file":"config.json","found":"nothing","line":2,"next":null,"path":"pipeline_config_list[0].inputs"}"#);
+    assert_eq!(report["verdict"], "faults");
+}
+
+/// The user without rights, as whom the program is started if the tests run as the one that may
+/// read everything.
+const NOBODY: u32 = 65534;
+
+#[test]
+fn a_file_without_rights_is_refused() {
+    use std::os::unix::process::CommandExt;
+    let case = Case::new();
+    case.config(&file(&[dummy()], &[], &[sound("p")]));
+    fs::set_permissions(case.path(), fs::Permissions::from_mode(0o755)).unwrap();
+    let path = case.path().join("config.json");
+    fs::set_permissions(&path, fs::Permissions::from_mode(0o000)).unwrap();
+    let mut command = cli::command();
+    if fs::read(&path).is_ok() {
+        command.uid(NOBODY);
+    }
+    insta::assert_snapshot!(shown(&case.run(command, &[])), @"
+    exit 1
+    error: cannot read the configuration file config.json
+      caused by: Permission denied (os error 13)
+    hint: CONFIG names a JSON file; is config.json the right one, and may it be read?
+    ");
+}
+
+#[test]
+fn libraries_run_only_if_they_may_and_never_speak_on_stdout() {
+    let case = Case::new();
+    let custom = node(
+        "a",
+        "@chatty",
+        &["input_numbers < request.x"],
+        &["output_numbers"],
+        "",
+    );
+    let p = pipeline("p", &[custom], &["o < a.output_numbers"], "");
+    let path = case.path().join("libchatty.so");
+    fs::copy(nodes::compiled("chatty.c"), &path).unwrap();
+    case.config(&file(
+        &[],
+        &[library("chatty", Path::new("libchatty.so"))],
+        &[p],
+    ));
+    insta::assert_snapshot!(shown(&case.check(&[])), @"
+    pipeline `p`: no faults
+    exit 0
+    the library says hello
+    ");
+    let (code, report) = case.json(&[]);
+    assert_eq!((code, &report["verdict"]), (Some(0), &"ok".into()));
+    // No model is there, so that no runtime is missed.
+    assert_eq!(case.check_bare(&[]).code, Some(0));
+
+    insta::assert_snapshot!(shown(&case.check(&["--no-custom-nodes"])), @"
+    pipeline `p`: 1 thing that could not be checked
+
+      config.json:8:49: not checked: node `a`: custom nodes are not to be run
+
+    exit 2
+    warning: no faults were found, but 1 thing that could not be checked
+    ");
+    fs::remove_file(path).unwrap();
+    insta::assert_snapshot!(shown(&case.check(&[])), @r#"
+    pipeline `p`: 1 fault
+
+      config.json:8:49: Pipeline refers to incorrect library [rule 2]
+          8 | {"name": "a", "type": "custom", "library_name": "chatty",
+            |                                                 ^^^^^^^^
+        node      a
+        found     the library `chatty`, which does not open: <folder>/libchatty.so: cannot open shared object file: No such file or directory
+        expected  a library that opens and has all six functions
+        next      build it, or correct its base_path
+
+    exit 1
+    error: the pipeline `p` cannot be served: 1 fault
+    "#);
+}
+
+#[test]
+fn versions_are_chosen_as_a_server_does() {
+    let case = Case::new();
+    let base = case.path().join("model");
+    ir::relu(&base, "b", "a", &[1, 10]);
+    repository::copy(&base.join("1"), &base.join("3"));
+    fs::create_dir(base.join("4")).unwrap();
+    fs::write(base.join("4/model.xml"), "<net").unwrap();
+    fs::write(base.join("4/model.bin"), "").unwrap();
+    let at = |version: &str| {
+        let more = format!(r#", "version": {version}"#);
+        let inner = node("a", "m", &["b < request.x"], &["a"], &more);
+        pipeline(&format!("at_{version}"), &[inner], &["o < a.a"], "")
+    };
+    let default = sound("default").replace("dummy", "m");
+    let pipelines = [default, at("1"), at("3"), at("4"), at("9")];
+    let verdicts = |policy: &str| -> String {
+        let policy = match policy {
+            "" => String::new(),
+            policy => format!(r#", "model_version_policy": {policy}"#),
+        };
+        case.config(&file(&[entry("m", &base, &policy)], &[], &pipelines));
+        let (_, report) = case.json(&[]);
+        let pipelines = report["pipelines"].as_array().unwrap();
+        let found = |pipeline: &Value| {
+            let found = pipeline["faults"][0]["expected"].as_str();
+            format!(
+                "{}: {}",
+                pipeline["name"].as_str().unwrap(),
+                found.unwrap_or("ok")
+            )
+        };
+        let pipelines: Vec<String> = pipelines.iter().map(found).collect();
+        pipelines.join("\n")
+    };
+    insta::assert_snapshot!(verdicts(""), @"
+    default: ok
+    at_1: a version that it has: 3
+    at_3: ok
+    at_4: a model that is available
+    at_9: a version that it has: 3
+    ");
+    insta::assert_snapshot!(verdicts(r#"{"all": {}}"#), @"
+    default: ok
+    at_1: ok
+    at_3: ok
+    at_4: a model that is available
+    at_9: a version that it has: 1, 3, 4
+    ");
+    insta::assert_snapshot!(verdicts(r#"{"specific": {"versions": [1]}}"#), @"
+    default: ok
+    at_1: ok
+    at_3: a version that it has: 1
+    at_4: a version that it has: 1
+    at_9: a version that it has: 1
+    ");
+    case.config(&file(&[entry("m", &base, "")], &[], &pipelines[..1]));
+    let run = case.check(&[]);
+    assert_eq!(run.code, Some(2));
+    assert!(
+        run.text().contains(
+            "warning: version 4 of the model `m` cannot be loaded, so that a lower one is served: "
+        ),
+        "{}",
+        run.text()
+    );
+}
+
+#[test]
+fn names_layouts_and_shapes_of_the_configuration_count() {
+    let case = Case::new();
+    let base = case.path().join("model");
+    ir::relu(&base, "b", "a", &[1, 3, 8, 8]);
+    fs::write(
+        base.join("1/mapping_config.json"),
+        r#"{"inputs": {"b": "image"}, "outputs": {"a": "result"}}"#,
+    )
+    .unwrap();
+    let models = [
+        entry("plain", &base, ""),
+        entry("turned", &base, r#", "layout": "NHWC:NCHW""#),
+        entry("batch", &base, r#", "batch_size": "2""#),
+    ];
+    let to = |name: &str| {
+        let first = node("a", "plain", &["image < request.x"], &["result"], "");
+        let second = node("b", name, &["image < a.result"], &["result"], "");
+        pipeline(
+            &format!("to_{name}"),
+            &[first, second],
+            &["o < b.result"],
+            "",
+        )
+    };
+    case.config(&file(&models, &[], &["plain", "turned", "batch"].map(to)));
+    let (_, report) = case.json(&[]);
+    let told = report["pipelines"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|pipeline| {
+            let fault = &pipeline["faults"][0];
+            let part = |key: &str| fault[key].as_str().unwrap_or("-").to_owned();
+            format!(
+                "{}: {}; {}",
+                pipeline["name"],
+                part("found"),
+                part("expected")
+            )
+        });
+    insta::assert_snapshot!(told.collect::<Vec<_>>().join("\n"), @r#"
+    "to_plain": -; -
+    "to_turned": FP32 (1,3,8,8) from `a`; (1,8,8,3)
+    "to_batch": FP32 (1,3,8,8) from `a`; (2,3,8,8)
+    "#);
+}
+
+#[test]
+fn the_check_of_a_server_names_this_one() {
+    let case = Case::new();
+    case.config(&file(&[dummy()], &[], &[sound("p")]));
+    let serve = || {
+        let mut command = cli::bare(&case.path().join("home"));
+        command.current_dir(case.path());
+        shown(&cli::run(command.args([
+            "serve",
+            "--check",
+            "--config_path",
+            "config.json",
+        ])))
+    };
+    insta::assert_snapshot!(serve(), @"
+    model  versions  state
+    dummy  1         ok
+    exit 0
+    hint: `ovms pipeline check config.json` checks its pipelines
+    ");
+    case.config(&file(&[dummy()], &[], &[sound("dummy")]));
+    insta::assert_snapshot!(serve(), @"
+    model  versions  state
+    dummy  1         ok
+    dummy  -         refused
+    exit 1
+    error: the check found 1 fault
+      fault: config.json:6:1 pipeline_config_list[0]: Pipeline has the same name as model
+    hint: `ovms pipeline check config.json` checks its pipelines
+    ");
+    case.config(&file(&[dummy()], &[], &[]));
+    insta::assert_snapshot!(serve(), @"
+    model  versions  state
+    dummy  1         ok
+    exit 0
+    ");
+}
+
+#[test]
+fn a_model_that_is_looked_at_is_what_it_is_when_loaded() {
+    let mut options = loaded::options();
+    for name in [
+        "dummy",
+        "two_outputs",
+        "noname",
+        "scalar",
+        "columns",
+        "passthrough_bf16",
+        "passthrough_f16",
+        "passthrough_string",
+        "passthrough_boolean",
+        "dummy_onnx",
+        "dummy_tflite",
+        "dummy_savedmodel",
+        "classifier",
+    ] {
+        let compiled = loaded::load(&model(name), &options, &[]).unwrap();
+        let info = ovms::model::inspect(name, &model(name).join("1"), &options).unwrap();
+        assert_eq!(info, compiled.info, "{name}");
+        assert!(!info.inputs.is_empty(), "{name}");
+    }
+    // What is wrong before the model is compiled is told as when it is loaded.
+    options
+        .properties
+        .push(("NO_SUCH".to_owned(), "1".to_owned()));
+    let refused = loaded::load(&model("dummy"), &options, &[]).err().unwrap();
+    let inspected = ovms::model::inspect("dummy", &model("dummy").join("1"), &options);
+    assert_eq!(inspected.unwrap_err().to_string(), refused.to_string());
+}

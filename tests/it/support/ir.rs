@@ -1,0 +1,40 @@
+//! Models of one operation, written as OpenVINO IR: a tensor in, one of the same shape out.
+
+use std::{fs, path::Path};
+
+/// Writes version 1 of a model that gives the positive part of its input.
+pub(crate) fn relu(base_path: &Path, input: &str, output: &str, dims: &[usize]) {
+    let list = dims.iter().map(ToString::to_string).collect::<Vec<_>>();
+    let dims: String = list.iter().map(|dim| format!("<dim>{dim}</dim>")).collect();
+    let port =
+        |id: u8, names: &str| format!("<port id=\"{id}\" precision=\"FP32\"{names}>{dims}</port>");
+    let named = |name: &str| format!(" names=\"{name}\"");
+    let text = format!(
+        r#"<?xml version="1.0"?>
+<net name="relu" version="11">
+<layers>
+<layer id="0" name="{input}" type="Parameter" version="opset1">
+<data shape="{}" element_type="f32"/><output>{}</output>
+</layer>
+<layer id="1" name="positive" type="ReLU" version="opset1">
+<input>{}</input><output>{}</output>
+</layer>
+<layer id="2" name="{output}/sink" type="Result" version="opset1"><input>{}</input></layer>
+</layers>
+<edges>
+<edge from-layer="0" from-port="0" to-layer="1" to-port="0"/>
+<edge from-layer="1" from-port="1" to-layer="2" to-port="0"/>
+</edges>
+</net>
+"#,
+        list.join(","),
+        port(0, &named(input)),
+        port(0, ""),
+        port(1, &named(output)),
+        port(0, "")
+    );
+    let folder = base_path.join("1");
+    fs::create_dir_all(&folder).expect("the folder is ours");
+    fs::write(folder.join("model.xml"), text).expect("the folder is ours");
+    fs::write(folder.join("model.bin"), "").expect("the folder is ours");
+}
