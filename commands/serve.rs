@@ -3,7 +3,7 @@
 mod args;
 mod check;
 mod directives;
-mod files;
+pub(crate) mod files;
 mod hints;
 
 use std::{io::IsTerminal, path::PathBuf, time::Duration};

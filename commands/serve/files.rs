@@ -8,7 +8,7 @@ use crate::error::{Failure, FailureKind};
 const AROUND: usize = 60;
 
 /// Explains a file that is refused: each fault with its line.
-pub(super) fn explain(error: &FileError) -> Failure {
+pub(crate) fn explain(error: &FileError) -> Failure {
     let (path, faults, more) = match error {
         FileError::Read { path, source } => {
             return Failure::new(FailureKind::Failed, error.to_string())

@@ -19,6 +19,7 @@ mod fault;
 pub mod fit;
 mod flow;
 mod info;
+mod outline;
 mod plan;
 mod scheduler;
 mod session;
@@ -30,6 +31,9 @@ pub use check::{Checked, check};
 pub use fault::{Fault, Faults, OrderFault, Rule};
 pub use flow::{Flow, Job};
 pub use info::{PipelineInfo, PipelineTensor};
+pub use outline::{
+    Dangling, Outline, OutlineEdge, OutlineKind, OutlineLevel, OutlineNode, OutlinePort,
+};
 pub use plan::{Count, Input, Level, LevelId, NodeId, Output, Plan, PlanKind, PlanNode};
 pub use scheduler::{MOST_SESSIONS, Ready, Schedule};
 pub use session::{Session, Sessions};
