@@ -129,9 +129,11 @@ fn chosen<'a>(file: &'a FileConfig, args: &Args) -> Result<Vec<&'a PipelineConfi
         }
         if args.format == Format::Svg && file.pipelines.len() > 1 {
             let text = "an SVG file has one pipeline, and there are several: name one";
-            return Err(names().fold(Failure::new(FailureKind::Usage, text), |failure, name| {
-                failure.detail(name)
-            }));
+            return Err(
+                names().fold(Failure::new(FailureKind::Usage, text), |failure, name| {
+                    failure.detail(name)
+                }),
+            );
         }
         return Ok(file.pipelines.iter().collect());
     };

@@ -54,7 +54,13 @@ impl Canvas {
     }
 
     /// Draws a border.
-    pub(super) fn border(&mut self, (x, y): (usize, usize), width: usize, height: usize, tone: Tone) {
+    pub(super) fn border(
+        &mut self,
+        (x, y): (usize, usize),
+        width: usize,
+        height: usize,
+        tone: Tone,
+    ) {
         let (right, bottom) = (x + width - 1, y + height - 1);
         for column in x..=right {
             for (line, corner) in [(y, DOWN), (bottom, UP)] {
@@ -91,7 +97,9 @@ impl Canvas {
     /// Draws a line from left to right, below those that go down and do not meet it.
     pub(super) fn across(&mut self, y: usize, left: usize, right: usize, joints: &[usize]) {
         for x in left..=right {
-            let crosses = self.cell(x, y).is_some_and(|cell| cell.lines & (UP | DOWN) != 0);
+            let crosses = self
+                .cell(x, y)
+                .is_some_and(|cell| cell.lines & (UP | DOWN) != 0);
             if crosses && !joints.contains(&x) {
                 continue;
             }

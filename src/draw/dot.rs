@@ -25,7 +25,11 @@ pub fn dot(outline: &Outline) -> String {
             } else {
                 ""
             };
-            text += &format!("  n{} -> n{to} [label={}{fault}];\n", label.from, quoted(&lines));
+            text += &format!(
+                "  n{} -> n{to} [label={}{fault}];\n",
+                label.from,
+                quoted(&lines)
+            );
         }
     }
     text += "}\n";
@@ -46,7 +50,10 @@ fn clusters(graph: &Graph, level: Option<usize>, depth: usize, text: &mut String
             Look::Ghost => ", style=\"rounded,dashed\", color=red",
         };
         let lines: Vec<&str> = node.lines.iter().map(|line| line.text.as_str()).collect();
-        *text += &format!("{indent}n{index} [label={}{colour}];\n", quoted(&lines.join("\n")));
+        *text += &format!(
+            "{indent}n{index} [label={}{colour}];\n",
+            quoted(&lines.join("\n"))
+        );
     }
     for (index, frame) in graph.levels.iter().enumerate() {
         if frame.parent != level || !graph.boxes.iter().any(|it| it.levels.contains(&index)) {

@@ -57,7 +57,10 @@ mod tests {
 
     #[test]
     fn nothing_that_steers_a_terminal_is_left() {
-        assert_eq!(visible("a\u{1b}[31m\u{202e}b\n"), r"a\u{1b}[31m\u{202e}b\u{a}");
+        assert_eq!(
+            visible("a\u{1b}[31m\u{202e}b\n"),
+            r"a\u{1b}[31m\u{202e}b\u{a}"
+        );
         assert_eq!(visible("größe 形"), "größe 形");
         assert_eq!(ascii("größe"), r"gr\u{f6}\u{df}e");
     }

@@ -63,13 +63,24 @@ pub fn html(outlines: &[Outline], title: &str) -> String {
     text
 }
 
-const NODES: [&str; 6] = ["node", "runs", "levels", "inputs", "outputs", "splits or gathers"];
+const NODES: [&str; 6] = [
+    "node",
+    "runs",
+    "levels",
+    "inputs",
+    "outputs",
+    "splits or gathers",
+];
 
 fn nodes(outline: &Outline) -> Vec<Vec<String>> {
     let rows = outline.nodes.iter().map(|node| {
         let levels = node.levels.iter().map(|level| {
             let level = &outline.levels[*level];
-            format!("{} × {}", outline.nodes[level.node].name, times(level.count))
+            format!(
+                "{} × {}",
+                outline.nodes[level.node].name,
+                times(level.count)
+            )
         });
         let gathers = node.gathers.iter().map(|name| format!("gathers {name}"));
         let splits = node.opens.map(|count| format!("splits × {}", times(count)));

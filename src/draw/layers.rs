@@ -4,8 +4,8 @@ use std::collections::HashMap;
 
 use super::{
     escape::width,
-    graph::{Graph, Line, Link},
-    labels::{Room, Span, broken, lines},
+    graph::{Graph, Line, Link, Node},
+    labels::{Label, Room, Span, broken, lines},
     rows::{self, Row},
 };
 
@@ -237,8 +237,13 @@ impl Layers {
                 return None;
             }
             if kind == Room::Narrow && cells.len() > 1 {
+                // Below the first of the new rows there are lines beside the boxes, and sources
+                // that have to be named.
+                let room = room.saturating_sub(6);
+                let named = row.boxes.iter().map(|node| Cell::named(graph, *node));
+                let named: Vec<Cell> = named.collect();
                 let mut fitting = 1;
-                while packed(&cells[..=fitting]) <= room {
+                while fitting < cells.len() - 1 && packed(&named[..=fitting]) <= room {
                     fitting += 1;
                 }
                 let parts = cells.len().div_ceil(fitting);
@@ -265,9 +270,7 @@ impl Layers {
     /// Returns how many rows a bundle passes.
     fn length(&self, bundle: Bundle) -> usize {
         let items = self.items.iter();
-        items
-            .filter(|item| item.what == What::Pass(bundle))
-            .count()
+        items.filter(|item| item.what == What::Pass(bundle)).count()
     }
 
     /// The boxes are the first items of their row.
@@ -309,6 +312,20 @@ enum Change {
 impl Cell {
     fn new(graph: &Graph, node: usize, room: Room, most: usize) -> Self {
         let node = &graph.boxes[node];
+        Self::with(node, &node.labels, room, most)
+    }
+
+    /// Makes a narrow cell with labels that tell their source.
+    fn named(graph: &Graph, node: usize) -> Self {
+        let node = &graph.boxes[node];
+        let mut labels = node.labels.clone();
+        for label in &mut labels {
+            label.is_named = true;
+        }
+        Self::with(node, &labels, Room::Narrow, usize::MAX)
+    }
+
+    fn with(node: &Node, labels: &[Label], room: Room, most: usize) -> Self {
         let inner = most.saturating_sub(4).max(1);
         let broken = |line: &Line| -> Vec<Line> {
             let tone = line.tone;
@@ -319,7 +336,7 @@ impl Cell {
         let texts: Vec<Line> = node.lines.iter().flat_map(broken).collect();
         let longest = texts.iter().map(|line| width(&line.text)).max();
         let columns = longest.unwrap_or(0) + 4;
-        let labels = lines(&node.labels, room, most.saturating_sub(4).max(1));
+        let labels = lines(labels, room, most.saturating_sub(4).max(1));
         let labelled = labels
             .iter()
             .map(|line| line.iter().map(|(_, text)| width(text)).sum::<usize>() + 1);
@@ -349,7 +366,9 @@ impl Cell {
         let lines = node.lines.iter().map(|line| width(&line.text) + 4);
         let labels = node.labels.iter().map(|label| {
             let item = width(&label.source).max(width(&label.item) + 1);
-            item.max(width(&label.input) + 2).max(width(&label.tensor) + 2) + 6
+            item.max(width(&label.input) + 2)
+                .max(width(&label.tensor) + 2)
+                + 6
         });
         lines.chain(labels).max().unwrap_or(0)
     }

@@ -87,7 +87,9 @@ fn crossings(layers: &Layers, place: &[usize]) -> usize {
         lines.sort_unstable();
         for (index, line) in lines.iter().enumerate() {
             let after = lines[index + 1..].iter();
-            count += after.filter(|other| other.0 > line.0 && other.1 < line.1).count();
+            count += after
+                .filter(|other| other.0 > line.0 && other.1 < line.1)
+                .count();
         }
     }
     count

@@ -97,7 +97,10 @@ fn port(layers: &Layers, columns: &Columns, row: usize, item: usize, net: &Net) 
         (first..=last).contains(column)
             && below.all(|target| {
                 let sources = &layers.items[*target].above;
-                net.targets == [*target] || sources.iter().all(|item| net.sources.contains(item))
+                let mut others = sources.iter().filter(|item| !net.sources.contains(item));
+                // Others that also lead elsewhere would seem to take this line with them.
+                others
+                    .all(|other| net.targets == [*target] && layers.items[*other].below.len() == 1)
             })
     };
     let mut ports = straight.into_iter().chain(near.flatten());
@@ -119,10 +122,15 @@ fn tracks(columns: &Columns, nets: &mut [Net]) -> usize {
     for _ in 0..order.len() {
         for at in 1..order.len() {
             let (a, b) = (order[at - 1], order[at]);
-            let wrong = match (above(&nets[a], &nets[b]), above(&nets[b], &nets[a])) {
+            let (a, b) = (&nets[a], &nets[b]);
+            let shared = a.targets.iter().any(|target| b.targets.contains(target));
+            let single = |net: &Net| net.targets.len() == 1;
+            let wrong = match (above(a, b), above(b, a)) {
                 (true, false) => false,
                 (false, true) => true,
-                _ => nets[a].crossings(&nets[b]) > nets[b].crossings(&nets[a]),
+                // A line that comes in from below leads nowhere else.
+                _ if shared && single(a) != single(b) => single(a),
+                _ => a.crossings(b) > b.crossings(a),
             };
             if wrong {
                 order.swap(at - 1, at);

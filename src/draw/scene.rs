@@ -103,7 +103,11 @@ impl Scene {
             .iter()
             .map(|level| {
                 let long = width(&level.titles[0]) + 4;
-                if long + 8 <= most { long } else { width(&level.titles[1]) + 4 }
+                if long + 8 <= most {
+                    long
+                } else {
+                    width(&level.titles[1]) + 4
+                }
             })
             .collect();
         let columns = place(&layers, &titles, most);
@@ -226,7 +230,8 @@ impl Scene {
             let y = net.track.map(|track| below.channel + track);
             for (item, column) in net.sources.iter().zip(&net.from) {
                 let end = y.unwrap_or(below.labels);
-                self.downs.push((*column, bottom(layers, *item, above), end));
+                self.downs
+                    .push((*column, bottom(layers, *item, above), end));
             }
             for (item, column) in net.targets.iter().zip(&net.to) {
                 let end = match layers.items[*item].what {

@@ -15,6 +15,8 @@ const COLUMN: usize = 8;
 const LINE: usize = 18;
 /// The pixels of the letters.
 const FONT: usize = 13;
+/// Pixels that the head of an arrow is long.
+const HEAD: usize = 9;
 /// Pixels around the picture.
 const MARGIN: usize = 16;
 
@@ -43,8 +45,7 @@ fill:var(--ink);white-space:pre}\
 .pipeline .fault{fill:var(--fault)}\
 .pipeline .frame{fill:var(--level-fill);fill-opacity:.09;stroke:var(--level);stroke-dasharray:6 4;\
 stroke-opacity:.7}\
-.pipeline .title{fill:var(--level);font-weight:600;paint-order:stroke;stroke:var(--paper);\
-stroke-width:5;stroke-linejoin:round}\
+.pipeline .title{fill:var(--level);font-weight:600}\
 .pipeline .edge.on .wire{stroke:var(--mark);stroke-width:2.6}\
 .pipeline .edge.on .head{fill:var(--mark)}\
 .pipeline .node.on rect{stroke:var(--mark);stroke-width:2.4}\
@@ -55,7 +56,11 @@ stroke-width:5;stroke-linejoin:round}\
 pub fn svg(outline: &Outline) -> String {
     let namespace = " xmlns=\"http://www.w3.org/2000/svg\"";
     let mut text = String::from("<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n");
-    text.push_str(&element(outline, namespace, &format!("<style>{STYLE}</style>\n")));
+    text.push_str(&element(
+        outline,
+        namespace,
+        &format!("<style>{STYLE}</style>\n"),
+    ));
     text
 }
 
@@ -108,21 +113,24 @@ fn frame(frame: &SceneFrame) -> String {
 
 fn title(frame: &SceneFrame) -> String {
     let text = xml(frame.title.trim());
-    let x = (frame.title_x + 1) * COLUMN;
-    let y = base(frame.top);
-    format!("<text class=\"title\" x=\"{x}\" y=\"{y}\">{text}</text>\n")
+    let x = frame.title_x * COLUMN;
+    let (across, top) = (width(&frame.title) * COLUMN, frame.top * LINE);
+    format!(
+        "<rect class=\"paper\" x=\"{x}\" y=\"{top}\" width=\"{across}\" height=\"{LINE}\" rx=\"4\"/>\
+         <text class=\"title\" x=\"{}\" y=\"{}\">{text}</text>\n",
+        x + COLUMN,
+        base(frame.top)
+    )
 }
 
 fn edge(outline: &Outline, route: &Route) -> String {
-    let mut points = route.points.clone();
-    // The head of the arrow has the last line, and the border of the box is below that.
-    let (x, tip) = match points.last_mut() {
-        Some(last) => {
-            let (x, tip) = middle((last.0, last.1 + 1));
-            (x, tip)
-        }
-        None => return String::new(),
+    let mut points: Vec<(usize, usize)> = route.points.iter().copied().map(middle).collect();
+    let Some(end) = points.last_mut() else {
+        return String::new();
     };
+    // The head of the arrow ends at the border of the box, in the next line.
+    let (x, tip) = (end.0, end.1 + LINE);
+    end.1 = tip - HEAD;
     let edges = outline.edges.iter();
     let told: Vec<String> = edges
         .filter(|edge| (edge.from, edge.to) == (route.from, route.to))
@@ -136,7 +144,7 @@ fn edge(outline: &Outline, route: &Route) -> String {
     format!(
         "<g class=\"edge\" data-from=\"{}\" data-to=\"{}\"><title>{told}</title>\
          <path class=\"wire\" d=\"{}\"/>\
-         <path class=\"head\" d=\"M{x} {tip}l-5 -9h10z\"/></g>\n",
+         <path class=\"head\" d=\"M{x} {tip}l-5 -{HEAD}h10z\"/></g>\n",
         route.from,
         route.to,
         path(&points)
@@ -151,16 +159,15 @@ fn xml_lines(lines: &[String]) -> String {
 /// Writes a line with round corners.
 fn path(points: &[(usize, usize)]) -> String {
     const ROUND: usize = 6;
-    let points: Vec<(usize, usize)> = points.iter().copied().map(middle).collect();
     let Some(start) = points.first() else {
         return String::new();
     };
     let mut path = format!("M{} {}", start.0, start.1);
     for (index, &(x, y)) in points.iter().enumerate().skip(1) {
         let before = points[index - 1];
-        let turn = points.get(index + 1).filter(|after| {
-            (before.0 == x) != (x == after.0) && (before.1 == y) != (y == after.1)
-        });
+        let turn = points
+            .get(index + 1)
+            .filter(|after| (before.0 == x) != (x == after.0) && (before.1 == y) != (y == after.1));
         let Some(&after) = turn else {
             path += &format!("L{x} {y}");
             continue;
@@ -185,16 +192,19 @@ fn joints(scene: &Scene) -> Vec<String> {
     for across in &scene.acrosses {
         for &column in &across.joints {
             let ends = column == across.left || column == across.right;
-            let through = scene.downs.iter().any(|(x, first, last)| {
-                *x == column && *first < across.y && *last > across.y
-            });
+            let through = scene
+                .downs
+                .iter()
+                .any(|(x, first, last)| *x == column && *first < across.y && *last > across.y);
             let from_above = |down: &&(usize, usize, usize)| down.0 == column && down.2 == across.y;
             let to_below = |down: &&(usize, usize, usize)| down.0 == column && down.1 == across.y;
             let both = scene.downs.iter().any(|it| from_above(&it))
                 && scene.downs.iter().any(|it| to_below(&it));
             if !ends || through || both {
                 let (x, y) = middle((column, across.y));
-                joints.push(format!("<circle class=\"joint\" cx=\"{x}\" cy=\"{y}\" r=\"2.6\"/>\n"));
+                joints.push(format!(
+                    "<circle class=\"joint\" cx=\"{x}\" cy=\"{y}\" r=\"2.6\"/>\n"
+                ));
             }
         }
     }

@@ -267,7 +267,10 @@ impl Outline {
         }
         let mut done = vec![false; count];
         let mut order = Vec::with_capacity(count);
-        let mut ready: Vec<usize> = (0..count).rev().filter(|node| waiting[*node] == 0).collect();
+        let mut ready: Vec<usize> = (0..count)
+            .rev()
+            .filter(|node| waiting[*node] == 0)
+            .collect();
         while order.len() < count {
             let next = ready.pop().or_else(|| done.iter().position(|done| !done));
             let Some(node) = next.filter(|node| !done[*node]) else {

@@ -51,6 +51,7 @@ mod limits;
 mod loading;
 mod low_latency;
 mod metrics;
+mod pipeline_show;
 mod readme;
 mod reload_config;
 mod reload_versions;

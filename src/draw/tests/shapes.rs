@@ -4,9 +4,7 @@ use std::path::Path;
 
 use crate::{
     config::{Defaults, parse},
-    pipeline::{
-        CustomFacts, CustomFault, MissingModel, ModelFacts, NodeTensor, Outline, Sources,
-    },
+    pipeline::{CustomFacts, CustomFault, MissingModel, ModelFacts, NodeTensor, Outline, Sources},
     servable::{ServableInfo, TensorInfo},
     tensor::{DataType, Dim, Layout, PartialShape},
 };
@@ -15,9 +13,21 @@ use crate::{
 const KNOWN: [(&str, &str, &str); 10] = [
     ("dummy", "b:FP32:1,10", "a:FP32:1,10"),
     ("two", "x:FP32:1,10 y:FP32:1,10", "z:FP32:1,10"),
-    ("detector", "image:FP32:1,3,704,704", "boxes:FP32:1,-1,5 scores:FP32:1,-1"),
-    ("crop", "image:FP32:1,3,704,704 boxes:FP32:1,-1,5", "images:FP32:-1,1,1,32,128 places:INT32:-1,1,4"),
-    ("recogniser", "image:FP32:1,1,32,128", "letters:FP32:30,1,37"),
+    (
+        "detector",
+        "image:FP32:1,3,704,704",
+        "boxes:FP32:1,-1,5 scores:FP32:1,-1",
+    ),
+    (
+        "crop",
+        "image:FP32:1,3,704,704 boxes:FP32:1,-1,5",
+        "images:FP32:-1,1,1,32,128 places:INT32:-1,1,4",
+    ),
+    (
+        "recogniser",
+        "image:FP32:1,1,32,128",
+        "letters:FP32:30,1,37",
+    ),
     ("four", "b:FP32:1,10", "a:FP32:4,1,10"),
     ("three", "b:FP32:1,10", "a:FP32:3,1,10"),
     ("gather3", "b:FP32:3,1,10", "a:FP32:1,10"),
@@ -96,12 +106,7 @@ impl Sources for Known {
 pub(super) fn outline(text: &str) -> Outline {
     let mut lines = text.lines().map(str::trim).filter(|line| !line.is_empty());
     let mut first = lines.next().unwrap().split(';').map(str::trim);
-    let inputs: Vec<String> = first
-        .next()
-        .unwrap()
-        .split(", ")
-        .map(|name| format!("{name:?}"))
-        .collect();
+    let inputs: Vec<String> = first.next().unwrap().split(", ").map(quoted).collect();
     let settings: String = first.map(setting).collect();
     let (mut nodes, mut outputs) = (Vec::new(), Vec::new());
     for line in lines {
@@ -122,17 +127,22 @@ pub(super) fn outline(text: &str) -> Outline {
     Outline::new(&config.pipelines[0], &Known)
 }
 
+fn quoted(text: &str) -> String {
+    serde_json::to_string(text).unwrap()
+}
+
 fn setting(text: &str) -> String {
     match text.split_once(' ').unwrap() {
         ("split", count) => format!(r#", "demultiply_count": {count}"#),
-        (_, from) => format!(r#", "gather_from_node": {from:?}"#),
+        (_, from) => format!(r#", "gather_from_node": {}"#, quoted(from)),
     }
 }
 
 fn connection(text: &str) -> String {
     let (input, source) = text.split_once(" < ").unwrap();
     let (node, item) = source.split_once('.').unwrap();
-    format!(r#"{{{input:?}: {{"node_name": {node:?}, "data_item": {item:?}}}}}"#)
+    let [input, node, item] = [input, node, item].map(quoted);
+    format!(r#"{{{input}: {{"node_name": {node}, "data_item": {item}}}}}"#)
 }
 
 fn node(line: &str) -> String {
@@ -142,15 +152,20 @@ fn node(line: &str) -> String {
     let inputs: Vec<String> = parts.next().unwrap().split(", ").map(connection).collect();
     let outputs = parts.next().unwrap().split(", ").map(|output| {
         let (alias, real) = output.split_once(':').unwrap_or((output, output));
-        format!(r#"{{"data_item": {real:?}, "alias": {alias:?}}}"#)
+        format!(
+            r#"{{"data_item": {}, "alias": {}}}"#,
+            quoted(real),
+            quoted(alias)
+        )
     });
     let outputs: Vec<String> = outputs.collect();
     let runs = match runs.strip_prefix('@') {
-        Some(library) => format!(r#""type": "custom", "library_name": {library:?}"#),
-        None => format!(r#""type": "DL model", "model_name": {runs:?}"#),
+        Some(library) => format!(r#""type": "custom", "library_name": {}"#, quoted(library)),
+        None => format!(r#""type": "DL model", "model_name": {}"#, quoted(runs)),
     };
     format!(
-        r#"{{"name": {name:?}, {runs}, "inputs": [{}], "outputs": [{}]{}}}"#,
+        r#"{{"name": {}, {runs}, "inputs": [{}], "outputs": [{}]{}}}"#,
+        quoted(name),
         inputs.join(", "),
         outputs.join(", "),
         parts.map(setting).collect::<String>()
@@ -215,6 +230,12 @@ pub(super) const FAN: &str = "
     > y8 < n8.a
     > id < request.id";
 
+pub(super) const SPLIT_REQUEST: &str = "
+    images; split -1
+    first = dummy: b < request.images; a
+    second = dummy: b < first.a; a
+    > scores < second.a";
+
 pub(super) const BROKEN: &str = "
     x
     a = dummy: b < request.x, c < c.a; a
@@ -231,6 +252,7 @@ pub(super) fn all() -> Vec<(&'static str, Outline)> {
         ("gathered by a node", GATHERED_BY_NODE),
         ("nested", NESTED),
         ("fan", FAN),
+        ("split request", SPLIT_REQUEST),
         ("broken", BROKEN),
     ]
     .into_iter()
@@ -252,7 +274,7 @@ pub(super) fn large() -> Vec<(&'static str, Outline)> {
     );
     let mut many = String::from("image\n");
     for node in 0..200_usize {
-        let source = |by: usize| match (node * by + by) % (node + 1) {
+        let source = |by: usize| match (node * 7 + by * 13) % (node + 1) {
             0 => "request.image".to_owned(),
             other => format!("n{}.z", other - 1),
         };
