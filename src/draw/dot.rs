@@ -25,11 +25,11 @@ pub fn dot(outline: &Outline) -> String {
             } else {
                 ""
             };
-            text += &format!(
+            text.extend([format!(
                 "  n{} -> n{to} [label={}{fault}];\n",
                 label.from,
                 quoted(&lines)
-            );
+            )]);
         }
     }
     text += "}\n";
@@ -50,20 +50,22 @@ fn clusters(graph: &Graph, level: Option<usize>, depth: usize, text: &mut String
             Look::Ghost => ", style=\"rounded,dashed\", color=red",
         };
         let lines: Vec<&str> = node.lines.iter().map(|line| line.text.as_str()).collect();
-        *text += &format!(
+        text.extend([format!(
             "{indent}n{index} [label={}{colour}];\n",
             quoted(&lines.join("\n"))
-        );
+        )]);
     }
     for (index, frame) in graph.levels.iter().enumerate() {
         if frame.parent != level || !graph.boxes.iter().any(|it| it.levels.contains(&index)) {
             continue;
         }
         let title = quoted(frame.titles[0].trim());
-        *text += &format!("{indent}subgraph cluster_{index} {{\n");
-        *text += &format!("{indent}  label={title}; style=dashed; color=\"#9a6700\";\n");
+        text.extend([format!("{indent}subgraph cluster_{index} {{\n")]);
+        text.extend([format!(
+            "{indent}  label={title}; style=dashed; color=\"#9a6700\";\n"
+        )]);
         clusters(graph, Some(index), depth + 1, text);
-        *text += &format!("{indent}}}\n");
+        text.extend([format!("{indent}}}\n")]);
     }
 }
 

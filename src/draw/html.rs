@@ -50,16 +50,16 @@ pub fn html(outlines: &[Outline], title: &str) -> String {
         svg::STYLE
     );
     for outline in outlines {
-        text += &format!(
+        text.extend([format!(
             "<section>\n<h2>{}</h2>\n<div class=\"picture\">\n{}</div>\n",
             xml(&outline.name),
             svg::element(outline, "", "")
-        );
+        )]);
         text += &table("Nodes", &NODES, &nodes(outline));
         text += &table("Connections", &CONNECTIONS, &connections(outline));
         text += "</section>\n";
     }
-    text += &format!("<script>{SCRIPT}</script>\n</body>\n</html>\n");
+    text.extend([format!("<script>{SCRIPT}</script>\n</body>\n</html>\n")]);
     text
 }
 
@@ -150,7 +150,7 @@ fn table(title: &str, columns: &[&str], rows: &[Vec<String>]) -> String {
             let lines: Vec<String> = cell.split('\n').map(xml).collect();
             format!("<td>{}</td>", lines.join("\n"))
         });
-        text += &format!("<tr>{}</tr>\n", cells.collect::<String>());
+        text.extend([format!("<tr>{}</tr>\n", cells.collect::<String>())]);
     }
     text += "</table></div></details>\n";
     text

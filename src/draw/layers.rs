@@ -78,9 +78,10 @@ impl Layers {
     /// Lays out rows of at most so many columns.
     pub(super) fn new(graph: &mut Graph, most: usize) -> Self {
         let mut rows = rows::rows(graph);
+        let degrees = degrees(graph);
         let mut skipped: Vec<Link> = Vec::new();
         loop {
-            let mut layers = Self::build(graph, &rows, &skipped);
+            let mut layers = Self::build(graph, &degrees, &rows, &skipped);
             layers.tell_sources(graph, &rows, &skipped);
             let mut change = None;
             for (index, row) in rows.iter().enumerate() {
@@ -94,7 +95,7 @@ impl Layers {
                 Some(Change::Split(row, size)) => split(&mut rows, row, size),
                 Some(Change::Skip(row, bundle)) => {
                     let passes = |link: &&Link| {
-                        !skipped.contains(link) && bundle_of(graph, link) == bundle && {
+                        !skipped.contains(link) && bundle_of(&degrees, link) == bundle && {
                             let (from, to) = span(&rows, link);
                             from < row && row < to
                         }
@@ -106,7 +107,7 @@ impl Layers {
         }
     }
 
-    fn build(graph: &Graph, rows: &[Row], skipped: &[Link]) -> Self {
+    fn build(graph: &Graph, degrees: &[(usize, usize)], rows: &[Row], skipped: &[Link]) -> Self {
         let mut layers = Self {
             items: Vec::new(),
             rows: Vec::new(),
@@ -134,12 +135,13 @@ impl Layers {
         let mut passes: HashMap<(Bundle, usize), usize> = HashMap::new();
         for link in graph.links.iter().filter(|link| !skipped.contains(link)) {
             let (from, to) = (place[link.from], place[link.to]);
-            let bundle = bundle_of(graph, link);
+            let bundle = bundle_of(degrees, link);
             let mut at = item_of[link.from];
             let mut chain = vec![at];
-            for row in from + 1..to {
-                let depth = common(&graph.boxes[link.from].levels, &rows[row].levels)
-                    .max(common(&graph.boxes[link.to].levels, &rows[row].levels));
+            for (row, passed) in rows.iter().enumerate().take(to).skip(from + 1) {
+                let depth = [link.from, link.to]
+                    .map(|end| common(&graph.boxes[end].levels, &passed.levels));
+                let depth = depth[0].max(depth[1]);
                 let pass = *passes.entry((bundle, row)).or_insert_with(|| {
                     let item = layers.add(What::Pass(bundle), depth);
                     layers.rows[row].items.push(item);
@@ -400,11 +402,19 @@ fn span(rows: &[Row], link: &Link) -> (usize, usize) {
     (row(link.from).unwrap_or(0), row(link.to).unwrap_or(0))
 }
 
+/// Counts the links that come from each box, and those that lead to it.
+fn degrees(graph: &Graph) -> Vec<(usize, usize)> {
+    let mut degrees = vec![(0, 0); graph.boxes.len()];
+    for link in &graph.links {
+        degrees[link.from].0 += 1;
+        degrees[link.to].1 += 1;
+    }
+    degrees
+}
+
 /// Links share the line from their source, or that to their target if that has more.
-fn bundle_of(graph: &Graph, link: &Link) -> Bundle {
-    let from = graph.links.iter().filter(|other| other.from == link.from);
-    let to = graph.links.iter().filter(|other| other.to == link.to);
-    if to.count() > from.count() {
+fn bundle_of(degrees: &[(usize, usize)], link: &Link) -> Bundle {
+    if degrees[link.to].1 > degrees[link.from].0 {
         Bundle::To(link.to)
     } else {
         Bundle::From(link.from)

@@ -19,7 +19,7 @@ pub fn mermaid(outline: &Outline) -> String {
     for (to, node) in graph.boxes.iter().enumerate() {
         for label in &node.labels {
             let told = quoted(&told(label));
-            text += &format!("  n{} -->|{told}| n{to}\n", label.from);
+            text.extend([format!("  n{} -->|{told}| n{to}\n", label.from)]);
         }
     }
     text += "  classDef model fill:#ddf4ff,stroke:#54aeff,color:#1f2328\n";
@@ -37,21 +37,21 @@ fn subgraphs(graph: &Graph, level: Option<usize>, depth: usize, text: &mut Strin
         }
         let lines: Vec<&str> = node.lines.iter().map(|line| line.text.as_str()).collect();
         let told = quoted(&lines.join("\n"));
-        *text += &match node.look {
+        text.extend([match node.look {
             Look::End => format!("{indent}n{index}([{told}])\n"),
             Look::Model => format!("{indent}n{index}[{told}]:::model\n"),
             Look::Custom => format!("{indent}n{index}[{told}]:::custom\n"),
             Look::Ghost => format!("{indent}n{index}[{told}]:::ghost\n"),
-        };
+        }]);
     }
     for (index, frame) in graph.levels.iter().enumerate() {
         if frame.parent != level || !graph.boxes.iter().any(|it| it.levels.contains(&index)) {
             continue;
         }
         let title = quoted(frame.titles[0].trim());
-        *text += &format!("{indent}subgraph l{index}[{title}]\n");
+        text.extend([format!("{indent}subgraph l{index}[{title}]\n")]);
         subgraphs(graph, Some(index), depth + 1, text);
-        *text += &format!("{indent}end\n");
+        text.extend([format!("{indent}end\n")]);
     }
 }
 
@@ -62,7 +62,7 @@ fn quoted(text: &str) -> String {
         match character {
             '\n' => quoted.push_str("<br/>"),
             '"' | '#' | '&' | '<' | '>' | '`' | '\\' | ';' | '*' | '_' | '~' => {
-                quoted.push_str(&format!("#{};", u32::from(character)));
+                quoted.extend([format!("#{};", u32::from(character))]);
             }
             _ => quoted.push(character),
         }

@@ -1,5 +1,7 @@
 //! In which order what is in a row stands, so that few lines cross.
 
+use std::collections::HashMap;
+
 use super::layers::{Layers, What};
 
 /// How often the rows are gone through.
@@ -26,10 +28,11 @@ pub(super) fn order(layers: &mut Layers) {
             rows.rev().collect()
         };
         for row in rows {
-            let items: Vec<Option<usize>> = (0..layers.items.len())
-                .map(|item| mean(layers, &place, item, down))
+            let items = layers.rows[row].items.iter();
+            let means: HashMap<usize, usize> = items
+                .filter_map(|item| Some((*item, mean(layers, &place, *item, down)?)))
                 .collect();
-            sort(layers, row, &mut place, |item| items[item]);
+            sort(layers, row, &mut place, |item| means.get(&item).copied());
         }
     }
     if let Some((_, rows)) = best {

@@ -169,7 +169,7 @@ fn path(points: &[(usize, usize)]) -> String {
             .get(index + 1)
             .filter(|after| (before.0 == x) != (x == after.0) && (before.1 == y) != (y == after.1));
         let Some(&after) = turn else {
-            path += &format!("L{x} {y}");
+            path.extend([format!("L{x} {y}")]);
             continue;
         };
         let near = |other: (usize, usize)| {
@@ -181,7 +181,7 @@ fn path(points: &[(usize, usize)]) -> String {
             (step(x, other.0), step(y, other.1))
         };
         let (a, b) = (near(before), near(after));
-        path += &format!("L{} {}Q{x} {y} {} {}", a.0, a.1, b.0, b.1);
+        path.extend([format!("L{} {}Q{x} {y} {} {}", a.0, a.1, b.0, b.1)]);
     }
     path
 }
