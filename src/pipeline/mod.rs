@@ -27,6 +27,7 @@ pub mod fit;
 mod flow;
 mod info;
 mod live;
+mod outline;
 mod plan;
 mod run;
 mod scheduler;
@@ -45,6 +46,9 @@ pub use fault::{Fault, Faults, OrderFault, Rule};
 pub use flow::{Flow, Job};
 pub use info::{PipelineInfo, PipelineTensor};
 pub use live::{Pipeline, VERSION};
+pub use outline::{
+    Dangling, Outline, OutlineEdge, OutlineKind, OutlineLevel, OutlineNode, OutlinePort,
+};
 pub use plan::{Count, Input, Level, LevelId, NodeId, Output, Plan, PlanKind, PlanNode};
 pub use run::{Ran, Watch};
 pub use scheduler::{MOST_SESSIONS, Ready, Schedule};

@@ -17,7 +17,7 @@ const LAYERS: [&[&str]; 8] = [
     &["config"],
     &["model", "sequence"],
     &["pipeline"],
-    &["engine"],
+    &["engine", "draw"],
     &["frontends", "server", "client"],
 ];
 

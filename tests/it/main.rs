@@ -61,6 +61,7 @@ mod pipeline_parts;
 mod pipeline_refusals;
 mod pipeline_run;
 mod pipeline_serving;
+mod pipeline_show;
 mod readme;
 mod reload_config;
 mod reload_versions;

@@ -1,0 +1,199 @@
+//! Characters in a grid, of which lines that meet become one.
+
+use super::{escape::width, graph::Tone};
+
+const UP: u8 = 1;
+const DOWN: u8 = 2;
+const LEFT: u8 = 4;
+const RIGHT: u8 = 8;
+
+/// A grid.
+#[derive(Debug)]
+pub(super) struct Canvas {
+    columns: usize,
+    cells: Vec<Cell>,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Cell {
+    /// `None` if there are lines or nothing, and where a wide character reaches.
+    character: Option<char>,
+    is_covered: bool,
+    lines: u8,
+    is_box: bool,
+    tone: Tone,
+}
+
+impl Canvas {
+    /// Makes an empty grid.
+    pub(super) fn new(columns: usize, lines: usize) -> Self {
+        let cell = Cell {
+            character: None,
+            is_covered: false,
+            lines: 0,
+            is_box: false,
+            tone: Tone::Plain,
+        };
+        Self {
+            columns,
+            cells: vec![cell; columns * lines],
+        }
+    }
+
+    fn cell(&mut self, x: usize, y: usize) -> Option<&mut Cell> {
+        if x >= self.columns {
+            return None;
+        }
+        self.cells.get_mut(y * self.columns + x)
+    }
+
+    fn join(&mut self, x: usize, y: usize, lines: u8) {
+        if let Some(cell) = self.cell(x, y) {
+            cell.lines |= lines;
+        }
+    }
+
+    /// Draws a border.
+    pub(super) fn border(
+        &mut self,
+        (x, y): (usize, usize),
+        width: usize,
+        height: usize,
+        tone: Tone,
+    ) {
+        let (right, bottom) = (x + width - 1, y + height - 1);
+        for column in x..=right {
+            for (line, corner) in [(y, DOWN), (bottom, UP)] {
+                let lines = match column {
+                    _ if column == x => corner | RIGHT,
+                    _ if column == right => corner | LEFT,
+                    _ => LEFT | RIGHT,
+                };
+                self.join(column, line, lines);
+            }
+        }
+        for line in y + 1..bottom {
+            self.join(x, line, UP | DOWN);
+            self.join(right, line, UP | DOWN);
+        }
+        let edges = (x..=right).flat_map(|x| [(x, y), (x, bottom)]);
+        let sides = (y..=bottom).flat_map(|y| [(x, y), (right, y)]);
+        for (x, y) in edges.chain(sides) {
+            if let Some(cell) = self.cell(x, y) {
+                (cell.is_box, cell.tone) = (true, tone);
+            }
+        }
+    }
+
+    /// Draws a line that goes down.
+    pub(super) fn down(&mut self, x: usize, first: usize, last: usize) {
+        for y in first..=last {
+            let up = if y > first { UP } else { 0 };
+            let down = if y < last { DOWN } else { 0 };
+            self.join(x, y, up | down);
+        }
+    }
+
+    /// Draws a line from left to right, below those that go down and do not meet it.
+    pub(super) fn across(&mut self, y: usize, left: usize, right: usize, joints: &[usize]) {
+        for x in left..=right {
+            let crosses = self
+                .cell(x, y)
+                .is_some_and(|cell| cell.lines & (UP | DOWN) != 0);
+            if crosses && !joints.contains(&x) {
+                continue;
+            }
+            let to_left = if x > left { LEFT } else { 0 };
+            let to_right = if x < right { RIGHT } else { 0 };
+            self.join(x, y, to_left | to_right);
+        }
+    }
+
+    /// Writes a character where there are no lines.
+    pub(super) fn mark(&mut self, x: usize, y: usize, character: char, tone: Tone) {
+        if let Some(cell) = self.cell(x, y)
+            && cell.lines == 0
+        {
+            (cell.character, cell.tone) = (Some(character), tone);
+        }
+    }
+
+    /// Writes text over whatever is there.
+    pub(super) fn text(&mut self, mut x: usize, y: usize, text: &str, tone: Tone) {
+        for character in text.chars() {
+            let wide = width(character.encode_utf8(&mut [0; 4]));
+            for covered in 0..wide {
+                if let Some(cell) = self.cell(x + covered, y) {
+                    cell.character = Some(character);
+                    cell.is_covered = covered > 0;
+                    cell.tone = tone;
+                }
+            }
+            x += wide;
+        }
+    }
+
+    /// Returns each line as texts of one tone, without blanks at its end.
+    pub(super) fn lines(&self, ascii: bool) -> impl Iterator<Item = Vec<(Tone, String)>> {
+        let rows = self.cells.chunks(self.columns.max(1));
+        rows.map(move |row| {
+            let mut spans: Vec<(Tone, String)> = Vec::new();
+            let used = row.iter().rposition(|cell| !cell.is_blank());
+            for cell in &row[..used.map_or(0, |last| last + 1)] {
+                if cell.is_covered {
+                    continue;
+                }
+                let character = match cell.character {
+                    Some(character) => character,
+                    None => line(cell.lines, cell.is_box, ascii),
+                };
+                match spans.last_mut() {
+                    Some((tone, text)) if *tone == cell.tone => text.push(character),
+                    _ => spans.push((cell.tone, character.to_string())),
+                }
+            }
+            spans
+        })
+    }
+}
+
+impl Cell {
+    fn is_blank(&self) -> bool {
+        self.lines == 0 && self.character.is_none_or(|character| character == ' ')
+    }
+}
+
+/// Returns the character for lines that meet; boxes have sharp corners.
+fn line(lines: u8, is_box: bool, ascii: bool) -> char {
+    const DOWN_RIGHT: u8 = DOWN | RIGHT;
+    const DOWN_LEFT: u8 = DOWN | LEFT;
+    const UP_RIGHT: u8 = UP | RIGHT;
+    const UP_LEFT: u8 = UP | LEFT;
+    let (down, across) = (lines & (UP | DOWN), lines & (LEFT | RIGHT));
+    if ascii {
+        return match (down, across) {
+            (0, 0) => ' ',
+            (_, 0) => '|',
+            (0, _) => '-',
+            _ => '+',
+        };
+    }
+    match lines {
+        0 => ' ',
+        DOWN_RIGHT if is_box => '┌',
+        DOWN_LEFT if is_box => '┐',
+        UP_RIGHT if is_box => '└',
+        UP_LEFT if is_box => '┘',
+        DOWN_RIGHT => '╭',
+        DOWN_LEFT => '╮',
+        UP_RIGHT => '╰',
+        UP_LEFT => '╯',
+        _ if across == 0 => '│',
+        _ if down == 0 => '─',
+        _ if across == LEFT => '┤',
+        _ if across == RIGHT => '├',
+        _ if down == UP => '┴',
+        _ if down == DOWN => '┬',
+        _ => '┼',
+    }
+}

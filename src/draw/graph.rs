@@ -1,0 +1,273 @@
+//! What is drawn: boxes and links between them, also for what is not there.
+
+use std::collections::HashMap;
+
+use super::{
+    escape::visible,
+    labels::{Label, kind, tensor},
+};
+use crate::pipeline::{Count, Outline, OutlineKind};
+
+/// What is drawn.
+#[derive(Debug)]
+pub(super) struct Graph {
+    /// Those of the nodes, in their order, and then those that stand for something else.
+    pub(super) boxes: Vec<Node>,
+    /// Which box is above which, each pair once.
+    pub(super) links: Vec<Link>,
+    pub(super) levels: Vec<Frame>,
+    /// The box that stands below all others.
+    pub(super) exit: usize,
+}
+
+/// A box.
+#[derive(Debug)]
+pub(super) struct Node {
+    pub(super) look: Look,
+    pub(super) lines: Vec<Line>,
+    /// The levels that it stands in, outermost first.
+    pub(super) levels: Vec<usize>,
+    /// What comes in, in the order of its inputs.
+    pub(super) labels: Vec<Label>,
+}
+
+/// What a box stands for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Look {
+    /// Entry and exit.
+    End,
+    Model,
+    Custom,
+    /// A node that is not there, or that is further down.
+    Ghost,
+}
+
+/// A line of a box.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Line {
+    pub(super) text: String,
+    pub(super) tone: Tone,
+}
+
+/// What a text says, for its colour.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Tone {
+    Plain,
+    Name,
+    Detail,
+    Level,
+    Fault,
+}
+
+/// A connection of two boxes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Link {
+    pub(super) from: usize,
+    pub(super) to: usize,
+}
+
+/// A frame around the boxes of a level.
+#[derive(Debug)]
+pub(super) struct Frame {
+    pub(super) parent: Option<usize>,
+    /// What it says, the longest first.
+    pub(super) titles: [String; 2],
+}
+
+impl Graph {
+    /// Makes boxes and links of an outline.
+    pub(super) fn new(outline: &Outline) -> Self {
+        let boxes = (0..outline.nodes.len()).map(|node| Node {
+            look: match outline.nodes[node].kind {
+                OutlineKind::Entry | OutlineKind::Exit => Look::End,
+                OutlineKind::Model { .. } => Look::Model,
+                OutlineKind::Custom { .. } => Look::Custom,
+            },
+            lines: lines(outline, node),
+            levels: outline.nodes[node].levels.clone(),
+            labels: Vec::new(),
+        });
+        let levels = outline.levels.iter().map(|level| Frame {
+            parent: level.parent,
+            titles: titles(level.count, &outline.nodes[level.node].name),
+        });
+        let mut graph = Self {
+            boxes: boxes.collect(),
+            links: Vec::new(),
+            levels: levels.collect(),
+            exit: outline.exit(),
+        };
+        graph.edges(outline);
+        graph.dangling(outline);
+        graph.straighten();
+        graph
+    }
+
+    fn edges(&mut self, outline: &Outline) {
+        for edge in &outline.edges {
+            let (from, to) = (edge.from, edge.to);
+            let link = Link { from, to };
+            if !self.links.contains(&link) {
+                self.links.push(link);
+            }
+            self.boxes[to].labels.push(Label {
+                from,
+                source: visible(&outline.nodes[from].name),
+                item: visible(&edge.item),
+                input: visible(&edge.input),
+                tensor: edge.tensor.as_ref().map(tensor).unwrap_or_default(),
+                fault: (!edge.is_there).then_some("(no such output)"),
+                is_named: false,
+                is_skipped: false,
+            });
+        }
+    }
+
+    /// Adds a box for each source that is not there, beside each node that wants it.
+    fn dangling(&mut self, outline: &Outline) {
+        let mut ghosts = HashMap::new();
+        for dangling in &outline.dangling {
+            let to = dangling.to;
+            let source = visible(&dangling.source);
+            let known = ghosts.entry((to, &dangling.source));
+            let from = *known.or_insert_with(|| {
+                self.ghost(&source, "missing", to);
+                self.boxes.len() - 1
+            });
+            self.boxes[to].labels.push(Label {
+                from,
+                source,
+                item: visible(&dangling.item),
+                input: visible(&dangling.input),
+                tensor: String::new(),
+                fault: None,
+                is_named: false,
+                is_skipped: false,
+            });
+        }
+    }
+
+    fn ghost(&mut self, name: &str, why: &str, to: usize) {
+        let line = |text: &str, tone| Line {
+            text: text.to_owned(),
+            tone,
+        };
+        let from = self.boxes.len();
+        self.boxes.push(Node {
+            look: Look::Ghost,
+            lines: vec![line(name, Tone::Fault), line(why, Tone::Fault)],
+            levels: self.boxes[to].levels.clone(),
+            labels: Vec::new(),
+        });
+        self.links.push(Link { from, to });
+    }
+
+    /// Replaces each link that closes a cycle by one from a box that stands for its source.
+    fn straighten(&mut self) {
+        let mut consumers = vec![Vec::new(); self.boxes.len()];
+        for link in &self.links {
+            consumers[link.from].push(link.to);
+        }
+        // Depth first; a link to a node that is still open goes back.
+        let (mut open, mut done) = (vec![false; consumers.len()], vec![false; consumers.len()]);
+        let mut back = Vec::new();
+        for start in 0..consumers.len() {
+            let mut path = vec![(start, 0)];
+            while let Some((node, next)) = path.pop() {
+                if done[node] {
+                    continue;
+                }
+                open[node] = true;
+                match consumers[node].get(next) {
+                    None => (open[node], done[node]) = (false, true),
+                    Some(&to) => {
+                        path.push((node, next + 1));
+                        if open[to] {
+                            back.push(Link { from: node, to });
+                        } else if !done[to] {
+                            path.push((to, 0));
+                        }
+                    }
+                }
+            }
+        }
+        for link in back {
+            self.detach(link);
+        }
+    }
+
+    /// Replaces a link by one from a box that stands for its source.
+    pub(super) fn detach(&mut self, link: Link) {
+        self.links.retain(|other| *other != link);
+        let name = self.boxes[link.from].lines[0].text.clone();
+        let from = self.boxes.len();
+        let why = if link.from == link.to {
+            "itself: a cycle"
+        } else {
+            "see below: a cycle"
+        };
+        self.ghost(&name, why, link.to);
+        for label in &mut self.boxes[link.to].labels {
+            if label.from == link.from {
+                label.from = from;
+            }
+        }
+    }
+}
+
+fn lines(outline: &Outline, index: usize) -> Vec<Line> {
+    let node = &outline.nodes[index];
+    let mut lines = vec![Line {
+        text: visible(&node.name),
+        tone: Tone::Name,
+    }];
+    if let Some(text) = kind(&node.kind) {
+        lines.push(Line {
+            text,
+            tone: Tone::Detail,
+        });
+    }
+    for name in &node.gathers {
+        lines.push(Line {
+            text: format!("gathers {}", visible(name)),
+            tone: Tone::Level,
+        });
+    }
+    if let Some(count) = node.opens {
+        lines.push(Line {
+            text: format!("splits × {}", times(count)),
+            tone: Tone::Level,
+        });
+    }
+    // What the connections show is not said twice.
+    let ports = match node.kind {
+        OutlineKind::Entry if node.opens.is_some() => &node.outputs,
+        OutlineKind::Exit if !node.gathers.is_empty() => &node.inputs,
+        _ => return lines,
+    };
+    for port in ports {
+        if let Some(known) = &port.tensor {
+            lines.push(Line {
+                text: format!("{}  {}", visible(&port.name), tensor(known)),
+                tone: Tone::Detail,
+            });
+        }
+    }
+    lines
+}
+
+/// Writes a count for people: `N` if it depends on the request.
+pub(super) fn times(count: Count) -> String {
+    match count {
+        Count::Fixed(count) => count.to_string(),
+        Count::Dynamic => "N".to_owned(),
+    }
+}
+
+fn titles(count: Count, node: &str) -> [String; 2] {
+    let count = times(count);
+    [
+        format!(" × {count} parts of {} ", visible(node)),
+        format!(" × {count} "),
+    ]
+}

@@ -1,0 +1,426 @@
+//! Rows with what fits into them: boxes with their labels, and the lines that pass them.
+
+use std::collections::HashMap;
+
+use super::{
+    escape::width,
+    graph::{Graph, Line, Link, Node},
+    labels::{Label, Room, Span, broken, lines},
+    rows::{self, Row},
+};
+
+/// Columns between a box and what is beside it.
+const GAP: usize = 2;
+
+/// The rows of a picture.
+#[derive(Debug)]
+pub(super) struct Layers {
+    pub(super) items: Vec<Item>,
+    pub(super) rows: Vec<Layer>,
+    /// Columns that each frame takes on either side.
+    pub(super) gutter: usize,
+    /// Links that are drawn, each with the items that its line goes through.
+    pub(super) chains: Vec<(Link, Vec<usize>)>,
+    /// Lines beside the frame of each level.
+    passing: Vec<usize>,
+}
+
+/// A row.
+#[derive(Debug)]
+pub(super) struct Layer {
+    pub(super) levels: Vec<usize>,
+    /// From left to right; the innermost first.
+    pub(super) items: Vec<usize>,
+}
+
+/// A box, or a line that passes the boxes of a row.
+#[derive(Debug)]
+pub(super) struct Item {
+    pub(super) what: What,
+    /// How many of the levels of its row it is within.
+    pub(super) depth: usize,
+    /// What it is connected with in the row above and in the row below.
+    pub(super) above: Vec<usize>,
+    pub(super) below: Vec<usize>,
+    pub(super) cell: Cell,
+}
+
+/// What an item is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum What {
+    Box(usize),
+    Pass(Bundle),
+}
+
+/// Links that share their line where they pass rows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(super) enum Bundle {
+    /// All that come from a box.
+    From(usize),
+    /// All that lead to a box.
+    To(usize),
+}
+
+/// What an item takes of a row, around the column of its line.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(super) struct Cell {
+    /// Columns to the left and to the right of the line.
+    pub(super) left: usize,
+    pub(super) right: usize,
+    /// Columns of the box, of which [`Cell::left`] are left of the line.
+    pub(super) width: usize,
+    pub(super) lines: Vec<Line>,
+    /// What stands beside the line, above the box.
+    pub(super) labels: Vec<Vec<Span>>,
+}
+
+impl Layers {
+    /// Lays out rows of at most so many columns.
+    pub(super) fn new(graph: &mut Graph, most: usize) -> Self {
+        let mut rows = rows::rows(graph);
+        let degrees = degrees(graph);
+        let mut skipped: Vec<Link> = Vec::new();
+        loop {
+            let mut layers = Self::build(graph, &degrees, &rows, &skipped);
+            layers.tell_sources(graph, &rows, &skipped);
+            let mut change = None;
+            for (index, row) in rows.iter().enumerate() {
+                change = layers.fit(graph, index, row, most);
+                if change.is_some() {
+                    break;
+                }
+            }
+            match change {
+                None => return layers,
+                Some(Change::Split(row, size)) => split(&mut rows, row, size),
+                Some(Change::Skip(row, bundle)) => {
+                    let passes = |link: &&Link| {
+                        !skipped.contains(link) && bundle_of(&degrees, link) == bundle && {
+                            let (from, to) = span(&rows, link);
+                            from < row && row < to
+                        }
+                    };
+                    let links: Vec<Link> = graph.links.iter().filter(passes).copied().collect();
+                    skipped.extend(links);
+                }
+            }
+        }
+    }
+
+    fn build(graph: &Graph, degrees: &[(usize, usize)], rows: &[Row], skipped: &[Link]) -> Self {
+        let mut layers = Self {
+            items: Vec::new(),
+            rows: Vec::new(),
+            gutter: if rows.iter().any(|row| row.levels.len() > 3) {
+                1
+            } else {
+                2
+            },
+            chains: Vec::new(),
+            passing: vec![0; graph.levels.len()],
+        };
+        let mut item_of = vec![0; graph.boxes.len()];
+        for row in rows {
+            let mut items = Vec::new();
+            for &node in &row.boxes {
+                item_of[node] = layers.add(What::Box(node), row.levels.len());
+                items.push(item_of[node]);
+            }
+            layers.rows.push(Layer {
+                levels: row.levels.clone(),
+                items,
+            });
+        }
+        let place = places(rows, graph.boxes.len());
+        let mut passes: HashMap<(Bundle, usize), usize> = HashMap::new();
+        for link in graph.links.iter().filter(|link| !skipped.contains(link)) {
+            let (from, to) = (place[link.from], place[link.to]);
+            let bundle = bundle_of(degrees, link);
+            let mut at = item_of[link.from];
+            let mut chain = vec![at];
+            for (row, passed) in rows.iter().enumerate().take(to).skip(from + 1) {
+                let depth = [link.from, link.to]
+                    .map(|end| common(&graph.boxes[end].levels, &passed.levels));
+                let depth = depth[0].max(depth[1]);
+                let pass = *passes.entry((bundle, row)).or_insert_with(|| {
+                    let item = layers.add(What::Pass(bundle), depth);
+                    layers.rows[row].items.push(item);
+                    item
+                });
+                layers.connect(at, pass);
+                chain.push(pass);
+                at = pass;
+            }
+            layers.connect(at, item_of[link.to]);
+            chain.push(item_of[link.to]);
+            layers.chains.push((*link, chain));
+        }
+        layers.count_passing();
+        layers
+    }
+
+    fn add(&mut self, what: What, depth: usize) -> usize {
+        self.items.push(Item {
+            what,
+            depth,
+            above: Vec::new(),
+            below: Vec::new(),
+            cell: Cell::default(),
+        });
+        self.items.len() - 1
+    }
+
+    fn connect(&mut self, from: usize, to: usize) {
+        if !self.items[from].below.contains(&to) {
+            self.items[from].below.push(to);
+            self.items[to].above.push(from);
+        }
+    }
+
+    fn count_passing(&mut self) {
+        for row in &self.rows {
+            for (depth, level) in row.levels.iter().enumerate() {
+                let items = row.items.iter();
+                let beside = items.filter(|item| self.items[**item].depth == depth);
+                let passing = &mut self.passing[*level];
+                *passing = (*passing).max(beside.count());
+            }
+        }
+    }
+
+    /// Has labels tell the box that they come from where that is not the one right above.
+    fn tell_sources(&self, graph: &mut Graph, rows: &[Row], skipped: &[Link]) {
+        let place = places(rows, graph.boxes.len());
+        for to in 0..graph.boxes.len() {
+            let labels = &mut graph.boxes[to].labels;
+            let first = labels.first().map(|label| label.from);
+            let several = labels.iter().any(|label| Some(label.from) != first);
+            for label in labels {
+                let from = label.from;
+                label.is_named = several || place[from] + 1 != place[to];
+                label.is_skipped = skipped.contains(&Link { from, to });
+            }
+        }
+    }
+
+    /// Returns the columns beside the innermost frame of a row: those of the frames, and of what
+    /// passes them.
+    pub(super) fn beside(&self, levels: &[usize]) -> usize {
+        let right = levels.iter().map(|level| self.reserve(*level));
+        right.sum::<usize>() + self.gutter * levels.len()
+    }
+
+    /// Returns the columns between the right sides of the frame of a level and of that around it.
+    pub(super) fn reserve(&self, level: usize) -> usize {
+        match self.passing[level] {
+            0 => self.gutter,
+            passing => self.gutter + 2 * passing,
+        }
+    }
+
+    /// Makes the cells of a row, or tells what has to change for it to fit.
+    fn fit(&mut self, graph: &Graph, index: usize, row: &Row, most: usize) -> Option<Change> {
+        let levels = row.levels.len();
+        let most = most.saturating_sub(self.beside(&row.levels)).max(8);
+        let inner = |item: &&usize| self.items[**item].depth == levels;
+        let lines = self.rows[index].items.iter().filter(inner).count() - row.boxes.len();
+        let room = most.saturating_sub(2 * lines + lines.min(row.boxes.len() + 1));
+        let packed = |cells: &[Cell]| -> usize {
+            cells.iter().map(Cell::columns).sum::<usize>() + GAP * cells.len().saturating_sub(1)
+        };
+        for kind in [Room::Wide, Room::Narrow] {
+            let cells: Vec<Cell> = row
+                .boxes
+                .iter()
+                .map(|node| Cell::new(graph, *node, kind, usize::MAX))
+                .collect();
+            if packed(&cells) <= room {
+                self.set(index, cells);
+                return None;
+            }
+            if kind == Room::Narrow && cells.len() > 1 {
+                // Below the first of the new rows there are lines beside the boxes, and sources
+                // that have to be named.
+                let room = room.saturating_sub(6);
+                let named = row.boxes.iter().map(|node| Cell::named(graph, *node));
+                let named: Vec<Cell> = named.collect();
+                let mut fitting = 1;
+                while fitting < cells.len() - 1 && packed(&named[..=fitting]) <= room {
+                    fitting += 1;
+                }
+                let parts = cells.len().div_ceil(fitting);
+                return Some(Change::Split(index, cells.len().div_ceil(parts)));
+            }
+        }
+        let node = row.boxes[0];
+        let outside = self.rows[index].items.len() - 1;
+        if outside > 0 && room < Cell::least(graph, node) {
+            let passes = self.rows[index].items.iter();
+            let passes = passes.filter_map(|item| match self.items[*item].what {
+                What::Pass(bundle) => Some((self.length(bundle), bundle)),
+                What::Box(_) => None,
+            });
+            if let Some((_, bundle)) = passes.max_by_key(|pass| pass.0) {
+                return Some(Change::Skip(index, bundle));
+            }
+        }
+        let cell = Cell::new(graph, node, Room::Narrow, room);
+        self.set(index, vec![cell]);
+        None
+    }
+
+    /// Returns how many rows a bundle passes.
+    fn length(&self, bundle: Bundle) -> usize {
+        let items = self.items.iter();
+        items.filter(|item| item.what == What::Pass(bundle)).count()
+    }
+
+    /// The boxes are the first items of their row.
+    fn set(&mut self, row: usize, cells: Vec<Cell>) {
+        for (item, cell) in self.rows[row].items.iter().zip(cells) {
+            self.items[*item].cell = cell;
+        }
+    }
+
+    /// Returns the columns that two neighbours need between their lines.
+    pub(super) fn distance(&self, left: usize, right: usize) -> usize {
+        let (left, right) = (&self.items[left], &self.items[right]);
+        let lines = matches!((left.what, right.what), (What::Pass(_), What::Pass(_)));
+        let gap = if lines { 1 } else { GAP };
+        left.cell.right + right.cell.left + gap + 1
+    }
+
+    /// Returns the columns of a row without what is beside its innermost frame.
+    pub(super) fn packed(&self, row: usize) -> usize {
+        let layer = &self.rows[row];
+        let inner = |item: &&usize| self.items[**item].depth == layer.levels.len();
+        let items: Vec<usize> = layer.items.iter().filter(inner).copied().collect();
+        let Some((first, last)) = items.first().zip(items.last()) else {
+            return 0;
+        };
+        let between = items.windows(2).map(|pair| self.distance(pair[0], pair[1]));
+        self.items[*first].cell.left + between.sum::<usize>() + self.items[*last].cell.right + 1
+    }
+}
+
+/// What has to change for a row to fit.
+enum Change {
+    /// A row into several with so many boxes.
+    Split(usize, usize),
+    /// No lines of a bundle that passes a row.
+    Skip(usize, Bundle),
+}
+
+impl Cell {
+    fn new(graph: &Graph, node: usize, room: Room, most: usize) -> Self {
+        let node = &graph.boxes[node];
+        Self::with(node, &node.labels, room, most)
+    }
+
+    /// Makes a narrow cell with labels that tell their source.
+    fn named(graph: &Graph, node: usize) -> Self {
+        let node = &graph.boxes[node];
+        let mut labels = node.labels.clone();
+        for label in &mut labels {
+            label.is_named = true;
+        }
+        Self::with(node, &labels, Room::Narrow, usize::MAX)
+    }
+
+    fn with(node: &Node, labels: &[Label], room: Room, most: usize) -> Self {
+        let inner = most.saturating_sub(4).max(1);
+        let broken = |line: &Line| -> Vec<Line> {
+            let tone = line.tone;
+            broken(&line.text, inner)
+                .map(|text| Line { text, tone })
+                .collect()
+        };
+        let texts: Vec<Line> = node.lines.iter().flat_map(broken).collect();
+        let longest = texts.iter().map(|line| width(&line.text)).max();
+        let columns = longest.unwrap_or(0) + 4;
+        let labels = lines(labels, room, most.saturating_sub(4).max(1));
+        let labelled = labels
+            .iter()
+            .map(|line| line.iter().map(|(_, text)| width(text)).sum::<usize>() + 1);
+        let labelled = labelled.max().unwrap_or(0);
+        // The line meets the middle of the box, or further left where labels need the room.
+        let (mut left, mut right) = (columns / 2, labelled.max(columns - 1 - columns / 2));
+        if left + right + 1 > most {
+            left = most.saturating_sub(labelled + 1).clamp(2, left);
+            right = labelled.max(columns - 1 - left);
+        }
+        Self {
+            left,
+            right,
+            width: columns,
+            lines: texts,
+            labels,
+        }
+    }
+
+    fn columns(&self) -> usize {
+        self.left + self.right + 1
+    }
+
+    /// Returns the columns below which a box's lines and labels are broken within a name.
+    fn least(graph: &Graph, node: usize) -> usize {
+        let node = &graph.boxes[node];
+        let lines = node.lines.iter().map(|line| width(&line.text) + 4);
+        let labels = node.labels.iter().map(|label| {
+            let item = width(&label.source).max(width(&label.item) + 1);
+            item.max(width(&label.input) + 2)
+                .max(width(&label.tensor) + 2)
+                + 6
+        });
+        lines.chain(labels).max().unwrap_or(0)
+    }
+}
+
+fn split(rows: &mut Vec<Row>, row: usize, size: usize) {
+    let old = rows.remove(row);
+    let parts = old.boxes.chunks(size).map(|boxes| Row {
+        levels: old.levels.clone(),
+        boxes: boxes.to_vec(),
+    });
+    let parts: Vec<Row> = parts.collect();
+    rows.splice(row..row, parts);
+}
+
+/// Returns the row of each box.
+fn places(rows: &[Row], boxes: usize) -> Vec<usize> {
+    let mut places = vec![0; boxes];
+    for (index, row) in rows.iter().enumerate() {
+        for &node in &row.boxes {
+            places[node] = index;
+        }
+    }
+    places
+}
+
+fn span(rows: &[Row], link: &Link) -> (usize, usize) {
+    let row = |node: usize| rows.iter().position(|row| row.boxes.contains(&node));
+    (row(link.from).unwrap_or(0), row(link.to).unwrap_or(0))
+}
+
+/// Counts the links that come from each box, and those that lead to it.
+fn degrees(graph: &Graph) -> Vec<(usize, usize)> {
+    let mut degrees = vec![(0, 0); graph.boxes.len()];
+    for link in &graph.links {
+        degrees[link.from].0 += 1;
+        degrees[link.to].1 += 1;
+    }
+    degrees
+}
+
+/// Links share the line from their source, or that to their target if that has more.
+fn bundle_of(degrees: &[(usize, usize)], link: &Link) -> Bundle {
+    if degrees[link.to].1 > degrees[link.from].0 {
+        Bundle::To(link.to)
+    } else {
+        Bundle::From(link.from)
+    }
+}
+
+fn common(a: &[usize], b: &[usize]) -> usize {
+    a.iter().zip(b).take_while(|(a, b)| a == b).count()
+}

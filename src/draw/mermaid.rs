@@ -1,0 +1,76 @@
+//! A pipeline for Mermaid.
+
+use super::{
+    dot::told,
+    escape::visible,
+    graph::{Graph, Look},
+};
+use crate::pipeline::Outline;
+
+/// Writes a pipeline as a flow chart of Mermaid, with a subgraph for each level.
+#[must_use]
+pub fn mermaid(outline: &Outline) -> String {
+    let graph = Graph::new(outline);
+    let mut text = format!(
+        "---\ntitle: {}\n---\nflowchart TD\n",
+        yaml(&visible(&outline.name))
+    );
+    subgraphs(&graph, None, 1, &mut text);
+    for (to, node) in graph.boxes.iter().enumerate() {
+        for label in &node.labels {
+            let told = quoted(&told(label));
+            text.extend([format!("  n{} -->|{told}| n{to}\n", label.from)]);
+        }
+    }
+    text += "  classDef model fill:#ddf4ff,stroke:#54aeff,color:#1f2328\n";
+    text += "  classDef custom fill:#fbefff,stroke:#c297ff,color:#1f2328\n";
+    text += "  classDef ghost fill:#ffebe9,stroke:#cf222e,color:#1f2328,stroke-dasharray:5 4\n";
+    text
+}
+
+/// Writes the boxes of a level and, as a subgraph each, the levels within it.
+fn subgraphs(graph: &Graph, level: Option<usize>, depth: usize, text: &mut String) {
+    let indent = "  ".repeat(depth);
+    for (index, node) in graph.boxes.iter().enumerate() {
+        if node.levels.last().copied() != level {
+            continue;
+        }
+        let lines: Vec<&str> = node.lines.iter().map(|line| line.text.as_str()).collect();
+        let told = quoted(&lines.join("\n"));
+        text.extend([match node.look {
+            Look::End => format!("{indent}n{index}([{told}])\n"),
+            Look::Model => format!("{indent}n{index}[{told}]:::model\n"),
+            Look::Custom => format!("{indent}n{index}[{told}]:::custom\n"),
+            Look::Ghost => format!("{indent}n{index}[{told}]:::ghost\n"),
+        }]);
+    }
+    for (index, frame) in graph.levels.iter().enumerate() {
+        if frame.parent != level || !graph.boxes.iter().any(|it| it.levels.contains(&index)) {
+            continue;
+        }
+        let title = quoted(frame.titles[0].trim());
+        text.extend([format!("{indent}subgraph l{index}[{title}]\n")]);
+        subgraphs(graph, Some(index), depth + 1, text);
+        text.extend([format!("{indent}end\n")]);
+    }
+}
+
+/// Writes a text so that nothing of it is markup.
+fn quoted(text: &str) -> String {
+    let mut quoted = String::from("\"");
+    for character in text.chars() {
+        match character {
+            '\n' => quoted.push_str("<br/>"),
+            '"' | '#' | '&' | '<' | '>' | '`' | '\\' | ';' | '*' | '_' | '~' => {
+                quoted.extend([format!("#{};", u32::from(character))]);
+            }
+            _ => quoted.push(character),
+        }
+    }
+    quoted.push('"');
+    quoted
+}
+
+fn yaml(text: &str) -> String {
+    format!("\"{}\"", text.replace('\\', "\\\\").replace('"', "\\\""))
+}

@@ -1,0 +1,114 @@
+//! The formats that others read.
+
+use quick_xml::{Reader, events::Event};
+
+use super::shapes::{self, outline};
+use crate::draw::{Style, dot, html, json, mermaid, svg, text};
+
+/// A pipeline of which each name is an attempt at something.
+const HOSTILE: &str = r#"
+    x"y
+    <script>alert(1)</script> = a&b"]end: b < request.x"y, c < gone`$(x).z; a:"c", é
+    > -->]]>\ < <script>alert(1)</script>."c"
+"#;
+
+/// Fails if a text is no XML; returns its texts and the values of its attributes.
+fn parts(xml: &str) -> Vec<String> {
+    let mut reader = Reader::from_str(xml);
+    let mut parts = Vec::new();
+    let mut open = Vec::new();
+    loop {
+        match reader.read_event().unwrap() {
+            Event::Start(tag) => {
+                open.push(tag.name().as_ref().to_owned());
+                let attributes = tag.attributes().map(|attribute| attribute.unwrap());
+                parts.extend(attributes.map(|it| it.value.into_owned()));
+            }
+            Event::End(tag) => assert_eq!(open.pop().unwrap(), tag.name().as_ref()),
+            Event::Text(text) => parts.push(text.into_inner().into_owned()),
+            Event::Eof => break,
+            _ => {}
+        }
+    }
+    assert!(open.is_empty());
+    parts
+}
+
+#[test]
+fn svg_is_xml_with_a_box_for_each_node() {
+    for (name, outline) in shapes::all() {
+        let picture = svg(&outline);
+        let parts = parts(&picture);
+        for node in &outline.nodes {
+            assert!(parts.contains(&node.name), "{name}: {}", node.name);
+        }
+        let edges = picture.matches("class=\"edge\"").count();
+        assert!(edges >= outline.nodes.len() - 1, "{name}");
+        // The name of the format is the only address.
+        assert_eq!(picture.matches("://").count(), 1, "{name}");
+    }
+}
+
+#[test]
+fn html_loads_nothing() {
+    let outlines: Vec<_> = shapes::all().into_iter().map(|it| it.1).collect();
+    let page = html(&outlines, "Pipelines of config.json");
+    for loading in ["://", "<script src", "<link", "<img", "@import", "url("] {
+        assert!(!page.contains(loading), "{loading}");
+    }
+    assert_eq!(page.matches("<svg").count(), outlines.len());
+    assert!(page.contains("recognise"));
+}
+
+#[test]
+fn names_are_no_markup() {
+    let outline = outline(HOSTILE);
+    let (picture, page) = (svg(&outline), html(&[outline.clone()], "<b>"));
+    parts(&picture);
+    for text in [&picture, &page] {
+        assert!(!text.contains("<script>alert"), "{text}");
+        assert!(text.contains("&lt;script&gt;alert(1)&lt;/script&gt;"));
+    }
+    assert_eq!(page.matches("<script>").count(), 1);
+    let chart = mermaid(&outline);
+    for line in chart.lines().skip(4) {
+        assert!(line.matches('"').count() % 2 == 0, "{line}");
+        assert!(!line.contains('<') || line.contains("<br/>"), "{line}");
+    }
+    insta::assert_snapshot!(dot(&outline));
+}
+
+#[test]
+fn what_a_terminal_cannot_show_is_written_out() {
+    let outline = outline("größe\nn = dummy: b < request.größe; a\n> y\u{7} < n.a");
+    let style = Style {
+        ascii: true,
+        colour: false,
+    };
+    let picture = text(&outline, style);
+    assert!(picture.is_ascii(), "{picture}");
+    assert!(picture.contains(r"gr\u{f6}\u{df}e > b"), "{picture}");
+    let style = Style {
+        ascii: false,
+        colour: true,
+    };
+    let picture = text(&outline, style);
+    assert!(picture.contains("größe → b") && !picture.contains('\u{7}'));
+    assert!(picture.contains("\u{1b}[1mrequest\u{1b}[0m"), "{picture:?}");
+}
+
+#[test]
+fn a_graph_for_graphviz() {
+    insta::assert_snapshot!(dot(&outline(shapes::GATHERED_BY_NODE)));
+}
+
+#[test]
+fn a_chart_for_mermaid() {
+    insta::assert_snapshot!(mermaid(&outline(shapes::GATHERED_BY_NODE)));
+}
+
+#[test]
+fn a_pipeline_for_programs() {
+    let outline = outline(shapes::GATHERED_BY_NODE);
+    insta::assert_snapshot!(serde_json::to_string_pretty(&json(&outline)).unwrap());
+}

@@ -1,0 +1,90 @@
+//! What pipelines look like on a terminal.
+
+use super::{shapes, trace};
+use crate::draw::{Style, WIDTH, dot, html, mermaid, svg, text};
+
+fn drawn(pipeline: &str) -> String {
+    text(&shapes::outline(pipeline), Style::default())
+}
+
+#[test]
+fn a_chain() {
+    insta::assert_snapshot!(drawn(shapes::CHAIN));
+}
+
+#[test]
+fn a_diamond() {
+    insta::assert_snapshot!(drawn(shapes::DIAMOND));
+}
+
+#[test]
+fn a_level_that_the_response_gathers() {
+    insta::assert_snapshot!(drawn(shapes::GATHERED_BY_RESPONSE));
+}
+
+#[test]
+fn a_level_that_a_node_gathers() {
+    insta::assert_snapshot!(drawn(shapes::GATHERED_BY_NODE));
+}
+
+#[test]
+fn a_level_in_another() {
+    insta::assert_snapshot!(drawn(shapes::NESTED));
+}
+
+#[test]
+fn a_fan() {
+    insta::assert_snapshot!(drawn(shapes::FAN));
+}
+
+#[test]
+fn a_split_request() {
+    insta::assert_snapshot!(drawn(shapes::SPLIT_REQUEST));
+}
+
+#[test]
+fn cycles_and_what_is_not_there() {
+    insta::assert_snapshot!(drawn(shapes::BROKEN));
+}
+
+#[test]
+fn ascii_only() {
+    let style = Style {
+        ascii: true,
+        colour: false,
+    };
+    insta::assert_snapshot!(text(&shapes::outline(shapes::NESTED), style));
+}
+
+#[test]
+fn lines_lead_where_they_should() {
+    for (name, outline) in shapes::all().into_iter().chain(shapes::large()) {
+        let picture = text(&outline, Style::default());
+        let (seen, meant) = (trace::seen(&outline), trace::meant(&outline));
+        assert!(seen.is_superset(&meant), "{name}\n{picture}");
+        assert!(seen == meant || name == "200 nodes", "{name}\n{picture}");
+        assert!(
+            picture.lines().all(|line| line.chars().count() <= WIDTH),
+            "{picture}"
+        );
+    }
+}
+
+/// Writes the pictures for people to look at: `OVMS_PICTURES=folder cargo test --lib -- --ignored`.
+#[test]
+#[ignore = "writes files"]
+fn write_pictures() {
+    let folder = std::env::var("OVMS_PICTURES").unwrap();
+    let write =
+        |name: &str, text: String| std::fs::write(format!("{folder}/{name}"), text).unwrap();
+    let mut all = Vec::new();
+    for (name, outline) in shapes::all().into_iter().chain(shapes::large()) {
+        let name = name.replace(' ', "_");
+        write(&format!("{name}.svg"), svg(&outline));
+        write(&format!("{name}.dot"), dot(&outline));
+        write(&format!("{name}.mmd"), mermaid(&outline));
+        write(&format!("{name}.txt"), text(&outline, Style::default()));
+        all.push(outline);
+    }
+    write("all.html", html(&all, "Pipelines of config.json"));
+}

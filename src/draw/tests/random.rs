@@ -1,0 +1,125 @@
+//! Random pipelines, sound or not.
+
+use std::fmt::Write;
+
+use rand::{RngExt, SeedableRng, rngs::StdRng};
+
+use super::{shapes::outline, trace};
+use crate::{
+    draw::{Style, WIDTH, dot, html, json, labels::tensor, mermaid, svg, text},
+    pipeline::Outline,
+};
+
+/// Makes a pipeline without faults in its order, of up to so many nodes and two levels.
+fn random(rng: &mut StdRng, most: usize) -> Outline {
+    let mut open: Vec<(String, Vec<String>)> = vec![(String::new(), vec!["request.x".to_owned()])];
+    let mut text = String::from("x\n");
+    for node in 0..rng.random_range(1..=most) {
+        let name = format!("node{node}");
+        let ports = open.last().unwrap().1.clone();
+        let mut port = || ports[rng.random_range(0..ports.len())].clone();
+        let (a, b) = (port(), port());
+        let given = format!("{name}.z");
+        let _ = match rng.random_range(0..10) {
+            0 | 1 if open.len() < 3 => {
+                open.push((name.clone(), vec![given]));
+                writeln!(text, "{name} = two: x < {a}, y < {b}; z; split 3")
+            }
+            2 if open.len() > 1 => {
+                let (from, _) = open.pop().unwrap();
+                open.last_mut().unwrap().1.push(given);
+                writeln!(text, "{name} = two: x < {a}, y < {b}; z; gather {from}")
+            }
+            3..6 => {
+                open.last_mut().unwrap().1.push(given);
+                writeln!(text, "{name} = dummy: b < {a}; z:a")
+            }
+            _ => {
+                open.last_mut().unwrap().1.push(given);
+                writeln!(text, "{name} = two: x < {a}, y < {b}; z")
+            }
+        };
+    }
+    for (index, port) in open.last().unwrap().1.iter().enumerate() {
+        let _ = writeln!(text, "> out{index} < {port}");
+    }
+    outline(&text)
+}
+
+fn judge(outline: &Outline, picture: &str) {
+    for line in picture.lines() {
+        assert!(line.chars().count() <= WIDTH, "{line}\n{picture}");
+    }
+    for node in &outline.nodes {
+        assert!(
+            picture.contains(&format!("│ {} ", node.name)),
+            "{}\n{picture}",
+            node.name
+        );
+    }
+    for edge in &outline.edges {
+        let label = format!("{} → {}", edge.item, edge.input);
+        assert!(picture.contains(&label), "{label}\n{picture}");
+        if let Some(known) = &edge.tensor {
+            assert!(picture.contains(&tensor(known)), "{label}\n{picture}");
+        }
+    }
+}
+
+#[test]
+fn everything_is_whole_in_80_columns_and_lines_lead_where_they_should() {
+    let (mut more, mut all) = (0, 0);
+    for seed in 0..100 {
+        let mut rng = StdRng::seed_from_u64(seed);
+        let outline = random(&mut rng, 3 + (seed as usize % 30));
+        let picture = text(&outline, Style::default());
+        judge(&outline, &picture);
+        let (seen, meant) = (trace::seen(&outline), trace::meant(&outline));
+        // Lines that meet above a box can be read as more than is meant; labels name the sources.
+        assert!(
+            seen.is_superset(&meant),
+            "{seed}: {seen:?} {meant:?}\n{picture}"
+        );
+        (more, all) = (more + seen.len() - meant.len(), all + meant.len());
+    }
+    assert!(more * 2 < all, "{more} of {all}");
+}
+
+#[test]
+fn a_pipeline_of_any_faults_is_drawn() {
+    for seed in 0..100 {
+        let mut rng = StdRng::seed_from_u64(seed);
+        let nodes = rng.random_range(1..12);
+        let mut text = String::from("x; split 2\n");
+        let mut source = || match rng.random_range(0..nodes + 3) {
+            node if node < nodes => format!("node{node}.z"),
+            node if node == nodes => "request.x".to_owned(),
+            node if node == nodes + 1 => "nosuch.z".to_owned(),
+            _ => "response.z".to_owned(),
+        };
+        for node in 0..nodes {
+            let (a, b) = (source(), source());
+            let gathered = source();
+            let gathered = gathered.split('.').next().unwrap();
+            let more = match node % 3 {
+                0 => "; split 4".to_owned(),
+                1 => format!("; gather {gathered}"),
+                _ => String::new(),
+            };
+            let _ = writeln!(text, "node{node} = two: x < {a}, y < {b}; z{more}");
+        }
+        let _ = writeln!(text, "> out < {}", source());
+        let outline = outline(&text);
+        judge(&outline, &super::super::text(&outline, Style::default()));
+        let all = [
+            dot(&outline),
+            mermaid(&outline),
+            svg(&outline),
+            html(&[outline.clone()], ""),
+        ];
+        assert!(all.iter().all(|text| !text.is_empty()));
+        let json = serde_json::to_value(json(&outline)).unwrap();
+        let count = |key: &str| json[key].as_array().unwrap().len();
+        assert_eq!(count("edges") + count("dangling"), nodes * 2 + 1);
+    }
+}

@@ -1,0 +1,469 @@
+//! What a pipeline looks like, whether it is sound or not: for drawing, not for running.
+
+use std::collections::HashMap;
+
+use super::{
+    Count, CustomFacts, NodeTensor, Sources,
+    dims::{common_shape, letters},
+};
+use crate::{
+    config::{Connection, NodeConfig, NodeKind, PipelineConfig},
+    tensor::{Dim, Layout, PartialShape},
+};
+
+/// The name of the entry.
+const REQUEST: &str = "request";
+
+/// The name of the exit.
+const RESPONSE: &str = "response";
+
+/// What a pipeline looks like.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Outline {
+    /// The name of the pipeline.
+    pub name: String,
+    /// The entry first, the exit last, between them those of the file in its order.
+    pub nodes: Vec<OutlineNode>,
+    /// The connections of which the source is there, in the order of the nodes that take them.
+    pub edges: Vec<OutlineEdge>,
+    /// The connections of which the source is not there.
+    pub dangling: Vec<Dangling>,
+    /// The levels of demultiplexing; one that is within another comes after it.
+    pub levels: Vec<OutlineLevel>,
+}
+
+/// A node of an outline.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct OutlineNode {
+    /// Its name; `request` and `response` for entry and exit.
+    pub name: String,
+    /// What it runs.
+    pub kind: OutlineKind,
+    /// Into how many parts its outputs are split.
+    pub opens: Option<Count>,
+    /// The names of the nodes whose parts it collects, outermost first, as far as they are there
+    /// to be collected; for nodes of the file, what the file says.
+    pub gathers: Vec<String>,
+    /// The levels that it runs in, as indices, outermost first.
+    pub levels: Vec<usize>,
+    /// What it takes. For the exit, the outputs of the pipeline.
+    pub inputs: Vec<OutlinePort>,
+    /// What it gives to other nodes. For the entry, the inputs of the pipeline.
+    pub outputs: Vec<OutlinePort>,
+}
+
+/// What a node runs.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum OutlineKind {
+    /// Nothing: it has the request's tensors.
+    Entry,
+    /// A model.
+    Model {
+        /// Its name.
+        name: String,
+        /// Its version; the default one if `None`.
+        version: Option<i64>,
+    },
+    /// A custom node.
+    Custom {
+        /// The name of its library.
+        library: String,
+    },
+    /// Nothing: it takes the response's tensors.
+    Exit,
+}
+
+/// An input or output of a node.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct OutlinePort {
+    /// The name that connections use: of an output, the alias.
+    pub name: String,
+    /// The name that the model or custom node has for it.
+    pub real: String,
+    /// What it is, before it is split or after it has been gathered; `None` if that is not known.
+    pub tensor: Option<NodeTensor>,
+}
+
+/// A connection.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct OutlineEdge {
+    /// The node that it comes from, as an index.
+    pub from: usize,
+    /// The alias of that node's output, or the input of the pipeline.
+    pub item: String,
+    /// Whether that node has such an output.
+    pub is_there: bool,
+    /// The node that takes it, as an index.
+    pub to: usize,
+    /// That node's input, or the output of the pipeline.
+    pub input: String,
+    /// What goes over it at a time: after it has been split, before it is gathered.
+    pub tensor: Option<NodeTensor>,
+}
+
+/// A connection of which the source is not there.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Dangling {
+    /// The name of the node that it would come from.
+    pub source: String,
+    /// The alias of that node's output.
+    pub item: String,
+    /// The node that takes it, as an index.
+    pub to: usize,
+    /// That node's input, or the output of the pipeline.
+    pub input: String,
+}
+
+/// A level of demultiplexing.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct OutlineLevel {
+    /// The node whose outputs are split, as an index.
+    pub node: usize,
+    /// Into how many parts.
+    pub count: Count,
+    /// The level around it.
+    pub parent: Option<usize>,
+    /// The nodes that gather it, as indices.
+    pub gathered_by: Vec<usize>,
+}
+
+impl Outline {
+    /// Makes the outline of what is configured. What `sources` does not know, it lacks; it asks for
+    /// each custom node once.
+    #[must_use]
+    pub fn new(config: &PipelineConfig, sources: &impl Sources) -> Self {
+        let facts: Vec<Option<CustomFacts>> = config
+            .nodes
+            .iter()
+            .map(|node| describe(node, sources))
+            .collect();
+        let mut outline = Self {
+            name: config.name.clone(),
+            nodes: nodes(config, &facts),
+            edges: Vec::new(),
+            dangling: Vec::new(),
+            levels: Vec::new(),
+        };
+        outline.connect(config);
+        outline.stack();
+        outline.flows();
+        outline.ends();
+        outline
+    }
+
+    /// Returns the entry.
+    #[must_use]
+    pub fn entry(&self) -> usize {
+        0
+    }
+
+    /// Returns the exit.
+    #[must_use]
+    pub fn exit(&self) -> usize {
+        self.nodes.len() - 1
+    }
+
+    /// Returns the levels that the outputs of a node are in, outermost first.
+    #[must_use]
+    pub fn given(&self, node: usize) -> Vec<usize> {
+        let mut levels = self.nodes[node].levels.clone();
+        levels.extend(self.opened(node));
+        levels
+    }
+
+    /// Returns the level that a node opens.
+    #[must_use]
+    pub fn opened(&self, node: usize) -> Option<usize> {
+        self.levels.iter().position(|level| level.node == node)
+    }
+
+    fn connect(&mut self, config: &PipelineConfig) {
+        let exit = self.exit();
+        let mut names = HashMap::from([(REQUEST, 0)]);
+        for (index, node) in config.nodes.iter().enumerate() {
+            if node.name != RESPONSE {
+                names.entry(node.name.as_str()).or_insert(index + 1);
+            }
+        }
+        let lists = config.nodes.iter().map(|node| &node.inputs);
+        for (index, connections) in lists.chain([&config.outputs]).enumerate() {
+            let to = (index + 1).min(exit);
+            for connection in connections {
+                self.connection(to, connection, &names);
+            }
+        }
+    }
+
+    fn connection(&mut self, to: usize, connection: &Connection, names: &HashMap<&str, usize>) {
+        let (item, input) = (connection.data_item.clone(), connection.name.clone());
+        let Some(&from) = names.get(connection.node_name.as_str()) else {
+            let source = connection.node_name.clone();
+            self.dangling.push(Dangling {
+                source,
+                item,
+                to,
+                input,
+            });
+            return;
+        };
+        let mut outputs = self.nodes[from].outputs.iter();
+        self.edges.push(OutlineEdge {
+            from,
+            is_there: outputs.any(|output| output.name == item),
+            item,
+            to,
+            input,
+            tensor: None,
+        });
+    }
+
+    /// Finds the levels, and which of them each node runs in. Where the file contradicts itself,
+    /// the deepest that an input comes from counts.
+    fn stack(&mut self) {
+        for node in self.order() {
+            let mut stack: Vec<usize> = Vec::new();
+            for edge in self.edges.iter().filter(|edge| edge.to == node) {
+                let given = self.given(edge.from);
+                if edge.from != node && given.len() > stack.len() {
+                    stack = given;
+                }
+            }
+            if node == self.exit() {
+                let gathers = stack.iter().map(|level| self.levels[*level].node);
+                self.nodes[node].gathers =
+                    gathers.map(|node| self.nodes[node].name.clone()).collect();
+                for level in stack.drain(..) {
+                    self.levels[level].gathered_by.push(node);
+                }
+            } else if let Some(from) = self.nodes[node].gathers.first() {
+                let gathered = |level: &usize| self.nodes[self.levels[*level].node].name == *from;
+                if let Some(at) = stack.iter().position(gathered) {
+                    for level in stack.drain(at..) {
+                        self.levels[level].gathered_by.push(node);
+                    }
+                }
+            }
+            if let Some(count) = self.nodes[node].opens {
+                self.levels.push(OutlineLevel {
+                    node,
+                    count,
+                    parent: stack.last().copied(),
+                    gathered_by: Vec::new(),
+                });
+            }
+            self.nodes[node].levels = stack;
+        }
+    }
+
+    /// Returns the nodes, sources before consumers; where there is a cycle, the first of the file
+    /// goes first.
+    fn order(&self) -> Vec<usize> {
+        let count = self.nodes.len();
+        let mut waiting = vec![0_usize; count];
+        let mut consumers = vec![Vec::new(); count];
+        for edge in self.edges.iter().filter(|edge| edge.from != edge.to) {
+            waiting[edge.to] += 1;
+            consumers[edge.from].push(edge.to);
+        }
+        let mut done = vec![false; count];
+        let mut order = Vec::with_capacity(count);
+        let mut ready: Vec<usize> = (0..count)
+            .rev()
+            .filter(|node| waiting[*node] == 0)
+            .collect();
+        while order.len() < count {
+            let next = ready.pop().or_else(|| done.iter().position(|done| !done));
+            let Some(node) = next.filter(|node| !done[*node]) else {
+                continue;
+            };
+            done[node] = true;
+            order.push(node);
+            for &consumer in &consumers[node] {
+                waiting[consumer] = waiting[consumer].saturating_sub(1);
+                if waiting[consumer] == 0 {
+                    ready.push(consumer);
+                }
+            }
+        }
+        order
+    }
+
+    /// Finds what goes over each connection.
+    fn flows(&mut self) {
+        for index in 0..self.edges.len() {
+            let edge = &self.edges[index];
+            let (from, to) = (&self.nodes[edge.from], &self.nodes[edge.to]);
+            let given = from.outputs.iter().rev().find(|it| it.name == edge.item);
+            let given = given.and_then(|output| output.tensor.clone());
+            let taken = to.inputs.iter().find(|it| it.name == edge.input);
+            let taken = taken.and_then(|input| input.tensor.clone());
+            let tensor = match (given, taken) {
+                (Some(given), _) => without_front(given, usize::from(from.opens.is_some())),
+                (None, Some(taken)) => without_front(taken, to.gathers.len()),
+                (None, None) => None,
+            };
+            self.edges[index].tensor = tensor;
+        }
+    }
+
+    /// Finds what the pipeline takes and gives.
+    fn ends(&mut self) {
+        let exit = self.exit();
+        let front: Vec<Dim> = self.opened(0).into_iter().map(|_| self.dim(0)).collect();
+        for index in 0..self.nodes[0].outputs.len() {
+            let output = &self.nodes[0].outputs[index];
+            let edges = self.edges.iter();
+            let mut flows = edges
+                .filter(|edge| edge.from == 0 && edge.item == output.name && edge.to != exit)
+                .map(|edge| edge.tensor.clone());
+            let first = flows.next().flatten();
+            let tensor = flows.fold(first, |all, next| both(all?, &next?));
+            self.nodes[0].outputs[index].tensor = tensor.map(|mut tensor| {
+                tensor.name.clone_from(&output.name);
+                with_front(tensor, &front)
+            });
+        }
+        let gathered = |level: &OutlineLevel| level.gathered_by.contains(&exit);
+        let gathered = self.levels.iter().filter(|level| gathered(level));
+        let nodes: Vec<usize> = gathered.map(|level| level.node).collect();
+        let front: Vec<Dim> = nodes.into_iter().map(|node| self.dim(node)).collect();
+        for index in 0..self.nodes[exit].inputs.len() {
+            let input = &self.nodes[exit].inputs[index];
+            let mut edges = self.edges.iter();
+            let edge = edges.find(|edge| edge.to == exit && edge.input == input.name);
+            let tensor = edge.and_then(|edge| edge.tensor.clone());
+            self.nodes[exit].inputs[index].tensor = tensor.map(|mut tensor| {
+                tensor.name.clone_from(&input.name);
+                with_front(tensor, &front)
+            });
+        }
+    }
+
+    /// Returns the dimension that the parts of a node make.
+    fn dim(&self, node: usize) -> Dim {
+        match self.nodes[node].opens {
+            Some(Count::Fixed(count)) => Dim::Fixed(count),
+            _ => Dim::Any,
+        }
+    }
+}
+
+fn describe(node: &NodeConfig, sources: &impl Sources) -> Option<CustomFacts> {
+    match &node.kind {
+        NodeKind::Model {
+            model_name,
+            version,
+        } => sources
+            .model(model_name, *version)
+            .ok()
+            .map(|facts| CustomFacts {
+                inputs: facts.info.inputs.iter().map(NodeTensor::from).collect(),
+                outputs: facts.info.outputs.iter().map(NodeTensor::from).collect(),
+            }),
+        NodeKind::Custom {
+            library_name,
+            params,
+        } => sources.custom(&node.name, library_name, params).ok(),
+    }
+}
+
+fn nodes(config: &PipelineConfig, facts: &[Option<CustomFacts>]) -> Vec<OutlineNode> {
+    let end = |name: &str, kind| OutlineNode {
+        name: name.to_owned(),
+        kind,
+        opens: None,
+        gathers: Vec::new(),
+        levels: Vec::new(),
+        inputs: Vec::new(),
+        outputs: Vec::new(),
+    };
+    let port = |name: &str, real: &str, known: Option<&Vec<NodeTensor>>| OutlinePort {
+        name: name.to_owned(),
+        real: real.to_owned(),
+        tensor: known.and_then(|known| known.iter().find(|it| it.name == real).cloned()),
+    };
+    let entry = OutlineNode {
+        opens: config.demultiply_count.map(Count::new),
+        outputs: config
+            .inputs
+            .iter()
+            .map(|name| port(name, name, None))
+            .collect(),
+        ..end(REQUEST, OutlineKind::Entry)
+    };
+    let inner = config.nodes.iter().zip(facts).map(|(node, facts)| {
+        let inputs = facts.as_ref().map(|facts| &facts.inputs);
+        let outputs = facts.as_ref().map(|facts| &facts.outputs);
+        OutlineNode {
+            opens: node.demultiply_count.map(Count::new),
+            gathers: node.gather_from_node.iter().cloned().collect(),
+            inputs: node
+                .inputs
+                .iter()
+                .map(|input| port(&input.name, &input.name, inputs))
+                .collect(),
+            outputs: node
+                .outputs
+                .iter()
+                .map(|output| port(&output.alias, &output.data_item, outputs))
+                .collect(),
+            ..end(&node.name, kind(&node.kind))
+        }
+    });
+    let outputs = config.outputs.iter();
+    let exit = OutlineNode {
+        inputs: outputs
+            .map(|output| port(&output.name, &output.name, None))
+            .collect(),
+        ..end(RESPONSE, OutlineKind::Exit)
+    };
+    [entry].into_iter().chain(inner).chain([exit]).collect()
+}
+
+fn kind(kind: &NodeKind) -> OutlineKind {
+    match kind {
+        NodeKind::Model {
+            model_name,
+            version,
+        } => OutlineKind::Model {
+            name: model_name.clone(),
+            version: *version,
+        },
+        NodeKind::Custom { library_name, .. } => OutlineKind::Custom {
+            library: library_name.clone(),
+        },
+    }
+}
+
+/// Takes dimensions away at the front, if there are as many.
+fn without_front(mut tensor: NodeTensor, count: usize) -> Option<NodeTensor> {
+    if count == 0 {
+        return Some(tensor);
+    }
+    let shape = tensor.shape.0.get(count..)?.to_vec();
+    tensor.layout = Layout::unspecified(shape.len());
+    tensor.shape = PartialShape(shape);
+    Some(tensor)
+}
+
+/// Adds dimensions at the front.
+fn with_front(mut tensor: NodeTensor, front: &[Dim]) -> NodeTensor {
+    if !front.is_empty() {
+        tensor.shape.0.splice(0..0, front.iter().copied());
+        tensor.layout = Layout::unspecified(tensor.shape.0.len());
+    }
+    tensor
+}
+
+/// Returns what suits two consumers.
+fn both(mut a: NodeTensor, b: &NodeTensor) -> Option<NodeTensor> {
+    if a.dtype != b.dtype {
+        return None;
+    }
+    a.shape = common_shape(&a.shape.0, &b.shape.0)?;
+    let rank = a.shape.0.len();
+    if letters(&a.layout, rank) != letters(&b.layout, rank) {
+        a.layout = Layout::unspecified(rank);
+    }
+    Some(a)
+}
