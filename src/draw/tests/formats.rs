@@ -63,7 +63,7 @@ fn html_loads_nothing() {
 #[test]
 fn names_are_no_markup() {
     let outline = outline(HOSTILE);
-    let (picture, page) = (svg(&outline), html(&[outline.clone()], "<b>"));
+    let (picture, page) = (svg(&outline), html(std::slice::from_ref(&outline), "<b>"));
     parts(&picture);
     for text in [&picture, &page] {
         assert!(!text.contains("<script>alert"), "{text}");

@@ -115,7 +115,7 @@ fn a_pipeline_of_any_faults_is_drawn() {
             dot(&outline),
             mermaid(&outline),
             svg(&outline),
-            html(&[outline.clone()], ""),
+            html(std::slice::from_ref(&outline), ""),
         ];
         assert!(all.iter().all(|text| !text.is_empty()));
         let json = serde_json::to_value(json(&outline)).unwrap();

@@ -278,10 +278,14 @@ pub(super) fn large() -> Vec<(&'static str, Outline)> {
             0 => "request.image".to_owned(),
             other => format!("n{}.z", other - 1),
         };
-        many += &format!("n{node} = two: x < {}, y < {}; z\n", source(7), source(13));
+        many.extend([format!(
+            "n{node} = two: x < {}, y < {}; z\n",
+            source(7),
+            source(13)
+        )]);
     }
     for node in 150..200 {
-        many += &format!("> y{node} < n{node}.z\n");
+        many.extend([format!("> y{node} < n{node}.z\n")]);
     }
     let mut deep = String::from("image\n");
     for node in 0..12 {
@@ -289,7 +293,7 @@ pub(super) fn large() -> Vec<(&'static str, Outline)> {
             0 => "request.image".to_owned(),
             node => format!("d{}.a", node - 1),
         };
-        deep += &format!("d{node} = four: b < {source}; a; split 4\n");
+        deep.extend([format!("d{node} = four: b < {source}; a; split 4\n")]);
     }
     deep += "work = dummy: b < d11.a; a\n> y < work.a";
     vec![
