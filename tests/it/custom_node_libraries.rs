@@ -217,14 +217,16 @@ fn the_header_is_c_and_cpp_with_the_layout_of_the_interface() {
 
 #[test]
 fn every_fixture_is_used() {
-    let own: [&str; 3] = [
+    let own: [&str; 4] = [
         include_str!("custom_nodes.rs"),
+        include_str!("custom_node_examples.rs"),
         include_str!("custom_node_faults.rs"),
         include_str!("custom_node_libraries.rs"),
     ];
     for entry in fs::read_dir(fixture("custom_nodes")).unwrap() {
         let name = entry.unwrap().file_name().into_string().unwrap();
         let is_used = own.iter().any(|test| test.contains(&format!("\"{name}\"")));
-        assert!(is_used || name.ends_with(".h"), "{name}");
+        let is_header = name.ends_with(".h") || name.ends_with(".hpp");
+        assert!(is_used || is_header, "{name}");
     }
 }
