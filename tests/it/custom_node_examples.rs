@@ -53,14 +53,20 @@ fn prob(regions: &[[usize; 4]]) -> Tensor {
     floats(&[1, 1, CELLS, CELLS], &values)
 }
 
-fn lines(regions: &[[usize; 4]]) -> TensorMap {
-    let inputs = [("image", &page()), ("prob", &prob(regions))];
+/// A page of nothing.
+fn black() -> Tensor {
+    let data = vec![0; 4 * 3 * PAGE * PAGE];
+    Tensor::new(DataType::F32, vec![1, 3, PAGE, PAGE], data.into()).unwrap()
+}
+
+fn lines(image: &Tensor, regions: &[[usize; 4]]) -> TensorMap {
+    let inputs = [("image", image), ("prob", &prob(regions))];
     node("ocr_crops.cpp", &[]).execute(&inputs).unwrap()
 }
 
 #[test]
 fn lines_of_text_are_found() {
-    let found = |regions: &[[usize; 4]]| whole(&lines(regions), "boxes");
+    let found = |regions: &[[usize; 4]]| whole(&lines(&black(), regions), "boxes");
     // 4 cells high: a margin of 16 / 3 + 2 pixels.
     assert_eq!(found(&[[10, 20, 30, 24]]), [33, 73, 127, 103]);
     // At the edges boxes end with the page.
@@ -86,7 +92,7 @@ fn lines_of_text_are_found() {
 fn lines_are_resized_to_what_is_between() {
     // Larger, smaller, and so wide that it is narrowed.
     let regions = [[10, 20, 30, 24], [100, 30, 101, 100], [2, 120, 150, 124]];
-    let outputs = lines(&regions);
+    let outputs = lines(&page(), &regions);
     let boxes = whole(&outputs, "boxes");
     let crops = outputs.get("crops").unwrap();
     assert_eq!(crops.shape(), [3, 1, 3, LINE[0], LINE[1]]);
@@ -120,14 +126,14 @@ fn lines_are_resized_to_what_is_between() {
 
 #[test]
 fn a_page_without_text_has_no_lines() {
-    let outputs = lines(&[]);
+    let outputs = lines(&black(), &[]);
     let shapes = ["crops", "boxes"].map(|name| outputs.get(name).unwrap().shape().to_vec());
     assert_eq!(shapes, [vec![0, 1, 3, LINE[0], LINE[1]], vec![0, 1, 4]]);
 }
 
 #[test]
 fn what_is_no_page_is_refused() {
-    let (page, prob) = (page(), prob(&[]));
+    let (page, prob) = (black(), prob(&[]));
     let narrow = floats(&[1, 1, CELLS, CELLS - 1], &vec![0.0; CELLS * (CELLS - 1)]);
     let node = node("ocr_crops.cpp", &[]);
     for inputs in [
