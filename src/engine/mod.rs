@@ -270,8 +270,10 @@ impl Engine {
         let call = Call::new(pipeline.reporter(), origin);
         let admitted = pipeline.admit()?;
         let definition = match pipeline.definition() {
+            Ok(definition) => definition,
             Err(_) if pipeline.phase().is_passing() => self.wait_definition(&pipeline).await?,
-            definition => definition?,
+            // It may have become available between the two.
+            Err(_) => pipeline.definition()?,
         };
         let found = OfPipeline {
             engine: Arc::clone(self),

@@ -110,19 +110,22 @@ impl Pipelines {
     }
 
     /// Brings everything up to date with the file and with the models, which are so already.
-    /// `renewed` if the file has been read again.
+    /// `renewed` if the file has been read again; `again` to try again, too, what has failed.
     pub(super) async fn bring(
         &mut self,
         config: &FileConfig,
         models: BTreeMap<String, Arc<Model>>,
         renewed: bool,
+        again: bool,
     ) -> Outcome {
         let mut outcome = Outcome::default();
         self.retire(config, &mut outcome);
-        self.open(&config.custom_node_libraries).await;
+        let again = again || renewed;
+        self.open(&config.custom_node_libraries, again).await;
         let models = Arc::new(models);
         for listed in &config.pipelines {
-            self.bring_one(listed, &models, renewed, &mut outcome).await;
+            let why = (renewed, again);
+            self.bring_one(listed, &models, why, &mut outcome).await;
         }
         outcome
     }
@@ -142,14 +145,16 @@ impl Pipelines {
         }
     }
 
-    /// Opens the libraries that are new or elsewhere, and tries those again that could not be opened.
-    async fn open(&mut self, listed: &[LibraryConfig]) {
+    /// Opens the libraries that are new or elsewhere, and with `again` those that could not be opened.
+    async fn open(&mut self, listed: &[LibraryConfig], again: bool) {
         self.libraries
             .retain(|name, _| listed.iter().any(|library| library.name == *name));
         for library in listed {
             let known = self.libraries.get(&library.name);
-            if known.is_some_and(|known| known.path == library.base_path && known.library.is_some())
-            {
+            let is_done = |known: &Opened| {
+                known.path == library.base_path && (known.library.is_some() || !again)
+            };
+            if known.is_some_and(is_done) {
                 continue;
             }
             let (name, path) = (library.name.clone(), library.base_path.clone());
@@ -168,7 +173,7 @@ impl Pipelines {
         &mut self,
         listed: &PipelineConfig,
         models: &Arc<BTreeMap<String, Arc<Model>>>,
-        renewed: bool,
+        (renewed, again): (bool, bool),
         outcome: &mut Outcome,
     ) {
         let taken = models.contains_key(&listed.name);
@@ -184,12 +189,12 @@ impl Pipelines {
             && found.iter().zip(&known.models).all(|(a, b)| a.ptr_eq(b));
         let is_new = known.config.is_none();
         let is_another = known.config.as_ref() != Some(listed);
-        let missed = known.pipeline.phase() == Phase::Failed && renewed;
+        let missed = known.pipeline.phase() == Phase::Failed && again;
         if !is_another && same_models && !missed && !renewed {
             return;
         }
         if !is_new || known.pipeline.phase() == Phase::Retired {
-            known.pipeline.handle(if is_another || renewed {
+            known.pipeline.handle(if is_another || renewed || missed {
                 Event::Reload
             } else {
                 Event::UsedModelChanged
@@ -207,7 +212,7 @@ impl Pipelines {
         );
         let (checked, custom) = check(listed.clone(), facts).await;
         report(&listed.name, &checked, outcome);
-        outcome.changed |= is_new || is_another;
+        outcome.changed |= is_new || is_another || (missed && checked.is_ok());
         known.config = Some(listed.clone());
         known.models = found;
         let old = std::mem::take(&mut known.custom);

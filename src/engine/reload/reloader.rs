@@ -205,9 +205,10 @@ impl Reloader {
         }
         let models = self.served.iter();
         let models = models.map(|(name, served)| (name.clone(), Arc::clone(&served.model)));
+        let asked = trigger == Trigger::Asked;
         let brought = self
             .pipelines
-            .bring(config, models.collect(), done.new_file);
+            .bring(config, models.collect(), done.new_file, asked);
         let outcome = brought.await;
         done.changed |= outcome.changed;
         done.faults.extend(outcome.faults);
