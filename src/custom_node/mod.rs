@@ -22,7 +22,7 @@ mod outputs;
 pub use error::{CallError, LibraryError, NodeError};
 pub use info::NodeTensor;
 pub use library::Library;
-pub use node::Node;
+pub use node::{Node, alive};
 pub use outputs::output;
 
 /// The header that nodes are compiled with.

@@ -3,7 +3,10 @@
 use std::{
     ffi::{CString, c_int, c_void},
     fmt, ptr,
-    sync::Arc,
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
 };
 
 use super::{
@@ -11,6 +14,16 @@ use super::{
     error::NodeError,
     library::{Functions, Library},
 };
+
+/// How many nodes of this process have not come to their end.
+static ALIVE: AtomicUsize = AtomicUsize::new(0);
+
+/// Returns how many nodes are there that have been initialized and not deinitialized, so that a stop
+/// can wait for their end wherever the last of their owners is.
+#[must_use]
+pub fn alive() -> usize {
+    ALIVE.load(Ordering::SeqCst)
+}
 
 /// A node that the library has initialized; it is deinitialized once, when dropped.
 ///
@@ -64,6 +77,7 @@ impl Node {
                 code,
             });
         }
+        ALIVE.fetch_add(1, Ordering::SeqCst);
         Ok(Arc::new(Self {
             library: Arc::clone(library),
             params,
@@ -124,6 +138,7 @@ impl Drop for Node {
                 "`deinitialize` of a custom node returned an error"
             );
         }
+        ALIVE.fetch_sub(1, Ordering::SeqCst);
     }
 }
 

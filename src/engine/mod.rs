@@ -27,6 +27,7 @@ pub use target::Target;
 
 use self::of_pipeline::OfPipeline;
 use crate::{
+    custom_node,
     error::{Error, ErrorKind, Result},
     metrics::Call,
     model::{Loaded, Model, Version},
@@ -159,14 +160,20 @@ impl Engine {
             .ok_or_else(not_found)
     }
 
-    /// Lets go of all pipelines and waits for the end of their custom nodes.
+    /// Lets go of all pipelines and waits for the end of all custom nodes, also of those that earlier
+    /// definitions have left behind. Nothing must be reloaded any more.
     pub async fn close_pipelines(&self) {
+        /// Rare enough to cost nothing, often enough that a stop is not held up.
+        const LOOK: Duration = Duration::from_millis(10);
         let closing = self.servables().into_iter().map(async |servable| {
             if let Servable::Pipeline(pipeline) = servable {
                 pipeline.close().await;
             }
         });
         futures::future::join_all(closing).await;
+        while custom_node::alive() > 0 {
+            tokio::time::sleep(LOOK).await;
+        }
     }
 
     /// Reads configuration and version folders again and brings what is served up to date.
@@ -270,8 +277,10 @@ impl Engine {
         let call = Call::new(pipeline.reporter(), origin);
         let admitted = pipeline.admit()?;
         let definition = match pipeline.definition() {
+            Ok(definition) => definition,
             Err(_) if pipeline.phase().is_passing() => self.wait_definition(&pipeline).await?,
-            definition => definition?,
+            // It may have become available between the two.
+            Err(_) => pipeline.definition()?,
         };
         let found = OfPipeline {
             engine: Arc::clone(self),

@@ -93,10 +93,11 @@ impl Pipeline {
             "Pipeline: {} state changed to: {phase} after handling: {event}: ",
             self.name
         );
+        self.phase.send_replace(phase);
+        // After that: who finds nothing to run finds why.
         if matches!(phase, Phase::Failed | Phase::Retired) {
             self.put(None);
         }
-        self.phase.send_replace(phase);
     }
 
     /// Puts a definition that has passed the check in the place of the present one, which goes when

@@ -51,7 +51,8 @@ fn config(folder: &TempDir) -> PathBuf {
         ],
     });
     let path = folder.path().join("config.json");
-    fs::write(&path, config.to_string()).unwrap();
+    // A line for each, so that places do not depend on the length of paths.
+    fs::write(&path, serde_json::to_string_pretty(&config).unwrap()).unwrap();
     path
 }
 

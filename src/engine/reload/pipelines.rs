@@ -240,7 +240,7 @@ impl Pipelines {
         );
         let (checked, custom) = check(listed.clone(), facts).await;
         report(&listed.name, &checked, outcome);
-        outcome.changed |= is_new || is_another;
+        outcome.changed |= is_new || is_another || (is_asked && checked.is_ok());
         known.config = Some(listed.clone());
         known.models = found;
         known.libraries = found_libraries;

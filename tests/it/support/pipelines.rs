@@ -19,6 +19,9 @@ use super::{
 };
 use ovms::proto::kserve::{ModelInferRequest, ModelInferResponse};
 
+/// Says how often the server looks at the file.
+const WATCHER: &str = "--file_system_poll_wait_seconds";
+
 /// A configuration file of a test's own.
 pub(crate) struct Config {
     folder: TempDir,
@@ -119,17 +122,20 @@ impl Config {
         self.serve_with(&[])
     }
 
-    /// Serves the file without a watcher and with more flags.
+    /// Serves the file with more flags, and without a watcher unless they say so.
     pub(crate) fn serve_with(&self, flags: &[&str]) -> Server {
         let server = self.begin(flags);
         server.wait_ready();
         server
     }
 
-    /// Starts a server without a watcher, and does not wait.
+    /// Starts a server in the same way, and does not wait.
     pub(crate) fn begin(&self, flags: &[&str]) -> Server {
-        let alone = ["--file_system_poll_wait_seconds", "0"];
-        Server::of_file(&self.write(), &[&alone[..], flags].concat())
+        let mut flags = flags.to_vec();
+        if !flags.contains(&WATCHER) {
+            flags.extend([WATCHER, "0"]);
+        }
+        Server::of_file(&self.write(), &flags)
     }
 
     /// Writes the file and asks for a reload; returns status and text of a fault, or the status.

@@ -1,0 +1,388 @@
+//! Pipelines while what is configured changes: states, models, libraries, requests under way.
+
+use std::{
+    fs,
+    path::Path,
+    time::{Duration, Instant},
+};
+
+use serde_json::{Value, json};
+
+use crate::support::{
+    Server, eventually,
+    grpc::Grpc,
+    http::{get, post},
+    model, nodes,
+    pipelines::{Config, custom, dl, infer, lines, request, status, ten, wait_lines, with},
+    repository,
+};
+
+const X: &str = "b=request.x";
+const FAILED: &str = "412: Reloading config file failed. Check server logs for more info.";
+
+/// Asks for a reload without another file; returns the status.
+fn reload(server: &Server) -> u16 {
+    post(server, "/v1/config/reload", b"").status
+}
+
+/// Returns the changes of state in the log: `STATE Event`.
+fn changes(server: &Server, name: &str) -> Vec<String> {
+    let begin = format!("Pipeline: {name} state changed to: ");
+    let log = server.log();
+    let lines = log.lines().filter_map(|line| line.split_once(&begin));
+    lines
+        .map(|(_, rest)| rest.trim_end_matches(": ").replace(" after handling:", ""))
+        .collect()
+}
+
+fn one_node() -> Config {
+    let mut config = Config::of(&["dummy"]);
+    config.pipeline("p", "x", &[dl("n", "dummy", X, "a=y")], "out=n.y");
+    config
+}
+
+#[test]
+fn a_pipeline_fails_without_its_model_and_comes_back_with_it() {
+    let mut config = one_node();
+    let server = config.serve();
+    let client = Grpc::connect(&server);
+    assert_eq!(infer(&client, ten("p", 1.0)), "out [1,10] 2");
+    let dummy = config.remove("model_config_list", "dummy");
+    assert_eq!(config.reload(&server), FAILED);
+    assert_eq!(status(&server, "p"), "LOADING FAILED_PRECONDITION");
+    assert_eq!(
+        infer(&client, ten("p", 1.0)),
+        "Unavailable: Pipeline is not loaded yet"
+    );
+    config.put("model_config_list", dummy);
+    assert_eq!(config.reload(&server), "201");
+    assert_eq!(status(&server, "p"), "AVAILABLE OK");
+    assert_eq!(infer(&client, ten("p", 1.0)), "out [1,10] 2");
+    assert_eq!(
+        changes(&server, "p"),
+        [
+            "AVAILABLE ValidationPassed",
+            "RELOADING Reload",
+            "LOADING_PRECONDITION_FAILED ValidationFailed",
+            "RELOADING Reload",
+            "AVAILABLE ValidationPassed",
+        ]
+    );
+}
+
+#[test]
+fn versions_that_come_and_go_check_the_pipeline_again() {
+    let root = repository::of(&[("1", "dummy")]);
+    let mut config = Config::of(&[]);
+    config.model("m", root.path());
+    config.pipeline("p", "x", &[dl("n", "m", X, "a=y")], "out=n.y");
+    let pinned = with(dl("n", "m", X, "a=y"), "version", 1);
+    config.pipeline("pinned", "x", &[pinned], "out=n.y");
+    let server = config.serve();
+    let client = Grpc::connect(&server);
+    assert_eq!(infer(&client, ten("p", 1.0)), "out [1,10] 2");
+
+    // Another shape: the pipeline has that of the new version.
+    repository::copy(&model("dummy").join("1"), &root.path().join("2"));
+    let graph = root.path().join("2/model.xml");
+    let text = fs::read_to_string(&graph).unwrap();
+    assert!(text.contains("<dim>10</dim>") && text.contains("shape=\"1,10\""));
+    let text = text.replace("<dim>10</dim>", "<dim>20</dim>");
+    fs::write(&graph, text.replace("shape=\"1,10\"", "shape=\"1,20\"")).unwrap();
+    assert_eq!(reload(&server), 412, "the pinned version is gone");
+    let wide = request("p", &[("x", &[1, 20], &[1.0; 20])]);
+    assert_eq!(infer(&client, wide), "out [1,20] 2 2");
+    let shape = &get(&server, "/v2/models/p").json()["outputs"][0]["shape"];
+    assert_eq!(*shape, json!([1, 20]));
+    assert_eq!(status(&server, "pinned"), "LOADING FAILED_PRECONDITION");
+    assert_eq!(
+        changes(&server, "p"),
+        [
+            "AVAILABLE ValidationPassed",
+            "AVAILABLE_REQUIRED_REVALIDATION UsedModelChanged",
+            "AVAILABLE ValidationPassed",
+        ]
+    );
+
+    fs::remove_dir_all(root.path().join("2")).unwrap();
+    assert_eq!(reload(&server), 201);
+    assert_eq!(infer(&client, ten("p", 1.0)), "out [1,10] 2");
+    assert_eq!(infer(&client, ten("pinned", 1.0)), "out [1,10] 2");
+}
+
+#[test]
+fn a_watcher_sees_versions_too() {
+    let root = repository::of(&[("1", "dummy")]);
+    let mut config = Config::of(&[]);
+    config.model("m", root.path());
+    config.pipeline("p", "x", &[dl("n", "m", X, "a=y")], "out=n.y");
+    let node = custom("c", "none", &json!({}), "in=request.x", "out=y");
+    config.pipeline("none", "x", &[node], "out=c.y");
+    config.library_at("none", "/nowhere/libnone.so".as_ref());
+    let server = config.serve_with(&["--file_system_poll_wait_seconds", "1"]);
+    repository::copy(&model("dummy").join("1"), &root.path().join("2"));
+    server.wait_log("Pipeline: p state changed to: AVAILABLE_REQUIRED_REVALIDATION");
+    eventually("checked again", || {
+        (changes(&server, "p").len() == 3).then_some(())
+    });
+    // What does not change is not tried and told again and again.
+    repository::copy(&model("dummy").join("1"), &root.path().join("3"));
+    eventually("checked again", || {
+        (changes(&server, "p").len() == 5).then_some(())
+    });
+    assert_eq!(server.log().matches("failed to open").count(), 1);
+    assert_eq!(changes(&server, "none").len(), 1);
+}
+
+#[test]
+fn what_is_not_listed_any_more_is_retired() {
+    let mut config = one_node();
+    let server = config.serve();
+    let client = Grpc::connect(&server);
+    let pipeline = config.remove("pipeline_config_list", "p");
+    assert_eq!(config.reload(&server), "201");
+    assert_eq!(status(&server, "p"), "END OK");
+    assert_eq!(
+        infer(&client, ten("p", 1.0)),
+        "NotFound: Pipeline is retired"
+    );
+    assert_eq!(
+        get(&server, "/v2/models/p").fault(),
+        "404: Pipeline is retired"
+    );
+    // Its name is still its own.
+    config.model("p", &model("dummy"));
+    assert!(config.reload(&server).starts_with('5'));
+    server.wait_log("Given model name is already occupied");
+    assert_eq!(status(&server, "p"), "END OK");
+    config.remove("model_config_list", "p");
+    config.put("pipeline_config_list", pipeline);
+    assert_eq!(config.reload(&server), "201");
+    assert_eq!(infer(&client, ten("p", 1.0)), "out [1,10] 2");
+    assert_eq!(
+        changes(&server, "p"),
+        [
+            "AVAILABLE ValidationPassed",
+            "RETIRED Retire",
+            "RELOADING Reload",
+            "AVAILABLE ValidationPassed",
+        ]
+    );
+}
+
+#[test]
+fn models_that_are_used_do_not_become_what_cannot_be_used() {
+    let mut config = Config::of(&["dummy", "running_total"]);
+    let nodes = [
+        dl("n", "dummy", X, "a=y"),
+        dl("m", "running_total", "x=request.z", "total=y"),
+    ];
+    config.pipeline("p", "x z", &nodes, "out=n.y other=m.y");
+    let server = config.serve();
+    let client = Grpc::connect(&server);
+    let ask = || {
+        let four: (&str, &[i64], &[f32]) = ("z", &[1, 4], &[1.0; 4]);
+        let both = request("p", &[("x", &[1, 10], &[1.0; 10]), four]);
+        client.answered(both);
+    };
+    ask();
+    let texts = [
+        (
+            0,
+            "batch_size",
+            json!("auto"),
+            "Requested dynamic parameters but model is used in pipeline",
+        ),
+        (
+            0,
+            "shape",
+            json!("auto"),
+            "Requested dynamic parameters but model is used in pipeline",
+        ),
+        (
+            1,
+            "stateful",
+            json!(true),
+            "Stateful model cannot be subscribed to pipeline",
+        ),
+    ];
+    for (index, key, value, text) in texts {
+        let before = config.json.clone();
+        config.json["model_config_list"][index]["config"][key] = value.clone();
+        assert_eq!(config.reload(&server), FAILED, "{key}");
+        server.wait_log(text);
+        assert_eq!(status(&server, "p"), "AVAILABLE OK");
+        ask();
+        config.json = before;
+        assert_eq!(config.reload(&server), "201");
+    }
+    // Without the pipeline it may be so.
+    let pipeline = config.remove("pipeline_config_list", "p");
+    config.json["model_config_list"][0]["config"]["batch_size"] = json!("auto");
+    assert_eq!(config.reload(&server), "201");
+    let twenty = request("dummy", &[("b", &[2, 10], &[1.0; 20])]);
+    assert_eq!(infer(&client, twenty), "a [2,10] 2 2");
+    config.put("pipeline_config_list", pipeline);
+    assert_eq!(config.reload(&server), FAILED);
+    server.wait_log("Validation of pipeline definition: p failed: Value of provided parameter");
+}
+
+/// A pipeline of one custom node with a log.
+fn logged(config: &mut Config, params: &Value) -> std::path::PathBuf {
+    let log = config.beside("log");
+    let mut params = params.clone();
+    params["log"] = json!(log);
+    let node = custom("c", "shaped", &params, "in=request.x", "out=y");
+    config.pipeline("p", "x", &[node], "out=c.y");
+    log
+}
+
+#[test]
+fn a_node_keeps_its_handle_until_it_is_another_one() {
+    let mut config = Config::of(&["dummy"]);
+    config.library("shaped", "shaped.c");
+    let log = logged(&mut config, &json!({}));
+    // Refused after its node was made: that is brought to an end at once.
+    let refused_log = config.beside("refused");
+    let params = json!({"log": refused_log});
+    let nodes = [
+        custom("c", "shaped", &params, "in=request.x", "out=y"),
+        dl("n", "stranger", "b=c.y", "a=y"),
+    ];
+    config.pipeline("refused", "x", &nodes, "out=n.y");
+    let mut server = config.serve();
+    let client = Grpc::connect(&server);
+    wait_lines(&refused_log, "D 0", 1);
+    config.remove("pipeline_config_list", "refused");
+    let made = || (lines(&log, "I").len(), lines(&log, "D").len());
+    assert_eq!(made(), (1, 0));
+
+    config.model("other", &model("dummy"));
+    assert_eq!(config.reload(&server), "201");
+    assert_eq!(infer(&client, ten("p", 1.0)), "out [1,10] 1");
+    assert_eq!(made(), (1, 0), "the same node");
+
+    let params = &mut config.json["pipeline_config_list"][0]["nodes"][0]["params"];
+    params["give"] = json!("1,10");
+    assert_eq!(config.reload(&server), "201");
+    wait_lines(&log, "D 0", 1);
+    assert_eq!(made(), (2, 1), "other parameters");
+
+    // The same library under another path.
+    let copy = config.beside("libcopy.so");
+    fs::copy(nodes::compiled("shaped.c"), &copy).unwrap();
+    config.remove("custom_node_library_config_list", "shaped");
+    config.library_at("shaped", &copy);
+    assert_eq!(config.reload(&server), "201");
+    wait_lines(&log, "D 0", 2);
+    assert_eq!(made(), (3, 2), "another library");
+
+    // Gone, and there again: a check that fails ends the node that served.
+    config.remove("custom_node_library_config_list", "shaped");
+    let absent = config.beside("libabsent.so");
+    config.library_at("shaped", &absent);
+    assert_eq!(config.reload(&server), FAILED);
+    wait_lines(&log, "D 0", 3);
+    assert_eq!(status(&server, "p"), "LOADING FAILED_PRECONDITION");
+    fs::copy(nodes::compiled("shaped.c"), &absent).unwrap();
+    assert_eq!(reload(&server), 201);
+    assert_eq!(infer(&client, ten("p", 1.0)), "out [1,10] 1");
+    assert_eq!(made(), (4, 3));
+
+    let pipeline = config.remove("pipeline_config_list", "p");
+    assert_eq!(config.reload(&server), "201");
+    wait_lines(&log, "D 0", 4);
+    config.put("pipeline_config_list", pipeline);
+    assert_eq!(config.reload(&server), "201");
+    assert_eq!(made(), (5, 4), "retired");
+    drop(client);
+    server.signal("TERM");
+    assert!(server.wait().success());
+    assert_eq!(made(), (5, 5), "the server has ended");
+    assert_eq!(lines(&log, "D"), ["D 0"; 5]);
+}
+
+/// Opens the gate that requests wait for.
+fn open(gate: &Path) {
+    fs::write(gate, "").unwrap();
+}
+
+#[test]
+fn requests_under_way_end_on_what_they_began_with() {
+    let root = repository::of(&[("1", "dummy")]);
+    let mut config = Config::of(&[]);
+    config.model("m", root.path());
+    config.library("shaped", "shaped.c");
+    let (log, gate) = (config.beside("log"), config.beside("gate"));
+    let params = json!({"log": log, "wait": gate, "wait_if": "1"});
+    let nodes = [
+        custom("c", "shaped", &params, "in=request.x", "out=y"),
+        dl("n", "m", "b=c.y", "a=y"),
+    ];
+    config.pipeline("p", "x", &nodes, "out=n.y");
+    let server = config.serve();
+    let client = Grpc::connect(&server);
+    let waiting = |count| {
+        let call = client.call(ten("p", 1.0));
+        wait_lines(&log, "X", count);
+        call
+    };
+
+    let first = waiting(1);
+    // Another plan takes over.
+    let other = json!({"log": log, "give": "1,10"});
+    let nodes = [
+        custom("c", "shaped", &other, "in=request.x", "out=y"),
+        dl("n", "m", "b=c.y", "a=y"),
+        dl("again", "m", "b=n.y", "a=y"),
+    ];
+    let before = config.remove("pipeline_config_list", "p");
+    config.pipeline("p", "x", &nodes, "out=again.y");
+    assert_eq!(config.reload(&server), "201");
+    assert_eq!(infer(&client, ten("p", 1.0)), "out [1,10] 3");
+    assert!(!first.is_answered());
+    assert_eq!(lines(&log, "D").len(), 0, "the old node still runs");
+    open(&gate);
+    let answer = first.wait().unwrap();
+    assert_eq!(crate::support::pipelines::told(&answer), "out [1,10] 2");
+    wait_lines(&log, "D 0", 1);
+
+    // The pipeline goes, and the model with it.
+    fs::remove_file(&gate).unwrap();
+    config.remove("pipeline_config_list", "p");
+    config.put("pipeline_config_list", before);
+    assert_eq!(config.reload(&server), "201");
+    let second = waiting(3);
+    config.remove("pipeline_config_list", "p");
+    config.remove("model_config_list", "m");
+    assert_eq!(config.reload(&server), "201");
+    assert_eq!(status(&server, "p"), "END OK");
+    open(&gate);
+    let answer = second.wait().unwrap();
+    assert_eq!(crate::support::pipelines::told(&answer), "out [1,10] 2");
+    wait_lines(&log, "D 0", 3);
+}
+
+#[test]
+fn requests_wait_a_moment_for_what_is_being_loaded() {
+    let endless = repository::endless();
+    let mut config = one_node();
+    config.model("endless", endless.path());
+    let server = config.begin(&[]);
+    server.wait_log("REST listens");
+    let client = Grpc::connect(&server);
+    eventually("the name is known", || {
+        (status(&server, "p") == "LOADING OK").then_some(())
+    });
+    let asked = Instant::now();
+    assert_eq!(
+        infer(&client, ten("p", 1.0)),
+        "Unavailable: Pipeline is not loaded yet"
+    );
+    assert!(asked.elapsed() >= Duration::from_millis(500));
+    // Metadata calls do not wait.
+    assert_eq!(
+        get(&server, "/v2/models/p").fault(),
+        "404: Pipeline is not loaded yet"
+    );
+}
