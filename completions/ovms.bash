@@ -25,6 +25,9 @@ _ovms() {
             ovms,infer)
                 cmd="ovms__subcmd__infer"
                 ;;
+            ovms,pipeline)
+                cmd="ovms__subcmd__pipeline"
+                ;;
             ovms,probe-runtime)
                 cmd="ovms__subcmd__probe__subcmd__runtime"
                 ;;
@@ -43,6 +46,9 @@ _ovms() {
             ovms__subcmd__help,infer)
                 cmd="ovms__subcmd__help__subcmd__infer"
                 ;;
+            ovms__subcmd__help,pipeline)
+                cmd="ovms__subcmd__help__subcmd__pipeline"
+                ;;
             ovms__subcmd__help,probe-runtime)
                 cmd="ovms__subcmd__help__subcmd__probe__subcmd__runtime"
                 ;;
@@ -52,6 +58,78 @@ _ovms() {
             ovms__subcmd__help,setup)
                 cmd="ovms__subcmd__help__subcmd__setup"
                 ;;
+            ovms__subcmd__help__subcmd__pipeline,check)
+                cmd="ovms__subcmd__help__subcmd__pipeline__subcmd__check"
+                ;;
+            ovms__subcmd__help__subcmd__pipeline,new)
+                cmd="ovms__subcmd__help__subcmd__pipeline__subcmd__new"
+                ;;
+            ovms__subcmd__help__subcmd__pipeline,run)
+                cmd="ovms__subcmd__help__subcmd__pipeline__subcmd__run"
+                ;;
+            ovms__subcmd__help__subcmd__pipeline,show)
+                cmd="ovms__subcmd__help__subcmd__pipeline__subcmd__show"
+                ;;
+            ovms__subcmd__help__subcmd__pipeline__subcmd__new,chain)
+                cmd="ovms__subcmd__help__subcmd__pipeline__subcmd__new__subcmd__chain"
+                ;;
+            ovms__subcmd__help__subcmd__pipeline__subcmd__new,demultiplexer)
+                cmd="ovms__subcmd__help__subcmd__pipeline__subcmd__new__subcmd__demultiplexer"
+                ;;
+            ovms__subcmd__pipeline,check)
+                cmd="ovms__subcmd__pipeline__subcmd__check"
+                ;;
+            ovms__subcmd__pipeline,help)
+                cmd="ovms__subcmd__pipeline__subcmd__help"
+                ;;
+            ovms__subcmd__pipeline,new)
+                cmd="ovms__subcmd__pipeline__subcmd__new"
+                ;;
+            ovms__subcmd__pipeline,run)
+                cmd="ovms__subcmd__pipeline__subcmd__run"
+                ;;
+            ovms__subcmd__pipeline,show)
+                cmd="ovms__subcmd__pipeline__subcmd__show"
+                ;;
+            ovms__subcmd__pipeline__subcmd__help,check)
+                cmd="ovms__subcmd__pipeline__subcmd__help__subcmd__check"
+                ;;
+            ovms__subcmd__pipeline__subcmd__help,help)
+                cmd="ovms__subcmd__pipeline__subcmd__help__subcmd__help"
+                ;;
+            ovms__subcmd__pipeline__subcmd__help,new)
+                cmd="ovms__subcmd__pipeline__subcmd__help__subcmd__new"
+                ;;
+            ovms__subcmd__pipeline__subcmd__help,run)
+                cmd="ovms__subcmd__pipeline__subcmd__help__subcmd__run"
+                ;;
+            ovms__subcmd__pipeline__subcmd__help,show)
+                cmd="ovms__subcmd__pipeline__subcmd__help__subcmd__show"
+                ;;
+            ovms__subcmd__pipeline__subcmd__help__subcmd__new,chain)
+                cmd="ovms__subcmd__pipeline__subcmd__help__subcmd__new__subcmd__chain"
+                ;;
+            ovms__subcmd__pipeline__subcmd__help__subcmd__new,demultiplexer)
+                cmd="ovms__subcmd__pipeline__subcmd__help__subcmd__new__subcmd__demultiplexer"
+                ;;
+            ovms__subcmd__pipeline__subcmd__new,chain)
+                cmd="ovms__subcmd__pipeline__subcmd__new__subcmd__chain"
+                ;;
+            ovms__subcmd__pipeline__subcmd__new,demultiplexer)
+                cmd="ovms__subcmd__pipeline__subcmd__new__subcmd__demultiplexer"
+                ;;
+            ovms__subcmd__pipeline__subcmd__new,help)
+                cmd="ovms__subcmd__pipeline__subcmd__new__subcmd__help"
+                ;;
+            ovms__subcmd__pipeline__subcmd__new__subcmd__help,chain)
+                cmd="ovms__subcmd__pipeline__subcmd__new__subcmd__help__subcmd__chain"
+                ;;
+            ovms__subcmd__pipeline__subcmd__new__subcmd__help,demultiplexer)
+                cmd="ovms__subcmd__pipeline__subcmd__new__subcmd__help__subcmd__demultiplexer"
+                ;;
+            ovms__subcmd__pipeline__subcmd__new__subcmd__help,help)
+                cmd="ovms__subcmd__pipeline__subcmd__new__subcmd__help__subcmd__help"
+                ;;
             *)
                 ;;
         esac
@@ -59,7 +137,7 @@ _ovms() {
 
     case "${cmd}" in
         ovms)
-            opts="-h -V --help --version serve infer setup completions probe-runtime help"
+            opts="-h -V --help --version serve infer pipeline setup completions probe-runtime help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 1 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -87,7 +165,7 @@ _ovms() {
             return 0
             ;;
         ovms__subcmd__help)
-            opts="serve infer setup completions probe-runtime help"
+            opts="serve infer pipeline setup completions probe-runtime help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -131,6 +209,104 @@ _ovms() {
         ovms__subcmd__help__subcmd__infer)
             opts=""
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        ovms__subcmd__help__subcmd__pipeline)
+            opts="show check run new"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        ovms__subcmd__help__subcmd__pipeline__subcmd__check)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        ovms__subcmd__help__subcmd__pipeline__subcmd__new)
+            opts="chain demultiplexer"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        ovms__subcmd__help__subcmd__pipeline__subcmd__new__subcmd__chain)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 5 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        ovms__subcmd__help__subcmd__pipeline__subcmd__new__subcmd__demultiplexer)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 5 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        ovms__subcmd__help__subcmd__pipeline__subcmd__run)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        ovms__subcmd__help__subcmd__pipeline__subcmd__show)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
             fi
@@ -294,6 +470,352 @@ _ovms() {
             COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
             return 0
             ;;
+        ovms__subcmd__pipeline)
+            opts="-h -V --help --version show check run new help"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        ovms__subcmd__pipeline__subcmd__check)
+            opts="-h -V --no-custom-nodes --output --cpu_extension --help --version"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --output)
+                    COMPREPLY=($(compgen -W "text json" -- "${cur}"))
+                    return 0
+                    ;;
+                --cpu_extension)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        ovms__subcmd__pipeline__subcmd__help)
+            opts="show check run new help"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        ovms__subcmd__pipeline__subcmd__help__subcmd__check)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        ovms__subcmd__pipeline__subcmd__help__subcmd__help)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        ovms__subcmd__pipeline__subcmd__help__subcmd__new)
+            opts="chain demultiplexer"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        ovms__subcmd__pipeline__subcmd__help__subcmd__new__subcmd__chain)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 5 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        ovms__subcmd__pipeline__subcmd__help__subcmd__new__subcmd__demultiplexer)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 5 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        ovms__subcmd__pipeline__subcmd__help__subcmd__run)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        ovms__subcmd__pipeline__subcmd__help__subcmd__show)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        ovms__subcmd__pipeline__subcmd__new)
+            opts="-h -V --custom-node --force --help --version chain demultiplexer help"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --custom-node)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        ovms__subcmd__pipeline__subcmd__new__subcmd__chain)
+            opts="-o -h -V --file --force --help --version"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --file)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                -o)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        ovms__subcmd__pipeline__subcmd__new__subcmd__demultiplexer)
+            opts="-o -h -V --file --force --help --version"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --file)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                -o)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        ovms__subcmd__pipeline__subcmd__new__subcmd__help)
+            opts="chain demultiplexer help"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        ovms__subcmd__pipeline__subcmd__new__subcmd__help__subcmd__chain)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 5 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        ovms__subcmd__pipeline__subcmd__new__subcmd__help__subcmd__demultiplexer)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 5 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        ovms__subcmd__pipeline__subcmd__new__subcmd__help__subcmd__help)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 5 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        ovms__subcmd__pipeline__subcmd__run)
+            opts="-i -h -V --input --zeros --random --seed --layout --mean --scale --bgr --repeat --warmup --output --all --save-intermediate --help --version"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --input)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                -i)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --seed)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --layout)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --mean)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --scale)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --repeat)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --warmup)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --output)
+                    COMPREPLY=($(compgen -W "table json" -- "${cur}"))
+                    return 0
+                    ;;
+                --save-intermediate)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        ovms__subcmd__pipeline__subcmd__show)
+            opts="-o -h -V --format --ascii --no-custom-nodes --out --help --version"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --format)
+                    COMPREPLY=($(compgen -W "text dot mermaid svg html json" -- "${cur}"))
+                    return 0
+                    ;;
+                --out)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                -o)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
         ovms__subcmd__probe__subcmd__runtime)
             opts="-h -V --help --version"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
@@ -309,7 +831,7 @@ _ovms() {
             return 0
             ;;
         ovms__subcmd__serve)
-            opts="-h -V --model_name --model_path --demo --model_version_policy --batch_size --shape --layout --nireq --target_device --plugin_config --stateful --idle_sequence_cleanup --low_latency_transformation --max_sequence_number --drain_sequences_seconds --sequence_cleaner_poll_wait_minutes --config_path --file_system_poll_wait_seconds --custom_node_resources_cleaner_interval_seconds --cache_dir --cpu_extension --port --rest_port --grpc_bind_address --rest_bind_address --grpc_channel_arguments --allow_credentials --allowed_origins --allowed_methods --allowed_headers --api_key_file --allowed_local_media_path --log_level --log_path --log_format --access_log --metrics_enable --metrics_list --max_message_size --max_bytes_in_flight --max_connections --max_queued_requests --max_image_pixels --read_timeout_seconds --min_receive_rate --loading_wait_seconds --shutdown_timeout_seconds --check --list_models --add_to_config --remove_from_config --model_repository_path --grpc_workers --grpc_max_threads --grpc_memory_quota --rest_workers --help --version"
+            opts="-h -V --model_name --model_path --demo --model_version_policy --batch_size --shape --layout --nireq --target_device --plugin_config --stateful --idle_sequence_cleanup --low_latency_transformation --max_sequence_number --drain_sequences_seconds --sequence_cleaner_poll_wait_minutes --config_path --file_system_poll_wait_seconds --custom_node_resources_cleaner_interval_seconds --cache_dir --cpu_extension --port --rest_port --grpc_bind_address --rest_bind_address --grpc_channel_arguments --allow_credentials --allowed_origins --allowed_methods --allowed_headers --api_key_file --allowed_local_media_path --log_level --log_path --log_format --access_log --metrics_enable --metrics_list --max_message_size --max_bytes_in_flight --max_connections --max_queued_requests --max_custom_node_runs --max_image_pixels --read_timeout_seconds --min_receive_rate --loading_wait_seconds --shutdown_timeout_seconds --check --list_models --add_to_config --remove_from_config --model_repository_path --grpc_workers --grpc_max_threads --grpc_memory_quota --rest_workers --help --version"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -480,6 +1002,10 @@ _ovms() {
                     return 0
                     ;;
                 --max_queued_requests)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --max_custom_node_runs)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;

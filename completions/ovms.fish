@@ -28,6 +28,7 @@ complete -c ovms -n "__fish_ovms_needs_command" -s h -l help -d 'Print help'
 complete -c ovms -n "__fish_ovms_needs_command" -s V -l version -d 'Print version'
 complete -c ovms -n "__fish_ovms_needs_command" -f -a "serve" -d 'Serve a model over gRPC and REST'
 complete -c ovms -n "__fish_ovms_needs_command" -f -a "infer" -d 'Send inference requests to a server, or ask what it serves'
+complete -c ovms -n "__fish_ovms_needs_command" -f -a "pipeline" -d 'Draw, check, try and write pipelines'
 complete -c ovms -n "__fish_ovms_needs_command" -f -a "setup" -d 'Find or install the OpenVINO runtime'
 complete -c ovms -n "__fish_ovms_needs_command" -f -a "completions" -d 'Print a completion script for a shell'
 complete -c ovms -n "__fish_ovms_needs_command" -f -a "probe-runtime" -d 'Open one runtime and say its version; run by `setup` in a process of its own'
@@ -81,6 +82,7 @@ complete -c ovms -n "__fish_ovms_using_subcommand serve" -l max_message_size -d 
 complete -c ovms -n "__fish_ovms_using_subcommand serve" -l max_bytes_in_flight -d 'Bytes of the bodies of all requests under way; more requests are refused (UNAVAILABLE, 503)' -r
 complete -c ovms -n "__fish_ovms_using_subcommand serve" -l max_connections -d 'Connections open at once on each port; more wait to be accepted' -r
 complete -c ovms -n "__fish_ovms_using_subcommand serve" -l max_queued_requests -d 'Requests of a model that may wait for an infer request; more are refused (UNAVAILABLE, 503)' -r
+complete -c ovms -n "__fish_ovms_using_subcommand serve" -l max_custom_node_runs -d 'Runs of one custom node at the same time; more wait' -r
 complete -c ovms -n "__fish_ovms_using_subcommand serve" -l max_image_pixels -d 'Pixels of a picture in a request, which are known before it is decoded' -r
 complete -c ovms -n "__fish_ovms_using_subcommand serve" -l read_timeout_seconds -d 'Longest pause within a request that is being received' -r
 complete -c ovms -n "__fish_ovms_using_subcommand serve" -l min_receive_rate -d 'Least bytes a second of a body, once the read timeout has been used up; 0 means any' -r
@@ -146,6 +148,58 @@ complete -c ovms -n "__fish_ovms_using_subcommand infer" -l continue -d 'Send on
 complete -c ovms -n "__fish_ovms_using_subcommand infer" -l end -d 'Send the last request of a sequence'
 complete -c ovms -n "__fish_ovms_using_subcommand infer" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c ovms -n "__fish_ovms_using_subcommand infer" -s V -l version -d 'Print version'
+complete -c ovms -n "__fish_ovms_using_subcommand pipeline; and not __fish_seen_subcommand_from show check run new help" -s h -l help -d 'Print help'
+complete -c ovms -n "__fish_ovms_using_subcommand pipeline; and not __fish_seen_subcommand_from show check run new help" -s V -l version -d 'Print version'
+complete -c ovms -n "__fish_ovms_using_subcommand pipeline; and not __fish_seen_subcommand_from show check run new help" -f -a "show" -d 'Draw a pipeline of a configuration file'
+complete -c ovms -n "__fish_ovms_using_subcommand pipeline; and not __fish_seen_subcommand_from show check run new help" -f -a "check" -d 'Find every fault of the pipelines of a configuration file'
+complete -c ovms -n "__fish_ovms_using_subcommand pipeline; and not __fish_seen_subcommand_from show check run new help" -f -a "run" -d 'Run a pipeline once, in this process, and tell where the time goes'
+complete -c ovms -n "__fish_ovms_using_subcommand pipeline; and not __fish_seen_subcommand_from show check run new help" -f -a "new" -d 'Write a configuration file with a pipeline, or the skeleton of a custom node'
+complete -c ovms -n "__fish_ovms_using_subcommand pipeline; and not __fish_seen_subcommand_from show check run new help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
+complete -c ovms -n "__fish_ovms_using_subcommand pipeline; and __fish_seen_subcommand_from show" -l format -d 'What to draw it as' -r -f -a "text\t'Boxes and arrows for a terminal'
+dot\t'For Graphviz'
+mermaid\t'For Markdown'
+svg\t'A picture'
+html\t'A page'
+json\t'For programs'"
+complete -c ovms -n "__fish_ovms_using_subcommand pipeline; and __fish_seen_subcommand_from show" -s o -l out -d 'Write to a file; - is standard output' -r -F
+complete -c ovms -n "__fish_ovms_using_subcommand pipeline; and __fish_seen_subcommand_from show" -l ascii -d 'Draw with the characters of ASCII only'
+complete -c ovms -n "__fish_ovms_using_subcommand pipeline; and __fish_seen_subcommand_from show" -l no-custom-nodes -d 'Do not open the libraries of custom nodes, so that their types and shapes are not told'
+complete -c ovms -n "__fish_ovms_using_subcommand pipeline; and __fish_seen_subcommand_from show" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c ovms -n "__fish_ovms_using_subcommand pipeline; and __fish_seen_subcommand_from show" -s V -l version -d 'Print version'
+complete -c ovms -n "__fish_ovms_using_subcommand pipeline; and __fish_seen_subcommand_from check" -l output -d 'How to print what is found' -r -f -a "text\t'For people'
+json\t'For scripts'"
+complete -c ovms -n "__fish_ovms_using_subcommand pipeline; and __fish_seen_subcommand_from check" -l cpu_extension -d 'A library with more operations for the CPU, as for `ovms serve`' -r -F
+complete -c ovms -n "__fish_ovms_using_subcommand pipeline; and __fish_seen_subcommand_from check" -l no-custom-nodes -d 'Do not open the libraries of custom nodes; what depends on them is not checked'
+complete -c ovms -n "__fish_ovms_using_subcommand pipeline; and __fish_seen_subcommand_from check" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c ovms -n "__fish_ovms_using_subcommand pipeline; and __fish_seen_subcommand_from check" -s V -l version -d 'Print version'
+complete -c ovms -n "__fish_ovms_using_subcommand pipeline; and __fish_seen_subcommand_from run" -s i -l input -d 'Give an input: JSON, @FILE, or - for standard input' -r
+complete -c ovms -n "__fish_ovms_using_subcommand pipeline; and __fish_seen_subcommand_from run" -l seed -d 'Make the random values the same each time' -r
+complete -c ovms -n "__fish_ovms_using_subcommand pipeline; and __fish_seen_subcommand_from run" -l layout -d 'Lay pictures out as NCHW, NHWC, CHW or HWC' -r
+complete -c ovms -n "__fish_ovms_using_subcommand pipeline; and __fish_seen_subcommand_from run" -l mean -d 'Subtract this from the values, which are 0 to 255: one number, or one for each channel' -r
+complete -c ovms -n "__fish_ovms_using_subcommand pipeline; and __fish_seen_subcommand_from run" -l scale -d 'Divide the values by this after that: one number, or one for each channel' -r
+complete -c ovms -n "__fish_ovms_using_subcommand pipeline; and __fish_seen_subcommand_from run" -l repeat -d 'Run N times, and show medians' -r
+complete -c ovms -n "__fish_ovms_using_subcommand pipeline; and __fish_seen_subcommand_from run" -l warmup -d 'Run N times before, not measured' -r
+complete -c ovms -n "__fish_ovms_using_subcommand pipeline; and __fish_seen_subcommand_from run" -l output -d 'Choose what goes to stdout' -r -f -a "table\t'Tables of nodes, runs and outputs'
+json\t'The same as one JSON object; times in microseconds'"
+complete -c ovms -n "__fish_ovms_using_subcommand pipeline; and __fish_seen_subcommand_from run" -l save-intermediate -d 'Save the inputs and outputs of every run as .npy files in this folder' -r -F
+complete -c ovms -n "__fish_ovms_using_subcommand pipeline; and __fish_seen_subcommand_from run" -l zeros -d 'Fill the inputs not given with zeros'
+complete -c ovms -n "__fish_ovms_using_subcommand pipeline; and __fish_seen_subcommand_from run" -l random -d 'Fill the inputs not given with random values'
+complete -c ovms -n "__fish_ovms_using_subcommand pipeline; and __fish_seen_subcommand_from run" -l bgr -d 'Send blue first and red last; means and scales follow this order'
+complete -c ovms -n "__fish_ovms_using_subcommand pipeline; and __fish_seen_subcommand_from run" -l all -d 'Show the runs for every part of a demultiplexed level, not only the first few'
+complete -c ovms -n "__fish_ovms_using_subcommand pipeline; and __fish_seen_subcommand_from run" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c ovms -n "__fish_ovms_using_subcommand pipeline; and __fish_seen_subcommand_from run" -s V -l version -d 'Print version'
+complete -c ovms -n "__fish_ovms_using_subcommand pipeline; and __fish_seen_subcommand_from new" -l custom-node -d 'Write a custom node in C++ that works, into the folder DIR, or NAME if none is given' -r
+complete -c ovms -n "__fish_ovms_using_subcommand pipeline; and __fish_seen_subcommand_from new" -l force -d 'Replace files that are there'
+complete -c ovms -n "__fish_ovms_using_subcommand pipeline; and __fish_seen_subcommand_from new" -s h -l help -d 'Print help'
+complete -c ovms -n "__fish_ovms_using_subcommand pipeline; and __fish_seen_subcommand_from new" -s V -l version -d 'Print version'
+complete -c ovms -n "__fish_ovms_using_subcommand pipeline; and __fish_seen_subcommand_from new" -f -a "chain" -d 'Models one after the other'
+complete -c ovms -n "__fish_ovms_using_subcommand pipeline; and __fish_seen_subcommand_from new" -f -a "demultiplexer" -d 'Models that run for each part of a tensor'
+complete -c ovms -n "__fish_ovms_using_subcommand pipeline; and __fish_seen_subcommand_from new" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
+complete -c ovms -n "__fish_ovms_using_subcommand pipeline; and __fish_seen_subcommand_from help" -f -a "show" -d 'Draw a pipeline of a configuration file'
+complete -c ovms -n "__fish_ovms_using_subcommand pipeline; and __fish_seen_subcommand_from help" -f -a "check" -d 'Find every fault of the pipelines of a configuration file'
+complete -c ovms -n "__fish_ovms_using_subcommand pipeline; and __fish_seen_subcommand_from help" -f -a "run" -d 'Run a pipeline once, in this process, and tell where the time goes'
+complete -c ovms -n "__fish_ovms_using_subcommand pipeline; and __fish_seen_subcommand_from help" -f -a "new" -d 'Write a configuration file with a pipeline, or the skeleton of a custom node'
+complete -c ovms -n "__fish_ovms_using_subcommand pipeline; and __fish_seen_subcommand_from help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
 complete -c ovms -n "__fish_ovms_using_subcommand setup" -l dir -d 'Folder for the virtual environment with the runtime' -r -F
 complete -c ovms -n "__fish_ovms_using_subcommand setup" -l python -d 'Python to make the virtual environment with, 3.11 or newer' -r -F
 complete -c ovms -n "__fish_ovms_using_subcommand setup" -s h -l help -d 'Print help (see more with \'--help\')'
@@ -154,9 +208,14 @@ complete -c ovms -n "__fish_ovms_using_subcommand completions" -s h -l help -d '
 complete -c ovms -n "__fish_ovms_using_subcommand completions" -s V -l version -d 'Print version'
 complete -c ovms -n "__fish_ovms_using_subcommand probe-runtime" -s h -l help -d 'Print help'
 complete -c ovms -n "__fish_ovms_using_subcommand probe-runtime" -s V -l version -d 'Print version'
-complete -c ovms -n "__fish_ovms_using_subcommand help; and not __fish_seen_subcommand_from serve infer setup completions probe-runtime help" -f -a "serve" -d 'Serve a model over gRPC and REST'
-complete -c ovms -n "__fish_ovms_using_subcommand help; and not __fish_seen_subcommand_from serve infer setup completions probe-runtime help" -f -a "infer" -d 'Send inference requests to a server, or ask what it serves'
-complete -c ovms -n "__fish_ovms_using_subcommand help; and not __fish_seen_subcommand_from serve infer setup completions probe-runtime help" -f -a "setup" -d 'Find or install the OpenVINO runtime'
-complete -c ovms -n "__fish_ovms_using_subcommand help; and not __fish_seen_subcommand_from serve infer setup completions probe-runtime help" -f -a "completions" -d 'Print a completion script for a shell'
-complete -c ovms -n "__fish_ovms_using_subcommand help; and not __fish_seen_subcommand_from serve infer setup completions probe-runtime help" -f -a "probe-runtime" -d 'Open one runtime and say its version; run by `setup` in a process of its own'
-complete -c ovms -n "__fish_ovms_using_subcommand help; and not __fish_seen_subcommand_from serve infer setup completions probe-runtime help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
+complete -c ovms -n "__fish_ovms_using_subcommand help; and not __fish_seen_subcommand_from serve infer pipeline setup completions probe-runtime help" -f -a "serve" -d 'Serve a model over gRPC and REST'
+complete -c ovms -n "__fish_ovms_using_subcommand help; and not __fish_seen_subcommand_from serve infer pipeline setup completions probe-runtime help" -f -a "infer" -d 'Send inference requests to a server, or ask what it serves'
+complete -c ovms -n "__fish_ovms_using_subcommand help; and not __fish_seen_subcommand_from serve infer pipeline setup completions probe-runtime help" -f -a "pipeline" -d 'Draw, check, try and write pipelines'
+complete -c ovms -n "__fish_ovms_using_subcommand help; and not __fish_seen_subcommand_from serve infer pipeline setup completions probe-runtime help" -f -a "setup" -d 'Find or install the OpenVINO runtime'
+complete -c ovms -n "__fish_ovms_using_subcommand help; and not __fish_seen_subcommand_from serve infer pipeline setup completions probe-runtime help" -f -a "completions" -d 'Print a completion script for a shell'
+complete -c ovms -n "__fish_ovms_using_subcommand help; and not __fish_seen_subcommand_from serve infer pipeline setup completions probe-runtime help" -f -a "probe-runtime" -d 'Open one runtime and say its version; run by `setup` in a process of its own'
+complete -c ovms -n "__fish_ovms_using_subcommand help; and not __fish_seen_subcommand_from serve infer pipeline setup completions probe-runtime help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
+complete -c ovms -n "__fish_ovms_using_subcommand help; and __fish_seen_subcommand_from pipeline" -f -a "show" -d 'Draw a pipeline of a configuration file'
+complete -c ovms -n "__fish_ovms_using_subcommand help; and __fish_seen_subcommand_from pipeline" -f -a "check" -d 'Find every fault of the pipelines of a configuration file'
+complete -c ovms -n "__fish_ovms_using_subcommand help; and __fish_seen_subcommand_from pipeline" -f -a "run" -d 'Run a pipeline once, in this process, and tell where the time goes'
+complete -c ovms -n "__fish_ovms_using_subcommand help; and __fish_seen_subcommand_from pipeline" -f -a "new" -d 'Write a configuration file with a pipeline, or the skeleton of a custom node'

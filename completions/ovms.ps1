@@ -27,6 +27,7 @@ Register-ArgumentCompleter -Native -CommandName 'ovms' -ScriptBlock {
             [CompletionResult]::new('--version', '--version', [CompletionResultType]::ParameterName, 'Print version')
             [CompletionResult]::new('serve', 'serve', [CompletionResultType]::ParameterValue, 'Serve a model over gRPC and REST')
             [CompletionResult]::new('infer', 'infer', [CompletionResultType]::ParameterValue, 'Send inference requests to a server, or ask what it serves')
+            [CompletionResult]::new('pipeline', 'pipeline', [CompletionResultType]::ParameterValue, 'Draw, check, try and write pipelines')
             [CompletionResult]::new('setup', 'setup', [CompletionResultType]::ParameterValue, 'Find or install the OpenVINO runtime')
             [CompletionResult]::new('completions', 'completions', [CompletionResultType]::ParameterValue, 'Print a completion script for a shell')
             [CompletionResult]::new('probe-runtime', 'probe-runtime', [CompletionResultType]::ParameterValue, 'Open one runtime and say its version; run by `setup` in a process of its own')
@@ -76,6 +77,7 @@ Register-ArgumentCompleter -Native -CommandName 'ovms' -ScriptBlock {
             [CompletionResult]::new('--max_bytes_in_flight', '--max_bytes_in_flight', [CompletionResultType]::ParameterName, 'Bytes of the bodies of all requests under way; more requests are refused (UNAVAILABLE, 503)')
             [CompletionResult]::new('--max_connections', '--max_connections', [CompletionResultType]::ParameterName, 'Connections open at once on each port; more wait to be accepted')
             [CompletionResult]::new('--max_queued_requests', '--max_queued_requests', [CompletionResultType]::ParameterName, 'Requests of a model that may wait for an infer request; more are refused (UNAVAILABLE, 503)')
+            [CompletionResult]::new('--max_custom_node_runs', '--max_custom_node_runs', [CompletionResultType]::ParameterName, 'Runs of one custom node at the same time; more wait')
             [CompletionResult]::new('--max_image_pixels', '--max_image_pixels', [CompletionResultType]::ParameterName, 'Pixels of a picture in a request, which are known before it is decoded')
             [CompletionResult]::new('--read_timeout_seconds', '--read_timeout_seconds', [CompletionResultType]::ParameterName, 'Longest pause within a request that is being received')
             [CompletionResult]::new('--min_receive_rate', '--min_receive_rate', [CompletionResultType]::ParameterName, 'Least bytes a second of a body, once the read timeout has been used up; 0 means any')
@@ -141,6 +143,139 @@ Register-ArgumentCompleter -Native -CommandName 'ovms' -ScriptBlock {
             [CompletionResult]::new('--version', '--version', [CompletionResultType]::ParameterName, 'Print version')
             break
         }
+        'ovms;pipeline' {
+            [CompletionResult]::new('-h', '-h', [CompletionResultType]::ParameterName, 'Print help')
+            [CompletionResult]::new('--help', '--help', [CompletionResultType]::ParameterName, 'Print help')
+            [CompletionResult]::new('-V', '-V ', [CompletionResultType]::ParameterName, 'Print version')
+            [CompletionResult]::new('--version', '--version', [CompletionResultType]::ParameterName, 'Print version')
+            [CompletionResult]::new('show', 'show', [CompletionResultType]::ParameterValue, 'Draw a pipeline of a configuration file')
+            [CompletionResult]::new('check', 'check', [CompletionResultType]::ParameterValue, 'Find every fault of the pipelines of a configuration file')
+            [CompletionResult]::new('run', 'run', [CompletionResultType]::ParameterValue, 'Run a pipeline once, in this process, and tell where the time goes')
+            [CompletionResult]::new('new', 'new', [CompletionResultType]::ParameterValue, 'Write a configuration file with a pipeline, or the skeleton of a custom node')
+            [CompletionResult]::new('help', 'help', [CompletionResultType]::ParameterValue, 'Print this message or the help of the given subcommand(s)')
+            break
+        }
+        'ovms;pipeline;show' {
+            [CompletionResult]::new('--format', '--format', [CompletionResultType]::ParameterName, 'What to draw it as')
+            [CompletionResult]::new('-o', '-o', [CompletionResultType]::ParameterName, 'Write to a file; - is standard output')
+            [CompletionResult]::new('--out', '--out', [CompletionResultType]::ParameterName, 'Write to a file; - is standard output')
+            [CompletionResult]::new('--ascii', '--ascii', [CompletionResultType]::ParameterName, 'Draw with the characters of ASCII only')
+            [CompletionResult]::new('--no-custom-nodes', '--no-custom-nodes', [CompletionResultType]::ParameterName, 'Do not open the libraries of custom nodes, so that their types and shapes are not told')
+            [CompletionResult]::new('-h', '-h', [CompletionResultType]::ParameterName, 'Print help (see more with ''--help'')')
+            [CompletionResult]::new('--help', '--help', [CompletionResultType]::ParameterName, 'Print help (see more with ''--help'')')
+            [CompletionResult]::new('-V', '-V ', [CompletionResultType]::ParameterName, 'Print version')
+            [CompletionResult]::new('--version', '--version', [CompletionResultType]::ParameterName, 'Print version')
+            break
+        }
+        'ovms;pipeline;check' {
+            [CompletionResult]::new('--output', '--output', [CompletionResultType]::ParameterName, 'How to print what is found')
+            [CompletionResult]::new('--cpu_extension', '--cpu_extension', [CompletionResultType]::ParameterName, 'A library with more operations for the CPU, as for `ovms serve`')
+            [CompletionResult]::new('--no-custom-nodes', '--no-custom-nodes', [CompletionResultType]::ParameterName, 'Do not open the libraries of custom nodes; what depends on them is not checked')
+            [CompletionResult]::new('-h', '-h', [CompletionResultType]::ParameterName, 'Print help (see more with ''--help'')')
+            [CompletionResult]::new('--help', '--help', [CompletionResultType]::ParameterName, 'Print help (see more with ''--help'')')
+            [CompletionResult]::new('-V', '-V ', [CompletionResultType]::ParameterName, 'Print version')
+            [CompletionResult]::new('--version', '--version', [CompletionResultType]::ParameterName, 'Print version')
+            break
+        }
+        'ovms;pipeline;run' {
+            [CompletionResult]::new('-i', '-i', [CompletionResultType]::ParameterName, 'Give an input: JSON, @FILE, or - for standard input')
+            [CompletionResult]::new('--input', '--input', [CompletionResultType]::ParameterName, 'Give an input: JSON, @FILE, or - for standard input')
+            [CompletionResult]::new('--seed', '--seed', [CompletionResultType]::ParameterName, 'Make the random values the same each time')
+            [CompletionResult]::new('--layout', '--layout', [CompletionResultType]::ParameterName, 'Lay pictures out as NCHW, NHWC, CHW or HWC')
+            [CompletionResult]::new('--mean', '--mean', [CompletionResultType]::ParameterName, 'Subtract this from the values, which are 0 to 255: one number, or one for each channel')
+            [CompletionResult]::new('--scale', '--scale', [CompletionResultType]::ParameterName, 'Divide the values by this after that: one number, or one for each channel')
+            [CompletionResult]::new('--repeat', '--repeat', [CompletionResultType]::ParameterName, 'Run N times, and show medians')
+            [CompletionResult]::new('--warmup', '--warmup', [CompletionResultType]::ParameterName, 'Run N times before, not measured')
+            [CompletionResult]::new('--output', '--output', [CompletionResultType]::ParameterName, 'Choose what goes to stdout')
+            [CompletionResult]::new('--save-intermediate', '--save-intermediate', [CompletionResultType]::ParameterName, 'Save the inputs and outputs of every run as .npy files in this folder')
+            [CompletionResult]::new('--zeros', '--zeros', [CompletionResultType]::ParameterName, 'Fill the inputs not given with zeros')
+            [CompletionResult]::new('--random', '--random', [CompletionResultType]::ParameterName, 'Fill the inputs not given with random values')
+            [CompletionResult]::new('--bgr', '--bgr', [CompletionResultType]::ParameterName, 'Send blue first and red last; means and scales follow this order')
+            [CompletionResult]::new('--all', '--all', [CompletionResultType]::ParameterName, 'Show the runs for every part of a demultiplexed level, not only the first few')
+            [CompletionResult]::new('-h', '-h', [CompletionResultType]::ParameterName, 'Print help (see more with ''--help'')')
+            [CompletionResult]::new('--help', '--help', [CompletionResultType]::ParameterName, 'Print help (see more with ''--help'')')
+            [CompletionResult]::new('-V', '-V ', [CompletionResultType]::ParameterName, 'Print version')
+            [CompletionResult]::new('--version', '--version', [CompletionResultType]::ParameterName, 'Print version')
+            break
+        }
+        'ovms;pipeline;new' {
+            [CompletionResult]::new('--custom-node', '--custom-node', [CompletionResultType]::ParameterName, 'Write a custom node in C++ that works, into the folder DIR, or NAME if none is given')
+            [CompletionResult]::new('--force', '--force', [CompletionResultType]::ParameterName, 'Replace files that are there')
+            [CompletionResult]::new('-h', '-h', [CompletionResultType]::ParameterName, 'Print help')
+            [CompletionResult]::new('--help', '--help', [CompletionResultType]::ParameterName, 'Print help')
+            [CompletionResult]::new('-V', '-V ', [CompletionResultType]::ParameterName, 'Print version')
+            [CompletionResult]::new('--version', '--version', [CompletionResultType]::ParameterName, 'Print version')
+            [CompletionResult]::new('chain', 'chain', [CompletionResultType]::ParameterValue, 'Models one after the other')
+            [CompletionResult]::new('demultiplexer', 'demultiplexer', [CompletionResultType]::ParameterValue, 'Models that run for each part of a tensor')
+            [CompletionResult]::new('help', 'help', [CompletionResultType]::ParameterValue, 'Print this message or the help of the given subcommand(s)')
+            break
+        }
+        'ovms;pipeline;new;chain' {
+            [CompletionResult]::new('-o', '-o', [CompletionResultType]::ParameterName, 'The configuration file to write; stdout without it')
+            [CompletionResult]::new('--file', '--file', [CompletionResultType]::ParameterName, 'The configuration file to write; stdout without it')
+            [CompletionResult]::new('--force', '--force', [CompletionResultType]::ParameterName, 'Replace the file if it is there')
+            [CompletionResult]::new('-h', '-h', [CompletionResultType]::ParameterName, 'Print help (see more with ''--help'')')
+            [CompletionResult]::new('--help', '--help', [CompletionResultType]::ParameterName, 'Print help (see more with ''--help'')')
+            [CompletionResult]::new('-V', '-V ', [CompletionResultType]::ParameterName, 'Print version')
+            [CompletionResult]::new('--version', '--version', [CompletionResultType]::ParameterName, 'Print version')
+            break
+        }
+        'ovms;pipeline;new;demultiplexer' {
+            [CompletionResult]::new('-o', '-o', [CompletionResultType]::ParameterName, 'The configuration file to write; stdout without it')
+            [CompletionResult]::new('--file', '--file', [CompletionResultType]::ParameterName, 'The configuration file to write; stdout without it')
+            [CompletionResult]::new('--force', '--force', [CompletionResultType]::ParameterName, 'Replace the file if it is there')
+            [CompletionResult]::new('-h', '-h', [CompletionResultType]::ParameterName, 'Print help (see more with ''--help'')')
+            [CompletionResult]::new('--help', '--help', [CompletionResultType]::ParameterName, 'Print help (see more with ''--help'')')
+            [CompletionResult]::new('-V', '-V ', [CompletionResultType]::ParameterName, 'Print version')
+            [CompletionResult]::new('--version', '--version', [CompletionResultType]::ParameterName, 'Print version')
+            break
+        }
+        'ovms;pipeline;new;help' {
+            [CompletionResult]::new('chain', 'chain', [CompletionResultType]::ParameterValue, 'Models one after the other')
+            [CompletionResult]::new('demultiplexer', 'demultiplexer', [CompletionResultType]::ParameterValue, 'Models that run for each part of a tensor')
+            [CompletionResult]::new('help', 'help', [CompletionResultType]::ParameterValue, 'Print this message or the help of the given subcommand(s)')
+            break
+        }
+        'ovms;pipeline;new;help;chain' {
+            break
+        }
+        'ovms;pipeline;new;help;demultiplexer' {
+            break
+        }
+        'ovms;pipeline;new;help;help' {
+            break
+        }
+        'ovms;pipeline;help' {
+            [CompletionResult]::new('show', 'show', [CompletionResultType]::ParameterValue, 'Draw a pipeline of a configuration file')
+            [CompletionResult]::new('check', 'check', [CompletionResultType]::ParameterValue, 'Find every fault of the pipelines of a configuration file')
+            [CompletionResult]::new('run', 'run', [CompletionResultType]::ParameterValue, 'Run a pipeline once, in this process, and tell where the time goes')
+            [CompletionResult]::new('new', 'new', [CompletionResultType]::ParameterValue, 'Write a configuration file with a pipeline, or the skeleton of a custom node')
+            [CompletionResult]::new('help', 'help', [CompletionResultType]::ParameterValue, 'Print this message or the help of the given subcommand(s)')
+            break
+        }
+        'ovms;pipeline;help;show' {
+            break
+        }
+        'ovms;pipeline;help;check' {
+            break
+        }
+        'ovms;pipeline;help;run' {
+            break
+        }
+        'ovms;pipeline;help;new' {
+            [CompletionResult]::new('chain', 'chain', [CompletionResultType]::ParameterValue, 'Models one after the other')
+            [CompletionResult]::new('demultiplexer', 'demultiplexer', [CompletionResultType]::ParameterValue, 'Models that run for each part of a tensor')
+            break
+        }
+        'ovms;pipeline;help;new;chain' {
+            break
+        }
+        'ovms;pipeline;help;new;demultiplexer' {
+            break
+        }
+        'ovms;pipeline;help;help' {
+            break
+        }
         'ovms;setup' {
             [CompletionResult]::new('--dir', '--dir', [CompletionResultType]::ParameterName, 'Folder for the virtual environment with the runtime')
             [CompletionResult]::new('--python', '--python', [CompletionResultType]::ParameterName, 'Python to make the virtual environment with, 3.11 or newer')
@@ -167,6 +302,7 @@ Register-ArgumentCompleter -Native -CommandName 'ovms' -ScriptBlock {
         'ovms;help' {
             [CompletionResult]::new('serve', 'serve', [CompletionResultType]::ParameterValue, 'Serve a model over gRPC and REST')
             [CompletionResult]::new('infer', 'infer', [CompletionResultType]::ParameterValue, 'Send inference requests to a server, or ask what it serves')
+            [CompletionResult]::new('pipeline', 'pipeline', [CompletionResultType]::ParameterValue, 'Draw, check, try and write pipelines')
             [CompletionResult]::new('setup', 'setup', [CompletionResultType]::ParameterValue, 'Find or install the OpenVINO runtime')
             [CompletionResult]::new('completions', 'completions', [CompletionResultType]::ParameterValue, 'Print a completion script for a shell')
             [CompletionResult]::new('probe-runtime', 'probe-runtime', [CompletionResultType]::ParameterValue, 'Open one runtime and say its version; run by `setup` in a process of its own')
@@ -177,6 +313,33 @@ Register-ArgumentCompleter -Native -CommandName 'ovms' -ScriptBlock {
             break
         }
         'ovms;help;infer' {
+            break
+        }
+        'ovms;help;pipeline' {
+            [CompletionResult]::new('show', 'show', [CompletionResultType]::ParameterValue, 'Draw a pipeline of a configuration file')
+            [CompletionResult]::new('check', 'check', [CompletionResultType]::ParameterValue, 'Find every fault of the pipelines of a configuration file')
+            [CompletionResult]::new('run', 'run', [CompletionResultType]::ParameterValue, 'Run a pipeline once, in this process, and tell where the time goes')
+            [CompletionResult]::new('new', 'new', [CompletionResultType]::ParameterValue, 'Write a configuration file with a pipeline, or the skeleton of a custom node')
+            break
+        }
+        'ovms;help;pipeline;show' {
+            break
+        }
+        'ovms;help;pipeline;check' {
+            break
+        }
+        'ovms;help;pipeline;run' {
+            break
+        }
+        'ovms;help;pipeline;new' {
+            [CompletionResult]::new('chain', 'chain', [CompletionResultType]::ParameterValue, 'Models one after the other')
+            [CompletionResult]::new('demultiplexer', 'demultiplexer', [CompletionResultType]::ParameterValue, 'Models that run for each part of a tensor')
+            break
+        }
+        'ovms;help;pipeline;new;chain' {
+            break
+        }
+        'ovms;help;pipeline;new;demultiplexer' {
             break
         }
         'ovms;help;setup' {

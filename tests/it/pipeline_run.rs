@@ -287,7 +287,7 @@ fn what_cannot_run_says_why_and_what_next() {
     insta::assert_snapshot!(told(&["wrong", "--zeros"]), @"
     exit 1
     error: the pipeline `wrong` cannot run
-      1:1711 pipeline_config_list[2].nodes[0].model_name: Pipeline definition has reference to missing model - node `only`: found the model `dumy`, which is not there; expected a model of model_config_list, of which there is none; add the model to model_config_list
+      190:25 pipeline_config_list[2].nodes[0].model_name: Pipeline definition has reference to missing model - node `only`: found the model `dumy`, which is not there; expected a model of model_config_list, of which there is none; add the model to model_config_list
     hint: `ovms pipeline check` shows each fault with its place in the file
     ");
     insta::assert_snapshot!(told(&["parst", "--zeros"]), @"

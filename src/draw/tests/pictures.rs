@@ -1,7 +1,7 @@
 //! What pipelines look like on a terminal.
 
 use super::{shapes, trace};
-use crate::draw::{Style, WIDTH, dot, html, mermaid, svg, text};
+use crate::draw::{Style, WIDTH, text};
 
 fn drawn(pipeline: &str) -> String {
     text(&shapes::outline(pipeline), Style::default())
@@ -68,23 +68,4 @@ fn lines_lead_where_they_should() {
             "{picture}"
         );
     }
-}
-
-/// Writes the pictures for people to look at: `OVMS_PICTURES=folder cargo test --lib -- --ignored`.
-#[test]
-#[ignore = "writes files"]
-fn write_pictures() {
-    let folder = std::env::var("OVMS_PICTURES").unwrap();
-    let write =
-        |name: &str, text: String| std::fs::write(format!("{folder}/{name}"), text).unwrap();
-    let mut all = Vec::new();
-    for (name, outline) in shapes::all().into_iter().chain(shapes::large()) {
-        let name = name.replace(' ', "_");
-        write(&format!("{name}.svg"), svg(&outline));
-        write(&format!("{name}.dot"), dot(&outline));
-        write(&format!("{name}.mmd"), mermaid(&outline));
-        write(&format!("{name}.txt"), text(&outline, Style::default()));
-        all.push(outline);
-    }
-    write("all.html", html(&all, "Pipelines of config.json"));
 }
