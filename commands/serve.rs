@@ -32,6 +32,9 @@ const DEMO_PORTS: (u32, u32) = (9000, 8000);
 /// How long the last lines of the access log may take.
 const ACCESS_LOG_END: Duration = Duration::from_secs(1);
 
+/// How long the runtime has to drop what is left when the server has stopped.
+const RUNTIME_END: Duration = Duration::from_secs(1);
+
 /// Serves until a signal, or does what is asked for instead.
 pub(crate) fn run(mut args: Args) -> Result<(), Failure> {
     if let Some(done) = directives::run(&args) {
@@ -118,8 +121,9 @@ pub(crate) fn run(mut args: Args) -> Result<(), Failure> {
                 hints::of_start(&error)
             })
     });
-    // A load that cannot be broken off, or a request that was given up, is not waited for.
-    runtime.shutdown_background();
+    // What still holds models is dropped before the process is taken down around it. A load that
+    // cannot be broken off, or a request that was given up, has no more time than this.
+    runtime.shutdown_timeout(RUNTIME_END);
     access.flush(ACCESS_LOG_END);
     result
 }

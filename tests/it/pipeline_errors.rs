@@ -159,7 +159,8 @@ fn what_nodes_do_wrong_is_told_with_node_and_part() {
     );
     drop(client);
     server.signal("TERM");
-    assert!(server.wait().success());
+    let ended = server.wait();
+    assert!(ended.success(), "{ended}");
     // Every handle is closed once, with all its buffers back.
     let opened = lines(&log, "I");
     assert_eq!(opened.len(), 2 * names.len());

@@ -210,7 +210,8 @@ fn nodes_that_never_return_take_no_more_than_their_places() {
     // And it does not keep the server from ending.
     drop(client);
     server.signal("TERM");
-    assert!(server.wait().success());
+    let ended = server.wait();
+    assert!(ended.success(), "{ended}");
     assert_eq!(lines(&log, "D").len(), 0, "a node that runs is left");
 }
 

@@ -300,7 +300,8 @@ fn a_node_keeps_its_handle_until_it_is_another_one() {
     assert_eq!(made(), (5, 4), "retired");
     drop(client);
     server.signal("TERM");
-    assert!(server.wait().success());
+    let ended = server.wait();
+    assert!(ended.success(), "{ended}");
     assert_eq!(made(), (5, 5), "the server has ended");
     assert_eq!(lines(&log, "D"), ["D 0"; 5]);
 }

@@ -17,7 +17,7 @@ use super::{
     http::{get, post},
     model, nodes, repository,
 };
-use ovms::proto::kserve::{ModelInferRequest, ModelInferResponse};
+use ovms::proto::kserve::{ModelInferRequest, ModelInferResponse, ModelReadyRequest};
 
 /// Says how often the server looks at the file.
 const WATCHER: &str = "--file_system_poll_wait_seconds";
@@ -275,4 +275,30 @@ pub(crate) fn lines(path: &Path, begin: &str) -> Vec<String> {
     let text = fs::read_to_string(path).unwrap_or_default();
     let lines = text.lines().filter(|line| line.starts_with(begin));
     lines.map(ToOwned::to_owned).collect()
+}
+
+/// Checks what all interfaces answer for a pipeline that its check has refused.
+pub(crate) fn is_refused(server: &Server, client: &Grpc, name: &str) {
+    assert_eq!(status(server, name), "LOADING FAILED_PRECONDITION");
+    assert_eq!(
+        client.refused(ten(name, 1.0)),
+        "Unavailable: Pipeline is not loaded yet"
+    );
+    let not_loaded = "404: Pipeline is not loaded yet";
+    let path = format!("/v2/models/{name}");
+    assert_eq!(get(server, &path).fault(), not_loaded);
+    let body = br#"{"inputs":[{"name":"x","shape":[1],"datatype":"FP32","data":[0]}]}"#;
+    let infer = post(server, &format!("{path}/infer"), body);
+    assert_eq!(infer.fault(), not_loaded);
+    let body = br#"{"instances":[{"x":[0]}]}"#;
+    let predict = post(server, &format!("/v1/models/{name}:predict"), body);
+    assert_eq!(predict.fault(), not_loaded);
+    assert_ne!(get(server, &format!("{path}/ready")).status, 200);
+    let ready = ModelReadyRequest {
+        name: name.to_owned(),
+        version: String::new(),
+    };
+    let mut kserve = client.client.clone();
+    let ready = client.wait(async move { kserve.model_ready(ready).await });
+    assert!(!ready.unwrap().ready);
 }
