@@ -316,10 +316,11 @@ fn without_arguments_there_is_help() {
     Usage: ovms <COMMAND>
 
     Commands:
-      serve  Serve a model over gRPC and REST
-      infer  Send inference requests to a server, or ask what it serves
-      setup  Find or install the OpenVINO runtime
-      help   Print this message or the help of the given subcommand(s)
+      serve     Serve a model over gRPC and REST
+      infer     Send inference requests to a server, or ask what it serves
+      pipeline  Draw, check, try and write pipelines
+      setup     Find or install the OpenVINO runtime
+      help      Print this message or the help of the given subcommand(s)
 
     Options:
       -h, --help     Print help
@@ -542,6 +543,11 @@ fn the_help_of_serve_tells_every_flag() {
               503)
 
               [default: 1024]
+
+          --max_custom_node_runs <N>
+              Runs of one custom node at the same time; more wait
+
+              [default: 16]
 
           --max_image_pixels <N>
               Pixels of a picture in a request, which are known before it is decoded

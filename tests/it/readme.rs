@@ -12,13 +12,17 @@ use crate::support::{
     Server,
     cli::{self, Run, ovms},
     infer::{tensor, write_npy},
+    nodes::compiled,
     repository,
     server::{free_ports, on},
 };
 
 const README: &str = include_str!("../../README.md");
 
-const SUBCOMMANDS: [&str; 3] = ["setup", "serve", "infer"];
+const SUBCOMMANDS: [&str; 4] = ["setup", "serve", "infer", "pipeline"];
+
+/// The subcommands of `ovms pipeline`, which have flags of their own.
+const OF_PIPELINES: [&str; 4] = ["show", "check", "run", "new"];
 
 fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
@@ -212,6 +216,26 @@ fn the_answers_on_sequences_are_those_that_are_shown() {
     }
 }
 
+/// The picture in the text is what the program draws.
+#[test]
+fn the_picture_of_a_pipeline_is_that_which_is_shown() {
+    let folder = repository::folder();
+    let fixtures = folder.path().join("fixtures");
+    let example = fixtures.join("pipelines/ocr");
+    fs::create_dir_all(&example).unwrap();
+    let config = root().join("fixtures/pipelines/ocr/config.json");
+    fs::copy(config, example.join("config.json")).unwrap();
+    std::os::unix::fs::symlink(root().join("fixtures/models"), example.join("models")).unwrap();
+    let library = example.join("libocr_crops.so");
+    fs::copy(compiled("ocr_crops.cpp"), library).unwrap();
+    for command in commands_with("pipelines/ocr") {
+        let run = shell(&format!("LC_ALL=C.UTF-8 {command}"), folder.path());
+        assert_eq!(run.code, Some(0), "{command}: {}", run.stderr);
+        let shown = format!("$ {command}\n{}", run.text());
+        assert!(README.contains(&shown), "{shown}");
+    }
+}
+
 /// Serves a model with the command that is told, on other ports.
 fn serve_as_told(name: &str) -> Server {
     let told = commands_with(&format!("serve --model_name {name} ")).remove(0);
@@ -263,6 +287,7 @@ fn every_command_is_of_a_kind_that_is_run() {
             "adder",
             "vad",
             "total",
+            "pipelines/ocr",
             "--demo",
         ];
         let is_run = models.iter().any(|model| text.contains(model));
@@ -274,7 +299,15 @@ fn every_command_is_of_a_kind_that_is_run() {
 fn every_flag_is_in_the_help() {
     let known: BTreeMap<&str, BTreeSet<String>> = SUBCOMMANDS
         .into_iter()
-        .map(|name| (name, flags(&ovms([name, "--help"]).text())))
+        .map(|name| {
+            let help = match name {
+                "pipeline" => OF_PIPELINES
+                    .map(|of| ovms([name, of, "--help"]).text())
+                    .concat(),
+                name => ovms([name, "--help"]).text(),
+            };
+            (name, flags(&help))
+        })
         .collect();
     let mut seen = 0;
     for code in Code::all() {
