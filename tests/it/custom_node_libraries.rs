@@ -217,10 +217,11 @@ fn the_header_is_c_and_cpp_with_the_layout_of_the_interface() {
 
 #[test]
 fn every_fixture_is_used() {
-    let own: [&str; 3] = [
+    let own: [&str; 4] = [
         include_str!("custom_nodes.rs"),
         include_str!("custom_node_faults.rs"),
         include_str!("custom_node_libraries.rs"),
+        include_str!("pipeline_errors.rs"),
     ];
     for entry in fs::read_dir(fixture("custom_nodes")).unwrap() {
         let name = entry.unwrap().file_name().into_string().unwrap();
