@@ -37,8 +37,8 @@ const PARTS: usize = 64;
 /// Requests of one turn of the chain: some 50 ms.
 const CHAINS: usize = 1000;
 
-/// Requests of one turn of the demultiplexer: some 100 ms.
-const SPLITS: usize = 3;
+/// Requests of one turn of the demultiplexer.
+const SPLITS: usize = 1;
 
 /// The time of the model that parts run, in microseconds.
 const BUSY_US: f64 = 1000.0;
