@@ -211,7 +211,7 @@ impl Runner {
         run: Run,
         mut answer: oneshot::Receiver<Answer>,
     ) -> Result<Result<Answer, oneshot::error::RecvError>, RunError> {
-        let offer = self.workers.offer(run);
+        let mut offer = self.workers.offer(run);
         tokio::select! {
             biased;
             answer = &mut answer => return Ok(answer),

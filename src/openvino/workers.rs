@@ -81,6 +81,8 @@ struct State {
     /// What waits for a slot, by a number of its own.
     offers: VecDeque<(u64, Run)>,
     last_offer: u64,
+    /// Offers that were taken while their owners go on waiting for a slot.
+    taken: usize,
     idle: usize,
     threads: usize,
     closed: bool,
@@ -90,18 +92,29 @@ struct State {
 pub(super) struct Offer<'a> {
     shared: &'a Shared,
     number: u64,
+    over: bool,
 }
 
 impl Offer<'_> {
-    /// Returns the run, unless a thread has taken it.
-    pub(super) fn take_back(self) -> Option<Run> {
-        self.shared.take_back(self.number)
+    /// Returns the run, unless a thread has taken it. Its owner does not wait for a slot any more.
+    pub(super) fn take_back(&mut self) -> Option<Run> {
+        if std::mem::replace(&mut self.over, true) {
+            return None;
+        }
+        let mut state = self.shared.lock();
+        let mut offers = state.offers.iter();
+        let place = offers.position(|(number, _)| *number == self.number);
+        let Some(place) = place else {
+            state.taken -= 1;
+            return None;
+        };
+        state.offers.remove(place).map(|(_, run)| run)
     }
 }
 
 impl Drop for Offer<'_> {
     fn drop(&mut self) {
-        self.shared.take_back(self.number);
+        self.take_back();
     }
 }
 
@@ -148,6 +161,7 @@ impl Workers {
         Offer {
             shared: &self.shared,
             number,
+            over: false,
         }
     }
 }
@@ -207,19 +221,15 @@ impl Shared {
     fn offered(&self, lease: Lease) -> Option<Job> {
         let run = {
             let mut state = self.lock();
-            // Who offers waits for a slot, too.
-            if lease.waiting() > state.offers.len() {
+            // Who offers waits for a slot, too, and does so until it knows that a thread has come.
+            if lease.waiting() > state.offers.len() + state.taken {
                 return None;
             }
-            state.offers.pop_front()
+            let offer = state.offers.pop_front();
+            state.taken += usize::from(offer.is_some());
+            offer
         };
         run.map(|(_, run)| run.with(lease))
-    }
-
-    fn take_back(&self, number: u64) -> Option<Run> {
-        let mut state = self.lock();
-        let place = state.offers.iter().position(|(own, _)| *own == number)?;
-        state.offers.remove(place).map(|(_, run)| run)
     }
 
     fn next(&self) -> Option<Job> {
