@@ -22,6 +22,8 @@ pub(crate) struct Cost {
     pub(crate) p50_us: f64,
     /// Processor time of the serving process for each job.
     pub(crate) cpu_us: f64,
+    /// Jobs that were done in a second.
+    pub(crate) per_second: f64,
 }
 
 /// A load on one process, over gRPC.
@@ -71,7 +73,12 @@ impl<'a> Load<'a> {
 
     /// Has one client do it alone.
     pub(crate) fn alone(self) -> Self {
-        Self { clients: 1, ..self }
+        self.by(1)
+    }
+
+    /// Has so many clients do it, at most [`CONCURRENCY`].
+    pub(crate) fn by(self, clients: usize) -> Self {
+        Self { clients, ..self }
     }
 
     /// Does every job once.
@@ -84,6 +91,7 @@ impl<'a> Load<'a> {
         let end = self.next.get() + count;
         let took = RefCell::new(Vec::with_capacity(count));
         let cpu = process::cpu_of_threads(self.peer.id());
+        let begun = Instant::now();
         self.runtime.block_on(async {
             let lanes = (0..self.clients).map(async |lane| {
                 while self.next.get() < end {
@@ -98,12 +106,14 @@ impl<'a> Load<'a> {
             });
             join_all(lanes).await;
         });
+        let seconds = begun.elapsed().as_secs_f64();
         let cpu = process::cpu_of_threads(self.peer.id()) - cpu;
         let mut took = took.into_inner();
         took.sort();
         Cost {
             p50_us: took[took.len() / 2].as_secs_f64() * 1e6,
             cpu_us: cpu.as_secs_f64() * 1e6 / count as f64,
+            per_second: count as f64 / seconds,
         }
     }
 }

@@ -11,6 +11,7 @@ mod echo;
 mod jobs;
 mod metrics;
 mod peer;
+mod pipelines;
 mod process;
 mod raw;
 mod raw_requests;
@@ -93,6 +94,7 @@ fn main() {
         ["requests", library, model, count, lent] => {
             raw_requests::run(library, model, number(count), *lent == "lent");
         }
+        ["pipelines", library, slices] => pipelines::in_process(library, number(slices)),
         ["echo", port] => echo::run(number(port)),
         // Cargo adds `--bench`.
         _ if args.contains(&"--echo") => report::run_echo(),
@@ -100,6 +102,7 @@ fn main() {
         _ if args.contains(&"--reload") => report::run_reload(args.contains(&"--quick")),
         _ if args.contains(&"--rest") => report::run_rest(args.contains(&"--quick")),
         _ if args.contains(&"--sequences") => report::run_sequences(args.contains(&"--quick")),
+        _ if args.contains(&"--pipelines") => report::run_pipelines(args.contains(&"--quick")),
         _ => report::run(args.contains(&"--quick")),
     }
 }

@@ -28,11 +28,24 @@ pub(crate) struct Outcome {
 
 /// Compiles a model as every side does.
 pub(crate) fn compile(library: &str, model: &str) -> CompiledModel {
+    compile_with(library, model, &[])
+}
+
+/// Compiles a model with more properties.
+pub(crate) fn compile_with(
+    library: &str,
+    model: &str,
+    properties: &[(&str, &str)],
+) -> CompiledModel {
     openvino_sys::library::load_from(library).expect("the runtime opens");
     let mut core = Core::new().expect("the runtime starts");
-    for (key, value) in PROPERTIES {
-        core.set_property(&DeviceType::CPU, &RwPropertyKey::Other(key.into()), value)
-            .expect("the properties are known");
+    for (key, value) in PROPERTIES.iter().chain(properties) {
+        core.set_property(
+            &DeviceType::CPU,
+            &RwPropertyKey::Other((*key).to_owned().into()),
+            value,
+        )
+        .expect("the properties are known");
     }
     let read = core
         .read_model_from_file(

@@ -12,7 +12,7 @@ use crate::{
     cells::{self, Cell, Length},
     metrics,
     peer::Peer,
-    reload, rest, sequences, targets,
+    pipelines, reload, rest, sequences, targets,
 };
 
 const CONCURRENCY: [usize; 3] = [1, 4, 16];
@@ -70,6 +70,14 @@ pub(crate) fn run(quick: bool) {
     metrics::run(&times);
     reload::run(&times);
     sequences::run(&library, &times);
+    pipelines::run(&library, &times);
+}
+
+/// Measures pipelines alone.
+pub(crate) fn run_pipelines(quick: bool) {
+    println!("| target | wanted | measured | |");
+    println!("|---|---|---|---|");
+    pipelines::run(&library(), &times(quick));
 }
 
 /// Measures sequences alone.
@@ -202,17 +210,21 @@ fn print_table(rows: &[Row]) {
 
 /// Finds the runtime as the program does.
 fn library() -> PathBuf {
-    let places = Places {
-        install_dir: std::env::var_os("OPENVINO_INSTALL_DIR").map(PathBuf::from),
-        system: true,
-        ..Places::default()
-    };
-    match runtime::find(&places) {
+    match runtime::find(&places()) {
         Ok(found) => found.library,
         Err(error) => {
             eprintln!("{error}; `make bench` brings one");
             std::process::exit(72);
         }
+    }
+}
+
+/// Returns where the runtime is searched.
+pub(crate) fn places() -> Places {
+    Places {
+        install_dir: std::env::var_os("OPENVINO_INSTALL_DIR").map(PathBuf::from),
+        system: true,
+        ..Places::default()
     }
 }
 

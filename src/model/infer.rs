@@ -113,9 +113,9 @@ impl Loaded {
         ran.map_err(Failed::Run)
     }
 
-    /// Returns what a run takes on average.
-    pub(crate) fn usual(&self) -> Duration {
-        self.runner.usual()
+    /// Returns what a run takes on average if it is done in place; `None` if the worker threads do it.
+    pub(crate) fn in_place(&self) -> Option<Duration> {
+        self.runner.in_place()
     }
 
     fn output_name(&self, port: usize) -> &str {

@@ -28,6 +28,7 @@ mod shapes;
 mod slot;
 mod state;
 mod strings;
+mod workers;
 
 pub use error::LoadError;
 pub use fault::Fault;

@@ -109,6 +109,12 @@ impl<S> Pool<S> {
         }
     }
 
+    /// Lends a slot that is free, unless others wait for one.
+    pub(super) fn lease_now(self: &Arc<Self>) -> Option<Lease<S>> {
+        let slot = self.take_now(Patience::InTurn)?;
+        Some(self.lend(slot))
+    }
+
     /// Takes a slot without putting the task to sleep.
     fn take_now(&self, patience: Patience) -> Option<S> {
         let limit = match patience {
@@ -203,6 +209,11 @@ impl<S> Lease<S> {
     /// Returns the slot.
     pub(super) fn slot(&mut self) -> &mut S {
         self.slot.as_mut().expect("it is there until the drop")
+    }
+
+    /// Returns how many requests wait for a slot.
+    pub(super) fn waiting(&self) -> usize {
+        self.pool.waiting.load(Ordering::SeqCst)
     }
 }
 

@@ -7,10 +7,8 @@
 //! be a thousand times larger than the last.
 
 use std::{
-    collections::VecDeque,
-    panic::{AssertUnwindSafe, catch_unwind},
     sync::{
-        Arc, Condvar, Mutex, MutexGuard, PoisonError,
+        Arc,
         atomic::{AtomicU64, Ordering},
     },
     time::{Duration, Instant},
@@ -19,13 +17,13 @@ use std::{
 use tokio::sync::oneshot;
 
 use super::{
-    pool::{Lease, Patience, Pool, PoolError, Queue},
+    pool::{Patience, Pool, PoolError, Queue},
     slot::{Slot, SlotError, SlotInput},
     state::Hold,
+    workers::{Answer, Run, Workers},
 };
 use crate::{
-    metrics::{Active, Call, Reporter, Times},
-    task,
+    metrics::{Call, Times},
     tensor::Tensor,
 };
 
@@ -123,7 +121,8 @@ impl Runner {
     }
 
     /// Does the same for a node of a pipeline, and returns all times of the run. It may wait also
-    /// where the queue is full: requests to pipelines are bounded before they begin.
+    /// where the queue is full: requests to pipelines are bounded before they begin. While it waits
+    /// for a slot, a worker thread that is done with one may go on with it at once.
     ///
     /// # Errors
     ///
@@ -137,10 +136,11 @@ impl Runner {
         self.run(inputs, wanted, (), call, Queue::Admitted).await
     }
 
-    /// Returns what a run takes on average.
+    /// Returns what a run takes on average if it is done in place; `None` if the worker threads do it.
     #[must_use]
-    pub fn usual(&self) -> Duration {
-        Duration::from_nanos(self.average.load(Ordering::Relaxed))
+    pub fn in_place(&self) -> Option<Duration> {
+        let average = self.average.load(Ordering::Relaxed);
+        (self.steady && average < nanoseconds(IN_PLACE)).then(|| Duration::from_nanos(average))
     }
 
     async fn run(
@@ -151,25 +151,24 @@ impl Runner {
         call: &Call,
         queue: Queue,
     ) -> Result<(Vec<Tensor>, Times), RunError> {
-        let average = self.average.load(Ordering::Relaxed);
-        let in_place = self.steady && average < nanoseconds(IN_PLACE);
-        let patience = if in_place && average < nanoseconds(SPIN) {
-            Patience::Spin(SPIN)
-        } else {
-            Patience::InTurn
+        let in_place = self.in_place();
+        let patience = match in_place {
+            Some(average) if average < SPIN => Patience::Spin(SPIN),
+            _ => Patience::InTurn,
         };
         let asked = Instant::now();
-        let mut lease = self.pool.lease(patience, queue).await?;
-        let started = Instant::now();
-        let times = Times {
+        let reporter = call.reporter();
+        let times = |started| Times {
             prepared: call.elapsed(asked),
             waited: started - asked,
             started,
             ended: started,
         };
-        let reporter = call.reporter();
-        let active = reporter.active();
-        if in_place {
+        if in_place.is_some() {
+            let mut lease = self.pool.lease(patience, queue).await?;
+            let started = Instant::now();
+            let times = times(started);
+            let _active = reporter.active();
             let outputs = lease.slot().infer(hold.state(), &inputs, &wanted);
             let ended = Instant::now();
             hold.ended(outputs.is_ok());
@@ -180,19 +179,50 @@ impl Runner {
             return Ok((outputs, times));
         }
         let (reply, answer) = oneshot::channel();
-        self.workers.submit(Job {
-            lease,
+        let run = |times, reply| Run {
             inputs,
             wanted,
             hold: Box::new(hold),
+            asked,
             times,
-            active,
             reporter: Arc::clone(reporter),
             reply,
-        })?;
-        let (outputs, times) = answer.await.map_err(|_| RunError::Lost)?;
+        };
+        let free = match queue {
+            Queue::Bounded => Some(self.pool.lease(patience, queue).await?),
+            Queue::Admitted => self.pool.lease_now(),
+        };
+        let answer = match free {
+            Some(lease) => {
+                let run = run(times(Instant::now()), reply);
+                self.workers.submit(run.with(lease))?;
+                answer.await
+            }
+            None => self.offer(run(times(asked), reply), answer).await?,
+        };
+        let (outputs, times) = answer.map_err(|_| RunError::Lost)?;
         self.learn(times.ended - times.started);
         Ok((outputs?, times))
+    }
+
+    /// Waits for a slot, or for a worker thread to take the run with the slot that it has.
+    async fn offer(
+        &self,
+        run: Run,
+        mut answer: oneshot::Receiver<Answer>,
+    ) -> Result<Result<Answer, oneshot::error::RecvError>, RunError> {
+        let mut offer = self.workers.offer(run);
+        tokio::select! {
+            biased;
+            answer = &mut answer => return Ok(answer),
+            lease = self.pool.lease(Patience::InTurn, Queue::Admitted) => {
+                let lease = lease?;
+                if let Some(run) = offer.take_back() {
+                    self.workers.submit(run.with(lease))?;
+                }
+            }
+        }
+        Ok(answer.await)
     }
 
     /// Two threads that learn at once may lose one of the two samples, which does no harm.
@@ -206,136 +236,4 @@ impl Runner {
 /// Durations here are far below the 500 years that fit.
 fn nanoseconds(duration: Duration) -> u64 {
     u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
-}
-
-/// One inference on its way to a worker thread. There are never more of them than slots.
-struct Job {
-    lease: Lease,
-    inputs: Vec<SlotInput>,
-    wanted: Vec<usize>,
-    hold: Box<dyn Hold>,
-    /// Of the run, as far as it has come.
-    times: Times,
-    active: Active,
-    reporter: Arc<Reporter>,
-    reply: oneshot::Sender<(Result<Vec<Tensor>, SlotError>, Times)>,
-}
-
-/// The worker threads of one model version, started when first needed, at most one for each slot.
-struct Workers {
-    shared: Arc<Shared>,
-    most: usize,
-    name: String,
-}
-
-struct Shared {
-    state: Mutex<State>,
-    wake: Condvar,
-}
-
-#[derive(Default)]
-struct State {
-    jobs: VecDeque<Job>,
-    idle: usize,
-    threads: usize,
-    closed: bool,
-}
-
-impl Workers {
-    fn new(most: usize, name: &str) -> Self {
-        Self {
-            shared: Arc::new(Shared {
-                state: Mutex::new(State::default()),
-                wake: Condvar::new(),
-            }),
-            most,
-            name: format!("infer {name}"),
-        }
-    }
-
-    fn submit(&self, job: Job) -> Result<(), RunError> {
-        let mut state = self.shared.lock();
-        state.jobs.push_back(job);
-        if state.idle < state.jobs.len() && state.threads < self.most {
-            let shared = Arc::clone(&self.shared);
-            match task::thread(&self.name, move || shared.work()) {
-                Ok(()) => state.threads += 1,
-                Err(error) if state.threads == 0 => {
-                    state.jobs.clear();
-                    return Err(RunError::Thread(error));
-                }
-                // The threads that there are will come to it.
-                Err(_) => {}
-            }
-        }
-        drop(state);
-        self.shared.wake.notify_one();
-        Ok(())
-    }
-}
-
-impl Drop for Workers {
-    fn drop(&mut self) {
-        self.shared.lock().closed = true;
-        self.shared.wake.notify_all();
-    }
-}
-
-impl Shared {
-    /// The life of a worker thread: jobs until the model version is dropped.
-    fn work(&self) {
-        while let Some(mut job) = self.next() {
-            if job.reply.is_closed() {
-                // Its client has left meanwhile.
-                continue;
-            }
-            job.times.started = Instant::now();
-            let Job {
-                lease,
-                inputs,
-                wanted,
-                hold,
-                ..
-            } = &mut job;
-            let run = || lease.slot().infer(hold.state(), inputs, wanted);
-            // A panic is told to the one client; the thread has others to serve.
-            let Ok(outputs) = catch_unwind(AssertUnwindSafe(run)) else {
-                continue;
-            };
-            job.times.ended = Instant::now();
-            job.hold.ended(outputs.is_ok());
-            if outputs.is_ok() {
-                job.reporter.ran(&job.times);
-            }
-            // The slot is free before the answer is out, so that a client that sends its next
-            // request at once finds it.
-            drop(job.active);
-            drop(job.lease);
-            // A client that left is not an error.
-            let _ = job.reply.send((outputs, job.times));
-        }
-    }
-
-    fn next(&self) -> Option<Job> {
-        let mut state = self.lock();
-        loop {
-            if let Some(job) = state.jobs.pop_front() {
-                return Some(job);
-            }
-            if state.closed {
-                return None;
-            }
-            state.idle += 1;
-            state = self
-                .wake
-                .wait(state)
-                .unwrap_or_else(PoisonError::into_inner);
-            state.idle -= 1;
-        }
-    }
-
-    fn lock(&self) -> MutexGuard<'_, State> {
-        // Every change to the state is a single step, so a panic cannot leave it half done.
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
 }

@@ -2,7 +2,8 @@
 //!
 //! One task drives a request. Each node that runs is a future of its own, so that branches and parts
 //! go on beside each other; what a model runs on is waited for inside it, and never by the driver.
-//! No more runs of a request are under way for one model than that has infer requests, so that a
+//! No more runs of a request are under way for one model than that has infer requests, and where its
+//! threads run them as many wait for these, so that no infer request stands idle meanwhile. So a
 //! request of thousands of parts does not push the requests of others far back. Nothing holds an
 //! infer request while it waits for anything else: pipelines that share one cannot lock each other
 //! out.
@@ -16,6 +17,7 @@ use std::{collections::VecDeque, pin::Pin, sync::Arc, time::Instant};
 
 use futures::{StreamExt, stream::FuturesUnordered};
 
+use self::node::Way;
 use super::{
     Abort, Flow, Job, NodeId,
     definition::{Definition, Models, Used},
@@ -82,6 +84,8 @@ type Running = FuturesUnordered<Pin<Box<dyn Future<Output = Outcome> + Send>>>;
 /// Runs under way at once, by what they run on.
 struct Pool {
     most: usize,
+    /// A node of the model, if it is one.
+    model: Option<usize>,
     running: usize,
     waiting: VecDeque<Waiting>,
 }
@@ -114,8 +118,10 @@ impl Definition {
         let plan = self.plan();
         let used = self.used(models)?;
         let (flow, jobs) = Flow::start(Arc::clone(plan), inputs).map_err(explain)?;
-        let pools = used.pools.iter().map(|most| Pool {
+        let pools = used.pools.iter().enumerate().map(|(pool, most)| Pool {
             most: *most,
+            model: (0..used.models.len())
+                .find(|node| used.pool_of[*node] == pool && used.models[*node].is_some()),
             running: 0,
             waiting: VecDeque::new(),
         });
@@ -195,16 +201,22 @@ impl Driver<'_> {
     fn start(&mut self, pool: usize) {
         let Pool {
             most,
+            model,
             running,
             waiting,
         } = &mut self.pools[pool];
-        while *running < *most
+        let model = model.and_then(|node| self.shared.used.models[node].as_ref());
+        let way = Way::of(model);
+        let most = match way {
+            Way::Threads => *most * 2,
+            _ => *most,
+        };
+        while *running < most
             && let Some(next) = waiting.pop_front()
         {
             *running += 1;
             let run = Arc::clone(&self.shared).run(next);
-            let is_spread = *most > 1 && node::is_worth_a_task(&self.shared, pool);
-            self.running.push(if is_spread {
+            self.running.push(if way == Way::Spread && most > 1 {
                 Box::pin(spread(run))
             } else {
                 Box::pin(run)

@@ -20,16 +20,32 @@ use crate::{
     tensor::Tensor,
 };
 
-/// Runs in place that take less than this are not worth a hand-over to another thread, and runs that
-/// take longer than the second are handed over anyway.
-const WORTH_A_TASK: (Duration, Duration) = (Duration::from_micros(25), Duration::from_micros(200));
+/// Runs in place that take less than this are not worth a hand-over to another thread.
+const WORTH_A_TASK: Duration = Duration::from_micros(25);
 
-/// Tells whether the runs of a pool, of which there are several, gain by running in tasks.
-pub(super) fn is_worth_a_task(shared: &Shared, pool: usize) -> bool {
-    let mut models = shared.used.models.iter().zip(&shared.used.pool_of);
-    let model = models.find_map(|(model, of)| model.as_ref().filter(|_| *of == pool));
-    let (least, most) = WORTH_A_TASK;
-    model.is_some_and(|model| (least..most).contains(&model.loaded.usual()))
+/// How the runs of a pool go on beside each other.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Way {
+    /// In place, one after the other.
+    InTurn,
+    /// In place, each in a task of its own.
+    Spread,
+    /// On the threads of the model, each of which goes on with the next that waits.
+    Threads,
+    /// On threads, one at a time for each place.
+    Places,
+}
+
+impl Way {
+    /// Returns the way of the runs of a model, or of a custom node.
+    pub(super) fn of(model: Option<&Model>) -> Self {
+        match model.map(|model| model.loaded.in_place()) {
+            None => Self::Places,
+            Some(None) => Self::Threads,
+            Some(Some(usual)) if usual >= WORTH_A_TASK => Self::Spread,
+            Some(Some(_)) => Self::InTurn,
+        }
+    }
 }
 
 /// Gathers the inputs of a node, away from the async workers if that is a lot to copy.

@@ -1,0 +1,143 @@
+//! Splitting and gathering alone, where nodes run nothing: a flow that hands every part on as it is.
+
+use std::{path::Path, sync::Arc};
+
+use ovms::{
+    config::{Defaults, parse},
+    pipeline::{CustomFacts, CustomFault, Flow, MissingModel, ModelFacts, Plan, Sources, check},
+    servable::{ServableInfo, TensorInfo},
+    tensor::{DataType, Dim, Layout, PartialShape, Tensor},
+};
+
+use super::{
+    PARTS, Side, copy, in_turn, median, median_us,
+    served::{node, pipeline},
+};
+use crate::targets::line;
+use serde_json::json;
+
+/// A part: 600 KB.
+const SHAPE: [usize; 4] = [1, 3, 224, 224];
+
+/// Rounds of one turn.
+const ROUNDS: usize = 5;
+
+/// A model that gives what it takes.
+struct Known;
+
+impl Sources for Known {
+    fn name_taken(&self, _name: &str) -> bool {
+        false
+    }
+
+    fn model(&self, _name: &str, _version: Option<i64>) -> Result<ModelFacts, MissingModel> {
+        let tensor = |name: &str| TensorInfo {
+            name: name.to_owned(),
+            dtype: DataType::F32,
+            shape: PartialShape(SHAPE.map(Dim::Fixed).to_vec()),
+            layout: Layout::unspecified(SHAPE.len()),
+            port: 0,
+        };
+        Ok(ModelFacts {
+            info: ServableInfo::new(vec![tensor("x")], vec![tensor("y")]),
+            stateful: false,
+            auto: false,
+        })
+    }
+
+    fn custom(
+        &self,
+        _node: &str,
+        _library: &str,
+        _params: &[(String, String)],
+    ) -> Result<CustomFacts, CustomFault> {
+        Err(CustomFault::Library(Vec::new()))
+    }
+}
+
+/// Measures and prints the targets.
+pub(super) fn run(slices: usize) {
+    let plan = plan();
+    let elements = PARTS * SHAPE.iter().product::<usize>();
+    let bytes: Vec<u8> = (0..elements)
+        .flat_map(|index| (index as f32).to_le_bytes())
+        .collect();
+    let shape = [&[PARTS], &SHAPE[..]].concat();
+    let whole = Tensor::new(DataType::F32, shape, bytes.into()).expect("as many bytes");
+    let (result, copied) = round(&plan, &whole);
+    assert!(result == whole, "every part is in its place");
+    let copies = copied as f64 / whole.data().len() as f64;
+    line(
+        &format!(
+            "splitting and gathering {PARTS} parts of {} KB: bytes copied, by their number",
+            whole.data().len() / PARTS / 1000
+        ),
+        "≤ 1 copy",
+        &format!("{copies:.2}"),
+        copies <= 1.0,
+    );
+    let both = in_turn(slices, |side| match side {
+        Side::Raw => median_us(ROUNDS, || {
+            std::hint::black_box(copy(whole.data()));
+        }),
+        Side::Ours => median_us(ROUNDS, || {
+            std::hint::black_box(round(&plan, &whole));
+        }),
+    });
+    let memcpy = median(&mut both.iter().map(|(_, raw)| *raw).collect::<Vec<_>>());
+    let mut ratios: Vec<f64> = both.into_iter().map(|(ours, copy)| ours / copy).collect();
+    let ratio = median(&mut ratios);
+    line(
+        &format!(
+            "the same: its time against one copy of as many bytes into new memory ({:.1} ms)",
+            memcpy / 1e3
+        ),
+        "≤ 1.05",
+        &format!("{ratio:.3}"),
+        ratio <= 1.05,
+    );
+}
+
+/// Splits a tensor and gathers the parts. Returns the result and how many bytes were copied: those
+/// that do not lie where they were.
+fn round(plan: &Arc<Plan>, whole: &Tensor) -> (Tensor, usize) {
+    let inside = whole.data().as_ptr_range();
+    let mut copied = 0;
+    let mut count = |tensors: &[Tensor]| {
+        for tensor in tensors {
+            if !inside.contains(&tensor.data().as_ptr()) {
+                copied += tensor.data().len();
+            }
+        }
+    };
+    let (mut flow, mut jobs) =
+        Flow::start(Arc::clone(plan), vec![whole.clone()]).expect("it can be split");
+    let mut given = Vec::new();
+    while let Some(job) = jobs.pop() {
+        let ready = job.ready;
+        let tensors = job.tensors(plan).expect("parts are alike");
+        count(&tensors);
+        if ready.node == plan.exit() {
+            given = tensors;
+            break;
+        }
+        jobs.extend(flow.finished(ready, tensors).expect("it goes on"));
+    }
+    (given.pop().expect("there is one output"), copied)
+}
+
+fn plan() -> Arc<Plan> {
+    let inputs = json!([{"x": {"node_name": "request", "data_item": "x"}}]);
+    let nodes = [node("part", "m", &inputs, "y")];
+    let config = json!({
+        "model_config_list": [],
+        "pipeline_config_list": [pipeline("split", &["x"], &nodes, ("part", "y"), Some(PARTS))],
+    });
+    let parsed = parse(
+        config.to_string().as_bytes(),
+        Path::new("/config.json"),
+        &Defaults::default(),
+    );
+    let config = parsed.expect("the file is right").pipelines.remove(0);
+    Arc::new(check(&config, &Known).expect("the pipeline is right").plan)
+}

@@ -1,0 +1,150 @@
+//! The engine of the server, in this process, without its frontends.
+
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use ovms::{
+    config::{Defaults, Source},
+    engine::{Engine, reload::Reloader},
+    metrics::Metrics,
+    request::{Api, InferRequest, Interface, Origin},
+    task::Task,
+};
+use serde_json::{Value, json};
+use tempfile::TempDir;
+use tokio::runtime::{Builder, Runtime};
+
+use super::median;
+use crate::{Model, PROPERTIES};
+
+const ORIGIN: Origin = Origin {
+    api: Api::KServe,
+    interface: Interface::Grpc,
+};
+
+/// What a configuration file serves.
+pub(super) struct Served {
+    runtime: Runtime,
+    engine: Arc<Engine>,
+    /// Keeps what is served.
+    _reloader: Reloader,
+    _folder: TempDir,
+}
+
+impl Served {
+    /// Loads everything.
+    pub(super) fn new(config: &Value) -> Self {
+        let folder = tempfile::tempdir().expect("a folder for the file");
+        let path = folder.path().join("config.json");
+        std::fs::write(&path, config.to_string()).expect("the folder is ours");
+        let cores = std::thread::available_parallelism().map_or(2, usize::from);
+        // As the program makes it.
+        let runtime = Builder::new_multi_thread()
+            .worker_threads(cores.max(2))
+            .enable_all()
+            .build()
+            .expect("a runtime");
+        let engine = Engine::new(Duration::ZERO, 16);
+        let reloader = runtime.block_on(async {
+            let defaults = Defaults {
+                most_waiting: 1000,
+                most_custom_runs: cores,
+                ..Defaults::default()
+            };
+            let source = Source::File { path, defaults };
+            let mut reloader = Reloader::new(Arc::clone(&engine), source, Metrics::off());
+            reloader.read().await.expect("the file is right");
+            reloader.start().await.expect("the models load");
+            reloader
+        });
+        Self {
+            runtime,
+            engine,
+            _reloader: reloader,
+            _folder: folder,
+        }
+    }
+
+    /// Sends a request again and again, each when the one before is answered, and returns the median
+    /// time of one, in microseconds.
+    pub(super) fn median_us(
+        &self,
+        name: &'static str,
+        request: &InferRequest,
+        count: usize,
+    ) -> f64 {
+        let engine = Arc::clone(&self.engine);
+        let request = request.clone();
+        // On a worker, as the server has it.
+        let work = async move {
+            let mut took = Vec::with_capacity(count);
+            for _ in 0..count {
+                let request = request.clone();
+                let begun = Instant::now();
+                let target = engine.find(name, None, ORIGIN).await.expect("it serves");
+                let answer = target.infer(request).await.expect("it answers");
+                drop(answer);
+                took.push(begun.elapsed().as_secs_f64() * 1e6);
+            }
+            median(&mut took)
+        };
+        let done = self.runtime.block_on(async { Task::spawn(work).await });
+        done.expect("nothing fails")
+    }
+}
+
+/// A model of a configuration file, compiled as every side does.
+pub(super) fn model(
+    name: &str,
+    model: &Model,
+    properties: &[(&str, &str)],
+    nireq: Option<usize>,
+) -> Value {
+    let properties: serde_json::Map<String, Value> = PROPERTIES
+        .iter()
+        .chain(properties)
+        .map(|(key, value)| ((*key).to_owned(), (*value).into()))
+        .collect();
+    let mut config = json!({
+        "name": name,
+        "base_path": model.path(),
+        "plugin_config": properties,
+    });
+    if let Some(nireq) = nireq {
+        config["nireq"] = nireq.into();
+    }
+    json!({ "config": config })
+}
+
+/// A node that runs a model.
+pub(super) fn node(name: &str, model: &str, inputs: &Value, output: &str) -> Value {
+    json!({
+        "name": name,
+        "type": "DL model",
+        "model_name": model,
+        "inputs": inputs,
+        "outputs": [{"data_item": output, "alias": output}],
+    })
+}
+
+/// A pipeline with one output.
+pub(super) fn pipeline(
+    name: &str,
+    inputs: &[&str],
+    nodes: &[Value],
+    (node, output): (&str, &str),
+    split: Option<usize>,
+) -> Value {
+    let mut pipeline = json!({
+        "name": name,
+        "inputs": inputs,
+        "nodes": nodes,
+        "outputs": [{output: {"node_name": node, "data_item": output}}],
+    });
+    if let Some(split) = split {
+        pipeline["demultiply_count"] = split.into();
+    }
+    pipeline
+}

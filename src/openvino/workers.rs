@@ -1,0 +1,257 @@
+//! The worker threads of a model version, and what they do.
+//!
+//! A run comes with its slot. One that waits for a slot may be left with the threads as an offer: a
+//! thread that ends a run, and finds nobody waiting for its slot but offers, goes on with the first
+//! of them. That saves the way through a task, which has to be woken for the answer and then wakes
+//! the thread again; meanwhile the slot would stand idle.
+
+use std::{
+    collections::VecDeque,
+    panic::{AssertUnwindSafe, catch_unwind},
+    sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError},
+    time::Instant,
+};
+
+use tokio::sync::oneshot;
+
+use super::{
+    pool::Lease,
+    run::RunError,
+    slot::{SlotError, SlotInput},
+    state::Hold,
+};
+use crate::{
+    metrics::{Active, Reporter, Times},
+    task,
+    tensor::Tensor,
+};
+
+/// What comes back from a run.
+pub(super) type Answer = (Result<Vec<Tensor>, SlotError>, Times);
+
+/// One inference.
+pub(super) struct Run {
+    pub(super) inputs: Vec<SlotInput>,
+    pub(super) wanted: Vec<usize>,
+    pub(super) hold: Box<dyn Hold>,
+    /// When a slot was asked for.
+    pub(super) asked: Instant,
+    /// As far as it has come.
+    pub(super) times: Times,
+    pub(super) reporter: Arc<Reporter>,
+    pub(super) reply: oneshot::Sender<Answer>,
+}
+
+impl Run {
+    /// Gives it a slot.
+    pub(super) fn with(mut self, lease: Lease) -> Job {
+        let now = Instant::now();
+        self.times.waited = now - self.asked;
+        self.times.started = now;
+        Job {
+            lease,
+            active: self.reporter.active(),
+            run: self,
+        }
+    }
+}
+
+/// A run that has its slot. There are never more of them than slots.
+pub(super) struct Job {
+    lease: Lease,
+    active: Active,
+    run: Run,
+}
+
+/// The worker threads of one model version, started when first needed, at most one for each slot.
+pub(super) struct Workers {
+    shared: Arc<Shared>,
+    most: usize,
+    name: String,
+}
+
+struct Shared {
+    state: Mutex<State>,
+    wake: Condvar,
+}
+
+#[derive(Default)]
+struct State {
+    jobs: VecDeque<Job>,
+    /// What waits for a slot, by a number of its own.
+    offers: VecDeque<(u64, Run)>,
+    last_offer: u64,
+    /// Offers that were taken while their owners go on waiting for a slot.
+    taken: usize,
+    idle: usize,
+    threads: usize,
+    closed: bool,
+}
+
+/// A run that was left with the threads; it is taken back on drop.
+pub(super) struct Offer<'a> {
+    shared: &'a Shared,
+    number: u64,
+    over: bool,
+}
+
+impl Offer<'_> {
+    /// Returns the run, unless a thread has taken it. Its owner does not wait for a slot any more.
+    pub(super) fn take_back(&mut self) -> Option<Run> {
+        if std::mem::replace(&mut self.over, true) {
+            return None;
+        }
+        let mut state = self.shared.lock();
+        let mut offers = state.offers.iter();
+        let place = offers.position(|(number, _)| *number == self.number);
+        let Some(place) = place else {
+            state.taken -= 1;
+            return None;
+        };
+        state.offers.remove(place).map(|(_, run)| run)
+    }
+}
+
+impl Drop for Offer<'_> {
+    fn drop(&mut self) {
+        self.take_back();
+    }
+}
+
+impl Workers {
+    pub(super) fn new(most: usize, name: &str) -> Self {
+        Self {
+            shared: Arc::new(Shared {
+                state: Mutex::new(State::default()),
+                wake: Condvar::new(),
+            }),
+            most,
+            name: format!("infer {name}"),
+        }
+    }
+
+    /// Has a thread do a job.
+    pub(super) fn submit(&self, job: Job) -> Result<(), RunError> {
+        let mut state = self.shared.lock();
+        state.jobs.push_back(job);
+        if state.idle < state.jobs.len() && state.threads < self.most {
+            let shared = Arc::clone(&self.shared);
+            match task::thread(&self.name, move || shared.work()) {
+                Ok(()) => state.threads += 1,
+                Err(error) if state.threads == 0 => {
+                    state.jobs.clear();
+                    return Err(RunError::Thread(error));
+                }
+                // The threads that there are will come to it.
+                Err(_) => {}
+            }
+        }
+        drop(state);
+        self.shared.wake.notify_one();
+        Ok(())
+    }
+
+    /// Leaves a run with the threads, whose owner goes on waiting for a slot: there may be no thread
+    /// that comes to it.
+    pub(super) fn offer(&self, run: Run) -> Offer<'_> {
+        let mut state = self.shared.lock();
+        state.last_offer += 1;
+        let number = state.last_offer;
+        state.offers.push_back((number, run));
+        Offer {
+            shared: &self.shared,
+            number,
+            over: false,
+        }
+    }
+}
+
+impl Drop for Workers {
+    fn drop(&mut self) {
+        self.shared.lock().closed = true;
+        self.shared.wake.notify_all();
+    }
+}
+
+impl Shared {
+    /// The life of a worker thread: jobs until the model version is dropped.
+    fn work(&self) {
+        while let Some(job) = self.next() {
+            let mut job = Some(job);
+            while let Some(next) = job {
+                job = self.run(next);
+            }
+        }
+    }
+
+    /// Does a job; returns what can have its slot at once.
+    fn run(&self, job: Job) -> Option<Job> {
+        let Job {
+            mut lease,
+            active,
+            mut run,
+        } = job;
+        if run.reply.is_closed() {
+            // Its client has left meanwhile.
+            return None;
+        }
+        run.times.started = Instant::now();
+        let infer = || {
+            lease
+                .slot()
+                .infer(run.hold.state(), &run.inputs, &run.wanted)
+        };
+        // A panic is told to the one client; the thread has others to serve.
+        let outputs = catch_unwind(AssertUnwindSafe(infer)).ok()?;
+        run.times.ended = Instant::now();
+        run.hold.ended(outputs.is_ok());
+        if outputs.is_ok() {
+            run.reporter.ran(&run.times);
+        }
+        // The slot is free before the answer is out, so that a client that sends its next
+        // request at once finds it.
+        drop(active);
+        let next = self.offered(lease);
+        // A client that left is not an error.
+        let _ = run.reply.send((outputs, run.times));
+        next
+    }
+
+    /// Gives a slot to the first offer, or back if others wait for it as well, which have their turn.
+    fn offered(&self, lease: Lease) -> Option<Job> {
+        let run = {
+            let mut state = self.lock();
+            // Who offers waits for a slot, too, and does so until it knows that a thread has come.
+            if lease.waiting() > state.offers.len() + state.taken {
+                return None;
+            }
+            let offer = state.offers.pop_front();
+            state.taken += usize::from(offer.is_some());
+            offer
+        };
+        run.map(|(_, run)| run.with(lease))
+    }
+
+    fn next(&self) -> Option<Job> {
+        let mut state = self.lock();
+        loop {
+            if let Some(job) = state.jobs.pop_front() {
+                return Some(job);
+            }
+            if state.closed {
+                return None;
+            }
+            state.idle += 1;
+            state = self
+                .wake
+                .wait(state)
+                .unwrap_or_else(PoisonError::into_inner);
+            state.idle -= 1;
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        // Every change to the state is a single step, so a panic cannot leave it half done.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
