@@ -5,7 +5,7 @@
 
 use std::{
     cell::{OnceCell, RefCell},
-    collections::{BTreeMap, HashMap},
+    collections::{BTreeMap, BTreeSet, HashMap},
     path::{Path, PathBuf},
     sync::Arc,
 };
@@ -91,7 +91,7 @@ impl<'a> Facts<'a> {
         }
         Err(match refused {
             Some(reason) => MissingModel::NotAvailable(reason.to_string()),
-            None => MissingModel::Unknown(self.names().map(str::to_owned).collect()),
+            None => MissingModel::Unknown(sorted(self.names())),
         })
     }
 
@@ -211,13 +211,9 @@ impl<'a> Facts<'a> {
     /// Opens a library, once.
     fn library(&self, name: &str, path: &Path) -> Result<Arc<Library>, CustomFault> {
         let mut libraries = self.libraries.borrow_mut();
-        let opened = libraries.entry(name.to_owned()).or_insert_with(|| {
-            Library::open(name, path).map_err(|error| match error {
-                // The name of the library is told anyway.
-                LibraryError::Open { reason, .. } | LibraryError::Symbol { reason, .. } => reason,
-                error @ LibraryError::Escape(_) => error.to_string(),
-            })
-        });
+        let opened = libraries
+            .entry(name.to_owned())
+            .or_insert_with(|| Library::open(name, path).map_err(LibraryError::into_reason));
         opened.clone().map_err(CustomFault::NotOpen)
     }
 }
@@ -255,9 +251,8 @@ impl Sources for Facts<'_> {
         let known = &self.file.custom_node_libraries;
         // Of two with one name the later one counts, as if the file had been changed to it.
         let config = known.iter().rev().find(|known| known.name == library);
-        let config = config.ok_or_else(|| {
-            CustomFault::Library(known.iter().map(|known| known.name.clone()).collect())
-        })?;
+        let names = || sorted(known.iter().map(|known| known.name.as_str()));
+        let config = config.ok_or_else(|| CustomFault::Library(names()))?;
         if !self.options.custom_nodes {
             return Err(CustomFault::NotLooked(
                 "custom nodes are not to be run".to_owned(),
@@ -280,6 +275,12 @@ fn is_auto(options: &LoadOptions) -> bool {
         PerTensor::Named(shapes) => shapes.iter().any(|(_, shape)| *shape == ShapeOption::Auto),
     };
     shapes || options.batch == Some(BatchOption::Auto)
+}
+
+/// Lists names as a server does: each once, sorted.
+fn sorted<'a>(names: impl Iterator<Item = &'a str>) -> Vec<String> {
+    let names: BTreeSet<&str> = names.collect();
+    names.into_iter().map(str::to_owned).collect()
 }
 
 fn fault(error: NodeError) -> CustomFault {

@@ -37,6 +37,15 @@ pub enum LibraryError {
 }
 
 impl LibraryError {
+    /// Returns why the library does not open, for where its name is told anyway.
+    #[must_use]
+    pub fn into_reason(self) -> String {
+        match self {
+            Self::Open { reason, .. } | Self::Symbol { reason, .. } => reason,
+            Self::Escape(_) => self.to_string(),
+        }
+    }
+
     /// Returns the text that operators know.
     #[must_use]
     pub const fn status(&self) -> &'static str {

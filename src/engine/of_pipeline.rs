@@ -13,7 +13,7 @@ use crate::{
     request::{Declared, InferRequest, InferResponse, Origin, Parameters},
     servable::{ServableInfo, TensorInfo},
     task,
-    tensor::{DataType, Dim, Layout, PartialShape, Tensor, TensorMap},
+    tensor::{DataType, Dim, Layout, Tensor, TensorMap},
 };
 
 /// A pipeline found for a request.
@@ -71,7 +71,7 @@ impl OfPipeline {
     }
 
     /// Returns inputs and outputs, with the types and shapes that the request has itself where no
-    /// node decides them.
+    /// node decides them. Of a shape, the number of parts is decided if the request is split.
     fn asked(&self, request: &InferRequest) -> Cow<'_, ServableInfo> {
         let info = self.definition.info();
         let is_open = |input: &TensorInfo| self.definition.is_open(&input.name);
@@ -79,6 +79,8 @@ impl OfPipeline {
             return Cow::Borrowed(info);
         }
         let mut info = info.clone();
+        let plan = self.definition.plan();
+        let decided = usize::from(plan.node(plan.entry()).opens.is_some());
         for input in info.inputs.iter_mut().filter(|input| is_open(input)) {
             let mut given = request.inputs.iter();
             let Some(given) = given.find(|given| given.name == input.name) else {
@@ -87,11 +89,12 @@ impl OfPipeline {
             if let Declared::Known(dtype) = given.datatype {
                 input.dtype = dtype;
             }
-            let is_undecided = input.shape.0.is_empty();
+            let is_undecided = input.shape.0.len() == decided;
             let lengths = given.shape.iter().map(|&length| usize::try_from(length));
             if is_undecided && let Ok(lengths) = lengths.collect::<Result<Vec<usize>, _>>() {
-                input.layout = Layout::unspecified(lengths.len());
-                input.shape = PartialShape(lengths.into_iter().map(Dim::Fixed).collect());
+                let rest = lengths.into_iter().skip(decided).map(Dim::Fixed);
+                input.shape.0.extend(rest);
+                input.layout = Layout::unspecified(input.shape.0.len());
             }
         }
         Cow::Owned(info)

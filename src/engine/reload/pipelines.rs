@@ -180,7 +180,7 @@ impl Pipelines {
                 let library = Library::open(&name, &path);
                 let library = library.map_err(|error| {
                     tracing::error!("{error}");
-                    error.to_string()
+                    error.into_reason()
                 });
                 Some(Opened {
                     path,
