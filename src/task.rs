@@ -36,6 +36,17 @@ impl<T: Send + 'static> Task<T> {
     }
 }
 
+impl<T> Task<T> {
+    /// Ends the task, and waits until it has ended.
+    pub async fn end(mut self) {
+        if let Some(handle) = self.0.take() {
+            handle.abort();
+            // How it went does not matter any more.
+            let _ = handle.await;
+        }
+    }
+}
+
 impl<T> Future for Task<T> {
     type Output = Result<T, JoinError>;
 

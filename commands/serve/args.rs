@@ -95,6 +95,7 @@ impl From<Args> for Flags {
             max_connections: operation.max_connections,
             max_queued_requests: operation.max_queued_requests,
             max_custom_node_runs: operation.max_custom_node_runs,
+            custom_node_load_seconds: operation.custom_node_load_seconds,
             max_image_pixels: operation.max_image_pixels,
             read_timeout_seconds: operation.read_timeout_seconds,
             min_receive_rate: operation.min_receive_rate,

@@ -14,7 +14,10 @@ mod sections;
 mod syntax;
 mod warmup;
 
-use std::path::{Path, PathBuf};
+use std::{
+    path::{Path, PathBuf},
+    time::Duration,
+};
 
 pub use edit::{EditError, add_model, remove_model};
 pub use entry::EntryFault;
@@ -35,6 +38,8 @@ pub struct Defaults {
     pub most_waiting: usize,
     /// How many runs of one custom node may be under way.
     pub most_custom_runs: usize,
+    /// How long custom nodes may take to be opened, made and described.
+    pub custom_load: Duration,
     /// The most pixels of an encoded image that an input takes.
     pub most_image_pixels: PixelLimit,
     /// Where compiled models are kept.

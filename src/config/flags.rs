@@ -66,6 +66,8 @@ pub struct Flags {
     pub max_queued_requests: usize,
     /// `--max_custom_node_runs`.
     pub max_custom_node_runs: usize,
+    /// `--custom_node_load_seconds`.
+    pub custom_node_load_seconds: u32,
     pub max_image_pixels: u64,
     pub read_timeout_seconds: u64,
     pub min_receive_rate: u64,
@@ -136,6 +138,7 @@ impl Default for Flags {
             max_connections: 4096,
             max_queued_requests: 1024,
             max_custom_node_runs: 16,
+            custom_node_load_seconds: 300,
             max_image_pixels: MAX_IMAGE_PIXELS,
             read_timeout_seconds: 60,
             min_receive_rate: 1024,

@@ -9,7 +9,7 @@ use crate::{
     error::{Error, Result},
     metrics::Call,
     openvino::SlotInput,
-    pipeline::{self, Definition, Pipeline, Watch, strings},
+    pipeline::{self, Definition, Pipeline, Side, Watch, strings},
     request::{Declared, InferRequest, InferResponse, Origin, Parameters},
     servable::{ServableInfo, TensorInfo},
     task,
@@ -74,7 +74,7 @@ impl OfPipeline {
     /// node decides them. Of a shape, the number of parts is decided if the request is split.
     fn asked(&self, request: &InferRequest) -> Cow<'_, ServableInfo> {
         let info = self.definition.info();
-        let is_open = |input: &TensorInfo| self.definition.is_open(&input.name);
+        let is_open = |input: &TensorInfo| self.definition.is_open(Side::Input, &input.name);
         if !info.inputs.iter().any(is_open) {
             return Cow::Borrowed(info);
         }

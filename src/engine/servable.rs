@@ -6,7 +6,7 @@ use crate::{
     error::Result,
     metrics::Reporter,
     model::{Loaded, Model, State, Status, Version, rt_info::RtInfo},
-    pipeline::{self, Definition, Pipeline},
+    pipeline::{self, Definition, Pipeline, Side},
     servable::{ServableInfo, TensorInfo},
     tensor::DataType,
 };
@@ -150,9 +150,9 @@ impl Facts {
 
     /// Returns the type of an input or output; `None` where no node of a pipeline decides it.
     #[must_use]
-    pub fn dtype(&self, tensor: &TensorInfo) -> Option<DataType> {
+    pub fn dtype(&self, side: Side, tensor: &TensorInfo) -> Option<DataType> {
         match self {
-            Self::Pipeline(definition) if definition.is_open(&tensor.name) => None,
+            Self::Pipeline(definition) if definition.is_open(side, &tensor.name) => None,
             _ => Some(tensor.dtype),
         }
     }

@@ -222,7 +222,8 @@ impl Shared {
         let run = {
             let mut state = self.lock();
             // Who offers waits for a slot, too, and does so until it knows that a thread has come.
-            if lease.waiting() > state.offers.len() + state.taken {
+            let others_wait = lease.waiting() > state.offers.len() + state.taken;
+            if others_wait || !state.jobs.is_empty() {
                 return None;
             }
             let offer = state.offers.pop_front();

@@ -31,8 +31,19 @@ pub struct Limits {
     pub requests: usize,
     /// Runs of one custom node.
     pub custom_runs: usize,
+    /// How long libraries of custom nodes may take to open, and nodes to be made and described.
+    pub custom_load: Duration,
     /// Pixels of an encoded image that an input takes.
     pub image_pixels: PixelLimit,
+}
+
+/// Which tensors of a pipeline are meant.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Side {
+    /// Those that clients send.
+    Input,
+    /// Those that they get.
+    Output,
 }
 
 /// Finds the models that pipelines use.
@@ -144,11 +155,14 @@ impl Definition {
         &self.info
     }
 
-    /// Tells whether no node decides the type of a tensor of the pipeline.
+    /// Tells whether no node decides the type of an input or output of the pipeline.
     #[must_use]
-    pub fn is_open(&self, name: &str) -> bool {
-        let info = self.plan.info();
-        let mut tensors = info.inputs.iter().chain(&info.outputs);
+    pub fn is_open(&self, side: Side, name: &str) -> bool {
+        let tensors = match side {
+            Side::Input => &self.plan.info().inputs,
+            Side::Output => &self.plan.info().outputs,
+        };
+        let mut tensors = tensors.iter();
         tensors.any(|tensor| tensor.name == name && tensor.dtype.is_none())
     }
 

@@ -29,9 +29,11 @@ pub struct Job {
 }
 
 impl Job {
-    /// Returns how many bytes [`Job::tensors`] copies.
+    /// Returns how much [`Job::tensors`] has to do: the bytes that it copies, and as many for each
+    /// part as take the time that a part takes.
     #[must_use]
-    pub fn copied(&self, plan: &Plan) -> usize {
+    pub fn effort(&self, plan: &Plan) -> usize {
+        const EACH: usize = 64;
         let wants = &plan.node(self.ready.node).inputs;
         let copied = self
             .inputs
@@ -39,7 +41,7 @@ impl Job {
             .zip(wants)
             .filter(|(input, wants)| input.tensors.len() > 1 || wants.convert.is_some());
         let parts = copied.flat_map(|(input, _)| &input.tensors);
-        parts.map(|part| part.data().len()).sum()
+        parts.map(|part| EACH + part.data().len()).sum()
     }
 
     /// Returns the inputs, gathered and converted, in the order of [`PlanNode::inputs`]. For the

@@ -41,7 +41,7 @@ mod trace;
 pub use abort::Abort;
 pub use adapt::Adapter;
 pub use check::{Checked, Survey, Unchecked, check, survey};
-pub use definition::{Definition, Limits, Models};
+pub use definition::{Definition, Limits, Models, Side};
 pub use fault::{Fault, Faults, OrderFault, Rule};
 pub use flow::{Flow, Job};
 pub use info::{PipelineInfo, PipelineTensor};

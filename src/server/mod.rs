@@ -90,6 +90,8 @@ pub async fn serve(
             engine.stop();
             health.end().await;
             connections.close(CLOSE).await;
+            // The load may be at an end that nobody waits for.
+            drop(tokio::time::timeout(CLOSE, engine.close_pipelines()).await);
             return Ok(());
         }
     };
@@ -134,9 +136,12 @@ pub async fn serve(
     // Answers that are still being sent have the rest of the time.
     let rest = limits.shutdown.saturating_sub(asked.elapsed());
     connections.close(rest.max(CLOSE)).await;
-    drop(reloading);
+    let rest = limits.shutdown.saturating_sub(asked.elapsed()).max(CLOSE);
     // Custom nodes may have something to bring to an end.
-    let closed = tokio::time::timeout(rest.max(CLOSE), engine.close_pipelines());
+    let closed = tokio::time::timeout(rest, async {
+        reloading.end().await;
+        engine.close_pipelines().await;
+    });
     if closed.await.is_err() {
         tracing::warn!("custom nodes of a pipeline still run; leaving them");
     }

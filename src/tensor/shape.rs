@@ -104,12 +104,18 @@ fn write_list<T: fmt::Display>(f: &mut fmt::Formatter<'_>, dims: &[T]) -> fmt::R
     f.write_str(")")
 }
 
-/// Returns the number of elements of a shape, or `None` if it does not fit in a `usize`.
+/// The most rows of nothing: what goes through a tensor comes by each of them, and no bytes bound
+/// their number.
+const MOST_EMPTY: usize = 1 << 20;
+
+/// Returns the number of elements of a shape, or `None` if it does not fit in a `usize`. A shape
+/// with a dimension of 0 has none, and fits if the dimensions before that are not too many.
 #[must_use]
 pub fn elements(shape: &[usize]) -> Option<usize> {
-    // A zero anywhere means no elements, whatever the others multiply to.
-    if shape.contains(&0) {
-        return Some(0);
+    if let Some(end) = shape.iter().position(|length| *length == 0) {
+        let mut rows = shape[..end].iter();
+        let rows = rows.try_fold(1_usize, |product, &length| product.checked_mul(length))?;
+        return (rows <= MOST_EMPTY).then_some(0);
     }
     shape
         .iter()
@@ -132,6 +138,9 @@ mod tests {
     fn elements_do_not_overflow() {
         assert_eq!(elements(&[]), Some(1));
         assert_eq!(elements(&[2, 0, usize::MAX]), Some(0));
+        assert_eq!(elements(&[1 << 20, 0]), Some(0));
+        assert_eq!(elements(&[1 << 40, 0]), None, "nobody goes through these");
+        assert_eq!(elements(&[usize::MAX, 2, 0]), None);
         assert_eq!(elements(&[usize::MAX, 2]), None);
     }
 }

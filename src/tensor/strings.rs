@@ -173,7 +173,8 @@ pub fn is_rows(name: &str, tensor: &Tensor) -> bool {
 pub fn rows_size(outputs: &TensorMap) -> usize {
     let rows = outputs.iter().filter(|(name, rows)| is_rows(name, rows));
     // Rows without any width are strings, too.
-    rows.map(|(_, rows)| rows.data().len().max(1)).sum()
+    let size = |rows: &Tensor| rows.data().len() + rows.shape()[0].max(1) * PREFIX;
+    rows.map(|(_, rows)| size(rows)).sum()
 }
 
 /// Turns the outputs that are rows of bytes into strings; the others stay as they are.

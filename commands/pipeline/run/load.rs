@@ -12,7 +12,7 @@ use ovms::{
     error::chain,
     model::State,
     openvino::runtime,
-    pipeline::{Definition, Plan},
+    pipeline::{Definition, Plan, Side},
     servable::TensorInfo,
 };
 
@@ -46,6 +46,7 @@ impl Loader {
         let defaults = Defaults {
             most_waiting: 1024,
             most_custom_runs: 16,
+            custom_load: Duration::from_secs(300),
             ..Defaults::default()
         };
         let mut config =
@@ -119,9 +120,9 @@ impl Loaded {
     /// Describes inputs and outputs as servers do.
     pub(super) fn metadata(&self) -> ModelMetadata {
         let info = self.definition.info();
-        let tensor = |tensor: &TensorInfo| TensorMetadata {
+        let tensor = |side: Side, tensor: &TensorInfo| TensorMetadata {
             name: tensor.name.clone(),
-            datatype: if self.definition.is_open(&tensor.name) {
+            datatype: if self.definition.is_open(side, &tensor.name) {
                 OPEN_TYPE.to_owned()
             } else {
                 tensor.dtype.kserve().to_owned()
@@ -132,8 +133,16 @@ impl Loaded {
             name: self.name.clone(),
             versions: Vec::new(),
             platform: String::new(),
-            inputs: info.inputs.iter().map(tensor).collect(),
-            outputs: info.outputs.iter().map(tensor).collect(),
+            inputs: info
+                .inputs
+                .iter()
+                .map(|it| tensor(Side::Input, it))
+                .collect(),
+            outputs: info
+                .outputs
+                .iter()
+                .map(|it| tensor(Side::Output, it))
+                .collect(),
         }
     }
 

@@ -93,6 +93,15 @@ pub(in crate::serve) struct Args {
         help_heading = "Limits"
     )]
     pub(super) max_custom_node_runs: usize,
+    /// How long the custom nodes of a pipeline may take until they are made and described
+    #[arg(
+        long = "custom_node_load_seconds",
+        value_name = "N",
+        default_value_t = 300,
+        value_parser = clap::value_parser!(u32).range(1..),
+        help_heading = "Limits"
+    )]
+    pub(super) custom_node_load_seconds: u32,
     /// Pixels of a picture in a request, which are known before it is decoded
     #[arg(
         long = "max_image_pixels",

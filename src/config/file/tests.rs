@@ -17,6 +17,7 @@ fn read(text: &str) -> Result<FileConfig, FileError> {
     let defaults = Defaults {
         most_waiting: 7,
         most_custom_runs: 5,
+        custom_load: std::time::Duration::from_secs(3),
         most_image_pixels: PixelLimit(9),
         cache_dir: Some("/cache".into()),
         cpu_extension: Some("/ext.so".into()),

@@ -34,6 +34,7 @@ impl Config {
         let defaults = Defaults {
             most_waiting: flags.max_queued_requests,
             most_custom_runs: flags.max_custom_node_runs,
+            custom_load: Duration::from_secs(flags.custom_node_load_seconds.into()),
             most_image_pixels: PixelLimit(flags.max_image_pixels),
             cache_dir,
             cpu_extension: flags.cpu_extension.clone(),

@@ -2,10 +2,14 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
+    panic::AssertUnwindSafe,
     path::{Path, PathBuf},
     sync::{Arc, Weak},
-    time::SystemTime,
+    time::{Duration, SystemTime},
 };
+
+use futures::FutureExt;
+use tokio::time::timeout;
 
 use super::{
     Fault,
@@ -18,7 +22,7 @@ use crate::{
     engine::Registry,
     metrics::Metrics,
     model::{Loaded, Model},
-    pipeline::{self, Definition, Event, Limits, Phase, Pipeline},
+    pipeline::{self, Definition, Event, Limits, Phase, Pipeline, Rule},
     task,
 };
 
@@ -152,7 +156,7 @@ impl Pipelines {
                 known.models.clear();
                 known.libraries.clear();
                 // Those that a request still uses go with it.
-                drop_elsewhere(std::mem::take(&mut known.custom));
+                drop_elsewhere(std::mem::take(&mut known.custom).into_values());
                 outcome.changed = true;
             }
         }
@@ -161,8 +165,12 @@ impl Pipelines {
     /// Opens the libraries that are new or elsewhere, and tries those again that could not be opened:
     /// if somebody asks for it, or if the file is another one by now.
     async fn open(&mut self, listed: &[LibraryConfig], why: Why) {
-        self.libraries
-            .retain(|name, _| listed.iter().any(|library| library.name == *name));
+        let is_listed = |name: &str| listed.iter().any(|library| library.name == name);
+        let (kept, gone) = std::mem::take(&mut self.libraries)
+            .into_iter()
+            .partition(|(name, _)| is_listed(name));
+        self.libraries = kept;
+        drop_elsewhere(gone);
         for library in listed {
             let known = self.libraries.get(&library.name);
             let known = known.filter(|known| known.path == library.base_path);
@@ -172,6 +180,12 @@ impl Pipelines {
             let failed = known.map(|known| known.file);
             let is_quiet = why.trigger == Trigger::Watch && !why.renewed;
             let (name, path) = (library.name.clone(), library.base_path.clone());
+            let limit = self.limits.custom_load;
+            let late = Opened {
+                path: path.clone(),
+                file: None,
+                library: Err(format!("it took longer than {limit:?} to open")),
+            };
             let opened = task::blocking("open custom node library", move || {
                 let file = look(&path);
                 if is_quiet && failed == Some(file) {
@@ -188,8 +202,15 @@ impl Pipelines {
                     library,
                 })
             });
-            if let Some(opened) = opened.await {
-                self.libraries.insert(library.name.clone(), opened);
+            let opened = timeout(limit, opened).await.unwrap_or_else(|_| {
+                tracing::error!(
+                    "library {}: took longer than {limit:?} to open",
+                    library.name
+                );
+                Some(late)
+            });
+            if let Some(opened) = opened {
+                drop_elsewhere(self.libraries.insert(library.name.clone(), opened));
             }
         }
     }
@@ -206,7 +227,9 @@ impl Pipelines {
             // The name answers for the model.
             if why.renewed || why.trigger != Trigger::Watch {
                 let name = listed.name.clone();
-                let checked = check(listed.clone(), Facts::taken(name)).await.0;
+                let checked = check(listed, Facts::taken(name), self.limits.custom_load)
+                    .await
+                    .0;
                 report(&listed.name, &checked, outcome);
             }
             return;
@@ -238,7 +261,7 @@ impl Pipelines {
             known.custom.clone(),
             self.limits.custom_runs,
         );
-        let (checked, custom) = check(listed.clone(), facts).await;
+        let (checked, custom) = check(listed, facts, self.limits.custom_load).await;
         report(&listed.name, &checked, outcome);
         outcome.changed |= is_new || is_another || (is_asked && checked.is_ok());
         known.config = Some(listed.clone());
@@ -311,13 +334,34 @@ fn look(path: &Path) -> Option<(u64, SystemTime)> {
     Some((found.len(), found.modified().ok()?))
 }
 
-/// Checks a pipeline, which runs code of its custom nodes: not on an async worker.
-async fn check(config: PipelineConfig, facts: Facts) -> Checked {
-    task::blocking("check pipeline", move || {
-        let checked = pipeline::check(&config, &facts);
+/// Checks a pipeline, which runs code of its custom nodes: not on an async worker, and not for ever.
+async fn check(config: &PipelineConfig, facts: Facts, limit: Duration) -> Checked {
+    let pipeline = config.clone();
+    let work = task::blocking("check pipeline", move || {
+        let checked = pipeline::check(&pipeline, &facts);
         (checked, facts.into_made())
-    })
-    .await
+    });
+    let found = match timeout(limit, AssertUnwindSafe(work).catch_unwind()).await {
+        Ok(Ok(checked)) => return checked,
+        Ok(Err(_)) => "a panic, which is a bug of this server".to_owned(),
+        // What comes of it in the end goes at once.
+        Err(_) => format!("custom nodes that took longer than {limit:?}"),
+    };
+    let fault = pipeline::Fault {
+        rule: Rule::Initialize,
+        node: None,
+        place: config.places.own.clone(),
+        found,
+        expected: "custom nodes that are made and described in time".to_owned(),
+        next: "see what their libraries do when they begin, or raise \
+               --custom_node_load_seconds"
+            .to_owned(),
+    };
+    let faults = pipeline::Faults {
+        faults: vec![fault],
+        warnings: Vec::new(),
+    };
+    (Err(faults), BTreeMap::new())
 }
 
 /// Logs how a check went.
@@ -343,9 +387,7 @@ fn report(
     }
 }
 
-/// Lets go of custom nodes, which may run code of theirs: not on an async worker.
-fn drop_elsewhere(custom: BTreeMap<String, Made>) {
-    if !custom.is_empty() {
-        task::Task::spawn(task::blocking("drop custom nodes", move || drop(custom))).detach();
-    }
+/// Lets go of custom nodes or libraries, which may run code of theirs: not on an async worker.
+fn drop_elsewhere<T: Send + 'static>(custom: impl IntoIterator<Item = T> + Send + 'static) {
+    task::Task::spawn(task::blocking("drop custom nodes", move || drop(custom))).detach();
 }

@@ -358,6 +358,7 @@ fn limits(defaults: &Defaults) -> Limits {
         // Those that run, and those that wait.
         requests: defaults.most_waiting.saturating_add(cores),
         custom_runs: defaults.most_custom_runs,
+        custom_load: defaults.custom_load,
         image_pixels: defaults.most_image_pixels,
     }
 }

@@ -17,6 +17,7 @@ use crate::{
     frontends::{SERVER_NAME, SERVER_VERSION, access, deadline, reply, unary::Unary},
     metrics::Query,
     model::State,
+    pipeline::Side,
     proto::kserve::{
         ModelConfigRequest, ModelConfigResponse, ModelInferRequest, ModelInferResponse,
         ModelMetadataRequest, ModelMetadataResponse, ModelReadyRequest, ModelReadyResponse,
@@ -82,13 +83,26 @@ impl KserveService {
         let facts = part.loaded();
         part.reporter().queried(ORIGIN, Query::Metadata, &facts);
         let facts = facts?;
-        let tensor = |info| tensor_metadata(&facts, info);
+        let tensor = |side| {
+            let facts = &facts;
+            move |info| tensor_metadata(facts, side, info)
+        };
         Ok(ModelMetadataResponse {
             name: servable.name().to_owned(),
             versions: available_versions(&servable),
             platform: PLATFORM.to_owned(),
-            inputs: facts.info().inputs.iter().map(tensor).collect(),
-            outputs: facts.info().outputs.iter().map(tensor).collect(),
+            inputs: facts
+                .info()
+                .inputs
+                .iter()
+                .map(tensor(Side::Input))
+                .collect(),
+            outputs: facts
+                .info()
+                .outputs
+                .iter()
+                .map(tensor(Side::Output))
+                .collect(),
         })
     }
 }
@@ -139,8 +153,8 @@ pub(super) fn available_versions(servable: &Servable) -> Vec<String> {
     versions.map(|number| number.to_string()).collect()
 }
 
-fn tensor_metadata(facts: &Facts, info: &TensorInfo) -> TensorMetadata {
-    let datatype = facts.dtype(info).map_or(OPEN_TYPE, DataType::kserve);
+fn tensor_metadata(facts: &Facts, side: Side, info: &TensorInfo) -> TensorMetadata {
+    let datatype = facts.dtype(side, info).map_or(OPEN_TYPE, DataType::kserve);
     TensorMetadata {
         name: info.name.clone(),
         datatype: datatype.to_owned(),

@@ -9,6 +9,7 @@ use super::PLATFORM;
 use crate::{
     engine::{Engine, Facts},
     error::Result,
+    pipeline::Side,
     proto::kserve::{self, DataType as Type},
     servable::TensorInfo,
     tensor::DataType,
@@ -65,9 +66,9 @@ impl Config {
 
     fn new(name: &str, facts: &Facts) -> Self {
         let info = facts.info();
-        let tensor = |info: &TensorInfo| Tensor {
+        let tensor = |side: Side, info: &TensorInfo| Tensor {
             name: info.name.clone(),
-            data_type: facts.dtype(info).map_or(Type::TypeInvalid, data_type),
+            data_type: facts.dtype(side, info).map_or(Type::TypeInvalid, data_type),
             dims: info.shape.wire(),
         };
         Self {
@@ -75,8 +76,16 @@ impl Config {
             platform: PLATFORM,
             backend: BACKEND,
             max_batch_size: 0,
-            input: info.inputs.iter().map(tensor).collect(),
-            output: info.outputs.iter().map(tensor).collect(),
+            input: info
+                .inputs
+                .iter()
+                .map(|it| tensor(Side::Input, it))
+                .collect(),
+            output: info
+                .outputs
+                .iter()
+                .map(|it| tensor(Side::Output, it))
+                .collect(),
             sequence_batching: facts.is_stateful().then_some(SequenceBatching {
                 max_sequence_idle_microseconds: 0,
             }),

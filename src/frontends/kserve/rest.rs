@@ -22,6 +22,7 @@ use crate::{
     },
     metrics::Query,
     model::rt_info::RtInfo,
+    pipeline::Side,
     request::{Api, Interface, Origin},
     servable::TensorInfo,
     task,
@@ -141,13 +142,26 @@ pub(crate) async fn metadata(State(context): State<Context>, names: Names) -> Re
         let facts = part.loaded();
         part.reporter().queried(ORIGIN, Query::Metadata, &facts);
         let facts = facts?;
-        let tensor = |info| tensor_metadata(&facts, info);
+        let tensor = |side| {
+            let facts = &facts;
+            move |info| tensor_metadata(facts, side, info)
+        };
         Ok(reply::serialized(&Metadata {
             name: servable.name(),
             versions: available_versions(&servable),
             platform: PLATFORM,
-            inputs: facts.info().inputs.iter().map(tensor).collect(),
-            outputs: facts.info().outputs.iter().map(tensor).collect(),
+            inputs: facts
+                .info()
+                .inputs
+                .iter()
+                .map(tensor(Side::Input))
+                .collect(),
+            outputs: facts
+                .info()
+                .outputs
+                .iter()
+                .map(tensor(Side::Output))
+                .collect(),
             rt_info: facts.rt_info().map(|model_info| ModelInfo { model_info }),
         }))
     };
@@ -161,10 +175,10 @@ struct TensorMetadata<'a> {
     shape: Vec<i64>,
 }
 
-fn tensor_metadata<'a>(facts: &Facts, info: &'a TensorInfo) -> TensorMetadata<'a> {
+fn tensor_metadata<'a>(facts: &Facts, side: Side, info: &'a TensorInfo) -> TensorMetadata<'a> {
     TensorMetadata {
         name: &info.name,
-        datatype: facts.dtype(info).map_or(OPEN_TYPE, DataType::kserve),
+        datatype: facts.dtype(side, info).map_or(OPEN_TYPE, DataType::kserve),
         shape: info.shape.wire(),
     }
 }

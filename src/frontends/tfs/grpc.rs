@@ -10,6 +10,7 @@ use crate::{
     engine::{Engine, Facts},
     error::{Error, ErrorKind, Result},
     frontends::{deadline, reply, unary::Unary},
+    pipeline::Side,
     proto::{
         tensorflow::{SignatureDef, TensorInfo, TensorShapeProto, tensor_shape_proto::Dim},
         tensorflow_serving::{
@@ -23,7 +24,7 @@ use crate::{
     },
     request::{Api, Interface, Origin},
     sequence::{self, Arrival},
-    servable, task,
+    task,
 };
 
 const ORIGIN: Origin = Origin {
@@ -54,8 +55,8 @@ impl TfsService {
         }
         let (part, facts) = loaded(&self.engine, &name, version, ORIGIN)?;
         let signature = SignatureDef {
-            inputs: infos(&facts, &facts.info().inputs),
-            outputs: infos(&facts, &facts.info().outputs),
+            inputs: infos(&facts, Side::Input),
+            outputs: infos(&facts, Side::Output),
             ..SignatureDef::default()
         };
         let signatures = SignatureDefMap {
@@ -94,13 +95,17 @@ fn asked(spec: Option<ModelSpec>) -> Result<(String, Option<i64>)> {
     Ok((spec.name, version))
 }
 
-fn infos(facts: &Facts, tensors: &[servable::TensorInfo]) -> BTreeMap<String, TensorInfo> {
+fn infos(facts: &Facts, side: Side) -> BTreeMap<String, TensorInfo> {
+    let tensors = match side {
+        Side::Input => &facts.info().inputs,
+        Side::Output => &facts.info().outputs,
+    };
     tensors
         .iter()
         .map(|tensor| {
             let info = TensorInfo {
                 name: tensor.name.clone(),
-                dtype: wire_type_of(facts, tensor).into(),
+                dtype: wire_type_of(facts, side, tensor).into(),
                 tensor_shape: Some(TensorShapeProto {
                     dim: tensor
                         .shape

@@ -12,6 +12,7 @@ use crate::{
     engine::{Engine, Facts, Part},
     error::Result,
     metrics::Query,
+    pipeline::Side,
     proto::tensorflow,
     request::Origin,
     servable::TensorInfo,
@@ -25,9 +26,9 @@ const SIGNATURE: &str = "serving_default";
 const SIGNATURES_TYPE: &str = "type.googleapis.com/tensorflow.serving.SignatureDefMap";
 
 /// Returns the protocol's name of the type of a tensor; a pipeline may leave it open.
-fn wire_type_of(facts: &Facts, tensor: &TensorInfo) -> tensorflow::DataType {
+fn wire_type_of(facts: &Facts, side: Side, tensor: &TensorInfo) -> tensorflow::DataType {
     facts
-        .dtype(tensor)
+        .dtype(side, tensor)
         .map_or(tensorflow::DataType::DtInvalid, wire_type)
 }
 

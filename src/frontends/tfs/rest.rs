@@ -22,8 +22,8 @@ use crate::{
         access, body, gzip, reply,
         rest::{Context, not_allowed},
     },
+    pipeline::Side,
     request::{Api, Interface, Origin},
-    servable::TensorInfo,
     task,
 };
 
@@ -194,8 +194,8 @@ struct Dim {
 fn metadata(engine: &Engine, names: &Names) -> Result<Response> {
     let (part, facts) = loaded(engine, &names.model, names.version, ORIGIN)?;
     let signature = Signature {
-        inputs: infos(&facts, &facts.info().inputs),
-        outputs: infos(&facts, &facts.info().outputs),
+        inputs: infos(&facts, Side::Input),
+        outputs: infos(&facts, Side::Output),
         method_name: "",
         defaults: BTreeMap::new(),
     };
@@ -215,7 +215,11 @@ fn metadata(engine: &Engine, names: &Names) -> Result<Response> {
     answer(StatusCode::OK, &metadata)
 }
 
-fn infos<'a>(facts: &Facts, tensors: &'a [TensorInfo]) -> BTreeMap<&'a str, Info<'a>> {
+fn infos(facts: &Facts, side: Side) -> BTreeMap<&str, Info<'_>> {
+    let tensors = match side {
+        Side::Input => &facts.info().inputs,
+        Side::Output => &facts.info().outputs,
+    };
     tensors
         .iter()
         .map(|tensor| {
@@ -229,7 +233,7 @@ fn infos<'a>(facts: &Facts, tensors: &'a [TensorInfo]) -> BTreeMap<&'a str, Info
                 })
                 .collect();
             let info = Info {
-                dtype: wire_type_of(facts, tensor).as_str_name(),
+                dtype: wire_type_of(facts, side, tensor).as_str_name(),
                 tensor_shape: Shape {
                     dim,
                     unknown_rank: false,

@@ -155,6 +155,7 @@ impl Draft<'_> {
         let last = self.nodes.len() - 1;
         let mut given = given.into_iter();
         let Some((first_link, mut stack)) = given.next() else {
+            self.without_inputs(node);
             return Some(Vec::new());
         };
         // The response is judged for each of its inputs.
@@ -201,6 +202,22 @@ impl Draft<'_> {
             stack.clear();
         }
         Some(stack)
+    }
+
+    /// A node that takes nothing has no level to gather.
+    fn without_inputs(&mut self, node: usize) {
+        let Gathers::From(from) = self.nodes[node].gathers else {
+            return;
+        };
+        let name = self.nodes[from].name;
+        self.fault(
+            node,
+            Rule::Order(OrderFault::NotInPath),
+            "gather_from_node",
+            format!("no inputs, gathered from `{name}`"),
+            "inputs from within the demultiplexer".to_owned(),
+            "take gather_from_node away".to_owned(),
+        );
     }
 
     /// Judges whether every way to the response leaves those levels open that it is to close.

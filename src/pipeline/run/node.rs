@@ -5,6 +5,8 @@ use std::{
     time::{Duration, Instant},
 };
 
+use tokio::sync::Semaphore;
+
 use super::{Outcome, Shared, Waiting};
 use crate::{
     custom_node,
@@ -19,6 +21,10 @@ use crate::{
     task,
     tensor::Tensor,
 };
+
+/// The most runs of all custom nodes together: half of the threads for work that blocks, so that
+/// those that never end leave the others to the rest of the server.
+static ALL_CUSTOM: Semaphore = Semaphore::const_new(256);
 
 /// Runs in place that take less than this are not worth a hand-over to another thread.
 const WORTH_A_TASK: Duration = Duration::from_micros(25);
@@ -50,8 +56,8 @@ impl Way {
 
 /// Gathers the inputs of a node, away from the async workers if that is a lot to copy.
 pub(super) async fn gathered(job: Job, plan: Arc<Plan>) -> Result<Vec<Tensor>, Abort> {
-    let copied = job.copied(&plan);
-    task::sized("gather", copied, move || job.tensors(&plan)).await
+    let effort = job.effort(&plan);
+    task::sized("gather", effort, move || job.tensors(&plan)).await
 }
 
 /// What a node gave, and when it began and ended to run.
@@ -127,6 +133,7 @@ async fn run_custom(custom: &Custom, node: &PlanNode, tensors: Vec<Tensor>) -> R
     let inputs: Vec<(String, Tensor)> = names.zip(tensors).collect();
     // A run that never ends keeps its place, and no more than these are ever lost to it.
     let place = Arc::clone(&custom.gate).acquire_owned().await;
+    let of_all = ALL_CUSTOM.acquire().await;
     let handle = Arc::clone(&custom.node);
     let (outputs, started, ended) = task::blocking("custom node", move || {
         let started = Instant::now();
@@ -135,7 +142,7 @@ async fn run_custom(custom: &Custom, node: &PlanNode, tensors: Vec<Tensor>) -> R
             .map(|(name, tensor)| (name.as_str(), tensor))
             .collect();
         let outputs = handle.execute(&named);
-        drop(place);
+        drop((place, of_all));
         (outputs, started, Instant::now())
     })
     .await;
