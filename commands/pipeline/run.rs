@@ -112,8 +112,13 @@ pub(super) fn run(args: Args) -> Result<(), Failure> {
                 Format::Table => report::text(&loaded, &measured, args.all, look),
                 Format::Json => format!("{}\n", json::text(&loaded, &measured)),
             })?;
-            match &args.save_intermediate {
-                Some(folder) => save::all(folder, &loaded, &tensors, &measured),
+            if let Some(folder) = &args.save_intermediate {
+                save::all(folder, &loaded, &tensors, &measured)?;
+            }
+            match measured.error {
+                Some(error) => {
+                    Err(Failure::new(FailureKind::Failed, "the run failed").detail(error))
+                }
                 None => Ok(()),
             }
         });

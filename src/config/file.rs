@@ -109,7 +109,7 @@ pub enum FileError {
         source: std::io::Error,
     },
     /// It is no JSON.
-    #[error("the configuration file {}:{fault}", path.display())]
+    #[error("The file is not valid json - the configuration file {}:{fault}", path.display())]
     Syntax {
         /// The file.
         path: PathBuf,
@@ -117,7 +117,11 @@ pub enum FileError {
         fault: Box<Fault>,
     },
     /// It is JSON with other keys and values than a configuration file has.
-    #[error("the configuration file {} has {}", path.display(), listed(faults, *more))]
+    #[error(
+        "The file is not valid json - the configuration file {} has {}",
+        path.display(),
+        listed(faults, *more)
+    )]
     Schema {
         /// The file.
         path: PathBuf,

@@ -68,12 +68,14 @@ pub enum Abort {
         node: String,
     },
     /// The parts that are gathered differ from one another.
-    #[error("{} - Node: {node} input: {input}; Expected: {expected}; Actual: {actual}", self.text())]
+    #[error("{} - Node: {node} input: {input} part: {part}; Expected: {expected}; Actual: {actual}", self.text())]
     Different {
         /// The node that gathers.
         node: String,
         /// Its input.
         input: String,
+        /// The number of the part that differs.
+        part: usize,
         /// Type and shape of the first part.
         expected: String,
         /// Type and shape of the one that differs.
@@ -175,14 +177,12 @@ impl Abort {
 }
 
 impl From<Abort> for Error {
-    /// Makes the error for the client; the details are its cause, for the log. What no client
-    /// knows yet is told in full.
+    /// Makes the error for the client: the text that it knows, and behind it the details. That there
+    /// is nothing to go on with is no fault, and has the text alone.
     fn from(abort: Abort) -> Self {
         match abort {
-            Abort::EmptyInput { .. } | Abort::EmptyType { .. } => {
-                Self::new(abort.kind(), abort.to_string())
-            }
-            _ => Self::new(abort.kind(), abort.text()).with_source(abort),
+            Abort::NoResults { .. } => Self::new(abort.kind(), abort.text()).with_source(abort),
+            _ => Self::new(abort.kind(), abort.to_string()),
         }
     }
 }

@@ -135,7 +135,10 @@ impl Definition {
             times: plan
                 .nodes()
                 .iter()
-                .map(|node| reporter.node(&node.name))
+                .map(|node| match node.kind {
+                    PlanKind::Entry | PlanKind::Exit => Arc::default(),
+                    _ => reporter.node(&node.name),
+                })
                 .collect(),
             info,
             plan: Arc::new(plan),

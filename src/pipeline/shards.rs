@@ -137,12 +137,14 @@ impl Parts {
         }
         let first = &tensors[0];
         let fits = |part: &&Tensor| part.dtype() == first.dtype() && part.shape() == first.shape();
-        if let Some(other) = tensors.iter().find(|part| !fits(part)) {
+        let differs = |(_, part): &(usize, &Tensor)| !fits(part);
+        if let Some((part, other)) = tensors.iter().enumerate().find(differs) {
             let text =
                 |part: &Tensor| format!("{} {}", part.dtype().precision(), ShapeText(part.shape()));
             return Err(Abort::Different {
                 node: node.to_owned(),
                 input: input.to_owned(),
+                part,
                 expected: text(first),
                 actual: text(other),
             });

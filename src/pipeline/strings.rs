@@ -80,7 +80,7 @@ mod tests {
         let mut outputs = TensorMap::default();
         outputs.push("upper_string", rows.clone());
         outputs.push("rows", rows.clone());
-        assert_eq!(size(&outputs), 18);
+        assert_eq!(size(&outputs), 18 + 3 * 4);
         let answered = answer(outputs).unwrap();
         let text = answered.get("upper_string").unwrap();
         assert_eq!((text.dtype(), text.shape()), (DataType::String, &[3][..]));

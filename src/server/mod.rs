@@ -47,6 +47,9 @@ pub enum StartError {
     Metrics(#[from] NameError),
 }
 
+/// How long custom nodes have to come to an end, once nobody waits for any request.
+const CUSTOM_END: Duration = Duration::from_secs(5);
+
 /// Wishes for a reload that may wait while one is under way.
 const RELOADS_WAITING: usize = 64;
 
@@ -136,8 +139,9 @@ pub async fn serve(
     // Answers that are still being sent have the rest of the time.
     let rest = limits.shutdown.saturating_sub(asked.elapsed());
     connections.close(rest.max(CLOSE)).await;
-    let rest = limits.shutdown.saturating_sub(asked.elapsed()).max(CLOSE);
-    // Custom nodes may have something to bring to an end.
+    // Custom nodes may have something to bring to an end. Nobody waits for what still runs.
+    let rest = limits.shutdown.saturating_sub(asked.elapsed());
+    let rest = rest.min(CUSTOM_END).max(CLOSE);
     let closed = tokio::time::timeout(rest, async {
         reloading.end().await;
         engine.close_pipelines().await;

@@ -255,7 +255,11 @@ mod tests {
         outputs.push("a", tensor(DataType::U8, &[1, 4]));
         outputs.push("b_string", tensor(DataType::U8, &[1, 2, 2]));
         outputs.push("c_string", tensor(DataType::I8, &[1, 4]));
-        assert_eq!(rows_size(&outputs), 4);
+        assert_eq!(
+            rows_size(&outputs),
+            4 + 4,
+            "bytes, and a length for each row"
+        );
         let answered = unpad_all(outputs.clone()).unwrap();
         assert_eq!(answered.len(), 4);
         for ((name, before), (_, after)) in outputs.iter().zip(answered.iter()) {

@@ -220,6 +220,7 @@ fn every_fixture_is_used() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let folders = [
         "tests/it",
+        "tests/it/support",
         "tests/clients",
         "fixtures",
         "fixtures/custom_nodes",

@@ -58,6 +58,7 @@ mod pipeline_config;
 mod pipeline_edits;
 mod pipeline_errors;
 mod pipeline_examples;
+mod pipeline_limits;
 mod pipeline_metrics;
 mod pipeline_names;
 mod pipeline_new;

@@ -190,22 +190,22 @@ fn what_cannot_be_split_is_told() {
         }
     }
     insta::assert_snapshot!(told.join("\n"), @"
-        Aborted: Pipeline execution aborted due to no content from custom node
-        InvalidArgument: Too large dynamic demultiplication requested. - Node: request
-        InvalidArgument: Invalid number of shape dimensions - Expected: (-1,1,10); Actual: (1,10); input name: x
-        InvalidArgument: Invalid input batch size - Expected: 4; Actual: 3; input name: x
-        InvalidArgument: Invalid number of shape dimensions - Expected: (4,1,10); Actual: (1,10); input name: x
-        Aborted: Pipeline execution aborted due to no content from custom node
-        409: Pipeline execution aborted due to no content from custom node
-        Internal: Too large dynamic demultiplication requested. - Node: d
-        500: Too large dynamic demultiplication requested. - Node: d
-        Internal: Wrong dimension size. Should match demultiply count - Node: d
-        500: Wrong dimension size. Should match demultiply count - Node: d
-        Internal: Wrong number of dimensions in a tensor to be sharded - Node: d
-        500: Wrong number of dimensions in a tensor to be sharded - Node: d
-        InvalidArgument: Invalid input shape - Node: a input: b Invalid shape - Expected: (1,10); Actual: (1,9); shard: d_0
-        400: Invalid input shape - Node: a input: b Invalid shape - Expected: (1,10); Actual: (1,9); shard: d_0
-        ");
+    Aborted: Pipeline execution aborted due to no content from custom node
+    InvalidArgument: Too large dynamic demultiplication requested. - Node: request; Expected: at most 10000; Actual: 10001
+    InvalidArgument: Invalid number of shape dimensions - Expected: (-1,1,10); Actual: (1,10); input name: x
+    InvalidArgument: Invalid input batch size - Expected: 4; Actual: 3; input name: x
+    InvalidArgument: Invalid number of shape dimensions - Expected: (4,1,10); Actual: (1,10); input name: x
+    Aborted: Pipeline execution aborted due to no content from custom node
+    409: Pipeline execution aborted due to no content from custom node
+    Internal: Too large dynamic demultiplication requested. - Node: d; Expected: at most 10000; Actual: 10001
+    500: Too large dynamic demultiplication requested. - Node: d; Expected: at most 10000; Actual: 10001
+    Internal: Wrong dimension size. Should match demultiply count - Node: d output: out; Expected: 3; Actual: 2
+    500: Wrong dimension size. Should match demultiply count - Node: d output: out; Expected: 3; Actual: 2
+    Internal: Wrong number of dimensions in a tensor to be sharded - Node: d output: out; Expected: at least 2; Actual: (5)
+    500: Wrong number of dimensions in a tensor to be sharded - Node: d output: out; Expected: at least 2; Actual: (5)
+    InvalidArgument: Invalid input shape - Node: a input: b Invalid shape - Expected: (1,10); Actual: (1,9); shard: d_0
+    400: Invalid input shape - Node: a input: b Invalid shape - Expected: (1,10); Actual: (1,9); shard: d_0
+    ");
     assert_eq!(infer(&client, ten("split", 0.0)), "out [4,1,10] 1 2 3 4");
     // The most that there may be.
     let most = client.answered(zeros("any", &[10_000, 1, 10]));
@@ -238,8 +238,8 @@ fn parts_of_different_shapes_are_not_gathered() {
     config.pipeline("p", "x", &nodes, "out=n.y");
     let server = config.serve();
     let client = Grpc::connect(&server);
-    insta::assert_snapshot!(client.refused(ten("p", 3.0)), @"Internal: Gathered tensor shards dimensions are different - Node: response");
-    insta::assert_snapshot!(rest(&server, "p", 3.0), @"500: Gathered tensor shards dimensions are different - Node: response");
+    insta::assert_snapshot!(client.refused(ten("p", 3.0)), @"Internal: Gathered tensor shards dimensions are different - Node: response input: out part: 1; Expected: FP32 (1,3); Actual: FP32 (1,4)");
+    insta::assert_snapshot!(rest(&server, "p", 3.0), @"500: Gathered tensor shards dimensions are different - Node: response input: out part: 1; Expected: FP32 (1,3); Actual: FP32 (1,4)");
 }
 
 #[test]

@@ -75,6 +75,7 @@ pub(super) fn text(loaded: &Loaded, measured: &Measured) -> Value {
     let at = |share: usize| microseconds(totals[(totals.len() - 1) * share / 100]);
     json!({
         "pipeline": loaded.name,
+        "error": measured.error,
         "requests": totals.len(),
         "total_us": {
             "min": at(0),

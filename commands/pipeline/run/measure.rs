@@ -29,6 +29,8 @@ pub(super) struct Measured {
     pub(super) nodes: Vec<NodeTimes>,
     /// The last request.
     pub(super) last: Last,
+    /// Why that has failed, if it has.
+    pub(super) error: Option<String>,
 }
 
 /// What one node took in each request.
@@ -50,7 +52,7 @@ pub(super) struct Last {
     pub(super) outputs: TensorMap,
 }
 
-/// Runs a pipeline so many times, one after the other, the first of them not measured.
+/// Runs a pipeline so many times, or until it fails, one after the other, the first of them not measured.
 pub(super) async fn run(
     loaded: &Loaded,
     tensors: &TensorMap,
@@ -62,14 +64,16 @@ pub(super) async fn run(
     let mut totals = Vec::new();
     let mut nodes = vec![NodeTimes::default(); loaded.plan().nodes().len()];
     let mut last = None;
+    let mut error = None;
     for round in 0..warmup.saturating_add(repeat) {
         let target = loaded.engine.find(&loaded.name, None, ORIGIN).await;
         let target = target.map_err(failed)?.watched(trace.clone());
         let begun = Instant::now();
-        let answer = target.infer(request.clone()).await.map_err(failed)?;
+        let answer = target.infer(request.clone()).await;
         let took = begun.elapsed();
         let runs = trace.take();
-        if round < warmup {
+        error = answer.as_ref().err().map(told);
+        if round < warmup && error.is_none() {
             continue;
         }
         totals.push(took);
@@ -82,8 +86,11 @@ pub(super) async fn run(
             took,
             path: Vec::new(),
             runs,
-            outputs: answer.outputs,
+            outputs: answer.map(|answer| answer.outputs).unwrap_or_default(),
         });
+        if error.is_some() {
+            break;
+        }
     }
     let mut last = last.expect("it ran at least once");
     last.path = critical_path(loaded.plan(), &last.runs);
@@ -91,6 +98,7 @@ pub(super) async fn run(
         totals,
         nodes,
         last,
+        error,
     })
 }
 
@@ -109,13 +117,17 @@ fn request(tensors: &TensorMap) -> InferRequest {
 }
 
 fn failed(error: ovms::error::Error) -> Failure {
-    let text = std::error::Error::source(&error).map(chain);
+    Failure::new(FailureKind::Failed, "the run failed").detail(told(&error))
+}
+
+/// Writes an error with its cause.
+fn told(error: &ovms::error::Error) -> String {
+    let text = std::error::Error::source(error).map(chain);
     // Most causes say the same, and more.
-    let text = match text {
+    match text {
         Some(cause) if cause.starts_with(error.message()) => cause,
-        _ => chain(&error),
-    };
-    Failure::new(FailureKind::Failed, "the run failed").detail(text)
+        _ => chain(error),
+    }
 }
 
 /// Returns the middle of some times, which are never none.

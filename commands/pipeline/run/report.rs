@@ -23,6 +23,14 @@ const WORTH_TELLING: f64 = 0.02;
 /// Writes everything.
 pub(super) fn text(loaded: &Loaded, measured: &Measured, all: bool, look: Look) -> String {
     let mut text = headline(loaded, measured);
+    if measured.error.is_some() {
+        // What follows from the whole of a request cannot be told.
+        if !measured.last.runs.is_empty() {
+            text.push('\n');
+            text.push_str(&runs(loaded, measured, all, look));
+        }
+        return text;
+    }
     let sections = [
         nodes(loaded, measured).draw(look),
         runs(loaded, measured, all, look),
@@ -54,6 +62,9 @@ fn headline(loaded: &Loaded, measured: &Measured) -> String {
     totals.sort_unstable();
     let at = |share: usize| time(totals[(totals.len() - 1) * share / 100]);
     match &totals[..] {
+        _ if measured.error.is_some() => {
+            format!("{head}failed after {}\n", time(measured.last.took))
+        }
         [only] => format!("{head}{}\n", time(*only)),
         _ => format!(
             "{head}median of {} requests {} (fastest {}, 90 % within {}, slowest {})\n",

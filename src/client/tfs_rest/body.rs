@@ -221,7 +221,7 @@ mod tests {
     /// Or lists without end would be written.
     #[test]
     fn a_shape_without_elements_is_refused() {
-        let empty = Tensor::new(DataType::F32, vec![1 << 60, 0], Bytes::new()).unwrap();
+        let empty = Tensor::new(DataType::F32, vec![1 << 20, 0], Bytes::new()).unwrap();
         assert_eq!(
             request(&example(vec![("x", empty)], &[]))
                 .unwrap_err()

@@ -552,8 +552,8 @@ fn very_many_faults_are_counted_but_not_all_told() {
     let error = read(&text).unwrap_err();
     assert_eq!(error.faults().len(), 100);
     assert!(error.to_string().starts_with(
-        "the configuration file /models/config.json has 100000 faults: 1:24 model_config_list[0]: \
-         found 1; expected an object with config; "
+        "The file is not valid json - the configuration file /models/config.json has 100000 \
+         faults: 1:24 model_config_list[0]: found 1; expected an object with config; "
     ));
 }
 

@@ -14,7 +14,7 @@ pub enum Fault {
     #[error("cannot read the configuration")]
     File(#[source] FileError),
     /// An entry of the file is refused.
-    #[error("model `{name}` of the configuration file is refused, at {place}")]
+    #[error("model `{name}` of the configuration file is refused{}", at(place))]
     Entry {
         /// The model's name.
         name: String,
@@ -90,10 +90,20 @@ impl Fault {
                 ..
             } => ErrorKind::InvalidArgument,
             Self::Version(error) => error.source.kind(),
-            Self::PipelineEntry { .. } | Self::Pipeline { .. } | Self::Subscribed { .. } => {
-                ErrorKind::FailedPrecondition
-            }
-            Self::Entry { .. } | Self::Repository { .. } | Self::Type { .. } => ErrorKind::Internal,
+            Self::Pipeline { .. } | Self::Subscribed { .. } => ErrorKind::FailedPrecondition,
+            Self::PipelineEntry { .. }
+            | Self::Entry { .. }
+            | Self::Repository { .. }
+            | Self::Type { .. } => ErrorKind::Internal,
         }
+    }
+}
+
+/// Names a place, if it is known.
+fn at(place: &str) -> String {
+    if place.is_empty() {
+        String::new()
+    } else {
+        format!(", at {place}")
     }
 }

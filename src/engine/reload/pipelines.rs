@@ -8,7 +8,7 @@ use std::{
     time::{Duration, SystemTime},
 };
 
-use futures::FutureExt;
+use futures::{FutureExt, StreamExt};
 use tokio::time::timeout;
 
 use super::{
@@ -17,7 +17,7 @@ use super::{
     served::Trigger,
 };
 use crate::{
-    config::{FileConfig, LibraryConfig, NodeKind, PipelineConfig},
+    config::{EntryFault, FileConfig, LibraryConfig, NodeKind, PipelineConfig},
     custom_node::Library,
     engine::Registry,
     metrics::Metrics,
@@ -61,6 +61,21 @@ pub(super) struct Why {
     pub(super) trigger: Trigger,
     /// The file has been read again.
     pub(super) renewed: bool,
+}
+
+/// The most checks at once.
+const AT_ONCE: usize = 8;
+
+/// A pipeline that is to be checked.
+struct Due {
+    config: PipelineConfig,
+    /// Whether the configuration is another one.
+    changes: bool,
+    /// Whether it has failed, and somebody wants it to be tried again.
+    is_asked: bool,
+    /// What it uses at the moment.
+    models: Vec<Weak<Loaded>>,
+    libraries: Vec<Weak<Library>>,
 }
 
 /// What was done.
@@ -140,15 +155,29 @@ impl Pipelines {
         self.retire(config, &mut outcome);
         self.open(&config.custom_node_libraries, why).await;
         let models = Arc::new(models);
-        for listed in &config.pipelines {
-            self.bring_one(listed, &models, why, &mut outcome).await;
+        let limit = self.limits.custom_load;
+        let listed = self.listed(config);
+        let due = listed
+            .into_iter()
+            .filter_map(|listed| self.due(listed, &models, why));
+        let checks: Vec<_> = due
+            .map(|(due, facts)| async move {
+                let checked = check(&due.config, facts, limit).await;
+                (due, checked)
+            })
+            .collect();
+        // One whose custom nodes take their time does not hold up the others.
+        let mut checks = futures::stream::iter(checks).buffer_unordered(AT_ONCE);
+        while let Some((due, checked)) = checks.next().await {
+            self.settle(due, checked, &mut outcome);
         }
         outcome
     }
 
     /// Retires what is not listed any more.
     fn retire(&mut self, config: &FileConfig, outcome: &mut Outcome) {
-        let listed: BTreeSet<&str> = config.pipelines.iter().map(|p| p.name.as_str()).collect();
+        let listed = self.listed(config);
+        let listed: BTreeSet<&str> = listed.iter().map(|p| p.name.as_str()).collect();
         for (name, known) in &mut self.known {
             if known.config.is_some() && !listed.contains(name.as_str()) {
                 known.pipeline.handle(Event::Retire);
@@ -215,58 +244,81 @@ impl Pipelines {
         }
     }
 
-    async fn bring_one(
+    /// Returns the pipelines of the file. One that serves, and of which a new model would have the
+    /// name, goes on as it was: the model is not loaded.
+    fn listed(&self, config: &FileConfig) -> Vec<PipelineConfig> {
+        let clashing = config.refused.iter().filter_map(|refused| {
+            let known = self.known.get(&refused.name)?;
+            let clashes = refused.reason == EntryFault::PipelineName;
+            known.config.clone().filter(|_| clashes)
+        });
+        config.pipelines.iter().cloned().chain(clashing).collect()
+    }
+
+    /// Tells whether a pipeline is to be checked, and what the check is told.
+    fn due(
         &mut self,
-        listed: &PipelineConfig,
+        config: PipelineConfig,
         models: &Arc<BTreeMap<String, Arc<Model>>>,
         why: Why,
-        outcome: &mut Outcome,
-    ) {
-        let taken = models.contains_key(&listed.name);
-        let Some(known) = self.known.get_mut(&listed.name).filter(|_| !taken) else {
+    ) -> Option<(Due, Facts)> {
+        let taken = models.contains_key(&config.name);
+        let found = found(&config, models);
+        let libraries = libraries_of(&config, &self.libraries);
+        let Some(known) = self.known.get_mut(&config.name).filter(|_| !taken) else {
             // The name answers for the model.
-            if why.renewed || why.trigger != Trigger::Watch {
-                let name = listed.name.clone();
-                let checked = check(listed, Facts::taken(name), self.limits.custom_load)
-                    .await
-                    .0;
-                report(&listed.name, &checked, outcome);
-            }
-            return;
+            let facts = Facts::taken(config.name.clone());
+            let due = Due {
+                config,
+                changes: false,
+                is_asked: false,
+                models: found,
+                libraries,
+            };
+            return (why.renewed || why.trigger != Trigger::Watch).then_some((due, facts));
         };
-        let found = found(listed, models);
-        let libraries = libraries_of(listed, &self.libraries);
         let same = are_same(&found, &known.models) && are_same(&libraries, &known.libraries);
         let is_new = known.config.is_none();
-        let is_another = known.config.as_ref() != Some(listed);
+        let is_another = known.config.as_ref() != Some(&config);
         let phase = known.pipeline.phase();
         let is_asked = phase == Phase::Failed && why.trigger == Trigger::Asked;
-        let reloads = is_another || why.renewed || is_asked;
-        if same && !reloads {
-            return;
+        if same && !is_another && !why.renewed && !is_asked {
+            return None;
         }
         if !is_new || phase == Phase::Retired {
+            let reloads = is_another || why.renewed || same;
             known.pipeline.handle(if reloads {
                 Event::Reload
             } else {
                 Event::UsedModelChanged
             });
         }
-        let found_libraries = libraries;
-        let libraries = self.libraries.iter();
-        let libraries = libraries.map(|(name, opened)| (name.clone(), opened.library.clone()));
+        let opened = self.libraries.iter();
+        let opened = opened.map(|(name, opened)| (name.clone(), opened.library.clone()));
         let facts = Facts::new(
             Arc::clone(models),
-            libraries.collect(),
+            opened.collect(),
             known.custom.clone(),
             self.limits.custom_runs,
         );
-        let (checked, custom) = check(listed, facts, self.limits.custom_load).await;
-        report(&listed.name, &checked, outcome);
-        outcome.changed |= is_new || is_another || (is_asked && checked.is_ok());
-        known.config = Some(listed.clone());
-        known.models = found;
-        known.libraries = found_libraries;
+        let due = Due {
+            config,
+            changes: is_new || is_another,
+            is_asked,
+            models: found,
+            libraries,
+        };
+        Some((due, facts))
+    }
+
+    /// Brings what a check has found into effect.
+    fn settle(&mut self, due: Due, (checked, custom): Checked, outcome: &mut Outcome) {
+        let name = &due.config.name;
+        report(name, &checked, outcome);
+        let Some(known) = self.known.get_mut(name) else {
+            return;
+        };
+        outcome.changed |= due.changes || (due.is_asked && checked.is_ok());
         let old = std::mem::take(&mut known.custom);
         match checked {
             Ok(checked) => {
@@ -278,7 +330,7 @@ impl Pipelines {
                 };
                 let definition = Definition::new(checked.plan, handle, limits, pipeline.reporter());
                 pipeline.install(Arc::new(definition));
-                tracing::info!("Loading pipeline definition: {} succeeded", listed.name);
+                tracing::info!("Loading pipeline definition: {name} succeeded");
                 known.custom = custom;
             }
             Err(_) => {
@@ -287,6 +339,9 @@ impl Pipelines {
             }
         }
         drop_elsewhere(old);
+        known.config = Some(due.config);
+        known.models = due.models;
+        known.libraries = due.libraries;
     }
 }
 

@@ -116,7 +116,6 @@ impl Reloader {
             new_file: true,
             ..Done::default()
         };
-        warn(&config);
         self.bring(&config, Trigger::Start, &mut done).await;
         done.faults
     }
@@ -173,7 +172,6 @@ impl Reloader {
         };
         if done.new_file {
             tracing::info!("the configuration file is another one and comes into effect");
-            warn(&config);
         }
         self.bring(&config, trigger, &mut done).await;
         self.tell(&done.faults, trigger);
@@ -372,13 +370,6 @@ impl Done {
         self.faults
             .iter()
             .any(|fault| matches!(fault, Fault::Entry { name: refused, .. } if refused == name))
-    }
-}
-
-/// Logs what a file says that is served differently, or not at all.
-fn warn(config: &FileConfig) {
-    for warning in &config.warnings {
-        tracing::warn!("{warning}");
     }
 }
 

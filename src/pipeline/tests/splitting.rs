@@ -84,19 +84,16 @@ fn outputs_are_judged_in_the_known_order() {
 }
 
 #[test]
-fn clients_get_the_text_and_the_log_the_rest() {
+fn clients_get_the_text_they_know_and_what_differs() {
     let abort = count(Count::Fixed(2), false, &[numbers(&[3, 1], 0)]).unwrap_err();
     let error = Error::from(abort);
-    assert_eq!(
-        error.message(),
-        "Wrong dimension size. Should match demultiply count"
-    );
     assert_eq!(error.kind(), ErrorKind::Internal);
     assert_eq!(
         chain(&error),
-        "Wrong dimension size. Should match demultiply count: Wrong dimension size. Should match \
-         demultiply count - Node: d output: x; Expected: 2; Actual: 3"
+        "Wrong dimension size. Should match demultiply count - Node: d output: x; Expected: 2; \
+         Actual: 3"
     );
+    assert_eq!(error.message(), chain(&error), "once");
     let abort = count(Count::Dynamic, true, &[numbers(&[10_001], 0)]).unwrap_err();
     assert_eq!(abort.kind(), ErrorKind::InvalidArgument);
     let abort = count(Count::Dynamic, true, &[numbers(&[0, 1], 0)]).unwrap_err();
@@ -162,5 +159,5 @@ fn parts_that_differ_are_refused() {
         counts: vec![2],
         tensors: vec![numbers(&[1, 2], 0), numbers(&[2, 1], 0)],
     };
-    insta::assert_snapshot!(parts.gather("g", "i").unwrap_err().to_string(), @"Gathered tensor shards dimensions are different - Node: g input: i; Expected: I64 (1,2); Actual: I64 (2,1)");
+    insta::assert_snapshot!(parts.gather("g", "i").unwrap_err().to_string(), @"Gathered tensor shards dimensions are different - Node: g input: i part: 1; Expected: I64 (1,2); Actual: I64 (2,1)");
 }
