@@ -69,6 +69,7 @@ mod pipeline_reload;
 mod pipeline_run;
 mod pipeline_serving;
 mod pipeline_show;
+mod pipeline_terminal;
 mod readme;
 mod reload_config;
 mod reload_versions;
