@@ -61,6 +61,7 @@ mod pipeline_examples;
 mod pipeline_metrics;
 mod pipeline_names;
 mod pipeline_new;
+mod pipeline_new_files;
 mod pipeline_parallel;
 mod pipeline_parts;
 mod pipeline_property;
