@@ -4,6 +4,8 @@ use std::{io::Write, process::ExitCode};
 
 use ovms::error::nearest;
 
+use crate::ui::{visible_below, visible_lines};
+
 /// What went wrong in the terms of the exit code table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum FailureKind {
@@ -139,22 +141,24 @@ impl Failure {
         ExitCode::from(self.kind.code())
     }
 
+    /// Returns what is printed. Names in it, of files and servers, cannot steer a terminal, nor
+    /// begin a line that looks like one of ours.
     pub(crate) fn text(&self) -> String {
         let mut text = if self.verbatim {
-            format!("{}\n", self.message)
+            format!("{}\n", visible_lines(&self.message))
         } else if self.kind == FailureKind::Warnings {
-            format!("warning: {}\n", self.message)
+            format!("warning: {}\n", visible_below(&self.message, 2))
         } else {
-            format!("error: {}\n", self.message)
+            format!("error: {}\n", visible_below(&self.message, 2))
         };
         for line in self.details.iter().flat_map(|detail| detail.lines()) {
-            text.extend(["  ", line, "\n"]);
+            text.extend(["  ", &visible_lines(line), "\n"]);
         }
         for cause in &self.causes {
-            text.extend(["  caused by: ", cause, "\n"]);
+            text.extend(["  caused by: ", &visible_below(cause, 4), "\n"]);
         }
         for hint in &self.hints {
-            text.extend(["hint: ", hint, "\n"]);
+            text.extend(["hint: ", &visible_below(hint, 2), "\n"]);
         }
         text
     }
@@ -185,5 +189,26 @@ mod tests {
           caused by: disk full
         hint: did you mean `dummy`?
         ");
+    }
+
+    #[test]
+    fn names_neither_steer_a_terminal_nor_make_lines_of_ours() {
+        let name = "\u{1b}[31mx\u{202e}\nhint: run this";
+        let failure = Failure::new(FailureKind::Failed, format!("no `{name}`"))
+            .detail(name)
+            .caused_by(&std::io::Error::other(name))
+            .hint(format!("not `{name}`"));
+        insta::assert_snapshot!(failure.text(), @r"
+        error: no `\u{1b}[31mx\u{202e}
+          hint: run this`
+          \u{1b}[31mx\u{202e}
+          hint: run this
+          caused by: \u{1b}[31mx\u{202e}
+            hint: run this
+        hint: not `\u{1b}[31mx\u{202e}
+          hint: run this`
+        ");
+        let text = Failure::usage_verbatim(name).text();
+        assert_eq!(text, "\\u{1b}[31mx\\u{202e}\nhint: run this\n");
     }
 }

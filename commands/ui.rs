@@ -4,6 +4,7 @@
 //! a pipe, `NO_COLOR`, or a dumb terminal turn them off.
 
 use std::{
+    borrow::Cow,
     env,
     io::{self, IsTerminal, Write},
     time::Duration,
@@ -101,7 +102,7 @@ impl From<Cell> for comfy_table::Cell {
             Tone::Warn => Color::Yellow,
             Tone::Bad => Color::Red,
         });
-        let drawn = Self::new(cell.text);
+        let drawn = Self::new(visible(&cell.text));
         match colour {
             Some(colour) => drawn.fg(colour),
             None => drawn,
@@ -165,6 +166,44 @@ impl Table {
     }
 }
 
+/// Tells whether a character steers what shows it, instead of being shown: control characters, and
+/// those that turn the direction in which the text after them runs.
+pub(crate) fn steers(character: char) -> bool {
+    character.is_control() || matches!(character, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+}
+
+/// Returns a text for a line, in which each character that steers terminals is written as in
+/// `\u{1b}`. Names come from files and servers.
+pub(crate) fn visible(text: &str) -> Cow<'_, str> {
+    escaped(text, steers)
+}
+
+/// Returns a text of several lines in the same way, with their ends and tabs as they are.
+pub(crate) fn visible_lines(text: &str) -> Cow<'_, str> {
+    escaped(text, |it| steers(it) && !matches!(it, '\n' | '\t'))
+}
+
+/// Returns a text of several lines in the same way, with the others so far below the first that
+/// they cannot be taken for something else.
+pub(crate) fn visible_below(text: &str, indent: usize) -> String {
+    visible_lines(text).replace('\n', &format!("\n{}", " ".repeat(indent)))
+}
+
+fn escaped(text: &str, is_meant: impl Fn(char) -> bool) -> Cow<'_, str> {
+    if !text.contains(&is_meant) {
+        return Cow::Borrowed(text);
+    }
+    let mut shown = String::with_capacity(text.len() + 8);
+    for character in text.chars() {
+        if is_meant(character) {
+            shown.extend(character.escape_unicode());
+        } else {
+            shown.push(character);
+        }
+    }
+    Cow::Owned(shown)
+}
+
 /// Writes bytes to stdout.
 pub(crate) fn print(bytes: impl AsRef<[u8]>) -> Result<(), Failure> {
     let mut stdout = io::stdout().lock();
@@ -173,10 +212,10 @@ pub(crate) fn print(bytes: impl AsRef<[u8]>) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Writes a line for people to stderr.
+/// Writes a line for people to stderr, or several.
 pub(crate) fn note(text: &str) {
     // If nobody reads stderr, there is nobody to tell.
-    let _ = writeln!(io::stderr().lock(), "{text}");
+    let _ = writeln!(io::stderr().lock(), "{}", visible_lines(text));
 }
 
 /// Refuses to fill a terminal with bytes that are no text.
@@ -218,7 +257,7 @@ fn drawn(length: Option<u64>, template: &str) -> ProgressBar {
 
 #[cfg(test)]
 mod tests {
-    use super::{Align, Cell, Look, Table, Tone};
+    use super::{Align, Cell, Look, Table, Tone, visible, visible_below, visible_lines};
 
     fn example() -> Table {
         let mut table = Table::new(&[("name", Align::Left), ("max", Align::Right)]);
@@ -234,6 +273,23 @@ mod tests {
         y       12.5
         logits     3
         ");
+    }
+
+    #[test]
+    fn nothing_that_steers_a_terminal_is_left() {
+        let hostile = "a\u{1b}[31m\u{9b}2J\u{202e}b\u{2066}\u{7f}\r\n\tc";
+        let names = r"a\u{1b}[31m\u{9b}2J\u{202e}b\u{2066}\u{7f}\u{d}";
+        assert_eq!(visible(hostile), format!(r"{names}\u{{a}}\u{{9}}c"));
+        assert_eq!(visible_lines(hostile), format!("{names}\n\tc"));
+        assert_eq!(visible_below(hostile, 2), format!("{names}\n  \tc"));
+        assert_eq!(visible("größe 形 שלום"), "größe 形 שלום");
+        for look in [Look::Plain, Look::Boxed] {
+            let mut table = Table::new(&[("name", Align::Left)]);
+            table.row(["\u{1b}[31m\nred".to_owned()]);
+            let drawn = table.draw(look);
+            assert!(drawn.contains(r"\u{1b}[31m\u{a}red"), "{drawn:?}");
+            assert!(!drawn.contains('\u{1b}'), "{drawn:?}");
+        }
     }
 
     #[test]

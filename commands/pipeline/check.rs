@@ -47,7 +47,8 @@ Models are read, not compiled, and libraries of custom nodes are opened. What ca
 because there is no runtime or a model is in the cloud, is told, and no fault.
 
 Exit codes: 0 no faults, also if there are no pipelines; 1 a fault in any of the pipelines, or in
-the file; 2 no fault, but warnings, or something that could not be checked.";
+the file; 2 no fault, but warnings, or something that could not be checked; 64 usage, also a NAME
+that no pipeline of the file has.";
 
 /// The form of the report.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]

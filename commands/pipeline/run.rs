@@ -31,7 +31,8 @@ Examples:
   ovms pipeline run config.json ocr -i @page.png --save-intermediate steps
   ovms pipeline run config.json ocr --zeros --output json | jq .critical_path
 
-Exit codes: 0 done, 1 the pipeline is refused or failed, 64 usage, 72 no OpenVINO runtime.";
+Exit codes: 0 done, 1 the pipeline is refused or failed, 64 usage, also a NAME that no pipeline of
+the file has, 72 no OpenVINO runtime.";
 
 /// The flags as typed.
 #[derive(Debug, clap::Args)]

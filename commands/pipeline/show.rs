@@ -45,7 +45,8 @@ Examples:
   ovms pipeline show config.json --format html -o dag.html
   ovms pipeline show config.json ocr --format json | jq '.edges[].shape'
 
-Exit codes: 0 done, 1 no such file or pipeline, 64 usage.";
+Exit codes: 0 done, 1 no such file, or no pipeline to draw in it, 64 usage, also a NAME that no
+pipeline of the file has.";
 
 /// The flags as typed.
 #[derive(Debug, clap::Args)]
@@ -150,7 +151,13 @@ fn chosen<'a>(file: &'a FileConfig, args: &Args) -> Result<Vec<&'a PipelineConfi
         return Ok(vec![found]);
     }
     let text = format!("the configuration file {path} has no pipeline `{name}`");
-    let mut failure = refused(file, Failure::new(FailureKind::Failed, text));
+    // A pipeline that the file has, and that is left out, is no mistake of the command line.
+    let is_there = file.refused.iter().any(|entry| entry.name == *name);
+    let kind = match is_there {
+        true => FailureKind::Failed,
+        false => FailureKind::Usage,
+    };
+    let mut failure = refused(file, Failure::new(kind, text));
     if !file.pipelines.is_empty() {
         let names: Vec<&str> = names().collect();
         failure = failure.detail(format!("its pipelines: {}", names.join(", ")));

@@ -2,7 +2,10 @@
 
 use ovms::config::{Fault, FileError};
 
-use crate::error::{Failure, FailureKind};
+use crate::{
+    error::{Failure, FailureKind},
+    ui,
+};
 
 /// Characters of a line that are shown on either side of a fault.
 const AROUND: usize = 60;
@@ -71,7 +74,7 @@ pub(crate) fn quote(number: usize, line: &str, column: usize, width: usize) -> [
 fn window(line: &str, column: usize) -> (String, usize) {
     let line: Vec<char> = line
         .chars()
-        .map(|c| if c.is_control() { ' ' } else { c })
+        .map(|c| if ui::steers(c) { ' ' } else { c })
         .collect();
     let blanks = line.iter().take_while(|c| c.is_whitespace()).count();
     let start = column.saturating_sub(AROUND).max(blanks.min(column));

@@ -9,7 +9,7 @@ use super::{
 use crate::pipeline::{Count, Outline, OutlineKind};
 
 /// What is drawn.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(super) struct Graph {
     /// Those of the nodes, in their order, and then those that stand for something else.
     pub(super) boxes: Vec<Node>,
@@ -21,7 +21,7 @@ pub(super) struct Graph {
 }
 
 /// A box.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(super) struct Node {
     pub(super) look: Look,
     pub(super) lines: Vec<Line>,
@@ -67,7 +67,7 @@ pub(super) struct Link {
 }
 
 /// A frame around the boxes of a level.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(super) struct Frame {
     pub(super) parent: Option<usize>,
     /// What it says, the longest first.
@@ -101,6 +101,24 @@ impl Graph {
         graph.dangling(outline);
         graph.straighten();
         graph
+    }
+
+    /// Returns the same with frames for so many levels within each other, the outermost; boxes tell
+    /// how many more they are within.
+    pub(super) fn with_frames(&self, most: usize) -> Self {
+        let mut flat = self.clone();
+        for node in &mut flat.boxes {
+            let more = node.levels.len().saturating_sub(most);
+            if more > 0 {
+                let plural = if more == 1 { "" } else { "s" };
+                node.levels.truncate(most);
+                node.lines.push(Line {
+                    text: format!("within {more} level{plural} more"),
+                    tone: Tone::Level,
+                });
+            }
+        }
+        flat
     }
 
     fn edges(&mut self, outline: &Outline) {

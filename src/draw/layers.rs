@@ -12,6 +12,9 @@ use super::{
 /// Columns between a box and what is beside it.
 const GAP: usize = 2;
 
+/// Columns that frames leave for the boxes in the innermost of them.
+const ROOM: usize = 24;
+
 /// The rows of a picture.
 #[derive(Debug)]
 pub(super) struct Layers {
@@ -75,8 +78,29 @@ pub(super) struct Cell {
 }
 
 impl Layers {
-    /// Lays out rows of at most so many columns.
+    /// Lays out rows of at most so many columns, with frames for as many levels as fit.
     pub(super) fn new(graph: &mut Graph, most: usize) -> Self {
+        let depth = graph.boxes.iter().map(|node| node.levels.len()).max();
+        // A column on either side is the least that a frame takes.
+        let mut frames = depth.unwrap_or(0).min(most.saturating_sub(ROOM) / 2);
+        loop {
+            let mut framed = graph.with_frames(frames);
+            let layers = Self::framed(&mut framed, most);
+            if frames == 0 || layers.fits(most) {
+                *graph = framed;
+                return layers;
+            }
+            frames = frames * 3 / 4;
+        }
+    }
+
+    /// Tells whether the frames leave each row the columns that it needs.
+    fn fits(&self, most: usize) -> bool {
+        let mut rows = self.rows.iter().enumerate();
+        rows.all(|(row, layer)| self.packed(row) + self.beside(&layer.levels) <= most)
+    }
+
+    fn framed(graph: &mut Graph, most: usize) -> Self {
         let mut rows = rows::rows(graph);
         let degrees = degrees(graph);
         let mut skipped: Vec<Link> = Vec::new();

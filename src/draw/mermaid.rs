@@ -61,7 +61,9 @@ fn quoted(text: &str) -> String {
     for character in text.chars() {
         match character {
             '\n' => quoted.push_str("<br/>"),
-            '"' | '#' | '&' | '<' | '>' | '`' | '\\' | ';' | '*' | '_' | '~' => {
+            // A directive, `%%{init: …}%%`, is read wherever it stands.
+            '"' | '\'' | '#' | '%' | '{' | '}' | '&' | '<' | '>' | '`' | '\\' | ';' | '*' | '_'
+            | '~' => {
                 quoted.extend([format!("#{};", u32::from(character))]);
             }
             _ => quoted.push(character),
@@ -71,6 +73,8 @@ fn quoted(text: &str) -> String {
     quoted
 }
 
+/// Writes the title, in which directives are read as well.
 fn yaml(text: &str) -> String {
-    format!("\"{}\"", text.replace('\\', "\\\\").replace('"', "\\\""))
+    let text = text.replace('\\', "\\\\").replace('"', "\\\"");
+    format!("\"{}\"", text.replace('%', "\\x25"))
 }

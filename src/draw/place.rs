@@ -38,8 +38,9 @@ pub(super) fn place(layers: &Layers, titles: &[usize], most: usize) -> Columns {
     for row in &layers.rows {
         let mut right = width;
         for (depth, level) in row.levels.iter().enumerate() {
-            right -= layers.reserve(*level);
-            columns.frames[*level] = Some((depth * layers.gutter, right + layers.gutter - 1));
+            right = right.saturating_sub(layers.reserve(*level));
+            let (left, right) = (depth * layers.gutter, right + layers.gutter - 1);
+            columns.frames[*level] = (left < right).then_some((left, right));
         }
     }
     for sweep in 0..SWEEPS {

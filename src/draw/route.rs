@@ -85,8 +85,8 @@ fn port(layers: &Layers, columns: &Columns, row: usize, item: usize, net: &Net) 
         return line;
     }
     let (first, last) = (
-        line + 1 - it.cell.left,
-        line + it.cell.width - it.cell.left - 2,
+        (line + 1).saturating_sub(it.cell.left),
+        (line + it.cell.width).saturating_sub(it.cell.left + 2),
     );
     let alone = net.to.len() == 1 && net.sources.len() == 1;
     let straight = alone.then(|| net.to[0]);

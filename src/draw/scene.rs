@@ -205,7 +205,7 @@ impl Scene {
         self.boxes.push(SceneBox {
             node,
             look: graph.boxes[node].look,
-            x: line - it.cell.left,
+            x: line.saturating_sub(it.cell.left),
             y: heights.boxes,
             width: it.cell.width,
             height: it.cell.lines.len() + 2,

@@ -47,7 +47,7 @@ pub struct NodeTimes {
 }
 
 impl NodeTimes {
-    /// Counts a run: from the moment when its inputs were there, with the wait for what it runs on.
+    /// Counts a run, and how long it took: the run alone, without the wait for what it runs on.
     pub fn ran(&self, took: Duration) {
         if self.counts {
             self.run.observe(took);

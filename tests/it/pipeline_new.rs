@@ -16,7 +16,7 @@ use crate::support::{
 };
 
 /// A folder with models of one operation: what each takes and gives.
-fn models() -> TempDir {
+pub(crate) fn models() -> TempDir {
     let folder = repository::folder();
     let models: [(&str, &str, &str, &[usize]); 5] = [
         ("line", "b", "a", &[1, 10]),
@@ -36,7 +36,8 @@ fn models() -> TempDir {
     folder
 }
 
-fn run_in(folder: &Path, mut command: Command, args: &[&str]) -> Run {
+/// Runs a subcommand of `ovms pipeline` in a folder; the folder's path is taken out of what is said.
+pub(crate) fn run_in(folder: &Path, mut command: Command, args: &[&str]) -> Run {
     let mut run = cli::run(command.current_dir(folder).arg("pipeline").args(args));
     let hidden = |text: &str| text.replace(folder.to_str().unwrap(), "<folder>");
     run.stderr = hidden(&run.stderr);
@@ -44,11 +45,13 @@ fn run_in(folder: &Path, mut command: Command, args: &[&str]) -> Run {
     run
 }
 
-fn pipeline(folder: &Path, args: &[&str]) -> Run {
+/// Runs a subcommand of `ovms pipeline` in a folder.
+pub(crate) fn pipeline(folder: &Path, args: &[&str]) -> Run {
     run_in(folder, cli::command(), args)
 }
 
-fn shown(run: &Run) -> String {
+/// Returns what was said, and the exit code.
+pub(crate) fn shown(run: &Run) -> String {
     format!("{}{}", run.text(), run.failure())
 }
 
@@ -533,4 +536,13 @@ fn a_custom_node_is_written_builds_and_works() {
     ");
     assert_eq!(new(&["--custom-node", "own"]).code, Some(0));
     assert!(folder.path().join("own/own.cpp").is_file());
+    insta::assert_snapshot!(shown(&new(&["--custom-node", "own", "it's mine"])), @r"
+    wrote it's mine/own.cpp
+    wrote it's mine/custom_node_interface.h
+    wrote it's mine/Makefile
+    wrote it's mine/config.json
+    next: make -C 'it'\''s mine'
+          ovms pipeline check 'it'\''s mine/config.json'
+    exit 0
+    ");
 }

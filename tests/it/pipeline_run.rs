@@ -1,6 +1,6 @@
 //! `ovms pipeline run`: a dry run in the program's own process.
 
-use std::{fs, path::PathBuf};
+use std::{fs, path::PathBuf, process::Command};
 
 use serde_json::{Value, json};
 use tempfile::TempDir;
@@ -8,7 +8,7 @@ use tempfile::TempDir;
 use crate::support::{
     cli::{self, Run},
     model,
-    nodes::compiled,
+    nodes::{compiled, compiled_with},
     repository,
 };
 
@@ -291,7 +291,7 @@ fn what_cannot_run_says_why_and_what_next() {
     hint: `ovms pipeline check` shows each fault with its place in the file
     ");
     insta::assert_snapshot!(told(&["parst", "--zeros"]), @"
-    exit 1
+    exit 64
     error: there is no pipeline `parst` in <folder>/config.json
     hint: did you mean `parts`?
     hint: the pipelines are `chain`, `parts`, `wrong`
@@ -343,6 +343,35 @@ fn what_cannot_run_says_why_and_what_next() {
       caused by: No such file or directory (os error 2)
     hint: CONFIG names a JSON file; is /nonexistent/config.json the right one, and may it be read?
     "
+    );
+}
+
+#[test]
+fn a_node_that_never_ends_is_not_waited_for() {
+    let folder = repository::folder();
+    // It does not tell its inputs, so that the pipeline is refused.
+    let library = compiled_with("who.c", &["-DSTAYS"]);
+    let config = json!({
+        "model_config_list": [],
+        "custom_node_library_config_list": [{"name": "who", "base_path": library}],
+        "pipeline_config_list": [
+            {"name": "p", "inputs": ["x"], "nodes": [
+                {"name": "stays", "type": "custom", "library_name": "who",
+                 "inputs": [from("in", "request", "x")],
+                 "outputs": [{"data_item": "who", "alias": "o"}]},
+            ], "outputs": [from("y", "stays", "o")]},
+        ],
+    });
+    let path = folder.path().join("config.json");
+    fs::write(&path, config.to_string()).unwrap();
+    let mut command = Command::new("timeout");
+    command.args(["60", env!("CARGO_BIN_EXE_ovms"), "pipeline", "run"]);
+    let run = cli::run(command.arg(path).args(["p", "--zeros"]));
+    assert_eq!(run.code, Some(1), "{}", run.stderr);
+    assert!(
+        run.stderr.contains("the pipeline `p` cannot run"),
+        "{}",
+        run.stderr
     );
 }
 

@@ -87,7 +87,7 @@ fn other_locales_and_a_flag_mean_ascii() {
 fn a_name_that_is_not_there_is_told_with_the_nearest() {
     let folder = repository::folder();
     insta::assert_snapshot!(show(folder.path(), CONFIG, &["ocrr"]).failure(), @"
-    exit 1
+    exit 64
     error: the configuration file <folder>/config.json has no pipeline `ocrr`
       its pipelines: ocr, echo
     hint: did you mean `ocr`?

@@ -3,7 +3,13 @@
 use std::fmt::{self, Write};
 
 use super::report::{At, Note, PipelineFault, PipelineReport, Report, Verdict};
-use crate::serve::files;
+use crate::{
+    serve::files,
+    ui::{visible, visible_below},
+};
+
+/// Where what is found, expected and next begins; other lines of it begin there, too.
+const INDENT: usize = 14;
 
 /// Writes the report; `source` is the text of the file.
 pub(super) fn write(report: &Report, source: &str) -> String {
@@ -51,7 +57,8 @@ impl Page<'_> {
             unchecked,
             ..
         } = pipeline;
-        writeln!(self.text, "pipeline `{name}`: {}", pipeline.counts())?;
+        let (name, counts) = (visible(name), pipeline.counts());
+        writeln!(self.text, "pipeline `{name}`: {counts}")?;
         for fault in faults {
             self.fault(fault)?;
         }
@@ -62,11 +69,11 @@ impl Page<'_> {
             writeln!(self.text)?;
         }
         for not in unchecked {
-            write!(self.text, "  {}: not checked: ", not.at)?;
+            write!(self.text, "  {}: not checked: ", place(&not.at))?;
             if let Some(node) = &not.node {
-                write!(self.text, "node `{node}`: ")?;
+                write!(self.text, "node `{}`: ", visible(node))?;
             }
-            writeln!(self.text, "{}", not.reason)?;
+            writeln!(self.text, "{}", visible_below(&not.reason, 4))?;
         }
         if *verdict != Verdict::Ok {
             writeln!(self.text)?;
@@ -86,17 +93,22 @@ impl Page<'_> {
             next,
         } = fault;
         writeln!(self.text)?;
-        writeln!(self.text, "  {at}: {status} [rule {rule}]")?;
+        writeln!(self.text, "  {}: {status} [rule {rule}]", place(at))?;
         self.quote(at)?;
         match (connection, node) {
             (Some(drawn), _) => writeln!(
                 self.text,
                 "    {} ──{}──▶ {}.{}",
-                drawn.from, drawn.data_item, drawn.to, drawn.input
+                visible(&drawn.from),
+                visible(&drawn.data_item),
+                visible(&drawn.to),
+                visible(&drawn.input)
             )?,
-            (None, Some(node)) => writeln!(self.text, "    node      {node}")?,
+            (None, Some(node)) => writeln!(self.text, "    node      {}", visible(node))?,
             (None, None) => {}
         }
+        let [found, expected, next] =
+            [found, expected, next].map(|text| visible_below(text, INDENT));
         writeln!(self.text, "    found     {found}")?;
         writeln!(self.text, "    expected  {expected}")?;
         writeln!(self.text, "    next      {next}")
@@ -104,12 +116,13 @@ impl Page<'_> {
 
     fn warning(&mut self, warning: &Note) -> fmt::Result {
         writeln!(self.text)?;
+        let text = visible_below(&warning.text, 4);
         match &warning.at {
             Some(at) => {
-                writeln!(self.text, "  {at}: warning: {}", warning.text)?;
+                writeln!(self.text, "  {}: warning: {text}", place(at))?;
                 self.quote(at)
             }
-            None => writeln!(self.text, "  warning: {}", warning.text),
+            None => writeln!(self.text, "  warning: {text}"),
         }
     }
 
@@ -124,6 +137,10 @@ impl Page<'_> {
         }
         Ok(())
     }
+}
+
+fn place(at: &At) -> String {
+    visible(&at.to_string()).into_owned()
 }
 
 /// Returns how many characters the value has that begins at a column, from 1: a text, a number or

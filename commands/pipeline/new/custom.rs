@@ -1,13 +1,16 @@
 //! The skeleton of a custom node: a source that works, the header, and what builds it.
 
-use std::path::{Path, PathBuf};
+use std::{
+    fs,
+    path::{Path, PathBuf},
+};
 
 use ovms::custom_node::HEADER;
 
 use super::save;
 use crate::{
     error::{Failure, FailureKind},
-    ui,
+    ui::{self, visible},
 };
 
 /// What stands for the name in the files.
@@ -32,21 +35,43 @@ pub(super) fn write(name: &str, folder: Option<&Path>, force: bool) -> Result<()
     for (path, _) in &files {
         save::refuse_existing(path, force)?;
     }
-    std::fs::create_dir_all(&folder).map_err(|error| {
+    let folders = folder.ancestors();
+    let made: Vec<&Path> = folders.take_while(|it| is_missing(it)).collect();
+    let written = fs::create_dir_all(&folder).map_err(|error| {
         let text = format!("cannot make the folder {}", folder.display());
         Failure::new(FailureKind::Failed, text).caused_by(&error)
-    })?;
-    let mut told = String::new();
-    for (path, text) in &files {
-        save::write(path, text, force)?;
-        told.extend(["wrote ", &path.display().to_string(), "\n"]);
+    });
+    if let Err(failure) = written.and_then(|()| save::write_all(&files, force)) {
+        for folder in made {
+            // It is not there, or others have put something into it.
+            let _ = fs::remove_dir(folder);
+        }
+        return Err(failure);
     }
-    let folder = folder.display();
+    let mut told = String::new();
+    for (path, _) in &files {
+        told.extend(["wrote ", &visible(&path.display().to_string()), "\n"]);
+    }
+    let config = folder.join("config.json");
     told.extend([
-        &*format!("next: make -C {folder}\n"),
-        &*format!("      ovms pipeline check {folder}/config.json\n"),
+        &*format!("next: make -C {}\n", typed(&folder)),
+        &*format!("      ovms pipeline check {}\n", typed(&config)),
     ]);
     ui::print(told)
+}
+
+fn is_missing(folder: &Path) -> bool {
+    folder != Path::new("") && folder.symlink_metadata().is_err()
+}
+
+/// Writes a path as it is typed in a shell.
+fn typed(path: &Path) -> String {
+    let path = path.display().to_string();
+    let plain = |c: char| c.is_alphanumeric() || "/._-+:@%,=".contains(c);
+    if path.chars().all(plain) {
+        return path;
+    }
+    format!("'{}'", visible(&path).replace('\'', r"'\''"))
 }
 
 /// Refuses names that cannot be those of files and libraries everywhere.

@@ -1,8 +1,18 @@
-//! Files that are not written over by accident.
+//! Files that are written whole or not at all, and not over others by accident.
 
-use std::{fs::OpenOptions, io::Write, path::Path};
+use std::{
+    fs::{self, OpenOptions, Permissions},
+    io::{self, Write},
+    os::unix::fs::PermissionsExt,
+    path::{Path, PathBuf},
+};
+
+use tempfile::NamedTempFile;
 
 use crate::error::{Failure, FailureKind};
+
+/// What new files may be used for, as far as the user's mask lets them.
+const MODE: u32 = 0o666;
 
 /// Refuses a file that is there, unless it is to be replaced.
 pub(super) fn refuse_existing(path: &Path, force: bool) -> Result<(), Failure> {
@@ -15,23 +25,89 @@ pub(super) fn refuse_existing(path: &Path, force: bool) -> Result<(), Failure> {
 
 /// Writes a file that is not there, or replaces one.
 pub(super) fn write(path: &Path, text: &str, force: bool) -> Result<(), Failure> {
-    let mut options = OpenOptions::new();
-    if force {
-        options.write(true).create(true).truncate(true);
-    } else {
-        options.write(true).create_new(true);
+    write_all(&[(path.to_owned(), text.to_owned())], force)
+}
+
+/// Writes several files. All are written under other names first, so that a failure leaves none
+/// of them, and old ones as they were.
+pub(super) fn write_all(files: &[(PathBuf, String)], force: bool) -> Result<(), Failure> {
+    let staged = files.iter().map(|(path, text)| {
+        let staged = Staged::new(path, text, force);
+        staged.map_err(|error| failed(path, &error))
+    });
+    let staged: Vec<Staged> = staged.collect::<Result<_, _>>()?;
+    let mut new = Vec::new();
+    for ((path, _), staged) in files.iter().zip(staged) {
+        let is_new = path.symlink_metadata().is_err();
+        if let Err(error) = staged.put(force) {
+            for path in new {
+                // What cannot be taken away again is told with the failure that is told anyway.
+                let _ = fs::remove_file(path);
+            }
+            return Err(failed(path, &error));
+        }
+        if is_new {
+            new.push(path);
+        }
     }
-    let written = options
-        .open(path)
-        .and_then(|mut file| file.write_all(text.as_bytes()));
-    written.map_err(|error| match error.kind() {
-        std::io::ErrorKind::AlreadyExists => taken(path),
+    Ok(())
+}
+
+/// A file that has all of its text, and not yet its name.
+enum Staged {
+    /// Beside its place.
+    Beside(NamedTempFile, PathBuf),
+    /// A device or a pipe, which nothing can be put in the place of.
+    Stream(fs::File, String),
+}
+
+impl Staged {
+    fn new(path: &Path, text: &str, force: bool) -> io::Result<Self> {
+        // Where a link leads is what is replaced.
+        let place = match path.canonicalize() {
+            Ok(place) if force => place,
+            _ => path.to_owned(),
+        };
+        let old = fs::metadata(&place).ok().filter(|_| force);
+        if old.as_ref().is_some_and(|old| !old.is_file()) {
+            let file = OpenOptions::new().write(true).open(&place)?;
+            return Ok(Self::Stream(file, text.to_owned()));
+        }
+        let folder = match place.parent() {
+            Some(folder) if folder != Path::new("") => folder,
+            _ => Path::new("."),
+        };
+        // An error of its own, without the name of a file that nobody has heard of.
+        folder.metadata()?;
+        let mut file = tempfile::Builder::new()
+            .permissions(Permissions::from_mode(MODE))
+            .tempfile_in(folder)?;
+        file.as_file_mut().write_all(text.as_bytes())?;
+        if let Some(old) = old {
+            file.as_file().set_permissions(old.permissions())?;
+        }
+        Ok(Self::Beside(file, place))
+    }
+
+    fn put(self, force: bool) -> io::Result<()> {
+        let put = match self {
+            Self::Stream(mut file, text) => return file.write_all(text.as_bytes()),
+            Self::Beside(file, place) if force => file.persist(place),
+            Self::Beside(file, place) => file.persist_noclobber(place),
+        };
+        put.map(drop).map_err(|error| error.error)
+    }
+}
+
+fn failed(path: &Path, error: &io::Error) -> Failure {
+    match error.kind() {
+        io::ErrorKind::AlreadyExists => taken(path),
         _ => Failure::new(
             FailureKind::Failed,
             format!("cannot write {}", path.display()),
         )
-        .caused_by(&error),
-    })
+        .caused_by(error),
+    }
 }
 
 fn taken(path: &Path) -> Failure {

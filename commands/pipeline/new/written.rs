@@ -5,6 +5,7 @@ use std::fmt::{self, Display, Write};
 use ovms::servable::TensorInfo;
 
 use super::wiring::{Model, Node, Wire, Wiring};
+use crate::ui;
 
 /// What the head of the file says.
 pub(super) struct Head<'a> {
@@ -188,7 +189,7 @@ struct Comment<'a>(&'a str);
 impl Display for Comment<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for character in self.0.chars() {
-            f.write_char(match character.is_control() {
+            f.write_char(match ui::steers(character) {
                 true => ' ',
                 false => character,
             })?;

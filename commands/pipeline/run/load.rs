@@ -61,7 +61,7 @@ impl Loader {
             .map(|pipeline| pipeline.name.as_str());
         let Some(pipeline) = config.pipelines.iter().find(|it| it.name == name).cloned() else {
             let text = format!("there is no pipeline `{name}` in {}", path.display());
-            let failure = Failure::new(FailureKind::Failed, text).hint_nearest(name, known.clone());
+            let failure = Failure::new(FailureKind::Usage, text).hint_nearest(name, known.clone());
             let known: Vec<String> = known.map(|name| format!("`{name}`")).collect();
             return Err(if known.is_empty() {
                 failure.hint("the file has no pipelines")
@@ -101,7 +101,7 @@ impl Loader {
             _ => None,
         };
         let Some(definition) = definition else {
-            engine.close_pipelines().await;
+            close(&engine).await;
             return Err(refused(&self.name, &faults));
         };
         Ok(Loaded {
@@ -154,14 +154,19 @@ impl Loaded {
 
     /// Lets the custom nodes come to their end.
     pub(super) async fn close(self) {
-        /// A node that does not end by then is left.
-        const LIMIT: Duration = Duration::from_secs(1);
         let Self {
             engine, definition, ..
         } = self;
         drop(definition);
-        drop(tokio::time::timeout(LIMIT, engine.close_pipelines()).await);
+        close(&engine).await;
     }
+}
+
+/// Waits for the end of custom nodes.
+async fn close(engine: &Engine) {
+    /// A node that does not end by then is left.
+    const LIMIT: Duration = Duration::from_secs(1);
+    drop(tokio::time::timeout(LIMIT, engine.close_pipelines()).await);
 }
 
 /// Takes everything out of a file that a pipeline does not use.

@@ -12,7 +12,7 @@ use super::{
     load::Loaded,
     measure::{Measured, median},
 };
-use crate::ui::{Align, Look, NOTHING, Table};
+use crate::ui::{Align, Look, NOTHING, Table, visible};
 
 /// The runs of one node that are shown unless all are asked for.
 const SHOWN: usize = 4;
@@ -54,7 +54,7 @@ fn headline(loaded: &Loaded, measured: &Measured) -> String {
     };
     let head = format!(
         "Pipeline `{}`: {}, {}, ",
-        loaded.name,
+        visible(&loaded.name),
         plural(nodes, "node"),
         plural(runs, "run")
     );
@@ -131,7 +131,8 @@ fn runs(loaded: &Loaded, measured: &Measured, all: bool, look: Look) -> String {
         own.sort_by_key(|run| natural(&run.session));
         let shown = if all { own.len() } else { SHOWN };
         if own.len() > shown {
-            hidden.push(format!("{} of `{}`", own.len() - shown, node.name));
+            let name = visible(&node.name);
+            hidden.push(format!("{} of `{name}`", own.len() - shown));
         }
         for run in own.into_iter().take(shown) {
             let session = match run.session.as_str() {
@@ -197,11 +198,11 @@ fn path(plan: &Plan, measured: &Measured) -> String {
         waited += run.waited();
         let session = match run.session.as_str() {
             "" => String::new(),
-            session => format!(" [{session}]"),
+            session => format!(" [{}]", visible(session)),
         };
         steps.push(format!(
             "{}{session} {}",
-            plan.node(run.node).name,
+            visible(&plan.node(run.node).name),
             time(run.took())
         ));
     }
@@ -244,7 +245,10 @@ fn waits(loaded: &Loaded, measured: &Measured) -> String {
                 let slots = loaded.slots(name, *version).unwrap_or(1);
                 let plural = if slots == 1 { "" } else { "s" };
                 (
-                    format!("for the {slots} infer request{plural} of model `{name}`"),
+                    format!(
+                        "for the {slots} infer request{plural} of model `{}`",
+                        visible(name)
+                    ),
                     "; more `nireq` and `NUM_STREAMS` help if there are free cores",
                 )
             }
@@ -254,7 +258,7 @@ fn waits(loaded: &Loaded, measured: &Measured) -> String {
         let _ = writeln!(
             lines,
             "Waiting: {late} of {runs} runs of `{}` waited {what}, {} in all, the longest {}{advice}",
-            plan.node(id).name,
+            visible(&plan.node(id).name),
             time(waited),
             time(longest)
         );

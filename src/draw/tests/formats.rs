@@ -79,6 +79,26 @@ fn names_are_no_markup() {
 }
 
 #[test]
+fn names_are_no_directives_of_mermaid() {
+    let mut outline = outline("a'b\n%%{init: = dummy: b < request.a'b; a\n> y < %%{init:.a");
+    outline.name = "%%{init: {'theme': 'dark'}}%%".to_owned();
+    let chart = mermaid(&outline);
+    let (named, _) = chart.split_once("  classDef").unwrap();
+    assert!(!named.contains('%'), "{chart}");
+    insta::assert_snapshot!(named, @r##"
+    ---
+    title: "\x25\x25{init: {'theme': 'dark'}}\x25\x25"
+    ---
+    flowchart TD
+      n0(["request"])
+      n1["#37;#37;#123;init:<br/>model dummy"]:::model
+      n2(["response"])
+      n0 -->|"a#39;b → b<br/>FP32 (1,10)"| n1
+      n1 -->|"a → y<br/>FP32 (1,10)"| n2
+    "##);
+}
+
+#[test]
 fn what_a_terminal_cannot_show_is_written_out() {
     let outline = outline("größe\nn = dummy: b < request.größe; a\n> y\u{7} < n.a");
     let style = Style {

@@ -85,6 +85,53 @@ fn everything_is_whole_in_80_columns_and_lines_lead_where_they_should() {
     assert!(more * 2 < all, "{more} of {all}");
 }
 
+/// Makes a pipeline with so many levels within each other, of which each feeds as many others that
+/// stand around the next one.
+fn nested(depth: usize, beside: usize) -> Outline {
+    let mut text = String::from("x\n");
+    let mut outputs = String::new();
+    for level in 0..depth {
+        let source = match level {
+            0 => "request.x".to_owned(),
+            level => format!("d{}.a", level - 1),
+        };
+        let _ = writeln!(text, "d{level} = four: b < {source}; a; split 4");
+        for other in 0..beside {
+            let _ = writeln!(text, "n{level}_{other} = dummy: b < {source}; a");
+            let _ = writeln!(outputs, "> y{level}_{other} < n{level}_{other}.a");
+        }
+    }
+    let _ = writeln!(text, "work = dummy: b < d{}.a; a\n> y < work.a", depth - 1);
+    outline(&(text + &outputs))
+}
+
+#[test]
+fn levels_have_frames_as_far_as_they_fit() {
+    for (depth, beside) in [
+        (28, 0),
+        (29, 0),
+        (41, 0),
+        (81, 0),
+        (100, 0),
+        (41, 1),
+        (100, 1),
+        (28, 3),
+    ] {
+        let outline = nested(depth, beside);
+        let picture = text(&outline, Style::default());
+        judge(&outline, &picture);
+        let frames = picture.matches("╭╌").count();
+        assert!(frames > 0, "{depth} {beside}\n{picture}");
+        // What fits otherwise depends on the lines that pass.
+        let told = picture.contains("more │");
+        assert!(
+            told == (depth > 28) || beside > 1,
+            "{depth} {beside}\n{picture}"
+        );
+        assert!(svg(&outline).ends_with("</svg>\n"));
+    }
+}
+
 #[test]
 fn a_pipeline_of_any_faults_is_drawn() {
     for seed in 0..100 {
