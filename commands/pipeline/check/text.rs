@@ -69,10 +69,12 @@ impl Page<'_> {
             writeln!(self.text)?;
         }
         for not in unchecked {
-            write!(self.text, "  {}: not checked: ", place(&not.at))?;
-            if let Some(node) = &not.node {
-                write!(self.text, "node `{}`: ", visible(node))?;
-            }
+            let node = visible(&not.node);
+            write!(
+                self.text,
+                "  {}: not checked: node `{node}`: ",
+                place(&not.at)
+            )?;
             writeln!(self.text, "{}", visible_below(&not.reason, 4))?;
         }
         if *verdict != Verdict::Ok {
