@@ -12,13 +12,12 @@ use std::{
 
 use ovms::{
     config::{FileConfig, ModelConfig, ModelEntry, VersionPolicy},
-    custom_node::{self, Library, LibraryError, Node, NodeError},
+    custom_node::{Library, LibraryError, Node},
     error::chain,
     model::{self, VersionFault, mapping, repository, storage, wanted},
-    openvino::{BatchOption, LoadError, LoadOptions, PerTensor, ShapeOption, runtime},
-    pipeline::{CustomFacts, CustomFault, MissingModel, ModelFacts, NodeTensor, Sources},
+    openvino::{LoadError, runtime},
+    pipeline::{CustomFacts, CustomFault, MissingModel, ModelFacts, Sources},
     servable::ServableInfo,
-    tensor::Layout,
 };
 
 use crate::places;
@@ -226,7 +225,7 @@ impl Sources for Facts<'_> {
 
     fn model(&self, name: &str, version: Option<i64>) -> Result<ModelFacts, MissingModel> {
         let model = self.entry(name)?;
-        let (stateful, auto) = (model.stateful.is_some(), is_auto(&model.load));
+        let (stateful, auto) = (model.stateful.is_some(), model.load.is_auto());
         match self.version(model, version)? {
             Looked::Info(info) => Ok(ModelFacts {
                 info,
@@ -260,47 +259,16 @@ impl Sources for Facts<'_> {
         }
         let library = self.library(library, &config.base_path)?;
         let params = params.iter().map(|(key, value)| (&**key, &**value));
-        let node = Node::initialize(&library, params).map_err(fault)?;
+        let node = Node::initialize(&library, params)?;
         Ok(CustomFacts {
-            inputs: tensors(node.inputs().map_err(fault)?),
-            outputs: tensors(node.outputs().map_err(fault)?),
+            inputs: node.inputs()?.into_iter().map(Into::into).collect(),
+            outputs: node.outputs()?.into_iter().map(Into::into).collect(),
         })
     }
-}
-
-fn is_auto(options: &LoadOptions) -> bool {
-    let shapes = match &options.shapes {
-        PerTensor::Unset => false,
-        PerTensor::Anonymous(shape) => *shape == ShapeOption::Auto,
-        PerTensor::Named(shapes) => shapes.iter().any(|(_, shape)| *shape == ShapeOption::Auto),
-    };
-    shapes || options.batch == Some(BatchOption::Auto)
 }
 
 /// Lists names as a server does: each once, sorted.
 fn sorted<'a>(names: impl Iterator<Item = &'a str>) -> Vec<String> {
     let names: BTreeSet<&str> = names.collect();
     names.into_iter().map(str::to_owned).collect()
-}
-
-fn fault(error: NodeError) -> CustomFault {
-    match error {
-        NodeError::Parameter { key, .. } => CustomFault::Parameter(key),
-        NodeError::Initialize { code, .. } => CustomFault::Initialize(code),
-        NodeError::Metadata { function, code, .. } => CustomFault::Metadata(function, code),
-        NodeError::NoArray { function, .. } => CustomFault::Handle(function),
-        NodeError::Count {
-            function, count, ..
-        } => CustomFault::Count(function, count),
-    }
-}
-
-fn tensors(told: Vec<custom_node::NodeTensor>) -> Vec<NodeTensor> {
-    let tensor = |told: custom_node::NodeTensor| NodeTensor {
-        name: told.name,
-        dtype: told.dtype,
-        layout: Layout::unspecified(told.shape.0.len()),
-        shape: told.shape,
-    };
-    told.into_iter().map(tensor).collect()
 }

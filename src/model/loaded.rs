@@ -11,7 +11,6 @@ use super::{
     decoding::Decoding,
     layouts, mapping,
     repository::{self, ModelFiles, RepositoryError},
-    resize,
     rt_info::{self, RtInfo},
     storage::SourceError,
     variables,
@@ -241,7 +240,7 @@ impl Loaded {
     /// Tells whether its batch size or a shape is that of each request.
     #[must_use]
     pub fn is_auto(&self) -> bool {
-        resize::is_auto(&self.spec.options)
+        self.spec.options.is_auto()
     }
 
     /// Tells whether its sequences are removed when nobody uses them.

@@ -12,7 +12,7 @@ pub mod layouts;
 mod loaded;
 pub mod mapping;
 pub mod repository;
-pub(crate) mod resize;
+mod resize;
 pub mod rt_info;
 mod state;
 pub mod storage;

@@ -30,7 +30,7 @@ type Outcome = Result<Arc<Loaded>, Arc<str>>;
 /// shapes to load for. `None` if what is loaded will do, or must do.
 pub(super) fn asked(loaded: &Loaded, request: &InferRequest) -> Option<(ServableInfo, Asked)> {
     let options = &loaded.spec.options;
-    if !is_auto(options) {
+    if !options.is_auto() {
         return None;
     }
     let mut info = loaded.info.clone();
@@ -54,16 +54,6 @@ pub(super) fn asked(loaded: &Loaded, request: &InferRequest) -> Option<(Servable
         asked.push((input.name.clone(), shape));
     }
     changed.then_some((info, asked))
-}
-
-/// Tells whether a shape or the batch is that of each request.
-pub(crate) fn is_auto(options: &LoadOptions) -> bool {
-    options.batch == Some(BatchOption::Auto)
-        || match &options.shapes {
-            PerTensor::Unset => false,
-            PerTensor::Anonymous(shape) => *shape == ShapeOption::Auto,
-            PerTensor::Named(shapes) => shapes.iter().any(|(_, s)| *s == ShapeOption::Auto),
-        }
 }
 
 /// Returns the shape of an input after a load for what a request has, if it may change.
@@ -140,7 +130,7 @@ impl Version {
                 ));
             }
             // If the configuration is another one by now, the shapes may be none to follow.
-            if fits(&current.info, asked) || !is_auto(&current.spec.options) {
+            if fits(&current.info, asked) || !current.spec.options.is_auto() {
                 return Ok(current);
             }
             let resizing = self.join(&current, asked);

@@ -34,6 +34,22 @@ pub struct LoadOptions {
     pub low_latency: bool,
 }
 
+impl LoadOptions {
+    /// Tells whether a shape or the batch is that of each request.
+    #[must_use]
+    pub fn is_auto(&self) -> bool {
+        self.batch == Some(BatchOption::Auto)
+            || match &self.shapes {
+                PerTensor::Unset => false,
+                PerTensor::Anonymous(shape) => *shape == ShapeOption::Auto,
+                PerTensor::Named(shapes) => {
+                    let mut shapes = shapes.iter();
+                    shapes.any(|(_, shape)| *shape == ShapeOption::Auto)
+                }
+            }
+    }
+}
+
 /// The batch dimension.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum BatchOption {

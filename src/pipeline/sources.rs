@@ -1,6 +1,7 @@
 //! What the check of a pipeline has to be told: models, and the custom nodes of libraries.
 
 use crate::{
+    custom_node::{self, NodeError},
     servable::{ServableInfo, TensorInfo},
     tensor::{DataType, Layout, PartialShape},
 };
@@ -114,4 +115,29 @@ pub enum CustomFault {
     Count(&'static str, i32),
     /// Nobody has asked it, which is no fault: why not. A server never says so.
     NotLooked(String),
+}
+
+impl From<custom_node::NodeTensor> for NodeTensor {
+    fn from(told: custom_node::NodeTensor) -> Self {
+        Self {
+            name: told.name,
+            dtype: told.dtype,
+            layout: Layout::unspecified(told.shape.0.len()),
+            shape: told.shape,
+        }
+    }
+}
+
+impl From<NodeError> for CustomFault {
+    fn from(error: NodeError) -> Self {
+        match error {
+            NodeError::Parameter { key, .. } => Self::Parameter(key),
+            NodeError::Initialize { code, .. } => Self::Initialize(code),
+            NodeError::Metadata { function, code, .. } => Self::Metadata(function, code),
+            NodeError::NoArray { function, .. } => Self::Handle(function),
+            NodeError::Count {
+                function, count, ..
+            } => Self::Count(function, count),
+        }
+    }
 }

@@ -11,8 +11,7 @@ use tokio::sync::Semaphore;
 use crate::{
     custom_node::{Library, Node, NodeError},
     model::{Model, State},
-    pipeline::{CustomFacts, CustomFault, MissingModel, ModelFacts, NodeTensor, Sources},
-    tensor::Layout,
+    pipeline::{CustomFacts, CustomFault, MissingModel, ModelFacts, Sources},
 };
 
 /// A custom node of a pipeline's node.
@@ -155,18 +154,21 @@ impl Sources for Facts {
         };
         let made = self.node(node, opened, params)?;
         self.made().insert(node.to_owned(), made.clone());
-        let tensors = |tensors: Vec<crate::custom_node::NodeTensor>| {
-            let tensors = tensors.into_iter().map(|tensor| NodeTensor {
-                layout: Layout::unspecified(tensor.shape.0.len()),
-                name: tensor.name,
-                dtype: tensor.dtype,
-                shape: tensor.shape,
-            });
-            tensors.collect()
-        };
         Ok(CustomFacts {
-            inputs: tensors(made.node.inputs().map_err(fault)?),
-            outputs: tensors(made.node.outputs().map_err(fault)?),
+            inputs: made
+                .node
+                .inputs()
+                .map_err(fault)?
+                .into_iter()
+                .map(Into::into)
+                .collect(),
+            outputs: made
+                .node
+                .outputs()
+                .map_err(fault)?
+                .into_iter()
+                .map(Into::into)
+                .collect(),
         })
     }
 }
@@ -181,15 +183,8 @@ fn state(status: &crate::model::Status) -> String {
     }
 }
 
+/// Logs why a custom node cannot be used, and says it to the check.
 fn fault(error: NodeError) -> CustomFault {
     tracing::error!("{error}");
-    match error {
-        NodeError::Parameter { key, .. } => CustomFault::Parameter(key),
-        NodeError::Initialize { code, .. } => CustomFault::Initialize(code),
-        NodeError::Metadata { function, code, .. } => CustomFault::Metadata(function, code),
-        NodeError::NoArray { function, .. } => CustomFault::Handle(function),
-        NodeError::Count {
-            function, count, ..
-        } => CustomFault::Count(function, count),
-    }
+    error.into()
 }

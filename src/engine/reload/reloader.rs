@@ -24,7 +24,6 @@ use crate::{
     engine::{Engine, Registry, Reload},
     error::{Error, ErrorKind, Result, chain},
     metrics::Metrics,
-    model::resize::is_auto,
     pipeline::Limits,
 };
 
@@ -245,7 +244,7 @@ impl Reloader {
             };
             let text = if model.stateful.is_some() && before.stateful.is_none() {
                 "Stateful model cannot be subscribed to pipeline"
-            } else if is_auto(&model.load) && !is_auto(&before.load) {
+            } else if model.load.is_auto() && !before.load.is_auto() {
                 "Requested dynamic parameters but model is used in pipeline"
             } else {
                 continue;
