@@ -92,6 +92,20 @@ fn a_name_that_is_not_there_is_told_with_the_nearest() {
       its pipelines: ocr, echo
     hint: did you mean `ocr`?
     ");
+    // One that is there and left out is a fault of the file.
+    let taken = CONFIG.replace(
+        r#""model_config_list": []"#,
+        r#""model_config_list": [{"config": {"name": "ocr", "base_path": "/m"}}]"#,
+    );
+    let run = show(folder.path(), &taken, &["ocr"]);
+    assert_eq!(run.code, Some(1), "{}", run.stderr);
+    assert!(run.stderr.contains("is left out"), "{}", run.stderr);
+    for command in ["show", "check", "run"] {
+        let help = cli::ovms(["pipeline", command, "--help"]).text();
+        let words: Vec<&str> = help.split_whitespace().collect();
+        let told = words.join(" ");
+        assert!(told.contains("64 usage, also a NAME"), "{help}");
+    }
     let none = r#"{"model_config_list": []}"#;
     insta::assert_snapshot!(show(folder.path(), none, &[]).failure(), @"
     exit 1
