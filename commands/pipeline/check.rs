@@ -44,7 +44,8 @@ pub(crate) struct Args {
 /// What ends the help.
 const AFTER_HELP: &str = "\
 Models are read, not compiled, and libraries of custom nodes are opened. What cannot be looked at,
-because there is no runtime or a model is in the cloud, is told, and no fault.
+because there is no runtime or a model is in the cloud, is told, and no fault; so is what cannot be
+judged since a model or library is missing, beside that fault.
 
 Exit codes: 0 no faults, also if there are no pipelines; 1 a fault in any of the pipelines, or in
 the file; 2 no fault, but warnings, or something that could not be checked.";

@@ -3,7 +3,8 @@
 //! The order is that of the rules: names and libraries, the nodes one by one, cycles, the order of
 //! levels, and what the pipeline as a whole takes. Where something is not known because of a
 //! fault, what depends on it is not judged, so that one mistake is told once. The same goes for
-//! what could not be looked at, which [`survey`] tells beside the faults.
+//! what could not be looked at. Where a node's inputs and outputs are not known, for whichever
+//! reason, [`survey`] tells so beside the faults.
 
 mod build;
 mod connections;
@@ -31,8 +32,9 @@ pub struct Checked {
 pub struct Unchecked {
     /// The node.
     pub node: String,
-    /// The first rule that was not judged, and that all later ones need as well.
-    pub rule: Rule,
+    /// The first rule that was not judged, and that all later ones need as well; `None` if it was
+    /// judged, and the fault is told.
+    pub rule: Option<Rule>,
     /// Where in the file.
     pub place: Place,
     /// Why not.
@@ -68,7 +70,7 @@ pub fn check(config: &PipelineConfig, sources: &impl Sources) -> Result<Checked,
     match plan {
         Some(plan) => Ok(Checked { plan, warnings }),
         None => {
-            faults.extend(unchecked.into_iter().map(Unchecked::into_fault));
+            faults.extend(unchecked.into_iter().filter_map(Unchecked::into_fault));
             Err(Faults { faults, warnings })
         }
     }
@@ -102,15 +104,15 @@ pub fn survey(config: &PipelineConfig, sources: &impl Sources) -> Survey {
 }
 
 impl Unchecked {
-    fn into_fault(self) -> Fault {
-        Fault {
-            rule: self.rule,
+    fn into_fault(self) -> Option<Fault> {
+        Some(Fault {
+            rule: self.rule?,
             node: Some(self.node),
             place: self.place,
             found: format!("what was not looked at: {}", self.reason),
             expected: "what can be looked at".to_owned(),
             next: "put that right first".to_owned(),
-        }
+        })
     }
 }
 

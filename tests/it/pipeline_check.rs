@@ -66,7 +66,7 @@ fn faults_are_told_with_line_and_connection() {
 "#,
     );
     insta::assert_snapshot!(shown(&case.check(&[])), @r#"
-    pipeline `first`: 5 faults, 1 warning, 1 thing that could not be checked
+    pipeline `first`: 5 faults, 1 warning, 2 things that could not be checked
 
       config.json:21:25: Invalid input shape [rule 21]
           21 | {"in": {"node_name": "one", "data_item": "a"}},
@@ -112,18 +112,17 @@ fn faults_are_told_with_line_and_connection() {
           11 | "inputs": ["x", "idle"],
              |           ^^^^^^^^^^^^^
 
+      config.json:29:72: not checked: node `three`: its inputs and outputs, and what depends on them, since the model cannot be asked
       config.json:35:71: not checked: node `four`: its files are in the cloud, at s3://bucket/far
 
-    pipeline `wide`: 1 fault, 1 thing that could not be checked
+    pipeline `wide`: 1 fault
 
       config.json:44:9: Pipeline has the same name as model [rule 1]
           44 | {"name": "wide", "inputs": [], "nodes": [], "outputs": []},
              | ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
         found     the name `wide`, which a model has
         expected  a name of its own
-        next      rename the pipeline
-
-      config.json:44:9: not checked: a pipeline without a name of its own is not looked at
+        next      rename the pipeline; the rest of it is looked at then
 
     pipeline `straight`: no faults
     exit 1
@@ -333,7 +332,7 @@ fn without_a_runtime_what_needs_none_is_checked() {
         &[pipeline("p", &nodes, &["o < e.a"], "")],
     ));
     insta::assert_snapshot!(shown(&case.check_bare(&[])), @r#"
-    pipeline `p`: 4 faults, 1 warning, 2 things that could not be checked
+    pipeline `p`: 4 faults, 1 warning, 4 things that could not be checked
 
       config.json:11:13: Pipeline definition has reference to missing data source [rule 19]
           11 | "inputs": [{"b": {"node_name": "request", "data_item": "y"}}],
@@ -373,9 +372,11 @@ fn without_a_runtime_what_needs_none_is_checked() {
 
       config.json:10:49: not checked: node `a`: no OpenVINO runtime found
       config.json:13:49: not checked: node `c`: no OpenVINO runtime found
+      config.json:16:49: not checked: node `d`: its inputs and outputs, and what depends on them, since the model cannot be asked
+      config.json:19:69: not checked: node `e`: its inputs and outputs, and what depends on them, since the model cannot be asked
 
     exit 1
-    error: the pipeline `p` cannot be served: 4 faults, 1 warning, 2 things that could not be checked
+    error: the pipeline `p` cannot be served: 4 faults, 1 warning, 4 things that could not be checked
     hint: run `ovms setup` for a runtime, which models are looked at with
     "#);
     case.config(&file(&[dummy()], &[], &[sound("p")]));
@@ -522,5 +523,30 @@ fn scripts_get_json() {
       ],
       "warnings": []
     }
+    "#);
+}
+
+#[test]
+fn scripts_get_what_hides_behind_a_missing_model_or_library() {
+    let case = Case::new();
+    let nodes = [
+        node("a", "dumy", &["q < request.x"], &["z"], ""),
+        node("b", "@gone", &["q < a.z"], &["z"], r#", "params": {}"#),
+        node("c", "dummy", &["b < b.z"], &["a"], ""),
+    ];
+    let faulty = pipeline("p", &nodes, &["o < c.a"], "");
+    case.config(&file(&[dummy()], &[], &[faulty]));
+    let (code, report) = case.json(&[]);
+    assert_eq!(code, Some(1));
+    let found = &report["pipelines"][0];
+    assert_eq!(found["verdict"], "faults");
+    assert_eq!(found["faults"].as_array().unwrap().len(), 2);
+    let unchecked = found["unchecked"].as_array().unwrap().iter();
+    let told: Vec<String> = unchecked
+        .map(|not| format!("{} {} {}", not["path"], not["node"], not["reason"]))
+        .collect();
+    insta::assert_snapshot!(told.join("\n"), @r#"
+    "pipeline_config_list[0].nodes[0].model_name" "a" "its inputs and outputs, and what depends on them, since the model cannot be asked"
+    "pipeline_config_list[0].nodes[1].library_name" "b" "its inputs and outputs, and what depends on them, since the custom node cannot be asked"
     "#);
 }

@@ -142,7 +142,7 @@ fn libraries_run_only_if_they_may_and_never_speak_on_stdout() {
     ");
     fs::remove_file(path).unwrap();
     insta::assert_snapshot!(shown(&case.check(&[])), @r#"
-    pipeline `p`: 1 fault
+    pipeline `p`: 1 fault, 1 thing that could not be checked
 
       config.json:8:49: Pipeline refers to incorrect library [rule 2]
           8 | {"name": "a", "type": "custom", "library_name": "chatty",
@@ -152,8 +152,10 @@ fn libraries_run_only_if_they_may_and_never_speak_on_stdout() {
         expected  a library that opens and has all six functions
         next      build it, or correct its base_path
 
+      config.json:8:49: not checked: node `a`: its inputs and outputs, and what depends on them, since the custom node cannot be asked
+
     exit 1
-    error: the pipeline `p` cannot be served: 1 fault
+    error: the pipeline `p` cannot be served: 1 fault, 1 thing that could not be checked
     "#);
 }
 

@@ -50,7 +50,7 @@ pub(super) struct PipelineReport {
 }
 
 /// A place in a file.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Serialize)]
 pub(super) struct At {
     pub(super) file: String,
     pub(super) line: usize,
@@ -109,8 +109,8 @@ pub(super) struct Note {
 pub(super) struct NotChecked {
     #[serde(flatten)]
     pub(super) at: At,
-    /// The node; none for the pipeline as a whole.
-    pub(super) node: Option<String>,
+    /// The node.
+    pub(super) node: String,
     pub(super) reason: String,
 }
 
@@ -261,7 +261,7 @@ impl PipelineReport {
         };
         let unchecked = |unchecked: Unchecked| NotChecked {
             at: At::new(file, &unchecked.place),
-            node: Some(unchecked.node),
+            node: unchecked.node,
             reason: unchecked.reason,
         };
         Self::new(
@@ -279,23 +279,17 @@ impl PipelineReport {
     /// Makes the report of a pipeline with the name of a model, which is not looked at.
     pub(super) fn clashing(file: &Path, name: &str, place: &Place) -> Self {
         let rule = Rule::NameTaken;
-        let at = At::new(file, place);
         let fault = PipelineFault {
-            at: at.clone(),
+            at: At::new(file, place),
             rule: rule.number(),
             status: rule.status(),
             node: None,
             connection: None,
             found: format!("the name `{name}`, which a model has"),
             expected: "a name of its own".to_owned(),
-            next: "rename the pipeline".to_owned(),
+            next: "rename the pipeline; the rest of it is looked at then".to_owned(),
         };
-        let unchecked = NotChecked {
-            at,
-            node: None,
-            reason: "a pipeline without a name of its own is not looked at".to_owned(),
-        };
-        Self::new(name.to_owned(), vec![fault], Vec::new(), vec![unchecked])
+        Self::new(name.to_owned(), vec![fault], Vec::new(), Vec::new())
     }
 
     fn new(

@@ -62,10 +62,8 @@ impl Page<'_> {
             writeln!(self.text)?;
         }
         for not in unchecked {
-            write!(self.text, "  {}: not checked: ", not.at)?;
-            if let Some(node) = &not.node {
-                write!(self.text, "node `{node}`: ")?;
-            }
+            let node = &not.node;
+            write!(self.text, "  {}: not checked: node `{node}`: ", not.at)?;
             writeln!(self.text, "{}", not.reason)?;
         }
         if *verdict != Verdict::Ok {

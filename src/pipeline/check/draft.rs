@@ -144,7 +144,8 @@ impl<'a> Draft<'a> {
         }
     }
 
-    /// Asks for what each node takes and gives. Rules 2 and 3.
+    /// Asks for what each node takes and gives. Rules 2 and 3. What is not known afterwards is
+    /// listed as unchecked.
     pub(super) fn describe(&mut self, sources: &impl Sources) {
         for index in 0..self.nodes.len() {
             let Some(config) = self.nodes[index].config else {
@@ -175,7 +176,14 @@ impl<'a> Draft<'a> {
                         (node.stateful, node.auto) = (stateful, auto);
                         self.not_looked(index, Rule::MissingModel, "model_name", reason);
                     }
-                    Err(missing) => node.failure = Some(Failure::Model(missing)),
+                    Err(missing) => {
+                        let key = match &missing {
+                            MissingModel::Version(_) => "version",
+                            _ => "model_name",
+                        };
+                        self.behind(index, key);
+                        self.nodes[index].failure = Some(Failure::Model(missing));
+                    }
                 },
                 NodeKind::Custom {
                     library_name,
@@ -185,56 +193,65 @@ impl<'a> Draft<'a> {
                     Err(CustomFault::NotLooked(reason)) => {
                         self.not_looked(index, Rule::MissingLibrary, "library_name", reason);
                     }
-                    Err(CustomFault::Library(known)) => self.missing_library(index, &known),
-                    Err(CustomFault::NotOpen(reason)) => self.fault(
-                        index,
-                        Rule::MissingLibrary,
-                        "library_name",
-                        format!("the library `{library_name}`, which does not open: {reason}"),
-                        "a library that opens and has all six functions".to_owned(),
-                        "build it, or correct its base_path".to_owned(),
-                    ),
-                    Err(CustomFault::Parameter(key)) => self.fault(
-                        index,
-                        Rule::Initialize,
-                        "library_name",
-                        format!("a zero byte in the parameter `{key}`"),
-                        "texts that C can have".to_owned(),
-                        "take the zero byte away".to_owned(),
-                    ),
-                    Err(CustomFault::Initialize(code)) => self.fault(
-                        index,
-                        Rule::Initialize,
-                        "library_name",
-                        format!("{code} from `initialize` of the library `{library_name}`"),
-                        "0".to_owned(),
-                        "see the node's params, and what the library prints".to_owned(),
-                    ),
-                    Err(fault) => node.failure = Some(Failure::Custom(fault)),
+                    Err(fault) => self.custom_fault(index, library_name, fault),
                 },
             }
         }
     }
 
-    fn missing_library(&mut self, index: usize, known: &[String]) {
-        let config = self.nodes[index].config;
-        let Some(NodeKind::Custom {
-            library_name: name, ..
-        }) = config.map(|config| &config.kind)
-        else {
-            return;
+    fn custom_fault(&mut self, index: usize, name: &str, fault: CustomFault) {
+        self.behind(index, "library_name");
+        let (rule, found, expected, next) = match fault {
+            CustomFault::Library(known) => (
+                Rule::MissingLibrary,
+                format!("the library `{name}`, which is not open"),
+                one_of("a library that is", &known),
+                or_meant(name, &known, "add it to custom_node_library_config_list"),
+            ),
+            CustomFault::NotOpen(reason) => (
+                Rule::MissingLibrary,
+                format!("the library `{name}`, which does not open: {reason}"),
+                "a library that opens and has all six functions".to_owned(),
+                "build it, or correct its base_path".to_owned(),
+            ),
+            CustomFault::Parameter(key) => (
+                Rule::Initialize,
+                format!("a zero byte in the parameter `{key}`"),
+                "texts that C can have".to_owned(),
+                "take the zero byte away".to_owned(),
+            ),
+            CustomFault::Initialize(code) => (
+                Rule::Initialize,
+                format!("{code} from `initialize` of the library `{name}`"),
+                "0".to_owned(),
+                "see the node's params, and what the library prints".to_owned(),
+            ),
+            // Told later, in the order of the rules.
+            fault => {
+                self.nodes[index].failure = Some(Failure::Custom(fault));
+                return;
+            }
         };
-        self.fault(
-            index,
-            Rule::MissingLibrary,
-            "library_name",
-            format!("the library `{name}`, which is not open"),
-            one_of("a library that is", known),
-            or_meant(name, known, "add it to custom_node_library_config_list"),
-        );
+        self.fault(index, rule, "library_name", found, expected, next);
     }
 
     fn not_looked(&mut self, index: usize, rule: Rule, key: &str, reason: String) {
+        self.unchecked(index, Some(rule), key, reason);
+    }
+
+    /// Lists a node of which a fault keeps what it takes and gives.
+    fn behind(&mut self, index: usize, key: &str) {
+        let what = match self.nodes[index].is_model() {
+            true => "model",
+            false => "custom node",
+        };
+        let reason = format!(
+            "its inputs and outputs, and what depends on them, since the {what} cannot be asked"
+        );
+        self.unchecked(index, None, key, reason);
+    }
+
+    fn unchecked(&mut self, index: usize, rule: Option<Rule>, key: &str, reason: String) {
         let node = &self.nodes[index];
         self.unchecked.push(Unchecked {
             node: node.name.to_owned(),

@@ -1,7 +1,7 @@
 //! What is told where not everything can be looked at.
 
 use super::{Known, pipeline};
-use crate::pipeline::{Rule, Survey, check, survey};
+use crate::pipeline::{Fault, Rule, Survey, check, survey};
 
 fn surveyed(text: &str) -> Survey {
     survey(&pipeline(text), &Known)
@@ -22,7 +22,15 @@ fn what_is_not_looked_at_is_no_fault() {
     let told: Vec<String> = found
         .unchecked
         .iter()
-        .map(|not| format!("{} {} {:?}: {}", not.place, not.node, not.rule, not.reason))
+        .map(|not| {
+            format!(
+                "{} {} {:?}: {}",
+                not.place,
+                not.node,
+                not.rule.unwrap(),
+                not.reason
+            )
+        })
         .collect();
     insta::assert_snapshot!(told.join("\n"), @"
     4:49 pipeline_config_list[0].nodes[0].model_name a MissingModel: it is far away
@@ -84,4 +92,37 @@ fn libraries_that_do_not_open_are_faults() {
     4:49 pipeline_config_list[0].nodes[0].library_name: Pipeline refers to incorrect library - node `a`: found the library `bad_open`, which does not open: no such file; expected a library that opens and has all six functions; build it, or correct its base_path
     7:49 pipeline_config_list[0].nodes[1].library_name: Failure during custom node library initialization - node `b`: found a zero byte in the parameter `key`; expected texts that C can have; take the zero byte away
     ");
+}
+
+#[test]
+fn what_hides_behind_a_fault_is_told() {
+    let text = "in i\na = dumy(q < request.i) -> z; split 4\nb = dummy/7(b < a.z) -> a\n\
+                c = loading(b < b.a) -> a\nd = @gone(b < c.a) -> a\n\
+                e = @bad_open(b < d.a) -> a\nf = @bad_init(b < e.a) -> a\n\
+                g = @bad_call(b < f.a) -> a\nh = wide(b < g.a) -> a; gather a\nout o < h.a";
+    let found = surveyed(text);
+    let told: Vec<String> = found
+        .unchecked
+        .iter()
+        .map(|not| format!("{} {}: {}", not.place, not.node, not.reason))
+        .collect();
+    insta::assert_snapshot!(told.join("\n"), @"
+    4:49 pipeline_config_list[0].nodes[0].model_name a: its inputs and outputs, and what depends on them, since the model cannot be asked
+    7:69 pipeline_config_list[0].nodes[1].version b: its inputs and outputs, and what depends on them, since the model cannot be asked
+    10:49 pipeline_config_list[0].nodes[2].model_name c: its inputs and outputs, and what depends on them, since the model cannot be asked
+    13:49 pipeline_config_list[0].nodes[3].library_name d: its inputs and outputs, and what depends on them, since the custom node cannot be asked
+    16:49 pipeline_config_list[0].nodes[4].library_name e: its inputs and outputs, and what depends on them, since the custom node cannot be asked
+    19:49 pipeline_config_list[0].nodes[5].library_name f: its inputs and outputs, and what depends on them, since the custom node cannot be asked
+    22:49 pipeline_config_list[0].nodes[6].library_name g: its inputs and outputs, and what depends on them, since the custom node cannot be asked
+    ");
+    // Each of them has its fault, and a server tells no more.
+    let nodes = |faults: &[Fault]| -> Vec<Option<String>> {
+        faults.iter().map(|fault| fault.node.clone()).collect()
+    };
+    let mut faulty = nodes(&found.faults);
+    faulty.sort_unstable();
+    let unchecked = found.unchecked.iter().map(|not| Some(not.node.clone()));
+    assert_eq!(faulty, unchecked.collect::<Vec<_>>());
+    let faults = check(&pipeline(text), &Known).unwrap_err();
+    assert_eq!(faults.faults, found.faults);
 }
