@@ -28,7 +28,8 @@ A box is a node, with the model or custom node that it runs. What stands beside 
 output of the node above, the input that takes it, and type and shape of what goes over it at a
 time. A dashed frame is what runs for each part of a demultiplexer: × 4 for four parts, × N for as
 many as there are. Types and shapes are told as far as models and libraries can be looked at, and
-a pipeline is drawn also if it cannot be served: what is not there has a box that says so.
+a pipeline is drawn also if it cannot be served: what is not there has a box that says so, be it a
+node, or the model or library that a node runs.
 
 Formats:
   text      for a terminal, 80 columns at most
@@ -37,7 +38,8 @@ Formats:
   svg       a picture, light or dark as what shows it
   html      a page with pictures and tables, in one file that loads nothing
   json      name, inputs, outputs, nodes, edges, levels and dangling (edges without a source); a
-            dimension is a number, -1 for any, or [least, most]; a list without NAME
+            dimension is a number, -1 for any, or [least, most]; a node of which the model or
+            library is not to be had says why in `missing`; a list without NAME
 
 Examples:
   ovms pipeline show config.json

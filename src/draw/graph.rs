@@ -38,7 +38,7 @@ pub(super) enum Look {
     End,
     Model,
     Custom,
-    /// A node that is not there, or that is further down.
+    /// A node that is not there or cannot run, or that is further down.
     Ghost,
 }
 
@@ -79,6 +79,7 @@ impl Graph {
     pub(super) fn new(outline: &Outline) -> Self {
         let boxes = (0..outline.nodes.len()).map(|node| Node {
             look: match outline.nodes[node].kind {
+                _ if outline.nodes[node].missing.is_some() => Look::Ghost,
                 OutlineKind::Entry | OutlineKind::Exit => Look::End,
                 OutlineKind::Model { .. } => Look::Model,
                 OutlineKind::Custom { .. } => Look::Custom,
@@ -243,6 +244,12 @@ fn lines(outline: &Outline, index: usize) -> Vec<Line> {
         lines.push(Line {
             text,
             tone: Tone::Detail,
+        });
+    }
+    if let Some(missing) = &node.missing {
+        lines.push(Line {
+            text: missing.short.to_owned(),
+            tone: Tone::Fault,
         });
     }
     for name in &node.gathers {

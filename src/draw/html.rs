@@ -85,9 +85,11 @@ fn nodes(outline: &Outline) -> Vec<Vec<String>> {
         let gathers = node.gathers.iter().map(|name| format!("gathers {name}"));
         let splits = node.opens.map(|count| format!("splits × {}", times(count)));
         let changes: Vec<String> = gathers.chain(splits).collect();
+        let missing = node.missing.iter().map(|missing| missing.text.clone());
+        let runs: Vec<String> = kind(&node.kind).into_iter().chain(missing).collect();
         vec![
             node.name.clone(),
-            kind(&node.kind).unwrap_or_default(),
+            runs.join("\n"),
             levels.collect::<Vec<_>>().join("\n"),
             ports(&node.inputs),
             ports(&node.outputs),

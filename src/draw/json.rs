@@ -32,6 +32,9 @@ struct Node<'a> {
     version: Option<i64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     library: Option<&'a str>,
+    /// What is wrong with the model or library, if anything is known to be.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    missing: Option<&'a str>,
     /// Into how many parts the outputs are split; -1 if that depends on the request.
     demultiply_count: Option<i64>,
     gathers: &'a [String],
@@ -99,6 +102,7 @@ pub fn json(outline: &Outline) -> Picture<'_> {
             model,
             version,
             library,
+            missing: node.missing.as_ref().map(|missing| &*missing.text),
             demultiply_count: node.opens.map(count),
             gathers: &node.gathers,
             levels: node.levels.iter().map(level).collect(),

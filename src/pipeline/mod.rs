@@ -27,6 +27,7 @@ pub mod fit;
 mod flow;
 mod info;
 mod live;
+mod missing;
 mod outline;
 mod plan;
 mod run;
@@ -46,6 +47,7 @@ pub use fault::{Fault, Faults, OrderFault, Rule};
 pub use flow::{Flow, Job};
 pub use info::{PipelineInfo, PipelineTensor};
 pub use live::{Pipeline, VERSION};
+pub use missing::Missing;
 pub use outline::{
     Dangling, Outline, OutlineEdge, OutlineKind, OutlineLevel, OutlineNode, OutlinePort,
 };

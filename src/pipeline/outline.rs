@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use super::{
-    Count, CustomFacts, NodeTensor, Sources,
+    Count, CustomFacts, Missing, NodeTensor, Sources,
     dims::{common_shape, letters},
 };
 use crate::{
@@ -39,6 +39,8 @@ pub struct OutlineNode {
     pub name: String,
     /// What it runs.
     pub kind: OutlineKind,
+    /// What is wrong with that; `None` also if nobody has looked at it.
+    pub missing: Option<Missing>,
     /// Into how many parts its outputs are split.
     pub opens: Option<Count>,
     /// The names of the nodes whose parts it collects, outermost first, as far as they are there
@@ -132,7 +134,7 @@ impl Outline {
     /// each custom node once.
     #[must_use]
     pub fn new(config: &PipelineConfig, sources: &impl Sources) -> Self {
-        let facts: Vec<Option<CustomFacts>> = config
+        let facts: Vec<Facts> = config
             .nodes
             .iter()
             .map(|node| describe(node, sources))
@@ -348,29 +350,35 @@ impl Outline {
     }
 }
 
-fn describe(node: &NodeConfig, sources: &impl Sources) -> Option<CustomFacts> {
+/// What a node takes and gives, or what is wrong with what it runs, if anybody has looked.
+type Facts = Result<CustomFacts, Option<Missing>>;
+
+fn describe(node: &NodeConfig, sources: &impl Sources) -> Facts {
     match &node.kind {
         NodeKind::Model {
             model_name,
             version,
-        } => sources
-            .model(model_name, *version)
-            .ok()
-            .map(|facts| CustomFacts {
+        } => match sources.model(model_name, *version) {
+            Ok(facts) => Ok(CustomFacts {
                 inputs: facts.info.inputs.iter().map(NodeTensor::from).collect(),
                 outputs: facts.info.outputs.iter().map(NodeTensor::from).collect(),
             }),
+            Err(why) => Err(Missing::model(model_name, *version, &why)),
+        },
         NodeKind::Custom {
             library_name,
             params,
-        } => sources.custom(&node.name, library_name, params).ok(),
+        } => sources
+            .custom(&node.name, library_name, params)
+            .map_err(|why| Missing::custom(library_name, &why)),
     }
 }
 
-fn nodes(config: &PipelineConfig, facts: &[Option<CustomFacts>]) -> Vec<OutlineNode> {
+fn nodes(config: &PipelineConfig, facts: &[Facts]) -> Vec<OutlineNode> {
     let end = |name: &str, kind| OutlineNode {
         name: name.to_owned(),
         kind,
+        missing: None,
         opens: None,
         gathers: Vec::new(),
         levels: Vec::new(),
@@ -392,9 +400,11 @@ fn nodes(config: &PipelineConfig, facts: &[Option<CustomFacts>]) -> Vec<OutlineN
         ..end(REQUEST, OutlineKind::Entry)
     };
     let inner = config.nodes.iter().zip(facts).map(|(node, facts)| {
-        let inputs = facts.as_ref().map(|facts| &facts.inputs);
-        let outputs = facts.as_ref().map(|facts| &facts.outputs);
+        let known = facts.as_ref().ok();
+        let inputs = known.map(|facts| &facts.inputs);
+        let outputs = known.map(|facts| &facts.outputs);
         OutlineNode {
+            missing: facts.as_ref().err().cloned().flatten(),
             opens: node.demultiply_count.map(Count::new),
             gathers: node.gather_from_node.iter().cloned().collect(),
             inputs: node

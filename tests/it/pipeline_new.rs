@@ -473,7 +473,7 @@ fn a_custom_node_is_written_builds_and_works() {
         shown(&run_in(folder.path(), bare(), &args))
     };
     insta::assert_snapshot!(check(), @r#"
-    pipeline `my-node_pipeline`: 1 fault
+    pipeline `my-node_pipeline`: 1 fault, 1 thing that could not be checked
 
       nodes/mine/config.json:20:37: Pipeline refers to incorrect library [rule 2]
           20 | "library_name": "my-node",
@@ -483,8 +483,10 @@ fn a_custom_node_is_written_builds_and_works() {
         expected  a library that opens and has all six functions
         next      build it, or correct its base_path
 
+      nodes/mine/config.json:20:37: not checked: node `my-node_node`: its inputs and outputs, and what depends on them, since the custom node cannot be asked
+
     exit 1
-    error: the pipeline `my-node_pipeline` cannot be served: 1 fault
+    error: the pipeline `my-node_pipeline` cannot be served: 1 fault, 1 thing that could not be checked
     "#);
     let made = Command::new("make")
         .arg("CXXFLAGS=-O1 -g -Wall -Wextra -Wpedantic -Wconversion -Werror")

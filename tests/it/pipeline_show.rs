@@ -8,6 +8,7 @@ use std::{
 };
 
 use crate::support::{
+    checks::{dummy, entry, file, library, node, pipeline},
     cli::{self, Run},
     repository,
 };
@@ -51,6 +52,53 @@ fn a_pipeline_is_drawn_without_a_runtime() {
     let run = show(folder.path(), CONFIG, &["ocr"]);
     assert_eq!(run.failure(), "exit 0\n");
     insta::assert_snapshot!(run.text());
+}
+
+#[test]
+fn what_cannot_run_is_told_and_what_nobody_looked_at_is_not() {
+    let folder = repository::folder();
+    let gone = folder.path().join("gone");
+    let nodes = [
+        node("a", "dummy", &["b < request.x"], &["a"], ""),
+        node("b", "dumy", &["b < a.a"], &["a"], ""),
+        node("c", "gone", &["b < b.a"], &["a"], ""),
+        node("d", "dummy", &["b < c.a"], &["a"], r#", "version": 7"#),
+        node("e", "@nope", &["b < d.a"], &["a"], ""),
+        node("f", "@gone", &["b < e.a"], &["a"], ""),
+    ];
+    let text = file(
+        &[dummy(), entry("gone", &gone, "")],
+        &[library("gone", &gone)],
+        &[pipeline("p", &nodes, &["y < f.a"], "")],
+    );
+    let run = show(folder.path(), &text, &["p", "--format", "json"]);
+    assert_eq!(run.failure(), "exit 0\n");
+    let picture: serde_json::Value = serde_json::from_slice(&run.stdout).unwrap();
+    let nodes = picture["nodes"].as_array().unwrap().iter();
+    let told: Vec<String> = nodes
+        .map(|node| format!("{}: {}", node["name"], node["missing"]))
+        .collect();
+    let told = told.join("\n");
+    insta::assert_snapshot!(told.replace(folder.path().to_str().unwrap(), "<folder>"), @r#"
+    "request": null
+    "a": null
+    "b": "there is no model `dumy`"
+    "c": "the model `gone` is not available: The provided base path is invalid or doesn't exists - <folder>/gone: No such file or directory (os error 2)"
+    "d": "the model `dummy` has no version 7"
+    "e": "there is no library `nope`"
+    "f": "the library `gone` does not open: <folder>/gone: cannot open shared object file: No such file or directory"
+    "response": null
+    "#);
+    let run = show(folder.path(), &text, &["p"]);
+    for short in [
+        "│ no such model │",
+        "│ not available │",
+        "│ no such version ",
+        "│ no such library ",
+        "│ does not open ",
+    ] {
+        assert!(run.text().contains(short), "{short}\n{}", run.text());
+    }
 }
 
 #[test]

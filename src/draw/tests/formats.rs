@@ -118,6 +118,48 @@ fn what_a_terminal_cannot_show_is_written_out() {
 }
 
 #[test]
+fn every_format_shows_what_cannot_run() {
+    let outline = outline(shapes::MISSING);
+    let told = [
+        "no such model",
+        "no such version",
+        "not available",
+        "no such library",
+        "does not open",
+    ];
+    let page = html(std::slice::from_ref(&outline), "Pipelines");
+    let marks = [
+        (svg(&outline), "class=\"node ghost\""),
+        (page.clone(), "class=\"node ghost\""),
+        (dot(&outline), "style=\"rounded,dashed\", color=red"),
+        (mermaid(&outline), ":::ghost"),
+    ];
+    for (text, mark) in &marks {
+        for told in told {
+            assert!(text.contains(told), "{told}\n{text}");
+        }
+        assert_eq!(text.matches(mark).count(), told.len(), "{text}");
+    }
+    assert!(page.contains("the library `broken` does not open: it is &lt;no&gt; library"));
+
+    let picture = serde_json::to_value(json(&outline)).unwrap();
+    let nodes = picture["nodes"].as_array().unwrap().iter();
+    let missing: Vec<String> = nodes
+        .map(|node| format!("{}: {}", node["name"], node["missing"]))
+        .collect();
+    insta::assert_snapshot!(missing.join("\n"), @r#"
+    "request": null
+    "a": "there is no model `dumy`"
+    "b": "the model `dummy` has no version 7"
+    "c": "the model `loading` is not available: LOADING"
+    "d": "there is no library `gone`"
+    "e": "the library `broken` does not open: it is <no> library"
+    "f": null
+    "response": null
+    "#);
+}
+
+#[test]
 fn a_graph_for_graphviz() {
     insta::assert_snapshot!(dot(&outline(shapes::GATHERED_BY_NODE)));
 }

@@ -48,6 +48,14 @@ fn cycles_and_what_is_not_there() {
 }
 
 #[test]
+fn models_and_libraries_that_are_not_there() {
+    let picture = drawn(shapes::MISSING);
+    // Nobody has looked at the last one, which is no fault.
+    assert_eq!(picture.matches("│ model far │").count(), 1, "{picture}");
+    insta::assert_snapshot!(picture);
+}
+
+#[test]
 fn ascii_only() {
     let style = Style {
         ascii: true,

@@ -70,7 +70,19 @@ impl Sources for Known {
         false
     }
 
-    fn model(&self, name: &str, _version: Option<i64>) -> Result<ModelFacts, MissingModel> {
+    fn model(&self, name: &str, version: Option<i64>) -> Result<ModelFacts, MissingModel> {
+        match (name, version) {
+            (_, Some(_)) => return Err(MissingModel::Version(vec![1])),
+            ("loading", _) => return Err(MissingModel::NotAvailable("LOADING".to_owned())),
+            ("far", _) => {
+                return Err(MissingModel::NotLooked {
+                    reason: "it is far away".to_owned(),
+                    stateful: false,
+                    auto: false,
+                });
+            }
+            _ => {}
+        }
         let facts = facts(name).ok_or(MissingModel::Unknown(Vec::new()))?;
         let infos = |tensors: Vec<NodeTensor>| {
             let tensors = tensors.into_iter().enumerate();
@@ -96,12 +108,15 @@ impl Sources for Known {
         library: &str,
         _params: &[(String, String)],
     ) -> Result<CustomFacts, CustomFault> {
+        if library == "broken" {
+            return Err(CustomFault::NotOpen("it is <no> library".to_owned()));
+        }
         facts(library).ok_or(CustomFault::Library(Vec::new()))
     }
 }
 
 /// Reads a pipeline: a line for each node as `name = model: input < source.alias, …; alias,
-/// alias:output; split 4; gather x`, with `@` before a library. The first line has the inputs, and
+/// alias:output; split 4; gather x`, with `@` before a library and `/7` behind a model for a version. The first line has the inputs, and
 /// what it splits; lines with `>` are outputs.
 pub(super) fn outline(text: &str) -> Outline {
     let mut lines = text.lines().map(str::trim).filter(|line| !line.is_empty());
@@ -161,7 +176,16 @@ fn node(line: &str) -> String {
     let outputs: Vec<String> = outputs.collect();
     let runs = match runs.strip_prefix('@') {
         Some(library) => format!(r#""type": "custom", "library_name": {}"#, quoted(library)),
-        None => format!(r#""type": "DL model", "model_name": {}"#, quoted(runs)),
+        None => {
+            let (model, version) = match runs.split_once('/') {
+                Some((model, version)) => (model, format!(r#", "version": {version}"#)),
+                None => (runs, String::new()),
+            };
+            format!(
+                r#""type": "DL model", "model_name": {}{version}"#,
+                quoted(model)
+            )
+        }
     };
     format!(
         r#"{{"name": {}, {runs}, "inputs": [{}], "outputs": [{}]{}}}"#,
@@ -244,6 +268,16 @@ pub(super) const BROKEN: &str = "
     > y < c.wrong
     > z < other.z";
 
+pub(super) const MISSING: &str = "
+    x
+    a = dumy: b < request.x; a
+    b = dummy/7: b < a.a; a
+    c = loading: b < b.a; a; split 3
+    d = @gone: b < c.a; a
+    e = @broken: b < d.a; a; gather c
+    f = far: b < e.a; a
+    > y < f.a";
+
 pub(super) fn all() -> Vec<(&'static str, Outline)> {
     [
         ("chain", CHAIN),
@@ -254,6 +288,7 @@ pub(super) fn all() -> Vec<(&'static str, Outline)> {
         ("fan", FAN),
         ("split request", SPLIT_REQUEST),
         ("broken", BROKEN),
+        ("missing", MISSING),
     ]
     .into_iter()
     .map(|(name, text)| (name, outline(text)))

@@ -1,0 +1,126 @@
+//! What is wrong with what a node runs, for pictures.
+
+use super::{CustomFault, MissingModel};
+
+/// Why what a node runs cannot be had.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Missing {
+    /// In a few words, which a box has room for: `no such model`.
+    pub short: &'static str,
+    /// The same with the names and reasons.
+    pub text: String,
+}
+
+impl Missing {
+    /// Tells what is wrong with a model; nothing is if nobody has looked.
+    pub(super) fn model(name: &str, version: Option<i64>, why: &MissingModel) -> Option<Self> {
+        let (short, text) = match why {
+            MissingModel::Unknown(_) => ("no such model", format!("there is no model `{name}`")),
+            MissingModel::Version(_) => {
+                let version =
+                    version.map_or("such version".to_owned(), |it| format!("version {it}"));
+                (
+                    "no such version",
+                    format!("the model `{name}` has no {version}"),
+                )
+            }
+            MissingModel::NotAvailable(reason) => (
+                "not available",
+                format!("the model `{name}` is not available: {reason}"),
+            ),
+            MissingModel::NotLooked { .. } => return None,
+        };
+        Some(Self { short, text })
+    }
+
+    /// Tells what is wrong with a custom node; nothing is if nobody has looked.
+    pub(super) fn custom(library: &str, why: &CustomFault) -> Option<Self> {
+        let of = format!("of the library `{library}`");
+        let (short, text) = match why {
+            CustomFault::Library(_) => (
+                "no such library",
+                format!("there is no library `{library}`"),
+            ),
+            CustomFault::NotOpen(reason) => (
+                "does not open",
+                format!("the library `{library}` does not open: {reason}"),
+            ),
+            CustomFault::Parameter(key) => (
+                "not initialized",
+                format!("the parameter `{key}` has a zero byte, which no library can be given"),
+            ),
+            CustomFault::Initialize(code) => {
+                ("not initialized", format!("`initialize` {of} gave {code}"))
+            }
+            CustomFault::Metadata(call, code) => {
+                ("fails when asked", format!("`{call}` {of} gave {code}"))
+            }
+            CustomFault::Handle(call) => {
+                ("fails when asked", format!("`{call}` {of} gave no list"))
+            }
+            CustomFault::Count(call, count) => (
+                "fails when asked",
+                format!("`{call}` {of} gave {count} tensors"),
+            ),
+            CustomFault::NotLooked(_) => return None,
+        };
+        Some(Self { short, text })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Missing;
+    use crate::pipeline::{CustomFault, MissingModel};
+
+    #[test]
+    fn every_reason_is_told_with_its_names() {
+        let models = [
+            (None, MissingModel::Unknown(vec!["dummy".to_owned()])),
+            (Some(7), MissingModel::Version(vec![1, 2])),
+            (None, MissingModel::NotAvailable("LOADING".to_owned())),
+        ];
+        let custom = [
+            CustomFault::Library(Vec::new()),
+            CustomFault::NotOpen("no such file".to_owned()),
+            CustomFault::Parameter("key".to_owned()),
+            CustomFault::Initialize(7),
+            CustomFault::Metadata("getInputsInfo", 1),
+            CustomFault::Handle("getOutputsInfo"),
+            CustomFault::Count("getOutputsInfo", 0),
+        ];
+        let models = models
+            .iter()
+            .map(|(version, why)| Missing::model("m", *version, why));
+        let custom = custom.iter().map(|why| Missing::custom("l", why));
+        let told: Vec<String> = models
+            .chain(custom)
+            .flatten()
+            .map(|missing| format!("{}: {}", missing.short, missing.text))
+            .collect();
+        insta::assert_snapshot!(told.join("\n"), @"
+        no such model: there is no model `m`
+        no such version: the model `m` has no version 7
+        not available: the model `m` is not available: LOADING
+        no such library: there is no library `l`
+        does not open: the library `l` does not open: no such file
+        not initialized: the parameter `key` has a zero byte, which no library can be given
+        not initialized: `initialize` of the library `l` gave 7
+        fails when asked: `getInputsInfo` of the library `l` gave 1
+        fails when asked: `getOutputsInfo` of the library `l` gave no list
+        fails when asked: `getOutputsInfo` of the library `l` gave 0 tensors
+        ");
+    }
+
+    #[test]
+    fn what_nobody_looked_at_is_not_missing() {
+        let far = MissingModel::NotLooked {
+            reason: "it is far away".to_owned(),
+            stateful: false,
+            auto: false,
+        };
+        assert_eq!(Missing::model("m", None, &far), None);
+        let far = CustomFault::NotLooked("nobody may run it".to_owned());
+        assert_eq!(Missing::custom("l", &far), None);
+    }
+}
