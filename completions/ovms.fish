@@ -83,6 +83,7 @@ complete -c ovms -n "__fish_ovms_using_subcommand serve" -l max_bytes_in_flight 
 complete -c ovms -n "__fish_ovms_using_subcommand serve" -l max_connections -d 'Connections open at once on each port; more wait to be accepted' -r
 complete -c ovms -n "__fish_ovms_using_subcommand serve" -l max_queued_requests -d 'Requests of a model that may wait for an infer request; more are refused (UNAVAILABLE, 503)' -r
 complete -c ovms -n "__fish_ovms_using_subcommand serve" -l max_custom_node_runs -d 'Runs of one custom node at the same time; more wait' -r
+complete -c ovms -n "__fish_ovms_using_subcommand serve" -l custom_node_load_seconds -d 'How long the custom nodes of a pipeline may take until they are made and described' -r
 complete -c ovms -n "__fish_ovms_using_subcommand serve" -l max_image_pixels -d 'Pixels of a picture in a request, which are known before it is decoded' -r
 complete -c ovms -n "__fish_ovms_using_subcommand serve" -l read_timeout_seconds -d 'Longest pause within a request that is being received' -r
 complete -c ovms -n "__fish_ovms_using_subcommand serve" -l min_receive_rate -d 'Least bytes a second of a body, once the read timeout has been used up; 0 means any' -r

@@ -78,6 +78,7 @@ Register-ArgumentCompleter -Native -CommandName 'ovms' -ScriptBlock {
             [CompletionResult]::new('--max_connections', '--max_connections', [CompletionResultType]::ParameterName, 'Connections open at once on each port; more wait to be accepted')
             [CompletionResult]::new('--max_queued_requests', '--max_queued_requests', [CompletionResultType]::ParameterName, 'Requests of a model that may wait for an infer request; more are refused (UNAVAILABLE, 503)')
             [CompletionResult]::new('--max_custom_node_runs', '--max_custom_node_runs', [CompletionResultType]::ParameterName, 'Runs of one custom node at the same time; more wait')
+            [CompletionResult]::new('--custom_node_load_seconds', '--custom_node_load_seconds', [CompletionResultType]::ParameterName, 'How long the custom nodes of a pipeline may take until they are made and described')
             [CompletionResult]::new('--max_image_pixels', '--max_image_pixels', [CompletionResultType]::ParameterName, 'Pixels of a picture in a request, which are known before it is decoded')
             [CompletionResult]::new('--read_timeout_seconds', '--read_timeout_seconds', [CompletionResultType]::ParameterName, 'Longest pause within a request that is being received')
             [CompletionResult]::new('--min_receive_rate', '--min_receive_rate', [CompletionResultType]::ParameterName, 'Least bytes a second of a body, once the read timeout has been used up; 0 means any')

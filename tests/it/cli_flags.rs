@@ -549,6 +549,11 @@ fn the_help_of_serve_tells_every_flag() {
 
               [default: 16]
 
+          --custom_node_load_seconds <N>
+              How long the custom nodes of a pipeline may take until they are made and described
+
+              [default: 300]
+
           --max_image_pixels <N>
               Pixels of a picture in a request, which are known before it is decoded
 
