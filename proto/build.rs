@@ -5,6 +5,10 @@
 use std::{env, fs, path::PathBuf};
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
+    // The program finds the library of the interpreter that it was built with.
+    #[cfg(feature = "python")]
+    pyo3_build_config::add_libpython_rpath_link_args();
+
     let files = [
         "proto/kserve/grpc_predict_v2.proto",
         "proto/tensorflow_serving/prediction_service.proto",
