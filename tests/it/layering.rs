@@ -13,11 +13,11 @@ const LAYERS: [&[&str]; 8] = [
         "error", "request", "servable", "task", "https", "proto", "tensor",
     ],
     &["metrics"],
-    &["openvino", "custom_node"],
+    &["openvino", "custom_node", "python"],
     &["config"],
     &["model", "sequence"],
-    &["pipeline"],
-    &["engine", "draw"],
+    &["pipeline", "graph"],
+    &["engine", "draw", "scaffold"],
     &["frontends", "server", "client"],
 ];
 
@@ -25,7 +25,7 @@ const LAYERS: [&[&str]; 8] = [
 const COMMAND_LINE: [&str; 4] = ["clap", "clap_complete", "indicatif", "comfy_table"];
 
 /// Folders that may have `unsafe` code.
-const UNSAFE: [&str; 2] = ["src/openvino/", "src/custom_node/"];
+const UNSAFE: [&str; 3] = ["src/openvino/", "src/custom_node/", "src/python/"];
 
 /// Lines above which a file is too much for one reading.
 const LONGEST: usize = 700;

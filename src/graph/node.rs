@@ -1,0 +1,189 @@
+//! A node as the graph file has it: its ports and its options.
+
+use std::fmt;
+
+use bytes::Bytes;
+use prost::{Message, Name};
+
+/// Where a port stands among those of a node: `TAG`, `TAG:index` or, without a tag, `:index`.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+pub struct TagIndex {
+    /// The tag; empty if there is none.
+    pub tag: String,
+    /// The index among those of the tag.
+    pub index: usize,
+}
+
+impl fmt::Display for TagIndex {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}", self.tag, self.index)
+    }
+}
+
+/// An input, output or side packet of a node or graph: `TAG:index:name`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Port {
+    /// Tag and index.
+    pub at: TagIndex,
+    /// The name of the stream or side packet.
+    pub name: String,
+    /// Its place in the file, among the ports of its kind.
+    pub written: usize,
+}
+
+/// The ports of a kind, sorted by tag and index. A port is meant by its place in here.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Ports(Vec<Port>);
+
+impl Ports {
+    /// Makes the ports of a kind, given in the order of the file.
+    #[must_use]
+    pub fn new(mut ports: Vec<Port>) -> Self {
+        ports.sort_by(|a, b| a.at.cmp(&b.at));
+        Self(ports)
+    }
+
+    /// Reads `TAG:index:name`, `TAG:name` and `name`, without judging the spelling; for tests and for
+    /// graphs made by the program.
+    #[must_use]
+    pub fn of(texts: &[&str]) -> Self {
+        let mut untagged = 0;
+        let ports = texts.iter().enumerate().map(|(written, text)| {
+            let parts: Vec<&str> = text.split(':').collect();
+            let (tag, index, name) = match parts[..] {
+                [tag, index, name] => (tag, index.parse().unwrap_or_default(), name),
+                [tag, name] => (tag, 0, name),
+                _ => {
+                    untagged += 1;
+                    ("", untagged - 1, *text)
+                }
+            };
+            Port {
+                at: TagIndex {
+                    tag: tag.to_owned(),
+                    index,
+                },
+                name: name.to_owned(),
+                written,
+            }
+        });
+        Self::new(ports.collect())
+    }
+
+    /// Returns how many there are.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    /// Tells whether there is none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Goes through them, by tag and index.
+    pub fn iter(&self) -> std::slice::Iter<'_, Port> {
+        self.0.iter()
+    }
+
+    /// Returns one by its place.
+    #[must_use]
+    pub fn get(&self, place: usize) -> Option<&Port> {
+        self.0.get(place)
+    }
+
+    /// Finds the place of one.
+    #[must_use]
+    pub fn find(&self, tag: &str, index: usize) -> Option<usize> {
+        let mut ports = self.0.iter();
+        ports.position(|port| port.at.tag == tag && port.at.index == index)
+    }
+
+    /// Finds the place of one by the name of its stream.
+    #[must_use]
+    pub fn named(&self, name: &str) -> Option<usize> {
+        self.0.iter().position(|port| port.name == name)
+    }
+
+    /// Returns the places of those with a tag, by index.
+    pub fn tagged(&self, tag: &str) -> impl Iterator<Item = usize> {
+        let tag = tag.to_owned();
+        let ports = self.0.iter().enumerate();
+        ports
+            .filter(move |(_, port)| port.at.tag == tag)
+            .map(|(place, _)| place)
+    }
+
+    /// Returns the places in the order of the file.
+    #[must_use]
+    pub fn written(&self) -> Vec<usize> {
+        let mut places: Vec<usize> = (0..self.0.len()).collect();
+        places.sort_by_key(|place| self.0[*place].written);
+        places
+    }
+}
+
+impl std::ops::Index<usize> for Ports {
+    type Output = Port;
+
+    fn index(&self, place: usize) -> &Port {
+        &self.0[place]
+    }
+}
+
+/// The options of a node or of a handler: messages by their type, written as `node_options` or as
+/// an extension of `options`.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Options(Vec<(String, Bytes)>);
+
+impl Options {
+    /// Adds a message by its full name (`mediapipe.GateCalculatorOptions`), as encoded.
+    pub fn push(&mut self, name: impl Into<String>, encoded: Bytes) {
+        self.0.push((name.into(), encoded));
+    }
+
+    /// Makes options of one message; for tests.
+    #[must_use]
+    pub fn of<T: Message + Name>(message: &T) -> Self {
+        Self(vec![(T::full_name(), message.encode_to_vec().into())])
+    }
+
+    /// Returns the message of a type; `None` if it is not there or cannot be read as that type, which
+    /// reading the file rules out.
+    #[must_use]
+    pub fn get<T: Message + Name + Default>(&self) -> Option<T> {
+        let name = T::full_name();
+        let found = self.0.iter().find(|(known, _)| *known == name)?;
+        T::decode(found.1.clone()).ok()
+    }
+
+    /// Returns the names of the messages.
+    pub fn names(&self) -> impl Iterator<Item = &str> {
+        self.0.iter().map(|(name, _)| name.as_str())
+    }
+}
+
+/// A node as the graph file has it.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct NodeSpec {
+    /// The name, unique in the graph: that of the file, else that of the calculator, with `_1`, `_2`
+    /// behind it where needed.
+    pub name: String,
+    /// Whether the file gives the name.
+    pub is_named: bool,
+    /// The calculator.
+    pub calculator: String,
+    /// Input streams.
+    pub inputs: Ports,
+    /// Output streams.
+    pub outputs: Ports,
+    /// Input side packets.
+    pub side_inputs: Ports,
+    /// Output side packets.
+    pub side_outputs: Ports,
+    /// Options.
+    pub options: Options,
+    /// The place of the node in the file: line and column, from 1; zeros if it has none.
+    pub place: (usize, usize),
+}

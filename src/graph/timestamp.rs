@@ -1,0 +1,154 @@
+//! Times of packets, and the special ones among them.
+//!
+//! The values are those of MediaPipe's `Timestamp`: a signed 64-bit number, of which the three lowest
+//! and the three highest mean something else than a time.
+
+use std::fmt;
+
+/// The time of a packet, in whatever unit the sender counts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Timestamp(i64);
+
+impl Timestamp {
+    /// No time yet.
+    pub const UNSET: Self = Self(i64::MIN);
+    /// Before anything.
+    pub const UNSTARTED: Self = Self(i64::MIN + 1);
+    /// The only packet of a stream, before all others.
+    pub const PRE_STREAM: Self = Self(i64::MIN + 2);
+    /// The lowest ordinary time.
+    pub const MIN: Self = Self(i64::MIN + 3);
+    /// The highest ordinary time.
+    pub const MAX: Self = Self(i64::MAX - 3);
+    /// The only packet of a stream, after all others.
+    pub const POST_STREAM: Self = Self(i64::MAX - 2);
+    /// A bound that only [`Timestamp::DONE`] is above of: nothing can follow.
+    pub const ONE_OVER_POST_STREAM: Self = Self(i64::MAX - 1);
+    /// The bound of a stream that is closed.
+    pub const DONE: Self = Self(i64::MAX);
+
+    /// Makes a timestamp of a number, whatever it means.
+    #[must_use]
+    pub const fn new(value: i64) -> Self {
+        Self(value)
+    }
+
+    /// Returns the number.
+    #[must_use]
+    pub const fn value(self) -> i64 {
+        self.0
+    }
+
+    /// Tells whether it is an ordinary time.
+    #[must_use]
+    pub fn is_ordinary(self) -> bool {
+        Self::MIN <= self && self <= Self::MAX
+    }
+
+    /// Tells whether a packet may have it.
+    #[must_use]
+    pub fn is_allowed_in_stream(self) -> bool {
+        Self::PRE_STREAM <= self && self <= Self::POST_STREAM
+    }
+
+    /// Returns the lowest time that a packet after one of this time may have: a bound.
+    #[must_use]
+    pub fn next_allowed(self) -> Self {
+        if self == Self::PRE_STREAM || self >= Self::MAX {
+            Self::ONE_OVER_POST_STREAM
+        } else {
+            Self(self.0 + 1)
+        }
+    }
+
+    /// Returns the highest time that is settled if this is the bound.
+    #[must_use]
+    pub fn settled(self) -> Self {
+        match self {
+            Self::DONE => Self::DONE,
+            Self::ONE_OVER_POST_STREAM => Self::POST_STREAM,
+            Self::POST_STREAM => Self::MAX,
+            _ if self <= Self::MIN => Self::UNSTARTED,
+            _ => Self(self.0 - 1),
+        }
+    }
+
+    /// Moves an ordinary time, and stays among them; the others stay as they are.
+    #[must_use]
+    pub fn offset(self, by: i64) -> Self {
+        if self.is_ordinary() {
+            Self(self.0.saturating_add(by).clamp(Self::MIN.0, Self::MAX.0))
+        } else {
+            self
+        }
+    }
+
+    /// Returns the name of a special one.
+    #[must_use]
+    pub const fn special(self) -> Option<&'static str> {
+        Some(match self {
+            Self::UNSET => "Timestamp::Unset()",
+            Self::UNSTARTED => "Timestamp::Unstarted()",
+            Self::PRE_STREAM => "Timestamp::PreStream()",
+            Self::MIN => "Timestamp::Min()",
+            Self::MAX => "Timestamp::Max()",
+            Self::POST_STREAM => "Timestamp::PostStream()",
+            Self::ONE_OVER_POST_STREAM => "Timestamp::OneOverPostStream()",
+            Self::DONE => "Timestamp::Done()",
+            _ => return None,
+        })
+    }
+}
+
+impl From<i64> for Timestamp {
+    fn from(value: i64) -> Self {
+        Self(value)
+    }
+}
+
+impl fmt::Display for Timestamp {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.special() {
+            Some(name) => f.write_str(name),
+            None => write!(f, "{}", self.0),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Timestamp;
+
+    #[test]
+    fn bounds_follow_times() {
+        assert_eq!(Timestamp::new(0).next_allowed(), Timestamp::new(1));
+        assert_eq!(
+            Timestamp::MAX.next_allowed(),
+            Timestamp::ONE_OVER_POST_STREAM
+        );
+        assert_eq!(
+            Timestamp::PRE_STREAM.next_allowed(),
+            Timestamp::ONE_OVER_POST_STREAM,
+            "nothing follows it"
+        );
+        for time in [-5, 0, 7] {
+            let time = Timestamp::new(time);
+            assert_eq!(time.next_allowed().settled(), time);
+        }
+        assert_eq!(Timestamp::PRE_STREAM.settled(), Timestamp::UNSTARTED);
+        assert_eq!(Timestamp::DONE.settled(), Timestamp::DONE);
+    }
+
+    #[test]
+    fn only_ordinary_times_move() {
+        assert_eq!(Timestamp::MAX.offset(5), Timestamp::MAX);
+        assert_eq!(Timestamp::new(3).offset(-4), Timestamp::new(-1));
+        assert_eq!(Timestamp::POST_STREAM.offset(1), Timestamp::POST_STREAM);
+    }
+
+    #[test]
+    fn special_times_have_names() {
+        assert_eq!(Timestamp::UNSET.to_string(), "Timestamp::Unset()");
+        assert_eq!(Timestamp::new(12).to_string(), "12");
+    }
+}
