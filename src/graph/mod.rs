@@ -19,6 +19,3 @@ pub use node::{NodeSpec, Options, Port, Ports, TagIndex};
 pub use packet::{Packet, PacketType, Payload, TensorKind};
 pub use plan::{Form, GraphPort, Handler, Plan, PlanNode, PoolSize, Side, Source, Stream};
 pub use timestamp::Timestamp;
-
-/// The Python object of a node.
-pub type PythonHandler = ();
