@@ -17,7 +17,6 @@ use super::{
     plan::{Plan, PoolSize},
     pool::Pool,
     spec::GraphSpec,
-    timestamp::Timestamp,
     unary::Seat,
 };
 use crate::{
@@ -185,7 +184,7 @@ impl Definition {
             })?;
             pool.add(Seat {
                 run,
-                next: Timestamp::new(0),
+                last: None,
             });
         }
         self.pool = Some(pool);
@@ -236,7 +235,16 @@ impl Definition {
         while Arc::strong_count(&self) > 1 {
             tokio::time::sleep(LOOK).await;
         }
-        task::blocking("drop graph", move || drop(self)).await;
+        let handlers: Vec<_> = self.handlers.values().map(Arc::downgrade).collect();
+        if let Some(mut this) = Arc::into_inner(self) {
+            // What clients that have left began may still go on.
+            this.pool = None;
+            let is_used = || handlers.iter().any(|handler| handler.strong_count() > 1);
+            while is_used() {
+                tokio::time::sleep(LOOK).await;
+            }
+            task::blocking("drop graph", move || drop(this)).await;
+        }
     }
 }
 

@@ -11,11 +11,11 @@ use super::{
     fault::{Code, Fault},
     run::{More, Run, Watch},
     timestamp::Timestamp,
-    unary::{Tally, VERSION, explain, not_added},
+    unary::{Tally, explain, not_added},
 };
 use crate::{
     error::{Error, ErrorKind, Result},
-    request::{InferRequest, InferResponse, Parameter},
+    request::{InferRequest, InferResponse},
 };
 
 /// What a stream answers, in the order in which it came to be.
@@ -31,8 +31,8 @@ pub enum Answer {
 pub struct Session {
     definition: Arc<Definition>,
     run: Run,
-    /// The time of the next request that brings none.
-    next: Timestamp,
+    /// The time of the last request that was read to its end.
+    last: Option<Timestamp>,
     is_first: bool,
 }
 
@@ -51,7 +51,7 @@ impl Definition {
         Ok(Session {
             run: self.begin(first, env, watch)?,
             definition: Arc::clone(self),
-            next: Timestamp::new(0),
+            last: None,
             is_first: true,
         })
     }
@@ -78,22 +78,14 @@ impl Session {
             while let Some((output, packet)) = self.run.take_output() {
                 any = true;
                 let port = &self.definition.plan().outputs[output];
-                let mut response = InferResponse {
-                    model_name: self.definition.name().to_owned(),
-                    model_version: VERSION,
-                    ..InferResponse::default()
+                let name = self.definition.name();
+                let response = match convert::response(name, "", [(port, &packet)]) {
+                    Ok(response) => response,
+                    Err(fault) => {
+                        self.run.fail(fault);
+                        break;
+                    }
                 };
-                if let Err(fault) = convert::add(port, &packet, &mut response) {
-                    self.run.fail(fault);
-                    break;
-                }
-                let time = Parameter::Int(packet.at().value());
-                response
-                    .parameters
-                    .retain(|(name, _)| name != convert::TIMESTAMP);
-                response
-                    .parameters
-                    .push((convert::TIMESTAMP.to_owned(), time));
                 if answers.send(Answer::Response(response)).await.is_err() {
                     return Err(gone());
                 }
@@ -152,11 +144,14 @@ impl Session {
             let text = error.message();
             Some(format!("{text}; partial deserialization of {which}"))
         };
-        let at = match convert::timestamp(&request, self.next) {
+        let given = convert::timestamp(&request);
+        let at = given.and_then(|at| at.map_or_else(|| convert::following(self.last), Ok));
+        let at = match at {
             Ok(at) => at,
             Err(error) => return refuse(&error),
         };
-        for packet in convert::packets(self.definition.plan(), request, at) {
+        let request = Arc::new(request);
+        for packet in convert::packets(self.definition.plan(), &request, at) {
             let (input, packet) = match packet {
                 Ok(packet) => packet,
                 Err(error) => return refuse(&error),
@@ -166,7 +161,7 @@ impl Session {
                 return Some(not_added(&fault).message().to_owned());
             }
         }
-        self.next = Timestamp::new(at.value() + 1);
+        self.last = Some(at);
         tally.accepted();
         None
     }

@@ -14,11 +14,8 @@ use super::{
 };
 use crate::{
     error::{Error, ErrorKind, Result},
-    request::{InferRequest, InferResponse, Parameter},
+    request::{InferRequest, InferResponse},
 };
-
-/// The version that graphs say they have.
-pub const VERSION: i64 = 1;
 
 /// What is told of a run while it goes on, for figures.
 pub trait Tally: Send + Sync {
@@ -72,20 +69,19 @@ impl Definition {
         watch: Option<Arc<dyn Watch>>,
     ) -> Result<InferResponse> {
         let id = std::mem::take(&mut request.id);
-        let begun = self
-            .begin(&request, env, watch)
-            .and_then(|mut run| self.feed(&mut run, request, Timestamp::new(0)).map(|()| run));
-        let mut run = begun.inspect_err(|_| tally.rejected())?;
+        let begun = self.begin(&request, env, watch);
+        let fed = begun.and_then(|mut run| self.feed(&mut run, request, None).map(|_| run));
+        let mut run = fed.inspect_err(|_| tally.rejected())?;
         tally.accepted();
         let mut firsts = vec![None; self.plan().outputs.len()];
-        until_idle(&mut run, &mut firsts).await;
+        until_idle(&mut run, &mut firsts, Wish::Firsts).await;
         run.close_inputs();
         until_finished(&mut run, &mut firsts).await;
         if let Some(fault) = run.fault() {
             tally.failed();
             return Err(explain(&fault));
         }
-        self.answer(id, firsts)
+        self.answer(&id, firsts)
     }
 
     /// Makes a run for a request.
@@ -115,12 +111,22 @@ impl Definition {
         })
     }
 
-    /// Puts a request into a run: all inputs of the graph have to be there.
-    fn feed(&self, run: &mut Run, request: InferRequest, usual: Timestamp) -> Result<()> {
-        let at = convert::timestamp(&request, usual)?;
+    /// Puts a request into a run: all inputs of the graph have to be there. Returns its time; if it gives
+    /// none itself, that is one after the last.
+    fn feed(
+        &self,
+        run: &mut Run,
+        request: InferRequest,
+        last: Option<Timestamp>,
+    ) -> Result<Timestamp> {
+        let request = Arc::new(request);
+        let at = match convert::timestamp(&request)? {
+            Some(at) => at,
+            None => convert::following(last)?,
+        };
         let inputs = self.plan().inputs.len();
         let mut packets = Vec::with_capacity(inputs);
-        for packet in convert::packets(self.plan(), request, at) {
+        for packet in convert::packets(self.plan(), &request, at) {
             packets.push(packet?);
         }
         if packets.len() < inputs {
@@ -132,7 +138,7 @@ impl Definition {
         for (input, packet) in packets {
             run.push(input, packet).map_err(|fault| not_added(&fault))?;
         }
-        Ok(())
+        Ok(at)
     }
 
     /// Answers a request by an instance of the pool, which lives on.
@@ -146,18 +152,20 @@ impl Definition {
         // Judged first: whoever may not come in does not wait either.
         let side = convert::side_packets(self.plan(), &request.parameters, true);
         let side = side.inspect_err(|_| tally.rejected())?;
-        let mut place = self.pool().take().await;
+        let Some(pool) = self.pool() else {
+            return Err(Error::internal("Internal server error")
+                .with_source("a bug: a graph without a pool"));
+        };
+        let mut place = pool.take().await;
         let mut seat = match place.take() {
             Some(seat) => seat,
             None => Seat {
                 run: self.start(side, env, None)?,
-                next: Timestamp::new(0),
+                last: None,
             },
         };
         let mut firsts = vec![None; self.plan().outputs.len()];
-        let fed = convert::timestamp(&request, seat.next)
-            .and_then(|at| self.feed(&mut seat.run, request, seat.next).map(|()| at));
-        let at = match fed {
+        let at = match self.feed(&mut seat.run, request, seat.last) {
             Ok(at) => at,
             Err(error) => {
                 tally.rejected();
@@ -169,65 +177,57 @@ impl Definition {
             }
         };
         tally.accepted();
-        seat.next = at.next_allowed();
-        until_idle(&mut seat.run, &mut firsts).await;
+        seat.last = Some(at);
+        until_idle(&mut seat.run, &mut firsts, Wish::All).await;
         if let Some(fault) = seat.run.fault() {
             // Closed for the sake of its nodes, then dropped: the next request makes another one.
             until_finished(&mut seat.run, &mut firsts).await;
             tally.failed();
             return Err(explain(&fault));
         }
-        if firsts.iter().all(Option::is_some) {
-            place.put(seat);
-        }
-        self.answer(id, firsts)
+        place.put(seat);
+        self.answer(&id, firsts)
     }
 
     /// Makes the response of the first packet of each output.
-    fn answer(&self, id: String, firsts: Firsts) -> Result<InferResponse> {
-        let outputs = &self.plan().outputs;
+    fn answer(&self, id: &str, firsts: Firsts) -> Result<InferResponse> {
         let Some(firsts) = firsts.into_iter().collect::<Option<Vec<Packet>>>() else {
             return Err(Error::new(
                 ErrorKind::InvalidArgument,
                 "Mediapipe execution failed. MP status - Unknown error during mediapipe execution",
             ));
         };
-        let mut response = InferResponse {
-            model_name: self.name().to_owned(),
-            model_version: VERSION,
-            id,
-            ..InferResponse::default()
-        };
-        for (port, packet) in outputs.iter().zip(&firsts) {
-            convert::add(port, packet, &mut response).map_err(|fault| explain(&fault))?;
-        }
-        if let Some(first) = firsts.first() {
-            let time = Parameter::Int(first.at().value());
-            response.parameters.retain(|(name, _)| name != convert::TIMESTAMP);
-            response.parameters.push((convert::TIMESTAMP.to_owned(), time));
-        }
-        Ok(response)
+        let packets = self.plan().outputs.iter().zip(&firsts);
+        convert::response(self.name(), id, packets).map_err(|fault| explain(&fault))
     }
 }
 
 /// A graph of the pool: started, and where its time stands.
 pub(super) struct Seat {
     pub(super) run: Run,
-    pub(super) next: Timestamp,
+    /// The time of the last request.
+    pub(super) last: Option<Timestamp>,
+}
+
+/// What is wanted of a run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Wish {
+    /// The first packet of each output; what goes on by itself may stop then.
+    Firsts,
+    /// That it can go on afterwards.
+    All,
 }
 
 /// Runs until nothing can run any more before something comes in.
-async fn until_idle(run: &mut Run, firsts: &mut Firsts) {
+async fn until_idle(run: &mut Run, firsts: &mut Firsts, wish: Wish) {
     loop {
         let more = run.turn();
-        collect(run, firsts);
-        if run.is_idle() && more == More::No {
-            // What was in the way was taken out.
-            if run.turn() == More::No && run.is_idle() {
-                collect(run, firsts);
-                return;
-            }
-            continue;
+        let any = collect(run, firsts);
+        if any && wish == Wish::Firsts && firsts.iter().all(Option::is_some) {
+            run.end();
+        }
+        if run.is_idle() && more == More::No && !any {
+            return;
         }
         wait(run, more).await;
     }
@@ -237,11 +237,14 @@ async fn until_idle(run: &mut Run, firsts: &mut Firsts) {
 async fn until_finished(run: &mut Run, firsts: &mut Firsts) {
     loop {
         let more = run.turn();
-        collect(run, firsts);
+        let any = collect(run, firsts);
+        if firsts.iter().all(Option::is_some) {
+            run.end();
+        }
         if run.is_finished() {
             return;
         }
-        if more == More::No && !run.is_waiting() && run.is_idle() {
+        if more == More::No && !any && run.is_idle() {
             // The state machine says so of no graph; better a fault than a request that hangs.
             debug_assert!(run.is_finished(), "a run that cannot end");
             run.fail(Fault::internal("the graph cannot end"));
@@ -260,18 +263,16 @@ async fn wait(run: &mut Run, more: More) {
     }
 }
 
-/// Keeps the first packet of each output. Once all are there, nothing more is wanted.
-fn collect(run: &mut Run, firsts: &mut Firsts) {
+/// Keeps the first packet of each output, and tells whether any packet has come.
+fn collect(run: &mut Run, firsts: &mut Firsts) -> bool {
     let mut any = false;
     while let Some((output, packet)) = run.take_output() {
+        any = true;
         if let Some(first @ None) = firsts.get_mut(output) {
             *first = Some(packet);
-            any = true;
         }
     }
-    if any && firsts.iter().all(Option::is_some) {
-        run.end();
-    }
+    any
 }
 
 /// Says why a packet was not taken.
