@@ -39,6 +39,12 @@ impl Instance {
         }
     }
 
+    /// Tells whether each instance has a state of its own.
+    #[must_use]
+    pub fn has_state(&self) -> bool {
+        self.handler.core().stateful
+    }
+
     /// Makes the state of this instance, if the class has `create_state`.
     ///
     /// # Errors
