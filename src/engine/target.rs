@@ -178,6 +178,7 @@ impl Target {
             model_version: found.version.number(),
             id,
             outputs,
+            loose: Vec::new(),
             parameters: Parameters::new(),
         })
     }
@@ -251,6 +252,7 @@ impl OfModel {
             model_version: site.version.number(),
             id: request_id,
             outputs,
+            loose: Vec::new(),
             parameters: echo.parameter(id).into_iter().collect(),
         })
     }

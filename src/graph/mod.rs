@@ -5,6 +5,7 @@
 //! that turn requests into packets and packets into responses.
 
 mod calculator;
+pub mod convert;
 mod fault;
 mod node;
 mod packet;
@@ -19,6 +20,3 @@ pub use node::{NodeSpec, Options, Port, Ports, TagIndex};
 pub use packet::{Packet, PacketType, Payload, TensorKind};
 pub use plan::{Form, GraphPort, Handler, Plan, PlanNode, PoolSize, Side, Source, Stream};
 pub use timestamp::Timestamp;
-
-/// The Python object of a node.
-pub type PythonHandler = ();
