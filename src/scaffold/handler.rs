@@ -19,7 +19,16 @@ pub(super) fn text(of: &Scaffold, node: &Python) -> String {
 pub(super) fn echoes(node: &Python) -> Vec<(usize, &Stream)> {
     let last = node.inputs.len() - 1;
     let outputs = node.outputs.iter().enumerate();
-    outputs.map(|(index, output)| (index.min(last), output)).collect()
+    let echo = |(index, output): (usize, &'_ Stream)| {
+        let place = index.min(last);
+        let is_fit = |input: &Stream| output.dtype.is_none() || input.dtype == output.dtype;
+        // The input in its place, or the first of its type.
+        match is_fit(&node.inputs[place]) {
+            true => place,
+            false => node.inputs.iter().position(is_fit).unwrap_or(place),
+        }
+    };
+    outputs.map(|(index, output)| (echo((index, output)), output)).collect()
 }
 
 /// Returns whether the handler looks at the types of what it is given.
@@ -30,8 +39,8 @@ pub(super) fn is_typed(node: &Python) -> bool {
 fn write(text: &mut String, of: &Scaffold, node: &Python) -> fmt::Result {
     let (name, typed) = (&node.name, is_typed(node));
     writeln!(text, "\"\"\"The node `{name}` of the graph `{}`.\n", of.name)?;
-    writeln!(text, "As written by `ovms graph new` it gives back what it is given; README.md says how")?;
-    writeln!(text, "to try and test it.\n\"\"\"\n")?;
+    writeln!(text, "As written by `ovms graph new` it gives back what it is given; README.md")?;
+    writeln!(text, "says how to try and test it.\n\"\"\"\n")?;
     // For what older interpreters do not know of types.
     writeln!(text, "from __future__ import annotations\n")?;
     if node.generative {
@@ -109,8 +118,8 @@ fn execute(text: &mut String, node: &Python, typed: bool) -> fmt::Result {
         false => writeln!(text, "        \"\"\"Run for each request, and for each message of a stream.\n")?,
         true => writeln!(
             text,
-            "        \"\"\"Run for each request. What is yielded is sent at once; only a stream gets\n        \
-             more than the first.\n"
+            "        \"\"\"Run for each request.\n\n        Each list that is yielded is sent at once; \
+             a client that does not\n        stream gets the first one only.\n"
         )?,
     }
     writeln!(text, "        Takes what has come, which may be less than all:")?;
@@ -133,7 +142,14 @@ fn execute(text: &mut String, node: &Python, typed: bool) -> fmt::Result {
         for (from, output) in echoes {
             let (name, output) = (&node.inputs[from].name, &output.name);
             writeln!(text, "        if \"{name}\" in given:")?;
-            writeln!(text, "            outputs.append(renamed(given[\"{name}\"], \"{output}\"))")?;
+            let line = format!("            outputs.append(renamed(given[\"{name}\"], \"{output}\"))");
+            match line.len() {
+                0..=79 => writeln!(text, "{line}")?,
+                _ => writeln!(
+                    text,
+                    "            outputs.append(\n                renamed(given[\"{name}\"], \"{output}\")\n            )"
+                )?,
+            }
         }
     }
     match node.generative {

@@ -21,8 +21,8 @@ pub(super) fn text(of: &Scaffold, wiring: &Wiring) -> String {
 fn write(text: &mut String, of: &Scaffold, wiring: &Wiring) -> fmt::Result {
     writeln!(text, "\"\"\"Tests of the handlers of the graph `{}`, without a server.\n", of.name)?;
     writeln!(text, "In this folder: python -m unittest\n")?;
-    writeln!(text, "The module pyovms is part of the server. For tests, `ovms graph stubs` puts one into")?;
-    writeln!(text, "the virtual environment.\n\"\"\"\n")?;
+    writeln!(text, "The module pyovms is part of the server. For tests, `ovms graph stubs`")?;
+    writeln!(text, "puts one into the virtual environment.\n\"\"\"\n")?;
     writeln!(text, "from __future__ import annotations\n")?;
     text.push_str(HEAD);
     for node in wiring.python() {
@@ -76,7 +76,7 @@ fn class(text: &mut String, node: &Python) -> fmt::Result {
     writeln!(text, "        self.node = load(")?;
     writeln!(
         text,
-        "            \"{}\", {}, {}\n        )",
+        "            \"{}\",\n            {},\n            {},\n        )",
         node.file,
         names(&node.inputs),
         names(&node.outputs)
