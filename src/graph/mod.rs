@@ -7,9 +7,11 @@
 mod calculator;
 pub mod convert;
 mod fault;
+mod handlers;
 mod node;
 mod packet;
 mod plan;
+mod scheduler;
 mod timestamp;
 
 pub use calculator::{
@@ -19,4 +21,5 @@ pub use fault::{Code, Fault, Step};
 pub use node::{NodeSpec, Options, Port, Ports, TagIndex};
 pub use packet::{Packet, PacketType, Payload, TensorKind};
 pub use plan::{Form, GraphPort, Handler, Plan, PlanNode, PoolSize, Side, Source, Stream};
+pub use scheduler::{Job, Scheduler, Ticket};
 pub use timestamp::Timestamp;
