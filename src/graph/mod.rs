@@ -5,6 +5,7 @@
 //! that turn requests into packets and packets into responses.
 
 mod calculator;
+mod calculators;
 pub mod convert;
 mod fault;
 mod handlers;
@@ -12,6 +13,7 @@ mod node;
 mod packet;
 mod plan;
 mod scheduler;
+mod run;
 mod timestamp;
 
 pub use calculator::{
