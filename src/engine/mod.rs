@@ -8,6 +8,7 @@ mod of_pipeline;
 mod registry;
 pub mod reload;
 mod servable;
+pub mod stream;
 mod target;
 
 use std::{
@@ -19,7 +20,7 @@ use std::{
 };
 
 use arc_swap::ArcSwap;
-use tokio::sync::{Notify, Semaphore, mpsc, oneshot};
+use tokio::sync::{Notify, Semaphore, mpsc, oneshot, watch};
 
 pub use registry::Registry;
 pub use servable::{Facts, Part, Servable};
@@ -49,6 +50,8 @@ pub struct Engine {
     loading_places: Semaphore,
     /// Where wishes for a reload go, once there is somebody to fulfil them.
     reloads: OnceLock<mpsc::Sender<reload::Command>>,
+    /// Whether streams may go on.
+    course: watch::Sender<stream::Course>,
 }
 
 impl Engine {
@@ -65,6 +68,7 @@ impl Engine {
             loading_wait,
             loading_places: Semaphore::new(most_waiting.min(Semaphore::MAX_PERMITS)),
             reloads: OnceLock::new(),
+            course: watch::Sender::default(),
         })
     }
 
@@ -86,9 +90,11 @@ impl Engine {
         self.ready.load(Ordering::Acquire) && !stops
     }
 
-    /// Refuses requests from now on; those under way go on.
+    /// Refuses requests from now on; those under way go on, and streams to the end of those that
+    /// they have taken.
     pub fn stop(&self) {
         self.stopping.store(true, Ordering::SeqCst);
+        self.course.send_replace(stream::Course::Draining);
     }
 
     /// Starts no new sequences from now on, and waits until those that have time to end have
@@ -119,7 +125,7 @@ impl Engine {
     /// Returns why no sequence can start, if so.
     fn refuses_sequences(&self) -> Option<Error> {
         let draining = self.draining.load(Ordering::SeqCst);
-        draining.then(|| Error::new(ErrorKind::Overloaded, "Server is shutting down"))
+        draining.then(stream::shutting_down)
     }
 
     /// Waits until no request is under way.
@@ -232,7 +238,7 @@ impl Engine {
         let place = UnderWay::enter(&self.under_way);
         // After entering: a stop either sees this request or is seen by it.
         if self.stopping.load(Ordering::SeqCst) {
-            return Err(Error::new(ErrorKind::Overloaded, "Server is shutting down"));
+            return Err(stream::shutting_down());
         }
         let model = match self.servable(name)? {
             Servable::Model(model) => model,

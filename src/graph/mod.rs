@@ -5,11 +5,15 @@
 //! that turn requests into packets and packets into responses.
 
 mod calculator;
+mod calculators;
 pub mod convert;
 mod fault;
+mod handlers;
 mod node;
 mod packet;
 mod plan;
+mod scheduler;
+mod run;
 mod timestamp;
 
 pub use calculator::{
@@ -19,4 +23,5 @@ pub use fault::{Code, Fault, Step};
 pub use node::{NodeSpec, Options, Port, Ports, TagIndex};
 pub use packet::{Packet, PacketType, Payload, TensorKind};
 pub use plan::{Form, GraphPort, Handler, Plan, PlanNode, PoolSize, Side, Source, Stream};
+pub use scheduler::{Job, Scheduler, Ticket};
 pub use timestamp::Timestamp;
