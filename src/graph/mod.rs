@@ -5,19 +5,26 @@
 //! that turn requests into packets and packets into responses.
 
 mod calculator;
+mod check;
 mod fault;
 mod node;
 mod packet;
+mod pbtxt;
 mod plan;
+mod spec;
 mod timestamp;
 
 pub use calculator::{
     Calculator, Context, Contract, Emit, Env, Factory, Flow, Later, Resources, Servables, Session,
 };
+pub use check::{Checked, Faults, FileFault, FileWarning, Rule, check};
 pub use fault::{Code, Fault, Step};
 pub use node::{NodeSpec, Options, Port, Ports, TagIndex};
 pub use packet::{Packet, PacketType, Payload, TensorKind};
 pub use plan::{Form, GraphPort, Handler, Plan, PlanNode, PoolSize, Side, Source, Stream};
+pub use spec::{
+    ExecutorEntry, GraphSpec, HandlerEntry, InfoEntry, NodeEntry, NodePorts, PortEntry,
+};
 pub use timestamp::Timestamp;
 
 /// The Python object of a node.
