@@ -7,21 +7,30 @@
 mod calculator;
 mod calculators;
 pub mod convert;
+mod check;
 mod fault;
 mod handlers;
 mod node;
+mod outline;
 mod packet;
+mod pbtxt;
 mod plan;
 mod scheduler;
 mod run;
+mod spec;
 mod timestamp;
 
 pub use calculator::{
     Calculator, Context, Contract, Emit, Env, Factory, Flow, Later, Resources, Servables, Session,
 };
+pub use check::{Checked, Faults, FileFault, FileWarning, Rule, check};
 pub use fault::{Code, Fault, Step};
 pub use node::{NodeSpec, Options, Port, Ports, TagIndex};
+pub use outline::{Outline, OutlineEdge, OutlineKind, OutlineNode, Place, Way};
 pub use packet::{Packet, PacketType, Payload, TensorKind};
 pub use plan::{Form, GraphPort, Handler, Plan, PlanNode, PoolSize, Side, Source, Stream};
 pub use scheduler::{Job, Scheduler, Ticket};
+pub use spec::{
+    ExecutorEntry, GraphSpec, HandlerEntry, InfoEntry, NodeEntry, NodePorts, PortEntry,
+};
 pub use timestamp::Timestamp;
