@@ -68,12 +68,15 @@ fn answer(names: &[&'static str]) -> TensorMap {
         .collect()
 }
 
-/// Runs a node once; returns what it asked of the model and what it sent.
+/// What came of a node's run.
+type Ran = (Vec<InputTensor>, Vec<String>, Vec<(usize, Packet)>);
+
+/// Runs a node once; returns what it gave to the model and asked of it, and what it sent.
 fn once(
     fake: &Arc<Fake>,
     node: NodeSpec,
     inputs: &[Packet],
-) -> Result<(Vec<InputTensor>, Vec<String>, Vec<(usize, Packet)>), Fault> {
+) -> Result<Ran, Fault> {
     let mut run = Run::new(&FACTORY, node, fake);
     assert_eq!(run.contract.offset, Some(0));
     run.open(vec![fake.side()])?;
@@ -246,7 +249,7 @@ fn every_prefix_has_its_packets() {
         let text = format!("{tag}:s");
         let text = text.trim_start_matches(':');
         let contract = (FACTORY.contract)(&node(&[text], &[text], &Options::default())).unwrap();
-        assert_eq!(contract.inputs, [expected.clone()], "{tag}");
+        assert_eq!(contract.inputs, contract.outputs, "{tag}");
         assert_eq!(contract.outputs, [expected], "{tag}");
         assert_eq!(contract.side_inputs, [(PacketType::Session, false)]);
     }
