@@ -8,9 +8,11 @@ mod calculator;
 pub mod calculators;
 pub mod convert;
 mod fault;
+mod handlers;
 mod node;
 mod packet;
 mod plan;
+mod scheduler;
 mod timestamp;
 
 pub use calculator::{
@@ -20,7 +22,5 @@ pub use fault::{Code, Fault, Step};
 pub use node::{NodeSpec, Options, Port, Ports, TagIndex};
 pub use packet::{Packet, PacketType, Payload, TensorKind};
 pub use plan::{Form, GraphPort, Handler, Plan, PlanNode, PoolSize, Side, Source, Stream};
+pub use scheduler::{Job, Scheduler, Ticket};
 pub use timestamp::Timestamp;
-
-/// The Python object of a node.
-pub type PythonHandler = ();
