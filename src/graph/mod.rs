@@ -5,7 +5,7 @@
 //! that turn requests into packets and packets into responses.
 
 mod calculator;
-mod calculators;
+pub mod calculators;
 pub mod convert;
 mod fault;
 mod handlers;
