@@ -4,7 +4,9 @@
 use std::path::Path;
 
 use ovms::{
-    config::{self, Config, EntryFault, ModelConfig, ModelEntry, Source, VersionPolicy},
+    config::{
+        self, Config, EntryFault, GraphConfig, ModelConfig, ModelEntry, Source, VersionPolicy,
+    },
     error::chain,
     metrics::Metrics,
     model::{mapping, repository, storage, wanted},
@@ -36,6 +38,7 @@ pub(super) fn run(mut config: Config) -> Result<(), Failure> {
     report.warnings.append(&mut config.warnings);
     match config.source.clone() {
         Source::Model(model) => report.model(&model, ""),
+        Source::Graph { graph, .. } => report.graph(&graph, ""),
         Source::File { path, defaults } => {
             let file = config::read(&path, &defaults)
                 .map_err(|error| files::explain(&error, "--config_path"))?;
@@ -75,6 +78,9 @@ impl Report {
                     self.faults.push(format!("{path}:{place}: {reason}"));
                 }
             }
+        }
+        for graph in &file.graphs {
+            self.graph(graph, &format!("{path}: "));
         }
         for entry in &file.refused {
             self.row(&entry.name, NOTHING.to_owned(), "refused");
@@ -147,6 +153,21 @@ impl Report {
             .map(|(number, _)| number.to_string())
             .collect();
         self.row(name, numbers.join(", "), state);
+    }
+
+    /// Looks at the file of a graph. What is said of it begins with `origin`.
+    fn graph(&mut self, graph: &GraphConfig, origin: &str) {
+        let name = &graph.name;
+        let opened = std::fs::File::open(&graph.graph_path);
+        if let Err(error) = opened {
+            self.row(name, NOTHING.to_owned(), "fault");
+            self.faults.push(format!(
+                "{origin}graph `{name}`: File not found or cannot open - {}: {error}",
+                graph.graph_path.display()
+            ));
+            return;
+        }
+        self.row(name, "1".to_owned(), GOOD);
     }
 
     fn row(&mut self, name: &str, versions: String, state: &str) {

@@ -159,6 +159,14 @@ pub struct Env {
     pub servables: Arc<dyn Servables>,
 }
 
+impl Env {
+    /// Makes the surroundings of a run.
+    #[must_use]
+    pub fn new(servables: Arc<dyn Servables>) -> Self {
+        Self { servables }
+    }
+}
+
 /// Finds what sessions are of.
 pub trait Servables: Send + Sync {
     /// Finds a model or pipeline, the default version if none is named. The session is of the name: it

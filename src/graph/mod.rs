@@ -5,7 +5,9 @@
 //! that turn requests into packets and packets into responses.
 
 mod calculator;
+mod definition;
 mod fault;
+mod live;
 mod node;
 mod packet;
 mod plan;
@@ -14,7 +16,9 @@ mod timestamp;
 pub use calculator::{
     Calculator, Context, Contract, Emit, Env, Factory, Flow, Later, Resources, Servables, Session,
 };
+pub use definition::{Definition, Fingerprint, LoadFault, Source as GraphSource, Tally, Watch};
 pub use fault::{Code, Fault, Step};
+pub use live::{Graph, Limits, VERSION};
 pub use node::{NodeSpec, Options, Port, Ports, TagIndex};
 pub use packet::{Packet, PacketType, Payload, TensorKind};
 pub use plan::{Form, GraphPort, Handler, Plan, PlanNode, PoolSize, Side, Source, Stream};

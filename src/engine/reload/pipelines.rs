@@ -21,8 +21,8 @@ use crate::{
     custom_node::Library,
     engine::Registry,
     metrics::Metrics,
-    model::{Loaded, Model},
-    pipeline::{self, Definition, Event, Limits, Phase, Pipeline, Rule},
+    model::{Event, Loaded, Model, Phase},
+    pipeline::{self, Definition, Limits, Pipeline, Rule},
     task,
 };
 
