@@ -19,7 +19,14 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         "proto/tensorflow/error_codes.proto",
         "proto/tensorflow_serving/model.proto",
     ];
-    for file in files.iter().chain(&imported) {
+    let graphs = [
+        "proto/mediapipe/calculator.proto",
+        "proto/mediapipe/calculators.proto",
+        "proto/mediapipe/generative.proto",
+        "proto/mediapipe/handlers.proto",
+        "proto/mediapipe/openvino.proto",
+    ];
+    for file in files.iter().chain(&imported).chain(&graphs) {
         println!("cargo:rerun-if-changed={file}");
     }
     println!("cargo:rerun-if-changed=proto/build.rs");
@@ -46,5 +53,21 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         // Inputs are judged in the order of their names, and answers are the same every time.
         .btree_map(".tensorflow")
         .compile_fds(descriptors)?;
+
+    let mut compiler = protox::Compiler::new(["proto"])?;
+    compiler
+        .include_imports(true)
+        .include_source_info(false)
+        .open_files(graphs.map(|file| file.trim_start_matches("proto/")))?;
+    // Graph files are read with these: other messages than those of services, so they are kept apart.
+    fs::write(
+        out.join("mediapipe.bin"),
+        compiler.encode_file_descriptor_set(),
+    )?;
+    tonic_prost_build::Config::new()
+        // Options are found by the names of their types.
+        .enable_type_names()
+        .btree_map(["."])
+        .compile_fds(compiler.file_descriptor_set())?;
     Ok(())
 }

@@ -37,5 +37,21 @@ pub mod tensorflow {
 /// TensorFlow Serving: package `tensorflow.serving`.
 pub use tensorflow::serving as tensorflow_serving;
 
+/// Graphs of calculators and their options: package `mediapipe`.
+#[expect(missing_docs, reason = "generated; the .proto files have the comments")]
+#[allow(
+    clippy::all,
+    clippy::pedantic,
+    clippy::allow_attributes,
+    unreachable_pub,
+    reason = "generated code, whose lints change with the generator"
+)]
+pub mod mediapipe {
+    tonic::include_proto!("mediapipe");
+}
+
+/// The compiled descriptors of graphs and their options, with extensions, for reading graph files.
+pub const GRAPH_DESCRIPTORS: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/mediapipe.bin"));
+
 /// The compiled descriptors of all services, for server reflection.
 pub const DESCRIPTORS: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/descriptors.bin"));

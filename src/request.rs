@@ -158,8 +158,23 @@ pub struct InferResponse {
     pub id: String,
     /// The outputs: those asked for in the order asked, else all by name.
     pub outputs: TensorMap,
+    /// Outputs of which the datatype may be any text, behind the others; of graphs.
+    pub loose: Vec<LooseTensor>,
     /// What the response says beside its outputs.
     pub parameters: Parameters,
+}
+
+/// An output as a graph gives it: what it says of itself is not judged.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LooseTensor {
+    /// The name.
+    pub name: String,
+    /// The datatype, which may be any text.
+    pub datatype: String,
+    /// The shape, which need not fit the bytes.
+    pub shape: Vec<i64>,
+    /// The contents as they go to the client.
+    pub data: Bytes,
 }
 
 /// Request parameters by name.

@@ -8,6 +8,7 @@ use ovms::{
         self, Config, EntryFault, GraphConfig, ModelConfig, ModelEntry, Source, VersionPolicy,
     },
     error::chain,
+    graph::{self, GraphSource},
     metrics::Metrics,
     model::{mapping, repository, storage, wanted},
 };
@@ -158,13 +159,19 @@ impl Report {
     /// Looks at the file of a graph. What is said of it begins with `origin`.
     fn graph(&mut self, graph: &GraphConfig, origin: &str) {
         let name = &graph.name;
-        let opened = std::fs::File::open(&graph.graph_path);
-        if let Err(error) = opened {
+        let source = GraphSource {
+            name: name.clone(),
+            base_path: graph.base_path.clone(),
+            graph_path: graph.graph_path.clone(),
+        };
+        if let Err(fault) = graph::examine(&source) {
             self.row(name, NOTHING.to_owned(), "fault");
-            self.faults.push(format!(
-                "{origin}graph `{name}`: File not found or cannot open - {}: {error}",
-                graph.graph_path.display()
-            ));
+            let told = if fault.log.is_empty() {
+                fault.status
+            } else {
+                fault.log.join("; ")
+            };
+            self.faults.push(format!("{origin}graph `{name}`: {told}"));
             return;
         }
         self.row(name, "1".to_owned(), GOOD);

@@ -46,6 +46,8 @@ pub struct Defaults {
     pub most_graph_runs: usize,
     /// How long a graph may take to load.
     pub graph_load: Duration,
+    /// Whether clients are not told what Python nodes raise.
+    pub hide_python_errors: bool,
     /// The most pixels of an encoded image that an input takes.
     pub most_image_pixels: PixelLimit,
     /// Where compiled models are kept.

@@ -77,8 +77,6 @@ pub struct Limits {
 pub struct PythonSettings {
     /// The virtual environment whose packages they see; the active one, or the runtime's, if `None`.
     pub environment: Option<PathBuf>,
-    /// Whether clients are not told what has been raised.
-    pub hide_errors: bool,
     /// Runs of all of them together that may go on at once, those that sleep or wait among them.
     pub runs: usize,
 }

@@ -27,11 +27,11 @@ pub use registry::Registry;
 pub use servable::{Facts, Part, Servable};
 pub use target::Target;
 
-use self::{of_graph::OfGraph, of_pipeline::OfPipeline};
+use self::{of_graph::OfGraph, of_pipeline::OfPipeline, sessions::Sessions};
 use crate::{
     custom_node,
     error::{Error, ErrorKind, Result},
-    graph::Graph,
+    graph::{Graph, Servables},
     metrics::Call,
     model::{self, Live, Loaded, Model, Served, Version},
     pipeline::{Models, Pipeline},
@@ -379,6 +379,12 @@ impl Engine {
         // Requests beyond the bound do not wait.
         let _place = self.loading_places.try_acquire().map_err(|_| not_loaded)?;
         version.wait_loaded(self.loading_wait).await
+    }
+
+    /// Returns what the nodes of graphs find models and pipelines by, for a request of this origin.
+    #[must_use]
+    pub fn sessions(self: &Arc<Self>, origin: Origin) -> Arc<dyn Servables> {
+        Arc::new(Sessions::new(self, origin))
     }
 
     /// Takes one of the places of streams, which is free again when the return value is dropped.

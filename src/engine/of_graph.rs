@@ -7,7 +7,7 @@ use std::{
 
 use tokio::sync::OwnedSemaphorePermit;
 
-use super::{Engine, servable::info_of, sessions::Sessions};
+use super::{Engine, servable::info_of};
 use crate::{
     error::{Error, Result},
     graph::{Definition, Env, Graph, VERSION},
@@ -45,7 +45,7 @@ impl OfGraph {
             counts.rejected();
             return Err(error);
         }
-        let env = Env::new(Arc::new(Sessions::new(&self.engine, self.origin)));
+        let env = Env::new(self.engine.sessions(self.origin));
         let begun = Instant::now();
         let _turn = self.graph.turn().await;
         let started = Instant::now();
@@ -97,10 +97,12 @@ fn select(mut response: InferResponse, wanted: &[String]) -> InferResponse {
     if wanted.is_empty() {
         return response;
     }
-    let mut outputs: Vec<_> = response.outputs.into_iter().collect();
     let place = |name: &str| wanted.iter().position(|wanted| wanted == name);
+    let mut outputs: Vec<_> = response.outputs.into_iter().collect();
     outputs.retain(|(name, _)| place(name).is_some());
     outputs.sort_by_key(|(name, _)| place(name));
     response.outputs = outputs.into_iter().collect();
+    response.loose.retain(|loose| place(&loose.name).is_some());
+    response.loose.sort_by_key(|loose| place(&loose.name));
     response
 }

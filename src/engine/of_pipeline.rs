@@ -78,6 +78,7 @@ impl OfPipeline {
             model_version: pipeline::VERSION,
             id,
             outputs,
+            loose: Vec::new(),
             parameters: Parameters::new(),
         })
     }

@@ -195,6 +195,7 @@ impl Target {
             model_version: found.version.number(),
             id,
             outputs,
+            loose: Vec::new(),
             parameters: Parameters::new(),
         })
     }
@@ -268,6 +269,7 @@ impl OfModel {
             model_version: site.version.number(),
             id: request_id,
             outputs,
+            loose: Vec::new(),
             parameters: echo.parameter(id).into_iter().collect(),
         })
     }

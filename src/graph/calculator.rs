@@ -4,7 +4,13 @@
 //! one that has to wait for anything returns a future ([`Flow::Later`]) that the driver of the run
 //! awaits meanwhile, so that `process` itself never blocks.
 
-use std::{fmt, sync::Arc};
+use std::{
+    fmt,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+};
 
 use futures::future::BoxFuture;
 
@@ -14,7 +20,7 @@ use super::{
     packet::{Packet, PacketType, Payload},
     timestamp::Timestamp,
 };
-use crate::{error, request::InferRequest, servable::ServableInfo, tensor::TensorMap};
+use crate::{error, python, request::InferRequest, servable::ServableInfo, tensor::TensorMap};
 
 /// One node of one run.
 pub trait Calculator: Send {
@@ -153,17 +159,31 @@ impl<'a> Context<'a> {
 }
 
 /// What belongs to a run, whichever node asks.
-#[derive(Clone)]
 pub struct Env {
     /// Models and pipelines.
     pub servables: Arc<dyn Servables>,
+    ending: AtomicBool,
 }
 
 impl Env {
     /// Makes the surroundings of a run.
     #[must_use]
     pub fn new(servables: Arc<dyn Servables>) -> Self {
-        Self { servables }
+        Self {
+            servables,
+            ending: AtomicBool::new(false),
+        }
+    }
+
+    /// Says that nothing more is wanted of the run: whoever would go on by itself stops.
+    pub fn end(&self) {
+        self.ending.store(true, Ordering::Relaxed);
+    }
+
+    /// Tells whether nothing more is wanted of the run.
+    #[must_use]
+    pub fn is_ending(&self) -> bool {
+        self.ending.load(Ordering::Relaxed)
     }
 }
 
@@ -225,7 +245,10 @@ impl Contract {
 /// What is there to make calculators of: by the nodes of one definition of a graph.
 pub trait Resources: Send + Sync {
     /// Returns the Python object of a node.
-    fn python(&self, node: &str) -> Option<&Arc<super::PythonHandler>>;
+    fn python(&self, node: &str) -> Option<&Arc<python::Handler>>;
+
+    /// Tells whether clients are not told what Python code has raised.
+    fn hides_python_errors(&self) -> bool;
 }
 
 /// A kind of calculator.

@@ -1,215 +1,298 @@
-//! STUB, to be replaced: a graph that copies its inputs to its outputs.
+//! A graph that is loaded: its plan, its Python objects, and the instances that are kept.
 
 use std::{
+    collections::BTreeMap,
     fmt,
     path::{Path, PathBuf},
     sync::Arc,
     time::Duration,
 };
 
-use super::{Env, Form, GraphPort, Plan, PoolSize, Ports};
+use super::{
+    calculator::{Env, Resources, Servables},
+    calculators,
+    check::{self, Checked},
+    convert,
+    fingerprint::Fingerprint,
+    plan::{Plan, PoolSize},
+    pool::Pool,
+    spec::GraphSpec,
+    unary::Seat,
+};
 use crate::{
-    error::{Error, Result},
     metrics::{NodeTimes, Reporter},
-    request::{Data, Declared, InferRequest, InferResponse, Parameters},
+    python::{self, Handler, NodeFacts},
     task,
-    tensor::{Tensor, TensorMap},
 };
 
-/// What is to be loaded.
+/// How often it is looked whether the last run has ended.
+const LOOK: Duration = Duration::from_millis(10);
+
+/// The environment variable that turns all pools off if it is `1`.
+const NO_POOLS: &str = "OVMS_GRAPH_QUEUE_OFF";
+
+/// The size of a pool where the number of threads of the machine is not known.
+const USUAL_POOL: usize = 16;
+
+/// The calculator of Python nodes.
+const PYTHON: &str = "PythonExecutorCalculator";
+
+/// A graph that is to be loaded.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Source {
+pub struct GraphSource {
+    /// The name that clients use.
     pub name: String,
+    /// The folder that paths of handlers are relative to.
     pub base_path: PathBuf,
+    /// The graph file.
     pub graph_path: PathBuf,
 }
 
-/// Why a graph is not loaded.
-#[derive(Debug, Clone, thiserror::Error)]
+/// A graph that is loaded. Runs hold it, so that what takes its place does not disturb them.
+pub struct Definition {
+    name: String,
+    plan: Arc<Plan>,
+    spec: GraphSpec,
+    handlers: BTreeMap<String, Arc<Handler>>,
+    is_silent: bool,
+    pool: Option<Pool>,
+    times: Arc<[Arc<NodeTimes>]>,
+    fingerprint: Fingerprint,
+}
+
+/// Why a graph was not loaded.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{status}")]
 pub struct LoadFault {
+    /// The fixed text of the fault, with a reason behind it.
     pub status: String,
+    /// Lines for the log.
     pub log: Vec<String>,
 }
 
-/// What the files of a graph hold.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Fingerprint(Vec<u8>);
-
-impl Fingerprint {
-    #[must_use]
-    pub fn read(source: &Source) -> Self {
-        let mut all = std::fs::read(&source.graph_path).unwrap_or_default();
-        let Ok(entries) = std::fs::read_dir(&source.base_path) else {
-            return Self(all);
-        };
-        for entry in entries.flatten() {
-            if entry.path().extension().is_some_and(|end| end == "py") {
-                all.extend(std::fs::read(entry.path()).unwrap_or_default());
-            }
+impl LoadFault {
+    fn new(status: impl Into<String>, log: Vec<String>) -> Self {
+        Self {
+            status: status.into(),
+            log,
         }
-        Self(all)
     }
 }
 
-/// What is told of a run while it goes on, for figures.
-pub trait Tally: Send + Sync {
-    /// A request has put its packets in.
-    fn accepted(&self) {}
-    /// A request was refused before, or while, it did.
-    fn rejected(&self) {}
-    /// A response was made.
-    fn responded(&self) {}
-    /// The run has failed.
-    fn failed(&self) {}
-}
-
-/// Sees what the nodes of a run do.
-pub trait Watch: Send + Sync {}
-
-pub struct Definition {
-    source: Source,
-    fingerprint: Fingerprint,
-    plan: Arc<Plan>,
-    _times: Vec<Arc<NodeTimes>>,
+/// Reads and checks a graph file, without loading anything. Blocks.
+///
+/// # Errors
+///
+/// Fails if the file cannot be read, or the graph has faults.
+pub fn examine(source: &GraphSource) -> Result<Checked, LoadFault> {
+    let (name, path) = (&source.name, &source.graph_path);
+    let text = std::fs::read_to_string(path).map_err(|error| {
+        let line = format!(
+            "Failed to open mediapipe graph definition: {name}, file: {}: {error}",
+            path.display()
+        );
+        LoadFault::new("File not found or cannot open", vec![line])
+    })?;
+    check::check(&text, path, calculators::all())
+        .map_err(|faults| LoadFault::new(faults.status(), faults.log(name)))
 }
 
 impl Definition {
-    /// Reads the graph and loads it.
+    /// Reads, checks and loads a graph. Blocks, for as long as its Python code takes.
     ///
     /// # Errors
     ///
-    /// Fails with the first fault.
-    pub fn load(source: &Source, reporter: &Reporter) -> Result<Self, LoadFault> {
-        let name = &source.name;
-        let fault = |status: &str, log: String| LoadFault {
-            status: status.to_owned(),
-            log: vec![log],
+    /// Fails with the first kind of fault; what was loaded until then is let go of.
+    pub fn load(
+        source: &GraphSource,
+        is_silent: bool,
+        servables: &Arc<dyn Servables>,
+        reporter: &Reporter,
+    ) -> Result<Self, LoadFault> {
+        // Before it is read: what changes meanwhile is then seen as a change.
+        let fingerprint = Fingerprint::read(source);
+        let Checked { plan, spec, .. } = examine(source)?;
+        let plan = Arc::new(plan);
+        let times = plan.nodes.iter().map(|node| reporter.node(&node.spec.name));
+        let mut definition = Self {
+            name: source.name.clone(),
+            times: times.collect(),
+            handlers: BTreeMap::new(),
+            is_silent,
+            pool: None,
+            spec,
+            plan,
+            fingerprint,
         };
-        let text = std::fs::read_to_string(&source.graph_path).map_err(|_| {
-            fault(
-                "File not found or cannot open",
-                format!(
-                    "Failed to open mediapipe graph definition: {name}, file: {}",
-                    source.graph_path.display()
-                ),
-            )
-        })?;
-        if text.contains("hang: true") {
-            std::thread::sleep(Duration::from_secs(20));
-        }
-        if text.trim().is_empty() || text.contains("unknown_field") {
-            return Err(fault(
-                "Failed to read protobuf graph configuration file",
-                format!("Trying to parse mediapipe graph definition: {name} failed"),
-            ));
-        }
-        let ports = |key: &str| -> Vec<GraphPort> {
-            let begin = format!("{key}: \"");
-            let lines = text.lines().filter_map(|line| line.strip_prefix(&begin));
-            let texts: Vec<&str> = lines.map(|line| line.trim_end_matches('"')).collect();
-            Ports::of(&texts)
-                .iter()
-                .map(|port| GraphPort {
-                    port: port.clone(),
-                    stream: 0,
-                    form: Form::OvTensor,
-                })
-                .collect()
-        };
-        Ok(Self {
-            fingerprint: Fingerprint::read(source),
-            plan: Arc::new(Plan {
-                nodes: Vec::new(),
-                streams: Vec::new(),
-                sides: Vec::new(),
-                inputs: ports("input_stream"),
-                outputs: ports("output_stream"),
-                max_queue: None,
-                report_deadlock: false,
-                pool: PoolSize::Off,
-            }),
-            _times: vec![reporter.node("PassThroughCalculator")],
-            source: source.clone(),
-        })
+        // What is loaded before a fault is finalized when the definition is dropped.
+        definition.load_handlers(&source.base_path)?;
+        definition.start_pool(servables)?;
+        Ok(definition)
     }
 
+    fn load_handlers(&mut self, base: &Path) -> Result<(), LoadFault> {
+        for node in &self.plan.nodes {
+            if node.spec.calculator != PYTHON {
+                continue;
+            }
+            let names = |ports: &super::Ports| {
+                let written = ports.written().into_iter();
+                written.map(|place| ports[place].name.clone()).collect()
+            };
+            let path = check::handler_path(&node.spec).unwrap_or_default();
+            let facts = NodeFacts {
+                node_name: node.spec.name.clone(),
+                input_names: names(&node.spec.inputs),
+                output_names: names(&node.spec.outputs),
+                handler_path: base.join(path),
+            };
+            match Handler::load(facts) {
+                Ok(handler) => self.handlers.insert(node.spec.name.clone(), handler),
+                Err(error) => {
+                    for handler in self.handlers.values() {
+                        handler.finalize();
+                    }
+                    let lines = error.to_string().lines().map(str::to_owned).collect();
+                    return Err(LoadFault::new(error.status_text(), lines));
+                }
+            };
+        }
+        Ok(())
+    }
+
+    fn start_pool(&mut self, servables: &Arc<dyn Servables>) -> Result<(), LoadFault> {
+        let Some(size) = pool_size(self.plan.pool, &self.name) else {
+            return Ok(());
+        };
+        let pool = Pool::new(size);
+        for _ in 0..size {
+            let side = convert::side_packets(&self.plan, &Vec::new(), true);
+            let run = side.and_then(|side| {
+                let mut run = self.start(side, Env::new(Arc::clone(servables)), None)?;
+                // What waits is done when the first request comes.
+                run.turn();
+                run.fault().map_or(Ok(()), |f| Err(super::unary::explain(&f)))?;
+                Ok(run)
+            });
+            let run = run.map_err(|error| {
+                let line = format!(
+                    "Mediapipe graph: {} initialization failed with message: {}",
+                    self.name,
+                    error.message()
+                );
+                LoadFault::new("Failed to initialize mediapipe graph", vec![line])
+            })?;
+            pool.add(Seat {
+                run,
+                last: None,
+            });
+        }
+        self.pool = Some(pool);
+        Ok(())
+    }
+
+    /// Returns the name.
     #[must_use]
-    pub fn fingerprint(&self) -> &Fingerprint {
-        &self.fingerprint
+    pub fn name(&self) -> &str {
+        &self.name
     }
 
+    /// Returns the checked graph.
     #[must_use]
     pub fn plan(&self) -> &Arc<Plan> {
         &self.plan
     }
 
+    /// Returns the graph as the file has it.
     #[must_use]
-    pub fn base_path(&self) -> &Path {
-        &self.source.base_path
+    pub fn spec(&self) -> &GraphSpec {
+        &self.spec
     }
 
-    /// Answers one request.
-    ///
-    /// # Errors
-    ///
-    /// Fails if the request does not fit.
-    pub async fn infer(
-        self: &Arc<Self>,
-        _env: Env,
-        request: InferRequest,
-        tally: &dyn Tally,
-        _watch: Option<Arc<dyn Watch>>,
-    ) -> Result<InferResponse> {
-        let mut outputs = TensorMap::default();
-        for input in request.inputs {
-            let Some(place) = self.plan.input(&input.name) else {
-                tally.rejected();
-                let text = format!("Unexpected input - {} is unexpected", input.name);
-                return Err(Error::invalid(text));
-            };
-            let (Declared::Known(dtype), Data::Raw(data) | Data::Values { bytes: data, .. }) =
-                (input.datatype, input.data)
-            else {
-                return Err(Error::invalid("Invalid input precision"));
-            };
-            let shape = input
-                .shape
-                .iter()
-                .map(|&d| usize::try_from(d).unwrap_or(0))
-                .collect();
-            let tensor =
-                Tensor::new(dtype, shape, data).map_err(|e| Error::invalid(e.to_string()))?;
-            outputs.push(self.plan.outputs[place].port.name.clone(), tensor);
-        }
-        if outputs.len() < self.plan.inputs.len() {
-            tally.rejected();
-            return Err(Error::invalid(
-                "Invalid number of inputs - Not all input packets created",
-            ));
-        }
-        tally.accepted();
-        tally.responded();
-        Ok(InferResponse {
-            model_name: self.source.name.clone(),
-            model_version: 1,
-            id: request.id,
-            outputs,
-            parameters: Parameters::new(),
-        })
+    /// Returns what the files were when it was loaded.
+    #[must_use]
+    pub fn fingerprint(&self) -> &Fingerprint {
+        &self.fingerprint
     }
 
-    /// Waits for the last run, then brings it to an end.
+    /// Tells whether instances are kept between requests.
+    #[must_use]
+    pub fn has_pool(&self) -> bool {
+        self.pool.is_some()
+    }
+
+    pub(super) fn pool(&self) -> Option<&Pool> {
+        self.pool.as_ref()
+    }
+
+    pub(super) fn times(&self) -> &Arc<[Arc<NodeTimes>]> {
+        &self.times
+    }
+
+    /// Waits until the last run has ended, and lets go of the Python objects off the async workers.
     pub async fn drain(self: Arc<Self>) {
+        // Nobody can find it any more, so the count only falls.
         while Arc::strong_count(&self) > 1 {
-            tokio::time::sleep(Duration::from_millis(10)).await;
+            tokio::time::sleep(LOOK).await;
         }
-        task::blocking("drop graph", move || drop(self)).await;
+        let handlers: Vec<_> = self.handlers.values().map(Arc::downgrade).collect();
+        if let Some(mut this) = Arc::into_inner(self) {
+            // What clients that have left began may still go on.
+            this.pool = None;
+            let is_used = || handlers.iter().any(|handler| handler.strong_count() > 1);
+            while is_used() {
+                tokio::time::sleep(LOOK).await;
+            }
+            task::blocking("drop graph", move || drop(this)).await;
+        }
+    }
+}
+
+impl Drop for Definition {
+    fn drop(&mut self) {
+        // The instances first: their states belong to the objects.
+        self.pool = None;
+        for handler in self.handlers.values() {
+            handler.finalize();
+        }
+    }
+}
+
+impl Resources for Definition {
+    fn python(&self, node: &str) -> Option<&Arc<Handler>> {
+        self.handlers.get(node)
+    }
+
+    fn hides_python_errors(&self) -> bool {
+        self.is_silent
+    }
+}
+
+/// Returns how many instances are kept; `None` for none.
+fn pool_size(asked: PoolSize, name: &str) -> Option<usize> {
+    if std::env::var(NO_POOLS).is_ok_and(|off| off == "1") {
+        return None;
+    }
+    let threads = std::thread::available_parallelism().map_or(USUAL_POOL, usize::from);
+    match asked {
+        PoolSize::Off => None,
+        PoolSize::Auto => Some(threads),
+        PoolSize::Fixed(size) => {
+            if size > threads {
+                tracing::warn!(
+                    "Mediapipe graph: {name}: OVMS_GRAPH_QUEUE_MAX_SIZE {size} is more than the \
+                     {threads} threads of this machine; {threads} instances are kept"
+                );
+            }
+            Some(size.min(threads))
+        }
     }
 }
 
 impl fmt::Debug for Definition {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Definition").finish_non_exhaustive()
+        f.debug_struct("Definition")
+            .field("name", &self.name)
+            .finish_non_exhaustive()
     }
 }

@@ -4,14 +4,11 @@ use std::{ops::Deref, sync::Arc, time::Duration};
 
 use tokio::sync::{Semaphore, SemaphorePermit};
 
-use super::definition::{Definition, Tally};
+use super::{Definition, Tally};
 use crate::{
     metrics::{GraphCall, Reporter},
     model::{Live, Served, Words},
 };
-
-/// The version that graphs say they have.
-pub const VERSION: i64 = 1;
 
 /// How much may go on at once in a graph.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -5,24 +5,22 @@
 //! that turn requests into packets and packets into responses.
 
 mod calculator;
-mod definition;
+pub mod convert;
 mod fault;
 mod live;
 mod node;
 mod packet;
 mod plan;
+mod stub;
 mod timestamp;
 
 pub use calculator::{
     Calculator, Context, Contract, Emit, Env, Factory, Flow, Later, Resources, Servables, Session,
 };
-pub use definition::{Definition, Fingerprint, LoadFault, Source as GraphSource, Tally, Watch};
 pub use fault::{Code, Fault, Step};
-pub use live::{Graph, Limits, VERSION};
+pub use live::{Graph, Limits};
 pub use node::{NodeSpec, Options, Port, Ports, TagIndex};
 pub use packet::{Packet, PacketType, Payload, TensorKind};
 pub use plan::{Form, GraphPort, Handler, Plan, PlanNode, PoolSize, Side, Source, Stream};
+pub use stub::{Definition, Fingerprint, GraphSource, LoadFault, Tally, VERSION, Watch, examine};
 pub use timestamp::Timestamp;
-
-/// The Python object of a node.
-pub type PythonHandler = ();

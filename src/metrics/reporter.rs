@@ -50,6 +50,12 @@ pub struct NodeTimes {
 }
 
 impl NodeTimes {
+    /// Tells whether anybody wants to know.
+    #[must_use]
+    pub fn counts(&self) -> bool {
+        self.counts
+    }
+
     /// Counts a run, and how long it took: the run alone, without the wait for what it runs on.
     pub fn ran(&self, took: Duration) {
         if self.counts {

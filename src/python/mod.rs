@@ -1,62 +1,90 @@
-//! Python: the interpreter within this process, and what nodes of graphs run in it.
+//! Python nodes: handlers that run in an interpreter of this process.
+//!
+//! [`Handler::load`] runs a handler file and makes its `OvmsPythonModel`; the first one starts the
+//! interpreter. An [`Instance`] is what one run of a graph has of it; it [executes](Instance::execute)
+//! with [`Tensor`]s. The module `pyovms`, which handlers import, is built in.
+//!
+//! The interpreter's lock is held only while Python runs. Short calls run on the thread of their
+//! caller ([`Handler::try_here`]), all others on threads that may block ([`Handler::elsewhere`]).
+//!
+//! The only folder that knows the interpreter. Without the feature `python` everything is here as
+//! well, but no handler loads.
 
-use std::sync::Arc;
+mod error;
+mod tensor;
 
-use bytes::Bytes;
+#[cfg(feature = "python")]
+mod capture;
+#[cfg(feature = "python")]
+mod class;
+#[cfg(feature = "python")]
+mod describe;
+#[cfg(feature = "python")]
+mod environment;
+#[cfg(feature = "python")]
+mod format;
+#[cfg(feature = "python")]
+mod handler;
+#[cfg(feature = "python")]
+mod instance;
+#[cfg(feature = "python")]
+mod interpreter;
+#[cfg(feature = "python")]
+mod loading;
+#[cfg(feature = "python")]
+mod place;
+#[cfg(feature = "python")]
+mod view;
 
-use crate::tensor::DataType;
+#[cfg(not(feature = "python"))]
+mod off;
 
-/// A `pyovms.Tensor`.
-#[derive(Debug, Clone)]
-pub struct Tensor(Arc<Parts>);
+#[cfg(all(test, feature = "python"))]
+mod tests;
 
-#[derive(Debug)]
-struct Parts {
-    name: String,
-    datatype: String,
-    shape: Vec<i64>,
-    data: Bytes,
+use std::path::PathBuf;
+
+pub use error::{LoadError, Raised};
+#[cfg(not(feature = "python"))]
+pub use off::{Generator, Handler, Instance, configure, describe, set_limits, stop};
+pub use tensor::Tensor;
+#[cfg(feature = "python")]
+pub use {
+    handler::Handler,
+    instance::{Generator, Instance},
+    interpreter::{configure, describe, stop},
+    place::set_limits,
+};
+
+/// The types of the module `pyovms`, for editors and type checkers.
+pub const STUB: &str = include_str!("pyovms.pyi");
+
+/// The module `pyovms` in Python alone, for tests of handlers without a server.
+pub const PLAIN: &str = include_str!("plain/pyovms.py");
+
+/// Whether this build can run Python.
+pub const AVAILABLE: bool = cfg!(feature = "python");
+
+/// What a handler is told about its node.
+#[derive(Clone, Debug)]
+pub struct NodeFacts {
+    /// The name of the node.
+    pub node_name: String,
+    /// The names of its input streams, in the order of the graph file.
+    pub input_names: Vec<String>,
+    /// The names of its output streams, in the order of the graph file.
+    pub output_names: Vec<String>,
+    /// The handler file, absolute.
+    pub handler_path: PathBuf,
 }
 
-impl Tensor {
-    /// Makes a tensor; without a format the buffer is bytes in a row.
-    #[must_use]
-    pub fn new(
-        name: &str,
-        datatype: &str,
-        shape: Vec<i64>,
-        data: Bytes,
-        _format: Option<DataType>,
-    ) -> Self {
-        Self(Arc::new(Parts {
-            name: name.to_owned(),
-            datatype: datatype.to_owned(),
-            shape,
-            data,
-        }))
-    }
-
-    /// Returns the name.
-    #[must_use]
-    pub fn name(&self) -> &str {
-        &self.0.name
-    }
-
-    /// Returns the datatype as the client or the handler wrote it.
-    #[must_use]
-    pub fn datatype(&self) -> &str {
-        &self.0.datatype
-    }
-
-    /// Returns the shape as the client or the handler wrote it.
-    #[must_use]
-    pub fn shape(&self) -> &[i64] {
-        &self.0.shape
-    }
-
-    /// Returns the contents in row-major order.
-    #[must_use]
-    pub fn bytes(&self) -> &Bytes {
-        &self.0.data
-    }
+/// What `execute` returned.
+#[derive(Debug)]
+pub enum Produced {
+    /// A list.
+    Outputs(Vec<Tensor>),
+    /// A generator, which has not begun.
+    Generator(Generator),
+    /// `None`, where that is allowed.
+    Nothing,
 }

@@ -17,6 +17,7 @@ fn read(text: &str) -> Result<FileConfig, FileError> {
     let defaults = Defaults {
         most_graph_runs: 1,
         graph_load: std::time::Duration::ZERO,
+        hide_python_errors: false,
         most_waiting: 7,
         most_custom_runs: 5,
         custom_load: std::time::Duration::from_secs(3),

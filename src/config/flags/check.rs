@@ -37,6 +37,7 @@ impl Config {
             custom_load: Duration::from_secs(flags.custom_node_load_seconds.into()),
             most_graph_runs: flags.max_graph_runs,
             graph_load: Duration::from_secs(flags.graph_load_seconds.into()),
+            hide_python_errors: flags.hide_python_errors,
             most_image_pixels: PixelLimit(flags.max_image_pixels),
             cache_dir,
             cpu_extension: flags.cpu_extension.clone(),
@@ -227,7 +228,6 @@ fn check(flags: &Flags) -> Result<ServerSettings, FlagError> {
         },
         python: PythonSettings {
             environment: flags.python_environment.clone(),
-            hide_errors: flags.hide_python_errors,
             runs: flags.max_python_runs,
         },
         cors: Cors {

@@ -18,7 +18,7 @@ use super::{
 use crate::{
     config::{EntryFault, FileConfig, GraphConfig},
     engine::Registry,
-    graph::{Definition, Fingerprint, Graph, GraphSource, Limits, LoadFault, VERSION},
+    graph::{Definition, Fingerprint, Graph, GraphSource, Limits, LoadFault, Servables, VERSION},
     metrics::Metrics,
     model::{Event, Phase, let_go},
     task::{self, Task},
@@ -30,6 +30,10 @@ const AT_ONCE: usize = 8;
 /// What is served of graphs.
 pub(super) struct Graphs {
     limits: Limits,
+    /// What nodes find models and pipelines by.
+    servables: Arc<dyn Servables>,
+    /// Whether clients are not told what Python nodes raise.
+    is_silent: bool,
     known: BTreeMap<String, Known>,
 }
 
@@ -54,9 +58,11 @@ struct Due {
 }
 
 impl Graphs {
-    pub(super) fn new(limits: Limits) -> Self {
+    pub(super) fn new(limits: Limits, servables: Arc<dyn Servables>, is_silent: bool) -> Self {
         Self {
             limits,
+            servables,
+            is_silent,
             known: BTreeMap::new(),
         }
     }
@@ -100,7 +106,7 @@ impl Graphs {
         let mut outcome = Outcome::default();
         let listed = self.listed(config);
         self.retire(&listed, &mut outcome);
-        let limit = self.limits.load;
+        let (limit, is_silent) = (self.limits.load, self.is_silent);
         let mut due = Vec::new();
         for config in listed {
             let Some(known) = self.known.get_mut(&config.name) else {
@@ -112,13 +118,13 @@ impl Graphs {
                 continue;
             };
             if let Some(found) = known.due(config, why, limit).await {
-                due.push(found);
+                due.push((found, Arc::clone(&self.servables)));
             }
         }
         let loads: Vec<_> = due
             .into_iter()
-            .map(|due| async move {
-                let loaded = load(&due, limit).await;
+            .map(|(due, servables)| async move {
+                let loaded = load(&due, servables, is_silent, limit).await;
                 (due, loaded)
             })
             .collect();
@@ -197,7 +203,9 @@ impl Known {
         let is_new = self.config.is_none();
         let is_another = self.config.as_ref().is_some_and(|it| !it.is_same(&config));
         let looks = why.renewed || why.trigger != Trigger::Watch;
-        if !is_new && !is_another {
+        // It may be a model that was missing.
+        let recovers = why.moved && self.graph.phase() == Phase::Failed;
+        if !is_new && !is_another && !recovers {
             if !looks {
                 return None;
             }
@@ -212,7 +220,11 @@ impl Known {
             }
         }
         if !is_new || self.graph.phase() == Phase::Retired {
-            self.graph.handle(Event::Reload);
+            self.graph.handle(if recovers && !is_another && !looks {
+                Event::UsedModelChanged
+            } else {
+                Event::Reload
+            });
         }
         let loading = Arc::new(());
         let due = Due {
@@ -238,7 +250,12 @@ fn source(config: &GraphConfig) -> GraphSource {
 }
 
 /// Loads a graph, which may run code of its nodes: not on an async worker, and not for ever.
-async fn load(due: &Due, limit: Duration) -> Result<Arc<Definition>, LoadFault> {
+async fn load(
+    due: &Due,
+    servables: Arc<dyn Servables>,
+    is_silent: bool,
+    limit: Duration,
+) -> Result<Arc<Definition>, LoadFault> {
     let name = &due.config.name;
     let fault = |text: String| LoadFault {
         status: "Failed to initialize mediapipe graph".to_owned(),
@@ -259,7 +276,7 @@ async fn load(due: &Due, limit: Duration) -> Result<Arc<Definition>, LoadFault> 
     let loading = Arc::clone(&due.loading);
     let work = async move {
         let load = task::blocking("load graph", move || {
-            let loaded = Definition::load(&source, &reporter);
+            let loaded = Definition::load(&source, is_silent, &servables, &reporter);
             drop(loading);
             loaded.map(Arc::new)
         });

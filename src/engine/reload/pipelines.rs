@@ -61,6 +61,8 @@ pub(super) struct Why {
     pub(super) trigger: Trigger,
     /// The file has been read again.
     pub(super) renewed: bool,
+    /// A model is another one, or in another state.
+    pub(super) moved: bool,
 }
 
 /// The most checks at once.

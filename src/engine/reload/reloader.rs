@@ -28,6 +28,7 @@ use crate::{
     graph,
     metrics::Metrics,
     pipeline,
+    request::{Api, Interface, Origin},
 };
 
 /// A client's wish for a pass, and where the answer goes.
@@ -81,17 +82,22 @@ impl Reloader {
     }
 
     fn of(engine: Arc<Engine>, reader: Reader, defaults: &Defaults, metrics: Arc<Metrics>) -> Self {
+        let servables = engine.sessions(AT_LOAD);
         Self {
             engine,
             metrics,
             reader,
             served: BTreeMap::new(),
             pipelines: Pipelines::new(limits(defaults)),
-            graphs: Graphs::new(graph::Limits {
-                runs: defaults.most_graph_runs,
-                waiting: defaults.most_waiting,
-                load: defaults.graph_load,
-            }),
+            graphs: Graphs::new(
+                graph::Limits {
+                    runs: defaults.most_graph_runs,
+                    waiting: defaults.most_waiting,
+                    load: defaults.graph_load,
+                },
+                servables,
+                defaults.hide_python_errors,
+            ),
             subconfigs: Subconfigs::new(defaults.clone()),
             one_model: false,
             told: HashSet::new(),
@@ -255,6 +261,7 @@ impl Reloader {
         let why = Why {
             trigger,
             renewed: done.new_file,
+            moved: done.changed,
         };
         let outcome = self.pipelines.bring(config, models.collect(), why).await;
         done.changed |= outcome.changed;
@@ -403,6 +410,12 @@ fn limits(defaults: &Defaults) -> pipeline::Limits {
         image_pixels: defaults.most_image_pixels,
     }
 }
+
+/// What the requests of instances count as that are made with their graph, and then serve whoever comes.
+const AT_LOAD: Origin = Origin {
+    api: Api::KServe,
+    interface: Interface::Grpc,
+};
 
 /// The most texts that are remembered as told.
 const MOST_TOLD: usize = 1000;

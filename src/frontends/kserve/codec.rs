@@ -95,8 +95,9 @@ fn decode_parameters(parameters: HashMap<String, InferParameter>) -> Parameters 
 
 /// Writes a response: always raw contents, in the order of the outputs.
 pub(super) fn encode(response: InferResponse) -> ModelInferResponse {
-    let mut outputs = Vec::with_capacity(response.outputs.len());
-    let mut raw_output_contents = Vec::with_capacity(response.outputs.len());
+    let count = response.outputs.len() + response.loose.len();
+    let mut outputs = Vec::with_capacity(count);
+    let mut raw_output_contents = Vec::with_capacity(count);
     for (name, tensor) in response.outputs {
         let (dtype, shape, data) = tensor.into_parts();
         outputs.push(InferOutputTensor {
@@ -109,6 +110,15 @@ pub(super) fn encode(response: InferResponse) -> ModelInferResponse {
             ..InferOutputTensor::default()
         });
         raw_output_contents.push(data);
+    }
+    for loose in response.loose {
+        outputs.push(InferOutputTensor {
+            name: loose.name,
+            datatype: loose.datatype,
+            shape: loose.shape,
+            ..InferOutputTensor::default()
+        });
+        raw_output_contents.push(loose.data);
     }
     ModelInferResponse {
         model_name: response.model_name,

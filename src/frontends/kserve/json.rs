@@ -184,7 +184,9 @@ fn take(
                 .flatten()
                 .ok_or_else(too_short)?
         }
-        // The type is refused later, with its text.
+        // Only nodes of graphs take other types, and one input alone takes all there is.
+        (None, Declared::Unknown(_)) if alone => binary.len(),
+        // Elsewhere the type is refused later, with its text.
         (None, Declared::Unknown(_)) => 0,
     };
     if needed > binary.len() {

@@ -1,6 +1,6 @@
 //! REST answers: JSON, and binary data behind it for the outputs that are wanted so.
 
-use std::io::Write;
+use std::{fmt::Display, io::Write};
 
 use axum::http::{HeaderName, HeaderValue};
 
@@ -8,8 +8,12 @@ use super::json::{JSON_LENGTH, Wishes};
 use crate::{
     error::{Error, Result},
     frontends::reply::Whole,
-    request::{InferResponse, Parameter, Parameters},
-    tensor::{DataType, Tensor, strings::strings, values::write_json},
+    request::{InferResponse, LooseTensor, Parameter, Parameters},
+    tensor::{
+        self, DataType, ShapeText, Tensor,
+        strings::{Strings, strings},
+        values::write_json,
+    },
 };
 
 /// Writes a response. `has_id`: the request had an id, which is echoed.
@@ -35,6 +39,12 @@ pub(super) fn encode(response: InferResponse, has_id: bool, wishes: &Wishes) -> 
             json.push(b',');
         }
         output(&mut json, &mut binary, name, tensor, wishes)?;
+    }
+    for (index, loose) in response.loose.iter().enumerate() {
+        if index + response.outputs.len() > 0 {
+            json.push(b',');
+        }
+        loose_output(&mut json, &mut binary, loose, wishes)?;
     }
     json.extend_from_slice(b"]}");
     let json_length = json.len();
@@ -82,25 +92,94 @@ fn output(
     tensor: &Tensor,
     wishes: &Wishes,
 ) -> Result<()> {
+    head(json, name, tensor.shape(), tensor.dtype().kserve());
+    if is_binary(name, || has_no_json(tensor), wishes) {
+        behind(json, binary, tensor.data());
+    } else {
+        check_is_text(name, tensor)?;
+        elements(json, tensor);
+    }
+    Ok(())
+}
+
+/// Writes an output of which the datatype may be any text. In JSON are elements of types that exist,
+/// if they are as many as the shape says; of the rest nothing is known but its bytes.
+fn loose_output(
+    json: &mut Vec<u8>,
+    binary: &mut Vec<u8>,
+    output: &LooseTensor,
+    wishes: &Wishes,
+) -> Result<()> {
+    head(json, &output.name, &output.shape, &output.datatype);
+    let tensor = typed(output);
+    let has_no_json = || tensor.as_ref().map_or(true, has_no_json);
+    if is_binary(&output.name, has_no_json, wishes) {
+        behind(json, binary, &output.data);
+        return Ok(());
+    }
+    let tensor = tensor.map_err(|reason| {
+        Error::invalid(format!(
+            "Response parsing to JSON error - output {} {reason}, for which JSON has no form; ask \
+             for binary outputs with the parameter binary_data_output",
+            output.name
+        ))
+    })?;
+    check_is_text(&output.name, &tensor)?;
+    elements(json, &tensor);
+    Ok(())
+}
+
+/// Reads an output as a tensor of a type that exists, or says what it is instead.
+fn typed(output: &LooseTensor) -> Result<Tensor, String> {
+    let LooseTensor {
+        datatype,
+        shape,
+        data,
+        ..
+    } = output;
+    let dtype =
+        DataType::from_kserve(datatype).ok_or_else(|| format!("has the datatype {datatype:?}"))?;
+    let misfit = || {
+        let shape = ShapeText(shape);
+        format!("has {} bytes as {datatype} of shape {shape}", data.len())
+    };
+    let lengths = shape.iter().map(|&length| usize::try_from(length));
+    let lengths: Vec<usize> = lengths.collect::<Result<_, _>>().map_err(|_| misfit())?;
+    if dtype == DataType::String {
+        let count = Strings::new(data.clone()).map(|strings| strings.count());
+        if count.ok() != tensor::elements(&lengths) {
+            return Err(format!(
+                "has BYTES that are not {} strings, each behind its length",
+                ShapeText(shape)
+            ));
+        }
+    }
+    Tensor::new(dtype, lengths, data.clone()).map_err(|_| misfit())
+}
+
+fn head(json: &mut Vec<u8>, name: &str, shape: &[impl Display], datatype: &str) {
     json.extend_from_slice(b"{\"name\":");
     text(json, name);
     json.extend_from_slice(b",\"shape\":[");
-    for (index, length) in tensor.shape().iter().enumerate() {
+    for (index, length) in shape.iter().enumerate() {
         let comma = if index > 0 { "," } else { "" };
         let _ = write!(json, "{comma}{length}");
     }
-    let _ = write!(json, "],\"datatype\":\"{}\",", tensor.dtype());
-    if is_binary(name, tensor, wishes) {
-        let size = tensor.data().len();
-        let _ = write!(json, "\"parameters\":{{\"binary_data_size\":{size}}}}}");
-        binary.extend_from_slice(tensor.data());
-    } else {
-        check_is_text(name, tensor)?;
-        json.extend_from_slice(b"\"data\":");
-        write_json(tensor, json);
-        json.push(b'}');
-    }
-    Ok(())
+    json.extend_from_slice(b"],\"datatype\":");
+    text(json, datatype);
+    json.push(b',');
+}
+
+fn behind(json: &mut Vec<u8>, binary: &mut Vec<u8>, data: &[u8]) {
+    let size = data.len();
+    let _ = write!(json, "\"parameters\":{{\"binary_data_size\":{size}}}}}");
+    binary.extend_from_slice(data);
+}
+
+fn elements(json: &mut Vec<u8>, tensor: &Tensor) {
+    json.extend_from_slice(b"\"data\":");
+    write_json(tensor, json);
+    json.push(b'}');
 }
 
 /// Sees to it that nothing is lost: JSON has no form for bytes that are not UTF-8.
@@ -126,15 +205,18 @@ fn first_binary(tensor: &Tensor) -> Option<usize> {
 /// binary if they all are: Triton's C++ client frees memory that is not its own if an answer has
 /// outputs of both forms. Where none is listed they are JSON, save that what has no JSON form in the
 /// protocol, half floats and strings that are no text, is binary for a client that reads binary.
-fn is_binary(name: &str, tensor: &Tensor, wishes: &Wishes) -> bool {
-    let has_no_json = || match tensor.dtype() {
-        DataType::F16 | DataType::Bf16 => true,
-        _ => first_binary(tensor).is_some(),
-    };
+fn is_binary(name: &str, has_no_json: impl FnOnce() -> bool, wishes: &Wishes) -> bool {
     match wishes.listed.iter().find(|(listed, _)| listed == name) {
         Some((_, binary)) => *binary,
         None if wishes.listed.is_empty() => wishes.reads_binary && has_no_json(),
         None => wishes.listed.iter().all(|(_, binary)| *binary),
+    }
+}
+
+fn has_no_json(tensor: &Tensor) -> bool {
+    match tensor.dtype() {
+        DataType::F16 | DataType::Bf16 => true,
+        _ => first_binary(tensor).is_some(),
     }
 }
 
@@ -146,7 +228,8 @@ fn text(json: &mut Vec<u8>, text: &str) {
 mod tests {
     use super::{Wishes, encode};
     use crate::{
-        request::{InferResponse, Parameter},
+        error::Result,
+        request::{InferResponse, LooseTensor, Parameter},
         sequence::SEQUENCE_ID,
         tensor::{DataType, Tensor},
     };
@@ -165,6 +248,7 @@ mod tests {
             ]
             .into_iter()
             .collect(),
+            loose: Vec::new(),
             parameters: vec![
                 (SEQUENCE_ID.to_owned(), Parameter::Text("A\"".to_owned())),
                 ("n".to_owned(), Parameter::Int(-1)),
@@ -193,5 +277,92 @@ mod tests {
         {"model_name":"m","model_version":"1","parameters":{"sequence_id":"A\"","n":-1},"outputs":[{"name":"y","shape":[1],"datatype":"UINT64","parameters":{"binary_data_size":8}},{"name":"sequence_id","shape":[1],"datatype":"UINT64","parameters":{"binary_data_size":8}}]}abcdefghABCDEFGH
         {"model_name":"m","model_version":"1","parameters":{"sequence_id":"A\"","n":-1},"outputs":[{"name":"y","shape":[1],"datatype":"UINT64","parameters":{"binary_data_size":8}},{"name":"sequence_id","shape":[1],"datatype":"UINT64","data":[5208208757389214273]}]}abcdefgh
         "#);
+    }
+
+    fn loosely(
+        datatype: &str,
+        shape: &[i64],
+        data: &'static [u8],
+        reads_binary: bool,
+    ) -> Result<String> {
+        let loose = LooseTensor {
+            name: "y".to_owned(),
+            datatype: datatype.to_owned(),
+            shape: shape.to_vec(),
+            data: data.into(),
+        };
+        let response = InferResponse {
+            model_name: "g".to_owned(),
+            model_version: 1,
+            id: String::new(),
+            outputs: [].into_iter().collect(),
+            loose: vec![loose],
+            parameters: vec![("OVMS_MP_TIMESTAMP".to_owned(), Parameter::Int(i64::MAX - 3))],
+        };
+        let wishes = Wishes {
+            listed: Vec::new(),
+            reads_binary,
+        };
+        let whole = encode(response, false, &wishes)?;
+        Ok(String::from_utf8(whole.body).expect("it is text"))
+    }
+
+    #[test]
+    fn outputs_of_graphs_are_json_where_that_loses_nothing() {
+        let start = "{\"model_name\":\"g\",\"model_version\":\"1\",\"parameters\":\
+                     {\"OVMS_MP_TIMESTAMP\":9223372036854775804},\"outputs\":[{\"name\":\"y\",";
+        for (datatype, shape, data, expected) in [
+            ("INT16", &[2][..], &b"\x01\0\xff\xff"[..], "[1,-1]"),
+            ("FP32", &[], &[0, 0, 0xc0, 0x7f], "[NaN]"),
+            ("FP32", &[2, 0], &[], "[]"),
+            ("BYTES", &[2], b"\x01\0\0\0a\0\0\0\0", "[\"a\",\"\"]"),
+        ] {
+            let shape_text = serde_json::to_string(shape).unwrap();
+            let whole = format!(
+                "{start}\"shape\":{shape_text},\"datatype\":\"{datatype}\",\"data\":{expected}}}]}}"
+            );
+            for reads_binary in [false, true] {
+                let written = loosely(datatype, shape, data, reads_binary).unwrap();
+                assert_eq!(written, whole, "{datatype}");
+            }
+        }
+    }
+
+    #[test]
+    fn what_has_no_json_form_needs_a_client_that_reads_binary() {
+        let cases: [(&str, &[i64], &'static [u8], &str); 6] = [
+            ("my_string", &[3], b"abc", "has the datatype \"my_string\""),
+            ("<U5", &[1], b"abc", "has the datatype \"<U5\""),
+            ("INT16", &[2], b"abc", "has 3 bytes as INT16 of shape (2)"),
+            ("INT8", &[-3], b"abc", "has 3 bytes as INT8 of shape (-3)"),
+            (
+                "BYTES",
+                &[1],
+                b"abc",
+                "has BYTES that are not (1) strings, each behind its length",
+            ),
+            (
+                "BYTES",
+                &[2],
+                b"\0\0\0\0",
+                "has BYTES that are not (2) strings, each behind its length",
+            ),
+        ];
+        for (datatype, shape, data, reason) in cases {
+            let error = loosely(datatype, shape, data, false).unwrap_err();
+            assert_eq!(error.kind().http(), 400);
+            assert_eq!(
+                error.message(),
+                format!(
+                    "Response parsing to JSON error - output y {reason}, for which JSON has no \
+                     form; ask for binary outputs with the parameter binary_data_output"
+                )
+            );
+            let written = loosely(datatype, shape, data, true).unwrap();
+            let size = data.len();
+            let bytes = std::str::from_utf8(data).unwrap();
+            let end = format!("\"parameters\":{{\"binary_data_size\":{size}}}}}]}}{bytes}");
+            assert!(written.ends_with(&end), "{written}");
+        }
     }
 }

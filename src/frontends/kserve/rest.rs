@@ -217,10 +217,12 @@ async fn run(context: &Context, names: &Names, request: Request) -> Result<Respo
     })
     .await?;
     seen.version(|| Some(response.model_version));
+    let loose = response.loose.iter().map(|tensor| tensor.data.len());
     let output_bytes = response
         .outputs
         .iter()
         .map(|(_, tensor)| tensor.data().len())
+        .chain(loose)
         .sum();
     let compress = gzip::wished(&parts.headers);
     let encode = move || {

@@ -158,6 +158,7 @@ mod tests {
             model_version: 1,
             id: String::new(),
             parameters: Vec::new(),
+            loose: Vec::new(),
             outputs: outputs
                 .into_iter()
                 .map(|(name, dtype, shape, data)| {

@@ -1,0 +1,340 @@
+//! `PythonExecutorCalculator`: a node whose work is the `execute` of a Python class.
+//!
+//! In regular use `execute` returns a list of tensors, each of which goes to the output of its name at
+//! the time of the inputs. In generative use it returns a generator: each of its sets goes out one
+//! unit of time after the one before, followed by a packet on `LOOPBACK`, which brings the node back
+//! here for the next set once this one is on its way.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use crate::{
+    graph::{
+        Calculator, Code, Context, Contract, Emit, Factory, Fault, Flow, Later, NodeSpec, Packet,
+        PacketType, Payload, Resources, Timestamp,
+    },
+    python::{self, Generator, Handler, Instance, Produced, Raised},
+};
+
+/// The tag of the streams that bring a generating node back to itself.
+pub(crate) const LOOPBACK: &str = "LOOPBACK";
+
+/// The tag of the side packet that Python nodes take.
+pub(crate) const RESOURCES: &str = "PYTHON_NODE_RESOURCES";
+
+/// The kind of calculator.
+pub(super) static FACTORY: Factory = Factory {
+    name: "PythonExecutorCalculator",
+    about: "runs the execute method of a Python class",
+    contract,
+    make,
+};
+
+fn contract(node: &NodeSpec) -> Result<Contract, String> {
+    let is_loop = |port: &crate::graph::Port| port.at.tag == LOOPBACK;
+    let taken = node.inputs.iter().filter(|port| !is_loop(port)).count();
+    let given = node.outputs.iter().filter(|port| !is_loop(port)).count();
+    if taken == 0 || given == 0 {
+        return Err("it needs at least one input stream and one output stream".to_owned());
+    }
+    if node.inputs.find(LOOPBACK, 0).is_some() != node.outputs.find(LOOPBACK, 0).is_some() {
+        return Err(
+            "If LOOPBACK is used, it must be defined on both input and output of the node"
+                .to_owned(),
+        );
+    }
+    if node.side_inputs.find(RESOURCES, 0).is_none() {
+        return Err(format!(
+            "it needs input_side_packet: \"{RESOURCES}:py\", which the server gives"
+        ));
+    }
+    let carries = |port: &crate::graph::Port| {
+        if is_loop(port) {
+            PacketType::Any
+        } else {
+            PacketType::Python
+        }
+    };
+    Ok(Contract {
+        inputs: node.inputs.iter().map(carries).collect(),
+        outputs: node.outputs.iter().map(carries).collect(),
+        side_inputs: vec![(PacketType::PythonResources, false); node.side_inputs.len()],
+        ..Contract::any(node)
+    })
+}
+
+fn make(node: &Arc<NodeSpec>, resources: &dyn Resources) -> Box<dyn Calculator> {
+    let Some(handler) = resources.python(&node.name) else {
+        return Box::new(Missing);
+    };
+    let inputs = node.inputs.iter().enumerate();
+    Box::new(PythonExecutor {
+        inputs: inputs
+            .filter(|(_, port)| port.at.tag != LOOPBACK)
+            .map(|(place, _)| place)
+            .collect(),
+        loop_input: node.inputs.find(LOOPBACK, 0),
+        shared: Arc::new(Shared {
+            loop_output: node.outputs.find(LOOPBACK, 0),
+            node: Arc::clone(node),
+            instance: handler.instance(),
+            generating: Mutex::default(),
+            is_silent: resources.hides_python_errors(),
+        }),
+        handler: Arc::clone(handler),
+    })
+}
+
+/// A node without its object, which only a definition that was not loaded has.
+struct Missing;
+
+impl Calculator for Missing {
+    fn process(&mut self, context: &mut Context<'_>) -> Result<Flow, Fault> {
+        let name = &context.node.name;
+        Err(Fault::internal(format!("no Python object for node {name}")))
+    }
+}
+
+struct PythonExecutor {
+    handler: Arc<Handler>,
+    shared: Arc<Shared>,
+    /// The places of the inputs that `execute` sees, by tag.
+    inputs: Vec<usize>,
+    loop_input: Option<usize>,
+}
+
+/// What a step needs wherever it is done.
+struct Shared {
+    node: Arc<NodeSpec>,
+    instance: Instance,
+    loop_output: Option<usize>,
+    generating: Mutex<Option<Generating>>,
+    is_silent: bool,
+}
+
+/// A generator on its way.
+struct Generating {
+    generator: Generator,
+    /// The time of the next set.
+    next: Timestamp,
+}
+
+/// What there is to do.
+enum Work {
+    Open,
+    Execute {
+        inputs: Vec<python::Tensor>,
+        is_complete: bool,
+        at: Timestamp,
+    },
+    Next(Generating),
+    Close,
+}
+
+impl PythonExecutor {
+    /// Does a step here if it is short, else elsewhere.
+    fn step(&self, context: &mut Context<'_>, work: Work) -> Result<Flow, Fault> {
+        let shared = Arc::clone(&self.shared);
+        match self.handler.try_here(move || shared.run(work)) {
+            Ok(outcome) => {
+                for emit in outcome?.emits {
+                    context.emit(emit);
+                }
+                Ok(Flow::Next)
+            }
+            Err(work) => {
+                let handler = Arc::clone(&self.handler);
+                Ok(Flow::Later(Box::pin(async move {
+                    handler.elsewhere(work).await
+                })))
+            }
+        }
+    }
+}
+
+impl Calculator for PythonExecutor {
+    fn open(&mut self, context: &mut Context<'_>) -> Result<Flow, Fault> {
+        if self.shared.instance.has_state() {
+            self.step(context, Work::Open)
+        } else {
+            Ok(Flow::Next)
+        }
+    }
+
+    fn process(&mut self, context: &mut Context<'_>) -> Result<Flow, Fault> {
+        let mut inputs = Vec::with_capacity(self.inputs.len());
+        for place in &self.inputs {
+            match context.input(*place) {
+                Some(Payload::Python(tensor)) => inputs.push(tensor.clone()),
+                Some(other) => {
+                    let port = &context.node.inputs[*place];
+                    let (name, kind) = (&port.name, other.kind());
+                    let text = format!("input {name}: expected a Python tensor, got {kind}");
+                    return Err(Fault::invalid(text));
+                }
+                None => {}
+            }
+        }
+        let generating = self.shared.generating().take();
+        if inputs.is_empty() {
+            let is_back = self.loop_input.is_some_and(|place| context.input(place).is_some());
+            return match generating {
+                // Dropped, and thereby closed, if nobody wants the rest.
+                Some(generating) if is_back && !context.env.is_ending() => {
+                    self.step(context, Work::Next(generating))
+                }
+                _ => Ok(Flow::Next),
+            };
+        }
+        if generating.is_some() {
+            return Err(Fault::new(Code::ResourceExhausted, BUSY));
+        }
+        let is_complete = inputs.len() == self.inputs.len();
+        let at = context.at;
+        self.step(
+            context,
+            Work::Execute {
+                inputs,
+                is_complete,
+                at,
+            },
+        )
+    }
+
+    fn close(&mut self, context: &mut Context<'_>) -> Result<Flow, Fault> {
+        drop(self.shared.generating().take());
+        if self.shared.instance.has_state() {
+            self.step(context, Work::Close)
+        } else {
+            Ok(Flow::Next)
+        }
+    }
+}
+
+/// What a node says that is given inputs while it still generates.
+const BUSY: &str =
+    "Node is already processing data. Create new stream for another request.";
+
+/// What clients are told of what Python code raises, before what it says.
+const FAILED: &str = "Error occurred during graph execution";
+
+impl Shared {
+    fn generating(&self) -> MutexGuard<'_, Option<Generating>> {
+        // It is replaced as a whole.
+        self.generating
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Does a step, which takes the interpreter.
+    fn run(&self, work: Work) -> Result<Later, Fault> {
+        let mut later = Later::default();
+        match work {
+            Work::Open => self.instance.open().map_err(|raised| self.fault(&raised))?,
+            Work::Close => self.instance.close(),
+            Work::Next(generating) => self.advance(generating, &mut later)?,
+            Work::Execute {
+                inputs,
+                is_complete,
+                at,
+            } => {
+                let produced = self.instance.execute(&inputs, is_complete);
+                match produced.map_err(|raised| self.fault(&raised))? {
+                    Produced::Nothing => {}
+                    Produced::Outputs(tensors) => self.send(tensors, at, &mut later)?,
+                    Produced::Generator(_) if self.loop_output.is_none() => {
+                        return Err(self.refuse(
+                            "Execute yielded, but LOOPBACK is not defined in the node".to_owned(),
+                        ));
+                    }
+                    Produced::Generator(generator) => {
+                        let generating = Generating {
+                            generator,
+                            next: at,
+                        };
+                        self.advance(generating, &mut later)?;
+                    }
+                }
+            }
+        }
+        Ok(later)
+    }
+
+    /// Takes the next set of a generator.
+    fn advance(&self, mut generating: Generating, later: &mut Later) -> Result<(), Fault> {
+        let set = self.instance.next(&mut generating.generator);
+        let Some(tensors) = set.map_err(|raised| self.fault(&raised))? else {
+            return Ok(());
+        };
+        let at = generating.next;
+        self.send(tensors, at, later)?;
+        let next = at.next_allowed();
+        if !next.is_ordinary() {
+            return Err(self.refuse(format!("the sets have no time left after {at}")));
+        }
+        generating.next = next;
+        *self.generating() = Some(generating);
+        if let Some(output) = self.loop_output {
+            let wake = Packet::new(Payload::Token, next);
+            later.emits.push(Emit::Packet(output, wake));
+        }
+        Ok(())
+    }
+
+    /// Sends each tensor to the output of its name.
+    fn send(
+        &self,
+        tensors: Vec<python::Tensor>,
+        at: Timestamp,
+        later: &mut Later,
+    ) -> Result<(), Fault> {
+        let mut sent = vec![false; self.node.outputs.len()];
+        for tensor in tensors {
+            let output = self.node.outputs.named(tensor.name());
+            let output = output.filter(|output| self.node.outputs[*output].at.tag != LOOPBACK);
+            let Some(output) = output else {
+                let known: Vec<&str> = self.node.outputs.iter().map(|o| o.name.as_str()).collect();
+                return Err(self.refuse(format!(
+                    "execute gave a tensor named {:?}, which is not an output of the node: {}",
+                    tensor.name(),
+                    known.join(", ")
+                )));
+            };
+            if std::mem::replace(&mut sent[output], true) {
+                return Err(self.refuse(format!(
+                    "execute gave two tensors named {:?} at one time",
+                    tensor.name()
+                )));
+            }
+            let packet = Packet::new(Payload::Python(tensor), at);
+            later.emits.push(Emit::Packet(output, packet));
+        }
+        Ok(())
+    }
+
+    /// Makes a fault of what Python code has raised, and logs where.
+    fn fault(&self, raised: &Raised) -> Fault {
+        let name = &self.node.name;
+        tracing::error!(
+            "Error occurred during node execution: {name} - {}: {}\n{}",
+            raised.kind,
+            raised.message,
+            raised.traceback
+        );
+        self.told(&format!("{}: {}", raised.kind, raised.message))
+    }
+
+    /// Makes a fault of what Python code has given.
+    fn refuse(&self, text: String) -> Fault {
+        let name = &self.node.name;
+        tracing::error!("Error occurred during node execution: {name} - {text}");
+        self.told(&text)
+    }
+
+    fn told(&self, detail: &str) -> Fault {
+        if self.is_silent {
+            Fault::internal(FAILED)
+        } else {
+            Fault::internal(format!("{FAILED} - {detail}"))
+        }
+    }
+}

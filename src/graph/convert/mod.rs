@@ -1,0 +1,19 @@
+//! The ends of a graph: requests become packets, and packets become outputs of responses.
+//!
+//! Nothing of a request is copied: packets hold slices of what came over the wire. The texts are
+//! those that clients of graphs know.
+
+mod answer;
+mod image;
+mod intake;
+mod python;
+mod side;
+mod stamp;
+
+pub use answer::{VERSION, output, response};
+pub use intake::{Intake, packets};
+pub use side::{PYTHON, check_sides, side_packets};
+pub use stamp::{TIMESTAMP, following, timestamp};
+
+#[cfg(test)]
+mod tests;

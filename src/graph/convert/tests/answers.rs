@@ -1,0 +1,172 @@
+//! Packets to responses.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+
+use super::plan;
+use crate::{
+    graph::{
+        Code, Fault, Form, Packet, Payload, TensorKind, Timestamp,
+        convert::{TIMESTAMP, VERSION, output, response},
+    },
+    python,
+    request::{InferResponse, LooseTensor, Parameter},
+    tensor::{DataType, Tensor, TensorMap},
+};
+
+const AT: Timestamp = Timestamp::new(i64::MAX - 3);
+
+fn of(dtype: DataType, shape: &[usize], data: &'static [u8]) -> Tensor {
+    Tensor::new(dtype, shape.to_vec(), Bytes::from_static(data)).expect("the bytes fit")
+}
+
+fn given(form: Form, payload: Payload) -> Result<LooseTensor, Fault> {
+    let plan = plan(&[("TAG:y", form)]);
+    output(&plan.outputs[0], &Packet::new(payload, AT))
+}
+
+fn loose(name: &str, datatype: &str, shape: &[i64], data: &'static [u8]) -> LooseTensor {
+    LooseTensor {
+        name: name.to_owned(),
+        datatype: datatype.to_owned(),
+        shape: shape.to_vec(),
+        data: Bytes::from_static(data),
+    }
+}
+
+#[test]
+fn tensors_are_named_after_their_streams() {
+    for (form, kind) in [
+        (Form::OvTensor, TensorKind::OpenVino),
+        (Form::MpTensor, TensorKind::MediaPipe),
+        (Form::TfTensor, TensorKind::TensorFlow),
+    ] {
+        let tensor = of(DataType::I16, &[1, 2], b"abcd");
+        assert_eq!(
+            given(form, Payload::Tensor(kind, tensor)),
+            Ok(loose("y", "INT16", &[1, 2], b"abcd"))
+        );
+    }
+    let scalar = of(DataType::F32, &[], b"abcd");
+    let scalar = Payload::Tensor(TensorKind::OpenVino, scalar);
+    assert_eq!(
+        given(Form::OvTensor, scalar),
+        Ok(loose("y", "FP32", &[], b"abcd"))
+    );
+    let text = of(DataType::String, &[1], b"\x01\0\0\0a");
+    let text = Payload::Tensor(TensorKind::OpenVino, text);
+    assert_eq!(
+        given(Form::OvTensor, text),
+        Ok(loose("y", "BYTES", &[1], b"\x01\0\0\0a"))
+    );
+}
+
+#[test]
+fn tensors_of_python_are_as_python_says() {
+    let shape = vec![-1, 3];
+    let data = Bytes::from_static(b"abc");
+    let tensor = python::Tensor::new("own", "<U5", shape, data, None);
+    assert_eq!(
+        given(Form::Python, Payload::Python(tensor)),
+        Ok(loose("own", "<U5", &[-1, 3], b"abc"))
+    );
+}
+
+#[test]
+fn pictures_have_the_type_of_their_format() {
+    for (dtype, datatype) in [
+        (DataType::U8, "UINT8"),
+        (DataType::I8, "UINT8"),
+        (DataType::U16, "UINT16"),
+        (DataType::F16, "UINT16"),
+        (DataType::F32, "FP32"),
+    ] {
+        let size = dtype.size().unwrap();
+        let picture = of(dtype, &[1, 1, 1], &b"abcd"[..size]);
+        assert_eq!(
+            given(Form::Image, Payload::Tensor(TensorKind::Image, picture)),
+            Ok(loose("y", datatype, &[1, 1, 1], &b"abcd"[..size]))
+        );
+    }
+}
+
+#[test]
+fn what_is_no_output_is_a_fault() {
+    let fault = |form, payload| given(form, payload).unwrap_err().to_string();
+    assert_eq!(
+        fault(Form::OvTensor, Payload::Int(1)),
+        "INTERNAL: Failed to get packet from output stream \"y\". Expected: OpenVINO tensor; \
+         Actual: int"
+    );
+    let tensor = Payload::Tensor(TensorKind::OpenVino, of(DataType::U8, &[1], b"a"));
+    assert_eq!(
+        fault(Form::Python, tensor),
+        "INTERNAL: Failed to get packet from output stream \"y\". Expected: Python tensor; \
+         Actual: OpenVINO tensor"
+    );
+    let plan = plan(&[("y", Form::Response)]);
+    let nothing = output(&plan.outputs[0], &Packet::empty(AT)).unwrap_err();
+    assert_eq!(nothing.code, Code::Internal);
+    assert!(
+        nothing
+            .message
+            .ends_with("Expected: response; Actual: nothing")
+    );
+}
+
+#[test]
+fn a_response_has_all_outputs_and_their_time() {
+    let plan = plan(&[("b", Form::OvTensor), ("a", Form::OvTensor)]);
+    let tensor = |data| Payload::Tensor(TensorKind::OpenVino, of(DataType::U8, &[1], data));
+    let packets = [Packet::new(tensor(b"1"), AT), Packet::new(tensor(b"2"), AT)];
+    let made = response("g", "7", plan.outputs.iter().zip(&packets)).unwrap();
+    assert_eq!(
+        made,
+        InferResponse {
+            model_name: "g".to_owned(),
+            model_version: VERSION,
+            id: "7".to_owned(),
+            outputs: TensorMap::default(),
+            loose: vec![
+                loose("b", "UINT8", &[1], b"1"),
+                loose("a", "UINT8", &[1], b"2")
+            ],
+            parameters: vec![(TIMESTAMP.to_owned(), Parameter::Int(i64::MAX - 3))],
+        }
+    );
+}
+
+#[test]
+fn a_response_of_a_node_gets_the_graphs_name_and_time() {
+    let plan = plan(&[("RESPONSE:r", Form::Response)]);
+    let mut outputs = TensorMap::default();
+    outputs.push("y", of(DataType::U8, &[1], b"1"));
+    let made = InferResponse {
+        model_name: "x".to_owned(),
+        model_version: 9,
+        id: "old".to_owned(),
+        outputs: outputs.clone(),
+        loose: vec![loose("z", "any", &[], b"")],
+        parameters: vec![
+            (TIMESTAMP.to_owned(), Parameter::Int(1)),
+            ("kept".to_owned(), Parameter::Bool(true)),
+        ],
+    };
+    let packet = Packet::new(Payload::Response(Arc::new(made)), Timestamp::new(5));
+    let read = response("g", "", [(&plan.outputs[0], &packet)]).unwrap();
+    assert_eq!(
+        (read.model_name.as_str(), read.model_version),
+        ("g", VERSION)
+    );
+    assert_eq!(read.id, "");
+    assert_eq!(read.outputs, outputs);
+    assert_eq!(read.loose.len(), 1);
+    assert_eq!(
+        read.parameters,
+        [
+            ("kept".to_owned(), Parameter::Bool(true)),
+            (TIMESTAMP.to_owned(), Parameter::Int(5)),
+        ]
+    );
+}

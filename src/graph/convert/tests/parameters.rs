@@ -1,0 +1,260 @@
+//! Times and side packets.
+
+use std::sync::Arc;
+
+use super::plan;
+use crate::{
+    error::ErrorKind,
+    graph::{
+        Calculator, Contract, Factory, Handler, NodeSpec, Packet, PacketType, Payload, Plan,
+        PlanNode, Ports, Resources, Side, Timestamp,
+        convert::{TIMESTAMP, check_sides, following, side_packets, timestamp},
+    },
+    request::{InferRequest, Parameter},
+};
+
+fn of_parameter(value: Parameter) -> InferRequest {
+    InferRequest {
+        parameters: vec![
+            ("other".to_owned(), Parameter::Bool(true)),
+            (TIMESTAMP.to_owned(), value),
+        ],
+        ..InferRequest::default()
+    }
+}
+
+#[test]
+fn requests_may_have_a_time() {
+    assert_eq!(timestamp(&InferRequest::default()).unwrap(), None);
+    for value in [i64::MIN + 3, -1, 0, (1 << 53) + 1, i64::MAX - 3] {
+        let read = timestamp(&of_parameter(Parameter::Int(value))).unwrap();
+        assert_eq!(read.map(Timestamp::value), Some(value));
+    }
+    let fault = |value| {
+        let error = timestamp(&of_parameter(value)).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::InvalidArgument);
+        error.message().to_owned()
+    };
+    for (value, name) in [
+        (i64::MIN, "Unset"),
+        (i64::MIN + 1, "Unstarted"),
+        (i64::MIN + 2, "PreStream"),
+        (i64::MAX - 2, "PostStream"),
+        (i64::MAX - 1, "OneOverPostStream"),
+        (i64::MAX, "Done"),
+    ] {
+        assert_eq!(
+            fault(Parameter::Int(value)),
+            format!("Malformed packet timestamp - Timestamp::{name}()")
+        );
+    }
+    for value in [
+        Parameter::Bool(true),
+        Parameter::UInt(u64::MAX),
+        Parameter::Double(1.0),
+        Parameter::Text("1".to_owned()),
+    ] {
+        assert_eq!(
+            fault(value),
+            "Malformed packet timestamp - Invalid timestamp format in request parameter \
+             OVMS_MP_TIMESTAMP. Should be int64"
+        );
+    }
+}
+
+#[test]
+fn times_follow_each_other_up_to_the_last() {
+    assert_eq!(following(None).unwrap(), Timestamp::new(0));
+    assert_eq!(
+        following(Some(Timestamp::MIN)).unwrap().value(),
+        i64::MIN + 4
+    );
+    assert_eq!(
+        following(Some(Timestamp::MAX)).unwrap_err().message(),
+        "Malformed packet timestamp - Timestamp::PostStream()"
+    );
+}
+
+/// A plan with the side packets `py`, `text` and `count` from outside, and `made` by a node.
+fn with_sides() -> Plan {
+    let side = |name: &str, from| Side {
+        name: name.to_owned(),
+        from,
+        to: Vec::new(),
+    };
+    Plan {
+        sides: vec![
+            side("py", None),
+            side("text", None),
+            side("count", None),
+            side("made", Some((0, 0))),
+            side("timeout", None),
+        ],
+        ..plan(&[])
+    }
+}
+
+fn given(parameters: &[(&str, Parameter)], has_pool: bool) -> Result<Vec<String>, String> {
+    let parameters = parameters
+        .iter()
+        .map(|(name, value)| ((*name).to_owned(), value.clone()))
+        .collect();
+    match side_packets(&with_sides(), &parameters, has_pool) {
+        Ok(packets) => Ok(packets
+            .iter()
+            .map(|packet| match packet.as_ref().and_then(Packet::payload) {
+                None => String::new(),
+                Some(payload) => format!("{payload:?}"),
+            })
+            .collect()),
+        Err(error) => Err(format!("{:?}: {error}", error.kind())),
+    }
+}
+
+#[test]
+fn parameters_are_side_packets_of_their_names() {
+    let text = |text: &str| Parameter::Text(text.to_owned());
+    assert_eq!(
+        given(
+            &[
+                ("count", Parameter::Int(i64::MAX)),
+                ("text", text("a")),
+                ("made", text("b")),
+                ("unknown", Parameter::Bool(true)),
+                (TIMESTAMP, Parameter::Double(0.5)),
+                ("binary_data_output", Parameter::Double(0.5)),
+                ("timeout", Parameter::Int(5)),
+            ],
+            false
+        ),
+        Ok(["anything", "\"a\"", "9223372036854775807", "", "5"]
+            .map(str::to_owned)
+            .to_vec())
+    );
+    assert_eq!(
+        given(&[("count", Parameter::Bool(false))], false).unwrap()[2],
+        "false"
+    );
+    for value in [Parameter::Double(1.5), Parameter::UInt(u64::MAX)] {
+        for name in ["text", "unknown"] {
+            assert_eq!(
+                given(&[(name, value.clone())], false),
+                Err(
+                    "InvalidArgument: Functionality not implemented - Handling parameters of \
+                     other types than: bool, string, int64 is not supported"
+                        .to_owned()
+                )
+            );
+        }
+    }
+}
+
+#[test]
+fn what_the_server_gives_is_its_own() {
+    for has_pool in [false, true] {
+        assert_eq!(
+            given(&[("py", Parameter::Int(1))], has_pool),
+            Err(
+                "FailedPrecondition: Failed to initialize mediapipe graph - Incoming input side \
+                 packet: py is special reserved name and cannot be used"
+                    .to_owned()
+            )
+        );
+        assert_eq!(given(&[], has_pool).unwrap()[0], "anything");
+    }
+}
+
+#[test]
+fn kept_instances_take_no_side_packets() {
+    let of_protocol = [
+        (TIMESTAMP, Parameter::Int(3)),
+        ("binary_data_output", Parameter::Bool(true)),
+        ("timeout", Parameter::Int(100)),
+    ];
+    assert_eq!(
+        given(&of_protocol, true),
+        Ok(["anything", "", "", "", ""].map(str::to_owned).to_vec())
+    );
+    for name in ["text", "unknown"] {
+        assert_eq!(
+            given(&[(name, Parameter::Int(1))], true),
+            Err(
+                "FailedPrecondition: Failed to initialize mediapipe graph - Input side packets \
+                 are not supported for graphs with queue enabled"
+                    .to_owned()
+            )
+        );
+    }
+}
+
+fn make(_: &Arc<NodeSpec>, _: &dyn Resources) -> Box<dyn Calculator> {
+    unreachable!("nothing is run")
+}
+
+static NEVER: Factory = Factory {
+    name: "Never",
+    about: "",
+    contract: |node| Ok(Contract::any(node)),
+    make,
+};
+
+/// Adds a node that takes `text` and, if it is there, `count`.
+fn with_node(mut plan: Plan) -> Plan {
+    let spec = NodeSpec {
+        name: "n".to_owned(),
+        side_inputs: Ports::of(&["A:text", "B:count", "C:py", "D:made"]),
+        ..NodeSpec::default()
+    };
+    plan.nodes.push(PlanNode {
+        contract: Contract {
+            side_inputs: vec![
+                (PacketType::Text, false),
+                (PacketType::Int, true),
+                (PacketType::PythonResources, false),
+                (PacketType::Any, false),
+            ],
+            ..Contract::default()
+        },
+        spec: Arc::new(spec),
+        factory: &NEVER,
+        inputs: vec![],
+        back_edges: vec![],
+        outputs: vec![],
+        side_inputs: vec![1, 2, 0, 3],
+        side_outputs: vec![],
+        handler: Handler::Default,
+        max_in_flight: 1,
+    });
+    plan
+}
+
+#[test]
+fn nodes_get_the_side_packets_that_they_need() {
+    let plan = with_node(with_sides());
+    let check = |text: Option<Payload>, count: Option<Payload>| {
+        let side = |payload: Option<Payload>| payload.map(Packet::side);
+        let packets = [Some(Payload::Token), text, count, None, None].map(side);
+        check_sides(&plan, &packets).map_err(|error| {
+            assert_eq!(error.kind(), ErrorKind::FailedPrecondition);
+            error.message().to_owned()
+        })
+    };
+    let text = || Some(Payload::Text(String::new()));
+    assert_eq!(check(text(), None), Ok(()));
+    assert_eq!(check(text(), Some(Payload::Int(1))), Ok(()));
+    let start = "Failed to start mediapipe graph - INVALID_ARGUMENT: CalculatorGraph::Run() \
+                 failed: \n";
+    assert_eq!(
+        check(None, None),
+        Err(format!(
+            "{start}Side packet \"text\" is required but was not provided."
+        ))
+    );
+    assert_eq!(
+        check(text(), Some(Payload::Bool(true))),
+        Err(format!(
+            "{start}Side packet \"count\" of node \"n\" has the wrong type. Expected: int; \
+             Actual: bool"
+        ))
+    );
+}

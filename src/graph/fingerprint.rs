@@ -1,0 +1,52 @@
+//! What the files of a graph contain: whether a reload would load anything else.
+
+use std::{
+    collections::BTreeMap,
+    fs,
+    path::{Path, PathBuf},
+};
+
+use super::{check, definition::GraphSource};
+
+/// The most files beside handlers that are looked at.
+const MOST_FILES: usize = 1000;
+
+/// Digests of the files of a graph: the graph itself, its handlers, and the modules beside them.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Fingerprint(BTreeMap<PathBuf, Option<Vec<u8>>>);
+
+impl Fingerprint {
+    /// Reads the files of a graph as they are now. Blocks.
+    #[must_use]
+    pub fn read(source: &GraphSource) -> Self {
+        let mut files = BTreeMap::new();
+        let text = fs::read(&source.graph_path).ok();
+        let handlers = text.as_deref().map(check::handler_paths);
+        files.insert(source.graph_path.clone(), text.as_deref().map(digest));
+        for handler in handlers.unwrap_or_default() {
+            let path = source.base_path.join(handler);
+            files.insert(path.clone(), fs::read(&path).ok().as_deref().map(digest));
+            let folder = path.parent().unwrap_or(Path::new("."));
+            for beside in modules(folder) {
+                let content = fs::read(&beside).ok();
+                files.insert(beside, content.as_deref().map(digest));
+            }
+        }
+        Self(files)
+    }
+}
+
+/// Finds the Python files beside a handler.
+fn modules(folder: &Path) -> Vec<PathBuf> {
+    let entries = fs::read_dir(folder).into_iter().flatten().flatten();
+    let paths = entries.take(MOST_FILES).map(|entry| entry.path());
+    paths
+        .filter(|path| path.extension().is_some_and(|ext| ext == "py"))
+        .collect()
+}
+
+fn digest(content: &[u8]) -> Vec<u8> {
+    ring::digest::digest(&ring::digest::SHA256, content)
+        .as_ref()
+        .to_vec()
+}

@@ -1,0 +1,70 @@
+//! Graphs that are kept between requests.
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use tokio::sync::{Semaphore, SemaphorePermit};
+
+use super::unary::Seat;
+
+/// The started instances of a graph. Each place has one, or makes one when it is next needed.
+pub(super) struct Pool {
+    places: Semaphore,
+    idle: Mutex<Vec<Seat>>,
+    size: usize,
+}
+
+impl Pool {
+    pub(super) fn new(size: usize) -> Self {
+        Self {
+            places: Semaphore::new(size),
+            idle: Mutex::default(),
+            size,
+        }
+    }
+
+    /// Returns how many places there are.
+    pub(super) fn size(&self) -> usize {
+        self.size
+    }
+
+    /// Waits in turn for a place; how many wait is bounded by who comes in.
+    pub(super) async fn take(&self) -> Place<'_> {
+        // Never closed.
+        let permit = self.places.acquire().await.ok();
+        let seat = self.idle().pop();
+        Place {
+            pool: self,
+            seat,
+            _permit: permit,
+        }
+    }
+
+    /// Puts a started instance in.
+    pub(super) fn add(&self, seat: Seat) {
+        self.idle().push(seat);
+    }
+
+    fn idle(&self) -> MutexGuard<'_, Vec<Seat>> {
+        // A push or a pop cannot be left half done.
+        self.idle.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// A place of the pool, held by a request.
+pub(super) struct Place<'a> {
+    pool: &'a Pool,
+    seat: Option<Seat>,
+    _permit: Option<SemaphorePermit<'a>>,
+}
+
+impl Place<'_> {
+    /// Takes the instance, if there is one.
+    pub(super) fn take(&mut self) -> Option<Seat> {
+        self.seat.take()
+    }
+
+    /// Gives an instance back that may be used again.
+    pub(super) fn put(self, seat: Seat) {
+        self.pool.add(seat);
+    }
+}

@@ -1,0 +1,286 @@
+//! One life of a graph: the state machine, the calculators, and what they wait for.
+//!
+//! Whoever owns a run drives it: [`Run::turn`] runs what can run without waiting, up to a limit, and
+//! [`Run::finished`] waits for what went on elsewhere. Dropping a run ends it at once: what waits is
+//! given up, and calculators are not closed, only dropped.
+
+use std::{
+    sync::Arc,
+    task::{Context as TaskContext, Poll},
+    time::{Duration, Instant},
+};
+
+use futures::{StreamExt, future::BoxFuture, stream::FuturesUnordered};
+
+use super::{
+    calculator::{Calculator, Context, Env, Flow, Later, Resources},
+    fault::{Fault, Step},
+    packet::Packet,
+    plan::Plan,
+    scheduler::{Job, Scheduler, Ticket},
+    timestamp::Timestamp,
+};
+use crate::metrics::NodeTimes;
+
+/// How long a turn may take before others get theirs. Looked at between steps of nodes, each of
+/// which takes microseconds, or goes on elsewhere.
+const TURN: Duration = Duration::from_micros(200);
+
+/// How many steps are done before it is looked at the clock.
+const STEPS: usize = 16;
+
+/// Sees what the nodes of a run do.
+pub trait Watch: Send + Sync {
+    /// A node has done a step. `took` is from its begin to its end, with what went on elsewhere.
+    fn ran(&self, node: usize, step: Step, at: Timestamp, began: Instant, took: Duration);
+}
+
+/// One life of a graph.
+pub struct Run {
+    plan: Arc<Plan>,
+    scheduler: Scheduler,
+    nodes: Vec<Box<dyn Calculator>>,
+    elsewhere: FuturesUnordered<BoxFuture<'static, Done>>,
+    env: Env,
+    times: Arc<[Arc<NodeTimes>]>,
+    watch: Option<Arc<dyn Watch>>,
+}
+
+/// A step that went on elsewhere and has ended.
+struct Done {
+    ticket: Ticket,
+    step: Told,
+    outcome: Result<Later, Fault>,
+}
+
+/// Which step it is, for figures.
+#[derive(Clone, Copy)]
+struct Told {
+    node: usize,
+    step: Step,
+    at: Timestamp,
+    began: Option<Instant>,
+}
+
+/// Whether a turn has left anything that can run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum More {
+    /// It has.
+    Yes,
+    /// Nothing can run before something else happens.
+    No,
+}
+
+impl Run {
+    /// Makes a run with its side packets, by the plan's; those that nodes give are empty.
+    ///
+    /// # Errors
+    ///
+    /// Fails if a side packet is missing.
+    pub fn new(
+        plan: &Arc<Plan>,
+        side: Vec<Option<Packet>>,
+        resources: &dyn Resources,
+        env: Env,
+        times: &Arc<[Arc<NodeTimes>]>,
+        watch: Option<Arc<dyn Watch>>,
+    ) -> Result<Self, Fault> {
+        let scheduler = Scheduler::new(Arc::clone(plan), side)?;
+        let nodes = plan.nodes.iter();
+        Ok(Self {
+            nodes: nodes
+                .map(|node| (node.factory.make)(&node.spec, resources))
+                .collect(),
+            scheduler,
+            plan: Arc::clone(plan),
+            elsewhere: FuturesUnordered::new(),
+            env,
+            times: Arc::clone(times),
+            watch,
+        })
+    }
+
+    /// Returns the graph.
+    #[must_use]
+    pub fn plan(&self) -> &Arc<Plan> {
+        &self.plan
+    }
+
+    /// Sends a packet into an input of the graph.
+    ///
+    /// # Errors
+    ///
+    /// Fails, and the run with it, if the time of the packet is not above that of the last one.
+    pub fn push(&mut self, input: usize, packet: Packet) -> Result<(), Fault> {
+        self.scheduler.push(input, packet)
+    }
+
+    /// Tells whether all inputs take packets; they do not while a queue behind one is full.
+    #[must_use]
+    pub fn accepts(&self) -> bool {
+        (0..self.plan.inputs.len()).all(|input| self.scheduler.accepts(input))
+    }
+
+    /// Says that no more packets come.
+    pub fn close_inputs(&mut self) {
+        self.scheduler.close_inputs();
+    }
+
+    /// Says that what comes after is not wanted: nodes that go on by themselves stop.
+    pub fn end(&self) {
+        self.env.end();
+    }
+
+    /// Makes the run fail.
+    pub fn fail(&mut self, fault: Fault) {
+        self.scheduler.fail(fault);
+    }
+
+    /// Returns why the run has failed.
+    #[must_use]
+    pub fn fault(&self) -> Option<Fault> {
+        self.scheduler.fault()
+    }
+
+    /// Takes a packet that has come out of the graph.
+    pub fn take_output(&mut self) -> Option<(usize, Packet)> {
+        self.scheduler.take_output()
+    }
+
+    /// Tells whether nothing runs and nothing can.
+    #[must_use]
+    pub fn is_idle(&self) -> bool {
+        self.scheduler.is_idle()
+    }
+
+    /// Tells whether all nodes are closed.
+    #[must_use]
+    pub fn is_finished(&self) -> bool {
+        self.scheduler.is_finished()
+    }
+
+    /// Tells whether something goes on elsewhere.
+    #[must_use]
+    pub fn is_waiting(&self) -> bool {
+        !self.elsewhere.is_empty()
+    }
+
+    /// Runs what can run, for as long as a turn may take.
+    pub fn turn(&mut self) -> More {
+        let mut steps = 0;
+        let mut began = None;
+        while let Some(job) = self.scheduler.next() {
+            self.step(job);
+            steps += 1;
+            if steps == STEPS {
+                steps = 0;
+                if began.get_or_insert_with(Instant::now).elapsed() > TURN {
+                    return More::Yes;
+                }
+            }
+        }
+        More::No
+    }
+
+    /// Waits until something that went on elsewhere has ended; for ever if there is nothing.
+    pub async fn finished(&mut self) {
+        if self.elsewhere.is_empty() {
+            return std::future::pending().await;
+        }
+        if let Some(done) = self.elsewhere.next().await {
+            self.settle(done);
+        }
+        self.settle_all();
+    }
+
+    /// Takes what has ended by now as well.
+    fn settle_all(&mut self) {
+        let mut context = TaskContext::from_waker(std::task::Waker::noop());
+        // Woken by nobody is right here: whoever waits next polls it again.
+        while let Poll::Ready(Some(done)) = self.elsewhere.poll_next_unpin(&mut context) {
+            self.settle(done);
+        }
+    }
+
+    fn step(&mut self, job: Job) {
+        let counts = self.watch.is_some() || self.times[job.node].counts();
+        let told = Told {
+            node: job.node,
+            step: job.step,
+            at: job.at,
+            began: counts.then(Instant::now),
+        };
+        let node = &self.plan.nodes[job.node];
+        if job.step == Step::Process && node.inputs.is_empty() && self.env.is_ending() {
+            let stop = Later {
+                stop: true,
+                ..Later::default()
+            };
+            self.scheduler.done(job.ticket, Ok(stop));
+            return;
+        }
+        let mut context = Context::new(
+            &node.spec,
+            job.at,
+            &job.inputs,
+            &job.side,
+            &job.bounds,
+            &self.env,
+        );
+        let calculator = &mut self.nodes[job.node];
+        let flow = match job.step {
+            Step::Open => calculator.open(&mut context),
+            Step::Process => calculator.process(&mut context),
+            Step::Close => calculator.close(&mut context),
+        };
+        let emits = context.into_emits();
+        let outcome = match flow {
+            Ok(Flow::Next) => Ok(Later { emits, stop: false }),
+            Ok(Flow::Stop) => Ok(Later { emits, stop: true }),
+            Ok(Flow::Later(rest)) => {
+                let ticket = job.ticket;
+                self.elsewhere.push(Box::pin(async move {
+                    let outcome = rest.await.map(|mut later| {
+                        if !emits.is_empty() {
+                            later.emits.splice(0..0, emits);
+                        }
+                        later
+                    });
+                    Done {
+                        ticket,
+                        step: told,
+                        outcome,
+                    }
+                }));
+                return;
+            }
+            Err(fault) => Err(fault),
+        };
+        self.settle(Done {
+            ticket: job.ticket,
+            step: told,
+            outcome,
+        });
+    }
+
+    fn settle(&mut self, done: Done) {
+        let Told {
+            node,
+            step,
+            at,
+            began,
+        } = done.step;
+        if let Some(began) = began {
+            let took = began.elapsed();
+            if step == Step::Process {
+                self.times[node].ran(took);
+            }
+            if let Some(watch) = &self.watch {
+                watch.ran(node, step, at, began, took);
+            }
+        }
+        let name = &self.plan.nodes[node].spec.name;
+        let outcome = done.outcome.map_err(|fault| fault.of_node(step, name));
+        self.scheduler.done(done.ticket, outcome);
+    }
+}

@@ -1,0 +1,177 @@
+//! A stream of requests and one graph that lives as long as it.
+
+use std::sync::Arc;
+
+use tokio::sync::mpsc;
+
+use super::{
+    calculator::Env,
+    convert,
+    definition::Definition,
+    fault::{Code, Fault},
+    run::{More, Run, Watch},
+    timestamp::Timestamp,
+    unary::{Tally, explain, not_added},
+};
+use crate::{
+    error::{Error, ErrorKind, Result},
+    request::{InferRequest, InferResponse},
+};
+
+/// What a stream answers, in the order in which it came to be.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Answer {
+    /// A packet has come out of the graph.
+    Response(InferResponse),
+    /// A request was refused; the stream goes on.
+    Fault(String),
+}
+
+/// A stream that is open: its graph, and where its time stands.
+pub struct Session {
+    definition: Arc<Definition>,
+    run: Run,
+    /// The time of the last request that was read to its end.
+    last: Option<Timestamp>,
+    is_first: bool,
+}
+
+impl Definition {
+    /// Opens a stream with what its first request says; the request itself is not put in yet.
+    ///
+    /// # Errors
+    ///
+    /// Fails if a parameter cannot be a side packet, or a side packet is missing.
+    pub fn open(
+        self: &Arc<Self>,
+        first: &InferRequest,
+        env: Env,
+        watch: Option<Arc<dyn Watch>>,
+    ) -> Result<Session> {
+        Ok(Session {
+            run: self.begin(first, env, watch)?,
+            definition: Arc::clone(self),
+            last: None,
+            is_first: true,
+        })
+    }
+}
+
+impl Session {
+    /// Serves the stream until the graph has ended: after the last request, or with a fault. Takes no
+    /// request while the queues of the graph are full, and runs nothing while answers are not
+    /// taken. If nobody takes answers any more, it ends at once.
+    ///
+    /// # Errors
+    ///
+    /// Fails with the fault of the graph, which is told when everything before it was.
+    pub async fn serve(
+        mut self,
+        requests: &mut mpsc::Receiver<InferRequest>,
+        answers: &mpsc::Sender<Answer>,
+        tally: &dyn Tally,
+    ) -> Result<()> {
+        let mut is_open = true;
+        loop {
+            let more = self.run.turn();
+            let mut any = false;
+            while let Some((output, packet)) = self.run.take_output() {
+                any = true;
+                let port = &self.definition.plan().outputs[output];
+                let name = self.definition.name();
+                let response = match convert::response(name, "", [(port, &packet)]) {
+                    Ok(response) => response,
+                    Err(fault) => {
+                        self.run.fail(fault);
+                        break;
+                    }
+                };
+                if answers.send(Answer::Response(response)).await.is_err() {
+                    return Err(gone());
+                }
+                tally.responded();
+            }
+            if self.run.is_finished() {
+                break;
+            }
+            if any {
+                // There is room for more now.
+                if more == More::Yes {
+                    tokio::task::yield_now().await;
+                }
+                continue;
+            }
+            let takes = is_open && self.run.fault().is_none() && self.run.accepts();
+            tokio::select! {
+                () = self.run.finished(), if self.run.is_waiting() => {}
+                request = requests.recv(), if takes => match request {
+                    Some(request) => {
+                        if let Some(text) = self.put(request, tally)
+                            && answers.send(Answer::Fault(text)).await.is_err()
+                        {
+                            return Err(gone());
+                        }
+                    }
+                    None => {
+                        is_open = false;
+                        self.run.close_inputs();
+                    }
+                },
+                () = answers.closed() => return Err(gone()),
+                () = tokio::task::yield_now(), if more == More::Yes => {}
+            }
+        }
+        match self.run.fault() {
+            None => Ok(()),
+            Some(fault) => {
+                if fault.code != Code::Cancelled {
+                    tally.failed();
+                }
+                Err(explain(&fault))
+            }
+        }
+    }
+
+    /// Puts a request in, as far as it can be read; says what cannot.
+    fn put(&mut self, request: InferRequest, tally: &dyn Tally) -> Option<String> {
+        let which = if std::mem::take(&mut self.is_first) {
+            "first request"
+        } else {
+            "subsequent requests"
+        };
+        let mut refuse = |error: &Error| {
+            tally.rejected();
+            let text = error.message();
+            Some(format!("{text}; partial deserialization of {which}"))
+        };
+        let given = convert::timestamp(&request);
+        let at = given.and_then(|at| at.map_or_else(|| convert::following(self.last), Ok));
+        let at = match at {
+            Ok(at) => at,
+            Err(error) => return refuse(&error),
+        };
+        let request = Arc::new(request);
+        for packet in convert::packets(self.definition.plan(), &request, at) {
+            let (input, packet) = match packet {
+                Ok(packet) => packet,
+                Err(error) => return refuse(&error),
+            };
+            if let Err(fault) = self.run.push(input, packet) {
+                tally.rejected();
+                return Some(not_added(&fault).message().to_owned());
+            }
+        }
+        self.last = Some(at);
+        tally.accepted();
+        None
+    }
+
+    /// Ends the stream from this side.
+    pub fn fail(&mut self, fault: Fault) {
+        self.run.fail(fault);
+    }
+}
+
+fn gone() -> Error {
+    Error::new(ErrorKind::Cancelled, "the client has left")
+}

@@ -1,0 +1,296 @@
+//! One request and one response: a graph that lives for it, or one of the pool.
+
+use std::sync::Arc;
+
+use super::{
+    calculator::Env,
+    convert,
+    definition::Definition,
+    fault::{Code, Fault},
+    packet::Packet,
+    pool::Place,
+    run::{More, Run, Watch},
+    timestamp::Timestamp,
+};
+use crate::{
+    error::{Error, ErrorKind, Result},
+    request::{InferRequest, InferResponse},
+};
+
+/// What is told of a run while it goes on, for figures.
+pub trait Tally: Send + Sync {
+    /// A request has put its packets in.
+    fn accepted(&self) {}
+    /// A request was refused before, or while, it did.
+    fn rejected(&self) {}
+    /// A response was made.
+    fn responded(&self) {}
+    /// The run has failed.
+    fn failed(&self) {}
+}
+
+/// Counts nothing.
+pub struct NoTally;
+
+impl Tally for NoTally {}
+
+/// The first packet of each output of a graph.
+type Firsts = Vec<Option<Packet>>;
+
+impl Definition {
+    /// Answers one request.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the request does not fit, or a node fails, or an output has nothing.
+    pub async fn infer(
+        self: &Arc<Self>,
+        env: Env,
+        request: InferRequest,
+        tally: &dyn Tally,
+        watch: Option<Arc<dyn Watch>>,
+    ) -> Result<InferResponse> {
+        let answer = if self.has_pool() {
+            self.infer_pooled(env, request, tally).await
+        } else {
+            self.infer_once(env, request, tally, watch).await
+        };
+        if answer.is_ok() {
+            tally.responded();
+        }
+        answer
+    }
+
+    async fn infer_once(
+        self: &Arc<Self>,
+        env: Env,
+        mut request: InferRequest,
+        tally: &dyn Tally,
+        watch: Option<Arc<dyn Watch>>,
+    ) -> Result<InferResponse> {
+        let id = std::mem::take(&mut request.id);
+        let begun = self.begin(&request, env, watch);
+        let fed = begun.and_then(|mut run| self.feed(&mut run, request, None).map(|_| run));
+        let mut run = fed.inspect_err(|_| tally.rejected())?;
+        tally.accepted();
+        let mut firsts = vec![None; self.plan().outputs.len()];
+        until_idle(&mut run, &mut firsts, Wish::Firsts).await;
+        run.close_inputs();
+        until_finished(&mut run, &mut firsts).await;
+        if let Some(fault) = run.fault() {
+            tally.failed();
+            return Err(explain(&fault));
+        }
+        self.answer(&id, firsts)
+    }
+
+    /// Makes a run for a request.
+    pub(super) fn begin(
+        &self,
+        request: &InferRequest,
+        env: Env,
+        watch: Option<Arc<dyn Watch>>,
+    ) -> Result<Run> {
+        let side = convert::side_packets(self.plan(), &request.parameters, self.has_pool())?;
+        self.start(side, env, watch)
+    }
+
+    /// Makes a run with its side packets.
+    pub(super) fn start(
+        &self,
+        side: Vec<Option<Packet>>,
+        env: Env,
+        watch: Option<Arc<dyn Watch>>,
+    ) -> Result<Run> {
+        let (plan, times) = (self.plan(), self.times());
+        Run::new(plan, side, self, env, times, watch).map_err(|fault| {
+            Error::new(
+                ErrorKind::FailedPrecondition,
+                format!("Failed to start mediapipe graph - {fault}"),
+            )
+        })
+    }
+
+    /// Puts a request into a run: all inputs of the graph have to be there. Returns its time; if it gives
+    /// none itself, that is one after the last.
+    fn feed(
+        &self,
+        run: &mut Run,
+        request: InferRequest,
+        last: Option<Timestamp>,
+    ) -> Result<Timestamp> {
+        let request = Arc::new(request);
+        let at = match convert::timestamp(&request)? {
+            Some(at) => at,
+            None => convert::following(last)?,
+        };
+        let inputs = self.plan().inputs.len();
+        let mut packets = Vec::with_capacity(inputs);
+        for packet in convert::packets(self.plan(), &request, at) {
+            packets.push(packet?);
+        }
+        if packets.len() < inputs {
+            return Err(Error::new(
+                ErrorKind::InvalidArgument,
+                "Invalid number of inputs - Not all input packets created",
+            ));
+        }
+        for (input, packet) in packets {
+            run.push(input, packet).map_err(|fault| not_added(&fault))?;
+        }
+        Ok(at)
+    }
+
+    /// Answers a request by an instance of the pool, which lives on.
+    async fn infer_pooled(
+        self: &Arc<Self>,
+        env: Env,
+        mut request: InferRequest,
+        tally: &dyn Tally,
+    ) -> Result<InferResponse> {
+        let id = std::mem::take(&mut request.id);
+        // Judged first: whoever may not come in does not wait either.
+        let side = convert::side_packets(self.plan(), &request.parameters, true);
+        let side = side.inspect_err(|_| tally.rejected())?;
+        let Some(pool) = self.pool() else {
+            return Err(Error::internal("Internal server error")
+                .with_source("a bug: a graph without a pool"));
+        };
+        let mut place = pool.take().await;
+        let mut seat = match place.take() {
+            Some(seat) => seat,
+            None => Seat {
+                run: self.start(side, env, None)?,
+                last: None,
+            },
+        };
+        let mut firsts = vec![None; self.plan().outputs.len()];
+        let at = match self.feed(&mut seat.run, request, seat.last) {
+            Ok(at) => at,
+            Err(error) => {
+                tally.rejected();
+                // Unless packets were pushed it is as it was.
+                if seat.run.fault().is_none() {
+                    place.put(seat);
+                }
+                return Err(error);
+            }
+        };
+        tally.accepted();
+        seat.last = Some(at);
+        until_idle(&mut seat.run, &mut firsts, Wish::All).await;
+        if let Some(fault) = seat.run.fault() {
+            // Closed for the sake of its nodes, then dropped: the next request makes another one.
+            until_finished(&mut seat.run, &mut firsts).await;
+            tally.failed();
+            return Err(explain(&fault));
+        }
+        place.put(seat);
+        self.answer(&id, firsts)
+    }
+
+    /// Makes the response of the first packet of each output.
+    fn answer(&self, id: &str, firsts: Firsts) -> Result<InferResponse> {
+        let Some(firsts) = firsts.into_iter().collect::<Option<Vec<Packet>>>() else {
+            return Err(Error::new(
+                ErrorKind::InvalidArgument,
+                "Mediapipe execution failed. MP status - Unknown error during mediapipe execution",
+            ));
+        };
+        let packets = self.plan().outputs.iter().zip(&firsts);
+        convert::response(self.name(), id, packets).map_err(|fault| explain(&fault))
+    }
+}
+
+/// A graph of the pool: started, and where its time stands.
+pub(super) struct Seat {
+    pub(super) run: Run,
+    /// The time of the last request.
+    pub(super) last: Option<Timestamp>,
+}
+
+/// What is wanted of a run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Wish {
+    /// The first packet of each output; what goes on by itself may stop then.
+    Firsts,
+    /// That it can go on afterwards.
+    All,
+}
+
+/// Runs until nothing can run any more before something comes in.
+async fn until_idle(run: &mut Run, firsts: &mut Firsts, wish: Wish) {
+    loop {
+        let more = run.turn();
+        let any = collect(run, firsts);
+        if any && wish == Wish::Firsts && firsts.iter().all(Option::is_some) {
+            run.end();
+        }
+        if run.is_idle() && more == More::No && !any {
+            return;
+        }
+        wait(run, more).await;
+    }
+}
+
+/// Runs until all nodes are closed.
+async fn until_finished(run: &mut Run, firsts: &mut Firsts) {
+    loop {
+        let more = run.turn();
+        let any = collect(run, firsts);
+        if firsts.iter().all(Option::is_some) {
+            run.end();
+        }
+        if run.is_finished() {
+            return;
+        }
+        if more == More::No && !any && run.is_idle() {
+            // The state machine says so of no graph; better a fault than a request that hangs.
+            debug_assert!(run.is_finished(), "a run that cannot end");
+            run.fail(Fault::internal("the graph cannot end"));
+            run.turn();
+            return;
+        }
+        wait(run, more).await;
+    }
+}
+
+async fn wait(run: &mut Run, more: More) {
+    if more == More::Yes {
+        tokio::task::yield_now().await;
+    } else if run.is_waiting() {
+        run.finished().await;
+    }
+}
+
+/// Keeps the first packet of each output, and tells whether any packet has come.
+fn collect(run: &mut Run, firsts: &mut Firsts) -> bool {
+    let mut any = false;
+    while let Some((output, packet)) = run.take_output() {
+        any = true;
+        if let Some(first @ None) = firsts.get_mut(output) {
+            *first = Some(packet);
+        }
+    }
+    any
+}
+
+/// Says why a packet was not taken.
+pub(super) fn not_added(fault: &Fault) -> Error {
+    Error::new(
+        ErrorKind::FailedPrecondition,
+        format!("Failed to add packet to mediapipe graph input stream - {fault}"),
+    )
+}
+
+/// Says why a run has failed.
+pub(super) fn explain(fault: &Fault) -> Error {
+    if fault.code == Code::FailedPrecondition {
+        let text = format!("Mediapipe graph precondition failed - {fault}");
+        return Error::new(ErrorKind::FailedPrecondition, text);
+    }
+    Error::new(
+        ErrorKind::InvalidArgument,
+        format!("Mediapipe execution failed. MP status - {fault}"),
+    )
+}

@@ -1,0 +1,171 @@
+//! What a handler returned, for the rest of the server.
+//!
+//! The contents are taken while the lock is held: small ones are copied. Large ones are copied
+//! unless nobody can change them any more, so that neither a handler that reuses its buffers nor
+//! one with threads writes to what is being sent.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use pyo3::{
+    ffi, intern,
+    prelude::*,
+    types::{PyByteArray, PyBytes},
+};
+
+use super::{
+    class::{PyTensor, Returned},
+    interpreter,
+    tensor::Tensor,
+    view::View,
+};
+
+/// Up to this many bytes a copy is cheaper than holding the object.
+const SMALL: usize = 1 << 16;
+
+/// How far a view is followed to what it is a view of.
+const DEEPEST: usize = 8;
+
+/// Takes a tensor of a handler.
+pub(super) fn capture(object: &Bound<'_, PyTensor>) -> PyResult<Tensor> {
+    let tensor = object.get();
+    let returned = Arc::new(object.clone().unbind());
+    let bytes = contents(object, tensor.view(), &returned)?;
+    Ok(tensor.tensor(bytes, returned))
+}
+
+fn contents(object: &Bound<'_, PyTensor>, view: &View, returned: &Returned) -> PyResult<Bytes> {
+    let py = object.py();
+    if let Some(bytes) = view.bytes() {
+        return Ok(bytes.clone());
+    }
+    if view.len() > SMALL
+        && let Some((start, length)) = view.memory()
+    {
+        match settled(py, view, start, length) {
+            Settled::Shared(bytes) => return Ok(bytes),
+            Settled::Held => {
+                return Ok(Bytes::from_owner(Held {
+                    start,
+                    length,
+                    object: Some(Arc::clone(returned)),
+                }));
+            }
+            Settled::No => {}
+        }
+    }
+    Ok(Bytes::from(view.copy(py)?))
+}
+
+/// Whether anybody could still write to the memory of a view.
+enum Settled {
+    /// Nobody: it is a part of these bytes.
+    Shared(Bytes),
+    /// Nobody, as long as the tensor lives.
+    Held,
+    /// Perhaps.
+    No,
+}
+
+/// Follows a view to the memory that it shows.
+fn settled(py: Python<'_>, view: &View, start: *const u8, length: usize) -> Settled {
+    let Some(mut base) = view.owner(py) else {
+        return Settled::No;
+    };
+    // Whether it is the exporter of a tensor's buffer, not only what that is a view of.
+    let mut exporter = true;
+    for _ in 0..DEEPEST {
+        if exporter && only_ours(&base) {
+            return Settled::Held;
+        }
+        exporter = false;
+        if let Ok(tensor) = base.cast::<PyTensor>() {
+            let inner = tensor.get().view();
+            if let Some(bytes) = inner.bytes() {
+                return part(bytes, start, length).map_or(Settled::No, Settled::Shared);
+            }
+            let Some(next) = inner.owner(py) else {
+                return Settled::No;
+            };
+            // The inner tensor holds its source as this one would.
+            base = next;
+            exporter = true;
+            continue;
+        }
+        if let Ok(bytes) = base.cast_exact::<PyBytes>() {
+            let whole = bytes.as_bytes().as_ptr_range();
+            let within = whole.start <= start && start.wrapping_add(length) <= whole.end;
+            return if within { Settled::Held } else { Settled::No };
+        }
+        // What a memoryview shows is its `obj`; what a view of an array shows, its `base`.
+        let next = [intern!(py, "obj"), intern!(py, "base")]
+            .into_iter()
+            .find_map(|name| base.getattr_opt(name).ok().flatten());
+        match next {
+            Some(next) if !next.is_none() => base = next,
+            _ => return Settled::No,
+        }
+    }
+    Settled::No
+}
+
+/// Tells whether the only one who knows an object with memory of its own is the view of it.
+fn only_ours(object: &Bound<'_, PyAny>) -> bool {
+    // The second reference is the one of this call.
+    // SAFETY: the object lives.
+    if unsafe { ffi::Py_REFCNT(object.as_ptr()) } != 2 {
+        return false;
+    }
+    if object.cast_exact::<PyByteArray>().is_ok() {
+        return true;
+    }
+    let class = object.get_type();
+    let is = |module: &str, name: &str| {
+        class.module().is_ok_and(|found| found == module)
+            && class.name().is_ok_and(|found| found == name)
+    };
+    if is("array", "array") {
+        return true;
+    }
+    is("numpy", "ndarray")
+        && object
+            .getattr("flags")
+            .and_then(|flags| flags.getattr("owndata"))
+            .and_then(|own| own.is_truthy())
+            .unwrap_or(false)
+}
+
+/// Returns the part of bytes that is this memory.
+fn part(bytes: &Bytes, start: *const u8, length: usize) -> Option<Bytes> {
+    let offset = (start as usize).checked_sub(bytes.as_ptr() as usize)?;
+    let end = offset.checked_add(length)?;
+    (end <= bytes.len()).then(|| bytes.slice(offset..end))
+}
+
+/// Memory of an object that nobody changes any more.
+struct Held {
+    start: *const u8,
+    length: usize,
+    object: Option<Returned>,
+}
+
+// SAFETY: the memory is only read, and nobody writes to it; the object may be dropped anywhere.
+unsafe impl Send for Held {}
+// SAFETY: as above.
+unsafe impl Sync for Held {}
+
+impl AsRef<[u8]> for Held {
+    fn as_ref(&self) -> &[u8] {
+        // SAFETY: the tensor keeps the buffer, which keeps this memory, and nobody writes to it.
+        unsafe { std::slice::from_raw_parts(self.start, self.length) }
+    }
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        // Large memory is given back soon, by somebody who may wait for the lock.
+        if let Some(object) = self.object.take() {
+            interpreter::later(move |_| drop(object));
+        }
+    }
+}

@@ -1,0 +1,37 @@
+//! Exceptions as text.
+
+use pyo3::prelude::*;
+
+use super::{error::Raised, loading};
+
+/// The most characters of a message; clients get it.
+const MESSAGE: usize = 4096;
+
+/// The most characters of a traceback; the log gets it.
+const TRACEBACK: usize = 32_768;
+
+/// Tells an exception. This never fails: what cannot be told is named.
+pub(super) fn raised(py: Python<'_>, error: &PyErr) -> Raised {
+    let value = error.value(py);
+    let told = loading::tools(py).and_then(|tools| {
+        tools
+            .describe
+            .bind(py)
+            .call1((value, MESSAGE, TRACEBACK))?
+            .extract::<(String, String, String)>()
+    });
+    match told {
+        Ok((kind, message, traceback)) => Raised {
+            kind,
+            message,
+            traceback,
+        },
+        Err(_) => Raised::fault(
+            &error.get_type(py).name().map_or_else(
+                |_| "Exception".to_owned(),
+                |name| name.to_string_lossy().into_owned(),
+            ),
+            "the exception cannot be told",
+        ),
+    }
+}

@@ -1,0 +1,107 @@
+//! What can go wrong in Python.
+
+use std::{fmt, path::PathBuf};
+
+/// An exception of a handler, or a result that breaks the rules for results.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Raised {
+    /// The type of the exception, such as `ValueError`.
+    pub kind: String,
+    /// What it says; the end of a very long text is left out.
+    pub message: String,
+    /// Where it came from, as Python tells it; empty if no Python code raised it.
+    pub traceback: String,
+}
+
+impl Raised {
+    /// Makes the fault of a result.
+    pub(super) fn fault(kind: &str, message: impl Into<String>) -> Self {
+        Self {
+            kind: kind.to_owned(),
+            message: message.into(),
+            traceback: String::new(),
+        }
+    }
+}
+
+/// `<kind>: <message>`, or the kind alone if there is no message.
+impl fmt::Display for Raised {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(&self.kind)?;
+        if self.message.is_empty() {
+            return Ok(());
+        }
+        write!(formatter, ": {}", self.message)
+    }
+}
+
+impl std::error::Error for Raised {}
+
+/// Why the handler of a node cannot be used. The texts are the lines of the log.
+#[derive(Clone, Debug, thiserror::Error)]
+pub enum LoadError {
+    /// There is no such file.
+    #[error("Python node handler_path: {} does not exist", .0.display())]
+    NoFile(PathBuf),
+    /// The module, the constructor or `initialize` raised.
+    #[error(
+        "Error during python node initialization for handler_path: {} - {raised}{}",
+        path.display(),
+        below(raised)
+    )]
+    Raised {
+        /// The handler file.
+        path: PathBuf,
+        /// The exception.
+        raised: Raised,
+    },
+    /// The module has no class of that name.
+    #[error("No OvmsPythonModel class found in {}", .0.display())]
+    NoClass(PathBuf),
+    /// The class has no method `execute`.
+    #[error("OvmsPythonModel class in {} does not implement execute method", .0.display())]
+    NoExecute(PathBuf),
+    /// There is no interpreter.
+    #[error(
+        "Error during python node initialization for handler_path: {} - {reason}",
+        path.display()
+    )]
+    NoInterpreter {
+        /// The handler file.
+        path: PathBuf,
+        /// Why not, and what to do.
+        reason: String,
+    },
+}
+
+impl LoadError {
+    /// Returns the text that operators know.
+    #[must_use]
+    pub const fn status_text(&self) -> &'static str {
+        match self {
+            Self::NoFile(_) => "The Python Node file path does not exist",
+            Self::Raised { .. }
+            | Self::NoClass(_)
+            | Self::NoExecute(_)
+            | Self::NoInterpreter { .. } => "The Python Node state initialization failed",
+        }
+    }
+
+    /// Returns what Python raised.
+    #[must_use]
+    pub const fn raised(&self) -> Option<&Raised> {
+        match self {
+            Self::Raised { raised, .. } => Some(raised),
+            _ => None,
+        }
+    }
+}
+
+/// The traceback on lines of its own.
+fn below(raised: &Raised) -> String {
+    match raised.traceback.trim_end() {
+        "" => String::new(),
+        traceback => format!("\n{traceback}"),
+    }
+}

@@ -1,0 +1,395 @@
+//! The `OvmsPythonModel` of a node, from its file to its end.
+
+use std::{
+    fmt,
+    path::Path,
+    sync::{Arc, Condvar, Mutex, PoisonError},
+    time::Duration,
+};
+
+use pyo3::{
+    prelude::*,
+    types::{PyAny, PyDict, PyType},
+};
+
+use super::{
+    NodeFacts, describe,
+    error::{LoadError, Raised},
+    instance::Instance,
+    interpreter, loading,
+    place::Calls,
+};
+use crate::task;
+
+/// How long [`Handler::finalize`] waits for calls that still run. After that the last of them
+/// finalizes.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// The `OvmsPythonModel` of one node, shared by all instances of the graph.
+pub struct Handler {
+    facts: NodeFacts,
+    calls: Calls,
+    core: Arc<Core>,
+}
+
+/// What belongs to Python.
+pub(super) struct Core {
+    node_name: String,
+    /// `None` once it is finalized.
+    object: Mutex<Life>,
+    ended: Condvar,
+    /// Whether the class has `create_state` and `destroy_state`.
+    pub(super) stateful: bool,
+    pub(super) destroys: bool,
+}
+
+struct Life {
+    model: Option<Model>,
+    /// Calls under way.
+    running: usize,
+    phase: Phase,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Phase {
+    /// In use.
+    Open,
+    /// No more calls; `finalize` is to be called when the last one ends.
+    Closing,
+    /// `finalize` is being called.
+    Finalizing,
+    /// `finalize` has been called.
+    Over,
+}
+
+/// The object and its modules.
+struct Model {
+    object: Arc<Py<PyAny>>,
+    space: Py<PyAny>,
+}
+
+impl Handler {
+    /// Loads a handler file: runs it, makes its `OvmsPythonModel` and initializes that.
+    ///
+    /// Blocks for as long as the handler takes.
+    ///
+    /// # Errors
+    ///
+    /// Fails if there is no such file, if Python raises, and if the class is not as it must be. What
+    /// was made by then is finalized and gone.
+    pub fn load(facts: NodeFacts) -> Result<Arc<Self>, LoadError> {
+        let path = facts.handler_path.clone();
+        if !path.is_file() {
+            return Err(LoadError::NoFile(path));
+        }
+        interpreter::start().map_err(|reason| LoadError::NoInterpreter {
+            path: path.clone(),
+            reason,
+        })?;
+        let core = interpreter::attach(|py| Self::make(py, &facts))?;
+        Ok(Arc::new(Self {
+            facts,
+            calls: Calls::new(),
+            core: Arc::new(core),
+        }))
+    }
+
+    /// The steps of a load that need the lock.
+    fn make(py: Python<'_>, facts: &NodeFacts) -> Result<Core, LoadError> {
+        let path = &facts.handler_path;
+        let failed = |error: PyErr| LoadError::Raised {
+            path: path.clone(),
+            raised: describe::raised(py, &error),
+        };
+        let tools = loading::tools(py).map_err(failed)?;
+        let space = tools
+            .space
+            .bind(py)
+            .call1((path.as_os_str(),))
+            .map_err(failed)?;
+        let made = Self::construct(py, facts, &space);
+        if made.is_err() {
+            close(py, space.as_unbound());
+        }
+        made
+    }
+
+    fn construct(
+        py: Python<'_>,
+        facts: &NodeFacts,
+        space: &Bound<'_, PyAny>,
+    ) -> Result<Core, LoadError> {
+        let path = &facts.handler_path;
+        let failed = |error: PyErr| LoadError::Raised {
+            path: path.clone(),
+            raised: describe::raised(py, &error),
+        };
+        let class = space.call_method0("run").map_err(failed)?;
+        if !class.is_instance_of::<PyType>() {
+            return Err(LoadError::NoClass(path.clone()));
+        }
+        let has = |name: &str| {
+            class
+                .getattr_opt(name)
+                .ok()
+                .flatten()
+                .is_some_and(|method| method.is_callable())
+        };
+        if !has("execute") {
+            return Err(LoadError::NoExecute(path.clone()));
+        }
+        let object = space.call_method1("call", (&class,)).map_err(failed)?;
+        let core = Core {
+            node_name: facts.node_name.clone(),
+            object: Mutex::new(Life {
+                model: Some(Model {
+                    object: Arc::new(object.clone().unbind()),
+                    space: space.clone().unbind(),
+                }),
+                running: 0,
+                phase: Phase::Open,
+            }),
+            ended: Condvar::new(),
+            stateful: has("create_state"),
+            destroys: has("destroy_state"),
+        };
+        let initialized = (|| {
+            let Some(initialize) = object.getattr_opt("initialize")? else {
+                return Ok(());
+            };
+            let told = PyDict::new(py);
+            told.set_item("node_name", &facts.node_name)?;
+            told.set_item("input_names", &facts.input_names)?;
+            told.set_item("output_names", &facts.output_names)?;
+            told.set_item("outputs_names", &facts.output_names)?;
+            told.set_item("base_path", path.parent().map(Path::as_os_str))?;
+            space.call_method1("call", (initialize, told)).map(drop)
+        })();
+        match initialized {
+            Ok(()) => Ok(core),
+            Err(error) => {
+                let fault = failed(error);
+                core.finalize_now(py);
+                Err(fault)
+            }
+        }
+    }
+
+    /// Returns the name of the node.
+    #[must_use]
+    pub fn node_name(&self) -> &str {
+        &self.facts.node_name
+    }
+
+    /// Returns what one run of a graph has of it.
+    #[must_use]
+    pub fn instance(self: &Arc<Self>) -> Instance {
+        Instance::new(Arc::clone(self))
+    }
+
+    /// Ends the handler: no call begins any more, those that run end, then `finalize` is called if
+    /// the class has it; once, however often this is called.
+    ///
+    /// Blocks until that is done, but not for ever: a call that does not end finalizes when it does.
+    pub fn finalize(&self) {
+        self.core.finalize(PATIENCE);
+    }
+
+    /// Runs short work on this thread, or gives it back: if the handler's calls take long, or if
+    /// others are in Python now.
+    ///
+    /// # Errors
+    ///
+    /// Returns the work, which is for [`elsewhere`](Self::elsewhere) then.
+    pub fn try_here<T, F: FnOnce() -> T>(&self, work: F) -> Result<T, F> {
+        self.calls.here(work)
+    }
+
+    /// Runs work on a thread that may block, when there is a place for it. Work that has begun goes
+    /// on if the future is dropped.
+    pub async fn elsewhere<T: Send + 'static>(
+        self: &Arc<Self>,
+        work: impl FnOnce() -> T + Send + 'static,
+    ) -> T {
+        let places = self.calls.place().await;
+        let handler = Arc::clone(self);
+        task::blocking("python", move || {
+            let done = handler.calls.away(work);
+            drop(places);
+            done
+        })
+        .await
+    }
+
+    pub(super) fn core(&self) -> &Arc<Core> {
+        &self.core
+    }
+}
+
+impl Core {
+    /// Returns the object for a call, which counts until the answer is dropped.
+    pub(super) fn enter(self: &Arc<Self>) -> Result<Running, Raised> {
+        let mut life = self.life();
+        match &life.model {
+            Some(model) if life.phase == Phase::Open => {
+                let object = Arc::clone(&model.object);
+                life.running += 1;
+                drop(life);
+                Ok(Running {
+                    core: Arc::clone(self),
+                    object: Some(object),
+                })
+            }
+            _ => Err(Raised::fault(
+                "RuntimeError",
+                format!("the handler of node {} is finalized", self.node_name),
+            )),
+        }
+    }
+
+    /// Returns the name of the node.
+    pub(super) fn node_name(&self) -> &str {
+        &self.node_name
+    }
+
+    fn life(&self) -> std::sync::MutexGuard<'_, Life> {
+        self.object.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Waits for the calls to end and finalizes.
+    fn finalize(self: &Arc<Self>, patience: Duration) {
+        let mut life = self.life();
+        if life.phase == Phase::Open {
+            life.phase = Phase::Closing;
+        }
+        if life.phase == Phase::Closing && life.running == 0 {
+            life.phase = Phase::Finalizing;
+            drop(life);
+            interpreter::attach(|py| self.finalize_now(py));
+            return;
+        }
+        // Whoever ends the last call, or has begun, does it.
+        let _ = self
+            .ended
+            .wait_timeout_while(life, patience, |life| life.phase != Phase::Over);
+    }
+
+    /// Calls `finalize` and lets the object go.
+    fn finalize_now(&self, py: Python<'_>) {
+        let model = {
+            let mut life = self.life();
+            life.phase = Phase::Finalizing;
+            life.model.take()
+        };
+        if let Some(model) = model {
+            let object = model.object.bind(py);
+            let finalized = object
+                .getattr_opt("finalize")
+                .and_then(|method| method.map(|method| method.call0()).transpose());
+            if let Err(error) = finalized {
+                let raised = describe::raised(py, &error);
+                tracing::error!(
+                    node = self.node_name,
+                    "Failed to process python node finalize method: {raised}\n{}",
+                    raised.traceback.trim_end()
+                );
+            }
+            let Model { object, space } = model;
+            drop(object);
+            close(py, &space);
+            drop(space);
+            collect(py);
+        }
+        self.life().phase = Phase::Over;
+        self.ended.notify_all();
+    }
+}
+
+/// A call under way.
+pub(super) struct Running {
+    core: Arc<Core>,
+    object: Option<Arc<Py<PyAny>>>,
+}
+
+impl Running {
+    /// Returns the object.
+    pub(super) fn object<'a, 'py>(&'a self, py: Python<'py>) -> PyResult<&'a Bound<'py, PyAny>> {
+        self.object
+            .as_ref()
+            .map(|object| object.bind(py))
+            .ok_or_else(|| pyo3::exceptions::PyRuntimeError::new_err("the call is over"))
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        self.object = None;
+        let mut life = self.core.life();
+        life.running -= 1;
+        if life.running > 0 || life.phase != Phase::Closing {
+            return;
+        }
+        life.phase = Phase::Finalizing;
+        drop(life);
+        let core = Arc::clone(&self.core);
+        aside(move || interpreter::attach(|py| core.finalize_now(py)));
+    }
+}
+
+/// Runs what may take long on a thread of its own; here if the system gives none.
+pub(super) fn aside(work: impl FnOnce() + Send + 'static) {
+    let work: Arc<Mutex<Option<Box<dyn FnOnce() + Send>>>> =
+        Arc::new(Mutex::new(Some(Box::new(work))));
+    let other = Arc::clone(&work);
+    let take = |work: &Mutex<Option<Box<dyn FnOnce() + Send>>>| {
+        work.lock().unwrap_or_else(PoisonError::into_inner).take()
+    };
+    let there = move || {
+        if let Some(work) = take(&other) {
+            work();
+        }
+    };
+    if task::thread("python end", there).is_err()
+        && let Some(work) = take(&work)
+    {
+        work();
+    }
+}
+
+/// Forgets the modules of a handler.
+fn close(py: Python<'_>, space: &Py<PyAny>) {
+    if let Err(error) = space.call_method0(py, "close") {
+        tracing::warn!(
+            "modules of a python handler stay: {}",
+            describe::raised(py, &error)
+        );
+    }
+}
+
+/// Frees what only refers to itself.
+fn collect(py: Python<'_>) {
+    if let Err(error) = loading::tools(py).and_then(|tools| tools.collect.call0(py)) {
+        tracing::warn!(
+            "objects of a python handler stay: {}",
+            describe::raised(py, &error)
+        );
+    }
+}
+
+impl Drop for Handler {
+    fn drop(&mut self) {
+        if self.core.life().phase == Phase::Open {
+            let core = Arc::clone(&self.core);
+            aside(move || core.finalize(PATIENCE));
+        }
+    }
+}
+
+impl fmt::Debug for Handler {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter
+            .debug_struct("Handler")
+            .field("facts", &self.facts)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,297 @@
+//! What one run of a graph has of a handler: its state, and the calls.
+
+use std::{
+    fmt,
+    sync::{Arc, Mutex, PoisonError},
+};
+
+use pyo3::{
+    exceptions::PyTypeError,
+    intern,
+    prelude::*,
+    types::{PyAny, PyDict, PyIterator, PyList},
+};
+
+use super::{
+    Produced,
+    capture::capture,
+    class::{PyTensor, kind},
+    describe,
+    error::Raised,
+    handler::{Handler, aside},
+    interpreter,
+    tensor::Tensor,
+};
+
+/// A handler for one instance of a graph.
+///
+/// Its calls block, so that they are for [`Handler::try_here`] and [`Handler::elsewhere`].
+pub struct Instance {
+    handler: Arc<Handler>,
+    state: Mutex<Option<Arc<Py<PyAny>>>>,
+}
+
+impl Instance {
+    pub(super) fn new(handler: Arc<Handler>) -> Self {
+        Self {
+            handler,
+            state: Mutex::new(None),
+        }
+    }
+
+    /// Tells whether each instance has a state of its own.
+    #[must_use]
+    pub fn has_state(&self) -> bool {
+        self.handler.core().stateful
+    }
+
+    /// Makes the state of this instance, if the class has `create_state`.
+    ///
+    /// # Errors
+    ///
+    /// Fails if that raises.
+    pub fn open(&self) -> Result<(), Raised> {
+        if !self.handler.core().stateful {
+            return Ok(());
+        }
+        let running = self.handler.core().enter()?;
+        let state = interpreter::attach(|py| {
+            running
+                .object(py)
+                .and_then(|object| object.call_method0(intern!(py, "create_state")))
+                .map(|state| Arc::new(state.unbind()))
+                .map_err(|error| self.told(py, &error))
+        })?;
+        *self.state() = Some(state);
+        Ok(())
+    }
+
+    /// Calls `execute`. `complete` says that all inputs of the node are there; only without that may
+    /// it return `None`.
+    ///
+    /// # Errors
+    ///
+    /// Fails if it raises, and if what it returns is not what it may return.
+    pub fn execute(&self, inputs: &[Tensor], complete: bool) -> Result<Produced, Raised> {
+        let running = self.handler.core().enter()?;
+        let state = self.state().clone();
+        interpreter::attach(|py| {
+            let done = (|| {
+                let inputs = inputs
+                    .iter()
+                    .map(|tensor| PyTensor::of(py, tensor))
+                    .collect::<PyResult<Vec<_>>>()?;
+                let inputs = PyList::new(py, inputs)?;
+                let execute = intern!(py, "execute");
+                let object = running.object(py)?;
+                match &state {
+                    None => object.call_method1(execute, (inputs,)),
+                    Some(state) => {
+                        let named = PyDict::new(py);
+                        named.set_item(intern!(py, "state"), state.bind(py))?;
+                        object.call_method(execute, (inputs,), Some(&named))
+                    }
+                }
+            })();
+            done.and_then(|done| self.produced(done, complete))
+                .map_err(|error| self.told(py, &error))
+        })
+    }
+
+    /// Returns the next outputs of a generator; `None` if it has ended.
+    ///
+    /// # Errors
+    ///
+    /// Fails if it raises, and if what it yields is no list of tensors. The generator is over then.
+    pub fn next(&self, generator: &mut Generator) -> Result<Option<Vec<Tensor>>, Raised> {
+        let Some(object) = generator.object.as_ref().map(Arc::clone) else {
+            return Ok(None);
+        };
+        let running = self.handler.core().enter()?;
+        let next = interpreter::attach(|py| {
+            let next = object
+                .bind(py)
+                .clone()
+                .cast_into::<PyIterator>()
+                .map_err(PyErr::from)
+                .and_then(|mut iterator| iterator.next().transpose())
+                .and_then(|next| next.map(|next| yielded(&next)).transpose())
+                .map_err(|error| self.told(py, &error));
+            if matches!(next, Ok(None)) {
+                // It has ended by itself; there is nothing to close.
+                generator.object = None;
+                drop(object);
+            }
+            next
+        });
+        drop(running);
+        if next.is_err() {
+            generator.close();
+        }
+        next
+    }
+
+    /// Ends the state of this instance, if it has one: calls `destroy_state` if the class has that.
+    pub fn close(&self) {
+        let Some(state) = self.state().take() else {
+            return;
+        };
+        destroy(&self.handler, state);
+    }
+
+    /// Judges what `execute` returned.
+    fn produced(&self, done: Bound<'_, PyAny>, complete: bool) -> PyResult<Produced> {
+        if let Ok(list) = done.cast::<PyList>() {
+            return outputs(list, "execute must return a list of pyovms.Tensor")
+                .map(Produced::Outputs);
+        }
+        if done.is_none() && !complete {
+            return Ok(Produced::Nothing);
+        }
+        if done.cast::<PyIterator>().is_ok() {
+            return Ok(Produced::Generator(Generator {
+                object: Some(Arc::new(done.unbind())),
+                handler: Arc::clone(&self.handler),
+            }));
+        }
+        Err(PyTypeError::new_err(format!(
+            "execute must return a list of pyovms.Tensor or a generator; it returned {}",
+            kind(&done)
+        )))
+    }
+
+    /// Tells an exception, also to the log.
+    fn told(&self, py: Python<'_>, error: &PyErr) -> Raised {
+        let raised = describe::raised(py, error);
+        tracing::error!(
+            node = self.handler.node_name(),
+            "Error occurred in python node {}: {raised}\n{}",
+            self.handler.node_name(),
+            raised.traceback.trim_end()
+        );
+        raised
+    }
+
+    fn state(&self) -> std::sync::MutexGuard<'_, Option<Arc<Py<PyAny>>>> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Drop for Instance {
+    fn drop(&mut self) {
+        if let Some(state) = self.state().take() {
+            let handler = Arc::clone(&self.handler);
+            aside(move || destroy(&handler, state));
+        }
+    }
+}
+
+impl fmt::Debug for Instance {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter
+            .debug_struct("Instance")
+            .field("node", &self.handler.node_name())
+            .finish_non_exhaustive()
+    }
+}
+
+/// Lets a state go.
+fn destroy(handler: &Handler, state: Arc<Py<PyAny>>) {
+    let running = handler.core().enter();
+    interpreter::attach(|py| {
+        if let Ok(running) = &running
+            && handler.core().destroys
+        {
+            let done = running.object(py).and_then(|object| {
+                object.call_method1(intern!(py, "destroy_state"), (state.bind(py),))
+            });
+            if let Err(error) = done {
+                let raised = describe::raised(py, &error);
+                tracing::error!(
+                    node = handler.core().node_name(),
+                    "Failed to process python node destroy_state method: {raised}\n{}",
+                    raised.traceback.trim_end()
+                );
+            }
+        }
+        drop(state);
+    });
+}
+
+/// Judges what a generator yielded.
+fn yielded(value: &Bound<'_, PyAny>) -> PyResult<Vec<Tensor>> {
+    let rule = "execute must yield lists of pyovms.Tensor";
+    match value.cast::<PyList>() {
+        Ok(list) => outputs(list, rule),
+        Err(_) => Err(PyTypeError::new_err(format!(
+            "{rule}; it yielded {}",
+            kind(value)
+        ))),
+    }
+}
+
+/// Takes the tensors of a list.
+fn outputs(list: &Bound<'_, PyList>, rule: &str) -> PyResult<Vec<Tensor>> {
+    list.iter()
+        .enumerate()
+        .map(|(index, element)| match element.cast::<PyTensor>() {
+            Ok(tensor) => capture(tensor),
+            Err(_) => Err(PyTypeError::new_err(format!(
+                "{rule}; element {index} of the list is {}",
+                kind(&element)
+            ))),
+        })
+        .collect()
+}
+
+/// A generator of outputs that has not ended. Dropping it closes it: the handler sees
+/// `GeneratorExit`, on another thread.
+pub struct Generator {
+    object: Option<Arc<Py<PyAny>>>,
+    handler: Arc<Handler>,
+}
+
+impl Generator {
+    fn close(&mut self) {
+        let Some(object) = self.object.take() else {
+            return;
+        };
+        let handler = Arc::clone(&self.handler);
+        aside(move || {
+            let running = handler.core().enter();
+            interpreter::attach(|py| {
+                // Iterators of other kinds have nothing to close.
+                let closed = object
+                    .bind(py)
+                    .getattr_opt(intern!(py, "close"))
+                    .and_then(|close| close.map(|close| close.call0()).transpose());
+                if let Err(error) = closed {
+                    let raised = describe::raised(py, &error);
+                    tracing::error!(
+                        node = handler.core().node_name(),
+                        "Failed to close the generator of python node {}: {raised}\n{}",
+                        handler.core().node_name(),
+                        raised.traceback.trim_end()
+                    );
+                }
+                drop(object);
+            });
+            drop(running);
+        });
+    }
+}
+
+impl Drop for Generator {
+    fn drop(&mut self) {
+        self.close();
+    }
+}
+
+impl fmt::Debug for Generator {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter
+            .debug_struct("Generator")
+            .field("node", &self.handler.node_name())
+            .finish_non_exhaustive()
+    }
+}

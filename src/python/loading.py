@@ -1,0 +1,297 @@
+"""Loads handler files for the server; runs inside its interpreter and nowhere else.
+
+Each handler has a `Space`: a package of its own, with a name that nobody else has, whose folder is
+that of the handler file. The handler and the modules beside it are loaded as modules of that
+package, from their sources. Their `import` statements look there first, so that modules of the same
+name in different folders are different modules, also when they are imported late.
+"""
+
+import builtins
+import gc
+import importlib
+import importlib.machinery
+import importlib.util
+import linecache
+import os
+import sys
+import threading
+import traceback
+import types
+
+PREFIX = "_ovms_handler_"
+HANDLER = "__handler__"
+
+# Never looked for beside a handler.
+STANDARD = frozenset(sys.stdlib_module_names) | frozenset(sys.builtin_module_names)
+
+# One import phase at a time, because it changes `sys.path`.
+_lock = threading.RLock()
+_count = 0
+_spaces = {}
+# The spaces whose handlers are being loaded by a thread, innermost last.
+_stage = threading.local()
+_import = builtins.__import__
+_import_module = importlib.import_module
+
+
+class Source(importlib.machinery.SourceFileLoader):
+    """Compiles the file as it is, whatever was compiled before."""
+
+    def __init__(self, name, path, space):
+        super().__init__(name, path)
+        self._space = space
+
+    def get_code(self, fullname):
+        path = self.get_filename(fullname)
+        return self.source_to_code(self.get_data(path), path)
+
+    def exec_module(self, module):
+        module.__dict__["__builtins__"] = self._space.builtins
+        super().exec_module(module)
+
+
+class Space:
+    """The modules of one handler."""
+
+    def __init__(self, path):
+        global _count
+        with _lock:
+            _count += 1
+            self.name = f"{PREFIX}{_count}"
+        self.path = path
+        self.folder = os.path.dirname(path)
+        self.own = os.path.basename(path).removesuffix(".py")
+        self.finders = {}
+        self.known = {}
+        self.builtins = dict(builtins.__dict__)
+        self.builtins["__import__"] = self.import_
+        package = types.ModuleType(self.name, "Modules of one handler.")
+        package.__path__ = [self.folder]
+        package.__spec__ = importlib.machinery.ModuleSpec(self.name, None, is_package=True)
+        package.__spec__.submodule_search_locations = package.__path__
+        sys.modules[self.name] = package
+        _spaces[self.name] = self
+
+    # Looking for modules.
+
+    def find(self, fullname, folders):
+        """Finds a module of the package in folders."""
+        for folder in folders:
+            finder = self.finders.get(folder)
+            if finder is None:
+                finder = self.finders[folder] = importlib.machinery.FileFinder(
+                    folder,
+                    (
+                        importlib.machinery.ExtensionFileLoader,
+                        importlib.machinery.EXTENSION_SUFFIXES,
+                    ),
+                    (lambda name, path: Source(name, path, self), [".py"]),
+                )
+            spec = finder.find_spec(fullname)
+            if spec is not None:
+                return spec
+        return None
+
+    def has(self, top):
+        """Tells whether a name means a module beside the handler."""
+        if top in STANDARD or top == self.own or top.startswith(PREFIX):
+            return False
+        if f"{self.name}.{top}" in sys.modules:
+            return True
+        found = self.known.get(top)
+        if found is None:
+            spec = self.find(f"{self.name}.{top}", [self.folder])
+            if spec is None:
+                # Not remembered: it may be written later.
+                return False
+            if spec.loader is None or _is_handler(spec.origin):
+                # A folder without code, or another handler: only if nothing is installed.
+                found = not _installed(top, self.folder)
+            else:
+                found = True
+            self.known[top] = found
+        return found
+
+    # Importing them.
+
+    def import_(self, name, globals=None, locals=None, fromlist=(), level=0):
+        """What `import` means in the modules of the handler."""
+        if level == 0 and isinstance(name, str):
+            top = name.partition(".")[0]
+            if top and self.has(top):
+                if fromlist:
+                    return _import(f"{self.name}.{name}", globals, locals, fromlist, 0)
+                _import_module(f"{self.name}.{name}")
+                return sys.modules[f"{self.name}.{top}"]
+        return _import(name, globals, locals, fromlist, level)
+
+    # The steps of a load.
+
+    def run(self):
+        """Runs the handler file; returns the class or None."""
+        importlib.invalidate_caches()
+        name = f"{self.name}.{HANDLER}"
+        loader = Source(name, self.path, self)
+        spec = importlib.util.spec_from_file_location(name, self.path, loader=loader)
+        module = importlib.util.module_from_spec(spec)
+        linecache.checkcache(self.path)
+        sys.modules[name] = module
+        with _lock, _Stage(self):
+            # An object of its own, so that the one to remove is known.
+            entry = _Entry(self.folder)
+            sys.path.append(entry)
+            try:
+                loader.exec_module(module)
+            finally:
+                sys.path[:] = [path for path in sys.path if path is not entry]
+        return module.__dict__.get("OvmsPythonModel")
+
+    def call(self, function, *arguments):
+        """Calls what belongs to the load."""
+        with _Stage(self):
+            return function(*arguments)
+
+    def close(self):
+        """Forgets the modules."""
+        _spaces.pop(self.name, None)
+        mine = self.name + "."
+        for name in [name for name in list(sys.modules) if name == self.name or name.startswith(mine)]:
+            sys.modules.pop(name, None)
+        self.finders.clear()
+        self.known.clear()
+        self.builtins.pop("__import__", None)
+
+
+class _Entry(str):
+    """An entry of `sys.path`."""
+
+    __slots__ = ()
+
+
+class _Stage:
+    """Lets a thread's imports by name, such as those of pickle, find the modules of a handler."""
+
+    def __init__(self, space):
+        self.space = space
+
+    def __enter__(self):
+        stack = _stage.__dict__.setdefault("spaces", [])
+        stack.append(self.space)
+
+    def __exit__(self, *_):
+        _stage.spaces.pop()
+        # What was found by a plain name is forgotten under that name: it belongs to one handler.
+        mine = self.space.name + "."
+        inside = self.space.folder.rstrip(os.sep) + os.sep
+        for name, module in list(sys.modules.items()):
+            if name.startswith(PREFIX) or name in ("__main__",):
+                continue
+            spec = getattr(module, "__spec__", None)
+            real = getattr(spec, "name", None)
+            file = getattr(module, "__file__", None)
+            if isinstance(real, str) and real.startswith(mine):
+                sys.modules.pop(name, None)
+            elif isinstance(file, str) and file.startswith(inside) and not _installed(name.partition(".")[0], self.space.folder):
+                sys.modules.pop(name, None)
+
+
+class _Finder:
+    """Finds the modules of handlers under their full names, and for a thread that loads a handler
+    those beside it under their plain ones."""
+
+    @staticmethod
+    def find_spec(fullname, path=None, target=None):
+        if fullname.startswith(PREFIX):
+            space = _spaces.get(fullname.partition(".")[0])
+            return None if space is None or path is None else space.find(fullname, path)
+        stack = _stage.__dict__.get("spaces")
+        if not stack or path is not None and not any(item.startswith(stack[-1].folder) for item in path if isinstance(item, str)):
+            return None
+        space = stack[-1]
+        top = fullname.partition(".")[0]
+        if not space.has(top) or _installed(top, space.folder):
+            return None
+        return importlib.machinery.ModuleSpec(fullname, _Alias(f"{space.name}.{fullname}"))
+
+
+class _Alias:
+    """Gives a module of a handler under its plain name."""
+
+    def __init__(self, real):
+        self.real = real
+
+    def create_module(self, spec):
+        module = _import_module(self.real)
+        self.spec = module.__spec__
+        self.loader = getattr(module, "__loader__", None)
+        return module
+
+    def exec_module(self, module):
+        # The machinery has written the plain name into it.
+        module.__spec__ = self.spec
+        module.__loader__ = self.loader
+
+
+def _is_handler(path):
+    try:
+        with open(path, "rb") as file:
+            return b"class OvmsPythonModel" in file.read()
+    except (OSError, TypeError):
+        return False
+
+
+def _installed(top, folder):
+    """Tells whether a module of that name is somewhere else than in a folder."""
+    paths = [path for path in sys.path if isinstance(path, str) and os.path.abspath(path) != folder]
+    try:
+        spec = importlib.machinery.PathFinder.find_spec(top, paths)
+    except (ImportError, ValueError, AttributeError):
+        return False
+    return spec is not None and spec.loader is not None
+
+
+def _module(name, package=None):
+    """`importlib.import_module`, which looks beside the handler that calls it."""
+    if not name.startswith("."):
+        own = sys._getframe(1).f_globals.get("__builtins__")
+        if isinstance(own, dict):
+            space = getattr(own.get("__import__"), "__self__", None)
+            if isinstance(space, Space) and space.has(name.partition(".")[0]):
+                return _import_module(f"{space.name}.{name}")
+    return _import_module(name, package)
+
+
+_module.__name__ = _module.__qualname__ = "import_module"
+importlib.import_module = _module
+sys.meta_path.insert(0, _Finder)
+
+
+def _cut(text, most):
+    """Shortens a text; what UTF-8 cannot tell is escaped."""
+    more = len(text) - most
+    if more > 0:
+        text = f"{text[:most]}… ({more} more characters)"
+    return text.encode("utf-8", "backslashreplace").decode("utf-8")
+
+
+def describe(error, most_message, most_traceback):
+    """Returns the type, the message and the traceback of an exception."""
+    kind = type(error).__name__
+    try:
+        message = str(error)
+    except BaseException as inner:
+        message = f"<its str() raised {type(inner).__name__}>"
+    try:
+        trace = error.__traceback__
+        while trace is not None and trace.tb_frame.f_code.co_filename.startswith(("<ovms", "<frozen importlib")):
+            trace = trace.tb_next
+        lines = traceback.format_exception(type(error), error, trace, limit=-40)
+        told = "".join(lines)
+    except BaseException as inner:
+        told = f"<the traceback cannot be told: {type(inner).__name__}>"
+    return _cut(kind, 200), _cut(message, most_message), _cut(told, most_traceback)
+
+
+def collect():
+    """Frees what a handler has left behind."""
+    gc.collect()

@@ -1,0 +1,118 @@
+//! What stands for Python in a build without it.
+
+use std::{convert::Infallible, path::PathBuf, sync::Arc, time::Duration};
+
+use super::{LoadError, NodeFacts, Produced, Raised, Tensor};
+
+/// Does nothing.
+pub fn configure(_environment: Option<PathBuf>, _runtime: Option<PathBuf>) {}
+
+/// Returns `None`.
+#[must_use]
+pub fn describe() -> Option<String> {
+    None
+}
+
+/// Does nothing.
+pub fn stop(_limit: Duration) {}
+
+/// Does nothing.
+pub fn set_limits(_per_handler: usize, _all: usize) {}
+
+/// There is none in this build.
+#[derive(Debug)]
+pub struct Handler(Infallible);
+
+impl Handler {
+    /// Fails.
+    ///
+    /// # Errors
+    ///
+    /// Always.
+    pub fn load(facts: NodeFacts) -> Result<Arc<Self>, LoadError> {
+        if !facts.handler_path.is_file() {
+            return Err(LoadError::NoFile(facts.handler_path));
+        }
+        Err(LoadError::NoInterpreter {
+            path: facts.handler_path,
+            reason: "this build has no Python; use one with the feature `python`".to_owned(),
+        })
+    }
+
+    /// Returns the name of the node.
+    #[must_use]
+    pub fn node_name(&self) -> &str {
+        match self.0 {}
+    }
+
+    /// Never called.
+    pub fn finalize(&self) {
+        match self.0 {}
+    }
+
+    /// Never called.
+    #[must_use]
+    pub fn instance(self: &Arc<Self>) -> Instance {
+        match self.0 {}
+    }
+
+    /// Never called.
+    ///
+    /// # Errors
+    ///
+    /// Never.
+    pub fn try_here<T, F: FnOnce() -> T>(&self, _work: F) -> Result<T, F> {
+        match self.0 {}
+    }
+
+    /// Never called.
+    #[expect(clippy::unused_async, reason = "as with Python")]
+    pub async fn elsewhere<T: Send + 'static>(
+        self: &Arc<Self>,
+        _work: impl FnOnce() -> T + Send + 'static,
+    ) -> T {
+        match self.0 {}
+    }
+}
+
+/// There is none in this build.
+#[derive(Debug)]
+pub struct Instance(Infallible);
+
+impl Instance {
+    /// Never called.
+    ///
+    /// # Errors
+    ///
+    /// Never.
+    pub fn open(&self) -> Result<(), Raised> {
+        match self.0 {}
+    }
+
+    /// Never called.
+    ///
+    /// # Errors
+    ///
+    /// Never.
+    pub fn execute(&self, _inputs: &[Tensor], _complete: bool) -> Result<Produced, Raised> {
+        match self.0 {}
+    }
+
+    /// Never called.
+    ///
+    /// # Errors
+    ///
+    /// Never.
+    pub fn next(&self, _generator: &mut Generator) -> Result<Option<Vec<Tensor>>, Raised> {
+        match self.0 {}
+    }
+
+    /// Never called.
+    pub fn close(&self) {
+        match self.0 {}
+    }
+}
+
+/// There is none in this build.
+#[derive(Debug)]
+pub struct Generator(Infallible);

@@ -1,0 +1,4 @@
+//! Tests with the real interpreter.
+
+mod basics;
+mod support;

@@ -1,0 +1,264 @@
+//! Memory that a tensor shows to Python: bytes of a request, or the buffer of another object.
+
+use std::{
+    ffi::{CStr, c_char, c_int},
+    ptr,
+};
+
+use bytes::Bytes;
+use pyo3::{exceptions::PyBufferError, ffi, prelude::*, types::PyAny};
+
+use super::format;
+use crate::tensor::DataType;
+
+/// A buffer that is filled and stays as it is until it is dropped.
+pub(super) struct View {
+    /// On the heap, because it may point into itself.
+    buffer: Box<ffi::Py_buffer>,
+    /// The bytes that it shows, if they are ours; else the buffer is given back to its exporter.
+    bytes: Option<Bytes>,
+    /// Shape and strides of our bytes, one after the other.
+    #[expect(dead_code, reason = "the buffer points at it")]
+    dimensions: Box<[ffi::Py_ssize_t]>,
+}
+
+// SAFETY: what the pointers lead to is either ours and never written, or belongs to Python and is
+// only read with the interpreter's lock.
+unsafe impl Send for View {}
+// SAFETY: as above.
+unsafe impl Sync for View {}
+
+impl View {
+    /// Shows bytes: as elements of a type in a shape if they fill it exactly, else one by one.
+    pub(super) fn of_bytes(bytes: Bytes, elements: Option<DataType>, shape: &[i64]) -> Self {
+        let typed = elements.and_then(format::of_datatype).filter(|(_, size)| {
+            shape
+                .iter()
+                .try_fold(*size, |sum, length| {
+                    sum.checked_mul(usize::try_from(*length).ok()?)
+                })
+                .is_some_and(|sum| sum == bytes.len())
+        });
+        // No slice is longer than this type can tell.
+        let signed = |length: usize| ffi::Py_ssize_t::try_from(length).unwrap_or_default();
+        let (format, size, mut dimensions) = match typed {
+            Some((format, size)) => (
+                format,
+                signed(size),
+                shape
+                    .iter()
+                    .map(|length| ffi::Py_ssize_t::try_from(*length).unwrap_or_default())
+                    .collect(),
+            ),
+            None => (c"B", 1, vec![signed(bytes.len())]),
+        };
+        let rank = dimensions.len();
+        let mut stride = size;
+        let mut strides = vec![0; rank];
+        for (place, length) in strides.iter_mut().zip(&dimensions).rev() {
+            *place = stride;
+            stride *= length;
+        }
+        dimensions.extend(strides);
+        let mut dimensions = dimensions.into_boxed_slice();
+        let mut buffer = Box::new(ffi::Py_buffer::new());
+        buffer.buf = bytes.as_ptr().cast_mut().cast();
+        buffer.len = signed(bytes.len());
+        buffer.itemsize = size;
+        buffer.readonly = 1;
+        // A tensor of the server has few dimensions.
+        buffer.ndim = c_int::try_from(rank).unwrap_or_default();
+        buffer.format = format.as_ptr().cast_mut();
+        if rank > 0 {
+            buffer.shape = dimensions.as_mut_ptr();
+            // SAFETY: the strides stand behind the shape.
+            buffer.strides = unsafe { dimensions.as_mut_ptr().add(rank) };
+        }
+        Self {
+            buffer,
+            bytes: Some(bytes),
+            dimensions,
+        }
+    }
+
+    /// Takes the buffer of an object, which stays alive for it.
+    pub(super) fn of_object(object: &Bound<'_, PyAny>) -> PyResult<Self> {
+        let mut buffer = Box::new(ffi::Py_buffer::new());
+        // SAFETY: the object lives, and the structure is ours.
+        let taken = unsafe {
+            ffi::PyObject_GetBuffer(object.as_ptr(), &raw mut *buffer, ffi::PyBUF_FULL_RO)
+        };
+        if taken == -1 {
+            return Err(PyErr::fetch(object.py()));
+        }
+        Ok(Self {
+            buffer,
+            bytes: None,
+            dimensions: Box::default(),
+        })
+    }
+
+    /// Returns the bytes, if they are ours.
+    pub(super) fn bytes(&self) -> Option<&Bytes> {
+        self.bytes.as_ref()
+    }
+
+    /// Returns the object whose buffer it is.
+    pub(super) fn owner<'py>(&self, py: Python<'py>) -> Option<Bound<'py, PyAny>> {
+        if self.bytes.is_some() {
+            return None;
+        }
+        // SAFETY: the buffer holds a reference to its exporter.
+        unsafe { Bound::from_borrowed_ptr_or_opt(py, self.buffer.obj) }
+    }
+
+    /// Returns the number of bytes.
+    pub(super) fn len(&self) -> usize {
+        usize::try_from(self.buffer.len).unwrap_or_default()
+    }
+
+    /// Returns the format of an element.
+    pub(super) fn format(&self) -> String {
+        if self.buffer.format.is_null() {
+            return "B".to_owned();
+        }
+        // SAFETY: the format ends with a zero and lives as long as the buffer.
+        unsafe { CStr::from_ptr(self.buffer.format) }
+            .to_string_lossy()
+            .into_owned()
+    }
+
+    /// Returns the bytes of an element.
+    pub(super) fn item(&self) -> usize {
+        usize::try_from(self.buffer.itemsize).unwrap_or_default()
+    }
+
+    /// Returns the shape.
+    pub(super) fn shape(&self) -> Vec<i64> {
+        let rank = usize::try_from(self.buffer.ndim).unwrap_or_default();
+        if self.buffer.shape.is_null() {
+            // One dimension may go without.
+            let items = self.len() / self.item().max(1);
+            return if rank == 0 {
+                Vec::new()
+            } else {
+                vec![i64::try_from(items).unwrap_or_default()]
+            };
+        }
+        // SAFETY: the exporter gives as many lengths as there are dimensions.
+        let shape = unsafe { std::slice::from_raw_parts(self.buffer.shape, rank) };
+        shape.iter().map(|length| *length as i64).collect()
+    }
+
+    /// Returns the memory if the elements stand in it one after the other.
+    pub(super) fn memory(&self) -> Option<(*const u8, usize)> {
+        self.is(b'C').then(|| (self.start(), self.len()))
+    }
+
+    fn start(&self) -> *const u8 {
+        if self.buffer.buf.is_null() || self.buffer.len == 0 {
+            return ptr::NonNull::<u8>::dangling().as_ptr();
+        }
+        self.buffer.buf.cast_const().cast()
+    }
+
+    /// Copies the contents in C order.
+    pub(super) fn copy(&self, py: Python<'_>) -> PyResult<Vec<u8>> {
+        let length = self.len();
+        if let Some((start, length)) = self.memory() {
+            // SAFETY: the exporter keeps this memory until the buffer is given back. Other Python
+            // code writes to it only with the lock, which is held here.
+            return Ok(unsafe { std::slice::from_raw_parts(start, length) }.to_vec());
+        }
+        let mut contents = vec![0_u8; length];
+        // SAFETY: the vector has as many bytes as the buffer says.
+        let copied = unsafe {
+            ffi::PyBuffer_ToContiguous(
+                contents.as_mut_ptr().cast(),
+                &raw const *self.buffer,
+                self.buffer.len,
+                b'C' as c_char,
+            )
+        };
+        if copied == -1 {
+            return Err(PyErr::fetch(py));
+        }
+        Ok(contents)
+    }
+
+    /// Tells whether the memory is contiguous in an order: `C`, `F` or `A`, any of the two.
+    fn is(&self, order: u8) -> bool {
+        // SAFETY: the buffer is filled.
+        unsafe { ffi::PyBuffer_IsContiguous(&raw const *self.buffer, order as c_char) == 1 }
+    }
+
+    /// Shows the memory to somebody who asks for it with flags of the protocol. What is shown keeps
+    /// `owner` alive.
+    ///
+    /// # Safety
+    ///
+    /// `asked` is a structure to be filled, and `owner` has this view.
+    pub(super) unsafe fn show(
+        &self,
+        owner: Bound<'_, PyAny>,
+        asked: *mut ffi::Py_buffer,
+        flags: c_int,
+    ) -> PyResult<()> {
+        let wants = |flag: c_int| flags & flag == flag;
+        let fault = |text| Err(PyBufferError::new_err(text));
+        if asked.is_null() {
+            return fault("no buffer to fill");
+        }
+        // SAFETY: the caller asks for this structure to be filled.
+        let asked = unsafe { &mut *asked };
+        asked.obj = ptr::null_mut();
+        if wants(ffi::PyBUF_WRITABLE) {
+            return fault(
+                "pyovms.Tensor is read-only; copy it, for example with bytearray(tensor)",
+            );
+        }
+        if wants(ffi::PyBUF_C_CONTIGUOUS) && !self.is(b'C') {
+            return fault("pyovms.Tensor: the buffer is not C-contiguous");
+        }
+        if wants(ffi::PyBUF_F_CONTIGUOUS) && !self.is(b'F') {
+            return fault("pyovms.Tensor: the buffer is not Fortran contiguous");
+        }
+        if wants(ffi::PyBUF_ANY_CONTIGUOUS) && !self.is(b'A') {
+            return fault("pyovms.Tensor: the buffer is not contiguous");
+        }
+        if !wants(ffi::PyBUF_INDIRECT) && !self.buffer.suboffsets.is_null() {
+            return fault("pyovms.Tensor: the buffer requires suboffsets");
+        }
+        if !wants(ffi::PyBUF_STRIDES) && !self.is(b'C') {
+            return fault("pyovms.Tensor: the buffer is not C-contiguous");
+        }
+        if !wants(ffi::PyBUF_ND) && wants(ffi::PyBUF_FORMAT) {
+            return fault("pyovms.Tensor: a format cannot be asked for without a shape");
+        }
+        *asked = *self.buffer;
+        asked.readonly = 1;
+        asked.internal = ptr::null_mut();
+        if !wants(ffi::PyBUF_FORMAT) {
+            asked.format = ptr::null_mut();
+        }
+        if !wants(ffi::PyBUF_STRIDES) {
+            asked.strides = ptr::null_mut();
+        }
+        if !wants(ffi::PyBUF_ND) {
+            asked.ndim = 1;
+            asked.shape = ptr::null_mut();
+        }
+        asked.obj = owner.into_ptr();
+        Ok(())
+    }
+}
+
+impl Drop for View {
+    fn drop(&mut self) {
+        if self.bytes.is_none() {
+            // SAFETY: the buffer was taken from its exporter, once. Only the object of a tensor has
+            // a view, and Python drops its objects with the lock.
+            unsafe { ffi::PyBuffer_Release(&raw mut *self.buffer) };
+        }
+    }
+}
