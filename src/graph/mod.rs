@@ -9,19 +9,23 @@ pub mod calculators;
 pub mod convert;
 mod fault;
 mod handlers;
+mod live;
 mod node;
 mod packet;
 mod plan;
-mod scheduler;
 mod run;
+mod scheduler;
+mod stub;
 mod timestamp;
 
 pub use calculator::{
     Calculator, Context, Contract, Emit, Env, Factory, Flow, Later, Resources, Servables, Session,
 };
 pub use fault::{Code, Fault, Step};
+pub use live::{Graph, Limits};
 pub use node::{NodeSpec, Options, Port, Ports, TagIndex};
 pub use packet::{Packet, PacketType, Payload, TensorKind};
 pub use plan::{Form, GraphPort, Handler, Plan, PlanNode, PoolSize, Side, Source, Stream};
 pub use scheduler::{Job, Scheduler, Ticket};
+pub use stub::{Definition, Fingerprint, GraphSource, LoadFault, Tally, VERSION, Watch, examine};
 pub use timestamp::Timestamp;
