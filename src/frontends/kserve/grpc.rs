@@ -8,8 +8,8 @@ use prost::Message;
 use tonic::{Request, Response, Status, Streaming};
 
 use super::{
-    OPEN_TYPE, PLATFORM, codec, grpc_version, index, model_config::Config, statistics,
-    triton::EXTENSIONS,
+    PLATFORM, codec, grpc_version, index, model_config::Config, statistics, triton::EXTENSIONS,
+    type_name,
 };
 use crate::{
     engine::{Engine, Facts, Servable},
@@ -31,7 +31,6 @@ use crate::{
     sequence::{self, Arrival},
     servable::TensorInfo,
     task,
-    tensor::DataType,
 };
 
 pub(super) const ORIGIN: Origin = Origin {
@@ -159,10 +158,9 @@ pub(super) fn available_versions(servable: &Servable) -> Vec<String> {
 }
 
 fn tensor_metadata(facts: &Facts, side: Side, info: &TensorInfo) -> TensorMetadata {
-    let datatype = facts.dtype(side, info).map_or(OPEN_TYPE, DataType::kserve);
     TensorMetadata {
         name: info.name.clone(),
-        datatype: datatype.to_owned(),
+        datatype: type_name(facts, side, info).to_owned(),
         shape: info.shape.wire(),
     }
 }
