@@ -4,8 +4,10 @@ use std::collections::HashMap;
 
 use super::{
     calculator::{Contract, Factory},
+    check::{Faults, FileFault, Found, Rule, check},
     node::Port,
     packet::{PacketType, TensorKind},
+    pbtxt,
     spec::{GraphSpec, NodeEntry, PortEntry},
 };
 use crate::proto::mediapipe::{
@@ -107,6 +109,32 @@ pub enum Way {
     Back,
     /// A side packet, which is there from the start.
     Side,
+}
+
+impl Outline {
+    /// Makes the outline of the text of a graph file, whatever is wrong with its nodes and streams.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the text is none of a graph file.
+    pub fn read(
+        name: &str,
+        text: &str,
+        file: &str,
+        factories: &[&'static Factory],
+        is_there: &dyn Fn(&str) -> bool,
+    ) -> Result<Self, Faults> {
+        let found = Found::new(text, file);
+        let document = pbtxt::read(text).ok();
+        let spec = document.and_then(|document| GraphSpec::new(&document, text, &found));
+        match spec {
+            Some(spec) => Ok(Self::new(name, &spec, factories, is_there)),
+            None => Err(match check(text, file, factories) {
+                Err(faults) => faults,
+                Ok(_) => Faults::one(FileFault::of_file(Rule::Text, file, "it makes no graph")),
+            }),
+        }
+    }
 }
 
 /// Who gives a stream or side packet: the place, the tag there, and what it is.
