@@ -5,6 +5,7 @@
 //! that turn requests into packets and packets into responses.
 
 mod calculator;
+pub mod calculators;
 mod fault;
 mod node;
 mod packet;
