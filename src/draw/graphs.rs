@@ -125,7 +125,10 @@ fn drawing(outline: &Outline, backs: Backs) -> Drawing {
     let ends = |edge: &OutlineEdge| (at(edge.from, exit), at(edge.to, exit));
     drawing.dashed = drawing.graph.links.clone();
     drawing.dashed.retain(|link| {
-        let all = outline.edges.iter().filter(|edge| ends(edge) == (Some(link.from), Some(link.to)));
+        let all = outline
+            .edges
+            .iter()
+            .filter(|edge| ends(edge) == (Some(link.from), Some(link.to)));
         let mut all = all.peekable();
         all.peek().is_some() && all.all(|edge| edge.way == Way::Side)
     });
@@ -153,7 +156,10 @@ fn lines(node: &OutlineNode) -> Vec<Line> {
         OutlineKind::Python => (runs.clone(), Tone::Detail),
         _ => (format!("of {runs}"), Tone::Detail),
     }));
-    lines.extend(node.missing.map(|missing| (missing.to_owned(), Tone::Fault)));
+    lines.extend(
+        node.missing
+            .map(|missing| (missing.to_owned(), Tone::Fault)),
+    );
     // Who knows what it is knows the rest of the name.
     let handler = node.handler.iter().map(|name| {
         let short = name.strip_suffix("InputStreamHandler").unwrap_or(name);
@@ -202,9 +208,11 @@ fn connect(drawing: &mut Drawing, outline: &Outline, edge: &OutlineEdge, backs: 
         place => name(outline, place),
     };
     let target = name(outline, edge.to);
-    drawing
-        .told
-        .push((from, to, format!("{source}.{} → {target}.{}", edge.name, edge.input)));
+    drawing.told.push((
+        from,
+        to,
+        format!("{source}.{} → {target}.{}", edge.name, edge.input),
+    ));
     label(drawing, edge, from, &source, to);
 }
 
@@ -275,7 +283,13 @@ fn in_ascii(drawing: &mut Drawing) {
     }
 }
 
-const NODES: [&str; 5] = ["node", "calculator", "runs", "input stream handler", "missing"];
+const NODES: [&str; 5] = [
+    "node",
+    "calculator",
+    "runs",
+    "input stream handler",
+    "missing",
+];
 
 fn nodes(outline: &Outline) -> Vec<Vec<String>> {
     let rows = outline.nodes.iter().map(|node| {

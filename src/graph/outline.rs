@@ -196,7 +196,11 @@ impl Outline {
             let given = contracts[index].as_ref().map(|contract| &contract.outputs);
             for (place, port) in entry.spec.outputs.iter().enumerate() {
                 let kind = given.and_then(|given| given.get(place)).cloned();
-                let source = (Place::Node(index), tag(port), kind.unwrap_or(PacketType::Any));
+                let source = (
+                    Place::Node(index),
+                    tag(port),
+                    kind.unwrap_or(PacketType::Any),
+                );
                 sources.entry(&port.name).or_insert(source);
             }
         }
@@ -222,15 +226,23 @@ impl Outline {
     fn sides(&mut self, spec: &GraphSpec, contracts: &[Option<Contract>]) {
         let mut sources: Sources<'_> = HashMap::new();
         for (index, entry) in spec.nodes.iter().enumerate() {
-            let given = contracts[index].as_ref().map(|contract| &contract.side_outputs);
+            let given = contracts[index]
+                .as_ref()
+                .map(|contract| &contract.side_outputs);
             for (place, port) in entry.spec.side_outputs.iter().enumerate() {
                 let kind = given.and_then(|given| given.get(place)).cloned();
-                let source = (Place::Node(index), tag(port), kind.unwrap_or(PacketType::Any));
+                let source = (
+                    Place::Node(index),
+                    tag(port),
+                    kind.unwrap_or(PacketType::Any),
+                );
                 sources.entry(&port.name).or_insert(source);
             }
         }
         for (index, entry) in spec.nodes.iter().enumerate() {
-            let taken = contracts[index].as_ref().map(|contract| &contract.side_inputs);
+            let taken = contracts[index]
+                .as_ref()
+                .map(|contract| &contract.side_inputs);
             for (place, port) in entry.spec.side_inputs.iter().enumerate() {
                 if GIVEN.contains(&port.name.as_str()) {
                     continue;
@@ -240,7 +252,13 @@ impl Outline {
                 sources.entry(&port.name).or_insert_with(request);
                 let kind = taken.and_then(|taken| taken.get(place));
                 let to = (Place::Node(index), tag(port));
-                self.edge(&sources, &port.name, Way::Side, to, kind.map(|(kind, _)| kind));
+                self.edge(
+                    &sources,
+                    &port.name,
+                    Way::Side,
+                    to,
+                    kind.map(|(kind, _)| kind),
+                );
             }
         }
     }
@@ -262,7 +280,9 @@ impl Outline {
             name: name.to_owned(),
             way,
             from: source.map_or(Place::Nobody, |(from, _, _)| *from),
-            output: source.map(|(_, output, _)| output.clone()).unwrap_or_default(),
+            output: source
+                .map(|(_, output, _)| output.clone())
+                .unwrap_or_default(),
             to,
             input,
             carries: carries.map(PacketType::to_string),
@@ -327,6 +347,8 @@ fn carried(tag: &str) -> PacketType {
         ("REQUEST", PacketType::Request),
         ("RESPONSE", PacketType::Response),
     ];
-    let found = known.into_iter().find(|(prefix, _)| tag.starts_with(prefix));
+    let found = known
+        .into_iter()
+        .find(|(prefix, _)| tag.starts_with(prefix));
     found.map_or(PacketType::Tensor(TensorKind::OpenVino), |(_, kind)| kind)
 }
