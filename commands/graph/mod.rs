@@ -6,9 +6,12 @@ mod show;
 mod source;
 mod stubs;
 
-use clap::Subcommand;
+use std::path::PathBuf;
 
-use crate::error::Failure;
+use clap::Subcommand;
+use ovms::{openvino::runtime, python};
+
+use crate::{error::Failure, places};
 
 /// The subcommands of `ovms graph`.
 #[derive(Debug, Subcommand)]
@@ -31,4 +34,10 @@ pub(crate) fn run(command: Command) -> Result<(), Failure> {
         Command::Check(args) => check::run(&args),
         Command::Stubs(args) => stubs::run(&args),
     }
+}
+
+/// Says whose packages handlers see: those that the server's would.
+fn environment(named: Option<PathBuf>) {
+    let found = runtime::find(&places::all()).ok();
+    python::configure(named, found.map(|found| found.library));
 }
