@@ -72,11 +72,7 @@ fn answer(names: &[&'static str]) -> TensorMap {
 type Ran = (Vec<InputTensor>, Vec<String>, Vec<(usize, Packet)>);
 
 /// Runs a node once; returns what it gave to the model and asked of it, and what it sent.
-fn once(
-    fake: &Arc<Fake>,
-    node: NodeSpec,
-    inputs: &[Packet],
-) -> Result<Ran, Fault> {
+fn once(fake: &Arc<Fake>, node: NodeSpec, inputs: &[Packet]) -> Result<Ran, Fault> {
     let mut run = Run::new(&FACTORY, node, fake);
     assert_eq!(run.contract.offset, Some(0));
     run.open(vec![fake.side()])?;
