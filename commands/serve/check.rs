@@ -4,8 +4,11 @@
 use std::path::Path;
 
 use ovms::{
-    config::{self, Config, EntryFault, ModelConfig, ModelEntry, Source, VersionPolicy},
+    config::{
+        self, Config, EntryFault, GraphConfig, ModelConfig, ModelEntry, Source, VersionPolicy,
+    },
     error::chain,
+    graph::{self, GraphSource},
     metrics::Metrics,
     model::{mapping, repository, storage, wanted},
 };
@@ -36,6 +39,7 @@ pub(super) fn run(mut config: Config) -> Result<(), Failure> {
     report.warnings.append(&mut config.warnings);
     match config.source.clone() {
         Source::Model(model) => report.model(&model, ""),
+        Source::Graph { graph, .. } => report.graph(&graph, ""),
         Source::File { path, defaults } => {
             let file = config::read(&path, &defaults)
                 .map_err(|error| files::explain(&error, "--config_path"))?;
@@ -75,6 +79,9 @@ impl Report {
                     self.faults.push(format!("{path}:{place}: {reason}"));
                 }
             }
+        }
+        for graph in &file.graphs {
+            self.graph(graph, &format!("{path}: "));
         }
         for entry in &file.refused {
             self.row(&entry.name, NOTHING.to_owned(), "refused");
@@ -147,6 +154,27 @@ impl Report {
             .map(|(number, _)| number.to_string())
             .collect();
         self.row(name, numbers.join(", "), state);
+    }
+
+    /// Looks at the file of a graph. What is said of it begins with `origin`.
+    fn graph(&mut self, graph: &GraphConfig, origin: &str) {
+        let name = &graph.name;
+        let source = GraphSource {
+            name: name.clone(),
+            base_path: graph.base_path.clone(),
+            graph_path: graph.graph_path.clone(),
+        };
+        if let Err(fault) = graph::examine(&source) {
+            self.row(name, NOTHING.to_owned(), "fault");
+            let told = if fault.log.is_empty() {
+                fault.status
+            } else {
+                fault.log.join("; ")
+            };
+            self.faults.push(format!("{origin}graph `{name}`: {told}"));
+            return;
+        }
+        self.row(name, "1".to_owned(), GOOD);
     }
 
     fn row(&mut self, name: &str, versions: String, state: &str) {

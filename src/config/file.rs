@@ -7,6 +7,7 @@
 mod edit;
 mod entry;
 mod fault;
+mod graphs;
 mod models;
 mod node;
 mod pipelines;
@@ -22,8 +23,9 @@ use std::{
 pub use edit::{EditError, add_model, remove_model};
 pub use entry::EntryFault;
 pub use fault::{Fault, Place, Places, Warning};
+pub use graphs::GraphConfig;
 pub use pipelines::{Connection, EmptyResults, NodeConfig, NodeKind, NodeOutput, PipelineConfig};
-pub use sections::{CustomLoaderConfig, GraphConfig, LibraryConfig};
+pub use sections::{CustomLoaderConfig, LibraryConfig};
 
 pub(in crate::config) use node::{Findings, Node};
 pub(in crate::config) use syntax::Source;
@@ -40,6 +42,12 @@ pub struct Defaults {
     pub most_custom_runs: usize,
     /// How long custom nodes may take to be opened, made and described.
     pub custom_load: Duration,
+    /// How many runs of one graph may be under way.
+    pub most_graph_runs: usize,
+    /// How long a graph may take to load.
+    pub graph_load: Duration,
+    /// Whether clients are not told what Python nodes raise.
+    pub hide_python_errors: bool,
     /// The most pixels of an encoded image that an input takes.
     pub most_image_pixels: PixelLimit,
     /// Where compiled models are kept.
@@ -209,6 +217,20 @@ fn content(path: &Path) -> std::io::Result<Vec<u8>> {
 ///
 /// Fails with every fault found.
 pub fn parse(content: &[u8], path: &Path, defaults: &Defaults) -> Result<FileConfig, FileError> {
+    let read = |node: &Node<'_>, folder: &Path| root(node, folder, defaults);
+    let (config, warnings) = parse_as(content, path, read)?;
+    Ok(FileConfig {
+        warnings,
+        ..config.unwrap_or_default()
+    })
+}
+
+/// Reads the content of a file, logs its warnings and returns them.
+fn parse_as<T>(
+    content: &[u8],
+    path: &Path,
+    read: impl FnOnce(&Node<'_>, &Path) -> Option<T>,
+) -> Result<(Option<T>, Vec<Warning>), FileError> {
     let syntax = |fault| FileError::Syntax {
         path: path.to_owned(),
         fault,
@@ -216,7 +238,7 @@ pub fn parse(content: &[u8], path: &Path, defaults: &Defaults) -> Result<FileCon
     let source = Source::new(content).map_err(syntax)?;
     let value = source.parse().map_err(syntax)?;
     let findings = Findings::new(&source);
-    let config = root(&Node::root(&value, &findings), &folder(path), defaults);
+    let config = read(&Node::root(&value, &findings), &folder(path));
     let (faults, more, warnings) = findings.into_parts();
     if !faults.is_empty() {
         return Err(FileError::Schema {
@@ -228,10 +250,48 @@ pub fn parse(content: &[u8], path: &Path, defaults: &Defaults) -> Result<FileCon
     for warning in &warnings {
         tracing::warn!("{}:{warning}", path.display());
     }
-    Ok(FileConfig {
-        warnings,
-        ..config.unwrap_or_default()
-    })
+    Ok((config, warnings))
+}
+
+/// Reads a file with the models of a graph from disk: a `model_config_list` and nothing else. `None` if
+/// there is no such file. Blocks.
+///
+/// # Errors
+///
+/// Fails as [`read`] does.
+pub fn read_subconfig(
+    path: &Path,
+    defaults: &Defaults,
+) -> Result<Option<Vec<ModelEntry>>, FileError> {
+    let fault = |source| FileError::Read {
+        path: path.to_owned(),
+        source,
+    };
+    match path.metadata() {
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
+        // A pipe would be waited for.
+        Ok(found) if !found.is_file() => {
+            return Err(fault(std::io::Error::other("it is no file")));
+        }
+        _ => {}
+    }
+    let content = content(path).map_err(fault)?;
+    let read = |node: &Node<'_>, folder: &Path| {
+        let list = ["model_config_list"];
+        let fields = node.fields(&list, &list)?;
+        let (mut names, mut graphs) = (entry::Names::default(), graphs::Graphs::default());
+        let taken = (&mut names, &mut graphs);
+        let mut models = models::list(fields.get(list[0])?, folder, defaults, taken);
+        let refused = graphs.graphs.into_iter().map(|graph| ModelEntry::Refused {
+            name: graph.name,
+            reason: EntryFault::Graph(graph.graph_path.display().to_string()),
+            place: graph.place,
+        });
+        models.extend(refused);
+        Some(models)
+    };
+    let (models, _) = parse_as(&content, path, read)?;
+    Ok(Some(models.unwrap_or_default()))
 }
 
 /// Reads the root object.
@@ -249,8 +309,9 @@ fn root(node: &Node<'_>, folder: &Path, defaults: &Defaults) -> Option<FileConfi
     )?;
     let mut config = FileConfig::default();
     let mut names = entry::Names::default();
+    let mut graphs = graphs::Graphs::default();
     if let Some(list) = fields.get("model_config_list") {
-        config.models = models::list(list, folder, defaults, &mut names);
+        config.models = models::list(list, folder, defaults, (&mut names, &mut graphs));
     }
     if let Some(list) = fields.get("custom_node_library_config_list") {
         config.custom_node_libraries = sections::libraries(list, folder);
@@ -259,10 +320,10 @@ fn root(node: &Node<'_>, folder: &Path, defaults: &Defaults) -> Option<FileConfi
         (config.pipelines, config.refused) = pipelines::list(list, &mut names);
     }
     if let Some(list) = fields.get("mediapipe_config_list") {
-        let (graphs, refused) = sections::graphs(list, folder, &mut names);
-        config.graphs = graphs;
-        config.refused.extend(refused);
+        graphs.list(list, folder, &mut names);
     }
+    config.graphs = graphs.graphs;
+    config.refused.extend(graphs.refused);
     if let Some(list) = fields.get("custom_loader_config_list") {
         config.custom_loaders = sections::loaders(list, folder);
     }

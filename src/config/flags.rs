@@ -68,6 +68,18 @@ pub struct Flags {
     pub max_custom_node_runs: usize,
     /// `--custom_node_load_seconds`.
     pub custom_node_load_seconds: u32,
+    /// `--max_graph_runs`
+    pub max_graph_runs: usize,
+    /// `--graph_load_seconds`
+    pub graph_load_seconds: u32,
+    /// `--max_streams`
+    pub max_streams: usize,
+    /// `--python_environment`
+    pub python_environment: Option<PathBuf>,
+    /// `--hide_python_errors`
+    pub hide_python_errors: bool,
+    /// `--max_python_runs`
+    pub max_python_runs: usize,
     pub max_image_pixels: u64,
     pub read_timeout_seconds: u64,
     pub min_receive_rate: u64,
@@ -139,6 +151,12 @@ impl Default for Flags {
             max_queued_requests: 1024,
             max_custom_node_runs: 16,
             custom_node_load_seconds: 300,
+            max_graph_runs: 256,
+            graph_load_seconds: 300,
+            max_streams: 4096,
+            python_environment: None,
+            hide_python_errors: false,
+            max_python_runs: 64,
             max_image_pixels: MAX_IMAGE_PIXELS,
             read_timeout_seconds: 60,
             min_receive_rate: 1024,
@@ -201,10 +219,12 @@ pub enum FlagError {
     #[error("Unable to read API key file {path}: {reason}")]
     ApiKeyFile { path: String, reason: String },
     #[error(
-        "a graph is started with model_name, model_path and plugin_config alone - found {0}, and \
-         {1} beside them"
+        "options validation error - a graph is started with model_name, model_path and \
+         plugin_config alone; found the graph {0}, and beside them {1}"
     )]
-    GraphParameters(String, &'static str),
+    GraphParameters(String, String),
+    #[error("python_environment is no folder: {0}")]
+    PythonEnvironment(String),
     // From here on not usage errors for the reference either: the server does not start.
     #[error("Grpc channel arguments passed in wrong format - {0}")]
     ChannelArguments(String),
@@ -218,8 +238,6 @@ pub enum FlagError {
     Policy(#[from] PolicyError),
     #[error("Dynamic shape and dynamic batch size are not supported for stateful models")]
     StatefulAuto,
-    #[error("graphs are not served by this release - found {0}")]
-    Graph(String),
     #[error(
         "Configuration file not found or cannot open - metrics are set both by metrics_enable and \
          by monitoring in the file; keep one of them"
@@ -240,7 +258,6 @@ impl FlagError {
             | Self::Layout(_)
             | Self::Policy(_)
             | Self::StatefulAuto
-            | Self::Graph(_)
             | Self::MetricsTwice
             | Self::FileMetricsWithoutPort => false,
             Self::FileAndModel
@@ -263,7 +280,8 @@ impl FlagError {
             | Self::DrainNotStateful
             | Self::HeaderText(_)
             | Self::ApiKeyFile { .. }
-            | Self::GraphParameters(..) => true,
+            | Self::GraphParameters(..)
+            | Self::PythonEnvironment(_) => true,
         }
     }
 }

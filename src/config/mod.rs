@@ -19,12 +19,13 @@ pub use file::{
     Connection, CustomLoaderConfig, Defaults, EditError, EmptyResults, EntryFault, Fault,
     FileConfig, FileError, GraphConfig, LibraryConfig, ModelEntry, NodeConfig, NodeKind,
     NodeOutput, PipelineConfig, Place, Places, Refused, Warning, add_model, parse, read,
-    remove_model,
+    read_subconfig, remove_model,
 };
 pub use flags::{Environment, FlagError, Flags};
 pub use model::{ModelConfig, StatefulConfig, VersionPolicy, Warmup, WarmupData};
 pub use settings::{
-    AccessLog, ChannelArgument, Cors, Limits, LogFormat, MetricsSettings, ServerSettings,
+    AccessLog, ChannelArgument, Cors, Limits, LogFormat, MetricsSettings, PythonSettings,
+    ServerSettings,
 };
 pub use shape::ShapeError;
 pub use version_policy::PolicyError;
@@ -40,11 +41,18 @@ pub struct Config {
     pub warnings: Vec<String>,
 }
 
-/// What to serve: one model from flags, or a file.
+/// What to serve: one model or graph from flags, or a file.
 #[derive(Debug, Clone)]
 pub enum Source {
     /// One model.
     Model(Box<ModelConfig>),
+    /// One graph.
+    Graph {
+        /// The graph.
+        graph: Box<GraphConfig>,
+        /// What the flags add to its models.
+        defaults: Defaults,
+    },
     /// A configuration file.
     File {
         /// The file.

@@ -1,9 +1,6 @@
 //! What is configured for one model.
 
-use std::{
-    path::{Path, PathBuf},
-    time::Duration,
-};
+use std::{path::PathBuf, time::Duration};
 
 use crate::openvino::{BatchOption, LoadOptions, PerTensor, ShapeOption};
 
@@ -44,15 +41,6 @@ impl ModelConfig {
         }
         self
     }
-}
-
-/// Returns the graph file of a folder, if it is that of a graph: under the name given or the usual
-/// one, or in the folder of version 1.
-pub(super) fn graph_file(base_path: &Path, name: Option<&str>) -> Option<PathBuf> {
-    const USUAL: &str = "graph.pbtxt";
-    let name = name.filter(|name| !name.is_empty()).unwrap_or(USUAL);
-    let places = [base_path.join(name), base_path.join("1").join(USUAL)];
-    places.into_iter().find(|path| path.is_file())
 }
 
 /// Which versions of a model are served.

@@ -15,6 +15,8 @@ pub struct ServerSettings {
     pub rest_bind_addresses: Vec<String>,
     /// The bounds.
     pub limits: Limits,
+    /// What runs Python nodes.
+    pub python: PythonSettings,
     /// What browsers are told about other origins.
     pub cors: Cors,
     /// Whether `/metrics` is there, and which families it has.
@@ -66,6 +68,17 @@ pub struct Limits {
     pub waiting: usize,
     /// Pixels (width × height) of a picture in a request, known before it is decoded.
     pub image_pixels: u64,
+    /// Streams of requests that may be open at once.
+    pub streams: usize,
+}
+
+/// How Python nodes are run.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PythonSettings {
+    /// The virtual environment whose packages they see; the active one, or the runtime's, if `None`.
+    pub environment: Option<PathBuf>,
+    /// Runs of all of them together that may go on at once, those that sleep or wait among them.
+    pub runs: usize,
 }
 
 /// The most pixels of a picture unless said otherwise: 8192 × 8192.

@@ -4,10 +4,14 @@
 //! kept alive by the target, whatever is reloaded meanwhile. The engine also knows whether the
 //! server is ready, and counts the requests under way so that a stop can wait for them.
 
+mod graph_stream;
+mod of_graph;
 mod of_pipeline;
 mod registry;
 pub mod reload;
 mod servable;
+mod sessions;
+pub mod stream;
 mod target;
 
 use std::{
@@ -19,20 +23,21 @@ use std::{
 };
 
 use arc_swap::ArcSwap;
-use tokio::sync::{Notify, Semaphore, mpsc, oneshot};
+use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, mpsc, oneshot, watch};
 
 pub use registry::Registry;
 pub use servable::{Facts, Part, Servable};
 pub use target::Target;
 
-use self::of_pipeline::OfPipeline;
+use self::{of_graph::OfGraph, of_pipeline::OfPipeline, sessions::Sessions};
 use crate::{
     custom_node,
     error::{Error, ErrorKind, Result},
+    graph::{Graph, Servables},
     metrics::Call,
-    model::{Loaded, Model, Version},
-    pipeline::{Definition, Models, Pipeline},
-    request::Origin,
+    model::{self, Live, Loaded, Model, Served, Version},
+    pipeline::{Models, Pipeline},
+    request::{Api, Origin},
 };
 
 /// What is served, and whether it is.
@@ -47,8 +52,12 @@ pub struct Engine {
     loading_wait: Duration,
     /// How many requests may wait for versions that are loading.
     loading_places: Semaphore,
+    /// How many streams may be open.
+    streams: Arc<Semaphore>,
     /// Where wishes for a reload go, once there is somebody to fulfil them.
     reloads: OnceLock<mpsc::Sender<reload::Command>>,
+    /// Whether streams may go on.
+    course: watch::Sender<stream::Course>,
 }
 
 impl Engine {
@@ -56,7 +65,18 @@ impl Engine {
     /// request waits for a version that is loading, and `most_waiting` how many do.
     #[must_use]
     pub fn new(loading_wait: Duration, most_waiting: usize) -> Arc<Self> {
+        Self::with_streams(loading_wait, most_waiting, Semaphore::MAX_PERMITS)
+    }
+
+    /// Makes an engine as [`Engine::new`], and says how many streams may be open.
+    #[must_use]
+    pub fn with_streams(
+        loading_wait: Duration,
+        most_waiting: usize,
+        most_streams: usize,
+    ) -> Arc<Self> {
         Arc::new(Self {
+            streams: Arc::new(Semaphore::new(most_streams.min(Semaphore::MAX_PERMITS))),
             registry: ArcSwap::default(),
             ready: AtomicBool::new(false),
             stopping: AtomicBool::new(false),
@@ -65,6 +85,7 @@ impl Engine {
             loading_wait,
             loading_places: Semaphore::new(most_waiting.min(Semaphore::MAX_PERMITS)),
             reloads: OnceLock::new(),
+            course: watch::Sender::default(),
         })
     }
 
@@ -86,9 +107,11 @@ impl Engine {
         self.ready.load(Ordering::Acquire) && !stops
     }
 
-    /// Refuses requests from now on; those under way go on.
+    /// Refuses requests from now on; those under way go on, and streams to the end of those that
+    /// they have taken.
     pub fn stop(&self) {
         self.stopping.store(true, Ordering::SeqCst);
+        self.course.send_replace(stream::Course::Draining);
     }
 
     /// Starts no new sequences from now on, and waits until those that have time to end have
@@ -119,7 +142,7 @@ impl Engine {
     /// Returns why no sequence can start, if so.
     fn refuses_sequences(&self) -> Option<Error> {
         let draining = self.draining.load(Ordering::SeqCst);
-        draining.then(|| Error::new(ErrorKind::Overloaded, "Server is shutting down"))
+        draining.then(stream::shutting_down)
     }
 
     /// Waits until no request is under way.
@@ -160,18 +183,22 @@ impl Engine {
             .ok_or_else(not_found)
     }
 
-    /// Lets go of all pipelines and waits for the end of all custom nodes, also of those that earlier
-    /// definitions have left behind. Nothing must be reloaded any more.
-    pub async fn close_pipelines(&self) {
+    /// Lets go of all pipelines and graphs, and waits for the end of all custom nodes and of all that
+    /// graphs have loaded, also of those that earlier definitions have left behind. Nothing must be
+    /// reloaded any more.
+    pub async fn close(&self) {
         /// Rare enough to cost nothing, often enough that a stop is not held up.
         const LOOK: Duration = Duration::from_millis(10);
-        let closing = self.servables().into_iter().map(async |servable| {
-            if let Servable::Pipeline(pipeline) = servable {
-                pipeline.close().await;
-            }
-        });
+        let closing = self
+            .servables()
+            .into_iter()
+            .map(async |servable| match servable {
+                Servable::Model(_) => {}
+                Servable::Pipeline(pipeline) => pipeline.close().await,
+                Servable::Graph(graph) => graph.close().await,
+            });
         futures::future::join_all(closing).await;
-        while custom_node::alive() > 0 {
+        while custom_node::alive() > 0 || model::draining() > 0 {
             tokio::time::sleep(LOOK).await;
         }
     }
@@ -232,13 +259,37 @@ impl Engine {
         let place = UnderWay::enter(&self.under_way);
         // After entering: a stop either sees this request or is seen by it.
         if self.stopping.load(Ordering::SeqCst) {
-            return Err(Error::new(ErrorKind::Overloaded, "Server is shutting down"));
+            return Err(stream::shutting_down());
         }
+        self.find_in(place, name, version, origin).await
+    }
+
+    /// Finds what a node of a graph runs, for a request of this origin that is under way: also while
+    /// the server is stopping.
+    async fn find_for_node(
+        self: &Arc<Self>,
+        name: &str,
+        version: Option<i64>,
+        origin: Origin,
+    ) -> Result<Target> {
+        let place = UnderWay::enter(&self.under_way);
+        let target = self.find_in(place, name, version, origin).await?;
+        Ok(target.of_node())
+    }
+
+    async fn find_in(
+        self: &Arc<Self>,
+        place: Place,
+        name: &str,
+        version: Option<i64>,
+        origin: Origin,
+    ) -> Result<Target> {
         let model = match self.servable(name)? {
             Servable::Model(model) => model,
             Servable::Pipeline(pipeline) => {
                 return self.find_pipeline(pipeline, origin, place).await;
             }
+            Servable::Graph(graph) => return self.find_graph(graph, origin, place).await,
         };
         let named = version.is_some();
         let (version, loaded) = loop {
@@ -276,12 +327,7 @@ impl Engine {
     ) -> Result<Target> {
         let call = Call::new(pipeline.reporter(), origin);
         let admitted = pipeline.admit()?;
-        let definition = match pipeline.definition() {
-            Ok(definition) => definition,
-            Err(_) if pipeline.phase().is_passing() => self.wait_definition(&pipeline).await?,
-            // It may have become available between the two.
-            Err(_) => pipeline.definition()?,
-        };
+        let definition = self.definition(&pipeline).await?;
         let found = OfPipeline {
             engine: Arc::clone(self),
             pipeline,
@@ -293,14 +339,46 @@ impl Engine {
         Ok(Target::of_pipeline(found, call, place))
     }
 
-    /// Waits for a pipeline that is about to be checked, if not too many wait already.
-    async fn wait_definition(&self, pipeline: &Pipeline) -> Result<Arc<Definition>> {
+    /// Finds what a graph runs.
+    async fn find_graph(
+        self: &Arc<Self>,
+        graph: Arc<Graph>,
+        origin: Origin,
+        place: Place,
+    ) -> Result<Target> {
+        // Its own protocol is KServe's; in the others there is no such thing.
+        if origin.api == Api::TensorFlowServing {
+            return Err(not_found());
+        }
+        let call = Call::new(graph.reporter(), origin);
+        let admitted = graph.admit()?;
+        let definition = self.definition(&graph).await?;
+        let found = OfGraph {
+            engine: Arc::clone(self),
+            graph,
+            definition,
+            origin,
+            info: OnceLock::new(),
+            _admitted: admitted,
+        };
+        Ok(Target::of_graph(found, call, place))
+    }
+
+    /// Finds what a pipeline or graph runs, after a wait if it is about to be checked and not too
+    /// many wait already.
+    async fn definition<D: Served>(&self, live: &Live<D>) -> Result<Arc<D>> {
         /// Pipelines are checked in less, once their models are there.
         const LIMIT: Duration = Duration::from_millis(500);
+        match live.definition() {
+            Err(_) if live.phase().is_passing() => {}
+            Ok(definition) => return Ok(definition),
+            // It may have become available between the two.
+            Err(_) => return live.definition(),
+        }
         let Ok(_place) = self.loading_places.try_acquire() else {
-            return pipeline.definition();
+            return live.definition();
         };
-        pipeline.wait(LIMIT).await
+        live.wait(LIMIT).await
     }
 
     /// Waits for a version that is not loaded, if it is loading and not too many wait already.
@@ -308,6 +386,27 @@ impl Engine {
         // Requests beyond the bound do not wait.
         let _place = self.loading_places.try_acquire().map_err(|_| not_loaded)?;
         version.wait_loaded(self.loading_wait).await
+    }
+
+    /// Returns what the nodes of graphs find models and pipelines by, for a request of this origin.
+    #[must_use]
+    pub fn sessions(self: &Arc<Self>, origin: Origin) -> Arc<dyn Servables> {
+        Arc::new(Sessions::new(self, origin))
+    }
+
+    /// Takes one of the places of streams, which is free again when the return value is dropped.
+    ///
+    /// # Errors
+    ///
+    /// Fails if as many as allowed are open.
+    pub fn stream_place(&self) -> Result<OwnedSemaphorePermit> {
+        Arc::clone(&self.streams).try_acquire_owned().map_err(|_| {
+            Error::new(
+                ErrorKind::Overloaded,
+                "Server is overloaded - there are as many streams open as --max_streams allows; \
+                 try again later",
+            )
+        })
     }
 
     /// Counts a request that was refused before its target was looked up, as a failed one of
@@ -327,7 +426,8 @@ impl Models for Engine {
     }
 }
 
-fn not_found() -> Error {
+/// What is said of a name that stands for nothing.
+pub(crate) fn not_found() -> Error {
     Error::new(
         ErrorKind::NotFound,
         "Model with requested name is not found",

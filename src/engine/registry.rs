@@ -3,7 +3,7 @@
 use std::{collections::HashMap, sync::Arc};
 
 use super::Servable;
-use crate::{model::Model, pipeline::Pipeline};
+use crate::{graph::Graph, model::Model, pipeline::Pipeline};
 
 /// Names and what they stand for.
 #[derive(Debug, Default)]
@@ -28,6 +28,13 @@ impl Registry {
         self.0
             .entry(pipeline.name().to_owned())
             .or_insert_with(|| Servable::Pipeline(Arc::clone(pipeline)));
+    }
+
+    /// Adds a graph, unless a model or pipeline has its name.
+    pub fn add_graph(&mut self, graph: &Arc<Graph>) {
+        self.0
+            .entry(graph.name().to_owned())
+            .or_insert_with(|| Servable::Graph(Arc::clone(graph)));
     }
 }
 

@@ -4,11 +4,12 @@ use std::sync::Arc;
 
 use crate::{
     error::Result,
+    graph::{self, Graph, GraphPort},
     metrics::Reporter,
     model::{Loaded, Model, State, Status, Version, rt_info::RtInfo},
     pipeline::{self, Definition, Pipeline, Side},
     servable::{ServableInfo, TensorInfo},
-    tensor::DataType,
+    tensor::{DataType, Layout, PartialShape},
 };
 
 /// What a name stands for.
@@ -18,6 +19,8 @@ pub enum Servable {
     Model(Arc<Model>),
     /// A pipeline. Versions do not matter to it: it has all of them, and says that it is version 1.
     Pipeline(Arc<Pipeline>),
+    /// A graph, which is like a pipeline in this.
+    Graph(Arc<Graph>),
 }
 
 /// A version of what a name stands for.
@@ -27,6 +30,8 @@ pub enum Part {
     Version(Arc<Version>),
     /// A pipeline.
     Pipeline(Arc<Pipeline>),
+    /// A graph.
+    Graph(Arc<Graph>),
 }
 
 /// What is loaded of it.
@@ -35,6 +40,8 @@ pub enum Facts {
     Model(Arc<Loaded>),
     /// A pipeline.
     Pipeline(Arc<Definition>),
+    /// A graph: its inputs and outputs, which say no more than names.
+    Graph(ServableInfo),
 }
 
 impl Servable {
@@ -44,6 +51,7 @@ impl Servable {
         match self {
             Self::Model(model) => model.name(),
             Self::Pipeline(pipeline) => pipeline.name(),
+            Self::Graph(graph) => graph.name(),
         }
     }
 
@@ -52,7 +60,7 @@ impl Servable {
     pub fn model(&self) -> Option<&Arc<Model>> {
         match self {
             Self::Model(model) => Some(model),
-            Self::Pipeline(_) => None,
+            Self::Pipeline(_) | Self::Graph(_) => None,
         }
     }
 
@@ -62,6 +70,7 @@ impl Servable {
         match self {
             Self::Model(model) => model.versions().into_iter().map(Part::Version).collect(),
             Self::Pipeline(pipeline) => vec![Part::Pipeline(Arc::clone(pipeline))],
+            Self::Graph(graph) => vec![Part::Graph(Arc::clone(graph))],
         }
     }
 
@@ -74,6 +83,7 @@ impl Servable {
         match self {
             Self::Model(model) => model.version(number).map(Part::Version),
             Self::Pipeline(pipeline) => Ok(Part::Pipeline(Arc::clone(pipeline))),
+            Self::Graph(graph) => Ok(Part::Graph(Arc::clone(graph))),
         }
     }
 
@@ -95,6 +105,7 @@ impl Part {
         match self {
             Self::Version(version) => version.model(),
             Self::Pipeline(pipeline) => pipeline.name(),
+            Self::Graph(graph) => graph.name(),
         }
     }
 
@@ -104,6 +115,7 @@ impl Part {
         match self {
             Self::Version(version) => version.number(),
             Self::Pipeline(_) => pipeline::VERSION,
+            Self::Graph(_) => graph::VERSION,
         }
     }
 
@@ -113,6 +125,7 @@ impl Part {
         match self {
             Self::Version(version) => version.status(),
             Self::Pipeline(pipeline) => pipeline.status(),
+            Self::Graph(graph) => graph.status(),
         }
     }
 
@@ -122,6 +135,7 @@ impl Part {
         match self {
             Self::Version(version) => version.reporter(),
             Self::Pipeline(pipeline) => pipeline.reporter(),
+            Self::Graph(graph) => graph.reporter(),
         }
     }
 
@@ -134,6 +148,9 @@ impl Part {
         match self {
             Self::Version(version) => version.loaded().map(Facts::Model),
             Self::Pipeline(pipeline) => pipeline.definition().map(Facts::Pipeline),
+            Self::Graph(graph) => graph
+                .definition()
+                .map(|it| Facts::Graph(info_of(it.plan()))),
         }
     }
 }
@@ -145,14 +162,23 @@ impl Facts {
         match self {
             Self::Model(loaded) => &loaded.info,
             Self::Pipeline(definition) => definition.info(),
+            Self::Graph(info) => info,
         }
     }
 
-    /// Returns the type of an input or output; `None` where no node of a pipeline decides it.
+    /// Tells whether it is a graph, whose inputs and outputs have no types.
+    #[must_use]
+    pub fn is_graph(&self) -> bool {
+        matches!(self, Self::Graph(_))
+    }
+
+    /// Returns the type of an input or output; `None` where no node of a pipeline decides it, and for
+    /// those of graphs.
     #[must_use]
     pub fn dtype(&self, side: Side, tensor: &TensorInfo) -> Option<DataType> {
         match self {
             Self::Pipeline(definition) if definition.is_open(side, &tensor.name) => None,
+            Self::Graph(_) => None,
             _ => Some(tensor.dtype),
         }
     }
@@ -168,7 +194,23 @@ impl Facts {
     pub fn rt_info(&self) -> Option<&RtInfo> {
         match self {
             Self::Model(loaded) => loaded.rt_info.as_ref(),
-            Self::Pipeline(_) => None,
+            Self::Pipeline(_) | Self::Graph(_) => None,
         }
+    }
+}
+
+/// Returns the inputs and outputs of a graph, in the order of its file: names, and no more.
+pub(super) fn info_of(plan: &graph::Plan) -> ServableInfo {
+    let named = |(place, port): (usize, &GraphPort)| TensorInfo {
+        name: port.port.name.clone(),
+        // Nobody is told; see `Facts::dtype`.
+        dtype: DataType::U8,
+        shape: PartialShape(Vec::new()),
+        layout: Layout::unspecified(0),
+        port: place,
+    };
+    ServableInfo {
+        inputs: plan.inputs.iter().enumerate().map(named).collect(),
+        outputs: plan.outputs.iter().enumerate().map(named).collect(),
     }
 }

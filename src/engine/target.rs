@@ -2,7 +2,7 @@
 
 use std::{sync::Arc, time::Instant};
 
-use super::{Engine, Place, of_pipeline::OfPipeline};
+use super::{Engine, Place, of_graph::OfGraph, of_pipeline::OfPipeline};
 use crate::{
     error::{Error, ErrorKind, Result},
     metrics::Call,
@@ -33,6 +33,7 @@ pub struct Target {
 enum Found {
     Model(OfModel),
     Pipeline(Box<OfPipeline>),
+    Graph(Box<OfGraph>),
 }
 
 /// A version of a model found for a request.
@@ -83,6 +84,20 @@ impl Target {
             call,
             _place: place,
         }
+    }
+
+    pub(super) fn of_graph(found: OfGraph, call: Call, place: Place) -> Self {
+        Self {
+            found: Found::Graph(Box::new(found)),
+            call,
+            _place: place,
+        }
+    }
+
+    /// Makes it the target of a node, whose time is none of requests.
+    pub(super) fn of_node(mut self) -> Self {
+        self.call = self.call.of_node();
+        self
     }
 
     /// Adds what is needed if the model is stateful.
@@ -137,13 +152,14 @@ impl Target {
         match &self.found {
             Found::Model(found) => &found.loaded.info,
             Found::Pipeline(found) => found.info(),
+            Found::Graph(found) => found.info(),
         }
     }
 
     /// Tells whether inputs have to be named even where there is only one.
     #[must_use]
     pub fn takes_named_only(&self) -> bool {
-        matches!(self.found, Found::Pipeline(_))
+        !matches!(self.found, Found::Model(_))
     }
 
     /// Tells whether requests belong to sequences, so that they have special inputs.
@@ -163,6 +179,7 @@ impl Target {
         let found = match &self.found {
             Found::Model(found) => found,
             Found::Pipeline(found) => return found.infer(id, request, &self.call).await,
+            Found::Graph(found) => return found.infer(id, request, &self.call).await,
         };
         if let Some(stateful) = &found.stateful {
             let answer = found.infer_in_sequence(stateful, id, request, &self.call);

@@ -8,14 +8,14 @@ use super::{
     calculator::Env,
     convert,
     definition::Definition,
-    fault::{Code, Fault},
+    fault::Code,
     run::{More, Run, Watch},
     timestamp::Timestamp,
     unary::{Tally, explain, not_added},
 };
 use crate::{
     error::{Error, ErrorKind, Result},
-    request::{InferRequest, InferResponse},
+    request::{InferRequest, InferResponse, Parameters},
 };
 
 /// What a stream answers, in the order in which it came to be.
@@ -37,19 +37,19 @@ pub struct Session {
 }
 
 impl Definition {
-    /// Opens a stream with what its first request says; the request itself is not put in yet.
+    /// Opens a stream with the parameters of its first request; the request itself is not put in yet.
     ///
     /// # Errors
     ///
     /// Fails if a parameter cannot be a side packet, or a side packet is missing.
     pub fn open(
         self: &Arc<Self>,
-        first: &InferRequest,
+        parameters: &Parameters,
         env: Env,
         watch: Option<Arc<dyn Watch>>,
     ) -> Result<Session> {
         Ok(Session {
-            run: self.begin(first, env, watch)?,
+            run: self.begin(parameters, env, watch)?,
             definition: Arc::clone(self),
             last: None,
             is_first: true,
@@ -60,14 +60,16 @@ impl Definition {
 impl Session {
     /// Serves the stream until the graph has ended: after the last request, or with a fault. Takes no
     /// request while the queues of the graph are full, and runs nothing while answers are not
-    /// taken. If nobody takes answers any more, it ends at once.
+    /// taken. If nobody takes answers any more, it ends at once. `read` makes the request of what came,
+    /// which is dropped when its packets are in the graph, or refuses it.
     ///
     /// # Errors
     ///
     /// Fails with the fault of the graph, which is told when everything before it was.
-    pub async fn serve(
+    pub async fn serve<T: Send>(
         mut self,
-        requests: &mut mpsc::Receiver<InferRequest>,
+        requests: &mut mpsc::Receiver<T>,
+        mut read: impl FnMut(&mut T) -> Result<InferRequest> + Send,
         answers: &mpsc::Sender<Answer>,
         tally: &dyn Tally,
     ) -> Result<()> {
@@ -105,8 +107,16 @@ impl Session {
             tokio::select! {
                 () = self.run.finished(), if self.run.is_waiting() => {}
                 request = requests.recv(), if takes => match request {
-                    Some(request) => {
-                        if let Some(text) = self.put(request, tally)
+                    Some(mut came) => {
+                        let refused = match read(&mut came) {
+                            Ok(request) => self.put(request, tally),
+                            Err(error) => {
+                                tally.rejected();
+                                Some(error.message().to_owned())
+                            }
+                        };
+                        drop(came);
+                        if let Some(text) = refused
                             && answers.send(Answer::Fault(text)).await.is_err()
                         {
                             return Err(gone());
@@ -139,7 +149,7 @@ impl Session {
         } else {
             "subsequent requests"
         };
-        let mut refuse = |error: &Error| {
+        let refuse = |error: &Error| {
             tally.rejected();
             let text = error.message();
             Some(format!("{text}; partial deserialization of {which}"))
@@ -164,11 +174,6 @@ impl Session {
         self.last = Some(at);
         tally.accepted();
         None
-    }
-
-    /// Ends the stream from this side.
-    pub fn fail(&mut self, fault: Fault) {
-        self.run.fail(fault);
     }
 }
 

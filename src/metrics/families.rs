@@ -94,8 +94,7 @@ const fn entry(
     }
 }
 
-/// Every family, in the order of the enum and of the page. `ovms_node_time_us` and those of
-/// sequences and graphs are known by name; what feeds them comes with what they are about.
+/// Every family, in the order of the enum and of the page.
 #[rustfmt::skip]
 const TABLE: [Entry; 21] = {
     use Family as F;

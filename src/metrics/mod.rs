@@ -7,6 +7,7 @@
 
 mod cells;
 mod families;
+mod graphs;
 mod page;
 mod reporter;
 
@@ -17,6 +18,7 @@ use std::{
 };
 
 pub use families::{Families, Family, Kind, NameError};
+pub use graphs::{GraphCall, Method, Running};
 pub(crate) use reporter::{Active, Times};
 pub use reporter::{Call, NodeTimes, Query, Reporter, SequenceCounts, Stage, Statistics};
 

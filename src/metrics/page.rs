@@ -15,6 +15,7 @@ use super::{
     Families, Family,
     cells::{ALL_ORIGINS, BOUNDS, BUCKETS},
     families::Kind,
+    graphs::{GraphCounts, Method, WAYS, WayCounts},
     reporter::{Outcomes, Reporter, SequenceCounts, interface},
 };
 use crate::request::{Api, Interface, Origin};
@@ -62,6 +63,7 @@ pub(super) fn write(families: Families, models: &[Model]) -> String {
         let level = version.reporter.cells.level(|shard| &shard.active);
         page.number(F::Active, version, level);
     });
+    of_graphs(page, models);
     type Count = fn(&SequenceCounts) -> &AtomicU64;
     let of_sequences: [(Family, Count); 5] = [
         (F::SequencesActive, |counts| &counts.active),
@@ -82,7 +84,57 @@ pub(super) fn write(families: Families, models: &[Model]) -> String {
     std::mem::take(&mut page.text)
 }
 
-/// Writes how long the nodes of pipelines ran.
+/// Writes the families of graphs. They have no versions.
+fn of_graphs(page: &mut Page, models: &[Model]) {
+    use Family as F;
+    let graphs = || {
+        models.iter().flat_map(|model| {
+            let graphs = model.versions.iter();
+            let graphs = graphs.filter_map(|(_, reporter)| reporter.of_graph());
+            graphs.map(|graph| (escaped(&model.name), graph))
+        })
+    };
+    page.family(F::CurrentGraphs, |page| {
+        for (name, graph) in graphs() {
+            let running = u64::try_from(graph.running.load(Relaxed)).unwrap_or(0);
+            page.sample(F::CurrentGraphs, "", &format!(r#"name="{name}""#), running);
+        }
+    });
+    type Count = fn(&WayCounts) -> &AtomicU64;
+    let counts: [(Family, Count); 4] = [
+        (F::RequestsAccepted, |way| &way.accepted),
+        (F::RequestsRejected, |way| &way.rejected),
+        (F::Responses, |way| &way.responses),
+        (F::GraphError, |way| &way.errors),
+    ];
+    for (family, count) in counts {
+        page.family(family, |page| {
+            for (name, graph) in graphs() {
+                for ((interface, method), way) in WAYS.into_iter().zip(&graph.ways) {
+                    let labels = of_way(interface, method.name(), &name);
+                    page.sample(family, "", &labels, count(way).load(Relaxed));
+                }
+            }
+        });
+    }
+    page.family(F::GraphTime, |page| {
+        for (name, graph) in graphs() {
+            for (method, times) in Method::ALL.into_iter().zip(&graph.times) {
+                let labels = format!(r#"method="{}",name="{name}""#, method.name());
+                let nanoseconds = times.ns.load(Relaxed);
+                page.histogram(F::GraphTime, &labels, &times.run.counts(), nanoseconds);
+            }
+        }
+    });
+}
+
+/// Writes the labels of a call to a graph.
+fn of_way(interface: Interface, method: &str, name: &str) -> String {
+    let api = Api::KServe;
+    labels(Origin { api, interface }, method, name)
+}
+
+/// Writes how long the nodes of pipelines and graphs ran.
 fn node_times(page: &mut Page, models: &[Model]) {
     for Model { name, versions } in models {
         let name = escaped(name);
@@ -126,7 +178,7 @@ fn each(
         for model in models {
             let name = escaped(&model.name);
             let models = model.versions.iter();
-            for (number, reporter) in models.filter(|(_, reporter)| !reporter.is_pipeline()) {
+            for (number, reporter) in models.filter(|(_, reporter)| reporter.is_model()) {
                 let version = Version {
                     name: &name,
                     number: *number,
@@ -160,6 +212,10 @@ fn requests(page: &mut Page, family: Family, models: &[Model]) {
                 page.sample(family, "", &labels, count(&first.model.state[place]));
             }
             for (number, reporter) in versions {
+                if let Some(graph) = reporter.of_graph() {
+                    graph_requests(page, family, &name, (reporter, graph));
+                    continue;
+                }
                 for (place, origin) in ALL_ORIGINS.into_iter().enumerate() {
                     let methods = methods(origin.api);
                     let inferences = reporter.cells.sum(|shard| {
@@ -183,11 +239,47 @@ fn requests(page: &mut Page, family: Family, models: &[Model]) {
     });
 }
 
+/// Writes the counts of successful or failed calls of a graph, which only KServe's can be.
+fn graph_requests(
+    page: &mut Page,
+    family: Family,
+    name: &str,
+    (reporter, graph): (&Reporter, &GraphCounts),
+) {
+    let succeeded = family == Family::RequestsSuccess;
+    let of = |outcomes: &Outcomes| {
+        let count = if succeeded {
+            &outcomes.success
+        } else {
+            &outcomes.fail
+        };
+        count.load(Relaxed)
+    };
+    let kserve = ALL_ORIGINS.into_iter().enumerate();
+    for (place, origin) in kserve.filter(|(_, origin)| origin.api == Api::KServe) {
+        let inferences = reporter.cells.sum(|shard| {
+            if succeeded {
+                &shard.success[place]
+            } else {
+                &shard.fail[place]
+            }
+        });
+        let methods = methods(origin.api);
+        let metadata = of(&reporter.metadata[place]);
+        for (method, count) in [(methods.infer, inferences), (methods.metadata, metadata)] {
+            page.sample(family, "", &labels(origin, method, name), count);
+        }
+    }
+    let labels = of_way(Interface::Grpc, Method::Stream.name(), name);
+    page.sample(family, "", &labels, of(&graph.streams));
+}
+
 /// Writes how long inference requests took, by interface.
 fn request_times(page: &mut Page, models: &[Model]) {
     for Model { name, versions } in models {
         let name = escaped(name);
-        for (number, reporter) in versions {
+        let timed = |(_, reporter): &&(i64, Arc<Reporter>)| reporter.of_graph().is_none();
+        for (number, reporter) in versions.iter().filter(timed) {
             let cells = &reporter.cells;
             for side in [Interface::Grpc, Interface::Rest] {
                 let buckets = cells.buckets(|shard| &shard.request[interface(side)]);

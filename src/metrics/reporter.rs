@@ -4,7 +4,7 @@ use std::{
     collections::BTreeMap,
     fmt,
     sync::{
-        Arc, LazyLock, Mutex, MutexGuard, PoisonError,
+        Arc, LazyLock, Mutex, MutexGuard, OnceLock, PoisonError,
         atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering::Relaxed},
     },
     time::{Duration, Instant, SystemTime},
@@ -13,6 +13,7 @@ use std::{
 use super::{
     Families, Family,
     cells::{self, Buckets, Cells, ORIGINS, place},
+    graphs::GraphCounts,
 };
 use crate::request::{Interface, Origin};
 
@@ -34,11 +35,13 @@ pub struct Reporter {
     sequences: SequenceCounts,
     /// Whether it is a pipeline's, which has no runs of its own.
     pipeline: AtomicBool,
-    /// The nodes of a pipeline, by name.
+    /// What only graphs count.
+    graph: OnceLock<Box<GraphCounts>>,
+    /// The nodes of a pipeline or graph, by name.
     pub(super) nodes: Mutex<BTreeMap<String, Arc<NodeTimes>>>,
 }
 
-/// Counts the runs of one node of a pipeline.
+/// Counts the runs of one node of a pipeline or graph.
 #[derive(Default)]
 pub struct NodeTimes {
     counts: bool,
@@ -165,7 +168,28 @@ impl Reporter {
         self.known.store(true, Relaxed);
     }
 
-    /// Returns the figures of a node of a pipeline; the same ones each time it is asked.
+    /// Says that a graph is there, which counts what only graphs do.
+    pub fn serves_graph(&self) {
+        self.graph();
+        self.known.store(true, Relaxed);
+    }
+
+    /// Returns what only graphs count.
+    pub(super) fn graph(&self) -> &GraphCounts {
+        self.graph.get_or_init(Box::default)
+    }
+
+    /// Returns what only graphs count, if it is one.
+    pub(super) fn of_graph(&self) -> Option<&GraphCounts> {
+        self.graph.get().map(Box::as_ref)
+    }
+
+    /// Tells whether a family is shown.
+    pub(super) fn shows(&self, family: Family) -> bool {
+        self.families.has(family)
+    }
+
+    /// Returns the figures of a node of a pipeline or graph; the same ones each time it is asked.
     #[must_use]
     pub fn node(&self, name: &str) -> Arc<NodeTimes> {
         let mut nodes = self.nodes();
@@ -237,8 +261,8 @@ impl Reporter {
         }
     }
 
-    pub(super) fn is_pipeline(&self) -> bool {
-        self.pipeline.load(Relaxed)
+    pub(super) fn is_model(&self) -> bool {
+        !self.pipeline.load(Relaxed) && self.of_graph().is_none()
     }
 
     pub(super) fn is_known(&self) -> bool {
@@ -346,6 +370,8 @@ pub struct Call {
     origin: Origin,
     since: Instant,
     answered: AtomicBool,
+    /// Whether nobody waits for it but a node of a graph.
+    of_node: bool,
 }
 
 impl Call {
@@ -360,7 +386,14 @@ impl Call {
             origin,
             since: Instant::now(),
             answered: AtomicBool::new(false),
+            of_node: false,
         }
+    }
+
+    /// Makes it that of a node: its time is none of requests.
+    pub(crate) fn of_node(mut self) -> Self {
+        self.of_node = true;
+        self
     }
 
     /// Begins a request of our own, which shows nowhere.
@@ -396,6 +429,10 @@ impl Call {
 
     /// Counts an answer; `ran` is when its run ended.
     pub(crate) fn answered(&self, ran: Instant) {
+        if self.of_node {
+            self.ran_node(ran);
+            return;
+        }
         self.answered.store(true, Relaxed);
         let now = Instant::now();
         let took = self.elapsed(now);

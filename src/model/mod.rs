@@ -9,8 +9,10 @@ pub(crate) mod decoding;
 pub mod demo;
 pub(crate) mod infer;
 pub mod layouts;
+mod live;
 mod loaded;
 pub mod mapping;
+mod phase;
 pub mod repository;
 mod resize;
 pub mod rt_info;
@@ -28,7 +30,9 @@ use std::{
 
 use arc_swap::ArcSwap;
 
+pub use live::{Live, Served, Words, draining, let_go};
 pub use loaded::{Loaded, Spec, VersionError, VersionFault, inspect};
+pub use phase::{Event, Phase};
 pub use state::{Code, State, Status};
 pub use version::Version;
 

@@ -35,7 +35,6 @@ mod scheduler;
 mod session;
 pub mod shards;
 mod sources;
-mod state;
 pub mod strings;
 mod trace;
 
@@ -56,7 +55,6 @@ pub use run::{Ran, Watch};
 pub use scheduler::{MOST_SESSIONS, Ready, Schedule};
 pub use session::{Session, Sessions};
 pub use sources::{CustomFacts, CustomFault, MissingModel, ModelFacts, NodeTensor, Sources};
-pub use state::{Event, Phase};
 pub use trace::{Run, Trace, critical_path};
 
 #[cfg(test)]

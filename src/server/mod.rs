@@ -68,7 +68,7 @@ pub async fn serve(
     let limits = config.settings.limits.clone();
     let shown = &config.settings.metrics;
     let metrics = Metrics::new(shown.enable, shown.families.as_deref())?;
-    let engine = Engine::new(limits.loading, limits.waiting);
+    let engine = Engine::with_streams(limits.loading, limits.waiting, limits.streams);
     let mut reloader = Reloader::new(engine.clone(), config.source, Arc::clone(&metrics));
     reloader.read().await?;
     let settings = &config.settings;
@@ -94,7 +94,7 @@ pub async fn serve(
             health.end().await;
             connections.close(CLOSE).await;
             // The load may be at an end that nobody waits for.
-            drop(tokio::time::timeout(CLOSE, engine.close_pipelines()).await);
+            drop(tokio::time::timeout(CLOSE, engine.close()).await);
             return Ok(());
         }
     };
@@ -134,20 +134,21 @@ pub async fn serve(
             requests = engine.requests_under_way(),
             "the time to stop is over; leaving requests unanswered"
         );
+        engine.give_up_streams();
     }
     health.end().await;
     // Answers that are still being sent have the rest of the time.
     let rest = limits.shutdown.saturating_sub(asked.elapsed());
     connections.close(rest.max(CLOSE)).await;
-    // Custom nodes may have something to bring to an end. Nobody waits for what still runs.
+    // Custom nodes and graphs may have something to bring to an end. Nobody waits for what still runs.
     let rest = limits.shutdown.saturating_sub(asked.elapsed());
     let rest = rest.min(CUSTOM_END).max(CLOSE);
     let closed = tokio::time::timeout(rest, async {
         reloading.end().await;
-        engine.close_pipelines().await;
+        engine.close().await;
     });
     if closed.await.is_err() {
-        tracing::warn!("custom nodes of a pipeline still run; leaving them");
+        tracing::warn!("custom nodes of a pipeline, or nodes of a graph, still run; leaving them");
     }
     tracing::info!("stopped");
     Ok(())

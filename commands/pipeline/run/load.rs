@@ -166,7 +166,7 @@ impl Loaded {
 async fn close(engine: &Engine) {
     /// A node that does not end by then is left.
     const LIMIT: Duration = Duration::from_secs(1);
-    drop(tokio::time::timeout(LIMIT, engine.close_pipelines()).await);
+    drop(tokio::time::timeout(LIMIT, engine.close()).await);
 }
 
 /// Takes everything out of a file that a pipeline does not use.

@@ -50,6 +50,17 @@ pub(in crate::serve) struct Args {
     #[arg(long = "metrics_list", value_name = "LIST", help_heading = "Metrics")]
     pub(super) metrics_list: Option<String>,
 
+    /// Virtual environment whose packages Python nodes see [default: the active one]
+    #[arg(
+        long = "python_environment",
+        value_name = "DIR",
+        help_heading = "Python nodes"
+    )]
+    pub(super) python_environment: Option<PathBuf>,
+    /// Do not tell clients what a Python node has raised; the log has it
+    #[arg(long = "hide_python_errors", help_heading = "Python nodes")]
+    pub(super) hide_python_errors: bool,
+
     /// Largest message or body in bytes, as sent and as expanded
     #[arg(
         long = "max_message_size",
@@ -102,6 +113,42 @@ pub(in crate::serve) struct Args {
         help_heading = "Limits"
     )]
     pub(super) custom_node_load_seconds: u32,
+    /// Runs of one graph at the same time; more wait
+    #[arg(
+        long = "max_graph_runs",
+        value_name = "N",
+        default_value_t = 256,
+        value_parser = at_least_one,
+        help_heading = "Limits"
+    )]
+    pub(super) max_graph_runs: usize,
+    /// How long a graph may take to load, its Python nodes with it
+    #[arg(
+        long = "graph_load_seconds",
+        value_name = "N",
+        default_value_t = 300,
+        value_parser = clap::value_parser!(u32).range(1..),
+        help_heading = "Limits"
+    )]
+    pub(super) graph_load_seconds: u32,
+    /// Streams open at once (ModelStreamInfer); more are refused (UNAVAILABLE)
+    #[arg(
+        long = "max_streams",
+        value_name = "N",
+        default_value_t = 4096,
+        value_parser = at_least_one,
+        help_heading = "Limits"
+    )]
+    pub(super) max_streams: usize,
+    /// Runs of Python nodes at the same time, those that sleep or wait among them; more wait
+    #[arg(
+        long = "max_python_runs",
+        value_name = "N",
+        default_value_t = 64,
+        value_parser = at_least_one,
+        help_heading = "Limits"
+    )]
+    pub(super) max_python_runs: usize,
     /// Pixels of a picture in a request, which are known before it is decoded
     #[arg(
         long = "max_image_pixels",

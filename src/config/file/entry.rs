@@ -1,6 +1,6 @@
 //! Entries that are refused by themselves, and names that are taken.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, hash_map::Entry};
 
 use crate::{config::shape::ShapeError, tensor::LayoutError};
 
@@ -35,22 +35,37 @@ pub enum EntryFault {
     /// A model of a custom loader.
     #[error("models of custom loaders are not served by this release")]
     CustomLoader,
-    /// A graph.
-    #[error("graphs are not served by this release - {0}")]
+    /// A graph with the name of a model or pipeline.
+    #[error("Given mediapipe graph name is already occupied")]
+    GraphName,
+    /// A graph where only models may be.
+    #[error(
+        "a subconfig names models alone - found the graph {0}; name it in the file of the server"
+    )]
     Graph(String),
+}
+
+/// What a name is taken by.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Kind {
+    Model,
+    Pipeline,
+    Graph,
 }
 
 /// The names that are taken: models, pipelines and graphs share one space.
 #[derive(Debug, Default)]
-pub(super) struct Names(HashSet<String>);
+pub(super) struct Names(HashMap<String, Kind>);
 
 impl Names {
-    /// Takes a name.
-    pub(super) fn take(&mut self, name: &str) -> Result<(), EntryFault> {
-        if self.0.insert(name.to_owned()) {
-            Ok(())
-        } else {
-            Err(EntryFault::Occupied)
+    /// Takes a name, unless something of another or the same kind has it.
+    pub(super) fn take(&mut self, name: &str, kind: Kind) -> Result<(), Kind> {
+        match self.0.entry(name.to_owned()) {
+            Entry::Occupied(taken) => Err(*taken.get()),
+            Entry::Vacant(free) => {
+                free.insert(kind);
+                Ok(())
+            }
         }
     }
 }

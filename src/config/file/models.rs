@@ -6,15 +6,15 @@ use jsonc_parser::ast::Value;
 
 use super::{
     Defaults, ModelEntry, Node,
-    entry::{EntryFault, Names},
+    entry::{EntryFault, Kind, Names},
+    graphs::{GraphConfig, Graphs},
     node::Fields,
     sections::resolve,
     warmup,
 };
 use crate::{
     config::{
-        ModelConfig, StatefulConfig, VersionPolicy, layout_option, model::graph_file, plugin,
-        shape, version_policy,
+        ModelConfig, StatefulConfig, VersionPolicy, layout_option, plugin, shape, version_policy,
     },
     openvino::{BatchOption, LayoutOption, LoadOptions, PerTensor, ShapeOption},
 };
@@ -45,12 +45,18 @@ const KEYS: [&str; 19] = [
 /// Why an entry is refused, and the node that says where.
 type Refusal<'a> = (EntryFault, Node<'a>);
 
-/// Reads the list.
+/// An entry of the list, if it is not refused.
+enum Entry {
+    Model(Box<ModelConfig>),
+    Graph(GraphConfig),
+}
+
+/// Reads the list; what of it is a graph goes to `graphs`.
 pub(super) fn list(
     node: &Node<'_>,
     folder: &Path,
     defaults: &Defaults,
-    names: &mut Names,
+    (names, graphs): (&mut Names, &mut Graphs),
 ) -> Vec<ModelEntry> {
     let entries = node.list("models").unwrap_or_default();
     let entries = entries.iter().filter_map(|entry| {
@@ -59,12 +65,19 @@ pub(super) fn list(
         let fields = config.fields(&KEYS, &["name"])?;
         let node = fields.get("name");
         let name = node.and_then(Node::name).unwrap_or_default();
-        let model = model(config, &fields, (name, folder, defaults));
+        let model = match self::entry(config, &fields, (name, folder, defaults)) {
+            Ok(Entry::Graph(graph)) => {
+                graphs.add(graph, config, names);
+                return None;
+            }
+            Ok(Entry::Model(model)) => Ok(model),
+            Err(refusal) => Err(refusal),
+        };
         let taken = names
-            .take(name)
-            .map_err(|fault| (fault, node.unwrap_or(config).clone()));
+            .take(name, Kind::Model)
+            .map_err(|_| (EntryFault::Occupied, node.unwrap_or(config).clone()));
         Some(match taken.and(model) {
-            Ok(model) => ModelEntry::Model(Box::new(model)),
+            Ok(model) => ModelEntry::Model(model),
             Err((reason, node)) => ModelEntry::Refused {
                 name: name.to_owned(),
                 reason,
@@ -75,12 +88,12 @@ pub(super) fn list(
     entries.collect()
 }
 
-/// Reads all keys of one model, so that every fault of the file is found, and judges it then.
-fn model<'a>(
+/// Reads all keys of one entry, so that every fault of the file is found, and judges it then.
+fn entry<'a>(
     node: &Node<'a>,
     fields: &Fields<'a>,
     (name, folder, defaults): (&str, &Path, &Defaults),
-) -> Result<ModelConfig, Refusal<'a>> {
+) -> Result<Entry, Refusal<'a>> {
     let flag = |key| fields.get(key).and_then(Node::flag);
     let base_path = resolve(folder, fields.text("base_path").unwrap_or_default());
     let policy = match fields.get("model_version_policy") {
@@ -98,7 +111,7 @@ fn model<'a>(
         loader_options(loader);
     }
     let graph_path = fields.text("graph_path");
-    let _ = fields.text("subconfig");
+    let subconfig = fields.text("subconfig");
     let warmup = fields.get("warmup").map(|node| warmup::read(node, folder));
     // Each of these may refuse the entry; the first does.
     let stateful = stateful(fields);
@@ -106,6 +119,10 @@ fn model<'a>(
     let layouts = layouts(fields);
     let mut batch = batch(fields);
 
+    if let Some(graph) = GraphConfig::find(name, Path::new(&base_path), graph_path, subconfig) {
+        warn_of_unused(node, fields);
+        return Ok(Entry::Graph(graph));
+    }
     let (stateful, shapes, layouts) = (stateful?, shapes?, layouts?);
     if batch.is_some() && shapes != PerTensor::Unset {
         if let Some(node) = fields.get("batch_size") {
@@ -151,11 +168,22 @@ fn model<'a>(
         };
         return Err((reason, loader.clone()));
     }
-    if let Some(graph) = graph_file(Path::new(&model.base_path), graph_path) {
-        let reason = EntryFault::Graph(graph.display().to_string());
-        return Err((reason, node.clone()));
+    Ok(Entry::Model(Box::new(model.with_cache_rule())))
+}
+
+/// Says which settings of a model have no effect on a graph.
+fn warn_of_unused(node: &Node<'_>, fields: &Fields<'_>) {
+    let used = ["name", "base_path", "graph_path", "subconfig"];
+    let unused: Vec<&str> = KEYS
+        .into_iter()
+        .filter(|key| !used.contains(key) && fields.get(key).is_some())
+        .collect();
+    if !unused.is_empty() {
+        node.warn(format!(
+            "{} left out of account: the folder holds a graph",
+            unused.join(", ")
+        ));
     }
-    Ok(model.with_cache_rule())
 }
 
 /// Reads `plugin_config`: no nested objects here, as against the flag of that name.

@@ -1,6 +1,9 @@
 //! `pipeline_config_list`.
 
-use super::{EntryFault, Node, Place, Places, Refused, entry::Names};
+use super::{
+    EntryFault, Node, Place, Places, Refused,
+    entry::{Kind, Names},
+};
 
 /// A pipeline of models and custom nodes.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -121,7 +124,7 @@ pub(super) fn list(node: &Node<'_>, names: &mut Names) -> (Vec<PipelineConfig>, 
             ));
             continue;
         }
-        match names.take(&pipeline.name) {
+        match names.take(&pipeline.name, Kind::Pipeline) {
             Ok(()) => pipelines.push(pipeline),
             Err(_) => refused.push(Refused {
                 name: pipeline.name,

@@ -1,9 +1,8 @@
-//! The short lists of the file: libraries of custom nodes, graphs, custom loaders, and
-//! `monitoring`.
+//! The short lists of the file: libraries of custom nodes, custom loaders, and `monitoring`.
 
 use std::path::{Path, PathBuf};
 
-use super::{Node, Refused, entry::Names};
+use super::Node;
 use crate::config::MetricsSettings;
 
 /// A library of custom nodes.
@@ -13,19 +12,6 @@ pub struct LibraryConfig {
     pub name: String,
     /// The shared library, resolved.
     pub base_path: PathBuf,
-}
-
-/// A graph.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct GraphConfig {
-    /// The name that clients use.
-    pub name: String,
-    /// The folder of the graph, resolved.
-    pub base_path: PathBuf,
-    /// The graph, resolved.
-    pub graph_path: PathBuf,
-    /// The file with the models of the graph, resolved; it need not be there.
-    pub subconfig: PathBuf,
 }
 
 /// A custom model loader.
@@ -67,46 +53,6 @@ pub(super) fn libraries(node: &Node<'_>, folder: &Path) -> Vec<LibraryConfig> {
         })
     });
     entries.collect()
-}
-
-/// Reads `mediapipe_config_list`.
-pub(super) fn graphs(
-    node: &Node<'_>,
-    folder: &Path,
-    names: &mut Names,
-) -> (Vec<GraphConfig>, Vec<Refused>) {
-    let (mut graphs, mut refused) = (Vec::new(), Vec::new());
-    for entry in node.list("graphs").unwrap_or_default() {
-        let keys = ["name", "base_path", "graph_path", "subconfig"];
-        let Some(fields) = entry.fields(&keys, &["name"]) else {
-            continue;
-        };
-        let given = |key| fields.text(key).filter(|text| !text.is_empty());
-        let (base_path, graph_path) = (given("base_path"), given("graph_path"));
-        let subconfig = given("subconfig");
-        let Some(name) = fields.get("name").and_then(Node::name) else {
-            continue;
-        };
-        if let Err(reason) = names.take(name) {
-            refused.push(Refused {
-                name: name.to_owned(),
-                reason,
-                place: entry.place(),
-            });
-            continue;
-        }
-        entry.warn(format!(
-            "the graph `{name}` is not served: this release has no graphs"
-        ));
-        let base_path = PathBuf::from(resolve(folder, base_path.unwrap_or(name)));
-        graphs.push(GraphConfig {
-            name: name.to_owned(),
-            graph_path: base_path.join(graph_path.unwrap_or("graph.pbtxt")),
-            subconfig: base_path.join(subconfig.unwrap_or("subconfig.json")),
-            base_path,
-        });
-    }
-    (graphs, refused)
 }
 
 /// Reads `custom_loader_config_list`.

@@ -15,6 +15,9 @@ use crate::{
 
 fn read(text: &str) -> Result<FileConfig, FileError> {
     let defaults = Defaults {
+        most_graph_runs: 1,
+        graph_load: std::time::Duration::ZERO,
+        hide_python_errors: false,
         most_waiting: 7,
         most_custom_runs: 5,
         custom_load: std::time::Duration::from_secs(3),
@@ -242,7 +245,7 @@ fn an_entry_is_refused_by_itself_with_its_place() {
     2:56 model_config_list[1].config.name: Given model name is already occupied
     b
     b 4:13 pipeline_config_list[0]: Pipeline has the same name as model
-    c 6:35 mediapipe_config_list[0]: Given model name is already occupied
+    c 6:35 mediapipe_config_list[0]: Given mediapipe graph name is already occupied
     ");
     assert_eq!((config.pipelines.len(), config.graphs.len()), (1, 1));
     assert_eq!(config.graphs[0].base_path, Path::new("/models/d"));
@@ -257,16 +260,84 @@ fn a_folder_with_a_graph_is_no_model() {
     let folder = tempfile::tempdir().unwrap();
     let base = folder.path().display();
     let fields = format!(r#""base_path": "{base}""#);
+    let graph = |fields: &str| {
+        let text = format!(r#"{{"model_config_list": [{{"config": {{"name": "m", {fields}}}}}]}}"#);
+        let mut config = read(&text).unwrap();
+        assert!(config.models.is_empty(), "{:?}", config.models);
+        let graph = config.graphs.remove(0);
+        let below = |path: &Path| {
+            path.strip_prefix(folder.path())
+                .unwrap()
+                .display()
+                .to_string()
+        };
+        [
+            below(&graph.base_path),
+            below(&graph.graph_path),
+            below(&graph.subconfig),
+        ]
+    };
     assert!(matches!(one(&fields), ModelEntry::Model(_)));
     let one_below = folder.path().join("1");
     std::fs::create_dir(&one_below).unwrap();
     std::fs::write(one_below.join("graph.pbtxt"), "").unwrap();
-    assert!(matches!(refused(&fields).0, EntryFault::Graph(_)));
+    assert_eq!(graph(&fields), ["1", "1/graph.pbtxt", "1/subconfig.json"]);
+    std::fs::write(one_below.join("config.json"), "").unwrap();
+    assert_eq!(graph(&fields), ["1", "1/graph.pbtxt", "1/config.json"]);
+    std::fs::write(one_below.join("subconfig.json"), "").unwrap();
+    assert_eq!(graph(&fields), ["1", "1/graph.pbtxt", "1/subconfig.json"]);
     std::fs::remove_dir_all(&one_below).unwrap();
     std::fs::write(folder.path().join("mine.pbtxt"), "").unwrap();
     assert!(matches!(one(&fields), ModelEntry::Model(_)));
-    let fields = format!(r#"{fields}, "graph_path": "mine.pbtxt""#);
-    assert!(matches!(refused(&fields).0, EntryFault::Graph(_)));
+    let named = format!(r#"{fields}, "graph_path": "mine.pbtxt", "subconfig": "mine.json""#);
+    assert_eq!(graph(&named), ["", "mine.pbtxt", "mine.json"]);
+    std::fs::write(folder.path().join("graph.pbtxt"), "").unwrap();
+    assert_eq!(graph(&fields), ["", "graph.pbtxt", "subconfig.json"]);
+    // What only models have is left out of account, also where it makes no sense.
+    let strange = format!(r#"{fields}, "shape": "[]", "nireq": 2"#);
+    assert_eq!(graph(&strange), ["", "graph.pbtxt", "subconfig.json"]);
+}
+
+#[test]
+fn graphs_share_the_names_of_models_and_pipelines() {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("graph.pbtxt"), "").unwrap();
+    let base = folder.path().display();
+    let text = format!(
+        r#"{{"model_config_list": [{{"config": {{"name": "m"}}}},
+        {{"config": {{"name": "g", "base_path": "{base}"}}}},
+        {{"config": {{"name": "m", "base_path": "{base}"}}}},
+        {{"config": {{"name": "g", "nireq": 1}}}}],
+        "mediapipe_config_list": [{{"name": "m"}}, {{"name": "g"}}, {{"name": "h"}}]}}"#
+    );
+    let config = read(&text).unwrap();
+    let graphs: Vec<&str> = config
+        .graphs
+        .iter()
+        .map(|graph| graph.name.as_str())
+        .collect();
+    assert_eq!(graphs, ["g", "h"]);
+    let refused: Vec<String> = config
+        .refused
+        .iter()
+        .map(|entry| format!("{} {}: {}", entry.name, entry.place.path, entry.reason))
+        .collect();
+    insta::assert_snapshot!(refused.join("\n"), @"
+    m model_config_list[2].config: Given mediapipe graph name is already occupied
+    m mediapipe_config_list[0]: Given mediapipe graph name is already occupied
+    ");
+    let models = config.models.iter();
+    assert_eq!(
+        models
+            .filter(|entry| matches!(entry, ModelEntry::Model(_)))
+            .count(),
+        1
+    );
+    let warnings: Vec<&str> = config.warnings.iter().map(|it| it.text.as_str()).collect();
+    assert_eq!(
+        warnings,
+        ["Duplicated mediapipe names: g defined in config file. Only first graph will be loaded."]
+    );
 }
 
 #[test]
@@ -397,7 +468,6 @@ fn pipelines_and_their_like_are_kept_for_later() {
     let warnings: Vec<String> = config.warnings.iter().map(ToString::to_string).collect();
     insta::assert_snapshot!(warnings.join("\n"), @"
     10:37 pipeline_config_list[0].demultiply_count: a demultiply_count of 0 is read as -1, which is how it is written now
-    44:35 mediapipe_config_list[0]: the graph `g` is not served: this release has no graphs
     46:13 custom_loader_config_list[0]: the custom loader `l` is not opened: this release has no custom loaders
     ");
 }

@@ -8,9 +8,9 @@ use std::{
 use super::{FlagError, Flags};
 use crate::{
     config::{
-        ChannelArgument, Config, Cors, Defaults, FileConfig, Limits, MetricsSettings, ModelConfig,
-        ServerSettings, Source, StatefulConfig, VersionPolicy, address, layout_option,
-        model::graph_file, plugin, shape, version_policy,
+        ChannelArgument, Config, Cors, Defaults, FileConfig, GraphConfig, Limits, MetricsSettings,
+        ModelConfig, PythonSettings, ServerSettings, Source, StatefulConfig, VersionPolicy,
+        address, layout_option, plugin, shape, version_policy,
     },
     openvino::{LoadOptions, PerTensor},
     tensor::images::PixelLimit,
@@ -35,6 +35,9 @@ impl Config {
             most_waiting: flags.max_queued_requests,
             most_custom_runs: flags.max_custom_node_runs,
             custom_load: Duration::from_secs(flags.custom_node_load_seconds.into()),
+            most_graph_runs: flags.max_graph_runs,
+            graph_load: Duration::from_secs(flags.graph_load_seconds.into()),
+            hide_python_errors: flags.hide_python_errors,
             most_image_pixels: PixelLimit(flags.max_image_pixels),
             cache_dir,
             cpu_extension: flags.cpu_extension.clone(),
@@ -70,7 +73,13 @@ impl Config {
                     defaults,
                 }
             }
-            None => Source::Model(Box::new(model(flags, defaults, &mut warnings)?)),
+            None => match graph(&flags)? {
+                Some(graph) => Source::Graph {
+                    graph: Box::new(graph),
+                    defaults,
+                },
+                None => Source::Model(Box::new(model(flags, defaults, &mut warnings)?)),
+            },
         };
         Ok(Self {
             settings,
@@ -169,6 +178,11 @@ fn check(flags: &Flags) -> Result<ServerSettings, FlagError> {
     {
         return Err(FlagError::CpuExtension(path.display().to_string()));
     }
+    if let Some(path) = &flags.python_environment
+        && !path.is_dir()
+    {
+        return Err(FlagError::PythonEnvironment(path.display().to_string()));
+    }
     if !LOG_LEVELS.contains(&flags.log_level.as_str()) {
         return Err(FlagError::LogLevel);
     }
@@ -210,6 +224,11 @@ fn check(flags: &Flags) -> Result<ServerSettings, FlagError> {
             shutdown: Duration::from_secs(flags.shutdown_timeout_seconds),
             waiting: flags.max_queued_requests,
             image_pixels: flags.max_image_pixels,
+            streams: flags.max_streams,
+        },
+        python: PythonSettings {
+            environment: flags.python_environment.clone(),
+            runs: flags.max_python_runs,
         },
         cors: Cors {
             allow_credentials: flags.allow_credentials,
@@ -286,9 +305,6 @@ fn model(
     let (Some(name), Some(base_path)) = (&flags.model_name, &flags.model_path) else {
         return Err(FlagError::ModelMissing);
     };
-    if let Some(graph) = graph_file(base_path, None) {
-        return Err(refuse_graph(&flags, &graph));
-    }
     let device = flags.target_device.unwrap_or_else(|| "CPU".to_owned());
     let properties = plugin::properties(&device, flags.plugin_config.as_deref())
         .map_err(FlagError::PluginConfig)?;
@@ -353,8 +369,16 @@ fn model(
     Ok(model.with_cache_rule())
 }
 
-/// Says why a graph is not started.
-fn refuse_graph(flags: &Flags, graph: &Path) -> FlagError {
+/// Makes the one graph of flags, if it is one.
+fn graph(flags: &Flags) -> Result<Option<GraphConfig>, FlagError> {
+    let (Some(name), Some(base_path)) = (&flags.model_name, &flags.model_path) else {
+        return Err(FlagError::ModelMissing);
+    };
+    // Its handlers are told where they are.
+    let base_path = std::path::absolute(base_path).unwrap_or_else(|_| base_path.clone());
+    let Some(graph) = GraphConfig::find(name, &base_path, None, None) else {
+        return Ok(None);
+    };
     let others = [
         ("batch_size", flags.batch_size.is_some()),
         ("shape", flags.shape.is_some()),
@@ -363,10 +387,22 @@ fn refuse_graph(flags: &Flags, graph: &Path) -> FlagError {
         ("nireq", flags.nireq != 0),
         ("target_device", flags.target_device.is_some()),
         ("stateful", flags.stateful),
+        (
+            "idle_sequence_cleanup",
+            flags.idle_sequence_cleanup.is_some(),
+        ),
+        (
+            "low_latency_transformation",
+            flags.low_latency_transformation.is_some(),
+        ),
+        ("max_sequence_number", flags.max_sequence_number.is_some()),
     ];
-    let graph = graph.display().to_string();
-    match others.into_iter().find(|(_, given)| *given) {
-        Some((name, _)) => FlagError::GraphParameters(graph, name),
-        None => FlagError::Graph(graph),
+    let others = others.into_iter().filter(|(_, given)| *given);
+    let others: Vec<&str> = others.map(|(name, _)| name).collect();
+    if !others.is_empty() {
+        let graph = graph.graph_path.display().to_string();
+        return Err(FlagError::GraphParameters(graph, others.join(", ")));
     }
+    plugin::properties("CPU", flags.plugin_config.as_deref()).map_err(FlagError::PluginConfig)?;
+    Ok(Some(graph))
 }

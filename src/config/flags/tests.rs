@@ -30,7 +30,7 @@ fn accepted(change: impl FnOnce(&mut Flags)) -> Config {
 fn model(change: impl FnOnce(&mut Flags)) -> ModelConfig {
     match accepted(change).source {
         Source::Model(model) => *model,
-        Source::File { .. } => panic!("a file"),
+        Source::File { .. } | Source::Graph { .. } => panic!("no model"),
     }
 }
 
@@ -370,16 +370,25 @@ fn a_batch_size_may_be_dropped_with_a_warning() {
 fn a_graph_is_told_apart_from_a_model() {
     let folder = tempfile::tempdir().unwrap();
     std::fs::write(folder.path().join("graph.pbtxt"), "").unwrap();
-    let graph = |change: Break| {
-        fault(|f| {
-            f.model_path = Some(folder.path().to_owned());
-            change(f);
-        })
+    let at = |f: &mut Flags| f.model_path = Some(folder.path().to_owned());
+    let config = accepted(|f| {
+        at(f);
+        f.plugin_config = Some("{}".to_owned());
+    });
+    let Source::Graph { graph, .. } = config.source else {
+        panic!("no graph");
     };
-    let refused = graph(|f| f.plugin_config = Some("{}".to_owned()));
-    assert!(matches!(refused, FlagError::Graph(_)) && !refused.is_usage());
-    let refused = graph(|f| f.layout = Some("NC".to_owned()));
-    assert!(matches!(refused, FlagError::GraphParameters(_, "layout")) && refused.is_usage());
+    assert_eq!(graph.name, "dummy");
+    assert_eq!(graph.base_path, folder.path());
+    let refused = fault(|f| {
+        at(f);
+        f.layout = Some("NC".to_owned());
+        f.nireq = 2;
+    });
+    assert!(refused.is_usage());
+    let text = refused.to_string();
+    assert!(text.starts_with("options validation error - "), "{text}");
+    assert!(text.ends_with("layout, nireq"), "{text}");
 }
 
 #[test]

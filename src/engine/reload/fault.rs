@@ -3,6 +3,7 @@
 use crate::{
     config::{EntryFault, FileError},
     error::ErrorKind,
+    graph::LoadFault,
     model::{VersionError, repository::RepositoryError, storage::SourceError},
     pipeline::Faults,
 };
@@ -33,6 +34,35 @@ pub enum Fault {
         place: String,
         /// Why it is refused.
         reason: EntryFault,
+    },
+    /// A graph has a name that is taken.
+    #[error(
+        "Mediapipe graph name: {name} is already occupied by model or pipeline. {reason}, at {place}"
+    )]
+    GraphEntry {
+        /// The graph's name.
+        name: String,
+        /// Where the entry is.
+        place: String,
+        /// Why it is refused.
+        reason: EntryFault,
+    },
+    /// A graph cannot be loaded.
+    #[error("Loading mediapipe graph definition: {name} failed: {fault}")]
+    Graph {
+        /// The graph's name.
+        name: String,
+        /// Why.
+        fault: LoadFault,
+    },
+    /// The file with the models of a graph is refused.
+    #[error("cannot read the subconfig of graph `{graph}`; its models are not loaded from it")]
+    Subconfig {
+        /// The graph's name.
+        graph: String,
+        /// Why.
+        #[source]
+        source: FileError,
     },
     /// The model repository cannot be read.
     #[error("cannot load model `{model}`")]
@@ -84,14 +114,17 @@ impl Fault {
     pub fn kind(&self) -> ErrorKind {
         match self {
             Self::File(FileError::Read { .. }) => ErrorKind::Internal,
-            Self::File(_) => ErrorKind::FailedPrecondition,
+            Self::File(_) | Self::Subconfig { .. } => ErrorKind::FailedPrecondition,
             Self::Repository {
                 source: SourceError::Local(RepositoryError::BasePath { .. }),
                 ..
             } => ErrorKind::InvalidArgument,
             Self::Version(error) => error.source.kind(),
-            Self::Pipeline { .. } | Self::Subscribed { .. } => ErrorKind::FailedPrecondition,
+            Self::Pipeline { .. } | Self::Graph { .. } | Self::Subscribed { .. } => {
+                ErrorKind::FailedPrecondition
+            }
             Self::PipelineEntry { .. }
+            | Self::GraphEntry { .. }
             | Self::Entry { .. }
             | Self::Repository { .. }
             | Self::Type { .. } => ErrorKind::Internal,

@@ -4,14 +4,17 @@
 //! the watcher, and when a client asks. A pass reads the configuration file, then brings each model
 //! up to date ([`served`]): a new load is made beside what serves and swapped in, so that there is
 //! no moment without service; what fails leaves what serves in its place. Then the pipelines follow
-//! ([`pipelines`]): those of which the file or a model has changed are checked again.
+//! ([`pipelines`]): those of which the file or a model has changed are checked again. The last are the
+//! graphs ([`graphs`]), whose models ([`subconfigs`]) come with the others.
 
 mod facts;
 mod fault;
+mod graphs;
 mod pipelines;
 mod reloader;
 mod served;
 mod source;
+mod subconfigs;
 
 pub use fault::Fault;
 pub use reloader::{Command, Reloader};

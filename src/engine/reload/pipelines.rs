@@ -21,8 +21,8 @@ use crate::{
     custom_node::Library,
     engine::Registry,
     metrics::Metrics,
-    model::{Loaded, Model},
-    pipeline::{self, Definition, Event, Limits, Phase, Pipeline, Rule},
+    model::{Event, Loaded, Model, Phase},
+    pipeline::{self, Definition, Limits, Pipeline, Rule},
     task,
 };
 
@@ -61,6 +61,8 @@ pub(super) struct Why {
     pub(super) trigger: Trigger,
     /// The file has been read again.
     pub(super) renewed: bool,
+    /// A model is another one, or in another state.
+    pub(super) moved: bool,
 }
 
 /// The most checks at once.

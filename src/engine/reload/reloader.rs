@@ -15,16 +15,20 @@ use tokio::{
 
 use super::{
     Fault,
+    graphs::Graphs,
     pipelines::{Pipelines, Why},
     served::{Outcome, Served, Trigger},
     source::Reader,
+    subconfigs::Subconfigs,
 };
 use crate::{
     config::{Defaults, EntryFault, FileConfig, ModelConfig, ModelEntry, Source},
     engine::{Engine, Registry, Reload},
     error::{Error, ErrorKind, Result, chain},
+    graph,
     metrics::Metrics,
-    pipeline::Limits,
+    pipeline,
+    request::{Api, Interface, Origin},
 };
 
 /// A client's wish for a pass, and where the answer goes.
@@ -37,6 +41,10 @@ pub struct Reloader {
     reader: Reader,
     served: BTreeMap<String, Served>,
     pipelines: Pipelines,
+    graphs: Graphs,
+    subconfigs: Subconfigs,
+    /// Whether there is nothing but one model to serve.
+    one_model: bool,
     /// The faults of the last pass, so that the watcher tells each of them once.
     told: HashSet<String>,
 }
@@ -56,11 +64,15 @@ impl Reloader {
     /// Makes the reloader of an engine.
     #[must_use]
     pub fn new(engine: Arc<Engine>, source: Source, metrics: Arc<Metrics>) -> Self {
+        let one_model = matches!(source, Source::Model(_));
         let defaults = match &source {
-            Source::File { defaults, .. } => defaults.clone(),
+            Source::File { defaults, .. } | Source::Graph { defaults, .. } => defaults.clone(),
             Source::Model(_) => Defaults::default(),
         };
-        Self::of(engine, Reader::new(source), &defaults, metrics)
+        Self {
+            one_model,
+            ..Self::of(engine, Reader::new(source), &defaults, metrics)
+        }
     }
 
     /// Makes the reloader of an engine that serves what a file has said, and does not look again.
@@ -70,12 +82,24 @@ impl Reloader {
     }
 
     fn of(engine: Arc<Engine>, reader: Reader, defaults: &Defaults, metrics: Arc<Metrics>) -> Self {
+        let servables = engine.sessions(AT_LOAD);
         Self {
             engine,
             metrics,
             reader,
             served: BTreeMap::new(),
             pipelines: Pipelines::new(limits(defaults)),
+            graphs: Graphs::new(
+                graph::Limits {
+                    runs: defaults.most_graph_runs,
+                    waiting: defaults.most_waiting,
+                    load: defaults.graph_load,
+                },
+                servables,
+                defaults.hide_python_errors,
+            ),
+            subconfigs: Subconfigs::new(defaults.clone()),
+            one_model: false,
             told: HashSet::new(),
         }
     }
@@ -101,7 +125,7 @@ impl Reloader {
     pub async fn start(&mut self) -> Result<(), Fault> {
         let mut faults = self.load().await;
         let serves = self.served.values().any(Served::serves);
-        if !self.reader.is_file() && !serves && !faults.is_empty() {
+        if self.one_model && !serves && !faults.is_empty() {
             return Err(faults.swap_remove(0));
         }
         self.tell(&faults, Trigger::Start);
@@ -179,6 +203,19 @@ impl Reloader {
 
     /// Brings everything up to date.
     async fn bring(&mut self, config: &FileConfig, trigger: Trigger, done: &mut Done) {
+        if done.new_file || trigger != Trigger::Watch {
+            done.changed |= self.subconfigs.read(config, &mut done.faults).await;
+        }
+        let is_taken = |name: &str| {
+            let mut pipelines = config.pipelines.iter();
+            let mut graphs = config.graphs.iter();
+            pipelines.any(|pipeline| pipeline.name == name)
+                || graphs.any(|graph| graph.name == name)
+                || self.pipelines.has(name)
+                || self.graphs.has(name)
+        };
+        let with_more = self.subconfigs.add_to(config, is_taken);
+        let config = with_more.as_ref().unwrap_or(config);
         let mut wanted = self.wanted(config, done);
         self.hold_back(config, &mut wanted, done);
         for (name, served) in &mut self.served {
@@ -224,8 +261,12 @@ impl Reloader {
         let why = Why {
             trigger,
             renewed: done.new_file,
+            moved: done.changed,
         };
         let outcome = self.pipelines.bring(config, models.collect(), why).await;
+        done.changed |= outcome.changed;
+        done.faults.extend(outcome.faults);
+        let outcome = self.graphs.bring(config, why).await;
         done.changed |= outcome.changed;
         done.faults.extend(outcome.faults);
     }
@@ -273,6 +314,11 @@ impl Reloader {
                     place,
                     reason,
                 },
+                reason @ EntryFault::GraphName => Fault::GraphEntry {
+                    name,
+                    place,
+                    reason,
+                },
                 reason => Fault::Entry {
                     name,
                     place,
@@ -283,7 +329,9 @@ impl Reloader {
         for entry in &config.models {
             let (name, refused, place) = match entry {
                 ModelEntry::Model(model)
-                    if !wanted.contains_key(&model.name) && !self.pipelines.has(&model.name) =>
+                    if !wanted.contains_key(&model.name)
+                        && !self.pipelines.has(&model.name)
+                        && !self.graphs.has(&model.name) =>
                 {
                     wanted.insert(model.name.clone(), ModelConfig::clone(model));
                     continue;
@@ -320,15 +368,18 @@ impl Reloader {
         }
         let models = self.served.values().map(|served| Arc::clone(&served.model));
         let mut names: Registry = models.collect();
+        self.graphs.keep_names(&mut names);
         self.pipelines.announce(config, &self.metrics, &mut names);
+        self.graphs.announce(config, &self.metrics, &mut names);
         self.engine.replace(names);
     }
 
     /// Logs what went wrong; the watcher does not say again what it said at the last pass.
     fn tell(&mut self, faults: &[Fault], trigger: Trigger) {
         let mut now = HashSet::new();
-        // The check of a pipeline has been logged already.
-        let is_new = |fault: &&Fault| !matches!(fault, Fault::Pipeline { .. });
+        // The check of a pipeline and the load of a graph have been logged already.
+        let is_new =
+            |fault: &&Fault| !matches!(fault, Fault::Pipeline { .. } | Fault::Graph { .. });
         for fault in faults.iter().filter(is_new) {
             let text = chain(fault);
             if trigger != Trigger::Watch || !self.told.contains(&text) {
@@ -349,9 +400,9 @@ impl Reloader {
 }
 
 /// Returns how much may go on at once in each pipeline.
-fn limits(defaults: &Defaults) -> Limits {
+fn limits(defaults: &Defaults) -> pipeline::Limits {
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
-    Limits {
+    pipeline::Limits {
         // Those that run, and those that wait.
         requests: defaults.most_waiting.saturating_add(cores),
         custom_runs: defaults.most_custom_runs,
@@ -359,6 +410,12 @@ fn limits(defaults: &Defaults) -> Limits {
         image_pixels: defaults.most_image_pixels,
     }
 }
+
+/// What the requests of instances count as that are made with their graph, and then serve whoever comes.
+const AT_LOAD: Origin = Origin {
+    api: Api::KServe,
+    interface: Interface::Grpc,
+};
 
 /// The most texts that are remembered as told.
 const MOST_TOLD: usize = 1000;
@@ -385,7 +442,11 @@ fn answer(done: &Done) -> Result<Reload> {
         Fault::File(crate::config::FileError::Read { .. }) => {
             "Config file not found or cannot open."
         }
-        Fault::File(_) | Fault::Entry { .. } | Fault::PipelineEntry { .. } => {
+        Fault::File(_)
+        | Fault::Subconfig { .. }
+        | Fault::Entry { .. }
+        | Fault::PipelineEntry { .. }
+        | Fault::GraphEntry { .. } => {
             "Reloading config file failed. Check server logs for more info."
         }
         _ if done.new_file => "Reloading config file failed. Check server logs for more info.",

@@ -64,6 +64,10 @@ impl Reader {
                     ..FileConfig::default()
                 }),
             },
+            Source::Graph { graph, .. } => Self::given(FileConfig {
+                graphs: vec![*graph],
+                ..FileConfig::default()
+            }),
             Source::File { path, defaults } => Self {
                 source: Kind::File {
                     path,
@@ -122,11 +126,6 @@ impl Reader {
     /// Returns what was read last.
     pub(super) fn last(&self) -> Arc<FileConfig> {
         Arc::clone(&self.config)
-    }
-
-    /// Tells whether there is a file.
-    pub(super) fn is_file(&self) -> bool {
-        matches!(self.source, Kind::File { .. })
     }
 }
 

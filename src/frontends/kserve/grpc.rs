@@ -8,12 +8,12 @@ use prost::Message;
 use tonic::{Request, Response, Status, Streaming};
 
 use super::{
-    OPEN_TYPE, PLATFORM, codec, grpc_version, index, model_config::Config, statistics,
-    triton::EXTENSIONS,
+    PLATFORM, codec, grpc_version, index, model_config::Config, statistics, triton::EXTENSIONS,
+    type_name,
 };
 use crate::{
     engine::{Engine, Facts, Servable},
-    error::{Error, ErrorKind, Result},
+    error::{Error, Result},
     frontends::{SERVER_NAME, SERVER_VERSION, access, deadline, reply, unary::Unary},
     metrics::Query,
     model::State,
@@ -31,10 +31,9 @@ use crate::{
     sequence::{self, Arrival},
     servable::TensorInfo,
     task,
-    tensor::DataType,
 };
 
-const ORIGIN: Origin = Origin {
+pub(super) const ORIGIN: Origin = Origin {
     api: Api::KServe,
     interface: Interface::Grpc,
 };
@@ -50,6 +49,11 @@ impl KserveService {
     #[must_use]
     pub fn new(engine: Arc<Engine>) -> Self {
         Self { engine }
+    }
+
+    /// Returns the engine.
+    pub(in crate::frontends) fn engine(&self) -> &Arc<Engine> {
+        &self.engine
     }
 
     fn model_ready(&self, request: &ModelReadyRequest) -> Result<ModelReadyResponse> {
@@ -154,10 +158,9 @@ pub(super) fn available_versions(servable: &Servable) -> Vec<String> {
 }
 
 fn tensor_metadata(facts: &Facts, side: Side, info: &TensorInfo) -> TensorMetadata {
-    let datatype = facts.dtype(side, info).map_or(OPEN_TYPE, DataType::kserve);
     TensorMetadata {
         name: info.name.clone(),
-        datatype: datatype.to_owned(),
+        datatype: type_name(facts, side, info).to_owned(),
         shape: info.shape.wire(),
     }
 }
@@ -269,9 +272,7 @@ impl GrpcInferenceService for KserveService {
         &self,
         _: Request<Streaming<ModelInferRequest>>,
     ) -> Result<Response<ReplyStream>, Status> {
-        Err(reply::status(&Error::new(
-            ErrorKind::Unimplemented,
-            "Functionality not implemented - ModelStreamInfer; send each request with ModelInfer",
-        )))
+        // Streams take a path of their own, see `stream`.
+        Err(reply::status(&Error::internal("Internal error")))
     }
 }

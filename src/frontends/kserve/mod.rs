@@ -9,15 +9,35 @@ mod json_reply;
 mod model_config;
 pub mod rest;
 mod statistics;
+pub(in crate::frontends) mod stream;
 pub(in crate::frontends) mod triton;
 
-use crate::error::{Error, ErrorKind, Result};
+use crate::{
+    engine::Facts,
+    error::{Error, ErrorKind, Result},
+    pipeline::Side,
+    servable::TensorInfo,
+    tensor::DataType,
+};
 
 /// The platform that metadata calls answer.
 const PLATFORM: &str = "OpenVINO";
 
 /// What metadata calls say of the type of a tensor of a pipeline that no node decides.
 const OPEN_TYPE: &str = "UNDEFINED";
+
+/// What they say of the type of any tensor of a graph.
+const GRAPH_TYPE: &str = "INVALID";
+
+/// Returns what metadata calls say of the type of a tensor.
+fn type_name(facts: &Facts, side: Side, info: &TensorInfo) -> &'static str {
+    let open = if facts.is_graph() {
+        GRAPH_TYPE
+    } else {
+        OPEN_TYPE
+    };
+    facts.dtype(side, info).map_or(open, DataType::kserve)
+}
 
 /// Reads a version of a gRPC request: empty or `0` is the default version.
 fn grpc_version(text: &str) -> Result<Option<i64>> {

@@ -10,8 +10,8 @@ use serde::{Deserialize, Serialize};
 use std::time::Instant;
 
 use super::{
-    OPEN_TYPE, PLATFORM, grpc::available_versions, index, json, json_reply, rest_version,
-    triton::EXTENSIONS,
+    PLATFORM, grpc::available_versions, index, json, json_reply, rest_version, triton::EXTENSIONS,
+    type_name,
 };
 use crate::{
     engine::Facts,
@@ -26,7 +26,6 @@ use crate::{
     request::{Api, Interface, Origin},
     servable::TensorInfo,
     task,
-    tensor::DataType,
 };
 
 const ORIGIN: Origin = Origin {
@@ -178,7 +177,7 @@ struct TensorMetadata<'a> {
 fn tensor_metadata<'a>(facts: &Facts, side: Side, info: &'a TensorInfo) -> TensorMetadata<'a> {
     TensorMetadata {
         name: &info.name,
-        datatype: facts.dtype(side, info).map_or(OPEN_TYPE, DataType::kserve),
+        datatype: type_name(facts, side, info),
         shape: info.shape.wire(),
     }
 }

@@ -9,7 +9,7 @@ mod status;
 mod tensors;
 
 use crate::{
-    engine::{Engine, Facts, Part},
+    engine::{Engine, Facts, Part, Servable, not_found},
     error::Result,
     metrics::Query,
     pipeline::Side,
@@ -39,7 +39,12 @@ fn loaded(
     version: Option<i64>,
     origin: Origin,
 ) -> Result<(Part, Facts)> {
-    let part = engine.servable(name)?.part(version)?;
+    let servable = engine.servable(name)?;
+    // This protocol has no words for what is known of those.
+    if matches!(servable, Servable::Graph(_)) {
+        return Err(not_found());
+    }
+    let part = servable.part(version)?;
     let facts = part.loaded();
     part.reporter().queried(origin, Query::Metadata, &facts);
     Ok((part, facts?))

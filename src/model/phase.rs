@@ -1,10 +1,10 @@
-//! The states that a pipeline goes through, and what makes it change.
+//! The states that a pipeline or graph goes through, and what makes it change.
 
 use std::fmt;
 
-use crate::model::{Code, State, Status};
+use super::{Code, State, Status};
 
-/// Where a pipeline stands in its life.
+/// Where a pipeline or graph stands in its life.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Phase {
     /// Known, not checked yet.
@@ -23,7 +23,7 @@ pub enum Phase {
     Retired,
 }
 
-/// What happens to a pipeline.
+/// What happens to a pipeline or graph.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Event {
     /// The check has nothing against it.

@@ -1,0 +1,141 @@
+//! Graphs: `mediapipe_config_list`, and entries of `model_config_list` whose folder holds one.
+
+use std::path::{Path, PathBuf};
+
+use super::{
+    EntryFault, Node, Place, Refused,
+    entry::{Kind, Names},
+    sections::resolve,
+};
+
+/// The file of a graph, unless another is named.
+const GRAPH: &str = "graph.pbtxt";
+
+/// The file with the models of a graph, unless another is named.
+const SUBCONFIG: &str = "subconfig.json";
+
+/// What that may be called as well in the folder of version 1.
+const CONFIG: &str = "config.json";
+
+/// A graph.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct GraphConfig {
+    /// The name that clients use.
+    pub name: String,
+    /// The folder of the graph, resolved.
+    pub base_path: PathBuf,
+    /// The graph, resolved.
+    pub graph_path: PathBuf,
+    /// The file with the models of the graph, resolved; it need not be there.
+    pub subconfig: PathBuf,
+    /// Where in the file of the server it is.
+    pub place: Place,
+}
+
+impl GraphConfig {
+    /// Tells whether another one would load the same, wherever it is in its file.
+    #[must_use]
+    pub fn is_same(&self, other: &Self) -> bool {
+        self.name == other.name
+            && self.base_path == other.base_path
+            && self.graph_path == other.graph_path
+            && self.subconfig == other.subconfig
+    }
+
+    /// Finds the graph of a folder: under the name that is given or the usual one, else in the folder of
+    /// version 1.
+    pub(in crate::config) fn find(
+        name: &str,
+        base_path: &Path,
+        graph_path: Option<&str>,
+        subconfig: Option<&str>,
+    ) -> Option<Self> {
+        let given = |path: Option<&str>| {
+            let path = path.filter(|path| !path.is_empty());
+            path.map(ToOwned::to_owned)
+        };
+        let (graph_path, subconfig) = (given(graph_path), given(subconfig));
+        let own = base_path.join(graph_path.as_deref().unwrap_or(GRAPH));
+        let config = |base_path: PathBuf, graph_path, subconfig| Self {
+            name: name.to_owned(),
+            base_path,
+            graph_path,
+            subconfig,
+            place: Place::default(),
+        };
+        if own.is_file() {
+            let subconfig = base_path.join(subconfig.as_deref().unwrap_or(SUBCONFIG));
+            return Some(config(base_path.to_owned(), own, subconfig));
+        }
+        let first = base_path.join("1");
+        let graph_path = first.join(GRAPH);
+        if !graph_path.is_file() {
+            return None;
+        }
+        let subconfig = match subconfig {
+            Some(given) => first.join(given),
+            None => {
+                let usual = first.join(SUBCONFIG);
+                let other = first.join(CONFIG);
+                if !usual.is_file() && other.is_file() {
+                    other
+                } else {
+                    usual
+                }
+            }
+        };
+        Some(config(first, graph_path, subconfig))
+    }
+}
+
+/// The graphs of a file, gathered from both lists.
+#[derive(Debug, Default)]
+pub(super) struct Graphs {
+    pub(super) graphs: Vec<GraphConfig>,
+    pub(super) refused: Vec<Refused>,
+}
+
+impl Graphs {
+    /// Adds a graph, unless its name is taken. `node` is its entry.
+    pub(super) fn add(&mut self, graph: GraphConfig, node: &Node<'_>, names: &mut Names) {
+        let place = node.place();
+        match names.take(&graph.name, Kind::Graph) {
+            Ok(()) => self.graphs.push(GraphConfig { place, ..graph }),
+            Err(Kind::Graph) => node.warn(format!(
+                "Duplicated mediapipe names: {} defined in config file. Only first graph will be \
+                 loaded.",
+                graph.name
+            )),
+            Err(Kind::Model | Kind::Pipeline) => self.refused.push(Refused {
+                name: graph.name,
+                reason: EntryFault::GraphName,
+                place,
+            }),
+        }
+    }
+
+    /// Reads `mediapipe_config_list`.
+    pub(super) fn list(&mut self, node: &Node<'_>, folder: &Path, names: &mut Names) {
+        for entry in node.list("graphs").unwrap_or_default() {
+            let keys = ["name", "base_path", "graph_path", "subconfig"];
+            let Some(fields) = entry.fields(&keys, &["name"]) else {
+                continue;
+            };
+            let given = |key| fields.text(key).filter(|text| !text.is_empty());
+            let (base_path, graph_path) = (given("base_path"), given("graph_path"));
+            let subconfig = given("subconfig");
+            let Some(name) = fields.get("name").and_then(Node::name) else {
+                continue;
+            };
+            let base_path = PathBuf::from(resolve(folder, base_path.unwrap_or(name)));
+            let graph = GraphConfig {
+                name: name.to_owned(),
+                graph_path: base_path.join(graph_path.unwrap_or(GRAPH)),
+                subconfig: base_path.join(subconfig.unwrap_or(SUBCONFIG)),
+                base_path,
+                place: Place::default(),
+            };
+            self.add(graph, &entry, names);
+        }
+    }
+}

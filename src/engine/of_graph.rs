@@ -1,0 +1,108 @@
+//! A request to a graph.
+
+use std::{
+    sync::{Arc, OnceLock},
+    time::Instant,
+};
+
+use tokio::sync::OwnedSemaphorePermit;
+
+use super::{Engine, servable::info_of};
+use crate::{
+    error::{Error, Result},
+    graph::{Definition, Env, Graph, VERSION},
+    metrics::{Call, GraphCall, Method, Times},
+    request::{InferRequest, InferResponse, Origin},
+    servable::ServableInfo,
+};
+
+/// A graph found for a request.
+pub(super) struct OfGraph {
+    pub(super) engine: Arc<Engine>,
+    pub(super) graph: Arc<Graph>,
+    pub(super) definition: Arc<Definition>,
+    pub(super) origin: Origin,
+    /// Inputs and outputs, once anybody has asked.
+    pub(super) info: OnceLock<ServableInfo>,
+    /// The place of the request among those under way.
+    pub(super) _admitted: OwnedSemaphorePermit,
+}
+
+impl OfGraph {
+    pub(super) fn info(&self) -> &ServableInfo {
+        self.info.get_or_init(|| info_of(self.definition.plan()))
+    }
+
+    pub(super) async fn infer(
+        &self,
+        id: String,
+        mut request: InferRequest,
+        call: &Call,
+    ) -> Result<InferResponse> {
+        let wanted = std::mem::take(&mut request.outputs);
+        let counts = GraphCall::new(call.reporter(), self.origin, Method::Infer);
+        if let Err(error) = self.judge(&wanted) {
+            counts.rejected();
+            return Err(error);
+        }
+        let env = Env::new(self.engine.sessions(self.origin));
+        let begun = Instant::now();
+        let _turn = self.graph.turn().await;
+        let started = Instant::now();
+        let running = counts.running();
+        let ran = self.definition.infer(env, request, &counts, None);
+        let response = Box::pin(ran).await?;
+        drop(running);
+        let ended = Instant::now();
+        // To those who ask for statistics, all of it is one run.
+        call.reporter().ran(&Times {
+            prepared: call.elapsed(begun),
+            waited: started.saturating_duration_since(begun),
+            started,
+            ended,
+        });
+        let response = InferResponse {
+            model_name: self.graph.name().to_owned(),
+            model_version: VERSION,
+            id,
+            ..select(response, &wanted)
+        };
+        call.answered(ended);
+        Ok(response)
+    }
+
+    /// Sees to it that the outputs that are asked for are there, each once.
+    fn judge(&self, wanted: &[String]) -> Result<()> {
+        let outputs = &self.definition.plan().outputs;
+        for (index, name) in wanted.iter().enumerate() {
+            if wanted[..index].contains(name) {
+                return Err(Error::invalid(format!(
+                    "Invalid output name - Requested output: {name} is listed twice"
+                )));
+            }
+            if outputs.iter().all(|output| output.port.name != *name) {
+                let known: Vec<&str> = outputs.iter().map(|it| it.port.name.as_str()).collect();
+                return Err(Error::invalid(format!(
+                    "Invalid output name - Requested output: {name}; the graph has: {}",
+                    known.join(", ")
+                )));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Keeps the outputs that are asked for, in the order asked; all if none is.
+fn select(mut response: InferResponse, wanted: &[String]) -> InferResponse {
+    if wanted.is_empty() {
+        return response;
+    }
+    let place = |name: &str| wanted.iter().position(|wanted| wanted == name);
+    let mut outputs: Vec<_> = response.outputs.into_iter().collect();
+    outputs.retain(|(name, _)| place(name).is_some());
+    outputs.sort_by_key(|(name, _)| place(name));
+    response.outputs = outputs.into_iter().collect();
+    response.loose.retain(|loose| place(&loose.name).is_some());
+    response.loose.sort_by_key(|loose| place(&loose.name));
+    response
+}

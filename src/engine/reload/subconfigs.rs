@@ -1,0 +1,115 @@
+//! The models that graphs bring along, in files of their own.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    path::{Path, PathBuf},
+    sync::Arc,
+};
+
+use super::Fault;
+use crate::{
+    config::{self, Defaults, FileConfig, ModelEntry},
+    task,
+};
+
+/// What was read of them last.
+pub(super) struct Subconfigs {
+    defaults: Arc<Defaults>,
+    known: BTreeMap<PathBuf, Arc<[ModelEntry]>>,
+}
+
+impl Subconfigs {
+    pub(super) fn new(defaults: Defaults) -> Self {
+        Self {
+            defaults: Arc::new(defaults),
+            known: BTreeMap::new(),
+        }
+    }
+
+    /// Reads the files that the graphs name. One that cannot be read leaves the models that it named
+    /// before. Returns whether any names other models now.
+    pub(super) async fn read(&mut self, config: &FileConfig, faults: &mut Vec<Fault>) -> bool {
+        let listed: BTreeSet<&Path> = config
+            .graphs
+            .iter()
+            .map(|graph| graph.subconfig.as_path())
+            .collect();
+        self.known.retain(|path, _| listed.contains(path.as_path()));
+        let mut changed = false;
+        for path in listed {
+            let (from, defaults) = (path.to_owned(), Arc::clone(&self.defaults));
+            let read = move || config::read_subconfig(&from, &defaults);
+            let models = match task::blocking("read subconfig", read).await {
+                Ok(models) => models.unwrap_or_default(),
+                Err(source) => {
+                    let mut graphs = config.graphs.iter();
+                    let graph = graphs.find(|graph| graph.subconfig == path);
+                    faults.push(Fault::Subconfig {
+                        graph: graph.map(|graph| graph.name.clone()).unwrap_or_default(),
+                        source,
+                    });
+                    continue;
+                }
+            };
+            let models: Arc<[ModelEntry]> = models
+                .into_iter()
+                .map(|entry| placed(entry, path))
+                .collect();
+            let before = self.known.insert(path.to_owned(), Arc::clone(&models));
+            changed |= before.as_deref().unwrap_or_default() != &*models;
+        }
+        changed
+    }
+
+    /// Adds the models to those of the file. A name that is taken stays with who has it.
+    pub(super) fn add_to(
+        &self,
+        config: &FileConfig,
+        is_taken: impl Fn(&str) -> bool,
+    ) -> Option<FileConfig> {
+        if self.known.values().all(|models| models.is_empty()) {
+            return None;
+        }
+        let mut config = config.clone();
+        let mut seen = BTreeSet::new();
+        for graph in config.graphs.clone() {
+            if !seen.insert(graph.subconfig.clone()) {
+                continue;
+            }
+            for entry in self
+                .known
+                .get(&graph.subconfig)
+                .into_iter()
+                .flat_map(|it| it.iter())
+            {
+                let name = name_of(entry);
+                let is_other = |other: &ModelEntry| name_of(other) == name;
+                if config.models.iter().any(is_other) || is_taken(name) {
+                    tracing::warn!(
+                        "{}: the model `{name}` is left out, since its name is taken; the first \
+                         counts",
+                        graph.subconfig.display()
+                    );
+                } else {
+                    config.models.push(entry.clone());
+                }
+            }
+        }
+        Some(config)
+    }
+}
+
+fn name_of(entry: &ModelEntry) -> &str {
+    match entry {
+        ModelEntry::Model(model) => &model.name,
+        ModelEntry::Refused { name, .. } => name,
+    }
+}
+
+/// Says in which file the place of a refused entry is.
+fn placed(mut entry: ModelEntry, path: &Path) -> ModelEntry {
+    if let ModelEntry::Refused { place, .. } = &mut entry {
+        place.path = format!("{} in {}", place.path, path.display());
+    }
+    entry
+}

@@ -1,0 +1,80 @@
+//! Models and pipelines as the nodes of graphs use them.
+
+use std::sync::{Arc, Weak};
+
+use futures::future::BoxFuture;
+
+use super::{Engine, Servable, not_found};
+use crate::{
+    error::{Error, ErrorKind, Result},
+    graph::{Servables, Session},
+    request::{InferRequest, Origin},
+    servable::ServableInfo,
+    tensor::TensorMap,
+};
+
+/// What a run of a graph finds models and pipelines by.
+pub(super) struct Sessions {
+    /// What is kept of graphs must not keep everything.
+    engine: Weak<Engine>,
+    /// That of the request for which the graph runs.
+    origin: Origin,
+}
+
+impl Sessions {
+    pub(super) fn new(engine: &Arc<Engine>, origin: Origin) -> Self {
+        Self {
+            engine: Arc::downgrade(engine),
+            origin,
+        }
+    }
+}
+
+impl Servables for Sessions {
+    fn session(&self, name: &str, version: Option<i64>) -> Result<Arc<dyn Session>> {
+        let servable = alive(&self.engine)?.servable(name)?;
+        // A graph in a graph could be itself.
+        if matches!(servable, Servable::Graph(_)) {
+            return Err(not_found());
+        }
+        let facts = servable.part(version)?.loaded()?;
+        Ok(Arc::new(OfName {
+            engine: Weak::clone(&self.engine),
+            name: name.to_owned(),
+            version,
+            origin: self.origin,
+            info: facts.info().clone(),
+        }))
+    }
+}
+
+/// Returns the engine, as long as there is one.
+fn alive(engine: &Weak<Engine>) -> Result<Arc<Engine>> {
+    let gone = || Error::new(ErrorKind::Overloaded, "Server is shutting down");
+    engine.upgrade().ok_or_else(gone)
+}
+
+/// A session of what a name stands for.
+struct OfName {
+    engine: Weak<Engine>,
+    name: String,
+    version: Option<i64>,
+    origin: Origin,
+    info: ServableInfo,
+}
+
+impl Session for OfName {
+    fn info(&self) -> &ServableInfo {
+        &self.info
+    }
+
+    fn infer(&self, request: InferRequest) -> BoxFuture<'static, Result<TensorMap>> {
+        let (engine, name) = (Weak::clone(&self.engine), self.name.clone());
+        let (version, origin) = (self.version, self.origin);
+        Box::pin(async move {
+            let engine = alive(&engine)?;
+            let target = engine.find_for_node(&name, version, origin).await?;
+            Ok(target.infer(request).await?.outputs)
+        })
+    }
+}

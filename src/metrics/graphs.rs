@@ -1,0 +1,188 @@
+//! What is counted of graphs, beside what every servable counts.
+
+use std::{
+    fmt,
+    sync::{
+        Arc,
+        atomic::{AtomicI64, AtomicU64, Ordering::Relaxed},
+    },
+    time::Instant,
+};
+
+use super::{
+    Family, Reporter,
+    cells::{self, Buckets},
+    reporter::Outcomes,
+};
+use crate::request::{Interface, Origin};
+
+/// How a graph is called.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Method {
+    /// One request, one response.
+    Infer,
+    /// Requests and responses as they come.
+    Stream,
+}
+
+impl Method {
+    /// All of them.
+    pub(super) const ALL: [Self; 2] = [Self::Infer, Self::Stream];
+
+    pub(super) const fn name(self) -> &'static str {
+        match self {
+            Self::Infer => "ModelInfer",
+            Self::Stream => "ModelInferStream",
+        }
+    }
+}
+
+/// The ways in which requests of graphs come: streams there are over gRPC alone.
+pub(super) const WAYS: [(Interface, Method); 3] = [
+    (Interface::Grpc, Method::Infer),
+    (Interface::Grpc, Method::Stream),
+    (Interface::Rest, Method::Infer),
+];
+
+/// The figures of a graph.
+#[derive(Default)]
+pub(super) struct GraphCounts {
+    pub(super) running: AtomicI64,
+    /// By way.
+    pub(super) ways: [WayCounts; WAYS.len()],
+    /// By method.
+    pub(super) times: [RunTimes; Method::ALL.len()],
+    /// Streams by how they ended.
+    pub(super) streams: Outcomes,
+}
+
+/// The figures of a way.
+#[derive(Default)]
+pub(super) struct WayCounts {
+    pub(super) accepted: AtomicU64,
+    pub(super) rejected: AtomicU64,
+    pub(super) responses: AtomicU64,
+    pub(super) errors: AtomicU64,
+}
+
+/// How long graphs ran.
+#[derive(Default)]
+pub(super) struct RunTimes {
+    pub(super) run: Buckets,
+    pub(super) ns: AtomicU64,
+}
+
+/// Counts what one request or stream does to a graph.
+#[derive(Clone)]
+pub struct GraphCall {
+    reporter: Arc<Reporter>,
+    way: usize,
+}
+
+impl GraphCall {
+    /// Begins to count a request or stream that came in this way. What is counted for anything but
+    /// a graph shows nowhere.
+    #[must_use]
+    pub fn new(reporter: &Arc<Reporter>, origin: Origin, method: Method) -> Self {
+        let way = (origin.interface, method);
+        Self {
+            reporter: Arc::clone(reporter),
+            // A stream over REST would be one over gRPC; there is none.
+            way: WAYS.iter().position(|known| *known == way).unwrap_or(1),
+        }
+    }
+
+    /// Counts nothing that anybody sees.
+    #[must_use]
+    pub fn uncounted() -> Self {
+        Self {
+            reporter: Arc::default(),
+            way: 0,
+        }
+    }
+
+    /// Returns the figures of the graph, which are also those of its nodes.
+    #[must_use]
+    pub fn reporter(&self) -> &Arc<Reporter> {
+        &self.reporter
+    }
+
+    fn counts(&self) -> &GraphCounts {
+        self.reporter.graph()
+    }
+
+    fn own(&self) -> &WayCounts {
+        &self.counts().ways[self.way]
+    }
+
+    /// The packets of a request were put in.
+    pub fn accepted(&self) {
+        self.own().accepted.fetch_add(1, Relaxed);
+    }
+
+    /// A request did not become packets, or they were not taken.
+    pub fn rejected(&self) {
+        self.own().rejected.fetch_add(1, Relaxed);
+    }
+
+    /// A response was made.
+    pub fn response(&self) {
+        self.own().responses.fetch_add(1, Relaxed);
+    }
+
+    /// A run failed.
+    pub fn error(&self) {
+        self.own().errors.fetch_add(1, Relaxed);
+    }
+
+    /// A stream has ended: well, or with a fault of its opening or of the graph. Requests that are
+    /// answered one by one are counted by [`super::Call`].
+    pub fn ended(&self, well: bool) {
+        let streams = &self.counts().streams;
+        let count = if well {
+            &streams.success
+        } else {
+            &streams.fail
+        };
+        count.fetch_add(1, Relaxed);
+    }
+
+    /// Says that the graph runs until the return value is dropped.
+    #[must_use]
+    pub fn running(&self) -> Running {
+        self.counts().running.fetch_add(1, Relaxed);
+        Running {
+            call: self.clone(),
+            since: Instant::now(),
+        }
+    }
+}
+
+impl fmt::Debug for GraphCall {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("GraphCall")
+            .field("way", &WAYS[self.way])
+            .finish_non_exhaustive()
+    }
+}
+
+/// A run of a graph, until dropped.
+#[derive(Debug)]
+pub struct Running {
+    call: GraphCall,
+    since: Instant,
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let counts = self.call.counts();
+        counts.running.fetch_sub(1, Relaxed);
+        let took = self.since.elapsed();
+        let (_, method) = WAYS[self.call.way];
+        let times = &counts.times[method as usize];
+        if self.call.reporter.shows(Family::GraphTime) {
+            times.run.observe(took);
+            cells::add(&times.ns, took);
+        }
+    }
+}

@@ -1,0 +1,280 @@
+//! A servable of one version that is checked as a whole, a pipeline or a graph: its state, and what it
+//! runs at the moment.
+
+use std::{
+    fmt,
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
+    time::Duration,
+};
+
+use arc_swap::ArcSwapOption;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
+
+use super::{Event, Phase, State, Status};
+use crate::{
+    error::{Error, ErrorKind, Result},
+    metrics::Reporter,
+    task::Task,
+};
+
+/// How many definitions are about to come to an end.
+static DRAINING: AtomicUsize = AtomicUsize::new(0);
+
+/// Returns how many definitions have been let go of and still have requests, or something to bring to
+/// an end.
+#[must_use]
+pub fn draining() -> usize {
+    DRAINING.load(Ordering::Acquire)
+}
+
+/// Lets go of a definition that nobody finds any more. Needs a runtime.
+pub fn let_go<D: Served>(definition: Arc<D>) {
+    struct Counted;
+    impl Drop for Counted {
+        fn drop(&mut self) {
+            DRAINING.fetch_sub(1, Ordering::AcqRel);
+        }
+    }
+    DRAINING.fetch_add(1, Ordering::AcqRel);
+    let counted = Counted;
+    Task::spawn(async move {
+        definition.drain().await;
+        drop(counted);
+    })
+    .detach();
+}
+
+/// What a [`Live`] runs.
+pub trait Served: Send + Sync + 'static {
+    /// What clients and logs call such a servable.
+    const WORDS: Words;
+
+    /// Waits until the last request has left, and brings it to an end.
+    fn drain(self: Arc<Self>) -> impl Future<Output = ()> + Send;
+}
+
+/// What clients and logs call a kind of servable.
+#[derive(Debug, Clone, Copy)]
+pub struct Words {
+    /// In texts that clients know: `Pipeline`.
+    pub known: &'static str,
+    /// In others: `pipeline`.
+    pub plain: &'static str,
+}
+
+/// A servable that is checked as a whole.
+pub struct Live<D> {
+    name: Arc<str>,
+    phase: watch::Sender<Phase>,
+    definition: ArcSwapOption<D>,
+    reporter: Arc<Reporter>,
+    admission: Arc<Semaphore>,
+    most: usize,
+}
+
+impl<D: Served> Live<D> {
+    /// Makes one that has not been checked yet, and takes in so many requests at once.
+    #[must_use]
+    pub fn new(name: &str, reporter: Arc<Reporter>, most: usize) -> Self {
+        Self {
+            name: name.into(),
+            phase: watch::Sender::new(Phase::Begin),
+            definition: ArcSwapOption::empty(),
+            reporter,
+            admission: Arc::new(Semaphore::new(most.min(Semaphore::MAX_PERMITS))),
+            most,
+        }
+    }
+
+    /// Returns the name.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Returns the figures.
+    #[must_use]
+    pub fn reporter(&self) -> &Arc<Reporter> {
+        &self.reporter
+    }
+
+    /// Returns where it stands.
+    #[must_use]
+    pub fn phase(&self) -> Phase {
+        *self.phase.borrow()
+    }
+
+    /// Returns what status calls say: what serves is available, also while it is checked again.
+    #[must_use]
+    pub fn status(&self) -> Status {
+        if self.definition.load().is_some() {
+            Status::ok(State::Available)
+        } else {
+            self.phase().status()
+        }
+    }
+
+    /// Takes note of what happens; one that does not happen in this state is not heeded.
+    pub fn handle(&self, event: Event) {
+        let Some(phase) = self.phase().after(event) else {
+            return;
+        };
+        tracing::info!(
+            "{}: {} state changed to: {phase} after handling: {event}: ",
+            D::WORDS.known,
+            self.name
+        );
+        self.phase.send_replace(phase);
+        // After that: who finds nothing to run finds why.
+        if matches!(phase, Phase::Failed | Phase::Retired) {
+            self.put(None);
+        }
+    }
+
+    /// Puts a definition that has passed the check in the place of the present one, which goes when
+    /// its last request has left. Needs a runtime.
+    pub fn install(&self, definition: Arc<D>) {
+        self.put(Some(definition));
+        self.handle(Event::ValidationPassed);
+    }
+
+    fn put(&self, definition: Option<Arc<D>>) {
+        if let Some(old) = self.definition.swap(definition) {
+            let_go(old);
+        }
+    }
+
+    /// Lets go of what it runs, and waits until its requests have left and it has come to an end.
+    pub async fn close(&self) {
+        if let Some(old) = self.definition.swap(None) {
+            old.drain().await;
+        }
+    }
+
+    /// Returns what it runs, without waiting.
+    ///
+    /// # Errors
+    ///
+    /// Fails if it does not serve.
+    pub fn definition(&self) -> Result<Arc<D>> {
+        self.definition.load_full().ok_or_else(|| {
+            let known = D::WORDS.known;
+            if self.phase() == Phase::Retired {
+                Error::new(ErrorKind::NotFound, format!("{known} is retired"))
+            } else {
+                Error::new(ErrorKind::NotLoaded, format!("{known} is not loaded yet"))
+            }
+        })
+    }
+
+    /// Returns what it runs; waits while it is about to be checked, up to a limit.
+    ///
+    /// # Errors
+    ///
+    /// Fails if it does not serve by then.
+    pub async fn wait(&self, limit: Duration) -> Result<Arc<D>> {
+        let mut phase = self.phase.subscribe();
+        let settled = phase.wait_for(|phase| !phase.is_passing());
+        // A time limit that passes and a check that fails end in the same answer.
+        drop(tokio::time::timeout(limit, settled).await);
+        self.definition()
+    }
+
+    /// Takes a request in.
+    ///
+    /// # Errors
+    ///
+    /// Fails if there are as many as allowed.
+    pub fn admit(&self) -> Result<OwnedSemaphorePermit> {
+        Arc::clone(&self.admission)
+            .try_acquire_owned()
+            .map_err(|_| {
+                Error::new(
+                    ErrorKind::Overloaded,
+                    format!(
+                        "Server is overloaded - requests to the {} under way: {}, the most \
+                         allowed; try again later",
+                        D::WORDS.plain,
+                        self.most
+                    ),
+                )
+            })
+    }
+}
+
+impl<D> fmt::Debug for Live<D> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Live")
+            .field("name", &self.name)
+            .field("phase", &*self.phase.borrow())
+            .finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{sync::Arc, time::Duration};
+
+    use super::{Event, Live, Phase, Served, Words};
+    use crate::{error::ErrorKind, metrics::Metrics};
+
+    struct Thing;
+
+    impl Served for Thing {
+        const WORDS: Words = Words {
+            known: "Thing",
+            plain: "thing",
+        };
+
+        async fn drain(self: Arc<Self>) {}
+    }
+
+    fn live(most: usize) -> Live<Thing> {
+        Live::new("t", Metrics::off().reporter("t", 1), most)
+    }
+
+    #[tokio::test]
+    async fn what_does_not_serve_says_why() {
+        let live = live(1);
+        let told = |live: &Live<Thing>| live.definition().err().map(|e| e.to_string());
+        assert_eq!(told(&live).unwrap(), "Thing is not loaded yet");
+        live.install(Arc::new(Thing));
+        assert_eq!(live.phase(), Phase::Available);
+        assert_eq!(told(&live), None);
+        live.handle(Event::Reload);
+        assert_eq!(told(&live), None, "what serves goes on while it is checked");
+        live.handle(Event::ValidationFailed);
+        assert_eq!(told(&live).unwrap(), "Thing is not loaded yet");
+        live.handle(Event::Retire);
+        assert_eq!(told(&live).unwrap(), "Thing is retired");
+    }
+
+    #[tokio::test]
+    async fn a_wait_ends_with_the_check() {
+        let live = Arc::new(live(1));
+        let waits = {
+            let live = Arc::clone(&live);
+            async move { live.wait(Duration::from_secs(60)).await }
+        };
+        let checks = async { live.handle(Event::ValidationFailed) };
+        let (waited, ()) = tokio::join!(waits, checks);
+        assert_eq!(waited.err().unwrap().kind(), ErrorKind::NotLoaded);
+    }
+
+    #[test]
+    fn no_more_are_taken_in_than_allowed() {
+        let live = live(1);
+        let place = live.admit().unwrap();
+        let refused = live.admit().unwrap_err();
+        assert_eq!(
+            refused.message(),
+            "Server is overloaded - requests to the thing under way: 1, the most allowed; try \
+             again later"
+        );
+        drop(place);
+        assert!(live.admit().is_ok());
+    }
+}
