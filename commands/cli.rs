@@ -4,7 +4,7 @@ use std::ffi::OsString;
 
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand, error::ErrorKind};
 
-use crate::{completions, error::Failure, infer, pipeline, serve, setup, ui};
+use crate::{completions, error::Failure, graph, infer, pipeline, serve, setup, ui};
 
 /// OpenVINO Model Server: serve models, and work with them by hand
 #[derive(Debug, Parser)]
@@ -30,6 +30,9 @@ enum Command {
     /// Draw, check, try and write pipelines
     #[command(subcommand)]
     Pipeline(pipeline::Command),
+    /// Write, draw, check and try graphs with Python nodes
+    #[command(subcommand)]
+    Graph(graph::Command),
     /// Find or install the OpenVINO runtime
     Setup(setup::Args),
     /// Print a completion script for a shell
@@ -54,6 +57,7 @@ pub(crate) fn run(args: impl IntoIterator<Item = OsString>) -> Result<(), Failur
         Command::Serve(args) => serve::run(*args),
         Command::Infer(args) => infer::run(*args),
         Command::Pipeline(command) => pipeline::run(command),
+        Command::Graph(command) => graph::run(command),
         Command::Setup(args) => setup::run(&args),
         Command::Completions(args) => completions::run(&args),
         Command::ProbeRuntime(args) => setup::probe(&args),

@@ -6,6 +6,7 @@
 mod cli;
 mod completions;
 mod error;
+mod graph;
 mod infer;
 mod logging;
 mod pipeline;

@@ -5,7 +5,7 @@
 //! choose one themselves. The texts that clients of model servers match on are kept word for
 //! word: a fixed text, then ` - ` and the detail.
 
-use std::fmt;
+use std::{fmt, time::Duration};
 
 /// What the receiver of an error can do about it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -111,6 +111,15 @@ impl Error {
     /// Makes an [`ErrorKind::Internal`].
     pub fn internal(message: impl Into<String>) -> Self {
         Self::new(ErrorKind::Internal, message)
+    }
+
+    /// Makes an [`ErrorKind::DeadlineExceeded`] of a time limit that a client has set.
+    #[must_use]
+    pub fn deadline(limit: Duration) -> Self {
+        Self::new(
+            ErrorKind::DeadlineExceeded,
+            format!("the client's deadline of {limit:?} passed"),
+        )
     }
 
     /// Adds to the text for the client.

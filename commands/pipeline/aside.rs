@@ -6,18 +6,18 @@ use crate::error::Failure;
 
 /// Our own way to stdout. Whatever else the process writes there goes to stderr from now on, also
 /// what a library keeps to itself until the process ends.
-pub(super) struct Aside(File);
+pub(crate) struct Aside(File);
 
 impl Aside {
     /// Takes stdout.
-    pub(super) fn take() -> Result<Self, Failure> {
+    pub(crate) fn take() -> Result<Self, Failure> {
         let ours = std::io::stdout().as_fd().try_clone_to_owned()?;
         rustix::stdio::dup2_stdout(std::io::stderr()).map_err(std::io::Error::from)?;
         Ok(Self(ours.into()))
     }
 
     /// Writes to stdout.
-    pub(super) fn print(&mut self, text: &str) -> Result<(), Failure> {
+    pub(crate) fn print(&mut self, text: &str) -> Result<(), Failure> {
         self.0.write_all(text.as_bytes())?;
         Ok(())
     }

@@ -24,13 +24,13 @@ use crate::places;
 
 /// How far facts are looked for.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Options {
+pub(crate) struct Options {
     /// Whether code of custom node libraries may run.
-    pub(super) custom_nodes: bool,
+    pub(crate) custom_nodes: bool,
 }
 
 /// The facts of a configuration file.
-pub(super) struct Facts<'a> {
+pub(crate) struct Facts<'a> {
     file: &'a FileConfig,
     options: Options,
     /// Whether there is a runtime; why not.
@@ -53,7 +53,7 @@ enum Looked {
 
 impl<'a> Facts<'a> {
     /// Makes the facts of a file; nothing is looked at yet.
-    pub(super) fn new(file: &'a FileConfig, options: Options) -> Self {
+    pub(crate) fn new(file: &'a FileConfig, options: Options) -> Self {
         Self {
             file,
             options,
@@ -65,12 +65,12 @@ impl<'a> Facts<'a> {
     }
 
     /// Tells whether a runtime was looked for, and there is none.
-    pub(super) fn lacks_runtime(&self) -> bool {
+    pub(crate) fn lacks_runtime(&self) -> bool {
         self.runtime.get().is_some_and(Result::is_err)
     }
 
     /// Returns what is worth a word besides, such as a version that is passed over.
-    pub(super) fn notes(&self) -> Vec<String> {
+    pub(crate) fn notes(&self) -> Vec<String> {
         self.notes.borrow().clone()
     }
 

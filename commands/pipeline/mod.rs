@@ -1,11 +1,11 @@
 //! `ovms pipeline`: draw, check, try and write pipelines, without a server.
 
-mod aside;
+pub(crate) mod aside;
 mod check;
-mod facts;
-mod new;
+pub(crate) mod facts;
+pub(crate) mod new;
 mod run;
-mod show;
+pub(crate) mod show;
 
 use clap::Subcommand;
 

@@ -1,10 +1,10 @@
 //! `ovms pipeline new`: a configuration file with a pipeline of models that are there, or the
 //! skeleton of a custom node.
 
-mod custom;
-mod models;
-mod save;
-mod wiring;
+pub(crate) mod custom;
+pub(crate) mod models;
+pub(crate) mod save;
+pub(crate) mod wiring;
 mod written;
 
 use std::path::{Path, PathBuf};

@@ -2,7 +2,7 @@
 
 use super::{
     escape::visible,
-    graph::{Graph, Look},
+    graph::{Drawing, Graph, Link, Look},
     labels::Label,
 };
 use crate::pipeline::Outline;
@@ -10,20 +10,29 @@ use crate::pipeline::Outline;
 /// Writes a pipeline as a graph of Graphviz, with a cluster for each level.
 #[must_use]
 pub fn dot(outline: &Outline) -> String {
-    let graph = Graph::new(outline);
-    let mut text = format!("digraph {} {{\n", quoted(&visible(&outline.name)));
+    write(&Drawing::new(outline))
+}
+
+/// Writes what is drawn for Graphviz.
+pub(super) fn write(drawing: &Drawing) -> String {
+    let graph = &drawing.graph;
+    let mut text = format!("digraph {} {{\n", quoted(&visible(&drawing.name)));
     text += "  rankdir=TB; compound=true;\n";
     text += "  node [shape=box, style=\"rounded,filled\", fillcolor=\"#f6f8fa\", \
              fontname=\"monospace\"];\n";
     text += "  edge [fontname=\"monospace\", fontsize=10];\n";
-    clusters(&graph, None, 1, &mut text);
+    clusters(graph, None, 1, &mut text);
     for (to, node) in graph.boxes.iter().enumerate() {
         for label in &node.labels {
             let lines = told(label);
-            let fault = if label.fault.is_some() {
-                ", color=red"
-            } else {
-                ""
+            let link = Link {
+                from: label.from,
+                to,
+            };
+            let fault = match label.fault {
+                Some(_) => ", color=red",
+                None if drawing.dashed.contains(&link) => ", style=dashed",
+                None => "",
             };
             text.extend([format!(
                 "  n{} -> n{to} [label={}{fault}];\n",
@@ -31,6 +40,12 @@ pub fn dot(outline: &Outline) -> String {
                 quoted(&lines)
             )]);
         }
+    }
+    for (from, to, told) in &drawing.backs {
+        let told = quoted(&format!("{told}\nback edge"));
+        text.extend([format!(
+            "  n{from} -> n{to} [label={told}, style=dotted, constraint=false];\n"
+        )]);
     }
     text += "}\n";
     text
@@ -44,7 +59,7 @@ fn clusters(graph: &Graph, level: Option<usize>, depth: usize, text: &mut String
             continue;
         }
         let colour = match node.look {
-            Look::End => "",
+            Look::End | Look::Other => "",
             Look::Model => ", fillcolor=\"#ddf4ff\"",
             Look::Custom => ", fillcolor=\"#fbefff\"",
             Look::Ghost => ", style=\"rounded,dashed\", color=red",

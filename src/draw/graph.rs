@@ -38,8 +38,46 @@ pub(super) enum Look {
     End,
     Model,
     Custom,
+    /// Any other node.
+    Other,
     /// A node that is not there or cannot run, or that is further down.
     Ghost,
+}
+
+/// What is drawn, with what stands around it.
+#[derive(Debug, Clone)]
+pub(super) struct Drawing {
+    /// What it is a picture of: `Pipeline`, `Graph`.
+    pub(super) what: &'static str,
+    /// Its name.
+    pub(super) name: String,
+    pub(super) graph: Graph,
+    /// What each link says: from, to, text.
+    pub(super) told: Vec<(usize, usize, String)>,
+    /// Links that carry nothing while requests run.
+    pub(super) dashed: Vec<Link>,
+    /// Links that go back, which the graph has not: from, to, text.
+    pub(super) backs: Vec<(usize, usize, String)>,
+}
+
+impl Drawing {
+    /// Makes the drawing of a pipeline.
+    pub(super) fn new(outline: &Outline) -> Self {
+        let told = outline.edges.iter().map(|edge| {
+            let names = [&outline.nodes[edge.from].name, &edge.item];
+            let target = [&outline.nodes[edge.to].name, &edge.input];
+            let text = format!("{}.{} → {}.{}", names[0], names[1], target[0], target[1]);
+            (edge.from, edge.to, text)
+        });
+        Self {
+            what: "Pipeline",
+            name: outline.name.clone(),
+            graph: Graph::new(outline),
+            told: told.collect(),
+            dashed: Vec::new(),
+            backs: Vec::new(),
+        }
+    }
 }
 
 /// A line of a box.
@@ -182,7 +220,7 @@ impl Graph {
     }
 
     /// Replaces each link that closes a cycle by one from a box that stands for its source.
-    fn straighten(&mut self) {
+    pub(super) fn straighten(&mut self) {
         let mut consumers = vec![Vec::new(); self.boxes.len()];
         for link in &self.links {
             consumers[link.from].push(link.to);

@@ -2,7 +2,7 @@
 
 use super::{
     escape::xml,
-    graph::times,
+    graph::{Drawing, times},
     labels::{kind, tensor},
     svg,
 };
@@ -42,6 +42,22 @@ b.addEventListener('mouseleave',()=>set(b.dataset.node,false))}}";
 /// Draws pipelines on one page, with tables of their nodes and connections.
 #[must_use]
 pub fn html(outlines: &[Outline], title: &str) -> String {
+    page(title, |text| {
+        for outline in outlines {
+            text.extend([format!(
+                "<section>\n<h2>{}</h2>\n<div class=\"picture\">\n{}</div>\n",
+                xml(&outline.name),
+                svg::element(&Drawing::new(outline), "", "")
+            )]);
+            *text += &table("Nodes", &NODES, &nodes(outline));
+            *text += &table("Connections", &CONNECTIONS, &connections(outline));
+            *text += "</section>\n";
+        }
+    })
+}
+
+/// Writes a page around its sections.
+pub(super) fn page(title: &str, sections: impl FnOnce(&mut String)) -> String {
     let title = xml(title);
     let mut text = format!(
         "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
@@ -49,16 +65,7 @@ pub fn html(outlines: &[Outline], title: &str) -> String {
          <title>{title}</title>\n<style>{STYLE}\n{}</style>\n</head>\n<body>\n<h1>{title}</h1>\n",
         svg::STYLE
     );
-    for outline in outlines {
-        text.extend([format!(
-            "<section>\n<h2>{}</h2>\n<div class=\"picture\">\n{}</div>\n",
-            xml(&outline.name),
-            svg::element(outline, "", "")
-        )]);
-        text += &table("Nodes", &NODES, &nodes(outline));
-        text += &table("Connections", &CONNECTIONS, &connections(outline));
-        text += "</section>\n";
-    }
+    sections(&mut text);
     text.extend([format!("<script>{SCRIPT}</script>\n</body>\n</html>\n")]);
     text
 }
@@ -142,7 +149,7 @@ fn connections(outline: &Outline) -> Vec<Vec<String>> {
     edges.chain(dangling).collect()
 }
 
-fn table(title: &str, columns: &[&str], rows: &[Vec<String>]) -> String {
+pub(super) fn table(title: &str, columns: &[&str], rows: &[Vec<String>]) -> String {
     let head: String = columns.iter().map(|it| format!("<th>{it}</th>")).collect();
     let mut text = format!(
         "<details><summary>{title}</summary><div class=\"table\"><table>\n<tr>{head}</tr>\n"

@@ -3,24 +3,41 @@
 use super::{
     dot::told,
     escape::visible,
-    graph::{Graph, Look},
+    graph::{Drawing, Graph, Link, Look},
 };
 use crate::pipeline::Outline;
 
 /// Writes a pipeline as a flow chart of Mermaid, with a subgraph for each level.
 #[must_use]
 pub fn mermaid(outline: &Outline) -> String {
-    let graph = Graph::new(outline);
+    write(&Drawing::new(outline))
+}
+
+/// Writes what is drawn for Mermaid.
+pub(super) fn write(drawing: &Drawing) -> String {
+    let graph = &drawing.graph;
     let mut text = format!(
         "---\ntitle: {}\n---\nflowchart TD\n",
-        yaml(&visible(&outline.name))
+        yaml(&visible(&drawing.name))
     );
-    subgraphs(&graph, None, 1, &mut text);
+    subgraphs(graph, None, 1, &mut text);
     for (to, node) in graph.boxes.iter().enumerate() {
         for label in &node.labels {
             let told = quoted(&told(label));
-            text.extend([format!("  n{} -->|{told}| n{to}\n", label.from)]);
+            let link = Link {
+                from: label.from,
+                to,
+            };
+            let arrow = match drawing.dashed.contains(&link) {
+                true => "-.->",
+                false => "-->",
+            };
+            text.extend([format!("  n{} {arrow}|{told}| n{to}\n", label.from)]);
         }
+    }
+    for (from, to, told) in &drawing.backs {
+        let told = quoted(&format!("{told}\nback edge"));
+        text.extend([format!("  n{from} -.->|{told}| n{to}\n")]);
     }
     text += "  classDef model fill:#ddf4ff,stroke:#54aeff,color:#1f2328\n";
     text += "  classDef custom fill:#fbefff,stroke:#c297ff,color:#1f2328\n";
@@ -39,6 +56,7 @@ fn subgraphs(graph: &Graph, level: Option<usize>, depth: usize, text: &mut Strin
         let told = quoted(&lines.join("\n"));
         text.extend([match node.look {
             Look::End => format!("{indent}n{index}([{told}])\n"),
+            Look::Other => format!("{indent}n{index}[{told}]\n"),
             Look::Model => format!("{indent}n{index}[{told}]:::model\n"),
             Look::Custom => format!("{indent}n{index}[{told}]:::custom\n"),
             Look::Ghost => format!("{indent}n{index}[{told}]:::ghost\n"),

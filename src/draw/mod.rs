@@ -1,4 +1,4 @@
-//! Pictures of pipelines: from an [`Outline`](crate::pipeline::Outline) to text in several formats.
+//! Pictures of pipelines, and of [`graphs`]: from an [`Outline`](crate::pipeline::Outline) to text in several formats.
 //!
 //! [`text()`] and [`svg()`] share one layout, made in columns and lines: `graph.rs` says what is
 //! drawn, `rows.rs` which boxes stand in a row, `layers.rs` where links pass other boxes and what
@@ -10,6 +10,7 @@ mod canvas;
 mod dot;
 mod escape;
 mod graph;
+pub mod graphs;
 mod html;
 mod json;
 mod labels;

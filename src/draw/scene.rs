@@ -9,7 +9,6 @@ use super::{
     place::{Columns, place},
     route::{Channel, channel},
 };
-use crate::pipeline::Outline;
 
 /// A picture.
 #[derive(Debug, Default)]
@@ -93,9 +92,9 @@ struct Heights {
 }
 
 impl Scene {
-    /// Lays out a pipeline in at most so many columns.
-    pub(super) fn new(outline: &Outline, most: usize) -> Self {
-        let mut graph = Graph::new(outline);
+    /// Lays out what is drawn in at most so many columns.
+    pub(super) fn new(graph: &Graph, most: usize) -> Self {
+        let mut graph = graph.clone();
         let mut layers = Layers::new(&mut graph, most);
         order(&mut layers);
         let titles: Vec<usize> = graph

@@ -2,7 +2,7 @@
 
 use super::{
     escape::{width, xml},
-    graph::{Look, Tone},
+    graph::{Drawing, Link, Look, Tone},
     scene::{Route, Scene, SceneBox, SceneFrame, SceneLabel},
 };
 use crate::pipeline::Outline;
@@ -33,6 +33,7 @@ pub(super) const STYLE: &str = "\
 fill:var(--ink);white-space:pre}\
 .pipeline .paper{fill:var(--paper)}\
 .pipeline .wire{fill:none;stroke:var(--wire);stroke-width:1.6}\
+.pipeline .side .wire{stroke-dasharray:5 4}\
 .pipeline .head{fill:var(--wire)}\
 .pipeline .joint{fill:var(--wire)}\
 .pipeline .node rect{stroke-width:1.4;fill:var(--end);stroke:var(--end-edge)}\
@@ -54,35 +55,41 @@ stroke-opacity:.7}\
 /// Draws a pipeline as a document of its own, for light and dark surroundings.
 #[must_use]
 pub fn svg(outline: &Outline) -> String {
+    document(&Drawing::new(outline))
+}
+
+/// Draws a document of its own.
+pub(super) fn document(drawing: &Drawing) -> String {
     let namespace = " xmlns=\"http://www.w3.org/2000/svg\"";
     let mut text = String::from("<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n");
     text.push_str(&element(
-        outline,
+        drawing,
         namespace,
         &format!("<style>{STYLE}</style>\n"),
     ));
     text
 }
 
-/// Draws a pipeline as an element that stands within another document, or is one.
-pub(super) fn element(outline: &Outline, namespace: &str, style: &str) -> String {
-    let scene = Scene::new(outline, WIDTH);
+/// Draws an element that stands within another document, or is one.
+pub(super) fn element(drawing: &Drawing, namespace: &str, style: &str) -> String {
+    let scene = Scene::new(&drawing.graph, WIDTH);
+    let what = drawing.what;
     let (across, down) = (
         scene.width * COLUMN + 2 * MARGIN,
         scene.height * LINE + 2 * MARGIN,
     );
-    let name = xml(&outline.name);
+    let name = xml(&drawing.name);
     let mut text = format!(
         "<svg{namespace} class=\"pipeline\" width=\"{across}\" height=\"{down}\" \
          viewBox=\"0 0 {across} {down}\" font-size=\"{FONT}\" role=\"img\" \
-         aria-label=\"Pipeline {name}\">\n<title>Pipeline {name}</title>\n{style}\
+         aria-label=\"{what} {name}\">\n<title>{what} {name}</title>\n{style}\
          <rect class=\"paper\" width=\"{across}\" height=\"{down}\"/>\n\
          <g transform=\"translate({MARGIN} {MARGIN})\">\n"
     );
     let mut frames: Vec<&SceneFrame> = scene.frames.iter().collect();
     frames.sort_by_key(|frame| frame.left);
     text.extend(frames.iter().map(|it| frame(it)));
-    text.extend(scene.routes.iter().map(|it| edge(outline, it)));
+    text.extend(scene.routes.iter().map(|it| edge(drawing, it)));
     text.extend(joints(&scene));
     text.extend(scene.boxes.iter().map(node));
     text.extend(scene.labels.iter().map(label));
@@ -123,7 +130,7 @@ fn title(frame: &SceneFrame) -> String {
     )
 }
 
-fn edge(outline: &Outline, route: &Route) -> String {
+fn edge(drawing: &Drawing, route: &Route) -> String {
     let mut points: Vec<(usize, usize)> = route.points.iter().copied().map(middle).collect();
     let Some(end) = points.last_mut() else {
         return String::new();
@@ -131,18 +138,23 @@ fn edge(outline: &Outline, route: &Route) -> String {
     // The head of the arrow ends at the border of the box, in the next line.
     let (x, tip) = (end.0, end.1 + LINE);
     end.1 = tip - HEAD;
-    let edges = outline.edges.iter();
-    let told: Vec<String> = edges
-        .filter(|edge| (edge.from, edge.to) == (route.from, route.to))
-        .map(|edge| {
-            let names = [&outline.nodes[edge.from].name, &edge.item];
-            let target = [&outline.nodes[edge.to].name, &edge.input];
-            format!("{}.{} → {}.{}", names[0], names[1], target[0], target[1])
-        })
+    let told: Vec<String> = drawing
+        .told
+        .iter()
+        .filter(|(from, to, _)| (*from, *to) == (route.from, route.to))
+        .map(|(_, _, text)| text.clone())
         .collect();
+    let link = Link {
+        from: route.from,
+        to: route.to,
+    };
+    let side = match drawing.dashed.contains(&link) {
+        true => " side",
+        false => "",
+    };
     let told = xml_lines(&told);
     format!(
-        "<g class=\"edge\" data-from=\"{}\" data-to=\"{}\"><title>{told}</title>\
+        "<g class=\"edge{side}\" data-from=\"{}\" data-to=\"{}\"><title>{told}</title>\
          <path class=\"wire\" d=\"{}\"/>\
          <path class=\"head\" d=\"M{x} {tip}l-5 -{HEAD}h10z\"/></g>\n",
         route.from,
@@ -213,7 +225,7 @@ fn joints(scene: &Scene) -> Vec<String> {
 
 fn node(it: &SceneBox) -> String {
     let class = match it.look {
-        Look::End => "end",
+        Look::End | Look::Other => "end",
         Look::Model => "model",
         Look::Custom => "custom",
         Look::Ghost => "ghost",

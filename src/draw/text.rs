@@ -3,7 +3,7 @@
 use super::{
     canvas::Canvas,
     escape::{ascii, visible},
-    graph::{Look, Tone},
+    graph::{Drawing, Look, Tone},
     scene::{Scene, tone},
 };
 use crate::pipeline::{Outline, OutlineKind};
@@ -30,11 +30,16 @@ pub fn text(outline: &Outline, style: Style) -> String {
     } else {
         outline
     };
-    let scene = Scene::new(outline, WIDTH);
+    write_all(&Drawing::new(outline), style)
+}
+
+/// Draws with characters.
+pub(super) fn write_all(drawing: &Drawing, style: Style) -> String {
+    let scene = Scene::new(&drawing.graph, WIDTH);
     let canvas = paint(&scene, style.ascii);
     let mut text = String::new();
-    let name = visible(&outline.name);
-    for part in super::labels::broken(&format!("Pipeline {name}"), WIDTH) {
+    let title = format!("{} {}", drawing.what, visible(&drawing.name));
+    for part in super::labels::broken(&title, WIDTH) {
         write(&mut text, Tone::Name, &part, style);
         text.push('\n');
     }

@@ -10,6 +10,7 @@ mod registry;
 pub mod reload;
 mod servable;
 mod sessions;
+pub mod stream;
 mod target;
 
 use std::{
@@ -21,7 +22,7 @@ use std::{
 };
 
 use arc_swap::ArcSwap;
-use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, mpsc, oneshot};
+use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, mpsc, oneshot, watch};
 
 pub use registry::Registry;
 pub use servable::{Facts, Part, Servable};
@@ -54,6 +55,8 @@ pub struct Engine {
     streams: Arc<Semaphore>,
     /// Where wishes for a reload go, once there is somebody to fulfil them.
     reloads: OnceLock<mpsc::Sender<reload::Command>>,
+    /// Whether streams may go on.
+    course: watch::Sender<stream::Course>,
 }
 
 impl Engine {
@@ -81,6 +84,7 @@ impl Engine {
             loading_wait,
             loading_places: Semaphore::new(most_waiting.min(Semaphore::MAX_PERMITS)),
             reloads: OnceLock::new(),
+            course: watch::Sender::default(),
         })
     }
 
@@ -102,9 +106,11 @@ impl Engine {
         self.ready.load(Ordering::Acquire) && !stops
     }
 
-    /// Refuses requests from now on; those under way go on.
+    /// Refuses requests from now on; those under way go on, and streams to the end of those that
+    /// they have taken.
     pub fn stop(&self) {
         self.stopping.store(true, Ordering::SeqCst);
+        self.course.send_replace(stream::Course::Draining);
     }
 
     /// Starts no new sequences from now on, and waits until those that have time to end have
@@ -135,7 +141,7 @@ impl Engine {
     /// Returns why no sequence can start, if so.
     fn refuses_sequences(&self) -> Option<Error> {
         let draining = self.draining.load(Ordering::SeqCst);
-        draining.then(|| Error::new(ErrorKind::Overloaded, "Server is shutting down"))
+        draining.then(stream::shutting_down)
     }
 
     /// Waits until no request is under way.
@@ -252,7 +258,7 @@ impl Engine {
         let place = UnderWay::enter(&self.under_way);
         // After entering: a stop either sees this request or is seen by it.
         if self.stopping.load(Ordering::SeqCst) {
-            return Err(Error::new(ErrorKind::Overloaded, "Server is shutting down"));
+            return Err(stream::shutting_down());
         }
         self.find_in(place, name, version, origin).await
     }

@@ -83,7 +83,8 @@ where
     }
 }
 
-fn expand(body: &Bytes, limit: usize, mut hold: Hold) -> Result<Bytes> {
+/// Expands gzip.
+pub(super) fn expand(body: &Bytes, limit: usize, mut hold: Hold) -> Result<Bytes> {
     /// What is expanded before it is counted.
     const STEP: u64 = 1 << 20;
     let mut expanded = Vec::new();

@@ -6,7 +6,7 @@ use std::{future::Future, time::Duration};
 use axum::http::HeaderMap;
 
 use crate::{
-    error::{Error, ErrorKind, Result},
+    error::{Error, Result},
     request::{Parameter, Parameters},
 };
 
@@ -28,10 +28,7 @@ pub(super) struct Passed(Duration);
 
 impl From<Passed> for Error {
     fn from(Passed(limit): Passed) -> Self {
-        Self::new(
-            ErrorKind::DeadlineExceeded,
-            format!("the client's deadline of {limit:?} passed"),
-        )
+        Self::deadline(limit)
     }
 }
 

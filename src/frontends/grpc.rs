@@ -13,7 +13,7 @@ use tower::Service;
 use super::{
     body::Paced,
     intake::Intake,
-    kserve::{grpc::KserveService, triton},
+    kserve::{grpc::KserveService, stream, triton},
     reply,
     tfs::grpc::TfsService,
     unary::{self, Unary, UnaryBody},
@@ -141,6 +141,11 @@ impl hyper::service::Service<Request<Incoming>> for GrpcService {
         }
         if unary::takes::<KserveService>(&request) {
             return self.unary(self.infer.clone(), request);
+        }
+        if request.uri().path() == stream::PATH {
+            let engine = Arc::clone(self.infer.engine());
+            let answer = stream::call(engine, &self.intake, request).map(GrpcBody::Right);
+            return Box::pin(std::future::ready(Ok(answer)));
         }
         if !unary::is::<KserveService>(&request) && !unary::is::<TfsService>(&request) {
             return self.general(request);

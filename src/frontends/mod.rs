@@ -13,6 +13,7 @@ pub mod intake;
 mod json_fault;
 mod json_numbers;
 pub mod kserve;
+mod messages;
 mod metrics;
 mod packed;
 mod reply;

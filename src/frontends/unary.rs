@@ -62,13 +62,13 @@ pub(super) trait Unary: Clone + Send + Sync + 'static {
 
 /// How many times faster messages are taken to be read and written than the text that
 /// [`task::sized`] reckons with; an estimate.
-const RAW_SPEED: usize = 16;
+pub(super) const RAW_SPEED: usize = 16;
 
 /// The flag and the length before a message.
 pub(super) const PREFIX: usize = 5;
 
 /// The most that is set aside on the word of a message's length alone.
-const MOST_AHEAD: usize = 1 << 24;
+pub(super) const MOST_AHEAD: usize = 1 << 24;
 
 /// Tells whether a request is this call, in whatever form.
 pub(super) fn is<C: Unary>(request: &Request<Incoming>) -> bool {
@@ -206,7 +206,7 @@ async fn next(body: &mut Paced<Incoming>) -> Result<Option<Bytes>, Status> {
     Ok(None)
 }
 
-fn incomplete() -> Status {
+pub(super) fn incomplete() -> Status {
     Status::new(Code::Internal, "Unexpected EOF decoding stream.")
 }
 
@@ -218,7 +218,7 @@ fn second<C: Unary>() -> Status {
     )
 }
 
-fn too_large(what: &str, length: usize, limit: usize) -> Status {
+pub(super) fn too_large(what: &str, length: usize, limit: usize) -> Status {
     reply::status(&Error::new(
         ErrorKind::TooLarge,
         format!(
@@ -229,7 +229,7 @@ fn too_large(what: &str, length: usize, limit: usize) -> Status {
 }
 
 /// Writes a message with its prefix into one buffer.
-fn frame(message: &impl Message, limit: usize) -> Result<Bytes, Status> {
+pub(super) fn frame(message: &impl Message, limit: usize) -> Result<Bytes, Status> {
     let length = message.encoded_len();
     let prefix = u32::try_from(length)
         .ok()

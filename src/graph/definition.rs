@@ -14,14 +14,15 @@ use super::{
     check::{self, Checked},
     convert,
     fingerprint::Fingerprint,
-    plan::{Plan, PoolSize},
+    plan::{Plan, PlanNode, PoolSize},
     pool::Pool,
     spec::GraphSpec,
     unary::Seat,
 };
 use crate::{
     metrics::{NodeTimes, Reporter},
-    python::{self, Handler, NodeFacts},
+    proto::mediapipe::PythonExecutorCalculatorOptions,
+    python::{Handler, NodeFacts},
     task,
 };
 
@@ -93,7 +94,7 @@ pub fn examine(source: &GraphSource) -> Result<Checked, LoadFault> {
         );
         LoadFault::new("File not found or cannot open", vec![line])
     })?;
-    check::check(&text, path, calculators::all())
+    check::check(&text, &path.display().to_string(), calculators::all())
         .map_err(|faults| LoadFault::new(faults.status(), faults.log(name)))
 }
 
@@ -139,12 +140,11 @@ impl Definition {
                 let written = ports.written().into_iter();
                 written.map(|place| ports[place].name.clone()).collect()
             };
-            let path = check::handler_path(&node.spec).unwrap_or_default();
             let facts = NodeFacts {
                 node_name: node.spec.name.clone(),
                 input_names: names(&node.spec.inputs),
                 output_names: names(&node.spec.outputs),
-                handler_path: base.join(path),
+                handler_path: base.join(handler_path(node).unwrap_or_default()),
             };
             match Handler::load(facts) {
                 Ok(handler) => self.handlers.insert(node.spec.name.clone(), handler),
@@ -266,6 +266,15 @@ impl Resources for Definition {
     fn hides_python_errors(&self) -> bool {
         self.is_silent
     }
+}
+
+/// Returns the handler of a Python node, as the file has it.
+pub(super) fn handler_path(node: &PlanNode) -> Option<String> {
+    if node.spec.calculator != PYTHON {
+        return None;
+    }
+    let options = node.spec.options.get::<PythonExecutorCalculatorOptions>()?;
+    Some(options.handler_path)
 }
 
 /// Returns how many instances are kept; `None` for none.

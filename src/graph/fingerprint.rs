@@ -6,7 +6,10 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use super::{check, definition::GraphSource};
+use super::{
+    calculators, check,
+    definition::{GraphSource, handler_path},
+};
 
 /// The most files beside handlers that are looked at.
 const MOST_FILES: usize = 1000;
@@ -21,7 +24,7 @@ impl Fingerprint {
     pub fn read(source: &GraphSource) -> Self {
         let mut files = BTreeMap::new();
         let text = fs::read(&source.graph_path).ok();
-        let handlers = text.as_deref().map(check::handler_paths);
+        let handlers = text.as_deref().and_then(handlers);
         files.insert(source.graph_path.clone(), text.as_deref().map(digest));
         for handler in handlers.unwrap_or_default() {
             let path = source.base_path.join(handler);
@@ -34,6 +37,14 @@ impl Fingerprint {
         }
         Self(files)
     }
+}
+
+/// Returns the handlers that a graph names; a graph that cannot be read has none.
+fn handlers(text: &[u8]) -> Option<Vec<String>> {
+    let text = std::str::from_utf8(text).ok()?;
+    let checked = check::check(text, "", calculators::all()).ok()?;
+    let nodes = checked.plan.nodes.iter();
+    Some(nodes.filter_map(handler_path).collect())
 }
 
 /// Finds the Python files beside a handler.

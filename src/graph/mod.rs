@@ -5,22 +5,39 @@
 //! that turn requests into packets and packets into responses.
 
 mod calculator;
+pub mod calculators;
 pub mod convert;
+mod check;
 mod fault;
+mod handlers;
 mod live;
 mod node;
+mod outline;
 mod packet;
+mod pbtxt;
 mod plan;
-mod stub;
+mod run;
+mod scheduler;
+mod session;
+mod spec;
 mod timestamp;
 
 pub use calculator::{
     Calculator, Context, Contract, Emit, Env, Factory, Flow, Later, Resources, Servables, Session,
 };
+pub use check::{Checked, Faults, FileFault, FileWarning, Rule, check};
 pub use fault::{Code, Fault, Step};
 pub use live::{Graph, Limits};
 pub use node::{NodeSpec, Options, Port, Ports, TagIndex};
+pub use outline::{Outline, OutlineEdge, OutlineKind, OutlineNode, Place, Way};
 pub use packet::{Packet, PacketType, Payload, TensorKind};
 pub use plan::{Form, GraphPort, Handler, Plan, PlanNode, PoolSize, Side, Source, Stream};
+pub use scheduler::{Job, Scheduler, Ticket};
+<<<<<<< HEAD
 pub use stub::{Definition, Fingerprint, GraphSource, LoadFault, Tally, VERSION, Watch, examine};
+=======
+pub use spec::{
+    ExecutorEntry, GraphSpec, HandlerEntry, InfoEntry, NodeEntry, NodePorts, PortEntry,
+};
+>>>>>>> h-cli
 pub use timestamp::Timestamp;

@@ -92,7 +92,7 @@ pub enum Payload {
     /// A time.
     Time(Timestamp),
     /// Several values; of vectors and pairs.
-    List(Vec<Payload>),
+    List(Vec<Self>),
     /// A whole request.
     Request(Arc<InferRequest>),
     /// A whole response.
@@ -142,9 +142,9 @@ pub enum PacketType {
     /// A time.
     Time,
     /// A vector of these.
-    List(Box<PacketType>),
+    List(Box<Self>),
     /// Either of these.
-    Either(Vec<PacketType>),
+    Either(Vec<Self>),
     /// A whole request.
     Request,
     /// A whole response.

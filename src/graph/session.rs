@@ -8,7 +8,7 @@ use super::{
     calculator::Env,
     convert,
     definition::Definition,
-    fault::{Code, Fault},
+    fault::Code,
     run::{More, Run, Watch},
     timestamp::Timestamp,
     unary::{Tally, explain, not_added},
@@ -60,14 +60,16 @@ impl Definition {
 impl Session {
     /// Serves the stream until the graph has ended: after the last request, or with a fault. Takes no
     /// request while the queues of the graph are full, and runs nothing while answers are not
-    /// taken. If nobody takes answers any more, it ends at once.
+    /// taken. If nobody takes answers any more, it ends at once. `read` makes the request of what came,
+    /// which is dropped when its packets are in the graph, or refuses it.
     ///
     /// # Errors
     ///
     /// Fails with the fault of the graph, which is told when everything before it was.
-    pub async fn serve(
+    pub async fn serve<T: Send>(
         mut self,
-        requests: &mut mpsc::Receiver<InferRequest>,
+        requests: &mut mpsc::Receiver<T>,
+        mut read: impl FnMut(&mut T) -> Result<InferRequest> + Send,
         answers: &mpsc::Sender<Answer>,
         tally: &dyn Tally,
     ) -> Result<()> {
@@ -105,8 +107,16 @@ impl Session {
             tokio::select! {
                 () = self.run.finished(), if self.run.is_waiting() => {}
                 request = requests.recv(), if takes => match request {
-                    Some(request) => {
-                        if let Some(text) = self.put(request, tally)
+                    Some(mut came) => {
+                        let refused = match read(&mut came) {
+                            Ok(request) => self.put(request, tally),
+                            Err(error) => {
+                                tally.rejected();
+                                Some(error.message().to_owned())
+                            }
+                        };
+                        drop(came);
+                        if let Some(text) = refused
                             && answers.send(Answer::Fault(text)).await.is_err()
                         {
                             return Err(gone());
@@ -139,7 +149,7 @@ impl Session {
         } else {
             "subsequent requests"
         };
-        let mut refuse = |error: &Error| {
+        let refuse = |error: &Error| {
             tally.rejected();
             let text = error.message();
             Some(format!("{text}; partial deserialization of {which}"))
@@ -164,11 +174,6 @@ impl Session {
         self.last = Some(at);
         tally.accepted();
         None
-    }
-
-    /// Ends the stream from this side.
-    pub fn fail(&mut self, fault: Fault) {
-        self.run.fail(fault);
     }
 }
 

@@ -134,6 +134,7 @@ pub async fn serve(
             requests = engine.requests_under_way(),
             "the time to stop is over; leaving requests unanswered"
         );
+        engine.give_up_streams();
     }
     health.end().await;
     // Answers that are still being sent have the rest of the time.

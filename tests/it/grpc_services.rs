@@ -113,17 +113,6 @@ fn ask_reflection(grpc: &Grpc, question: MessageRequest) -> MessageResponse {
 }
 
 #[test]
-fn streams_are_not_served_and_the_answer_says_what_to_do() {
-    let server = Server::start("dummy");
-    let grpc = Grpc::connect(&server);
-    let stream = futures::stream::iter([dummy()]);
-    let status = grpc
-        .wait(grpc.client.clone().model_stream_infer(stream))
-        .map(drop);
-    insta::assert_snapshot!(fault(&status.unwrap_err()), @"Unimplemented: Functionality not implemented - ModelStreamInfer; send each request with ModelInfer");
-}
-
-#[test]
 fn a_deadline_that_passes_is_answered_and_the_server_serves_on() {
     let server = busy::serve(&[]);
     let grpc = Grpc::connect(&server);

@@ -96,6 +96,8 @@ mod sizes;
 mod storage;
 mod storage_clouds;
 mod storage_faults;
+mod stream_ends;
+mod stream_models;
 mod strings;
 mod support;
 mod tfs_bytes;

@@ -18,7 +18,7 @@ const NAME: &str = "@NAME@";
 
 /// Writes the files into a folder, which is made if it is not there.
 pub(super) fn write(name: &str, folder: Option<&Path>, force: bool) -> Result<(), Failure> {
-    named(name)?;
+    named(name, "custom node")?;
     let folder = folder.map_or_else(|| PathBuf::from(name), Path::to_owned);
     let filled = |template: &str| template.replace(NAME, name);
     let files = [
@@ -60,12 +60,12 @@ pub(super) fn write(name: &str, folder: Option<&Path>, force: bool) -> Result<()
     ui::print(told)
 }
 
-fn is_missing(folder: &Path) -> bool {
+pub(crate) fn is_missing(folder: &Path) -> bool {
     folder != Path::new("") && folder.symlink_metadata().is_err()
 }
 
 /// Writes a path as it is typed in a shell.
-fn typed(path: &Path) -> String {
+pub(crate) fn typed(path: &Path) -> String {
     let path = path.display().to_string();
     let plain = |c: char| c.is_alphanumeric() || "/._-+:@%,=".contains(c);
     if path.chars().all(plain) {
@@ -75,13 +75,13 @@ fn typed(path: &Path) -> String {
 }
 
 /// Refuses names that cannot be those of files and libraries everywhere.
-fn named(name: &str) -> Result<(), Failure> {
+pub(crate) fn named(name: &str, of: &str) -> Result<(), Failure> {
     let good = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
     if !name.starts_with(|c: char| c.is_ascii_alphabetic()) || !name.chars().all(good) {
         return Err(Failure::new(
             FailureKind::Usage,
             format!(
-                "`{}` cannot be the name of a custom node",
+                "`{}` cannot be the name of a {of}",
                 name.escape_debug()
             ),
         )

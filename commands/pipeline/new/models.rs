@@ -20,7 +20,7 @@ use crate::{
 
 /// Looks at each folder once. Returns the models, and which of them each of the folders is; paths
 /// are relative to the file that is to be written where that is possible.
-pub(super) fn look(
+pub(crate) fn look(
     folders: &[PathBuf],
     file: Option<&Path>,
 ) -> Result<(Vec<Model>, Vec<usize>), Failure> {

@@ -15,7 +15,7 @@ use crate::error::{Failure, FailureKind};
 const MODE: u32 = 0o666;
 
 /// Refuses a file that is there, unless it is to be replaced.
-pub(super) fn refuse_existing(path: &Path, force: bool) -> Result<(), Failure> {
+pub(crate) fn refuse_existing(path: &Path, force: bool) -> Result<(), Failure> {
     // A link that leads nowhere is something, too.
     if !force && path.symlink_metadata().is_ok() {
         return Err(taken(path));
@@ -24,13 +24,13 @@ pub(super) fn refuse_existing(path: &Path, force: bool) -> Result<(), Failure> {
 }
 
 /// Writes a file that is not there, or replaces one.
-pub(super) fn write(path: &Path, text: &str, force: bool) -> Result<(), Failure> {
+pub(crate) fn write(path: &Path, text: &str, force: bool) -> Result<(), Failure> {
     write_all(&[(path.to_owned(), text.to_owned())], force)
 }
 
 /// Writes several files. All are written under other names first, so that a failure leaves none
 /// of them, and old ones as they were.
-pub(super) fn write_all(files: &[(PathBuf, String)], force: bool) -> Result<(), Failure> {
+pub(crate) fn write_all(files: &[(PathBuf, String)], force: bool) -> Result<(), Failure> {
     let staged = files.iter().map(|(path, text)| {
         let staged = Staged::new(path, text, force);
         staged.map_err(|error| failed(path, &error))

@@ -12,13 +12,13 @@ const REQUEST: &str = "request";
 
 /// A model that nodes run.
 #[derive(Debug, Clone)]
-pub(super) struct Model {
+pub(crate) struct Model {
     /// Its name.
-    pub(super) name: String,
+    pub(crate) name: String,
     /// The path in the configuration file.
-    pub(super) base_path: String,
+    pub(crate) base_path: String,
     /// Its inputs and outputs.
-    pub(super) info: ServableInfo,
+    pub(crate) info: ServableInfo,
 }
 
 /// A pipeline that is to be written.

@@ -20,7 +20,7 @@ pub(super) fn seen(outline: &Outline) -> BTreeSet<Pair> {
         .map(|line| line.chars().collect())
         .collect();
     let at = |x: usize, y: usize| grid.get(y).and_then(|line| line.get(x)).copied();
-    let scene = Scene::new(outline, WIDTH);
+    let scene = Scene::new(&Graph::new(outline), WIDTH);
     let mut pairs = BTreeSet::new();
     for it in &scene.boxes {
         let bottom = it.y + it.height - 1;

@@ -13,7 +13,7 @@ use super::{
 };
 use crate::{
     engine::{Engine, Facts, Servable},
-    error::{Error, ErrorKind, Result},
+    error::{Error, Result},
     frontends::{SERVER_NAME, SERVER_VERSION, access, deadline, reply, unary::Unary},
     metrics::Query,
     model::State,
@@ -33,7 +33,7 @@ use crate::{
     task,
 };
 
-const ORIGIN: Origin = Origin {
+pub(super) const ORIGIN: Origin = Origin {
     api: Api::KServe,
     interface: Interface::Grpc,
 };
@@ -49,6 +49,11 @@ impl KserveService {
     #[must_use]
     pub fn new(engine: Arc<Engine>) -> Self {
         Self { engine }
+    }
+
+    /// Returns the engine.
+    pub(in crate::frontends) fn engine(&self) -> &Arc<Engine> {
+        &self.engine
     }
 
     fn model_ready(&self, request: &ModelReadyRequest) -> Result<ModelReadyResponse> {
@@ -267,9 +272,7 @@ impl GrpcInferenceService for KserveService {
         &self,
         _: Request<Streaming<ModelInferRequest>>,
     ) -> Result<Response<ReplyStream>, Status> {
-        Err(reply::status(&Error::new(
-            ErrorKind::Unimplemented,
-            "Functionality not implemented - ModelStreamInfer; send each request with ModelInfer",
-        )))
+        // Streams take a path of their own, see `stream`.
+        Err(reply::status(&Error::internal("Internal error")))
     }
 }

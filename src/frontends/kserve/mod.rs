@@ -9,6 +9,7 @@ mod json_reply;
 mod model_config;
 pub mod rest;
 mod statistics;
+pub(in crate::frontends) mod stream;
 pub(in crate::frontends) mod triton;
 
 use crate::{

@@ -176,7 +176,9 @@ impl Calculator for PythonExecutor {
         }
         let generating = self.shared.generating().take();
         if inputs.is_empty() {
-            let is_back = self.loop_input.is_some_and(|place| context.input(place).is_some());
+            let is_back = self
+                .loop_input
+                .is_some_and(|place| context.input(place).is_some());
             return match generating {
                 // Dropped, and thereby closed, if nobody wants the rest.
                 Some(generating) if is_back && !context.env.is_ending() => {
@@ -211,8 +213,7 @@ impl Calculator for PythonExecutor {
 }
 
 /// What a node says that is given inputs while it still generates.
-const BUSY: &str =
-    "Node is already processing data. Create new stream for another request.";
+const BUSY: &str = "Node is already processing data. Create new stream for another request.";
 
 /// What clients are told of what Python code raises, before what it says.
 const FAILED: &str = "Error occurred during graph execution";

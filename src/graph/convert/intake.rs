@@ -136,13 +136,13 @@ fn tf_tensor(input: &InputTensor) -> Result<Tensor> {
 }
 
 /// Tells whether MediaPipe's tensors have such elements.
-const fn is_mp(dtype: DataType) -> bool {
+pub(in crate::graph) const fn is_mp(dtype: DataType) -> bool {
     use DataType::{Bool, F16, F32, I8, I32, U8};
     matches!(dtype, F32 | F16 | I32 | I8 | U8 | Bool)
 }
 
 /// Tells whether TensorFlow's tensors have such elements.
-const fn is_tf(dtype: DataType) -> bool {
+pub(in crate::graph) const fn is_tf(dtype: DataType) -> bool {
     !matches!(dtype, DataType::Bf16 | DataType::String)
 }
 

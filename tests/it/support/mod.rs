@@ -21,6 +21,7 @@ pub(crate) mod repository;
 pub(crate) mod sequence;
 pub(crate) mod server;
 pub(crate) mod steps;
+pub(crate) mod streams;
 pub(crate) mod tfs;
 pub(crate) mod wire;
 

@@ -1,0 +1,25 @@
+//! `ovms graph`: write, draw, check and try graphs with Python nodes, without a server.
+
+mod new;
+mod stubs;
+
+use clap::Subcommand;
+
+use crate::error::Failure;
+
+/// The subcommands of `ovms graph`.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Write a graph with Python nodes that works, with a test and a README
+    New(new::Args),
+    /// Install the module `pyovms` for tests and editors into a virtual environment
+    Stubs(stubs::Args),
+}
+
+/// Runs a subcommand.
+pub(crate) fn run(command: Command) -> Result<(), Failure> {
+    match command {
+        Command::New(args) => new::run(args),
+        Command::Stubs(args) => stubs::run(&args),
+    }
+}

@@ -1,0 +1,226 @@
+//! `ovms graph new`: a graph with Python nodes that works as it is written.
+
+mod entry;
+mod servable;
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+};
+
+use ovms::{
+    python,
+    scaffold::{Kind, Scaffold, Stream, flags},
+};
+
+use crate::{
+    error::{Failure, FailureKind},
+    pipeline::new::{
+        custom::{named, typed},
+        save,
+    },
+    ui::{self, visible},
+};
+
+/// What ends the help.
+const AFTER_HELP: &str = "\
+Streams are written as inputs of requests are: NAME, NAME:DTYPE or NAME:DTYPE:SHAPE, with -1 for any
+length. Handlers refuse what is not of the type and shape of their input.
+
+Examples:
+  ovms graph new echo
+  ovms graph new labels -i image:UINT8:-1,-1,3 --output label:BYTES
+  ovms graph new writer --generative -i prompt:BYTES --output token:BYTES
+  ovms graph new text --nodes tokenize,count --config config.json
+  ovms graph new faces --model models/detector
+
+Exit codes: 0 done, 1 a file is there already or cannot be written, 64 usage, 72 no OpenVINO runtime
+to look at a model with.";
+
+/// The flags as typed.
+#[derive(Debug, clap::Args)]
+#[command(after_long_help = AFTER_HELP)]
+pub(crate) struct Args {
+    /// The name of the graph
+    name: String,
+
+    /// Make the last Python node a generator: any number of answers to each request of a stream
+    #[arg(long, conflicts_with = "model")]
+    generative: bool,
+
+    /// Make these Python nodes, one after the other
+    #[arg(long, value_name = "A,B,…", value_delimiter = ',', default_value = "model")]
+    nodes: Vec<String>,
+
+    /// Put a model between two Python nodes: a name of the configuration file, or a model's folder
+    ///
+    /// A folder, MODEL_DIR, has a folder for each version; it becomes an entry of the configuration
+    /// file. Inputs and outputs are those of the model unless they are given.
+    #[arg(long, value_name = "SERVABLE", conflicts_with = "nodes")]
+    model: Option<String>,
+
+    /// Name an input, with type and shape if they are known
+    ///
+    /// Can be repeated.
+    #[arg(short, long = "input", value_name = "NAME[:DTYPE[:SHAPE]]")]
+    inputs: Vec<Stream>,
+
+    /// Name an output, with type and shape if they are known
+    ///
+    /// Can be repeated.
+    #[arg(long = "output", value_name = "NAME[:DTYPE[:SHAPE]]")]
+    outputs: Vec<Stream>,
+
+    /// The folder to write to; NAME if none is given
+    #[arg(long, value_name = "DIR")]
+    dir: Option<PathBuf>,
+
+    /// Add the graph to this configuration file, instead of one in its folder
+    #[arg(long, value_name = "FILE")]
+    config: Option<PathBuf>,
+
+    /// Replace files that are there
+    #[arg(long)]
+    force: bool,
+}
+
+/// Runs the subcommand.
+pub(super) fn run(args: Args) -> Result<(), Failure> {
+    named(&args.name, "graph")?;
+    let folder = args.dir.unwrap_or_else(|| PathBuf::from(&args.name));
+    let config = args.config.clone();
+    let config = config.unwrap_or_else(|| folder.join("config.json"));
+    let (model, kind) = match &args.model {
+        None => (None, Kind::Chain(args.nodes)),
+        Some(model) => {
+            let found = servable::find(model, &config)?;
+            (found.entry, Kind::Model(found.servable))
+        }
+    };
+    let ports = match &kind {
+        Kind::Model(servable) => servable.ports.as_ref(),
+        Kind::Chain(_) => None,
+    };
+    let (inputs, outputs) = ends(args.inputs, args.outputs, ports);
+    let scaffold = Scaffold {
+        name: args.name,
+        kind,
+        inputs,
+        outputs,
+        generative: args.generative,
+        config: match &args.config {
+            None => "config.json".to_owned(),
+            Some(file) => typed(&std::path::absolute(file)?),
+        },
+    };
+    let files = scaffold
+        .files()
+        .map_err(|error| Failure::new(FailureKind::Usage, error.to_string()))?;
+    let mut files: Vec<(PathBuf, String)> = files
+        .into_iter()
+        .map(|file| (folder.join(file.name), file.text))
+        .collect();
+    files.push((folder.join("pyovms.pyi"), python::STUB.to_owned()));
+    let replaced = match args.config {
+        None => {
+            save::refuse_existing(&config, args.force)?;
+            None
+        }
+        Some(_) => entry::read(&config)?,
+    };
+    for (path, _) in &files {
+        save::refuse_existing(path, args.force)?;
+    }
+    let models: Vec<_> = model.into_iter().collect();
+    let text = entry::added(replaced.as_deref(), &config, &models, &scaffold.name, &folder)?;
+    write(&folder, &files, args.force)?;
+    save::write(&config, &text, args.force || replaced.is_some())?;
+    files.push((config.clone(), text));
+    tell(&scaffold, &folder, &config, &files)
+}
+
+/// Returns inputs and outputs: what is given, else the model's, else one of each.
+fn ends(
+    inputs: Vec<Stream>,
+    outputs: Vec<Stream>,
+    ports: Option<&(Vec<Stream>, Vec<Stream>)>,
+) -> (Vec<Stream>, Vec<Stream>) {
+    let like = |ports: &[Stream], taken: &[Stream]| {
+        let mut streams = taken.to_vec();
+        for port in ports {
+            streams.push(Stream::like(port, &streams));
+        }
+        streams.split_off(taken.len())
+    };
+    let are_given = !inputs.is_empty();
+    let inputs = match (are_given, ports) {
+        (true, _) => inputs,
+        (false, Some((ports, _))) => like(ports, &outputs),
+        (false, None) => like(&[Stream::untyped("input")], &outputs),
+    };
+    let outputs = match ports {
+        _ if !outputs.is_empty() => outputs,
+        Some((_, ports)) => like(ports, &inputs),
+        None if inputs.len() == 1 => {
+            let output = Stream {
+                name: "output".to_owned(),
+                ..inputs[0].clone()
+            };
+            like(&[output], &inputs)
+        }
+        // Each input has its own.
+        None => {
+            let ports = inputs.iter().map(|input| Stream {
+                name: format!("{}_out", input.name),
+                ..input.clone()
+            });
+            like(&ports.collect::<Vec<_>>(), &inputs)
+        }
+    };
+    (inputs, outputs)
+}
+
+/// Writes the files into a folder, which is made if it is not there; all of them or none.
+fn write(folder: &Path, files: &[(PathBuf, String)], force: bool) -> Result<(), Failure> {
+    let is_missing =
+        |folder: &&Path| *folder != Path::new("") && folder.symlink_metadata().is_err();
+    let made: Vec<&Path> = folder.ancestors().take_while(is_missing).collect();
+    let written = fs::create_dir_all(folder).map_err(|error| {
+        let text = format!("cannot make the folder {}", folder.display());
+        Failure::new(FailureKind::Failed, text).caused_by(&error)
+    });
+    if let Err(failure) = written.and_then(|()| save::write_all(files, force)) {
+        for folder in made {
+            // It is not there, or others have put something into it.
+            let _ = fs::remove_dir(folder);
+        }
+        return Err(failure);
+    }
+    Ok(())
+}
+
+/// Says what was written, and what to do with it.
+fn tell(
+    of: &Scaffold,
+    folder: &Path,
+    config: &Path,
+    files: &[(PathBuf, String)],
+) -> Result<(), Failure> {
+    let mut told = String::new();
+    for (path, _) in files {
+        told.extend(["wrote ", &visible(&path.display().to_string()), "\n"]);
+    }
+    let (name, flags, config) = (&of.name, flags(&of.inputs), typed(config));
+    let graph = match of.kind {
+        Kind::Chain(_) => typed(folder),
+        Kind::Model(_) => format!("{config} {name}"),
+    };
+    let stream = if of.generative { " --stream" } else { "" };
+    told.extend([
+        format!("next: ovms graph check {graph}\n"),
+        format!("      ovms graph run {graph} {flags}\n"),
+        format!("      ovms serve --config_path {config} --port 9000\n"),
+        format!("      ovms infer {name}{stream} {flags}\n"),
+    ]);
+    ui::print(told)
+}

@@ -1,0 +1,70 @@
+//! The entry of a new graph in a configuration file, and that of its model.
+
+use std::{
+    fs, io,
+    path::{Path, PathBuf},
+};
+
+use ovms::config;
+
+use crate::error::{Failure, FailureKind};
+
+/// Reads the file that the graph is added to; `None` if it is not there.
+pub(super) fn read(path: &Path) -> Result<Option<Vec<u8>>, Failure> {
+    match fs::read(path) {
+        Ok(content) => Ok(Some(content)),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(error) => {
+            let text = format!("cannot read {}", path.display());
+            Err(Failure::new(FailureKind::Failed, text).caused_by(&error))
+        }
+    }
+}
+
+/// Returns the text of the file with the entries; all else in it stays.
+pub(super) fn added(
+    content: Option<&[u8]>,
+    path: &Path,
+    models: &[(String, String)],
+    name: &str,
+    folder: &Path,
+) -> Result<String, Failure> {
+    let folder = below(folder, path)?;
+    let mut text = None;
+    let graph = (name.to_owned(), folder);
+    for (name, base_path) in models.iter().chain([&graph]) {
+        let before = text.as_deref().map(str::as_bytes).or(content);
+        let after = config::add_model(before, name, base_path).map_err(|error| {
+            let text = format!("cannot add `{name}` to {}", path.display());
+            Failure::new(FailureKind::Failed, text)
+                .caused_by(&error)
+                .hint("choose another name, or another file with --config")
+        })?;
+        text = Some(after);
+    }
+    Ok(text.unwrap_or_default())
+}
+
+/// Writes a folder as a configuration file names it: relative to the file if it is below that.
+fn below(folder: &Path, config: &Path) -> Result<String, Failure> {
+    let absolute = |path: &Path| -> Result<PathBuf, Failure> {
+        let path = match path == Path::new("") {
+            true => Path::new("."),
+            false => path,
+        };
+        // The folder may have to be made yet.
+        let path = path.canonicalize().or_else(|_| std::path::absolute(path))?;
+        Ok(path.components().collect())
+    };
+    let base = absolute(config.parent().unwrap_or(Path::new("")))?;
+    let folder = absolute(folder)?;
+    let path = match folder.strip_prefix(&base) {
+        Ok(path) if path == Path::new("") => Path::new("."),
+        Ok(path) => path,
+        Err(_) => &folder,
+    };
+    path.to_str().map(str::to_owned).ok_or_else(|| {
+        let text = format!("{} is not UTF-8, which JSON needs", path.display());
+        Failure::new(FailureKind::Failed, text)
+    })
+}

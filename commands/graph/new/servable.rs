@@ -1,0 +1,99 @@
+//! The model in the middle of a new graph: what it takes and gives, as far as that can be told.
+
+use std::path::{Path, PathBuf};
+
+use ovms::{
+    config::{self, Defaults},
+    openvino::runtime,
+    pipeline::{MissingModel, Sources},
+    scaffold::{Servable, Stream},
+    servable::{ServableInfo, TensorInfo},
+    tensor::Dim,
+};
+
+use crate::{
+    error::Failure,
+    pipeline::{
+        facts::{Facts, Options},
+        new::models,
+    },
+    places, setup, ui,
+};
+
+/// What was found.
+pub(super) struct Found {
+    pub(super) servable: Servable,
+    /// Name and path of the entry that the configuration file needs for it.
+    pub(super) entry: Option<(String, String)>,
+}
+
+/// Looks for what `--model` names: a folder, or else a name of the configuration file.
+pub(super) fn find(model: &str, config: &Path) -> Result<Found, Failure> {
+    let folder = PathBuf::from(model);
+    if model.contains('/') || folder.is_dir() {
+        runtime::open(&places::all()).map_err(|error| setup::explain(&error))?;
+        // The path in the file is below it only if that folder is there already.
+        let base = config.parent().filter(|base| base.is_dir() || *base == Path::new(""));
+        let (found, _) = models::look(&[folder], base.and(Some(config)))?;
+        let found = &found[0];
+        return Ok(Found {
+            servable: Servable {
+                name: found.name.clone(),
+                ports: Some(ports(&found.info)),
+            },
+            entry: Some((found.name.clone(), found.base_path.clone())),
+        });
+    }
+    let looked = look(model, config);
+    if let Err(reason) = &looked {
+        ui::note(&format!(
+            "warning: cannot tell what `{model}` takes and gives, so that it is taken to have one input \
+             and one output: {reason}"
+        ));
+    }
+    Ok(Found {
+        servable: Servable {
+            name: model.to_owned(),
+            ports: looked.ok(),
+        },
+        entry: None,
+    })
+}
+
+/// Looks at a model of the configuration file.
+fn look(name: &str, config: &Path) -> Result<(Vec<Stream>, Vec<Stream>), String> {
+    if !config.exists() {
+        return Err("there is no configuration file yet that has it; name one with --config".to_owned());
+    }
+    let file = config::read(config, &Defaults::default()).map_err(|error| error.to_string())?;
+    let facts = Facts::new(&file, Options { custom_nodes: true });
+    match facts.model(name, None) {
+        Ok(facts) => Ok(ports(&facts.info)),
+        Err(MissingModel::NotAvailable(reason) | MissingModel::NotLooked { reason, .. }) => {
+            Err(reason)
+        }
+        Err(_) if file.pipelines.iter().any(|it| it.name == name) => {
+            Err("it is a pipeline".to_owned())
+        }
+        Err(_) => Err(format!("{} does not have it", config.display())),
+    }
+}
+
+fn ports(info: &ServableInfo) -> (Vec<Stream>, Vec<Stream>) {
+    let port = |tensor: &TensorInfo| Stream {
+        name: tensor.name.clone(),
+        dtype: Some(tensor.dtype),
+        shape: Some(tensor.shape.0.iter().copied().map(length).collect()),
+    };
+    (
+        info.inputs.iter().map(port).collect(),
+        info.outputs.iter().map(port).collect(),
+    )
+}
+
+fn length(dim: Dim) -> i64 {
+    match dim {
+        Dim::Fixed(length) => i64::try_from(length).unwrap_or(-1),
+        Dim::Range(..) | Dim::Any => -1,
+    }
+}

@@ -1,0 +1,290 @@
+//! Streams of requests: the seam between a frontend that has one open and what is served.
+//!
+//! [`Engine::open_stream`] looks at the first request and gives a [`Stream`] of two halves, which
+//! the frontend pumps: [`Requests`] takes what comes in, one request after another, and [`Answers`]
+//! gives what goes out. Neither half knows the wire.
+//!
+//! What bounds what:
+//!
+//! - [`Requests::send`] waits while [`REQUESTS_AHEAD`] requests have been sent and not taken up. A
+//!   frontend that reads no further meanwhile holds up its client, and with [`StreamRequest::room`]
+//!   it bounds the bytes that are held this way.
+//! - Little runs ahead of a reader: requests are taken up when answers are polled for, and what makes
+//!   answers meanwhile hands them over through something bounded. A frontend polls only when it can
+//!   send. What runs must not wait for that poll, since it may hold what others wait for.
+//! - Dropping [`Requests`] is the end of the requests: the answers still come, and then the end.
+//!   Dropping [`Answers`] drops all work of the stream.
+//!
+//! Models and pipelines answer [`Each`] request by itself, in the order in which they came.
+
+use std::{
+    fmt,
+    pin::Pin,
+    sync::{Arc, atomic::Ordering},
+    task::{Context, Poll},
+    time::Duration,
+};
+
+use futures::{
+    FutureExt, StreamExt, TryFutureExt,
+    future::{BoxFuture, Either, Ready, ready},
+    stream::FuturesOrdered,
+};
+use tokio::sync::{OwnedSemaphorePermit, mpsc, watch};
+
+use super::{Engine, Place, UnderWay};
+use crate::{
+    error::{Error, ErrorKind, Result},
+    request::{InferRequest, InferResponse, Origin, Parameters},
+    sequence::Line,
+    task::Task,
+};
+
+/// How many requests of a stream wait to be taken up. A few, so that a client and what serves it
+/// need not wait for each other with every single one.
+pub const REQUESTS_AHEAD: usize = 8;
+
+/// How many requests of one stream to a model or pipeline are under way at once: enough to keep the
+/// infer requests of a small machine busy, and few enough that a hundred such streams do not fill
+/// the queue of a model.
+pub const REQUESTS_UNDER_WAY: usize = 8;
+
+/// What opens a stream: its first request, of which name and parameters count.
+#[derive(Debug, Clone, Copy)]
+pub struct StreamHead<'a> {
+    /// The servable that all requests of the stream are for.
+    pub name: &'a str,
+    /// The parameters of the first request.
+    pub parameters: &'a Parameters,
+    /// How the stream came in.
+    pub origin: Origin,
+}
+
+/// One request of a stream, also the first.
+#[derive(Debug)]
+pub struct StreamRequest {
+    /// The name that it has for the servable.
+    pub name: String,
+    /// The version that it names, or why that is none.
+    pub version: Result<Option<i64>>,
+    /// The request.
+    pub request: InferRequest,
+    /// The time limit that it sets for itself.
+    pub limit: Option<Duration>,
+    /// The room that its bytes take among those of the stream; free again when this is dropped,
+    /// which is when the request has been answered or made into something else.
+    pub room: Option<OwnedSemaphorePermit>,
+}
+
+/// What a stream gives.
+#[derive(Debug)]
+pub enum Answer {
+    /// A response.
+    Response(InferResponse),
+    /// A fault after which the stream goes on; clients are told its text.
+    Fault(Error),
+}
+
+/// A stream that is open.
+#[derive(Debug)]
+pub struct Stream {
+    /// Where requests go; dropped when there are no more.
+    pub requests: Requests,
+    /// Where answers come from.
+    pub answers: Answers,
+}
+
+/// The half that takes requests.
+#[derive(Debug)]
+pub struct Requests(mpsc::Sender<StreamRequest>);
+
+impl Requests {
+    /// Hands over a request, after waiting for its turn. Whether the stream takes it: one that has
+    /// come to its end takes no more.
+    pub async fn send(&self, request: StreamRequest) -> bool {
+        self.0.send(request).await.is_ok()
+    }
+}
+
+/// The half that gives answers: a stream that ends when all has gone well, or after an error that
+/// is the end of it.
+pub struct Answers {
+    source: Source,
+    /// A stream counts as under way, so that a stop waits for its end.
+    _place: Place,
+}
+
+/// Where answers come from; another kind of servable is another variant.
+enum Source {
+    /// Each request is answered by itself.
+    Each(Box<Each>),
+}
+
+impl futures::Stream for Answers {
+    type Item = Result<Answer>;
+
+    fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        match &mut self.source {
+            Source::Each(each) => each.poll_next(context).map(|answer| answer.map(Ok)),
+        }
+    }
+}
+
+impl fmt::Debug for Answers {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Answers").finish_non_exhaustive()
+    }
+}
+
+/// Whether streams may go on.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Course {
+    /// They may.
+    #[default]
+    Open,
+    /// They take no more requests, and end with the answers to those that they have.
+    Draining,
+    /// They end now.
+    Over,
+}
+
+impl Engine {
+    /// Opens a stream to what the first request names. That request is to be sent as well.
+    ///
+    /// # Errors
+    ///
+    /// Fails if there is no such name, or the server is stopping.
+    // Some servables have to be waited for.
+    #[expect(clippy::unused_async, reason = "part of the seam")]
+    pub async fn open_stream(self: &Arc<Self>, head: StreamHead<'_>) -> Result<Stream> {
+        let place = UnderWay::enter(&self.under_way);
+        if self.stopping.load(Ordering::SeqCst) {
+            return Err(shutting_down());
+        }
+        self.servable(head.name)?;
+        let (sender, requests) = mpsc::channel(REQUESTS_AHEAD);
+        let each = Each {
+            engine: Arc::clone(self),
+            name: head.name.into(),
+            origin: head.origin,
+            requests: Some(requests),
+            under_way: FuturesOrdered::new(),
+            line: Line::default(),
+        };
+        Ok(Stream {
+            requests: Requests(sender),
+            answers: Answers {
+                source: Source::Each(Box::new(each)),
+                _place: place,
+            },
+        })
+    }
+
+    /// Tells those who have streams open whether they may go on.
+    #[must_use]
+    pub fn course(&self) -> watch::Receiver<Course> {
+        self.course.subscribe()
+    }
+
+    /// Ends the streams that have not ended in the time that a stop gives them.
+    pub fn give_up_streams(&self) {
+        self.course.send_replace(Course::Over);
+    }
+}
+
+/// What those are told who come, or still are there, while the server stops.
+#[must_use]
+pub fn shutting_down() -> Error {
+    Error::new(ErrorKind::Overloaded, "Server is shutting down")
+}
+
+/// A request that was answered in place, or that a task sees to: one that waits here for a reader who
+/// takes nothing must not keep what others wait for, such as an infer request.
+type Begun = Either<Ready<Answer>, BoxFuture<'static, Answer>>;
+
+/// A stream whose requests have nothing to do with each other, except that the answers come in
+/// their order, and that requests of sequences enter these in their order.
+struct Each {
+    engine: Arc<Engine>,
+    name: Arc<str>,
+    origin: Origin,
+    /// `None` once the last has come.
+    requests: Option<mpsc::Receiver<StreamRequest>>,
+    /// Also those whose answers wait for earlier ones, so that these are bounded as well.
+    under_way: FuturesOrdered<Begun>,
+    /// The requests in their order.
+    line: Line,
+}
+
+impl Each {
+    fn poll_next(&mut self, context: &mut Context<'_>) -> Poll<Option<Answer>> {
+        while self.under_way.len() < REQUESTS_UNDER_WAY
+            && let Some(requests) = &mut self.requests
+        {
+            match requests.poll_recv(context) {
+                Poll::Ready(Some(request)) => {
+                    let mut answer = self.answer(request);
+                    // What runs in place needs no task.
+                    let begun = match answer.poll_unpin(context) {
+                        Poll::Ready(answer) => Either::Left(ready(answer)),
+                        Poll::Pending => Either::Right(elsewhere(answer)),
+                    };
+                    self.under_way.push_back(begun);
+                }
+                Poll::Ready(None) => self.requests = None,
+                Poll::Pending => break,
+            }
+        }
+        match self.under_way.poll_next_unpin(context) {
+            Poll::Ready(None) if self.requests.is_some() => Poll::Pending,
+            polled => polled,
+        }
+    }
+
+    fn answer(&self, request: StreamRequest) -> BoxFuture<'static, Answer> {
+        let StreamRequest {
+            name,
+            version,
+            request,
+            limit,
+            room,
+        } = request;
+        if *name != *self.name {
+            return Box::pin(ready(Answer::Fault(other_name())));
+        }
+        let engine = Arc::clone(&self.engine);
+        let origin = self.origin;
+        // Here, since this is called for one request after the other.
+        let arrival = self.line.arrive();
+        arrival.concerns(&name);
+        let infer = async move {
+            let target = engine.find(&name, version?, origin).await?;
+            target.arrived(arrival).infer(request).await
+        };
+        Box::pin(async move {
+            let answer = match limit {
+                None => infer.await,
+                Some(limit) => tokio::time::timeout(limit, infer)
+                    .await
+                    .unwrap_or_else(|_| Err(Error::deadline(limit))),
+            };
+            drop(room);
+            match answer {
+                Ok(response) => Answer::Response(response),
+                Err(error) => Answer::Fault(error),
+            }
+        })
+    }
+}
+
+/// Leaves a request to a task, which ends with the stream.
+fn elsewhere(answer: BoxFuture<'static, Answer>) -> BoxFuture<'static, Answer> {
+    let lost = |_| Answer::Fault(Error::internal("Internal error"));
+    Box::pin(Task::spawn(answer).unwrap_or_else(lost))
+}
+
+/// Refuses a request for another servable than the first.
+#[must_use]
+pub fn other_name() -> Error {
+    Error::invalid("Subsequent request with incorrect servable name; validate subsequent requests")
+}

@@ -1,0 +1,332 @@
+//! `ModelStreamInfer`: requests and answers of one stream, over an engine's stream.
+//!
+//! The answer begins at once, so that clients that wait for its head before they send do not wait
+//! for ever; what opens or ends the stream wrongly is told in the trailers. Its body is a [`Talk`],
+//! which is polled when there is room for more data on the wire: then it reads requests, hands them
+//! to the engine and frames what comes back. So a client that reads nothing is not read from either.
+
+use std::{
+    convert::Infallible,
+    pin::Pin,
+    sync::Arc,
+    task::{Context, Poll, ready},
+    time::Duration,
+};
+
+use axum::http::{HeaderMap, HeaderValue, Request, Response, header};
+use bytes::{Bytes, BytesMut};
+use futures::{FutureExt, StreamExt, future::BoxFuture};
+use hyper::body::{Body, Frame, Incoming};
+use prost::Message as _;
+use tokio::{sync::watch, time::Sleep};
+use tonic::{Code, Status};
+
+use super::{codec, grpc::ORIGIN, grpc_version};
+use crate::{
+    engine::{
+        Engine,
+        stream::{Answer, Answers, Course, Requests, StreamHead, StreamRequest, shutting_down},
+    },
+    error::Error,
+    frontends::{
+        access::{self, Seen},
+        deadline,
+        intake::Intake,
+        messages::{Message, Messages},
+        reply,
+        unary::{RAW_SPEED, frame},
+    },
+    proto::kserve::{ModelInferRequest, ModelStreamInferResponse},
+    task,
+};
+
+/// The path of the call.
+pub(in crate::frontends) const PATH: &str = "/inference.GRPCInferenceService/ModelStreamInfer";
+
+/// As many bytes of small answers go into one piece of data, if they are there.
+const TOGETHER: usize = 16 << 10;
+
+/// Answers with more bytes are framed by themselves, and not while others wait for the thread.
+const LARGE: usize = 1 << 20;
+
+/// Answers a call.
+pub(in crate::frontends) fn call(
+    engine: Arc<Engine>,
+    intake: &Intake,
+    request: Request<Incoming>,
+) -> Response<tonic::body::Body> {
+    let limit = deadline::of_headers(request.headers());
+    let messages = match Messages::new(request, intake) {
+        Ok(messages) => messages,
+        Err(status) => return status.into_http(),
+    };
+    let course = engine.course();
+    let talk = Talk {
+        phase: Phase::Opening(Box::pin(open(engine, messages))),
+        outcome: Some(Status::new(Code::Ok, "")),
+        framing: None,
+        message_size: intake.message_size(),
+        deadline: limit.map(|limit| (limit, Box::pin(tokio::time::sleep(limit)))),
+        change: Box::pin(reaches(course.clone(), Course::Draining)),
+        course,
+    };
+    let mut response = Response::new(tonic::body::Body::new(talk));
+    response.headers_mut().insert(
+        header::CONTENT_TYPE,
+        HeaderValue::from_static("application/grpc"),
+    );
+    response
+}
+
+/// The body of the answer.
+struct Talk {
+    phase: Phase,
+    /// What the trailers will say.
+    outcome: Option<Status>,
+    /// A large answer on its way to bytes.
+    framing: Option<BoxFuture<'static, Bytes>>,
+    message_size: usize,
+    deadline: Option<(Duration, Pin<Box<Sleep>>)>,
+    /// The next change of the course.
+    change: BoxFuture<'static, ()>,
+    course: watch::Receiver<Course>,
+}
+
+enum Phase {
+    /// The first request is read, and what it names is looked for.
+    Opening(BoxFuture<'static, Result<Open, Status>>),
+    Open(Open),
+    /// Only the trailers are left.
+    Ending,
+}
+
+/// An open stream.
+struct Open {
+    answers: Answers,
+    /// Reads requests and hands them over; `None` when there are no more.
+    feed: Option<BoxFuture<'static, Result<(), Status>>>,
+    seen: Seen,
+}
+
+async fn open(engine: Arc<Engine>, mut messages: Messages) -> Result<Open, Status> {
+    let first = messages.next().await?.ok_or_else(|| {
+        let text = "Client disconnected during reading first streaming request";
+        reply::status(&Error::invalid(text))
+    })?;
+    let first = read(first).await?;
+    let seen = access::seen(messages.extensions(), Some(&first.name));
+    let head = StreamHead {
+        name: &first.name,
+        parameters: &first.request.parameters,
+        origin: ORIGIN,
+    };
+    let opened = engine.open_stream(head).await;
+    let stream = opened.map_err(|error| reply::status(&error))?;
+    Ok(Open {
+        answers: stream.answers,
+        feed: Some(Box::pin(feed(messages, first, stream.requests))),
+        seen,
+    })
+}
+
+/// Hands over requests until there are no more, or nobody takes them.
+async fn feed(
+    mut messages: Messages,
+    first: StreamRequest,
+    requests: Requests,
+) -> Result<(), Status> {
+    let mut request = first;
+    while requests.send(request).await {
+        let Some(message) = messages.next().await? else {
+            break;
+        };
+        request = read(message).await?;
+    }
+    Ok(())
+}
+
+/// Decodes a request.
+async fn read(message: Message) -> Result<StreamRequest, Status> {
+    let Message { bytes, room } = message;
+    let effort = bytes.len() / RAW_SPEED;
+    let decode = move || {
+        let mut message = ModelInferRequest::decode(bytes)?;
+        Ok(StreamRequest {
+            name: std::mem::take(&mut message.model_name),
+            version: grpc_version(&message.model_version),
+            limit: codec::time_limit(&message),
+            request: codec::decode(message),
+            room,
+        })
+    };
+    let request = task::sized("unpack", effort, decode).await;
+    request.map_err(|error: prost::DecodeError| Status::internal(error.to_string()))
+}
+
+async fn reaches(mut course: watch::Receiver<Course>, at_least: Course) {
+    // An error is the end of the engine.
+    let _ = course.wait_for(|course| *course >= at_least).await;
+}
+
+impl Talk {
+    /// Ends without another answer.
+    fn end(&mut self, status: Status) {
+        self.outcome = Some(status);
+        self.framing = None;
+        self.phase = Phase::Ending;
+    }
+
+    /// Looks whether time is over, for the call or for the server.
+    fn look_at_the_clock(&mut self, context: &mut Context<'_>) {
+        if let Some((limit, sleep)) = &mut self.deadline
+            && sleep.as_mut().poll(context).is_ready()
+        {
+            let limit = *limit;
+            self.end(reply::status(&Error::deadline(limit)));
+            return;
+        }
+        while self.change.poll_unpin(context).is_ready() {
+            let stops = reply::status(&shutting_down());
+            let course = *self.course.borrow();
+            match &mut self.phase {
+                Phase::Open(open) if course == Course::Draining => {
+                    self.change = Box::pin(reaches(self.course.clone(), Course::Over));
+                    // A client that has sent all that it has gets all that it asked for.
+                    if open.feed.take().is_some() {
+                        self.outcome = Some(stops);
+                    }
+                }
+                _ => return self.end(stops),
+            }
+        }
+    }
+
+    /// Gathers what there is to be sent.
+    fn gather(&mut self, context: &mut Context<'_>) -> Poll<Bytes> {
+        if let Some(framing) = &mut self.framing {
+            let data = ready!(framing.poll_unpin(context));
+            self.framing = None;
+            return Poll::Ready(data);
+        }
+        if let Phase::Opening(opening) = &mut self.phase {
+            match ready!(opening.poll_unpin(context)) {
+                Ok(open) => self.phase = Phase::Open(open),
+                Err(status) => self.end(status),
+            }
+        }
+        let Phase::Open(open) = &mut self.phase else {
+            return Poll::Ready(Bytes::new());
+        };
+        if let Some(feed) = &mut open.feed {
+            match feed.poll_unpin(context) {
+                Poll::Ready(Ok(())) => open.feed = None,
+                Poll::Ready(Err(status)) => {
+                    self.end(status);
+                    return Poll::Ready(Bytes::new());
+                }
+                Poll::Pending => {}
+            }
+        }
+        let mut together = BytesMut::new();
+        while together.len() < TOGETHER {
+            let answer = match open.answers.poll_next_unpin(context) {
+                Poll::Ready(Some(Ok(answer))) => answer,
+                Poll::Ready(Some(Err(error))) => {
+                    self.end(reply::status(&error));
+                    break;
+                }
+                Poll::Ready(None) => {
+                    self.phase = Phase::Ending;
+                    break;
+                }
+                Poll::Pending if together.is_empty() => return Poll::Pending,
+                Poll::Pending => break,
+            };
+            if let Answer::Response(response) = &answer {
+                open.seen.version(|| Some(response.model_version));
+            }
+            let message = message(answer);
+            let (size, limit) = (size(&message), self.message_size);
+            if size > LARGE {
+                let framed =
+                    task::sized("encode", size / RAW_SPEED, move || framed(&message, limit));
+                self.framing = Some(Box::pin(framed));
+                break;
+            }
+            let framed = framed(&message, limit);
+            if together.is_empty() && framed.len() >= TOGETHER {
+                return Poll::Ready(framed);
+            }
+            together.extend_from_slice(&framed);
+        }
+        Poll::Ready(together.freeze())
+    }
+
+    /// Makes the trailers, once.
+    fn trailers(&mut self) -> Option<HeaderMap> {
+        let status = self.outcome.take()?;
+        let mut trailers = HeaderMap::with_capacity(2);
+        if status.add_header(&mut trailers).is_err() {
+            // A text that no header can take; the code counts.
+            let code = HeaderValue::from(status.code() as i32);
+            trailers.insert("grpc-status", code);
+        }
+        Some(trailers)
+    }
+}
+
+impl Body for Talk {
+    type Data = Bytes;
+    type Error = Infallible;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+        loop {
+            if !matches!(self.phase, Phase::Ending) {
+                self.look_at_the_clock(context);
+            }
+            let data = ready!(self.gather(context));
+            if !data.is_empty() {
+                return Poll::Ready(Some(Ok(Frame::data(data))));
+            }
+            if self.framing.is_none() && matches!(self.phase, Phase::Ending) {
+                let trailers = self.trailers();
+                return Poll::Ready(trailers.map(|trailers| Ok(Frame::trailers(trailers))));
+            }
+        }
+    }
+}
+
+/// Returns about how many bytes a message has.
+fn size(message: &ModelStreamInferResponse) -> usize {
+    message.infer_response.as_ref().map_or(0, |response| {
+        response.raw_output_contents.iter().map(Bytes::len).sum()
+    })
+}
+
+fn message(answer: Answer) -> ModelStreamInferResponse {
+    match answer {
+        Answer::Response(response) => ModelStreamInferResponse {
+            infer_response: Some(codec::encode(response)),
+            ..ModelStreamInferResponse::default()
+        },
+        Answer::Fault(error) => fault(&reply::status(&error)),
+    }
+}
+
+fn fault(status: &Status) -> ModelStreamInferResponse {
+    ModelStreamInferResponse {
+        error_message: status.message().to_owned(),
+        ..ModelStreamInferResponse::default()
+    }
+}
+
+/// Frames a message, or the fault that it is too large.
+fn framed(message: &ModelStreamInferResponse, limit: usize) -> Bytes {
+    match frame(message, limit) {
+        Ok(data) => data,
+        Err(status) => frame(&fault(&status), usize::MAX).unwrap_or_default(),
+    }
+}

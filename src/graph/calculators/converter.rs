@@ -1,0 +1,254 @@
+//! Turns tensors of OpenVINO into those of Python nodes, and back.
+
+use std::sync::Arc;
+
+use crate::{
+    graph::{
+        Calculator, Context, Contract, Factory, Fault, Flow, NodeSpec, PacketType, Payload, Port,
+        Resources, TensorKind,
+    },
+    proto::mediapipe::PyTensorOvTensorConverterCalculatorOptions as Options,
+    python,
+    tensor::{DataType, Tensor},
+};
+
+const OPENVINO: &str = "OVTENSOR";
+const PYTHON: &str = "OVMS_PY_TENSOR";
+
+pub(super) static FACTORY: Factory = Factory {
+    name: "PyTensorOvTensorConverterCalculator",
+    about: "Turns tensors of OpenVINO into those of Python nodes, and back.",
+    contract,
+    make,
+};
+
+/// Whose tensors a stream has.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Side {
+    OpenVino,
+    Python,
+}
+
+impl Side {
+    const fn other(self) -> Self {
+        match self {
+            Self::OpenVino => Self::Python,
+            Self::Python => Self::OpenVino,
+        }
+    }
+
+    const fn prefix(self) -> &'static str {
+        match self {
+            Self::OpenVino => OPENVINO,
+            Self::Python => PYTHON,
+        }
+    }
+
+    const fn packet_type(self) -> PacketType {
+        match self {
+            Self::OpenVino => PacketType::Tensor(TensorKind::OpenVino),
+            Self::Python => PacketType::Python,
+        }
+    }
+
+    /// Reads a tag: whose tensors they are, and what follows that.
+    fn read(tag: &str) -> Option<(Self, &str)> {
+        [Self::OpenVino, Self::Python]
+            .into_iter()
+            .find_map(|side| Some((side, tag.strip_prefix(side.prefix())?)))
+    }
+}
+
+/// An input and the output that it becomes.
+#[derive(Debug)]
+struct Pair {
+    input: usize,
+    output: usize,
+    /// Whose tensors go in.
+    from: Side,
+    /// The name of the Python tensors, if those come out.
+    name: String,
+}
+
+fn contract(node: &NodeSpec) -> Result<Contract, String> {
+    let pairs = pairs(node)?;
+    let mut contract = Contract::any(node);
+    for pair in pairs {
+        contract.inputs[pair.input] = pair.from.packet_type();
+        contract.outputs[pair.output] = pair.from.other().packet_type();
+    }
+    contract.offset = Some(0);
+    Ok(contract)
+}
+
+/// Finds the output of each input.
+fn pairs(node: &NodeSpec) -> Result<Vec<Pair>, String> {
+    let (inputs, outputs) = (&node.inputs, &node.outputs);
+    if inputs.is_empty() || outputs.is_empty() {
+        return Err("needs at least one input stream and one output stream".to_owned());
+    }
+    for port in inputs.iter().chain(outputs.iter()) {
+        let is_alone = inputs.len() == 1 && outputs.len() == 1;
+        match Side::read(&port.at.tag) {
+            Some((_, "")) => {}
+            Some(_) if !is_alone => {}
+            Some(_) => {
+                return Err(format!(
+                    "has one input and one output stream, of which one has the tag {OPENVINO} and \
+                     the other {PYTHON}; found: {}",
+                    port.at.tag
+                ));
+            }
+            None => {
+                return Err(format!(
+                    "has a stream {:?} with the tag {:?}; tags begin with {OPENVINO} or {PYTHON}",
+                    port.name, port.at.tag
+                ));
+            }
+        }
+    }
+    let options: Options = node.options.get().unwrap_or_default();
+    let mut pairs = Vec::with_capacity(inputs.len());
+    for (input, port) in inputs.iter().enumerate() {
+        let (from, tag) = partner(port);
+        let Some(output) = outputs.find(&tag, port.at.index) else {
+            return Err(unpaired("input", port, "output", &tag));
+        };
+        let name = match from {
+            Side::Python => String::new(),
+            Side::OpenVino => match options.tag_to_output_tensor_names.get(&tag) {
+                Some(name) => name.clone(),
+                None => {
+                    return Err(format!(
+                        "has no name for the tensors of the output {tag}: \
+                         `tag_to_output_tensor_names {{ key: \"{tag}\" value: \"name\" }}` in \
+                         PyTensorOvTensorConverterCalculatorOptions gives one"
+                    ));
+                }
+            },
+        };
+        pairs.push(Pair {
+            input,
+            output,
+            from,
+            name,
+        });
+    }
+    for port in outputs.iter() {
+        let (_, tag) = partner(port);
+        if inputs.find(&tag, port.at.index).is_none() {
+            return Err(unpaired("output", port, "input", &tag));
+        }
+    }
+    Ok(pairs)
+}
+
+/// Returns whose tensors a stream has, and the tag of the stream on the other side.
+fn partner(port: &Port) -> (Side, String) {
+    let (side, rest) = Side::read(&port.at.tag).unwrap_or((Side::OpenVino, ""));
+    (side, format!("{}{rest}", side.other().prefix()))
+}
+
+fn unpaired(direction: &str, port: &Port, other: &str, tag: &str) -> String {
+    format!(
+        "has the {direction} stream {} without an {other} stream {tag}:{}",
+        port.at, port.at.index
+    )
+}
+
+fn make(node: &Arc<NodeSpec>, _: &dyn Resources) -> Box<dyn Calculator> {
+    Box::new(Converter(pairs(node).unwrap_or_default()))
+}
+
+struct Converter(Vec<Pair>);
+
+impl Calculator for Converter {
+    fn process(&mut self, context: &mut Context<'_>) -> Result<Flow, Fault> {
+        for pair in &self.0 {
+            let made = match context.input(pair.input) {
+                None => continue,
+                Some(Payload::Tensor(TensorKind::OpenVino, tensor))
+                    if pair.from == Side::OpenVino =>
+                {
+                    Payload::Python(to_python(&pair.name, tensor)?)
+                }
+                Some(Payload::Python(tensor)) if pair.from == Side::Python => {
+                    Payload::Tensor(TensorKind::OpenVino, to_openvino(tensor)?)
+                }
+                Some(other) => {
+                    return Err(Fault::invalid(format!(
+                        "Input stream \"{}\" has a packet of another type. Expected: {}; Actual: {}",
+                        context.node.inputs[pair.input].name,
+                        pair.from.packet_type(),
+                        other.kind()
+                    )));
+                }
+            };
+            context.send(pair.output, made);
+        }
+        Ok(Flow::Next)
+    }
+}
+
+fn to_python(name: &str, tensor: &Tensor) -> Result<python::Tensor, Fault> {
+    let dtype = tensor.dtype();
+    if dtype == DataType::String {
+        return Err(Fault::invalid(format!(
+            "Undefined precision in input tensor: {}",
+            dtype.precision()
+        )));
+    }
+    // Python has no format for these halves.
+    let format = (dtype != DataType::Bf16).then_some(dtype);
+    let lengths = tensor.shape().iter();
+    let shape = lengths
+        .map(|&length| i64::try_from(length).unwrap_or(i64::MAX))
+        .collect();
+    let data = tensor.data().clone();
+    Ok(python::Tensor::new(
+        name,
+        dtype.kserve(),
+        shape,
+        data,
+        format,
+    ))
+}
+
+fn to_openvino(tensor: &python::Tensor) -> Result<Tensor, Fault> {
+    let datatype = tensor.datatype();
+    let dtype = DataType::from_kserve(datatype).filter(|&dtype| dtype != DataType::String);
+    let Some(dtype) = dtype else {
+        return Err(Fault::invalid(format!(
+            "Undefined precision in input python tensor: {datatype}"
+        )));
+    };
+    let length = |&length: &i64| {
+        let negative = || format!("dimension negative during conversion: {length}");
+        usize::try_from(length).map_err(|_| Fault::invalid(negative()))
+    };
+    let shape: Vec<usize> = tensor
+        .shape()
+        .iter()
+        .map(length)
+        .collect::<Result<_, _>>()?;
+    let actual = tensor.bytes().len();
+    match crate::tensor::byte_size(dtype, &shape) {
+        Ok(Some(expected)) if expected == actual => {}
+        Ok(expected) => {
+            return Err(Fault::invalid(format!(
+                "python buffer size: {actual}; OV tensor size: {}; mismatch",
+                expected.unwrap_or_default()
+            )));
+        }
+        Err(error) => {
+            return Err(Fault::invalid(format!(
+                "python buffer size: {actual}; OV tensor size: {error}; mismatch"
+            )));
+        }
+    }
+    Tensor::new(dtype, shape, tensor.bytes().clone())
+        .map_err(|error| Fault::internal(error.to_string()))
+}
+
+#[cfg(test)]
+mod tests;

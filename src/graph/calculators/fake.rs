@@ -1,0 +1,194 @@
+//! A servable that answers what it is told to, and one node run by hand.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use futures::{FutureExt, future::BoxFuture};
+
+use crate::{
+    error::{Error, ErrorKind, Result},
+    graph::{
+        Calculator, Context, Contract, Emit, Env, Factory, Fault, Flow, NodeSpec, Packet, Payload,
+        PythonHandler, Resources, Servables, Session, Timestamp,
+    },
+    request::InferRequest,
+    servable::{ServableInfo, TensorInfo},
+    tensor::{DataType, Dim, Layout, PartialShape, TensorMap},
+};
+
+/// The one servable that there is, or none.
+pub(super) struct Fake {
+    info: Option<ServableInfo>,
+    inner: Arc<Inner>,
+}
+
+#[derive(Default)]
+struct Inner {
+    asked: Mutex<Vec<(String, Option<i64>)>>,
+    requests: Mutex<Vec<InferRequest>>,
+    answer: Mutex<Option<Result<TensorMap>>>,
+}
+
+impl Fake {
+    /// Makes a servable with these inputs and outputs.
+    pub(super) fn new(inputs: &[&str], outputs: &[&str]) -> Arc<Self> {
+        let tensors = |names: &[&str]| names.iter().enumerate().map(tensor).collect();
+        Arc::new(Self {
+            info: Some(ServableInfo::new(tensors(inputs), tensors(outputs))),
+            inner: Arc::default(),
+        })
+    }
+
+    /// Makes nothing that could be found.
+    pub(super) fn missing() -> Arc<Self> {
+        Arc::new(Self {
+            info: None,
+            inner: Arc::default(),
+        })
+    }
+
+    /// Says what the next request is answered.
+    pub(super) fn answers(&self, answer: Result<TensorMap>) {
+        *lock(&self.inner.answer) = Some(answer);
+    }
+
+    /// Returns what was looked for.
+    pub(super) fn asked(&self) -> Vec<(String, Option<i64>)> {
+        lock(&self.inner.asked).clone()
+    }
+
+    /// Takes the requests that came.
+    pub(super) fn requests(&self) -> Vec<InferRequest> {
+        std::mem::take(&mut lock(&self.inner.requests))
+    }
+
+    /// Returns a session as a side packet.
+    pub(super) fn side(self: &Arc<Self>) -> Packet {
+        let session = self.session("m", None).expect("there is one");
+        Packet::side(Payload::Session(session))
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn tensor((port, name): (usize, &&str)) -> TensorInfo {
+    TensorInfo {
+        name: (*name).to_owned(),
+        dtype: DataType::F32,
+        shape: PartialShape(vec![Dim::Any]),
+        layout: Layout::unspecified(1),
+        port,
+    }
+}
+
+impl Servables for Fake {
+    fn session(&self, name: &str, version: Option<i64>) -> Result<Arc<dyn Session>> {
+        lock(&self.inner.asked).push((name.to_owned(), version));
+        let none = || {
+            Error::new(
+                ErrorKind::NotFound,
+                "Model with requested name is not found",
+            )
+        };
+        let info = self.info.clone().ok_or_else(none)?;
+        let inner = Arc::clone(&self.inner);
+        Ok(Arc::new(Opened { info, inner }))
+    }
+}
+
+struct Opened {
+    info: ServableInfo,
+    inner: Arc<Inner>,
+}
+
+impl Session for Opened {
+    fn info(&self) -> &ServableInfo {
+        &self.info
+    }
+
+    fn infer(&self, request: InferRequest) -> BoxFuture<'static, Result<TensorMap>> {
+        lock(&self.inner.requests).push(request);
+        let answer = lock(&self.inner.answer).take();
+        let answer = answer.unwrap_or_else(|| Ok(TensorMap::default()));
+        async { answer }.boxed()
+    }
+}
+
+struct NoPython;
+
+impl Resources for NoPython {
+    fn python(&self, _: &str) -> Option<&Arc<PythonHandler>> {
+        None
+    }
+}
+
+/// A node that runs step by step.
+pub(super) struct Run {
+    pub(super) contract: Contract,
+    node: Arc<NodeSpec>,
+    calculator: Box<dyn Calculator>,
+    side: Vec<Packet>,
+    env: Env,
+}
+
+impl Run {
+    pub(super) fn new(factory: &Factory, node: NodeSpec, servables: &Arc<Fake>) -> Self {
+        let contract = (factory.contract)(&node).expect("the node keeps the contract");
+        let node = Arc::new(node);
+        let servables: Arc<dyn Servables> = Arc::clone(servables) as _;
+        Self {
+            contract,
+            calculator: (factory.make)(&node, &NoPython),
+            node,
+            side: Vec::new(),
+            env: Env { servables },
+        }
+    }
+
+    /// Opens the node; returns the side packets that it gives.
+    pub(super) fn open(&mut self, side: Vec<Packet>) -> Result<Vec<(usize, Packet)>, Fault> {
+        self.side = side;
+        let emits = self.step(Timestamp::UNSTARTED, &[], |calculator, context| {
+            calculator.open(context)
+        })?;
+        let side = |emit| match emit {
+            Emit::Side(place, packet) => (place, packet),
+            other => panic!("{other:?} in open"),
+        };
+        Ok(emits.into_iter().map(side).collect())
+    }
+
+    /// Gives the node the packets of a time; returns those that it sends.
+    pub(super) fn process(
+        &mut self,
+        at: Timestamp,
+        inputs: &[Packet],
+    ) -> Result<Vec<(usize, Packet)>, Fault> {
+        let emits = self.step(at, inputs, |calculator, context| {
+            calculator.process(context)
+        })?;
+        let packet = |emit| match emit {
+            Emit::Packet(place, packet) => (place, packet),
+            other => panic!("{other:?} in process"),
+        };
+        Ok(emits.into_iter().map(packet).collect())
+    }
+
+    fn step(
+        &mut self,
+        at: Timestamp,
+        inputs: &[Packet],
+        step: impl FnOnce(&mut dyn Calculator, &mut Context<'_>) -> Result<Flow, Fault>,
+    ) -> Result<Vec<Emit>, Fault> {
+        let bounds = vec![at; inputs.len()];
+        let (node, side, env) = (&self.node, &self.side, &self.env);
+        let mut context = Context::new(node, at, inputs, side, &bounds, env);
+        let flow = step(self.calculator.as_mut(), &mut context)?;
+        let mut emits = context.into_emits();
+        if let Flow::Later(later) = flow {
+            emits.extend(later.now_or_never().expect("it waits for nothing")?.emits);
+        }
+        Ok(emits)
+    }
+}

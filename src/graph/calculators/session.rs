@@ -1,0 +1,162 @@
+//! Finds a model or pipeline for the nodes that run it.
+
+use std::sync::Arc;
+
+use crate::{
+    graph::{
+        Calculator, Code, Context, Contract, Emit, Factory, Fault, Flow, NodeSpec, Packet,
+        PacketType, Payload, Resources,
+    },
+    proto::mediapipe::OpenVinoModelServerSessionCalculatorOptions as Options,
+};
+
+/// The tag of the side packet.
+pub(super) const TAG: &str = "SESSION";
+
+pub(super) static FACTORY: Factory = Factory {
+    name: "OpenVINOModelServerSessionCalculator",
+    about: "Finds a model or pipeline of the server, for the nodes that run it.",
+    contract,
+    make,
+};
+
+fn contract(node: &NodeSpec) -> Result<Contract, String> {
+    if !node.inputs.is_empty() || !node.outputs.is_empty() {
+        return Err(format!(
+            "takes and gives no streams; it gives the side packet {TAG} only"
+        ));
+    }
+    if node.side_outputs.len() != 1 || node.side_outputs.find(TAG, 0).is_none() {
+        return Err(format!(
+            "gives exactly one output side packet, which has the tag {TAG}: \
+             `output_side_packet: \"{TAG}:session\"`"
+        ));
+    }
+    let options: Options = node.options.get().ok_or_else(|| {
+        "needs OpenVINOModelServerSessionCalculatorOptions with servable_name, the model or \
+         pipeline to find"
+            .to_owned()
+    })?;
+    if options.servable_name.is_empty() {
+        return Err("servable_name is empty; it names the model or pipeline to find".to_owned());
+    }
+    Ok(Contract {
+        side_outputs: vec![PacketType::Session],
+        ..Contract::any(node)
+    })
+}
+
+fn make(node: &Arc<NodeSpec>, _: &dyn Resources) -> Box<dyn Calculator> {
+    Box::new(Finder(node.options.get().unwrap_or_default()))
+}
+
+struct Finder(Options);
+
+impl Calculator for Finder {
+    fn open(&mut self, context: &mut Context<'_>) -> Result<Flow, Fault> {
+        let name = &self.0.servable_name;
+        let version = version(self.0.servable_version());
+        let session = context.env.servables.session(name, version);
+        let session = session.map_err(|error| {
+            let node = &context.node.name;
+            tracing::warn!(%node, servable = %name, "No session: {error}");
+            Fault::new(
+                Code::FailedPrecondition,
+                "OpenVINOModelServerSessionCalculator failed to load the model",
+            )
+        })?;
+        let packet = Packet::side(Payload::Session(session));
+        context.emit(Emit::Side(0, packet));
+        Ok(Flow::Next)
+    }
+
+    fn process(&mut self, _: &mut Context<'_>) -> Result<Flow, Fault> {
+        Ok(Flow::Stop)
+    }
+}
+
+/// Reads a version; what is no version of its own means the default one.
+fn version(text: &str) -> Option<i64> {
+    text.trim().parse().ok().filter(|&version| version > 0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{FACTORY, Options, TAG, version};
+    use crate::graph::{
+        Code, NodeSpec, Options as NodeOptions, PacketType, Payload, Ports, Timestamp,
+        calculators::fake::{Fake, Run},
+    };
+
+    fn node(name: &str, version: Option<&str>) -> NodeSpec {
+        NodeSpec {
+            side_outputs: Ports::of(&["SESSION:s"]),
+            options: NodeOptions::of(&Options {
+                servable_name: name.to_owned(),
+                servable_version: version.map(str::to_owned),
+                service_url: Some("nowhere:1".to_owned()),
+                server_config: Some("/none".to_owned()),
+            }),
+            ..NodeSpec::default()
+        }
+    }
+
+    #[test]
+    fn it_gives_the_session_of_a_servable() {
+        for (text, expected) in [
+            (None, None),
+            (Some("2"), Some(2)),
+            (Some("0"), None),
+            (Some(""), None),
+            (Some("x"), None),
+            (Some("-1"), None),
+        ] {
+            let fake = Fake::new(&["b"], &["a"]);
+            let mut run = Run::new(&FACTORY, node("m", text), &fake);
+            let sides = run.open(vec![]).unwrap();
+            let [(0, packet)] = &sides[..] else {
+                panic!("{sides:?}");
+            };
+            assert_eq!(packet.at(), Timestamp::UNSET);
+            assert!(matches!(packet.payload(), Some(Payload::Session(_))));
+            assert_eq!(fake.asked(), [("m".to_owned(), expected)]);
+        }
+        assert_eq!(version(" 3 "), Some(3));
+    }
+
+    #[test]
+    fn no_servable_is_a_failed_precondition() {
+        let fake = Fake::missing();
+        let fault = Run::new(&FACTORY, node("m", None), &fake)
+            .open(vec![])
+            .unwrap_err();
+        assert_eq!(fault.code, Code::FailedPrecondition);
+        assert_eq!(
+            fault.message,
+            "OpenVINOModelServerSessionCalculator failed to load the model"
+        );
+    }
+
+    #[test]
+    fn it_has_no_streams_and_one_side_packet() {
+        let good = (FACTORY.contract)(&node("m", None)).unwrap();
+        assert_eq!(good.side_outputs, [PacketType::Session]);
+        let refused = |change: fn(&mut NodeSpec)| {
+            let mut node = node("m", None);
+            change(&mut node);
+            (FACTORY.contract)(&node).unwrap_err()
+        };
+        let streams = refused(|node| node.inputs = Ports::of(&["a"]));
+        assert!(streams.contains("no streams"), "{streams}");
+        for sides in [&["s"][..], &[], &["SESSION:a", "SESSION:1:b"]] {
+            let mut node = node("m", None);
+            node.side_outputs = Ports::of(sides);
+            let fault = (FACTORY.contract)(&node).unwrap_err();
+            assert!(fault.contains(TAG), "{fault}");
+        }
+        let bare = refused(|node| node.options = NodeOptions::default());
+        assert!(bare.contains("servable_name"), "{bare}");
+        let nameless = (FACTORY.contract)(&self::node("", None)).unwrap_err();
+        assert!(nameless.contains("servable_name is empty"), "{nameless}");
+    }
+}

@@ -1,0 +1,239 @@
+//! Judges a graph file: every fault with its rule and place, or a [`Plan`].
+//!
+//! What is unknown because of a fault is not judged, so that one mistake is told once.
+
+mod fault;
+mod found;
+mod handlers;
+mod order;
+mod ports;
+mod python;
+mod settings;
+#[cfg(test)]
+mod tests;
+mod types;
+mod wiring;
+
+use std::collections::HashMap;
+
+pub use fault::{Faults, FileFault, FileWarning, Rule};
+pub(super) use found::{Found, New};
+
+use super::{
+    calculator::{Contract, Factory},
+    packet::PacketType,
+    pbtxt,
+    plan::{GraphPort, Plan, PlanNode, PoolSize, Side, Stream},
+    spec::GraphSpec,
+};
+use crate::error::nearest;
+
+/// A graph that breaks no rule.
+#[derive(Debug)]
+pub struct Checked {
+    /// What runs.
+    pub plan: Plan,
+    /// What the file says.
+    pub spec: GraphSpec,
+    /// What is worth a word.
+    pub warnings: Vec<FileWarning>,
+}
+
+/// Judges the text of a graph file.
+///
+/// # Errors
+///
+/// Tells everything that is wrong with it, as far as the text alone shows it.
+pub fn check(text: &str, file: &str, factories: &[&'static Factory]) -> Result<Checked, Faults> {
+    let found = Found::new(text, file);
+    let checked = graph(text, &found, factories);
+    let warnings = found.end()?;
+    let Some((plan, spec)) = checked else {
+        let fault = FileFault::of_file(Rule::Text, file, "the text makes no graph");
+        return Err(Faults::one(fault));
+    };
+    Ok(Checked {
+        plan,
+        spec,
+        warnings,
+    })
+}
+
+/// Judges a text; what comes back counts only if no fault was found.
+fn graph(
+    text: &str,
+    found: &Found<'_>,
+    factories: &[&'static Factory],
+) -> Option<(Plan, GraphSpec)> {
+    if text.trim().is_empty() {
+        let fault = New::of(Rule::Empty, 0, "the file has nothing in it");
+        found.add(fault.hint("write at least an input_stream, an output_stream and a node"));
+        return None;
+    }
+    let pool = pool(text, found);
+    let document = match pbtxt::read(text) {
+        Ok(document) => document,
+        Err(faults) => {
+            for fault in faults {
+                found.add_text(fault);
+            }
+            return None;
+        }
+    };
+    let mut spec = GraphSpec::new(&document, text, found)?;
+    drop(document);
+    spec.pool = pool;
+    ports::judge(&spec, found);
+    python::judge(&spec, found);
+    let executors = settings::Executors::judge(&spec, found);
+    let max_queue = settings::max_queue(&spec, found);
+    let mut draft = Draft::new(&spec, found, factories);
+    draft.connect();
+    draft.loopbacks();
+    draft.contracts();
+    draft.cycles();
+    draft.types();
+    let mut nodes = Vec::with_capacity(draft.nodes.len());
+    for (place, entry) in spec.nodes.iter().enumerate() {
+        executors.judge_node(entry, found);
+        let handler = draft.handler(place);
+        let max_in_flight = settings::max_in_flight(entry, found);
+        let node = &mut draft.nodes[place];
+        // Without a factory there is a fault.
+        if let (Some(factory), Some(handler)) = (node.factory, handler) {
+            nodes.push(PlanNode {
+                spec: entry.spec.clone(),
+                factory,
+                contract: std::mem::take(&mut node.contract).unwrap_or_default(),
+                inputs: node.inputs.iter().filter_map(|stream| *stream).collect(),
+                back_edges: std::mem::take(&mut node.back_edges),
+                outputs: node.outputs.iter().filter_map(|stream| *stream).collect(),
+                side_inputs: std::mem::take(&mut node.side_inputs),
+                side_outputs: node.side_outputs.iter().filter_map(|side| *side).collect(),
+                handler,
+                max_in_flight,
+            });
+        }
+    }
+    let plan = Plan {
+        nodes,
+        streams: draft.streams,
+        sides: draft.sides,
+        inputs: draft.graph_inputs,
+        outputs: draft.graph_outputs,
+        max_queue,
+        report_deadlock: spec.report_deadlock,
+        pool,
+    };
+    Some((plan, spec))
+}
+
+fn pool(text: &str, found: &Found<'_>) -> PoolSize {
+    let Some(directive) = pbtxt::directive(text) else {
+        return PoolSize::Off;
+    };
+    if let Some(again) = directive.again {
+        let message = "OVMS_GRAPH_QUEUE_MAX_SIZE is set again, and the first one counts";
+        found.warn(again, None, message.to_owned());
+    }
+    directive.size.unwrap_or_else(|value| {
+        let message = format!("Invalid OVMS_GRAPH_QUEUE_MAX_SIZE value: \"{value}\"");
+        let fault = New::of(Rule::Pool, directive.at, message);
+        found.add(fault.hint("write a number from 0 on, or AUTO"));
+        PoolSize::Off
+    })
+}
+
+/// A graph on its way to a plan.
+struct Draft<'a> {
+    spec: &'a GraphSpec,
+    found: &'a Found<'a>,
+    nodes: Vec<DraftNode>,
+    streams: Vec<Stream>,
+    sides: Vec<Side>,
+    graph_inputs: Vec<GraphPort>,
+    graph_outputs: Vec<GraphPort>,
+    by_name: HashMap<&'a str, usize>,
+    sides_by_name: HashMap<&'a str, usize>,
+}
+
+/// A node on its way to a plan. What is `None` is unknown because of a fault.
+#[derive(Default)]
+struct DraftNode {
+    factory: Option<&'static Factory>,
+    contract: Option<Contract>,
+    inputs: Vec<Option<usize>>,
+    back_edges: Vec<bool>,
+    outputs: Vec<Option<usize>>,
+    side_inputs: Vec<usize>,
+    side_outputs: Vec<Option<usize>>,
+    /// Whether its loopback is wrong, which is told.
+    is_loopback_wrong: bool,
+    /// Whether anything is wrong with what the file says of its inputs, which is told.
+    are_infos_wrong: bool,
+}
+
+impl<'a> Draft<'a> {
+    fn new(spec: &'a GraphSpec, found: &'a Found<'a>, factories: &[&'static Factory]) -> Self {
+        let known: HashMap<&str, &'static Factory> = factories
+            .iter()
+            .map(|factory| (factory.name, *factory))
+            .collect();
+        let nodes = spec.nodes.iter().map(|entry| {
+            let factory = known.get(entry.spec.calculator.as_str()).copied();
+            if factory.is_none() && !found.is_full(Rule::Wiring) {
+                let calculator = &entry.spec.calculator;
+                let message = format!("Unable to find Calculator \"{calculator}\"");
+                let hint = if calculator.is_empty() {
+                    Some("add `calculator: \"…\"`".to_owned())
+                } else {
+                    let near = nearest(calculator, known.keys().copied());
+                    near.map(|name| format!("did you mean {name}?"))
+                };
+                let fault = New::wiring(entry.at, message).node(&entry.spec.name);
+                found.add(fault.may_hint(hint));
+            }
+            DraftNode {
+                factory,
+                ..DraftNode::default()
+            }
+        });
+        Self {
+            nodes: nodes.collect(),
+            streams: Vec::new(),
+            sides: Vec::new(),
+            graph_inputs: Vec::new(),
+            graph_outputs: Vec::new(),
+            by_name: HashMap::new(),
+            sides_by_name: HashMap::new(),
+            spec,
+            found,
+        }
+    }
+
+    /// Asks each calculator about its node.
+    fn contracts(&mut self) {
+        for (entry, node) in self.spec.nodes.iter().zip(&mut self.nodes) {
+            let Some(factory) = node.factory else {
+                continue;
+            };
+            if !entry.is_sound || node.is_loopback_wrong || python::is_faulty(entry) {
+                continue;
+            }
+            match (factory.contract)(&entry.spec) {
+                Ok(contract) => node.contract = Some(contract),
+                Err(message) => {
+                    let fault = New::wiring(entry.at, message);
+                    self.found.add(fault.node(&entry.spec.name));
+                }
+            }
+        }
+    }
+
+    /// Returns what an input of a node takes, as far as is known.
+    fn input_type(&self, node: usize, place: usize) -> PacketType {
+        let contract = self.nodes[node].contract.as_ref();
+        let kind = contract.and_then(|contract| contract.inputs.get(place));
+        kind.cloned().unwrap_or(PacketType::Any)
+    }
+}

@@ -1,0 +1,233 @@
+//! Input stream handlers: which one a node has, and with what.
+
+use std::collections::HashSet;
+
+use super::{Draft, New};
+use crate::{
+    error::nearest,
+    graph::{
+        node::{NodeSpec, Options},
+        plan::Handler,
+        spec::{HandlerEntry, tag_index},
+    },
+    proto::mediapipe::{
+        DefaultInputStreamHandlerOptions, FixedSizeInputStreamHandlerOptions,
+        SyncSetInputStreamHandlerOptions, TimestampAlignInputStreamHandlerOptions,
+    },
+};
+
+const DEFAULT: &str = "DefaultInputStreamHandler";
+const SYNC_SET: &str = "SyncSetInputStreamHandler";
+
+/// The handlers that there are.
+const KNOWN: [&str; 8] = [
+    DEFAULT,
+    "ImmediateInputStreamHandler",
+    SYNC_SET,
+    "BarrierInputStreamHandler",
+    "EarlyCloseInputStreamHandler",
+    "MuxInputStreamHandler",
+    "FixedSizeInputStreamHandler",
+    "TimestampAlignInputStreamHandler",
+];
+
+/// Why a handler cannot be.
+type Wrong = (String, Option<String>);
+
+impl Draft<'_> {
+    /// Returns the handler of a node: its own, else its calculator's, else that of the graph, else the
+    /// default one. `None` if it is wrong, which is told.
+    pub(super) fn handler(&self, place: usize) -> Option<Handler> {
+        let entry = &self.spec.nodes[place];
+        let node = &self.nodes[place];
+        let none = Options::default();
+        let of_calculator = node.contract.as_ref().and_then(|contract| contract.handler);
+        let (name, options, at) = match (&entry.handler, of_calculator, &self.spec.handler) {
+            (Some(HandlerEntry { name, options, at }), _, _)
+            | (None, None, Some(HandlerEntry { name, options, at })) => {
+                (name.as_str(), options, *at)
+            }
+            (None, Some(name), _) => (name, &none, entry.at),
+            (None, None, None) => (DEFAULT, &none, entry.at),
+        };
+        let of_node = entry.handler.is_some();
+        let known = KNOWN.contains(&name);
+        // What takes nothing waits for nothing; and which inputs a misspelled node has, nobody knows.
+        if known && (entry.spec.inputs.is_empty() || !entry.is_sound) {
+            return Some(Handler::Default);
+        }
+        match handler(name, options, &entry.spec) {
+            Ok(handler) => {
+                self.advise(place, name, options, at, &handler);
+                Some(handler)
+            }
+            Err((message, hint)) => {
+                // A handler of the graph that is unknown is wrong once, not for each node.
+                let fault = New::wiring(at, message).may_hint(hint);
+                let is_nodes = of_node || known;
+                self.found.add(if is_nodes {
+                    fault.node(&entry.spec.name)
+                } else {
+                    fault
+                });
+                None
+            }
+        }
+    }
+
+    /// Warns of what was hardly meant.
+    fn advise(&self, place: usize, name: &str, options: &Options, at: usize, handler: &Handler) {
+        let entry = &self.spec.nodes[place];
+        let own = format!("mediapipe.{name}Options");
+        for other in options.names().filter(|other| *other != own) {
+            let message = format!("{name} does not look at {other}");
+            self.found.warn(at, Some(&entry.spec.name), message);
+        }
+        if let Handler::FixedSize {
+            trigger, target, ..
+        } = handler
+            && target > trigger
+        {
+            let message = format!(
+                "target_queue_size {target} is above trigger_queue_size {trigger}: nothing is dropped"
+            );
+            self.found.warn(at, Some(&entry.spec.name), message);
+        }
+        let loopback = entry.spec.inputs.find("LOOPBACK", 0);
+        let is_apart = |loopback: usize| match handler {
+            Handler::SyncSet(sets) => sets.iter().any(|set| *set == [loopback]),
+            Handler::Immediate => true,
+            _ => false,
+        };
+        if let Some(loopback) = loopback.filter(|loopback| !is_apart(*loopback)) {
+            let port = &entry.spec.inputs[loopback];
+            let at = entry.written.inputs[port.written].at;
+            let message = format!(
+                "with {name} the node waits for LOOPBACK together with other inputs, so that it gives \
+                 nothing before they end; use SyncSetInputStreamHandler with `sync_set {{ tag_index: \
+                 \"LOOPBACK:0\" }}`"
+            );
+            self.found.warn(at, Some(&entry.spec.name), message);
+        }
+    }
+}
+
+/// Makes a handler for a node.
+fn handler(name: &str, options: &Options, node: &NodeSpec) -> Result<Handler, Wrong> {
+    Ok(match name {
+        DEFAULT => {
+            let options: DefaultInputStreamHandlerOptions = options.get().unwrap_or_default();
+            positive("batch_size", options.batch_size())?;
+            Handler::Default
+        }
+        "ImmediateInputStreamHandler" => Handler::Immediate,
+        SYNC_SET => sync_sets(&options.get().unwrap_or_default(), node)?,
+        "BarrierInputStreamHandler" => Handler::Barrier,
+        "EarlyCloseInputStreamHandler" => Handler::EarlyClose,
+        "MuxInputStreamHandler" => {
+            if node.inputs.len() < 2 {
+                let message = "MuxInputStreamHandler needs an input that says which of the others is \
+                               taken, and one of those, but there is only one input";
+                return Err((message.to_owned(), None));
+            }
+            Handler::Mux
+        }
+        "FixedSizeInputStreamHandler" => {
+            let options: FixedSizeInputStreamHandlerOptions = options.get().unwrap_or_default();
+            Handler::FixedSize {
+                trigger: positive("trigger_queue_size", options.trigger_queue_size())?,
+                target: positive("target_queue_size", options.target_queue_size())?,
+                fixed_min: options.fixed_min_size(),
+            }
+        }
+        "TimestampAlignInputStreamHandler" => {
+            let options: TimestampAlignInputStreamHandlerOptions =
+                options.get().unwrap_or_default();
+            if options.timestamp_base_tag_index.is_none() {
+                return Err((
+                    "TimestampAlignInputStreamHandler needs timestamp_base_tag_index".to_owned(),
+                    Some(known_inputs(node)),
+                ));
+            }
+            Handler::TimestampAlign(place(
+                "timestamp_base_tag_index",
+                options.timestamp_base_tag_index(),
+                node,
+            )?)
+        }
+        _ => {
+            let hint = nearest(name, KNOWN).map_or_else(
+                || format!("there are {}", KNOWN.join(", ")),
+                |near| format!("did you mean {near}?"),
+            );
+            return Err((
+                format!("the input stream handler \"{name}\" is not known"),
+                Some(hint),
+            ));
+        }
+    })
+}
+
+fn sync_sets(
+    options: &SyncSetInputStreamHandlerOptions,
+    node: &NodeSpec,
+) -> Result<Handler, Wrong> {
+    let mut taken = HashSet::new();
+    let mut sets = Vec::new();
+    for set in &options.sync_set {
+        if set.tag_index.is_empty() {
+            return Err((
+                "a sync_set names no input".to_owned(),
+                Some(known_inputs(node)),
+            ));
+        }
+        let mut places = Vec::new();
+        for text in &set.tag_index {
+            let place = place("sync_set", text, node)?;
+            if !taken.insert(place) {
+                return Err((
+                    format!(
+                        "\"{text}\" stands twice in sync sets, and an input can be in one only"
+                    ),
+                    None,
+                ));
+            }
+            places.push(place);
+        }
+        places.sort_unstable();
+        sets.push(places);
+    }
+    let rest: Vec<usize> = (0..node.inputs.len())
+        .filter(|place| !taken.contains(place))
+        .collect();
+    if !rest.is_empty() {
+        sets.push(rest);
+    }
+    Ok(Handler::SyncSet(sets))
+}
+
+/// Finds the input that an option means.
+fn place(option: &str, text: &str, node: &NodeSpec) -> Result<usize, Wrong> {
+    let at = tag_index(text).map_err(|message| (format!("{option}: {message}"), None))?;
+    node.inputs.find(&at.tag, at.index).ok_or_else(|| {
+        (
+            format!("{option}: \"{text}\" is not an input stream of the node"),
+            Some(known_inputs(node)),
+        )
+    })
+}
+
+fn known_inputs(node: &NodeSpec) -> String {
+    let known: Vec<String> = node.inputs.iter().map(|port| port.at.to_string()).collect();
+    format!("it has {}", known.join(", "))
+}
+
+fn positive(option: &str, value: i32) -> Result<usize, Wrong> {
+    let good = usize::try_from(value).ok().filter(|value| *value > 0);
+    good.ok_or_else(|| {
+        (
+            format!("{option} is {value}"),
+            Some("write a number above 0".to_owned()),
+        )
+    })
+}

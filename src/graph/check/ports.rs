@@ -1,0 +1,127 @@
+//! Rules 5 to 11: the inputs and outputs of the graph.
+
+use std::collections::HashMap;
+
+use super::{Found, New, Rule};
+use crate::graph::{
+    plan::Form,
+    spec::{GraphSpec, PortEntry},
+};
+
+/// The tag prefix of tensors that clients cannot send.
+const TFLITE: &str = "TFLITE_TENSOR";
+
+/// Returns what a packet of an input or output is to clients, by what its tag begins with.
+pub(super) fn form(entry: &PortEntry, is_input: bool) -> Form {
+    let tag = entry.tag();
+    let known = [
+        ("OVTENSOR", Form::OvTensor),
+        ("TENSOR", Form::MpTensor),
+        ("TFTENSOR", Form::TfTensor),
+        ("IMAGE", Form::Image),
+        ("OVMS_PY_TENSOR", Form::Python),
+        if is_input {
+            ("REQUEST", Form::Request)
+        } else {
+            ("RESPONSE", Form::Response)
+        },
+    ];
+    let mut known = known.into_iter();
+    known
+        .find(|(prefix, _)| tag.starts_with(prefix))
+        .map_or(Form::OvTensor, |(_, form)| form)
+}
+
+/// Tells whether an input or output has a form that no client has.
+pub(super) fn is_tflite(entry: &PortEntry) -> bool {
+    entry.tag().starts_with(TFLITE)
+}
+
+/// Judges the inputs and outputs of a graph.
+pub(super) fn judge(spec: &GraphSpec, found: &Found<'_>) {
+    repeated(&spec.inputs, Rule::InputName, "inputs", found);
+    repeated(&spec.outputs, Rule::OutputName, "outputs", found);
+    if spec.inputs.is_empty() || spec.outputs.is_empty() {
+        let missing = match (spec.inputs.is_empty(), spec.outputs.is_empty()) {
+            (true, true) => "input_stream and output_stream",
+            (true, false) => "input_stream",
+            _ => "output_stream",
+        };
+        let message =
+            format!("a graph having less than one input or output is disallowed: no {missing}");
+        let hint =
+            "these lines stand outside of the nodes, such as `input_stream: \"OVTENSOR:in\"`";
+        found.add(New::of(Rule::NoPorts, 0, message).hint(hint));
+    }
+    for (ports, kind) in [(&spec.inputs, "input"), (&spec.outputs, "output")] {
+        for entry in ports.iter().filter(|entry| is_tflite(entry)) {
+            let message = format!(
+                "the {kind} \"{}\" of the graph has the tag prefix {TFLITE}, which is not supported there",
+                entry.text
+            );
+            let fault = New::of(Rule::TfLite, entry.at, message).about(entry.name());
+            found.add(fault.hint("use OVTENSOR, and convert within the graph"));
+        }
+    }
+    requests(spec, found);
+}
+
+fn repeated(ports: &[PortEntry], rule: Rule, kind: &str, found: &Found<'_>) {
+    let mut seen: HashMap<&str, usize> = HashMap::new();
+    for entry in ports {
+        let name = entry.name();
+        let first = *seen.entry(name).or_insert(entry.at);
+        if first != entry.at {
+            let (line, column) = found.lines.place(first);
+            let message = format!("two {kind} of the graph have the name \"{name}\"");
+            let fault = New::of(rule, entry.at, message).about(name);
+            found.add(fault.hint(format!("the other is at {line}:{column}; rename one")));
+        }
+    }
+}
+
+/// Rules 9 to 11.
+fn requests(spec: &GraphSpec, found: &Found<'_>) {
+    let request = spec
+        .inputs
+        .iter()
+        .find(|entry| form(entry, true) == Form::Request);
+    let response = spec
+        .outputs
+        .iter()
+        .find(|entry| form(entry, false) == Form::Response);
+    match (request, response) {
+        (Some(request), None) => {
+            let message = format!(
+                "the input \"{}\" takes whole requests, but no output has the tag RESPONSE",
+                request.text
+            );
+            let fault = New::of(Rule::NoResponse, request.at, message);
+            found.add(fault.hint("tag the output RESPONSE:…"));
+        }
+        (None, Some(response)) => {
+            let message = format!(
+                "the output \"{}\" gives whole responses, but no input has the tag REQUEST",
+                response.text
+            );
+            let fault = New::of(Rule::NoRequest, response.at, message);
+            found.add(fault.hint("tag the input REQUEST:…"));
+        }
+        (Some(_), Some(_)) => {
+            let counted = [
+                (Rule::RequestOutputs, &spec.outputs, "output"),
+                (Rule::RequestInputs, &spec.inputs, "input"),
+            ];
+            for (rule, ports, kind) in counted {
+                if let Some(second) = ports.get(1) {
+                    let message = format!(
+                        "a graph of whole requests has one {kind}, this one has {}",
+                        ports.len()
+                    );
+                    found.add(New::of(rule, second.at, message).about(second.name()));
+                }
+            }
+        }
+        (None, None) => {}
+    }
+}

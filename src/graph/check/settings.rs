@@ -1,0 +1,107 @@
+//! Executors, queue sizes and other numbers.
+
+use std::collections::HashSet;
+
+use super::{Found, New};
+use crate::{
+    error::nearest,
+    graph::spec::{GraphSpec, NodeEntry},
+};
+
+/// The most packets in a queue if the file says nothing.
+const MAX_QUEUE: usize = 100;
+
+/// The kinds of executors that graph files may name. What they ask for is read and set aside: all nodes
+/// share the threads of the server.
+const KINDS: [&str; 3] = ["", "ThreadPoolExecutor", "ApplicationThreadExecutor"];
+
+/// The executors that a graph has.
+pub(super) struct Executors<'a> {
+    names: HashSet<&'a str>,
+}
+
+fn is_reserved(name: &str) -> bool {
+    name == "default" || name == "gpu" || name.starts_with("__")
+}
+
+impl<'a> Executors<'a> {
+    /// Judges what a graph says of executors.
+    pub(super) fn judge(spec: &'a GraphSpec, found: &Found<'_>) -> Self {
+        let mut names = HashSet::new();
+        for executor in &spec.executors {
+            let name = executor.name.as_str();
+            let add = |message: String, hint: Option<String>| {
+                found.add(New::wiring(executor.at, message).may_hint(hint));
+            };
+            if is_reserved(name) {
+                let message = format!("\"{name}\" is a reserved executor name");
+                add(message, Some("give it another name".to_owned()));
+            } else if !names.insert(name) {
+                add(format!("two executors have the name \"{name}\""), None);
+            }
+            let kind = executor.kind.as_str();
+            if !KINDS.contains(&kind) {
+                let near = nearest(kind, KINDS);
+                add(
+                    format!("the executor type \"{kind}\" is not known"),
+                    Some(format!("did you mean {}?", near.unwrap_or(KINDS[1]))),
+                );
+            }
+        }
+        Self { names }
+    }
+
+    /// Judges the executor that a node names.
+    pub(super) fn judge_node(&self, entry: &NodeEntry, found: &Found<'_>) {
+        let Some((name, at)) = &entry.executor else {
+            return;
+        };
+        let (message, hint) = if is_reserved(name) {
+            (
+                format!("\"{name}\" is a reserved executor name"),
+                Some("leave it out for the default executor".to_owned()),
+            )
+        } else if self.names.contains(name.as_str()) {
+            return;
+        } else {
+            let near = nearest(name, self.names.iter().copied());
+            let hint = near.map_or_else(
+                || format!("add `executor {{ name: \"{name}\" }}` to the graph"),
+                |name| format!("did you mean \"{name}\"?"),
+            );
+            let message = format!("the executor \"{name}\" is not declared in an ExecutorConfig");
+            (message, Some(hint))
+        };
+        let fault = New::wiring(*at, message).node(&entry.spec.name);
+        found.add(fault.may_hint(hint));
+    }
+}
+
+/// Returns the most packets in a queue; `None` for no limit.
+pub(super) fn max_queue(spec: &GraphSpec, found: &Found<'_>) -> Option<usize> {
+    match spec.max_queue_size {
+        None | Some((0, _)) => Some(MAX_QUEUE),
+        Some((-1, _)) => None,
+        Some((size, at)) => {
+            if size < 0 {
+                let message = format!("max_queue_size is {size}");
+                let fault = New::wiring(at, message);
+                found.add(fault.hint("write a positive number, or -1 for no limit"));
+            }
+            Some(usize::try_from(size).unwrap_or(MAX_QUEUE))
+        }
+    }
+}
+
+/// Returns how many `process` a node may have at once.
+pub(super) fn max_in_flight(entry: &NodeEntry, found: &Found<'_>) -> usize {
+    let Some((given, at)) = entry.max_in_flight else {
+        return 1;
+    };
+    if given < 0 {
+        let fault = New::wiring(at, format!("max_in_flight is {given}"));
+        let fault = fault.node(&entry.spec.name);
+        found.add(fault.hint("write how many times the node may run at once, 1 or more"));
+    }
+    usize::try_from(given).unwrap_or(1).max(1)
+}

@@ -1,0 +1,219 @@
+//! What streams and side packets carry, and whether both ends agree.
+
+use std::collections::HashSet;
+
+use super::{Draft, New, Rule, ports};
+use crate::graph::{
+    packet::{PacketType, TensorKind},
+    plan::{Form, Source},
+};
+
+/// The side packet that the server gives to Python nodes.
+const PYTHON_RESOURCES: &str = "py";
+
+/// Returns what a packet of a form is.
+const fn of_form(form: Form) -> PacketType {
+    match form {
+        Form::OvTensor => PacketType::Tensor(TensorKind::OpenVino),
+        Form::MpTensor => PacketType::Tensor(TensorKind::MediaPipe),
+        Form::TfTensor => PacketType::Tensor(TensorKind::TensorFlow),
+        Form::Image => PacketType::Tensor(TensorKind::Image),
+        Form::Python => PacketType::Python,
+        Form::Request => PacketType::Request,
+        Form::Response => PacketType::Response,
+    }
+}
+
+/// Returns the tag prefix of inputs and outputs of the graph that carry a type.
+const fn prefix(kind: &PacketType) -> Option<&'static str> {
+    Some(match kind {
+        PacketType::Tensor(TensorKind::OpenVino) => "OVTENSOR",
+        PacketType::Tensor(TensorKind::MediaPipe) => "TENSOR",
+        PacketType::Tensor(TensorKind::TensorFlow) => "TFTENSOR",
+        PacketType::Tensor(TensorKind::Image) => "IMAGE",
+        PacketType::Python => "OVMS_PY_TENSOR",
+        PacketType::Request => "REQUEST",
+        PacketType::Response => "RESPONSE",
+        _ => return None,
+    })
+}
+
+/// What something carries: a type, or whatever something else does.
+enum Carried {
+    Type(PacketType),
+    Like(usize),
+}
+
+/// Follows what is alike until there is a type; each step at most once, however long the way.
+fn resolve(count: usize, carried: impl Fn(usize) -> Carried) -> Vec<PacketType> {
+    let mut types: Vec<Option<PacketType>> = vec![None; count];
+    for start in 0..count {
+        let mut way = Vec::new();
+        let mut at = start;
+        let mut seen = HashSet::new();
+        let found = loop {
+            if let Some(known) = &types[at] {
+                break known.clone();
+            }
+            if !seen.insert(at) {
+                break PacketType::Any;
+            }
+            way.push(at);
+            match carried(at) {
+                Carried::Type(kind) => break kind,
+                Carried::Like(other) => at = other,
+            }
+        };
+        for passed in way {
+            types[passed] = Some(found.clone());
+        }
+    }
+    let types = types.into_iter();
+    types.map(|kind| kind.unwrap_or(PacketType::Any)).collect()
+}
+
+impl Draft<'_> {
+    /// Finds what each stream and side packet carries, and judges those who take from them.
+    pub(super) fn types(&mut self) {
+        let sides = resolve(self.sides.len(), |side| self.of_side(side));
+        let streams = resolve(self.streams.len(), |stream| self.of_stream(stream, &sides));
+        for (stream, kind) in self.streams.iter_mut().zip(streams) {
+            stream.carries = kind;
+        }
+        self.judge_inputs();
+        self.judge_outputs();
+        self.judge_sides(&sides);
+    }
+
+    fn of_stream(&self, stream: usize, sides: &[PacketType]) -> Carried {
+        let (node, place) = match self.streams[stream].from {
+            Source::Graph(input) => {
+                let port = &self.graph_inputs[input];
+                let tag = &port.port.at.tag;
+                let is_known = !tag.starts_with("TFLITE_TENSOR");
+                return Carried::Type(if is_known {
+                    of_form(port.form)
+                } else {
+                    PacketType::Any
+                });
+            }
+            Source::Node(node, place) => (&self.nodes[node], place),
+        };
+        let contract = node.contract.as_ref();
+        match contract.and_then(|contract| contract.outputs.get(place)) {
+            Some(PacketType::SameAsInput(input)) => match node.inputs.get(*input) {
+                Some(Some(stream)) => Carried::Like(*stream),
+                Some(None) => Carried::Type(PacketType::Any),
+                None => Carried::Type(
+                    node.side_inputs
+                        .get(*input)
+                        .map_or(PacketType::Any, |side| sides[*side].clone()),
+                ),
+            },
+            Some(kind) => Carried::Type(kind.clone()),
+            None => Carried::Type(PacketType::Any),
+        }
+    }
+
+    fn of_side(&self, side: usize) -> Carried {
+        let side = &self.sides[side];
+        let Some((node, place)) = side.from else {
+            return Carried::Type(if side.name == PYTHON_RESOURCES {
+                PacketType::PythonResources
+            } else {
+                PacketType::Any
+            });
+        };
+        let node = &self.nodes[node];
+        let contract = node.contract.as_ref();
+        match contract.and_then(|contract| contract.side_outputs.get(place)) {
+            Some(PacketType::SameAsInput(input)) => match node.side_inputs.get(*input) {
+                Some(side) => Carried::Like(*side),
+                None => Carried::Type(PacketType::Any),
+            },
+            Some(kind) => Carried::Type(kind.clone()),
+            None => Carried::Type(PacketType::Any),
+        }
+    }
+
+    fn judge_inputs(&self) {
+        for stream in &self.streams {
+            for (node, place) in &stream.to {
+                let takes = self.input_type(*node, *place);
+                if stream.carries.fits(&takes) || self.found.is_full(Rule::Wiring) {
+                    continue;
+                }
+                let entry = &self.spec.nodes[*node];
+                let port = &entry.spec.inputs[*place];
+                let gives = match stream.from {
+                    Source::Graph(_) => "the input of the graph".to_owned(),
+                    Source::Node(from, _) => {
+                        format!("node \"{}\"", self.spec.nodes[from].spec.name)
+                    }
+                };
+                let message = format!(
+                    "the input {} takes {takes}, but {gives} sends {} on \"{}\"",
+                    port.at, stream.carries, stream.name
+                );
+                let hint = match stream.from {
+                    Source::Graph(_) => prefix(&takes).map(|prefix| {
+                        format!("tag the input of the graph {prefix}:{}", stream.name)
+                    }),
+                    Source::Node(..) => None,
+                };
+                let hint = hint.or_else(|| converter(&stream.carries, &takes));
+                let at = entry.written.inputs[port.written].at;
+                let fault = New::wiring(at, message).node(&entry.spec.name);
+                self.found.add(fault.may_hint(hint));
+            }
+        }
+    }
+
+    fn judge_outputs(&self) {
+        for output in &self.graph_outputs {
+            let stream = &self.streams[output.stream];
+            let takes = of_form(output.form);
+            let entry = &self.spec.outputs[output.port.written];
+            if stream.carries.fits(&takes) || ports::is_tflite(entry) {
+                continue;
+            }
+            let message = format!(
+                "the output \"{}\" of the graph takes {takes}, but gets {}",
+                entry.text, stream.carries
+            );
+            let hint = prefix(&stream.carries)
+                .map(|prefix| format!("tag it {prefix}:{}", output.port.name))
+                .or_else(|| Some(format!("clients cannot be sent {}", stream.carries)));
+            self.found
+                .add(New::wiring(entry.at, message).may_hint(hint));
+        }
+    }
+
+    fn judge_sides(&self, types: &[PacketType]) {
+        for (side, gives) in self.sides.iter().zip(types) {
+            for (node, place) in &side.to {
+                let contract = self.nodes[*node].contract.as_ref();
+                let takes = contract.and_then(|contract| contract.side_inputs.get(*place));
+                let Some((takes, _)) = takes.filter(|(takes, _)| !gives.fits(takes)) else {
+                    continue;
+                };
+                let entry = &self.spec.nodes[*node];
+                let port = &entry.spec.side_inputs[*place];
+                let message = format!(
+                    "the side packet {} takes {takes}, but \"{}\" is {gives}",
+                    port.at, side.name
+                );
+                let at = entry.written.side_inputs[port.written].at;
+                self.found
+                    .add(New::wiring(at, message).node(&entry.spec.name));
+            }
+        }
+    }
+}
+
+/// What helps between a Python node and others.
+fn converter(gives: &PacketType, takes: &PacketType) -> Option<String> {
+    let is_python = |kind: &PacketType| *kind == PacketType::Python;
+    (is_python(gives) != is_python(takes))
+        .then(|| "put a PyTensorOvTensorConverterCalculator between them".to_owned())
+}

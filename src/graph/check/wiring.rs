@@ -1,0 +1,296 @@
+//! Who sends on each stream, and who takes from it; side packets likewise.
+
+use std::collections::{HashMap, HashSet};
+
+use super::{Draft, New, Rule, ports};
+use crate::{
+    error::nearest,
+    graph::{
+        packet::PacketType,
+        plan::{GraphPort, Side, Source, Stream},
+        spec::{NodeEntry, PortEntry, tag_index},
+    },
+};
+
+/// The hint about streams that are not there.
+fn like<'a>(name: &str, known: impl Iterator<Item = &'a str>) -> Option<String> {
+    let near = nearest(name, known);
+    near.map(|name| format!("did you mean \"{name}\"?"))
+}
+
+/// Returns the ports of one kind with those of the file, by place.
+fn by_place<'a>(
+    ports: &'a crate::graph::node::Ports,
+    entries: &'a [PortEntry],
+) -> impl Iterator<Item = (usize, &'a PortEntry)> {
+    let ports = ports.iter().enumerate();
+    ports.map(|(place, port)| (place, &entries[port.written]))
+}
+
+impl<'a> Draft<'a> {
+    /// Connects everything.
+    pub(super) fn connect(&mut self) {
+        let doubtful = self.producers();
+        self.infos();
+        self.consumers(&doubtful);
+        self.outputs(&doubtful);
+        self.side_producers();
+        self.side_consumers();
+    }
+
+    /// Finds the streams. Returns the names of those whose producers are misspelled.
+    fn producers(&mut self) -> HashSet<&'a str> {
+        let mut doubtful = HashSet::new();
+        let mut begun: HashMap<&'a str, usize> = HashMap::new();
+        for entry in &self.spec.inputs {
+            let Some(port) = &entry.port else {
+                doubtful.insert(entry.name());
+                continue;
+            };
+            // The same name twice is another rule's.
+            if begun.insert(port.name.as_str(), entry.at).is_none() {
+                let from = Source::Graph(self.graph_inputs.len());
+                let stream = self.stream(&port.name, from);
+                self.graph_inputs.push(GraphPort {
+                    port: port.clone(),
+                    stream,
+                    form: ports::form(entry, true),
+                });
+            }
+        }
+        for (node, entry) in self.spec.nodes.iter().enumerate() {
+            let broken = entry.written.outputs.iter();
+            doubtful.extend(
+                broken
+                    .filter(|port| port.port.is_none())
+                    .map(PortEntry::name),
+            );
+            let spec: &'a _ = entry.spec.as_ref();
+            for (place, written) in by_place(&spec.outputs, &entry.written.outputs) {
+                let name = spec.outputs[place].name.as_str();
+                if let Some(first) = begun.get(name) {
+                    if !self.found.is_full(Rule::Wiring) {
+                        let (line, column) = self.found.lines.place(*first);
+                        let message = format!("the stream \"{name}\" is produced twice");
+                        let fault = New::wiring(written.at, message).node(&spec.name);
+                        let hint = format!("the other producer is at {line}:{column}; rename one");
+                        self.found.add(fault.hint(hint));
+                    }
+                    self.nodes[node].outputs.push(None);
+                    continue;
+                }
+                begun.insert(name, written.at);
+                let stream = self.stream(name, Source::Node(node, place));
+                self.nodes[node].outputs.push(Some(stream));
+            }
+        }
+        doubtful
+    }
+
+    fn stream(&mut self, name: &'a str, from: Source) -> usize {
+        let stream = self.streams.len();
+        self.streams.push(Stream {
+            name: name.to_owned(),
+            from,
+            to: Vec::new(),
+            outputs: Vec::new(),
+            carries: PacketType::Any,
+        });
+        self.by_name.insert(name, stream);
+        stream
+    }
+
+    /// Reads what the file says of inputs: which are ends of back edges.
+    fn infos(&mut self) {
+        for (node, entry) in self.spec.nodes.iter().enumerate() {
+            let inputs = &entry.spec.inputs;
+            let mut back_edges = vec![false; inputs.len()];
+            let mut seen = HashSet::new();
+            for info in &entry.infos {
+                let place = match tag_index(&info.tag_index) {
+                    Ok(at) => inputs.find(&at.tag, at.index).ok_or_else(|| {
+                        format!("\"{}\" is not an input stream of the node", info.tag_index)
+                    }),
+                    Err(message) => Err(format!("input_stream_info: {message}")),
+                };
+                let fault = match place {
+                    Ok(place) if !seen.insert(place) => Some((
+                        format!("input_stream_info has \"{}\" twice", info.tag_index),
+                        None,
+                    )),
+                    Ok(place) => {
+                        back_edges[place] = info.back_edge;
+                        None
+                    }
+                    Err(message) => {
+                        self.nodes[node].are_infos_wrong = true;
+                        let known: Vec<_> = inputs.iter().map(|port| port.at.to_string()).collect();
+                        // Of inputs that are misspelled nobody knows which are there.
+                        if !entry.is_sound {
+                            continue;
+                        }
+                        Some((message, Some(format!("it has {}", known.join(", ")))))
+                    }
+                };
+                if let Some((message, hint)) = fault {
+                    let fault = New::wiring(info.at, message).node(&entry.spec.name);
+                    self.found.add(fault.may_hint(hint));
+                }
+            }
+            self.nodes[node].back_edges = back_edges;
+        }
+    }
+
+    fn consumers(&mut self, doubtful: &HashSet<&str>) {
+        for (node, entry) in self.spec.nodes.iter().enumerate() {
+            for (place, written) in by_place(&entry.spec.inputs, &entry.written.inputs) {
+                let name = entry.spec.inputs[place].name.as_str();
+                let stream = self.by_name.get(name).copied();
+                self.nodes[node].inputs.push(stream);
+                if let Some(stream) = stream {
+                    self.streams[stream].to.push((node, place));
+                    self.is_back_edge_needed(node, place, stream, entry, written);
+                } else if !doubtful.contains(name) && !Self::is_lone_loopback(entry, place) {
+                    self.missing(entry, written, name);
+                }
+            }
+        }
+    }
+
+    /// Warns of a back edge that is none, because nobody behind it feeds it; the plain case.
+    fn is_back_edge_needed(
+        &self,
+        node: usize,
+        place: usize,
+        stream: usize,
+        entry: &NodeEntry,
+        written: &PortEntry,
+    ) {
+        if self.nodes[node].back_edges[place]
+            && matches!(self.streams[stream].from, Source::Graph(_))
+        {
+            let message = format!(
+                "the input \"{}\" is marked as a back edge, but comes from an input of the graph",
+                written.text
+            );
+            self.found.warn(written.at, Some(&entry.spec.name), message);
+        }
+    }
+
+    /// Tells whether an input is half of a loopback: what is wrong with it is told there.
+    fn is_lone_loopback(entry: &NodeEntry, place: usize) -> bool {
+        super::python::is_loopback(entry, &entry.spec.inputs[place])
+    }
+
+    fn missing(&self, entry: &NodeEntry, written: &PortEntry, name: &str) {
+        if self.found.is_full(Rule::Wiring) {
+            return;
+        }
+        let node = &entry.spec.name;
+        let message = format!(
+            "Input stream \"{name}\" of node \"{node}\" does not have a corresponding output stream"
+        );
+        let own: HashSet<&str> = entry.spec.outputs.iter().map(|p| p.name.as_str()).collect();
+        let known = self.by_name.keys().copied();
+        let hint = like(name, known.filter(|known| !own.contains(known)));
+        let hint = hint.unwrap_or_else(|| {
+            "name it as an input_stream of the graph, or as the output_stream of a node".to_owned()
+        });
+        let fault = New::wiring(written.at, message).node(node);
+        self.found.add(fault.hint(hint));
+    }
+
+    fn outputs(&mut self, doubtful: &HashSet<&str>) {
+        for entry in &self.spec.outputs {
+            let Some(port) = &entry.port else { continue };
+            let name = port.name.as_str();
+            if let Some(&stream) = self.by_name.get(name) {
+                self.streams[stream].outputs.push(self.graph_outputs.len());
+                self.graph_outputs.push(GraphPort {
+                    port: port.clone(),
+                    stream,
+                    form: ports::form(entry, false),
+                });
+            } else if !doubtful.contains(name) && !self.found.is_full(Rule::Wiring) {
+                let message = format!(
+                    "Output stream \"{name}\" of the graph does not have a corresponding output \
+                     stream of a node"
+                );
+                let fault = New::wiring(entry.at, message).about(name);
+                self.found
+                    .add(fault.may_hint(like(name, self.by_name.keys().copied())));
+            }
+        }
+    }
+
+    fn side_producers(&mut self) {
+        let mut begun: HashMap<&'a str, usize> = HashMap::new();
+        for (node, entry) in self.spec.nodes.iter().enumerate() {
+            let spec: &'a _ = entry.spec.as_ref();
+            for (place, written) in by_place(&spec.side_outputs, &entry.written.side_outputs) {
+                let name = spec.side_outputs[place].name.as_str();
+                if let Some(first) = begun.get(name) {
+                    let (line, column) = self.found.lines.place(*first);
+                    let message = format!("the side packet \"{name}\" is produced twice");
+                    let fault = New::wiring(written.at, message).node(&spec.name);
+                    let hint = format!("the other producer is at {line}:{column}; rename one");
+                    self.found.add(fault.hint(hint));
+                    self.nodes[node].side_outputs.push(None);
+                    continue;
+                }
+                begun.insert(name, written.at);
+                let side = self.side(name);
+                self.sides[side].from = Some((node, place));
+                self.nodes[node].side_outputs.push(Some(side));
+            }
+        }
+        for entry in &self.spec.side_inputs {
+            let Some(port) = &entry.port else { continue };
+            let name = port.name.as_str();
+            if let Some(first) = begun.get(name) {
+                let (line, column) = self.found.lines.place(*first);
+                let message = format!("the side packet \"{name}\" is produced twice");
+                let hint = format!("a node produces it at {line}:{column}");
+                self.found.add(New::wiring(entry.at, message).hint(hint));
+            }
+        }
+        for entry in &self.spec.side_outputs {
+            let Some(port) = &entry.port else { continue };
+            let name = port.name.as_str();
+            if !begun.contains_key(name) {
+                let message =
+                    format!("the side packet \"{name}\" of the graph is produced by no node");
+                let fault = New::wiring(entry.at, message);
+                self.found
+                    .add(fault.may_hint(like(name, begun.keys().copied())));
+            }
+        }
+    }
+
+    fn side(&mut self, name: &'a str) -> usize {
+        if let Some(&side) = self.sides_by_name.get(name) {
+            return side;
+        }
+        let side = self.sides.len();
+        self.sides.push(Side {
+            name: name.to_owned(),
+            from: None,
+            to: Vec::new(),
+        });
+        self.sides_by_name.insert(name, side);
+        side
+    }
+
+    /// Side packets that no node gives come from requests or from the server: they are never missing
+    /// here.
+    fn side_consumers(&mut self) {
+        for (node, entry) in self.spec.nodes.iter().enumerate() {
+            let spec: &'a _ = entry.spec.as_ref();
+            for (place, port) in spec.side_inputs.iter().enumerate() {
+                let side = self.side(&port.name);
+                self.sides[side].to.push((node, place));
+                self.nodes[node].side_inputs.push(side);
+            }
+        }
+    }
+}

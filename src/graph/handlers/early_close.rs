@@ -1,0 +1,28 @@
+//! `EarlyCloseInputStreamHandler`: as the default one, until any input is done.
+
+use super::{Input, Look, Rule, default::ByTime};
+use crate::graph::{Packet, Timestamp};
+
+/// Runs the node as the default handler does, and closes it when any input is done.
+#[derive(Debug)]
+pub(in crate::graph) struct EarlyClose(ByTime);
+
+impl EarlyClose {
+    /// Makes one that has taken nothing.
+    pub(super) const fn new(wants_bounds: bool) -> Self {
+        Self(ByTime::new(wants_bounds))
+    }
+}
+
+impl Rule for EarlyClose {
+    fn look(&mut self, inputs: &mut [Input]) -> Look {
+        if inputs.iter().any(Input::is_done) {
+            return Look::Done;
+        }
+        self.0.look(inputs)
+    }
+
+    fn take(&mut self, at: Timestamp, inputs: &mut [Input]) -> Vec<Packet> {
+        self.0.take(at, inputs)
+    }
+}

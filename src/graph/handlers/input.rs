@@ -1,0 +1,97 @@
+//! What waits at an input of a node.
+
+use std::collections::VecDeque;
+
+use crate::graph::{Packet, Timestamp};
+
+/// The queue at an input of a node, and the lowest time that may still come.
+#[derive(Debug)]
+pub(in crate::graph) struct Input {
+    queue: VecDeque<Packet>,
+    bound: Timestamp,
+}
+
+impl Input {
+    /// Makes one at which nothing has come.
+    pub(in crate::graph) const fn new() -> Self {
+        Self {
+            queue: VecDeque::new(),
+            bound: Timestamp::PRE_STREAM,
+        }
+    }
+
+    /// Takes in a packet.
+    pub(in crate::graph) fn push(&mut self, packet: Packet) {
+        self.bound = self.bound.max(packet.at().next_allowed());
+        self.queue.push_back(packet);
+    }
+
+    /// Raises the bound, and tells whether a handler can notice.
+    pub(in crate::graph) fn raise(&mut self, bound: Timestamp) -> bool {
+        if bound <= self.bound {
+            return false;
+        }
+        self.bound = bound;
+        self.queue.is_empty()
+    }
+
+    /// Drops all that waits, and lets nothing come any more.
+    pub(in crate::graph) fn close(&mut self) {
+        self.queue.clear();
+        self.bound = Timestamp::DONE;
+    }
+
+    /// Returns how many packets wait.
+    pub(in crate::graph) fn len(&self) -> usize {
+        self.queue.len()
+    }
+
+    /// Returns the first packet that waits.
+    pub(super) fn head(&self) -> Option<&Packet> {
+        self.queue.front()
+    }
+
+    /// Returns the time of the first packet that waits, or the lowest that may still come.
+    pub(in crate::graph) fn time(&self) -> Timestamp {
+        self.head().map_or(self.bound, Packet::at)
+    }
+
+    /// Returns the lowest time that may still come.
+    pub(in crate::graph) const fn bound(&self) -> Timestamp {
+        self.bound
+    }
+
+    /// Tells whether nothing waits and nothing can come.
+    pub(in crate::graph) fn is_done(&self) -> bool {
+        self.queue.is_empty() && self.bound >= Timestamp::ONE_OVER_POST_STREAM
+    }
+
+    /// Takes out the packet of a time, and drops earlier ones; an empty packet if there is none.
+    pub(super) fn take(&mut self, at: Timestamp) -> Packet {
+        self.drop_before(at);
+        match self.head() {
+            Some(head) if head.at() == at => self.pop(),
+            _ => None,
+        }
+        .unwrap_or(Packet::empty(at))
+    }
+
+    /// Takes out the first packet.
+    pub(super) fn pop(&mut self) -> Option<Packet> {
+        self.queue.pop_front()
+    }
+
+    /// Drops the packets before a time.
+    pub(super) fn drop_before(&mut self, at: Timestamp) {
+        while self.head().is_some_and(|head| head.at() < at) {
+            self.queue.pop_front();
+        }
+    }
+
+    /// Returns the time of the packet that is in this place counted from the last, 1 being the last;
+    /// that of the first if there are fewer.
+    pub(super) fn nth_last(&self, place: usize) -> Option<Timestamp> {
+        let place = self.queue.len().saturating_sub(place);
+        self.queue.get(place).map(Packet::at)
+    }
+}

@@ -1,0 +1,56 @@
+//! `MuxInputStreamHandler`: the last input says which of the others is taken.
+
+use super::{Input, Look, Rule};
+use crate::graph::{Packet, Payload, Timestamp};
+
+/// Runs the node when the last input has a number and the input of that number is settled.
+#[derive(Debug)]
+pub(in crate::graph) struct Mux;
+
+/// Returns the input that a control packet names, if there is such a one: what is wrong with it is the
+/// calculator's to say.
+fn chosen(control: &Packet, data: usize) -> Option<usize> {
+    match control.payload() {
+        Some(Payload::Int(place)) => usize::try_from(*place).ok().filter(|place| *place < data),
+        _ => None,
+    }
+}
+
+impl Rule for Mux {
+    fn look(&mut self, inputs: &mut [Input]) -> Look {
+        let Some((control, data)) = inputs.split_last_mut() else {
+            return Look::Done;
+        };
+        let at = control.time();
+        for input in &mut *data {
+            input.drop_before(at);
+        }
+        let Some(head) = control.head() else {
+            let is_done = control.is_done();
+            return if is_done { Look::Done } else { Look::Wait };
+        };
+        match chosen(head, data.len()).map(|place| &data[place]) {
+            Some(input) if input.len() == 0 && input.bound() <= at => Look::Wait,
+            _ => Look::At(at),
+        }
+    }
+
+    fn take(&mut self, at: Timestamp, inputs: &mut [Input]) -> Vec<Packet> {
+        let mut packets = vec![Packet::empty(at); inputs.len()];
+        if let Some((control, data)) = inputs.split_last_mut() {
+            let control = control.take(at);
+            if let Some(place) = chosen(&control, data.len()) {
+                packets[place] = data[place].take(at);
+            }
+            for input in data {
+                input.drop_before(at.next_allowed());
+            }
+            packets[inputs.len() - 1] = control;
+        }
+        packets
+    }
+
+    fn floor(&self, inputs: &[Input]) -> Timestamp {
+        inputs.last().map_or(Timestamp::DONE, Input::time)
+    }
+}

@@ -1,0 +1,378 @@
+//! What a text says, before it is known what it means: fields in fields, with their places.
+
+use super::token::{Kind, Lexer, Token, Unreadable};
+
+/// How deep messages and lists may be in each other.
+pub(super) const DEEPEST: usize = 100;
+
+/// A field as it is written.
+#[derive(Debug)]
+pub(in crate::graph) struct Field {
+    /// Its name.
+    pub(super) name: Name,
+    /// Where the name begins, in bytes.
+    pub(in crate::graph) at: usize,
+    /// Its value.
+    pub(in crate::graph) value: Value,
+}
+
+/// How a field is named.
+#[derive(Debug)]
+pub(super) enum Name {
+    /// By its name, which ends at this byte.
+    Plain(usize),
+    /// By the full name of an extension, in brackets.
+    Extension(Box<str>),
+    /// By the address of a type, in brackets.
+    Type(Box<str>),
+}
+
+/// A value as it is written.
+#[derive(Debug)]
+pub(in crate::graph) struct Value {
+    /// Where it begins, in bytes.
+    pub(in crate::graph) at: usize,
+    /// What it is.
+    pub(super) shape: Shape,
+}
+
+/// What a value is.
+#[derive(Debug)]
+pub(super) enum Shape {
+    /// A word, with a minus before it or not; it is read again where it is used.
+    Scalar,
+    /// Fields in braces.
+    Message(Box<[Field]>),
+    /// Values in brackets.
+    List(Box<[Value]>),
+}
+
+/// Why a text is none.
+#[derive(Debug)]
+pub(super) struct Broken {
+    /// Where.
+    pub(super) at: usize,
+    /// What is wrong.
+    pub(super) message: String,
+    /// What may help.
+    pub(super) hint: Option<String>,
+    /// The node that it is in, as far as the text names it by then.
+    pub(super) node: Option<String>,
+}
+
+impl From<Unreadable> for Broken {
+    fn from(fault: Unreadable) -> Self {
+        Self {
+            at: fault.at,
+            message: fault.message,
+            hint: None,
+            node: None,
+        }
+    }
+}
+
+/// Reads a text.
+pub(super) fn read(text: &str) -> Result<Box<[Field]>, Broken> {
+    let mut reader = Reader {
+        lexer: Lexer::new(text, 0),
+        ahead: None,
+        text,
+        depth: 0,
+        opened: Vec::new(),
+        node: None,
+    };
+    let read = reader.fields(None);
+    read.map_err(|broken| Broken {
+        node: reader.node,
+        ..broken
+    })
+}
+
+struct Reader<'a> {
+    lexer: Lexer<'a>,
+    ahead: Option<Token>,
+    text: &'a str,
+    depth: usize,
+    /// The names and places of the messages that are open.
+    opened: Vec<(String, usize)>,
+    node: Option<String>,
+}
+
+impl Reader<'_> {
+    fn peek(&mut self) -> Result<Token, Broken> {
+        if let Some(token) = self.ahead {
+            return Ok(token);
+        }
+        let token = self.lexer.next()?;
+        self.ahead = Some(token);
+        Ok(token)
+    }
+
+    fn bump(&mut self) {
+        self.ahead = None;
+    }
+
+    /// Takes a mark if it is next.
+    fn takes(&mut self, mark: u8) -> Result<bool, Broken> {
+        let is_next = self.peek()?.kind == Kind::Mark(mark);
+        if is_next {
+            self.bump();
+        }
+        Ok(is_next)
+    }
+
+    fn unexpected<T>(&mut self, expected: &str) -> Result<T, Broken> {
+        let token = self.peek()?;
+        let (found, hint) = if token.kind == Kind::End {
+            let hint = self.opened.last().map(|(name, at)| {
+                let (line, column) = super::Lines::new(self.text).place(*at);
+                format!("`{name}` at {line}:{column} is not closed")
+            });
+            ("the end of the text".to_owned(), hint)
+        } else {
+            (format!("`{}`", cut(self.lexer.slice(token))), None)
+        };
+        Err(Broken {
+            at: token.start,
+            message: format!("found {found}, expected {expected}"),
+            hint,
+            node: None,
+        })
+    }
+
+    /// Reads fields up to the mark that ends them, or to the end of the text.
+    fn fields(&mut self, end: Option<u8>) -> Result<Box<[Field]>, Broken> {
+        let mut fields = Vec::new();
+        loop {
+            let token = self.peek()?;
+            match (token.kind, end) {
+                (Kind::End, None) => break,
+                (Kind::Mark(mark), Some(end)) if mark == end => {
+                    self.bump();
+                    break;
+                }
+                (Kind::Ident | Kind::Mark(b'['), _) => {
+                    let field = self.field()?;
+                    self.learn(&field);
+                    fields.push(field);
+                }
+                (_, Some(end)) => {
+                    let end = char::from(end);
+                    return self.unexpected(&format!("the name of a field or `{end}`"));
+                }
+                (_, None) => return self.unexpected("the name of a field"),
+            }
+        }
+        Ok(fields.into_boxed_slice())
+    }
+
+    /// Keeps the name of a node for what may be wrong with the rest of it.
+    fn learn(&mut self, field: &Field) {
+        let name = field.plain(self.text);
+        match self.opened.len() {
+            0 => self.node = None,
+            1 if self.opened[0].0 == "node" => {
+                let takes = match name {
+                    Some("name") => true,
+                    Some("calculator") => self.node.is_none(),
+                    _ => false,
+                };
+                if takes && matches!(field.value.shape, Shape::Scalar) {
+                    let text = super::scalar::text_at(self.text, field.value.at).ok();
+                    self.node = text.and_then(|text| String::from_utf8(text).ok());
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn field(&mut self) -> Result<Field, Broken> {
+        let token = self.peek()?;
+        let at = token.start;
+        self.bump();
+        let name = if token.kind == Kind::Ident {
+            Name::Plain(token.end)
+        } else {
+            self.bracketed()?
+        };
+        let has_colon = self.takes(b':')?;
+        let next = self.peek()?;
+        if !has_colon && !matches!(next.kind, Kind::Mark(b'{' | b'<')) {
+            let called = self.called(&name, at);
+            return self.unexpected(&format!("`:` or `{{` after `{called}`"));
+        }
+        let value = self.value(&name, at, true)?;
+        if !self.takes(b',')? {
+            self.takes(b';')?;
+        }
+        Ok(Field { name, at, value })
+    }
+
+    /// Reads what stands in brackets where a name is due, spaces or not.
+    fn bracketed(&mut self) -> Result<Name, Broken> {
+        let mut name = String::new();
+        let mut is_type = false;
+        loop {
+            let token = self.peek()?;
+            match token.kind {
+                Kind::Mark(b']') if !name.is_empty() && !name.ends_with(['/', '.']) => {
+                    self.bump();
+                    break;
+                }
+                Kind::Mark(b'/') if !name.is_empty() => {
+                    is_type = true;
+                    name.push('/');
+                }
+                Kind::Mark(b'.' | b'-') | Kind::Ident | Kind::Number => {
+                    name.push_str(self.lexer.slice(token));
+                }
+                _ => {
+                    return self.unexpected(
+                        "the name of an extension or `type.googleapis.com/` and that of a type, \
+                         and `]`",
+                    );
+                }
+            }
+            self.bump();
+        }
+        let name = name.into_boxed_str();
+        Ok(if is_type {
+            Name::Type(name)
+        } else {
+            Name::Extension(name)
+        })
+    }
+
+    fn value(&mut self, name: &Name, named_at: usize, may_be_list: bool) -> Result<Value, Broken> {
+        let token = self.peek()?;
+        let at = token.start;
+        let shape = match token.kind {
+            Kind::Mark(open @ (b'{' | b'<')) => {
+                self.deeper(at)?;
+                self.bump();
+                if self.opened.is_empty() {
+                    self.node = None;
+                }
+                self.opened.push((self.called(name, named_at), named_at));
+                let end = if open == b'{' { b'}' } else { b'>' };
+                let fields = self.fields(Some(end))?;
+                self.opened.pop();
+                self.depth -= 1;
+                Shape::Message(fields)
+            }
+            Kind::Mark(b'[') if may_be_list => {
+                self.deeper(at)?;
+                self.bump();
+                let mut values = Vec::new();
+                if !self.takes(b']')? {
+                    loop {
+                        values.push(self.value(name, named_at, false)?);
+                        if self.takes(b']')? {
+                            break;
+                        }
+                        if !self.takes(b',')? {
+                            return self.unexpected("`,` or `]`");
+                        }
+                    }
+                }
+                self.depth -= 1;
+                Shape::List(values.into_boxed_slice())
+            }
+            Kind::Mark(b'-') => {
+                self.bump();
+                if !matches!(self.peek()?.kind, Kind::Number | Kind::Ident) {
+                    return self.unexpected("a number");
+                }
+                self.bump();
+                Shape::Scalar
+            }
+            Kind::Text => {
+                while self.peek()?.kind == Kind::Text {
+                    self.bump();
+                }
+                Shape::Scalar
+            }
+            Kind::Ident | Kind::Number => {
+                self.bump();
+                Shape::Scalar
+            }
+            _ => {
+                let name = self.called(name, named_at);
+                return self.unexpected(&format!("a value for `{name}`"));
+            }
+        };
+        Ok(Value { at, shape })
+    }
+
+    /// Returns a name as messages quote it.
+    fn called(&self, name: &Name, at: usize) -> String {
+        match name {
+            Name::Plain(end) => cut(&self.text[at..*end]),
+            Name::Extension(name) | Name::Type(name) => format!("[{}]", cut(name)),
+        }
+    }
+
+    fn deeper(&mut self, at: usize) -> Result<(), Broken> {
+        self.depth += 1;
+        if self.depth <= DEEPEST {
+            return Ok(());
+        }
+        Err(Broken {
+            at,
+            message: format!("messages are nested deeper than {DEEPEST} levels"),
+            hint: Some("no graph needs that: look for a brace too many".to_owned()),
+            node: None,
+        })
+    }
+}
+
+/// Shortens what a message quotes.
+pub(super) fn cut(text: &str) -> String {
+    const LONGEST: usize = 60;
+    let mut chars = text.chars();
+    let short: String = chars.by_ref().take(LONGEST).collect();
+    if chars.next().is_some() {
+        format!("{short}…")
+    } else {
+        short
+    }
+}
+
+impl Field {
+    /// Returns the name, unless it is in brackets.
+    pub(super) fn plain<'a>(&self, text: &'a str) -> Option<&'a str> {
+        match self.name {
+            Name::Plain(end) => Some(&text[self.at..end]),
+            _ => None,
+        }
+    }
+}
+
+impl Value {
+    /// Returns the values that this is, of a repeated field: itself, or those of the list.
+    pub(super) fn each(&self) -> &[Self] {
+        match &self.shape {
+            Shape::List(values) => values,
+            _ => std::slice::from_ref(self),
+        }
+    }
+
+    /// Returns the fields, if it is a message.
+    pub(in crate::graph) fn fields(&self) -> &[Field] {
+        match &self.shape {
+            Shape::Message(fields) => fields,
+            _ => &[],
+        }
+    }
+}
+
+/// Returns the values of a repeated field in the order in which they are written.
+pub(in crate::graph) fn all<'a>(
+    fields: &'a [Field],
+    text: &'a str,
+    name: &'a str,
+) -> impl Iterator<Item = &'a Value> {
+    let fields = fields.iter();
+    let named = fields.filter(move |field| field.plain(text) == Some(name));
+    named.flat_map(|field| field.value.each())
+}

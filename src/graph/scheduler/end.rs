@@ -1,0 +1,87 @@
+//! What is done when nothing can run by the ordinary rules.
+
+use super::{MOST_IN_QUEUE, Scheduler, missing_side, node::Phase};
+use crate::graph::{Code, Fault, Timestamp, handlers::Input};
+
+impl Scheduler {
+    /// Raises the limits of full queues that keep somebody from sending, while nothing runs; or fails,
+    /// if the graph is to report that. Tells whether there was such a queue.
+    pub(super) fn make_room(&mut self) -> bool {
+        let mut names: Vec<&str> = Vec::new();
+        let mut tight = Vec::new();
+        let mut is_too_much = false;
+        for (node, known) in self.nodes.iter().enumerate() {
+            for (place, gate) in known.gates.iter().enumerate() {
+                if gate.is_full && self.is_awaited(gate.stream) {
+                    names.push(&self.plan.streams[gate.stream].name);
+                    tight.push((node, place));
+                    is_too_much |= known.inputs[place].len() >= MOST_IN_QUEUE;
+                }
+            }
+        }
+        if tight.is_empty() {
+            return false;
+        }
+        names.dedup();
+        let names = || format!("\"{}\"", names.join("\", \""));
+        if self.plan.report_deadlock {
+            let text = format!(
+                "Detected a deadlock due to input throttling for: {}. All nodes wait for each other. \
+                 Raise max_queue_size, or leave out report_deadlock.",
+                names()
+            );
+            self.fail(Fault::new(Code::Unavailable, text));
+            return true;
+        }
+        if is_too_much {
+            let text = format!(
+                "More than {MOST_IN_QUEUE} packets wait for other streams before they can be used, on: {}",
+                names()
+            );
+            self.fail(Fault::new(Code::ResourceExhausted, text));
+            return true;
+        }
+        for (node, place) in tight {
+            self.nodes[node].gates[place].limit = self.nodes[node].inputs[place].len() + 1;
+            self.relax(node);
+        }
+        true
+    }
+
+    /// Lets the first node go on that is left when no input of the graph is open and nothing can run:
+    /// what it waits for are back edges, on which nothing will come but in answer to what it does.
+    pub(super) fn end_loop(&mut self) {
+        let mut order = self.order.iter().copied();
+        let Some(node) = order.find(|node| self.nodes[*node].phase != Phase::Closed) else {
+            return;
+        };
+        if self.nodes[node].phase == Phase::Waiting {
+            let missing = self.plan.nodes[node].side_inputs.iter();
+            let mut missing = missing.filter(|side| self.sides[**side].is_none());
+            let name = missing
+                .next()
+                .map(|side| self.plan.sides[*side].name.as_str());
+            let fault = missing_side(name.unwrap_or_default());
+            return self.fail(fault);
+        }
+        let known = &mut self.nodes[node];
+        // What waits is let through up to its time; if nothing does, or that is of no use, nothing comes.
+        let waiting = known.inputs.iter().filter(|input| input.len() > 0);
+        let first = waiting.map(Input::time).min();
+        let bound = first.map_or(Timestamp::DONE, Timestamp::next_allowed);
+        for bound in [bound, Timestamp::DONE] {
+            let mut is_raised = false;
+            for (gate, input) in known.gates.iter_mut().zip(&mut known.inputs) {
+                if gate.is_back_edge && input.raise(bound) {
+                    gate.is_forced = true;
+                    is_raised = true;
+                }
+            }
+            if is_raised {
+                self.ready.insert(known.rank);
+                return;
+            }
+        }
+        self.stop(node);
+    }
+}

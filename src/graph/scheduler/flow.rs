@@ -1,0 +1,201 @@
+//! How packets, bounds and side packets get from node to node.
+
+use super::{Scheduler, missing_side, needs};
+use crate::graph::{Code, Emit, Fault, Packet, Source, Timestamp};
+
+impl Scheduler {
+    /// Sends a packet on a stream. One without a value only says that nothing comes at its time.
+    pub(super) fn send(&mut self, stream: usize, packet: Packet) -> Result<(), Fault> {
+        if packet.is_empty() {
+            self.raise(stream, packet.at().next_allowed());
+            return Ok(());
+        }
+        let planned = &self.plan.streams[stream];
+        let line = &mut self.lines[stream];
+        let at = packet.at();
+        line.admit(&planned.name, at)?;
+        let mut left = planned.to.len() + planned.outputs.len();
+        let mut packet = Some(packet);
+        // The last one gets the packet itself.
+        let mut copy = || {
+            left -= 1;
+            if left == 0 {
+                packet.take()
+            } else {
+                packet.clone()
+            }
+        };
+        for &(taker, place) in &planned.to {
+            let (Some(packet), node) = (copy(), &mut self.nodes[taker]) else {
+                continue;
+            };
+            let is_listening = node.is_listening();
+            let (gate, input) = (&mut node.gates[place], &mut node.inputs[place]);
+            if !is_listening || (gate.is_forced && at < input.bound()) {
+                continue;
+            }
+            input.push(packet);
+            if !gate.is_full && input.len() >= gate.limit {
+                gate.is_full = true;
+                line.full += 1;
+                self.full += 1;
+            }
+            if node.may_run() {
+                self.ready.insert(node.rank);
+            }
+        }
+        for &output in &planned.outputs {
+            if let Some(packet) = copy() {
+                self.outputs.push_back((output, packet));
+            }
+        }
+        Ok(())
+    }
+
+    /// Raises the bound of a stream; one that is not higher is ignored.
+    pub(super) fn raise(&mut self, stream: usize, bound: Timestamp) {
+        let line = &mut self.lines[stream];
+        if bound <= line.bound {
+            return;
+        }
+        line.bound = bound;
+        for &(taker, place) in &self.plan.streams[stream].to {
+            let node = &mut self.nodes[taker];
+            if node.inputs[place].raise(bound) && node.may_run() {
+                self.ready.insert(node.rank);
+            }
+        }
+    }
+
+    /// Does what a node wants done to its outputs.
+    pub(super) fn emit(&mut self, node: usize, emits: Vec<Emit>) -> Result<(), Fault> {
+        for emit in emits {
+            let planned = &self.plan.nodes[node];
+            let (place, places) = match &emit {
+                Emit::Side(place, _) => (*place, &planned.side_outputs),
+                Emit::Packet(place, _) | Emit::Bound(place, _) | Emit::Close(place) => {
+                    (*place, &planned.outputs)
+                }
+            };
+            let Some(&target) = places.get(place) else {
+                return Err(Fault::internal(format!(
+                    "node \"{}\" has {} outputs of this kind, and sent to number {place}",
+                    planned.spec.name,
+                    places.len()
+                )));
+            };
+            match emit {
+                Emit::Packet(_, packet) => self.send(target, packet)?,
+                Emit::Bound(_, bound) => self.raise(target, bound),
+                Emit::Close(_) => self.raise(target, Timestamp::DONE),
+                Emit::Side(_, packet) => self.give(target, packet)?,
+            }
+        }
+        Ok(())
+    }
+
+    /// Raises the bounds of what a node sends, if it says how far it is behind its inputs.
+    pub(super) fn settle(&mut self, node: usize) {
+        let Some(offset) = self.nodes[node].offset else {
+            return;
+        };
+        let floor = self.nodes[node].floor();
+        // Before anything has come there is nothing to tell; at the end, the node is closed.
+        if floor > Timestamp::PRE_STREAM && floor < Timestamp::ONE_OVER_POST_STREAM {
+            for place in 0..self.plan.nodes[node].outputs.len() {
+                let stream = self.plan.nodes[node].outputs[place];
+                self.raise(stream, floor.offset(offset));
+            }
+        }
+    }
+
+    /// Closes all that a node sends, and leaves those alone that waited for its side packets.
+    pub(super) fn shut(&mut self, node: usize) -> Result<(), Fault> {
+        for place in 0..self.plan.nodes[node].outputs.len() {
+            let stream = self.plan.nodes[node].outputs[place];
+            self.raise(stream, Timestamp::DONE);
+        }
+        for place in 0..self.plan.nodes[node].side_outputs.len() {
+            let side = self.plan.nodes[node].side_outputs[place];
+            if self.sides[side].is_none() {
+                self.forgo(side)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Sets a side packet, and opens those who wait for it.
+    fn give(&mut self, side: usize, packet: Packet) -> Result<(), Fault> {
+        if self.sides[side].is_some() {
+            let name = &self.plan.sides[side].name;
+            let text = format!("Output side packet \"{name}\" was already set.");
+            return Err(Fault::new(Code::FailedPrecondition, text));
+        }
+        self.sides[side] = Some(packet);
+        self.provided(side);
+        Ok(())
+    }
+
+    /// Lets those go on without a side packet who can.
+    fn forgo(&mut self, side: usize) -> Result<(), Fault> {
+        let known = &self.plan.sides[side];
+        let mut takers = known.to.iter();
+        if takers.any(|(node, place)| needs(&self.plan, *node, *place)) {
+            return Err(missing_side(&known.name));
+        }
+        self.provided(side);
+        Ok(())
+    }
+
+    fn provided(&mut self, side: usize) {
+        for &(taker, _) in &self.plan.sides[side].to {
+            let node = &mut self.nodes[taker];
+            node.missing = node.missing.saturating_sub(1);
+            if node.missing == 0 {
+                self.opens.push_back(taker);
+            }
+        }
+    }
+
+    /// Notes which queues of a node have room again, and wakes who waits for it.
+    pub(super) fn relax(&mut self, node: usize) {
+        if self.full == 0 {
+            return;
+        }
+        for place in 0..self.nodes[node].gates.len() {
+            let known = &mut self.nodes[node];
+            let (gate, input) = (&mut known.gates[place], &known.inputs[place]);
+            if !gate.is_full || input.len() >= gate.limit {
+                continue;
+            }
+            gate.is_full = false;
+            let stream = gate.stream;
+            self.full -= 1;
+            self.lines[stream].full -= 1;
+            if self.lines[stream].full == 0
+                && let Source::Node(giver, _) = self.plan.streams[stream].from
+            {
+                self.wake(giver);
+            }
+        }
+    }
+
+    /// Has a node looked at again that waited for room.
+    pub(super) fn wake(&mut self, node: usize) {
+        let known = &mut self.nodes[node];
+        if !std::mem::take(&mut known.is_blocked) {
+            return;
+        }
+        if known.is_source() {
+            self.sources.push_back(node);
+        } else {
+            self.ready.insert(known.rank);
+        }
+    }
+
+    /// Tells whether a queue is full that a node feeds.
+    pub(super) fn is_held_up(&self, node: usize) -> bool {
+        let mut outputs = self.plan.nodes[node].outputs.iter();
+        self.full > 0 && outputs.any(|stream| self.lines[*stream].full > 0)
+    }
+}

@@ -1,0 +1,70 @@
+//! What is known of a stream in a run.
+
+use crate::graph::{Code, Fault, Handler, Plan, Timestamp};
+
+/// A stream in a run.
+#[derive(Debug)]
+pub(super) struct Line {
+    /// The lowest time that a packet may have.
+    pub(super) bound: Timestamp,
+    /// Whether anything was sent.
+    is_used: bool,
+    /// Whether times may be anything: all who take from it ignore them.
+    is_timeless: bool,
+    /// How many of the queues that it feeds are full.
+    pub(super) full: usize,
+}
+
+impl Line {
+    /// Makes a stream on which nothing was sent.
+    pub(super) fn new(plan: &Plan, stream: usize) -> Self {
+        let planned = &plan.streams[stream];
+        let mut takers = planned.to.iter();
+        let is_timeless = !planned.to.is_empty()
+            && planned.outputs.is_empty()
+            && takers.all(|(node, _)| plan.nodes[*node].handler == Handler::Barrier);
+        Self {
+            bound: Timestamp::PRE_STREAM,
+            is_used: false,
+            is_timeless,
+            full: 0,
+        }
+    }
+
+    /// Tells whether nothing can be sent any more.
+    pub(super) fn is_closed(&self) -> bool {
+        self.bound == Timestamp::DONE
+    }
+
+    /// Judges the time of a packet, and raises the bound.
+    pub(super) fn admit(&mut self, name: &str, at: Timestamp) -> Result<(), Fault> {
+        if self.is_closed() {
+            let text = format!("Packet sent to closed stream \"{name}\".");
+            return Err(Fault::new(Code::FailedPrecondition, text));
+        }
+        if !at.is_allowed_in_stream() {
+            return Err(Fault::invalid(format!(
+                "In stream \"{name}\", timestamp not specified or set to illegal value: {at}"
+            )));
+        }
+        if !self.is_timeless {
+            if at == Timestamp::POST_STREAM && self.is_used {
+                return Err(Fault::invalid(format!(
+                    "In stream \"{name}\", a packet at Timestamp::PostStream() must be the only Packet in an \
+                     InputStream."
+                )));
+            }
+            if at < self.bound {
+                return Err(Fault::invalid(format!(
+                    "Packet timestamp mismatch on a calculator receiving from stream \"{name}\". Current \
+                     minimum expected timestamp is {} but received {at}. Times on a stream have to \
+                     increase.",
+                    self.bound
+                )));
+            }
+        }
+        self.is_used = true;
+        self.bound = self.bound.max(at.next_allowed());
+        Ok(())
+    }
+}

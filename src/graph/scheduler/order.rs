@@ -1,0 +1,51 @@
+//! The order of the nodes of a graph.
+
+use crate::graph::Plan;
+
+/// Orders the nodes so that those who give streams and side packets come before those who take them,
+/// back edges aside; among those that are free, as the plan has them.
+pub(super) fn ordered(plan: &Plan) -> Vec<usize> {
+    let count = plan.nodes.len();
+    let mut waits = vec![0_usize; count];
+    for node in 0..count {
+        takers(plan, node, |to| waits[to] += 1);
+    }
+    let mut order: Vec<usize> = (0..count).filter(|node| waits[*node] == 0).collect();
+    let mut next = 0;
+    loop {
+        while let Some(&node) = order.get(next) {
+            next += 1;
+            takers(plan, node, |to| {
+                if waits[to] == 1 {
+                    order.push(to);
+                }
+                waits[to] = waits[to].saturating_sub(1);
+            });
+        }
+        // A checked graph has no cycle but through back edges; if it had, nothing would break.
+        let Some(node) = waits.iter().position(|waits| *waits > 0) else {
+            return order;
+        };
+        waits[node] = 0;
+        order.push(node);
+    }
+}
+
+/// Goes through the nodes that take from this one, as often as they do.
+fn takers(plan: &Plan, node: usize, mut each: impl FnMut(usize)) {
+    let planned = &plan.nodes[node];
+    for stream in &planned.outputs {
+        for &(to, place) in &plan.streams[*stream].to {
+            if !plan.nodes[to]
+                .back_edges
+                .get(place)
+                .is_some_and(|back| *back)
+            {
+                each(to);
+            }
+        }
+    }
+    for side in &planned.side_outputs {
+        plan.sides[*side].to.iter().for_each(|(to, _)| each(*to));
+    }
+}

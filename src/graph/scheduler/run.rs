@@ -1,0 +1,311 @@
+//! Which job is next, and what becomes of one that has ended.
+
+use std::sync::Arc;
+
+use super::{Job, Scheduler, Ticket, node::Phase};
+use crate::graph::{
+    Fault, Later, Packet, Source, Step, Timestamp,
+    handlers::{Input, Look},
+};
+
+impl Scheduler {
+    /// Finds out which nodes can be opened at once.
+    pub(super) fn begin(&mut self) {
+        for (side, known) in self.plan.sides.iter().enumerate() {
+            if known.from.is_some() && self.sides[side].is_none() {
+                for (taker, _) in &known.to {
+                    self.nodes[*taker].missing += 1;
+                }
+            }
+        }
+        let nodes = self.order.iter().copied();
+        self.opens
+            .extend(nodes.filter(|node| self.nodes[*node].missing == 0));
+    }
+
+    /// Returns something that can run now, which the driver has to run; `None` if there is nothing
+    /// before a job ends, or something is pushed, closed, or taken out.
+    #[expect(
+        clippy::should_implement_trait,
+        reason = "no iterator: more may come after `None`"
+    )]
+    pub fn next(&mut self) -> Option<Job> {
+        loop {
+            if !self.faults.is_empty() {
+                let node = self.closes.pop_front()?;
+                return Some(self.close_job(node));
+            }
+            if let Some(node) = self.opens.pop_front() {
+                return Some(self.open_job(node));
+            }
+            if self.is_clogged() {
+                return None;
+            }
+            let job = if let Some(rank) = self.ready.pop() {
+                self.judge(self.order[rank])
+            } else if let Some(node) = self.sources.pop_front() {
+                self.judge_source(node)
+            } else if self.running > 0 || !self.unstick() {
+                return None;
+            } else {
+                continue;
+            };
+            if job.is_some() {
+                return job;
+            }
+        }
+    }
+
+    /// Looks at what a node with inputs can do.
+    fn judge(&mut self, node: usize) -> Option<Job> {
+        let known = &mut self.nodes[node];
+        if !known.may_run() {
+            return None;
+        }
+        if known.is_stopped {
+            return (known.in_flight == 0).then(|| self.close_job(node));
+        }
+        let look = known.policy.look(&mut known.inputs);
+        self.relax(node);
+        match look {
+            Look::At(at) if !self.is_held_up(node) => return Some(self.process_job(node, at)),
+            Look::At(_) => self.nodes[node].is_blocked = true,
+            Look::Done if self.nodes[node].in_flight == 0 => return Some(self.close_job(node)),
+            Look::Wait | Look::Done => {}
+        }
+        self.settle(node);
+        None
+    }
+
+    /// Looks at what a node without inputs can do.
+    fn judge_source(&mut self, node: usize) -> Option<Job> {
+        let known = &self.nodes[node];
+        if known.is_stopped {
+            return (known.in_flight == 0).then(|| self.close_job(node));
+        }
+        if self.is_held_up(node) {
+            self.nodes[node].is_blocked = true;
+            return None;
+        }
+        let known = &mut self.nodes[node];
+        let at = known.next;
+        known.next = at.next_allowed();
+        let number = known.take_off(at);
+        Some(self.job(node, Step::Process, at, number, Vec::new()))
+    }
+
+    fn process_job(&mut self, node: usize, at: Timestamp) -> Job {
+        let known = &mut self.nodes[node];
+        known.is_blocked = false;
+        let inputs = known.policy.take(at, &mut known.inputs);
+        let number = known.take_off(at);
+        self.ready.serve(known.rank);
+        if known.may_run() {
+            self.ready.insert(known.rank);
+        }
+        self.relax(node);
+        self.job(node, Step::Process, at, number, inputs)
+    }
+
+    fn open_job(&mut self, node: usize) -> Job {
+        let sides = &self.plan.nodes[node].side_inputs;
+        let known = &mut self.nodes[node];
+        known.phase = Phase::Opening;
+        if !sides.is_empty() {
+            let side = sides.iter().map(|side| self.sides[*side].clone());
+            let side = side.map(|side| side.unwrap_or(Packet::empty(Timestamp::UNSET)));
+            known.side = side.collect();
+        }
+        self.job(node, Step::Open, Timestamp::UNSTARTED, 0, Vec::new())
+    }
+
+    fn close_job(&mut self, node: usize) -> Job {
+        let known = &mut self.nodes[node];
+        known.phase = Phase::Closing;
+        known.inputs.iter_mut().for_each(Input::close);
+        self.relax(node);
+        self.job(node, Step::Close, Timestamp::DONE, 0, Vec::new())
+    }
+
+    fn job(
+        &mut self,
+        node: usize,
+        step: Step,
+        at: Timestamp,
+        number: u64,
+        inputs: Vec<Packet>,
+    ) -> Job {
+        self.running += 1;
+        let known = &self.nodes[node];
+        let bounds = match step {
+            Step::Process => known.inputs.iter().map(Input::time).collect(),
+            Step::Open | Step::Close => Vec::new(),
+        };
+        Job {
+            ticket: Ticket {
+                node,
+                step,
+                number,
+                is_late: !self.faults.is_empty(),
+            },
+            node,
+            step,
+            at,
+            inputs,
+            bounds,
+            side: Arc::clone(&known.side),
+        }
+    }
+
+    /// Says what came of a job: what the node emitted, or its fault as the calculator told it (the words
+    /// that name step and node are put before it here).
+    pub fn done(&mut self, ticket: Ticket, outcome: Result<Later, Fault>) {
+        self.running -= 1;
+        let node = ticket.node;
+        let outcome = outcome.map_err(|fault| {
+            let name = &self.plan.nodes[node].spec.name;
+            fault.of_node(ticket.step, name)
+        });
+        match ticket.step {
+            Step::Open => self.opened(node, outcome),
+            Step::Process => self.processed(node, ticket.number, outcome),
+            Step::Close => self.closed(node, ticket.is_late, outcome),
+        }
+    }
+
+    fn opened(&mut self, node: usize, outcome: Result<Later, Fault>) {
+        let later = match outcome {
+            Ok(later) => later,
+            Err(fault) => {
+                self.nodes[node].phase = Phase::Closed;
+                self.left -= 1;
+                return self.fail(fault);
+            }
+        };
+        self.nodes[node].phase = Phase::Open;
+        if !self.faults.is_empty() {
+            return self.closes.push_back(node);
+        }
+        if let Err(fault) = self.emit(node, later.emits) {
+            return self.fail(fault);
+        }
+        let known = &mut self.nodes[node];
+        // A node without streams does all that it does in `open`.
+        let is_apart = known.is_source() && self.plan.nodes[node].outputs.is_empty();
+        known.is_stopped = later.stop || is_apart;
+        self.go_on(node);
+    }
+
+    fn processed(&mut self, node: usize, number: u64, outcome: Result<Later, Fault>) {
+        if !self.faults.is_empty() {
+            let known = &mut self.nodes[node];
+            known.in_flight -= 1;
+            if known.in_flight == 0 {
+                self.closes.push_back(node);
+            }
+            if let Err(fault) = outcome {
+                self.fail(fault);
+            }
+            return;
+        }
+        self.nodes[node].land(number, outcome);
+        while let Some(outcome) = self.nodes[node].landed() {
+            // What a node would not have done, had it been asked one at a time, is not told.
+            if self.nodes[node].is_stopped {
+                continue;
+            }
+            let sent = outcome.and_then(|later| {
+                self.nodes[node].is_stopped = later.stop;
+                self.emit(node, later.emits)
+            });
+            if let Err(fault) = sent {
+                return self.fail(fault);
+            }
+        }
+        self.settle(node);
+        self.go_on(node);
+    }
+
+    fn closed(&mut self, node: usize, is_late: bool, outcome: Result<Later, Fault>) {
+        self.nodes[node].phase = Phase::Closed;
+        self.left -= 1;
+        if is_late {
+            return;
+        }
+        let is_well = self.faults.is_empty();
+        let ended = outcome.and_then(|later| {
+            if is_well {
+                self.emit(node, later.emits)?;
+                self.shut(node)?;
+            }
+            Ok(())
+        });
+        if let Err(fault) = ended {
+            self.fail(fault);
+        }
+    }
+
+    /// Has a node looked at again after a step.
+    fn go_on(&mut self, node: usize) {
+        let known = &mut self.nodes[node];
+        if known.is_stopped {
+            known.inputs.iter_mut().for_each(Input::close);
+            self.relax(node);
+        }
+        let known = &self.nodes[node];
+        if known.is_source() {
+            self.sources.push_back(node);
+        } else if known.may_run() {
+            self.ready.insert(known.rank);
+        }
+    }
+
+    /// Stops all but closing.
+    pub(super) fn give_up(&mut self) {
+        self.opens.clear();
+        self.ready.clear();
+        self.sources.clear();
+        for (place, node) in self.nodes.iter_mut().enumerate() {
+            for input in &mut node.inputs {
+                *input = Input::new();
+            }
+            node.flights.clear();
+            match node.phase {
+                Phase::Waiting => {
+                    node.phase = Phase::Closed;
+                    self.left -= 1;
+                }
+                Phase::Open if node.in_flight == 0 => self.closes.push_back(place),
+                _ => {}
+            }
+        }
+    }
+
+    /// Goes on where all wait for each other, or where only loops are left; tells whether anything
+    /// has changed.
+    fn unstick(&mut self) -> bool {
+        if self.full > 0 && self.make_room() {
+            return true;
+        }
+        if self.open_inputs == 0 && self.left > 0 {
+            self.end_loop();
+            return true;
+        }
+        false
+    }
+
+    /// Tells who is kept from sending to a stream: an input of the graph, or a node.
+    pub(super) fn is_awaited(&self, stream: usize) -> bool {
+        match self.plan.streams[stream].from {
+            Source::Graph(_) => !self.lines[stream].is_closed(),
+            Source::Node(node, _) => self.nodes[node].is_blocked,
+        }
+    }
+
+    /// Stops a node by force: nothing that it could wait for will come.
+    pub(super) fn stop(&mut self, node: usize) {
+        self.nodes[node].is_stopped = true;
+        self.nodes[node].is_blocked = false;
+        self.go_on(node);
+    }
+}

@@ -1,0 +1,9 @@
+//! The rules, with calculators that are closures.
+
+mod bounds;
+mod faults;
+mod life;
+mod limits;
+mod loops;
+mod property;
+mod rig;

@@ -1,0 +1,344 @@
+//! Graphs of closures, and a driver that runs one job after the other.
+
+use std::sync::{Arc, Mutex};
+
+use crate::graph::{
+    Contract, Emit, Factory, Fault, Form, GraphPort, Handler, Job, Later, NodeSpec, Packet,
+    PacketType, Payload, Plan, PlanNode, PoolSize, Ports, Scheduler, Side, Source, Step, Stream,
+    Ticket, Timestamp,
+};
+
+static FACTORY: Factory = Factory {
+    name: "FakeCalculator",
+    about: "",
+    contract: |node| Ok(Contract::any(node)),
+    make: |_, _| unreachable!("fakes are not made"),
+};
+
+/// What a fake does in a step.
+pub(super) type Fake = Box<dyn FnMut(&Job) -> Result<Later, Fault>>;
+
+/// A node of a graph of fakes.
+pub(super) struct Made {
+    pub(super) planned: PlanNode,
+    fake: Fake,
+}
+
+/// Makes a node that emits these in `Process`, and nothing else.
+pub(super) fn node(
+    name: &str,
+    inputs: &[&str],
+    outputs: &[&str],
+    mut process: impl FnMut(&Job) -> Vec<Emit> + 'static,
+) -> Made {
+    full(name, inputs, outputs, move |job| {
+        Ok(Later {
+            emits: match job.step {
+                Step::Process => process(job),
+                Step::Open | Step::Close => Vec::new(),
+            },
+            stop: false,
+        })
+    })
+}
+
+/// Makes a node that says what it does in each step.
+pub(super) fn full(
+    name: &str,
+    inputs: &[&str],
+    outputs: &[&str],
+    fake: impl FnMut(&Job) -> Result<Later, Fault> + 'static,
+) -> Made {
+    let spec = NodeSpec {
+        name: name.to_owned(),
+        inputs: Ports::of(inputs),
+        outputs: Ports::of(outputs),
+        ..NodeSpec::default()
+    };
+    Made {
+        planned: PlanNode {
+            contract: Contract::any(&spec),
+            factory: &FACTORY,
+            inputs: Vec::new(),
+            back_edges: vec![false; inputs.len()],
+            outputs: Vec::new(),
+            side_inputs: Vec::new(),
+            side_outputs: Vec::new(),
+            handler: Handler::Default,
+            max_in_flight: 1,
+            spec: Arc::new(spec),
+        },
+        fake: Box::new(fake),
+    }
+}
+
+/// Makes a node that passes all packets on.
+pub(super) fn pass(name: &str, inputs: &[&str], outputs: &[&str]) -> Made {
+    node(name, inputs, outputs, through).offset(0)
+}
+
+/// Sends each input to the output in the same place.
+pub(super) fn through(job: &Job) -> Vec<Emit> {
+    let inputs = job.inputs.iter().cloned().enumerate();
+    let there = inputs.filter(|(_, packet)| !packet.is_empty());
+    there
+        .map(|(place, packet)| Emit::Packet(place, packet))
+        .collect()
+}
+
+impl Made {
+    pub(super) fn offset(mut self, offset: i64) -> Self {
+        self.planned.contract.offset = Some(offset);
+        self
+    }
+
+    pub(super) fn wants_bounds(mut self) -> Self {
+        self.planned.contract.wants_bounds = true;
+        self
+    }
+
+    pub(super) fn handler(mut self, handler: Handler) -> Self {
+        self.planned.handler = handler;
+        self
+    }
+
+    pub(super) fn in_flight(mut self, most: usize) -> Self {
+        self.planned.max_in_flight = most;
+        self
+    }
+
+    /// Marks the input of a stream as the end of a back edge.
+    pub(super) fn back(mut self, stream: &str) -> Self {
+        let place = self.planned.spec.inputs.named(stream).unwrap();
+        self.planned.back_edges[place] = true;
+        self
+    }
+
+    pub(super) fn sides(mut self, takes: &[&str], gives: &[&str]) -> Self {
+        let mut spec = (*self.planned.spec).clone();
+        spec.side_inputs = Ports::of(takes);
+        spec.side_outputs = Ports::of(gives);
+        self.planned.contract.side_inputs = vec![(PacketType::Any, false); takes.len()];
+        self.planned.spec = Arc::new(spec);
+        self
+    }
+
+    /// Says that the side packets that the node takes may be missing.
+    pub(super) fn optional(mut self) -> Self {
+        for (_, is_optional) in &mut self.planned.contract.side_inputs {
+            *is_optional = true;
+        }
+        self
+    }
+}
+
+/// Makes the plan of nodes.
+pub(super) fn plan(inputs: &[&str], outputs: &[&str], nodes: Vec<Made>) -> (Plan, Vec<Fake>) {
+    let (mut planned, fakes): (Vec<PlanNode>, Vec<Fake>) = nodes
+        .into_iter()
+        .map(|made| (made.planned, made.fake))
+        .unzip();
+    let mut streams: Vec<Stream> = Vec::new();
+    let mut sides: Vec<Side> = Vec::new();
+    let mut add = |name: &str, from| {
+        streams.push(Stream {
+            name: name.to_owned(),
+            from,
+            to: Vec::new(),
+            outputs: Vec::new(),
+            carries: PacketType::Any,
+        });
+    };
+    for (place, name) in inputs.iter().enumerate() {
+        add(name, Source::Graph(place));
+    }
+    for (node, known) in planned.iter().enumerate() {
+        for (place, port) in known.spec.outputs.iter().enumerate() {
+            add(&port.name, Source::Node(node, place));
+        }
+    }
+    let find = |streams: &[Stream], name: &str| {
+        let mut names = streams.iter().map(|stream| &stream.name);
+        names.position(|known| known == name).unwrap()
+    };
+    for (node, known) in planned.iter().enumerate() {
+        for (place, port) in known.spec.side_outputs.iter().enumerate() {
+            sides.push(Side {
+                name: port.name.clone(),
+                from: Some((node, place)),
+                to: Vec::new(),
+            });
+        }
+    }
+    for (node, known) in planned.iter_mut().enumerate() {
+        let spec = Arc::clone(&known.spec);
+        for (place, port) in spec.inputs.iter().enumerate() {
+            let stream = find(&streams, &port.name);
+            streams[stream].to.push((node, place));
+            known.inputs.push(stream);
+        }
+        for port in spec.outputs.iter() {
+            known.outputs.push(find(&streams, &port.name));
+        }
+        for (place, port) in spec.side_inputs.iter().enumerate() {
+            let found = sides.iter().position(|side| side.name == port.name);
+            let side = found.unwrap_or_else(|| {
+                sides.push(Side {
+                    name: port.name.clone(),
+                    from: None,
+                    to: Vec::new(),
+                });
+                sides.len() - 1
+            });
+            sides[side].to.push((node, place));
+            known.side_inputs.push(side);
+        }
+        for port in spec.side_outputs.iter() {
+            let side = sides.iter().position(|side| side.name == port.name);
+            known.side_outputs.push(side.unwrap());
+        }
+    }
+    let mut ports = |names: &[&str], is_output: bool| -> Vec<GraphPort> {
+        let ports = names.iter().enumerate().map(|(place, name)| {
+            let stream = find(&streams, name);
+            if is_output {
+                streams[stream].outputs.push(place);
+            }
+            GraphPort {
+                port: Ports::of(&[name])[0].clone(),
+                stream,
+                form: Form::OvTensor,
+            }
+        });
+        ports.collect()
+    };
+    let (inputs, outputs) = (ports(inputs, false), ports(outputs, true));
+    let plan = Plan {
+        nodes: planned,
+        streams,
+        sides,
+        inputs,
+        outputs,
+        max_queue: Some(100),
+        report_deadlock: false,
+        pool: PoolSize::Off,
+    };
+    (plan, fakes)
+}
+
+/// A run of a graph of fakes.
+pub(super) struct Rig {
+    pub(super) plan: Arc<Plan>,
+    pub(super) scheduler: Scheduler,
+    pub(super) fakes: Vec<Fake>,
+    /// What was called: the node and the step.
+    pub(super) calls: Vec<(String, Step)>,
+    /// What has left the graph: the name, the value and the time.
+    pub(super) told: Vec<(String, i64, i64)>,
+}
+
+impl Rig {
+    pub(super) fn new(inputs: &[&str], outputs: &[&str], nodes: Vec<Made>) -> Self {
+        Self::tuned(inputs, outputs, nodes, |_| {})
+    }
+
+    pub(super) fn tuned(
+        inputs: &[&str],
+        outputs: &[&str],
+        nodes: Vec<Made>,
+        tune: impl FnOnce(&mut Plan),
+    ) -> Self {
+        let (mut plan, fakes) = plan(inputs, outputs, nodes);
+        tune(&mut plan);
+        let plan = Arc::new(plan);
+        let scheduler = Scheduler::new(Arc::clone(&plan), Vec::new()).unwrap();
+        Self {
+            plan,
+            scheduler,
+            fakes,
+            calls: Vec::new(),
+            told: Vec::new(),
+        }
+    }
+
+    /// Pushes a number.
+    pub(super) fn push(&mut self, input: &str, value: i64, at: i64) -> Result<(), Fault> {
+        let input = self.plan.input(input).unwrap();
+        self.scheduler.push(input, int(value, at))
+    }
+
+    /// Pushes numbers, which are also their times, and runs what can run.
+    pub(super) fn feed(&mut self, input: &str, values: impl IntoIterator<Item = i64>) {
+        for value in values {
+            self.push(input, value, value).unwrap();
+        }
+        self.run();
+    }
+
+    /// Runs a job, and returns what came of it.
+    pub(super) fn call(&mut self, job: Job) -> (Ticket, Result<Later, Fault>) {
+        let name = self.plan.nodes[job.node].spec.name.clone();
+        self.calls.push((name, job.step));
+        let outcome = (self.fakes[job.node])(&job);
+        (job.ticket, outcome)
+    }
+
+    /// Takes what has left the graph.
+    pub(super) fn take(&mut self) {
+        while let Some((output, packet)) = self.scheduler.take_output() {
+            let name = self.plan.outputs[output].port.name.clone();
+            self.told.push((name, value(&packet), packet.at().value()));
+        }
+    }
+
+    /// Runs what can run.
+    pub(super) fn run(&mut self) {
+        loop {
+            self.take();
+            let Some(job) = self.scheduler.next() else {
+                break;
+            };
+            let (ticket, outcome) = self.call(job);
+            self.scheduler.done(ticket, outcome);
+        }
+        self.take();
+        assert!(self.scheduler.is_idle());
+    }
+
+    /// Closes the inputs, and runs to the end.
+    pub(super) fn end(&mut self) {
+        self.scheduler.close_inputs();
+        self.run();
+        assert!(self.scheduler.is_finished());
+    }
+
+    /// Returns values and times of an output.
+    pub(super) fn told(&self, output: &str) -> Vec<(i64, i64)> {
+        let told = self.told.iter().filter(|(name, ..)| name == output);
+        told.map(|(_, value, at)| (*value, *at)).collect()
+    }
+
+    /// Returns how often a step of a node was called.
+    pub(super) fn count(&self, node: &str, step: Step) -> usize {
+        let wanted = (node.to_owned(), step);
+        self.calls.iter().filter(|call| **call == wanted).count()
+    }
+}
+
+/// Makes a packet of a number.
+pub(super) fn int(value: i64, at: i64) -> Packet {
+    Packet::new(Payload::Int(value), Timestamp::new(at))
+}
+
+/// Returns the number of a packet; -1 if it has none.
+pub(super) fn value(packet: &Packet) -> i64 {
+    match packet.payload() {
+        Some(Payload::Int(value)) => *value,
+        _ => -1,
+    }
+}
+
+/// Makes what a step did.
+pub(super) fn later(emits: Vec<Emit>, stop: bool) -> Result<Later, Fault> {
+    Ok(Later { emits, stop })
+}

@@ -1,0 +1,370 @@
+//! A graph as its file has it: nodes, ports and options, each with its place.
+
+use std::{
+    collections::{HashMap, HashSet},
+    sync::Arc,
+};
+
+use prost_reflect::DynamicMessage;
+
+use super::{
+    check::{Found, New, Rule},
+    node::{NodeSpec, Options, Port, Ports},
+    pbtxt::{Document, Field, Value, all},
+    plan::PoolSize,
+};
+use crate::proto::mediapipe::{
+    CalculatorGraphConfig, InputStreamHandlerConfig, calculator_graph_config::Node,
+};
+
+mod options;
+mod spelling;
+
+pub(super) use spelling::tag_index;
+use spelling::{Kind, ports};
+
+/// A graph as its file has it. Places are the bytes where things begin.
+#[derive(Debug)]
+pub struct GraphSpec {
+    /// The nodes.
+    pub nodes: Vec<NodeEntry>,
+    /// The inputs of the graph.
+    pub inputs: Vec<PortEntry>,
+    /// The outputs of the graph.
+    pub outputs: Vec<PortEntry>,
+    /// The side packets that the graph says it is given.
+    pub side_inputs: Vec<PortEntry>,
+    /// The side packets that the graph gives.
+    pub side_outputs: Vec<PortEntry>,
+    /// What nodes may run on.
+    pub executors: Vec<ExecutorEntry>,
+    /// How many threads the default executor has.
+    pub num_threads: Option<i32>,
+    /// The most packets in a queue.
+    pub max_queue_size: Option<(i32, usize)>,
+    /// Whether full queues that stop everything are an error.
+    pub report_deadlock: bool,
+    /// The input stream handler of nodes that name none.
+    pub handler: Option<HandlerEntry>,
+    /// How many instances are kept.
+    pub pool: PoolSize,
+}
+
+/// A node as the file has it.
+#[derive(Debug)]
+pub struct NodeEntry {
+    /// Its ports and options.
+    pub spec: Arc<NodeSpec>,
+    /// Where it is.
+    pub at: usize,
+    /// The name that the file gives it.
+    pub given: Option<String>,
+    /// Its ports with their places, those that are no ports among them.
+    pub written: NodePorts,
+    /// What the file says of its inputs.
+    pub infos: Vec<InfoEntry>,
+    /// Its input stream handler.
+    pub handler: Option<HandlerEntry>,
+    /// The executor that it runs on.
+    pub executor: Option<(String, usize)>,
+    /// The most `process` at once.
+    pub max_in_flight: Option<(i32, usize)>,
+    /// Whether nothing is wrong with its ports so far.
+    pub is_sound: bool,
+}
+
+/// The ports of a node, in the order of the file.
+#[derive(Debug, Default)]
+pub struct NodePorts {
+    /// Input streams.
+    pub inputs: Vec<PortEntry>,
+    /// Output streams.
+    pub outputs: Vec<PortEntry>,
+    /// Input side packets.
+    pub side_inputs: Vec<PortEntry>,
+    /// Output side packets.
+    pub side_outputs: Vec<PortEntry>,
+}
+
+/// A port as the file has it.
+#[derive(Debug)]
+pub struct PortEntry {
+    /// The text.
+    pub text: String,
+    /// Where it is.
+    pub at: usize,
+    /// What it says; `None` if it is misspelled.
+    pub port: Option<Port>,
+}
+
+/// What the file says of an input of a node.
+#[derive(Debug)]
+pub struct InfoEntry {
+    /// Which input.
+    pub tag_index: String,
+    /// Whether it is the end of a back edge.
+    pub back_edge: bool,
+    /// Where that is said.
+    pub at: usize,
+}
+
+/// An input stream handler as the file has it.
+#[derive(Debug)]
+pub struct HandlerEntry {
+    /// The handler.
+    pub name: String,
+    /// Its options.
+    pub options: Options,
+    /// Where it is.
+    pub at: usize,
+}
+
+/// An executor as the file has it.
+#[derive(Debug)]
+pub struct ExecutorEntry {
+    /// The name; empty for the default one.
+    pub name: String,
+    /// The kind.
+    pub kind: String,
+    /// Where it is.
+    pub at: usize,
+}
+
+impl PortEntry {
+    /// Returns the part before the first colon: the tag; empty if there is no colon.
+    #[must_use]
+    pub fn tag(&self) -> &str {
+        self.text.split_once(':').map_or("", |(tag, _)| tag)
+    }
+
+    /// Returns the part behind the last colon: the name, also of a port that is misspelled.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        self.text.rsplit(':').next().unwrap_or_default()
+    }
+}
+
+impl GraphSpec {
+    /// Makes it of what a file says; what is wrong with single ports and options is told, and the rest
+    /// goes on without them.
+    pub(super) fn new(document: &Document, text: &str, found: &Found<'_>) -> Option<Self> {
+        // The bytes of a message that was just made of its descriptor.
+        let graph: CalculatorGraphConfig = document.message.transcode_to().ok()?;
+        let source = Source { text, found };
+        let fields = Fields::new(&document.fields, text);
+        let names = unique_names(&graph.node);
+        let messages = document.message.get_field_by_name("node");
+        let messages = messages.as_ref().and_then(|list| list.as_list());
+        let messages = messages.unwrap_or_default().iter();
+        let values = fields.all("node");
+        let mut nodes = Vec::with_capacity(graph.node.len());
+        for (((node, name), message), value) in
+            graph.node.iter().zip(names).zip(messages).zip(values)
+        {
+            nodes.push(source.node(node, name, message.as_message()?, value));
+        }
+        let top = |kind: Kind, texts: &[String], field: &'static str| {
+            ports(found, kind, None, texts, fields.all(field)).0
+        };
+        let handler = graph.input_stream_handler.as_ref();
+        let handler = handler.and_then(|handler| {
+            source.handler(
+                handler,
+                &document.message,
+                fields.first("input_stream_handler"),
+            )
+        });
+        let executors = graph.executor.iter().zip(fields.all("executor"));
+        Some(Self {
+            inputs: top(Kind::Input, &graph.input_stream, "input_stream"),
+            outputs: top(Kind::Output, &graph.output_stream, "output_stream"),
+            side_inputs: top(
+                Kind::SideInput,
+                &graph.input_side_packet,
+                "input_side_packet",
+            ),
+            side_outputs: top(
+                Kind::SideOutput,
+                &graph.output_side_packet,
+                "output_side_packet",
+            ),
+            executors: executors
+                .map(|(executor, value)| ExecutorEntry {
+                    name: executor.name().to_owned(),
+                    kind: executor.r#type().to_owned(),
+                    at: value.at,
+                })
+                .collect(),
+            num_threads: graph.num_threads,
+            max_queue_size: fields.with(graph.max_queue_size, "max_queue_size"),
+            report_deadlock: graph.report_deadlock(),
+            handler,
+            pool: PoolSize::Off,
+            nodes,
+        })
+    }
+}
+
+/// The fields of a message, to be found by name.
+#[derive(Clone, Copy)]
+struct Fields<'a> {
+    fields: &'a [Field],
+    text: &'a str,
+}
+
+impl<'a> Fields<'a> {
+    const fn new(fields: &'a [Field], text: &'a str) -> Self {
+        Self { fields, text }
+    }
+
+    fn all(self, name: &'a str) -> impl Iterator<Item = &'a Value> {
+        all(self.fields, self.text, name)
+    }
+
+    fn first(self, name: &'a str) -> Option<&'a Value> {
+        self.all(name).next()
+    }
+
+    /// Puts a value together with its place.
+    fn with<T>(self, value: Option<T>, name: &'a str) -> Option<(T, usize)> {
+        Some((value?, self.first(name)?.at))
+    }
+}
+
+/// What nodes are read from.
+struct Source<'a> {
+    text: &'a str,
+    found: &'a Found<'a>,
+}
+
+impl Source<'_> {
+    fn node(
+        &self,
+        node: &Node,
+        name: String,
+        message: &DynamicMessage,
+        value: &Value,
+    ) -> NodeEntry {
+        let found = self.found;
+        let fields = Fields::new(value.fields(), self.text);
+        let mut is_sound = true;
+        let mut read = |kind: Kind, texts: &[String], field: &'static str| {
+            let (entries, sound) = ports(found, kind, Some(&name), texts, fields.all(field));
+            is_sound &= sound;
+            entries
+        };
+        let written = NodePorts {
+            inputs: read(Kind::Input, &node.input_stream, "input_stream"),
+            outputs: read(Kind::Output, &node.output_stream, "output_stream"),
+            side_inputs: read(
+                Kind::SideInput,
+                &node.input_side_packet,
+                "input_side_packet",
+            ),
+            side_outputs: read(
+                Kind::SideOutput,
+                &node.output_side_packet,
+                "output_side_packet",
+            ),
+        };
+        let sorted = |entries: &[PortEntry]| {
+            let ports = entries.iter().filter_map(|entry| entry.port.clone());
+            Ports::new(ports.collect())
+        };
+        let spec = NodeSpec {
+            is_named: node.name.as_deref().is_some_and(|name| !name.is_empty()),
+            calculator: node.calculator().to_owned(),
+            inputs: sorted(&written.inputs),
+            outputs: sorted(&written.outputs),
+            side_inputs: sorted(&written.side_inputs),
+            side_outputs: sorted(&written.side_outputs),
+            options: self.options(&name, node, message, fields),
+            place: found.lines.place(value.at),
+            name,
+        };
+        let handler = node.input_stream_handler.as_ref().and_then(|handler| {
+            self.handler(handler, message, fields.first("input_stream_handler"))
+        });
+        let infos = node.input_stream_info.iter();
+        let infos = infos.zip(fields.all("input_stream_info"));
+        NodeEntry {
+            at: value.at,
+            given: node.name.clone().filter(|name| !name.is_empty()),
+            infos: infos
+                .map(|(info, value)| InfoEntry {
+                    tag_index: info.tag_index().to_owned(),
+                    back_edge: info.back_edge(),
+                    at: value.at,
+                })
+                .collect(),
+            handler,
+            executor: fields
+                .with(node.executor.clone(), "executor")
+                .filter(|(name, _)| !name.is_empty()),
+            max_in_flight: fields.with(node.max_in_flight, "max_in_flight"),
+            written,
+            is_sound,
+            spec: Arc::new(spec),
+        }
+    }
+
+    fn handler(
+        &self,
+        handler: &InputStreamHandlerConfig,
+        message: &DynamicMessage,
+        value: Option<&Value>,
+    ) -> Option<HandlerEntry> {
+        let value = value?;
+        let message = message.get_field_by_name("input_stream_handler")?;
+        let fields = Fields::new(value.fields(), self.text);
+        Some(HandlerEntry {
+            name: handler.input_stream_handler().to_owned(),
+            options: options::of_extensions(message.as_message()?),
+            at: fields
+                .first("input_stream_handler")
+                .map_or(value.at, |name| name.at),
+        })
+    }
+}
+
+/// Returns a name for each node: its own or that of its calculator, numbered where several have one.
+fn unique_names(nodes: &[Node]) -> Vec<String> {
+    fn own(node: &Node) -> &str {
+        let name = node.name();
+        if name.is_empty() {
+            node.calculator()
+        } else {
+            name
+        }
+    }
+    let mut counts: HashMap<&str, usize> = HashMap::new();
+    for node in nodes {
+        *counts.entry(own(node)).or_default() += 1;
+    }
+    let mut taken: HashSet<String> = counts
+        .iter()
+        .filter(|(_, count)| **count == 1)
+        .map(|(name, _)| (*name).to_owned())
+        .collect();
+    let mut next: HashMap<&str, usize> = HashMap::new();
+    let names = nodes.iter().map(|node| {
+        let name = own(node);
+        if counts[name] == 1 {
+            return name.to_owned();
+        }
+        let next = next.entry(name).or_insert(1);
+        loop {
+            let numbered = format!("{name}_{next}");
+            *next += 1;
+            if taken.insert(numbered.clone()) {
+                return numbered;
+            }
+        }
+    });
+    names.collect()
+}
+
+/// Makes a fault of the text, for what can only be seen once it has been read.
+fn unreadable(at: usize, node: &str, message: String) -> New {
+    New::of(Rule::Text, at, message).node(node)
+}

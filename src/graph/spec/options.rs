@@ -1,0 +1,99 @@
+//! The options of nodes and handlers: messages of any type, and extensions.
+
+use prost::Message;
+use prost_reflect::{Cardinality, DynamicMessage, ReflectMessage, Value as Bound};
+
+use super::{Fields, New, Source, unreadable};
+use crate::{
+    graph::{node::Options, pbtxt::messages},
+    proto::mediapipe::calculator_graph_config::Node,
+};
+
+impl Source<'_> {
+    /// Reads the options of a node. Those of `node_options` count where both ways give the same type.
+    pub(super) fn options(
+        &self,
+        name: &str,
+        node: &Node,
+        message: &DynamicMessage,
+        fields: Fields<'_>,
+    ) -> Options {
+        let mut options = Options::default();
+        for (any, value) in node.node_options.iter().zip(fields.all("node_options")) {
+            // `node_options {}` says nothing.
+            if any.type_url.is_empty() && any.value.is_empty() {
+                continue;
+            }
+            let kind = any.type_url.rsplit('/').next().unwrap_or_default();
+            let Some(known) = messages().get_message_by_name(kind) else {
+                let message = format!("the type \"{kind}\" is not known");
+                self.found.add(unreadable(value.at, name, message));
+                continue;
+            };
+            // Only what is given as bytes can be wrong here.
+            let Ok(read) = DynamicMessage::decode(known.clone(), any.value.as_slice()) else {
+                let message = format!("\"value\" holds no {kind}");
+                self.found.add(unreadable(value.at, name, message));
+                continue;
+            };
+            let missing = known.fields().find(|field| {
+                field.cardinality() == Cardinality::Required && !read.has_field(field)
+            });
+            if let Some(missing) = missing {
+                let missing = missing.name();
+                let message = format!("the required field \"{missing}\" of {kind} is missing");
+                self.found.add(unreadable(value.at, name, message));
+                continue;
+            }
+            if options.names().any(|known| known == kind) {
+                let fault = New::wiring(
+                    value.at,
+                    format!("node_options has {kind} twice, and a node takes each type once"),
+                );
+                let fault = fault.hint("put all fields into one of them");
+                self.found.add(fault.node(name));
+                continue;
+            }
+            options.push(kind, any.value.clone().into());
+        }
+        let extensions = message.get_field_by_name("options");
+        let extensions = extensions.as_ref().and_then(|options| options.as_message());
+        for (kind, encoded) in extensions.into_iter().flat_map(encoded) {
+            if options.names().any(|known| known == kind) {
+                let at = fields.first("options").map_or(0, |value| value.at);
+                self.found.warn(
+                    at,
+                    Some(name),
+                    format!("{kind} stands in node_options as well, which counts"),
+                );
+            } else {
+                options.push(kind, encoded.into());
+            }
+        }
+        options
+    }
+}
+
+/// Returns the options of a handler.
+pub(super) fn of_extensions(handler: &DynamicMessage) -> Options {
+    let mut options = Options::default();
+    let message = handler.get_field_by_name("options");
+    let message = message.as_ref().and_then(|options| options.as_message());
+    for (kind, encoded) in message.into_iter().flat_map(encoded) {
+        options.push(kind, encoded.into());
+    }
+    options
+}
+
+/// Returns the extensions that a message has: the names of their types, and what they say.
+fn encoded(message: &DynamicMessage) -> Vec<(String, Vec<u8>)> {
+    let extensions = message.extensions();
+    let messages = extensions.filter_map(|(_, value)| match value {
+        Bound::Message(message) => Some((
+            message.descriptor().full_name().to_owned(),
+            message.encode_to_vec(),
+        )),
+        _ => None,
+    });
+    messages.collect()
+}

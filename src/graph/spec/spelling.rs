@@ -1,0 +1,273 @@
+//! How ports are spelled: `name`, `TAG:name`, `TAG:index:name`; and inputs that are meant: `TAG`,
+//! `TAG:index`, `:index`.
+
+use std::{collections::HashMap, fmt};
+
+use super::PortEntry;
+use crate::graph::{
+    check::{Found, New, Rule},
+    node::{Port, TagIndex},
+    pbtxt::Value,
+};
+
+/// Which ports.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Kind {
+    Input,
+    Output,
+    SideInput,
+    SideOutput,
+}
+
+impl fmt::Display for Kind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Input => "input_stream",
+            Self::Output => "output_stream",
+            Self::SideInput => "input_side_packet",
+            Self::SideOutput => "output_side_packet",
+        })
+    }
+}
+
+/// Why a text is no port, or means no input.
+struct Misspelled {
+    part: &'static str,
+    found: String,
+    expected: &'static str,
+    hint: Option<String>,
+}
+
+/// Reads the ports of one kind, of a node or of the graph. Tells also whether all are well.
+pub(super) fn ports<'a>(
+    found: &Found<'_>,
+    kind: Kind,
+    node: Option<&str>,
+    texts: &[String],
+    values: impl Iterator<Item = &'a Value>,
+) -> (Vec<PortEntry>, bool) {
+    let fault = |at: usize, message: String, hint: Option<String>| {
+        let fault = New::wiring(at, message).may_hint(hint);
+        found.add(match node {
+            Some(node) => fault.node(node),
+            None => fault,
+        });
+    };
+    let mut is_sound = true;
+    let mut untagged = 0;
+    let mut entries: Vec<PortEntry> = Vec::with_capacity(texts.len());
+    let mut seen: HashMap<TagIndex, usize> = HashMap::new();
+    for (written, (text, value)) in texts.iter().zip(values).enumerate() {
+        let mut entry = PortEntry {
+            text: text.clone(),
+            at: value.at,
+            port: None,
+        };
+        match read(text) {
+            Ok((tag, index, name)) => {
+                let index = index.unwrap_or_else(|| {
+                    if tag.is_empty() {
+                        untagged += 1;
+                        untagged - 1
+                    } else {
+                        0
+                    }
+                });
+                let at = TagIndex {
+                    tag: tag.to_owned(),
+                    index,
+                };
+                if let Some(first) = seen.insert(at.clone(), entries.len()) {
+                    is_sound = false;
+                    let (line, column) = found.lines.place(entries[first].at);
+                    fault(
+                        value.at,
+                        format!(
+                            "{kind} has the tag {at} twice: \"{}\" and \"{text}\"",
+                            entries[first].text
+                        ),
+                        Some(format!(
+                            "the other is at {line}:{column}; number them, {tag}:0:… and {tag}:1:…, or \
+                             give one another tag"
+                        )),
+                    );
+                    seen.insert(at.clone(), first);
+                }
+                entry.port = Some(Port {
+                    at,
+                    name: name.to_owned(),
+                    written,
+                });
+            }
+            Err(wrong) => {
+                is_sound = false;
+                let Misspelled {
+                    part,
+                    found,
+                    expected,
+                    hint,
+                } = wrong;
+                fault(
+                    value.at,
+                    format!("{kind} \"{text}\": the {part} \"{found}\" is not like {expected}"),
+                    hint,
+                );
+            }
+        }
+        entries.push(entry);
+    }
+    if is_sound && !found.is_full(Rule::Wiring) {
+        is_sound = without_holes(kind, &entries, &seen, &fault);
+    }
+    (entries, is_sound)
+}
+
+/// Judges whether the indexes of each tag begin at 0 and leave none out.
+fn without_holes(
+    kind: Kind,
+    entries: &[PortEntry],
+    seen: &HashMap<TagIndex, usize>,
+    fault: &impl Fn(usize, String, Option<String>),
+) -> bool {
+    let mut is_sound = true;
+    for entry in entries {
+        let Some(port) = &entry.port else { continue };
+        let Some(before) = port.at.index.checked_sub(1) else {
+            continue;
+        };
+        let below = TagIndex {
+            tag: port.at.tag.clone(),
+            index: before,
+        };
+        if !seen.contains_key(&below) {
+            is_sound = false;
+            fault(
+                entry.at,
+                format!(
+                    "{kind} \"{}\" has the index {}, but there is no {below}",
+                    entry.text, port.at.index
+                ),
+                Some("indexes of a tag count up from 0".to_owned()),
+            );
+        }
+    }
+    is_sound
+}
+
+/// Reads a port: tag, index if one is written, name.
+fn read(text: &str) -> Result<(&str, Option<usize>, &str), Misspelled> {
+    let parts: Vec<&str> = text.splitn(4, ':').collect();
+    match parts[..] {
+        [given] => Ok(("", None, name(given)?)),
+        [given_tag, given] => Ok((tag(given_tag)?, None, name(given)?)),
+        [given_tag, number, given] => Ok((tag(given_tag)?, Some(index(number)?), name(given)?)),
+        _ => Err(Misspelled {
+            part: "text",
+            found: text.to_owned(),
+            expected: "name, TAG:name or TAG:index:name",
+            hint: None,
+        }),
+    }
+}
+
+/// Reads which input is meant: `TAG`, `TAG:index` or `:index`.
+pub(in crate::graph) fn tag_index(text: &str) -> Result<TagIndex, String> {
+    let read = match text.split_once(':') {
+        Some(("", number)) => index(number).map(|index| (String::new(), index)),
+        Some((given, number)) => tag(given).and_then(|tag| Ok((tag.to_owned(), index(number)?))),
+        None => tag(text).map(|tag| (tag.to_owned(), 0)),
+    };
+    read.map(|(tag, index)| TagIndex { tag, index })
+        .map_err(|_| format!("\"{text}\" is not like TAG, TAG:index or :index"))
+}
+
+fn tag(text: &str) -> Result<&str, Misspelled> {
+    let is_good = |(place, byte): (usize, u8)| {
+        byte == b'_' || byte.is_ascii_uppercase() || (place > 0 && byte.is_ascii_digit())
+    };
+    if !text.is_empty() && text.bytes().enumerate().all(is_good) {
+        return Ok(text);
+    }
+    let upper = text.to_ascii_uppercase();
+    let would_do = !text.is_empty() && upper != text && upper.bytes().enumerate().all(is_good);
+    Err(Misspelled {
+        part: "tag",
+        found: text.to_owned(),
+        expected: "[A-Z_][A-Z0-9_]*",
+        hint: would_do.then(|| format!("write {upper}")),
+    })
+}
+
+fn name(text: &str) -> Result<&str, Misspelled> {
+    let is_good = |(place, byte): (usize, u8)| {
+        byte == b'_' || byte.is_ascii_lowercase() || (place > 0 && byte.is_ascii_digit())
+    };
+    if !text.is_empty() && text.bytes().enumerate().all(is_good) {
+        return Ok(text);
+    }
+    let lower = text.to_ascii_lowercase();
+    let would_do = !text.is_empty() && lower != text && lower.bytes().enumerate().all(is_good);
+    Err(Misspelled {
+        part: "name",
+        found: text.to_owned(),
+        expected: "[a-z_][a-z0-9_]*",
+        hint: would_do.then(|| format!("write {lower}")),
+    })
+}
+
+fn index(text: &str) -> Result<usize, Misspelled> {
+    let is_plain = text == "0" || !text.starts_with('0');
+    let digits = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+    let value = (is_plain && digits).then(|| text.parse().ok()).flatten();
+    value.ok_or_else(|| Misspelled {
+        part: "index",
+        found: text.to_owned(),
+        expected: "0|[1-9][0-9]*",
+        hint: None,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{read, tag_index};
+
+    #[test]
+    fn ports_have_names_and_perhaps_tags_and_indexes() {
+        let good = |text| read(text).ok();
+        assert_eq!(good("in"), Some(("", None, "in")));
+        assert_eq!(good("_a1"), Some(("", None, "_a1")));
+        assert_eq!(good("IN_2:in"), Some(("IN_2", None, "in")));
+        assert_eq!(good("IN:10:in"), Some(("IN", Some(10), "in")));
+        for bad in [
+            "",
+            ":",
+            "In",
+            "in:in",
+            "IN:",
+            ":in",
+            "IN:01:in",
+            "IN:-1:in",
+            "IN:x:in",
+            "A:0:b:c",
+            "1n",
+            "1N:in",
+            "IN:0:",
+            "in put",
+            "IN:99999999999999999999999:in",
+            "ä",
+        ] {
+            assert_eq!(good(bad), None, "{bad:?}");
+        }
+    }
+
+    #[test]
+    fn inputs_are_meant_by_tag_and_index() {
+        let good = |text| tag_index(text).map(|at| at.to_string()).ok();
+        assert_eq!(good("LOOPBACK").as_deref(), Some("LOOPBACK:0"));
+        assert_eq!(good("LOOPBACK:3").as_deref(), Some("LOOPBACK:3"));
+        assert_eq!(good(":1").as_deref(), Some(":1"));
+        for bad in ["", ":", "a", "A:", "A:b", "A:0:c", "A:01"] {
+            assert_eq!(good(bad), None, "{bad:?}");
+        }
+    }
+}

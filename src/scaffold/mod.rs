@@ -1,0 +1,116 @@
+//! New graphs as text: the graph file, the Python handlers of its nodes, a test for them, and a README.
+//!
+//! Nothing is read or written here. [`Scaffold`] says what is wanted, [`Scaffold::files`] gives the
+//! files. Each handler gives back what it is given, so that a new graph can be tried as it is.
+
+mod handler;
+mod pbtxt;
+mod readme;
+mod sample;
+mod stream;
+mod unit_test;
+mod wiring;
+
+pub use sample::flags;
+pub use stream::{Stream, StreamError};
+
+use wiring::Wiring;
+
+/// A graph to be written.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Scaffold {
+    /// Its name.
+    pub name: String,
+    /// What it is made of.
+    pub kind: Kind,
+    /// What clients send.
+    pub inputs: Vec<Stream>,
+    /// What clients get.
+    pub outputs: Vec<Stream>,
+    /// Whether the last Python node gives any number of answers to each request.
+    pub generative: bool,
+    /// The configuration file, as it is typed in the folder of the graph.
+    pub config: String,
+}
+
+/// What a graph is made of.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Kind {
+    /// Python nodes, one after the other.
+    Chain(Vec<String>),
+    /// A Python node before a model, and one after it.
+    Model(Servable),
+}
+
+/// A model or pipeline in a graph.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Servable {
+    /// Its name on the server.
+    pub name: String,
+    /// Its inputs and outputs by their own names; `None` if nobody knows, and then it has one of each.
+    pub ports: Option<(Vec<Stream>, Vec<Stream>)>,
+}
+
+/// A file below the folder of the graph.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct File {
+    /// Its name.
+    pub name: String,
+    /// Its content.
+    pub text: String,
+}
+
+/// Why a graph cannot be written.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum ScaffoldError {
+    /// A node that cannot be called so.
+    #[error(
+        "`{}` cannot be the name of a node: expected lower case letters, digits and `_`, a letter first",
+        .0.escape_debug()
+    )]
+    Node(String),
+    /// Two nodes with one name.
+    #[error("two nodes are called `{0}`; each needs a name of its own")]
+    NodeTwice(String),
+    /// Two streams with one name.
+    #[error("two inputs or outputs are called `{0}`; each needs a name of its own")]
+    StreamTwice(String),
+    /// No node, input or output.
+    #[error("a graph needs at least one {0}")]
+    None(&'static str),
+}
+
+impl Scaffold {
+    /// Makes the files: the graph file first.
+    ///
+    /// # Errors
+    ///
+    /// Fails if names cannot be used, or are used twice.
+    pub fn files(&self) -> Result<Vec<File>, ScaffoldError> {
+        let wiring = Wiring::new(self)?;
+        let file = |name: &str, text: String| File {
+            name: name.to_owned(),
+            text,
+        };
+        let mut files = vec![file("graph.pbtxt", pbtxt::text(self, &wiring))];
+        for node in wiring.python() {
+            files.push(file(&node.file, handler::text(self, node)));
+        }
+        files.push(file(&self.test_file(), unit_test::text(self, &wiring)));
+        files.push(file("README.md", readme::text(self, &wiring)));
+        Ok(files)
+    }
+
+    /// Returns the name of the file with the tests.
+    fn test_file(&self) -> String {
+        let plain = |c: char| match c.is_ascii_alphanumeric() {
+            true => c.to_ascii_lowercase(),
+            false => '_',
+        };
+        let name: String = self.name.chars().map(plain).collect();
+        format!("test_{name}.py")
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,166 @@
+//! An input or output as it is asked for: `NAME[:DTYPE[:SHAPE]]`.
+
+use std::{fmt, str::FromStr};
+
+use crate::tensor::DataType;
+
+/// The name that generators use themselves.
+const LOOPBACK: &str = "loopback";
+
+/// An input or output, with what is known of it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Stream {
+    /// Its name.
+    pub name: String,
+    /// Its datatype; any if `None`.
+    pub dtype: Option<DataType>,
+    /// Its shape, -1 for any length; any if `None`.
+    pub shape: Option<Vec<i64>>,
+}
+
+/// Why a text is no [`Stream`].
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum StreamError {
+    /// A name that streams cannot have.
+    #[error(
+        "`{}` cannot be the name of a stream: expected lower case letters, digits and `_`, no digit first",
+        .0.escape_debug()
+    )]
+    Name(String),
+    /// A name that is taken.
+    #[error("`{LOOPBACK}` is what generators call a stream of their own; choose another name")]
+    Loopback,
+    /// No datatype.
+    #[error("found the datatype `{0}`, expected one of {names}", names = names())]
+    DataType(String),
+    /// No shape.
+    #[error("found the shape `{0}`, expected lengths such as 1,3,-1 (-1 for any)")]
+    Shape(String),
+}
+
+impl Stream {
+    /// Makes one of which nothing is known.
+    #[must_use]
+    pub fn untyped(name: &str) -> Self {
+        Self {
+            name: name.to_owned(),
+            dtype: None,
+            shape: None,
+        }
+    }
+
+    /// Makes one for an input or output of a model, under a name like the model's that is free.
+    #[must_use]
+    pub fn like(port: &Self, taken: &[Self]) -> Self {
+        let mut name = spelled(&port.name);
+        while name == LOOPBACK || taken.iter().any(|other| other.name == name) {
+            name.push('_');
+        }
+        port.named(name)
+    }
+
+    /// Returns the same under another name.
+    pub(super) fn named(&self, name: String) -> Self {
+        Self {
+            name,
+            ..self.clone()
+        }
+    }
+
+    /// Returns the name as a tag.
+    pub(super) fn tag(&self) -> String {
+        self.name.to_ascii_uppercase()
+    }
+}
+
+impl FromStr for Stream {
+    type Err = StreamError;
+
+    fn from_str(text: &str) -> Result<Self, StreamError> {
+        let (name, rest) = match text.split_once(':') {
+            Some((name, rest)) => (name, Some(rest)),
+            None => (text, None),
+        };
+        if !is_name(name) {
+            return Err(StreamError::Name(name.to_owned()));
+        }
+        if name == LOOPBACK {
+            return Err(StreamError::Loopback);
+        }
+        let Some(rest) = rest else {
+            return Ok(Self::untyped(name));
+        };
+        let (dtype, shape) = match rest.find([':', '[', '(']) {
+            None => (rest, None),
+            Some(at) => {
+                let shape = &rest[at..];
+                (&rest[..at], Some(shape.strip_prefix(':').unwrap_or(shape)))
+            }
+        };
+        let known = DataType::from_kserve(&dtype.to_ascii_uppercase());
+        Ok(Self {
+            name: name.to_owned(),
+            dtype: Some(known.ok_or_else(|| StreamError::DataType(dtype.to_owned()))?),
+            shape: shape.map(lengths).transpose()?,
+        })
+    }
+}
+
+impl fmt::Display for Stream {
+    /// Writes name, type and shape: `image  UINT8 (-1,-1,3)`.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.name)?;
+        if let Some(dtype) = self.dtype {
+            write!(f, "  {dtype}")?;
+        }
+        if let Some(shape) = &self.shape {
+            let lengths: Vec<String> = shape.iter().map(i64::to_string).collect();
+            write!(f, " ({})", lengths.join(","))?;
+        }
+        Ok(())
+    }
+}
+
+/// Returns the nearest name that streams can have.
+pub(super) fn spelled(name: &str) -> String {
+    let plain = |c: char| match c.is_ascii_alphanumeric() {
+        true => c.to_ascii_lowercase(),
+        false => '_',
+    };
+    let name: String = name.chars().map(plain).collect();
+    match is_name(&name) {
+        true => name,
+        false => format!("_{name}"),
+    }
+}
+
+/// Tells whether streams and nodes can be called so.
+pub(super) fn is_name(name: &str) -> bool {
+    let letter = |c: char| c.is_ascii_lowercase() || c == '_';
+    name.starts_with(letter) && name.chars().all(|c| letter(c) || c.is_ascii_digit())
+}
+
+fn lengths(text: &str) -> Result<Vec<i64>, StreamError> {
+    let fault = || StreamError::Shape(text.to_owned());
+    let bare = [('[', ']'), ('(', ')')].iter().find_map(|(open, close)| {
+        let rest = text.strip_prefix(*open)?;
+        Some(rest.strip_suffix(*close).ok_or_else(fault))
+    });
+    let bare = bare.transpose()?.unwrap_or(text).trim();
+    if bare.is_empty() {
+        return Ok(Vec::new());
+    }
+    let lengths = bare.split(',').map(|length| {
+        let length: i64 = length.trim().parse().map_err(|_| fault())?;
+        // What makes a tensor of this size is for nobody to try.
+        match length {
+            -1 | 1..=1_000_000 => Ok(length),
+            _ => Err(fault()),
+        }
+    });
+    lengths.collect()
+}
+
+fn names() -> String {
+    DataType::ALL.map(|dtype| dtype.kserve()).join(", ")
+}

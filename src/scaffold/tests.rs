@@ -1,0 +1,126 @@
+//! What new graphs look like.
+
+use super::{Kind, Scaffold, ScaffoldError, Servable, Stream, flags};
+
+fn streams(texts: &[&str]) -> Vec<Stream> {
+    texts.iter().map(|text| text.parse().unwrap()).collect()
+}
+
+fn scaffold(kind: Kind, inputs: &[&str], outputs: &[&str]) -> Scaffold {
+    Scaffold {
+        name: "echo".to_owned(),
+        kind,
+        inputs: streams(inputs),
+        outputs: streams(outputs),
+        generative: false,
+        config: "config.json".to_owned(),
+    }
+}
+
+fn chain(nodes: &[&str]) -> Kind {
+    Kind::Chain(nodes.iter().map(|&name| name.to_owned()).collect())
+}
+
+fn shown(scaffold: &Scaffold) -> String {
+    let files = scaffold.files().unwrap();
+    let shown = files.iter().map(|file| format!("===== {}\n{}", file.name, file.text));
+    shown.collect()
+}
+
+#[test]
+fn a_node_that_gives_back_what_it_is_given() {
+    insta::assert_snapshot!(shown(&scaffold(chain(&["model"]), &["input"], &["output"])));
+}
+
+#[test]
+fn a_generator_with_types() {
+    let kind = chain(&["writer"]);
+    let inputs = ["prompt:BYTES", "seed:INT64:1"];
+    let generator = Scaffold {
+        generative: true,
+        ..scaffold(kind, &inputs, &["token:BYTES", "end:BOOL"])
+    };
+    insta::assert_snapshot!(shown(&generator));
+}
+
+#[test]
+fn nodes_one_after_the_other() {
+    let kind = chain(&["tokenize", "count"]);
+    insta::assert_snapshot!(shown(&scaffold(kind, &["text:BYTES"], &["counts:INT64:-1"])));
+}
+
+#[test]
+fn a_model_in_the_middle() {
+    let port = |name: &str, text: &str| Stream {
+        name: name.to_owned(),
+        ..text.parse().unwrap()
+    };
+    let kind = Kind::Model(Servable {
+        name: "face detector".to_owned(),
+        ports: Some((
+            vec![port("data:0", "x:FP32:1,3,-1,-1")],
+            vec![port("Boxes", "x:FP32:1,100,4"), port("Scores", "x:FP32:1,100")],
+        )),
+    });
+    let outputs = ["boxes:FP32:1,100,4", "scores:FP32:1,100"];
+    insta::assert_snapshot!(shown(&scaffold(kind, &["image:UINT8[-1,-1,3]"], &outputs)));
+    let unknown = Kind::Model(Servable {
+        name: "m".to_owned(),
+        ports: None,
+    });
+    let files = scaffold(unknown, &["input"], &["output"]).files().unwrap();
+    insta::assert_snapshot!(files[0].text);
+}
+
+#[test]
+fn streams_are_read_as_inputs_of_requests_are_written() {
+    let shown = |text: &str| match text.parse::<Stream>() {
+        Ok(stream) => stream.to_string(),
+        Err(error) => error.to_string(),
+    };
+    for (text, expected) in [
+        ("image", "image"),
+        ("image:uint8", "image  UINT8"),
+        ("image:UINT8:-1,-1,3", "image  UINT8 (-1,-1,3)"),
+        ("image:UINT8[-1, -1,3]", "image  UINT8 (-1,-1,3)"),
+        ("image:FP32(2)", "image  FP32 (2)"),
+        ("x:FP32:", "x  FP32 ()"),
+    ] {
+        assert_eq!(shown(text), expected);
+    }
+    let faults = ["Image", "9", "a-b", "loopback", "x:FLOAT", "x:FP32:1,x", "x:FP32[1", "x:FP32:0"];
+    let faults: Vec<String> = faults.iter().map(|text| shown(text)).collect();
+    insta::assert_snapshot!(faults.join("\n"));
+}
+
+#[test]
+fn what_cannot_be_written_is_told() {
+    let fault = |scaffold: Scaffold| scaffold.files().unwrap_err();
+    assert_eq!(
+        fault(scaffold(chain(&["a", "a"]), &["x"], &["y"])),
+        ScaffoldError::NodeTwice("a".to_owned())
+    );
+    assert_eq!(
+        fault(scaffold(chain(&["a"]), &["x"], &["x"])),
+        ScaffoldError::StreamTwice("x".to_owned())
+    );
+    assert_eq!(
+        fault(scaffold(chain(&["A"]), &["x"], &["y"])),
+        ScaffoldError::Node("A".to_owned())
+    );
+    assert_eq!(
+        fault(scaffold(chain(&[]), &["x"], &["y"])),
+        ScaffoldError::None("node")
+    );
+}
+
+#[test]
+fn values_are_of_the_type_and_shape_of_the_input() {
+    let flags = |texts: &[&str]| flags(&streams(texts));
+    assert_eq!(flags(&["a"]), "-i 'a:FP32=[1,2,3]'");
+    assert_eq!(flags(&["a:BYTES"]), "-i a:BYTES=hello");
+    assert_eq!(
+        flags(&["a:UINT8:-1,-1,3", "b:BOOL:2"]),
+        "-i a:UINT8:2,2,3= -i 'b:BOOL=[true,false]' --random"
+    );
+}

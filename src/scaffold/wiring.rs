@@ -1,0 +1,215 @@
+//! The nodes of a new graph, and the names of the streams between them.
+
+use std::collections::HashSet;
+
+use super::{
+    Kind, Scaffold, ScaffoldError, Servable,
+    stream::{Stream, is_name, spelled},
+};
+
+/// The nodes, first to last.
+pub(super) struct Wiring {
+    pub(super) steps: Vec<Step>,
+}
+
+/// A node.
+pub(super) enum Step {
+    Python(Python),
+    Model(Model),
+}
+
+/// A Python node.
+pub(super) struct Python {
+    pub(super) name: String,
+    /// Its handler, beside the graph file.
+    pub(super) file: String,
+    pub(super) inputs: Vec<Stream>,
+    pub(super) outputs: Vec<Stream>,
+    pub(super) generative: bool,
+    /// Whether it is the first node, so that clients send what it takes.
+    pub(super) is_first: bool,
+}
+
+/// A model with the converters around it.
+pub(super) struct Model {
+    pub(super) servable: String,
+    pub(super) inputs: Vec<Wire>,
+    pub(super) outputs: Vec<Wire>,
+    /// Whether the model's own names are known.
+    pub(super) is_known: bool,
+}
+
+/// An input or output of a model.
+pub(super) struct Wire {
+    /// What the model calls it, and of what type and shape it is.
+    pub(super) port: Stream,
+    /// The stream of Python tensors.
+    pub(super) python: String,
+    /// The stream of OpenVINO's tensors.
+    pub(super) tensor: String,
+    /// Its tag at the node that runs the model.
+    pub(super) tag: String,
+}
+
+/// Modules that come with Python and have names that nodes may well have. A file of such a name
+/// would be taken for them by whatever runs in its folder.
+const MODULES: &[&str] = &[
+    "abc", "argparse", "array", "ast", "base64", "binascii", "bisect", "calendar", "cmd", "code",
+    "codecs", "collections", "configparser", "contextlib", "copy", "csv", "ctypes", "dataclasses",
+    "datetime", "decimal", "difflib", "dis", "email", "enum", "errno", "fractions", "functools",
+    "gc", "glob", "graphlib", "gzip", "hashlib", "heapq", "hmac", "html", "http", "importlib",
+    "inspect", "io", "json", "keyword", "locale", "logging", "math", "numbers", "operator", "os",
+    "parser", "pathlib", "pickle", "platform", "pprint", "profile", "pyovms", "queue", "random",
+    "re", "sched", "secrets", "select", "selectors", "shutil", "signal", "site", "socket",
+    "statistics", "string", "struct", "subprocess", "symtable", "sys", "tarfile", "tempfile",
+    "test", "textwrap", "threading", "time", "timeit", "token", "tokenize", "trace", "traceback",
+    "types", "typing", "unicodedata", "unittest", "urllib", "uuid", "warnings", "wave", "weakref",
+    "xml", "zipfile", "zlib",
+];
+
+impl Wiring {
+    pub(super) fn new(of: &Scaffold) -> Result<Self, ScaffoldError> {
+        for (streams, what) in [(&of.inputs, "input"), (&of.outputs, "output")] {
+            if streams.is_empty() {
+                return Err(ScaffoldError::None(what));
+            }
+        }
+        let mut names = Names(HashSet::new());
+        for stream in of.inputs.iter().chain(&of.outputs) {
+            if !names.0.insert(stream.name.clone()) {
+                return Err(ScaffoldError::StreamTwice(stream.name.clone()));
+            }
+        }
+        let steps = match &of.kind {
+            Kind::Chain(nodes) => chain(of, nodes, &mut names)?,
+            Kind::Model(servable) => around(of, servable, &mut names),
+        };
+        Ok(Self { steps })
+    }
+
+    /// Returns the Python nodes.
+    pub(super) fn python(&self) -> impl Iterator<Item = &Python> {
+        self.steps.iter().filter_map(|step| match step {
+            Step::Python(node) => Some(node),
+            Step::Model(_) => None,
+        })
+    }
+}
+
+/// Names that are taken.
+struct Names(HashSet<String>);
+
+impl Names {
+    /// Takes a name like this one that is free.
+    fn free(&mut self, wanted: &str) -> String {
+        let mut name = spelled(wanted);
+        let base = name.clone();
+        for number in 2.. {
+            if self.0.insert(name.clone()) {
+                break;
+            }
+            name = format!("{base}_{number}");
+        }
+        name
+    }
+}
+
+fn chain(of: &Scaffold, nodes: &[String], names: &mut Names) -> Result<Vec<Step>, ScaffoldError> {
+    if nodes.is_empty() {
+        return Err(ScaffoldError::None("node"));
+    }
+    let mut steps = Vec::new();
+    let mut known = HashSet::new();
+    let mut inputs = of.inputs.clone();
+    for (index, name) in nodes.iter().enumerate() {
+        if !is_name(name) || name.starts_with('_') {
+            return Err(ScaffoldError::Node(name.clone()));
+        }
+        if !known.insert(name) {
+            return Err(ScaffoldError::NodeTwice(name.clone()));
+        }
+        let is_last = index + 1 == nodes.len();
+        let outputs: Vec<Stream> = match is_last {
+            true => of.outputs.clone(),
+            false => of
+                .outputs
+                .iter()
+                .map(|output| Stream::untyped(&names.free(&format!("{name}_{}", output.name))))
+                .collect(),
+        };
+        steps.push(Step::Python(Python {
+            name: name.clone(),
+            file: file(name),
+            inputs,
+            outputs: outputs.clone(),
+            generative: of.generative && is_last,
+            is_first: index == 0,
+        }));
+        inputs = outputs;
+    }
+    Ok(steps)
+}
+
+fn around(of: &Scaffold, servable: &Servable, names: &mut Names) -> Vec<Step> {
+    let is_known = servable.ports.is_some();
+    let (inputs, outputs) = servable.ports.clone().unwrap_or_else(|| {
+        (
+            vec![Stream::untyped("input")],
+            vec![Stream::untyped("output")],
+        )
+    });
+    let mut wires = |ports: Vec<Stream>, way: &str| -> Vec<Wire> {
+        let single = ports.len() == 1;
+        let mut tags = Names(HashSet::new());
+        let mut wires = Vec::new();
+        for port in ports {
+            let python = names.free(&format!("{way}_{}", port.name));
+            let tensor = names.free(&format!("{python}_ov"));
+            let tag = match single {
+                true => "OVTENSOR".to_owned(),
+                false => format!("OVTENSOR_{}", tags.free(&port.name).to_ascii_uppercase()),
+            };
+            wires.push(Wire {
+                port,
+                python,
+                tensor,
+                tag,
+            });
+        }
+        wires
+    };
+    let (inputs, outputs) = (wires(inputs, "to"), wires(outputs, "from"));
+    let streams = |wires: &[Wire]| -> Vec<Stream> {
+        let wires = wires.iter();
+        wires
+            .map(|wire| wire.port.named(wire.python.clone()))
+            .collect()
+    };
+    let python = |name: &str, inputs: Vec<Stream>, outputs: Vec<Stream>| {
+        Step::Python(Python {
+            name: name.to_owned(),
+            file: file(name),
+            inputs,
+            outputs,
+            generative: false,
+            is_first: name == "preprocess",
+        })
+    };
+    let before = python("preprocess", of.inputs.clone(), streams(&inputs));
+    let after = python("postprocess", streams(&outputs), of.outputs.clone());
+    let model = Step::Model(Model {
+        servable: servable.name.clone(),
+        inputs,
+        outputs,
+        is_known,
+    });
+    vec![before, model, after]
+}
+
+/// Returns the file of a node.
+fn file(node: &str) -> String {
+    match MODULES.contains(&node) || node.starts_with("test") {
+        true => format!("{node}_node.py"),
+        false => format!("{node}.py"),
+    }
+}

@@ -1,0 +1,140 @@
+//! One stream of requests and what comes back, by tonic's own client.
+
+use std::time::Duration;
+
+use ovms::proto::kserve::{ModelInferRequest, ModelInferResponse, ModelStreamInferResponse};
+use tokio::sync::mpsc;
+use tokio_stream::wrappers::ReceiverStream;
+use tonic::{Request, Status, Streaming};
+
+use super::grpc::{Grpc, fault};
+
+/// The longest that a test waits for one answer.
+const LIMIT: Duration = Duration::from_secs(60);
+
+/// A stream that is open; dropping it cancels the call.
+pub(crate) struct Talk<'a> {
+    grpc: &'a Grpc,
+    requests: Option<mpsc::Sender<ModelInferRequest>>,
+    answers: Streaming<ModelStreamInferResponse>,
+}
+
+/// What came.
+#[derive(Debug, PartialEq)]
+pub(crate) enum Came {
+    /// A response.
+    Response(Box<ModelInferResponse>),
+    /// An error after which the stream goes on.
+    Error(String),
+    /// The end: code and text of the call.
+    End(String),
+}
+
+impl Came {
+    /// Returns the response that it is.
+    pub(crate) fn response(self) -> ModelInferResponse {
+        match self {
+            Self::Response(response) => *response,
+            other => panic!("found {other:?}, expected a response"),
+        }
+    }
+
+    /// Tells in a line what it is.
+    pub(crate) fn told(&self) -> String {
+        match self {
+            Self::Response(response) => format!("response {}", response.id),
+            Self::Error(text) => format!("error: {text}"),
+            Self::End(text) => format!("end: {text}"),
+        }
+    }
+}
+
+impl<'a> Talk<'a> {
+    /// Opens a stream.
+    pub(crate) fn open(grpc: &'a Grpc) -> Self {
+        Self::open_within(grpc, None)
+    }
+
+    /// Opens a stream with a time limit for all of it.
+    pub(crate) fn open_within(grpc: &'a Grpc, limit: Option<Duration>) -> Self {
+        let (requests, receiver) = mpsc::channel(1);
+        let mut request = Request::new(ReceiverStream::new(receiver));
+        if let Some(limit) = limit {
+            request.set_timeout(limit);
+        }
+        let mut client = grpc.client.clone();
+        let opened = grpc.wait(async move { client.model_stream_infer(request).await });
+        Self {
+            grpc,
+            requests: Some(requests),
+            answers: opened.expect("an answer begins at once"),
+        }
+    }
+
+    /// Sends a request.
+    pub(crate) fn send(&self, request: ModelInferRequest) {
+        let sent = self.try_send(request, LIMIT);
+        assert!(sent, "the stream takes the request");
+    }
+
+    /// Sends a request, if the connection takes it within a limit.
+    pub(crate) fn try_send(&self, request: ModelInferRequest, limit: Duration) -> bool {
+        let requests = self.requests.as_ref().expect("it has not been closed");
+        let sent = self
+            .grpc
+            .runtime
+            .block_on(async { tokio::time::timeout(limit, requests.send(request)).await });
+        matches!(sent, Ok(Ok(())))
+    }
+
+    /// Says that there are no more requests.
+    pub(crate) fn close(&mut self) {
+        self.requests = None;
+    }
+
+    /// Waits for what comes next.
+    pub(crate) fn next(&mut self) -> Came {
+        let answers = &mut self.answers;
+        let message = self
+            .grpc
+            .runtime
+            .block_on(async { tokio::time::timeout(LIMIT, answers.message()).await })
+            .expect("something comes in time");
+        match message {
+            Ok(Some(message)) => match (message.infer_response, message.error_message) {
+                (Some(response), text) if text.is_empty() => Came::Response(Box::new(response)),
+                (None, text) => Came::Error(text),
+                both => panic!("found both: {both:?}"),
+            },
+            Ok(None) => Came::End(fault(&Status::ok(""))),
+            Err(status) => Came::End(fault(&status)),
+        }
+    }
+
+    /// Sends a request, and waits for what comes next.
+    pub(crate) fn ask(&mut self, request: ModelInferRequest) -> Came {
+        self.send(request);
+        self.next()
+    }
+
+    /// Says that there are no more requests, and tells what comes until the end.
+    pub(crate) fn rest(mut self) -> Vec<String> {
+        self.close();
+        let mut told = Vec::new();
+        loop {
+            let came = self.next();
+            told.push(came.told());
+            if let Came::End(_) = came {
+                return told;
+            }
+        }
+    }
+}
+
+/// Makes a request recognisable.
+pub(crate) fn with_id(id: impl ToString, request: ModelInferRequest) -> ModelInferRequest {
+    ModelInferRequest {
+        id: id.to_string(),
+        ..request
+    }
+}
