@@ -6,9 +6,11 @@
 
 mod calculator;
 pub mod calculators;
-pub mod convert;
 mod check;
+pub mod convert;
+mod definition;
 mod fault;
+mod fingerprint;
 mod handlers;
 mod live;
 mod node;
@@ -16,28 +18,32 @@ mod outline;
 mod packet;
 mod pbtxt;
 mod plan;
+mod pool;
 mod run;
 mod scheduler;
 mod session;
 mod spec;
 mod timestamp;
+mod unary;
 
 pub use calculator::{
     Calculator, Context, Contract, Emit, Env, Factory, Flow, Later, Resources, Servables, Session,
 };
 pub use check::{Checked, Faults, FileFault, FileWarning, Rule, check};
+pub use convert::VERSION;
+pub use definition::{Definition, GraphSource, LoadFault, examine};
 pub use fault::{Code, Fault, Step};
+pub use fingerprint::Fingerprint;
 pub use live::{Graph, Limits};
 pub use node::{NodeSpec, Options, Port, Ports, TagIndex};
 pub use outline::{Outline, OutlineEdge, OutlineKind, OutlineNode, Place, Way};
 pub use packet::{Packet, PacketType, Payload, TensorKind};
 pub use plan::{Form, GraphPort, Handler, Plan, PlanNode, PoolSize, Side, Source, Stream};
+pub use run::Watch;
 pub use scheduler::{Job, Scheduler, Ticket};
-<<<<<<< HEAD
-pub use stub::{Definition, Fingerprint, GraphSource, LoadFault, Tally, VERSION, Watch, examine};
-=======
 pub use spec::{
     ExecutorEntry, GraphSpec, HandlerEntry, InfoEntry, NodeEntry, NodePorts, PortEntry,
 };
->>>>>>> h-cli
+pub use session::{Answer, Session as StreamSession};
 pub use timestamp::Timestamp;
+pub use unary::{NoTally, Tally};
