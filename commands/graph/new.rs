@@ -49,7 +49,12 @@ pub(crate) struct Args {
     generative: bool,
 
     /// Make these Python nodes, one after the other
-    #[arg(long, value_name = "A,B,…", value_delimiter = ',', default_value = "model")]
+    #[arg(
+        long,
+        value_name = "A,B,…",
+        value_delimiter = ',',
+        default_value = "model"
+    )]
     nodes: Vec<String>,
 
     /// Put a model between two Python nodes: a name of the configuration file, or a model's folder
@@ -132,7 +137,13 @@ pub(super) fn run(args: Args) -> Result<(), Failure> {
         save::refuse_existing(path, args.force)?;
     }
     let models: Vec<_> = model.into_iter().collect();
-    let text = entry::added(replaced.as_deref(), &config, &models, &scaffold.name, &folder)?;
+    let text = entry::added(
+        replaced.as_deref(),
+        &config,
+        &models,
+        &scaffold.name,
+        &folder,
+    )?;
     write(&folder, &files, args.force)?;
     save::write(&config, &text, args.force || replaced.is_some())?;
     files.push((config.clone(), text));

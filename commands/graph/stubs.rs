@@ -45,10 +45,12 @@ pub(super) fn run(args: &Args) -> Result<(), Failure> {
     for (name, text) in files() {
         let path = place.join(name);
         let written = path.parent().map_or(Ok(()), fs::create_dir_all);
-        written.and_then(|()| fs::write(&path, text)).map_err(|error| {
-            let text = format!("cannot write {}", path.display());
-            Failure::new(FailureKind::Failed, text).caused_by(&error)
-        })?;
+        written
+            .and_then(|()| fs::write(&path, text))
+            .map_err(|error| {
+                let text = format!("cannot write {}", path.display());
+                Failure::new(FailureKind::Failed, text).caused_by(&error)
+            })?;
     }
     let shown = place.display().to_string();
     ui::print(format!(
@@ -105,7 +107,10 @@ fn packages(folder: &Path) -> Result<PathBuf, Failure> {
     if !folder.join("pyvenv.cfg").is_file() {
         return Ok(folder.to_owned());
     }
-    let versions = fs::read_dir(folder.join("lib")).into_iter().flatten().flatten();
+    let versions = fs::read_dir(folder.join("lib"))
+        .into_iter()
+        .flatten()
+        .flatten();
     let mut found: Vec<PathBuf> = versions
         .map(|version| version.path().join("site-packages"))
         .filter(|place| place.is_dir())
@@ -113,6 +118,7 @@ fn packages(folder: &Path) -> Result<PathBuf, Failure> {
     found.sort();
     found.pop().ok_or_else(|| {
         let text = format!("{} has no lib/python*/site-packages", folder.display());
-        Failure::new(FailureKind::Failed, text).hint("it is marked as a virtual environment; make it again")
+        Failure::new(FailureKind::Failed, text)
+            .hint("it is marked as a virtual environment; make it again")
     })
 }

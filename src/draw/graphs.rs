@@ -7,12 +7,14 @@
 mod json;
 
 use super::{
-    dot,
+    dot::write as write_dot,
     escape::{ascii, visible, xml},
     graph::{Drawing, Graph, Line, Link, Look, Node, Tone},
-    html as page, labels::Label,
-    mermaid, svg as vector,
-    text::{self, Style},
+    html::{page, table},
+    labels::Label,
+    mermaid::write as write_mermaid,
+    svg::{document, element},
+    text::{Style, write_all},
 };
 use crate::graph::{Outline, OutlineEdge, OutlineKind, OutlineNode, Place, Way};
 
@@ -31,39 +33,39 @@ pub fn text(outline: &Outline, style: Style) -> String {
     if style.ascii {
         in_ascii(&mut drawing);
     }
-    text::write_all(&drawing, style)
+    write_all(&drawing, style)
 }
 
 /// Writes a graph as one of Graphviz.
 #[must_use]
 pub fn dot(outline: &Outline) -> String {
-    dot::write(&drawing(outline, Backs::Arrows))
+    write_dot(&drawing(outline, Backs::Arrows))
 }
 
 /// Writes a graph as a flow chart of Mermaid.
 #[must_use]
 pub fn mermaid(outline: &Outline) -> String {
-    mermaid::write(&drawing(outline, Backs::Arrows))
+    write_mermaid(&drawing(outline, Backs::Arrows))
 }
 
 /// Draws a graph as a document of its own, for light and dark surroundings.
 #[must_use]
 pub fn svg(outline: &Outline) -> String {
-    vector::document(&drawing(outline, Backs::Boxes))
+    document(&drawing(outline, Backs::Boxes))
 }
 
 /// Draws graphs on one page, with tables of their nodes and streams.
 #[must_use]
 pub fn html(outlines: &[Outline], title: &str) -> String {
-    page::page(title, |text| {
+    page(title, |text| {
         for outline in outlines {
             text.extend([format!(
                 "<section>\n<h2>{}</h2>\n<div class=\"picture\">\n{}</div>\n",
                 xml(&outline.name),
-                vector::element(&drawing(outline, Backs::Boxes), "", "")
+                element(&drawing(outline, Backs::Boxes), "", "")
             )]);
-            *text += &page::table("Nodes", &NODES, &nodes(outline));
-            *text += &page::table("Streams and side packets", &EDGES, &edges(outline));
+            *text += &table("Nodes", &NODES, &nodes(outline));
+            *text += &table("Streams and side packets", &EDGES, &edges(outline));
             *text += "</section>\n";
         }
     })
@@ -123,7 +125,10 @@ fn drawing(outline: &Outline, backs: Backs) -> Drawing {
     let ends = |edge: &OutlineEdge| (at(edge.from, exit), at(edge.to, exit));
     drawing.dashed = drawing.graph.links.clone();
     drawing.dashed.retain(|link| {
-        let all = outline.edges.iter().filter(|edge| ends(edge) == (Some(link.from), Some(link.to)));
+        let all = outline
+            .edges
+            .iter()
+            .filter(|edge| ends(edge) == (Some(link.from), Some(link.to)));
         let mut all = all.peekable();
         all.peek().is_some() && all.all(|edge| edge.way == Way::Side)
     });
@@ -151,7 +156,10 @@ fn lines(node: &OutlineNode) -> Vec<Line> {
         OutlineKind::Python => (runs.clone(), Tone::Detail),
         _ => (format!("of {runs}"), Tone::Detail),
     }));
-    lines.extend(node.missing.map(|missing| (missing.to_owned(), Tone::Fault)));
+    lines.extend(
+        node.missing
+            .map(|missing| (missing.to_owned(), Tone::Fault)),
+    );
     // Who knows what it is knows the rest of the name.
     let handler = node.handler.iter().map(|name| {
         let short = name.strip_suffix("InputStreamHandler").unwrap_or(name);
@@ -200,9 +208,11 @@ fn connect(drawing: &mut Drawing, outline: &Outline, edge: &OutlineEdge, backs: 
         place => name(outline, place),
     };
     let target = name(outline, edge.to);
-    drawing
-        .told
-        .push((from, to, format!("{source}.{} → {target}.{}", edge.name, edge.input)));
+    drawing.told.push((
+        from,
+        to,
+        format!("{source}.{} → {target}.{}", edge.name, edge.input),
+    ));
     label(drawing, edge, from, &source, to);
 }
 
@@ -273,7 +283,13 @@ fn in_ascii(drawing: &mut Drawing) {
     }
 }
 
-const NODES: [&str; 5] = ["node", "calculator", "runs", "input stream handler", "missing"];
+const NODES: [&str; 5] = [
+    "node",
+    "calculator",
+    "runs",
+    "input stream handler",
+    "missing",
+];
 
 fn nodes(outline: &Outline) -> Vec<Vec<String>> {
     let rows = outline.nodes.iter().map(|node| {

@@ -171,7 +171,8 @@ impl Definition {
                 let mut run = self.start(side, Env::new(Arc::clone(servables)), None)?;
                 // What waits is done when the first request comes.
                 run.turn();
-                run.fault().map_or(Ok(()), |f| Err(super::unary::explain(&f)))?;
+                run.fault()
+                    .map_or(Ok(()), |f| Err(super::unary::explain(&f)))?;
                 Ok(run)
             });
             let run = run.map_err(|error| {
@@ -182,10 +183,7 @@ impl Definition {
                 );
                 LoadFault::new("Failed to initialize mediapipe graph", vec![line])
             })?;
-            pool.add(Seat {
-                run,
-                last: None,
-            });
+            pool.add(Seat { run, last: None });
         }
         self.pool = Some(pool);
         Ok(())

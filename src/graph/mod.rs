@@ -41,9 +41,9 @@ pub use packet::{Packet, PacketType, Payload, TensorKind};
 pub use plan::{Form, GraphPort, Handler, Plan, PlanNode, PoolSize, Side, Source, Stream};
 pub use run::Watch;
 pub use scheduler::{Job, Scheduler, Ticket};
+pub use session::{Answer, Session as StreamSession};
 pub use spec::{
     ExecutorEntry, GraphSpec, HandlerEntry, InfoEntry, NodeEntry, NodePorts, PortEntry,
 };
-pub use session::{Answer, Session as StreamSession};
 pub use timestamp::Timestamp;
 pub use unary::{NoTally, Tally};

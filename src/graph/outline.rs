@@ -4,8 +4,10 @@ use std::collections::HashMap;
 
 use super::{
     calculator::{Contract, Factory},
+    check::{Faults, FileFault, Found, Rule, check},
     node::Port,
     packet::{PacketType, TensorKind},
+    pbtxt,
     spec::{GraphSpec, NodeEntry, PortEntry},
 };
 use crate::proto::mediapipe::{
@@ -109,6 +111,32 @@ pub enum Way {
     Side,
 }
 
+impl Outline {
+    /// Makes the outline of the text of a graph file, whatever is wrong with its nodes and streams.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the text is none of a graph file.
+    pub fn read(
+        name: &str,
+        text: &str,
+        file: &str,
+        factories: &[&'static Factory],
+        is_there: &dyn Fn(&str) -> bool,
+    ) -> Result<Self, Faults> {
+        let found = Found::new(text, file);
+        let document = pbtxt::read(text).ok();
+        let spec = document.and_then(|document| GraphSpec::new(&document, text, &found));
+        match spec {
+            Some(spec) => Ok(Self::new(name, &spec, factories, is_there)),
+            None => Err(match check(text, file, factories) {
+                Err(faults) => faults,
+                Ok(_) => Faults::one(FileFault::of_file(Rule::Text, file, "it makes no graph")),
+            }),
+        }
+    }
+}
+
 /// Who gives a stream or side packet: the place, the tag there, and what it is.
 type Sources<'a> = HashMap<&'a str, (Place, String, PacketType)>;
 
@@ -162,7 +190,11 @@ impl Outline {
             let given = contracts[index].as_ref().map(|contract| &contract.outputs);
             for (place, port) in entry.spec.outputs.iter().enumerate() {
                 let kind = given.and_then(|given| given.get(place)).cloned();
-                let source = (Place::Node(index), tag(port), kind.unwrap_or(PacketType::Any));
+                let source = (
+                    Place::Node(index),
+                    tag(port),
+                    kind.unwrap_or(PacketType::Any),
+                );
                 sources.entry(&port.name).or_insert(source);
             }
         }
@@ -188,15 +220,23 @@ impl Outline {
     fn sides(&mut self, spec: &GraphSpec, contracts: &[Option<Contract>]) {
         let mut sources: Sources<'_> = HashMap::new();
         for (index, entry) in spec.nodes.iter().enumerate() {
-            let given = contracts[index].as_ref().map(|contract| &contract.side_outputs);
+            let given = contracts[index]
+                .as_ref()
+                .map(|contract| &contract.side_outputs);
             for (place, port) in entry.spec.side_outputs.iter().enumerate() {
                 let kind = given.and_then(|given| given.get(place)).cloned();
-                let source = (Place::Node(index), tag(port), kind.unwrap_or(PacketType::Any));
+                let source = (
+                    Place::Node(index),
+                    tag(port),
+                    kind.unwrap_or(PacketType::Any),
+                );
                 sources.entry(&port.name).or_insert(source);
             }
         }
         for (index, entry) in spec.nodes.iter().enumerate() {
-            let taken = contracts[index].as_ref().map(|contract| &contract.side_inputs);
+            let taken = contracts[index]
+                .as_ref()
+                .map(|contract| &contract.side_inputs);
             for (place, port) in entry.spec.side_inputs.iter().enumerate() {
                 if GIVEN.contains(&port.name.as_str()) {
                     continue;
@@ -206,7 +246,13 @@ impl Outline {
                 sources.entry(&port.name).or_insert_with(request);
                 let kind = taken.and_then(|taken| taken.get(place));
                 let to = (Place::Node(index), tag(port));
-                self.edge(&sources, &port.name, Way::Side, to, kind.map(|(kind, _)| kind));
+                self.edge(
+                    &sources,
+                    &port.name,
+                    Way::Side,
+                    to,
+                    kind.map(|(kind, _)| kind),
+                );
             }
         }
     }
@@ -228,7 +274,9 @@ impl Outline {
             name: name.to_owned(),
             way,
             from: source.map_or(Place::Nobody, |(from, _, _)| *from),
-            output: source.map(|(_, output, _)| output.clone()).unwrap_or_default(),
+            output: source
+                .map(|(_, output, _)| output.clone())
+                .unwrap_or_default(),
             to,
             input,
             carries: carries.map(PacketType::to_string),
@@ -289,6 +337,8 @@ fn carried(tag: &str) -> PacketType {
         ("REQUEST", PacketType::Request),
         ("RESPONSE", PacketType::Response),
     ];
-    let found = known.into_iter().find(|(prefix, _)| tag.starts_with(prefix));
+    let found = known
+        .into_iter()
+        .find(|(prefix, _)| tag.starts_with(prefix));
     found.map_or(PacketType::Tensor(TensorKind::OpenVino), |(_, kind)| kind)
 }

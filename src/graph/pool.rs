@@ -10,7 +10,6 @@ use super::unary::Seat;
 pub(super) struct Pool {
     places: Semaphore,
     idle: Mutex<Vec<Seat>>,
-    size: usize,
 }
 
 impl Pool {
@@ -18,13 +17,7 @@ impl Pool {
         Self {
             places: Semaphore::new(size),
             idle: Mutex::default(),
-            size,
         }
-    }
-
-    /// Returns how many places there are.
-    pub(super) fn size(&self) -> usize {
-        self.size
     }
 
     /// Waits in turn for a place; how many wait is bounded by who comes in.

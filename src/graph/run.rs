@@ -36,7 +36,7 @@ pub trait Watch: Send + Sync {
 }
 
 /// One life of a graph.
-pub struct Run {
+pub(super) struct Run {
     plan: Arc<Plan>,
     scheduler: Scheduler,
     nodes: Vec<Box<dyn Calculator>>,
@@ -64,7 +64,7 @@ struct Told {
 
 /// Whether a turn has left anything that can run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum More {
+pub(super) enum More {
     /// It has.
     Yes,
     /// Nothing can run before something else happens.
@@ -77,7 +77,7 @@ impl Run {
     /// # Errors
     ///
     /// Fails if a side packet is missing.
-    pub fn new(
+    pub(super) fn new(
         plan: &Arc<Plan>,
         side: Vec<Option<Packet>>,
         resources: &dyn Resources,
@@ -100,73 +100,67 @@ impl Run {
         })
     }
 
-    /// Returns the graph.
-    #[must_use]
-    pub fn plan(&self) -> &Arc<Plan> {
-        &self.plan
-    }
-
     /// Sends a packet into an input of the graph.
     ///
     /// # Errors
     ///
     /// Fails, and the run with it, if the time of the packet is not above that of the last one.
-    pub fn push(&mut self, input: usize, packet: Packet) -> Result<(), Fault> {
+    pub(super) fn push(&mut self, input: usize, packet: Packet) -> Result<(), Fault> {
         self.scheduler.push(input, packet)
     }
 
     /// Tells whether all inputs take packets; they do not while a queue behind one is full.
     #[must_use]
-    pub fn accepts(&self) -> bool {
+    pub(super) fn accepts(&self) -> bool {
         (0..self.plan.inputs.len()).all(|input| self.scheduler.accepts(input))
     }
 
     /// Says that no more packets come.
-    pub fn close_inputs(&mut self) {
+    pub(super) fn close_inputs(&mut self) {
         self.scheduler.close_inputs();
     }
 
     /// Says that what comes after is not wanted: nodes that go on by themselves stop.
-    pub fn end(&self) {
+    pub(super) fn end(&self) {
         self.env.end();
     }
 
     /// Makes the run fail.
-    pub fn fail(&mut self, fault: Fault) {
+    pub(super) fn fail(&mut self, fault: Fault) {
         self.scheduler.fail(fault);
     }
 
     /// Returns why the run has failed.
     #[must_use]
-    pub fn fault(&self) -> Option<Fault> {
+    pub(super) fn fault(&self) -> Option<Fault> {
         self.scheduler.fault()
     }
 
     /// Takes a packet that has come out of the graph.
-    pub fn take_output(&mut self) -> Option<(usize, Packet)> {
+    pub(super) fn take_output(&mut self) -> Option<(usize, Packet)> {
         self.scheduler.take_output()
     }
 
     /// Tells whether nothing runs and nothing can.
     #[must_use]
-    pub fn is_idle(&self) -> bool {
+    pub(super) fn is_idle(&self) -> bool {
         self.scheduler.is_idle()
     }
 
     /// Tells whether all nodes are closed.
     #[must_use]
-    pub fn is_finished(&self) -> bool {
+    pub(super) fn is_finished(&self) -> bool {
         self.scheduler.is_finished()
     }
 
     /// Tells whether something goes on elsewhere.
     #[must_use]
-    pub fn is_waiting(&self) -> bool {
+    pub(super) fn is_waiting(&self) -> bool {
         !self.elsewhere.is_empty()
     }
 
     /// Runs what can run, for as long as a turn may take.
-    pub fn turn(&mut self) -> More {
+    pub(super) fn turn(&mut self) -> More {
         let mut steps = 0;
         let mut began = None;
         while let Some(job) = self.scheduler.next() {
@@ -183,7 +177,7 @@ impl Run {
     }
 
     /// Waits until something that went on elsewhere has ended; for ever if there is nothing.
-    pub async fn finished(&mut self) {
+    pub(super) async fn finished(&mut self) {
         if self.elsewhere.is_empty() {
             return std::future::pending().await;
         }

@@ -8,7 +8,6 @@ use super::{
     definition::Definition,
     fault::{Code, Fault},
     packet::Packet,
-    pool::Place,
     run::{More, Run, Watch},
     timestamp::Timestamp,
 };

@@ -98,6 +98,11 @@ impl PyTensor {
             .map(|datatype| text("datatype", datatype))
             .transpose()?;
         let view = View::of_object(data)?;
+        if format::has_objects(&view.format()) {
+            return Err(PyTypeError::new_err(
+                "Tensor() data must hold values; an array of Python objects has none to send",
+            ));
+        }
         Ok(Self {
             name,
             datatype: datatype.unwrap_or_else(|| {

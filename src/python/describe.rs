@@ -17,7 +17,7 @@ pub(super) fn raised(py: Python<'_>, error: &PyErr) -> Raised {
         tools
             .describe
             .bind(py)
-            .call1((value, MESSAGE, TRACEBACK))?
+            .call1((value, error.traceback(py), MESSAGE, TRACEBACK))?
             .extract::<(String, String, String)>()
     });
     match told {

@@ -2,9 +2,13 @@
 
 use std::{
     env,
+    ffi::CStr,
+    fs,
     path::{Path, PathBuf},
     sync::{Mutex, PoisonError},
 };
+
+use pyo3::ffi;
 
 /// What was asked for before the start.
 #[derive(Clone, Debug, Default)]
@@ -40,7 +44,14 @@ impl Wish {
     pub(super) fn program(&self) -> Result<Option<PathBuf>, String> {
         if let Some(folder) = &self.environment {
             return match program_in(folder) {
-                Some(program) => Ok(Some(program)),
+                Some(program) => match other_version(folder) {
+                    None => Ok(Some(program)),
+                    Some(version) => Err(format!(
+                        "{} is for Python {version}; this build has Python {}",
+                        folder.display(),
+                        own_version()
+                    )),
+                },
                 None => Err(format!(
                     "{} is no Python environment: expected {}/bin/python3; make one with `python3 -m venv {}`",
                     folder.display(),
@@ -51,17 +62,49 @@ impl Wish {
         }
         let active = env::var_os("VIRTUAL_ENV")
             .filter(|folder| !folder.is_empty())
-            .and_then(|folder| program_in(Path::new(&folder)));
+            .and_then(|folder| usable(Path::new(&folder)));
         let of_runtime = || {
             let runtime = self.runtime.as_deref()?;
             let runtime = std::path::absolute(runtime).ok()?;
             runtime
                 .ancestors()
                 .find(|folder| folder.join("pyvenv.cfg").is_file())
-                .and_then(program_in)
+                .and_then(usable)
         };
         Ok(active.or_else(of_runtime))
     }
+}
+
+/// Returns the interpreter of an environment that nobody named, if it suits.
+fn usable(folder: &Path) -> Option<PathBuf> {
+    if let Some(version) = other_version(folder) {
+        tracing::warn!(
+            "Python packages of {} are not used: it is for Python {version}, this build has Python {}",
+            folder.display(),
+            own_version()
+        );
+        return None;
+    }
+    program_in(folder)
+}
+
+/// Returns the version of an environment if its packages are not for this interpreter.
+fn other_version(folder: &Path) -> Option<String> {
+    let settings = fs::read_to_string(folder.join("pyvenv.cfg")).ok()?;
+    let version = settings.lines().find_map(|line| {
+        let (key, value) = line.split_once('=')?;
+        matches!(key.trim(), "version" | "version_info").then(|| value.trim())
+    })?;
+    let own = own_version();
+    let same = version == own || version.starts_with(&format!("{own}."));
+    (!same).then(|| version.to_owned())
+}
+
+/// Returns the version of this build's interpreter, such as `3.11`.
+pub(super) fn own_version() -> String {
+    // SAFETY: a static text that may be asked for before the start.
+    let version = unsafe { CStr::from_ptr(ffi::Py_GetVersion()) }.to_string_lossy();
+    version.split('.').take(2).collect::<Vec<_>>().join(".")
 }
 
 /// Returns the interpreter of an environment. The path is absolute and its links stay, since the

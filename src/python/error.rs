@@ -15,7 +15,8 @@ pub struct Raised {
 }
 
 impl Raised {
-    /// Makes the fault of a result.
+    /// Makes a fault that no Python code raised.
+    #[cfg(feature = "python")]
     pub(super) fn fault(kind: &str, message: impl Into<String>) -> Self {
         Self {
             kind: kind.to_owned(),

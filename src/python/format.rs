@@ -47,3 +47,8 @@ pub(super) fn datatype(format: &str, item: usize) -> Option<&'static str> {
     };
     found.map(DataType::kserve)
 }
+
+/// Tells whether elements have Python objects in them. Names of fields stand between colons.
+pub(super) fn has_objects(format: &str) -> bool {
+    format.split(':').step_by(2).any(|part| part.contains('O'))
+}

@@ -13,7 +13,9 @@ use pyo3::{
 };
 
 use super::{
-    NodeFacts, describe,
+    NodeFacts,
+    aside::aside,
+    describe,
     error::{LoadError, Raised},
     instance::Instance,
     interpreter, loading,
@@ -110,6 +112,8 @@ impl Handler {
         let made = Self::construct(py, facts, &space);
         if made.is_err() {
             close(py, space.as_unbound());
+            drop(space);
+            collect(py);
         }
         made
     }
@@ -181,6 +185,12 @@ impl Handler {
         &self.facts.node_name
     }
 
+    /// Tells whether instances have a state. Without, opening and closing one does not run Python.
+    #[must_use]
+    pub fn stateful(&self) -> bool {
+        self.core.stateful
+    }
+
     /// Returns what one run of a graph has of it.
     #[must_use]
     pub fn instance(self: &Arc<Self>) -> Instance {
@@ -188,9 +198,11 @@ impl Handler {
     }
 
     /// Ends the handler: no call begins any more, those that run end, then `finalize` is called if
-    /// the class has it; once, however often this is called.
+    /// the class has it; once, however often this is called. A state of an instance and a generator
+    /// count as calls until they are closed.
     ///
-    /// Blocks until that is done, but not for ever: a call that does not end finalizes when it does.
+    /// Blocks until that is done, but not for ever: after 10 seconds the last call finalizes when it
+    /// ends.
     pub fn finalize(&self) {
         self.core.finalize(PATIENCE);
     }
@@ -312,6 +324,20 @@ pub(super) struct Running {
 }
 
 impl Running {
+    /// Returns another call; also while the handler waits for its end, because this one is not over.
+    pub(super) fn again(&self) -> Self {
+        self.core.life().running += 1;
+        Self {
+            core: Arc::clone(&self.core),
+            object: self.object.clone(),
+        }
+    }
+
+    /// Returns what it is a call of.
+    pub(super) fn core(&self) -> &Core {
+        &self.core
+    }
+
     /// Returns the object.
     pub(super) fn object<'a, 'py>(&'a self, py: Python<'py>) -> PyResult<&'a Bound<'py, PyAny>> {
         self.object
@@ -333,26 +359,6 @@ impl Drop for Running {
         drop(life);
         let core = Arc::clone(&self.core);
         aside(move || interpreter::attach(|py| core.finalize_now(py)));
-    }
-}
-
-/// Runs what may take long on a thread of its own; here if the system gives none.
-pub(super) fn aside(work: impl FnOnce() + Send + 'static) {
-    let work: Arc<Mutex<Option<Box<dyn FnOnce() + Send>>>> =
-        Arc::new(Mutex::new(Some(Box::new(work))));
-    let other = Arc::clone(&work);
-    let take = |work: &Mutex<Option<Box<dyn FnOnce() + Send>>>| {
-        work.lock().unwrap_or_else(PoisonError::into_inner).take()
-    };
-    let there = move || {
-        if let Some(work) = take(&other) {
-            work();
-        }
-    };
-    if task::thread("python end", there).is_err()
-        && let Some(work) = take(&work)
-    {
-        work();
     }
 }
 
@@ -380,7 +386,7 @@ impl Drop for Handler {
     fn drop(&mut self) {
         if self.core.life().phase == Phase::Open {
             let core = Arc::clone(&self.core);
-            aside(move || core.finalize(PATIENCE));
+            aside(move || core.finalize(Duration::ZERO));
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use std::{
     fmt,
-    sync::{Arc, Mutex, PoisonError},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
 use pyo3::{
@@ -14,11 +14,12 @@ use pyo3::{
 
 use super::{
     Produced,
+    aside::aside,
     capture::capture,
     class::{PyTensor, kind},
     describe,
     error::Raised,
-    handler::{Handler, aside},
+    handler::{Handler, Running},
     interpreter,
     tensor::Tensor,
 };
@@ -28,7 +29,13 @@ use super::{
 /// Its calls block, so that they are for [`Handler::try_here`] and [`Handler::elsewhere`].
 pub struct Instance {
     handler: Arc<Handler>,
-    state: Mutex<Option<Arc<Py<PyAny>>>>,
+    state: Mutex<Option<State>>,
+}
+
+/// What `create_state` returned. The handler is not finalized before it is destroyed.
+struct State {
+    value: Arc<Py<PyAny>>,
+    running: Running,
 }
 
 impl Instance {
@@ -62,7 +69,10 @@ impl Instance {
                 .map(|state| Arc::new(state.unbind()))
                 .map_err(|error| self.told(py, &error))
         })?;
-        *self.state() = Some(state);
+        *self.state() = Some(State {
+            value: state,
+            running,
+        });
         Ok(())
     }
 
@@ -73,8 +83,10 @@ impl Instance {
     ///
     /// Fails if it raises, and if what it returns is not what it may return.
     pub fn execute(&self, inputs: &[Tensor], complete: bool) -> Result<Produced, Raised> {
-        let running = self.handler.core().enter()?;
-        let state = self.state().clone();
+        let (running, state) = match &*self.state() {
+            Some(state) => (state.running.again(), Some(Arc::clone(&state.value))),
+            None => (self.handler.core().enter()?, None),
+        };
         interpreter::attach(|py| {
             let done = (|| {
                 let inputs = inputs
@@ -93,8 +105,11 @@ impl Instance {
                     }
                 }
             })();
-            done.and_then(|done| self.produced(done, complete))
-                .map_err(|error| self.told(py, &error))
+            let produced = done
+                .and_then(|done| self.produced(done, complete, running))
+                .map_err(|error| self.told(py, &error));
+            drop(state);
+            produced
         })
     }
 
@@ -107,7 +122,6 @@ impl Instance {
         let Some(object) = generator.object.as_ref().map(Arc::clone) else {
             return Ok(None);
         };
-        let running = self.handler.core().enter()?;
         let next = interpreter::attach(|py| {
             let next = object
                 .bind(py)
@@ -124,7 +138,9 @@ impl Instance {
             }
             next
         });
-        drop(running);
+        if generator.object.is_none() {
+            generator.running = None;
+        }
         if next.is_err() {
             generator.close();
         }
@@ -136,11 +152,16 @@ impl Instance {
         let Some(state) = self.state().take() else {
             return;
         };
-        destroy(&self.handler, state);
+        destroy(state);
     }
 
     /// Judges what `execute` returned.
-    fn produced(&self, done: Bound<'_, PyAny>, complete: bool) -> PyResult<Produced> {
+    fn produced(
+        &self,
+        done: Bound<'_, PyAny>,
+        complete: bool,
+        running: Running,
+    ) -> PyResult<Produced> {
         if let Ok(list) = done.cast::<PyList>() {
             return outputs(list, "execute must return a list of pyovms.Tensor")
                 .map(Produced::Outputs);
@@ -151,7 +172,7 @@ impl Instance {
         if done.cast::<PyIterator>().is_ok() {
             return Ok(Produced::Generator(Generator {
                 object: Some(Arc::new(done.unbind())),
-                handler: Arc::clone(&self.handler),
+                running: Some(running),
             }));
         }
         Err(PyTypeError::new_err(format!(
@@ -172,7 +193,7 @@ impl Instance {
         raised
     }
 
-    fn state(&self) -> std::sync::MutexGuard<'_, Option<Arc<Py<PyAny>>>> {
+    fn state(&self) -> MutexGuard<'_, Option<State>> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -181,7 +202,10 @@ impl Drop for Instance {
     fn drop(&mut self) {
         if let Some(state) = self.state().take() {
             let handler = Arc::clone(&self.handler);
-            aside(move || destroy(&handler, state));
+            aside(move || {
+                destroy(state);
+                drop(handler);
+            });
         }
     }
 }
@@ -196,25 +220,24 @@ impl fmt::Debug for Instance {
 }
 
 /// Lets a state go.
-fn destroy(handler: &Handler, state: Arc<Py<PyAny>>) {
-    let running = handler.core().enter();
+fn destroy(state: State) {
+    let State { value, running } = state;
     interpreter::attach(|py| {
-        if let Ok(running) = &running
-            && handler.core().destroys
-        {
+        let core = running.core();
+        if core.destroys {
             let done = running.object(py).and_then(|object| {
-                object.call_method1(intern!(py, "destroy_state"), (state.bind(py),))
+                object.call_method1(intern!(py, "destroy_state"), (value.bind(py),))
             });
             if let Err(error) = done {
                 let raised = describe::raised(py, &error);
                 tracing::error!(
-                    node = handler.core().node_name(),
+                    node = core.node_name(),
                     "Failed to process python node destroy_state method: {raised}\n{}",
                     raised.traceback.trim_end()
                 );
             }
         }
-        drop(state);
+        drop(value);
     });
 }
 
@@ -245,20 +268,18 @@ fn outputs(list: &Bound<'_, PyList>, rule: &str) -> PyResult<Vec<Tensor>> {
 }
 
 /// A generator of outputs that has not ended. Dropping it closes it: the handler sees
-/// `GeneratorExit`, on another thread.
+/// `GeneratorExit`, on another thread, and is not finalized before.
 pub struct Generator {
     object: Option<Arc<Py<PyAny>>>,
-    handler: Arc<Handler>,
+    running: Option<Running>,
 }
 
 impl Generator {
     fn close(&mut self) {
-        let Some(object) = self.object.take() else {
+        let (Some(object), Some(running)) = (self.object.take(), self.running.take()) else {
             return;
         };
-        let handler = Arc::clone(&self.handler);
         aside(move || {
-            let running = handler.core().enter();
             interpreter::attach(|py| {
                 // Iterators of other kinds have nothing to close.
                 let closed = object
@@ -267,10 +288,10 @@ impl Generator {
                     .and_then(|close| close.map(|close| close.call0()).transpose());
                 if let Err(error) = closed {
                     let raised = describe::raised(py, &error);
+                    let node = running.core().node_name();
                     tracing::error!(
-                        node = handler.core().node_name(),
-                        "Failed to close the generator of python node {}: {raised}\n{}",
-                        handler.core().node_name(),
+                        node,
+                        "Failed to close the generator of python node {node}: {raised}\n{}",
                         raised.traceback.trim_end()
                     );
                 }
@@ -291,7 +312,7 @@ impl fmt::Debug for Generator {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter
             .debug_struct("Generator")
-            .field("node", &self.handler.node_name())
+            .field("ended", &self.object.is_none())
             .finish_non_exhaustive()
     }
 }

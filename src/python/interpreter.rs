@@ -20,7 +20,11 @@ use std::{
 
 use pyo3::{ffi, prelude::*};
 
-use super::{class::pyovms, environment::Wish, loading};
+use super::{
+    class::pyovms,
+    environment::{Wish, own_version},
+    loading,
+};
 use crate::task;
 
 /// What the thread of the interpreter does for others.
@@ -90,6 +94,7 @@ pub(super) fn start() -> Result<(), String> {
         let program = Wish::get().program()?;
         let run = move || match initialize(program.as_deref()) {
             Ok(description) => {
+                tracing::info!("Python interpreter has started: {description}");
                 let (jobs, queue) = mpsc::channel::<Job>();
                 // The one who starts waits.
                 let _ = told.send(Ok(Interpreter { description, jobs }));
@@ -258,10 +263,7 @@ fn of_library() -> Option<PathBuf> {
         }
         PathBuf::from(OsStr::from_bytes(CStr::from_ptr(info.dli_fname).to_bytes()))
     };
-    // SAFETY: a static text that may be asked for before the start.
-    let version = unsafe { CStr::from_ptr(ffi::Py_GetVersion()) }.to_string_lossy();
-    let mut numbers = version.split('.');
-    let program = format!("bin/python{}.{}", numbers.next()?, numbers.next()?);
+    let program = format!("bin/python{}", own_version());
     std::path::absolute(library)
         .ok()?
         .ancestors()

@@ -94,21 +94,24 @@ class Space:
 
     def has(self, top):
         """Tells whether a name means a module beside the handler."""
-        if top in STANDARD or top == self.own or top.startswith(PREFIX):
-            return False
-        if f"{self.name}.{top}" in sys.modules:
-            return True
         found = self.known.get(top)
         if found is None:
-            spec = self.find(f"{self.name}.{top}", [self.folder])
-            if spec is None:
-                # Not remembered: it may be written later.
-                return False
-            if spec.loader is None or _is_handler(spec.origin):
-                # A folder without code, or another handler: only if nothing is installed.
-                found = not _installed(top, self.folder)
-            else:
+            if top in STANDARD or top == "__main__" or top.startswith(PREFIX):
+                found = False
+            elif f"{self.name}.{top}" in sys.modules:
                 found = True
+            else:
+                spec = self.find(f"{self.name}.{top}", [self.folder])
+                if spec is None:
+                    if top not in sys.modules:
+                        # Not remembered: it may be written later.
+                        return False
+                    found = False
+                elif spec.loader is None or top == self.own or _is_handler(spec.origin):
+                    # A folder without code, or a handler: only if nothing is installed.
+                    found = not _installed(top, self.folder)
+                else:
+                    found = True
             self.known[top] = found
         return found
 
@@ -119,11 +122,36 @@ class Space:
         if level == 0 and isinstance(name, str):
             top = name.partition(".")[0]
             if top and self.has(top):
-                if fromlist:
-                    return _import(f"{self.name}.{name}", globals, locals, fromlist, 0)
-                _import_module(f"{self.name}.{name}")
+                try:
+                    if fromlist:
+                        return _import(f"{self.name}.{name}", globals, locals, fromlist, 0)
+                    module = _import_module(f"{self.name}.{name}")
+                except ModuleNotFoundError as error:
+                    self.rename(error)
+                    raise
+                if type(fromlist) is list:
+                    # Not a statement but the interface for C, such as that of pickle, which then
+                    # looks for the module under its plain name.
+                    self.alias(name, module)
                 return sys.modules[f"{self.name}.{top}"]
         return _import(name, globals, locals, fromlist, level)
+
+    def rename(self, error):
+        """Tells the name that the handler knows."""
+        mine = self.name + "."
+        if isinstance(error.name, str) and error.name.startswith(mine):
+            error.name = error.name[len(mine):]
+            error.msg = str(error.msg).replace(mine, "")
+
+    def alias(self, name, module):
+        """Lets a module be found under its plain name, if no other module has that."""
+        known = sys.modules.get(name)
+        if known is None:
+            if _installed(name.partition(".")[0], self.folder):
+                return
+        elif not _real(known).startswith(PREFIX):
+            return
+        sys.modules[name] = module
 
     # The steps of a load.
 
@@ -134,8 +162,13 @@ class Space:
         loader = Source(name, self.path, self)
         spec = importlib.util.spec_from_file_location(name, self.path, loader=loader)
         module = importlib.util.module_from_spec(spec)
-        linecache.checkcache(self.path)
+        inside = self.folder.rstrip(os.sep) + os.sep
+        for file in [file for file in list(linecache.cache) if file.startswith(inside)]:
+            linecache.cache.pop(file, None)
         sys.modules[name] = module
+        if self.has(self.own):
+            # A helper may import the handler by its file's name.
+            sys.modules[f"{self.name}.{self.own}"] = module
         with _lock, _Stage(self):
             # An object of its own, so that the one to remove is known.
             entry = _Entry(self.folder)
@@ -143,7 +176,10 @@ class Space:
             try:
                 loader.exec_module(module)
             finally:
-                sys.path[:] = [path for path in sys.path if path is not entry]
+                for index, path in enumerate(sys.path):
+                    if path is entry:
+                        del sys.path[index]
+                        break
         return module.__dict__.get("OvmsPythonModel")
 
     def call(self, function, *arguments):
@@ -155,11 +191,11 @@ class Space:
         """Forgets the modules."""
         _spaces.pop(self.name, None)
         mine = self.name + "."
-        for name in [name for name in list(sys.modules) if name == self.name or name.startswith(mine)]:
-            sys.modules.pop(name, None)
+        for name, module in list(sys.modules.items()):
+            if name == self.name or name.startswith(mine) or _real(module).startswith(mine):
+                sys.modules.pop(name, None)
         self.finders.clear()
         self.known.clear()
-        self.builtins.pop("__import__", None)
 
 
 class _Entry(str):
@@ -184,15 +220,27 @@ class _Stage:
         mine = self.space.name + "."
         inside = self.space.folder.rstrip(os.sep) + os.sep
         for name, module in list(sys.modules.items()):
-            if name.startswith(PREFIX) or name in ("__main__",):
+            if name.startswith(PREFIX):
                 continue
-            spec = getattr(module, "__spec__", None)
-            real = getattr(spec, "name", None)
-            file = getattr(module, "__file__", None)
-            if isinstance(real, str) and real.startswith(mine):
+            if _real(module).startswith(mine) or self.is_beside(name, module, inside):
                 sys.modules.pop(name, None)
-            elif isinstance(file, str) and file.startswith(inside) and not _installed(name.partition(".")[0], self.space.folder):
-                sys.modules.pop(name, None)
+
+    def is_beside(self, name, module, inside):
+        """Tells whether a module that came by its plain name is one from beside the handler."""
+        file = getattr(module, "__file__", None)
+        if not isinstance(file, str) or not file.startswith(inside):
+            return False
+        top = name.partition(".")[0]
+        first = file[len(inside):].partition(os.sep)[0]
+        if first != top and not first.startswith(top + "."):
+            return False
+        return not _installed(top, self.space.folder)
+
+
+def _real(module):
+    """Returns the name under which a module was loaded."""
+    name = getattr(getattr(module, "__spec__", None), "name", None)
+    return name if isinstance(name, str) else ""
 
 
 class _Finder:
@@ -205,9 +253,11 @@ class _Finder:
             space = _spaces.get(fullname.partition(".")[0])
             return None if space is None or path is None else space.find(fullname, path)
         stack = _stage.__dict__.get("spaces")
-        if not stack or path is not None and not any(item.startswith(stack[-1].folder) for item in path if isinstance(item, str)):
+        if not stack:
             return None
         space = stack[-1]
+        if path is not None and not any(str(item).startswith(space.folder) for item in path):
+            return None
         top = fullname.partition(".")[0]
         if not space.has(top) or _installed(top, space.folder):
             return None
@@ -233,10 +283,13 @@ class _Alias:
 
 
 def _is_handler(path):
+    """Tells whether a file has the class of a handler."""
+    if not isinstance(path, str) or not path.endswith(".py"):
+        return False
     try:
         with open(path, "rb") as file:
             return b"class OvmsPythonModel" in file.read()
-    except (OSError, TypeError):
+    except OSError:
         return False
 
 
@@ -266,6 +319,22 @@ importlib.import_module = _module
 sys.meta_path.insert(0, _Finder)
 
 
+_pid = os.getpid()
+_exit = os._exit
+
+
+def _leave(status):
+    """`os._exit`, which would end the server, is an exit of the handler; children really end."""
+    if os.getpid() != _pid:
+        _exit(status)
+    raise SystemExit(status)
+
+
+_leave.__name__ = _leave.__qualname__ = "_exit"
+os._exit = _leave
+sys.modules["posix"]._exit = _leave
+
+
 def _cut(text, most):
     """Shortens a text; what UTF-8 cannot tell is escaped."""
     more = len(text) - most
@@ -274,7 +343,7 @@ def _cut(text, most):
     return text.encode("utf-8", "backslashreplace").decode("utf-8")
 
 
-def describe(error, most_message, most_traceback):
+def describe(error, trace, most_message, most_traceback):
     """Returns the type, the message and the traceback of an exception."""
     kind = type(error).__name__
     try:
@@ -282,7 +351,6 @@ def describe(error, most_message, most_traceback):
     except BaseException as inner:
         message = f"<its str() raised {type(inner).__name__}>"
     try:
-        trace = error.__traceback__
         while trace is not None and trace.tb_frame.f_code.co_filename.startswith(("<ovms", "<frozen importlib")):
             trace = trace.tb_next
         lines = traceback.format_exception(type(error), error, trace, limit=-40)

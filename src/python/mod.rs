@@ -14,6 +14,8 @@ mod error;
 mod tensor;
 
 #[cfg(feature = "python")]
+mod aside;
+#[cfg(feature = "python")]
 mod capture;
 #[cfg(feature = "python")]
 mod class;
@@ -39,7 +41,8 @@ mod view;
 #[cfg(not(feature = "python"))]
 mod off;
 
-#[cfg(all(test, feature = "python"))]
+#[cfg(test)]
+#[cfg(feature = "python")]
 mod tests;
 
 use std::path::PathBuf;

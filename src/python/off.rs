@@ -52,6 +52,12 @@ impl Handler {
 
     /// Never called.
     #[must_use]
+    pub fn stateful(&self) -> bool {
+        match self.0 {}
+    }
+
+    /// Never called.
+    #[must_use]
     pub fn instance(self: &Arc<Self>) -> Instance {
         match self.0 {}
     }

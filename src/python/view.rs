@@ -6,7 +6,12 @@ use std::{
 };
 
 use bytes::Bytes;
-use pyo3::{exceptions::PyBufferError, ffi, prelude::*, types::PyAny};
+use pyo3::{
+    exceptions::{PyBufferError, PyMemoryError},
+    ffi,
+    prelude::*,
+    types::PyAny,
+};
 
 use super::format;
 use crate::tensor::DataType;
@@ -170,18 +175,24 @@ impl View {
             // code writes to it only with the lock, which is held here.
             return Ok(unsafe { std::slice::from_raw_parts(start, length) }.to_vec());
         }
-        let mut contents = vec![0_u8; length];
-        // SAFETY: the vector has as many bytes as the buffer says.
-        let copied = unsafe {
-            ffi::PyBuffer_ToContiguous(
-                contents.as_mut_ptr().cast(),
+        // What repeats its elements may say that it is larger than any memory.
+        let mut contents = Vec::new();
+        contents.try_reserve_exact(length).map_err(|_| {
+            PyMemoryError::new_err(format!("pyovms.Tensor: no memory for {length} bytes"))
+        })?;
+        let start: *mut u8 = contents.as_mut_ptr();
+        // SAFETY: the vector has room for as many bytes as the buffer says, and the call fills all.
+        unsafe {
+            let copied = ffi::PyBuffer_ToContiguous(
+                start.cast(),
                 &raw const *self.buffer,
                 self.buffer.len,
                 b'C' as c_char,
-            )
-        };
-        if copied == -1 {
-            return Err(PyErr::fetch(py));
+            );
+            if copied == -1 {
+                return Err(PyErr::fetch(py));
+            }
+            contents.set_len(length);
         }
         Ok(contents)
     }

@@ -2,11 +2,7 @@
 
 use std::fmt::{self, Write as _};
 
-use super::{
-    Scaffold,
-    stream::Stream,
-    wiring::Python,
-};
+use super::{Scaffold, stream::Stream, wiring::Python};
 
 /// Writes the handler of a node.
 pub(super) fn text(of: &Scaffold, node: &Python) -> String {
@@ -28,7 +24,9 @@ pub(super) fn echoes(node: &Python) -> Vec<(usize, &Stream)> {
             false => node.inputs.iter().position(is_fit).unwrap_or(place),
         }
     };
-    outputs.map(|(index, output)| (echo((index, output)), output)).collect()
+    outputs
+        .map(|(index, output)| (echo((index, output)), output))
+        .collect()
 }
 
 /// Returns whether the handler looks at the types of what it is given.
@@ -38,8 +36,15 @@ pub(super) fn is_typed(node: &Python) -> bool {
 
 fn write(text: &mut String, of: &Scaffold, node: &Python) -> fmt::Result {
     let (name, typed) = (&node.name, is_typed(node));
-    writeln!(text, "\"\"\"The node `{name}` of the graph `{}`.\n", of.name)?;
-    writeln!(text, "As written by `ovms graph new` it gives back what it is given; README.md")?;
+    writeln!(
+        text,
+        "\"\"\"The node `{name}` of the graph `{}`.\n",
+        of.name
+    )?;
+    writeln!(
+        text,
+        "As written by `ovms graph new` it gives back what it is given; README.md"
+    )?;
     writeln!(text, "says how to try and test it.\n\"\"\"\n")?;
     // For what older interpreters do not know of types.
     writeln!(text, "from __future__ import annotations\n")?;
@@ -48,14 +53,20 @@ fn write(text: &mut String, of: &Scaffold, node: &Python) -> fmt::Result {
     }
     writeln!(text, "from pyovms import Tensor\n")?;
     if node.generative {
-        writeln!(text, "# How many answers there are to each request.\nANSWERS = 3\n")?;
+        writeln!(
+            text,
+            "# How many answers there are to each request.\nANSWERS = 3\n"
+        )?;
     }
     if typed {
         text.push_str(CHECKED);
     }
     text.push_str(RENAMED);
     writeln!(text, "\nclass OvmsPythonModel:")?;
-    writeln!(text, "    \"\"\"One object of it serves all requests, several at once.\"\"\"\n")?;
+    writeln!(
+        text,
+        "    \"\"\"One object of it serves all requests, several at once.\"\"\"\n"
+    )?;
     text.push_str(INITIALIZE);
     execute(text, node, typed)?;
     text.push_str(FINALIZE);
@@ -113,21 +124,36 @@ fn execute(text: &mut String, node: &Python, typed: bool) -> fmt::Result {
         true => "Iterator[list[Tensor]]",
         false => "list[Tensor]",
     };
-    writeln!(text, "    def execute(self, inputs: list[Tensor]) -> {result}:")?;
+    writeln!(
+        text,
+        "    def execute(self, inputs: list[Tensor]) -> {result}:"
+    )?;
     match node.generative {
-        false => writeln!(text, "        \"\"\"Run for each request, and for each message of a stream.\n")?,
+        false => writeln!(
+            text,
+            "        \"\"\"Run for each request, and for each message of a stream.\n"
+        )?,
         true => writeln!(
             text,
             "        \"\"\"Run for each request.\n\n        Each list that is yielded is sent at once; \
              a client that does not\n        stream gets the first one only.\n"
         )?,
     }
-    writeln!(text, "        Takes what has come, which may be less than all:")?;
+    writeln!(
+        text,
+        "        Takes what has come, which may be less than all:"
+    )?;
     streams(text, &node.inputs)?;
-    writeln!(text, "        Gives tensors with the names of outputs, as many as it likes:")?;
+    writeln!(
+        text,
+        "        Gives tensors with the names of outputs, as many as it likes:"
+    )?;
     streams(text, &node.outputs)?;
     writeln!(text, "        \"\"\"")?;
-    writeln!(text, "        given = {{tensor.name: tensor for tensor in inputs}}")?;
+    writeln!(
+        text,
+        "        given = {{tensor.name: tensor for tensor in inputs}}"
+    )?;
     if typed {
         for input in node.inputs.iter() {
             check(text, input, node.inputs.len() > 1)?;
@@ -136,13 +162,17 @@ fn execute(text: &mut String, node: &Python, typed: bool) -> fmt::Result {
     let echoes = echoes(node);
     if let ([input], false) = (&node.inputs[..], echoes.len() > 1) {
         let (name, output) = (&input.name, &echoes[0].1.name);
-        writeln!(text, "        outputs = [renamed(given[\"{name}\"], \"{output}\")]")?;
+        writeln!(
+            text,
+            "        outputs = [renamed(given[\"{name}\"], \"{output}\")]"
+        )?;
     } else {
         writeln!(text, "        outputs: list[Tensor] = []")?;
         for (from, output) in echoes {
             let (name, output) = (&node.inputs[from].name, &output.name);
             writeln!(text, "        if \"{name}\" in given:")?;
-            let line = format!("            outputs.append(renamed(given[\"{name}\"], \"{output}\"))");
+            let line =
+                format!("            outputs.append(renamed(given[\"{name}\"], \"{output}\"))");
             match line.len() {
                 0..=79 => writeln!(text, "{line}")?,
                 _ => writeln!(
@@ -153,7 +183,10 @@ fn execute(text: &mut String, node: &Python, typed: bool) -> fmt::Result {
         }
     }
     match node.generative {
-        true => writeln!(text, "        for _ in range(ANSWERS):\n            yield outputs"),
+        true => writeln!(
+            text,
+            "        for _ in range(ANSWERS):\n            yield outputs"
+        ),
         false => writeln!(text, "        return outputs"),
     }
 }
@@ -172,7 +205,10 @@ fn check(text: &mut String, input: &Stream, is_optional: bool) -> fmt::Result {
         None => writeln!(text, "{indent}checked(given[\"{name}\"], \"{dtype}\")"),
         Some(shape) => {
             let shape = tuple(shape);
-            writeln!(text, "{indent}checked(given[\"{name}\"], \"{dtype}\", {shape})")
+            writeln!(
+                text,
+                "{indent}checked(given[\"{name}\"], \"{dtype}\", {shape})"
+            )
         }
     }
 }

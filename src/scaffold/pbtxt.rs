@@ -17,7 +17,11 @@ pub(super) fn text(of: &Scaffold, wiring: &Wiring) -> String {
 }
 
 fn write(text: &mut String, of: &Scaffold, wiring: &Wiring) -> fmt::Result {
-    writeln!(text, "# The graph `{}`, written by `ovms graph new`. In this folder:", of.name)?;
+    writeln!(
+        text,
+        "# The graph `{}`, written by `ovms graph new`. In this folder:",
+        of.name
+    )?;
     writeln!(text, "#")?;
     let of_graph = match of.kind {
         Kind::Chain(_) => ".".to_owned(),
@@ -25,7 +29,11 @@ fn write(text: &mut String, of: &Scaffold, wiring: &Wiring) -> fmt::Result {
     };
     writeln!(text, "#     ovms graph check {of_graph}")?;
     writeln!(text, "#     ovms graph show {of_graph}")?;
-    writeln!(text, "#     ovms graph run {of_graph} {}", flags(&of.inputs))?;
+    writeln!(
+        text,
+        "#     ovms graph run {of_graph} {}",
+        flags(&of.inputs)
+    )?;
     writeln!(text)?;
     writeln!(
         text,
@@ -75,17 +83,31 @@ fn python(text: &mut String, node: &Python) -> fmt::Result {
              wakes it\n  # for the next one."
         )?;
         writeln!(text, "  input_stream: \"LOOPBACK:loopback\"")?;
-        writeln!(text, "  input_stream_info: {{ tag_index: \"LOOPBACK:0\" back_edge: true }}")?;
+        writeln!(
+            text,
+            "  input_stream_info: {{ tag_index: \"LOOPBACK:0\" back_edge: true }}"
+        )?;
         writeln!(text, "  input_stream_handler {{")?;
-        writeln!(text, "    input_stream_handler: \"SyncSetInputStreamHandler\"")?;
+        writeln!(
+            text,
+            "    input_stream_handler: \"SyncSetInputStreamHandler\""
+        )?;
         writeln!(text, "    options {{")?;
-        writeln!(text, "      [mediapipe.SyncSetInputStreamHandlerOptions.ext] {{")?;
+        writeln!(
+            text,
+            "      [mediapipe.SyncSetInputStreamHandlerOptions.ext] {{"
+        )?;
         writeln!(text, "        sync_set {{ tag_index: \"LOOPBACK:0\" }}")?;
         writeln!(text, "      }}\n    }}\n  }}")?;
         writeln!(text, "  output_stream: \"LOOPBACK:loopback\"")?;
     }
     for output in &node.outputs {
-        writeln!(text, "  output_stream: \"{}:{}\"", output.tag(), output.name)?;
+        writeln!(
+            text,
+            "  output_stream: \"{}:{}\"",
+            output.tag(),
+            output.name
+        )?;
     }
     options(
         text,
@@ -100,7 +122,10 @@ fn model(text: &mut String, node: &Model) -> fmt::Result {
         text,
         "\n# The model, or pipeline, by its name on the server.\nnode {{\n  name: \"session\""
     )?;
-    writeln!(text, "  calculator: \"OpenVINOModelServerSessionCalculator\"")?;
+    writeln!(
+        text,
+        "  calculator: \"OpenVINOModelServerSessionCalculator\""
+    )?;
     writeln!(text, "  output_side_packet: \"SESSION:session\"")?;
     options(
         text,
@@ -108,15 +133,37 @@ fn model(text: &mut String, node: &Model) -> fmt::Result {
         &[format!("servable_name: {}", quoted(&node.servable))],
     )?;
     writeln!(text, "}}")?;
-    writeln!(text, "\n# Python's tensors become OpenVINO's for the model.")?;
+    writeln!(
+        text,
+        "\n# Python's tensors become OpenVINO's for the model."
+    )?;
     for (index, wire) in node.inputs.iter().enumerate() {
-        converter(text, &number("to_model", index), "OVMS_PY_TENSOR", &wire.python, "OVTENSOR", &wire.tensor, &[])?;
+        converter(
+            text,
+            &number("to_model", index),
+            "OVMS_PY_TENSOR",
+            &wire.python,
+            "OVTENSOR",
+            &wire.tensor,
+            &[],
+        )?;
     }
     inference(text, node)?;
-    writeln!(text, "\n# And back; the map says what handlers find as `Tensor.name`.")?;
+    writeln!(
+        text,
+        "\n# And back; the map says what handlers find as `Tensor.name`."
+    )?;
     for (index, wire) in node.outputs.iter().enumerate() {
         let map = map("tag_to_output_tensor_names", "OVMS_PY_TENSOR", &wire.python);
-        converter(text, &number("from_model", index), "OVTENSOR", &wire.tensor, "OVMS_PY_TENSOR", &wire.python, &[map])?;
+        converter(
+            text,
+            &number("from_model", index),
+            "OVTENSOR",
+            &wire.tensor,
+            "OVMS_PY_TENSOR",
+            &wire.python,
+            &[map],
+        )?;
     }
     Ok(())
 }
@@ -169,7 +216,10 @@ fn converter(
     lines: &[String],
 ) -> fmt::Result {
     writeln!(text, "node {{\n  name: \"{name}\"")?;
-    writeln!(text, "  calculator: \"PyTensorOvTensorConverterCalculator\"")?;
+    writeln!(
+        text,
+        "  calculator: \"PyTensorOvTensorConverterCalculator\""
+    )?;
     writeln!(text, "  input_stream: \"{from}:{input}\"")?;
     writeln!(text, "  output_stream: \"{to}:{output}\"")?;
     if !lines.is_empty() {

@@ -16,7 +16,10 @@ fn write(text: &mut String, of: &Scaffold, wiring: &Wiring) -> fmt::Result {
     writeln!(text, "# {name}\n")?;
     match &of.kind {
         Kind::Chain(nodes) if nodes.len() == 1 => {
-            writeln!(text, "A graph with a Python node, written by `ovms graph new`.")?;
+            writeln!(
+                text,
+                "A graph with a Python node, written by `ovms graph new`."
+            )?;
         }
         Kind::Chain(_) => writeln!(
             text,
@@ -28,14 +31,27 @@ fn write(text: &mut String, of: &Scaffold, wiring: &Wiring) -> fmt::Result {
             servable.name
         )?,
     }
-    writeln!(text, "As it is, its handlers give back what they are given.\n")?;
+    writeln!(
+        text,
+        "As it is, its handlers give back what they are given.\n"
+    )?;
     writeln!(text, "| file | what it is |\n|---|---|")?;
-    writeln!(text, "| `graph.pbtxt` | the nodes, and the streams between them |")?;
+    writeln!(
+        text,
+        "| `graph.pbtxt` | the nodes, and the streams between them |"
+    )?;
     for node in wiring.python() {
-        writeln!(text, "| `{}` | the handler of the node `{}` |", node.file, node.name)?;
+        writeln!(
+            text,
+            "| `{}` | the handler of the node `{}` |",
+            node.file, node.name
+        )?;
     }
     writeln!(text, "| `{}` | tests of the handlers |", of.test_file())?;
-    writeln!(text, "| `pyovms.pyi` | the types of the module `pyovms`, for editors |\n")?;
+    writeln!(
+        text,
+        "| `pyovms.pyi` | the types of the module `pyovms`, for editors |\n"
+    )?;
     for (title, streams) in [("takes", &of.inputs), ("gives", &of.outputs)] {
         for stream in streams {
             writeln!(text, "- {title} `{stream}`")?;
@@ -52,7 +68,10 @@ fn write(text: &mut String, of: &Scaffold, wiring: &Wiring) -> fmt::Result {
     writeln!(text, "ovms graph show {of_graph}")?;
     writeln!(text, "ovms graph run {of_graph} {flags}\n```\n")?;
     writeln!(text, "## Test it\n\n```sh")?;
-    writeln!(text, "ovms graph stubs     # the module pyovms for the active virtual environment")?;
+    writeln!(
+        text,
+        "ovms graph stubs     # the module pyovms for the active virtual environment"
+    )?;
     writeln!(text, "python -m unittest\n```\n")?;
     writeln!(text, "## Serve it\n\n```sh")?;
     writeln!(text, "ovms serve --config_path {} --port 9000", of.config)?;

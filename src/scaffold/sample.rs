@@ -27,7 +27,9 @@ impl Sample {
     }
 
     pub(super) fn count(&self) -> i64 {
-        self.shape.iter().fold(1, |all, one| all.saturating_mul(*one))
+        self.shape
+            .iter()
+            .fold(1, |all, one| all.saturating_mul(*one))
     }
 }
 
@@ -72,7 +74,9 @@ pub fn flags(inputs: &[Stream]) -> String {
 }
 
 fn few(sample: &Sample) -> usize {
-    usize::try_from(sample.count()).unwrap_or(usize::MAX).min(64)
+    usize::try_from(sample.count())
+        .unwrap_or(usize::MAX)
+        .min(64)
 }
 
 fn value(dtype: DataType, index: i64) -> String {

@@ -23,7 +23,9 @@ fn chain(nodes: &[&str]) -> Kind {
 
 fn shown(scaffold: &Scaffold) -> String {
     let files = scaffold.files().unwrap();
-    let shown = files.iter().map(|file| format!("===== {}\n{}", file.name, file.text));
+    let shown = files
+        .iter()
+        .map(|file| format!("===== {}\n{}", file.name, file.text));
     shown.collect()
 }
 
@@ -46,7 +48,11 @@ fn a_generator_with_types() {
 #[test]
 fn nodes_one_after_the_other() {
     let kind = chain(&["tokenize", "count"]);
-    insta::assert_snapshot!(shown(&scaffold(kind, &["text:BYTES"], &["counts:INT64:-1"])));
+    insta::assert_snapshot!(shown(&scaffold(
+        kind,
+        &["text:BYTES"],
+        &["counts:INT64:-1"]
+    )));
 }
 
 #[test]
@@ -59,7 +65,10 @@ fn a_model_in_the_middle() {
         name: "face detector".to_owned(),
         ports: Some((
             vec![port("data:0", "x:FP32:1,3,-1,-1")],
-            vec![port("Boxes", "x:FP32:1,100,4"), port("Scores", "x:FP32:1,100")],
+            vec![
+                port("Boxes", "x:FP32:1,100,4"),
+                port("Scores", "x:FP32:1,100"),
+            ],
         )),
     });
     let outputs = ["boxes:FP32:1,100,4", "scores:FP32:1,100"];
@@ -88,7 +97,16 @@ fn streams_are_read_as_inputs_of_requests_are_written() {
     ] {
         assert_eq!(shown(text), expected);
     }
-    let faults = ["Image", "9", "a-b", "loopback", "x:FLOAT", "x:FP32:1,x", "x:FP32[1", "x:FP32:0"];
+    let faults = [
+        "Image",
+        "9",
+        "a-b",
+        "loopback",
+        "x:FLOAT",
+        "x:FP32:1,x",
+        "x:FP32[1",
+        "x:FP32:0",
+    ];
     let faults: Vec<String> = faults.iter().map(|text| shown(text)).collect();
     insta::assert_snapshot!(faults.join("\n"));
 }

@@ -19,16 +19,26 @@ pub(super) fn text(of: &Scaffold, wiring: &Wiring) -> String {
 }
 
 fn write(text: &mut String, of: &Scaffold, wiring: &Wiring) -> fmt::Result {
-    writeln!(text, "\"\"\"Tests of the handlers of the graph `{}`, without a server.\n", of.name)?;
+    writeln!(
+        text,
+        "\"\"\"Tests of the handlers of the graph `{}`, without a server.\n",
+        of.name
+    )?;
     writeln!(text, "In this folder: python -m unittest\n")?;
-    writeln!(text, "The module pyovms is part of the server. For tests, `ovms graph stubs`")?;
+    writeln!(
+        text,
+        "The module pyovms is part of the server. For tests, `ovms graph stubs`"
+    )?;
     writeln!(text, "puts one into the virtual environment.\n\"\"\"\n")?;
     writeln!(text, "from __future__ import annotations\n")?;
     text.push_str(HEAD);
     for node in wiring.python() {
         class(text, node)?;
     }
-    writeln!(text, "\n\nif __name__ == \"__main__\":\n    unittest.main()")
+    writeln!(
+        text,
+        "\n\nif __name__ == \"__main__\":\n    unittest.main()"
+    )
 }
 
 const HEAD: &str = r#"import importlib.util
@@ -68,10 +78,17 @@ def sample(
 
 fn class(text: &mut String, node: &Python) -> fmt::Result {
     let names = |streams: &[Stream]| -> String {
-        let names: Vec<String> = streams.iter().map(|it| format!("\"{}\"", it.name)).collect();
+        let names: Vec<String> = streams
+            .iter()
+            .map(|it| format!("\"{}\"", it.name))
+            .collect();
         format!("[{}]", names.join(", "))
     };
-    writeln!(text, "\n\nclass {}Test(unittest.TestCase):", camel(&node.name))?;
+    writeln!(
+        text,
+        "\n\nclass {}Test(unittest.TestCase):",
+        camel(&node.name)
+    )?;
     writeln!(text, "    def setUp(self) -> None:")?;
     writeln!(text, "        self.node = load(")?;
     writeln!(
@@ -81,8 +98,14 @@ fn class(text: &mut String, node: &Python) -> fmt::Result {
         names(&node.inputs),
         names(&node.outputs)
     )?;
-    writeln!(text, "\n    def tearDown(self) -> None:\n        self.node.finalize()")?;
-    writeln!(text, "\n    def test_gives_back_what_it_is_given(self) -> None:")?;
+    writeln!(
+        text,
+        "\n    def tearDown(self) -> None:\n        self.node.finalize()"
+    )?;
+    writeln!(
+        text,
+        "\n    def test_gives_back_what_it_is_given(self) -> None:"
+    )?;
     writeln!(text, "        inputs = [")?;
     for input in &node.inputs {
         writeln!(text, "            {},", tensor(input))?;
@@ -102,8 +125,15 @@ fn class(text: &mut String, node: &Python) -> fmt::Result {
     writeln!(text, "{outputs}self.assertEqual(")?;
     writeln!(text, "{outputs}    [tensor.name for tensor in outputs],")?;
     writeln!(text, "{outputs}    {},\n{outputs})", names(&node.outputs))?;
-    let order: Vec<String> = echoes.iter().map(|(from, _)| format!("inputs[{from}]")).collect();
-    writeln!(text, "{outputs}for got, sent in zip(outputs, [{}]):", order.join(", "))?;
+    let order: Vec<String> = echoes
+        .iter()
+        .map(|(from, _)| format!("inputs[{from}]"))
+        .collect();
+    writeln!(
+        text,
+        "{outputs}for got, sent in zip(outputs, [{}]):",
+        order.join(", ")
+    )?;
     for what in ["bytes({}.data)", "{}.shape", "{}.datatype"] {
         let [got, sent] = ["got", "sent"].map(|name| what.replace("{}", name));
         writeln!(text, "{outputs}    self.assertEqual({got}, {sent})")?;
@@ -125,8 +155,15 @@ fn refusal(text: &mut String, node: &Python) -> fmt::Result {
         false => "self.node.execute([wrong])",
     };
     writeln!(text, "\n    def test_refuses_other_types(self) -> None:")?;
-    writeln!(text, "        wrong = Tensor(\"{}\", b\"\", shape=(0,), datatype=\"OTHER\")", input.name)?;
-    writeln!(text, "        with self.assertRaises(ValueError):\n            {call}")
+    writeln!(
+        text,
+        "        wrong = Tensor(\"{}\", b\"\", shape=(0,), datatype=\"OTHER\")",
+        input.name
+    )?;
+    writeln!(
+        text,
+        "        with self.assertRaises(ValueError):\n            {call}"
+    )
 }
 
 /// Writes a tensor that an input takes.
@@ -145,7 +182,10 @@ fn tensor(input: &Stream) -> String {
         _ => dtype.size().unwrap_or(1) as i64,
     };
     let size = sample.count().saturating_mul(size);
-    format!("sample(\"{name}\", \"{dtype}\", {}, {size})", tuple(&sample.shape))
+    format!(
+        "sample(\"{name}\", \"{dtype}\", {}, {size})",
+        tuple(&sample.shape)
+    )
 }
 
 /// Writes a name as that of a class.

@@ -33,7 +33,9 @@ pub(super) fn find(model: &str, config: &Path) -> Result<Found, Failure> {
     if model.contains('/') || folder.is_dir() {
         runtime::open(&places::all()).map_err(|error| setup::explain(&error))?;
         // The path in the file is below it only if that folder is there already.
-        let base = config.parent().filter(|base| base.is_dir() || *base == Path::new(""));
+        let base = config
+            .parent()
+            .filter(|base| base.is_dir() || *base == Path::new(""));
         let (found, _) = models::look(&[folder], base.and(Some(config)))?;
         let found = &found[0];
         return Ok(Found {
@@ -63,7 +65,9 @@ pub(super) fn find(model: &str, config: &Path) -> Result<Found, Failure> {
 /// Looks at a model of the configuration file.
 fn look(name: &str, config: &Path) -> Result<(Vec<Stream>, Vec<Stream>), String> {
     if !config.exists() {
-        return Err("there is no configuration file yet that has it; name one with --config".to_owned());
+        return Err(
+            "there is no configuration file yet that has it; name one with --config".to_owned(),
+        );
     }
     let file = config::read(config, &Defaults::default()).map_err(|error| error.to_string())?;
     let facts = Facts::new(&file, Options { custom_nodes: true });

@@ -80,10 +80,7 @@ pub(crate) fn named(name: &str, of: &str) -> Result<(), Failure> {
     if !name.starts_with(|c: char| c.is_ascii_alphabetic()) || !name.chars().all(good) {
         return Err(Failure::new(
             FailureKind::Usage,
-            format!(
-                "`{}` cannot be the name of a {of}",
-                name.escape_debug()
-            ),
+            format!("`{}` cannot be the name of a {of}", name.escape_debug()),
         )
         .hint("it becomes that of a file: letters, digits, `_` and `-`, a letter first"));
     }

@@ -1,31 +1,124 @@
 //! The calculators that are built in.
+//!
+//! One file for each meaning, with a table of its factories. Those that exist once for each kind of element
+//! (`BeginLoopFloatCalculator`, …) are one implementation each and a table of names and kinds.
 
+mod bounds;
+mod contract;
 mod converter;
-mod inference;
-mod python_executor;
-mod session;
-
+mod elements;
 #[cfg(test)]
 mod fake;
+mod forward;
+mod gate;
+#[cfg(test)]
+mod harness;
+mod inference;
+mod items;
+mod joins;
+mod limiter;
+mod lists;
+mod loopback;
+mod loops;
+mod mux;
+mod python_executor;
+mod resampler;
+mod session;
+mod shift;
+mod side;
+mod source;
+mod strings;
+mod thinner;
+mod value;
 
-use super::calculator::Factory;
+use std::sync::LazyLock;
+
+use super::Factory;
+
+/// Those that exist once.
+static SINGLE: &[&[Factory]] = &[
+    forward::FACTORIES,
+    gate::FACTORIES,
+    joins::FACTORIES,
+    limiter::FACTORIES,
+    loopback::FACTORIES,
+    mux::FACTORIES,
+    resampler::FACTORIES,
+    shift::FACTORIES,
+    side::FACTORIES,
+    source::FACTORIES,
+    thinner::FACTORIES,
+];
+
+/// Those that exist once for each kind of element.
+static FAMILIES: &[&[elements::Typed]] = &[
+    items::CLIP,
+    items::GET,
+    items::SIZE,
+    lists::CONCATENATE,
+    lists::SPLIT,
+    loops::BEGIN,
+    loops::END,
+    strings::PARSE,
+];
 
 /// Those that reach models and Python, and turn tensors for them.
-static ALL: [&Factory; 4] = [
+static REACHING: [&Factory; 4] = [
     &converter::FACTORY,
     &inference::FACTORY,
     &python_executor::FACTORY,
     &session::FACTORY,
 ];
 
-/// Returns the calculators.
+static ALL: LazyLock<Vec<&'static Factory>> = LazyLock::new(|| {
+    let single = SINGLE.iter().copied().flatten();
+    let typed = FAMILIES.iter().copied().flatten();
+    let typed = typed.map(|typed| &typed.factory);
+    let mut all: Vec<&'static Factory> = single.chain(typed).chain(REACHING).collect();
+    all.sort_unstable_by_key(|factory| factory.name);
+    all
+});
+
+/// Returns all calculators, by name.
 #[must_use]
 pub fn all() -> &'static [&'static Factory] {
     &ALL
 }
 
-/// Finds a calculator by its name in graph files.
+/// Finds a calculator.
 #[must_use]
 pub fn find(name: &str) -> Option<&'static Factory> {
-    all().iter().find(|factory| factory.name == name).copied()
+    let place = ALL.binary_search_by_key(&name, |factory| factory.name);
+    place.ok().map(|place| ALL[place])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{all, find};
+
+    #[test]
+    fn names_are_sorted_and_found() {
+        let names: Vec<&str> = all().iter().map(|factory| factory.name).collect();
+        let mut sorted = names.clone();
+        sorted.sort_unstable();
+        sorted.dedup();
+        assert_eq!(names, sorted);
+        for name in names {
+            assert_eq!(find(name).unwrap().name, name);
+            assert!(name.ends_with("Calculator"), "{name}");
+        }
+        assert!(find("NoCalculator").is_none());
+    }
+
+    #[test]
+    fn all_say_what_they_do() {
+        for factory in all() {
+            let about = factory.about;
+            assert!(
+                about.ends_with('.') && about.len() < 100,
+                "{}: {about}",
+                factory.name
+            );
+        }
+    }
 }

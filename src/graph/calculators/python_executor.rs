@@ -24,7 +24,7 @@ pub(crate) const RESOURCES: &str = "PYTHON_NODE_RESOURCES";
 /// The kind of calculator.
 pub(super) static FACTORY: Factory = Factory {
     name: "PythonExecutorCalculator",
-    about: "runs the execute method of a Python class",
+    about: "Runs the execute method of a Python class.",
     contract,
     make,
 };

@@ -208,12 +208,13 @@ impl Scheduler {
     /// Tells whether nothing runs and nothing can: until something is pushed, or closed.
     #[must_use]
     pub fn is_idle(&self) -> bool {
-        self.running == 0
-            && self.opens.is_empty()
-            && self.closes.is_empty()
-            && self.ready.is_empty()
-            && self.sources.is_empty()
-            && (self.open_inputs > 0 || self.left == 0)
+        let is_waiting = || {
+            self.opens.is_empty()
+                && self.ready.is_empty()
+                && self.sources.is_empty()
+                && (self.open_inputs > 0 || self.left == 0)
+        };
+        self.running == 0 && self.closes.is_empty() && (!self.faults.is_empty() || is_waiting())
     }
 
     /// Returns how many jobs are under way.

@@ -1,1 +1,177 @@
+//! What becomes of a run in which something fails.
 
+use super::rig::{Made, Rig, full, int, later, node, pass, through};
+use crate::graph::{Code, Emit, Fault, Step};
+
+/// A node that fails in a step.
+fn bad(name: &str, input: &str, output: &str, step: Step) -> Made {
+    let text = name.to_owned();
+    full(name, &[input], &[output], move |job| {
+        if job.step == step {
+            return Err(Fault::internal(format!("{text} is bad")));
+        }
+        let emits = if job.step == Step::Process {
+            through(job)
+        } else {
+            Vec::new()
+        };
+        later(emits, false)
+    })
+}
+
+#[test]
+fn a_fault_of_process_closes_all_and_names_the_node() {
+    let nodes = vec![
+        pass("before", &["in"], &["a"]),
+        bad("bad", "a", "b", Step::Process),
+        pass("after", &["b"], &["c"]),
+        pass("beside", &["in"], &["d"]),
+    ];
+    let mut rig = Rig::new(&["in"], &["a", "c", "d"], nodes);
+    rig.push("in", 1, 1).unwrap();
+    rig.push("in", 2, 2).unwrap();
+    rig.run();
+    assert!(rig.scheduler.is_finished());
+    let fault = rig.scheduler.fault().unwrap();
+    assert_eq!(
+        fault.to_string(),
+        "INTERNAL: CalculatorGraph::Run() failed: \nCalculator::Process() for node \"bad\" failed: bad is bad"
+    );
+    for name in ["before", "bad", "after", "beside"] {
+        assert_eq!(rig.count(name, Step::Close), 1, "{name}");
+    }
+    assert_eq!(rig.count("after", Step::Process), 0);
+    assert_eq!(rig.told("a"), [(1, 1)], "what came before it is told");
+}
+
+#[test]
+fn a_fault_of_open_closes_who_was_opened() {
+    let nodes = vec![
+        pass("first", &["in"], &["a"]),
+        bad("bad", "a", "b", Step::Open),
+        pass("last", &["b"], &["out"]),
+    ];
+    let mut rig = Rig::new(&["in"], &["out"], nodes);
+    rig.push("in", 1, 1).unwrap();
+    rig.run();
+    assert!(rig.scheduler.is_finished());
+    let steps: Vec<(&str, Step)> = rig
+        .calls
+        .iter()
+        .map(|(name, step)| (name.as_str(), *step))
+        .collect();
+    assert_eq!(
+        steps,
+        [
+            ("first", Step::Open),
+            ("bad", Step::Open),
+            ("first", Step::Close)
+        ]
+    );
+    let fault = rig.scheduler.fault().unwrap().message;
+    assert!(
+        fault.ends_with("Calculator::Open() for node \"bad\" failed: bad is bad"),
+        "{fault}"
+    );
+}
+
+#[test]
+fn a_fault_of_close_is_told_unless_the_run_has_failed_before() {
+    let make = || {
+        vec![
+            bad("bad", "in", "mid", Step::Close),
+            pass("pass", &["mid"], &["out"]),
+        ]
+    };
+    let mut rig = Rig::new(&["in"], &["out"], make());
+    rig.feed("in", [1]);
+    rig.end();
+    assert_eq!(rig.told("out"), [(1, 1)]);
+    assert_eq!(rig.count("pass", Step::Close), 1);
+    let fault = rig.scheduler.fault().unwrap().message;
+    assert!(
+        fault.ends_with("Calculator::Close() for node \"bad\" failed: bad is bad"),
+        "{fault}"
+    );
+    let mut rig = Rig::new(&["in"], &["out"], make());
+    rig.feed("in", [1]);
+    rig.scheduler
+        .fail(Fault::new(Code::Cancelled, "the client has gone"));
+    rig.run();
+    assert!(rig.scheduler.is_finished());
+    assert_eq!(
+        rig.scheduler.fault().unwrap().to_string(),
+        "CANCELLED: CalculatorGraph::Run() failed: \nthe client has gone"
+    );
+}
+
+#[test]
+fn what_runs_at_a_fault_ends_and_is_closed_then() {
+    let nodes = vec![
+        pass("slow", &["in"], &["a"]),
+        bad("bad", "in", "b", Step::Process),
+    ];
+    let mut rig = Rig::new(&["in"], &["a"], nodes);
+    rig.run();
+    rig.push("in", 1, 1).unwrap();
+    let (bad, slow) = (rig.scheduler.next().unwrap(), rig.scheduler.next().unwrap());
+    assert_eq!((bad.node, slow.node), (1, 0));
+    let (ticket, outcome) = rig.call(bad);
+    rig.scheduler.done(ticket, outcome);
+    let job = rig.scheduler.next().unwrap();
+    assert_eq!((job.node, job.step), (1, Step::Close));
+    let (ticket, outcome) = rig.call(job);
+    rig.scheduler.done(ticket, outcome);
+    assert!(rig.scheduler.next().is_none() && !rig.scheduler.is_finished());
+    assert_eq!(rig.scheduler.is_running(), 1);
+    let (ticket, _) = rig.call(slow);
+    rig.scheduler.done(ticket, Err(Fault::invalid("as well")));
+    rig.run();
+    assert!(rig.scheduler.is_finished());
+    assert_eq!(rig.count("slow", Step::Close), 1);
+    let fault = rig.scheduler.fault().unwrap();
+    assert_eq!(fault.code, Code::Internal, "that of the first");
+    assert_eq!(fault.message.lines().count(), 3);
+    assert!(
+        fault
+            .message
+            .ends_with("Calculator::Process() for node \"slow\" failed: as well")
+    );
+}
+
+#[test]
+fn a_reader_that_stalls_does_not_keep_a_failed_run() {
+    let endless = node("endless", &[], &["out"], |job| {
+        let at = job.at.value().wrapping_sub(i64::MIN);
+        vec![Emit::Packet(0, int(at, at))]
+    });
+    let mut rig = Rig::new(&[], &["out"], vec![endless]);
+    rig.scheduler.set_backlog(8);
+    while let Some(job) = rig.scheduler.next() {
+        let (ticket, outcome) = rig.call(job);
+        rig.scheduler.done(ticket, outcome);
+    }
+    assert_eq!(rig.count("endless", Step::Process), 8);
+    assert!(!rig.scheduler.is_finished() && !rig.scheduler.is_idle());
+    rig.scheduler.fail(Fault::new(Code::Cancelled, "gone"));
+    let job = rig.scheduler.next().unwrap();
+    assert_eq!(job.step, Step::Close);
+    let (ticket, outcome) = rig.call(job);
+    rig.scheduler.done(ticket, outcome);
+    assert!(rig.scheduler.is_finished());
+    rig.take();
+    assert_eq!(rig.told("out").len(), 8);
+}
+
+#[test]
+fn faults_are_told_up_to_a_number() {
+    let mut rig = Rig::new(&["in"], &["out"], vec![pass("pass", &["in"], &["out"])]);
+    for number in 0..1_000 {
+        rig.scheduler
+            .fail(Fault::internal(format!("fault {number}")));
+    }
+    let fault = rig.scheduler.fault().unwrap().message;
+    assert_eq!(fault.lines().count(), 17);
+    assert!(rig.scheduler.is_finished(), "nothing was opened");
+    assert!(rig.scheduler.next().is_none());
+}

@@ -1,6 +1,6 @@
 //! Graphs of closures, and a driver that runs one job after the other.
 
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 use crate::graph::{
     Contract, Emit, Factory, Fault, Form, GraphPort, Handler, Job, Later, NodeSpec, Packet,

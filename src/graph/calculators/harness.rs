@@ -1,0 +1,256 @@
+//! Runs one calculator alone, for tests at packet level: what it emits is text, as `out 5 @3`.
+
+use std::sync::Arc;
+
+use prost::{Message, Name};
+
+use crate::{
+    error,
+    graph::{
+        Calculator, Context, Contract, Emit, Env, Factory, Fault, Flow, NodeSpec, Options, Packet,
+        Payload, Ports, PythonHandler, Resources, Servables, Session, Timestamp,
+    },
+};
+
+/// A list of numbers.
+pub(super) fn list(values: &[i64]) -> Payload {
+    Payload::List(values.iter().copied().map(Payload::Int).collect())
+}
+
+/// A text.
+pub(super) fn text(text: &str) -> Payload {
+    Payload::Text(text.to_owned())
+}
+
+/// A node as a graph file would have it.
+#[derive(Clone)]
+pub(super) struct Node {
+    spec: NodeSpec,
+    side: Vec<(String, Payload)>,
+}
+
+impl Node {
+    pub(super) fn of(calculator: &str) -> Self {
+        let spec = NodeSpec {
+            name: calculator.to_owned(),
+            calculator: calculator.to_owned(),
+            ..NodeSpec::default()
+        };
+        Self {
+            spec,
+            side: Vec::new(),
+        }
+    }
+
+    pub(super) fn inputs(mut self, texts: &[&str]) -> Self {
+        self.spec.inputs = Ports::of(texts);
+        self
+    }
+
+    pub(super) fn outputs(mut self, texts: &[&str]) -> Self {
+        self.spec.outputs = Ports::of(texts);
+        self
+    }
+
+    pub(super) fn side_inputs(mut self, texts: &[&str]) -> Self {
+        self.spec.side_inputs = Ports::of(texts);
+        self
+    }
+
+    pub(super) fn side_outputs(mut self, texts: &[&str]) -> Self {
+        self.spec.side_outputs = Ports::of(texts);
+        self
+    }
+
+    pub(super) fn options<T: Message + Name>(mut self, options: &T) -> Self {
+        self.spec.options = Options::of(options);
+        self
+    }
+
+    /// Gives a side packet by its name.
+    pub(super) fn side(mut self, name: &str, payload: Payload) -> Self {
+        self.side.push((name.to_owned(), payload));
+        self
+    }
+
+    fn factory(&self) -> &'static Factory {
+        super::find(&self.spec.calculator).expect("a known calculator")
+    }
+
+    pub(super) fn contract(&self) -> Result<Contract, String> {
+        (self.factory().contract)(&self.spec)
+    }
+
+    /// Why the contract is not kept.
+    pub(super) fn refused(&self) -> String {
+        self.contract().expect_err("a broken contract")
+    }
+
+    /// Makes and opens it.
+    pub(super) fn start(&self) -> Run {
+        let mut run = self.prepare();
+        run.opened = run.step(Timestamp::UNSTARTED, Step::Open).expect("opens");
+        run
+    }
+
+    /// Makes it and fails to open it.
+    pub(super) fn fails_to_open(&self) -> String {
+        let mut run = self.prepare();
+        let fault = run.step(Timestamp::UNSTARTED, Step::Open);
+        fault.expect_err("does not open").to_string()
+    }
+
+    fn prepare(&self) -> Run {
+        self.contract().expect("a kept contract");
+        let spec = Arc::new(self.spec.clone());
+        let given = |name: &str| {
+            let mut side = self.side.iter();
+            side.find(|(known, _)| known == name)
+                .map_or(Packet::empty(Timestamp::UNSET), |(_, payload)| {
+                    Packet::side(payload.clone())
+                })
+        };
+        let inputs = spec.inputs.len();
+        Run {
+            calculator: (self.factory().make)(&spec, &Nothing),
+            side: spec
+                .side_inputs
+                .iter()
+                .map(|port| given(&port.name))
+                .collect(),
+            inputs: vec![Packet::empty(Timestamp::UNSET); inputs],
+            bounds: vec![Timestamp::PRE_STREAM; inputs],
+            opened: Vec::new(),
+            stopped: false,
+            spec,
+        }
+    }
+}
+
+enum Step {
+    Open,
+    Process,
+    Close,
+}
+
+/// A calculator under way.
+pub(super) struct Run {
+    spec: Arc<NodeSpec>,
+    calculator: Box<dyn Calculator>,
+    side: Vec<Packet>,
+    inputs: Vec<Packet>,
+    bounds: Vec<Timestamp>,
+    opened: Vec<String>,
+    stopped: bool,
+}
+
+impl Run {
+    /// What it emitted when it was opened.
+    pub(super) fn opened(&self) -> &[String] {
+        &self.opened
+    }
+
+    /// Whether it said that it has nothing more to do.
+    pub(super) fn stopped(&self) -> bool {
+        self.stopped
+    }
+
+    /// Gives packets of a time, by the names of the streams; all other inputs are empty.
+    pub(super) fn at(&mut self, at: i64, packets: &[(&str, Payload)]) -> Vec<String> {
+        self.try_at(Timestamp::new(at), packets).expect("processes")
+    }
+
+    /// The same, at a special time.
+    pub(super) fn at_time(&mut self, at: Timestamp, packets: &[(&str, Payload)]) -> Vec<String> {
+        self.try_at(at, packets).expect("processes")
+    }
+
+    /// The same, with a fault.
+    pub(super) fn fault_at(&mut self, at: i64, packets: &[(&str, Payload)]) -> String {
+        let emits = self.try_at(Timestamp::new(at), packets);
+        emits.expect_err("a fault").to_string()
+    }
+
+    /// Moves bounds of inputs, and has it process without packets.
+    pub(super) fn bound(&mut self, at: i64, streams: &[(&str, Timestamp)]) -> Vec<String> {
+        for (name, bound) in streams {
+            let place = self.spec.inputs.named(name).expect("a stream of the node");
+            self.bounds[place] = *bound;
+        }
+        self.inputs.fill(Packet::empty(Timestamp::UNSET));
+        self.step(Timestamp::new(at), Step::Process)
+            .expect("processes")
+    }
+
+    pub(super) fn close(&mut self) -> Vec<String> {
+        self.bounds.clear();
+        self.inputs.clear();
+        self.step(Timestamp::DONE, Step::Close).expect("closes")
+    }
+
+    /// Closes with a fault.
+    pub(super) fn fault_at_close(&mut self) -> String {
+        let emits = self.step(Timestamp::DONE, Step::Close);
+        emits.expect_err("a fault").to_string()
+    }
+
+    fn try_at(&mut self, at: Timestamp, packets: &[(&str, Payload)]) -> Result<Vec<String>, Fault> {
+        self.inputs.fill(Packet::empty(Timestamp::UNSET));
+        for (name, payload) in packets {
+            let place = self.spec.inputs.named(name).expect("a stream of the node");
+            self.inputs[place] = Packet::new(payload.clone(), at);
+            self.bounds[place] = at.next_allowed();
+        }
+        self.step(at, Step::Process)
+    }
+
+    fn step(&mut self, at: Timestamp, step: Step) -> Result<Vec<String>, Fault> {
+        let env = Env {
+            servables: Arc::new(Nothing),
+        };
+        let mut context =
+            Context::new(&self.spec, at, &self.inputs, &self.side, &self.bounds, &env);
+        let flow = match step {
+            Step::Open => self.calculator.open(&mut context),
+            Step::Process => self.calculator.process(&mut context),
+            Step::Close => self.calculator.close(&mut context),
+        };
+        match flow? {
+            Flow::Next => {}
+            Flow::Stop => self.stopped = true,
+            Flow::Later(_) => panic!("these calculators do not wait"),
+        }
+        let emits = context.into_emits();
+        Ok(emits.iter().map(|emit| self.told(emit)).collect())
+    }
+
+    fn told(&self, emit: &Emit) -> String {
+        let output = |place: &usize| &self.spec.outputs[*place].name;
+        match emit {
+            Emit::Packet(place, packet) => {
+                let value = packet.payload().expect("no empty packets");
+                format!("{} {value:?} @{}", output(place), packet.at())
+            }
+            Emit::Bound(place, bound) => format!("{} bound {bound}", output(place)),
+            Emit::Close(place) => format!("{} closed", output(place)),
+            Emit::Side(place, packet) => {
+                let value = packet.payload().expect("no empty packets");
+                format!("side {} {value:?}", self.spec.side_outputs[*place].name)
+            }
+        }
+    }
+}
+
+struct Nothing;
+
+impl Resources for Nothing {
+    fn python(&self, _: &str) -> Option<&Arc<PythonHandler>> {
+        None
+    }
+}
+
+impl Servables for Nothing {
+    fn session(&self, name: &str, _: Option<i64>) -> error::Result<Arc<dyn Session>> {
+        panic!("no calculator here asks for {name}")
+    }
+}

@@ -1,0 +1,327 @@
+//! What is in lists: an element, the first few, how many.
+
+use super::{
+    contract::{Ask, Count, EVERY},
+    elements::{
+        IMAGE, OV_TENSOR, TENSOR, TF_LITE_TENSOR, TF_TENSOR, Typed, element, family, list_of,
+    },
+    value,
+};
+use crate::{
+    graph::{Calculator, Context, Contract, Fault, Flow, NodeSpec, PacketType, Payload},
+    proto::mediapipe::{ClipVectorSizeCalculatorOptions, GetVectorItemCalculatorOptions},
+};
+
+/// Those that take one element.
+pub(super) static GET: &[Typed] = family!(
+    "Get",
+    "VectorItemCalculator",
+    "Takes the element of VECTOR that INDEX or the option item_index names.",
+    get,
+    |node, _| Box::new(Get {
+        options: node.options.get().unwrap_or_default()
+    }),
+    [
+        ("", PacketType::Any),
+        ("Bool", PacketType::Bool),
+        ("Float", PacketType::Float),
+        ("Image", IMAGE),
+        ("Int", PacketType::Int),
+        ("OVTensor", OV_TENSOR),
+        ("PyTensor", PacketType::Python),
+        ("String", PacketType::Text),
+        ("TFTensor", TF_TENSOR),
+        ("Tensor", TENSOR),
+        ("TfLiteTensor", TF_LITE_TENSOR),
+        ("Uint64t", PacketType::UInt),
+    ]
+);
+
+/// Those that shorten a list.
+pub(super) static CLIP: &[Typed] = family!(
+    "Clip",
+    "VectorSizeCalculator",
+    "Passes at most so many elements of a list on, from its beginning.",
+    clip,
+    |node, _| {
+        let options: ClipVectorSizeCalculatorOptions = node.options.get().unwrap_or_default();
+        Box::new(Clip {
+            option: usize::try_from(options.max_vec_size()).unwrap_or(1),
+            most: None,
+        })
+    },
+    [
+        ("", PacketType::Any),
+        ("Bool", PacketType::Bool),
+        ("Float", PacketType::Float),
+        ("Image", IMAGE),
+        ("Int", PacketType::Int),
+        ("OVTensor", OV_TENSOR),
+        ("PyTensor", PacketType::Python),
+        ("String", PacketType::Text),
+        ("TFTensor", TF_TENSOR),
+        ("Tensor", TENSOR),
+        ("TfLiteTensor", TF_LITE_TENSOR),
+        ("Uint64t", PacketType::UInt),
+    ]
+);
+
+/// Those that count.
+pub(super) static SIZE: &[Typed] = family!(
+    "",
+    "VectorSizeCalculator",
+    "Tells in SIZE how many elements VECTOR has.",
+    size,
+    |_, _| Box::new(Size),
+    [
+        ("", PacketType::Any),
+        ("Bool", PacketType::Bool),
+        ("Float", PacketType::Float),
+        ("Image", IMAGE),
+        ("Int", PacketType::Int),
+        ("OVTensor", OV_TENSOR),
+        ("PyTensor", PacketType::Python),
+        ("String", PacketType::Text),
+        ("TFTensor", TF_TENSOR),
+        ("Tensor", TENSOR),
+        ("TfLiteTensor", TF_LITE_TENSOR),
+        ("Uint64t", PacketType::UInt),
+    ]
+);
+
+struct Get {
+    options: GetVectorItemCalculatorOptions,
+}
+
+fn get(node: &NodeSpec) -> Result<Contract, String> {
+    let options: GetVectorItemCalculatorOptions = node.options.get().unwrap_or_default();
+    let element = element(GET, node);
+    let index = PacketType::Either(vec![PacketType::Int, PacketType::UInt]);
+    Ask::new(node)
+        .takes("VECTOR", Count::One, &list_of(&element))
+        .takes("INDEX", Count::Optional, &index)
+        .demand(
+            options.item_index.is_some() || node.inputs.find("INDEX", 0).is_some(),
+            || "expected the input stream INDEX or the option item_index".to_owned(),
+        )
+        .demand(options.item_index() >= 0, || {
+            format!(
+                "item_index: expected at least 0, got {}",
+                options.item_index()
+            )
+        })
+        .gives("ITEM", Count::One, &element)
+        .settles()
+        .contract()
+}
+
+impl Calculator for Get {
+    fn process(&mut self, context: &mut Context<'_>) -> Result<Flow, Fault> {
+        let Some(vector) = value::tagged(context, "VECTOR") else {
+            return Ok(Flow::Next);
+        };
+        let list = value::list(vector, "VECTOR")?;
+        let given = value::tagged(context, "INDEX")
+            .map(|index| value::int(index, "INDEX"))
+            .transpose()?;
+        let Some(index) = given.or(self.options.item_index) else {
+            return Ok(Flow::Next);
+        };
+        let outside = |least: &str| {
+            Fault::internal(format!(
+                "INDEX: expected {least}, got {index} in a list of {}",
+                list.len()
+            ))
+        };
+        let place = usize::try_from(index).map_err(|_| outside("at least 0"))?;
+        match list.get(place) {
+            Some(item) => context.send(0, item.clone()),
+            None if self.options.output_empty_on_oob() => {}
+            None => return Err(outside("less than the size")),
+        }
+        Ok(Flow::Next)
+    }
+}
+
+struct Clip {
+    option: usize,
+    most: Option<usize>,
+}
+
+fn clip(node: &NodeSpec) -> Result<Contract, String> {
+    let options: ClipVectorSizeCalculatorOptions = node.options.get().unwrap_or_default();
+    let list = list_of(&element(CLIP, node));
+    Ask::new(node)
+        .takes(EVERY, Count::One, &list)
+        .needs("", Count::Optional, &PacketType::Int)
+        .demand(options.max_vec_size() >= 1, || {
+            format!(
+                "max_vec_size: expected at least 1, got {}",
+                options.max_vec_size()
+            )
+        })
+        .gives(EVERY, Count::One, &list)
+        .settles()
+        .contract()
+}
+
+impl Calculator for Clip {
+    fn open(&mut self, context: &mut Context<'_>) -> Result<Flow, Fault> {
+        if let Some(most) = value::side_int(context, "")? {
+            let fits = usize::try_from(most).ok().filter(|most| *most > 0);
+            let text = || format!("side packet: expected a size of at least 1, got {most}");
+            self.most = Some(fits.ok_or_else(|| Fault::internal(text()))?);
+        }
+        Ok(Flow::Next)
+    }
+
+    fn process(&mut self, context: &mut Context<'_>) -> Result<Flow, Fault> {
+        let inputs = context.inputs;
+        let Some(payload) = inputs[0].payload() else {
+            return Ok(Flow::Next);
+        };
+        let list = value::list(payload, "input stream")?;
+        let most = self.most.unwrap_or(self.option);
+        if list.len() <= most {
+            context.send_packet(0, inputs[0].clone());
+        } else {
+            context.send(0, Payload::List(list[..most].to_vec()));
+        }
+        Ok(Flow::Next)
+    }
+}
+
+struct Size;
+
+fn size(node: &NodeSpec) -> Result<Contract, String> {
+    Ask::new(node)
+        .takes("VECTOR", Count::One, &list_of(&element(SIZE, node)))
+        .gives("SIZE", Count::One, &PacketType::Int)
+        .settles()
+        .contract()
+}
+
+impl Calculator for Size {
+    fn process(&mut self, context: &mut Context<'_>) -> Result<Flow, Fault> {
+        if let Some(vector) = value::tagged(context, "VECTOR") {
+            let size = value::list(vector, "VECTOR")?.len();
+            context.send(0, Payload::Int(i64::try_from(size).unwrap_or(i64::MAX)));
+        }
+        Ok(Flow::Next)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::harness::{Node, list};
+    use crate::{
+        graph::{
+            PacketType,
+            Payload::{Int, UInt},
+        },
+        proto::mediapipe::{ClipVectorSizeCalculatorOptions, GetVectorItemCalculatorOptions},
+    };
+
+    fn item(index: Option<i32>, empty: bool) -> GetVectorItemCalculatorOptions {
+        GetVectorItemCalculatorOptions {
+            item_index: index,
+            output_empty_on_oob: Some(empty),
+        }
+    }
+
+    #[test]
+    fn an_element_by_its_index() {
+        let node = Node::of("GetIntVectorItemCalculator")
+            .inputs(&["VECTOR:v", "INDEX:i"])
+            .outputs(&["ITEM:o"]);
+        assert_eq!(node.contract().unwrap().outputs, [PacketType::Int]);
+        let mut run = node.start();
+        let vector = || ("v", list(&[5, 6]));
+        assert_eq!(run.at(0, &[vector(), ("i", Int(1))]), ["o 6 @0"]);
+        assert_eq!(run.at(1, &[vector(), ("i", UInt(0))]), ["o 5 @1"]);
+        assert!(run.at(2, &[vector()]).is_empty());
+        assert!(run.at(3, &[("i", Int(0))]).is_empty());
+        assert_eq!(
+            run.fault_at(4, &[vector(), ("i", Int(2))]),
+            "INTERNAL: INDEX: expected less than the size, got 2 in a list of 2"
+        );
+        assert_eq!(
+            run.fault_at(5, &[vector(), ("i", Int(-1))]),
+            "INTERNAL: INDEX: expected at least 0, got -1 in a list of 2"
+        );
+    }
+
+    #[test]
+    fn an_element_by_the_option() {
+        let node = Node::of("GetVectorItemCalculator")
+            .inputs(&["VECTOR:v"])
+            .outputs(&["ITEM:o"]);
+        assert_eq!(
+            node.refused(),
+            "expected the input stream INDEX or the option item_index"
+        );
+        assert_eq!(
+            node.clone().options(&item(Some(-1), false)).refused(),
+            "item_index: expected at least 0, got -1"
+        );
+        let mut run = node.clone().options(&item(Some(1), true)).start();
+        assert_eq!(run.at(0, &[("v", list(&[5, 6]))]), ["o 6 @0"]);
+        assert!(run.at(1, &[("v", list(&[5]))]).is_empty());
+        let other = node
+            .inputs(&["VECTOR:v", "INDEX:i"])
+            .options(&item(Some(0), false));
+        assert_eq!(
+            other.start().at(0, &[("v", list(&[5, 6])), ("i", Int(1))]),
+            ["o 6 @0"],
+            "the stream goes before the option"
+        );
+    }
+
+    #[test]
+    fn lists_are_clipped() {
+        let node = Node::of("ClipIntVectorSizeCalculator")
+            .inputs(&["v"])
+            .outputs(&["o"]);
+        assert_eq!(node.start().at(0, &[("v", list(&[5, 6]))]), ["o [5] @0"]);
+        let options = |size| ClipVectorSizeCalculatorOptions {
+            max_vec_size: Some(size),
+        };
+        let two = node.clone().options(&options(2));
+        let mut run = two.start();
+        assert_eq!(run.at(0, &[("v", list(&[5, 6, 7]))]), ["o [5, 6] @0"]);
+        assert_eq!(run.at(1, &[("v", list(&[5]))]), ["o [5] @1"]);
+        assert_eq!(
+            run.fault_at(2, &[("v", Int(1))]),
+            "INVALID_ARGUMENT: input stream: expected a list, got int"
+        );
+        let by_side = two.side_inputs(&["n"]);
+        let mut run = by_side.clone().side("n", Int(1)).start();
+        assert_eq!(run.at(0, &[("v", list(&[5, 6, 7]))]), ["o [5] @0"]);
+        assert_eq!(
+            by_side.side("n", Int(0)).fails_to_open(),
+            "INTERNAL: side packet: expected a size of at least 1, got 0"
+        );
+        assert_eq!(
+            node.options(&options(0)).refused(),
+            "max_vec_size: expected at least 1, got 0"
+        );
+    }
+
+    #[test]
+    fn lists_are_counted() {
+        let node = Node::of("IntVectorSizeCalculator")
+            .inputs(&["VECTOR:v"])
+            .outputs(&["SIZE:n"]);
+        let mut run = node.start();
+        assert_eq!(run.at(0, &[("v", list(&[5, 6]))]), ["n 2 @0"]);
+        assert_eq!(run.at(1, &[("v", list(&[]))]), ["n 0 @1"]);
+        assert_eq!(
+            run.fault_at(2, &[("v", Int(1))]),
+            "INVALID_ARGUMENT: VECTOR: expected a list, got int"
+        );
+        assert_eq!(
+            node.inputs(&["v"]).refused(),
+            "expected exactly one input stream VECTOR, got 0"
+        );
+    }
+}

@@ -1,0 +1,390 @@
+//! Calculators that look at several inputs together.
+
+use super::contract::{Ask, Count, EVERY};
+use crate::{
+    graph::{
+        Calculator, Context, Contract, Emit, Factory, Fault, Flow, NodeSpec, Packet, PacketType,
+        Payload, Timestamp,
+    },
+    proto::mediapipe::PacketClonerCalculatorOptions,
+};
+
+/// What is here.
+pub(super) static FACTORIES: &[Factory] = &[
+    Factory {
+        name: "PacketClonerCalculator",
+        about: "Whenever the last input or TICK has a packet, repeats the latest of each other input.",
+        contract: cloner,
+        make: |node, _| Box::new(Cloner::new(node)),
+    },
+    Factory {
+        name: "PacketPresenceCalculator",
+        about: "Tells in PRESENCE whether PACKET has a packet, at each time that is settled.",
+        contract: presence,
+        make: |_, _| Box::new(Presence),
+    },
+    Factory {
+        name: "PacketInnerJoinCalculator",
+        about: "Passes the inputs on at times at which all of them have a packet.",
+        contract: inner_join,
+        make: |_, _| Box::new(InnerJoin),
+    },
+    Factory {
+        name: "MakePairCalculator",
+        about: "Makes a list of two of the packets of its two inputs.",
+        contract: pair,
+        make: |_, _| Box::new(Pair),
+    },
+    Factory {
+        name: "ValueOrDefaultCalculator",
+        about: "With each TICK, passes IN on, or the side packet where IN has nothing, told in FLAG.",
+        contract: value_or_default,
+        make: |node, _| Box::new(ValueOrDefault::new(node)),
+    },
+];
+
+struct Cloner {
+    options: PacketClonerCalculatorOptions,
+    tick: usize,
+    /// The inputs that are repeated, in the order of the outputs, and their latest packets.
+    latest: Vec<(usize, Option<Packet>)>,
+}
+
+fn tick(node: &NodeSpec) -> usize {
+    let last = node.inputs.len().saturating_sub(1);
+    node.inputs.find("TICK", 0).unwrap_or(last)
+}
+
+fn cloner(node: &NodeSpec) -> Result<Contract, String> {
+    let tick = tick(node);
+    let repeated: Vec<usize> = (0..node.inputs.len())
+        .filter(|place| *place != tick)
+        .collect();
+    let ask = Ask::new(node)
+        .takes(EVERY, Count::Some, &PacketType::Any)
+        .demand(!repeated.is_empty(), || {
+            format!(
+                "expected at least one input stream besides the one that ticks, got {}",
+                node.inputs.len()
+            )
+        })
+        .gives(EVERY, Count::Exactly(repeated.len()), &PacketType::Any);
+    let mut contract = ask.contract()?;
+    for (output, input) in repeated.into_iter().enumerate() {
+        contract.outputs[output] = PacketType::SameAsInput(input);
+    }
+    Ok(contract)
+}
+
+impl Cloner {
+    fn new(node: &NodeSpec) -> Self {
+        let tick = tick(node);
+        let repeated = (0..node.inputs.len()).filter(|place| *place != tick);
+        Self {
+            options: node.options.get().unwrap_or_default(),
+            tick,
+            latest: repeated.map(|place| (place, None)).collect(),
+        }
+    }
+}
+
+impl Calculator for Cloner {
+    fn process(&mut self, context: &mut Context<'_>) -> Result<Flow, Fault> {
+        for (place, latest) in &mut self.latest {
+            let packet = &context.inputs[*place];
+            if !packet.is_empty() {
+                *latest = Some(packet.clone());
+            }
+        }
+        if context.inputs[self.tick].is_empty() {
+            return Ok(Flow::Next);
+        }
+        let bound = context.at.next_allowed();
+        let told = self.options.output_packets_only_when_all_inputs_received();
+        if told || self.options.output_only_when_all_inputs_received() {
+            let missing = self.latest.iter().any(|(_, latest)| latest.is_none());
+            if missing && told {
+                for output in 0..self.latest.len() {
+                    context.emit(Emit::Bound(output, bound));
+                }
+            }
+            if missing {
+                return Ok(Flow::Next);
+            }
+        }
+        let at = context.at;
+        for (output, (_, latest)) in self.latest.iter().enumerate() {
+            match latest {
+                Some(packet) => context.send_packet(output, packet.moved(at)),
+                None => context.emit(Emit::Bound(output, bound)),
+            }
+        }
+        Ok(Flow::Next)
+    }
+}
+
+struct Presence;
+
+fn presence(node: &NodeSpec) -> Result<Contract, String> {
+    Ask::new(node)
+        .takes("PACKET", Count::One, &PacketType::Any)
+        .gives("PRESENCE", Count::One, &PacketType::Bool)
+        .settles()
+        .wants_bounds()
+        .contract()
+}
+
+impl Calculator for Presence {
+    fn process(&mut self, context: &mut Context<'_>) -> Result<Flow, Fault> {
+        let there = context.input(0).is_some();
+        context.send(0, Payload::Bool(there));
+        Ok(Flow::Next)
+    }
+}
+
+struct InnerJoin;
+
+fn inner_join(node: &NodeSpec) -> Result<Contract, String> {
+    Ask::new(node)
+        .takes(EVERY, Count::Some, &PacketType::Any)
+        .gives_same(EVERY, EVERY)
+        .settles()
+        .contract()
+}
+
+impl Calculator for InnerJoin {
+    fn process(&mut self, context: &mut Context<'_>) -> Result<Flow, Fault> {
+        let inputs = context.inputs;
+        if inputs.iter().all(|packet| !packet.is_empty()) {
+            for (place, packet) in inputs.iter().enumerate() {
+                context.send_packet(place, packet.clone());
+            }
+        }
+        Ok(Flow::Next)
+    }
+}
+
+struct Pair;
+
+fn pair(node: &NodeSpec) -> Result<Contract, String> {
+    let list = PacketType::List(Box::new(PacketType::Any));
+    Ask::new(node)
+        .takes(EVERY, Count::Exactly(2), &PacketType::Any)
+        .gives(EVERY, Count::One, &list)
+        .settles()
+        .contract()
+}
+
+impl Calculator for Pair {
+    fn process(&mut self, context: &mut Context<'_>) -> Result<Flow, Fault> {
+        // There is no value that says that one of them is missing.
+        if let (Some(one), Some(other)) = (context.input(0), context.input(1)) {
+            let pair = vec![one.clone(), other.clone()];
+            context.send(0, Payload::List(pair));
+        }
+        Ok(Flow::Next)
+    }
+}
+
+struct ValueOrDefault {
+    input: usize,
+    tick: usize,
+    output: usize,
+    flag: Option<usize>,
+}
+
+fn value_or_default(node: &NodeSpec) -> Result<Contract, String> {
+    let input = node.inputs.find("IN", 0).unwrap_or_default();
+    Ask::new(node)
+        .takes("IN", Count::One, &PacketType::Any)
+        .takes("TICK", Count::One, &PacketType::Any)
+        .needs(EVERY, Count::One, &PacketType::Any)
+        .gives("OUT", Count::One, &PacketType::SameAsInput(input))
+        .gives("FLAG", Count::Optional, &PacketType::Bool)
+        .settles()
+        .contract()
+}
+
+impl ValueOrDefault {
+    fn new(node: &NodeSpec) -> Self {
+        let input = |tag| node.inputs.find(tag, 0).unwrap_or_default();
+        Self {
+            input: input("IN"),
+            tick: input("TICK"),
+            output: node.outputs.find("OUT", 0).unwrap_or_default(),
+            flag: node.outputs.find("FLAG", 0),
+        }
+    }
+}
+
+impl Calculator for ValueOrDefault {
+    fn process(&mut self, context: &mut Context<'_>) -> Result<Flow, Fault> {
+        if context.inputs[self.tick].is_empty() {
+            return Ok(Flow::Next);
+        }
+        let at: Timestamp = context.at;
+        let packet = &context.inputs[self.input];
+        if !packet.is_empty() {
+            context.send_packet(self.output, packet.clone());
+            return Ok(Flow::Next);
+        }
+        context.send_packet(self.output, context.side[0].moved(at));
+        if let Some(flag) = self.flag {
+            context.send(flag, Payload::Bool(true));
+        }
+        Ok(Flow::Next)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::harness::{Node, text};
+    use crate::{
+        graph::{PacketType, Payload::Int, Timestamp},
+        proto::mediapipe::PacketClonerCalculatorOptions,
+    };
+
+    fn cloner() -> Node {
+        Node::of("PacketClonerCalculator")
+            .inputs(&["a", "b", "tick"])
+            .outputs(&["x", "y"])
+    }
+
+    #[test]
+    fn the_latest_is_repeated() {
+        assert_eq!(cloner().contract().unwrap().offset, None);
+        let mut run = cloner().start();
+        assert!(run.at(0, &[("a", Int(1))]).is_empty());
+        assert_eq!(run.at(1, &[("tick", Int(0))]), ["x 1 @1", "y bound 2"]);
+        assert_eq!(
+            run.at(2, &[("b", Int(2)), ("tick", Int(0))]),
+            ["x 1 @2", "y 2 @2"]
+        );
+        assert_eq!(run.at(3, &[("tick", Int(0))]), ["x 1 @3", "y 2 @3"]);
+    }
+
+    #[test]
+    fn tick_may_be_told_by_its_tag() {
+        let node = Node::of("PacketClonerCalculator")
+            .inputs(&["TICK:t", "VALUE:v"])
+            .outputs(&["VALUE:o"]);
+        assert_eq!(
+            node.contract().unwrap().outputs,
+            [PacketType::SameAsInput(1)]
+        );
+        let mut run = node.start();
+        assert!(run.at(0, &[("v", Int(1))]).is_empty());
+        assert_eq!(run.at(1, &[("t", Int(0))]), ["o 1 @1"]);
+    }
+
+    #[test]
+    fn nothing_may_be_sent_until_all_are_there() {
+        let options = |only, packets| PacketClonerCalculatorOptions {
+            output_only_when_all_inputs_received: Some(only),
+            output_packets_only_when_all_inputs_received: Some(packets),
+        };
+        let mut run = cloner().options(&options(true, false)).start();
+        assert!(run.at(0, &[("a", Int(1)), ("tick", Int(0))]).is_empty());
+        assert_eq!(
+            run.at(1, &[("b", Int(2)), ("tick", Int(0))]),
+            ["x 1 @1", "y 2 @1"]
+        );
+        let mut run = cloner().options(&options(false, true)).start();
+        assert_eq!(
+            run.at(0, &[("a", Int(1)), ("tick", Int(0))]),
+            ["x bound 1", "y bound 1"]
+        );
+        assert_eq!(
+            run.at(1, &[("b", Int(2)), ("tick", Int(0))]),
+            ["x 1 @1", "y 2 @1"]
+        );
+    }
+
+    #[test]
+    fn a_cloner_needs_something_to_repeat() {
+        assert_eq!(
+            cloner().inputs(&["tick"]).refused(),
+            "expected at least one input stream besides the one that ticks, got 1"
+        );
+        assert_eq!(
+            cloner().outputs(&["x"]).refused(),
+            "expected exactly 2 output streams, got 1"
+        );
+    }
+
+    #[test]
+    fn presence_is_told_at_each_time() {
+        let node = Node::of("PacketPresenceCalculator")
+            .inputs(&["PACKET:a"])
+            .outputs(&["PRESENCE:p"]);
+        let contract = node.contract().unwrap();
+        assert!(contract.wants_bounds);
+        assert_eq!(contract.offset, Some(0));
+        let mut run = node.start();
+        assert_eq!(run.at(0, &[("a", Int(1))]), ["p true @0"]);
+        assert_eq!(run.bound(1, &[("a", Timestamp::new(2))]), ["p false @1"]);
+        assert_eq!(
+            node.inputs(&["a"]).refused(),
+            "expected exactly one input stream PACKET, got 0"
+        );
+    }
+
+    #[test]
+    fn joined_are_only_complete_times() {
+        let node = Node::of("PacketInnerJoinCalculator")
+            .inputs(&["a", "b"])
+            .outputs(&["x", "y"]);
+        let mut run = node.start();
+        assert!(run.at(0, &[("a", Int(1))]).is_empty());
+        assert_eq!(
+            run.at(1, &[("a", Int(1)), ("b", Int(2))]),
+            ["x 1 @1", "y 2 @1"]
+        );
+        assert_eq!(
+            node.clone().outputs(&["x"]).refused(),
+            "expected exactly 2 output streams, got 1"
+        );
+        assert_eq!(
+            node.inputs(&[]).outputs(&[]).refused(),
+            "expected at least one input stream, got 0"
+        );
+    }
+
+    #[test]
+    fn pairs_are_lists_of_two() {
+        let node = Node::of("MakePairCalculator")
+            .inputs(&["a", "b"])
+            .outputs(&["p"]);
+        let mut run = node.start();
+        assert_eq!(
+            run.at(0, &[("a", Int(1)), ("b", text("x"))]),
+            ["p [1, \"x\"] @0"]
+        );
+        assert!(run.at(1, &[("a", Int(1))]).is_empty());
+        assert_eq!(
+            node.inputs(&["a"]).refused(),
+            "expected exactly 2 input streams, got 1"
+        );
+    }
+
+    #[test]
+    fn a_default_stands_in() {
+        let node = Node::of("ValueOrDefaultCalculator")
+            .inputs(&["IN:a", "TICK:t"])
+            .side_inputs(&["s"])
+            .outputs(&["OUT:o", "FLAG:f"])
+            .side("s", Int(9));
+        let mut run = node.start();
+        assert_eq!(run.at(0, &[("a", Int(1)), ("t", Int(0))]), ["o 1 @0"]);
+        assert_eq!(run.at(1, &[("t", Int(0))]), ["o 9 @1", "f true @1"]);
+        assert!(run.at(2, &[("a", Int(1))]).is_empty());
+        assert_eq!(
+            node.clone().side_inputs(&[]).refused(),
+            "expected exactly one input side packet, got 0"
+        );
+        assert_eq!(
+            node.inputs(&["IN:a"]).refused(),
+            "expected exactly one input stream TICK, got 0"
+        );
+    }
+}

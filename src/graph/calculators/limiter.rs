@@ -1,0 +1,311 @@
+//! Flow limiters: packets that come faster than they are done are dropped.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+
+use super::{
+    bounds::{Output, settled},
+    contract::{Ask, Count},
+    value,
+};
+use crate::{
+    graph::{
+        Calculator, Code, Context, Contract, Factory, Fault, Flow, NodeSpec, Packet, PacketType,
+        Payload, Timestamp,
+    },
+    proto::mediapipe::FlowLimiterCalculatorOptions,
+};
+
+/// The most packets of an auxiliary input that wait for the main one.
+const AUXILIARY: usize = 10_000;
+
+/// What is here.
+pub(super) static FACTORIES: &[Factory] = &[
+    Factory {
+        name: "FlowLimiterCalculator",
+        about: "Lets so many packets through until FINISHED tells that they are done; the newest wait.",
+        contract: queued,
+        make: |node, _| Box::new(Limiter::new(node)),
+    },
+    Factory {
+        name: "RealTimeFlowLimiterCalculator",
+        about: "Lets so many packets through until FINISHED tells that they are done; none waits.",
+        contract,
+        make: |node, _| Box::new(RealTime::new(node)),
+    },
+];
+
+fn contract(node: &NodeSpec) -> Result<Contract, String> {
+    Ask::new(node)
+        .takes("", Count::Some, &PacketType::Any)
+        .takes("FINISHED", Count::One, &PacketType::Any)
+        .uses("MAX_IN_FLIGHT", &PacketType::Int)
+        .gives_same("", "")
+        .gives("ALLOW", Count::Optional, &PacketType::Bool)
+        .handler("ImmediateInputStreamHandler")
+        .contract()
+}
+
+fn queued(node: &NodeSpec) -> Result<Contract, String> {
+    let options: FlowLimiterCalculatorOptions = node.options.get().unwrap_or_default();
+    let (flight, queue) = (options.max_in_flight(), options.max_in_queue());
+    if flight < 1 {
+        return Err(format!("max_in_flight: expected at least 1, got {flight}"));
+    }
+    if queue < 0 {
+        return Err(format!("max_in_queue: expected at least 0, got {queue}"));
+    }
+    let mut contract = contract(node)?;
+    contract.wants_bounds = true;
+    Ok(contract)
+}
+
+/// Reads the side packet.
+fn max_in_flight(context: &Context<'_>) -> Result<Option<usize>, Fault> {
+    let Some(given) = value::side_int(context, "MAX_IN_FLIGHT")? else {
+        return Ok(None);
+    };
+    let fits = usize::try_from(given).ok().filter(|most| *most > 0);
+    fits.map(Some).ok_or_else(|| {
+        Fault::internal(format!(
+            "side packet MAX_IN_FLIGHT: expected at least 1, got {given}"
+        ))
+    })
+}
+
+fn outputs(node: &NodeSpec) -> (Vec<Output>, Option<Output>) {
+    (
+        node.outputs.tagged("").map(Output::new).collect(),
+        node.outputs.find("ALLOW", 0).map(Output::new),
+    )
+}
+
+/// One with a queue. The first input decides; the others follow by its times.
+struct Limiter {
+    options: FlowLimiterCalculatorOptions,
+    max_in_flight: usize,
+    outputs: Vec<Output>,
+    allow: Option<Output>,
+    queues: Vec<VecDeque<Packet>>,
+    in_flight: VecDeque<Timestamp>,
+    /// From which time on packets are let through or dropped.
+    allowed: BTreeMap<Timestamp, bool>,
+}
+
+impl Limiter {
+    fn new(node: &NodeSpec) -> Self {
+        let options: FlowLimiterCalculatorOptions = node.options.get().unwrap_or_default();
+        let (outputs, allow) = outputs(node);
+        Self {
+            max_in_flight: usize::try_from(options.max_in_flight()).unwrap_or(1),
+            queues: vec![VecDeque::new(); outputs.len()],
+            outputs,
+            allow,
+            in_flight: VecDeque::new(),
+            allowed: BTreeMap::from([(Timestamp::UNSET, true)]),
+            options,
+        }
+    }
+
+    fn decide(&mut self, context: &mut Context<'_>, at: Timestamp, allow: bool) {
+        if let Some(output) = &mut self.allow {
+            output.send(context, Packet::new(Payload::Bool(allow), at));
+        }
+        self.allowed.insert(at, allow);
+    }
+
+    fn forget_finished(&mut self, context: &Context<'_>) {
+        let finished = context.node.inputs.find("FINISHED", 0);
+        let done = finished.map_or(Timestamp::UNSET, |place| settled(context, place));
+        while self.in_flight.front().is_some_and(|at| *at <= done) {
+            self.in_flight.pop_front();
+        }
+        let timeout = self.options.in_flight_timeout();
+        let latest = settled(context, 0);
+        if timeout > 0 && latest.is_ordinary() && latest < Timestamp::MAX {
+            let late = |at: &Timestamp| latest.value().saturating_sub(at.value()) > timeout;
+            while self.in_flight.front().is_some_and(late) {
+                self.in_flight.pop_front();
+            }
+        }
+    }
+
+    fn release(&mut self, context: &mut Context<'_>) {
+        while self.in_flight.len() < self.max_in_flight
+            && let Some(packet) = self.queues[0].pop_front()
+        {
+            let at = packet.at();
+            self.outputs[0].send(context, packet);
+            self.decide(context, at, true);
+            self.in_flight.push_back(at);
+        }
+        let most = usize::try_from(self.options.max_in_queue()).unwrap_or(0);
+        while self.queues[0].len() > most
+            && let Some(packet) = self.queues[0].pop_front()
+        {
+            self.decide(context, packet.at(), false);
+        }
+        if let Some(packet) = self.queues[0].front() {
+            self.outputs[0].raise(context, packet.at());
+        } else {
+            let bound = settled(context, 0).next_allowed();
+            self.outputs[0].raise(context, bound);
+            if let Some(allow) = &mut self.allow {
+                allow.raise(context, bound);
+            }
+        }
+    }
+
+    fn follow(&mut self, context: &mut Context<'_>) {
+        let decided = self.outputs[0].bound();
+        for place in 1..self.outputs.len() {
+            let (queue, output) = (&mut self.queues[place], &mut self.outputs[place]);
+            while queue.front().is_some_and(|packet| packet.at() < decided)
+                && let Some(packet) = queue.pop_front()
+            {
+                let before = self.allowed.range(..=packet.at()).next_back();
+                if before.is_none_or(|(_, allowed)| *allowed) {
+                    output.send(context, packet);
+                }
+            }
+            let bound = match queue.front() {
+                Some(packet) => packet.at(),
+                None => settled(context, place).next_allowed(),
+            };
+            output.raise(context, bound);
+        }
+    }
+
+    /// Forgets decisions on times that no input can have any more.
+    fn forget_decisions(&mut self, context: &Context<'_>) {
+        let bounds = self.queues.iter().enumerate().map(|(place, queue)| {
+            queue
+                .front()
+                .map_or_else(|| settled(context, place).next_allowed(), Packet::at)
+        });
+        let lowest = bounds.min().unwrap_or(Timestamp::UNSET);
+        if let Some((last, _)) = self.allowed.range(..=lowest).next_back() {
+            let last = *last;
+            self.allowed = self.allowed.split_off(&last);
+        }
+    }
+}
+
+impl Calculator for Limiter {
+    fn open(&mut self, context: &mut Context<'_>) -> Result<Flow, Fault> {
+        if let Some(most) = max_in_flight(context)? {
+            self.max_in_flight = most;
+        }
+        Ok(Flow::Next)
+    }
+
+    fn process(&mut self, context: &mut Context<'_>) -> Result<Flow, Fault> {
+        self.forget_finished(context);
+        for (place, queue) in self.queues.iter_mut().enumerate() {
+            let packet = &context.inputs[place];
+            if !packet.is_empty() {
+                queue.push_back(packet.clone());
+            }
+            if place > 0 && queue.len() > AUXILIARY {
+                return Err(Fault::new(
+                    Code::ResourceExhausted,
+                    format!(
+                        "more than {AUXILIARY} packets of input stream \"{}\" wait for \"{}\"",
+                        context.node.inputs[place].name, context.node.inputs[0].name
+                    ),
+                ));
+            }
+        }
+        self.release(context);
+        self.follow(context);
+        self.forget_decisions(context);
+        Ok(Flow::Next)
+    }
+}
+
+/// One without a queue. All inputs are alike; what one lets through passes on the others as well.
+struct RealTime {
+    max_in_flight: usize,
+    in_flight: usize,
+    outputs: Vec<Output>,
+    allow: Option<Output>,
+    changes: i64,
+    sent: BTreeSet<Timestamp>,
+    dropped: Timestamp,
+    bounds: Vec<Timestamp>,
+}
+
+impl RealTime {
+    fn new(node: &NodeSpec) -> Self {
+        let (outputs, allow) = outputs(node);
+        Self {
+            max_in_flight: 1,
+            in_flight: 0,
+            bounds: vec![Timestamp::UNSET; outputs.len()],
+            outputs,
+            allow,
+            changes: 0,
+            sent: BTreeSet::new(),
+            dropped: Timestamp::UNSET,
+        }
+    }
+
+    fn allows(&self) -> bool {
+        self.in_flight < self.max_in_flight
+    }
+
+    fn take(&mut self, context: &mut Context<'_>, place: usize) {
+        let packet = context.inputs[place].clone();
+        if packet.is_empty() {
+            if context.bounds.get(place) == Some(&Timestamp::DONE) {
+                self.bounds[place] = Timestamp::DONE;
+                self.outputs[place].close(context);
+            }
+            return;
+        }
+        let at = packet.at();
+        self.bounds[place] = self.bounds[place].max(at.next_allowed());
+        let known = self.sent.contains(&at);
+        if known || (self.allows() && at > self.dropped) {
+            if !known {
+                self.sent.insert(at);
+                self.in_flight += 1;
+            }
+            self.outputs[place].send(context, packet);
+        } else {
+            self.dropped = self.dropped.max(at);
+            self.outputs[place].raise(context, at.next_allowed());
+        }
+    }
+}
+
+impl Calculator for RealTime {
+    fn open(&mut self, context: &mut Context<'_>) -> Result<Flow, Fault> {
+        self.max_in_flight = max_in_flight(context)?.unwrap_or(1);
+        Ok(Flow::Next)
+    }
+
+    fn process(&mut self, context: &mut Context<'_>) -> Result<Flow, Fault> {
+        let allowed = self.allows();
+        if value::tagged(context, "FINISHED").is_some() {
+            self.in_flight = self.in_flight.checked_sub(1).ok_or_else(|| {
+                Fault::internal("Received a FINISHED packet, but we had none in flight.")
+            })?;
+        }
+        for place in 0..self.outputs.len() {
+            self.take(context, place);
+        }
+        let lowest = self.bounds.iter().min().copied();
+        self.sent = self.sent.split_off(&lowest.unwrap_or(Timestamp::UNSET));
+        if allowed != self.allows()
+            && let Some(output) = &mut self.allow
+        {
+            self.changes += 1;
+            let allows = Payload::Bool(!allowed);
+            output.send(context, Packet::new(allows, Timestamp::new(self.changes)));
+        }
+        Ok(Flow::Next)
+    }
+}
+
+#[cfg(test)]
+mod tests;

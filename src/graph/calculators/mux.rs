@@ -1,0 +1,295 @@
+//! Calculators that put several streams into one, and take them apart again.
+
+use super::{
+    bounds::Output,
+    contract::{Ask, Count, EVERY},
+    value,
+};
+use crate::graph::{
+    Calculator, Context, Contract, Factory, Fault, Flow, NodeSpec, Packet, PacketType, Payload,
+};
+
+/// What is here.
+pub(super) static FACTORIES: &[Factory] = &[
+    Factory {
+        name: "MuxCalculator",
+        about: "Passes on the packets of the INPUT that SELECT names.",
+        contract: mux,
+        make: |_, _| Box::new(Mux),
+    },
+    Factory {
+        name: "ImmediateMuxCalculator",
+        about: "Passes on the packets of all inputs as they come, without those that come too late.",
+        contract: immediate_mux,
+        make: |node, _| Box::new(ImmediateMux::new(node)),
+    },
+    Factory {
+        name: "MergeCalculator",
+        about: "Passes on the packets of all inputs; of several at a time, that of the lowest index.",
+        contract: merge,
+        make: |_, _| Box::new(Merge),
+    },
+    Factory {
+        name: "RoundRobinDemuxCalculator",
+        about: "Gives packets to its OUTPUTs in turn, and tells in SELECT to which.",
+        contract: round_robin,
+        make: |_, _| Box::new(RoundRobin::default()),
+    },
+];
+
+struct Mux;
+
+fn mux(node: &NodeSpec) -> Result<Contract, String> {
+    let by_stream = node.inputs.find("SELECT", 0).is_some();
+    let by_side = node.side_inputs.find("SELECT", 0).is_some();
+    let ask = Ask::new(node)
+        .takes("INPUT", Count::Some, &PacketType::Any)
+        .takes("SELECT", Count::Optional, &PacketType::Int)
+        .needs("SELECT", Count::Optional, &PacketType::Int)
+        .demand(by_stream != by_side, || {
+            "expected SELECT either as an input stream or as an input side packet".to_owned()
+        })
+        .gives("OUTPUT", Count::One, &PacketType::SameAsInput(0))
+        .settles();
+    if by_stream {
+        ask.handler("MuxInputStreamHandler").contract()
+    } else {
+        ask.contract()
+    }
+}
+
+impl Calculator for Mux {
+    fn process(&mut self, context: &mut Context<'_>) -> Result<Flow, Fault> {
+        let select = value::tagged(context, "SELECT").or_else(|| value::side(context, "SELECT"));
+        let Some(select) = select else {
+            return Ok(Flow::Next);
+        };
+        let select = value::int(select, "SELECT")?;
+        let inputs: Vec<usize> = context.node.inputs.tagged("INPUT").collect();
+        let chosen = usize::try_from(select).ok();
+        let Some(place) = chosen.and_then(|select| inputs.get(select)) else {
+            return Err(Fault::internal(format!(
+                "SELECT: expected 0 to {}, got {select}",
+                inputs.len() - 1
+            )));
+        };
+        let packet = &context.inputs[*place];
+        if !packet.is_empty() {
+            context.send_packet(0, packet.clone());
+        }
+        Ok(Flow::Next)
+    }
+}
+
+struct ImmediateMux {
+    output: Output,
+    /// One packet for each that came.
+    finished: Option<Output>,
+}
+
+impl ImmediateMux {
+    fn new(node: &NodeSpec) -> Self {
+        Self {
+            output: Output::new(0),
+            finished: (node.outputs.len() > 1).then(|| Output::new(1)),
+        }
+    }
+}
+
+fn immediate_mux(node: &NodeSpec) -> Result<Contract, String> {
+    let outputs = node.outputs.len();
+    let ask = Ask::new(node)
+        .takes(EVERY, Count::Some, &PacketType::Any)
+        .demand(outputs == 1 || outputs == 2, || {
+            format!("expected one or two output streams, got {outputs}")
+        })
+        .gives(EVERY, Count::Any, &PacketType::Any)
+        .settles();
+    let mut contract = ask.contract()?;
+    if let [_, finished] = &mut contract.outputs[..] {
+        *finished = PacketType::Bool;
+    }
+    Ok(contract)
+}
+
+impl Calculator for ImmediateMux {
+    fn process(&mut self, context: &mut Context<'_>) -> Result<Flow, Fault> {
+        let inputs = context.inputs;
+        for packet in inputs.iter().filter(|packet| !packet.is_empty()) {
+            if packet.at() >= self.output.bound() {
+                self.output.send(context, packet.clone());
+            }
+            if let Some(finished) = &mut self.finished {
+                let at = context.at.max(finished.bound());
+                finished.send(context, Packet::new(Payload::Bool(true), at));
+            }
+        }
+        Ok(Flow::Next)
+    }
+}
+
+struct Merge;
+
+fn merge(node: &NodeSpec) -> Result<Contract, String> {
+    Ask::new(node)
+        .takes("", Count::Some, &PacketType::Any)
+        .gives("", Count::One, &PacketType::Any)
+        .settles()
+        .contract()
+}
+
+impl Calculator for Merge {
+    fn process(&mut self, context: &mut Context<'_>) -> Result<Flow, Fault> {
+        let mut packets = context.inputs.iter();
+        if let Some(packet) = packets.find(|packet| !packet.is_empty()) {
+            context.send_packet(0, packet.clone());
+        }
+        Ok(Flow::Next)
+    }
+}
+
+#[derive(Default)]
+struct RoundRobin {
+    next: usize,
+}
+
+fn round_robin(node: &NodeSpec) -> Result<Contract, String> {
+    Ask::new(node)
+        .takes(EVERY, Count::One, &PacketType::Any)
+        .gives("OUTPUT", Count::Some, &PacketType::SameAsInput(0))
+        .gives("SELECT", Count::Optional, &PacketType::Int)
+        .settles()
+        .contract()
+}
+
+impl Calculator for RoundRobin {
+    fn process(&mut self, context: &mut Context<'_>) -> Result<Flow, Fault> {
+        let packet = &context.inputs[0];
+        if packet.is_empty() {
+            return Ok(Flow::Next);
+        }
+        // Places are sorted by tag, so those of OUTPUT come before SELECT.
+        let outputs = context.node.outputs.tagged("OUTPUT").count();
+        context.send_packet(self.next, packet.clone());
+        if let Some(select) = context.node.outputs.find("SELECT", 0) {
+            context.send(select, Payload::Int(self.next as i64));
+        }
+        self.next = (self.next + 1) % outputs;
+        Ok(Flow::Next)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::harness::{Node, text};
+    use crate::graph::{PacketType, Payload::Int};
+
+    #[test]
+    fn a_mux_follows_its_selection() {
+        let node = Node::of("MuxCalculator")
+            .inputs(&["INPUT:0:a", "INPUT:1:b", "SELECT:s"])
+            .outputs(&["OUTPUT:o"]);
+        let contract = node.contract().unwrap();
+        assert_eq!(contract.handler, Some("MuxInputStreamHandler"));
+        assert_eq!(contract.inputs[2], PacketType::Int);
+        let mut run = node.start();
+        assert_eq!(run.at(0, &[("b", Int(5)), ("s", Int(1))]), ["o 5 @0"]);
+        assert_eq!(run.at(1, &[("a", Int(6)), ("s", Int(0))]), ["o 6 @1"]);
+        assert!(run.at(2, &[("s", Int(0))]).is_empty());
+        assert_eq!(
+            run.fault_at(3, &[("a", Int(6)), ("s", Int(2))]),
+            "INTERNAL: SELECT: expected 0 to 1, got 2"
+        );
+        assert_eq!(
+            run.fault_at(4, &[("s", Int(-1))]),
+            "INTERNAL: SELECT: expected 0 to 1, got -1"
+        );
+        assert_eq!(
+            run.fault_at(5, &[("s", text("x"))]),
+            "INVALID_ARGUMENT: SELECT: expected int, got string"
+        );
+    }
+
+    #[test]
+    fn a_mux_can_be_set_once() {
+        let node = Node::of("MuxCalculator")
+            .inputs(&["INPUT:0:a", "INPUT:1:b"])
+            .side_inputs(&["SELECT:s"])
+            .outputs(&["OUTPUT:o"])
+            .side("s", Int(1));
+        assert_eq!(node.contract().unwrap().handler, None);
+        let mut run = node.start();
+        assert_eq!(run.at(0, &[("a", Int(1)), ("b", Int(2))]), ["o 2 @0"]);
+    }
+
+    #[test]
+    fn a_mux_needs_one_selection() {
+        let node = Node::of("MuxCalculator")
+            .inputs(&["INPUT:a"])
+            .outputs(&["OUTPUT:o"]);
+        let text = "expected SELECT either as an input stream or as an input side packet";
+        assert_eq!(node.refused(), text);
+        let node = node
+            .inputs(&["INPUT:a", "SELECT:s"])
+            .side_inputs(&["SELECT:t"]);
+        assert_eq!(node.refused(), text);
+        let node = Node::of("MuxCalculator")
+            .inputs(&["SELECT:s"])
+            .outputs(&["OUTPUT:o"]);
+        assert_eq!(
+            node.refused(),
+            "expected at least one input stream INPUT, got 0"
+        );
+    }
+
+    #[test]
+    fn an_immediate_mux_drops_what_is_late() {
+        let node = Node::of("ImmediateMuxCalculator")
+            .inputs(&["a", "b"])
+            .outputs(&["o", "done"]);
+        assert_eq!(node.contract().unwrap().outputs[1], PacketType::Bool);
+        let mut run = node.start();
+        assert_eq!(run.at(5, &[("a", Int(1))]), ["o 1 @5", "done true @5"]);
+        assert_eq!(run.at(3, &[("b", Int(2))]), ["done true @6"]);
+        assert_eq!(
+            run.at(8, &[("a", Int(3)), ("b", Int(4))]),
+            ["o 3 @8", "done true @8", "done true @9"]
+        );
+        let node = node.outputs(&["o", "p", "q"]);
+        assert_eq!(node.refused(), "expected one or two output streams, got 3");
+        let node = node.inputs(&[]).outputs(&["o"]);
+        assert_eq!(node.refused(), "expected at least one input stream, got 0");
+    }
+
+    #[test]
+    fn merging_prefers_the_lowest_index() {
+        let node = Node::of("MergeCalculator")
+            .inputs(&["a", "b"])
+            .outputs(&["o"]);
+        assert_eq!(node.contract().unwrap().offset, Some(0));
+        let mut run = node.start();
+        assert_eq!(run.at(0, &[("b", Int(2))]), ["o 2 @0"]);
+        assert_eq!(run.at(1, &[("a", Int(1)), ("b", Int(2))]), ["o 1 @1"]);
+        let node = node.inputs(&[]);
+        assert_eq!(
+            node.refused(),
+            "expected at least one input stream without tag, got 0"
+        );
+    }
+
+    #[test]
+    fn outputs_take_turns() {
+        let node = Node::of("RoundRobinDemuxCalculator")
+            .inputs(&["a"])
+            .outputs(&["OUTPUT:0:x", "OUTPUT:1:y", "SELECT:s"]);
+        let mut run = node.start();
+        assert_eq!(run.at(0, &[("a", Int(7))]), ["x 7 @0", "s 0 @0"]);
+        assert_eq!(run.at(1, &[("a", Int(8))]), ["y 8 @1", "s 1 @1"]);
+        assert_eq!(run.at(2, &[("a", Int(9))]), ["x 9 @2", "s 0 @2"]);
+        let node = node.outputs(&["SELECT:s"]);
+        assert_eq!(
+            node.refused(),
+            "expected at least one output stream OUTPUT, got 0"
+        );
+    }
+}

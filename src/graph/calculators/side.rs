@@ -1,0 +1,277 @@
+//! Side packets: from options, from streams, to streams.
+
+use super::{
+    contract::{Ask, Count, EVERY},
+    value,
+};
+use crate::{
+    graph::{
+        Calculator, Code, Context, Contract, Emit, Factory, Fault, Flow, NodeSpec, Packet,
+        PacketType, Payload, Timestamp,
+    },
+    proto::mediapipe::{
+        ConstantSidePacketCalculatorOptions,
+        constant_side_packet_calculator_options::constant_side_packet::Value,
+    },
+};
+
+/// What is here.
+pub(super) static FACTORIES: &[Factory] = &[
+    Factory {
+        name: "ConstantSidePacketCalculator",
+        about: "Gives the values of its options as side packets PACKET.",
+        contract: constant,
+        make: |node, _| {
+            let constants = constants(node).into_iter();
+            Box::new(Constant {
+                values: constants.filter_map(|constant| Some(constant?.0)).collect(),
+            })
+        },
+    },
+    Factory {
+        name: "DefaultSidePacketCalculator",
+        about: "Gives OPTIONAL_VALUE on as VALUE, or DEFAULT_VALUE if it is not there.",
+        contract: default,
+        make: |_, _| Box::new(DefaultValue),
+    },
+    Factory {
+        name: "SidePacketToStreamCalculator",
+        about: "Sends side packets as packets, at the time that the tag of its outputs says.",
+        contract: to_stream,
+        make: |_, _| Box::new(ToStream::default()),
+    },
+    Factory {
+        name: "StreamToSidePacketCalculator",
+        about: "Makes a side packet of the only packet of its input.",
+        contract: from_stream,
+        make: |_, _| Box::new(FromStream::default()),
+    },
+];
+
+struct Constant {
+    values: Vec<Payload>,
+}
+
+fn constants(node: &NodeSpec) -> Vec<Option<(Payload, PacketType)>> {
+    let options: ConstantSidePacketCalculatorOptions = node.options.get().unwrap_or_default();
+    let values = options.packet.into_iter().map(|packet| {
+        let payload = match packet.value? {
+            Value::IntValue(value) => Payload::Int(value.into()),
+            Value::Int64Value(value) => Payload::Int(value),
+            Value::Uint64Value(value) => Payload::UInt(value),
+            Value::FloatValue(value) => Payload::Float(value.into()),
+            Value::DoubleValue(value) => Payload::Float(value),
+            Value::BoolValue(value) => Payload::Bool(value),
+            Value::StringValue(value) => Payload::Text(value),
+        };
+        let kind = payload.kind();
+        Some((payload, kind))
+    });
+    values.collect()
+}
+
+fn constant(node: &NodeSpec) -> Result<Contract, String> {
+    let constants = constants(node);
+    let empty = constants.iter().position(Option::is_none);
+    let outputs = node.side_outputs.len();
+    let ask = Ask::new(node)
+        .makes("PACKET", Count::Some, &PacketType::Any)
+        .demand(outputs == constants.len(), || {
+            format!(
+                "expected as many output side packets as there are in the options ({}), got {outputs}",
+                constants.len()
+            )
+        })
+        .demand(empty.is_none(), || {
+            format!(
+                "packet {}: expected a value, such as int_value: 1, got none",
+                empty.unwrap_or_default()
+            )
+        });
+    let mut contract = ask.contract()?;
+    for (place, (_, kind)) in constants.into_iter().flatten().enumerate() {
+        contract.side_outputs[place] = kind;
+    }
+    Ok(contract)
+}
+
+impl Calculator for Constant {
+    fn open(&mut self, context: &mut Context<'_>) -> Result<Flow, Fault> {
+        for (place, value) in self.values.iter().enumerate() {
+            context.emit(Emit::Side(place, Packet::side(value.clone())));
+        }
+        Ok(Flow::Next)
+    }
+
+    fn process(&mut self, _: &mut Context<'_>) -> Result<Flow, Fault> {
+        Ok(Flow::Stop)
+    }
+}
+
+struct DefaultValue;
+
+fn default(node: &NodeSpec) -> Result<Contract, String> {
+    let place = node
+        .side_inputs
+        .find("DEFAULT_VALUE", 0)
+        .unwrap_or_default();
+    Ask::new(node)
+        .needs("DEFAULT_VALUE", Count::One, &PacketType::Any)
+        .uses("OPTIONAL_VALUE", &PacketType::Any)
+        .makes("VALUE", Count::One, &PacketType::SameAsInput(place))
+        .contract()
+}
+
+impl Calculator for DefaultValue {
+    fn open(&mut self, context: &mut Context<'_>) -> Result<Flow, Fault> {
+        let given = value::side(context, "OPTIONAL_VALUE");
+        let value = given.or_else(|| value::side(context, "DEFAULT_VALUE"));
+        if let Some(value) = value.cloned() {
+            context.emit(Emit::Side(0, Packet::side(value)));
+        }
+        Ok(Flow::Next)
+    }
+
+    fn process(&mut self, _: &mut Context<'_>) -> Result<Flow, Fault> {
+        Ok(Flow::Stop)
+    }
+}
+
+/// The tags of outputs that say when packets are sent.
+const TIMES: [&str; 6] = [
+    "AT_PRESTREAM",
+    "AT_POSTSTREAM",
+    "AT_ZERO",
+    "AT_TICK",
+    "AT_FIRST_TICK",
+    "AT_TIMESTAMP",
+];
+
+#[derive(Default)]
+struct ToStream {
+    sent: bool,
+}
+
+fn output_tag(node: &NodeSpec) -> &str {
+    node.outputs.get(0).map_or("", |port| port.at.tag.as_str())
+}
+
+fn to_stream(node: &NodeSpec) -> Result<Contract, String> {
+    let tag = output_tag(node);
+    let one = node.outputs.iter().all(|port| port.at.tag == tag);
+    if !one || !TIMES.contains(&tag) {
+        return Err(format!(
+            "expected output streams of one tag among {}",
+            TIMES.join(", ")
+        ));
+    }
+    let ticks = matches!(tag, "AT_TICK" | "AT_FIRST_TICK");
+    let tick = node.inputs.find("TICK", 0).is_some();
+    let timed = tag == "AT_TIMESTAMP";
+    let time = node.side_inputs.find("TIMESTAMP", 0).is_some();
+    Ask::new(node)
+        .demand(ticks == tick, || {
+            "expected the input stream TICK together with outputs AT_TICK or AT_FIRST_TICK"
+                .to_owned()
+        })
+        .demand(timed == time, || {
+            "expected the side packet TIMESTAMP together with outputs AT_TIMESTAMP".to_owned()
+        })
+        .takes("TICK", Count::Optional, &PacketType::Any)
+        .needs("", Count::Exactly(node.outputs.len()), &PacketType::Any)
+        .needs("TIMESTAMP", Count::Optional, &PacketType::Int)
+        .gives(EVERY, Count::Some, &PacketType::Any)
+        .settles_if(ticks)
+        .contract()
+}
+
+fn send_all(context: &mut Context<'_>, at: Timestamp) {
+    // Side packets without a tag come before TIMESTAMP.
+    for place in 0..context.node.outputs.len() {
+        context.send_packet(place, context.side[place].moved(at));
+    }
+}
+
+impl Calculator for ToStream {
+    fn process(&mut self, context: &mut Context<'_>) -> Result<Flow, Fault> {
+        let first = match output_tag(context.node) {
+            "AT_TICK" => false,
+            "AT_FIRST_TICK" => true,
+            _ => return Ok(Flow::Stop),
+        };
+        if context.inputs[0].is_empty() || (first && self.sent) {
+            return Ok(Flow::Next);
+        }
+        self.sent = true;
+        send_all(context, context.at);
+        if first {
+            for place in 0..context.node.outputs.len() {
+                context.emit(Emit::Close(place));
+            }
+        }
+        Ok(Flow::Next)
+    }
+
+    fn close(&mut self, context: &mut Context<'_>) -> Result<Flow, Fault> {
+        let at = match output_tag(context.node) {
+            "AT_PRESTREAM" => Timestamp::PRE_STREAM,
+            "AT_POSTSTREAM" => Timestamp::POST_STREAM,
+            "AT_ZERO" => Timestamp::new(0),
+            "AT_TIMESTAMP" => match value::side(context, "TIMESTAMP") {
+                Some(time) => Timestamp::new(value::long(time, "side packet TIMESTAMP")?),
+                None => return Ok(Flow::Next),
+            },
+            _ => return Ok(Flow::Next),
+        };
+        if !at.is_allowed_in_stream() {
+            return Err(Fault::invalid(format!(
+                "side packet TIMESTAMP: expected a time that packets may have, got {at}"
+            )));
+        }
+        send_all(context, at);
+        Ok(Flow::Next)
+    }
+}
+
+#[derive(Default)]
+struct FromStream {
+    packet: Option<Packet>,
+}
+
+fn from_stream(node: &NodeSpec) -> Result<Contract, String> {
+    Ask::new(node)
+        .takes(EVERY, Count::One, &PacketType::Any)
+        .makes(EVERY, Count::One, &PacketType::SameAsInput(0))
+        .contract()
+}
+
+impl Calculator for FromStream {
+    fn process(&mut self, context: &mut Context<'_>) -> Result<Flow, Fault> {
+        let packet = &context.inputs[0];
+        if packet.is_empty() {
+            return Ok(Flow::Next);
+        }
+        if self.packet.is_some() {
+            return Err(Fault::new(
+                Code::FailedPrecondition,
+                format!(
+                    "expected a single packet on input stream \"{}\", got another one at {}",
+                    context.node.inputs[0].name,
+                    packet.at()
+                ),
+            ));
+        }
+        self.packet = Some(packet.moved(Timestamp::UNSET));
+        Ok(Flow::Next)
+    }
+
+    fn close(&mut self, context: &mut Context<'_>) -> Result<Flow, Fault> {
+        if let Some(packet) = self.packet.take() {
+            context.emit(Emit::Side(0, packet));
+        }
+        Ok(Flow::Next)
+    }
+}
+
+#[cfg(test)]
+mod tests;

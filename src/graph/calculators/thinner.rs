@@ -1,0 +1,312 @@
+//! Fewer packets: one of each period.
+
+use super::{
+    bounds::Output,
+    contract::{Ask, Count, EVERY},
+    value,
+};
+use crate::{
+    graph::{
+        Calculator, Context, Contract, Factory, Fault, Flow, NodeSpec, Packet, PacketType,
+        Timestamp,
+    },
+    proto::mediapipe::{
+        PacketThinnerCalculatorOptions, packet_thinner_calculator_options::ThinnerType,
+    },
+};
+
+/// What is here.
+pub(super) static FACTORIES: &[Factory] = &[Factory {
+    name: "PacketThinnerCalculator",
+    about: "Passes one packet of each period on: the first after a pause, or the nearest to its middle.",
+    contract,
+    make: |node, _| Box::new(Thinner::new(node)),
+}];
+
+struct Thinner {
+    output: Output,
+    is_async: bool,
+    period: i64,
+    start: Timestamp,
+    end: Timestamp,
+    /// Whether packets get the times of their periods; only `SYNC`.
+    moves: bool,
+    /// The time before which packets are dropped; only `ASYNC`.
+    next: Timestamp,
+    /// The best packet of the period; only `SYNC`.
+    saved: Option<Packet>,
+}
+
+fn contract(node: &NodeSpec) -> Result<Contract, String> {
+    let options: PacketThinnerCalculatorOptions = node.options.get().unwrap_or_default();
+    let thinner = Thinner::new(node);
+    Ask::new(node)
+        .takes(EVERY, Count::One, &PacketType::Any)
+        .needs("PERIOD", Count::Optional, &PacketType::Int)
+        .gives(EVERY, Count::One, &PacketType::SameAsInput(0))
+        .demand(options.period() >= 1, || {
+            format!("period: expected at least 1, got {}", options.period())
+        })
+        .demand(thinner.start < thinner.end, || {
+            format!(
+                "expected a start_time before the end_time, got {} and {}",
+                thinner.start, thinner.end
+            )
+        })
+        .settles_if(thinner.is_async)
+        .contract()
+}
+
+impl Thinner {
+    fn new(node: &NodeSpec) -> Self {
+        let options: PacketThinnerCalculatorOptions = node.options.get().unwrap_or_default();
+        let is_async = options.thinner_type() == ThinnerType::Async;
+        let first = if is_async {
+            Timestamp::MIN
+        } else {
+            Timestamp::new(0)
+        };
+        let start = options.start_time.map_or(first, Timestamp::new);
+        Self {
+            output: Output::new(0),
+            is_async,
+            period: options.period(),
+            start,
+            end: options.end_time.map_or(Timestamp::MAX, Timestamp::new),
+            moves: options.sync_output_timestamps(),
+            next: start,
+            saved: None,
+        }
+    }
+
+    /// Returns the middle of the period that a time is in.
+    fn middle(&self, at: Timestamp) -> Timestamp {
+        let (start, period) = (i128::from(self.start.value()), i128::from(self.period));
+        let since = i128::from(at.value()) - start;
+        let middle = (since + period / 2) / period * period + start;
+        i64::try_from(middle).map_or(Timestamp::MAX, Timestamp::new)
+    }
+
+    /// Returns how far a time is from the middle of its period.
+    fn distance(&self, at: Timestamp) -> u64 {
+        at.value().abs_diff(self.middle(at).value())
+    }
+
+    fn time(&self, at: Timestamp) -> Timestamp {
+        if self.moves { self.middle(at) } else { at }
+    }
+
+    fn flush(&mut self, context: &mut Context<'_>) {
+        if let Some(saved) = self.saved.take() {
+            let saved = saved.moved(self.time(saved.at()));
+            self.output.send(context, saved);
+        }
+    }
+
+    fn pause(&mut self, context: &mut Context<'_>, packet: Packet) {
+        let at = packet.at();
+        if at >= self.next {
+            self.next = Timestamp::new(at.value().saturating_add(self.period));
+            self.output.send(context, packet);
+            self.output.raise(context, self.next.min(Timestamp::MAX));
+        }
+    }
+
+    fn choose(&mut self, context: &mut Context<'_>, packet: Packet) {
+        let at = packet.at();
+        if let Some(saved) = &self.saved {
+            let before = saved.at();
+            if self.middle(before) == self.middle(at) {
+                // Of equally good ones the later is taken.
+                if self.distance(at) <= self.distance(before) {
+                    self.saved = Some(packet);
+                }
+                return;
+            }
+            let saved = saved.moved(self.time(before));
+            self.output.send(context, saved);
+        }
+        let bound = self.time(at);
+        self.output.raise(context, bound);
+        self.saved = Some(packet);
+    }
+}
+
+impl Calculator for Thinner {
+    fn open(&mut self, context: &mut Context<'_>) -> Result<Flow, Fault> {
+        if let Some(period) = value::side(context, "PERIOD") {
+            self.period = value::long(period, "side packet PERIOD")?;
+            if self.period < 1 {
+                return Err(Fault::internal(format!(
+                    "side packet PERIOD: expected at least 1, got {}",
+                    self.period
+                )));
+            }
+        }
+        self.output.raise(context, self.start);
+        Ok(Flow::Next)
+    }
+
+    fn process(&mut self, context: &mut Context<'_>) -> Result<Flow, Fault> {
+        let packet = context.inputs[0].clone();
+        if context.at >= self.end {
+            self.flush(context);
+            self.output.close(context);
+        } else if context.at < self.start || packet.is_empty() {
+            // Not of any period.
+        } else if self.is_async {
+            self.pause(context, packet);
+        } else {
+            self.choose(context, packet);
+        }
+        Ok(Flow::Next)
+    }
+
+    fn close(&mut self, context: &mut Context<'_>) -> Result<Flow, Fault> {
+        self.flush(context);
+        Ok(Flow::Next)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::harness::{Node, text};
+    use crate::{
+        graph::Payload::Int,
+        proto::mediapipe::{
+            PacketThinnerCalculatorOptions, packet_thinner_calculator_options::ThinnerType,
+        },
+    };
+
+    fn options(kind: ThinnerType, period: i64) -> PacketThinnerCalculatorOptions {
+        PacketThinnerCalculatorOptions {
+            thinner_type: Some(kind.into()),
+            period: Some(period),
+            ..Default::default()
+        }
+    }
+
+    fn node() -> Node {
+        Node::of("PacketThinnerCalculator")
+            .inputs(&["a"])
+            .outputs(&["o"])
+    }
+
+    fn run(node: &Node, times: &[i64]) -> Vec<String> {
+        let mut run = node.start();
+        let mut told: Vec<String> = run.opened().to_vec();
+        for at in times {
+            told.extend(run.at(*at, &[("a", Int(*at))]));
+        }
+        told.extend(run.close());
+        told
+    }
+
+    #[test]
+    fn a_pause_follows_each_packet() {
+        let node = node().options(&options(ThinnerType::Async, 10));
+        assert_eq!(node.contract().unwrap().offset, Some(0));
+        assert_eq!(
+            run(&node, &[0, 5, 9, 10, 19, 25]),
+            [
+                "o bound -9223372036854775805",
+                "o 0 @0",
+                "o bound 10",
+                "o 10 @10",
+                "o bound 20",
+                "o 25 @25",
+                "o bound 35"
+            ]
+            .map(|told| told.replace("-9223372036854775805", "Timestamp::Min()"))
+        );
+    }
+
+    #[test]
+    fn packets_outside_are_dropped() {
+        let mut limits = options(ThinnerType::Async, 1);
+        limits.start_time = Some(5);
+        limits.end_time = Some(8);
+        let node = node().options(&limits);
+        assert_eq!(
+            run(&node, &[4, 5, 8, 9]),
+            ["o bound 5", "o 5 @5", "o closed"],
+            "a bound that a packet gives is not told again"
+        );
+    }
+
+    #[test]
+    fn the_nearest_to_the_middle_is_chosen() {
+        let node = node().options(&options(ThinnerType::Sync, 10));
+        assert_eq!(node.contract().unwrap().offset, None);
+        assert_eq!(
+            run(&node, &[2, 8, 11, 12, 21, 26]),
+            [
+                "o bound 0",
+                "o 2 @0",
+                "o bound 10",
+                "o 11 @10",
+                "o bound 20",
+                "o 21 @20",
+                "o bound 30",
+                "o 26 @30"
+            ]
+        );
+    }
+
+    #[test]
+    fn times_may_stay() {
+        let mut stay = options(ThinnerType::Sync, 10);
+        stay.sync_output_timestamps = Some(false);
+        stay.end_time = Some(20);
+        let node = node().options(&stay);
+        assert_eq!(
+            run(&node, &[2, 9, 12, 20]),
+            [
+                "o bound 0",
+                "o bound 2",
+                "o 2 @2",
+                "o bound 9",
+                "o 9 @9",
+                "o closed"
+            ]
+        );
+    }
+
+    #[test]
+    fn the_period_may_come_as_a_side_packet() {
+        let node = node()
+            .options(&options(ThinnerType::Sync, 1))
+            .side_inputs(&["PERIOD:p"]);
+        let ten = node.clone().side("p", Int(10));
+        assert_eq!(
+            run(&ten, &[1, 2, 11]),
+            ["o bound 0", "o 1 @0", "o bound 10", "o 11 @10"]
+        );
+        assert_eq!(
+            node.clone().side("p", Int(0)).fails_to_open(),
+            "INTERNAL: side packet PERIOD: expected at least 1, got 0"
+        );
+        assert_eq!(
+            node.side("p", text("x")).fails_to_open(),
+            "INVALID_ARGUMENT: side packet PERIOD: expected int64, got string"
+        );
+    }
+
+    #[test]
+    fn options_are_judged() {
+        assert_eq!(
+            node().options(&options(ThinnerType::Async, 0)).refused(),
+            "period: expected at least 1, got 0"
+        );
+        let mut limits = options(ThinnerType::Sync, 1);
+        limits.end_time = Some(0);
+        assert_eq!(
+            node().options(&limits).refused(),
+            "expected a start_time before the end_time, got 0 and 0"
+        );
+        assert_eq!(
+            node().inputs(&["a", "b"]).refused(),
+            "expected exactly one input stream, got 2"
+        );
+    }
+}

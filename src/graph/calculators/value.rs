@@ -1,0 +1,112 @@
+//! Values of packets as calculators ask for them.
+
+use crate::graph::{Context, Fault, Packet, Payload};
+
+/// Reads an `int`: 32 bits in graphs; wider ones are accepted if they fit.
+pub(super) fn int(payload: &Payload, what: &str) -> Result<i32, Fault> {
+    let fits = match payload {
+        Payload::Int(value) => i32::try_from(*value).ok(),
+        Payload::UInt(value) => i32::try_from(*value).ok(),
+        other => return Err(unlike("int", other, what)),
+    };
+    fits.ok_or_else(|| {
+        Fault::invalid(format!(
+            "{what}: expected an int from {} to {}, got {payload:?}",
+            i32::MIN,
+            i32::MAX
+        ))
+    })
+}
+
+/// Reads an `int64`.
+pub(super) fn long(payload: &Payload, what: &str) -> Result<i64, Fault> {
+    match payload {
+        Payload::Int(value) => Ok(*value),
+        other => Err(unlike("int64", other, what)),
+    }
+}
+
+/// Reads a `bool`.
+pub(super) fn flag(payload: &Payload, what: &str) -> Result<bool, Fault> {
+    match payload {
+        Payload::Bool(value) => Ok(*value),
+        other => Err(unlike("bool", other, what)),
+    }
+}
+
+/// Reads a list.
+pub(super) fn list<'a>(payload: &'a Payload, what: &str) -> Result<&'a [Payload], Fault> {
+    match payload {
+        Payload::List(list) => Ok(list),
+        other => Err(unlike("a list", other, what)),
+    }
+}
+
+/// Says that a value is of another kind.
+pub(super) fn unlike(expected: &str, got: &Payload, what: &str) -> Fault {
+    Fault::invalid(format!("{what}: expected {expected}, got {}", got.kind()))
+}
+
+/// Finds a side packet with a tag, if it is named and given.
+pub(super) fn side<'a>(context: &'a Context<'_>, tag: &str) -> Option<&'a Payload> {
+    let place = context.node.side_inputs.find(tag, 0)?;
+    context.side(place)
+}
+
+/// Finds an `int` among the side packets.
+pub(super) fn side_int(context: &Context<'_>, tag: &str) -> Result<Option<i32>, Fault> {
+    side(context, tag)
+        .map(|payload| int(payload, &format!("side packet {tag}")))
+        .transpose()
+}
+
+/// Finds a `bool` among the side packets.
+pub(super) fn side_flag(context: &Context<'_>, tag: &str) -> Result<Option<bool>, Fault> {
+    side(context, tag)
+        .map(|payload| flag(payload, &format!("side packet {tag}")))
+        .transpose()
+}
+
+/// Finds what is on an input with a tag, if there is such an input and anything on it.
+pub(super) fn tagged<'a>(context: &Context<'a>, tag: &str) -> Option<&'a Payload> {
+    let inputs: &'a [Packet] = context.inputs;
+    let place = context.node.inputs.find(tag, 0)?;
+    inputs.get(place).and_then(Packet::payload)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{flag, int, list, long};
+    use crate::graph::Payload;
+
+    #[test]
+    fn ints_are_held_to_their_range() {
+        assert_eq!(int(&Payload::Int(-3), "x").unwrap(), -3);
+        assert_eq!(int(&Payload::UInt(7), "x").unwrap(), 7);
+        assert_eq!(
+            int(&Payload::Int(1 << 31), "SELECT").unwrap_err().message,
+            "SELECT: expected an int from -2147483648 to 2147483647, got 2147483648"
+        );
+        assert_eq!(long(&Payload::Int(1 << 40), "x").unwrap(), 1 << 40);
+    }
+
+    #[test]
+    fn other_kinds_are_named() {
+        let text = Payload::Text("a".to_owned());
+        let messages = [
+            int(&text, "x").unwrap_err().message,
+            long(&text, "x").unwrap_err().message,
+            flag(&text, "x").unwrap_err().message,
+            list(&text, "x").unwrap_err().message,
+        ];
+        assert_eq!(
+            messages,
+            [
+                "x: expected int, got string",
+                "x: expected int64, got string",
+                "x: expected bool, got string",
+                "x: expected a list, got string"
+            ]
+        );
+    }
+}

@@ -1,0 +1,126 @@
+//! Tensors that handlers keep, and what is left of a handler that is gone.
+
+use std::{fs, sync::Arc};
+
+use bytes::Bytes;
+
+use super::support::{Folder, awaited, executes, floats, handler, outputs, settle, text};
+use crate::python::Tensor;
+
+/// Bytes that tell when nobody needs them any more.
+struct Watched {
+    data: Vec<u8>,
+    _mark: Arc<()>,
+}
+
+impl AsRef<[u8]> for Watched {
+    fn as_ref(&self) -> &[u8] {
+        &self.data
+    }
+}
+
+fn watched() -> (Tensor, Arc<()>) {
+    let mark = Arc::new(());
+    let data = Bytes::from_owner(Watched {
+        data: vec![7; 100_000],
+        _mark: Arc::clone(&mark),
+    });
+    (Tensor::new("a", "BYTES", vec![1], data, None), mark)
+}
+
+#[test]
+fn request_memory_goes_with_the_last_reference() {
+    let made = executes("if inputs: self.kept = inputs[0]\nelse: self.kept = None\nreturn []");
+    let (input, mark) = watched();
+    outputs(made.run(&[input]));
+    assert_eq!(Arc::strong_count(&mark), 2, "the handler keeps it");
+    outputs(made.run(&[]));
+    assert_eq!(Arc::strong_count(&mark), 1, "nobody needs it");
+}
+
+#[test]
+fn request_memory_goes_with_the_request_if_nobody_keeps_it() {
+    let made = executes("memoryview(inputs[0])[0]\nreturn []");
+    let (input, mark) = watched();
+    outputs(made.run(&[input]));
+    assert_eq!(Arc::strong_count(&mark), 1);
+}
+
+#[test]
+fn a_kept_tensor_is_valid_in_later_calls_and_threads() {
+    let made = executes(
+        "import threading\nif inputs:\n    self.kept = inputs[0]\n    self.view = memoryview(inputs[0])[10:]\n    return []\nseen = []\ndef look():\n    seen.append(bytes(self.kept) == bytes([7]) * 100000 and self.view[0] == 7)\nthreads = [threading.Thread(target=look) for _ in range(4)]\nfor thread in threads: thread.start()\nfor thread in threads: thread.join()\nassert seen == [True] * 4, seen\nreturn []",
+    );
+    let (input, _) = watched();
+    outputs(made.run(&[input]));
+    for _ in 0..3 {
+        outputs(made.run(&[]));
+    }
+}
+
+#[test]
+fn threads_of_a_handler_go_on_between_calls() {
+    let folder = Folder::new();
+    let out = folder.file("out.txt");
+    let made = executes(&format!(
+        "import threading, time\ndef work(tensor):\n    time.sleep(0.1)\n    open({out:?}, 'w').write(bytes(tensor).decode())\nthreading.Thread(target=work, args=(inputs[0],)).start()\nreturn []"
+    ));
+    let input = Tensor::new("a", "BYTES", vec![1], Bytes::from_static(b"late"), None);
+    outputs(made.run(&[input]));
+    assert_eq!(awaited(&out), "late");
+}
+
+#[test]
+fn what_is_replaced_is_freed() {
+    let folder = Folder::new();
+    let watch = folder.file("watch.py");
+    fs::write(
+        &watch,
+        "import gc, weakref\nkept = {}\ndef watch(name, thing): kept[name] = weakref.ref(thing)\n",
+    )
+    .unwrap();
+    // The registry of weak references is a module that all handlers share.
+    let registry = format!(
+        "import sys, importlib.util\nif '_test_watch' not in sys.modules:\n    spec = importlib.util.spec_from_file_location('_test_watch', {watch:?})\n    sys.modules['_test_watch'] = module = importlib.util.module_from_spec(spec)\n    spec.loader.exec_module(module)\nwatch = sys.modules['_test_watch'].watch\n"
+    );
+    let text_of = |number: usize| {
+        format!(
+            "{registry}\nimport helper\nclass Big: pass\nclass OvmsPythonModel:\n    def initialize(self, kwargs):\n        self.big = Big()\n        self.me = self\n        watch('model{number}', self)\n        watch('big{number}', self.big)\n        watch('class{number}', OvmsPythonModel)\n        watch('module{number}', sys.modules[__name__])\n        watch('helper{number}', helper)\n    def execute(self, inputs):\n        return []\n"
+        )
+    };
+    let handlers = Folder::new().with("helper.py", "def function(): pass\nme = function\n");
+    for number in 0..3 {
+        handlers.write("model.py", &text_of(number));
+        let loaded = handlers.load("model.py").unwrap();
+        outputs(loaded.instance().execute(&[], true));
+        loaded.finalize();
+        drop(loaded);
+    }
+    settle();
+    let made = executes(
+        "import gc, sys\ngc.collect()\nkept = sys.modules['_test_watch'].kept\nalive = [name for name, reference in kept.items() if reference() is not None]\nimport sys as s\nleft = [name for name in sys.modules if name.startswith('_ovms_handler_') and getattr(sys.modules[name], '__file__', '').startswith(self.folder)]\nreturn [Tensor('out', repr((len(kept), alive)).encode())]",
+    );
+    let outputs = {
+        // The folder is only for the look at what is left.
+        let fixed = handler(
+            &fs::read_to_string(made.folder.file("model.py"))
+                .unwrap()
+                .replace("self.folder", &format!("{:?}", handlers.path())),
+        );
+        fixed.outputs(&[])
+    };
+    assert_eq!(text(&outputs[0]), "(15, [])");
+}
+
+#[test]
+fn outputs_outlive_their_handler() {
+    let made =
+        executes("return [Tensor('out', bytes(range(256)) * 1000), Tensor('b', bytearray(b'x'))]");
+    let out = made.outputs(&[floats("a", &[1], &[1.0])]);
+    made.handler.finalize();
+    drop(made);
+    settle();
+    assert_eq!(out[0].bytes().len(), 256_000);
+    assert_eq!(out[0].bytes()[..3], [0, 1, 2]);
+    assert_eq!(out[1].bytes()[..], *b"x");
+}

@@ -1,0 +1,315 @@
+//! Every way in which a load ends.
+
+use std::{fs, path::PathBuf};
+
+use super::support::{Folder, handler, load, outputs, text};
+use crate::python::LoadError;
+
+const INITIALIZATION: &str = "The Python Node state initialization failed";
+
+fn fails(text: &str) -> (String, LoadError) {
+    let folder = Folder::new().with("model.py", text);
+    let error = folder.load("model.py").unwrap_err();
+    assert_eq!(error.status_text(), INITIALIZATION);
+    let path = folder.file("model.py").display().to_string();
+    (error.to_string().replace(&path, "<p>"), error)
+}
+
+/// The text of the error, whose first line ends with this.
+fn raises(text: &str, expected: &str) {
+    let (told, error) = fails(text);
+    let first = told.lines().next().unwrap();
+    assert_eq!(
+        first,
+        format!("Error during python node initialization for handler_path: <p> - {expected}")
+    );
+    assert!(error.raised().is_some());
+}
+
+#[test]
+fn a_file_that_is_not_there() {
+    let error = load(PathBuf::from("/nowhere/model.py")).unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        "Python node handler_path: /nowhere/model.py does not exist"
+    );
+    assert_eq!(
+        error.status_text(),
+        "The Python Node file path does not exist"
+    );
+    let folder = Folder::new();
+    assert!(matches!(folder.load(""), Err(LoadError::NoFile(_))));
+}
+
+#[test]
+fn code_that_is_none() {
+    raises(
+        "class OvmsPythonModel\n",
+        "SyntaxError: expected ':' (model.py, line 1)",
+    );
+    let folder = Folder::new();
+    fs::write(folder.file("model.py"), b"x = '\xff'\n").unwrap();
+    let told = folder.load("model.py").unwrap_err().to_string();
+    assert!(told.contains("SyntaxError: "), "{told}");
+    fs::write(folder.file("model.py"), b"x = 1\0\n").unwrap();
+    let told = folder.load("model.py").unwrap_err().to_string();
+    assert!(told.contains("null bytes"), "{told}");
+}
+
+#[test]
+fn a_module_that_raises() {
+    raises("raise ValueError('bad day')", "ValueError: bad day");
+    raises(
+        "import not_a_module_anywhere",
+        "ModuleNotFoundError: No module named 'not_a_module_anywhere'",
+    );
+    raises("from json import nothing", &import_fault());
+    raises("raise KeyboardInterrupt", "KeyboardInterrupt");
+    raises("import sys; sys.exit(3)", "SystemExit: 3");
+    raises("exit()", "SystemExit: None");
+    raises("import os; os._exit(4)", "SystemExit: 4");
+    raises("import posix; posix._exit(4)", "SystemExit: 4");
+}
+
+fn import_fault() -> String {
+    let made = handler(
+        "import json\nfrom pyovms import Tensor\nclass OvmsPythonModel:\n    def execute(self, inputs):\n        return [Tensor('out', json.__file__.encode())]\n",
+    );
+    let path = outputs(made.run(&[]));
+    format!(
+        "ImportError: cannot import name 'nothing' from 'json' ({})",
+        text(&path[0])
+    )
+}
+
+#[test]
+fn the_traceback_is_told_without_the_loader() {
+    let (told, error) = fails("def f():\n    raise ValueError('deep')\nf()\n");
+    assert_eq!(
+        told.lines().skip(1).collect::<Vec<_>>(),
+        [
+            "Traceback (most recent call last):",
+            "  File \"<p>\", line 3, in <module>",
+            "    f()",
+            "  File \"<p>\", line 2, in f",
+            "    raise ValueError('deep')",
+            "ValueError: deep",
+        ]
+    );
+    assert!(error.raised().unwrap().traceback.contains("line 2, in f"));
+}
+
+#[test]
+fn no_class_of_that_name() {
+    for text in [
+        "",
+        "class Model: pass",
+        "OvmsPythonModel = 5",
+        "def OvmsPythonModel(): pass",
+    ] {
+        let (told, error) = fails(text);
+        assert_eq!(told, "No OvmsPythonModel class found in <p>");
+        assert!(error.raised().is_none());
+    }
+}
+
+#[test]
+fn no_method_execute() {
+    for text in [
+        "class OvmsPythonModel: pass",
+        "class OvmsPythonModel:\n    execute = 5\n",
+        "class OvmsPythonModel:\n    def __init__(self): raise ValueError\n",
+    ] {
+        let (told, _) = fails(text);
+        assert_eq!(
+            told,
+            "OvmsPythonModel class in <p> does not implement execute method"
+        );
+    }
+}
+
+#[test]
+fn a_constructor_that_fails() {
+    let body = "\n    def execute(self, inputs): return []\n";
+    raises(
+        &format!("class OvmsPythonModel:{body}    def __init__(self, size): pass\n"),
+        "TypeError: OvmsPythonModel.__init__() missing 1 required positional argument: 'size'",
+    );
+    raises(
+        &format!("class OvmsPythonModel:{body}    def __init__(self): raise OSError(5, 'disk')\n"),
+        "OSError: [Errno 5] disk",
+    );
+}
+
+#[test]
+fn initialize_that_fails() {
+    let body = "\n    def execute(self, inputs): return []\n";
+    raises(
+        &format!("class OvmsPythonModel:{body}    def initialize(self): pass\n"),
+        "TypeError: OvmsPythonModel.initialize() takes 1 positional argument but 2 were given",
+    );
+    raises(
+        &format!(
+            "class OvmsPythonModel:{body}    def initialize(self, kwargs): kwargs['nothing']\n"
+        ),
+        "KeyError: 'nothing'",
+    );
+    raises(
+        &format!(
+            "import sys\nclass OvmsPythonModel:{body}    def initialize(self, kwargs): sys.exit('end')\n"
+        ),
+        "SystemExit: end",
+    );
+}
+
+#[test]
+fn finalize_runs_once_for_each_object() {
+    let folder = Folder::new();
+    let log = folder.file("log");
+    let text = |init: &str, initialize: &str| {
+        format!(
+            "def note(text): open({log:?}, 'a').write(text + ' ')\nclass OvmsPythonModel:\n    def __init__(self):\n        note('made')\n        {init}\n    def initialize(self, kwargs):\n        note('initialized')\n        {initialize}\n    def execute(self, inputs): return []\n    def finalize(self): note('finalized')\n"
+        )
+    };
+    let take = || {
+        let told = fs::read_to_string(&log).unwrap_or_default();
+        let _ = fs::remove_file(&log);
+        told
+    };
+    folder.write("model.py", &text("pass", "pass"));
+    let handler = folder.load("model.py").unwrap();
+    assert_eq!(take(), "made initialized ");
+    handler.finalize();
+    handler.finalize();
+    assert_eq!(take(), "finalized ");
+    drop(handler);
+    super::support::settle();
+    assert_eq!(take(), "");
+
+    folder.write("model.py", &text("pass", "raise ValueError"));
+    assert!(folder.load("model.py").is_err());
+    assert_eq!(take(), "made initialized finalized ");
+
+    folder.write("model.py", &text("raise ValueError", "pass"));
+    assert!(folder.load("model.py").is_err());
+    assert_eq!(take(), "made ");
+
+    // Whoever forgets it has it done all the same.
+    folder.write("model.py", &text("pass", "pass"));
+    drop(folder.load("model.py").unwrap());
+    for _ in 0..6000 {
+        if fs::read_to_string(&log).is_ok_and(|told| told.contains("finalized")) {
+            break;
+        }
+        std::thread::sleep(std::time::Duration::from_millis(5));
+    }
+    assert_eq!(take(), "made initialized finalized ");
+}
+
+#[test]
+fn finalize_runs_once_whoever_calls_it() {
+    let folder = Folder::new();
+    let log = folder.file("log");
+    folder.write(
+        "model.py",
+        &format!(
+            "import time\nclass OvmsPythonModel:\n    def execute(self, inputs): return []\n    def finalize(self):\n        time.sleep(0.05)\n        open({log:?}, 'a').write('finalized ')\n"
+        ),
+    );
+    let handler = folder.load("model.py").unwrap();
+    std::thread::scope(|scope| {
+        for _ in 0..8 {
+            scope.spawn(|| handler.finalize());
+        }
+    });
+    assert_eq!(fs::read_to_string(&log).unwrap(), "finalized ");
+}
+
+#[test]
+fn finalize_waits_for_calls() {
+    let folder = Folder::new();
+    let (log, began) = (folder.file("log"), folder.file("began"));
+    folder.write(
+        "model.py",
+        &format!(
+            "import time\nclass OvmsPythonModel:\n    def execute(self, inputs):\n        open({began:?}, 'w').write('yes')\n        time.sleep(0.3)\n        open({log:?}, 'a').write('executed ')\n        return []\n    def finalize(self):\n        open({log:?}, 'a').write('finalized ')\n"
+        ),
+    );
+    let handler = folder.load("model.py").unwrap();
+    let instance = handler.instance();
+    std::thread::scope(|scope| {
+        scope.spawn(|| outputs(instance.execute(&[], true)));
+        super::support::awaited(&began);
+        handler.finalize();
+        assert_eq!(fs::read_to_string(&log).unwrap(), "executed finalized ");
+    });
+    let raised = instance.execute(&[], true).unwrap_err();
+    assert_eq!(
+        raised.to_string(),
+        "RuntimeError: the handler of node node is finalized"
+    );
+}
+
+#[test]
+fn finalize_that_fails_ends_the_handler_all_the_same() {
+    for body in [
+        "raise ValueError('no')",
+        "import sys; sys.exit(1)",
+        "raise KeyboardInterrupt",
+    ] {
+        let made = handler(&format!(
+            "class OvmsPythonModel:\n    def execute(self, inputs): return []\n    def finalize(self): {body}\n"
+        ));
+        made.handler.finalize();
+        assert!(made.handler.instance().execute(&[], true).is_err());
+    }
+}
+
+#[test]
+fn file_names_of_all_kinds_work() {
+    let text = "from pyovms import Tensor\nimport json, numpy\nclass OvmsPythonModel:\n    def execute(self, inputs):\n        assert json.dumps([1]) == '[1]' and numpy.zeros(1).shape == (1,)\n        return [Tensor('out', __file__.encode())]\n";
+    let folder = Folder::new();
+    for name in [
+        "model.py",
+        "my-model.py",
+        "model.v1.py",
+        "json.py",
+        "numpy.py",
+        "pyovms.py",
+        "1.py",
+        "with space.py",
+        "class.py",
+        "日本.py",
+        "handler",
+        "sys.py",
+        ".py",
+        "__init__.py",
+        "__main__.py",
+        "__handler__.py",
+    ] {
+        folder.write(name, text);
+    }
+    let mut handlers = Vec::new();
+    for name in fs::read_dir(folder.path()).unwrap() {
+        let name = name.unwrap().file_name().into_string().unwrap();
+        let handler = folder
+            .load(&name)
+            .unwrap_or_else(|error| panic!("{name}: {error}"));
+        let out = outputs(handler.instance().execute(&[], true));
+        assert_eq!(
+            super::support::text(&out[0]),
+            folder.file(&name).to_str().unwrap()
+        );
+        handlers.push(handler);
+    }
+    for handler in handlers {
+        outputs(handler.instance().execute(&[], true));
+    }
+}
+
+#[test]
+fn the_main_block_does_not_run() {
+    handler(
+        "class OvmsPythonModel:\n    def execute(self, inputs): return []\nif __name__ == '__main__':\n    raise ValueError('ran as a program')\n",
+    );
+}

@@ -1,0 +1,249 @@
+//! Whose memory a tensor shows, and who copies it.
+
+use bytes::Bytes;
+
+use super::support::{asserts, executes, floats, outputs, settle};
+use crate::{python::Tensor, tensor::DataType};
+
+const LARGE: usize = 10 << 20;
+
+fn large() -> Tensor {
+    let data: Vec<u8> = (0..LARGE).map(|index| (index % 251) as u8).collect();
+    Tensor::new(
+        "a",
+        "UINT8",
+        vec![LARGE as i64],
+        Bytes::from(data),
+        Some(DataType::U8),
+    )
+}
+
+/// Has a handler return the address that numpy sees.
+const ADDRESS: &str = "import numpy as np\nimport struct\narray = np.asarray(inputs[0])\naddress = array.__array_interface__['data'][0]\n";
+
+#[test]
+fn a_large_input_reaches_numpy_without_a_copy() {
+    let input = large();
+    let made = executes(&format!(
+        "{ADDRESS}return [Tensor('out', struct.pack('Q', address))]"
+    ));
+    let out = made.outputs(std::slice::from_ref(&input));
+    let seen = u64::from_le_bytes(out[0].bytes()[..].try_into().unwrap());
+    assert_eq!(seen, input.bytes().as_ptr() as u64);
+}
+
+#[test]
+fn an_input_that_is_returned_is_not_copied() {
+    let input = large();
+    for body in [
+        "return [inputs[0]]",
+        "return [Tensor('out', inputs[0])]",
+        "return [Tensor('out', inputs[0].data)]",
+        "return [Tensor('out', Tensor('x', memoryview(inputs[0])))]",
+        "import numpy as np\nreturn [Tensor('out', np.asarray(inputs[0]))]",
+        "import numpy as np\nreturn [Tensor('out', np.asarray(inputs[0])[:])]",
+    ] {
+        let out = executes(body).outputs(std::slice::from_ref(&input));
+        assert_eq!(
+            out[0].bytes().as_ptr(),
+            input.bytes().as_ptr(),
+            "copied by: {body}"
+        );
+        assert_eq!(out[0].bytes(), input.bytes());
+    }
+}
+
+#[test]
+fn a_part_of_an_input_is_not_copied() {
+    let input = large();
+    let out = executes("return [Tensor('out', inputs[0].data[100:1000100])]")
+        .outputs(std::slice::from_ref(&input));
+    assert_eq!(out[0].bytes()[..], input.bytes()[100..1_000_100]);
+    assert_eq!(
+        out[0].bytes().as_ptr() as usize,
+        input.bytes().as_ptr() as usize + 100
+    );
+}
+
+#[test]
+fn a_large_new_array_is_not_copied() {
+    let made = executes(
+        "import numpy as np\nmarker = np.arange(1000000, dtype=np.int64)\nout = Tensor('out', marker)\nself.address = marker.__array_interface__['data'][0]\nif inputs: return [Tensor('out', self.last)]\nself.last = self.address.to_bytes(8, 'little')\nreturn [out]",
+    );
+    let out = made.outputs(&[]);
+    let address = made.outputs(&[floats("a", &[1], &[1.0])]);
+    let address = u64::from_le_bytes(address[0].bytes()[..].try_into().unwrap());
+    assert_eq!(out[0].bytes().as_ptr() as u64, address);
+    assert_eq!(out[0].bytes().len(), 8_000_000);
+    assert_eq!(out[0].bytes()[8..16], 1_i64.to_le_bytes());
+    drop(out);
+    settle();
+}
+
+#[test]
+fn immutable_bytes_are_not_copied() {
+    let made = executes(
+        "self.text = getattr(self, 'text', None) or b'x' * 1000000\nreturn [Tensor('out', self.text)]",
+    );
+    let (first, second) = (made.outputs(&[]), made.outputs(&[]));
+    assert_eq!(first[0].bytes().as_ptr(), second[0].bytes().as_ptr());
+    assert_eq!(first[0].bytes(), second[0].bytes());
+}
+
+#[test]
+fn what_a_handler_may_still_change_is_copied() {
+    for (make, change) in [
+        ("bytearray(1000000)", "self.buffer[0] = value"),
+        ("np.zeros(1000000, np.uint8)", "self.buffer[0] = value"),
+        (
+            "np.zeros((2, 1000000), np.uint8)",
+            "self.buffer[:, 0] = value",
+        ),
+        ("array.array('B', bytes(1000000))", "self.buffer[0] = value"),
+    ] {
+        for view in [
+            "self.buffer",
+            "memoryview(self.buffer)",
+            "Tensor('x', self.buffer)",
+        ] {
+            let made = executes(&format!(
+                "import numpy as np, array\nif not hasattr(self, 'buffer'): self.buffer = {make}\nvalue = getattr(self, 'value', 6) + 1\nself.value = value\n{change}\nreturn [Tensor('out', {view})]"
+            ));
+            let first = made.outputs(&[]);
+            let second = made.outputs(&[]);
+            assert_eq!(
+                (first[0].bytes()[0], second[0].bytes()[0]),
+                (7, 8),
+                "{make} {view}"
+            );
+        }
+    }
+}
+
+#[test]
+fn a_view_of_what_may_change_is_copied() {
+    let made = executes(
+        "import numpy as np\nif not hasattr(self, 'buffer'): self.buffer = np.zeros((2, 500000), np.uint8)\nself.buffer += 1\nreturn [Tensor('out', self.buffer[0])]",
+    );
+    let first = made.outputs(&[]);
+    let second = made.outputs(&[]);
+    assert_eq!((first[0].bytes()[0], second[0].bytes()[0]), (1, 2));
+}
+
+#[test]
+fn other_orders_become_c_order() {
+    let made = executes(
+        "import numpy as np\nbase = np.arange(12, dtype=np.uint8).reshape(3, 4)\nbig = np.arange(200000, dtype=np.uint8).reshape(400, 500)\nreturn [Tensor('a', base.T), Tensor('b', base[:, ::2]), Tensor('c', base[::-1]), Tensor('d', big.T)]",
+    );
+    let out = made.outputs(&[]);
+    assert_eq!(out[0].bytes()[..], [0, 4, 8, 1, 5, 9, 2, 6, 10, 3, 7, 11]);
+    assert_eq!(out[0].shape(), [4, 3]);
+    assert_eq!(out[1].bytes()[..], [0, 2, 4, 6, 8, 10]);
+    assert_eq!(out[2].bytes()[..4], [8, 9, 10, 11]);
+    assert_eq!(
+        out[3].bytes()[..3],
+        [0, (500 % 256) as u8, (1000 % 256) as u8]
+    );
+}
+
+#[test]
+fn what_says_to_be_larger_than_memory_is_an_error() {
+    let raised = executes(
+        "import numpy as np\nreturn [Tensor('out', np.broadcast_to(np.uint8(1), (1 << 30, 1 << 30)))]",
+    )
+    .fails(&[]);
+    assert_eq!(raised.kind, "MemoryError");
+}
+
+#[test]
+fn formats_follow_the_datatype() {
+    for (datatype, kserve, format, width) in [
+        (DataType::Bool, "BOOL", "?", 1),
+        (DataType::U8, "UINT8", "B", 1),
+        (DataType::U16, "UINT16", "H", 2),
+        (DataType::U32, "UINT32", "I", 4),
+        (DataType::U64, "UINT64", "Q", 8),
+        (DataType::I8, "INT8", "b", 1),
+        (DataType::I16, "INT16", "h", 2),
+        (DataType::I32, "INT32", "i", 4),
+        (DataType::I64, "INT64", "q", 8),
+        (DataType::F16, "FP16", "e", 2),
+        (DataType::F32, "FP32", "f", 4),
+        (DataType::F64, "FP64", "d", 8),
+    ] {
+        let data = Bytes::from(vec![0; width * 6]);
+        let input = Tensor::new("a", kserve, vec![2, 3], data, Some(datatype));
+        asserts(
+            &[input],
+            &format!(
+                "t = inputs[0]\nd = t.data\nassert (t.datatype, t.shape) == ('{kserve}', (2, 3))\nassert (d.format, d.itemsize, d.shape, d.strides) == ('{format}', {width}, (2, 3), ({}, {width})), d.format\nassert Tensor('b', t).datatype == '{kserve}'",
+                3 * width
+            ),
+        );
+    }
+}
+
+#[test]
+fn scalars_and_empty_shapes_are_kept() {
+    asserts(
+        &[
+            floats("a", &[], &[1.5]),
+            floats("b", &[2, 0, 3], &[]),
+            Tensor::new("c", "BYTES", vec![2], Bytes::new(), None),
+            Tensor::new(
+                "d",
+                "BF16",
+                vec![2],
+                Bytes::from_static(b"abcd"),
+                Some(DataType::Bf16),
+            ),
+        ],
+        "a, b, c, d = inputs\nassert (a.shape, a.data.shape, a.data.tolist()) == ((), (), 1.5)\nassert (b.shape, b.data.shape, b.size) == ((2, 0, 3), (2, 0, 3), 0)\nassert (c.shape, c.data.shape, bytes(c)) == ((2,), (0,), b'')\nassert (d.datatype, d.data.format, d.data.shape) == ('BF16', 'B', (4,))",
+    );
+}
+
+#[test]
+fn a_shape_that_does_not_fit_gives_a_row_of_bytes() {
+    let input = Tensor::new(
+        "a",
+        "FP32",
+        vec![5],
+        Bytes::from_static(b"12345678"),
+        Some(DataType::F32),
+    );
+    asserts(
+        &[input],
+        "assert (inputs[0].data.format, inputs[0].data.shape) == ('B', (8,))",
+    );
+}
+
+#[test]
+fn the_next_node_gets_the_same_object() {
+    let first = executes(
+        "t = Tensor('out', bytearray(b'abc'))\nt.note = {'k': 1}\nself.kept = t\nif inputs: assert inputs[0] is self.first\nself.first = t\nreturn [t]",
+    );
+    let out = first.outputs(&[]);
+    let second = executes("assert inputs[0].note == {'k': 1}\nreturn [inputs[0]]");
+    let through = second.outputs(&out);
+    assert!(first.run(&through).is_ok());
+}
+
+#[test]
+fn the_next_node_sees_a_live_buffer() {
+    let made = executes(
+        "if inputs:\n    self.source[0] = 99\n    assert bytes(inputs[0]) == bytes([99, 2]), bytes(inputs[0])\n    return []\nself.source = bytearray([1, 2])\nreturn [Tensor('out', self.source)]",
+    );
+    let out = made.outputs(&[]);
+    assert!(made.run(&out).is_ok());
+    // What others take is as it was when the handler returned.
+    assert_eq!(out[0].bytes()[..], [1, 2]);
+}
+
+#[test]
+fn outputs_are_dropped_without_the_lock() {
+    let made = executes("return [Tensor('out', bytes(1000000)) for _ in range(3)]");
+    for _ in 0..20 {
+        drop(outputs(made.run(&[])));
+    }
+    settle();
+}

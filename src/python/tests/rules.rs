@@ -1,0 +1,53 @@
+//! The class of the module that is built in follows the same rules as the one in Python alone.
+
+use std::path::Path;
+
+use super::support::{asserts, outputs, text};
+use crate::python::tests::support::handler;
+
+#[test]
+fn tensors_follow_the_rules() {
+    let rules = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/clients/tensor_rules.py");
+    let made = handler(&format!(
+        r#"
+import runpy, traceback
+import pyovms
+
+class OvmsPythonModel:
+    def execute(self, inputs):
+        rules = runpy.run_path({rules:?})["RULES"]
+        told = [f"{{len(rules)}} rules"]
+        for name, rule in rules.items():
+            try:
+                rule()
+            except BaseException:
+                told.append(f"{{name}}: {{traceback.format_exc()}}")
+        return [pyovms.Tensor("out", "\n".join(told).encode())]
+"#
+    ));
+    let told = outputs(made.run(&[]));
+    let told = text(&told[0]);
+    let count: usize = told.split(' ').next().unwrap().parse().unwrap();
+    assert!(count > 20, "{told}");
+    assert_eq!(told.lines().count(), 1, "{told}");
+}
+
+#[test]
+fn the_module_is_built_in() {
+    asserts(
+        &[],
+        "import pyovms, sys\nassert 'pyovms' in sys.builtin_module_names\nassert not hasattr(pyovms, '__file__')",
+    );
+}
+
+#[test]
+fn an_installed_module_of_that_name_is_not_used() {
+    let made = handler(
+        "import sys\nfrom pathlib import Path\nimport pyovms\nclass OvmsPythonModel:\n    def execute(self, inputs):\n        return [pyovms.Tensor('out', b'built in')]\n",
+    );
+    made.folder
+        .write("pyovms.py", "raise ImportError('the wrong one')");
+    let again = made.folder.load("model.py").unwrap();
+    let outputs = outputs(again.instance().execute(&[], true));
+    assert_eq!(text(&outputs[0]), "built in");
+}

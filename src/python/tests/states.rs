@@ -1,0 +1,113 @@
+//! What belongs to one instance.
+
+use std::fs;
+
+use super::support::{Folder, Made, awaited, handler, outputs, text};
+
+fn counting(folder: &Folder, destroy: &str) -> Made {
+    let log = folder.file("log");
+    handler(&format!(
+        "from pyovms import Tensor\ndef note(text): open({log:?}, 'a').write(text + ' ')\nclass OvmsPythonModel:\n    def create_state(self):\n        note('create')\n        return {{'count': 0}}\n    def execute(self, inputs, state):\n        state['count'] += 1\n        return [Tensor('out', str(state['count']).encode())]\n{destroy}    def finalize(self): note('finalize')\n"
+    ))
+}
+
+const DESTROY: &str = "    def destroy_state(self, state): note(f\"destroy{state['count']}\")\n";
+
+#[test]
+fn each_instance_has_a_state() {
+    let folder = Folder::new();
+    let made = counting(&folder, DESTROY);
+    assert!(made.handler.stateful());
+    let (first, second) = (made.instance(), made.instance());
+    let count = |instance: &crate::python::Instance| {
+        text(&outputs(instance.execute(&[], true))[0]).to_owned()
+    };
+    assert_eq!(
+        [count(&first), count(&first), count(&second), count(&first)],
+        ["1", "2", "1", "3"]
+    );
+    first.close();
+    first.close();
+    second.close();
+    made.handler.finalize();
+    assert_eq!(
+        fs::read_to_string(folder.file("log")).unwrap(),
+        "create create destroy3 destroy1 finalize "
+    );
+}
+
+#[test]
+fn a_dropped_instance_is_closed() {
+    let folder = Folder::new();
+    let made = counting(&folder, DESTROY);
+    drop(made.instance());
+    made.handler.finalize();
+    assert_eq!(
+        fs::read_to_string(folder.file("log")).unwrap(),
+        "create destroy0 finalize "
+    );
+}
+
+#[test]
+fn destroy_state_is_optional() {
+    let folder = Folder::new();
+    let made = counting(&folder, "");
+    let instance = made.instance();
+    outputs(instance.execute(&[], true));
+    instance.close();
+    drop(instance);
+    made.handler.finalize();
+    assert_eq!(awaited(&folder.file("log")), "create finalize ");
+}
+
+#[test]
+fn destroy_state_that_fails_harms_nobody() {
+    let folder = Folder::new();
+    let made = counting(
+        &folder,
+        "    def destroy_state(self, state): raise SystemExit(1)\n",
+    );
+    made.instance().close();
+    assert_eq!(outputs(made.instance().execute(&[], true)).len(), 1);
+}
+
+#[test]
+fn create_state_that_fails_is_told() {
+    let made = handler(
+        "class OvmsPythonModel:\n    def create_state(self): raise ValueError('no state')\n    def execute(self, inputs, state): return []\n",
+    );
+    let instance = made.handler.instance();
+    assert_eq!(
+        instance.open().unwrap_err().to_string(),
+        "ValueError: no state"
+    );
+    instance.close();
+}
+
+#[test]
+fn a_state_may_be_none() {
+    let made = handler(
+        "class OvmsPythonModel:\n    def create_state(self): pass\n    def execute(self, inputs, state):\n        assert state is None\n        return []\n",
+    );
+    outputs(made.instance().execute(&[], true));
+}
+
+#[test]
+fn a_running_instance_goes_on_while_its_handler_ends() {
+    let folder = Folder::new();
+    let made = counting(&folder, DESTROY);
+    let instance = made.instance();
+    std::thread::scope(|scope| {
+        let ending = scope.spawn(|| made.handler.finalize());
+        while made.handler.instance().open().is_ok() {
+            std::thread::yield_now();
+        }
+        outputs(instance.execute(&[], true));
+        instance.close();
+        ending.join().unwrap();
+    });
+    let told = fs::read_to_string(folder.file("log")).unwrap();
+    // Those that only tried it were destroyed as well, before the end.
+    assert!(told.contains("destroy1 "), "{told}");
+    assert!(told.ends_with(" finalize "), "{told}");
+}
