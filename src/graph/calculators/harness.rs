@@ -8,7 +8,7 @@ use crate::{
     error,
     graph::{
         Calculator, Context, Contract, Emit, Env, Factory, Fault, Flow, NodeSpec, Options, Packet,
-        Payload, Ports, PythonHandler, Resources, Servables, Session, Timestamp,
+        Payload, Ports, Resources, Servables, Session, Timestamp,
     },
 };
 
@@ -205,9 +205,7 @@ impl Run {
     }
 
     fn step(&mut self, at: Timestamp, step: Step) -> Result<Vec<String>, Fault> {
-        let env = Env {
-            servables: Arc::new(Nothing),
-        };
+        let env = Env::new(Arc::new(Nothing));
         let mut context =
             Context::new(&self.spec, at, &self.inputs, &self.side, &self.bounds, &env);
         let flow = match step {
@@ -244,7 +242,11 @@ impl Run {
 struct Nothing;
 
 impl Resources for Nothing {
-    fn python(&self, _: &str) -> Option<&Arc<PythonHandler>> {
+    fn hides_python_errors(&self) -> bool {
+        false
+    }
+
+    fn python(&self, _: &str) -> Option<&Arc<crate::python::Handler>> {
         None
     }
 }
