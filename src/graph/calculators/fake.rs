@@ -8,8 +8,9 @@ use crate::{
     error::{Error, ErrorKind, Result},
     graph::{
         Calculator, Context, Contract, Emit, Env, Factory, Fault, Flow, NodeSpec, Packet, Payload,
-        PythonHandler, Resources, Servables, Session, Timestamp,
+        Resources, Servables, Session, Timestamp,
     },
+    python,
     request::InferRequest,
     servable::{ServableInfo, TensorInfo},
     tensor::{DataType, Dim, Layout, PartialShape, TensorMap},
@@ -118,8 +119,12 @@ impl Session for Opened {
 struct NoPython;
 
 impl Resources for NoPython {
-    fn python(&self, _: &str) -> Option<&Arc<PythonHandler>> {
+    fn python(&self, _: &str) -> Option<&Arc<python::Handler>> {
         None
+    }
+
+    fn hides_python_errors(&self) -> bool {
+        false
     }
 }
 
@@ -142,7 +147,7 @@ impl Run {
             calculator: (factory.make)(&node, &NoPython),
             node,
             side: Vec::new(),
-            env: Env { servables },
+            env: Env::new(servables),
         }
     }
 

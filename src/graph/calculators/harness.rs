@@ -8,8 +8,9 @@ use crate::{
     error,
     graph::{
         Calculator, Context, Contract, Emit, Env, Factory, Fault, Flow, NodeSpec, Options, Packet,
-        Payload, Ports, PythonHandler, Resources, Servables, Session, Timestamp,
+        Payload, Ports, Resources, Servables, Session, Timestamp,
     },
+    python,
 };
 
 /// A list of numbers.
@@ -205,9 +206,7 @@ impl Run {
     }
 
     fn step(&mut self, at: Timestamp, step: Step) -> Result<Vec<String>, Fault> {
-        let env = Env {
-            servables: Arc::new(Nothing),
-        };
+        let env = Env::new(Arc::new(Nothing));
         let mut context =
             Context::new(&self.spec, at, &self.inputs, &self.side, &self.bounds, &env);
         let flow = match step {
@@ -241,11 +240,16 @@ impl Run {
     }
 }
 
-struct Nothing;
+/// No models and no Python.
+pub(super) struct Nothing;
 
 impl Resources for Nothing {
-    fn python(&self, _: &str) -> Option<&Arc<PythonHandler>> {
+    fn python(&self, _: &str) -> Option<&Arc<python::Handler>> {
         None
+    }
+
+    fn hides_python_errors(&self) -> bool {
+        false
     }
 }
 
