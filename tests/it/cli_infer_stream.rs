@@ -41,7 +41,7 @@ fn steady(run: &Run) -> String {
         .stderr
         .lines()
         .filter(|line| !line.contains("answers/s"));
-    let stderr = stderr.map(|line| line.replace(|c: char| c == '\r', ""));
+    let stderr = stderr.map(|line| line.replace('\r', ""));
     let stderr: Vec<_> = stderr.collect();
     format!(
         "exit {:?}\n{}---\n{}",
