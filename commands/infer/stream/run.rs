@@ -106,7 +106,8 @@ impl Talk<'_> {
             let event = match event {
                 Ok(Some(event)) => event,
                 Ok(None) => break,
-                Err(error) => return Err(self.ended(error)),
+                // A stream that has got nothing ends so, and says less than what was to be sent.
+                Err(error) => return Err(unsent.unwrap_or_else(|| self.ended(error))),
             };
             let line = self.told(&event);
             self.bar.count(self.sent.get(), self.came - self.faults);
@@ -159,25 +160,18 @@ impl Talk<'_> {
     }
 
     fn silent(&self) -> Failure {
-        failure::client(ClientError::Timeout {
+        self.ended(ClientError::Timeout {
             address: self.server.address.clone(),
             limit: self.server.timeout,
             step: Step::Answer,
         })
-        .hint(format!(
-            "{} came before that",
-            show::count(self.came - self.faults)
-        ))
     }
 
     fn ended(&self, error: ClientError) -> Failure {
         let failure = failure::client(error);
-        match self.came {
+        match self.came - self.faults {
             0 => failure,
-            _ => failure.hint(format!(
-                "{} came before that",
-                show::count(self.came - self.faults)
-            )),
+            answers => failure.hint(format!("{} came before that", show::count(answers))),
         }
     }
 }

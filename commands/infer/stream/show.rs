@@ -178,10 +178,10 @@ mod tests {
 
     #[test]
     fn an_answer_is_one_line() {
-        insta::assert_snapshot!(told(Form::Lines, Some(-5)), @"");
-        insta::assert_snapshot!(told(Form::Lines, None), @"");
-        insta::assert_snapshot!(told(Form::Json, Some(i64::MAX - 3)), @"");
-        insta::assert_snapshot!(String::from_utf8(fault("a \"b\"")).unwrap(), @"");
+        insta::assert_snapshot!(told(Form::Lines, Some(-5)), @r#"  -5  out: "größe\n\u{1b}"  own: my type of 20 bytes: 00 01 02 03 04 05 06 07 08 09 0a 0b 0c 0d 0e 0f …"#);
+        insta::assert_snapshot!(told(Form::Lines, None), @r#"   3  out: "größe\n\u{1b}"  own: my type of 20 bytes: 00 01 02 03 04 05 06 07 08 09 0a 0b 0c 0d 0e 0f …"#);
+        insta::assert_snapshot!(told(Form::Json, Some(i64::MAX - 3)), @r#"{"model_name":"g","model_version":"1","id":"","timestamp":9223372036854775804,"outputs":[{"name":"out","datatype":"BYTES","shape":[1],"data":["größe\n\u001b"]},{"name":"own","datatype":"my type","shape":[20],"b64":"AAECAwQFBgcICQoLDA0ODxAREhM="}]}"#);
+        insta::assert_snapshot!(String::from_utf8(fault("a \"b\"")).unwrap(), @r#"{"error":"a \"b\""}"#);
     }
 
     #[test]

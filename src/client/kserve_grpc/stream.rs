@@ -45,7 +45,7 @@ pub(in crate::client) struct Answers<'a> {
 enum State<'a> {
     /// Some servers send the head of their answer with the first message only.
     Opening(Pin<Box<dyn Future<Output = Opened> + Send + 'a>>),
-    Open(Streaming<ModelStreamInferResponse>),
+    Open(Box<Streaming<ModelStreamInferResponse>>),
 }
 
 /// Opens a stream; nothing is sent before the first wait for an answer.
@@ -66,7 +66,7 @@ impl Answers<'_> {
         let messages = match &mut self.state {
             State::Opening(opening) => {
                 let opened = opening.await;
-                self.state = State::Open(self.grpc.answer(opened)?);
+                self.state = State::Open(Box::new(self.grpc.answer(opened)?));
                 return Box::pin(self.next()).await;
             }
             State::Open(messages) => messages,

@@ -71,13 +71,14 @@ pub fn stream_json(answer: &StreamAnswer) -> Vec<u8> {
     outputs(&answer.answer, &mut out);
     for (index, opaque) in answer.opaque.iter().enumerate() {
         separate(index + answer.answer.outputs.len(), &mut out);
-        let object = json!({
-            "name": opaque.name,
-            "datatype": opaque.datatype,
-            "shape": opaque.shape,
-            "b64": BASE64.encode(&opaque.data),
-        });
-        out.extend_from_slice(object.to_string().as_bytes());
+        let object = format!(
+            r#"{{"name":{},"datatype":{},"shape":{},"b64":"{}"}}"#,
+            json!(opaque.name),
+            json!(opaque.datatype),
+            json!(opaque.shape),
+            BASE64.encode(&opaque.data),
+        );
+        out.extend_from_slice(object.as_bytes());
     }
     out.extend_from_slice(b"]}");
     out
