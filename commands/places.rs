@@ -1,8 +1,8 @@
 //! Where the environment says that things are.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
-use ovms::openvino::runtime::Places;
+use ovms::{config::PythonSettings, openvino::runtime::Places, python};
 
 /// The folder that `ovms setup` uses unless told otherwise: `ovms/runtime` below the user's data
 /// folder (XDG base directories).
@@ -22,6 +22,21 @@ pub(crate) fn all() -> Places {
         library_path: std::env::var_os("LD_LIBRARY_PATH"),
         system: true,
     }
+}
+
+/// Returns the Python environment that a runtime's library was installed into, if it was.
+pub(crate) fn environment_of(library: &Path) -> Option<PathBuf> {
+    let mut above = library.ancestors();
+    above
+        .find(|folder| folder.join("pyvenv.cfg").is_file())
+        .map(Path::to_path_buf)
+}
+
+/// Says which packages Python handlers see, and how much of them may go on at once.
+pub(crate) fn prepare_python(settings: &PythonSettings, library: Option<&Path>) {
+    let environment = library.and_then(environment_of);
+    python::configure(settings.environment.clone(), environment);
+    python::set_limits(settings.runs, settings.runs);
 }
 
 /// An environment variable as a path; empty counts as absent.

@@ -91,6 +91,7 @@ pub(crate) fn run(mut args: Args) -> Result<(), Failure> {
     for warning in &config.warnings {
         tracing::warn!("{warning}");
     }
+    places::prepare_python(&config.settings.python, Some(&opened.found.library));
     let listeners = server::bind(&config.settings).map_err(|error| {
         log_failure(&error, log.path.is_some());
         hints::of_bind(&error)

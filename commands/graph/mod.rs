@@ -1,17 +1,27 @@
 //! `ovms graph`: write, draw, check and try graphs with Python nodes, without a server.
 
+mod check;
 mod new;
+mod show;
+mod source;
 mod stubs;
 
-use clap::Subcommand;
+use std::path::PathBuf;
 
-use crate::error::Failure;
+use clap::Subcommand;
+use ovms::{openvino::runtime, python};
+
+use crate::{error::Failure, places};
 
 /// The subcommands of `ovms graph`.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
     /// Write a graph with Python nodes that works, with a test and a README
     New(new::Args),
+    /// Draw a graph
+    Show(show::Args),
+    /// Find every fault of a graph and of its Python handlers
+    Check(check::Args),
     /// Install the module `pyovms` for tests and editors into a virtual environment
     Stubs(stubs::Args),
 }
@@ -20,6 +30,14 @@ pub(crate) enum Command {
 pub(crate) fn run(command: Command) -> Result<(), Failure> {
     match command {
         Command::New(args) => new::run(args),
+        Command::Show(args) => show::run(args),
+        Command::Check(args) => check::run(&args),
         Command::Stubs(args) => stubs::run(&args),
     }
+}
+
+/// Says whose packages handlers see: those that the server's would.
+fn environment(named: Option<PathBuf>) {
+    let found = runtime::find(&places::all()).ok();
+    python::configure(named, found.map(|found| found.library));
 }

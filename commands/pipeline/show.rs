@@ -81,7 +81,7 @@ pub(crate) struct Args {
 
 /// What a picture is made of.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
-enum Format {
+pub(crate) enum Format {
     /// Boxes and arrows for a terminal
     #[default]
     Text,
@@ -204,7 +204,7 @@ fn draw(args: &Args, outlines: &[Outline], style: draw::Style) -> Result<String,
 }
 
 /// Tells whether what shows stdout says that it has no characters for drawing.
-fn is_ascii_only() -> bool {
+pub(crate) fn is_ascii_only() -> bool {
     if io::stdout().is_terminal() && env::var_os("TERM").is_some_and(|name| name == "dumb") {
         return true;
     }
@@ -216,7 +216,7 @@ fn is_ascii_only() -> bool {
     })
 }
 
-fn unwritten(path: &Path, error: &io::Error) -> Failure {
+pub(crate) fn unwritten(path: &Path, error: &io::Error) -> Failure {
     let text = format!("cannot write {}", path.display());
     let failure = Failure::new(FailureKind::Failed, text).caused_by(error);
     match path.parent() {

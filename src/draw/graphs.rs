@@ -329,5 +329,3 @@ fn edges(outline: &Outline) -> Vec<Vec<String>> {
     rows.collect()
 }
 
-#[cfg(test)]
-mod tests;

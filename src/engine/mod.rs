@@ -4,6 +4,7 @@
 //! kept alive by the target, whatever is reloaded meanwhile. The engine also knows whether the
 //! server is ready, and counts the requests under way so that a stop can wait for them.
 
+mod graph_stream;
 mod of_graph;
 mod of_pipeline;
 mod registry;

@@ -15,7 +15,8 @@
 //! - Dropping [`Requests`] is the end of the requests: the answers still come, and then the end.
 //!   Dropping [`Answers`] drops all work of the stream.
 //!
-//! Models and pipelines answer [`Each`] request by itself, in the order in which they came.
+//! Models and pipelines answer [`Each`] request by itself, in the order in which they came; a stream to
+//! a graph has an instance of it ([`GraphStream`]).
 
 use std::{
     fmt,
@@ -32,7 +33,7 @@ use futures::{
 };
 use tokio::sync::{OwnedSemaphorePermit, mpsc, watch};
 
-use super::{Engine, Place, UnderWay};
+use super::{Engine, Place, Servable, UnderWay, graph_stream::GraphStream};
 use crate::{
     error::{Error, ErrorKind, Result},
     request::{InferRequest, InferResponse, Origin, Parameters},
@@ -118,6 +119,8 @@ pub struct Answers {
 enum Source {
     /// Each request is answered by itself.
     Each(Box<Each>),
+    /// A graph that lives as long as the stream.
+    Graph(Box<GraphStream>),
 }
 
 impl futures::Stream for Answers {
@@ -126,6 +129,7 @@ impl futures::Stream for Answers {
     fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
         match &mut self.source {
             Source::Each(each) => each.poll_next(context).map(|answer| answer.map(Ok)),
+            Source::Graph(graph) => graph.poll_next(context),
         }
     }
 }
@@ -154,15 +158,22 @@ impl Engine {
     /// # Errors
     ///
     /// Fails if there is no such name, or the server is stopping.
-    // Some servables have to be waited for.
-    #[expect(clippy::unused_async, reason = "part of the seam")]
     pub async fn open_stream(self: &Arc<Self>, head: StreamHead<'_>) -> Result<Stream> {
         let place = UnderWay::enter(&self.under_way);
         if self.stopping.load(Ordering::SeqCst) {
             return Err(shutting_down());
         }
-        self.servable(head.name)?;
         let (sender, requests) = mpsc::channel(REQUESTS_AHEAD);
+        if let Servable::Graph(graph) = self.servable(head.name)? {
+            let graph = GraphStream::open(self, &graph, head, requests).await?;
+            return Ok(Stream {
+                requests: Requests(sender),
+                answers: Answers {
+                    source: Source::Graph(Box::new(graph)),
+                    _place: place,
+                },
+            });
+        }
         let each = Each {
             engine: Arc::clone(self),
             name: head.name.into(),

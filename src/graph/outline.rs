@@ -55,6 +55,12 @@ pub struct OutlineNode {
     pub handler: Option<String>,
     /// What is missing for it to run, in a few words.
     pub missing: Option<&'static str>,
+    /// Its place in the file: line and column, from 1.
+    pub place: (usize, usize),
+    /// The names of its input streams, in the order of the file.
+    pub inputs: Vec<String>,
+    /// The names of its output streams, in the order of the file.
+    pub outputs: Vec<String>,
 }
 
 /// What a node does, for its colour.
@@ -294,8 +300,12 @@ fn node(entry: &NodeEntry, is_known: bool, is_there: &dyn Fn(&str) -> bool) -> O
         Some(path) if !is_there(path) => Some("no such file"),
         _ => None,
     };
+    let names = |ports: &[PortEntry]| ports.iter().map(|port| port.name().to_owned()).collect();
     OutlineNode {
         name: spec.name.clone(),
+        place: spec.place,
+        inputs: names(&entry.written.inputs),
+        outputs: names(&entry.written.outputs),
         calculator: spec.calculator.clone(),
         kind: match spec.calculator.as_str() {
             "PythonExecutorCalculator" => OutlineKind::Python,

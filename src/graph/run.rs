@@ -273,8 +273,6 @@ impl Run {
                 watch.ran(node, step, at, began, took);
             }
         }
-        let name = &self.plan.nodes[node].spec.name;
-        let outcome = done.outcome.map_err(|fault| fault.of_node(step, name));
-        self.scheduler.done(done.ticket, outcome);
+        self.scheduler.done(done.ticket, done.outcome);
     }
 }

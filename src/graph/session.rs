@@ -15,7 +15,7 @@ use super::{
 };
 use crate::{
     error::{Error, ErrorKind, Result},
-    request::{InferRequest, InferResponse},
+    request::{InferRequest, InferResponse, Parameters},
 };
 
 /// What a stream answers, in the order in which it came to be.
@@ -37,19 +37,19 @@ pub struct Session {
 }
 
 impl Definition {
-    /// Opens a stream with what its first request says; the request itself is not put in yet.
+    /// Opens a stream with the parameters of its first request; the request itself is not put in yet.
     ///
     /// # Errors
     ///
     /// Fails if a parameter cannot be a side packet, or a side packet is missing.
     pub fn open(
         self: &Arc<Self>,
-        first: &InferRequest,
+        parameters: &Parameters,
         env: Env,
         watch: Option<Arc<dyn Watch>>,
     ) -> Result<Session> {
         Ok(Session {
-            run: self.begin(first, env, watch)?,
+            run: self.begin(parameters, env, watch)?,
             definition: Arc::clone(self),
             last: None,
             is_first: true,

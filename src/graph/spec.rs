@@ -115,8 +115,10 @@ pub struct HandlerEntry {
     pub name: String,
     /// Its options.
     pub options: Options,
-    /// Where it is.
+    /// Where its name is.
     pub at: usize,
+    /// Where its options are; its name if it has none.
+    pub options_at: usize,
 }
 
 /// An executor as the file has it.
@@ -317,12 +319,15 @@ impl Source<'_> {
         let value = value?;
         let message = message.get_field_by_name("input_stream_handler")?;
         let fields = Fields::new(value.fields(), self.text);
+        let name = fields.first("input_stream_handler");
+        let at = name.map_or(value.at, |name| name.at);
+        let options = fields.first("options");
+        let first = options.and_then(|options| options.fields().first());
         Some(HandlerEntry {
             name: handler.input_stream_handler().to_owned(),
             options: options::of_extensions(message.as_message()?),
-            at: fields
-                .first("input_stream_handler")
-                .map_or(value.at, |name| name.at),
+            at,
+            options_at: first.map_or(at, |field| field.at),
         })
     }
 }

@@ -13,7 +13,7 @@ use super::{
 };
 use crate::{
     error::{Error, ErrorKind, Result},
-    request::{InferRequest, InferResponse},
+    request::{InferRequest, InferResponse, Parameters},
 };
 
 /// What is told of a run while it goes on, for figures.
@@ -68,7 +68,7 @@ impl Definition {
         watch: Option<Arc<dyn Watch>>,
     ) -> Result<InferResponse> {
         let id = std::mem::take(&mut request.id);
-        let begun = self.begin(&request, env, watch);
+        let begun = self.begin(&request.parameters, env, watch);
         let fed = begun.and_then(|mut run| self.feed(&mut run, request, None).map(|_| run));
         let mut run = fed.inspect_err(|_| tally.rejected())?;
         tally.accepted();
@@ -83,14 +83,14 @@ impl Definition {
         self.answer(&id, firsts)
     }
 
-    /// Makes a run for a request.
+    /// Makes a run for a request or stream with these parameters.
     pub(super) fn begin(
         &self,
-        request: &InferRequest,
+        parameters: &Parameters,
         env: Env,
         watch: Option<Arc<dyn Watch>>,
     ) -> Result<Run> {
-        let side = convert::side_packets(self.plan(), &request.parameters, self.has_pool())?;
+        let side = convert::side_packets(self.plan(), parameters, self.has_pool())?;
         self.start(side, env, watch)
     }
 

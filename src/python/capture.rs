@@ -14,8 +14,7 @@ use pyo3::{
 };
 
 use super::{
-    class::{PyTensor, Returned},
-    interpreter,
+    class::{Kept, PyTensor, Returned},
     tensor::Tensor,
     view::View,
 };
@@ -29,7 +28,8 @@ const DEEPEST: usize = 8;
 /// Takes a tensor of a handler.
 pub(super) fn capture(object: &Bound<'_, PyTensor>) -> PyResult<Tensor> {
     let tensor = object.get();
-    let returned = Arc::new(object.clone().unbind());
+    let large = tensor.view().len() > SMALL;
+    let returned = Arc::new(Kept::new(object.clone().unbind(), large));
     let bytes = contents(object, tensor.view(), &returned)?;
     Ok(tensor.tensor(bytes, returned))
 }
@@ -48,7 +48,7 @@ fn contents(object: &Bound<'_, PyTensor>, view: &View, returned: &Returned) -> P
                 return Ok(Bytes::from_owner(Held {
                     start,
                     length,
-                    object: Some(Arc::clone(returned)),
+                    _object: Arc::clone(returned),
                 }));
             }
             Settled::No => {}
@@ -146,7 +146,7 @@ fn part(bytes: &Bytes, start: *const u8, length: usize) -> Option<Bytes> {
 struct Held {
     start: *const u8,
     length: usize,
-    object: Option<Returned>,
+    _object: Returned,
 }
 
 // SAFETY: the memory is only read, and nobody writes to it; the object may be dropped anywhere.
@@ -158,14 +158,5 @@ impl AsRef<[u8]> for Held {
     fn as_ref(&self) -> &[u8] {
         // SAFETY: the tensor keeps the buffer, which keeps this memory, and nobody writes to it.
         unsafe { std::slice::from_raw_parts(self.start, self.length) }
-    }
-}
-
-impl Drop for Held {
-    fn drop(&mut self) {
-        // Large memory is given back soon, by somebody who may wait for the lock.
-        if let Some(object) = self.object.take() {
-            interpreter::later(move |_| drop(object));
-        }
     }
 }

@@ -1,6 +1,6 @@
 //! The module `pyovms` and its class `Tensor`.
 
-use std::ffi::c_int;
+use std::{ffi::c_int, sync::Arc};
 
 use bytes::Bytes;
 use pyo3::{
@@ -10,10 +10,40 @@ use pyo3::{
     types::{PyAny, PyList, PyMemoryView, PyString, PyTuple},
 };
 
-use super::{format, tensor::Tensor, view::View};
+use super::{format, interpreter, tensor::Tensor, view::View};
 
 /// What a handler returned; clones and drops need no lock.
-pub(super) type Returned = std::sync::Arc<Py<PyTensor>>;
+pub(super) type Returned = Arc<Kept>;
+
+/// The object of a tensor, for whoever needs it later.
+pub(super) struct Kept {
+    object: Option<Py<PyTensor>>,
+    /// Whether it has much memory, which is given back soon, not only when somebody has the lock.
+    large: bool,
+}
+
+impl Kept {
+    pub(super) fn new(object: Py<PyTensor>, large: bool) -> Self {
+        Self {
+            object: Some(object),
+            large,
+        }
+    }
+
+    fn object<'py>(&self, py: Python<'py>) -> Option<Bound<'py, PyTensor>> {
+        self.object.as_ref().map(|object| object.bind(py).clone())
+    }
+}
+
+impl Drop for Kept {
+    fn drop(&mut self) {
+        if self.large
+            && let Some(object) = self.object.take()
+        {
+            interpreter::later(move |_| drop(object));
+        }
+    }
+}
 
 /// Named data with a shape and a datatype, for nodes, requests and responses.
 ///
@@ -36,8 +66,8 @@ pub(super) mod pyovms {
 impl PyTensor {
     /// Makes the object that a handler gets for a tensor.
     pub(super) fn of<'py>(py: Python<'py>, tensor: &Tensor) -> PyResult<Bound<'py, Self>> {
-        if let Some(object) = tensor.object() {
-            return Ok(object.bind(py).clone());
+        if let Some(object) = tensor.object().and_then(|kept| kept.object(py)) {
+            return Ok(object);
         }
         Bound::new(
             py,

@@ -42,6 +42,11 @@ impl Wish {
     ///
     /// Fails if the environment that the operator names is none.
     pub(super) fn program(&self) -> Result<Option<PathBuf>, String> {
+        let active = env::var_os("VIRTUAL_ENV").filter(|folder| !folder.is_empty());
+        self.choose(active.as_deref().map(Path::new))
+    }
+
+    fn choose(&self, active: Option<&Path>) -> Result<Option<PathBuf>, String> {
         if let Some(folder) = &self.environment {
             return match program_in(folder) {
                 Some(program) => match other_version(folder) {
@@ -60,9 +65,6 @@ impl Wish {
                 )),
             };
         }
-        let active = env::var_os("VIRTUAL_ENV")
-            .filter(|folder| !folder.is_empty())
-            .and_then(|folder| usable(Path::new(&folder)));
         let of_runtime = || {
             let runtime = self.runtime.as_deref()?;
             let runtime = std::path::absolute(runtime).ok()?;
@@ -71,7 +73,7 @@ impl Wish {
                 .find(|folder| folder.join("pyvenv.cfg").is_file())
                 .and_then(usable)
         };
-        Ok(active.or_else(of_runtime))
+        Ok(active.and_then(usable).or_else(of_runtime))
     }
 }
 
@@ -115,4 +117,83 @@ fn program_in(folder: &Path) -> Option<PathBuf> {
         .iter()
         .map(|program| folder.join(program))
         .find(|program| program.exists())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// An environment with the settings that `venv` would write.
+    fn environment(version: &str) -> tempfile::TempDir {
+        let folder = tempfile::tempdir().unwrap();
+        fs::create_dir_all(folder.path().join("bin")).unwrap();
+        fs::write(folder.path().join("bin/python3"), "").unwrap();
+        fs::write(
+            folder.path().join("pyvenv.cfg"),
+            format!("home = /usr/bin\nversion = {version}\n"),
+        )
+        .unwrap();
+        folder
+    }
+
+    fn own() -> tempfile::TempDir {
+        environment(&format!("{}.1", own_version()))
+    }
+
+    fn wish(environment: Option<&Path>, runtime: Option<&Path>) -> Wish {
+        Wish {
+            environment: environment.map(Path::to_owned),
+            runtime: runtime.map(Path::to_owned),
+        }
+    }
+
+    #[test]
+    fn the_environment_that_is_named_comes_first() {
+        let (named, active, runtime) = (own(), own(), own());
+        let program = |folder: &tempfile::TempDir| Ok(Some(folder.path().join("bin/python3")));
+        let library = runtime
+            .path()
+            .join("lib/site-packages/openvino/libs/lib.so");
+        let all = wish(Some(named.path()), Some(&library));
+        assert_eq!(all.choose(Some(active.path())), program(&named));
+        let implied = wish(None, Some(&library));
+        assert_eq!(implied.choose(Some(active.path())), program(&active));
+        assert_eq!(implied.choose(None), program(&runtime));
+        assert_eq!(wish(None, None).choose(None), Ok(None));
+        assert_eq!(
+            wish(None, Some(Path::new("/usr/lib"))).choose(None),
+            Ok(None)
+        );
+    }
+
+    #[test]
+    fn a_folder_without_an_interpreter_is_no_environment() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().display();
+        assert_eq!(
+            wish(Some(folder.path()), None).choose(None),
+            Err(format!(
+                "{path} is no Python environment: expected {path}/bin/python3; make one with `python3 -m venv {path}`"
+            ))
+        );
+        assert_eq!(wish(None, None).choose(Some(folder.path())), Ok(None));
+    }
+
+    #[test]
+    fn an_environment_of_another_version_is_not_used() {
+        let other = environment("3.7.1");
+        let told = wish(Some(other.path()), None).choose(None).unwrap_err();
+        assert_eq!(
+            told,
+            format!(
+                "{} is for Python 3.7.1; this build has Python {}",
+                other.path().display(),
+                own_version()
+            )
+        );
+        assert_eq!(
+            wish(None, Some(other.path())).choose(Some(other.path())),
+            Ok(None)
+        );
+    }
 }

@@ -80,14 +80,7 @@ impl Handler {
     /// Fails if there is no such file, if Python raises, and if the class is not as it must be. What
     /// was made by then is finalized and gone.
     pub fn load(facts: NodeFacts) -> Result<Arc<Self>, LoadError> {
-        let path = facts.handler_path.clone();
-        if !path.is_file() {
-            return Err(LoadError::NoFile(path));
-        }
-        interpreter::start().map_err(|reason| LoadError::NoInterpreter {
-            path: path.clone(),
-            reason,
-        })?;
+        Self::start(&facts.handler_path)?;
         let core = interpreter::attach(|py| Self::make(py, &facts))?;
         Ok(Arc::new(Self {
             facts,
@@ -96,19 +89,66 @@ impl Handler {
         }))
     }
 
+    /// Runs a handler file and looks at its `OvmsPythonModel`, without making one.
+    ///
+    /// Blocks for as long as the file takes.
+    ///
+    /// # Errors
+    ///
+    /// Fails as [`load`](Self::load) does, but for what the object says.
+    pub fn inspect(facts: &NodeFacts) -> Result<(), LoadError> {
+        Self::start(&facts.handler_path)?;
+        interpreter::attach(|py| {
+            let space = Self::space(py, facts)?;
+            let class = Self::class(py, facts, &space).map(drop);
+            close(py, space.as_unbound());
+            drop(space);
+            collect(py);
+            class
+        })
+    }
+
+    /// Sees to it that there are a file and an interpreter.
+    fn start(path: &Path) -> Result<(), LoadError> {
+        if !path.is_file() {
+            return Err(LoadError::NoFile(path.to_owned()));
+        }
+        interpreter::start().map_err(|reason| LoadError::NoInterpreter {
+            path: path.to_owned(),
+            reason,
+        })
+    }
+
+    /// Makes what the modules of a handler live in.
+    fn space<'py>(py: Python<'py>, facts: &NodeFacts) -> Result<Bound<'py, PyAny>, LoadError> {
+        let path = facts.handler_path.as_os_str();
+        let tools = loading::tools(py);
+        let space = tools.and_then(|tools| tools.space.bind(py).call1((path,)));
+        space.map_err(|error| raised(py, facts, &error))
+    }
+
+    /// Runs a handler file and returns its class.
+    fn class<'py>(
+        py: Python<'py>,
+        facts: &NodeFacts,
+        space: &Bound<'py, PyAny>,
+    ) -> Result<Bound<'py, PyAny>, LoadError> {
+        let path = &facts.handler_path;
+        let class = space
+            .call_method0("run")
+            .map_err(|error| raised(py, facts, &error))?;
+        if !class.is_instance_of::<PyType>() {
+            return Err(LoadError::NoClass(path.clone()));
+        }
+        if !has(&class, "execute") {
+            return Err(LoadError::NoExecute(path.clone()));
+        }
+        Ok(class)
+    }
+
     /// The steps of a load that need the lock.
     fn make(py: Python<'_>, facts: &NodeFacts) -> Result<Core, LoadError> {
-        let path = &facts.handler_path;
-        let failed = |error: PyErr| LoadError::Raised {
-            path: path.clone(),
-            raised: describe::raised(py, &error),
-        };
-        let tools = loading::tools(py).map_err(failed)?;
-        let space = tools
-            .space
-            .bind(py)
-            .call1((path.as_os_str(),))
-            .map_err(failed)?;
+        let space = Self::space(py, facts)?;
         let made = Self::construct(py, facts, &space);
         if made.is_err() {
             close(py, space.as_unbound());
@@ -124,24 +164,8 @@ impl Handler {
         space: &Bound<'_, PyAny>,
     ) -> Result<Core, LoadError> {
         let path = &facts.handler_path;
-        let failed = |error: PyErr| LoadError::Raised {
-            path: path.clone(),
-            raised: describe::raised(py, &error),
-        };
-        let class = space.call_method0("run").map_err(failed)?;
-        if !class.is_instance_of::<PyType>() {
-            return Err(LoadError::NoClass(path.clone()));
-        }
-        let has = |name: &str| {
-            class
-                .getattr_opt(name)
-                .ok()
-                .flatten()
-                .is_some_and(|method| method.is_callable())
-        };
-        if !has("execute") {
-            return Err(LoadError::NoExecute(path.clone()));
-        }
+        let failed = |error: PyErr| raised(py, facts, &error);
+        let class = Self::class(py, facts, space)?;
         let object = space.call_method1("call", (&class,)).map_err(failed)?;
         let core = Core {
             node_name: facts.node_name.clone(),
@@ -154,8 +178,8 @@ impl Handler {
                 phase: Phase::Open,
             }),
             ended: Condvar::new(),
-            stateful: has("create_state"),
-            destroys: has("destroy_state"),
+            stateful: has(&class, "create_state"),
+            destroys: has(&class, "destroy_state"),
         };
         let initialized = (|| {
             let Some(initialize) = object.getattr_opt("initialize")? else {
@@ -314,6 +338,20 @@ impl Core {
         }
         self.life().phase = Phase::Over;
         self.ended.notify_all();
+    }
+}
+
+/// Tells whether a class has a method.
+fn has(class: &Bound<'_, PyAny>, name: &str) -> bool {
+    let method = class.getattr_opt(name).ok().flatten();
+    method.is_some_and(|method| method.is_callable())
+}
+
+/// Explains what the code of a handler has raised.
+fn raised(py: Python<'_>, facts: &NodeFacts, error: &PyErr) -> LoadError {
+    LoadError::Raised {
+        path: facts.handler_path.clone(),
+        raised: describe::raised(py, error),
     }
 }
 

@@ -39,6 +39,15 @@ impl Handler {
         })
     }
 
+    /// Fails.
+    ///
+    /// # Errors
+    ///
+    /// Always.
+    pub fn inspect(facts: &NodeFacts) -> Result<(), LoadError> {
+        Self::load(facts.clone()).map(drop)
+    }
+
     /// Returns the name of the node.
     #[must_use]
     pub fn node_name(&self) -> &str {

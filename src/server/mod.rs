@@ -26,8 +26,9 @@ use crate::{
     },
     frontends::{self, access::AccessLog, intake::Intake},
     metrics::{Metrics, NameError},
+    python,
     sequence::cleaner,
-    task::Task,
+    task::{self, Task},
 };
 
 /// The least time that connections have to close after the last request is answered.
@@ -150,6 +151,8 @@ pub async fn serve(
     if closed.await.is_err() {
         tracing::warn!("custom nodes of a pipeline, or nodes of a graph, still run; leaving them");
     }
+    // What handlers have printed.
+    task::blocking("end of Python", || python::stop(CLOSE)).await;
     tracing::info!("stopped");
     Ok(())
 }

@@ -143,14 +143,17 @@ impl FileFault {
     #[must_use]
     pub fn log(&self, graph: &str) -> String {
         let known = self.known(graph);
-        format!("{known}{}{self}", if known.is_empty() { "" } else { ": " })
+        let between = match known.chars().last() {
+            None => "",
+            Some('.') => " ",
+            Some(_) => ": ",
+        };
+        format!("{known}{between}{self}")
     }
 
     /// Returns the texts that readers of logs look for.
     fn known(&self, graph: &str) -> String {
-        let Self {
-            subject, message, ..
-        } = self;
+        let subject = &self.subject;
         match self.rule {
             Rule::NameTaken => {
                 format!("Mediapipe graph name: {graph} is already occupied by model or pipeline.")
@@ -172,7 +175,7 @@ impl FileFault {
                 "Mediapipe graph: {graph} having less than one input or output is disallowed"
             ),
             Rule::Wiring => {
-                format!("Mediapipe graph: {graph} initialization failed with message: {message}")
+                format!("Mediapipe graph: {graph} initialization failed with message")
             }
             Rule::PythonOptions => format!("Python node missing options in graph: {graph}"),
             Rule::PythonName => format!("Python node name is missing in graph: {graph}"),
@@ -273,7 +276,11 @@ impl Faults {
     #[must_use]
     pub fn status(&self) -> String {
         let fault = &self.faults[0];
-        format!("{} - {}", fault.rule.status(), fault.message)
+        let status = fault.rule.status();
+        match &fault.node {
+            Some(node) => format!("{status} - node `{node}`: {}", fault.message),
+            None => format!("{status} - {}", fault.message),
+        }
     }
 
     /// Returns the lines that the log gets, for the graph of a name.

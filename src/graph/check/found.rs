@@ -35,6 +35,11 @@ impl<'a> Found<'a> {
         self.kept.borrow().counts[usize::from(rule.number())] >= MOST_FAULTS
     }
 
+    /// Tells whether a rule with a number of its own is broken.
+    pub(in crate::graph) fn has(&self, rule: Rule) -> bool {
+        self.kept.borrow().counts[usize::from(rule.number())] > 0
+    }
+
     /// Adds a fault; not twice.
     pub(in crate::graph) fn add(&self, fault: New) {
         if self.is_full(fault.rule) {

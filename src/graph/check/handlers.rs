@@ -42,13 +42,24 @@ impl Draft<'_> {
         let node = &self.nodes[place];
         let none = Options::default();
         let of_calculator = node.contract.as_ref().and_then(|contract| contract.handler);
-        let (name, options, at) = match (&entry.handler, of_calculator, &self.spec.handler) {
-            (Some(HandlerEntry { name, options, at }), _, _)
-            | (None, None, Some(HandlerEntry { name, options, at })) => {
-                (name.as_str(), options, *at)
+        let own = entry.handler.as_ref();
+        let own = own.or_else(|| {
+            self.spec
+                .handler
+                .as_ref()
+                .filter(|_| of_calculator.is_none())
+        });
+        let (name, options, at, options_at) = match own {
+            Some(HandlerEntry {
+                name,
+                options,
+                at,
+                options_at,
+            }) => (name.as_str(), options, *at, *options_at),
+            None => {
+                let name = of_calculator.unwrap_or(DEFAULT);
+                (name, &none, entry.at, entry.at)
             }
-            (None, Some(name), _) => (name, &none, entry.at),
-            (None, None, None) => (DEFAULT, &none, entry.at),
         };
         let of_node = entry.handler.is_some();
         let known = KNOWN.contains(&name);
@@ -58,11 +69,12 @@ impl Draft<'_> {
         }
         match handler(name, options, &entry.spec) {
             Ok(handler) => {
-                self.advise(place, name, options, at, &handler);
+                self.advise(place, name, options, options_at, &handler);
                 Some(handler)
             }
             Err((message, hint)) => {
                 // A handler of the graph that is unknown is wrong once, not for each node.
+                let at = if known { options_at } else { at };
                 let fault = New::wiring(at, message).may_hint(hint);
                 let is_nodes = of_node || known;
                 self.found.add(if is_nodes {
@@ -99,6 +111,7 @@ impl Draft<'_> {
             Handler::Immediate => true,
             _ => false,
         };
+        let loopback = loopback.filter(|_| !self.nodes[place].is_loopback_wrong);
         if let Some(loopback) = loopback.filter(|loopback| !is_apart(*loopback)) {
             let port = &entry.spec.inputs[loopback];
             let at = entry.written.inputs[port.written].at;

@@ -1,1 +1,191 @@
+//! Each rule with a graph that breaks it, and what a sound one becomes.
 
+mod any;
+mod files;
+mod handlers;
+mod plans;
+mod python;
+mod rules;
+mod types;
+mod wiring;
+
+use std::sync::Arc;
+
+use super::{Checked, Faults, check};
+use crate::graph::{
+    Calculator, Context, Contract, Factory, Fault, Flow, NodeSpec, PacketType, Resources,
+    TensorKind,
+};
+
+struct Nothing;
+
+impl Calculator for Nothing {
+    fn process(&mut self, _: &mut Context<'_>) -> Result<Flow, Fault> {
+        Ok(Flow::Stop)
+    }
+}
+
+fn make(_: &Arc<NodeSpec>, _: &dyn Resources) -> Box<dyn Calculator> {
+    Box::new(Nothing)
+}
+
+fn pass(node: &NodeSpec) -> Result<Contract, String> {
+    if node.inputs.len() != node.outputs.len() {
+        return Err("as many outputs as inputs are needed".to_owned());
+    }
+    let mut contract = Contract::any(node);
+    for (place, output) in contract.outputs.iter_mut().enumerate() {
+        *output = PacketType::SameAsInput(place);
+    }
+    contract.offset = Some(0);
+    Ok(contract)
+}
+
+fn all(node: &NodeSpec, kind: &PacketType) -> Contract {
+    let mut contract = Contract::any(node);
+    contract.inputs.fill(kind.clone());
+    contract.outputs.fill(kind.clone());
+    contract
+}
+
+fn python(node: &NodeSpec) -> Result<Contract, String> {
+    let mut contract = all(node, &PacketType::Python);
+    for ports in [&node.inputs, &node.outputs] {
+        let kinds = if std::ptr::eq(ports, &node.inputs) {
+            &mut contract.inputs
+        } else {
+            &mut contract.outputs
+        };
+        for place in ports.tagged("LOOPBACK") {
+            kinds[place] = PacketType::Any;
+        }
+    }
+    match node.side_inputs.find("PYTHON_NODE_RESOURCES", 0) {
+        Some(place) => contract.side_inputs[place].0 = PacketType::PythonResources,
+        None => return Err("the side packet PYTHON_NODE_RESOURCES:py is missing".to_owned()),
+    }
+    Ok(contract)
+}
+
+fn infer(node: &NodeSpec) -> Result<Contract, String> {
+    let mut contract = all(node, &PacketType::Tensor(TensorKind::OpenVino));
+    contract.side_inputs.fill((PacketType::Session, false));
+    Ok(contract)
+}
+
+fn session(node: &NodeSpec) -> Result<Contract, String> {
+    let mut contract = Contract::any(node);
+    contract.side_outputs.fill(PacketType::Session);
+    Ok(contract)
+}
+
+fn convert(node: &NodeSpec) -> Result<Contract, String> {
+    let mut contract = Contract::any(node);
+    let kind = |tag: &str| match tag {
+        "OVTENSOR" => PacketType::Tensor(TensorKind::OpenVino),
+        _ => PacketType::Python,
+    };
+    for (port, into) in node.inputs.iter().zip(&mut contract.inputs) {
+        *into = kind(&port.at.tag);
+    }
+    for (port, into) in node.outputs.iter().zip(&mut contract.outputs) {
+        *into = kind(&port.at.tag);
+    }
+    Ok(contract)
+}
+
+fn source(node: &NodeSpec) -> Result<Contract, String> {
+    let mut contract = Contract::any(node);
+    contract.outputs.fill(PacketType::Int);
+    contract.side_inputs.fill((PacketType::Int, false));
+    Ok(contract)
+}
+
+fn echo(node: &NodeSpec) -> Result<Contract, String> {
+    let mut contract = Contract::any(node);
+    contract.inputs.fill(PacketType::Request);
+    contract.outputs.fill(PacketType::Response);
+    Ok(contract)
+}
+
+fn mux(node: &NodeSpec) -> Result<Contract, String> {
+    Ok(Contract {
+        handler: Some("MuxInputStreamHandler"),
+        ..Contract::any(node)
+    })
+}
+
+macro_rules! factories {
+    ($($name:literal $contract:ident),* $(,)?) => {
+        [$({
+            static FACTORY: Factory = Factory {
+                name: $name,
+                about: "For tests.",
+                contract: $contract,
+                make,
+            };
+            &FACTORY
+        }),*]
+    };
+}
+
+/// The calculators of the tests.
+fn factories() -> Vec<&'static Factory> {
+    factories![
+        "PassThroughCalculator" pass,
+        "PythonExecutorCalculator" python,
+        "OpenVINOInferenceCalculator" infer,
+        "OpenVINOModelServerSessionCalculator" session,
+        "PyTensorOvTensorConverterCalculator" convert,
+        "CountingSourceCalculator" source,
+        "EchoCalculator" echo,
+        "MuxCalculator" mux,
+    ]
+    .into()
+}
+
+/// Judges a graph as the file `graph.pbtxt`.
+fn judge(text: &str) -> Result<Checked, Faults> {
+    check(text, "graph.pbtxt", &factories())
+}
+
+/// Returns the plan of a sound graph without warnings.
+fn sound(text: &str) -> Checked {
+    match judge(text) {
+        Ok(checked) => {
+            assert_eq!(checked.warnings, [], "{text}");
+            checked
+        }
+        Err(faults) => panic!("{text}\n{faults}"),
+    }
+}
+
+/// Writes the status and every fault of a graph.
+fn told(text: &str) -> String {
+    let faults = match judge(text) {
+        Ok(_) => panic!("nothing is found in {text}"),
+        Err(faults) => faults,
+    };
+    let mut told = faults.status();
+    told.push('\n');
+    for fault in &faults.faults {
+        told.push_str(&format!("  {}: {fault}\n", fault.rule.number()));
+    }
+    for warning in &faults.warnings {
+        told.push_str(&format!("  warning: {warning}\n"));
+    }
+    told
+}
+
+/// Writes what is told of each graph.
+fn each_told(texts: &[&str]) -> String {
+    texts.iter().map(|text| told(text)).collect()
+}
+
+/// A graph of one PassThrough node with something added to the graph and to the node.
+fn with(graph: &str, node: &str) -> String {
+    format!(
+        "input_stream: \"in\" output_stream: \"out\"\n{graph}\n\
+         node {{ calculator: \"PassThroughCalculator\" input_stream: \"in\" output_stream: \"out\"\n{node}\n}}"
+    )
+}

@@ -145,6 +145,7 @@ impl Draft<'_> {
                 }
                 let entry = &self.spec.nodes[*node];
                 let port = &entry.spec.inputs[*place];
+                let written = &entry.written.inputs[port.written];
                 let gives = match stream.from {
                     Source::Graph(_) => "the input of the graph".to_owned(),
                     Source::Node(from, _) => {
@@ -152,8 +153,8 @@ impl Draft<'_> {
                     }
                 };
                 let message = format!(
-                    "the input {} takes {takes}, but {gives} sends {} on \"{}\"",
-                    port.at, stream.carries, stream.name
+                    "the input \"{}\" takes {takes}, but {gives} sends {}",
+                    written.text, stream.carries
                 );
                 let hint = match stream.from {
                     Source::Graph(_) => prefix(&takes).map(|prefix| {
@@ -162,8 +163,7 @@ impl Draft<'_> {
                     Source::Node(..) => None,
                 };
                 let hint = hint.or_else(|| converter(&stream.carries, &takes));
-                let at = entry.written.inputs[port.written].at;
-                let fault = New::wiring(at, message).node(&entry.spec.name);
+                let fault = New::wiring(written.at, message).node(&entry.spec.name);
                 self.found.add(fault.may_hint(hint));
             }
         }
@@ -199,13 +199,13 @@ impl Draft<'_> {
                 };
                 let entry = &self.spec.nodes[*node];
                 let port = &entry.spec.side_inputs[*place];
+                let written = &entry.written.side_inputs[port.written];
                 let message = format!(
-                    "the side packet {} takes {takes}, but \"{}\" is {gives}",
-                    port.at, side.name
+                    "the side packet \"{}\" takes {takes}, but is {gives}",
+                    written.text
                 );
-                let at = entry.written.side_inputs[port.written].at;
                 self.found
-                    .add(New::wiring(at, message).node(&entry.spec.name));
+                    .add(New::wiring(written.at, message).node(&entry.spec.name));
             }
         }
     }

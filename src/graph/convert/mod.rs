@@ -13,7 +13,7 @@ mod stamp;
 pub use answer::{VERSION, output, response};
 pub use intake::{Intake, packets};
 pub(super) use intake::{is_mp, is_tf};
-pub use side::{PYTHON, check_sides, side_packets};
+pub use side::{PYTHON, side_packets};
 pub use stamp::{TIMESTAMP, following, timestamp};
 
 #[cfg(test)]

@@ -3,7 +3,7 @@
 use super::TIMESTAMP;
 use crate::{
     error::{Error, ErrorKind, Result},
-    graph::{Packet, Payload, Plan},
+    graph::{Packet, Payload, Plan, Side},
     request::{Parameter, Parameters},
 };
 
@@ -20,8 +20,8 @@ const OF_PROTOCOL: [&str; 2] = ["timeout", "binary_data_output"];
 ///
 /// # Errors
 ///
-/// Fails if a parameter is of a kind that no side packet has, has a reserved name, or comes to a
-/// graph with a pool.
+/// Fails if a parameter is of a kind that no side packet has or that a node does not take, has a
+/// reserved name, or comes to a graph with a pool. That none is missing is for the run to see.
 pub fn side_packets(
     plan: &Plan,
     parameters: &Parameters,
@@ -56,6 +56,7 @@ pub fn side_packets(
         }
         let payload = payload(value)?;
         if let Some(place) = place {
+            check_type(plan, &plan.sides[place], &payload)?;
             packets[place] = Some(Packet::side(payload));
         }
     }
@@ -81,46 +82,24 @@ fn refused(reason: String) -> Error {
     )
 }
 
-/// Sees to it that every node has the side packets that it needs, as far as no node gives them.
-///
-/// # Errors
-///
-/// Fails if one is missing, or is something else than the node takes.
-pub fn check_sides(plan: &Plan, packets: &[Option<Packet>]) -> Result<()> {
-    let fault = |reason: String| {
-        let text = format!(
-            "Failed to start mediapipe graph - INVALID_ARGUMENT: CalculatorGraph::Run() failed: \
-             \n{reason}"
-        );
-        Err(Error::new(ErrorKind::FailedPrecondition, text))
-    };
-    for node in &plan.nodes {
-        for (&side, (taken, may_miss)) in node.side_inputs.iter().zip(&node.contract.side_inputs) {
-            let Some(known) = plan.sides.get(side).filter(|side| side.from.is_none()) else {
-                continue;
-            };
-            let given = packets.get(side).and_then(Option::as_ref);
-            match given.and_then(Packet::payload) {
-                None if *may_miss => {}
-                None => {
-                    return fault(format!(
-                        "Side packet \"{}\" is required but was not provided.",
-                        known.name
-                    ));
-                }
-                // The server's own are what they are.
-                Some(Payload::Token) => {}
-                Some(payload) if payload.kind().fits(taken) => {}
-                Some(payload) => {
-                    return fault(format!(
-                        "Side packet \"{}\" of node \"{}\" has the wrong type. Expected: {taken}; \
-                         Actual: {}",
-                        known.name,
-                        node.spec.name,
-                        payload.kind()
-                    ));
-                }
-            }
+/// Sees to it that the nodes that take a side packet can do something with its value.
+fn check_type(plan: &Plan, side: &Side, payload: &Payload) -> Result<()> {
+    for &(node, place) in &side.to {
+        let node = &plan.nodes[node];
+        let Some((taken, _)) = node.contract.side_inputs.get(place) else {
+            continue;
+        };
+        if !payload.kind().fits(taken) {
+            return Err(Error::new(
+                ErrorKind::FailedPrecondition,
+                format!(
+                    "Failed to start mediapipe graph - Side packet \"{}\" of node \"{}\" has the \
+                     wrong type. Expected: {taken}; Actual: {}",
+                    side.name,
+                    node.spec.name,
+                    payload.kind()
+                ),
+            ));
         }
     }
     Ok(())

@@ -151,10 +151,7 @@ impl Binder<'_> {
                     let known: Vec<String> = kind.fields().map(|f| f.name().to_owned()).collect();
                     let near = nearest(name, known.iter().map(String::as_str));
                     let hint = near.map_or_else(
-                        || match known.len() {
-                            0 => "it has no fields of its own: options are extensions, `[mediapipe.….ext] { … }`".to_owned(),
-                            _ => format!("it has {}", known.join(", ")),
-                        },
+                        || without(&kind, &known),
                         |name| format!("did you mean \"{name}\"?"),
                     );
                     self.fault(
@@ -331,6 +328,17 @@ impl Binder<'_> {
         };
         self.fault(value.at, format!("{found}expected {expected}"), hint);
         None
+    }
+}
+
+/// Tells what there is instead of a field that is not.
+fn without(kind: &MessageDescriptor, known: &[String]) -> String {
+    if kind.full_name() == ANY {
+        "name the type of the options: `[type.googleapis.com/mediapipe.…] { … }`".to_owned()
+    } else if kind.extensions().next().is_some() {
+        "options stand in an extension: `[mediapipe.….ext] { … }`".to_owned()
+    } else {
+        format!("it has {}", known.join(", "))
     }
 }
 

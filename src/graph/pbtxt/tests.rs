@@ -193,7 +193,25 @@ fn text_that_is_none_is_told_with_its_place() {
         "{ }",
     ]
     .map(told)
-    .concat(), @"");
+    .concat(), @"
+1:14 found `'a'`, expected `:` or `{` after `input_stream`
+2:3 found the end of the text, expected a value for `input_stream`
+4:1 (x) found the end of the text, expected the name of a field or `}` | `node` at 1:1 is not closed
+3:15 (x) the string that begins here does not end in its line: expected '
+1:38 (C) found `}`, expected a value for `input_stream`
+1:20 found `}`, expected the name of a field | there is a brace too many here or above
+1:1 found `}`, expected the name of a field | there is a brace too many here or above
+1:21 found `,`, expected the name of a field
+1:23 found the end of the text, expected `,` or `]`
+1:21 found `]`, expected a value for `input_stream`
+1:44 found `]`, expected the name of an extension or `type.googleapis.com/` and that of a type, and `]`
+1:24 found `]`, expected the name of an extension or `type.googleapis.com/` and that of a type, and `]`
+1:45 (n) found `{`, expected the name of an extension or `type.googleapis.com/` and that of a type, and `]`
+1:19 '@' means nothing here
+1:8 found the end of the text, expected a number
+1:2 'ä' means nothing here
+1:1 found `{`, expected the name of a field
+");
 }
 
 #[test]
@@ -229,7 +247,33 @@ node {
   name: 'bad \\q escape'
   executor: '\\xff'
 }
-"), @"");
+"), @r#"
+1:1 mediapipe.CalculatorGraphConfig has no field "inptu_stream" | did you mean "input_stream"?
+2:1 mediapipe.CalculatorGraphConfig has no field "zebra" | it has node, packet_factory, packet_generator, num_threads, status_handler, input_stream, max_queue_size, input_stream_handler, output_stream_handler, executor, output_stream, input_side_packet, output_side_packet, profiler_config, package, type, report_deadlock, options, graph_options
+3:15 input_stream: 5, expected a string in quotes
+4:15 input_stream: expected one value, not fields in braces
+5:17 max_queue_size: 'x', expected a whole number
+6:14 num_threads: 99999999999, expected a whole number from -2147483648 to 2147483647
+7:18 report_deadlock: maybe, expected `true` or `false`
+8:7 node: 'x', expected fields in braces, `{ … }`
+11:3 (one) "name" is set twice
+12:3 (one) mediapipe.CalculatorGraphConfig.Node has no field "input_straem" | did you mean "input_stream"?
+13:15 (one) calculator: expected one value, not a list
+14:18 (one) max_in_flight: 1.5, expected a whole number
+15:49 (one) back_edge: 2, expected `true` or `false`
+16:13 (one) [mediapipe.SyncSetInputStreamHandlerOptions.ext] is an option of mediapipe.MediaPipeOptions | mediapipe.CalculatorOptions does not take it
+17:3 (one) "options" is set twice
+21:13 (Py) mediapipe.CalculatorOptions has no extension "mediapipe.PythonExecutorCalculatorOption.ext" | did you mean [mediapipe.PythonExecutorCalculatorOptions.ext]?
+21:64 (Py) mediapipe.CalculatorOptions has no field "handler_path" | options stand in an extension: `[mediapipe.….ext] { … }`
+22:18 (Py) the required field "handler_path" of mediapipe.PythonExecutorCalculatorOptions is missing | add `handler_path: …` there
+23:18 (Py) the type "mediapipe.PythonExecutorCalculatorOption" is not known | did you mean [type.googleapis.com/mediapipe.PythonExecutorCalculatorOptions]?
+24:94 (Py) initial_gate_state: GATE_ALOW, expected one of GATE_UNINITIALIZED, GATE_ALLOW, GATE_DISALLOW | did you mean GATE_ALLOW?
+25:58 (Py) one `{ … }` takes one type, found a second | write each type into a `node_options` of its own
+26:26 (Py) mediapipe.InputStreamHandlerConfig takes no type in brackets, found [a/mediapipe.GateCalculatorOptions] | types belong into `node_options: { … }`
+27:92 (Py) "bool_value" and "int_value" cannot both be set
+28:9 (Py) name: 'bad \q escape', expected a string without the unknown escape `\q` | write `\\` for a backslash
+29:13 (Py) executor: '\xff', expected a string in UTF-8
+"#);
 }
 
 #[test]

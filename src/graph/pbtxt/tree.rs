@@ -5,6 +5,9 @@ use super::token::{Kind, Lexer, Token, Unreadable};
 /// How deep messages and lists may be in each other.
 pub(super) const DEEPEST: usize = 100;
 
+/// What is due between fields.
+const A_NAME: &str = "the name of a field";
+
 /// A field as it is written.
 #[derive(Debug)]
 pub(in crate::graph) struct Field {
@@ -130,7 +133,11 @@ impl Reader<'_> {
             });
             ("the end of the text".to_owned(), hint)
         } else {
-            (format!("`{}`", cut(self.lexer.slice(token))), None)
+            let is_close = matches!(token.kind, Kind::Mark(b'}' | b'>'));
+            let is_outside = self.opened.is_empty() && expected == A_NAME;
+            let hint = "there is a brace too many here or above".to_owned();
+            let hint = (is_close && is_outside).then_some(hint);
+            (format!("`{}`", cut(self.lexer.slice(token))), hint)
         };
         Err(Broken {
             at: token.start,
@@ -160,7 +167,7 @@ impl Reader<'_> {
                     let end = char::from(end);
                     return self.unexpected(&format!("the name of a field or `{end}`"));
                 }
-                (_, None) => return self.unexpected("the name of a field"),
+                (_, None) => return self.unexpected(A_NAME),
             }
         }
         Ok(fields.into_boxed_slice())

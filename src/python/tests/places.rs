@@ -48,6 +48,19 @@ fn first_calls_are_never_in_place() {
 }
 
 #[test]
+fn short_calls_come_in_place() {
+    let made = executes("return []");
+    let (handler, instance) = worker(&made);
+    let began = Instant::now();
+    runtime().block_on(async {
+        // Those of other tests that take long keep it from its place for a while.
+        while !call(&handler, &instance).await {
+            assert!(began.elapsed() < Duration::from_secs(60));
+        }
+    });
+}
+
+#[test]
 fn slow_handlers_are_never_in_place() {
     let made = executes("import time\ntime.sleep(0.003)\nreturn []");
     let (handler, instance) = worker(&made);
@@ -170,4 +183,41 @@ fn work_that_panics_leaves_no_trace() {
         assert!(ended.is_err());
         call(&handler, &instance).await;
     });
+}
+
+#[test]
+fn measure() {
+    let made = executes("return [Tensor('out', inputs[0])]");
+    let values: Vec<f32> = vec![1.0; 10];
+    let instance = made.instance();
+    let input = [floats("a", &[1, 10], &values)];
+    for _ in 0..3 {
+        let began = Instant::now();
+        for _ in 0..20_000 {
+            drop(outputs(instance.execute(&input, true)));
+        }
+        eprintln!("execute {:?}", began.elapsed() / 20_000);
+    }
+    let made = executes("import numpy as np\nreturn [Tensor('out', np.array(inputs[0]) + 1)]");
+    let instance = made.instance();
+    for _ in 0..3 {
+        let began = Instant::now();
+        for _ in 0..20_000 {
+            drop(outputs(instance.execute(&input, true)));
+        }
+        eprintln!("numpy {:?}", began.elapsed() / 20_000);
+    }
+    let made = executes("for n in range(60001): yield [Tensor('out', b'token')]");
+    let instance = made.instance();
+    let crate::python::Produced::Generator(mut generator) = instance.execute(&input, true).unwrap()
+    else {
+        panic!()
+    };
+    for _ in 0..3 {
+        let began = Instant::now();
+        for _ in 0..20_000 {
+            drop(instance.next(&mut generator));
+        }
+        eprintln!("next {:?}", began.elapsed() / 20_000);
+    }
 }

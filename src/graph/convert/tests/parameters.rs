@@ -6,9 +6,9 @@ use super::plan;
 use crate::{
     error::ErrorKind,
     graph::{
-        Calculator, Contract, Factory, Handler, NodeSpec, Packet, PacketType, Payload, Plan,
-        PlanNode, Ports, Resources, Side, Timestamp,
-        convert::{TIMESTAMP, check_sides, following, side_packets, timestamp},
+        Calculator, Contract, Factory, Handler, NodeSpec, Packet, PacketType, Plan, PlanNode,
+        Ports, Resources, Side, Timestamp,
+        convert::{TIMESTAMP, following, side_packets, timestamp},
     },
     request::{InferRequest, Parameter},
 };
@@ -225,36 +225,34 @@ fn with_node(mut plan: Plan) -> Plan {
         handler: Handler::Default,
         max_in_flight: 1,
     });
+    for (place, side) in [1, 2, 0, 3].into_iter().enumerate() {
+        plan.sides[side].to.push((0, place));
+    }
     plan
 }
 
 #[test]
-fn nodes_get_the_side_packets_that_they_need() {
+fn nodes_get_side_packets_of_the_types_that_they_take() {
     let plan = with_node(with_sides());
-    let check = |text: Option<Payload>, count: Option<Payload>| {
-        let side = |payload: Option<Payload>| payload.map(Packet::side);
-        let packets = [Some(Payload::Token), text, count, None, None].map(side);
-        check_sides(&plan, &packets).map_err(|error| {
-            assert_eq!(error.kind(), ErrorKind::FailedPrecondition);
-            error.message().to_owned()
-        })
+    let give = |name: &str, value| {
+        let parameters = vec![(name.to_owned(), value)];
+        match side_packets(&plan, &parameters, false) {
+            Ok(_) => Ok(()),
+            Err(error) => {
+                assert_eq!(error.kind(), ErrorKind::FailedPrecondition);
+                Err(error.message().to_owned())
+            }
+        }
     };
-    let text = || Some(Payload::Text(String::new()));
-    assert_eq!(check(text(), None), Ok(()));
-    assert_eq!(check(text(), Some(Payload::Int(1))), Ok(()));
-    let start = "Failed to start mediapipe graph - INVALID_ARGUMENT: CalculatorGraph::Run() \
-                 failed: \n";
+    let text = || Parameter::Text("1".to_owned());
+    assert_eq!(give("text", text()), Ok(()));
+    assert_eq!(give("count", Parameter::Int(1)), Ok(()));
     assert_eq!(
-        check(None, None),
-        Err(format!(
-            "{start}Side packet \"text\" is required but was not provided."
-        ))
-    );
-    assert_eq!(
-        check(text(), Some(Payload::Bool(true))),
-        Err(format!(
-            "{start}Side packet \"count\" of node \"n\" has the wrong type. Expected: int; \
-             Actual: bool"
-        ))
+        give("count", text()),
+        Err(
+            "Failed to start mediapipe graph - Side packet \"count\" of node \"n\" has the wrong \
+             type. Expected: int; Actual: string"
+                .to_owned()
+        )
     );
 }

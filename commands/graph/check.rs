@@ -1,0 +1,128 @@
+//! `ovms graph check`: every fault of a graph and of its handlers, without serving it.
+
+mod look;
+mod report;
+mod text;
+
+use std::{path::PathBuf, time::Duration};
+
+use clap::ValueEnum;
+use ovms::{config::Defaults, python};
+
+use self::report::{Report, Verdict};
+use super::{environment, source};
+use crate::{
+    error::{Failure, FailureKind},
+    pipeline::aside::Aside,
+};
+
+/// What ends the help.
+const AFTER_HELP: &str = "\
+The graph file is read and judged as the server does: its text, streams, tags, side packets, options
+and what each calculator demands. Then each handler file is imported, which runs its code, and its
+class OvmsPythonModel is looked at. No object is made and `initialize` is not called, unless
+--initialize asks for that. What cannot be looked at is told, and no fault.
+
+Models and pipelines that sessions name are looked for in the configuration file and in the graph's
+subconfig.json. Without either of them nobody can tell whether they are there.
+
+Examples:
+  ovms graph check my_graph
+  ovms graph check config.json my_graph --initialize
+  ovms graph check config.json --output json
+
+Exit codes: 0 no faults; 1 a fault in any of the graphs; 2 no fault, but warnings, or something that
+could not be checked; 64 usage, also a NAME that no graph of the file has.";
+
+/// The flags as typed.
+#[derive(Debug, clap::Args)]
+#[command(after_long_help = AFTER_HELP)]
+pub(crate) struct Args {
+    /// A folder with a graph.pbtxt, a graph file, or a configuration file (.json)
+    path: PathBuf,
+
+    /// Check this graph of the configuration file only
+    name: Option<String>,
+
+    /// Do not import handlers; what depends on them is not checked
+    #[arg(long)]
+    no_python: bool,
+
+    /// Make the objects of handlers and call `initialize` and `finalize`, as the server does
+    #[arg(long, conflicts_with = "no_python")]
+    initialize: bool,
+
+    /// The Python environment that handlers see, as for `ovms serve`
+    #[arg(long = "python_environment", value_name = "DIR")]
+    python_environment: Option<PathBuf>,
+
+    /// How to print what is found
+    #[arg(long, value_enum, default_value_t = Output::Text, value_name = "FORMAT")]
+    output: Output,
+}
+
+/// The form of the report.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Output {
+    /// For people
+    Text,
+    /// For scripts
+    Json,
+}
+
+/// How long output of handlers may take at the end.
+const LIMIT: Duration = Duration::from_secs(1);
+
+/// How far Python goes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Depth {
+    /// Nothing is run.
+    Nothing,
+    /// Modules are imported.
+    Import,
+    /// Objects are made.
+    Initialize,
+}
+
+/// Runs the subcommand.
+pub(super) fn run(args: &Args) -> Result<(), Failure> {
+    let mut stdout = Aside::take()?;
+    let defaults = Defaults::default();
+    let found = source::find(&args.path, args.name.as_deref(), &defaults)?;
+    let depth = match (args.no_python, args.initialize) {
+        (true, _) => Depth::Nothing,
+        (false, false) => Depth::Import,
+        (false, true) => Depth::Initialize,
+    };
+    environment(args.python_environment.clone());
+    let graphs = found.graphs.iter();
+    let graphs = graphs.map(|graph| look::at(graph, found.file.as_ref(), depth));
+    let report = Report::new(&args.path, graphs.collect());
+    stdout.print(&match args.output {
+        Output::Text => text::write(&report),
+        Output::Json => report.json(),
+    })?;
+    python::stop(LIMIT);
+    end(&report)
+}
+
+/// Says in a sentence what came of it, and makes the exit code.
+fn end(report: &Report) -> Result<(), Failure> {
+    let counts = report.counts();
+    match report.verdict() {
+        Verdict::Ok => Ok(()),
+        Verdict::Faults => {
+            let faulty = report.graphs.iter().filter(|graph| !graph.faults.is_empty());
+            let which = match &report.graphs[..] {
+                [only] => format!("the graph `{}`", only.name),
+                all => format!("{} of {} graphs", faulty.count(), all.len()),
+            };
+            let text = format!("{which} cannot be served: {counts}");
+            Err(Failure::new(FailureKind::Failed, text))
+        }
+        Verdict::Warnings => Err(Failure::new(
+            FailureKind::Warnings,
+            format!("no faults were found, but {counts}"),
+        )),
+    }
+}

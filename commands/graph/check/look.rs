@@ -1,0 +1,186 @@
+//! A look at one graph: its file, its handlers, and what its sessions name.
+
+use std::path::Path;
+
+use ovms::{
+    config::{self, Defaults, FileConfig, GraphConfig, ModelEntry},
+    error::{chain, nearest},
+    graph::{Outline, OutlineKind, OutlineNode, Rule, calculators, check},
+    python::{self, Handler, LoadError, NodeFacts},
+};
+
+use super::{
+    Depth,
+    report::{Entry, GraphReport, Verdict},
+};
+use crate::graph::source;
+
+/// Looks at a graph.
+pub(super) fn at(graph: &GraphConfig, file: Option<&FileConfig>, depth: Depth) -> GraphReport {
+    let path = graph.graph_path.display().to_string();
+    let mut report = GraphReport {
+        name: graph.name.clone(),
+        file: path.clone(),
+        verdict: Verdict::Ok,
+        faults: Vec::new(),
+        warnings: Vec::new(),
+        unchecked: Vec::new(),
+        lines: Vec::new(),
+    };
+    let text = match source::read(graph) {
+        Ok(text) => text,
+        Err(error) => {
+            report.faults.push(Entry {
+                rule: Some(Rule::File.number()),
+                status: Some(Rule::File.status()),
+                file: None,
+                line: None,
+                column: None,
+                node: None,
+                message: format!("{path}: {error}"),
+                traceback: None,
+                hint: Some("name a folder with a graph.pbtxt in base_path, or the file in graph_path".to_owned()),
+            });
+            return report.judged();
+        }
+    };
+    report.lines = text.lines().map(str::to_owned).collect();
+    let factories = calculators::all();
+    match check(&text, &path, factories) {
+        Ok(checked) => report.warnings.extend(checked.warnings.into_iter().map(Entry::from)),
+        Err(faults) => {
+            report.faults.extend(faults.faults.into_iter().map(Entry::from));
+            report.warnings.extend(faults.warnings.into_iter().map(Entry::from));
+        }
+    }
+    // Handlers and sessions are looked at whatever is wrong with the streams.
+    let Ok(outline) = Outline::read(&graph.name, &text, &path, factories, &|_| true) else {
+        return report.judged();
+    };
+    for node in &outline.nodes {
+        let Some(runs) = &node.runs else { continue };
+        match node.kind {
+            OutlineKind::Python if !runs.is_empty() => {
+                handler(&mut report, &graph.base_path, node, runs, depth);
+            }
+            OutlineKind::Model => session(&mut report, graph, file, node, runs),
+            _ => {}
+        }
+    }
+    report.judged()
+}
+
+/// Looks at the handler of a node.
+fn handler(report: &mut GraphReport, base: &Path, node: &OutlineNode, runs: &str, depth: Depth) {
+    let path = base.join(runs);
+    let fault = |message: String| Entry::of_node(&node.name, node.place, message);
+    if !path.is_file() {
+        let fault = fault(format!("there is no handler file {}", path.display()));
+        let hint = "handler_path is relative to the folder of the graph";
+        report.faults.push(fault.breaking(Rule::PythonFile).hint(hint));
+        return;
+    }
+    let unchecked = |why: &str| format!("node `{}`: its handler {}: {why}", node.name, path.display());
+    if depth == Depth::Nothing {
+        report.unchecked.push(unchecked("handlers are not to be imported"));
+        return;
+    }
+    if !python::AVAILABLE {
+        report.unchecked.push(unchecked("this build has no Python"));
+        return;
+    }
+    let facts = NodeFacts {
+        node_name: node.name.clone(),
+        input_names: node.inputs.clone(),
+        output_names: node.outputs.clone(),
+        handler_path: path.clone(),
+    };
+    let looked = match depth {
+        Depth::Initialize => Handler::load(facts).map(|handler| handler.finalize()),
+        _ => Handler::inspect(&facts),
+    };
+    let Err(error) = looked else { return };
+    let shown = path.display();
+    let (rule, entry) = match &error {
+        LoadError::NoInterpreter { reason, .. } => {
+            report.unchecked.push(unchecked(reason));
+            return;
+        }
+        LoadError::NoFile(_) => (Rule::PythonFile, fault(format!("there is no {shown}"))),
+        LoadError::NoClass(_) => (
+            Rule::PythonState,
+            fault(format!("{shown} has no class OvmsPythonModel"))
+                .hint("the handler is a class of that name with a method `execute(self, inputs)`"),
+        ),
+        LoadError::NoExecute(_) => (
+            Rule::PythonState,
+            fault(format!("OvmsPythonModel in {shown} has no method `execute`"))
+                .hint("add `def execute(self, inputs: list) -> list:`"),
+        ),
+        LoadError::Raised { raised, .. } => {
+            let mut entry = fault(format!("{shown} raises {raised}"));
+            let traceback = raised.traceback.trim_end();
+            entry.traceback = (!traceback.is_empty()).then(|| traceback.to_owned());
+            if raised.kind == "ModuleNotFoundError" {
+                entry = entry.hint(
+                    "install it into the Python environment that the server is started with, or name \
+                     another with --python_environment",
+                );
+            }
+            (Rule::PythonState, entry)
+        }
+    };
+    report.faults.push(entry.breaking(rule));
+}
+
+/// Looks for what a session names.
+fn session(
+    report: &mut GraphReport,
+    graph: &GraphConfig,
+    file: Option<&FileConfig>,
+    node: &OutlineNode,
+    name: &str,
+) {
+    let own = match config::read_subconfig(&graph.subconfig, &Defaults::default()) {
+        Ok(own) => own,
+        Err(error) => {
+            let text = format!("{}: {}", graph.subconfig.display(), chain(&error));
+            if !report.unchecked.contains(&text) {
+                report.unchecked.push(text);
+            }
+            return;
+        }
+    };
+    let has_own = own.is_some();
+    let models = own.iter().flatten().chain(file.iter().flat_map(|file| &file.models));
+    let mut names: Vec<String> = models
+        .map(|entry| match entry {
+            ModelEntry::Model(model) => model.name.clone(),
+            ModelEntry::Refused { name, .. } => name.clone(),
+        })
+        .collect();
+    let pipelines = file.iter().flat_map(|file| &file.pipelines);
+    names.extend(pipelines.map(|pipeline| pipeline.name.clone()));
+    if names.iter().any(|known| known == name) {
+        return;
+    }
+    let graphs = file.iter().flat_map(|file| &file.graphs);
+    if graphs.clone().any(|graph| graph.name == *name) {
+        let text = format!("`{name}` is a graph, and sessions are of models and pipelines");
+        report.warnings.push(
+            Entry::of_node(&node.name, node.place, text).hint("name a model or pipeline in servable_name"),
+        );
+    } else if file.is_some() || has_own {
+        let text = format!("no model or pipeline of the configuration is called `{name}`");
+        let entry = Entry::of_node(&node.name, node.place, text);
+        report.warnings.push(match nearest(name, names.iter().map(String::as_str)) {
+            Some(near) => entry.hint(format!("did you mean `{near}`?")),
+            None => entry.hint("add it, or every request fails when its session is opened"),
+        });
+    } else {
+        report.unchecked.push(format!(
+            "node `{}`: whether there is a model or pipeline `{name}`, since no configuration file was named",
+            node.name
+        ));
+    }
+}

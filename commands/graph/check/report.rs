@@ -1,0 +1,207 @@
+//! What a check has found.
+
+use std::{fmt, path::Path};
+
+use ovms::graph::{FileFault, FileWarning, Rule};
+use serde::Serialize;
+
+/// All graphs.
+#[derive(Debug, Serialize)]
+pub(super) struct Report {
+    file: String,
+    verdict: Verdict,
+    pub(super) graphs: Vec<GraphReport>,
+}
+
+/// How it went.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub(super) enum Verdict {
+    Ok,
+    Warnings,
+    Faults,
+}
+
+/// One graph.
+#[derive(Debug, Serialize)]
+pub(super) struct GraphReport {
+    pub(super) name: String,
+    pub(super) file: String,
+    pub(super) verdict: Verdict,
+    pub(super) faults: Vec<Entry>,
+    pub(super) warnings: Vec<Entry>,
+    /// What nobody could look at, and why.
+    pub(super) unchecked: Vec<String>,
+    /// The lines of the graph file.
+    #[serde(skip)]
+    pub(super) lines: Vec<String>,
+}
+
+/// A fault or warning.
+#[derive(Debug, Clone, Serialize)]
+pub(super) struct Entry {
+    /// The number of the rule, of faults.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) rule: Option<u8>,
+    /// The text that the state of the graph has, of faults.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) status: Option<&'static str>,
+    /// The file, if it is another than that of the graph.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) file: Option<String>,
+    pub(super) line: Option<usize>,
+    pub(super) column: Option<usize>,
+    pub(super) node: Option<String>,
+    pub(super) message: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) traceback: Option<String>,
+    pub(super) hint: Option<String>,
+}
+
+impl Entry {
+    /// Makes one of a node.
+    pub(super) fn of_node(
+        node: &str,
+        (line, column): (usize, usize),
+        message: impl Into<String>,
+    ) -> Self {
+        Self {
+            rule: None,
+            status: None,
+            file: None,
+            line: Some(line),
+            column: Some(column),
+            node: Some(node.to_owned()),
+            message: message.into(),
+            traceback: None,
+            hint: None,
+        }
+    }
+
+    /// Makes it the fault of a rule.
+    pub(super) fn breaking(self, rule: Rule) -> Self {
+        Self {
+            rule: Some(rule.number()),
+            status: Some(rule.status()),
+            ..self
+        }
+    }
+
+    pub(super) fn hint(self, hint: impl Into<String>) -> Self {
+        Self {
+            hint: Some(hint.into()),
+            ..self
+        }
+    }
+}
+
+impl From<FileFault> for Entry {
+    fn from(fault: FileFault) -> Self {
+        Self {
+            rule: Some(fault.rule.number()),
+            status: Some(fault.rule.status()),
+            file: None,
+            line: fault.place.map(|(line, _)| line),
+            column: fault.place.map(|(_, column)| column),
+            node: fault.node,
+            message: fault.message,
+            traceback: None,
+            hint: fault.hint,
+        }
+    }
+}
+
+impl From<FileWarning> for Entry {
+    fn from(warning: FileWarning) -> Self {
+        Self {
+            rule: None,
+            status: None,
+            file: None,
+            line: Some(warning.place.0),
+            column: Some(warning.place.1),
+            node: warning.node,
+            message: warning.message,
+            traceback: None,
+            hint: None,
+        }
+    }
+}
+
+/// How much was found.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) struct Counts {
+    faults: usize,
+    warnings: usize,
+    unchecked: usize,
+}
+
+impl fmt::Display for Counts {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let told = [
+            (self.faults, "fault", "faults"),
+            (self.warnings, "warning", "warnings"),
+            (
+                self.unchecked,
+                "thing that could not be checked",
+                "things that could not be checked",
+            ),
+        ];
+        let told = told.into_iter().filter(|(count, ..)| *count > 0);
+        let told: Vec<String> = told
+            .map(|(count, one, many)| format!("{count} {}", if count == 1 { one } else { many }))
+            .collect();
+        match told.is_empty() {
+            true => f.write_str("no faults"),
+            false => f.write_str(&told.join(", ")),
+        }
+    }
+}
+
+impl GraphReport {
+    pub(super) fn counts(&self) -> Counts {
+        Counts {
+            faults: self.faults.len(),
+            warnings: self.warnings.len(),
+            unchecked: self.unchecked.len(),
+        }
+    }
+
+    /// Says what came of it, once everything is found.
+    pub(super) fn judged(mut self) -> Self {
+        self.verdict = match self.counts() {
+            Counts { faults: 1.., .. } => Verdict::Faults,
+            counts if counts == Counts::default() => Verdict::Ok,
+            _ => Verdict::Warnings,
+        };
+        self
+    }
+}
+
+impl Report {
+    pub(super) fn new(path: &Path, graphs: Vec<GraphReport>) -> Self {
+        Self {
+            file: path.display().to_string(),
+            verdict: graphs.iter().map(|graph| graph.verdict).max().unwrap_or(Verdict::Ok),
+            graphs,
+        }
+    }
+
+    pub(super) fn verdict(&self) -> Verdict {
+        self.verdict
+    }
+
+    pub(super) fn counts(&self) -> Counts {
+        let counts = self.graphs.iter().map(GraphReport::counts);
+        counts.fold(Counts::default(), |all, one| Counts {
+            faults: all.faults + one.faults,
+            warnings: all.warnings + one.warnings,
+            unchecked: all.unchecked + one.unchecked,
+        })
+    }
+
+    /// Writes it as one object.
+    pub(super) fn json(&self) -> String {
+        let text = serde_json::to_string_pretty(self).expect("texts and numbers are JSON");
+        text + "\n"
+    }
+}

@@ -1,0 +1,108 @@
+//! A stream to a graph: one instance of it for all requests.
+
+use std::{
+    sync::Arc,
+    task::{Context, Poll, ready},
+};
+
+use futures::FutureExt;
+use tokio::sync::{OwnedSemaphorePermit, mpsc};
+
+use super::{
+    Engine,
+    stream::{Answer, StreamHead, StreamRequest, other_name},
+};
+use crate::{
+    error::{Error, Result},
+    graph::{self, Env, Graph},
+    metrics::{GraphCall, Method},
+    request::InferRequest,
+    task::Task,
+};
+
+/// How many answers are made ahead of the one that is being sent.
+const ANSWERS_AHEAD: usize = 32;
+
+/// What a graph gives to the client of its stream.
+pub(super) struct GraphStream {
+    answers: mpsc::Receiver<graph::Answer>,
+    /// Runs the graph. Dropping it drops the graph.
+    task: Option<Task<Result<()>>>,
+    _place: OwnedSemaphorePermit,
+}
+
+impl GraphStream {
+    /// Opens a stream with its first request, which is to be sent as well.
+    pub(super) async fn open(
+        engine: &Arc<Engine>,
+        graph: &Arc<Graph>,
+        head: StreamHead<'_>,
+        mut requests: mpsc::Receiver<StreamRequest>,
+    ) -> Result<Self> {
+        let counts = GraphCall::new(graph.reporter(), head.origin, Method::Stream);
+        let refused = |error: Error| {
+            counts.ended(false);
+            error
+        };
+        let place = engine.stream_place().map_err(refused)?;
+        let definition = engine.definition(graph).await.map_err(refused)?;
+        let env = Env::new(engine.sessions(head.origin));
+        let session = definition
+            .open(head.parameters, env, None)
+            .map_err(refused)?;
+        let (sender, answers) = mpsc::channel(ANSWERS_AHEAD);
+        let name = head.name.to_owned();
+        let mut is_first = true;
+        let read = move |came: &mut StreamRequest| {
+            let first = std::mem::take(&mut is_first);
+            read(came, &name, first)
+        };
+        let task = Task::spawn(async move {
+            let running = counts.running();
+            let served = session.serve(&mut requests, read, &sender, &counts);
+            let served = Box::pin(served).await;
+            drop(running);
+            counts.ended(served.is_ok());
+            served
+        });
+        Ok(Self {
+            answers,
+            task: Some(task),
+            _place: place,
+        })
+    }
+
+    pub(super) fn poll_next(&mut self, context: &mut Context<'_>) -> Poll<Option<Result<Answer>>> {
+        if let Some(answer) = ready!(self.answers.poll_recv(context)) {
+            return Poll::Ready(Some(Ok(match answer {
+                graph::Answer::Response(response) => Answer::Response(response),
+                graph::Answer::Fault(text) => Answer::Fault(Error::invalid(text)),
+            })));
+        }
+        let Some(task) = &mut self.task else {
+            return Poll::Ready(None);
+        };
+        let ended = ready!(task.poll_unpin(context));
+        self.task = None;
+        Poll::Ready(match ended {
+            Ok(Ok(())) => None,
+            Ok(Err(error)) => Some(Err(error)),
+            Err(_) => Some(Err(Error::internal("Internal error"))),
+        })
+    }
+}
+
+/// Takes a request that is for the graph that the first was for. Of the first, the version does not
+/// matter.
+fn read(came: &mut StreamRequest, name: &str, is_first: bool) -> Result<InferRequest> {
+    if came.name != name {
+        return Err(other_name());
+    }
+    let is_known = matches!(came.version, Ok(None | Some(graph::VERSION)));
+    if !is_first && !is_known {
+        return Err(Error::invalid(
+            "Subsequent request with incorrect servable version; validate subsequent requests",
+        ));
+    }
+    Ok(std::mem::take(&mut came.request))
+}

@@ -1,0 +1,72 @@
+//! What graphs count.
+
+use crate::support::{
+    graphs::{PASS, add},
+    grpc::Grpc,
+    http::{get, post},
+    pipelines::{Config, request},
+};
+
+/// Returns the lines of a family that have a name, without it.
+fn of<'a>(page: &'a str, family: &str) -> Vec<&'a str> {
+    let lines = page.lines().filter(|line| line.starts_with(family));
+    lines.filter(|line| line.contains("name=\"g\"")).collect()
+}
+
+#[test]
+fn graphs_count_what_goes_in_and_what_comes_out() {
+    let mut config = Config::of(&[]);
+    add(&mut config, "g", PASS);
+    let server = config.serve_with(&["--metrics_enable"]);
+    let page = get(&server, "/metrics").text();
+    insta::assert_snapshot!(of(&page, "ovms_requests_").join("\n"), @"");
+    insta::assert_snapshot!(of(&page, "ovms_responses").join("\n"), @"");
+    assert_eq!(
+        of(&page, "ovms_current_graphs"),
+        [r#"ovms_current_graphs{name="g"} 0"#]
+    );
+    assert_eq!(of(&page, "ovms_graph_error").len(), 3);
+    assert_eq!(of(&page, "ovms_graph_processing_time_us_count").len(), 2);
+    for foreign in [
+        "ovms_streams",
+        "ovms_request_time_us",
+        "ovms_infer",
+        "ovms_current_requests",
+    ] {
+        assert_eq!(of(&page, foreign), [""; 0], "{foreign}");
+    }
+    let client = Grpc::connect(&server);
+    for _ in 0..2 {
+        client.answered(request("g", &[("in", &[1], &[1.0])]));
+    }
+    client.refused(request("g", &[("other", &[1], &[1.0])]));
+    let body = br#"{"inputs":[{"name":"in","shape":[1],"datatype":"INT32","data":[5]}]}"#;
+    assert_eq!(post(&server, "/v2/models/g/infer", body).status, 200);
+    assert_eq!(get(&server, "/v2/models/g").status, 200);
+    assert_eq!(get(&server, "/v2/models/g/ready").status, 200);
+    let page = get(&server, "/metrics").text();
+    let counted = |line: &&str| {
+        let is_time = line.contains("_bucket") || line.contains("_sum");
+        !line.starts_with('#') && !is_time && !line.ends_with(" 0")
+    };
+    let lines: Vec<&str> = page.lines().filter(counted).collect();
+    insta::assert_snapshot!(lines.join("\n"), @"");
+}
+
+#[test]
+fn nodes_of_graphs_count_their_runs() {
+    let mut config = Config::of(&[]);
+    add(&mut config, "g", PASS);
+    let server = config.serve_with(&["--metrics_enable", "--metrics_list", "ovms_node_time_us"]);
+    let client = Grpc::connect(&server);
+    client.answered(request("g", &[("in", &[1], &[1.0])]));
+    let page = get(&server, "/metrics").text();
+    let counts: Vec<&str> = page
+        .lines()
+        .filter(|line| line.contains("_count"))
+        .collect();
+    assert_eq!(
+        counts,
+        [r#"ovms_node_time_us_count{name="g",node="PassThroughCalculator"} 1"#]
+    );
+}

@@ -1,0 +1,233 @@
+//! Graphs while what is configured changes, and when the server stops.
+
+use std::{fs, path::Path};
+
+use crate::support::{
+    eventually,
+    graphs::{self, LIST, PASS, TWO, add, add_python, changes, reload},
+    grpc::Grpc,
+    http::get,
+    model,
+    pipelines::{Config, infer, lines, request, status, wait_lines},
+    repository,
+};
+
+const FAILED: &str = "412: Reloading config file failed. Check server logs for more info.";
+
+fn one(name: &str) -> ovms::proto::kserve::ModelInferRequest {
+    request(name, &[("in", &[1, 1], &[3.0])])
+}
+
+#[test]
+fn another_graph_file_takes_effect_when_somebody_asks() {
+    let mut config = Config::of(&[]);
+    add(&mut config, "g", PASS);
+    add(&mut config, "h", PASS);
+    let server = config.serve_with(&["--file_system_poll_wait_seconds", "1"]);
+    let client = Grpc::connect(&server);
+    assert_eq!(reload(&server), 200);
+    graphs::write(&config.beside("g"), &PASS.replace(":out", ":other"));
+    // The watcher sees the file of the server alone.
+    config.put(LIST, serde_json::json!({"name": "late", "base_path": "h"}));
+    let before = changes(&server, "g").len();
+    assert_eq!(infer(&client, one("g")), "out [1,1] 3");
+    assert_eq!(before, 1);
+    assert_eq!(reload(&server), 201);
+    assert_eq!(infer(&client, one("g")), "other [1,1] 3");
+    let expected = [
+        "AVAILABLE ValidationPassed",
+        "RELOADING Reload",
+        "AVAILABLE ValidationPassed",
+    ];
+    assert_eq!(changes(&server, "g"), expected);
+    assert_eq!(
+        changes(&server, "h"),
+        expected[..1],
+        "nothing of it has changed"
+    );
+    assert_eq!(reload(&server), 200);
+    // Another file of the server is brought into effect by the watcher, and what else has changed
+    // with it.
+    graphs::write(&config.beside("g"), PASS);
+    config.write();
+    server.wait_log("Mediapipe: late state changed to: AVAILABLE");
+    eventually("loaded again", || {
+        (changes(&server, "g").len() == 5).then_some(())
+    });
+    assert_eq!(infer(&client, one("g")), "out [1,1] 3");
+    assert_eq!(changes(&server, "h"), expected[..1]);
+}
+
+#[test]
+fn a_graph_that_fails_to_load_again_stops_serving_and_comes_back() {
+    let mut config = Config::of(&[]);
+    let path = add(&mut config, "g", PASS);
+    let server = config.serve();
+    let client = Grpc::connect(&server);
+    fs::remove_file(&path).unwrap();
+    assert_eq!(reload(&server), 412);
+    assert_eq!(status(&server, "g"), "LOADING FAILED_PRECONDITION");
+    assert_eq!(
+        infer(&client, one("g")),
+        "Unavailable: Mediapipe is not loaded yet"
+    );
+    assert_eq!(reload(&server), 412);
+    graphs::write(path.parent().unwrap(), PASS);
+    assert_eq!(reload(&server), 201);
+    assert_eq!(infer(&client, one("g")), "out [1,1] 3");
+    assert_eq!(
+        changes(&server, "g"),
+        [
+            "AVAILABLE ValidationPassed",
+            "RELOADING Reload",
+            "LOADING_PRECONDITION_FAILED ValidationFailed",
+            "RELOADING Reload",
+            "LOADING_PRECONDITION_FAILED ValidationFailed",
+            "RELOADING Reload",
+            "AVAILABLE ValidationPassed",
+        ]
+    );
+}
+
+#[test]
+fn what_is_not_listed_any_more_is_retired() {
+    let mut config = Config::of(&["dummy"]);
+    add(&mut config, "g", PASS);
+    add(&mut config, "h", PASS);
+    let server = config.serve();
+    let client = Grpc::connect(&server);
+    let graph = config.remove(LIST, "g");
+    assert_eq!(config.reload(&server), "201");
+    assert_eq!(status(&server, "g"), "END OK");
+    assert_eq!(infer(&client, one("g")), "NotFound: Mediapipe is retired");
+    assert_eq!(
+        get(&server, "/v2/models/g").fault(),
+        "404: Mediapipe is retired"
+    );
+    // Its name is still its own, and so is that of one that serves.
+    config.model("g", &model("dummy"));
+    config.model("h", &model("dummy"));
+    assert!(config.reload(&server).starts_with('5'));
+    server.wait_log("Given model name is already occupied");
+    assert_eq!(status(&server, "g"), "END OK");
+    assert_eq!(infer(&client, one("h")), "out [1,1] 3");
+    config.remove("model_config_list", "g");
+    config.remove("model_config_list", "h");
+    config.put(LIST, graph);
+    assert_eq!(config.reload(&server), "201");
+    assert_eq!(infer(&client, one("g")), "out [1,1] 3");
+    assert_eq!(
+        changes(&server, "g"),
+        [
+            "AVAILABLE ValidationPassed",
+            "RETIRED Retire",
+            "RELOADING Reload",
+            "AVAILABLE ValidationPassed",
+        ]
+    );
+    assert_eq!(changes(&server, "h").len(), 1);
+}
+
+#[test]
+fn another_folder_is_another_graph() {
+    let mut config = Config::of(&[]);
+    add(&mut config, "g", PASS);
+    graphs::write(&config.beside("two"), TWO);
+    let server = config.serve();
+    config.json[LIST][0]["base_path"] = "two".into();
+    assert_eq!(config.reload(&server), "201");
+    let inputs = &get(&server, "/v2/models/g").json()["inputs"];
+    assert_eq!(inputs.as_array().unwrap().len(), 2);
+    config.json[LIST][0]["base_path"] = "nowhere".into();
+    assert_eq!(config.reload(&server), FAILED);
+    assert_eq!(status(&server, "g"), "LOADING FAILED_PRECONDITION");
+    // The models of a subconfig come and go with the file that names them.
+    repository::copy(&model("dummy").join("1"), &config.beside("g/dummy/1"));
+    let models = r#"{"model_config_list": [{"config": {"name": "dummy", "base_path": "dummy"}}]}"#;
+    fs::write(config.beside("g/mine.json"), models).unwrap();
+    config.json[LIST][0]["base_path"] = "g".into();
+    config.json[LIST][0]["subconfig"] = "mine.json".into();
+    assert_eq!(config.reload(&server), "201");
+    Grpc::connect(&server).check_serves();
+    config.json[LIST][0]["subconfig"] = "".into();
+    assert_eq!(config.reload(&server), "201");
+    assert_eq!(status(&server, "dummy"), "END OK");
+}
+
+/// A handler that writes down what happens to it, and says which it is.
+fn witness(version: &str, log: &Path) -> String {
+    format!(
+        r#"
+import os
+from pyovms import Tensor
+def note(text):
+    with open({log:?}, "a") as file:
+        file.write(text + " {version}\n")
+class OvmsPythonModel:
+    def initialize(self, kwargs):
+        note("begin")
+    def execute(self, inputs):
+        go = os.path.join(os.path.dirname(__file__), "wait")
+        note("run")
+        import time
+        while os.path.exists(go):
+            time.sleep(0.01)
+        return [Tensor("out", b"{version}")]
+    def finalize(self):
+        note("end")
+"#
+    )
+}
+
+/// Asks and returns what is told, as text.
+fn ask(client: &Grpc, name: &str) -> String {
+    let answer = client.answered(one(name));
+    String::from_utf8(answer.raw_output_contents[0].to_vec()).unwrap()
+}
+
+#[test]
+fn another_handler_takes_effect_and_the_old_one_ends_with_its_last_request() {
+    let mut config = Config::of(&[]);
+    let log = config.beside("log");
+    let handler = add_python(&mut config, "g", &witness("old", &log));
+    let mut server = config.serve();
+    let client = Grpc::connect(&server);
+    assert_eq!(ask(&client, "g"), "old");
+    let wait = handler.with_file_name("wait");
+    fs::write(&wait, "").unwrap();
+    let under_way = client.call(one("g"));
+    wait_lines(&log, "run old", 2);
+    // What runs goes on with what it has begun.
+    fs::write(&handler, witness("new", &log)).unwrap();
+    assert_eq!(reload(&server), 201);
+    wait_lines(&log, "begin new", 1);
+    assert_eq!(lines(&log, "end"), [""; 0]);
+    fs::remove_file(&wait).unwrap();
+    let answer = under_way.wait().unwrap();
+    assert_eq!(answer.raw_output_contents[0].as_ref(), b"old");
+    wait_lines(&log, "end old", 1);
+    assert_eq!(ask(&client, "g"), "new");
+    assert_eq!(reload(&server), 200);
+    server.signal("TERM");
+    assert!(server.wait().success());
+    let all = fs::read_to_string(&log).unwrap();
+    let told: Vec<&str> = all
+        .lines()
+        .filter(|line| !line.starts_with("run"))
+        .collect();
+    assert_eq!(told, ["begin old", "begin new", "end old", "end new"]);
+}
+
+#[test]
+fn a_handler_that_fails_is_ended_as_well() {
+    let mut config = Config::of(&[]);
+    let log = config.beside("log");
+    let text = witness("bad", &log).replace("note(\"begin\")", "raise ValueError(\"no\")");
+    add_python(&mut config, "g", &text);
+    let mut server = config.serve();
+    server.wait_log("Error during python node initialization for handler_path: ");
+    assert_eq!(status(&server, "g"), "LOADING FAILED_PRECONDITION");
+    server.signal("TERM");
+    assert!(server.wait().success());
+    assert_eq!(lines(&log, "end bad").len(), 1);
+}

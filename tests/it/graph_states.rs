@@ -1,0 +1,154 @@
+//! Graphs that are not served, and what everybody is told of them.
+
+use std::time::{Duration, Instant};
+
+use crate::support::{
+    Server, eventually,
+    graphs::{self, LIST, PASS, TWO, add, changes},
+    grpc::Grpc,
+    http::{get, post},
+    pipelines::{Config, infer, request, status},
+};
+
+/// Checks what all interfaces answer for a graph that cannot be loaded.
+fn is_refused(server: &Server, client: &Grpc, name: &str) {
+    assert_eq!(status(server, name), "LOADING FAILED_PRECONDITION");
+    let asked = request(name, &[("in", &[1], &[1.0])]);
+    assert_eq!(
+        client.refused(asked),
+        "Unavailable: Mediapipe is not loaded yet"
+    );
+    let not_loaded = "404: Mediapipe is not loaded yet";
+    let path = format!("/v2/models/{name}");
+    assert_eq!(get(server, &path).fault(), not_loaded);
+    let body = br#"{"inputs":[{"name":"in","shape":[1],"datatype":"FP32","data":[0]}]}"#;
+    let infer = post(server, &format!("{path}/infer"), body);
+    assert_eq!(infer.fault(), not_loaded);
+    assert_ne!(get(server, &format!("{path}/ready")).status, 200);
+    assert_eq!(
+        changes(server, name),
+        ["LOADING_PRECONDITION_FAILED ValidationFailed"]
+    );
+}
+
+#[test]
+fn graphs_with_faults_leave_the_others_alone() {
+    let mut config = Config::of(&["dummy"]);
+    let faults = [
+        (
+            "empty",
+            String::new(),
+            "Trying to parse empty mediapipe graph definition: empty failed",
+        ),
+        (
+            "typing",
+            PASS.replace("node {", "nude {"),
+            "Trying to parse mediapipe graph definition: typing failed",
+        ),
+        (
+            "stranger",
+            PASS.replace("PassThrough", "PassThru"),
+            "Mediapipe graph: stranger initialization failed with message: ",
+        ),
+        (
+            "inputs",
+            TWO.replace("2:b", "2:a"),
+            "Creating Mediapipe graph inputs name failed for: ",
+        ),
+    ];
+    for (name, text, _) in &faults {
+        add(&mut config, name, text);
+    }
+    config.put(LIST, serde_json::json!({"name": "missing"}));
+    add(&mut config, "good", PASS);
+    let server = config.serve();
+    let client = Grpc::connect(&server);
+    for (name, _, log) in &faults {
+        server.wait_log(log);
+        is_refused(&server, &client, name);
+    }
+    server.wait_log("Failed to open mediapipe graph definition: missing, file: ");
+    is_refused(&server, &client, "missing");
+    client.check_serves();
+    let asked = request("good", &[("in", &[1], &[1.0])]);
+    assert_eq!(infer(&client, asked), "out [1] 1");
+}
+
+#[test]
+fn one_graph_that_cannot_be_loaded_leaves_the_server_running() {
+    let root = crate::support::repository::folder();
+    graphs::write(root.path(), "nothing of this kind");
+    let server = Server::begin("g", root.path(), &[]);
+    server.wait_ready();
+    is_refused(&server, &Grpc::connect(&server), "g");
+    graphs::write(root.path(), PASS);
+    assert_eq!(graphs::reload(&server), 201);
+    assert_eq!(status(&server, "g"), "AVAILABLE OK");
+}
+
+/// A handler whose load takes as long as there is no file `go` beside it.
+const SLOW: &str = r#"
+import os, time
+class OvmsPythonModel:
+    def initialize(self, kwargs):
+        go = os.path.join(os.path.dirname(__file__), "go")
+        while not os.path.exists(go):
+            time.sleep(0.01)
+    def execute(self, inputs):
+        return inputs
+"#;
+
+#[test]
+fn a_load_that_does_not_end_holds_up_nobody_for_ever() {
+    let mut config = Config::of(&["dummy"]);
+    let handler = graphs::add_python(&mut config, "slow", SLOW);
+    add(&mut config, "good", PASS);
+    let server = config.begin(&["--graph_load_seconds", "2"]);
+    server.wait_log("Mediapipe: good state changed to: AVAILABLE");
+    // It is being loaded, and requests wait a little.
+    let client = Grpc::connect(&server);
+    assert_eq!(status(&server, "slow"), "LOADING OK");
+    let since = Instant::now();
+    let asked = request("slow", &[("in", &[1], &[1.0])]);
+    assert_eq!(
+        client.refused(asked),
+        "Unavailable: Mediapipe is not loaded yet"
+    );
+    assert!(since.elapsed() >= Duration::from_millis(500));
+    server.wait_log("it took longer than 2s; see what its nodes do when they begin");
+    server.wait_ready();
+    client.check_serves();
+    assert_eq!(status(&server, "slow"), "LOADING FAILED_PRECONDITION");
+    // As long as it goes on, no other is begun.
+    assert_eq!(graphs::reload(&server), 412);
+    server.wait_log("its last load has not come to an end yet");
+    std::fs::write(handler.with_file_name("go"), "").unwrap();
+    eventually("loaded at last", || {
+        (graphs::reload(&server) == 201).then_some(())
+    });
+    assert_eq!(status(&server, "slow"), "AVAILABLE OK");
+}
+
+#[test]
+fn a_request_waits_for_a_graph_that_is_about_to_be_loaded() {
+    let mut config = Config::of(&[]);
+    let handler = graphs::add_python(&mut config, "slow", SLOW);
+    let server = config.begin(&[]);
+    let client = eventually("the ports are open", || {
+        let listens = std::net::TcpStream::connect(("127.0.0.1", server.port)).is_ok();
+        listens.then(|| Grpc::connect(&server))
+    });
+    eventually("it is known", || {
+        (status(&server, "slow") == "LOADING OK").then_some(())
+    });
+    let call = client.call(request("slow", &[("in", &[1], &[1.0])]));
+    std::fs::write(handler.with_file_name("go"), "").unwrap();
+    server.wait_log("Mediapipe: slow state changed to: AVAILABLE");
+    // Unless the machine was too slow for that, it has waited.
+    if let Err(status) = call.wait() {
+        assert_eq!(status.message(), "Mediapipe is not loaded yet");
+    }
+    server.wait_ready();
+    let asked = request("slow", &[("in", &[1], &[1.0])]);
+    assert_eq!(infer(&client, asked), "out [1] 1");
+}
