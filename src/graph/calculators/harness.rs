@@ -10,7 +10,6 @@ use crate::{
         Calculator, Context, Contract, Emit, Env, Factory, Fault, Flow, NodeSpec, Options, Packet,
         Payload, Ports, Resources, Servables, Session, Timestamp,
     },
-    python,
 };
 
 /// A list of numbers.
@@ -244,12 +243,12 @@ impl Run {
 pub(super) struct Nothing;
 
 impl Resources for Nothing {
-    fn python(&self, _: &str) -> Option<&Arc<python::Handler>> {
-        None
-    }
-
     fn hides_python_errors(&self) -> bool {
         false
+    }
+
+    fn python(&self, _: &str) -> Option<&Arc<crate::python::Handler>> {
+        None
     }
 }
 
