@@ -112,7 +112,10 @@ fn end(report: &Report) -> Result<(), Failure> {
     match report.verdict() {
         Verdict::Ok => Ok(()),
         Verdict::Faults => {
-            let faulty = report.graphs.iter().filter(|graph| !graph.faults.is_empty());
+            let faulty = report
+                .graphs
+                .iter()
+                .filter(|graph| !graph.faults.is_empty());
             let which = match &report.graphs[..] {
                 [only] => format!("the graph `{}`", only.name),
                 all => format!("{} of {} graphs", faulty.count(), all.len()),

@@ -30,12 +30,10 @@ pub(super) struct Found {
 }
 
 /// Finds what a path, and a name, mean.
-pub(super) fn find(
-    path: &Path,
-    name: Option<&str>,
-    defaults: &Defaults,
-) -> Result<Found, Failure> {
-    let is_config = path.extension().is_some_and(|it| it.eq_ignore_ascii_case("json"));
+pub(super) fn find(path: &Path, name: Option<&str>, defaults: &Defaults) -> Result<Found, Failure> {
+    let is_config = path
+        .extension()
+        .is_some_and(|it| it.eq_ignore_ascii_case("json"));
     if is_config {
         return of_config(path, name, defaults);
     }
@@ -100,14 +98,21 @@ fn of_config(path: &Path, name: Option<&str>, defaults: &Defaults) -> Result<Fou
             file: Some(file),
         });
     }
-    let text = format!("the configuration file {} has no graph `{name}`", path.display());
+    let text = format!(
+        "the configuration file {} has no graph `{name}`",
+        path.display()
+    );
     let is_there = file.refused.iter().any(|entry| entry.name == name);
     let kind = match is_there {
         true => FailureKind::Failed,
         false => FailureKind::Usage,
     };
     let mut failure = refused(&file, Failure::new(kind, text));
-    let names: Vec<&str> = file.graphs.iter().map(|graph| graph.name.as_str()).collect();
+    let names: Vec<&str> = file
+        .graphs
+        .iter()
+        .map(|graph| graph.name.as_str())
+        .collect();
     if !names.is_empty() {
         failure = failure.detail(format!("its graphs: {}", names.join(", ")));
     }
@@ -140,7 +145,10 @@ fn named(path: &Path, graph_path: &Path) -> String {
     });
     let folder = folder.and_then(|folder| folder.canonicalize().ok());
     let name = stem.or_else(|| folder.as_ref()?.file_name());
-    name.map_or_else(|| "graph".to_owned(), |name| name.to_string_lossy().into_owned())
+    name.map_or_else(
+        || "graph".to_owned(),
+        |name| name.to_string_lossy().into_owned(),
+    )
 }
 
 /// Reads a graph file, with line ends and all.

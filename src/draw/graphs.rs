@@ -328,4 +328,3 @@ fn edges(outline: &Outline) -> Vec<Vec<String>> {
     });
     rows.collect()
 }
-
