@@ -49,10 +49,13 @@ use std::path::PathBuf;
 
 pub use error::{LoadError, Raised};
 #[cfg(not(feature = "python"))]
-pub use off::{Generator, Handler, Instance, configure, describe, set_limits, stop};
+pub use off::{
+    Generator, Handler, Instance, configure, describe, environment_fault, set_limits, stop,
+};
 pub use tensor::Tensor;
 #[cfg(feature = "python")]
 pub use {
+    environment::environment_fault,
     handler::Handler,
     instance::{Generator, Instance},
     interpreter::{configure, describe, stop},

@@ -21,6 +21,7 @@ mod cli_infer_load;
 mod cli_infer_misfits;
 mod cli_infer_outputs;
 mod cli_infer_status;
+mod cli_infer_stream;
 mod cli_infer_tfs;
 mod cli_models;
 mod cli_serve;

@@ -10,6 +10,7 @@ use crate::{
         Calculator, Context, Contract, Emit, Env, Factory, Fault, Flow, NodeSpec, Options, Packet,
         Payload, Ports, Resources, Servables, Session, Timestamp,
     },
+    python,
 };
 
 /// A list of numbers.
@@ -239,15 +240,16 @@ impl Run {
     }
 }
 
-struct Nothing;
+/// No models and no Python.
+pub(super) struct Nothing;
 
 impl Resources for Nothing {
-    fn hides_python_errors(&self) -> bool {
-        false
+    fn python(&self, _: &str) -> Option<&Arc<python::Handler>> {
+        None
     }
 
-    fn python(&self, _: &str) -> Option<&Arc<crate::python::Handler>> {
-        None
+    fn hides_python_errors(&self) -> bool {
+        false
     }
 }
 
