@@ -5,10 +5,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use ovms::{
-    config::{self, Defaults, FileConfig, GraphConfig},
-    graph::GraphSource,
-};
+use ovms::config::{self, Defaults, FileConfig, GraphConfig};
 
 use crate::{
     error::{Failure, FailureKind},
@@ -155,13 +152,4 @@ fn named(path: &Path, graph_path: &Path) -> String {
 pub(super) fn read(graph: &GraphConfig) -> std::io::Result<String> {
     let content = fs::read(&graph.graph_path)?;
     Ok(String::from_utf8_lossy(&content).into_owned())
-}
-
-/// Returns what is loaded of a graph.
-pub(super) fn of(graph: &GraphConfig) -> GraphSource {
-    GraphSource {
-        name: graph.name.clone(),
-        base_path: graph.base_path.clone(),
-        graph_path: graph.graph_path.clone(),
-    }
 }
