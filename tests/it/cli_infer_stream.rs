@@ -357,7 +357,7 @@ fn flags_that_do_not_fit_a_stream_are_refused() {
     a       FP32      (1,10)
 
     error: found no inputs for model `dummy`
-    hint: such as: ovms infer dummy -i b=@file.npy --url 127.0.0.1:13664
+    hint: such as: ovms infer dummy -i b=@file.npy --url 127.0.0.1:14791
     hint: or fill every input with `--zeros` or `--random`
     ");
     for flags in [
