@@ -19,7 +19,7 @@ use crate::support::{
 
 const README: &str = include_str!("../../README.md");
 
-const SUBCOMMANDS: [&str; 4] = ["setup", "serve", "infer", "pipeline"];
+const SUBCOMMANDS: [&str; 5] = ["setup", "serve", "infer", "pipeline", "graph"];
 
 /// The subcommands of `ovms pipeline`, which have flags of their own.
 const OF_PIPELINES: [&str; 4] = ["show", "check", "run", "new"];
