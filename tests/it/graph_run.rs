@@ -85,7 +85,8 @@ fn what_cannot_run_is_told() {
     let run = graph(path, &["run", "two", "--requests", "bad"]);
     assert_eq!(run.code, Some(1));
     assert!(run.stderr.contains("bad, line 2"), "{}", run.stderr);
-    let entries = r#"{"mediapipe_config_list": [{"name": "g"}, {"name": "two"}]}"#;
+    let entries =
+        r#"{"model_config_list": [], "mediapipe_config_list": [{"name": "g"}, {"name": "two"}]}"#;
     fs::write(path.join("config.json"), entries).unwrap();
     assert_eq!(
         graph(path, &["run", "config.json", "-i", "a=1"]).code,
