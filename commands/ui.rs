@@ -244,6 +244,11 @@ pub(crate) fn steps(length: Option<usize>) -> ProgressBar {
     drawn(length.map(|length| length as u64), template)
 }
 
+/// Starts a counter of answers on stderr.
+pub(crate) fn answers() -> ProgressBar {
+    drawn(None, "{spinner} {pos} answers  {msg}")
+}
+
 fn drawn(length: Option<u64>, template: &str) -> ProgressBar {
     let target = match Look::of_stderr() {
         Look::Boxed => ProgressDrawTarget::stderr(),

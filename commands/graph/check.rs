@@ -4,7 +4,7 @@ mod look;
 mod report;
 mod text;
 
-use std::{path::PathBuf, time::Duration};
+use std::path::PathBuf;
 
 use clap::ValueEnum;
 use ovms::{config::Defaults, python};
@@ -70,9 +70,6 @@ enum Output {
     Json,
 }
 
-/// How long output of handlers may take at the end.
-const LIMIT: Duration = Duration::from_secs(1);
-
 /// How far Python goes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Depth {
@@ -102,7 +99,7 @@ pub(super) fn run(args: &Args) -> Result<(), Failure> {
         Output::Text => text::write(&report),
         Output::Json => report.json(),
     })?;
-    python::stop(LIMIT);
+    python::stop(super::LIMIT);
     end(&report)
 }
 
@@ -112,7 +109,10 @@ fn end(report: &Report) -> Result<(), Failure> {
     match report.verdict() {
         Verdict::Ok => Ok(()),
         Verdict::Faults => {
-            let faulty = report.graphs.iter().filter(|graph| !graph.faults.is_empty());
+            let faulty = report
+                .graphs
+                .iter()
+                .filter(|graph| !graph.faults.is_empty());
             let which = match &report.graphs[..] {
                 [only] => format!("the graph `{}`", only.name),
                 all => format!("{} of {} graphs", faulty.count(), all.len()),

@@ -2,11 +2,12 @@
 
 mod check;
 mod new;
+mod run;
 mod show;
 mod source;
 mod stubs;
 
-use std::path::PathBuf;
+use std::{path::PathBuf, time::Duration};
 
 use clap::Subcommand;
 use ovms::{openvino::runtime, python};
@@ -22,6 +23,8 @@ pub(crate) enum Command {
     Show(show::Args),
     /// Find every fault of a graph and of its Python handlers
     Check(check::Args),
+    /// Run a graph once, in this process, and show each packet
+    Run(run::Args),
     /// Install the module `pyovms` for tests and editors into a virtual environment
     Stubs(stubs::Args),
 }
@@ -32,9 +35,13 @@ pub(crate) fn run(command: Command) -> Result<(), Failure> {
         Command::New(args) => new::run(args),
         Command::Show(args) => show::run(args),
         Command::Check(args) => check::run(&args),
+        Command::Run(args) => run::run(args),
         Command::Stubs(args) => stubs::run(&args),
     }
 }
+
+/// How long output of handlers may take at the end.
+const LIMIT: Duration = Duration::from_secs(1);
 
 /// Says whose packages handlers see: those that the server's would.
 fn environment(named: Option<PathBuf>) {

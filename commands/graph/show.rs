@@ -115,7 +115,10 @@ fn outline(graph: &GraphConfig) -> Result<Outline, Failure> {
     Outline::read(&graph.name, &text, &path, calculators::all(), &is_there).map_err(|faults| {
         let failure = Failure::new(
             FailureKind::Failed,
-            format!("cannot draw the graph `{}`: its file cannot be read", graph.name),
+            format!(
+                "cannot draw the graph `{}`: its file cannot be read",
+                graph.name
+            ),
         );
         let faults = faults.faults.iter();
         faults.fold(failure, |failure, fault| failure.detail(fault.to_string()))

@@ -5,10 +5,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use ovms::{
-    config::{self, Defaults, FileConfig, GraphConfig},
-    graph::GraphSource,
-};
+use ovms::config::{self, Defaults, FileConfig, GraphConfig};
 
 use crate::{
     error::{Failure, FailureKind},
@@ -30,12 +27,10 @@ pub(super) struct Found {
 }
 
 /// Finds what a path, and a name, mean.
-pub(super) fn find(
-    path: &Path,
-    name: Option<&str>,
-    defaults: &Defaults,
-) -> Result<Found, Failure> {
-    let is_config = path.extension().is_some_and(|it| it.eq_ignore_ascii_case("json"));
+pub(super) fn find(path: &Path, name: Option<&str>, defaults: &Defaults) -> Result<Found, Failure> {
+    let is_config = path
+        .extension()
+        .is_some_and(|it| it.eq_ignore_ascii_case("json"));
     if is_config {
         return of_config(path, name, defaults);
     }
@@ -100,14 +95,21 @@ fn of_config(path: &Path, name: Option<&str>, defaults: &Defaults) -> Result<Fou
             file: Some(file),
         });
     }
-    let text = format!("the configuration file {} has no graph `{name}`", path.display());
+    let text = format!(
+        "the configuration file {} has no graph `{name}`",
+        path.display()
+    );
     let is_there = file.refused.iter().any(|entry| entry.name == name);
     let kind = match is_there {
         true => FailureKind::Failed,
         false => FailureKind::Usage,
     };
     let mut failure = refused(&file, Failure::new(kind, text));
-    let names: Vec<&str> = file.graphs.iter().map(|graph| graph.name.as_str()).collect();
+    let names: Vec<&str> = file
+        .graphs
+        .iter()
+        .map(|graph| graph.name.as_str())
+        .collect();
     if !names.is_empty() {
         failure = failure.detail(format!("its graphs: {}", names.join(", ")));
     }
@@ -140,20 +142,14 @@ fn named(path: &Path, graph_path: &Path) -> String {
     });
     let folder = folder.and_then(|folder| folder.canonicalize().ok());
     let name = stem.or_else(|| folder.as_ref()?.file_name());
-    name.map_or_else(|| "graph".to_owned(), |name| name.to_string_lossy().into_owned())
+    name.map_or_else(
+        || "graph".to_owned(),
+        |name| name.to_string_lossy().into_owned(),
+    )
 }
 
 /// Reads a graph file, with line ends and all.
 pub(super) fn read(graph: &GraphConfig) -> std::io::Result<String> {
     let content = fs::read(&graph.graph_path)?;
     Ok(String::from_utf8_lossy(&content).into_owned())
-}
-
-/// Returns what is loaded of a graph.
-pub(super) fn of(graph: &GraphConfig) -> GraphSource {
-    GraphSource {
-        name: graph.name.clone(),
-        base_path: graph.base_path.clone(),
-        graph_path: graph.graph_path.clone(),
-    }
 }

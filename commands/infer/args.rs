@@ -11,7 +11,7 @@ use ovms::{
     request::Parameter,
 };
 
-use super::{duration::duration, sequence::SequenceArgs};
+use super::{duration::duration, sequence::SequenceArgs, stream::StreamArgs};
 
 const AFTER_HELP: &str = "\
 Values of inputs:
@@ -37,6 +37,7 @@ Examples:
   ovms infer resnet --random --duration 10s --concurrency 16
   ovms infer vad -i frames=@frames.npy --sequence --output npy > speech.npy
   id=$(ovms infer vad -i @first.npy --start --output json | jq .sequence_id)
+  ovms infer generator -i prompt='once upon' --stream
   ovms infer --status
   ovms infer resnet --metadata --output json
 
@@ -49,7 +50,7 @@ ovms infer [OPTIONS] <MODEL>
        ovms infer [OPTIONS] <--status|--metadata> [MODEL]";
 
 /// What only a request has.
-const OF_A_REQUEST: [&str; 29] = [
+const OF_A_REQUEST: [&str; 32] = [
     "inputs",
     "zeros",
     "random",
@@ -75,6 +76,9 @@ const OF_A_REQUEST: [&str; 29] = [
     "start",
     "go_on",
     "end",
+    "stream",
+    "requests",
+    "timestamp",
     "repeat",
     "duration",
     "concurrency",
@@ -101,6 +105,8 @@ pub(crate) struct Args {
     pub(super) output: OutputArgs,
     #[command(flatten)]
     pub(super) sequence: SequenceArgs,
+    #[command(flatten)]
+    pub(super) stream: StreamArgs,
     #[command(flatten)]
     pub(super) load: LoadArgs,
     #[command(flatten)]
@@ -213,7 +219,12 @@ pub(super) struct RequestArgs {
     ///
     /// `true` and `false` are truth values and whole numbers are numbers; all else, and what
     /// stands in double quotes, is text. Can be repeated.
-    #[arg(long, value_name = "KEY=VALUE", value_parser = parameter)]
+    #[arg(
+        long,
+        visible_alias = "parameter",
+        value_name = "KEY=VALUE",
+        value_parser = parameter
+    )]
     pub(super) param: Vec<(String, Parameter)>,
 
     /// Send tensors as raw bytes over gRPC (default)

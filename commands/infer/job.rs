@@ -14,6 +14,7 @@ use super::{
     args::{Args, Format, InputArgs, LoadArgs, OutputArgs, PictureArgs, RequestArgs, ServerArgs},
     failure,
     sequence::Sequence,
+    stream,
 };
 use crate::{
     error::{Failure, FailureKind},
@@ -34,6 +35,8 @@ pub(super) struct Job {
     pub(super) task: Task,
     /// What the request is of, if it is of a sequence.
     pub(super) sequence: Option<Sequence>,
+    /// What goes over a stream, if there is one.
+    pub(super) stream: Option<stream::Plan>,
 }
 
 /// What the answer is for.
@@ -66,7 +69,14 @@ impl Job {
     /// Checks the flags and reads what they name.
     pub(super) fn new(mut args: Args) -> Result<Self, Failure> {
         let format = args.output.output;
-        let task = Task::new(&args.load, args.output)?;
+        let task = match args.stream.stream {
+            // It has forms of its own.
+            true => Task::Show {
+                show: Show::Table,
+                save: None,
+            },
+            false => Task::new(&args.load, args.output)?,
+        };
         let concurrency = match &task {
             Task::Show { .. } => 1,
             Task::Measure { plan, .. } => plan.concurrency,
@@ -80,6 +90,13 @@ impl Job {
             &args.sequence,
             &mut args.inputs.inputs,
             &args.request.param,
+            format,
+            server.api,
+        )?;
+        let stream = stream::Plan::new(
+            &args.stream,
+            args.sequence.axis,
+            &mut args.inputs.inputs,
             format,
             server.api,
         )?;
@@ -105,6 +122,7 @@ impl Job {
             form,
             task,
             sequence,
+            stream,
         })
     }
 }

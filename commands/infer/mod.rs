@@ -3,7 +3,7 @@
 //! [`Args`] are the flags as typed; `job` checks them and reads the files before anything is
 //! sent. `run` talks to the server, `answer` shows one answer, `load` measures many. `inspect` asks
 //! for states and metadata instead, and `listing` shows them. `sequence` sends step after step to
-//! stateful models. The talking itself is in
+//! stateful models, and `stream` request after request over one call. The talking itself is in
 //! [`ovms::client`].
 
 mod answer;
@@ -17,6 +17,7 @@ mod listing;
 mod load;
 mod run;
 mod sequence;
+mod stream;
 
 pub(crate) use args::{Args, InputArgs, PictureArgs};
 pub(crate) use explain::explanation;

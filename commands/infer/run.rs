@@ -15,6 +15,7 @@ use super::{
     job::{Job, Task},
     load,
     sequence::{self, Plan, Sequence, Whole},
+    stream,
 };
 use crate::error::{Failure, FailureKind};
 
@@ -38,6 +39,15 @@ impl Job {
     async fn run(self) -> Result<(), Failure> {
         let (client, model) = unless_interrupted(self.open()).await?;
         let has_lines = matches!(&self.sequence, Some(Sequence::All(plan)) if plan.has_lines());
+        if let Some(plan) = &self.stream {
+            // Graphs, whose inputs have no types, may do without some or all of them.
+            let has_types = model.inputs.iter().any(|input| input.dtype().is_some());
+            if self.inputs.is_empty() && !plan.has_lines() && has_types {
+                return Err(explain::no_inputs(&self.model.name, &model, &self.server));
+            }
+            let base = self.request(&model)?;
+            return stream::run(&client, base, &self.inputs, &model, plan, &self.server).await;
+        }
         if self.inputs.is_empty() && !has_lines && !model.inputs.is_empty() {
             return Err(explain::no_inputs(&self.model.name, &model, &self.server));
         }
@@ -128,6 +138,7 @@ impl Job {
         let inputs = match &self.sequence {
             // Every step has its own.
             Some(Sequence::All(_)) => Ok(TensorMap::default()),
+            _ if self.stream.is_some() => Ok(TensorMap::default()),
             _ => self.inputs.tensors(model),
         };
         let inputs = inputs.map_err(|error| failure::input(error, Some(&self.model.name)))?;

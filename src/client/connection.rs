@@ -6,8 +6,9 @@ use futures::future::join_all;
 use reqwest::header::HeaderMap;
 
 use super::{
-    Address, Answer, ClientError, ModelId, ModelMetadata, ModelStatus, Request, RequestError,
-    ServerMetadata, Step, VersionStatus, kserve_grpc, kserve_rest, tfs_grpc, tfs_rest,
+    Address, Answer, Answers, ClientError, ModelId, ModelMetadata, ModelStatus, Request,
+    RequestError, Requests, ServerMetadata, Step, VersionStatus, kserve_grpc, kserve_rest,
+    tfs_grpc, tfs_rest,
 };
 
 /// How long an address is tried for another protocol.
@@ -320,6 +321,20 @@ impl Client {
             body,
             limit: &self.limit,
         })
+    }
+
+    /// Opens a stream, which only KServe over gRPC has.
+    ///
+    /// # Errors
+    ///
+    /// Fails with any other protocol.
+    pub fn stream(&self) -> Result<(Requests, Answers<'_>), ClientError> {
+        let Wire::KserveGrpc(wire) = &self.wire else {
+            let (api, what) = (self.api, "streams");
+            return Err(RequestError::NoField { api, what }.into());
+        };
+        let (requests, answers) = wire.stream();
+        Ok((Requests(requests), Answers(answers)))
     }
 
     /// Sends a request and reads the answer.

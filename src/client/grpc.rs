@@ -117,7 +117,7 @@ impl Grpc {
     }
 
     /// Tells the server's errors from those of the connection.
-    fn failure(&self, status: Status) -> ClientError {
+    pub(super) fn failure(&self, status: Status) -> ClientError {
         let address = self.address.clone();
         // A status that came over the wire has no source.
         if std::error::Error::source(&status).is_some() {

@@ -1,8 +1,8 @@
 //! The other end of the wire: talks to a model server.
 //!
 //! [`Client`] is one face over the wires of [`Api`]: it connects, asks for models, their states and
-//! their inputs, and sends a [`Request`], once or as a [`Call`] that is encoded once and sent many
-//! times. What wires have in common is in `grpc`, `http` and `tfs`. [`input`]
+//! their inputs, and sends a [`Request`], once, or as a [`Call`] that is encoded once and sent many
+//! times, or many of them over one stream ([`Requests`], [`Answers`]). What wires have in common is in `grpc`, `http` and `tfs`. [`input`]
 //! makes tensors of files and JSON, [`output`] makes rows, JSON and files of an [`Answer`],
 //! [`sequence`] sends step after step to models that remember, and [`bench`](mod@bench) measures. Nothing here prints or reads flags; `commands/infer` does.
 //!
@@ -22,6 +22,7 @@ mod message;
 pub mod output;
 pub mod sequence;
 mod status;
+mod stream;
 mod tfs;
 mod tfs_grpc;
 mod tfs_rest;
@@ -31,3 +32,4 @@ pub use connection::{Api, Call, Client, Options, Reply};
 pub use error::{AnswerError, Cause, ClientError, Code, Refusal, RequestError, Step};
 pub use message::{Answer, Form, ModelId, ModelMetadata, Request, TensorMetadata, header};
 pub use status::{ModelStatus, ServerMetadata, VersionStatus};
+pub use stream::{Answers, Event, Opaque, Requests, StreamAnswer};

@@ -148,7 +148,16 @@ fn at(place: Place, exit: usize) -> Option<usize> {
 
 fn lines(node: &OutlineNode) -> Vec<Line> {
     let mut lines = vec![(node.name.clone(), Tone::Name)];
-    if node.calculator != node.name {
+    // One without a name has that of its calculator, with a number if there are several.
+    let is_unnamed = node
+        .name
+        .strip_prefix(&*node.calculator)
+        .is_some_and(|rest| {
+            rest.trim_start_matches('_')
+                .chars()
+                .all(|c| c.is_ascii_digit())
+        });
+    if !is_unnamed {
         lines.push((node.calculator.clone(), Tone::Detail));
     }
     let kind = node.kind;
@@ -329,3 +338,5 @@ fn edges(outline: &Outline) -> Vec<Vec<String>> {
     rows.collect()
 }
 
+#[cfg(test)]
+mod tests;

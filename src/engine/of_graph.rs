@@ -10,8 +10,8 @@ use tokio::sync::OwnedSemaphorePermit;
 use super::{Engine, servable::info_of};
 use crate::{
     error::{Error, Result},
-    graph::{Definition, Env, Graph, VERSION},
-    metrics::{Call, GraphCall, Method, Times},
+    graph::{Definition, Env, Graph, Tally, VERSION},
+    metrics::{Call, GraphCall, Method, Running, Times},
     request::{InferRequest, InferResponse, Origin},
     servable::ServableInfo,
 };
@@ -49,10 +49,13 @@ impl OfGraph {
         let begun = Instant::now();
         let _turn = self.graph.turn().await;
         let started = Instant::now();
-        let running = counts.running();
-        let ran = self.definition.infer(env, request, &counts, None);
+        let run = OfRun {
+            counts: &counts,
+            running: OnceLock::new(),
+        };
+        let ran = self.definition.infer(env, request, &run, None);
         let response = Box::pin(ran).await?;
-        drop(running);
+        drop(run);
         let ended = Instant::now();
         // To those who ask for statistics, all of it is one run.
         call.reporter().ran(&Times {
@@ -89,6 +92,31 @@ impl OfGraph {
             }
         }
         Ok(())
+    }
+}
+
+/// Counts a request, and how long the graph runs for it: from when its packets are in.
+struct OfRun<'a> {
+    counts: &'a GraphCall,
+    running: OnceLock<Running>,
+}
+
+impl Tally for OfRun<'_> {
+    fn accepted(&self) {
+        self.counts.accepted();
+        self.running.get_or_init(|| self.counts.running());
+    }
+
+    fn rejected(&self) {
+        self.counts.rejected();
+    }
+
+    fn responded(&self) {
+        self.counts.response();
+    }
+
+    fn failed(&self) {
+        self.counts.error();
     }
 }
 

@@ -77,6 +77,16 @@ impl Wish {
     }
 }
 
+/// Returns what is wrong with an environment that the operator names, if anything is.
+#[must_use]
+pub fn environment_fault(folder: &Path) -> Option<String> {
+    let wish = Wish {
+        environment: Some(folder.to_owned()),
+        runtime: None,
+    };
+    wish.choose(None).err()
+}
+
 /// Returns the interpreter of an environment that nobody named, if it suits.
 fn usable(folder: &Path) -> Option<PathBuf> {
     if let Some(version) = other_version(folder) {

@@ -7,6 +7,26 @@
 //! The interpreter's lock is held only while Python runs. Short calls run on the thread of their
 //! caller ([`Handler::try_here`]), all others on threads that may block ([`Handler::elsewhere`]).
 //!
+//! # Modules
+//!
+//! `loading.py`, which is built in, gives each handler a package of its own with a name that nobody
+//! else has. The file and the modules beside it are compiled from their sources, each time, and
+//! `import` in them looks there first. In order: the standard library; modules beside the handler,
+//! unless they are handlers or folders without `__init__.py` and something is installed under that
+//! name; what is installed. Two nodes with the same file share nothing, not even its helpers.
+//!
+//! # Memory
+//!
+//! A request's bytes reach Python without a copy and live as long as somebody has the tensor. What a
+//! handler returns is taken when it returns: copied, unless it is large and nobody can change it any
+//! more (`capture.rs`). To the next Python node it goes as the object that it is.
+//!
+//! # Ends
+//!
+//! States of instances and suspended generators count as calls; a handler is finalized after the
+//! last of them, once. What nobody waits for is closed by threads of its own (`aside.rs`). The
+//! interpreter never ends, and neither `sys.exit` nor `os._exit` of a handler ends the process.
+//!
 //! The only folder that knows the interpreter. Without the feature `python` everything is here as
 //! well, but no handler loads.
 
@@ -49,10 +69,13 @@ use std::path::PathBuf;
 
 pub use error::{LoadError, Raised};
 #[cfg(not(feature = "python"))]
-pub use off::{Generator, Handler, Instance, configure, describe, set_limits, stop};
+pub use off::{
+    Generator, Handler, Instance, configure, describe, environment_fault, set_limits, stop,
+};
 pub use tensor::Tensor;
 #[cfg(feature = "python")]
 pub use {
+    environment::environment_fault,
     handler::Handler,
     instance::{Generator, Instance},
     interpreter::{configure, describe, stop},

@@ -1,11 +1,22 @@
 //! What stands for Python in a build without it.
 
-use std::{convert::Infallible, path::PathBuf, sync::Arc, time::Duration};
+use std::{
+    convert::Infallible,
+    path::{Path, PathBuf},
+    sync::Arc,
+    time::Duration,
+};
 
 use super::{LoadError, NodeFacts, Produced, Raised, Tensor};
 
 /// Does nothing.
 pub fn configure(_environment: Option<PathBuf>, _runtime: Option<PathBuf>) {}
+
+/// Returns `None`.
+#[must_use]
+pub fn environment_fault(_folder: &Path) -> Option<String> {
+    None
+}
 
 /// Returns `None`.
 #[must_use]

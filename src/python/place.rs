@@ -198,3 +198,87 @@ fn now() -> u64 {
 fn nanoseconds(duration: Duration) -> u64 {
     u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn quick() -> Calls {
+        let calls = Calls::new();
+        calls.average.store(0, Ordering::Relaxed);
+        calls
+    }
+
+    /// Runs work in place; long calls of other tests refuse that for a while.
+    fn in_place(calls: &Calls, work: impl Fn()) {
+        let began = Instant::now();
+        while calls.here(&work).is_err() {
+            assert!(began.elapsed() < Duration::from_secs(60), "never in place");
+        }
+    }
+
+    #[test]
+    fn a_call_that_takes_long_in_place_is_kept_off_for_a_while() {
+        let calls = quick();
+        in_place(&calls, || ());
+        for times in 1..=3 {
+            in_place(&calls, || {
+                let began = Instant::now();
+                while began.elapsed() <= TOO_LONG {
+                    std::hint::spin_loop();
+                }
+            });
+            // One long call among short ones leaves the average low.
+            calls.average.store(0, Ordering::Relaxed);
+            assert_eq!(calls.banned.load(Ordering::Relaxed), PENALTY << (times - 1));
+            while calls.banned.load(Ordering::Relaxed) > 0 {
+                assert!(calls.here(|| ()).is_err());
+            }
+        }
+    }
+
+    #[test]
+    fn calls_that_take_long_are_never_in_place() {
+        let calls = Calls::new();
+        assert!(calls.here(|| ()).is_err());
+        for _ in 0..100 {
+            calls.learn(Duration::from_millis(1));
+        }
+        assert!(calls.here(|| ()).is_err());
+        for _ in 0..100 {
+            calls.learn(Duration::from_micros(5));
+        }
+        in_place(&calls, || ());
+    }
+
+    #[test]
+    fn one_call_is_in_place() {
+        let calls = quick();
+        in_place(&calls, || {
+            std::thread::scope(|scope| {
+                scope.spawn(|| assert!(quick().here(|| ()).is_err()));
+            });
+        });
+    }
+
+    #[test]
+    fn nothing_is_in_place_while_a_long_call_is_elsewhere() {
+        Calls::new().away(|| assert!(quick().here(|| ()).is_err()));
+        assert_eq!(quick().away(|| 5), 5);
+    }
+
+    #[tokio::test]
+    async fn a_handler_has_a_number_of_places() {
+        let calls = Calls {
+            places: Arc::new(Semaphore::new(2)),
+            ..Calls::new()
+        };
+        let first = calls.place().await;
+        let second = calls.place().await;
+        assert!(futures::FutureExt::now_or_never(calls.place()).is_none());
+        drop(first);
+        let third = futures::FutureExt::now_or_never(calls.place());
+        assert!(third.is_some());
+        drop(second);
+    }
+}

@@ -12,7 +12,7 @@ fn the_help_explains_every_flag() {
     assert_eq!(help.failure(), "exit 0\n");
     let text = help.text();
     let lines: Vec<_> = text.lines().map(str::trim_end).collect();
-    insta::assert_snapshot!(lines.join("\n"), @"
+    insta::assert_snapshot!(lines.join("\n"), @r#"
     Send inference requests to a server, or ask what it serves
 
     Usage: ovms infer [OPTIONS] <MODEL>
@@ -93,6 +93,8 @@ fn the_help_explains_every_flag() {
               `true` and `false` are truth values and whole numbers are numbers; all else, and what
               stands in double quotes, is text. Can be repeated.
 
+              [alias: --parameter]
+
           --raw
               Send tensors as raw bytes over gRPC (default)
 
@@ -170,6 +172,31 @@ fn the_help_explains_every_flag() {
           --end
               Send the last request of a sequence
 
+    Streams of requests (kserve-grpc only):
+          --stream
+              Send requests over one stream, and show what comes back as it comes
+
+              The inputs are one request, and all its answers are shown until the server ends the
+              stream. Inputs may be left out; a graph has what it gets.
+
+              With `--axis`, each part of the arrays along the axis is a request. With `-i -`, `-i
+              NAME=-` or `--requests`, each line is a request, sent as soon as it is there: an object of
+              inputs by name, or the value of one input. Beside the inputs, or beside `inputs`, which
+              holds them by name or as REST requests do, `timestamp`, `parameters` and `id` are the
+              request's own.
+
+              With `--output json` each answer is one object in a line, and so is each error, as
+              `{"error": "…"}`. Errors that do not end the stream show in the exit code at the end.
+              `--timeout` is for how long nothing may come once all is sent. Ctrl-C cancels the stream.
+
+          --requests <FILE>
+              Read requests from this file, one in each line; - is standard input
+
+          --timestamp <N>
+              Give requests the timestamps N, N + 1, …; without it the server does
+
+              A `timestamp` in a line goes first, and the next request has the one after it.
+
     Load:
           --repeat <N>
               Send the request N times and measure
@@ -233,12 +260,13 @@ fn the_help_explains_every_flag() {
       ovms infer resnet --random --duration 10s --concurrency 16
       ovms infer vad -i frames=@frames.npy --sequence --output npy > speech.npy
       id=$(ovms infer vad -i @first.npy --start --output json | jq .sequence_id)
+      ovms infer generator -i prompt='once upon' --stream
       ovms infer --status
       ovms infer resnet --metadata --output json
 
     Exit codes: 0 done, 1 refused by the server or failed, 64 usage, 69 server not reachable,
     130 interrupted.
-    ");
+    "#);
 }
 
 #[test]

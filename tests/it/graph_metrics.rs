@@ -19,8 +19,22 @@ fn graphs_count_what_goes_in_and_what_comes_out() {
     add(&mut config, "g", PASS);
     let server = config.serve_with(&["--metrics_enable"]);
     let page = get(&server, "/metrics").text();
-    insta::assert_snapshot!(of(&page, "ovms_requests_").join("\n"), @"");
-    insta::assert_snapshot!(of(&page, "ovms_responses").join("\n"), @"");
+    insta::assert_snapshot!(of(&page, "ovms_requests_fail").join("\n"), @r#"
+    ovms_requests_fail{api="TensorFlowServing",interface="gRPC",method="GetModelStatus",name="g"} 0
+    ovms_requests_fail{api="TensorFlowServing",interface="REST",method="GetModelStatus",name="g"} 0
+    ovms_requests_fail{api="KServe",interface="gRPC",method="ModelReady",name="g"} 0
+    ovms_requests_fail{api="KServe",interface="REST",method="ModelReady",name="g"} 0
+    ovms_requests_fail{api="KServe",interface="gRPC",method="ModelInfer",name="g"} 0
+    ovms_requests_fail{api="KServe",interface="gRPC",method="ModelMetadata",name="g"} 0
+    ovms_requests_fail{api="KServe",interface="REST",method="ModelInfer",name="g"} 0
+    ovms_requests_fail{api="KServe",interface="REST",method="ModelMetadata",name="g"} 0
+    ovms_requests_fail{api="KServe",interface="gRPC",method="ModelInferStream",name="g"} 0
+    "#);
+    insta::assert_snapshot!(of(&page, "ovms_responses").join("\n"), @r#"
+    ovms_responses{api="KServe",interface="gRPC",method="ModelInfer",name="g"} 0
+    ovms_responses{api="KServe",interface="gRPC",method="ModelInferStream",name="g"} 0
+    ovms_responses{api="KServe",interface="REST",method="ModelInfer",name="g"} 0
+    "#);
     assert_eq!(
         of(&page, "ovms_current_graphs"),
         [r#"ovms_current_graphs{name="g"} 0"#]
@@ -50,7 +64,19 @@ fn graphs_count_what_goes_in_and_what_comes_out() {
         !line.starts_with('#') && !is_time && !line.ends_with(" 0")
     };
     let lines: Vec<&str> = page.lines().filter(counted).collect();
-    insta::assert_snapshot!(lines.join("\n"), @"");
+    insta::assert_snapshot!(lines.join("\n"), @r#"
+    ovms_requests_success{api="KServe",interface="REST",method="ModelReady",name="g"} 1
+    ovms_requests_success{api="KServe",interface="gRPC",method="ModelInfer",name="g"} 2
+    ovms_requests_success{api="KServe",interface="REST",method="ModelInfer",name="g"} 1
+    ovms_requests_success{api="KServe",interface="REST",method="ModelMetadata",name="g"} 1
+    ovms_requests_fail{api="KServe",interface="gRPC",method="ModelInfer",name="g"} 1
+    ovms_requests_accepted{api="KServe",interface="gRPC",method="ModelInfer",name="g"} 2
+    ovms_requests_accepted{api="KServe",interface="REST",method="ModelInfer",name="g"} 1
+    ovms_requests_rejected{api="KServe",interface="gRPC",method="ModelInfer",name="g"} 1
+    ovms_responses{api="KServe",interface="gRPC",method="ModelInfer",name="g"} 2
+    ovms_responses{api="KServe",interface="REST",method="ModelInfer",name="g"} 1
+    ovms_graph_processing_time_us_count{method="ModelInfer",name="g"} 3
+    "#);
 }
 
 #[test]

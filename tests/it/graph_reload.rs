@@ -151,7 +151,9 @@ fn another_folder_is_another_graph() {
     Grpc::connect(&server).check_serves();
     config.json[LIST][0]["subconfig"] = "".into();
     assert_eq!(config.reload(&server), "201");
-    assert_eq!(status(&server, "dummy"), "END OK");
+    eventually("the model is gone", || {
+        (status(&server, "dummy") == "END OK").then_some(())
+    });
 }
 
 /// A handler that writes down what happens to it, and says which it is.

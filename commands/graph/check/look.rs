@@ -39,7 +39,10 @@ pub(super) fn at(graph: &GraphConfig, file: Option<&FileConfig>, depth: Depth) -
                 node: None,
                 message: format!("{path}: {error}"),
                 traceback: None,
-                hint: Some("name a folder with a graph.pbtxt in base_path, or the file in graph_path".to_owned()),
+                hint: Some(
+                    "name a folder with a graph.pbtxt in base_path, or the file in graph_path"
+                        .to_owned(),
+                ),
             });
             return report.judged();
         }
@@ -47,10 +50,16 @@ pub(super) fn at(graph: &GraphConfig, file: Option<&FileConfig>, depth: Depth) -
     report.lines = text.lines().map(str::to_owned).collect();
     let factories = calculators::all();
     match check(&text, &path, factories) {
-        Ok(checked) => report.warnings.extend(checked.warnings.into_iter().map(Entry::from)),
+        Ok(checked) => report
+            .warnings
+            .extend(checked.warnings.into_iter().map(Entry::from)),
         Err(faults) => {
-            report.faults.extend(faults.faults.into_iter().map(Entry::from));
-            report.warnings.extend(faults.warnings.into_iter().map(Entry::from));
+            report
+                .faults
+                .extend(faults.faults.into_iter().map(Entry::from));
+            report
+                .warnings
+                .extend(faults.warnings.into_iter().map(Entry::from));
         }
     }
     // Handlers and sessions are looked at whatever is wrong with the streams.
@@ -77,12 +86,22 @@ fn handler(report: &mut GraphReport, base: &Path, node: &OutlineNode, runs: &str
     if !path.is_file() {
         let fault = fault(format!("there is no handler file {}", path.display()));
         let hint = "handler_path is relative to the folder of the graph";
-        report.faults.push(fault.breaking(Rule::PythonFile).hint(hint));
+        report
+            .faults
+            .push(fault.breaking(Rule::PythonFile).hint(hint));
         return;
     }
-    let unchecked = |why: &str| format!("node `{}`: its handler {}: {why}", node.name, path.display());
+    let unchecked = |why: &str| {
+        format!(
+            "node `{}`: its handler {}: {why}",
+            node.name,
+            path.display()
+        )
+    };
     if depth == Depth::Nothing {
-        report.unchecked.push(unchecked("handlers are not to be imported"));
+        report
+            .unchecked
+            .push(unchecked("handlers are not to be imported"));
         return;
     }
     if !python::AVAILABLE {
@@ -114,8 +133,10 @@ fn handler(report: &mut GraphReport, base: &Path, node: &OutlineNode, runs: &str
         ),
         LoadError::NoExecute(_) => (
             Rule::PythonState,
-            fault(format!("OvmsPythonModel in {shown} has no method `execute`"))
-                .hint("add `def execute(self, inputs: list) -> list:`"),
+            fault(format!(
+                "OvmsPythonModel in {shown} has no method `execute`"
+            ))
+            .hint("add `def execute(self, inputs: list) -> list:`"),
         ),
         LoadError::Raised { raised, .. } => {
             let mut entry = fault(format!("{shown} raises {raised}"));
@@ -152,7 +173,10 @@ fn session(
         }
     };
     let has_own = own.is_some();
-    let models = own.iter().flatten().chain(file.iter().flat_map(|file| &file.models));
+    let models = own
+        .iter()
+        .flatten()
+        .chain(file.iter().flat_map(|file| &file.models));
     let mut names: Vec<String> = models
         .map(|entry| match entry {
             ModelEntry::Model(model) => model.name.clone(),
@@ -168,15 +192,18 @@ fn session(
     if graphs.clone().any(|graph| graph.name == *name) {
         let text = format!("`{name}` is a graph, and sessions are of models and pipelines");
         report.warnings.push(
-            Entry::of_node(&node.name, node.place, text).hint("name a model or pipeline in servable_name"),
+            Entry::of_node(&node.name, node.place, text)
+                .hint("name a model or pipeline in servable_name"),
         );
     } else if file.is_some() || has_own {
         let text = format!("no model or pipeline of the configuration is called `{name}`");
         let entry = Entry::of_node(&node.name, node.place, text);
-        report.warnings.push(match nearest(name, names.iter().map(String::as_str)) {
-            Some(near) => entry.hint(format!("did you mean `{near}`?")),
-            None => entry.hint("add it, or every request fails when its session is opened"),
-        });
+        report
+            .warnings
+            .push(match nearest(name, names.iter().map(String::as_str)) {
+                Some(near) => entry.hint(format!("did you mean `{near}`?")),
+                None => entry.hint("add it, or every request fails when its session is opened"),
+            });
     } else {
         report.unchecked.push(format!(
             "node `{}`: whether there is a model or pipeline `{name}`, since no configuration file was named",

@@ -181,7 +181,11 @@ impl Report {
     pub(super) fn new(path: &Path, graphs: Vec<GraphReport>) -> Self {
         Self {
             file: path.display().to_string(),
-            verdict: graphs.iter().map(|graph| graph.verdict).max().unwrap_or(Verdict::Ok),
+            verdict: graphs
+                .iter()
+                .map(|graph| graph.verdict)
+                .max()
+                .unwrap_or(Verdict::Ok),
             graphs,
         }
     }

@@ -93,7 +93,9 @@ fn width(line: &str, column: usize) -> usize {
             within.map_or(1, |at| at + 2)
         }
         Some(first) if first.is_alphanumeric() || first == '_' => {
-            1 + rest.take_while(|c| c.is_alphanumeric() || "_.".contains(*c)).count()
+            1 + rest
+                .take_while(|c| c.is_alphanumeric() || "_.".contains(*c))
+                .count()
         }
         _ => 1,
     };

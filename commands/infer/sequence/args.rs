@@ -26,7 +26,7 @@ pub(in crate::infer) struct SequenceArgs {
     pub(in crate::infer) sequence: bool,
 
     /// Cut the inputs along this axis, counted from 0 [default: 0]
-    #[arg(long, value_name = "K", requires = "sequence")]
+    #[arg(long, value_name = "K", requires = "in_parts")]
     pub(in crate::infer) axis: Option<usize>,
 
     /// Show the outputs of each step as they come, a line for each step

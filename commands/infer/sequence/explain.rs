@@ -69,7 +69,7 @@ pub(super) fn is_unanswered(error: &SequenceError) -> bool {
 }
 
 /// Explains why inputs have no steps.
-pub(super) fn steps(error: &StepsError) -> Failure {
+pub(in crate::infer) fn steps(error: &StepsError) -> Failure {
     let failure = Failure::new(FailureKind::Usage, error.to_string());
     match error {
         StepsError::Empty { .. } => failure.hint("a sequence has one step at least"),

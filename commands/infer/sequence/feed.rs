@@ -119,7 +119,7 @@ impl<'a> Feed<'a> {
                         self.line = Some(number);
                         let inputs = inputs.with_json(argument, text);
                         let inputs = read(&inputs, self.model);
-                        let place = format!("line {number} of standard input");
+                        let place = lines.place(number);
                         Step {
                             inputs: inputs.map_err(|failure| failure.at(&place))?,
                             is_last: false,

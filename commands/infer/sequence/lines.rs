@@ -1,6 +1,11 @@
-//! Standard input line by line, read on a thread of its own so that nothing else has to wait.
+//! Standard input, or a file, line by line, read on a thread of its own so that nothing else has to
+//! wait.
 
-use std::io::{self, BufRead, Read as _};
+use std::{
+    fs::File,
+    io::{self, BufRead, BufReader, Read as _},
+    path::Path,
+};
 
 use tokio::sync::mpsc;
 
@@ -9,62 +14,87 @@ const LONGEST: usize = 64 << 20;
 
 /// Lines on their way.
 #[derive(Debug)]
-pub(super) struct Lines(mpsc::Receiver<Result<Line, LineError>>);
+pub(in crate::infer) struct Lines {
+    lines: mpsc::Receiver<Result<Line, LineError>>,
+    /// What is read.
+    source: String,
+}
 
 /// A line that is not blank.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Line {
+pub(in crate::infer) struct Line {
     /// Its number, from 1 on; blank lines count.
-    pub(super) number: usize,
-    pub(super) text: String,
+    pub(in crate::infer) number: usize,
+    pub(in crate::infer) text: String,
 }
 
 /// Why there is no line where one should be.
 #[derive(Debug, thiserror::Error)]
-pub(super) enum LineError {
-    #[error("cannot read standard input")]
-    Read(#[source] io::Error),
-    #[error("line {0} of standard input is longer than {mib} MiB", mib = LONGEST >> 20)]
-    TooLong(usize),
-    #[error("line {0} of standard input is not UTF-8")]
-    NotText(usize),
+pub(in crate::infer) enum LineError {
+    #[error("cannot read {0}")]
+    Read(String, #[source] io::Error),
+    #[error("line {1} of {0} is longer than {mib} MiB", mib = LONGEST >> 20)]
+    TooLong(String, usize),
+    #[error("line {1} of {0} is not UTF-8")]
+    NotText(String, usize),
 }
 
 impl Lines {
     /// Starts to read standard input. One line at a time is read ahead.
-    pub(super) fn of_stdin() -> io::Result<Self> {
+    pub(in crate::infer) fn of_stdin() -> io::Result<Self> {
+        Self::of("standard input".to_owned(), || io::stdin().lock())
+    }
+
+    /// Starts to read a file.
+    pub(in crate::infer) fn of_file(path: &Path) -> io::Result<Self> {
+        let file = BufReader::new(File::open(path)?);
+        Self::of(path.display().to_string(), || file)
+    }
+
+    fn of<R: BufRead>(
+        source: String,
+        open: impl FnOnce() -> R + Send + 'static,
+    ) -> io::Result<Self> {
         let (sender, lines) = mpsc::channel(1);
-        // It ends with standard input, when nobody wants another line, or with the process.
-        ovms::task::thread("stdin", move || {
-            for line in Reader::new(io::stdin().lock()) {
+        let name = source.clone();
+        // It ends with the source, when nobody wants another line, or with the process.
+        ovms::task::thread("lines", move || {
+            for line in Reader::new(open(), name) {
                 let failed = line.is_err();
                 if sender.blocking_send(line).is_err() || failed {
                     return;
                 }
             }
         })?;
-        Ok(Self(lines))
+        Ok(Self { lines, source })
+    }
+
+    /// Names a line.
+    pub(in crate::infer) fn place(&self, number: usize) -> String {
+        format!("line {number} of {}", self.source)
     }
 
     /// Waits for the next line; `None` at the end.
     ///
     /// A wait that is given up loses nothing.
-    pub(super) async fn next(&mut self) -> Result<Option<Line>, LineError> {
-        self.0.recv().await.transpose()
+    pub(in crate::infer) async fn next(&mut self) -> Result<Option<Line>, LineError> {
+        self.lines.recv().await.transpose()
     }
 }
 
 /// Takes lines from a source.
 struct Reader<R> {
     source: R,
+    name: String,
     number: usize,
     longest: usize,
 }
 
 impl<R: BufRead> Reader<R> {
-    fn new(source: R) -> Self {
+    fn new(source: R, name: String) -> Self {
         Self {
             source,
+            name,
             number: 0,
             longest: LONGEST,
         }
@@ -81,16 +111,16 @@ impl<R: BufRead> Iterator for Reader<R> {
             match limited.read_until(b'\n', &mut bytes) {
                 Ok(0) => return None,
                 Ok(_) => self.number += 1,
-                Err(error) => return Some(Err(LineError::Read(error))),
+                Err(error) => return Some(Err(LineError::Read(self.name.clone(), error))),
             }
             if bytes.len() > self.longest && !bytes.ends_with(b"\n") {
-                return Some(Err(LineError::TooLong(self.number)));
+                return Some(Err(LineError::TooLong(self.name.clone(), self.number)));
             }
             let number = self.number;
             match String::from_utf8(bytes) {
                 Ok(text) if text.trim().is_empty() => {}
                 Ok(text) => return Some(Ok(Line { number, text })),
-                Err(_) => return Some(Err(LineError::NotText(number))),
+                Err(_) => return Some(Err(LineError::NotText(self.name.clone(), number))),
             }
         }
     }
@@ -101,7 +131,7 @@ mod tests {
     use super::{LineError, Reader};
 
     fn read(text: &[u8]) -> Vec<String> {
-        let mut reader = Reader::new(text);
+        let mut reader = Reader::new(text, "standard input".to_owned());
         reader.longest = 4;
         let line = |line: Result<super::Line, LineError>| match line {
             Ok(line) => format!("{} {}", line.number, line.text.trim_end()),

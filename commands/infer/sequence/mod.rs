@@ -15,5 +15,8 @@ mod stop;
 mod writer;
 
 pub(super) use args::SequenceArgs;
+pub(super) use explain::steps as explain_steps;
+pub(super) use lines::{Line, Lines};
 pub(super) use plan::{Plan, Sequence};
 pub(super) use run::{Whole, one, run};
+pub(super) use writer::Writer;

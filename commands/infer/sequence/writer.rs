@@ -11,10 +11,10 @@ type Job = (Vec<u8>, oneshot::Sender<Result<(), Failure>>);
 
 /// The thread's other end.
 #[derive(Debug)]
-pub(super) struct Writer(mpsc::Sender<Job>);
+pub(in crate::infer) struct Writer(mpsc::Sender<Job>);
 
 impl Writer {
-    pub(super) fn start() -> io::Result<Self> {
+    pub(in crate::infer) fn start() -> io::Result<Self> {
         let (sender, mut jobs) = mpsc::channel::<Job>(1);
         // It ends with the writer, or with the process.
         ovms::task::thread("stdout", move || {
@@ -27,7 +27,7 @@ impl Writer {
     }
 
     /// Writes bytes and waits until they are out.
-    pub(super) async fn write(&self, bytes: Vec<u8>) -> Result<(), Failure> {
+    pub(in crate::infer) async fn write(&self, bytes: Vec<u8>) -> Result<(), Failure> {
         let (done, written) = oneshot::channel();
         let gone = || io::Error::from(io::ErrorKind::BrokenPipe);
         self.0.send((bytes, done)).await.map_err(|_| gone())?;

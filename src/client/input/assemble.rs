@@ -14,7 +14,7 @@ use crate::{
 };
 
 /// Inputs that are read, but not yet tensors: that takes the model's metadata.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct Inputs {
     given: Vec<Given>,
     fill: Option<Fill>,
@@ -98,6 +98,22 @@ impl Inputs {
             self.tensor(given, input, filler, false)
         });
         Ok(TensorMap::from_iter(tensors?))
+    }
+
+    /// Does the same with only those inputs that are given or filled.
+    ///
+    /// # Errors
+    ///
+    /// Fails if an input is unknown or given twice, or a value does not fit.
+    pub fn given(&self, model: &ModelMetadata) -> Result<TensorMap, InputError> {
+        let mut asked = model.clone();
+        if self.fill.is_none() {
+            let named = self.named(model)?;
+            asked
+                .inputs
+                .retain(|input| named.iter().any(|(name, _)| *name == input.name));
+        }
+        self.tensors(&asked)
     }
 
     /// Does the same, but leaves arrays and lists in the shape in which they were given.
@@ -227,11 +243,11 @@ impl Inputs {
             is_whole,
         };
         match given.content {
-            Content::Inline(text) => match target.dtype()? {
+            Content::Inline(text) => match target.dtype_of(&text) {
                 DataType::String if !text.starts_with(['[', '"']) => target.string(text.as_bytes()),
                 dtype => target.json(&text, dtype),
             },
-            Content::Json(text) => target.json(&text, target.dtype()?),
+            Content::Json(text) => target.json(&text, target.dtype_of(&text)),
             Content::Array(tensor) => target.array(&tensor),
             Content::Arrays(arrays) => {
                 let name = given.name.unwrap_or_default();
@@ -247,12 +263,12 @@ impl Inputs {
                     },
                 }
             }
-            Content::Picture(file) => match target.dtype()? {
+            Content::Picture(file) => match target.dtype_of_file() {
                 // The server decodes it.
                 DataType::String => target.string(&file),
                 dtype => self.picture.tensor(&file, dtype, target.wanted().as_ref()),
             },
-            Content::Text(text) => match target.dtype()? {
+            Content::Text(text) => match target.dtype_of_file() {
                 DataType::String => target.string(&text),
                 dtype => target.words(&text, dtype),
             },

@@ -11,6 +11,7 @@ mod convert;
 mod error;
 mod fill;
 mod fit;
+mod line;
 mod picture;
 mod target;
 
@@ -19,4 +20,5 @@ pub use assemble::{Inputs, WholeInput};
 pub use content::FileKind;
 pub use error::{InputError, ValueProblem};
 pub use fill::Fill;
+pub use line::{LineProblem, RequestLine};
 pub use picture::{ChannelOrder, Layout, Picture, PictureError};

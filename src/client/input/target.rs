@@ -34,6 +34,36 @@ impl Target<'_> {
             .ok_or(ValueProblem::NoDatatype)
     }
 
+    /// Returns the datatype, or that of a JSON value where only the value tells one: numbers are
+    /// FP32, and what is no JSON is a string.
+    pub(super) fn dtype_of(&self, text: &str) -> DataType {
+        self.dtype().unwrap_or_else(|_| {
+            let text = json::quote_not_finite(text);
+            let first = text.trim_start_matches([' ', '\t', '\n', '\r', '[']);
+            if serde_json::from_str::<serde::de::IgnoredAny>(&text).is_err() {
+                // A list that has a fault is told as a list.
+                let is_list = text.trim_start().starts_with('[');
+                return if is_list {
+                    DataType::F32
+                } else {
+                    DataType::String
+                };
+            }
+            match first.as_bytes().first() {
+                Some(b't' | b'f') => DataType::Bool,
+                Some(b'"') if !is_not_finite(first) => DataType::String,
+                // Bytes, as TensorFlow Serving has them.
+                Some(b'{') => DataType::String,
+                _ => DataType::F32,
+            }
+        })
+    }
+
+    /// Returns the datatype, or that of strings for what is a file of text or a picture.
+    pub(super) fn dtype_of_file(&self) -> DataType {
+        self.dtype().unwrap_or(DataType::String)
+    }
+
     /// Returns the shape to fit values to, if there is one to go by.
     pub(super) fn wanted(&self) -> Option<PartialShape> {
         if let Some(shape) = &self.shape {
@@ -60,6 +90,11 @@ impl Target<'_> {
         wanted.0.iter().map(least).collect()
     }
 
+    /// Tells whether the model takes the input and says nothing of it.
+    fn is_open(&self) -> bool {
+        self.model.is_some_and(|model| model.dtype().is_none())
+    }
+
     fn finish(
         &self,
         dtype: DataType,
@@ -70,8 +105,11 @@ impl Target<'_> {
             (Some(shape), _) => force(found, shape)?,
             (None, Some(_)) if self.is_whole => found.to_vec(),
             (None, Some(wanted)) => fit(found, &wanted)?,
-            // The protocols' texts and pictures are lists.
-            (None, None) if dtype == DataType::String && found.is_empty() => vec![1],
+            // The protocols' texts and pictures are lists, and so is a value whose shape nobody
+            // tells.
+            (None, None) if found.is_empty() && (dtype == DataType::String || self.is_open()) => {
+                vec![1]
+            }
             (None, None) => found.to_vec(),
         };
         Ok(Tensor::new(dtype, shape, data)?)
@@ -122,6 +160,12 @@ impl Target<'_> {
         };
         self.finish(dtype, &[count], bytes)
     }
+}
+
+/// Tells whether a text begins with a word that stands for a number which JSON does not have.
+fn is_not_finite(text: &str) -> bool {
+    let words = ["\"NaN\"", "\"Infinity\"", "\"-Infinity\""];
+    words.iter().any(|word| text.starts_with(word))
 }
 
 /// Counts packed strings; `None` if the bytes end in the middle of one.

@@ -24,6 +24,11 @@ use crate::{
 
 /// Encodes a request, with its frame.
 pub(super) fn request(request: &client::Request) -> Result<Bytes, RequestError> {
+    framed(&message(request)?)
+}
+
+/// Makes the message of a request.
+pub(super) fn message(request: &client::Request) -> Result<ModelInferRequest, RequestError> {
     let mut message = ModelInferRequest {
         model_name: request.model.name.clone(),
         model_version: request.model.version.clone().unwrap_or_default(),
@@ -57,13 +62,18 @@ pub(super) fn request(request: &client::Request) -> Result<Bytes, RequestError> 
         }
         message.inputs.push(input);
     }
-    framed(&message)
+    Ok(message)
 }
 
 /// Decodes an answer.
 pub(in crate::client) fn answer(body: Bytes) -> Result<Answer, AnswerError> {
     let message =
         ModelInferResponse::decode(body).map_err(|error| AnswerError::Decode(error.into()))?;
+    of_message(message)
+}
+
+/// Reads an answer.
+pub(super) fn of_message(message: ModelInferResponse) -> Result<Answer, AnswerError> {
     let mut raw = message.raw_output_contents.into_iter();
     let is_raw = raw.len() > 0;
     let mut outputs = TensorMap::default();

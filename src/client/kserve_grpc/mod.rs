@@ -1,9 +1,11 @@
 //! KServe v2 over gRPC.
 //!
-//! [`Wire`] sends; `message` writes requests and reads answers.
+//! [`Wire`] sends; `message` writes requests and reads answers, `stream` has many of both.
 
 mod message;
+mod stream;
 mod wire;
 
 pub(super) use message::answer;
+pub(super) use stream::{Answers, Requests};
 pub(super) use wire::{Call, Wire, index};

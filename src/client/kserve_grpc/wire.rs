@@ -10,7 +10,7 @@ use super::{
         grpc::{Grpc, MESSAGE_LIMIT},
         status::by_model,
     },
-    message,
+    Answers, Requests, message, stream,
 };
 use crate::proto::kserve::{
     ModelMetadataRequest, ModelReadyRequest, RepositoryIndexRequest, ServerMetadataRequest,
@@ -91,6 +91,10 @@ impl Wire {
         })
     }
 
+    pub(in crate::client) fn stream(&self) -> (Requests, Answers<'_>) {
+        stream::open(&self.grpc)
+    }
+
     pub(in crate::client) async fn is_ready(&self) -> Result<bool, ClientError> {
         let request = self.grpc.request(ServerReadyRequest {});
         let answer = service(&self.grpc).server_ready(request).await;
@@ -113,8 +117,10 @@ pub(in crate::client) async fn index(grpc: &Grpc) -> Result<Vec<ModelStatus>, Cl
     })))
 }
 
-fn service(grpc: &Grpc) -> GrpcInferenceServiceClient<Channel> {
-    GrpcInferenceServiceClient::new(grpc.channel()).max_decoding_message_size(MESSAGE_LIMIT)
+pub(super) fn service(grpc: &Grpc) -> GrpcInferenceServiceClient<Channel> {
+    GrpcInferenceServiceClient::new(grpc.channel())
+        .max_decoding_message_size(MESSAGE_LIMIT)
+        .max_encoding_message_size(MESSAGE_LIMIT)
 }
 
 /// An encoded inference.

@@ -1,10 +1,11 @@
 //! Answers as JSON, for programs.
 
+use base64::{Engine as _, engine::general_purpose::STANDARD as BASE64};
 use serde_json::json;
 
 use super::Ranked;
 use crate::{
-    client::Answer,
+    client::{Answer, StreamAnswer},
     tensor::values::{Value, values, write_json_value},
 };
 
@@ -36,19 +37,48 @@ pub enum Part {
 pub fn answer_json(answer: &Answer, sequence: Option<OfSequence>) -> Vec<u8> {
     let mut out = head(answer, sequence);
     out.extend_from_slice(br#","outputs":["#);
+    outputs(answer, &mut out);
+    out.extend_from_slice(b"]}");
+    out
+}
+
+fn outputs(answer: &Answer, out: &mut Vec<u8>) {
     for (index, (name, tensor)) in answer.outputs.iter().enumerate() {
-        separate(index, &mut out);
+        separate(index, out);
         out.extend_from_slice(br#"{"name":"#);
-        text(name, &mut out);
+        text(name, out);
         let datatype = tensor.dtype().kserve();
         let shape = json!(tensor.shape());
         let rest = format!(r#","datatype":"{datatype}","shape":{shape},"data":["#);
         out.extend_from_slice(rest.as_bytes());
         for (index, value) in values(tensor).enumerate() {
-            separate(index, &mut out);
-            finite(value, &mut out);
+            separate(index, out);
+            finite(value, out);
         }
         out.extend_from_slice(b"]}");
+    }
+}
+
+/// Writes an answer of a stream as one JSON object: with its timestamp if it has one, and outputs
+/// whose types are the server's own as `b64`.
+#[must_use]
+pub fn stream_json(answer: &StreamAnswer) -> Vec<u8> {
+    let mut out = head(&answer.answer, None);
+    if let Some(timestamp) = answer.timestamp {
+        out.extend_from_slice(format!(r#","timestamp":{timestamp}"#).as_bytes());
+    }
+    out.extend_from_slice(br#","outputs":["#);
+    outputs(&answer.answer, &mut out);
+    for (index, opaque) in answer.opaque.iter().enumerate() {
+        separate(index + answer.answer.outputs.len(), &mut out);
+        let object = format!(
+            r#"{{"name":{},"datatype":{},"shape":{},"b64":"{}"}}"#,
+            json!(opaque.name),
+            json!(opaque.datatype),
+            json!(opaque.shape),
+            BASE64.encode(&opaque.data),
+        );
+        out.extend_from_slice(object.as_bytes());
     }
     out.extend_from_slice(b"]}");
     out

@@ -7,7 +7,7 @@ mod save;
 mod summary;
 mod top;
 
-pub use json::{OfSequence, Part, answer_json, ranking_json};
+pub use json::{OfSequence, Part, answer_json, ranking_json, stream_json};
 pub use save::{Saved, save, save_tensors};
 pub use summary::{Spread, Summary, number};
 pub use top::{Ranked, TopError, top};

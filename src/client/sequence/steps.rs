@@ -95,18 +95,31 @@ impl Steps {
     ///
     /// # Errors
     ///
-    /// Fails if there are no steps, they do not fit the model, or the inputs disagree.
+    /// Fails if there are no steps, they do not fit the model, the inputs disagree, or an element is
+    /// not a number.
     pub fn new(inputs: Vec<WholeInput>, axis: usize) -> Result<Self, StepsError> {
+        let steps = Self::any(inputs, axis)?;
+        for (name, input) in &steps.inputs {
+            if let Some(place) = not_a_number(input.tensor()) {
+                let (name, step) = (name.clone(), input.step_of(place));
+                return Err(StepsError::NotANumber { name, step });
+            }
+        }
+        Ok(steps)
+    }
+
+    /// Cuts inputs along an axis, whatever their elements.
+    ///
+    /// # Errors
+    ///
+    /// Fails if there are no steps, they do not fit the model, or the inputs disagree.
+    pub fn any(inputs: Vec<WholeInput>, axis: usize) -> Result<Self, StepsError> {
         let mut cut = Vec::with_capacity(inputs.len());
         for WholeInput { name, tensor, step } in inputs {
             let input = match step {
                 Some(step) => Input::new(&name, tensor, &step, axis)?,
                 None => Input::Same(tensor),
             };
-            if let Some(place) = not_a_number(input.tensor()) {
-                let step = input.step_of(place);
-                return Err(StepsError::NotANumber { name, step });
-            }
             cut.push((name, input));
         }
         let counts = || {

@@ -203,7 +203,8 @@ impl Reloader {
 
     /// Brings everything up to date.
     async fn bring(&mut self, config: &FileConfig, trigger: Trigger, done: &mut Done) {
-        if done.new_file || trigger != Trigger::Watch {
+        let looks = done.new_file || trigger != Trigger::Watch;
+        if looks {
             done.changed |= self.subconfigs.read(config, &mut done.faults).await;
         }
         let is_taken = |name: &str| {
@@ -214,7 +215,7 @@ impl Reloader {
                 || self.pipelines.has(name)
                 || self.graphs.has(name)
         };
-        let with_more = self.subconfigs.add_to(config, is_taken);
+        let with_more = self.subconfigs.add_to(config, is_taken, looks);
         let config = with_more.as_ref().unwrap_or(config);
         let mut wanted = self.wanted(config, done);
         self.hold_back(config, &mut wanted, done);

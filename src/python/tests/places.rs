@@ -6,7 +6,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use super::support::{Made, executes, floats, outputs};
+use super::support::{Folder, Made, executes, floats, outputs};
 use crate::python::{Handler, Instance};
 
 fn worker(made: &Made) -> (Arc<Handler>, Arc<Instance>) {
@@ -73,9 +73,12 @@ fn slow_handlers_are_never_in_place() {
 
 #[test]
 fn a_sleeping_handler_holds_up_nobody() {
-    let sleeper = executes("import time\ntime.sleep(1.5)\nreturn []");
+    let folder = Folder::new();
+    let flag = folder.file("flag");
+    let sleeper = executes(&format!(
+        "import os, time\nend = time.monotonic() + 60\nwhile not os.path.exists({flag:?}):\n    assert time.monotonic() < end, 'nobody else ran'\n    time.sleep(0.01)\nreturn []"
+    ));
     let quick = executes("return [Tensor('out', b'')]");
-    let began = Instant::now();
     thread::scope(|scope| {
         for _ in 0..4 {
             scope.spawn(|| outputs(sleeper.run(&[])));
@@ -83,17 +86,8 @@ fn a_sleeping_handler_holds_up_nobody() {
         for _ in 0..50 {
             outputs(quick.run(&[]));
         }
-        assert!(
-            began.elapsed() < Duration::from_millis(1400),
-            "{:?}",
-            began.elapsed()
-        );
+        folder.write("flag", "");
     });
-    let all = began.elapsed();
-    assert!(
-        all < Duration::from_millis(4 * 1500),
-        "they slept one after the other: {all:?}"
-    );
 }
 
 #[test]
@@ -102,22 +96,26 @@ fn async_workers_are_free_while_a_handler_computes() {
         "import time\nend = time.monotonic() + 0.5\nwhile time.monotonic() < end: pass\nreturn []",
     );
     let (handler, instance) = worker(&made);
-    runtime().block_on(async {
+    // One worker for the calls and for the ticks.
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .unwrap();
+    runtime.block_on(async {
         let calls = futures::future::join_all((0..4).map(|_| call(&handler, &instance)));
         let mut calls = std::pin::pin!(calls);
-        let mut ticks = tokio::time::interval(Duration::from_millis(5));
-        let mut longest = Duration::ZERO;
+        let mut clock = tokio::time::interval(Duration::from_millis(5));
+        let mut ticks = 0;
         loop {
-            let before = Instant::now();
             tokio::select! {
                 here = &mut calls => {
                     assert_eq!(here, [false; 4]);
                     break;
                 }
-                _ = ticks.tick() => longest = longest.max(before.elapsed()),
+                _ = clock.tick() => ticks += 1,
             }
         }
-        assert!(longest < Duration::from_millis(300), "{longest:?}");
+        assert!(ticks >= 5, "{ticks}");
     });
 }
 
@@ -186,38 +184,12 @@ fn work_that_panics_leaves_no_trace() {
 }
 
 #[test]
-fn measure() {
-    let made = executes("return [Tensor('out', inputs[0])]");
-    let values: Vec<f32> = vec![1.0; 10];
-    let instance = made.instance();
-    let input = [floats("a", &[1, 10], &values)];
-    for _ in 0..3 {
-        let began = Instant::now();
-        for _ in 0..20_000 {
-            drop(outputs(instance.execute(&input, true)));
-        }
-        eprintln!("execute {:?}", began.elapsed() / 20_000);
-    }
-    let made = executes("import numpy as np\nreturn [Tensor('out', np.array(inputs[0]) + 1)]");
-    let instance = made.instance();
-    for _ in 0..3 {
-        let began = Instant::now();
-        for _ in 0..20_000 {
-            drop(outputs(instance.execute(&input, true)));
-        }
-        eprintln!("numpy {:?}", began.elapsed() / 20_000);
-    }
-    let made = executes("for n in range(60001): yield [Tensor('out', b'token')]");
-    let instance = made.instance();
-    let crate::python::Produced::Generator(mut generator) = instance.execute(&input, true).unwrap()
-    else {
-        panic!()
-    };
-    for _ in 0..3 {
-        let began = Instant::now();
-        for _ in 0..20_000 {
-            drop(instance.next(&mut generator));
-        }
-        eprintln!("next {:?}", began.elapsed() / 20_000);
-    }
+fn the_end_does_not_wait_for_a_handler() {
+    let made = executes("import sys\nprint('half a line', end='')\nreturn []");
+    outputs(made.run(&[]));
+    let began = Instant::now();
+    crate::python::stop(Duration::from_secs(5));
+    assert!(began.elapsed() < Duration::from_secs(20));
+    // What runs goes on.
+    outputs(made.run(&[]));
 }

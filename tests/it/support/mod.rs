@@ -7,6 +7,7 @@ pub(crate) mod cli;
 pub(crate) mod cloud;
 pub(crate) mod dtypes;
 pub(crate) mod emulator;
+pub(crate) mod generator;
 pub(crate) mod graphs;
 pub(crate) mod grpc;
 pub(crate) mod http;

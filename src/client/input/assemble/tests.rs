@@ -143,9 +143,57 @@ fn what_the_model_does_not_take_is_refused_by_name() {
         assert_eq!(assemble(arguments, &model(two)).unwrap_err(), *expected);
     }
     let untold = model(&[("g", "", &[])]);
+    let bytes = Content::Binary(vec![1].into());
+    let error = content(None, None, bytes).tensors(&untold).unwrap_err();
     assert_eq!(
-        assemble(&["[1]"], &untold).unwrap_err(),
+        chain(&error),
         "cannot use the value given for input `g`: the server does not tell its datatype"
+    );
+}
+
+#[test]
+fn values_tell_the_type_where_nobody_else_does() {
+    let untold = model(&[("g", "INVALID", &[])]);
+    for (argument, expected) in [
+        ("[1]", "g FP32 [1] [1.0]"),
+        ("[[1, 2.5], [NaN, -3]]", "g FP32 [2, 2] [1.0,2.5,NaN,-3.0]"),
+        ("5", "g FP32 [1] [5.0]"),
+        ("true", "g BOOL [1] [true]"),
+        ("[[false]]", "g BOOL [1, 1] [false]"),
+        ("g=hello", r#"g BYTES [1] ["hello"]"#),
+        ("g=\"7\"", r#"g BYTES [1] ["7"]"#),
+        ("g=5 apples", r#"g BYTES [1] ["5 apples"]"#),
+        (r#"["a", "b"]"#, r#"g BYTES [2] ["a","b"]"#),
+        ("g:INT64=5", "g INT64 [1] [5]"),
+        ("g::2,1=[1,2]", "g FP32 [2, 1] [1.0,2.0]"),
+    ] {
+        assert_eq!(
+            assemble(&[argument], &untold).as_deref(),
+            Ok(expected),
+            "{argument}"
+        );
+    }
+    assert_eq!(
+        assemble(&["[1, "], &untold).unwrap_err(),
+        "cannot use the value given for input `g`: EOF while parsing a value at line 1 column 4"
+    );
+    let file = content(None, None, Content::Text(bytes::Bytes::from("two words")));
+    let tensors = file.tensors(&untold).unwrap();
+    assert_eq!(tensors.get("g").unwrap().dtype(), DataType::String);
+}
+
+#[test]
+fn requests_of_streams_have_the_inputs_that_are_given() {
+    let two = model(&[("a", "FP32", &[1]), ("b", "FP32", &[1])]);
+    let inputs = |arguments: &[&str]| {
+        let given = load(arguments, None, "").given(&two);
+        given.map(|it| text(&it)).map_err(|it| chain(&it))
+    };
+    assert_eq!(inputs(&["b=1"]), Ok("b FP32 [1] [1.0]".to_owned()));
+    assert_eq!(inputs(&[]), Ok(String::new()));
+    assert_eq!(
+        inputs(&["c=1"]),
+        Err("the model has no input `c`".to_owned())
     );
 }
 

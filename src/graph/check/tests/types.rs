@@ -1,5 +1,7 @@
 //! Types of both ends of streams and side packets.
 
+use std::fmt::Write;
+
 use super::{each_told, sound};
 use crate::graph::{PacketType, TensorKind};
 
@@ -73,10 +75,12 @@ fn streams_carry_what_is_known() {
 fn long_chains_are_followed() {
     let mut text = String::from("input_stream: 's0' output_stream: 's20000'\n");
     for node in (0..20_000).rev() {
-        text.push_str(&format!(
+        write!(
+            text,
             "node {{ calculator: 'PassThroughCalculator' input_stream: 's{node}' output_stream: 's{}' }}",
             node + 1
-        ));
+        )
+        .unwrap();
     }
     let plan = sound(&text).plan;
     assert_eq!(plan.nodes.len(), 20_000);

@@ -32,7 +32,7 @@ fn an_input_waits_while_a_queue_is_full() {
 fn limits_are_raised_when_all_wait_for_each_other() {
     let nodes = vec![pass("pass", &["a"], &["far"]), join(&["far", "b"], "out")];
     let mut rig = Rig::tuned(&["a", "b"], &["out"], nodes, |plan| {
-        plan.max_queue = Some(3)
+        plan.max_queue = Some(3);
     });
     rig.run();
     for at in 0..500 {

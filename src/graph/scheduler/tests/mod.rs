@@ -6,4 +6,5 @@ mod life;
 mod limits;
 mod loops;
 mod property;
+mod random;
 mod rig;

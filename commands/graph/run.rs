@@ -1,0 +1,245 @@
+//! `ovms graph run`: a graph in this process, packet by packet.
+
+mod feed;
+mod load;
+mod show;
+
+use std::{path::PathBuf, sync::Arc, time::Instant};
+
+use clap::ValueEnum;
+use ovms::{
+    graph::{Answer, Env, NoTally, Watch},
+    python,
+    request::{Api, InferRequest, Interface, Origin, Parameter},
+};
+use tokio::sync::mpsc;
+
+use self::{
+    feed::{Fed, Feed},
+    load::{Loaded, Loader},
+    show::{Ending, Times},
+};
+use super::environment;
+use crate::{
+    error::{Failure, FailureKind},
+    infer::{self, InputArgs, PictureArgs},
+    pipeline::aside::Aside,
+    ui::{self, Look},
+};
+
+const AFTER_HELP: &str = "\
+The graph runs as it does for a stream: each packet that it sends is shown as it comes, with its
+timestamp. A client that does not stream gets the first packet of each output.
+
+Inputs are given as `ovms infer --stream` takes them; some may be left out. A graph does not say which
+datatypes it takes: without one, numbers are FP32, truth values BOOL and texts BYTES. With --requests,
+each line of a file is a request, an object of inputs by name; beside them, `timestamp` and
+`parameters` are the request's own.
+
+Times are of all steps of a node together, with what it waits for; nodes run beside each other.
+
+Examples:
+  ovms graph run my_graph -i input:FP32=[1,2,3]
+  ovms graph run config.json faces -i image:UINT8:480,640,3= --random
+  ovms graph run tracker --requests frames.ndjson
+  ovms graph run my_graph -i input=hello --output json | jq -c .outputs
+
+Exit codes: 0 done, 1 the graph is refused or failed, 64 usage, also a NAME that no graph of the file
+has, 72 no OpenVINO runtime for its models.";
+
+/// The flags as typed.
+#[derive(Debug, clap::Args)]
+#[command(after_long_help = AFTER_HELP)]
+pub(crate) struct Args {
+    /// A folder with a graph.pbtxt, a graph file, or a configuration file (.json)
+    path: PathBuf,
+
+    /// Name of a graph of the configuration file, if it has several
+    name: Option<String>,
+
+    #[command(flatten)]
+    inputs: InputArgs,
+    #[command(flatten)]
+    pictures: PictureArgs,
+
+    /// Read requests from this file, one in each line; - is standard input
+    #[arg(
+        long,
+        value_name = "FILE",
+        conflicts_with_all = ["inputs", "zeros", "random"],
+        help_heading = "Requests"
+    )]
+    requests: Option<PathBuf>,
+
+    /// Give requests the timestamps N, N + 1, …; without it they are 0, 1, …
+    #[arg(
+        long,
+        value_name = "N",
+        allow_negative_numbers = true,
+        help_heading = "Requests"
+    )]
+    timestamp: Option<i64>,
+
+    /// Give a request parameter, which becomes a side packet; can be repeated
+    ///
+    /// `true` and `false` are truth values and whole numbers are numbers; all else is text.
+    #[arg(
+        long,
+        visible_alias = "parameter",
+        value_name = "KEY=VALUE",
+        value_parser = parameter,
+        help_heading = "Requests"
+    )]
+    param: Vec<(String, Parameter)>,
+
+    /// The Python environment that handlers see, as for `ovms serve`
+    #[arg(long = "python_environment", value_name = "DIR", help_heading = "Run")]
+    python_environment: Option<PathBuf>,
+
+    /// Choose what goes to stdout
+    #[arg(long, value_enum, default_value_t = Format::Lines, help_heading = "Output")]
+    output: Format,
+}
+
+/// What goes to stdout.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Format {
+    /// A line for each packet, and a table of the nodes
+    Lines,
+    /// The same as one JSON object in each line, the nodes in the last; times in microseconds
+    Json,
+}
+
+/// Requests of our own count as these; nobody sees it.
+const ORIGIN: Origin = Origin {
+    api: Api::KServe,
+    interface: Interface::Grpc,
+};
+
+/// Answers that wait to be shown.
+const WAITING: usize = 64;
+
+/// Runs the subcommand.
+pub(super) fn run(args: Args) -> Result<(), Failure> {
+    let mut stdout = Aside::take()?;
+    environment(args.python_environment.clone());
+    let feed = Feed {
+        requests: args.requests,
+        timestamp: args.timestamp,
+        parameters: args.param,
+    };
+    let inputs = infer::inputs(args.inputs, args.pictures)?;
+    let loader = Loader::new(&args.path, args.name.as_deref())?;
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .build()?;
+    let result = runtime.block_on(async {
+        let loaded = loader.load().await?;
+        let shown = match feed.start(&loaded, inputs) {
+            Ok(requests) => all(&loaded, requests, args.output, &mut stdout).await,
+            Err(failure) => Err(failure),
+        };
+        loaded.close().await;
+        shown
+    });
+    // A handler that never ends is not waited for.
+    runtime.shutdown_background();
+    python::stop(super::LIMIT);
+    result
+}
+
+/// Runs the graph for all requests, and shows what comes of it.
+async fn all(
+    loaded: &Loaded,
+    mut fed: mpsc::Receiver<Fed>,
+    format: Format,
+    stdout: &mut Aside,
+) -> Result<(), Failure> {
+    let first = match fed.recv().await {
+        Some(Ok(first)) => first,
+        Some(Err(failure)) => return Err(failure),
+        None => return Err(Failure::new(FailureKind::Usage, "found no request")),
+    };
+    let times = Arc::new(Times::new(loaded.plan()));
+    let watch: Arc<dyn Watch> = Arc::clone(&times) as _;
+    let env = Env::new(loaded.engine.sessions(ORIGIN));
+    let begun = Instant::now();
+    let session = loaded.definition.open(&first.parameters, env, Some(watch));
+    let session = session.map_err(|error| failed(loaded, error.message()))?;
+    let (send, mut requests) = mpsc::channel::<Option<InferRequest>>(1);
+    let (answer, mut answers) = mpsc::channel(WAITING);
+    let feeding = async move {
+        let mut next = Some(Ok(first));
+        while let Some(request) = next {
+            // The graph may have ended before its requests.
+            if send.send(Some(request?)).await.is_err() {
+                break;
+            }
+            next = fed.recv().await;
+        }
+        Ok::<(), Failure>(())
+    };
+    let running = async move {
+        let read = |request: &mut Option<InferRequest>| Ok(request.take().unwrap_or_default());
+        session.serve(&mut requests, read, &answer, &NoTally).await
+    };
+    let showing = async move {
+        let mut refused = 0_usize;
+        while let Some(answer) = answers.recv().await {
+            match answer {
+                Answer::Response(response) => stdout.print(&show::packet(format, &response))?,
+                Answer::Fault(text) => {
+                    refused += 1;
+                    ui::note(&format!("error: a request was refused: {text}"));
+                }
+            }
+        }
+        Ok::<_, Failure>((refused, stdout))
+    };
+    let (fed, ran, shown) = tokio::join!(feeding, running, showing);
+    let (refused, stdout) = shown?;
+    let error = ran.err().map(|error| error.message().to_owned());
+    let ending = Ending {
+        took: begun.elapsed(),
+        error: error.as_deref(),
+    };
+    stdout.print(&show::end(
+        format,
+        loaded.plan(),
+        &times,
+        &ending,
+        Look::of_stdout(),
+    ))?;
+    fed?;
+    match (error, refused) {
+        (Some(error), _) => Err(failed(loaded, &error)),
+        (None, 0) => Ok(()),
+        (None, 1) => Err(Failure::new(FailureKind::Failed, "a request was refused")),
+        (None, count) => Err(Failure::new(
+            FailureKind::Failed,
+            format!("{count} requests were refused"),
+        )),
+    }
+}
+
+fn failed(loaded: &Loaded, error: &str) -> Failure {
+    let text = format!("the graph `{}` failed", loaded.name());
+    Failure::new(FailureKind::Failed, text).detail(error)
+}
+
+/// Reads `KEY=VALUE`.
+fn parameter(text: &str) -> Result<(String, Parameter), String> {
+    let (key, value) = text
+        .split_once('=')
+        .filter(|(key, _)| !key.is_empty())
+        .ok_or("expected KEY=VALUE")?;
+    let value = match value {
+        "true" => Parameter::Bool(true),
+        "false" => Parameter::Bool(false),
+        value => match value.parse() {
+            Ok(number) => Parameter::Int(number),
+            Err(_) => Parameter::Text(value.to_owned()),
+        },
+    };
+    Ok((key.to_owned(), value))
+}

@@ -1,0 +1,183 @@
+//! The graph with what it uses, loaded as the server loads it.
+
+use std::{path::Path, sync::Arc, time::Duration};
+
+use ovms::{
+    client::{ModelMetadata, TensorMetadata},
+    config::{Defaults, FileConfig, GraphConfig, ModelEntry},
+    engine::{
+        Engine, Servable,
+        reload::{Fault, Reloader},
+    },
+    error::chain,
+    graph::{Definition, GraphPort, Outline, OutlineKind, Plan, calculators},
+    openvino::runtime,
+    tensor::PartialShape,
+};
+
+use crate::{
+    error::{Failure, FailureKind},
+    graph::source,
+    places, setup, ui,
+};
+
+/// What graphs say of their inputs and outputs.
+const NO_TYPE: &str = "INVALID";
+
+/// A graph to be loaded.
+pub(super) struct Loader {
+    name: String,
+    config: FileConfig,
+    defaults: Defaults,
+}
+
+/// A graph that can run.
+pub(super) struct Loaded {
+    pub(super) engine: Arc<Engine>,
+    pub(super) definition: Arc<Definition>,
+}
+
+impl Loader {
+    /// Finds the graph; keeps of the configuration file what it uses, and opens the runtime if that
+    /// takes one.
+    pub(super) fn new(path: &Path, name: Option<&str>) -> Result<Self, Failure> {
+        let defaults = Defaults {
+            most_waiting: 1024,
+            most_custom_runs: 16,
+            custom_load: Duration::from_secs(300),
+            most_graph_runs: 16,
+            graph_load: Duration::from_secs(300),
+            ..Defaults::default()
+        };
+        let found = source::find(path, name, &defaults)?;
+        let [graph] = &found.graphs[..] else {
+            let text = format!("{} has several graphs: name one", path.display());
+            let failure = Failure::new(FailureKind::Usage, text);
+            let graphs = found.graphs.iter();
+            return Err(graphs.fold(failure, |failure, graph| failure.detail(&graph.name)));
+        };
+        let graph = graph.clone();
+        let config = used(found.file.unwrap_or_default(), &graph);
+        if !config.models.is_empty() || graph.subconfig.is_file() {
+            runtime::open(&places::all()).map_err(|error| setup::explain(&error))?;
+        }
+        Ok(Self {
+            name: graph.name,
+            config,
+            defaults,
+        })
+    }
+
+    /// Loads models, pipelines and the graph.
+    pub(super) async fn load(self) -> Result<Loaded, Failure> {
+        let engine = Engine::new(Duration::ZERO, 1);
+        let mut reloader = Reloader::given(engine.clone(), self.config, &self.defaults);
+        let faults = {
+            let bar = ui::steps(None);
+            bar.set_message("loading");
+            reloader.load().await
+        };
+        let servable = engine.servable(&self.name).ok();
+        let definition = match servable {
+            Some(Servable::Graph(graph)) => graph.definition().ok(),
+            _ => None,
+        };
+        let Some(definition) = definition else {
+            close(&engine).await;
+            return Err(refused(&self.name, &faults));
+        };
+        // A model that is not there fails when its session is opened; this says why.
+        for fault in faults {
+            ui::note(&format!("warning: {}", chain(&fault)));
+        }
+        Ok(Loaded { engine, definition })
+    }
+}
+
+impl Loaded {
+    pub(super) fn name(&self) -> &str {
+        self.definition.name()
+    }
+
+    pub(super) fn plan(&self) -> &Plan {
+        self.definition.plan()
+    }
+
+    /// Describes inputs and outputs as servers do.
+    pub(super) fn metadata(&self) -> ModelMetadata {
+        let tensor = |port: &GraphPort| TensorMetadata {
+            name: port.port.name.clone(),
+            datatype: NO_TYPE.to_owned(),
+            shape: PartialShape(Vec::new()),
+        };
+        ModelMetadata {
+            name: self.name().to_owned(),
+            versions: Vec::new(),
+            platform: String::new(),
+            inputs: self.plan().inputs.iter().map(tensor).collect(),
+            outputs: self.plan().outputs.iter().map(tensor).collect(),
+        }
+    }
+
+    /// Lets handlers and custom nodes come to their end.
+    pub(super) async fn close(self) {
+        let Self {
+            engine, definition, ..
+        } = self;
+        drop(definition);
+        close(&engine).await;
+    }
+}
+
+/// Waits for the end of what the graph has loaded.
+async fn close(engine: &Engine) {
+    /// What does not end by then is left.
+    const LIMIT: Duration = Duration::from_secs(5);
+    drop(tokio::time::timeout(LIMIT, engine.close()).await);
+}
+
+/// Takes everything out of a file that a graph does not use.
+fn used(mut config: FileConfig, graph: &GraphConfig) -> FileConfig {
+    let path = graph.graph_path.display().to_string();
+    let text = source::read(graph).unwrap_or_default();
+    let outline = Outline::read(&graph.name, &text, &path, calculators::all(), &|_| true);
+    let nodes = outline.map(|outline| outline.nodes).unwrap_or_default();
+    let sessions = nodes
+        .into_iter()
+        .filter(|node| node.kind == OutlineKind::Model);
+    let names: Vec<String> = sessions.filter_map(|node| node.runs).collect();
+    let of_pipelines = config.pipelines.iter().any(|it| names.contains(&it.name));
+    // What a pipeline uses is not looked for.
+    if !of_pipelines {
+        config.pipelines.clear();
+        config.custom_node_libraries.clear();
+        config.models.retain(|entry| match entry {
+            ModelEntry::Model(model) => names.contains(&model.name),
+            ModelEntry::Refused { name, .. } => names.contains(name),
+        });
+    }
+    config.graphs = vec![graph.clone()];
+    config.refused.clear();
+    config.warnings.clear();
+    config
+}
+
+/// Says why a graph cannot run.
+fn refused(name: &str, faults: &[Fault]) -> Failure {
+    let mut failure = Failure::new(
+        FailureKind::Failed,
+        format!("the graph `{name}` cannot run"),
+    );
+    for fault in faults {
+        match fault {
+            Fault::Graph { fault, .. } => {
+                failure = failure.detail(fault.status.clone());
+                for line in &fault.log {
+                    failure = failure.detail(line.clone());
+                }
+            }
+            other => failure = failure.detail(chain(other)),
+        }
+    }
+    failure.hint("`ovms graph check` shows each fault with its place in the file")
+}

@@ -1,0 +1,258 @@
+//! Packets as they come, and what each node took.
+
+use std::{
+    sync::{Mutex, PoisonError},
+    time::{Duration, Instant},
+};
+
+use ovms::{
+    client::{
+        Answer,
+        output::{self, Summary},
+    },
+    graph::{Plan, Step, Timestamp, Watch, convert::TIMESTAMP},
+    request::{InferResponse, LooseTensor, Parameter},
+    tensor::{DataType, Tensor, TensorMap},
+};
+use serde_json::{Value, json};
+
+use super::Format;
+use crate::ui::{Align, Look, Table, visible};
+
+/// The places that timestamps have at the start of lines.
+const PLACES: usize = 4;
+
+/// How many bytes or characters are shown of an output that is no tensor.
+const SHOWN: usize = 32;
+
+/// What the nodes of a run took.
+pub(super) struct Times(Mutex<Vec<Took>>);
+
+/// What one node took.
+#[derive(Debug, Clone, Copy, Default)]
+struct Took {
+    /// How often it was given packets.
+    runs: usize,
+    /// All of that together.
+    ran: Duration,
+    longest: Duration,
+    /// Its begin and its end.
+    around: Duration,
+}
+
+/// How it ended.
+pub(super) struct Ending<'a> {
+    pub(super) took: Duration,
+    pub(super) error: Option<&'a str>,
+}
+
+impl Times {
+    pub(super) fn new(plan: &Plan) -> Self {
+        Self(Mutex::new(vec![Took::default(); plan.nodes.len()]))
+    }
+
+    fn all(&self) -> Vec<Took> {
+        self.0
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clone()
+    }
+}
+
+impl Watch for Times {
+    fn ran(&self, node: usize, step: Step, _: Timestamp, _: Instant, took: Duration) {
+        let mut nodes = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some(node) = nodes.get_mut(node) else {
+            return;
+        };
+        match step {
+            Step::Process => {
+                node.runs += 1;
+                node.ran += took;
+                node.longest = node.longest.max(took);
+            }
+            Step::Open | Step::Close => node.around += took,
+        }
+    }
+}
+
+/// Writes what has come out of the graph as a line.
+pub(super) fn packet(format: Format, response: &InferResponse) -> String {
+    let at = response
+        .parameters
+        .iter()
+        .find_map(|(key, value)| match value {
+            Parameter::Int(at) if key == TIMESTAMP => Some(*at),
+            _ => None,
+        });
+    let (tensors, opaque) = taken_apart(response);
+    if format == Format::Json {
+        return as_json(at, tensors, &opaque);
+    }
+    let mut line = match at {
+        Some(at) => format!("{at:>PLACES$}"),
+        None => format!("{:>PLACES$}", "-"),
+    };
+    for (name, tensor) in tensors.iter() {
+        let Summary {
+            name,
+            dtype,
+            shape,
+            preview,
+            ..
+        } = Summary::new(name, tensor);
+        line.extend([format!("  {name}: {dtype} {shape} {preview}")]);
+    }
+    for loose in opaque {
+        let LooseTensor {
+            name,
+            datatype,
+            shape,
+            data,
+        } = loose;
+        let shape: Vec<String> = shape.iter().map(i64::to_string).collect();
+        let shape = shape.join(",");
+        line.extend([format!("  {name}: {datatype} ({shape}) {}", shown(data))]);
+    }
+    format!("{}\n", visible(&line))
+}
+
+/// Makes tensors of the outputs that are some.
+fn taken_apart(response: &InferResponse) -> (TensorMap, Vec<&LooseTensor>) {
+    let mut tensors: Vec<(String, Tensor)> = response
+        .outputs
+        .iter()
+        .map(|(name, tensor)| (name.to_owned(), tensor.clone()))
+        .collect();
+    let mut opaque = Vec::new();
+    for loose in &response.loose {
+        let lengths = loose
+            .shape
+            .iter()
+            .map(|length| usize::try_from(*length).ok());
+        let shape: Option<Vec<usize>> = lengths.collect();
+        // Handlers may call anything BYTES.
+        let dtype = DataType::from_kserve(&loose.datatype).filter(|it| *it != DataType::String);
+        let tensor = dtype.zip(shape);
+        let tensor =
+            tensor.and_then(|(dtype, shape)| Tensor::new(dtype, shape, loose.data.clone()).ok());
+        match tensor {
+            Some(tensor) => tensors.push((loose.name.clone(), tensor)),
+            None => opaque.push(loose),
+        }
+    }
+    (TensorMap::from_iter(tensors), opaque)
+}
+
+fn as_json(at: Option<i64>, tensors: TensorMap, opaque: &[&LooseTensor]) -> String {
+    let answer = output::answer_json(
+        &Answer {
+            model_name: String::new(),
+            model_version: String::new(),
+            id: String::new(),
+            outputs: tensors,
+        },
+        None,
+    );
+    let mut answer: Value = serde_json::from_slice(&answer).unwrap_or_default();
+    let mut outputs = answer["outputs"].take();
+    if let Value::Array(outputs) = &mut outputs {
+        for loose in opaque {
+            outputs.push(json!({
+                "name": loose.name,
+                "datatype": loose.datatype,
+                "shape": loose.shape,
+                "bytes": loose.data.len(),
+                "text": text(&loose.data),
+            }));
+        }
+    }
+    format!("{}\n", json!({"timestamp": at, "outputs": outputs}))
+}
+
+/// Shows the beginning of bytes: as text if they are that.
+fn shown(data: &[u8]) -> String {
+    match text(data) {
+        Some(text) if text.chars().count() <= SHOWN => format!("{text:?}"),
+        Some(text) => {
+            let start: String = text.chars().take(SHOWN).collect();
+            format!("{start:?} …")
+        }
+        None => {
+            let start = data.iter().take(SHOWN / 2);
+            let start: Vec<String> = start.map(|byte| format!("{byte:02x}")).collect();
+            let more = if data.len() > SHOWN / 2 { " …" } else { "" };
+            format!("{} bytes: {}{more}", data.len(), start.join(" "))
+        }
+    }
+}
+
+/// Returns bytes as text: those of one element behind its length, or all of them.
+fn text(data: &[u8]) -> Option<&str> {
+    if let Some((length, rest)) = data.split_first_chunk::<4>()
+        && u32::from_le_bytes(*length) as usize == rest.len()
+    {
+        return std::str::from_utf8(rest).ok();
+    }
+    std::str::from_utf8(data).ok()
+}
+
+/// Writes what all nodes took.
+pub(super) fn end(
+    format: Format,
+    plan: &Plan,
+    times: &Times,
+    ending: &Ending<'_>,
+    look: Look,
+) -> String {
+    let all = times.all();
+    let nodes = plan.nodes.iter().zip(&all);
+    if format == Format::Json {
+        let nodes = nodes.map(|(node, took)| {
+            json!({
+                "name": node.spec.name,
+                "calculator": node.spec.calculator,
+                "runs": took.runs,
+                "ran_us": microseconds(took.ran),
+                "longest_us": microseconds(took.longest),
+                "open_and_close_us": microseconds(took.around),
+            })
+        });
+        let nodes: Vec<Value> = nodes.collect();
+        let took = microseconds(ending.took);
+        return format!(
+            "{}\n",
+            json!({"nodes": nodes, "total_us": took, "error": ending.error})
+        );
+    }
+    let mut table = Table::new(&[
+        ("node", Align::Left),
+        ("calculator", Align::Left),
+        ("runs", Align::Right),
+        ("mean µs", Align::Right),
+        ("longest µs", Align::Right),
+        ("all µs", Align::Right),
+        ("open, close µs", Align::Right),
+    ]);
+    for (node, took) in nodes {
+        let runs = u32::try_from(took.runs).unwrap_or(u32::MAX);
+        let mean = took.ran.checked_div(runs).unwrap_or_default();
+        let whole = |time: Duration| format!("{:.0}", microseconds(time));
+        table.row([
+            node.spec.name.clone(),
+            node.spec.calculator.clone(),
+            took.runs.to_string(),
+            whole(mean),
+            whole(took.longest),
+            whole(took.ran),
+            whole(took.around),
+        ]);
+    }
+    let took = microseconds(ending.took);
+    format!("\n{}in all {took:.0} µs\n", table.draw(look))
+}
+
+/// Nanoseconds are as fine as the clock.
+fn microseconds(time: Duration) -> f64 {
+    (time.as_secs_f64() * 1e9).round() / 1e3
+}

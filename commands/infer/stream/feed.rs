@@ -1,0 +1,171 @@
+//! Where requests come from: inputs as they are, in parts, or lines.
+
+use ovms::{
+    client::{
+        ModelMetadata, Request,
+        input::{Argument, Inputs, RequestLine, WholeInput},
+        sequence::Steps,
+    },
+    tensor::{Dim, PartialShape},
+};
+
+use super::{
+    Plan,
+    plan::{Origin, stamp},
+};
+use crate::{
+    error::{Failure, FailureKind},
+    infer::{
+        failure,
+        sequence::{Line, Lines, explain_steps},
+    },
+};
+
+/// Requests, one after another.
+pub(super) struct Feed<'a> {
+    model: &'a ModelMetadata,
+    inputs: &'a Inputs,
+    /// What all requests have.
+    base: Request,
+    source: Source,
+    given: usize,
+    timestamp: Option<i64>,
+}
+
+enum Source {
+    One,
+    Parts(Steps),
+    Lines { lines: Lines, argument: Argument },
+}
+
+impl<'a> Feed<'a> {
+    pub(super) fn new(
+        plan: &Plan,
+        inputs: &'a Inputs,
+        base: Request,
+        model: &'a ModelMetadata,
+    ) -> Result<Self, Failure> {
+        let source = match &plan.source {
+            Origin::Inputs => Source::One,
+            Origin::Parts(axis) => {
+                let whole = inputs.whole(model);
+                let whole = whole.map_err(|error| failure::input(error, Some(&model.name)))?;
+                let whole = whole.into_iter().map(|input| opened(input, model, *axis));
+                let steps = Steps::any(whole.collect(), *axis);
+                Source::Parts(steps.map_err(|error| explain_steps(&error))?)
+            }
+            Origin::Lines(argument, file) => Source::Lines {
+                lines: match file {
+                    None => Lines::of_stdin()?,
+                    Some(path) => Lines::of_file(path).map_err(|error| {
+                        let text = format!("cannot read {}", path.display());
+                        Failure::new(FailureKind::Failed, text).caused_by(&error)
+                    })?,
+                },
+                argument: argument.clone(),
+            },
+        };
+        Ok(Self {
+            model,
+            inputs,
+            base,
+            source,
+            given: 0,
+            timestamp: plan.timestamp,
+        })
+    }
+
+    /// Returns the number of requests, if it is known before they end.
+    pub(super) fn total(&self) -> Option<usize> {
+        match &self.source {
+            Source::One => Some(1),
+            Source::Parts(steps) => Some(steps.count()),
+            Source::Lines { .. } => None,
+        }
+    }
+
+    /// Waits for the next request. A wait that is given up loses nothing.
+    pub(super) async fn next(&mut self) -> Result<Option<Request>, Failure> {
+        if self.total().is_some_and(|total| self.given == total) {
+            return Ok(None);
+        }
+        let mut request = self.base.clone();
+        let mut own = None;
+        match &mut self.source {
+            Source::One => {
+                let tensors = self.inputs.given(self.model);
+                request.inputs =
+                    tensors.map_err(|it| failure::input(it, Some(&self.model.name)))?;
+            }
+            Source::Parts(steps) => request.inputs = steps.step(self.given),
+            Source::Lines { lines, argument } => {
+                let line = lines.next().await.map_err(|error| {
+                    let failure = Failure::new(FailureKind::Failed, error.to_string());
+                    match std::error::Error::source(&error) {
+                        Some(cause) => failure.caused_by(cause),
+                        None => failure,
+                    }
+                })?;
+                let Some(line) = line else {
+                    return Ok(None);
+                };
+                let read = read(self.inputs, argument, self.model, &line, &mut request);
+                own = read.map_err(|failure| failure.at(&lines.place(line.number)))?;
+            }
+        }
+        if let Some(timestamp) = own.or(self.timestamp) {
+            stamp(&mut request.parameters, timestamp);
+            // Behind the last there is none; the server says so.
+            self.timestamp = self.timestamp.map(|_| timestamp.wrapping_add(1));
+        }
+        self.given += 1;
+        Ok(Some(request))
+    }
+}
+
+/// Adds what a line has to a request; returns its timestamp.
+fn read(
+    inputs: &Inputs,
+    argument: &Argument,
+    model: &ModelMetadata,
+    line: &Line,
+    request: &mut Request,
+) -> Result<Option<i64>, Failure> {
+    let line = RequestLine::read(&line.text, argument, model).map_err(|error| {
+        let failure = Failure::new(FailureKind::Usage, error.to_string());
+        let failure = match std::error::Error::source(&error) {
+            Some(cause) => failure.caused_by(cause),
+            None => failure,
+        };
+        failure.hint("a line is an object of inputs by name, such as {\"x\": [1, 2]}")
+    })?;
+    let mut all = inputs.clone();
+    for (argument, value) in line.inputs {
+        all = all.with_json(&argument, value);
+    }
+    let tensors = all.given(model);
+    request.inputs = tensors.map_err(|error| failure::input(error, Some(&model.name)))?;
+    if let Some(id) = line.id {
+        request.id = id;
+    }
+    for (key, value) in line.parameters {
+        request.parameters.retain(|(known, _)| *known != key);
+        request.parameters.push((key, value));
+    }
+    Ok(line.timestamp)
+}
+
+/// Has an input of which the model says nothing cut along the axis, which goes.
+fn opened(input: WholeInput, model: &ModelMetadata, axis: usize) -> WholeInput {
+    let told = model.inputs.iter().find(|it| it.name == input.name);
+    if told.is_none_or(|told| told.dtype().is_some()) {
+        return input;
+    }
+    let shape = input.tensor.shape();
+    let parts = shape.iter().enumerate().filter(|(index, _)| *index != axis);
+    let step = PartialShape(parts.map(|(_, &length)| Dim::Fixed(length)).collect());
+    WholeInput {
+        step: (axis < shape.len()).then_some(step),
+        ..input
+    }
+}

@@ -1,0 +1,202 @@
+//! A stream from its first request to its end.
+
+use std::{
+    cell::Cell,
+    pin::{Pin, pin},
+    time::{Duration, Instant},
+};
+
+use ovms::client::{
+    Answers, Client, ClientError, Event, ModelMetadata, Options, Request, Requests, Step,
+    input::Inputs,
+};
+
+use super::{
+    Plan,
+    feed::Feed,
+    show::{self, Bar, Form},
+};
+use crate::{
+    error::{Failure, FailureKind},
+    infer::{failure, sequence::Writer},
+    ui,
+};
+
+/// Sends all requests and shows what comes back, until the server ends the stream.
+pub(in crate::infer) async fn run(
+    client: &Client,
+    base: Request,
+    inputs: &Inputs,
+    model: &ModelMetadata,
+    plan: &Plan,
+    server: &Options,
+) -> Result<(), Failure> {
+    let feed = Feed::new(plan, inputs, base, model)?;
+    let (requests, answers) = client.stream().map_err(failure::client)?;
+    let sent = Cell::new(0);
+    let talk = Talk {
+        answers,
+        writer: Writer::start()?,
+        bar: Bar::start(plan.has_lines()),
+        form: plan.form,
+        sent: &sent,
+        came: 0,
+        faults: 0,
+        heard: Instant::now(),
+        server,
+    };
+    talk.run(pin!(send_all(feed, requests, &sent))).await
+}
+
+/// Sends requests until there are no more, or the stream takes no more.
+async fn send_all(
+    mut feed: Feed<'_>,
+    requests: Requests,
+    sent: &Cell<usize>,
+) -> Result<(), Failure> {
+    while let Some(request) = feed.next().await? {
+        let taken = requests.send(&request).await;
+        if !taken.map_err(|error| failure::client(error.into()))? {
+            break;
+        }
+        sent.set(sent.get() + 1);
+    }
+    Ok(())
+}
+
+struct Talk<'a> {
+    answers: Answers<'a>,
+    writer: Writer,
+    bar: Bar,
+    form: Form,
+    sent: &'a Cell<usize>,
+    /// Answers and errors so far.
+    came: usize,
+    faults: usize,
+    /// When something came last, or all was sent.
+    heard: Instant,
+    server: &'a Options,
+}
+
+impl Talk<'_> {
+    async fn run(
+        mut self,
+        mut sending: Pin<&mut impl Future<Output = Result<(), Failure>>>,
+    ) -> Result<(), Failure> {
+        let mut interrupted = pin!(interrupted());
+        let mut is_sending = true;
+        // A request that cannot be sent does not take the answers to others away.
+        let mut unsent = None;
+        loop {
+            let event = tokio::select! {
+                biased;
+                () = &mut interrupted => return Err(self.stopped()),
+                event = self.answers.next() => event,
+                result = &mut sending, if is_sending => {
+                    is_sending = false;
+                    unsent = result.err();
+                    self.heard = Instant::now();
+                    continue;
+                }
+                () = silence(self.heard, self.server.timeout), if !is_sending => {
+                    return Err(self.silent());
+                }
+            };
+            self.heard = Instant::now();
+            let event = match event {
+                Ok(Some(event)) => event,
+                Ok(None) => break,
+                // A stream that has got nothing ends so, and says less than what was to be sent.
+                Err(error) => return Err(unsent.unwrap_or_else(|| self.ended(error))),
+            };
+            let line = self.told(&event);
+            self.bar.count(self.sent.get(), self.came - self.faults);
+            if let Some(line) = line {
+                tokio::select! {
+                    written = self.writer.write(line) => written?,
+                    () = &mut interrupted => return Err(self.stopped()),
+                }
+                self.heard = Instant::now();
+            }
+        }
+        let answers = self.came - self.faults;
+        if self.form == Form::Lines {
+            ui::note(&format!("{}.", show::pace(answers, self.bar.elapsed())));
+        }
+        match (unsent, self.faults) {
+            (Some(failure), _) => Err(failure),
+            (None, 0) => Ok(()),
+            (None, 1) => Err(failed("the server told 1 error on the stream")),
+            (None, faults) => Err(failed(format!(
+                "the server told {faults} errors on the stream"
+            ))),
+        }
+    }
+
+    /// Counts what has come, and returns what goes to stdout.
+    fn told(&mut self, event: &Event) -> Option<Vec<u8>> {
+        self.came += 1;
+        match event {
+            Event::Answer(answer) => {
+                if self.form == Form::Lines && self.came - self.faults == 1 {
+                    ui::note(&show::headline(answer));
+                }
+                Some(show::line(self.form, answer, self.came - self.faults))
+            }
+            Event::Fault(text) => {
+                self.faults += 1;
+                if self.form == Form::Json {
+                    return Some(show::fault(text));
+                }
+                ui::note(&format!("error: {text}"));
+                None
+            }
+        }
+    }
+
+    fn stopped(&self) -> Failure {
+        let text = format!("interrupted after {}", show::count(self.came - self.faults));
+        Failure::new(FailureKind::Interrupted, text)
+    }
+
+    fn silent(&self) -> Failure {
+        self.ended(ClientError::Timeout {
+            address: self.server.address.clone(),
+            limit: self.server.timeout,
+            step: Step::Answer,
+        })
+    }
+
+    fn ended(&self, error: ClientError) -> Failure {
+        let failure = failure::client(error);
+        match self.came - self.faults {
+            0 => failure,
+            answers => failure.hint(format!("{} came before that", show::count(answers))),
+        }
+    }
+}
+
+async fn silence(since: Instant, limit: Duration) {
+    tokio::time::sleep(limit.saturating_sub(since.elapsed())).await;
+}
+
+/// Waits for Ctrl-C, or SIGTERM.
+async fn interrupted() {
+    use tokio::signal::unix::{SignalKind, signal};
+    let terminated = async {
+        match signal(SignalKind::terminate()) {
+            Ok(mut signal) => {
+                signal.recv().await;
+            }
+            Err(_) => std::future::pending().await,
+        }
+    };
+    tokio::select! {
+        _ = tokio::signal::ctrl_c() => {}
+        () = terminated => {}
+    }
+}
+
+fn failed(text: impl Into<String>) -> Failure {
+    Failure::new(FailureKind::Failed, text)
+}

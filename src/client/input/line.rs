@@ -1,0 +1,287 @@
+//! One request in a line of JSON: inputs, and what else a request has.
+//!
+//! A line is an object of inputs by name, or the value of one input. Beside the inputs stand
+//! `timestamp`, `parameters` and `id`, unless the model has inputs of these names. `inputs` may hold
+//! them as well, by name or as a list of `{"name", "datatype", "shape", "data"}`, which is how REST
+//! requests have them.
+
+use std::{borrow::Cow, collections::BTreeMap};
+
+use serde::Deserialize;
+use serde_json::value::RawValue;
+
+use super::{Argument, Source};
+use crate::{
+    client::{ModelMetadata, json},
+    request::{Parameter, Parameters},
+    tensor::DataType,
+};
+
+/// A line, taken apart.
+#[derive(Debug, Default, PartialEq)]
+pub struct RequestLine {
+    /// The inputs, and their values as JSON.
+    pub inputs: Vec<(Argument, String)>,
+    /// The id of the request.
+    pub id: Option<String>,
+    /// The request parameters.
+    pub parameters: Parameters,
+    /// The timestamp of the request.
+    pub timestamp: Option<i64>,
+}
+
+/// Why a line is no request.
+#[derive(Debug, thiserror::Error)]
+pub enum LineProblem {
+    /// It is no JSON.
+    #[error("found no JSON")]
+    Json(#[source] serde_json::Error),
+    /// Something beside the inputs is of another kind.
+    #[error("cannot use `{key}`")]
+    Field {
+        /// Its key.
+        key: &'static str,
+        /// What was expected.
+        #[source]
+        source: serde_json::Error,
+    },
+    /// A parameter that requests have no form for.
+    #[error(
+        "found the parameter `{0}`, expected a truth value, a text or a number without a fraction"
+    )]
+    Parameter(String),
+    /// A datatype that there is not.
+    #[error("found the datatype `{datatype}` of input `{name}`")]
+    Datatype {
+        /// The name of the input.
+        name: String,
+        /// The datatype as found.
+        datatype: String,
+    },
+}
+
+type Raw<'a> = Cow<'a, RawValue>;
+
+/// An input as REST requests have it.
+#[derive(Debug, Deserialize)]
+struct Listed {
+    name: String,
+    datatype: Option<String>,
+    shape: Option<Vec<usize>>,
+    data: Box<RawValue>,
+}
+
+impl RequestLine {
+    /// Reads a line; `only` says what the value is of, if the line is no object of inputs.
+    ///
+    /// # Errors
+    ///
+    /// Fails if it is no request.
+    pub fn read(text: &str, only: &Argument, model: &ModelMetadata) -> Result<Self, LineProblem> {
+        let text = json::quote_not_finite(text);
+        if only.name.is_some() || !text.trim_start().starts_with('{') {
+            serde_json::from_str::<serde::de::IgnoredAny>(&text).map_err(LineProblem::Json)?;
+            return Ok(Self {
+                inputs: vec![(only.clone(), text.trim().to_owned())],
+                ..Self::default()
+            });
+        }
+        let mut object: BTreeMap<String, Raw<'_>> =
+            serde_json::from_str(&text).map_err(LineProblem::Json)?;
+        let mut take = |key: &str| {
+            let is_input = model.inputs.iter().any(|input| input.name == key);
+            (!is_input).then(|| object.remove(key)).flatten()
+        };
+        let mut line = Self {
+            id: field("id", take("id"))?,
+            timestamp: field("timestamp", take("timestamp"))?,
+            parameters: parameters(field("parameters", take("parameters"))?.unwrap_or_default())?,
+            inputs: Vec::new(),
+        };
+        match take("inputs") {
+            Some(inputs) if inputs.get().starts_with('[') => {
+                let listed: Option<Vec<Listed>> = field("inputs", Some(inputs))?;
+                for input in listed.unwrap_or_default() {
+                    line.inputs.push(input.argument()?);
+                }
+            }
+            Some(inputs) => {
+                let inputs: Option<BTreeMap<String, Box<RawValue>>> =
+                    field("inputs", Some(inputs))?;
+                for (name, value) in inputs.unwrap_or_default() {
+                    line.inputs.push((named(name), value.get().to_owned()));
+                }
+            }
+            None => {}
+        }
+        for (name, value) in object {
+            line.inputs.push((named(name), value.get().to_owned()));
+        }
+        Ok(line)
+    }
+}
+
+impl Listed {
+    fn argument(self) -> Result<(Argument, String), LineProblem> {
+        let dtype = match self.datatype {
+            None => None,
+            Some(text) => match DataType::from_kserve(&text) {
+                Some(dtype) => Some(dtype),
+                None => {
+                    return Err(LineProblem::Datatype {
+                        name: self.name,
+                        datatype: text,
+                    });
+                }
+            },
+        };
+        let argument = Argument {
+            dtype,
+            shape: self.shape,
+            ..named(self.name)
+        };
+        Ok((argument, self.data.get().to_owned()))
+    }
+}
+
+fn named(name: String) -> Argument {
+    Argument {
+        name: Some(name),
+        dtype: None,
+        shape: None,
+        source: Source::Stdin,
+    }
+}
+
+fn field<T: for<'de> Deserialize<'de>>(
+    key: &'static str,
+    value: Option<Raw<'_>>,
+) -> Result<Option<T>, LineProblem> {
+    let Some(value) = value else {
+        return Ok(None);
+    };
+    let read = serde_json::from_str(value.get());
+    read.map(Some)
+        .map_err(|source| LineProblem::Field { key, source })
+}
+
+fn parameters(object: BTreeMap<String, serde_json::Value>) -> Result<Parameters, LineProblem> {
+    use serde_json::Value;
+    let parameter = |(key, value)| {
+        let parameter = match value {
+            Value::Bool(value) => Parameter::Bool(value),
+            Value::String(text) => Parameter::Text(text),
+            Value::Number(number) => match number.as_i64() {
+                Some(number) => Parameter::Int(number),
+                None => return Err(LineProblem::Parameter(key)),
+            },
+            _ => return Err(LineProblem::Parameter(key)),
+        };
+        Ok((key, parameter))
+    };
+    object.into_iter().map(parameter).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Argument, RequestLine, Source};
+    use crate::{
+        client::{ModelMetadata, TensorMetadata},
+        error::chain,
+        request::Parameter,
+        tensor::PartialShape,
+    };
+
+    fn read(text: &str, inputs: &[&str]) -> Result<RequestLine, String> {
+        let model = ModelMetadata {
+            name: "m".to_owned(),
+            versions: Vec::new(),
+            platform: String::new(),
+            inputs: inputs
+                .iter()
+                .map(|name| TensorMetadata {
+                    name: (*name).to_owned(),
+                    datatype: String::new(),
+                    shape: PartialShape(Vec::new()),
+                })
+                .collect(),
+            outputs: Vec::new(),
+        };
+        let only = Argument {
+            name: None,
+            dtype: None,
+            shape: None,
+            source: Source::Stdin,
+        };
+        RequestLine::read(text, &only, &model).map_err(|error| chain(&error))
+    }
+
+    /// Names and values, as far as they are told.
+    fn inputs(line: &RequestLine) -> Vec<String> {
+        let told = |(argument, value): &(Argument, String)| {
+            let dtype = argument.dtype.map_or(String::new(), |it| format!(" {it}"));
+            let shape = argument.shape.as_ref();
+            let shape = shape.map_or(String::new(), |it| format!(" {it:?}"));
+            let name = argument.name.as_deref().unwrap_or("-");
+            format!("{name}{dtype}{shape}={value}")
+        };
+        line.inputs.iter().map(told).collect()
+    }
+
+    #[test]
+    fn inputs_stand_by_name_in_a_list_or_alone() {
+        for (text, expected) in [
+            ("[1, 2]", &["-=[1, 2]"][..]),
+            (" 5 ", &["-=5"]),
+            (r#""text""#, &[r#"-="text""#]),
+            (r#"{"a": [1], "b": "x"}"#, &["a=[1]", r#"b="x""#]),
+            (r#"{"a": NaN}"#, &[r#"a="NaN""#]),
+            (r#"{"inputs": {"a": 1}}"#, &["a=1"]),
+            (
+                r#"{"inputs": [{"name": "a", "datatype": "INT8", "shape": [1, 2], "data": [1, 2]}]}"#,
+                &["a INT8 [1, 2]=[1, 2]"],
+            ),
+            ("{}", &[]),
+        ] {
+            assert_eq!(
+                inputs(&read(text, &["a", "b"]).unwrap()),
+                expected,
+                "{text}"
+            );
+        }
+    }
+
+    #[test]
+    fn what_stands_beside_the_inputs_belongs_to_the_request() {
+        let text = r#"{"a": 1, "id": "i", "timestamp": -9223372036854775805,
+            "parameters": {"b": true, "n": 7, "t": "x"}}"#;
+        let line = read(text, &["a"]).unwrap();
+        assert_eq!(inputs(&line), ["a=1"]);
+        assert_eq!(line.id.as_deref(), Some("i"));
+        assert_eq!(line.timestamp, Some(i64::MIN + 3));
+        let expected = [
+            ("b", Parameter::Bool(true)),
+            ("n", Parameter::Int(7)),
+            ("t", Parameter::Text("x".to_owned())),
+        ];
+        assert_eq!(
+            line.parameters,
+            expected.map(|(key, it)| (key.to_owned(), it))
+        );
+        // Unless they are inputs.
+        let line = read(r#"{"id": 1, "timestamp": 2}"#, &["id", "timestamp"]).unwrap();
+        assert_eq!(inputs(&line), ["id=1", "timestamp=2"]);
+        assert_eq!(line.timestamp, None);
+    }
+
+    #[test]
+    fn what_is_no_request_is_told() {
+        let fault = |text| read(text, &["a"]).unwrap_err();
+        insta::assert_snapshot!(fault("{a}"), @"found no JSON: key must be a string at line 1 column 2");
+        insta::assert_snapshot!(fault("x"), @"found no JSON: expected value at line 1 column 1");
+        insta::assert_snapshot!(fault(r#"{"timestamp": "5"}"#), @r#"cannot use `timestamp`: invalid type: string "5", expected i64 at line 1 column 3"#);
+        insta::assert_snapshot!(fault(r#"{"parameters": {"x": 0.5}}"#), @"found the parameter `x`, expected a truth value, a text or a number without a fraction");
+        insta::assert_snapshot!(fault(r#"{"inputs": [{"name": "a", "datatype": "FP8", "data": 1}]}"#), @"found the datatype `FP8` of input `a`");
+        insta::assert_snapshot!(fault(r#"{"inputs": [{"data": 1}]}"#), @"cannot use `inputs`: missing field `name` at line 1 column 12");
+    }
+}

@@ -1,0 +1,182 @@
+//! A stream of requests and what comes back.
+
+use std::pin::Pin;
+
+use bytes::Bytes;
+use tokio::sync::mpsc;
+use tokio_stream::wrappers::ReceiverStream;
+use tonic::{Response, Status, Streaming};
+
+use super::{
+    super::{ClientError, Event, Opaque, Request, RequestError, StreamAnswer, grpc::Grpc},
+    message,
+};
+use crate::{
+    proto::kserve::{
+        ModelInferRequest, ModelInferResponse, ModelStreamInferResponse,
+        infer_parameter::ParameterChoice,
+    },
+    tensor::DataType,
+};
+
+/// The response parameter that is the timestamp of a graph's packet.
+const TIMESTAMP: &str = "OVMS_MP_TIMESTAMP";
+
+/// What a call gives once its head is there.
+type Opened = Result<Response<Streaming<ModelStreamInferResponse>>, Status>;
+
+/// Where requests go.
+#[derive(Debug)]
+pub(in crate::client) struct Requests(mpsc::Sender<ModelInferRequest>);
+
+impl Requests {
+    pub(in crate::client) async fn send(&self, request: &Request) -> Result<bool, RequestError> {
+        let message = message::message(request)?;
+        Ok(self.0.send(message).await.is_ok())
+    }
+}
+
+/// Where answers come from.
+pub(in crate::client) struct Answers<'a> {
+    grpc: &'a Grpc,
+    state: State<'a>,
+}
+
+enum State<'a> {
+    /// Some servers send the head of their answer with the first message only.
+    Opening(Pin<Box<dyn Future<Output = Opened> + Send + 'a>>),
+    Open(Box<Streaming<ModelStreamInferResponse>>),
+}
+
+/// Opens a stream; nothing is sent before the first wait for an answer.
+pub(super) fn open(grpc: &Grpc) -> (Requests, Answers<'_>) {
+    let (sender, requests) = mpsc::channel(1);
+    let opening = async move {
+        let request = grpc.request(ReceiverStream::new(requests));
+        let mut service = super::wire::service(grpc);
+        service.model_stream_infer(request).await
+    };
+    let state = State::Opening(Box::pin(opening));
+    (Requests(sender), Answers { grpc, state })
+}
+
+impl Answers<'_> {
+    /// Waits for what comes next; a wait that is given up loses nothing.
+    pub(in crate::client) async fn next(&mut self) -> Result<Option<Event>, ClientError> {
+        let messages = match &mut self.state {
+            State::Opening(opening) => {
+                let opened = opening.await;
+                self.state = State::Open(Box::new(self.grpc.answer(opened)?));
+                return Box::pin(self.next()).await;
+            }
+            State::Open(messages) => messages,
+        };
+        let message = match messages.message().await {
+            Ok(Some(message)) => message,
+            Ok(None) => return Ok(None),
+            Err(status) => return Err(self.grpc.failure(status)),
+        };
+        match message.infer_response {
+            Some(response) if message.error_message.is_empty() => {
+                let answer = answer(response).map_err(|error| self.grpc.unreadable(error))?;
+                Ok(Some(Event::Answer(answer)))
+            }
+            _ => Ok(Some(Event::Fault(message.error_message))),
+        }
+    }
+}
+
+fn answer(mut message: ModelInferResponse) -> Result<StreamAnswer, super::super::AnswerError> {
+    let timestamp = message.parameters.get(TIMESTAMP);
+    let timestamp = timestamp.and_then(|value| match value.parameter_choice {
+        Some(ParameterChoice::Int64Param(value)) => Some(value),
+        _ => None,
+    });
+    let opaque = take_opaque(&mut message);
+    Ok(StreamAnswer {
+        answer: message::of_message(message)?,
+        timestamp,
+        opaque,
+    })
+}
+
+/// Takes out the outputs whose types tensors do not have.
+fn take_opaque(message: &mut ModelInferResponse) -> Vec<Opaque> {
+    let is_known = |datatype: &str| DataType::from_kserve(datatype).is_some();
+    if message.outputs.iter().all(|it| is_known(&it.datatype)) {
+        return Vec::new();
+    }
+    let is_raw = !message.raw_output_contents.is_empty();
+    let mut raw = std::mem::take(&mut message.raw_output_contents).into_iter();
+    let mut opaque = Vec::new();
+    for output in std::mem::take(&mut message.outputs) {
+        let data = raw.next();
+        if is_known(&output.datatype) {
+            message.raw_output_contents.extend(data);
+            message.outputs.push(output);
+            continue;
+        }
+        let typed = || {
+            output
+                .contents
+                .map(|contents| contents.bytes_contents.concat())
+        };
+        opaque.push(Opaque {
+            name: output.name,
+            datatype: output.datatype,
+            shape: output.shape,
+            data: match (is_raw, data) {
+                (true, Some(data)) => data,
+                _ => Bytes::from(typed().unwrap_or_default()),
+            },
+        });
+    }
+    opaque
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashMap;
+
+    use super::{TIMESTAMP, answer};
+    use crate::proto::kserve::{
+        InferParameter, ModelInferResponse, infer_parameter::ParameterChoice,
+        model_infer_response::InferOutputTensor,
+    };
+
+    #[test]
+    fn timestamps_are_whole_and_types_of_others_are_left_as_bytes() {
+        let output = |name: &str, datatype: &str, length| InferOutputTensor {
+            name: name.to_owned(),
+            datatype: datatype.to_owned(),
+            shape: vec![length],
+            ..InferOutputTensor::default()
+        };
+        let stamp = InferParameter {
+            parameter_choice: Some(ParameterChoice::Int64Param(i64::MAX - 3)),
+        };
+        let message = ModelInferResponse {
+            parameters: HashMap::from([(TIMESTAMP.to_owned(), stamp)]),
+            outputs: vec![
+                output("a", "UINT8", 2),
+                output("b", "my type", -1),
+                output("c", "INT8", 1),
+            ],
+            raw_output_contents: ["xy", "\u{0}z", "!"].map(bytes::Bytes::from).to_vec(),
+            ..ModelInferResponse::default()
+        };
+        let read = answer(message).unwrap();
+        assert_eq!(read.timestamp, Some(i64::MAX - 3));
+        let names: Vec<_> = read.answer.outputs.iter().map(|(name, _)| name).collect();
+        assert_eq!(names, ["a", "c"]);
+        let opaque = &read.opaque[0];
+        assert_eq!(
+            (opaque.name.as_str(), opaque.datatype.as_str()),
+            ("b", "my type")
+        );
+        assert_eq!(
+            (&opaque.shape[..], &opaque.data[..]),
+            (&[-1][..], &b"\0z"[..])
+        );
+    }
+}

@@ -1,0 +1,79 @@
+//! Streams: many requests, and whatever the server has to say to them, as it comes.
+
+use std::fmt;
+
+use bytes::Bytes;
+
+use super::{Answer, ClientError, Request, RequestError, kserve_grpc};
+
+/// Where the requests of a stream go; dropped when there are no more.
+#[derive(Debug)]
+pub struct Requests(pub(super) kserve_grpc::Requests);
+
+impl Requests {
+    /// Sends a request, once the ones before are on their way. Whether the stream takes it: one that
+    /// has come to its end takes no more.
+    ///
+    /// Only a wait for answers moves what is sent, so both have to go on beside each other.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the request has no form in the protocol.
+    pub async fn send(&self, request: &Request) -> Result<bool, RequestError> {
+        self.0.send(request).await
+    }
+}
+
+/// What comes back on a stream; dropping it takes the requests back.
+pub struct Answers<'a>(pub(super) kserve_grpc::Answers<'a>);
+
+impl Answers<'_> {
+    /// Waits for what comes next; `None` at the good end of the stream. There is no time limit, and
+    /// a wait that is given up loses nothing.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the server ends the stream with an error, or an answer cannot be read.
+    pub async fn next(&mut self) -> Result<Option<Event>, ClientError> {
+        self.0.next().await
+    }
+}
+
+impl fmt::Debug for Answers<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Answers").finish_non_exhaustive()
+    }
+}
+
+/// What a server says on a stream.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Event {
+    /// An answer.
+    Answer(StreamAnswer),
+    /// An error after which the stream goes on.
+    Fault(String),
+}
+
+/// One answer of a stream.
+#[derive(Debug, Clone, PartialEq)]
+pub struct StreamAnswer {
+    /// The answer, with the outputs that are tensors.
+    pub answer: Answer,
+    /// The timestamp, as graphs have them.
+    pub timestamp: Option<i64>,
+    /// The outputs of types that are the server's own.
+    pub opaque: Vec<Opaque>,
+}
+
+/// An output of a type that only those know who made it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Opaque {
+    /// The name.
+    pub name: String,
+    /// The datatype as sent.
+    pub datatype: String,
+    /// The shape as sent.
+    pub shape: Vec<i64>,
+    /// The bytes.
+    pub data: Bytes,
+}

@@ -1,0 +1,78 @@
+//! Pictures of graphs, sound and not.
+
+use super::{Outline, Style, dot, html, json, mermaid, svg, text};
+use crate::graph::calculators;
+
+/// A generator behind a node, with a model's session that nobody uses, and a stream of nobody.
+const TEXT: &str = r#"
+input_stream: "OVMS_PY_TENSOR:prompt"
+output_stream: "OVMS_PY_TENSOR:token"
+node {
+  name: "tokenizer"
+  calculator: "PythonExecutorCalculator"
+  input_side_packet: "PYTHON_NODE_RESOURCES:py"
+  input_side_packet: "LANGUAGE:language"
+  input_stream: "IN:prompt"
+  input_stream: "MORE:nobody"
+  output_stream: "OUT:words"
+  node_options: { [type.googleapis.com/mediapipe.PythonExecutorCalculatorOptions]: { handler_path: "größe.py" } }
+}
+node {
+  name: "session"
+  calculator: "OpenVINOModelServerSessionCalculator"
+  output_side_packet: "SESSION:session"
+  node_options: { [type.googleapis.com/mediapipe.OpenVINOModelServerSessionCalculatorOptions]: { servable_name: "m" } }
+}
+node {
+  name: "writer"
+  calculator: "PythonExecutorCalculator"
+  input_side_packet: "PYTHON_NODE_RESOURCES:py"
+  input_stream: "WORDS:words"
+  input_stream: "LOOPBACK:loopback"
+  input_stream_info: { tag_index: "LOOPBACK:0" back_edge: true }
+  input_stream_handler { input_stream_handler: "SyncSetInputStreamHandler" }
+  output_stream: "LOOPBACK:loopback"
+  output_stream: "TOKEN:token"
+  node_options: { [type.googleapis.com/mediapipe.PythonExecutorCalculatorOptions]: { handler_path: "w.py" } }
+}
+node { calculator: "NoCalculator" input_stream: "token" input_side_packet: "SESSION:session" }
+"#;
+
+fn outline() -> Outline {
+    let is_there = |path: &str| path != "w.py";
+    Outline::read("g", TEXT, "g.pbtxt", calculators::all(), &is_there).unwrap()
+}
+
+#[test]
+fn a_graph_is_drawn_for_a_terminal() {
+    insta::assert_snapshot!(text(&outline(), Style::default()));
+    let ascii = Style {
+        ascii: true,
+        colour: false,
+    };
+    let drawn = text(&outline(), ascii);
+    assert!(drawn.is_ascii(), "{drawn}");
+    assert!(drawn.lines().all(|line| line.len() <= 80), "{drawn}");
+}
+
+#[test]
+fn other_formats_have_arrows_for_what_goes_back() {
+    insta::assert_snapshot!(dot(&outline()));
+    insta::assert_snapshot!(mermaid(&outline()));
+}
+
+#[test]
+fn programs_get_every_edge() {
+    insta::assert_snapshot!(serde_json::to_string_pretty(&json(&outline())).unwrap());
+}
+
+#[test]
+fn pictures_dash_side_packets_and_pages_have_tables() {
+    let picture = svg(&outline());
+    assert!(picture.contains("class=\"edge side\""), "{picture}");
+    assert!(picture.contains("aria-label=\"Graph g\""), "{picture}");
+    let page = html(&[outline()], "Graphs of <x>");
+    assert!(page.contains("Graphs of &lt;x&gt;"), "{page}");
+    assert!(page.contains("<td>stream, back edge</td>"), "{page}");
+    assert!(page.contains("<td>(nobody)</td>"), "{page}");
+}
