@@ -87,7 +87,7 @@ fn what_execute_returns_is_answered_or_refused() {
         ("raise ValueError('x' * 1000000)", " - ValueError: xxxx"),
         ("raise ValueError('é' * 1000000)", " - ValueError: éééé"),
         ("raise ValueError('\\n' * 1000000)", " - ValueError: "),
-        ("not python", " - SyntaxError: "),
+        ("x = = 1", " - SyntaxError: "),
         ("return [Tensor('out')]", " - TypeError: "),
         ("return [Tensor('out', 5)]", " - TypeError: "),
         ("return [Tensor('out', 'text')]", " - TypeError: "),
