@@ -3,7 +3,7 @@
 use std::{path::Path, sync::Arc};
 
 use ovms::{
-    config::{Defaults, parse},
+    config::{Defaults, NodeConfig, parse},
     pipeline::{CustomFacts, CustomFault, Flow, MissingModel, ModelFacts, Plan, Sources, check},
     servable::{ServableInfo, TensorInfo},
     tensor::{DataType, Dim, Layout, PartialShape, Tensor},
@@ -47,7 +47,7 @@ impl Sources for Known {
 
     fn custom(
         &self,
-        _node: &str,
+        _node: &NodeConfig,
         _library: &str,
         _params: &[(String, String)],
     ) -> Result<CustomFacts, CustomFault> {

@@ -41,10 +41,10 @@ pub(crate) fn run(command: Command) -> Result<(), Failure> {
 }
 
 /// How long output of handlers may take at the end.
-const LIMIT: Duration = Duration::from_secs(1);
+pub(crate) const LIMIT: Duration = Duration::from_secs(1);
 
 /// Says whose packages handlers see: those that the server's would.
-fn environment(named: Option<PathBuf>) {
+pub(crate) fn environment(named: Option<PathBuf>) {
     let found = runtime::find(&places::all()).ok();
     python::configure(named, found.map(|found| found.library));
 }

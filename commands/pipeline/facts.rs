@@ -11,16 +11,19 @@ use std::{
 };
 
 use ovms::{
-    config::{FileConfig, ModelConfig, ModelEntry, VersionPolicy},
+    config::{FileConfig, ModelConfig, ModelEntry, NodeConfig, VersionPolicy},
     custom_node::{Library, LibraryError, Node},
     error::chain,
     model::{self, VersionFault, mapping, repository, storage, wanted},
     openvino::{LoadError, runtime},
-    pipeline::{CustomFacts, CustomFault, MissingModel, ModelFacts, Sources},
+    pipeline::{
+        CustomFacts, CustomFault, MissingModel, ModelFacts, PythonNode, Sources, python::is_handler,
+    },
+    python,
     servable::ServableInfo,
 };
 
-use crate::places;
+use crate::{graph, places};
 
 /// How far facts are looked for.
 #[derive(Debug, Clone, Copy)]
@@ -38,6 +41,8 @@ pub(crate) struct Facts<'a> {
     models: RefCell<HashMap<(String, i64), Looked>>,
     libraries: RefCell<HashMap<String, Result<Arc<Library>, String>>>,
     notes: RefCell<Vec<String>>,
+    /// Whether it has been said whose packages handlers see.
+    python: OnceCell<()>,
 }
 
 /// What a look at a version gave.
@@ -61,6 +66,7 @@ impl<'a> Facts<'a> {
             models: RefCell::default(),
             libraries: RefCell::default(),
             notes: RefCell::default(),
+            python: OnceCell::new(),
         }
     }
 
@@ -217,6 +223,39 @@ impl<'a> Facts<'a> {
     }
 }
 
+impl Facts<'_> {
+    /// Finds the file of a library. Of two with one name the later one counts, as if the file had been
+    /// changed to it.
+    fn path(&self, library: &str) -> Option<&Path> {
+        let mut known = self.file.custom_node_libraries.iter().rev();
+        let config = known.find(|known| known.name == library)?;
+        Some(&config.base_path)
+    }
+
+    /// Makes the object of a Python node, as the server does, and lets it go again.
+    fn handler(
+        &self,
+        node: &NodeConfig,
+        path: &Path,
+        params: &[(String, String)],
+    ) -> Result<CustomFacts, CustomFault> {
+        if !path.is_file() {
+            let reason = format!("{}: there is no such file", path.display());
+            return Err(CustomFault::NotOpen(reason));
+        }
+        if !python::AVAILABLE {
+            let reason = "custom nodes in Python need a build with the feature `python`";
+            return Err(CustomFault::NotOpen(reason.to_owned()));
+        }
+        self.python.get_or_init(|| graph::environment(None));
+        PythonNode::load(node, params, path, false)?.finalize();
+        Ok(CustomFacts {
+            is_open: true,
+            ..CustomFacts::default()
+        })
+    }
+}
+
 impl Sources for Facts<'_> {
     fn name_taken(&self, name: &str) -> bool {
         self.names().any(|model| model == name)
@@ -243,27 +282,34 @@ impl Sources for Facts<'_> {
 
     fn custom(
         &self,
-        _node: &str,
+        node: &NodeConfig,
         library: &str,
         params: &[(String, String)],
     ) -> Result<CustomFacts, CustomFault> {
         let known = &self.file.custom_node_libraries;
-        // Of two with one name the later one counts, as if the file had been changed to it.
-        let config = known.iter().rev().find(|known| known.name == library);
         let names = || sorted(known.iter().map(|known| known.name.as_str()));
-        let config = config.ok_or_else(|| CustomFault::Library(names()))?;
+        let path = self.path(library);
+        let path = path.ok_or_else(|| CustomFault::Library(names()))?;
         if !self.options.custom_nodes {
             return Err(CustomFault::NotLooked(
                 "custom nodes are not to be run".to_owned(),
             ));
         }
-        let library = self.library(library, &config.base_path)?;
+        if is_handler(path) {
+            return self.handler(node, path, params);
+        }
+        let library = self.library(library, path)?;
         let params = params.iter().map(|(key, value)| (&**key, &**value));
         let node = Node::initialize(&library, params)?;
         Ok(CustomFacts {
             inputs: node.inputs()?.into_iter().map(Into::into).collect(),
             outputs: node.outputs()?.into_iter().map(Into::into).collect(),
+            is_open: false,
         })
+    }
+
+    fn is_python(&self, library: &str) -> bool {
+        self.path(library).is_some_and(is_handler)
     }
 }
 

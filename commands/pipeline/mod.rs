@@ -9,7 +9,9 @@ pub(crate) mod show;
 
 use clap::Subcommand;
 
-use crate::error::Failure;
+use ovms::python;
+
+use crate::{error::Failure, graph};
 
 /// The subcommands of `ovms pipeline`.
 #[derive(Debug, Subcommand)]
@@ -26,10 +28,13 @@ pub(crate) enum Command {
 
 /// Runs a subcommand.
 pub(crate) fn run(command: Command) -> Result<(), Failure> {
-    match command {
+    let result = match command {
         Command::Show(args) => show::run(args),
         Command::Check(args) => check::run(args),
         Command::Run(args) => run::run(args),
         Command::New(args) => new::run(args),
-    }
+    };
+    // What handlers of Python nodes have printed.
+    python::stop(graph::LIMIT);
+    result
 }

@@ -163,6 +163,7 @@ impl Graph {
     fn edges(&mut self, outline: &Outline) {
         for edge in &outline.edges {
             let (from, to) = (edge.from, edge.to);
+            let is_open = outline.is_open(from) || outline.is_open(to);
             let link = Link { from, to };
             if !self.links.contains(&link) {
                 self.links.push(link);
@@ -172,7 +173,11 @@ impl Graph {
                 source: visible(&outline.nodes[from].name),
                 item: visible(&edge.item),
                 input: visible(&edge.input),
-                tensor: edge.tensor.as_ref().map(tensor).unwrap_or_default(),
+                tensor: match &edge.tensor {
+                    Some(known) => tensor(known),
+                    None if is_open && edge.is_there => "any type".to_owned(),
+                    None => String::new(),
+                },
                 fault: (!edge.is_there).then_some("(no such output)"),
                 is_named: false,
                 is_skipped: false,

@@ -94,7 +94,10 @@ pub fn json(outline: &Outline) -> Picture<'_> {
             OutlineKind::Entry => ("request", None, None, None),
             OutlineKind::Exit => ("response", None, None, None),
             OutlineKind::Model { name, version } => ("model", Some(name.as_str()), *version, None),
-            OutlineKind::Custom { library } => ("custom", None, None, Some(library.as_str())),
+            OutlineKind::Custom { library, is_python } => {
+                let kind = if *is_python { "python" } else { "custom" };
+                (kind, None, None, Some(library.as_str()))
+            }
         };
         Node {
             name: &node.name,

@@ -55,7 +55,10 @@ pub(super) fn kind(kind: &OutlineKind) -> Option<String> {
             name,
             version: Some(version),
         } => Some(format!("model {}, version {version}", visible(name))),
-        OutlineKind::Custom { library } => Some(format!("custom node {}", visible(library))),
+        OutlineKind::Custom { library, is_python } => {
+            let what = if *is_python { "Python" } else { "custom" };
+            Some(format!("{what} node {}", visible(library)))
+        }
     }
 }
 

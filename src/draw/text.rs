@@ -135,7 +135,7 @@ fn in_ascii(outline: &Outline) -> Outline {
         names.push(&mut node.name);
         match &mut node.kind {
             OutlineKind::Model { name, .. } => names.push(name),
-            OutlineKind::Custom { library } => names.push(library),
+            OutlineKind::Custom { library, .. } => names.push(library),
             OutlineKind::Entry | OutlineKind::Exit => {}
         }
         names.extend(&mut node.gathers);

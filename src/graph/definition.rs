@@ -145,6 +145,7 @@ impl Definition {
                 input_names: names(&node.spec.inputs),
                 output_names: names(&node.spec.outputs),
                 handler_path: base.join(handler_path(node).unwrap_or_default()),
+                params: None,
             };
             match Handler::load(facts) {
                 Ok(handler) => self.handlers.insert(node.spec.name.clone(), handler),

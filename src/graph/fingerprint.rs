@@ -27,15 +27,27 @@ impl Fingerprint {
         let handlers = text.as_deref().and_then(handlers);
         files.insert(source.graph_path.clone(), text.as_deref().map(digest));
         for handler in handlers.unwrap_or_default() {
-            let path = source.base_path.join(handler);
-            files.insert(path.clone(), fs::read(&path).ok().as_deref().map(digest));
-            let folder = path.parent().unwrap_or(Path::new("."));
-            for beside in modules(folder) {
-                let content = fs::read(&beside).ok();
-                files.insert(beside, content.as_deref().map(digest));
-            }
+            add(&mut files, source.base_path.join(handler));
         }
         Self(files)
+    }
+
+    /// Reads a handler and the modules beside it as they are now. Blocks.
+    #[must_use]
+    pub fn of_handler(path: &Path) -> Self {
+        let mut files = BTreeMap::new();
+        add(&mut files, path.to_owned());
+        Self(files)
+    }
+}
+
+/// Reads a handler and the modules beside it.
+fn add(files: &mut BTreeMap<PathBuf, Option<Vec<u8>>>, path: PathBuf) {
+    let folder = path.parent().unwrap_or(Path::new("."));
+    let beside = modules(folder);
+    for path in beside.into_iter().chain([path]) {
+        let content = fs::read(&path).ok();
+        files.insert(path, content.as_deref().map(digest));
     }
 }
 

@@ -37,6 +37,15 @@ impl Adapter {
         })
     }
 
+    /// Returns what makes one tensor of whatever comes: its type, as nobody knows of its axes.
+    pub(super) fn of_any(taken: &NodeTensor) -> Option<Self> {
+        Some(Self {
+            from: None,
+            to: Some(taken.dtype?),
+            axes: None,
+        })
+    }
+
     /// Converts a tensor. One that is of strings, or has other than the expected axes, stays as it
     /// is in that respect; [`super::fit::input`] tells what is wrong with it.
     #[must_use]

@@ -10,7 +10,7 @@ use std::{
 use arc_swap::ArcSwapOption;
 use tokio::sync::Semaphore;
 
-use super::{NodeId, NodeTensor, PipelineTensor, Plan, PlanKind};
+use super::{NodeId, NodeTensor, PipelineTensor, Plan, PlanKind, PythonNode};
 use crate::{
     custom_node::Node,
     error::{Error, ErrorKind, Result},
@@ -72,6 +72,17 @@ pub(super) enum Work {
     Model(ArcSwapOption<Bound>),
     /// A custom node.
     Custom(Custom),
+    /// A Python node, and the most runs of a request at once.
+    Python(Arc<PythonNode>, usize),
+}
+
+/// What runs where the configuration names a library.
+#[derive(Debug, Clone)]
+pub enum CustomNode {
+    /// A node of a shared library, and what bounds its runs.
+    Native(Arc<Node>, Arc<Semaphore>),
+    /// A Python node.
+    Python(Arc<PythonNode>),
 }
 
 /// A custom node and who bounds its runs.
@@ -107,24 +118,27 @@ pub(super) struct Model {
 }
 
 impl Definition {
-    /// Makes the definition of a plan. `custom` gives the custom node of each node that has one, with
-    /// what bounds its runs.
+    /// Makes the definition of a plan. `custom` gives the custom node of each node that has one.
     pub fn new(
         plan: Plan,
-        mut custom: impl FnMut(&str) -> Option<(Arc<Node>, Arc<Semaphore>)>,
+        mut custom: impl FnMut(&str) -> Option<CustomNode>,
         limits: Limits,
         reporter: &Reporter,
     ) -> Self {
         let works = plan.nodes().iter().map(|node| match &node.kind {
             PlanKind::Entry | PlanKind::Exit => Work::End,
             PlanKind::Model { .. } => Work::Model(ArcSwapOption::empty()),
-            PlanKind::Custom { .. } => custom(&node.name).map_or(Work::End, |(node, gate)| {
-                Work::Custom(Custom {
+            PlanKind::Custom { .. } => match custom(&node.name) {
+                None => Work::End,
+                Some(CustomNode::Native(node, gate)) => Work::Custom(Custom {
                     node,
                     gate,
                     most: limits.custom_runs,
-                })
-            }),
+                }),
+                // One after another, if they have a state in common.
+                Some(CustomNode::Python(node)) if node.is_stateful() => Work::Python(node, 1),
+                Some(CustomNode::Python(node)) => Work::Python(node, limits.custom_runs),
+            },
         });
         let info = ServableInfo::new(
             plan.info().inputs.iter().map(placeholder).collect(),
@@ -169,6 +183,12 @@ impl Definition {
         tensors.any(|tensor| tensor.name == name && tensor.dtype.is_none())
     }
 
+    /// Tells whether any node is a Python node.
+    pub(super) fn has_python(&self) -> bool {
+        let mut works = self.works.iter();
+        works.any(|work| matches!(work, Work::Python(..)))
+    }
+
     pub(super) fn work(&self, node: NodeId) -> &Work {
         &self.works[node.index()]
     }
@@ -191,6 +211,7 @@ impl Definition {
                 used.pool_of.push(used.pools.len());
                 used.pools.push(match work {
                     Work::Custom(custom) => custom.most,
+                    Work::Python(_, most) => *most,
                     _ => 1,
                 });
                 continue;
@@ -231,13 +252,24 @@ impl Definition {
     }
 
     /// Waits until the last request has left, and lets go of the custom nodes off the async workers,
-    /// since that runs code of theirs.
+    /// since that runs code of theirs. Python nodes that nothing else has are finalized by then.
     pub async fn drain(self: Arc<Self>) {
         // Nobody can find it any more, so the count only falls.
         while Arc::strong_count(&self) > 1 {
             tokio::time::sleep(LOOK).await;
         }
-        task::blocking("drop pipeline", move || drop(self)).await;
+        task::blocking("drop pipeline", move || {
+            let python = self.works.iter().filter_map(|work| match work {
+                Work::Python(node, _) => Some(Arc::clone(node)),
+                _ => None,
+            });
+            let python: Vec<Arc<PythonNode>> = python.collect();
+            drop(self);
+            for node in python.into_iter().filter_map(Arc::into_inner) {
+                node.finalize();
+            }
+        })
+        .await;
     }
 }
 

@@ -68,10 +68,10 @@ fn declared(plan: &Plan, input: &Input, levels: usize) -> (Option<DataType>, Vec
     let rest = |shape: &PartialShape, from: usize| -> Vec<Dim> {
         shape.0.get(from..).unwrap_or_default().to_vec()
     };
-    let given = given.map_or_else(Vec::new, |given| {
-        rest(&given.shape, usize::from(source.opens.is_some()))
-    });
+    let given = given.map(|given| rest(&given.shape, usize::from(source.opens.is_some())));
     let taken = taken.map(|taken| rest(&taken.shape, levels));
+    // What an open node would have given is not known: it is as the other side says.
+    let given = given.or_else(|| taken.clone()).unwrap_or_default();
     let taken = taken.filter(|taken| taken.len() == given.len());
     let mut taken = taken.unwrap_or_else(|| vec![Dim::Any; given.len()]);
     // It is converted like any other, so that axes are those of the source here.

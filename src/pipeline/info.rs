@@ -20,7 +20,7 @@ pub struct PipelineTensor {
     /// The name that clients use.
     pub name: String,
     /// The element type; `None` where no node decides it: what goes from the request straight to
-    /// the response, or what a custom node leaves open.
+    /// the response, what a custom node leaves open, or what only Python nodes take or give.
     pub dtype: Option<DataType>,
     /// The shape; empty where no node decides it.
     pub shape: PartialShape,

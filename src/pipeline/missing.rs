@@ -62,6 +62,10 @@ impl Missing {
                 "fails when asked",
                 format!("`{call}` {of} gave {count} tensors"),
             ),
+            CustomFault::Handler(reason) => (
+                "does not load",
+                format!("`{library}` does not load: {reason}"),
+            ),
             CustomFault::NotLooked(_) => return None,
         };
         Some(Self { short, text })

@@ -30,6 +30,7 @@ mod live;
 mod missing;
 mod outline;
 mod plan;
+pub mod python;
 mod run;
 mod scheduler;
 mod session;
@@ -41,7 +42,7 @@ mod trace;
 pub use abort::Abort;
 pub use adapt::Adapter;
 pub use check::{Checked, Survey, Unchecked, check, survey};
-pub use definition::{Definition, Limits, Models, Side};
+pub use definition::{CustomNode, Definition, Limits, Models, Side};
 pub use fault::{Fault, Faults, OrderFault, Rule};
 pub use flow::{Flow, Job};
 pub use info::{PipelineInfo, PipelineTensor};
@@ -51,6 +52,7 @@ pub use outline::{
     Dangling, Outline, OutlineEdge, OutlineKind, OutlineLevel, OutlineNode, OutlinePort,
 };
 pub use plan::{Count, Input, Level, LevelId, NodeId, Output, Plan, PlanKind, PlanNode};
+pub use python::PythonNode;
 pub use run::{Ran, Watch};
 pub use scheduler::{MOST_SESSIONS, Ready, Schedule};
 pub use session::{Session, Sessions};

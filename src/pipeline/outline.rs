@@ -70,6 +70,8 @@ pub enum OutlineKind {
     Custom {
         /// The name of its library.
         library: String,
+        /// Whether that is a Python handler, which takes and gives anything.
+        is_python: bool,
     },
     /// Nothing: it takes the response's tensors.
     Exit,
@@ -141,7 +143,7 @@ impl Outline {
             .collect();
         let mut outline = Self {
             name: config.name.clone(),
-            nodes: nodes(config, &facts),
+            nodes: nodes(config, &facts, sources),
             edges: Vec::new(),
             dangling: Vec::new(),
             levels: Vec::new(),
@@ -290,6 +292,19 @@ impl Outline {
         order
     }
 
+    /// Tells whether a node takes and gives anything.
+    #[must_use]
+    pub fn is_open(&self, node: usize) -> bool {
+        let kind = &self.nodes[node].kind;
+        matches!(
+            kind,
+            OutlineKind::Custom {
+                is_python: true,
+                ..
+            }
+        )
+    }
+
     /// Finds what goes over each connection.
     fn flows(&mut self) {
         for index in 0..self.edges.len() {
@@ -362,6 +377,7 @@ fn describe(node: &NodeConfig, sources: &impl Sources) -> Facts {
             Ok(facts) => Ok(CustomFacts {
                 inputs: facts.info.inputs.iter().map(NodeTensor::from).collect(),
                 outputs: facts.info.outputs.iter().map(NodeTensor::from).collect(),
+                is_open: false,
             }),
             Err(why) => Err(Missing::model(model_name, *version, &why)),
         },
@@ -369,12 +385,12 @@ fn describe(node: &NodeConfig, sources: &impl Sources) -> Facts {
             library_name,
             params,
         } => sources
-            .custom(&node.name, library_name, params)
+            .custom(node, library_name, params)
             .map_err(|why| Missing::custom(library_name, &why)),
     }
 }
 
-fn nodes(config: &PipelineConfig, facts: &[Facts]) -> Vec<OutlineNode> {
+fn nodes(config: &PipelineConfig, facts: &[Facts], sources: &impl Sources) -> Vec<OutlineNode> {
     let end = |name: &str, kind| OutlineNode {
         name: name.to_owned(),
         kind,
@@ -417,7 +433,7 @@ fn nodes(config: &PipelineConfig, facts: &[Facts]) -> Vec<OutlineNode> {
                 .iter()
                 .map(|output| port(&output.alias, &output.data_item, outputs))
                 .collect(),
-            ..end(&node.name, kind(&node.kind))
+            ..end(&node.name, kind(&node.kind, sources))
         }
     });
     let outputs = config.outputs.iter();
@@ -430,7 +446,7 @@ fn nodes(config: &PipelineConfig, facts: &[Facts]) -> Vec<OutlineNode> {
     [entry].into_iter().chain(inner).chain([exit]).collect()
 }
 
-fn kind(kind: &NodeKind) -> OutlineKind {
+fn kind(kind: &NodeKind, sources: &impl Sources) -> OutlineKind {
     match kind {
         NodeKind::Model {
             model_name,
@@ -441,6 +457,7 @@ fn kind(kind: &NodeKind) -> OutlineKind {
         },
         NodeKind::Custom { library_name, .. } => OutlineKind::Custom {
             library: library_name.clone(),
+            is_python: sources.is_python(library_name),
         },
     }
 }

@@ -187,7 +187,7 @@ pub struct Input {
     pub source: NodeId,
     /// Which of that node's [`PlanNode::outputs`] it is.
     pub output: usize,
-    /// What the node takes, after gathering; `None` for the exit.
+    /// What the node takes, after gathering; `None` for the exit, and for a node that is open.
     pub tensor: Option<NodeTensor>,
     /// What makes that of what comes, after gathering, if the connection converts.
     pub convert: Option<Adapter>,
@@ -198,7 +198,7 @@ pub struct Input {
 pub struct Output {
     /// The name that the model or custom node has for it; for the entry, the pipeline's input.
     pub name: String,
-    /// What the node gives, before it is split; `None` for the entry.
+    /// What the node gives, before it is split; `None` for the entry, and for a node that is open.
     pub tensor: Option<NodeTensor>,
     /// The inputs that take it: the node and which of its [`PlanNode::inputs`].
     pub consumers: Vec<(NodeId, usize)>,

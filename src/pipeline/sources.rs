@@ -1,7 +1,9 @@
 //! What the check of a pipeline has to be told: models, and the custom nodes of libraries.
 
 use crate::{
+    config::NodeConfig,
     custom_node::{self, NodeError},
+    python::LoadError,
     servable::{ServableInfo, TensorInfo},
     tensor::{DataType, Layout, PartialShape},
 };
@@ -26,10 +28,16 @@ pub trait Sources {
     /// Fails if the library is not there, or a call of it fails.
     fn custom(
         &self,
-        node: &str,
+        node: &NodeConfig,
         library: &str,
         params: &[(String, String)],
     ) -> Result<CustomFacts, CustomFault>;
+
+    /// Tells whether what the configuration calls a library is a Python handler. Nothing is run to
+    /// find out.
+    fn is_python(&self, _library: &str) -> bool {
+        false
+    }
 }
 
 /// A tensor that a node takes or gives.
@@ -94,6 +102,10 @@ pub struct CustomFacts {
     pub inputs: Vec<NodeTensor>,
     /// Its outputs.
     pub outputs: Vec<NodeTensor>,
+    /// Whether it takes and gives whatever the configuration names, of any type and shape, as Python
+    /// nodes do. It lists no inputs and outputs then, and what is connected to it is judged when it
+    /// is there.
+    pub is_open: bool,
 }
 
 /// Why a custom node cannot be used. A call is named as in the interface: `getInputsInfo`.
@@ -113,6 +125,8 @@ pub enum CustomFault {
     Handle(&'static str),
     /// A metadata call gave a list of so many.
     Count(&'static str, i32),
+    /// A Python handler does not load: why.
+    Handler(String),
     /// Nobody has asked it, which is no fault: why not. A server never says so.
     NotLooked(String),
 }
@@ -139,5 +153,15 @@ impl From<NodeError> for CustomFault {
                 function, count, ..
             } => Self::Count(function, count),
         }
+    }
+}
+
+impl From<LoadError> for CustomFault {
+    fn from(error: LoadError) -> Self {
+        let text = error.to_string();
+        // Where it was raised is for the log.
+        let traceback = error.raised().map(|raised| raised.traceback.trim_end());
+        let told = text.strip_suffix(traceback.unwrap_or_default());
+        Self::Handler(told.unwrap_or(&text).trim_end().to_owned())
     }
 }

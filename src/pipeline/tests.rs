@@ -12,7 +12,7 @@ use std::{path::Path, sync::Arc};
 
 use super::{CustomFacts, CustomFault, MissingModel, ModelFacts, NodeTensor, Plan, Sources, check};
 use crate::{
-    config::{Defaults, PipelineConfig, parse},
+    config::{Defaults, NodeConfig, PipelineConfig, parse},
     tensor::{DataType, Dim, Layout, PartialShape, Tensor},
 };
 
@@ -45,7 +45,7 @@ impl Sources for Any {
     /// behind it.
     fn custom(
         &self,
-        _node: &str,
+        _node: &NodeConfig,
         library: &str,
         _params: &[(String, String)],
     ) -> Result<CustomFacts, CustomFault> {
@@ -57,6 +57,7 @@ impl Sources for Any {
                 .map(|(digit, name)| Self::tensor(name, rank(digit)))
                 .collect(),
             outputs: vec![Self::tensor("z", rank(output.chars().next().unwrap()))],
+            is_open: false,
         })
     }
 }

@@ -191,6 +191,13 @@ impl Handler {
             told.set_item("output_names", &facts.output_names)?;
             told.set_item("outputs_names", &facts.output_names)?;
             told.set_item("base_path", path.parent().map(Path::as_os_str))?;
+            if let Some(params) = &facts.params {
+                let dict = PyDict::new(py);
+                for (key, value) in params {
+                    dict.set_item(key, value)?;
+                }
+                told.set_item("params", dict)?;
+            }
             space.call_method1("call", (initialize, told)).map(drop)
         })();
         match initialized {

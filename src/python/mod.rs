@@ -96,12 +96,15 @@ pub const AVAILABLE: bool = cfg!(feature = "python");
 pub struct NodeFacts {
     /// The name of the node.
     pub node_name: String,
-    /// The names of its input streams, in the order of the graph file.
+    /// The names of its inputs, in the order of the file that configures it.
     pub input_names: Vec<String>,
-    /// The names of its output streams, in the order of the graph file.
+    /// The names of its outputs, in the order of the file that configures it.
     pub output_names: Vec<String>,
     /// The handler file, absolute.
     pub handler_path: PathBuf,
+    /// What else the configuration says to it, as `initialize` is told under `params`; `None` where
+    /// nodes have no parameters.
+    pub params: Option<Vec<(String, String)>>,
 }
 
 /// What `execute` returned.

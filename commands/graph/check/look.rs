@@ -113,6 +113,7 @@ fn handler(report: &mut GraphReport, base: &Path, node: &OutlineNode, runs: &str
         input_names: node.inputs.clone(),
         output_names: node.outputs.clone(),
         handler_path: path.clone(),
+        params: None,
     };
     let looked = match depth {
         Depth::Initialize => Handler::load(facts).map(|handler| handler.finalize()),

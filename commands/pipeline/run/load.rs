@@ -12,13 +12,13 @@ use ovms::{
     error::chain,
     model::State,
     openvino::runtime,
-    pipeline::{Definition, Plan, Side},
+    pipeline::{Definition, Plan, Side, python::is_handler},
     servable::TensorInfo,
 };
 
 use crate::{
     error::{Failure, FailureKind},
-    places,
+    graph, places,
     serve::files,
     setup, ui,
 };
@@ -71,6 +71,10 @@ impl Loader {
         };
         keep_used(&mut config, pipeline);
         runtime::open(&places::all()).map_err(|error| setup::explain(&error))?;
+        let mut libraries = config.custom_node_libraries.iter();
+        if libraries.any(|library| is_handler(&library.base_path)) {
+            graph::environment(None);
+        }
         Ok(Self {
             name: name.to_owned(),
             config,

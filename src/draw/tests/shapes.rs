@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use crate::{
-    config::{Defaults, parse},
+    config::{Defaults, NodeConfig, parse},
     pipeline::{CustomFacts, CustomFault, MissingModel, ModelFacts, NodeTensor, Outline, Sources},
     servable::{ServableInfo, TensorInfo},
     tensor::{DataType, Dim, Layout, PartialShape},
@@ -62,6 +62,7 @@ fn facts(name: &str) -> Option<CustomFacts> {
     Some(CustomFacts {
         inputs: tensors(row.1),
         outputs: tensors(row.2),
+        is_open: false,
     })
 }
 
@@ -104,14 +105,24 @@ impl Sources for Known {
 
     fn custom(
         &self,
-        _node: &str,
+        _node: &NodeConfig,
         library: &str,
         _params: &[(String, String)],
     ) -> Result<CustomFacts, CustomFault> {
         if library == "broken" {
             return Err(CustomFault::NotOpen("it is <no> library".to_owned()));
         }
+        if self.is_python(library) {
+            return Ok(CustomFacts {
+                is_open: true,
+                ..CustomFacts::default()
+            });
+        }
         facts(library).ok_or(CustomFault::Library(Vec::new()))
+    }
+
+    fn is_python(&self, library: &str) -> bool {
+        library == "script"
     }
 }
 

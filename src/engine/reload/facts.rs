@@ -3,29 +3,77 @@
 
 use std::{
     collections::BTreeMap,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::{Arc, Mutex, MutexGuard, PoisonError, Weak},
 };
 
 use tokio::sync::Semaphore;
 
+use super::code::{Code, Opened};
 use crate::{
-    custom_node::{Library, Node, NodeError},
+    config::NodeConfig,
+    custom_node::{Node, NodeError},
     model::{Model, State},
-    pipeline::{CustomFacts, CustomFault, MissingModel, ModelFacts, Sources},
+    pipeline::{
+        CustomFacts, CustomFault, CustomNode, MissingModel, ModelFacts, PythonNode, Sources,
+        python::names,
+    },
 };
 
 /// A custom node of a pipeline's node.
 #[derive(Clone)]
 pub(super) struct Made {
-    library: Arc<Library>,
-    params: Vec<(String, String)>,
-    pub(super) node: Arc<Node>,
-    /// Bounds its runs, whichever definition they are of.
-    pub(super) gate: Arc<Semaphore>,
+    of: Of,
+    pub(super) node: CustomNode,
 }
 
-/// A library, or why it does not open.
-pub(super) type Opened = Result<Arc<Library>, String>;
+/// What a custom node is made of. One of a library has no business with the names.
+#[derive(Clone)]
+struct Of {
+    code: Arc<Code>,
+    params: Vec<(String, String)>,
+    names: Option<(Vec<String>, Vec<String>)>,
+}
+
+/// A custom node for the next check. A Python node is only there for as long as a definition has it, as
+/// it is finalized with the last of them.
+#[derive(Clone)]
+pub(super) struct Kept {
+    of: Of,
+    node: KeptNode,
+}
+
+#[derive(Clone)]
+enum KeptNode {
+    Native(CustomNode),
+    Python(Weak<PythonNode>),
+}
+
+impl Made {
+    /// Returns what the next check needs.
+    pub(super) fn keep(&self) -> Kept {
+        Kept {
+            of: self.of.clone(),
+            node: match &self.node {
+                CustomNode::Python(node) => KeptNode::Python(Arc::downgrade(node)),
+                native @ CustomNode::Native(..) => KeptNode::Native(native.clone()),
+            },
+        }
+    }
+}
+
+impl Kept {
+    /// Returns the node, if it is made of this.
+    fn made(&self, of: &Of) -> Option<CustomNode> {
+        let is_same = Arc::ptr_eq(&self.of.code, &of.code)
+            && self.of.params == of.params
+            && self.of.names == of.names;
+        match &self.node {
+            _ if !is_same => None,
+            KeptNode::Native(node) => Some(node.clone()),
+            KeptNode::Python(node) => node.upgrade().map(CustomNode::Python),
+        }
+    }
+}
 
 /// The models and libraries of the moment.
 pub(super) struct Facts {
@@ -34,18 +82,20 @@ pub(super) struct Facts {
     models: Arc<BTreeMap<String, Arc<Model>>>,
     libraries: BTreeMap<String, Opened>,
     /// The custom nodes that the pipeline has.
-    kept: BTreeMap<String, Made>,
+    kept: BTreeMap<String, Kept>,
     /// Those that it is to have.
     made: Mutex<BTreeMap<String, Made>>,
     custom_runs: usize,
+    is_silent: bool,
 }
 
 impl Facts {
     pub(super) fn new(
         models: Arc<BTreeMap<String, Arc<Model>>>,
         libraries: BTreeMap<String, Opened>,
-        kept: BTreeMap<String, Made>,
+        kept: BTreeMap<String, Kept>,
         custom_runs: usize,
+        is_silent: bool,
     ) -> Self {
         Self {
             taken: None,
@@ -54,12 +104,13 @@ impl Facts {
             kept,
             made: Mutex::default(),
             custom_runs,
+            is_silent,
         }
     }
 
     /// Only says that a name is taken.
     pub(super) fn taken(name: String) -> Self {
-        let nothing = Self::new(Arc::default(), BTreeMap::new(), BTreeMap::new(), 1);
+        let nothing = Self::new(Arc::default(), BTreeMap::new(), BTreeMap::new(), 1, false);
         Self {
             taken: Some(name),
             ..nothing
@@ -81,26 +132,47 @@ impl Facts {
     /// Returns the custom node of a node: that which it has, if it is made of the same.
     fn node(
         &self,
-        name: &str,
-        library: &Arc<Library>,
+        node: &NodeConfig,
+        code: &Arc<Code>,
         params: &[(String, String)],
-    ) -> Result<Made, CustomFault> {
-        let kept = self.kept.get(name);
-        let same = |made: &&Made| Arc::ptr_eq(&made.library, library) && made.params == params;
-        if let Some(made) = kept.filter(same) {
-            return Ok(made.clone());
-        }
-        let pairs = params
-            .iter()
-            .map(|(key, value)| (key.as_str(), value.as_str()));
-        let node = Node::initialize(library, pairs).map_err(fault)?;
-        let most = self.custom_runs.clamp(1, Semaphore::MAX_PERMITS);
-        Ok(Made {
-            library: Arc::clone(library),
+    ) -> Result<CustomNode, CustomFault> {
+        let of = Of {
+            code: Arc::clone(code),
             params: params.to_vec(),
-            node,
-            gate: Arc::new(Semaphore::new(most)),
-        })
+            names: match **code {
+                Code::Native(_) => None,
+                Code::Python(_) => Some(names(node)),
+            },
+        };
+        let kept = self.kept.get(&node.name);
+        let made = match kept.and_then(|kept| kept.made(&of)) {
+            Some(made) => made,
+            None => self.make(node, code, params)?,
+        };
+        let kept = made.clone();
+        self.made()
+            .insert(node.name.clone(), Made { of, node: kept });
+        Ok(made)
+    }
+
+    fn make(
+        &self,
+        node: &NodeConfig,
+        code: &Code,
+        params: &[(String, String)],
+    ) -> Result<CustomNode, CustomFault> {
+        match code {
+            Code::Native(library) => {
+                let pairs = params.iter().map(|(key, value)| (&**key, &**value));
+                let node = Node::initialize(library, pairs).map_err(fault)?;
+                let most = self.custom_runs.clamp(1, Semaphore::MAX_PERMITS);
+                Ok(CustomNode::Native(node, Arc::new(Semaphore::new(most))))
+            }
+            Code::Python(script) => {
+                let node = PythonNode::load(node, params, &script.path, self.is_silent)?;
+                Ok(CustomNode::Python(Arc::new(node)))
+            }
+        }
     }
 }
 
@@ -140,36 +212,41 @@ impl Sources for Facts {
 
     fn custom(
         &self,
-        node: &str,
+        node: &NodeConfig,
         library: &str,
         params: &[(String, String)],
     ) -> Result<CustomFacts, CustomFault> {
-        let opened = match self.libraries.get(library) {
-            Some(Ok(opened)) => opened,
+        let code = match self.libraries.get(library) {
+            Some(Ok(code)) => code,
             Some(Err(reason)) => return Err(CustomFault::NotOpen(reason.clone())),
             None => {
                 let known = self.libraries.keys().cloned().collect();
                 return Err(CustomFault::Library(known));
             }
         };
-        let made = self.node(node, opened, params)?;
-        self.made().insert(node.to_owned(), made.clone());
+        let node = match self.node(node, code, params)? {
+            CustomNode::Native(node, _) => node,
+            CustomNode::Python(_) => {
+                return Ok(CustomFacts {
+                    is_open: true,
+                    ..CustomFacts::default()
+                });
+            }
+        };
+        let (inputs, outputs) = (
+            node.inputs().map_err(fault)?,
+            node.outputs().map_err(fault)?,
+        );
         Ok(CustomFacts {
-            inputs: made
-                .node
-                .inputs()
-                .map_err(fault)?
-                .into_iter()
-                .map(Into::into)
-                .collect(),
-            outputs: made
-                .node
-                .outputs()
-                .map_err(fault)?
-                .into_iter()
-                .map(Into::into)
-                .collect(),
+            inputs: inputs.into_iter().map(Into::into).collect(),
+            outputs: outputs.into_iter().map(Into::into).collect(),
+            is_open: false,
         })
+    }
+
+    fn is_python(&self, library: &str) -> bool {
+        let code = self.libraries.get(library);
+        code.is_some_and(|code| matches!(code.as_deref(), Ok(Code::Python(_))))
     }
 }
 

@@ -3,9 +3,8 @@
 use std::{
     collections::{BTreeMap, BTreeSet},
     panic::AssertUnwindSafe,
-    path::{Path, PathBuf},
     sync::{Arc, Weak},
-    time::{Duration, SystemTime},
+    time::Duration,
 };
 
 use futures::{FutureExt, StreamExt};
@@ -13,12 +12,12 @@ use tokio::time::timeout;
 
 use super::{
     Fault,
-    facts::{Facts, Made},
+    code::{Code, Libraries, drop_elsewhere},
+    facts::{Facts, Kept, Made},
     served::Trigger,
 };
 use crate::{
-    config::{EntryFault, FileConfig, LibraryConfig, NodeKind, PipelineConfig},
-    custom_node::Library,
+    config::{EntryFault, FileConfig, NodeKind, PipelineConfig},
     engine::Registry,
     metrics::Metrics,
     model::{Event, Loaded, Model, Phase},
@@ -30,7 +29,9 @@ use crate::{
 pub(super) struct Pipelines {
     limits: Limits,
     known: BTreeMap<String, Known>,
-    libraries: BTreeMap<String, Opened>,
+    libraries: Libraries,
+    /// Whether clients are not told what Python nodes raise.
+    is_silent: bool,
 }
 
 /// A pipeline as it is served.
@@ -41,18 +42,9 @@ struct Known {
     /// The models that the last check has found.
     models: Vec<Weak<Loaded>>,
     /// The libraries that it has found.
-    libraries: Vec<Weak<Library>>,
+    libraries: Vec<Weak<Code>>,
     /// Its custom nodes, by the names of the nodes.
-    custom: BTreeMap<String, Made>,
-}
-
-/// A library of custom nodes, as far as it could be opened.
-struct Opened {
-    path: PathBuf,
-    /// What the file looked like.
-    file: Option<(u64, SystemTime)>,
-    /// Else why not.
-    library: Result<Arc<Library>, String>,
+    custom: BTreeMap<String, Kept>,
 }
 
 /// Why pipelines are brought up to date.
@@ -77,7 +69,7 @@ struct Due {
     is_asked: bool,
     /// What it uses at the moment.
     models: Vec<Weak<Loaded>>,
-    libraries: Vec<Weak<Library>>,
+    libraries: Vec<Weak<Code>>,
 }
 
 /// What was done.
@@ -94,11 +86,12 @@ type Checked = (
 );
 
 impl Pipelines {
-    pub(super) fn new(limits: Limits) -> Self {
+    pub(super) fn new(limits: Limits, is_silent: bool) -> Self {
         Self {
             limits,
             known: BTreeMap::new(),
-            libraries: BTreeMap::new(),
+            libraries: Libraries::default(),
+            is_silent,
         }
     }
 
@@ -155,7 +148,10 @@ impl Pipelines {
     ) -> Outcome {
         let mut outcome = Outcome::default();
         self.retire(config, &mut outcome);
-        self.open(&config.custom_node_libraries, why).await;
+        let listed = &config.custom_node_libraries;
+        self.libraries
+            .open(listed, why, self.limits.custom_load)
+            .await;
         let models = Arc::new(models);
         let limit = self.limits.custom_load;
         let listed = self.listed(config);
@@ -193,59 +189,6 @@ impl Pipelines {
         }
     }
 
-    /// Opens the libraries that are new or elsewhere, and tries those again that could not be opened:
-    /// if somebody asks for it, or if the file is another one by now.
-    async fn open(&mut self, listed: &[LibraryConfig], why: Why) {
-        let is_listed = |name: &str| listed.iter().any(|library| library.name == name);
-        let (kept, gone) = std::mem::take(&mut self.libraries)
-            .into_iter()
-            .partition(|(name, _)| is_listed(name));
-        self.libraries = kept;
-        drop_elsewhere(gone);
-        for library in listed {
-            let known = self.libraries.get(&library.name);
-            let known = known.filter(|known| known.path == library.base_path);
-            if known.is_some_and(|known| known.library.is_ok()) {
-                continue;
-            }
-            let failed = known.map(|known| known.file);
-            let is_quiet = why.trigger == Trigger::Watch && !why.renewed;
-            let (name, path) = (library.name.clone(), library.base_path.clone());
-            let limit = self.limits.custom_load;
-            let late = Opened {
-                path: path.clone(),
-                file: None,
-                library: Err(format!("it took longer than {limit:?} to open")),
-            };
-            let opened = task::blocking("open custom node library", move || {
-                let file = look(&path);
-                if is_quiet && failed == Some(file) {
-                    return None;
-                }
-                let library = Library::open(&name, &path);
-                let library = library.map_err(|error| {
-                    tracing::error!("{error}");
-                    error.into_reason()
-                });
-                Some(Opened {
-                    path,
-                    file,
-                    library,
-                })
-            });
-            let opened = timeout(limit, opened).await.unwrap_or_else(|_| {
-                tracing::error!(
-                    "library {}: took longer than {limit:?} to open",
-                    library.name
-                );
-                Some(late)
-            });
-            if let Some(opened) = opened {
-                drop_elsewhere(self.libraries.insert(library.name.clone(), opened));
-            }
-        }
-    }
-
     /// Returns the pipelines of the file. One that serves, and of which a new model would have the
     /// name, goes on as it was: the model is not loaded.
     fn listed(&self, config: &FileConfig) -> Vec<PipelineConfig> {
@@ -266,7 +209,7 @@ impl Pipelines {
     ) -> Option<(Due, Facts)> {
         let taken = models.contains_key(&config.name);
         let found = found(&config, models);
-        let libraries = libraries_of(&config, &self.libraries);
+        let libraries = self.libraries.of(&config);
         let Some(known) = self.known.get_mut(&config.name).filter(|_| !taken) else {
             // The name answers for the model.
             let facts = Facts::taken(config.name.clone());
@@ -295,13 +238,12 @@ impl Pipelines {
                 Event::UsedModelChanged
             });
         }
-        let opened = self.libraries.iter();
-        let opened = opened.map(|(name, opened)| (name.clone(), opened.library.clone()));
         let facts = Facts::new(
             Arc::clone(models),
-            opened.collect(),
+            self.libraries.all(),
             known.custom.clone(),
             self.limits.custom_runs,
+            self.is_silent,
         );
         let due = Due {
             config,
@@ -326,14 +268,15 @@ impl Pipelines {
             Ok(checked) => {
                 let pipeline = &known.pipeline;
                 let limits = pipeline.limits();
-                let handle = |name: &str| {
-                    let made = custom.get(name)?;
-                    Some((Arc::clone(&made.node), Arc::clone(&made.gate)))
-                };
+                let handle = |name: &str| custom.get(name).map(|made| made.node.clone());
                 let definition = Definition::new(checked.plan, handle, limits, pipeline.reporter());
                 pipeline.install(Arc::new(definition));
                 tracing::info!("Loading pipeline definition: {name} succeeded");
-                known.custom = custom;
+                let kept = custom
+                    .iter()
+                    .map(|(name, made)| (name.clone(), made.keep()));
+                known.custom = kept.collect();
+                drop_elsewhere(custom);
             }
             Err(_) => {
                 known.pipeline.handle(Event::ValidationFailed);
@@ -369,26 +312,8 @@ fn found(config: &PipelineConfig, models: &BTreeMap<String, Arc<Model>>) -> Vec<
     nodes.collect()
 }
 
-/// Finds the libraries of a pipeline's custom nodes; those that are not open are nothing.
-fn libraries_of(config: &PipelineConfig, opened: &BTreeMap<String, Opened>) -> Vec<Weak<Library>> {
-    let nodes = config.nodes.iter().filter_map(|node| match &node.kind {
-        NodeKind::Custom { library_name, .. } => {
-            let library = opened.get(library_name)?.library.as_ref();
-            Some(library.map_or_else(|_| Weak::new(), Arc::downgrade))
-        }
-        NodeKind::Model { .. } => None,
-    });
-    nodes.collect()
-}
-
 fn are_same<T>(now: &[Weak<T>], before: &[Weak<T>]) -> bool {
     now.len() == before.len() && now.iter().zip(before).all(|(a, b)| a.ptr_eq(b))
-}
-
-/// Looks at a file: its size and when it was written.
-fn look(path: &Path) -> Option<(u64, SystemTime)> {
-    let found = path.metadata().ok()?;
-    Some((found.len(), found.modified().ok()?))
 }
 
 /// Checks a pipeline, which runs code of its custom nodes: not on an async worker, and not for ever.
@@ -442,9 +367,4 @@ fn report(
         tracing::error!("{}", crate::error::chain(&fault));
         outcome.faults.push(fault);
     }
-}
-
-/// Lets go of custom nodes or libraries, which may run code of theirs: not on an async worker.
-fn drop_elsewhere<T: Send + 'static>(custom: impl IntoIterator<Item = T> + Send + 'static) {
-    task::Task::spawn(task::blocking("drop custom nodes", move || drop(custom))).detach();
 }

@@ -88,7 +88,7 @@ impl Reloader {
             metrics,
             reader,
             served: BTreeMap::new(),
-            pipelines: Pipelines::new(limits(defaults)),
+            pipelines: Pipelines::new(limits(defaults), defaults.hide_python_errors),
             graphs: Graphs::new(
                 graph::Limits {
                     runs: defaults.most_graph_runs,

@@ -104,9 +104,10 @@ impl Draft<'_> {
         };
         let source = &self.nodes[link.source];
         let tensor = source.output(which);
-        let name = match tensor {
-            Some(tensor) => &tensor.name,
-            None => &self.config.inputs[which],
+        let name = match (tensor, source.config) {
+            (Some(tensor), _) => &tensor.name,
+            (None, Some(config)) => &config.outputs[which].data_item,
+            (None, None) => &self.config.inputs[which],
         };
         let outputs = &mut nodes[link.source].outputs;
         let place = outputs.iter().position(|output| output.name == *name);
@@ -124,15 +125,18 @@ impl Draft<'_> {
         let target = &self.nodes[node];
         let taken = link.input.and_then(|input| target.input(input));
         let connection = self.connection(node, link);
-        let convert = tensor.zip(taken).filter(|_| connection.convert);
+        let converted = taken.filter(|_| connection.convert && link.source != 0);
         nodes[node].inputs.push(Input {
             name: connection.name.clone(),
             source: from,
             output: place,
             tensor: taken.cloned(),
-            convert: convert.and_then(|(given, taken)| {
-                let gathers = target.gathers != Gathers::Nothing;
-                Adapter::between(given, source.count.is_some(), taken, gathers)
+            convert: converted.and_then(|taken| match tensor {
+                Some(given) => {
+                    let gathers = target.gathers != Gathers::Nothing;
+                    Adapter::between(given, source.count.is_some(), taken, gathers)
+                }
+                None => Adapter::of_any(taken),
             }),
         });
         if !nodes[node].sources.contains(&from) {

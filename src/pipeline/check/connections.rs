@@ -27,12 +27,16 @@ impl Draft<'_> {
                 output: self.item(node, source, connection),
             };
             self.nodes[node].links.push(link);
-            if source == 0 && connection.convert {
-                let text = format!(
-                    "convert has no effect on the input `{}`: the request is sent as the node \
-                     takes it",
-                    connection.name
-                );
+            let idle = if source == 0 {
+                Some("the request is sent as the node takes it")
+            } else if self.nodes[node].is_open() {
+                Some("a Python node takes what comes as it is")
+            } else {
+                None
+            };
+            if let Some(why) = idle.filter(|_| connection.convert) {
+                let name = &connection.name;
+                let text = format!("convert has no effect on the input `{name}`: {why}");
                 self.warn(&connection.place, text);
             }
             self.matching(node, link);
@@ -60,7 +64,9 @@ impl Draft<'_> {
         let name = &connection.name;
         let place = &connection.place;
         let mut input = None;
-        if let Some(facts) = &self.nodes[node].facts {
+        if let Some(facts) = &self.nodes[node].facts
+            && !facts.is_open
+        {
             input = facts.inputs.iter().position(|input| input.name == *name);
             if input.is_none() {
                 let known: Vec<&str> = facts.inputs.iter().map(|i| i.name.as_str()).collect();
@@ -120,6 +126,9 @@ impl Draft<'_> {
             return None;
         };
         let facts = from.facts.as_ref()?;
+        if facts.is_open {
+            return config.outputs.iter().rposition(|o| o.alias == item);
+        }
         let real = &output.data_item;
         let index = facts.outputs.iter().position(|output| output.name == *real);
         if index.is_none() {

@@ -77,7 +77,8 @@ pub(super) struct Link {
     pub(super) source: usize,
     /// Which of the node's facts' inputs, if it is there.
     pub(super) input: Option<usize>,
-    /// Which of the source's facts' outputs, or which input of the pipeline, if it is there.
+    /// Which of the source's facts' outputs, or which input of the pipeline, if it is there. Of a
+    /// source that is open, which of the outputs in the configuration.
     pub(super) output: Option<usize>,
 }
 
@@ -95,6 +96,11 @@ impl DraftNode<'_> {
     /// Returns an output, if it is known.
     pub(super) fn output(&self, index: usize) -> Option<&NodeTensor> {
         self.facts.as_ref()?.outputs.get(index)
+    }
+
+    /// Tells whether it takes and gives whatever it is connected with.
+    pub(super) fn is_open(&self) -> bool {
+        self.facts.as_ref().is_some_and(|facts| facts.is_open)
     }
 
     /// Tells whether it runs a model.
@@ -165,6 +171,7 @@ impl<'a> Draft<'a> {
                         node.facts = Some(CustomFacts {
                             inputs: info.inputs.iter().map(NodeTensor::from).collect(),
                             outputs: info.outputs.iter().map(NodeTensor::from).collect(),
+                            is_open: false,
                         });
                         (node.stateful, node.auto) = (stateful, auto);
                     }
@@ -188,7 +195,7 @@ impl<'a> Draft<'a> {
                 NodeKind::Custom {
                     library_name,
                     params,
-                } => match sources.custom(&config.name, library_name, params) {
+                } => match sources.custom(config, library_name, params) {
                     Ok(facts) => node.facts = Some(facts),
                     Err(CustomFault::NotLooked(reason)) => {
                         self.not_looked(index, Rule::MissingLibrary, "library_name", reason);
@@ -225,6 +232,12 @@ impl<'a> Draft<'a> {
                 format!("{code} from `initialize` of the library `{name}`"),
                 "0".to_owned(),
                 "see the node's params, and what the library prints".to_owned(),
+            ),
+            CustomFault::Handler(reason) => (
+                Rule::Initialize,
+                reason,
+                "a handler that loads and initializes".to_owned(),
+                "correct the handler; the log has where it was raised".to_owned(),
             ),
             // Told later, in the order of the rules.
             fault => {

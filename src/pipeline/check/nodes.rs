@@ -168,6 +168,7 @@ impl Draft<'_> {
             | CustomFault::NotOpen(_)
             | CustomFault::Parameter(_)
             | CustomFault::Initialize(_)
+            | CustomFault::Handler(_)
             | CustomFault::NotLooked(_) => return,
         };
         let next = "see the node's params, and what the library prints".to_owned();
@@ -265,6 +266,9 @@ impl Draft<'_> {
             let (Some(config), Some(facts)) = (node.config, &node.facts) else {
                 continue;
             };
+            if facts.is_open {
+                continue;
+            }
             for output in &config.outputs {
                 let exists = facts
                     .outputs

@@ -10,7 +10,7 @@ mod unknown;
 use std::path::Path;
 
 use crate::{
-    config::{Defaults, PipelineConfig, parse},
+    config::{Defaults, NodeConfig, PipelineConfig, parse},
     pipeline::{
         Checked, CustomFacts, CustomFault, Faults, MissingModel, ModelFacts, NodeTensor, Sources,
         check,
@@ -132,7 +132,7 @@ impl Sources for Known {
 
     fn custom(
         &self,
-        _node: &str,
+        _node: &NodeConfig,
         library: &str,
         _params: &[(String, String)],
     ) -> Result<CustomFacts, CustomFault> {
@@ -144,12 +144,18 @@ impl Sources for Known {
             "bad_open" => Err(CustomFault::NotOpen("no such file".to_owned())),
             "bad_param" => Err(CustomFault::Parameter("key".to_owned())),
             "far" => Err(CustomFault::NotLooked("nobody may run it".to_owned())),
+            "bad_handler" => Err(CustomFault::Handler("ValueError: no".to_owned())),
+            "python" => Ok(CustomFacts {
+                is_open: true,
+                ..CustomFacts::default()
+            }),
             _ => {
                 let found = Self::find(library);
                 let (inputs, outputs) = found.ok_or_else(|| CustomFault::Library(Self::names()))?;
                 Ok(CustomFacts {
                     inputs: tensors(inputs),
                     outputs: tensors(outputs),
+                    is_open: false,
                 })
             }
         }

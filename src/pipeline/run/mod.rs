@@ -16,6 +16,7 @@ mod node;
 use std::{collections::VecDeque, pin::Pin, sync::Arc, time::Instant};
 
 use futures::{StreamExt, stream::FuturesUnordered};
+use tokio::sync::OnceCell;
 
 use self::node::Way;
 use super::{
@@ -25,6 +26,7 @@ use super::{
 };
 use crate::{
     error::{Error, Result},
+    python::Instance,
     request::Origin,
     task,
     tensor::Tensor,
@@ -59,6 +61,8 @@ pub struct Ran<'a> {
 struct Shared {
     definition: Arc<Definition>,
     used: Used,
+    /// What the request has of its Python nodes, by node, once they have run; empty without any.
+    instances: Vec<OnceCell<Arc<Instance>>>,
     origin: Origin,
     watched: bool,
 }
@@ -125,11 +129,17 @@ impl Definition {
             running: 0,
             waiting: VecDeque::new(),
         });
+        let instances = if self.has_python() {
+            plan.nodes().len()
+        } else {
+            0
+        };
         let driver = Driver {
             pools: pools.collect(),
             shared: Arc::new(Shared {
                 definition: Arc::clone(self),
                 used,
+                instances: (0..instances).map(|_| OnceCell::new()).collect(),
                 origin,
                 watched: watch.is_some(),
             }),

@@ -14,10 +14,11 @@ use crate::{
     metrics::Call,
     openvino::SlotInput,
     pipeline::{
-        Abort, Job, Plan, PlanNode,
+        Abort, Job, Plan, PlanNode, PythonNode,
         definition::{Custom, Model, Work},
-        fit,
+        fit, python,
     },
+    python::Instance,
     task,
     tensor::Tensor,
 };
@@ -95,7 +96,15 @@ impl Shared {
             kept.clone_from(&tensors);
         }
         match (self.definition.work(id), &self.used.models[id.index()]) {
-            (Work::Custom(custom), _) => run_custom(custom, node, tensors).await,
+            (Work::Custom(custom), _) => {
+                judge_open(plan, node, &tensors)?;
+                run_custom(custom, node, tensors).await
+            }
+            (Work::Python(python, _), _) => {
+                let instance = &self.instances[id.index()];
+                let instance = instance.get_or_try_init(|| python.open()).await?;
+                run_python(python, Arc::clone(instance), node, tensors).await
+            }
             (_, Some(model)) => self.run_model(model, node, tensors).await,
             _ => Err(Error::internal("Internal server error")
                 .with_source("a bug: a node without anything to run")),
@@ -126,6 +135,43 @@ impl Shared {
         call.ran_node(times.ended);
         Ok((outputs, times.started, times.ended))
     }
+}
+
+/// Judges what Python nodes gave to a custom node, which the check could not do.
+fn judge_open(plan: &Plan, node: &PlanNode, tensors: &[Tensor]) -> Result<()> {
+    for (input, tensor) in node.inputs.iter().zip(tensors) {
+        let source = plan.node(input.source);
+        let is_open = input.source != plan.entry() && source.outputs[input.output].tensor.is_none();
+        if let Some(expected) = input.tensor.as_ref().filter(|_| is_open) {
+            fit::input(&node.name, expected, tensor)?;
+        }
+    }
+    Ok(())
+}
+
+async fn run_python(
+    handle: &Arc<PythonNode>,
+    instance: Arc<Instance>,
+    node: &PlanNode,
+    tensors: Vec<Tensor>,
+) -> Result<Done> {
+    let names = node.inputs.iter().map(|input| &input.name);
+    let inputs = names.zip(&tensors);
+    let mut inputs: Vec<_> = inputs
+        .map(|(name, tensor)| python::input(name, tensor))
+        .collect();
+    inputs.sort_by(|a, b| a.name().cmp(b.name()));
+    let judge = Arc::clone(handle);
+    let call = handle.call(move || {
+        let started = Instant::now();
+        let outputs = judge.outputs(instance.execute(&inputs, true));
+        (outputs, started, Instant::now())
+    });
+    let (outputs, started, ended) = call.await;
+    let outputs = outputs?;
+    let wanted = node.outputs.iter();
+    let wanted = wanted.map(|output| handle.wanted(&outputs, &output.name));
+    Ok((wanted.collect::<Result<_>>()?, started, ended))
 }
 
 async fn run_custom(custom: &Custom, node: &PlanNode, tensors: Vec<Tensor>) -> Result<Done> {

@@ -54,6 +54,7 @@ pub(super) fn load(path: PathBuf) -> Result<Arc<Handler>, LoadError> {
         input_names: vec!["a".to_owned(), "b".to_owned()],
         output_names: vec!["out".to_owned()],
         handler_path: path,
+        params: None,
     })
 }
 

@@ -131,6 +131,7 @@ impl Random {
         Some(CustomFacts {
             inputs: inputs.collect(),
             outputs: outputs.collect(),
+            is_open: false,
         })
     }
 
@@ -172,7 +173,7 @@ impl Sources for Random {
 
     fn custom(
         &self,
-        _node: &str,
+        _node: &NodeConfig,
         library: &str,
         _params: &[(String, String)],
     ) -> Result<CustomFacts, CustomFault> {

@@ -1,0 +1,261 @@
+//! Nodes that run a Python handler: each has an `OvmsPythonModel` of its own.
+
+use std::{fmt, path::Path, sync::Arc};
+
+use super::CustomFault;
+use crate::{
+    config::NodeConfig,
+    error::Error,
+    python::{self, Handler, Instance, NodeFacts, Produced},
+    tensor::{DataType, ShapeText, Tensor, TensorMap, byte_size, elements, strings::Strings},
+};
+
+/// Tells whether a library of custom nodes is a Python handler, by its name alone.
+#[must_use]
+pub fn is_handler(path: &Path) -> bool {
+    path.extension().is_some_and(|extension| extension == "py")
+}
+
+/// The `OvmsPythonModel` of a node of a pipeline.
+pub struct PythonNode {
+    handler: Arc<Handler>,
+    name: String,
+    outputs: Vec<String>,
+    /// Whether clients are not told what Python code raises, and what is wrong with its results.
+    is_silent: bool,
+}
+
+/// The names of the inputs and outputs of a node that the configuration names, each once, in the order
+/// of the file.
+#[must_use]
+pub fn names(node: &NodeConfig) -> (Vec<String>, Vec<String>) {
+    let inputs = node.inputs.iter().map(|input| &input.name);
+    let outputs = node.outputs.iter().map(|output| &output.data_item);
+    (each_once(inputs), each_once(outputs))
+}
+
+fn each_once<'a>(names: impl Iterator<Item = &'a String>) -> Vec<String> {
+    let mut all: Vec<String> = Vec::new();
+    for name in names {
+        if !all.contains(name) {
+            all.push(name.clone());
+        }
+    }
+    all
+}
+
+/// What clients know of a node that failed.
+const FAILED: &str = "Custom node failed during execution";
+
+impl PythonNode {
+    /// Loads the handler of a node, which makes its object. Blocks for as long as that takes.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the handler does not load.
+    pub fn load(
+        node: &NodeConfig,
+        params: &[(String, String)],
+        path: &Path,
+        is_silent: bool,
+    ) -> Result<Self, CustomFault> {
+        let (input_names, output_names) = names(node);
+        let facts = NodeFacts {
+            node_name: node.name.clone(),
+            input_names,
+            output_names: output_names.clone(),
+            handler_path: std::path::absolute(path).unwrap_or_else(|_| path.to_owned()),
+            params: Some(params.to_vec()),
+        };
+        let handler = Handler::load(facts).map_err(|error| {
+            tracing::error!("{error}");
+            CustomFault::from(error)
+        })?;
+        Ok(Self {
+            handler,
+            name: node.name.clone(),
+            outputs: output_names,
+            is_silent,
+        })
+    }
+
+    /// Finalizes the object, once no call is under way any more. Blocks for as long as that takes.
+    pub fn finalize(&self) {
+        self.handler.finalize();
+    }
+
+    /// Tells whether each request has a state of its own, so that its calls come one after another.
+    pub(super) fn is_stateful(&self) -> bool {
+        self.handler.stateful()
+    }
+
+    /// Makes what one request has of the node.
+    ///
+    /// # Errors
+    ///
+    /// Fails if `create_state` raises.
+    pub(super) async fn open(&self) -> Result<Arc<Instance>, Error> {
+        let instance = Arc::new(self.handler.instance());
+        if self.is_stateful() {
+            let opened = Arc::clone(&instance);
+            self.call(move || opened.open())
+                .await
+                .map_err(|raised| self.fault(FAILED, &format!(" - {raised}")))?;
+        }
+        Ok(instance)
+    }
+
+    /// Does something that takes the interpreter, here if it is short, else elsewhere.
+    pub(super) async fn call<T: Send + 'static>(
+        &self,
+        work: impl FnOnce() -> T + Send + 'static,
+    ) -> T {
+        match self.handler.try_here(work) {
+            Ok(done) => done,
+            Err(work) => self.handler.elsewhere(work).await,
+        }
+    }
+
+    /// Judges what `execute` gave.
+    ///
+    /// # Errors
+    ///
+    /// Fails if it raised, or gave anything else than tensors that are outputs of the node.
+    pub(super) fn outputs(
+        &self,
+        produced: Result<Produced, python::Raised>,
+    ) -> Result<TensorMap, Error> {
+        let tensors = match produced {
+            Ok(Produced::Outputs(tensors)) => tensors,
+            // Without all inputs there only, which is not so here.
+            Ok(Produced::Nothing) => Vec::new(),
+            Ok(Produced::Generator(_)) => {
+                let text = " - execute gave a generator; in a pipeline it returns a list of \
+                            pyovms.Tensor, since there is one response";
+                return Err(self.fault(FAILED, text));
+            }
+            Err(raised) => return Err(self.fault(FAILED, &format!(" - {raised}"))),
+        };
+        let mut outputs = TensorMap::default();
+        for given in tensors {
+            let name = given.name();
+            if !self.outputs.iter().any(|output| output == name) {
+                let known = self.outputs.join(", ");
+                let text = format!(" output: {name}; Expected: one of: {known}");
+                return Err(self.fault("Custom node output is unknown", &text));
+            }
+            if outputs.get(name).is_some() {
+                let text = format!(" output: {name}; Expected: one tensor; Actual: several");
+                return Err(self.fault("Custom node output is not unique", &text));
+            }
+            outputs.push(name, self.output(&given)?);
+        }
+        Ok(outputs)
+    }
+
+    /// Returns an output of which somebody makes use.
+    ///
+    /// # Errors
+    ///
+    /// Fails if `execute` did not give it.
+    pub(super) fn wanted(&self, outputs: &TensorMap, name: &str) -> Result<Tensor, Error> {
+        outputs.get(name).cloned().ok_or_else(|| {
+            let given: Vec<&str> = outputs.iter().map(|(name, _)| name).collect();
+            let given = match &given[..] {
+                [] => "none".to_owned(),
+                given => given.join(", "),
+            };
+            let text = format!(" output: {name}; Actual: {given}");
+            self.fault("Custom node output is missing", &text)
+        })
+    }
+
+    /// Makes a tensor of what is called one.
+    fn output(&self, given: &python::Tensor) -> Result<Tensor, Error> {
+        let name = given.name();
+        let misfit = |status: &str, expected: &str, actual: &str| {
+            let text = format!(" output: {name}; Expected: {expected}; Actual: {actual}");
+            self.fault(status, &text)
+        };
+        let Some(dtype) = DataType::from_kserve(given.datatype()) else {
+            let known = DataType::ALL.map(DataType::kserve).join(", ");
+            return Err(misfit(
+                "Custom node has produced tensor with unspecified precision",
+                &format!("one of: {known}"),
+                given.datatype(),
+            ));
+        };
+        let shape = ShapeText(given.shape());
+        let lengths = given.shape().iter().map(|&length| usize::try_from(length));
+        let Ok(lengths) = lengths.collect::<Result<Vec<usize>, _>>() else {
+            return Err(misfit(
+                "Custom node output has invalid shape",
+                "lengths of 0 or more",
+                &shape.to_string(),
+            ));
+        };
+        let size = "Custom node output has invalid content size";
+        let bytes = given.bytes();
+        let actual = format!("{} bytes", bytes.len());
+        match byte_size(dtype, &lengths) {
+            Err(_) => {
+                let expected = format!("{dtype} {shape} that fits in memory");
+                Err(misfit(size, &expected, &actual))
+            }
+            Ok(Some(expected)) if expected != bytes.len() => {
+                let expected = format!("{expected} bytes for {dtype} {shape}");
+                Err(misfit(size, &expected, &actual))
+            }
+            Ok(None) => match Strings::new(bytes.clone()) {
+                Ok(strings) if Some(strings.count()) == elements(&lengths) => Ok(()),
+                Ok(strings) => {
+                    let expected = format!("as many strings as {shape} has");
+                    Err(misfit(size, &expected, &strings.count().to_string()))
+                }
+                Err(error) => {
+                    let expected = "strings, each behind its length in 4 bytes";
+                    Err(misfit(size, expected, &error.to_string()))
+                }
+            },
+            Ok(Some(_)) => Ok(()),
+        }?;
+        Tensor::new(dtype, lengths, bytes.clone())
+            .map_err(|error| misfit(size, "bytes that fit the shape", &error.to_string()))
+    }
+
+    /// Makes the error for the client, with the details if it may have them; the log has them anyway.
+    fn fault(&self, status: &str, details: &str) -> Error {
+        let name = &self.name;
+        if self.is_silent {
+            Error::internal(format!("{status} - Node: {name}")).with_source(details.to_owned())
+        } else {
+            Error::internal(format!("{status} - Node: {name}{details}"))
+        }
+    }
+}
+
+/// Makes what Python is given of a tensor, without a copy.
+pub(super) fn input(name: &str, tensor: &Tensor) -> python::Tensor {
+    let dtype = tensor.dtype();
+    // Python has no format for strings and these halves.
+    let is_known = !matches!(dtype, DataType::String | DataType::Bf16);
+    let lengths = tensor.shape().iter();
+    python::Tensor::new(
+        name,
+        dtype.kserve(),
+        // What is in memory is not as long as that.
+        lengths
+            .map(|&length| i64::try_from(length).unwrap_or(i64::MAX))
+            .collect(),
+        tensor.data().clone(),
+        is_known.then_some(dtype),
+    )
+}
+
+impl fmt::Debug for PythonNode {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("PythonNode")
+            .field("name", &self.name)
+            .finish_non_exhaustive()
+    }
+}
