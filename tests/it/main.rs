@@ -88,6 +88,7 @@ mod pipeline_serving;
 mod pipeline_show;
 mod pipeline_terminal;
 mod readme;
+mod readme_graphs;
 mod reload_config;
 mod reload_versions;
 mod rest_binary;
