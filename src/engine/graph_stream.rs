@@ -10,7 +10,7 @@ use tokio::sync::{OwnedSemaphorePermit, mpsc};
 
 use super::{
     Engine,
-    stream::{Answer, StreamHead, StreamRequest, other_name},
+    stream::{Answer, Course, StreamHead, StreamRequest, other_name, shutting_down},
 };
 use crate::{
     error::{Error, Result},
@@ -57,10 +57,19 @@ impl GraphStream {
             let first = std::mem::take(&mut is_first);
             read(came, &name, first)
         };
+        let mut course = engine.course();
+        let over = async move {
+            // An error is the end of the engine.
+            let _ = course.wait_for(|course| *course == Course::Over).await;
+        };
         let task = Task::spawn(async move {
             let running = counts.running();
             let served = session.serve(&mut requests, read, &sender, &counts);
-            let served = Box::pin(served).await;
+            let served = tokio::select! {
+                served = Box::pin(served) => served,
+                // A client that reads nothing keeps its end of the stream, but not the graph.
+                () = over => Err(shutting_down()),
+            };
             drop(running);
             counts.ended(served.is_ok());
             served

@@ -44,29 +44,61 @@ const EMPTY: &str = "InvalidArgument: Mediapipe execution failed. MP status - Un
 fn what_execute_returns_is_answered_or_refused() {
     let (_config, server) = lab();
     let client = Grpc::connect(&server);
-    let good = || assert_eq!(told(&client, code("py", "return [Tensor('out', b'abc')]")), "out UINT8 [3] abc");
+    let good = || {
+        assert_eq!(
+            told(&client, code("py", "return [Tensor('out', b'abc')]")),
+            "out UINT8 [3] abc"
+        )
+    };
     good();
     assert_eq!(told(&client, code("py", "return []")), EMPTY);
     let begin = format!("InvalidArgument: {}", failed("py"));
     let faults = [
-        ("return [Tensor('other', b'')]", "\"other\", which is not an output of the node: out"),
-        ("return [Tensor('in', b'')]", "\"in\", which is not an output of the node: out"),
-        ("return [Tensor('', b'')]", "\"\", which is not an output of the node: out"),
-        ("return [Tensor('out', b''), 5]", "element 1 of the list is int"),
+        (
+            "return [Tensor('other', b'')]",
+            "\"other\", which is not an output of the node: out",
+        ),
+        (
+            "return [Tensor('in', b'')]",
+            "\"in\", which is not an output of the node: out",
+        ),
+        (
+            "return [Tensor('', b'')]",
+            "\"\", which is not an output of the node: out",
+        ),
+        (
+            "return [Tensor('out', b''), 5]",
+            "element 1 of the list is int",
+        ),
         ("return [None]", "element 0 of the list is NoneType"),
-        ("return [[Tensor('out', b'')]]", "element 0 of the list is list"),
+        (
+            "return [[Tensor('out', b'')]]",
+            "element 0 of the list is list",
+        ),
         ("return None", "it returned NoneType"),
         ("return (Tensor('out', b''),)", "it returned tuple"),
         ("return Tensor('out', b'')", "it returned Tensor"),
         ("return {'out': Tensor('out', b'')}", "it returned dict"),
         ("return 5", "it returned int"),
         ("return 'text'", "it returned str"),
-        ("return [Tensor('out', b'a'), Tensor('out', b'b')]", "two tensors named \"out\" at one time"),
-        ("yield [Tensor('out', b'')]", "Execute yielded, but LOOPBACK is not defined in the node"),
-        ("return iter([])", "Execute yielded, but LOOPBACK is not defined in the node"),
+        (
+            "return [Tensor('out', b'a'), Tensor('out', b'b')]",
+            "two tensors named \"out\" at one time",
+        ),
+        (
+            "yield [Tensor('out', b'')]",
+            "Execute yielded, but LOOPBACK is not defined in the node",
+        ),
+        (
+            "return iter([])",
+            "Execute yielded, but LOOPBACK is not defined in the node",
+        ),
         ("raise ValueError('wörld')", " - ValueError: wörld"),
         ("raise ValueError", " - ValueError"),
-        ("raise ValueError('two\\nlines')", " - ValueError: two\nlines"),
+        (
+            "raise ValueError('two\\nlines')",
+            " - ValueError: two\nlines",
+        ),
         ("sys.exit(3)", " - SystemExit: 3"),
         ("sys.exit()", " - SystemExit"),
         ("exit()", "Exit"),
@@ -77,13 +109,28 @@ fn what_execute_returns_is_answered_or_refused() {
         ("bytes(1 << 60)", " - MemoryError"),
         ("def f(): f()\nf()", " - RecursionError"),
         ("raise Exception('\\ud800 \\udfff')", " - Exception: "),
-        ("raise Exception(b'\\xff\\xfe')", " - Exception: b'\\xff\\xfe'"),
+        (
+            "raise Exception(b'\\xff\\xfe')",
+            " - Exception: b'\\xff\\xfe'",
+        ),
         ("b'\\xff'.decode()", " - UnicodeDecodeError: "),
         ("raise Exception('a\\0b\\x1b[0m')", " - Exception: a"),
-        ("class E(Exception):\n  def __str__(self): raise ValueError\nraise E", " - E"),
-        ("class E(Exception):\n  def __str__(self): return 5\nraise E", " - E"),
-        ("class E(Exception):\n  def __str__(self): sys.exit(1)\nraise E", " - E"),
-        ("raise ExceptionGroup('many', [ValueError(1), TypeError(2)])", " - ExceptionGroup: many"),
+        (
+            "class E(Exception):\n  def __str__(self): raise ValueError\nraise E",
+            " - E",
+        ),
+        (
+            "class E(Exception):\n  def __str__(self): return 5\nraise E",
+            " - E",
+        ),
+        (
+            "class E(Exception):\n  def __str__(self): sys.exit(1)\nraise E",
+            " - E",
+        ),
+        (
+            "raise ExceptionGroup('many', [ValueError(1), TypeError(2)])",
+            " - ExceptionGroup: many",
+        ),
         ("raise ValueError('x' * 1000000)", " - ValueError: xxxx"),
         ("raise ValueError('é' * 1000000)", " - ValueError: éééé"),
         ("raise ValueError('\\n' * 1000000)", " - ValueError: "),
@@ -108,9 +155,17 @@ fn what_execute_returns_is_answered_or_refused() {
     }
     // Over REST as well.
     let numbers = |text: &str| json!(text.bytes().collect::<Vec<_>>());
-    let body = |text: &str| json!({"inputs": [{
-        "name": "in", "shape": [text.len()], "datatype": "UINT8", "data": numbers(text)}]});
-    let ask = |text: &str| post(&server, "/v2/models/py/infer", body(text).to_string().as_bytes());
+    let body = |text: &str| {
+        json!({"inputs": [{
+        "name": "in", "shape": [text.len()], "datatype": "UINT8", "data": numbers(text)}]})
+    };
+    let ask = |text: &str| {
+        post(
+            &server,
+            "/v2/models/py/infer",
+            body(text).to_string().as_bytes(),
+        )
+    };
     let expected = format!("400: {} - KeyError: 'k'", failed("py"));
     assert_eq!(ask("raise KeyError('k')").fault(), expected);
     let answer = ask("return [Tensor('out', b'ab')]").json();
@@ -141,7 +196,13 @@ fn a_generator_is_answered_by_its_first_set() {
     let later = "yield []\nyield []\nyield [Tensor('out', b'third')]";
     assert_eq!(told(&client, code("gen", later)), "out UINT8 [5] third");
     assert_eq!(told(&client, code("gen", "return\nyield")), EMPTY);
-    assert_eq!(told(&client, code("gen", "return iter([[Tensor('out', b'iterator')]])")), "out UINT8 [8] iterator");
+    assert_eq!(
+        told(
+            &client,
+            code("gen", "return iter([[Tensor('out', b'iterator')]])")
+        ),
+        "out UINT8 [8] iterator"
+    );
     let begin = format!("InvalidArgument: {}", failed("gen"));
     let begin = begin.replace("\"gen\"", "\"py\"");
     for (body, expected) in [
@@ -149,13 +210,25 @@ fn a_generator_is_answered_by_its_first_set() {
         ("yield Tensor('out', b'')", "it yielded Tensor"),
         ("yield None", "it yielded NoneType"),
         ("yield [5]", "element 0 of the list is int"),
-        ("yield [Tensor('other', b'')]", "which is not an output of the node: "),
-        ("yield [Tensor('loopback', b'')]", "which is not an output of the node: "),
+        (
+            "yield [Tensor('other', b'')]",
+            "which is not an output of the node: ",
+        ),
+        (
+            "yield [Tensor('loopback', b'')]",
+            "which is not an output of the node: ",
+        ),
         ("yield []\nsys.exit(1)", " - SystemExit: 1"),
-        ("yield []\nraise StopIteration", " - RuntimeError: generator raised StopIteration"),
+        (
+            "yield []\nraise StopIteration",
+            " - RuntimeError: generator raised StopIteration",
+        ),
     ] {
         let came = told(&client, code("gen", body));
-        assert!(came.starts_with(&begin) && came.contains(expected), "{body}: {came}");
+        assert!(
+            came.starts_with(&begin) && came.contains(expected),
+            "{body}: {came}"
+        );
         assert_eq!(told(&client, code("gen", list)), "out UINT8 [4] list");
     }
 }
@@ -166,7 +239,8 @@ fn requests_become_tensors() {
     let client = Grpc::connect(&server);
     let ask = |datatype: &str, shape: &[i64], data: &[u8]| {
         let came = told(&client, raw("describe", "in", datatype, shape, data));
-        came.split_once("] ").map_or(came.clone(), |(_, text)| text.to_owned())
+        came.split_once("] ")
+            .map_or(came.clone(), |(_, text)| text.to_owned())
     };
     for (datatype, format, size) in [
         ("BOOL", "?", 1),
@@ -193,10 +267,18 @@ fn requests_become_tensors() {
         );
         assert_eq!(
             ask(datatype, &[], &data[..size]),
-            format!("('in', '{datatype}', (), {size}, ('{format}', {size}, (), (), True), '{}')", vec!["01"; size].join(" "))
+            format!(
+                "('in', '{datatype}', (), {size}, ('{format}', {size}, (), (), True), '{}')",
+                vec!["01"; size].join(" ")
+            )
         );
         let none = ask(datatype, &[0, 3], &[]);
-        assert!(none.starts_with(&format!("('in', '{datatype}', (0, 3), 0, ('{format}', {size}, (0, 3)")), "{none}");
+        assert!(
+            none.starts_with(&format!(
+                "('in', '{datatype}', (0, 3), 0, ('{format}', {size}, (0, 3)"
+            )),
+            "{none}"
+        );
         let wrong = ask(datatype, &[3], &data[1..]);
         assert_eq!(
             wrong,
@@ -217,10 +299,18 @@ fn requests_become_tensors() {
         ask("BYTES", &[7, 7], b"as it is"),
         "('in', 'BYTES', (7, 7), 8, ('B', 1, (8,), (1,), True), '61 73 20 69 74 20 69 73')"
     );
-    assert_eq!(ask("", &[1], b"x"), "('in', '', (1,), 1, ('B', 1, (1,), (1,), True), '78')");
+    assert_eq!(
+        ask("", &[1], b"x"),
+        "('in', '', (1,), 1, ('B', 1, (1,), (1,), True), '78')"
+    );
     for datatype in ["FP32", "BYTES", "strange"] {
         let came = ask(datatype, &[2, -1], &[0; 8]);
-        assert!(came.starts_with("InvalidArgument: Invalid input shape - Negative dimension size is not acceptable: "), "{came}");
+        assert!(
+            came.starts_with(
+                "InvalidArgument: Invalid input shape - Negative dimension size is not acceptable: "
+            ),
+            "{came}"
+        );
     }
     for shape in [&[i64::MAX, 2][..], &[i64::MAX], &[1 << 40, 1 << 40]] {
         assert_eq!(
@@ -235,14 +325,21 @@ fn requests_become_tensors() {
 fn contents_become_tensors(client: &Grpc) {
     let ask = |datatype: &str, shape: &[i64], contents: InferTensorContents| {
         let came = told(client, typed("describe", "in", datatype, shape, contents));
-        came.split_once("] ").map_or(came.clone(), |(_, text)| text.to_owned())
+        came.split_once("] ")
+            .map_or(came.clone(), |(_, text)| text.to_owned())
     };
-    let ints = |int_contents: &[i32]| InferTensorContents { int_contents: int_contents.to_vec(), ..Default::default() };
+    let ints = |int_contents: &[i32]| InferTensorContents {
+        int_contents: int_contents.to_vec(),
+        ..Default::default()
+    };
     assert_eq!(
         ask("INT16", &[2], ints(&[1, -1])),
         "('in', 'INT16', (2,), 4, ('h', 2, (2,), (2,), True), '01 00 ff ff')"
     );
-    let bytes = InferTensorContents { bytes_contents: vec![b"ab"[..].into(), b""[..].into(), b"c"[..].into()], ..Default::default() };
+    let bytes = InferTensorContents {
+        bytes_contents: vec![b"ab"[..].into(), b""[..].into(), b"c"[..].into()],
+        ..Default::default()
+    };
     assert_eq!(
         ask("BYTES", &[3], bytes.clone()),
         "('in', 'BYTES', (3,), 15, ('B', 1, (15,), (1,), True), '02 00 00 00 61 62 00 00 00 00 01 00 00 00 63')"
@@ -252,25 +349,40 @@ fn contents_become_tensors(client: &Grpc) {
         "InvalidArgument: Invalid input precision - Provided datatype is invalid, custom datatypes are allowed only when raw_input_contents is used."
     );
     let came = ask("INT16", &[3], ints(&[1, -1]));
-    assert!(came.starts_with("InvalidArgument: Invalid number of values in tensor proto container - "), "{came}");
+    assert!(
+        came.starts_with("InvalidArgument: Invalid number of values in tensor proto container - "),
+        "{came}"
+    );
     let came = ask("FP16", &[1], ints(&[1]));
-    assert!(came.starts_with("InvalidArgument: ") || came.starts_with("Unimplemented: "), "{came}");
+    assert!(
+        came.starts_with("InvalidArgument: ") || came.starts_with("Unimplemented: "),
+        "{came}"
+    );
     // Both ways at once, and neither.
     let mut both = typed("describe", "in", "INT8", &[1], ints(&[1]));
     both.raw_input_contents = vec![b"a"[..].into()];
     let came = told(client, both);
     assert!(came.starts_with("InvalidArgument: Passing buffers both in ModelInferRequest::InferInputTensor::contents and in ModelInferRequest::raw_input_contents is not allowed"), "{came}");
     let came = told(client, raw("describe", "stranger", "INT8", &[1], b"a"));
-    assert_eq!(came, "InvalidArgument: Unexpected input - stranger is unexpected");
+    assert_eq!(
+        came,
+        "InvalidArgument: Unexpected input - stranger is unexpected"
+    );
     let mut none = raw("describe", "in", "INT8", &[1], b"a");
     none.inputs.clear();
     none.raw_input_contents.clear();
-    assert_eq!(told(client, none), "InvalidArgument: Invalid number of inputs - Not all input packets created");
+    assert_eq!(
+        told(client, none),
+        "InvalidArgument: Invalid number of inputs - Not all input packets created"
+    );
     let mut twice = raw("describe", "in", "INT8", &[1], b"a");
     twice.inputs.push(input("in", "INT8", &[1]));
     twice.raw_input_contents.push(b"b"[..].into());
     let came = told(client, twice);
-    assert!(came.starts_with("FailedPrecondition: ") || came.starts_with("InvalidArgument: "), "{came}");
+    assert!(
+        came.starts_with("FailedPrecondition: ") || came.starts_with("InvalidArgument: "),
+        "{came}"
+    );
 }
 
 fn rest_becomes_tensors(server: &Server) {
@@ -279,7 +391,8 @@ fn rest_becomes_tensors(server: &Server) {
         let bytes: Vec<u8> = serde_json::from_value(data.clone()).unwrap();
         String::from_utf8(bytes).unwrap()
     };
-    let body = json!({"inputs": [{"name": "in", "shape": [2], "datatype": "BYTES", "data": ["ab", "é"]}]});
+    let body =
+        json!({"inputs": [{"name": "in", "shape": [2], "datatype": "BYTES", "data": ["ab", "é"]}]});
     let answer = post(server, PATH, body.to_string().as_bytes()).json();
     assert_eq!(
         text(&answer["outputs"][0]["data"]),
@@ -305,29 +418,95 @@ fn tensors_become_responses() {
         ("return [Tensor('out', b'')]", "out UINT8 [0] "),
         ("return [Tensor('out', data=b'a')]", "out UINT8 [1] a"),
         ("return [Tensor('out', buffer=b'a')]", "out UINT8 [1] a"),
-        ("return [Tensor(name='out', data=b'abcd', shape=(2, 2), datatype='BYTES')]", "out BYTES [2, 2] abcd"),
-        ("return [Tensor('out', b'abcd', [9], 'my own type')]", "out my own type [9] abcd"),
-        ("return [Tensor('out', b'abcd', shape=())]", "out UINT8 [] abcd"),
-        ("return [Tensor('out', array.array('l', [0x6161616161616161]))]", "out INT64 [1] aaaaaaaa"),
-        ("return [Tensor('out', array.array('L', [0x6161616161616161]))]", "out UINT64 [1] aaaaaaaa"),
-        ("return [Tensor('out', array.array('i', [0x61616161]))]", "out INT32 [1] aaaa"),
-        ("return [Tensor('out', memoryview(b'abcdef')[::2])]", "out UINT8 [3] ace"),
-        ("return [Tensor('out', memoryview(b'abcdef').cast('B', (2, 3)))]", "out UINT8 [2, 3] abcdef"),
-        ("return [Tensor('out', Tensor('x', b'abcd', (4, 1), 'INT8'))]", "out UINT8 [4] abcd"),
-        ("return [Tensor('out', bytearray(b'ab'))]", "out UINT8 [2] ab"),
+        (
+            "return [Tensor(name='out', data=b'abcd', shape=(2, 2), datatype='BYTES')]",
+            "out BYTES [2, 2] abcd",
+        ),
+        (
+            "return [Tensor('out', b'abcd', [9], 'my own type')]",
+            "out my own type [9] abcd",
+        ),
+        (
+            "return [Tensor('out', b'abcd', shape=())]",
+            "out UINT8 [] abcd",
+        ),
+        (
+            "return [Tensor('out', array.array('l', [0x6161616161616161]))]",
+            "out INT64 [1] aaaaaaaa",
+        ),
+        (
+            "return [Tensor('out', array.array('L', [0x6161616161616161]))]",
+            "out UINT64 [1] aaaaaaaa",
+        ),
+        (
+            "return [Tensor('out', array.array('i', [0x61616161]))]",
+            "out INT32 [1] aaaa",
+        ),
+        (
+            "return [Tensor('out', memoryview(b'abcdef')[::2])]",
+            "out UINT8 [3] ace",
+        ),
+        (
+            "return [Tensor('out', memoryview(b'abcdef').cast('B', (2, 3)))]",
+            "out UINT8 [2, 3] abcdef",
+        ),
+        (
+            "return [Tensor('out', Tensor('x', b'abcd', (4, 1), 'INT8'))]",
+            "out UINT8 [4] abcd",
+        ),
+        (
+            "return [Tensor('out', bytearray(b'ab'))]",
+            "out UINT8 [2] ab",
+        ),
         // Until it is sent, what is changed is seen.
-        ("a = bytearray(b'ab')\nt = Tensor('out', a)\na[0] = 0x7a\nreturn [t]", "out UINT8 [2] zb"),
-        ("return [Tensor('out', str(inputs[0].name + inputs[0].datatype).encode())]", "out UINT8 [6] incode"),
-        ("a = memoryview(inputs[0]); b = memoryview(inputs[0])\nreturn [Tensor('out', bytes(a[:1]) + bytes(b[:1]))]", "out UINT8 [2] aa"),
-        ("import numpy as np\nreturn [Tensor('out', np.array([0x61, 0x62]))]", "out INT64 [2] a\0\0\0\0\0\0\0b\0\0\0\0\0\0\0"),
-        ("import numpy as np\nreturn [Tensor('out', np.array([0x61], np.uint16))]", "out UINT16 [1] a\0"),
-        ("import numpy as np\nreturn [Tensor('out', np.array([1.5], np.float16))]", "out FP16 [1] \0>"),
-        ("import numpy as np\nreturn [Tensor('out', np.array([True]))]", "out BOOL [1] \u{1}"),
-        ("import numpy as np\nreturn [Tensor('out', np.frombuffer(b'abcdef', np.int8).reshape(2, 3).T)]", "out INT8 [3, 2] adbecf"),
-        ("import numpy as np\nreturn [Tensor('out', np.frombuffer(b'abcdef', np.int8)[::-1])]", "out INT8 [6] fedcba"),
-        ("import numpy as np\nreturn [Tensor('out', np.array(['ab']))]", "out 2w [1] a\0\0\0b\0\0\0"),
-        ("import numpy as np\nx = np.array(['ab'])\nreturn [Tensor('out', x, datatype=x.dtype.str)]", "out <U2 [1] a\0\0\0b\0\0\0"),
-        ("import numpy as np\nreturn [Tensor('out', np.broadcast_to(np.int8(0x61), (2, 2)))]", "out INT8 [2, 2] aaaa"),
+        (
+            "a = bytearray(b'ab')\nt = Tensor('out', a)\na[0] = 0x7a\nreturn [t]",
+            "out UINT8 [2] zb",
+        ),
+        (
+            "return [Tensor('out', str(inputs[0].name + inputs[0].datatype).encode())]",
+            "out UINT8 [6] incode",
+        ),
+        (
+            "a = memoryview(inputs[0]); b = memoryview(inputs[0])\nreturn [Tensor('out', bytes(a[:1]) + bytes(b[:1]))]",
+            "out UINT8 [2] aa",
+        ),
+        (
+            "import numpy as np\nreturn [Tensor('out', np.array([0x61, 0x62]))]",
+            "out INT64 [2] a\0\0\0\0\0\0\0b\0\0\0\0\0\0\0",
+        ),
+        (
+            "import numpy as np\nreturn [Tensor('out', np.array([0x61], np.uint16))]",
+            "out UINT16 [1] a\0",
+        ),
+        (
+            "import numpy as np\nreturn [Tensor('out', np.array([1.5], np.float16))]",
+            "out FP16 [1] \0>",
+        ),
+        (
+            "import numpy as np\nreturn [Tensor('out', np.array([True]))]",
+            "out BOOL [1] \u{1}",
+        ),
+        (
+            "import numpy as np\nreturn [Tensor('out', np.frombuffer(b'abcdef', np.int8).reshape(2, 3).T)]",
+            "out INT8 [3, 2] adbecf",
+        ),
+        (
+            "import numpy as np\nreturn [Tensor('out', np.frombuffer(b'abcdef', np.int8)[::-1])]",
+            "out INT8 [6] fedcba",
+        ),
+        (
+            "import numpy as np\nreturn [Tensor('out', np.array(['ab']))]",
+            "out 2w [1] a\0\0\0b\0\0\0",
+        ),
+        (
+            "import numpy as np\nx = np.array(['ab'])\nreturn [Tensor('out', x, datatype=x.dtype.str)]",
+            "out <U2 [1] a\0\0\0b\0\0\0",
+        ),
+        (
+            "import numpy as np\nreturn [Tensor('out', np.broadcast_to(np.int8(0x61), (2, 2)))]",
+            "out INT8 [2, 2] aaaa",
+        ),
     ] {
         assert_eq!(told(&client, code("py", body)), expected, "{body}");
     }
@@ -351,7 +530,10 @@ fn tensors_become_responses() {
     let answer = ask(body, true);
     assert_eq!(answer.status, 200);
     let (json, binary) = answer.parts();
-    assert_eq!((json["outputs"][0]["datatype"].as_str(), binary), (Some("mine"), &b"abc"[..]));
+    assert_eq!(
+        (json["outputs"][0]["datatype"].as_str(), binary),
+        (Some("mine"), &b"abc"[..])
+    );
 }
 
 #[test]
@@ -362,17 +544,41 @@ fn memory_lives_as_long_as_it_is_held() {
     for number in 1..=20 {
         let body = format!("{keep}\n# {number:_>1000}");
         let length = (2 * number).to_string();
-        assert_eq!(told(&client, code("py", &body)), format!("out UINT8 [{}] {length}", length.len()));
+        assert_eq!(
+            told(&client, code("py", &body)),
+            format!("out UINT8 [{}] {length}", length.len())
+        );
     }
     let check = "ok = all(bytes(k).endswith(f'# {i // 2 + 1:_>1000}'.encode()) for i, k in enumerate(self.kept))\nself.kept.clear()\nreturn [Tensor('out', str(ok).encode())]";
     assert_eq!(told(&client, code("py", check)), "out UINT8 [4] True");
     // In another thread, after the request has been answered.
     let body = "def late(t):\n  time.sleep(0.05)\n  self.late = bytes(t)[-4:]\nself.thread = threading.Thread(target=late, args=(inputs[0],))\nself.thread.start()\nreturn [Tensor('out', b'')]# end";
     assert_eq!(told(&client, code("py", body)), "out UINT8 [0] ");
-    assert_eq!(told(&client, code("py", "self.thread.join()\nreturn [Tensor('out', self.late)]")), "out UINT8 [4]  end");
+    assert_eq!(
+        told(
+            &client,
+            code(
+                "py",
+                "self.thread.join()\nreturn [Tensor('out', self.late)]"
+            )
+        ),
+        "out UINT8 [4]  end"
+    );
     // Outputs that are kept, and given again by the next.
-    assert_eq!(told(&client, code("py", "self.again = Tensor('out', b'again')\nreturn [self.again]")), "out UINT8 [5] again");
-    assert_eq!(told(&client, code("py", "return [self.again]")), "out UINT8 [5] again");
+    assert_eq!(
+        told(
+            &client,
+            code(
+                "py",
+                "self.again = Tensor('out', b'again')\nreturn [self.again]"
+            )
+        ),
+        "out UINT8 [5] again"
+    );
+    assert_eq!(
+        told(&client, code("py", "return [self.again]")),
+        "out UINT8 [5] again"
+    );
     // Large ones.
     let mut large = vec![b'\n'; 48 << 20];
     let begin = b"return [Tensor('out', inputs[0])]\n#";
@@ -410,9 +616,27 @@ class OvmsPythonModel:
         "OVMS_PY_TENSOR:first_number",
         "OVMS_PY_TENSOR:last_number",
         &[
-            python("third_python_node", "INPUT:third_number", "OUTPUT:last_number", "incrementer.py", ""),
-            python("first_python_node", "INPUT:first_number", "OUTPUT:second_number", "incrementer.py", ""),
-            python("second_python_node", "INPUT:second_number", "OUTPUT:third_number", "incrementer.py", ""),
+            python(
+                "third_python_node",
+                "INPUT:third_number",
+                "OUTPUT:last_number",
+                "incrementer.py",
+                "",
+            ),
+            python(
+                "first_python_node",
+                "INPUT:first_number",
+                "OUTPUT:second_number",
+                "incrementer.py",
+                "",
+            ),
+            python(
+                "second_python_node",
+                "INPUT:second_number",
+                "OUTPUT:third_number",
+                "incrementer.py",
+                "",
+            ),
         ],
     );
     add(&mut config, "chain", &chain);
@@ -427,13 +651,23 @@ class OvmsPythonModel:
         ],
     );
     add(&mut config, "partly", &partly);
-    file(&config, "partly/a.py", &CODE.replace("inputs[0])", "inputs[0])"));
+    file(
+        &config,
+        "partly/a.py",
+        &CODE.replace("inputs[0])", "inputs[0])"),
+    );
     file(&config, "partly/b.py", named);
     // Outputs that are left out.
     let incomplete = graph(
         "OVMS_PY_TENSOR:in",
         "OVMS_PY_TENSOR:result OVMS_PY_TENSOR_ERROR:error_message",
-        &[python("py", "INPUT:in", "OUTPUT:result ERROR:error_message", "handler.py", "")],
+        &[python(
+            "py",
+            "INPUT:in",
+            "OUTPUT:result ERROR:error_message",
+            "handler.py",
+            "",
+        )],
     );
     add(&mut config, "incomplete", &incomplete);
     file(&config, "incomplete/handler.py", CODE);
@@ -451,25 +685,49 @@ class OvmsPythonModel:
     assert!(came.ends_with(&format!("{}'}}", base.display())), "{came}");
     ask.inputs.pop();
     ask.raw_input_contents.pop();
-    assert_eq!(told(&client, ask), "InvalidArgument: Invalid number of inputs - Not all input packets created");
+    assert_eq!(
+        told(&client, ask),
+        "InvalidArgument: Invalid number of inputs - Not all input packets created"
+    );
 
-    let answer = client.answered(raw("chain", "first_number", "FP32", &[2], &floats(&[1.0, 2.0])));
+    let answer = client.answered(raw(
+        "chain",
+        "first_number",
+        "FP32",
+        &[2],
+        &floats(&[1.0, 2.0]),
+    ));
     assert_eq!(answer.outputs[0].name, "last_number");
     assert_eq!(to_floats(&answer.raw_output_contents[0]), [4.0, 5.0]);
 
     for (body, expected) in [
         ("return [Tensor('one', b'')]", "one; "),
         ("return [Tensor('two', b'')]", "two; "),
-        ("return [Tensor('two', b''), Tensor('one', b'')]", "one two; "),
+        (
+            "return [Tensor('two', b''), Tensor('one', b'')]",
+            "one two; ",
+        ),
     ] {
         let came = told(&client, code("partly", body));
         assert!(came.contains(&format!("] {expected}")), "{body}: {came}");
     }
     assert_eq!(told(&client, code("partly", "return []")), EMPTY);
-    assert_eq!(told(&client, code("incomplete", "return [Tensor('result', b'r')]")), EMPTY);
+    assert_eq!(
+        told(
+            &client,
+            code("incomplete", "return [Tensor('result', b'r')]")
+        ),
+        EMPTY
+    );
     // In the order of the file, whatever the order of the list.
     assert_eq!(
-        told(&client, code("incomplete", "return [Tensor('error_message', b'e'), Tensor('result', b'r')]")),
+        told(
+            &client,
+            code(
+                "incomplete",
+                "return [Tensor('error_message', b'e'), Tensor('result', b'r')]"
+            )
+        ),
         "result UINT8 [1] r; error_message UINT8 [1] e"
     );
 }
@@ -495,22 +753,42 @@ class OvmsPythonModel:
 fn with_helper(config: &Config, path: &str, says: &str) -> String {
     let path = Path::new(path);
     let folder = path.parent().unwrap().display();
-    file(config, &format!("{folder}/helper.py"), &format!("SAYS = {says:?}\n"));
+    file(
+        config,
+        &format!("{folder}/helper.py"),
+        &format!("SAYS = {says:?}\n"),
+    );
     let text = format!(
         "from pyovms import Tensor\nimport helper\nclass OvmsPythonModel:\n  def execute(self, inputs):\n    import helper as late\n    return [Tensor('out', (helper.SAYS + late.SAYS + __file__[-len({:?}):]).encode())]\n",
         path.display().to_string()
     );
-    file(config, &path.display().to_string(), &text).display().to_string()
+    file(config, &path.display().to_string(), &text)
+        .display()
+        .to_string()
 }
 
 #[test]
 fn files_of_one_name_and_of_strange_names_live_together() {
     let mut config = Config::of(&[]);
-    let paths = ["a/model.py", "b/model.py", "c/json.py", "d/numpy.py", "e/my-model.py", "f/model.v1.py", "g/os.py", "h/pyovms.py", "i/ünïcode näme.py"];
+    let paths = [
+        "a/model.py",
+        "b/model.py",
+        "c/json.py",
+        "d/numpy.py",
+        "e/my-model.py",
+        "f/model.v1.py",
+        "g/os.py",
+        "h/pyovms.py",
+        "i/ünïcode näme.py",
+    ];
     let mut inputs = Vec::new();
     for (place, path) in paths.iter().enumerate() {
         let handler = with_helper(&config, path, &format!("<{place}>"));
-        let text = graph("OVMS_PY_TENSOR:in", "OVMS_PY_TENSOR:out", &[python("n", "IN:in", "OUT:out", &handler, "")]);
+        let text = graph(
+            "OVMS_PY_TENSOR:in",
+            "OVMS_PY_TENSOR:out",
+            &[python("n", "IN:in", "OUT:out", &handler, "")],
+        );
         add(&mut config, &format!("alone{place}"), &text);
         inputs.push((place, path));
     }
@@ -520,7 +798,10 @@ fn files_of_one_name_and_of_strange_names_live_together() {
         for (place, path) in &inputs {
             let answer = client.answered(raw(&format!("alone{place}"), "in", "UINT8", &[1], b"x"));
             let text = shown(&answer);
-            assert!(text.ends_with(&format!(" <{place}><{place}>{path}")), "{text}");
+            assert!(
+                text.ends_with(&format!(" <{place}><{place}>{path}")),
+                "{text}"
+            );
         }
     }
 }
@@ -531,8 +812,16 @@ fn errors_of_python_can_be_hidden() {
     add_python(&mut config, "py", CODE);
     let server = config.serve_with(&["--hide_python_errors"]);
     let client = Grpc::connect(&server);
-    for body in ["raise ValueError('secret')", "return 5", "yield []", "return [Tensor('other', b'')]"] {
-        assert_eq!(told(&client, code("py", body)), format!("InvalidArgument: {}", failed("py")));
+    for body in [
+        "raise ValueError('secret')",
+        "return 5",
+        "yield []",
+        "return [Tensor('other', b'')]",
+    ] {
+        assert_eq!(
+            told(&client, code("py", body)),
+            format!("InvalidArgument: {}", failed("py"))
+        );
     }
     server.wait_log("secret");
 }

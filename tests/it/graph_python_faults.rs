@@ -16,9 +16,21 @@ use crate::support::{
 
 /// What a graph is that has failed.
 fn is_refused(server: &Server, client: &Grpc, name: &str) {
-    assert_eq!(changes(server, name), ["LOADING_PRECONDITION_FAILED ValidationFailed"], "{name}");
-    assert_eq!(told(client, code(name, "")), "Unavailable: Mediapipe is not loaded yet", "{name}");
-    assert_eq!(status(server, name), "LOADING FAILED_PRECONDITION", "{name}");
+    assert_eq!(
+        changes(server, name),
+        ["LOADING_PRECONDITION_FAILED ValidationFailed"],
+        "{name}"
+    );
+    assert_eq!(
+        told(client, code(name, "")),
+        "Unavailable: Mediapipe is not loaded yet",
+        "{name}"
+    );
+    assert_eq!(
+        status(server, name),
+        "LOADING FAILED_PRECONDITION",
+        "{name}"
+    );
 }
 
 const GOOD: &str = "class OvmsPythonModel:\n  def execute(self, inputs): return []\n";
@@ -32,31 +44,91 @@ fn handlers_with_faults_fail_their_graph_alone() {
     // Name, handler, and what the log says besides the status.
     let faults: &[(&str, &str, &str)] = &[
         ("syntax", "class OvmsPythonModel(:\n", "SyntaxError"),
-        ("tabs", "class OvmsPythonModel:\n\tdef execute(self, i):\n        return []\n", "TabError"),
-        ("import", "import no_such_module_anywhere\n", "ModuleNotFoundError: No module named 'no_such_module_anywhere'"),
-        ("raises", "raise ValueError('while it was read')\n", "ValueError: while it was read"),
+        (
+            "tabs",
+            "class OvmsPythonModel:\n\tdef execute(self, i):\n        return []\n",
+            "TabError",
+        ),
+        (
+            "import",
+            "import no_such_module_anywhere\n",
+            "ModuleNotFoundError: No module named 'no_such_module_anywhere'",
+        ),
+        (
+            "raises",
+            "raise ValueError('while it was read')\n",
+            "ValueError: while it was read",
+        ),
         ("exits", "import sys\nsys.exit(3)\n", "SystemExit: 3"),
-        ("interrupts", "raise KeyboardInterrupt\n", "KeyboardInterrupt"),
+        (
+            "interrupts",
+            "raise KeyboardInterrupt\n",
+            "KeyboardInterrupt",
+        ),
         ("surrogate", "raise ValueError('\\ud800 read')\n", "read"),
         ("endless", "def f(): f()\nf()\n", "RecursionError"),
         ("empty", "", "No OvmsPythonModel class found in "),
-        ("misspelt", "class OVMSPythonModel: pass\n", "No OvmsPythonModel class found in "),
-        ("function", "def OvmsPythonModel(): pass\n", "No OvmsPythonModel class found in "),
-        ("number", "OvmsPythonModel = 5\n", "No OvmsPythonModel class found in "),
-        ("no_execute", "class OvmsPythonModel:\n  def initialize(self, kwargs): pass\n", "does not implement execute method"),
-        ("not_callable", "class OvmsPythonModel:\n  execute = 5\n", "does not implement execute method"),
-        ("arguments", "class OvmsPythonModel:\n  def __init__(self, needed): pass\n  def execute(self, i): return []\n", "TypeError"),
-        ("constructor", "class OvmsPythonModel:\n  def __init__(self): raise OSError('in it')\n  def execute(self, i): return []\n", "OSError: in it"),
-        ("initialize", "class OvmsPythonModel:\n  def initialize(self, kwargs): raise KeyError('of it')\n  def execute(self, i): return []\n", "KeyError: 'of it'"),
-        ("quits", "class OvmsPythonModel:\n  def initialize(self, kwargs): exit()\n  def execute(self, i): return []\n", "Exit"),
-        ("signature", "class OvmsPythonModel:\n  def initialize(self): pass\n  def execute(self, i): return []\n", "TypeError"),
+        (
+            "misspelt",
+            "class OVMSPythonModel: pass\n",
+            "No OvmsPythonModel class found in ",
+        ),
+        (
+            "function",
+            "def OvmsPythonModel(): pass\n",
+            "No OvmsPythonModel class found in ",
+        ),
+        (
+            "number",
+            "OvmsPythonModel = 5\n",
+            "No OvmsPythonModel class found in ",
+        ),
+        (
+            "no_execute",
+            "class OvmsPythonModel:\n  def initialize(self, kwargs): pass\n",
+            "does not implement execute method",
+        ),
+        (
+            "not_callable",
+            "class OvmsPythonModel:\n  execute = 5\n",
+            "does not implement execute method",
+        ),
+        (
+            "arguments",
+            "class OvmsPythonModel:\n  def __init__(self, needed): pass\n  def execute(self, i): return []\n",
+            "TypeError",
+        ),
+        (
+            "constructor",
+            "class OvmsPythonModel:\n  def __init__(self): raise OSError('in it')\n  def execute(self, i): return []\n",
+            "OSError: in it",
+        ),
+        (
+            "initialize",
+            "class OvmsPythonModel:\n  def initialize(self, kwargs): raise KeyError('of it')\n  def execute(self, i): return []\n",
+            "KeyError: 'of it'",
+        ),
+        (
+            "quits",
+            "class OvmsPythonModel:\n  def initialize(self, kwargs): exit()\n  def execute(self, i): return []\n",
+            "Exit",
+        ),
+        (
+            "signature",
+            "class OvmsPythonModel:\n  def initialize(self): pass\n  def execute(self, i): return []\n",
+            "TypeError",
+        ),
     ];
     for (name, text, _) in faults {
         add_python(&mut config, name, text);
     }
     // Bytes that are no text, and paths that are no files.
     let path = add_python(&mut config, "bytes", "");
-    fs::write(path, b"class OvmsPythonModel: pass # \xff\xfe\n").unwrap();
+    fs::write(
+        path,
+        b"class OvmsPythonModel: execute = print; name = '\xff\xfe'\n",
+    )
+    .unwrap();
     let path = add_python(&mut config, "zero", "");
     fs::write(path, b"x = 1\0\n").unwrap();
     for name in ["nothing", "folder"] {
@@ -70,7 +142,13 @@ fn handlers_with_faults_fail_their_graph_alone() {
     let no_options = format!("{before}{after}");
     let one = python("one", "IN:in", "OUT:mid", "handler.py", "");
     let two = |name: &str| python(name, "IN:mid", "OUT:out", "handler.py", "");
-    let chain = |last: String| graph("OVMS_PY_TENSOR:in", "OVMS_PY_TENSOR:out", &[one.clone(), last]);
+    let chain = |last: String| {
+        graph(
+            "OVMS_PY_TENSOR:in",
+            "OVMS_PY_TENSOR:out",
+            &[one.clone(), last],
+        )
+    };
     let edited = |from: &str, to: &str| PYTHON.replace(from, to);
     let gen_text = generative(PYTHON);
     let loops = |from: &str, to: &str| {
@@ -78,20 +156,108 @@ fn handlers_with_faults_fail_their_graph_alone() {
         gen_text.replace(from, to)
     };
     let texts: Vec<(&str, String, &str, &str)> = vec![
-        ("no_options", no_options, "The Python Node is missing options definition", "Python node missing options in graph: no_options"),
-        ("no_name", edited("name: \"py\"", ""), "The Python Node is missing name definition", "Python node name is missing in graph: no_name"),
-        ("repeated", chain(two("one")), "The Python Node name is already present in nodes list", "Python node name: one already used in graph: repeated"),
-        ("no_path", edited("handler_path: \"handler.py\"", ""), "Failed to read protobuf graph configuration file", "no_path"),
-        ("no_file", edited("handler.py", "other.py"), "The Python Node file path does not exist", "other.py does not exist"),
-        ("no_resources", edited("input_side_packet: \"PYTHON_NODE_RESOURCES:py\"", ""), GRAPH, "PYTHON_NODE_RESOURCES"),
-        ("to_ov", edited("output_stream: \"OVMS_PY_TENSOR:out\"", "output_stream: \"OVTENSOR:out\""), GRAPH, "to_ov initialization failed"),
-        ("from_ov", edited("input_stream: \"OVMS_PY_TENSOR:in\"", "input_stream: \"in\""), GRAPH, "from_ov initialization failed"),
-        ("no_output", loops("  output_stream: \"LOOPBACK:loopback\"\n", ""), GRAPH, "LOOPBACK, it must be defined on both"),
-        ("no_input", loops("  input_stream: \"LOOPBACK:loopback\"\n", "").replace("input_stream_info: { tag_index: \"LOOPBACK:0\" back_edge: true }", ""), GRAPH, "If LOOPBACK is used, it must be defined on both input and output of the node"),
-        ("no_info", loops("input_stream_info: { tag_index: \"LOOPBACK:0\" back_edge: true }", ""), GRAPH, "no_info initialization failed"),
-        ("no_edge", loops("back_edge: true", "back_edge: false"), GRAPH, "no_edge initialization failed"),
-        ("wrong_index", loops("input_stream_info: { tag_index: \"LOOPBACK:0\"", "input_stream_info: { tag_index: \"LOOPBACK:1\""), GRAPH, "wrong_index initialization failed"),
-        ("wrong_set", loops("sync_set { tag_index: \"LOOPBACK:0\" }", "sync_set { tag_index: \"LOOPBACK:7\" }"), GRAPH, "wrong_set initialization failed"),
+        (
+            "no_options",
+            no_options,
+            "The Python Node is missing options definition",
+            "Python node missing options in graph: no_options",
+        ),
+        (
+            "no_name",
+            edited("name: \"py\"", ""),
+            "The Python Node is missing name definition",
+            "Python node name is missing in graph: no_name",
+        ),
+        (
+            "repeated",
+            chain(two("one")),
+            "The Python Node name is already present in nodes list",
+            "Python node name: one already used in graph: repeated",
+        ),
+        (
+            "no_path",
+            edited("handler_path: \"handler.py\"", ""),
+            "Failed to read protobuf graph configuration file",
+            "no_path",
+        ),
+        (
+            "no_file",
+            edited("handler.py", "other.py"),
+            "The Python Node file path does not exist",
+            "other.py does not exist",
+        ),
+        (
+            "no_resources",
+            edited("input_side_packet: \"PYTHON_NODE_RESOURCES:py\"", ""),
+            GRAPH,
+            "PYTHON_NODE_RESOURCES",
+        ),
+        (
+            "to_ov",
+            edited(
+                "output_stream: \"OVMS_PY_TENSOR:out\"",
+                "output_stream: \"OVTENSOR:out\"",
+            ),
+            GRAPH,
+            "to_ov initialization failed",
+        ),
+        (
+            "from_ov",
+            edited(
+                "input_stream: \"OVMS_PY_TENSOR:in\"",
+                "input_stream: \"in\"",
+            ),
+            GRAPH,
+            "from_ov initialization failed",
+        ),
+        (
+            "no_output",
+            loops("  output_stream: \"LOOPBACK:loopback\"\n", ""),
+            GRAPH,
+            "LOOPBACK, it must be defined on both",
+        ),
+        (
+            "no_input",
+            loops("  input_stream: \"LOOPBACK:loopback\"\n", "").replace(
+                "input_stream_info: { tag_index: \"LOOPBACK:0\" back_edge: true }",
+                "",
+            ),
+            GRAPH,
+            "If LOOPBACK is used, it must be defined on both input and output of the node",
+        ),
+        (
+            "no_info",
+            loops(
+                "input_stream_info: { tag_index: \"LOOPBACK:0\" back_edge: true }",
+                "",
+            ),
+            GRAPH,
+            "no_info initialization failed",
+        ),
+        (
+            "no_edge",
+            loops("back_edge: true", "back_edge: false"),
+            GRAPH,
+            "no_edge initialization failed",
+        ),
+        (
+            "wrong_index",
+            loops(
+                "input_stream_info: { tag_index: \"LOOPBACK:0\"",
+                "input_stream_info: { tag_index: \"LOOPBACK:1\"",
+            ),
+            GRAPH,
+            "wrong_index initialization failed",
+        ),
+        (
+            "wrong_set",
+            loops(
+                "sync_set { tag_index: \"LOOPBACK:0\" }",
+                "sync_set { tag_index: \"LOOPBACK:7\" }",
+            ),
+            GRAPH,
+            "wrong_set initialization failed",
+        ),
     ];
     for (name, text, ..) in &texts {
         add(&mut config, name, text);
@@ -104,17 +270,25 @@ fn handlers_with_faults_fail_their_graph_alone() {
         is_refused(&server, &client, name);
         let path = config.beside(name).join("handler.py");
         let all = server.log();
-        let is_told = all.lines().any(|line| line.contains(&path.display().to_string()) && line.contains(log));
+        let is_told = all
+            .lines()
+            .any(|line| line.contains(&path.display().to_string()) && line.contains(log));
         assert!(is_told, "{name}: `{log}` beside {}", path.display());
     }
     for (name, log) in [("bytes", BEGIN), ("zero", BEGIN)] {
         is_refused(&server, &client, name);
-        server.wait_log(&format!("{log}{}", config.beside(name).join("handler.py").display()));
+        server.wait_log(&format!(
+            "{log}{}",
+            config.beside(name).join("handler.py").display()
+        ));
     }
     for name in ["nothing", "folder"] {
         is_refused(&server, &client, name);
         let path = config.beside(name).join("handler.py");
-        server.wait_log(&format!("Python node handler_path: {} does not exist", path.display()));
+        server.wait_log(&format!(
+            "Python node handler_path: {} does not exist",
+            path.display()
+        ));
     }
     for (name, _, text, log) in &texts {
         is_refused(&server, &client, name);
@@ -122,14 +296,20 @@ fn handlers_with_faults_fail_their_graph_alone() {
         server.wait_log(text);
     }
     server.wait_log(STATE);
-    assert_eq!(told(&client, code("good", "return [Tensor('out', b'a')]")), "out UINT8 [1] a");
+    assert_eq!(
+        told(&client, code("good", "return [Tensor('out', b'a')]")),
+        "out UINT8 [1] a"
+    );
     assert_eq!(get(&server, "/v2/health/ready").status, 200);
     // One that is mended is loaded.
     file(&config, "syntax/handler.py", CODE);
     file(&config, "no_file/other.py", CODE);
     assert!([201, 412].contains(&reload(&server)));
     for name in ["syntax", "no_file"] {
-        assert_eq!(told(&client, code(name, "return [Tensor('out', b'a')]")), "out UINT8 [1] a");
+        assert_eq!(
+            told(&client, code(name, "return [Tensor('out', b'a')]")),
+            "out UINT8 [1] a"
+        );
     }
 }
 
@@ -159,7 +339,10 @@ fn nodes_before_the_one_that_fails_are_finalized_once() {
     let twice = graph(
         "OVMS_PY_TENSOR:in",
         "OVMS_PY_TENSOR:out",
-        &[python("x", "IN:in", "OUT:mid", "t.py", ""), python("y", "IN:mid", "OUT:out", "t.py", "")],
+        &[
+            python("x", "IN:in", "OUT:mid", "t.py", ""),
+            python("y", "IN:mid", "OUT:out", "t.py", ""),
+        ],
     );
     add(&mut config, "twice", &twice);
     file(&config, "twice/t.py", &noted("t", ""));
@@ -173,7 +356,9 @@ fn nodes_before_the_one_that_fails_are_finalized_once() {
     assert!(server.wait().success());
     let mut all: Vec<String> = lines(&log, "");
     all.sort();
-    let expected = ["begin a", "begin b", "begin t", "begin t", "end a", "end b", "end t", "end t"];
+    let expected = [
+        "begin a", "begin b", "begin t", "begin t", "end a", "end b", "end t", "end t",
+    ];
     assert_eq!(all, expected);
 }
 
@@ -199,8 +384,14 @@ fn a_generating_node_without_its_handler_waits_for_the_end() {
     let two = "yield [Tensor('out', b'a')]\nyield [Tensor('out', b'b')]";
     let mut talk = crate::support::streams::Talk::open(&client);
     talk.send(code("more", two));
-    assert_eq!(crate::support::graphs::next(&mut talk), "0: out UINT8 [1] a");
-    assert_eq!(crate::support::graphs::rest(talk), ["1: out UINT8 [1] b", "end: Ok: "]);
+    assert_eq!(
+        crate::support::graphs::next(&mut talk),
+        "0: out UINT8 [1] a"
+    );
+    assert_eq!(
+        crate::support::graphs::rest(talk),
+        ["1: out UINT8 [1] b", "end: Ok: "]
+    );
     assert_eq!(status(&server, "without"), "AVAILABLE OK");
     let talk = crate::support::streams::Talk::open(&client);
     talk.send(code("without", "return [Tensor('out', b'late')]"));
@@ -212,30 +403,59 @@ fn a_generating_node_without_its_handler_waits_for_the_end() {
 fn large_and_deep_files_are_refused_or_read_in_time() {
     let mut config = Config::of(&["dummy"]);
     let comment = format!("# {}\n", "x".repeat(98)).repeat(50_000);
-    add(&mut config, "comments", &format!("{comment}{}", crate::support::graphs::PASS));
+    add(
+        &mut config,
+        "comments",
+        &format!("{comment}{}", crate::support::graphs::PASS),
+    );
     let nodes: String = (0..20_000)
         .map(|n| format!("node {{ calculator: \"PassThroughCalculator\" input_stream: \"s{n}\" output_stream: \"s{}\" }}\n", n + 1))
         .collect();
-    add(&mut config, "chain", &format!("input_stream: \"s0\"\noutput_stream: \"s20000\"\n{nodes}"));
-    let deep = |open: &str, close: &str| format!("{}{}", open.repeat(200_000), close.repeat(200_000));
+    add(
+        &mut config,
+        "chain",
+        &format!("input_stream: \"s0\"\noutput_stream: \"s20000\"\n{nodes}"),
+    );
+    let deep =
+        |open: &str, close: &str| format!("{}{}", open.repeat(200_000), close.repeat(200_000));
     add(&mut config, "braces", &deep("node {", "}"));
     add(&mut config, "angles", &deep("options <", ">"));
-    add(&mut config, "lists", &format!("input_stream: {}", deep("[", "]")));
+    add(
+        &mut config,
+        "lists",
+        &format!("input_stream: {}", deep("[", "]")),
+    );
     add(&mut config, "open", &"node { options {".repeat(100_000));
-    add(&mut config, "name", &format!("input_stream: \"{}\"", "x".repeat(5_000_000)));
+    add(
+        &mut config,
+        "name",
+        &format!("input_stream: \"{}\"", "x".repeat(5_000_000)),
+    );
     let strings = "\"a\" ".repeat(1_000_000);
-    add(&mut config, "strings", &format!("type: {strings}\n{}", crate::support::graphs::PASS));
+    add(
+        &mut config,
+        "strings",
+        &format!("type: {strings}\n{}", crate::support::graphs::PASS),
+    );
     config.put(LIST, serde_json::json!({"name": "absent"}));
     let server = config.serve();
     let client = Grpc::connect(&server);
     client.check_serves();
     for name in ["braces", "angles", "lists", "open", "name", "absent"] {
-        assert_eq!(status(&server, name), "LOADING FAILED_PRECONDITION", "{name}");
+        assert_eq!(
+            status(&server, name),
+            "LOADING FAILED_PRECONDITION",
+            "{name}"
+        );
     }
     for (name, input) in [("comments", "in"), ("chain", "s0"), ("strings", "in")] {
         let asked = crate::support::grpc::raw(name, input, "UINT8", &[1], b"a");
         let came = told(&client, asked);
-        assert!(came.ends_with(" UINT8 [1] a"), "{name}: {}", &came[..came.len().min(300)]);
+        assert!(
+            came.ends_with(" UINT8 [1] a"),
+            "{name}: {}",
+            &came[..came.len().min(300)]
+        );
     }
     // No line of the log repeats such a file.
     let longest = server.log().lines().map(str::len).max();
@@ -246,19 +466,32 @@ fn large_and_deep_files_are_refused_or_read_in_time() {
 fn handlers_see_the_packages_of_the_environment() {
     let environment = crate::support::repository::folder();
     let own = concat!(env!("CARGO_MANIFEST_DIR"), "/.venv/bin/python");
-    let python = if fs::exists(own).unwrap() { own } else { "python3" };
+    let python = if fs::exists(own).unwrap() {
+        own
+    } else {
+        "python3"
+    };
     let mut command = std::process::Command::new(python);
-    command.args(["-m", "venv", "--without-pip"]).arg(environment.path());
+    command
+        .args(["-m", "venv", "--without-pip"])
+        .arg(environment.path());
     assert!(command.status().unwrap().success());
     let folders = fs::read_dir(environment.path().join("lib")).unwrap();
     let folder = folders.flatten().next().unwrap().path();
-    fs::write(folder.join("site-packages/only_there.py"), "SAYS = b'found'\n").unwrap();
+    fs::write(
+        folder.join("site-packages/only_there.py"),
+        "SAYS = b'found'\n",
+    )
+    .unwrap();
     let mut config = Config::of(&[]);
     add_python(&mut config, "py", &format!("import only_there\n{CODE}"));
     let server = config.serve_with(&["--python_environment", environment.path().to_str().unwrap()]);
     let client = Grpc::connect(&server);
     assert_eq!(
-        told(&client, code("py", "return [Tensor('out', only_there.SAYS)]")),
+        told(
+            &client,
+            code("py", "return [Tensor('out', only_there.SAYS)]")
+        ),
         "out UINT8 [5] found"
     );
     drop(server);

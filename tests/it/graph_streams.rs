@@ -46,27 +46,44 @@ fn the_first_request_opens_the_graph_or_ends_the_stream() {
     add(&mut config, "g", PASS);
     add(&mut config, "broken", "nothing of this kind");
     add(&mut config, "gone", PASS);
-    add(&mut config, "pooled", &format!("# OVMS_GRAPH_QUEUE_MAX_SIZE: 1\n{PASS}"));
-    add(&mut config, "side", &graph(
-        "in",
-        "out",
-        &[node(
-            "PassThroughCalculator",
+    add(
+        &mut config,
+        "pooled",
+        &format!("# OVMS_GRAPH_QUEUE_MAX_SIZE: 1\n{PASS}"),
+    );
+    add(
+        &mut config,
+        "side",
+        &graph(
             "in",
             "out",
-            "input_side_packet: \"wanted\"\noutput_side_packet: \"given\"",
-        )],
-    ));
+            &[node(
+                "PassThroughCalculator",
+                "in",
+                "out",
+                "input_side_packet: \"wanted\"\noutput_side_packet: \"given\"",
+            )],
+        ),
+    );
     let server = config.serve();
     let client = Grpc::connect(&server);
     config.remove(crate::support::graphs::LIST, "gone");
     config.reload(&server);
     let text = |value: &str| ParameterChoice::StringParam(value.to_owned());
     for (request, expected) in [
-        (byte("stranger", 1), "end: NotFound: Model with requested name is not found"),
-        (byte("", 1), "end: NotFound: Model with requested name is not found"),
+        (
+            byte("stranger", 1),
+            "end: NotFound: Model with requested name is not found",
+        ),
+        (
+            byte("", 1),
+            "end: NotFound: Model with requested name is not found",
+        ),
         (byte("gone", 1), "end: NotFound: Mediapipe is retired"),
-        (byte("broken", 1), "end: Unavailable: Mediapipe is not loaded yet"),
+        (
+            byte("broken", 1),
+            "end: Unavailable: Mediapipe is not loaded yet",
+        ),
         (
             with_parameter("py", text("x"), byte("g", 1)),
             "end: FailedPrecondition: Failed to initialize mediapipe graph - Incoming input side packet: py is special reserved name and cannot be used",
@@ -84,22 +101,41 @@ fn the_first_request_opens_the_graph_or_ends_the_stream() {
     }
     let came = opened(&client, byte("side", 1));
     assert_eq!(came.len(), 1, "{came:?}");
-    assert!(came[0].starts_with("end: FailedPrecondition: Failed to start mediapipe graph - "), "{came:?}");
-    assert!(came[0].contains("Side packet \"wanted\" is required but was not provided."), "{came:?}");
+    assert!(
+        came[0].starts_with("end: FailedPrecondition: Failed to start mediapipe graph - "),
+        "{came:?}"
+    );
+    assert!(
+        came[0].contains("Side packet \"wanted\" is required but was not provided."),
+        "{came:?}"
+    );
     // With it the stream lives; parameters of later requests do not matter.
     let mut talk = Talk::open(&client);
     talk.send(with_parameter("wanted", text("x"), byte("side", b'a')));
     assert_eq!(next(&mut talk), "0: out UINT8 [1] a");
     talk.send(with_parameter("py", text("x"), byte("side", b'b')));
-    talk.send(with_parameter("x", ParameterChoice::DoubleParam(1.0), byte("side", b'c')));
+    talk.send(with_parameter(
+        "x",
+        ParameterChoice::DoubleParam(1.0),
+        byte("side", b'c'),
+    ));
     assert_eq!(rest(talk), ["1: out UINT8 [1] b", "2: out UINT8 [1] c", OK]);
     // The version of the first does not matter; a time is nothing that a pool minds.
     let mut any = byte("g", b'a');
     any.model_version = "77".to_owned();
     assert_eq!(opened(&client, any), ["0: out UINT8 [1] a", OK]);
-    assert_eq!(opened(&client, at(5, byte("pooled", b'a'))), ["5: out UINT8 [1] a", OK]);
-    assert_eq!(opened(&client, byte("pooled", b'a')), ["0: out UINT8 [1] a", OK]);
-    assert_eq!(rest(Talk::open(&client)), ["end: InvalidArgument: Client disconnected during reading first streaming request"]);
+    assert_eq!(
+        opened(&client, at(5, byte("pooled", b'a'))),
+        ["5: out UINT8 [1] a", OK]
+    );
+    assert_eq!(
+        opened(&client, byte("pooled", b'a')),
+        ["0: out UINT8 [1] a", OK]
+    );
+    assert_eq!(
+        rest(Talk::open(&client)),
+        ["end: InvalidArgument: Client disconnected during reading first streaming request"]
+    );
 }
 
 #[test]
@@ -121,8 +157,10 @@ fn a_request_that_does_not_fit_is_told_and_the_stream_goes_on() {
     let first = "partial deserialization of first request";
     let later = "partial deserialization of subsequent requests";
     let size = "error: Invalid content size of tensor proto - Expected: 4 bytes; Actual: 0 bytes; input name: in";
-    let name = "error: Subsequent request with incorrect servable name; validate subsequent requests";
-    let versions = "error: Subsequent request with incorrect servable version; validate subsequent requests";
+    let name =
+        "error: Subsequent request with incorrect servable name; validate subsequent requests";
+    let versions =
+        "error: Subsequent request with incorrect servable version; validate subsequent requests";
     let format = "error: Malformed packet timestamp - Invalid timestamp format in request parameter OVMS_MP_TIMESTAMP. Should be int64";
     let mut expected = Vec::new();
     let mut send = |request: ModelInferRequest, answer: String| {
@@ -132,7 +170,10 @@ fn a_request_that_does_not_fit_is_told_and_the_stream_goes_on() {
     send(wrong.clone(), format!("{size}; {first}"));
     send(wrong, format!("{size}; {later}"));
     send(byte("g", b'a'), "0: out UINT8 [1] a".to_owned());
-    send(stranger, format!("error: Unexpected input - NONEXISTING is unexpected; {later}"));
+    send(
+        stranger,
+        format!("error: Unexpected input - NONEXISTING is unexpected; {later}"),
+    );
     send(byte("h", b'x'), name.to_owned());
     send(byte("", b'x'), name.to_owned());
     send(version("2", b'x'), versions.to_owned());
@@ -140,8 +181,18 @@ fn a_request_that_does_not_fit_is_told_and_the_stream_goes_on() {
     send(version("-1", b'x'), versions.to_owned());
     send(version("1", b'b'), "1: out UINT8 [1] b".to_owned());
     send(version("0", b'c'), "2: out UINT8 [1] c".to_owned());
-    send(with_parameter("OVMS_MP_TIMESTAMP", text("7"), byte("g", b'x')), format!("{format}; {later}"));
-    send(with_parameter("OVMS_MP_TIMESTAMP", ParameterChoice::BoolParam(true), byte("g", b'x')), format!("{format}; {later}"));
+    send(
+        with_parameter("OVMS_MP_TIMESTAMP", text("7"), byte("g", b'x')),
+        format!("{format}; {later}"),
+    );
+    send(
+        with_parameter(
+            "OVMS_MP_TIMESTAMP",
+            ParameterChoice::BoolParam(true),
+            byte("g", b'x'),
+        ),
+        format!("{format}; {later}"),
+    );
     for (time, called) in [
         (i64::MIN, "Unset"),
         (i64::MIN + 1, "Unstarted"),
@@ -150,7 +201,10 @@ fn a_request_that_does_not_fit_is_told_and_the_stream_goes_on() {
         (i64::MAX - 1, "OneOverPostStream"),
         (i64::MAX, "Done"),
     ] {
-        send(at(time, byte("g", b'x')), format!("error: Malformed packet timestamp - Timestamp::{called}(); {later}"));
+        send(
+            at(time, byte("g", b'x')),
+            format!("error: Malformed packet timestamp - Timestamp::{called}(); {later}"),
+        );
     }
     send(byte("g", b'd'), "3: out UINT8 [1] d".to_owned());
     assert_eq!(rest(talk), [expected, vec![OK.to_owned()]].concat());
@@ -162,7 +216,10 @@ fn a_request_that_does_not_fit_is_told_and_the_stream_goes_on() {
     talk.send(at(5, half));
     talk.send(at(5, raw("two", "b", "UINT8", &[1], b"b")));
     let mut came = rest(talk);
-    assert_eq!(came.remove(0), format!("error: Unexpected input - stranger is unexpected; {first}"));
+    assert_eq!(
+        came.remove(0),
+        format!("error: Unexpected input - stranger is unexpected; {first}")
+    );
     came.sort();
     assert_eq!(came, ["5: c UINT8 [1] a", "5: d UINT8 [1] b", OK]);
 }
@@ -189,11 +246,26 @@ fn times_count_up_from_the_last_request_that_was_good() {
         times.push(time(&talk.next().response()));
     }
     let big = (1 << 53) + 1;
-    assert_eq!(times, [0, 1, 43_166_520_112, 43_166_520_113, big, big + 1, MAX - 1, MAX]);
+    assert_eq!(
+        times,
+        [
+            0,
+            1,
+            43_166_520_112,
+            43_166_520_113,
+            big,
+            big + 1,
+            MAX - 1,
+            MAX
+        ]
+    );
     talk.send(byte("g", 0));
     assert_eq!(
         rest(talk),
-        ["error: Malformed packet timestamp - Timestamp::PostStream(); partial deserialization of subsequent requests", OK]
+        [
+            "error: Malformed packet timestamp - Timestamp::PostStream(); partial deserialization of subsequent requests",
+            OK
+        ]
     );
     let talk = Talk::open(&client);
     talk.send(at(MIN, byte("g", b'a')));
@@ -220,8 +292,13 @@ fn times_count_up_from_the_last_request_that_was_good() {
         let end = came.pop().unwrap();
         let begin = "end: InvalidArgument: Mediapipe execution failed. MP status - INVALID_ARGUMENT: CalculatorGraph::Run() failed: \nPacket timestamp mismatch on a calculator receiving from stream \"in\". Current minimum expected timestamp is ";
         assert!(end.starts_with(begin), "{end}");
-        assert!(end.contains(&format!("but received {second}")) || first == MAX, "{end}");
-        let told = |text: &String| text.starts_with("error: Failed to add packet to mediapipe graph input stream - ");
+        assert!(
+            end.contains(&format!("but received {second}")) || first == MAX,
+            "{end}"
+        );
+        let told = |text: &String| {
+            text.starts_with("error: Failed to add packet to mediapipe graph input stream - ")
+        };
         assert!(came.iter().all(told), "{came:?}");
     }
     // Unary requests may have a time as well.
@@ -246,7 +323,13 @@ class OvmsPythonModel:
 #[test]
 fn requests_may_have_any_of_the_inputs() {
     let mut config = Config::of(&[]);
-    for (name, handler) in [("together", ""), ("at_once", "input_stream_handler { input_stream_handler: \"ImmediateInputStreamHandler\" }")] {
+    for (name, handler) in [
+        ("together", ""),
+        (
+            "at_once",
+            "input_stream_handler { input_stream_handler: \"ImmediateInputStreamHandler\" }",
+        ),
+    ] {
         let text = graph(
             "OVMS_PY_TENSOR1:a OVMS_PY_TENSOR2:b",
             "OVMS_PY_TENSOR:out",
@@ -257,11 +340,14 @@ fn requests_may_have_any_of_the_inputs() {
     }
     let server = config.serve();
     let client = Grpc::connect(&server);
-    let one = |graph: &str, name: &str, text: &str| raw(graph, name, "UINT8", &[1], text.as_bytes());
+    let one =
+        |graph: &str, name: &str, text: &str| raw(graph, name, "UINT8", &[1], text.as_bytes());
     let both = |graph: &str, text: &str| {
         let mut request = one(graph, "b", text);
         request.inputs.push(input("a", "UINT8", &[1]));
-        request.raw_input_contents.push(text.as_bytes().to_vec().into());
+        request
+            .raw_input_contents
+            .push(text.as_bytes().to_vec().into());
         request
     };
     // One time in two requests is one call.
@@ -304,14 +390,24 @@ fn outputs_come_one_by_one_without_the_ids_of_requests() {
     let server = config.serve();
     let client = Grpc::connect(&server);
     let mut talk = Talk::open(&client);
-    talk.send(with_id("x", code("g", "return [Tensor('two', b'a'), Tensor('one', b'b')]")));
+    talk.send(with_id(
+        "x",
+        code("g", "return [Tensor('two', b'a'), Tensor('one', b'b')]"),
+    ));
     // In the order of the list.
     for expected in ["two", "one"] {
         let response = talk.next().response();
         assert_eq!(response.outputs.len(), 1);
         assert_eq!(response.raw_output_contents.len(), 1);
         assert_eq!(response.outputs[0].name, expected);
-        assert_eq!((response.model_name.as_str(), response.model_version.as_str(), response.id.as_str()), ("g", "1", ""));
+        assert_eq!(
+            (
+                response.model_name.as_str(),
+                response.model_version.as_str(),
+                response.id.as_str()
+            ),
+            ("g", "1", "")
+        );
         assert_eq!(time(&response), 0);
     }
     talk.send(code("g", "return []"));
@@ -326,15 +422,27 @@ fn generators_give_sets_at_times_of_their_own() {
     file(&config, "gen/handler.py", CODE);
     let server = config.serve();
     let client = Grpc::connect(&server);
-    let count = |n: usize| code("gen", &format!("for n in range({n}):\n  yield [Tensor('out', str(n).encode())]"));
-    let sets = |t0: i64, n: i64| (0..n).map(|k| format!("{}: out UINT8 [{}] {k}", t0 + k, k.to_string().len())).collect::<Vec<_>>();
+    let count = |n: usize| {
+        code(
+            "gen",
+            &format!("for n in range({n}):\n  yield [Tensor('out', str(n).encode())]"),
+        )
+    };
+    let sets = |t0: i64, n: i64| {
+        (0..n)
+            .map(|k| format!("{}: out UINT8 [{}] {k}", t0 + k, k.to_string().len()))
+            .collect::<Vec<_>>()
+    };
     let wait = |talk: &mut Talk<'_>, expected: &[String]| {
         for line in expected {
             assert_eq!(next(talk), *line);
         }
     };
     // Half-closed at once, all sets come.
-    assert_eq!(opened(&client, count(12)), [sets(0, 12), vec![OK.to_owned()]].concat());
+    assert_eq!(
+        opened(&client, count(12)),
+        [sets(0, 12), vec![OK.to_owned()]].concat()
+    );
     assert_eq!(opened(&client, count(0)), [OK]);
     // Another request needs a time behind the last set.
     let mut talk = Talk::open(&client);
@@ -360,20 +468,35 @@ fn generators_give_sets_at_times_of_their_own() {
     assert!(end.contains("Packet timestamp mismatch"), "{end}");
     // While it generates it takes nothing else.
     let go = config.beside("go");
-    let waits = format!("yield [Tensor('out', b'0')]\nwhile not os.path.exists({go:?}): time.sleep(0.005)\nyield [Tensor('out', b'1')]");
+    let waits = format!(
+        "yield [Tensor('out', b'0')]\nwhile not os.path.exists({go:?}): time.sleep(0.005)\nyield [Tensor('out', b'1')]"
+    );
     let mut talk = Talk::open(&client);
     talk.send(code("gen", &waits));
-    assert_eq!(next(&mut talk), "0: out UINT8 [1] 0", "each set as soon as it is there");
+    assert_eq!(
+        next(&mut talk),
+        "0: out UINT8 [1] 0",
+        "each set as soon as it is there"
+    );
     talk.send(count(1));
     // Another stream is not held up.
-    assert_eq!(opened(&client, count(1)), [sets(0, 1), vec![OK.to_owned()]].concat());
+    assert_eq!(
+        opened(&client, count(1)),
+        [sets(0, 1), vec![OK.to_owned()]].concat()
+    );
     fs::write(&go, "").unwrap();
     let came = rest(talk);
     let end = came.last().unwrap();
     let busy = "end: InvalidArgument: Mediapipe execution failed. MP status - RESOURCE_EXHAUSTED: CalculatorGraph::Run() failed: \nCalculator::Process() for node \"py\" failed: Node is already processing data. Create new stream for another request.";
     assert_eq!(end, busy);
     // What came before an exception is delivered.
-    let came = opened(&client, code("gen", "yield [Tensor('out', b'0')]\nyield [Tensor('out', b'1')]\nraise ValueError('late')"));
+    let came = opened(
+        &client,
+        code(
+            "gen",
+            "yield [Tensor('out', b'0')]\nyield [Tensor('out', b'1')]\nraise ValueError('late')",
+        ),
+    );
     assert_eq!(
         came,
         [
@@ -383,16 +506,19 @@ fn generators_give_sets_at_times_of_their_own() {
         ]
     );
     // At the end of time there is none left for another set.
-    let talk = Talk::open(&client);
-    talk.send(at(MAX, count(3)));
-    let came = rest(talk);
-    assert_eq!(came[0], format!("{MAX}: out UINT8 [1] 0"));
-    assert!(came[1].starts_with("end: InvalidArgument: "), "{came:?}");
-    let talk = Talk::open(&client);
-    talk.send(at(MAX - 1, count(2)));
-    let came = rest(talk);
-    assert_eq!(came[..2], sets(MAX - 1, 2));
-    eprintln!("at the edge: {came:?}");
+    for (t0, n) in [(MAX, 0), (MAX, 1), (MAX - 1, 2)] {
+        let number = usize::try_from(n).unwrap();
+        let expected = [sets(t0, n), vec![OK.to_owned()]].concat();
+        assert_eq!(opened(&client, at(t0, count(number))), expected);
+    }
+    let came = opened(&client, at(MAX - 1, count(3)));
+    assert_eq!(came[0], sets(MAX - 1, 1)[0]);
+    assert!(
+        came.last()
+            .unwrap()
+            .ends_with("the sets have no time left after Timestamp::Max()"),
+        "{came:?}"
+    );
 }
 
 #[test]
@@ -410,8 +536,11 @@ fn a_state_belongs_to_one_request_or_stream() {
 def note(text):
     with open({log:?}, "a") as file: file.write(text + "\n")
 "#,
-        CODE.replace("def execute(self, inputs)", "def execute(self, inputs, state)")
-            .replace("(self, inputs, None)", "(self, inputs, state)"),
+        CODE.replace(
+            "def execute(self, inputs)",
+            "def execute(self, inputs, state)"
+        )
+        .replace("(self, inputs, None)", "(self, inputs, state)"),
         stop = config.beside("stop"),
     );
     add_python(&mut config, "py", &handler);
@@ -426,7 +555,10 @@ def note(text):
         fs::write(&log, "").unwrap();
     };
     for _ in 0..2 {
-        assert_eq!(crate::support::graphs::told(&client, code("py", count)), "out UINT8 [1] 1");
+        assert_eq!(
+            crate::support::graphs::told(&client, code("py", count)),
+            "out UINT8 [1] 1"
+        );
     }
     seen("create\ndestroy 1\ncreate\ndestroy 1\n");
     let (mut one, mut other) = (Talk::open(&client), Talk::open(&client));
@@ -443,7 +575,10 @@ def note(text):
     drop(other);
     seen("destroy 2\n");
     let end = format!("{} - ValueError: ", failed("py"));
-    assert_eq!(opened(&client, code("py", "state.append(1)\nraise ValueError")), [format!("end: InvalidArgument: {end}")]);
+    assert_eq!(
+        opened(&client, code("py", "state.append(1)\nraise ValueError")),
+        [format!("end: InvalidArgument: {end}")]
+    );
     seen("create\ndestroy 1\n");
     client.refused(code("py", "raise ValueError"));
     seen("create\ndestroy 0\n");
@@ -452,7 +587,10 @@ def note(text):
     assert_eq!(client.refused(code("py", count)), open);
     assert_eq!(opened(&client, code("py", count)), [format!("end: {open}")]);
     fs::remove_file(config.beside("stop")).unwrap();
-    assert_eq!(crate::support::graphs::told(&client, code("py", count)), "out UINT8 [1] 1");
+    assert_eq!(
+        crate::support::graphs::told(&client, code("py", count)),
+        "out UINT8 [1] 1"
+    );
     seen("create\ndestroy 1\n");
 }
 
@@ -474,7 +612,11 @@ fn sources_stream_without_further_requests() {
         ],
     );
     // The numbers are no tensors; that a graph says so when it is loaded is enough here.
-    add(&mut config, "mixed", &text.replace("IN:ticks", "IN:numbers"));
+    add(
+        &mut config,
+        "mixed",
+        &text.replace("IN:ticks", "IN:numbers"),
+    );
     file(&config, "mixed/handler.py", CODE);
     let server = config.serve();
     server.wait_log("Mediapipe graph: mixed initialization failed with message: ");

@@ -62,7 +62,13 @@ fn a_fault_ends_its_stream_at_once_and_no_other() {
     failing.send(code("py", "raise ValueError('bad \\ud800 data')"));
     assert_eq!(next(failing), "1: out UINT8 [1] b");
     let end = next(failing);
-    assert!(end.starts_with(&format!("end: InvalidArgument: {} - ValueError: bad ", failed("py"))), "{end}");
+    assert!(
+        end.starts_with(&format!(
+            "end: InvalidArgument: {} - ValueError: bad ",
+            failed("py")
+        )),
+        "{end}"
+    );
     talks.remove(50);
     for mut talk in talks {
         talk.send(good("c"));
@@ -78,7 +84,10 @@ fn a_fault_ends_its_stream_at_once_and_no_other() {
     talk.send(code("py", "sys.exit(1)"));
     let came = rest(talk);
     assert_eq!(came.len(), 6, "{came:?}");
-    assert_eq!(came[5], format!("end: InvalidArgument: {} - SystemExit: 1", failed("py")));
+    assert_eq!(
+        came[5],
+        format!("end: InvalidArgument: {} - SystemExit: 1", failed("py"))
+    );
 }
 
 #[test]
@@ -95,7 +104,9 @@ fn ten_thousand_requests_on_one_stream() {
             sent += 1;
         }
         match talk.next() {
-            Came::Response(response) => assert_eq!(crate::support::graphs::time(&response), expected),
+            Came::Response(response) => {
+                assert_eq!(crate::support::graphs::time(&response), expected)
+            }
             other => panic!("{other:?}"),
         }
     }
@@ -116,9 +127,16 @@ fn a_generator_without_an_end_stops_when_its_client_leaves() {
         drop(talk);
         let left = Instant::now();
         wait_lines(&log, "closed", 1);
-        assert!(left.elapsed() < Duration::from_secs(5), "{:?}", left.elapsed());
+        assert!(
+            left.elapsed() < Duration::from_secs(5),
+            "{:?}",
+            left.elapsed()
+        );
         let sets = lines(&log, "set").len();
-        assert_eq!(told(&client, code("py", "return [Tensor('out', b'a')]")), "out UINT8 [1] a");
+        assert_eq!(
+            told(&client, code("py", "return [Tensor('out', b'a')]")),
+            "out UINT8 [1] a"
+        );
         assert_eq!(lines(&log, "set").len(), sets, "it is over");
         assert_eq!(lines(&log, "closed").len(), 1);
     }
@@ -144,7 +162,9 @@ fn a_reader_that_stalls_costs_bounded_memory_and_holds_up_nobody() {
     let client = Grpc::connect(&server);
     let body = "for n in range(400):\n  yield [Tensor('out', bytes(1 << 20))]";
     let log = config.beside("log");
-    let counted = format!("log = open({log:?}, 'a', buffering=1)\nfor n in range(400):\n  log.write('set\\n')\n  yield [Tensor('out', bytes(1 << 20))]");
+    let counted = format!(
+        "log = open({log:?}, 'a', buffering=1)\nfor n in range(400):\n  log.write('set\\n')\n  yield [Tensor('out', bytes(1 << 20))]"
+    );
     let mut first = Talk::open(&client);
     first.send(code("gen", body));
     first.next().response();
@@ -168,8 +188,14 @@ fn a_reader_that_stalls_costs_bounded_memory_and_holds_up_nobody() {
     assert!(grown < 250 << 20, "the server grew by {grown} bytes");
     // Others get on meanwhile, over the same connection and over another.
     let other = Grpc::connect(&server);
-    assert_eq!(told(&other, code("py", "return [Tensor('out', b'a')]")), "out UINT8 [1] a");
-    assert_eq!(told(&other, code("gen", "yield [Tensor('out', b'a')]")), "out UINT8 [1] a");
+    assert_eq!(
+        told(&other, code("py", "return [Tensor('out', b'a')]")),
+        "out UINT8 [1] a"
+    );
+    assert_eq!(
+        told(&other, code("gen", "yield [Tensor('out', b'a')]")),
+        "out UINT8 [1] a"
+    );
     other.check_serves();
     for _ in 0..400 {
         talk.next().response();
@@ -221,7 +247,10 @@ fn streams_outlive_the_reload_of_their_graph() {
     // Not listed any more: what is open goes on, and nothing else is opened.
     let entry = config.remove(LIST, "py");
     assert_eq!(config.reload(&server), "201");
-    assert_eq!(told(&client, code("py", VERSION)), "NotFound: Mediapipe is retired");
+    assert_eq!(
+        told(&client, code("py", VERSION)),
+        "NotFound: Mediapipe is retired"
+    );
     let mut late = Talk::open(&client);
     late.send(code("py", VERSION));
     assert_eq!(next(&mut late), "end: NotFound: Mediapipe is retired");
@@ -254,7 +283,17 @@ fn streams_outlive_the_reload_of_their_graph() {
     assert!(server.wait().success());
     let all = fs::read_to_string(&log).unwrap();
     let told: Vec<&str> = all.lines().collect();
-    assert_eq!(told, ["begin old", "begin new", "end old", "end new", "begin new", "end new"]);
+    assert_eq!(
+        told,
+        [
+            "begin old",
+            "begin new",
+            "end old",
+            "end new",
+            "begin new",
+            "end new"
+        ]
+    );
 }
 
 #[test]
@@ -268,7 +307,10 @@ fn a_stop_ends_generators_and_stalled_readers() {
     let client = Grpc::connect(&server);
     let other = Grpc::connect(&server);
     let mut read = Talk::open(&client);
-    read.send(code("seen", &endless(&config.beside("a"), "time.sleep(0.01)")));
+    read.send(code(
+        "seen",
+        &endless(&config.beside("a"), "time.sleep(0.01)"),
+    ));
     read.next().response();
     let stalled = Talk::open(&other);
     stalled.send(code("seen", &endless(&config.beside("b"), "pass")));
@@ -283,7 +325,11 @@ fn a_stop_ends_generators_and_stalled_readers() {
     };
     assert_eq!(end, STOPPED);
     assert!(server.wait().success(), "{}", server.log());
-    assert!(since.elapsed() < Duration::from_secs(12), "{:?}", since.elapsed());
+    assert!(
+        since.elapsed() < Duration::from_secs(12),
+        "{:?}",
+        since.elapsed()
+    );
     assert_eq!(lines(&log, "end it").len(), 1);
     for name in ["a", "b"] {
         assert_eq!(lines(&config.beside(name), "closed").len(), 1, "{name}");
@@ -298,9 +344,16 @@ fn others_are_answered_while_handlers_sleep_and_compute() {
     let client = Grpc::connect(&server);
     let go = config.beside("go");
     let begun = config.beside("begun");
-    let sleeps = format!("open({begun:?}, 'a').write('sleeps\\n')\nwhile not os.path.exists({go:?}): time.sleep(0.1)\nreturn [Tensor('out', b'slept')]");
-    let computes = format!("open({begun:?}, 'a').write('computes\\n')\nn = 0\nwhile n % 10000 or not os.path.exists({go:?}): n += 1\nreturn [Tensor('out', b'computed')]");
-    let calls = [client.call(code("py", &sleeps)), client.call(code("py", &computes))];
+    let sleeps = format!(
+        "open({begun:?}, 'a').write('sleeps\\n')\nwhile not os.path.exists({go:?}): time.sleep(0.1)\nreturn [Tensor('out', b'slept')]"
+    );
+    let computes = format!(
+        "open({begun:?}, 'a').write('computes\\n')\nn = 0\nwhile n % 10000 or not os.path.exists({go:?}): n += 1\nreturn [Tensor('out', b'computed')]"
+    );
+    let calls = [
+        client.call(code("py", &sleeps)),
+        client.call(code("py", &computes)),
+    ];
     wait_lines(&begun, "sleeps", 1);
     wait_lines(&begun, "computes", 1);
     let elsewhere = Grpc::connect(&server);
@@ -310,22 +363,38 @@ fn others_are_answered_while_handlers_sleep_and_compute() {
         assert_eq!(get(&server, "/v2/health/ready").status, 200);
         assert_eq!(get(&server, "/v2/models/py").status, 200);
         elsewhere.check_serves();
-        assert_eq!(told(&elsewhere, code("other", "return [Tensor('out', b'a')]")), "out UINT8 [1] a");
-        assert_eq!(told(&elsewhere, code("py", "return [Tensor('out', b'a')]")), "out UINT8 [1] a");
+        assert_eq!(
+            told(&elsewhere, code("other", "return [Tensor('out', b'a')]")),
+            "out UINT8 [1] a"
+        );
+        assert_eq!(
+            told(&elsewhere, code("py", "return [Tensor('out', b'a')]")),
+            "out UINT8 [1] a"
+        );
         talk.send(code("gen", "return [Tensor('out', b'a')]"));
         talk.next().response();
         // Each takes milliseconds; this is for machines that are busy.
-        assert!(since.elapsed() < Duration::from_secs(10), "{:?}", since.elapsed());
+        assert!(
+            since.elapsed() < Duration::from_secs(10),
+            "{:?}",
+            since.elapsed()
+        );
     }
     assert!(calls.iter().all(|call| !call.is_answered()));
     fs::write(&go, "").unwrap();
     for (call, text) in calls.into_iter().zip(["slept", "computed"]) {
-        assert_eq!(call.wait().unwrap().raw_output_contents[0].as_ref(), text.as_bytes());
+        assert_eq!(
+            call.wait().unwrap().raw_output_contents[0].as_ref(),
+            text.as_bytes()
+        );
     }
     // A client that leaves a handler that sleeps: it goes on, and nobody waits for it.
     let since = Instant::now();
     drop(client.call(code("py", "time.sleep(1)\nreturn []")));
-    assert_eq!(told(&client, code("py", "return [Tensor('out', b'a')]")), "out UINT8 [1] a");
+    assert_eq!(
+        told(&client, code("py", "return [Tensor('out', b'a')]")),
+        "out UINT8 [1] a"
+    );
     assert!(since.elapsed() < Duration::from_secs(10));
 }
 
@@ -347,6 +416,7 @@ fn times_of_one_stream_are_not_those_of_another() {
     rest_of(two);
     // Requests over REST know no streams.
     let body = json!({"inputs": [{"name": "in", "shape": [1], "datatype": "UINT8", "data": [7]}]});
-    let answer = crate::support::http::post(&server, "/v2/models/g/infer", body.to_string().as_bytes());
+    let answer =
+        crate::support::http::post(&server, "/v2/models/g/infer", body.to_string().as_bytes());
     assert_eq!(answer.json()["outputs"][0]["data"], json!([7]));
 }

@@ -226,7 +226,10 @@ pub(crate) fn shown(response: &ModelInferResponse) -> String {
     let outputs = response.outputs.iter().zip(&response.raw_output_contents);
     let lines = outputs.map(|(output, data)| {
         let text = String::from_utf8_lossy(data);
-        format!("{} {} {:?} {text}", output.name, output.datatype, output.shape)
+        format!(
+            "{} {} {:?} {text}",
+            output.name, output.datatype, output.shape
+        )
     });
     lines.collect::<Vec<_>>().join("; ")
 }
