@@ -124,7 +124,11 @@ fn handlers_with_faults_fail_their_graph_alone() {
     }
     // Bytes that are no text, and paths that are no files.
     let path = add_python(&mut config, "bytes", "");
-    fs::write(path, b"class OvmsPythonModel: pass # \xff\xfe\n").unwrap();
+    fs::write(
+        path,
+        b"class OvmsPythonModel: execute = print; name = '\xff\xfe'\n",
+    )
+    .unwrap();
     let path = add_python(&mut config, "zero", "");
     fs::write(path, b"x = 1\0\n").unwrap();
     for name in ["nothing", "folder"] {
