@@ -84,6 +84,12 @@ class Arguments(TypedDict):
     base_path: str
     """The folder of the handler file."""
 
+class PipelineArguments(Arguments):
+    """What `initialize` of a node of a pipeline is told."""
+
+    params: dict[str, str]
+    """The params of the node in the configuration file."""
+
 class Model(Protocol):
     """What the class `OvmsPythonModel` of a handler must have.
 

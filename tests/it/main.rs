@@ -81,6 +81,8 @@ mod pipeline_new_files;
 mod pipeline_parallel;
 mod pipeline_parts;
 mod pipeline_property;
+mod pipeline_python;
+mod pipeline_python_reload;
 mod pipeline_refusals;
 mod pipeline_reload;
 mod pipeline_run;
