@@ -80,14 +80,14 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
 #[cfg(feature = "python")]
 fn python_library() -> Result<(), String> {
     let python = pyo3_build_config::get();
-    let (Some(folder), Some(name)) = (&python.lib_dir, &python.lib_name) else {
+    let (Some(folder), Some(name)) = (python.lib_dir(), python.lib_name()) else {
         return Ok(());
     };
     let has = |end: &str| PathBuf::from(folder).join(format!("lib{name}.{end}")).exists();
     if has("so") || has("dylib") || has("a") {
         return Ok(());
     }
-    let interpreter = python.executable.as_deref().unwrap_or("Python");
+    let interpreter = python.executable().unwrap_or("Python");
     Err(format!(
         "{interpreter} has no library to link with: expected lib{name}.so in {folder}; install \
          Debian's libpython3-dev, name another interpreter with PYO3_PYTHON, or build with \
