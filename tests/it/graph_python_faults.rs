@@ -203,7 +203,7 @@ fn handlers_with_faults_fail_their_graph_alone() {
         (
             "no_output",
             loops("  output_stream: \"LOOPBACK:loopback\"\n", ""),
-            "LOOPBACK, it must be defined on both",
+            "no_output initialization failed",
         ),
         (
             "no_input",
