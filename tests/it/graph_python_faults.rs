@@ -34,8 +34,6 @@ fn is_refused(server: &Server, client: &Grpc, name: &str) {
 }
 
 const GOOD: &str = "class OvmsPythonModel:\n  def execute(self, inputs): return []\n";
-const STATE: &str = "The Python Node state initialization failed";
-const GRAPH: &str = "Failed to initialize mediapipe graph";
 const BEGIN: &str = "Error during python node initialization for handler_path: ";
 
 #[test]
@@ -155,41 +153,35 @@ fn handlers_with_faults_fail_their_graph_alone() {
         assert!(gen_text.contains(from), "{from}");
         gen_text.replace(from, to)
     };
-    let texts: Vec<(&str, String, &str, &str)> = vec![
+    let texts: Vec<(&str, String, &str)> = vec![
         (
             "no_options",
             no_options,
-            "The Python Node is missing options definition",
             "Python node missing options in graph: no_options",
         ),
         (
             "no_name",
             edited("name: \"py\"", ""),
-            "The Python Node is missing name definition",
             "Python node name is missing in graph: no_name",
         ),
         (
             "repeated",
             chain(two("one")),
-            "The Python Node name is already present in nodes list",
             "Python node name: one already used in graph: repeated",
         ),
         (
             "no_path",
             edited("handler_path: \"handler.py\"", ""),
-            "Failed to read protobuf graph configuration file",
             "no_path",
         ),
         (
             "no_file",
             edited("handler.py", "other.py"),
-            "The Python Node file path does not exist",
             "other.py does not exist",
         ),
         (
             "no_resources",
             edited("input_side_packet: \"PYTHON_NODE_RESOURCES:py\"", ""),
-            GRAPH,
             "PYTHON_NODE_RESOURCES",
         ),
         (
@@ -198,7 +190,6 @@ fn handlers_with_faults_fail_their_graph_alone() {
                 "output_stream: \"OVMS_PY_TENSOR:out\"",
                 "output_stream: \"OVTENSOR:out\"",
             ),
-            GRAPH,
             "to_ov initialization failed",
         ),
         (
@@ -207,14 +198,12 @@ fn handlers_with_faults_fail_their_graph_alone() {
                 "input_stream: \"OVMS_PY_TENSOR:in\"",
                 "input_stream: \"in\"",
             ),
-            GRAPH,
             "from_ov initialization failed",
         ),
         (
             "no_output",
             loops("  output_stream: \"LOOPBACK:loopback\"\n", ""),
-            GRAPH,
-            "LOOPBACK, it must be defined on both",
+            "no_output initialization failed",
         ),
         (
             "no_input",
@@ -222,7 +211,6 @@ fn handlers_with_faults_fail_their_graph_alone() {
                 "input_stream_info: { tag_index: \"LOOPBACK:0\" back_edge: true }",
                 "",
             ),
-            GRAPH,
             "If LOOPBACK is used, it must be defined on both input and output of the node",
         ),
         (
@@ -231,13 +219,11 @@ fn handlers_with_faults_fail_their_graph_alone() {
                 "input_stream_info: { tag_index: \"LOOPBACK:0\" back_edge: true }",
                 "",
             ),
-            GRAPH,
             "no_info initialization failed",
         ),
         (
             "no_edge",
             loops("back_edge: true", "back_edge: false"),
-            GRAPH,
             "no_edge initialization failed",
         ),
         (
@@ -246,7 +232,6 @@ fn handlers_with_faults_fail_their_graph_alone() {
                 "input_stream_info: { tag_index: \"LOOPBACK:0\"",
                 "input_stream_info: { tag_index: \"LOOPBACK:1\"",
             ),
-            GRAPH,
             "wrong_index initialization failed",
         ),
         (
@@ -255,7 +240,6 @@ fn handlers_with_faults_fail_their_graph_alone() {
                 "sync_set { tag_index: \"LOOPBACK:0\" }",
                 "sync_set { tag_index: \"LOOPBACK:7\" }",
             ),
-            GRAPH,
             "wrong_set initialization failed",
         ),
     ];
@@ -290,12 +274,10 @@ fn handlers_with_faults_fail_their_graph_alone() {
             path.display()
         ));
     }
-    for (name, _, text, log) in &texts {
+    for (name, _, log) in &texts {
         is_refused(&server, &client, name);
         server.wait_log(log);
-        server.wait_log(text);
     }
-    server.wait_log(STATE);
     assert_eq!(
         told(&client, code("good", "return [Tensor('out', b'a')]")),
         "out UINT8 [1] a"
