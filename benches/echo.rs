@@ -1,18 +1,21 @@
-//! A bare tonic service with the same messages: what answers a request with its own tensor.
+//! A bare tonic service with the same messages: what answers a request with its own tensor, and on a
+//! stream with many small ones.
 //!
 //! The transport is set as the server's own is (windows, frames, TCP_NODELAY), so that only the
 //! work on top of it differs.
 
 use std::pin::Pin;
 
-use futures::Stream;
+use bytes::Bytes;
+use futures::{Stream, StreamExt};
 use ovms::proto::kserve::{
-    ModelConfigRequest, ModelConfigResponse, ModelInferRequest, ModelInferResponse,
+    InferParameter, ModelConfigRequest, ModelConfigResponse, ModelInferRequest, ModelInferResponse,
     ModelMetadataRequest, ModelMetadataResponse, ModelReadyRequest, ModelReadyResponse,
     ModelStatisticsRequest, ModelStatisticsResponse, ModelStreamInferResponse,
     RepositoryIndexRequest, RepositoryIndexResponse, ServerLiveRequest, ServerLiveResponse,
     ServerMetadataRequest, ServerMetadataResponse, ServerReadyRequest, ServerReadyResponse,
     grpc_inference_service_server::{GrpcInferenceService, GrpcInferenceServiceServer},
+    infer_parameter::ParameterChoice,
     model_infer_response::InferOutputTensor,
 };
 use tonic::{Request, Response, Status, Streaming, transport::Server};
@@ -40,6 +43,33 @@ pub(crate) fn run(port: u16) {
             .await
             .expect("the port is free");
     });
+}
+
+/// How many messages a request on a stream is answered with.
+const MANY: u32 = 10_000;
+
+/// A message as the graph gives it whose node is a generator.
+fn small(model_name: String, number: u32) -> ModelStreamInferResponse {
+    let time = InferParameter {
+        parameter_choice: Some(ParameterChoice::Int64Param(number.into())),
+    };
+    let response = ModelInferResponse {
+        model_name,
+        model_version: "1".to_owned(),
+        parameters: [("OVMS_MP_TIMESTAMP".to_owned(), time)].into(),
+        outputs: vec![InferOutputTensor {
+            name: "output".to_owned(),
+            datatype: "UINT8".to_owned(),
+            shape: vec![4],
+            ..InferOutputTensor::default()
+        }],
+        raw_output_contents: vec![Bytes::copy_from_slice(&number.to_le_bytes())],
+        ..ModelInferResponse::default()
+    };
+    ModelStreamInferResponse {
+        infer_response: Some(response),
+        ..ModelStreamInferResponse::default()
+    }
 }
 
 type Replies = Pin<Box<dyn Stream<Item = Result<ModelStreamInferResponse, Status>> + Send>>;
@@ -137,8 +167,12 @@ impl GrpcInferenceService for Echo {
 
     async fn model_stream_infer(
         &self,
-        _: Request<Streaming<ModelInferRequest>>,
+        requests: Request<Streaming<ModelInferRequest>>,
     ) -> Result<Response<Replies>, Status> {
-        Err(Status::unimplemented("echo"))
+        let replies = requests.into_inner().flat_map(|request| {
+            let name = request.map(|request| request.model_name);
+            futures::stream::iter(0..MANY).map(move |number| Ok(small(name.clone()?, number)))
+        });
+        Ok(Response::new(Box::pin(replies)))
     }
 }

@@ -8,6 +8,7 @@
 
 mod cells;
 mod echo;
+mod graphs;
 mod jobs;
 mod metrics;
 mod peer;
@@ -95,6 +96,7 @@ fn main() {
             raw_requests::run(library, model, number(count), *lent == "lent");
         }
         ["pipelines", library, slices] => pipelines::in_process(library, number(slices)),
+        ["graphs", slices] => graphs::in_process(number(slices)),
         ["echo", port] => echo::run(number(port)),
         // Cargo adds `--bench`.
         _ if args.contains(&"--echo") => report::run_echo(),
@@ -103,6 +105,7 @@ fn main() {
         _ if args.contains(&"--rest") => report::run_rest(args.contains(&"--quick")),
         _ if args.contains(&"--sequences") => report::run_sequences(args.contains(&"--quick")),
         _ if args.contains(&"--pipelines") => report::run_pipelines(args.contains(&"--quick")),
+        _ if args.contains(&"--graphs") => report::run_graphs(args.contains(&"--quick")),
         _ => report::run(args.contains(&"--quick")),
     }
 }

@@ -10,7 +10,7 @@ use ovms::{
 use crate::{
     CLASSIFIER, CONVOLUTIONAL, INPUT_600K, Model, TINY,
     cells::{self, Cell, Length},
-    metrics,
+    graphs, metrics,
     peer::Peer,
     pipelines, reload, rest, sequences, targets,
 };
@@ -71,6 +71,14 @@ pub(crate) fn run(quick: bool) {
     reload::run(&times);
     sequences::run(&library, &times);
     pipelines::run(&library, &times);
+    graphs::run(&times);
+}
+
+/// Measures graphs alone.
+pub(crate) fn run_graphs(quick: bool) {
+    println!("| target | wanted | measured | |");
+    println!("|---|---|---|---|");
+    graphs::run(&times(quick));
 }
 
 /// Measures pipelines alone.

@@ -19,6 +19,9 @@ _ovms() {
             ovms,completions)
                 cmd="ovms__subcmd__completions"
                 ;;
+            ovms,graph)
+                cmd="ovms__subcmd__graph"
+                ;;
             ovms,help)
                 cmd="ovms__subcmd__help"
                 ;;
@@ -37,8 +40,47 @@ _ovms() {
             ovms,setup)
                 cmd="ovms__subcmd__setup"
                 ;;
+            ovms__subcmd__graph,check)
+                cmd="ovms__subcmd__graph__subcmd__check"
+                ;;
+            ovms__subcmd__graph,help)
+                cmd="ovms__subcmd__graph__subcmd__help"
+                ;;
+            ovms__subcmd__graph,new)
+                cmd="ovms__subcmd__graph__subcmd__new"
+                ;;
+            ovms__subcmd__graph,run)
+                cmd="ovms__subcmd__graph__subcmd__run"
+                ;;
+            ovms__subcmd__graph,show)
+                cmd="ovms__subcmd__graph__subcmd__show"
+                ;;
+            ovms__subcmd__graph,stubs)
+                cmd="ovms__subcmd__graph__subcmd__stubs"
+                ;;
+            ovms__subcmd__graph__subcmd__help,check)
+                cmd="ovms__subcmd__graph__subcmd__help__subcmd__check"
+                ;;
+            ovms__subcmd__graph__subcmd__help,help)
+                cmd="ovms__subcmd__graph__subcmd__help__subcmd__help"
+                ;;
+            ovms__subcmd__graph__subcmd__help,new)
+                cmd="ovms__subcmd__graph__subcmd__help__subcmd__new"
+                ;;
+            ovms__subcmd__graph__subcmd__help,run)
+                cmd="ovms__subcmd__graph__subcmd__help__subcmd__run"
+                ;;
+            ovms__subcmd__graph__subcmd__help,show)
+                cmd="ovms__subcmd__graph__subcmd__help__subcmd__show"
+                ;;
+            ovms__subcmd__graph__subcmd__help,stubs)
+                cmd="ovms__subcmd__graph__subcmd__help__subcmd__stubs"
+                ;;
             ovms__subcmd__help,completions)
                 cmd="ovms__subcmd__help__subcmd__completions"
+                ;;
+            ovms__subcmd__help,graph)
+                cmd="ovms__subcmd__help__subcmd__graph"
                 ;;
             ovms__subcmd__help,help)
                 cmd="ovms__subcmd__help__subcmd__help"
@@ -57,6 +99,21 @@ _ovms() {
                 ;;
             ovms__subcmd__help,setup)
                 cmd="ovms__subcmd__help__subcmd__setup"
+                ;;
+            ovms__subcmd__help__subcmd__graph,check)
+                cmd="ovms__subcmd__help__subcmd__graph__subcmd__check"
+                ;;
+            ovms__subcmd__help__subcmd__graph,new)
+                cmd="ovms__subcmd__help__subcmd__graph__subcmd__new"
+                ;;
+            ovms__subcmd__help__subcmd__graph,run)
+                cmd="ovms__subcmd__help__subcmd__graph__subcmd__run"
+                ;;
+            ovms__subcmd__help__subcmd__graph,show)
+                cmd="ovms__subcmd__help__subcmd__graph__subcmd__show"
+                ;;
+            ovms__subcmd__help__subcmd__graph,stubs)
+                cmd="ovms__subcmd__help__subcmd__graph__subcmd__stubs"
                 ;;
             ovms__subcmd__help__subcmd__pipeline,check)
                 cmd="ovms__subcmd__help__subcmd__pipeline__subcmd__check"
@@ -137,7 +194,7 @@ _ovms() {
 
     case "${cmd}" in
         ovms)
-            opts="-h -V --help --version serve infer pipeline setup completions probe-runtime help"
+            opts="-h -V --help --version serve infer pipeline graph setup completions probe-runtime help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 1 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -164,8 +221,290 @@ _ovms() {
             COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
             return 0
             ;;
+        ovms__subcmd__graph)
+            opts="-h -V --help --version new show check run stubs help"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        ovms__subcmd__graph__subcmd__check)
+            opts="-h -V --no-python --initialize --python_environment --output --help --version"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --python_environment)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --output)
+                    COMPREPLY=($(compgen -W "text json" -- "${cur}"))
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        ovms__subcmd__graph__subcmd__help)
+            opts="new show check run stubs help"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        ovms__subcmd__graph__subcmd__help__subcmd__check)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        ovms__subcmd__graph__subcmd__help__subcmd__help)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        ovms__subcmd__graph__subcmd__help__subcmd__new)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        ovms__subcmd__graph__subcmd__help__subcmd__run)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        ovms__subcmd__graph__subcmd__help__subcmd__show)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        ovms__subcmd__graph__subcmd__help__subcmd__stubs)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        ovms__subcmd__graph__subcmd__new)
+            opts="-i -h -V --generative --nodes --model --input --output --dir --config --force --help --version"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --nodes)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --model)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --input)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                -i)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --output)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --dir)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --config)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        ovms__subcmd__graph__subcmd__run)
+            opts="-i -h -V --input --zeros --random --seed --layout --mean --scale --bgr --requests --timestamp --parameter --param --python_environment --output --help --version"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --input)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                -i)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --seed)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --layout)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --mean)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --scale)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --requests)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --timestamp)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --param)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --parameter)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --python_environment)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --output)
+                    COMPREPLY=($(compgen -W "lines json" -- "${cur}"))
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        ovms__subcmd__graph__subcmd__show)
+            opts="-o -h -V --format --ascii --out --help --version"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --format)
+                    COMPREPLY=($(compgen -W "text dot mermaid svg html json" -- "${cur}"))
+                    return 0
+                    ;;
+                --out)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                -o)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        ovms__subcmd__graph__subcmd__stubs)
+            opts="-h -V --into --help --version"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --into)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
         ovms__subcmd__help)
-            opts="serve infer pipeline setup completions probe-runtime help"
+            opts="serve infer pipeline graph setup completions probe-runtime help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -181,6 +520,90 @@ _ovms() {
         ovms__subcmd__help__subcmd__completions)
             opts=""
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        ovms__subcmd__help__subcmd__graph)
+            opts="new show check run stubs"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        ovms__subcmd__help__subcmd__graph__subcmd__check)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        ovms__subcmd__help__subcmd__graph__subcmd__new)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        ovms__subcmd__help__subcmd__graph__subcmd__run)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        ovms__subcmd__help__subcmd__graph__subcmd__show)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        ovms__subcmd__help__subcmd__graph__subcmd__stubs)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
             fi
@@ -361,7 +784,7 @@ _ovms() {
             return 0
             ;;
         ovms__subcmd__infer)
-            opts="-i -h -V --status --metadata --input --zeros --random --seed --layout --mean --scale --bgr --model-version --output-name --id --param --raw --typed --binary --json-data --output --save --top --labels --sequence --axis --each --sequence-id --start --continue --end --repeat --duration --concurrency --warmup --url --api --timeout --header --help --version"
+            opts="-i -h -V --status --metadata --input --zeros --random --seed --layout --mean --scale --bgr --model-version --output-name --id --parameter --param --raw --typed --binary --json-data --output --save --top --labels --sequence --axis --each --sequence-id --start --continue --end --stream --requests --timestamp --repeat --duration --concurrency --warmup --url --api --timeout --header --help --version"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -407,6 +830,10 @@ _ovms() {
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
+                --parameter)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
                 --output)
                     COMPREPLY=($(compgen -W "table json npy raw" -- "${cur}"))
                     return 0
@@ -428,6 +855,14 @@ _ovms() {
                     return 0
                     ;;
                 --sequence-id)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --requests)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --timestamp)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
@@ -831,7 +1266,7 @@ _ovms() {
             return 0
             ;;
         ovms__subcmd__serve)
-            opts="-h -V --model_name --model_path --demo --model_version_policy --batch_size --shape --layout --nireq --target_device --plugin_config --stateful --idle_sequence_cleanup --low_latency_transformation --max_sequence_number --drain_sequences_seconds --sequence_cleaner_poll_wait_minutes --config_path --file_system_poll_wait_seconds --custom_node_resources_cleaner_interval_seconds --cache_dir --cpu_extension --port --rest_port --grpc_bind_address --rest_bind_address --grpc_channel_arguments --allow_credentials --allowed_origins --allowed_methods --allowed_headers --api_key_file --allowed_local_media_path --log_level --log_path --log_format --access_log --metrics_enable --metrics_list --max_message_size --max_bytes_in_flight --max_connections --max_queued_requests --max_custom_node_runs --custom_node_load_seconds --max_image_pixels --read_timeout_seconds --min_receive_rate --loading_wait_seconds --shutdown_timeout_seconds --check --list_models --add_to_config --remove_from_config --model_repository_path --grpc_workers --grpc_max_threads --grpc_memory_quota --rest_workers --help --version"
+            opts="-h -V --model_name --model_path --demo --model_version_policy --batch_size --shape --layout --nireq --target_device --plugin_config --stateful --idle_sequence_cleanup --low_latency_transformation --max_sequence_number --drain_sequences_seconds --sequence_cleaner_poll_wait_minutes --config_path --file_system_poll_wait_seconds --custom_node_resources_cleaner_interval_seconds --cache_dir --cpu_extension --port --rest_port --grpc_bind_address --rest_bind_address --grpc_channel_arguments --allow_credentials --allowed_origins --allowed_methods --allowed_headers --api_key_file --allowed_local_media_path --log_level --log_path --log_format --access_log --metrics_enable --metrics_list --python_environment --hide_python_errors --max_message_size --max_bytes_in_flight --max_connections --max_queued_requests --max_custom_node_runs --custom_node_load_seconds --max_graph_runs --graph_load_seconds --max_streams --max_python_runs --max_image_pixels --read_timeout_seconds --min_receive_rate --loading_wait_seconds --shutdown_timeout_seconds --check --list_models --add_to_config --remove_from_config --model_repository_path --grpc_workers --grpc_max_threads --grpc_memory_quota --rest_workers --help --version"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -989,6 +1424,10 @@ _ovms() {
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
+                --python_environment)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
                 --max_message_size)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
@@ -1010,6 +1449,22 @@ _ovms() {
                     return 0
                     ;;
                 --custom_node_load_seconds)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --max_graph_runs)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --graph_load_seconds)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --max_streams)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --max_python_runs)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;

@@ -29,6 +29,7 @@ complete -c ovms -n "__fish_ovms_needs_command" -s V -l version -d 'Print versio
 complete -c ovms -n "__fish_ovms_needs_command" -f -a "serve" -d 'Serve a model over gRPC and REST'
 complete -c ovms -n "__fish_ovms_needs_command" -f -a "infer" -d 'Send inference requests to a server, or ask what it serves'
 complete -c ovms -n "__fish_ovms_needs_command" -f -a "pipeline" -d 'Draw, check, try and write pipelines'
+complete -c ovms -n "__fish_ovms_needs_command" -f -a "graph" -d 'Write, draw, check and try graphs with Python nodes'
 complete -c ovms -n "__fish_ovms_needs_command" -f -a "setup" -d 'Find or install the OpenVINO runtime'
 complete -c ovms -n "__fish_ovms_needs_command" -f -a "completions" -d 'Print a completion script for a shell'
 complete -c ovms -n "__fish_ovms_needs_command" -f -a "probe-runtime" -d 'Open one runtime and say its version; run by `setup` in a process of its own'
@@ -78,12 +79,17 @@ complete -c ovms -n "__fish_ovms_using_subcommand serve" -l access_log -d 'File 
 complete -c ovms -n "__fish_ovms_using_subcommand serve" -l metrics_enable -d 'Show metrics at /metrics of the REST port' -r -f -a "true\t''
 false\t''"
 complete -c ovms -n "__fish_ovms_using_subcommand serve" -l metrics_list -d 'Families to show, separated by commas; needs --metrics_enable [default: the usual ones]' -r
+complete -c ovms -n "__fish_ovms_using_subcommand serve" -l python_environment -d 'Virtual environment whose packages Python nodes see [default: the active one]' -r -F
 complete -c ovms -n "__fish_ovms_using_subcommand serve" -l max_message_size -d 'Largest message or body in bytes, as sent and as expanded' -r
 complete -c ovms -n "__fish_ovms_using_subcommand serve" -l max_bytes_in_flight -d 'Bytes of the bodies of all requests under way; more requests are refused (UNAVAILABLE, 503)' -r
 complete -c ovms -n "__fish_ovms_using_subcommand serve" -l max_connections -d 'Connections open at once on each port; more wait to be accepted' -r
 complete -c ovms -n "__fish_ovms_using_subcommand serve" -l max_queued_requests -d 'Requests of a model that may wait for an infer request; more are refused (UNAVAILABLE, 503)' -r
 complete -c ovms -n "__fish_ovms_using_subcommand serve" -l max_custom_node_runs -d 'Runs of one custom node at the same time; more wait' -r
 complete -c ovms -n "__fish_ovms_using_subcommand serve" -l custom_node_load_seconds -d 'How long the custom nodes of a pipeline may take until they are made and described' -r
+complete -c ovms -n "__fish_ovms_using_subcommand serve" -l max_graph_runs -d 'Runs of one graph at the same time; more wait' -r
+complete -c ovms -n "__fish_ovms_using_subcommand serve" -l graph_load_seconds -d 'How long a graph may take to load, its Python nodes with it' -r
+complete -c ovms -n "__fish_ovms_using_subcommand serve" -l max_streams -d 'Streams open at once (ModelStreamInfer); more are refused (UNAVAILABLE)' -r
+complete -c ovms -n "__fish_ovms_using_subcommand serve" -l max_python_runs -d 'Runs of Python nodes at the same time, those that sleep or wait among them; more wait' -r
 complete -c ovms -n "__fish_ovms_using_subcommand serve" -l max_image_pixels -d 'Pixels of a picture in a request, which are known before it is decoded' -r
 complete -c ovms -n "__fish_ovms_using_subcommand serve" -l read_timeout_seconds -d 'Longest pause within a request that is being received' -r
 complete -c ovms -n "__fish_ovms_using_subcommand serve" -l min_receive_rate -d 'Least bytes a second of a body, once the read timeout has been used up; 0 means any' -r
@@ -102,6 +108,7 @@ complete -c ovms -n "__fish_ovms_using_subcommand serve" -l grpc_workers -d 'Num
 complete -c ovms -n "__fish_ovms_using_subcommand serve" -l grpc_max_threads -d 'Most threads for gRPC; 0 means no cap [default: 8 for each core]' -r
 complete -c ovms -n "__fish_ovms_using_subcommand serve" -l grpc_memory_quota -d 'Most bytes of buffers for gRPC; 0 means no quota' -r
 complete -c ovms -n "__fish_ovms_using_subcommand serve" -l rest_workers -d 'Number of threads for REST, from 2 to 10000 [default: one for each core]' -r
+complete -c ovms -n "__fish_ovms_using_subcommand serve" -l hide_python_errors -d 'Do not tell clients what a Python node has raised; the log has it'
 complete -c ovms -n "__fish_ovms_using_subcommand serve" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c ovms -n "__fish_ovms_using_subcommand serve" -s V -l version -d 'Print version'
 complete -c ovms -n "__fish_ovms_using_subcommand infer" -s i -l input -d 'Give an input: JSON, @FILE, or - for standard input' -r
@@ -112,7 +119,7 @@ complete -c ovms -n "__fish_ovms_using_subcommand infer" -l scale -d 'Divide the
 complete -c ovms -n "__fish_ovms_using_subcommand infer" -l model-version -d 'Ask for a version of the model, not the server\'s default' -r
 complete -c ovms -n "__fish_ovms_using_subcommand infer" -l output-name -d 'Ask for this output only' -r
 complete -c ovms -n "__fish_ovms_using_subcommand infer" -l id -d 'Send an id, which the answer repeats (KServe only)' -r
-complete -c ovms -n "__fish_ovms_using_subcommand infer" -l param -d 'Send a request parameter (KServe only)' -r
+complete -c ovms -n "__fish_ovms_using_subcommand infer" -l param -l parameter -d 'Send a request parameter (KServe only)' -r
 complete -c ovms -n "__fish_ovms_using_subcommand infer" -l output -d 'Choose what goes to stdout' -r -f -a "table\t'A table of outputs, scores, latencies or models'
 json\t'The same as one JSON object; `null` stands for what is not a finite number'
 npy\t'The output as the bytes of a .npy file'
@@ -122,6 +129,8 @@ complete -c ovms -n "__fish_ovms_using_subcommand infer" -l top -d 'Show the K g
 complete -c ovms -n "__fish_ovms_using_subcommand infer" -l labels -d 'Name the scores after the lines of this file' -r -F
 complete -c ovms -n "__fish_ovms_using_subcommand infer" -l axis -d 'Cut the inputs along this axis, counted from 0 [default: 0]' -r
 complete -c ovms -n "__fish_ovms_using_subcommand infer" -l sequence-id -d 'Choose the id of the sequence; without it the server does' -r
+complete -c ovms -n "__fish_ovms_using_subcommand infer" -l requests -d 'Read requests from this file, one in each line; - is standard input' -r -F
+complete -c ovms -n "__fish_ovms_using_subcommand infer" -l timestamp -d 'Give requests the timestamps N, N + 1, …; without it the server does' -r
 complete -c ovms -n "__fish_ovms_using_subcommand infer" -l repeat -d 'Send the request N times and measure' -r
 complete -c ovms -n "__fish_ovms_using_subcommand infer" -l duration -d 'Send the request for this long and measure, such as 10s' -r
 complete -c ovms -n "__fish_ovms_using_subcommand infer" -l concurrency -d 'Keep this many requests under way at once [default: 1]' -r
@@ -147,6 +156,7 @@ complete -c ovms -n "__fish_ovms_using_subcommand infer" -l each -d 'Show the ou
 complete -c ovms -n "__fish_ovms_using_subcommand infer" -l start -d 'Send one request that starts a sequence'
 complete -c ovms -n "__fish_ovms_using_subcommand infer" -l continue -d 'Send one request of a sequence that has been started'
 complete -c ovms -n "__fish_ovms_using_subcommand infer" -l end -d 'Send the last request of a sequence'
+complete -c ovms -n "__fish_ovms_using_subcommand infer" -l stream -d 'Send requests over one stream, and show what comes back as it comes'
 complete -c ovms -n "__fish_ovms_using_subcommand infer" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c ovms -n "__fish_ovms_using_subcommand infer" -s V -l version -d 'Print version'
 complete -c ovms -n "__fish_ovms_using_subcommand pipeline; and not __fish_seen_subcommand_from show check run new help" -s h -l help -d 'Print help'
@@ -201,6 +211,66 @@ complete -c ovms -n "__fish_ovms_using_subcommand pipeline; and __fish_seen_subc
 complete -c ovms -n "__fish_ovms_using_subcommand pipeline; and __fish_seen_subcommand_from help" -f -a "run" -d 'Run a pipeline once, in this process, and tell where the time goes'
 complete -c ovms -n "__fish_ovms_using_subcommand pipeline; and __fish_seen_subcommand_from help" -f -a "new" -d 'Write a configuration file with a pipeline, or the skeleton of a custom node'
 complete -c ovms -n "__fish_ovms_using_subcommand pipeline; and __fish_seen_subcommand_from help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
+complete -c ovms -n "__fish_ovms_using_subcommand graph; and not __fish_seen_subcommand_from new show check run stubs help" -s h -l help -d 'Print help'
+complete -c ovms -n "__fish_ovms_using_subcommand graph; and not __fish_seen_subcommand_from new show check run stubs help" -s V -l version -d 'Print version'
+complete -c ovms -n "__fish_ovms_using_subcommand graph; and not __fish_seen_subcommand_from new show check run stubs help" -f -a "new" -d 'Write a graph with Python nodes that works, with a test and a README'
+complete -c ovms -n "__fish_ovms_using_subcommand graph; and not __fish_seen_subcommand_from new show check run stubs help" -f -a "show" -d 'Draw a graph'
+complete -c ovms -n "__fish_ovms_using_subcommand graph; and not __fish_seen_subcommand_from new show check run stubs help" -f -a "check" -d 'Find every fault of a graph and of its Python handlers'
+complete -c ovms -n "__fish_ovms_using_subcommand graph; and not __fish_seen_subcommand_from new show check run stubs help" -f -a "run" -d 'Run a graph once, in this process, and show each packet'
+complete -c ovms -n "__fish_ovms_using_subcommand graph; and not __fish_seen_subcommand_from new show check run stubs help" -f -a "stubs" -d 'Install the module `pyovms` for tests and editors into a virtual environment'
+complete -c ovms -n "__fish_ovms_using_subcommand graph; and not __fish_seen_subcommand_from new show check run stubs help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
+complete -c ovms -n "__fish_ovms_using_subcommand graph; and __fish_seen_subcommand_from new" -l nodes -d 'Make these Python nodes, one after the other' -r
+complete -c ovms -n "__fish_ovms_using_subcommand graph; and __fish_seen_subcommand_from new" -l model -d 'Put a model between two Python nodes: a name of the configuration file, or a model\'s folder' -r
+complete -c ovms -n "__fish_ovms_using_subcommand graph; and __fish_seen_subcommand_from new" -s i -l input -d 'Name an input, with type and shape if they are known' -r
+complete -c ovms -n "__fish_ovms_using_subcommand graph; and __fish_seen_subcommand_from new" -l output -d 'Name an output, with type and shape if they are known' -r
+complete -c ovms -n "__fish_ovms_using_subcommand graph; and __fish_seen_subcommand_from new" -l dir -d 'The folder to write to; NAME if none is given' -r -F
+complete -c ovms -n "__fish_ovms_using_subcommand graph; and __fish_seen_subcommand_from new" -l config -d 'Add the graph to this configuration file, instead of one in its folder' -r -F
+complete -c ovms -n "__fish_ovms_using_subcommand graph; and __fish_seen_subcommand_from new" -l generative -d 'Make the last Python node a generator: any number of answers to each request of a stream'
+complete -c ovms -n "__fish_ovms_using_subcommand graph; and __fish_seen_subcommand_from new" -l force -d 'Replace files that are there'
+complete -c ovms -n "__fish_ovms_using_subcommand graph; and __fish_seen_subcommand_from new" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c ovms -n "__fish_ovms_using_subcommand graph; and __fish_seen_subcommand_from new" -s V -l version -d 'Print version'
+complete -c ovms -n "__fish_ovms_using_subcommand graph; and __fish_seen_subcommand_from show" -l format -d 'What to draw it as' -r -f -a "text\t'Boxes and arrows for a terminal'
+dot\t'For Graphviz'
+mermaid\t'For Markdown'
+svg\t'A picture'
+html\t'A page'
+json\t'For programs'"
+complete -c ovms -n "__fish_ovms_using_subcommand graph; and __fish_seen_subcommand_from show" -s o -l out -d 'Write to a file; - is standard output' -r -F
+complete -c ovms -n "__fish_ovms_using_subcommand graph; and __fish_seen_subcommand_from show" -l ascii -d 'Draw with the characters of ASCII only'
+complete -c ovms -n "__fish_ovms_using_subcommand graph; and __fish_seen_subcommand_from show" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c ovms -n "__fish_ovms_using_subcommand graph; and __fish_seen_subcommand_from show" -s V -l version -d 'Print version'
+complete -c ovms -n "__fish_ovms_using_subcommand graph; and __fish_seen_subcommand_from check" -l python_environment -d 'The Python environment that handlers see, as for `ovms serve`' -r -F
+complete -c ovms -n "__fish_ovms_using_subcommand graph; and __fish_seen_subcommand_from check" -l output -d 'How to print what is found' -r -f -a "text\t'For people'
+json\t'For scripts'"
+complete -c ovms -n "__fish_ovms_using_subcommand graph; and __fish_seen_subcommand_from check" -l no-python -d 'Do not import handlers; what depends on them is not checked'
+complete -c ovms -n "__fish_ovms_using_subcommand graph; and __fish_seen_subcommand_from check" -l initialize -d 'Make the objects of handlers and call `initialize` and `finalize`, as the server does'
+complete -c ovms -n "__fish_ovms_using_subcommand graph; and __fish_seen_subcommand_from check" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c ovms -n "__fish_ovms_using_subcommand graph; and __fish_seen_subcommand_from check" -s V -l version -d 'Print version'
+complete -c ovms -n "__fish_ovms_using_subcommand graph; and __fish_seen_subcommand_from run" -s i -l input -d 'Give an input: JSON, @FILE, or - for standard input' -r
+complete -c ovms -n "__fish_ovms_using_subcommand graph; and __fish_seen_subcommand_from run" -l seed -d 'Make the random values the same each time' -r
+complete -c ovms -n "__fish_ovms_using_subcommand graph; and __fish_seen_subcommand_from run" -l layout -d 'Lay pictures out as NCHW, NHWC, CHW or HWC' -r
+complete -c ovms -n "__fish_ovms_using_subcommand graph; and __fish_seen_subcommand_from run" -l mean -d 'Subtract this from the values, which are 0 to 255: one number, or one for each channel' -r
+complete -c ovms -n "__fish_ovms_using_subcommand graph; and __fish_seen_subcommand_from run" -l scale -d 'Divide the values by this after that: one number, or one for each channel' -r
+complete -c ovms -n "__fish_ovms_using_subcommand graph; and __fish_seen_subcommand_from run" -l requests -d 'Read requests from this file, one in each line; - is standard input' -r -F
+complete -c ovms -n "__fish_ovms_using_subcommand graph; and __fish_seen_subcommand_from run" -l timestamp -d 'Give requests the timestamps N, N + 1, …; without it they are 0, 1, …' -r
+complete -c ovms -n "__fish_ovms_using_subcommand graph; and __fish_seen_subcommand_from run" -l param -l parameter -d 'Give a request parameter, which becomes a side packet; can be repeated' -r
+complete -c ovms -n "__fish_ovms_using_subcommand graph; and __fish_seen_subcommand_from run" -l python_environment -d 'The Python environment that handlers see, as for `ovms serve`' -r -F
+complete -c ovms -n "__fish_ovms_using_subcommand graph; and __fish_seen_subcommand_from run" -l output -d 'Choose what goes to stdout' -r -f -a "lines\t'A line for each packet, and a table of the nodes'
+json\t'The same as one JSON object in each line, the nodes in the last; times in microseconds'"
+complete -c ovms -n "__fish_ovms_using_subcommand graph; and __fish_seen_subcommand_from run" -l zeros -d 'Fill the inputs not given with zeros'
+complete -c ovms -n "__fish_ovms_using_subcommand graph; and __fish_seen_subcommand_from run" -l random -d 'Fill the inputs not given with random values'
+complete -c ovms -n "__fish_ovms_using_subcommand graph; and __fish_seen_subcommand_from run" -l bgr -d 'Send blue first and red last; means and scales follow this order'
+complete -c ovms -n "__fish_ovms_using_subcommand graph; and __fish_seen_subcommand_from run" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c ovms -n "__fish_ovms_using_subcommand graph; and __fish_seen_subcommand_from run" -s V -l version -d 'Print version'
+complete -c ovms -n "__fish_ovms_using_subcommand graph; and __fish_seen_subcommand_from stubs" -l into -d 'The virtual environment, or a folder of modules' -r -F
+complete -c ovms -n "__fish_ovms_using_subcommand graph; and __fish_seen_subcommand_from stubs" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c ovms -n "__fish_ovms_using_subcommand graph; and __fish_seen_subcommand_from stubs" -s V -l version -d 'Print version'
+complete -c ovms -n "__fish_ovms_using_subcommand graph; and __fish_seen_subcommand_from help" -f -a "new" -d 'Write a graph with Python nodes that works, with a test and a README'
+complete -c ovms -n "__fish_ovms_using_subcommand graph; and __fish_seen_subcommand_from help" -f -a "show" -d 'Draw a graph'
+complete -c ovms -n "__fish_ovms_using_subcommand graph; and __fish_seen_subcommand_from help" -f -a "check" -d 'Find every fault of a graph and of its Python handlers'
+complete -c ovms -n "__fish_ovms_using_subcommand graph; and __fish_seen_subcommand_from help" -f -a "run" -d 'Run a graph once, in this process, and show each packet'
+complete -c ovms -n "__fish_ovms_using_subcommand graph; and __fish_seen_subcommand_from help" -f -a "stubs" -d 'Install the module `pyovms` for tests and editors into a virtual environment'
+complete -c ovms -n "__fish_ovms_using_subcommand graph; and __fish_seen_subcommand_from help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
 complete -c ovms -n "__fish_ovms_using_subcommand setup" -l dir -d 'Folder for the virtual environment with the runtime' -r -F
 complete -c ovms -n "__fish_ovms_using_subcommand setup" -l python -d 'Python to make the virtual environment with, 3.11 or newer' -r -F
 complete -c ovms -n "__fish_ovms_using_subcommand setup" -s h -l help -d 'Print help (see more with \'--help\')'
@@ -209,14 +279,20 @@ complete -c ovms -n "__fish_ovms_using_subcommand completions" -s h -l help -d '
 complete -c ovms -n "__fish_ovms_using_subcommand completions" -s V -l version -d 'Print version'
 complete -c ovms -n "__fish_ovms_using_subcommand probe-runtime" -s h -l help -d 'Print help'
 complete -c ovms -n "__fish_ovms_using_subcommand probe-runtime" -s V -l version -d 'Print version'
-complete -c ovms -n "__fish_ovms_using_subcommand help; and not __fish_seen_subcommand_from serve infer pipeline setup completions probe-runtime help" -f -a "serve" -d 'Serve a model over gRPC and REST'
-complete -c ovms -n "__fish_ovms_using_subcommand help; and not __fish_seen_subcommand_from serve infer pipeline setup completions probe-runtime help" -f -a "infer" -d 'Send inference requests to a server, or ask what it serves'
-complete -c ovms -n "__fish_ovms_using_subcommand help; and not __fish_seen_subcommand_from serve infer pipeline setup completions probe-runtime help" -f -a "pipeline" -d 'Draw, check, try and write pipelines'
-complete -c ovms -n "__fish_ovms_using_subcommand help; and not __fish_seen_subcommand_from serve infer pipeline setup completions probe-runtime help" -f -a "setup" -d 'Find or install the OpenVINO runtime'
-complete -c ovms -n "__fish_ovms_using_subcommand help; and not __fish_seen_subcommand_from serve infer pipeline setup completions probe-runtime help" -f -a "completions" -d 'Print a completion script for a shell'
-complete -c ovms -n "__fish_ovms_using_subcommand help; and not __fish_seen_subcommand_from serve infer pipeline setup completions probe-runtime help" -f -a "probe-runtime" -d 'Open one runtime and say its version; run by `setup` in a process of its own'
-complete -c ovms -n "__fish_ovms_using_subcommand help; and not __fish_seen_subcommand_from serve infer pipeline setup completions probe-runtime help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
+complete -c ovms -n "__fish_ovms_using_subcommand help; and not __fish_seen_subcommand_from serve infer pipeline graph setup completions probe-runtime help" -f -a "serve" -d 'Serve a model over gRPC and REST'
+complete -c ovms -n "__fish_ovms_using_subcommand help; and not __fish_seen_subcommand_from serve infer pipeline graph setup completions probe-runtime help" -f -a "infer" -d 'Send inference requests to a server, or ask what it serves'
+complete -c ovms -n "__fish_ovms_using_subcommand help; and not __fish_seen_subcommand_from serve infer pipeline graph setup completions probe-runtime help" -f -a "pipeline" -d 'Draw, check, try and write pipelines'
+complete -c ovms -n "__fish_ovms_using_subcommand help; and not __fish_seen_subcommand_from serve infer pipeline graph setup completions probe-runtime help" -f -a "graph" -d 'Write, draw, check and try graphs with Python nodes'
+complete -c ovms -n "__fish_ovms_using_subcommand help; and not __fish_seen_subcommand_from serve infer pipeline graph setup completions probe-runtime help" -f -a "setup" -d 'Find or install the OpenVINO runtime'
+complete -c ovms -n "__fish_ovms_using_subcommand help; and not __fish_seen_subcommand_from serve infer pipeline graph setup completions probe-runtime help" -f -a "completions" -d 'Print a completion script for a shell'
+complete -c ovms -n "__fish_ovms_using_subcommand help; and not __fish_seen_subcommand_from serve infer pipeline graph setup completions probe-runtime help" -f -a "probe-runtime" -d 'Open one runtime and say its version; run by `setup` in a process of its own'
+complete -c ovms -n "__fish_ovms_using_subcommand help; and not __fish_seen_subcommand_from serve infer pipeline graph setup completions probe-runtime help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
 complete -c ovms -n "__fish_ovms_using_subcommand help; and __fish_seen_subcommand_from pipeline" -f -a "show" -d 'Draw a pipeline of a configuration file'
 complete -c ovms -n "__fish_ovms_using_subcommand help; and __fish_seen_subcommand_from pipeline" -f -a "check" -d 'Find every fault of the pipelines of a configuration file'
 complete -c ovms -n "__fish_ovms_using_subcommand help; and __fish_seen_subcommand_from pipeline" -f -a "run" -d 'Run a pipeline once, in this process, and tell where the time goes'
 complete -c ovms -n "__fish_ovms_using_subcommand help; and __fish_seen_subcommand_from pipeline" -f -a "new" -d 'Write a configuration file with a pipeline, or the skeleton of a custom node'
+complete -c ovms -n "__fish_ovms_using_subcommand help; and __fish_seen_subcommand_from graph" -f -a "new" -d 'Write a graph with Python nodes that works, with a test and a README'
+complete -c ovms -n "__fish_ovms_using_subcommand help; and __fish_seen_subcommand_from graph" -f -a "show" -d 'Draw a graph'
+complete -c ovms -n "__fish_ovms_using_subcommand help; and __fish_seen_subcommand_from graph" -f -a "check" -d 'Find every fault of a graph and of its Python handlers'
+complete -c ovms -n "__fish_ovms_using_subcommand help; and __fish_seen_subcommand_from graph" -f -a "run" -d 'Run a graph once, in this process, and show each packet'
+complete -c ovms -n "__fish_ovms_using_subcommand help; and __fish_seen_subcommand_from graph" -f -a "stubs" -d 'Install the module `pyovms` for tests and editors into a virtual environment'

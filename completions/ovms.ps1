@@ -28,6 +28,7 @@ Register-ArgumentCompleter -Native -CommandName 'ovms' -ScriptBlock {
             [CompletionResult]::new('serve', 'serve', [CompletionResultType]::ParameterValue, 'Serve a model over gRPC and REST')
             [CompletionResult]::new('infer', 'infer', [CompletionResultType]::ParameterValue, 'Send inference requests to a server, or ask what it serves')
             [CompletionResult]::new('pipeline', 'pipeline', [CompletionResultType]::ParameterValue, 'Draw, check, try and write pipelines')
+            [CompletionResult]::new('graph', 'graph', [CompletionResultType]::ParameterValue, 'Write, draw, check and try graphs with Python nodes')
             [CompletionResult]::new('setup', 'setup', [CompletionResultType]::ParameterValue, 'Find or install the OpenVINO runtime')
             [CompletionResult]::new('completions', 'completions', [CompletionResultType]::ParameterValue, 'Print a completion script for a shell')
             [CompletionResult]::new('probe-runtime', 'probe-runtime', [CompletionResultType]::ParameterValue, 'Open one runtime and say its version; run by `setup` in a process of its own')
@@ -73,12 +74,17 @@ Register-ArgumentCompleter -Native -CommandName 'ovms' -ScriptBlock {
             [CompletionResult]::new('--access_log', '--access_log', [CompletionResultType]::ParameterName, 'File for a line about each request; - for stdout [default: none]')
             [CompletionResult]::new('--metrics_enable', '--metrics_enable', [CompletionResultType]::ParameterName, 'Show metrics at /metrics of the REST port')
             [CompletionResult]::new('--metrics_list', '--metrics_list', [CompletionResultType]::ParameterName, 'Families to show, separated by commas; needs --metrics_enable [default: the usual ones]')
+            [CompletionResult]::new('--python_environment', '--python_environment', [CompletionResultType]::ParameterName, 'Virtual environment whose packages Python nodes see [default: the active one]')
             [CompletionResult]::new('--max_message_size', '--max_message_size', [CompletionResultType]::ParameterName, 'Largest message or body in bytes, as sent and as expanded')
             [CompletionResult]::new('--max_bytes_in_flight', '--max_bytes_in_flight', [CompletionResultType]::ParameterName, 'Bytes of the bodies of all requests under way; more requests are refused (UNAVAILABLE, 503)')
             [CompletionResult]::new('--max_connections', '--max_connections', [CompletionResultType]::ParameterName, 'Connections open at once on each port; more wait to be accepted')
             [CompletionResult]::new('--max_queued_requests', '--max_queued_requests', [CompletionResultType]::ParameterName, 'Requests of a model that may wait for an infer request; more are refused (UNAVAILABLE, 503)')
             [CompletionResult]::new('--max_custom_node_runs', '--max_custom_node_runs', [CompletionResultType]::ParameterName, 'Runs of one custom node at the same time; more wait')
             [CompletionResult]::new('--custom_node_load_seconds', '--custom_node_load_seconds', [CompletionResultType]::ParameterName, 'How long the custom nodes of a pipeline may take until they are made and described')
+            [CompletionResult]::new('--max_graph_runs', '--max_graph_runs', [CompletionResultType]::ParameterName, 'Runs of one graph at the same time; more wait')
+            [CompletionResult]::new('--graph_load_seconds', '--graph_load_seconds', [CompletionResultType]::ParameterName, 'How long a graph may take to load, its Python nodes with it')
+            [CompletionResult]::new('--max_streams', '--max_streams', [CompletionResultType]::ParameterName, 'Streams open at once (ModelStreamInfer); more are refused (UNAVAILABLE)')
+            [CompletionResult]::new('--max_python_runs', '--max_python_runs', [CompletionResultType]::ParameterName, 'Runs of Python nodes at the same time, those that sleep or wait among them; more wait')
             [CompletionResult]::new('--max_image_pixels', '--max_image_pixels', [CompletionResultType]::ParameterName, 'Pixels of a picture in a request, which are known before it is decoded')
             [CompletionResult]::new('--read_timeout_seconds', '--read_timeout_seconds', [CompletionResultType]::ParameterName, 'Longest pause within a request that is being received')
             [CompletionResult]::new('--min_receive_rate', '--min_receive_rate', [CompletionResultType]::ParameterName, 'Least bytes a second of a body, once the read timeout has been used up; 0 means any')
@@ -93,6 +99,7 @@ Register-ArgumentCompleter -Native -CommandName 'ovms' -ScriptBlock {
             [CompletionResult]::new('--grpc_max_threads', '--grpc_max_threads', [CompletionResultType]::ParameterName, 'Most threads for gRPC; 0 means no cap [default: 8 for each core]')
             [CompletionResult]::new('--grpc_memory_quota', '--grpc_memory_quota', [CompletionResultType]::ParameterName, 'Most bytes of buffers for gRPC; 0 means no quota')
             [CompletionResult]::new('--rest_workers', '--rest_workers', [CompletionResultType]::ParameterName, 'Number of threads for REST, from 2 to 10000 [default: one for each core]')
+            [CompletionResult]::new('--hide_python_errors', '--hide_python_errors', [CompletionResultType]::ParameterName, 'Do not tell clients what a Python node has raised; the log has it')
             [CompletionResult]::new('-h', '-h', [CompletionResultType]::ParameterName, 'Print help (see more with ''--help'')')
             [CompletionResult]::new('--help', '--help', [CompletionResultType]::ParameterName, 'Print help (see more with ''--help'')')
             [CompletionResult]::new('-V', '-V ', [CompletionResultType]::ParameterName, 'Print version')
@@ -110,12 +117,15 @@ Register-ArgumentCompleter -Native -CommandName 'ovms' -ScriptBlock {
             [CompletionResult]::new('--output-name', '--output-name', [CompletionResultType]::ParameterName, 'Ask for this output only')
             [CompletionResult]::new('--id', '--id', [CompletionResultType]::ParameterName, 'Send an id, which the answer repeats (KServe only)')
             [CompletionResult]::new('--param', '--param', [CompletionResultType]::ParameterName, 'Send a request parameter (KServe only)')
+            [CompletionResult]::new('--parameter', '--parameter', [CompletionResultType]::ParameterName, 'Send a request parameter (KServe only)')
             [CompletionResult]::new('--output', '--output', [CompletionResultType]::ParameterName, 'Choose what goes to stdout')
             [CompletionResult]::new('--save', '--save', [CompletionResultType]::ParameterName, 'Save each output as a .npy file in this folder')
             [CompletionResult]::new('--top', '--top', [CompletionResultType]::ParameterName, 'Show the K greatest scores of the last axis of the output')
             [CompletionResult]::new('--labels', '--labels', [CompletionResultType]::ParameterName, 'Name the scores after the lines of this file')
             [CompletionResult]::new('--axis', '--axis', [CompletionResultType]::ParameterName, 'Cut the inputs along this axis, counted from 0 [default: 0]')
             [CompletionResult]::new('--sequence-id', '--sequence-id', [CompletionResultType]::ParameterName, 'Choose the id of the sequence; without it the server does')
+            [CompletionResult]::new('--requests', '--requests', [CompletionResultType]::ParameterName, 'Read requests from this file, one in each line; - is standard input')
+            [CompletionResult]::new('--timestamp', '--timestamp', [CompletionResultType]::ParameterName, 'Give requests the timestamps N, N + 1, …; without it the server does')
             [CompletionResult]::new('--repeat', '--repeat', [CompletionResultType]::ParameterName, 'Send the request N times and measure')
             [CompletionResult]::new('--duration', '--duration', [CompletionResultType]::ParameterName, 'Send the request for this long and measure, such as 10s')
             [CompletionResult]::new('--concurrency', '--concurrency', [CompletionResultType]::ParameterName, 'Keep this many requests under way at once [default: 1]')
@@ -138,6 +148,7 @@ Register-ArgumentCompleter -Native -CommandName 'ovms' -ScriptBlock {
             [CompletionResult]::new('--start', '--start', [CompletionResultType]::ParameterName, 'Send one request that starts a sequence')
             [CompletionResult]::new('--continue', '--continue', [CompletionResultType]::ParameterName, 'Send one request of a sequence that has been started')
             [CompletionResult]::new('--end', '--end', [CompletionResultType]::ParameterName, 'Send the last request of a sequence')
+            [CompletionResult]::new('--stream', '--stream', [CompletionResultType]::ParameterName, 'Send requests over one stream, and show what comes back as it comes')
             [CompletionResult]::new('-h', '-h', [CompletionResultType]::ParameterName, 'Print help (see more with ''--help'')')
             [CompletionResult]::new('--help', '--help', [CompletionResultType]::ParameterName, 'Print help (see more with ''--help'')')
             [CompletionResult]::new('-V', '-V ', [CompletionResultType]::ParameterName, 'Print version')
@@ -277,6 +288,114 @@ Register-ArgumentCompleter -Native -CommandName 'ovms' -ScriptBlock {
         'ovms;pipeline;help;help' {
             break
         }
+        'ovms;graph' {
+            [CompletionResult]::new('-h', '-h', [CompletionResultType]::ParameterName, 'Print help')
+            [CompletionResult]::new('--help', '--help', [CompletionResultType]::ParameterName, 'Print help')
+            [CompletionResult]::new('-V', '-V ', [CompletionResultType]::ParameterName, 'Print version')
+            [CompletionResult]::new('--version', '--version', [CompletionResultType]::ParameterName, 'Print version')
+            [CompletionResult]::new('new', 'new', [CompletionResultType]::ParameterValue, 'Write a graph with Python nodes that works, with a test and a README')
+            [CompletionResult]::new('show', 'show', [CompletionResultType]::ParameterValue, 'Draw a graph')
+            [CompletionResult]::new('check', 'check', [CompletionResultType]::ParameterValue, 'Find every fault of a graph and of its Python handlers')
+            [CompletionResult]::new('run', 'run', [CompletionResultType]::ParameterValue, 'Run a graph once, in this process, and show each packet')
+            [CompletionResult]::new('stubs', 'stubs', [CompletionResultType]::ParameterValue, 'Install the module `pyovms` for tests and editors into a virtual environment')
+            [CompletionResult]::new('help', 'help', [CompletionResultType]::ParameterValue, 'Print this message or the help of the given subcommand(s)')
+            break
+        }
+        'ovms;graph;new' {
+            [CompletionResult]::new('--nodes', '--nodes', [CompletionResultType]::ParameterName, 'Make these Python nodes, one after the other')
+            [CompletionResult]::new('--model', '--model', [CompletionResultType]::ParameterName, 'Put a model between two Python nodes: a name of the configuration file, or a model''s folder')
+            [CompletionResult]::new('-i', '-i', [CompletionResultType]::ParameterName, 'Name an input, with type and shape if they are known')
+            [CompletionResult]::new('--input', '--input', [CompletionResultType]::ParameterName, 'Name an input, with type and shape if they are known')
+            [CompletionResult]::new('--output', '--output', [CompletionResultType]::ParameterName, 'Name an output, with type and shape if they are known')
+            [CompletionResult]::new('--dir', '--dir', [CompletionResultType]::ParameterName, 'The folder to write to; NAME if none is given')
+            [CompletionResult]::new('--config', '--config', [CompletionResultType]::ParameterName, 'Add the graph to this configuration file, instead of one in its folder')
+            [CompletionResult]::new('--generative', '--generative', [CompletionResultType]::ParameterName, 'Make the last Python node a generator: any number of answers to each request of a stream')
+            [CompletionResult]::new('--force', '--force', [CompletionResultType]::ParameterName, 'Replace files that are there')
+            [CompletionResult]::new('-h', '-h', [CompletionResultType]::ParameterName, 'Print help (see more with ''--help'')')
+            [CompletionResult]::new('--help', '--help', [CompletionResultType]::ParameterName, 'Print help (see more with ''--help'')')
+            [CompletionResult]::new('-V', '-V ', [CompletionResultType]::ParameterName, 'Print version')
+            [CompletionResult]::new('--version', '--version', [CompletionResultType]::ParameterName, 'Print version')
+            break
+        }
+        'ovms;graph;show' {
+            [CompletionResult]::new('--format', '--format', [CompletionResultType]::ParameterName, 'What to draw it as')
+            [CompletionResult]::new('-o', '-o', [CompletionResultType]::ParameterName, 'Write to a file; - is standard output')
+            [CompletionResult]::new('--out', '--out', [CompletionResultType]::ParameterName, 'Write to a file; - is standard output')
+            [CompletionResult]::new('--ascii', '--ascii', [CompletionResultType]::ParameterName, 'Draw with the characters of ASCII only')
+            [CompletionResult]::new('-h', '-h', [CompletionResultType]::ParameterName, 'Print help (see more with ''--help'')')
+            [CompletionResult]::new('--help', '--help', [CompletionResultType]::ParameterName, 'Print help (see more with ''--help'')')
+            [CompletionResult]::new('-V', '-V ', [CompletionResultType]::ParameterName, 'Print version')
+            [CompletionResult]::new('--version', '--version', [CompletionResultType]::ParameterName, 'Print version')
+            break
+        }
+        'ovms;graph;check' {
+            [CompletionResult]::new('--python_environment', '--python_environment', [CompletionResultType]::ParameterName, 'The Python environment that handlers see, as for `ovms serve`')
+            [CompletionResult]::new('--output', '--output', [CompletionResultType]::ParameterName, 'How to print what is found')
+            [CompletionResult]::new('--no-python', '--no-python', [CompletionResultType]::ParameterName, 'Do not import handlers; what depends on them is not checked')
+            [CompletionResult]::new('--initialize', '--initialize', [CompletionResultType]::ParameterName, 'Make the objects of handlers and call `initialize` and `finalize`, as the server does')
+            [CompletionResult]::new('-h', '-h', [CompletionResultType]::ParameterName, 'Print help (see more with ''--help'')')
+            [CompletionResult]::new('--help', '--help', [CompletionResultType]::ParameterName, 'Print help (see more with ''--help'')')
+            [CompletionResult]::new('-V', '-V ', [CompletionResultType]::ParameterName, 'Print version')
+            [CompletionResult]::new('--version', '--version', [CompletionResultType]::ParameterName, 'Print version')
+            break
+        }
+        'ovms;graph;run' {
+            [CompletionResult]::new('-i', '-i', [CompletionResultType]::ParameterName, 'Give an input: JSON, @FILE, or - for standard input')
+            [CompletionResult]::new('--input', '--input', [CompletionResultType]::ParameterName, 'Give an input: JSON, @FILE, or - for standard input')
+            [CompletionResult]::new('--seed', '--seed', [CompletionResultType]::ParameterName, 'Make the random values the same each time')
+            [CompletionResult]::new('--layout', '--layout', [CompletionResultType]::ParameterName, 'Lay pictures out as NCHW, NHWC, CHW or HWC')
+            [CompletionResult]::new('--mean', '--mean', [CompletionResultType]::ParameterName, 'Subtract this from the values, which are 0 to 255: one number, or one for each channel')
+            [CompletionResult]::new('--scale', '--scale', [CompletionResultType]::ParameterName, 'Divide the values by this after that: one number, or one for each channel')
+            [CompletionResult]::new('--requests', '--requests', [CompletionResultType]::ParameterName, 'Read requests from this file, one in each line; - is standard input')
+            [CompletionResult]::new('--timestamp', '--timestamp', [CompletionResultType]::ParameterName, 'Give requests the timestamps N, N + 1, …; without it they are 0, 1, …')
+            [CompletionResult]::new('--param', '--param', [CompletionResultType]::ParameterName, 'Give a request parameter, which becomes a side packet; can be repeated')
+            [CompletionResult]::new('--parameter', '--parameter', [CompletionResultType]::ParameterName, 'Give a request parameter, which becomes a side packet; can be repeated')
+            [CompletionResult]::new('--python_environment', '--python_environment', [CompletionResultType]::ParameterName, 'The Python environment that handlers see, as for `ovms serve`')
+            [CompletionResult]::new('--output', '--output', [CompletionResultType]::ParameterName, 'Choose what goes to stdout')
+            [CompletionResult]::new('--zeros', '--zeros', [CompletionResultType]::ParameterName, 'Fill the inputs not given with zeros')
+            [CompletionResult]::new('--random', '--random', [CompletionResultType]::ParameterName, 'Fill the inputs not given with random values')
+            [CompletionResult]::new('--bgr', '--bgr', [CompletionResultType]::ParameterName, 'Send blue first and red last; means and scales follow this order')
+            [CompletionResult]::new('-h', '-h', [CompletionResultType]::ParameterName, 'Print help (see more with ''--help'')')
+            [CompletionResult]::new('--help', '--help', [CompletionResultType]::ParameterName, 'Print help (see more with ''--help'')')
+            [CompletionResult]::new('-V', '-V ', [CompletionResultType]::ParameterName, 'Print version')
+            [CompletionResult]::new('--version', '--version', [CompletionResultType]::ParameterName, 'Print version')
+            break
+        }
+        'ovms;graph;stubs' {
+            [CompletionResult]::new('--into', '--into', [CompletionResultType]::ParameterName, 'The virtual environment, or a folder of modules')
+            [CompletionResult]::new('-h', '-h', [CompletionResultType]::ParameterName, 'Print help (see more with ''--help'')')
+            [CompletionResult]::new('--help', '--help', [CompletionResultType]::ParameterName, 'Print help (see more with ''--help'')')
+            [CompletionResult]::new('-V', '-V ', [CompletionResultType]::ParameterName, 'Print version')
+            [CompletionResult]::new('--version', '--version', [CompletionResultType]::ParameterName, 'Print version')
+            break
+        }
+        'ovms;graph;help' {
+            [CompletionResult]::new('new', 'new', [CompletionResultType]::ParameterValue, 'Write a graph with Python nodes that works, with a test and a README')
+            [CompletionResult]::new('show', 'show', [CompletionResultType]::ParameterValue, 'Draw a graph')
+            [CompletionResult]::new('check', 'check', [CompletionResultType]::ParameterValue, 'Find every fault of a graph and of its Python handlers')
+            [CompletionResult]::new('run', 'run', [CompletionResultType]::ParameterValue, 'Run a graph once, in this process, and show each packet')
+            [CompletionResult]::new('stubs', 'stubs', [CompletionResultType]::ParameterValue, 'Install the module `pyovms` for tests and editors into a virtual environment')
+            [CompletionResult]::new('help', 'help', [CompletionResultType]::ParameterValue, 'Print this message or the help of the given subcommand(s)')
+            break
+        }
+        'ovms;graph;help;new' {
+            break
+        }
+        'ovms;graph;help;show' {
+            break
+        }
+        'ovms;graph;help;check' {
+            break
+        }
+        'ovms;graph;help;run' {
+            break
+        }
+        'ovms;graph;help;stubs' {
+            break
+        }
+        'ovms;graph;help;help' {
+            break
+        }
         'ovms;setup' {
             [CompletionResult]::new('--dir', '--dir', [CompletionResultType]::ParameterName, 'Folder for the virtual environment with the runtime')
             [CompletionResult]::new('--python', '--python', [CompletionResultType]::ParameterName, 'Python to make the virtual environment with, 3.11 or newer')
@@ -304,6 +423,7 @@ Register-ArgumentCompleter -Native -CommandName 'ovms' -ScriptBlock {
             [CompletionResult]::new('serve', 'serve', [CompletionResultType]::ParameterValue, 'Serve a model over gRPC and REST')
             [CompletionResult]::new('infer', 'infer', [CompletionResultType]::ParameterValue, 'Send inference requests to a server, or ask what it serves')
             [CompletionResult]::new('pipeline', 'pipeline', [CompletionResultType]::ParameterValue, 'Draw, check, try and write pipelines')
+            [CompletionResult]::new('graph', 'graph', [CompletionResultType]::ParameterValue, 'Write, draw, check and try graphs with Python nodes')
             [CompletionResult]::new('setup', 'setup', [CompletionResultType]::ParameterValue, 'Find or install the OpenVINO runtime')
             [CompletionResult]::new('completions', 'completions', [CompletionResultType]::ParameterValue, 'Print a completion script for a shell')
             [CompletionResult]::new('probe-runtime', 'probe-runtime', [CompletionResultType]::ParameterValue, 'Open one runtime and say its version; run by `setup` in a process of its own')
@@ -341,6 +461,29 @@ Register-ArgumentCompleter -Native -CommandName 'ovms' -ScriptBlock {
             break
         }
         'ovms;help;pipeline;new;demultiplexer' {
+            break
+        }
+        'ovms;help;graph' {
+            [CompletionResult]::new('new', 'new', [CompletionResultType]::ParameterValue, 'Write a graph with Python nodes that works, with a test and a README')
+            [CompletionResult]::new('show', 'show', [CompletionResultType]::ParameterValue, 'Draw a graph')
+            [CompletionResult]::new('check', 'check', [CompletionResultType]::ParameterValue, 'Find every fault of a graph and of its Python handlers')
+            [CompletionResult]::new('run', 'run', [CompletionResultType]::ParameterValue, 'Run a graph once, in this process, and show each packet')
+            [CompletionResult]::new('stubs', 'stubs', [CompletionResultType]::ParameterValue, 'Install the module `pyovms` for tests and editors into a virtual environment')
+            break
+        }
+        'ovms;help;graph;new' {
+            break
+        }
+        'ovms;help;graph;show' {
+            break
+        }
+        'ovms;help;graph;check' {
+            break
+        }
+        'ovms;help;graph;run' {
+            break
+        }
+        'ovms;help;graph;stubs' {
             break
         }
         'ovms;help;setup' {

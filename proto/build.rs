@@ -7,7 +7,10 @@ use std::{env, fs, path::PathBuf};
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     // The program finds the library of the interpreter that it was built with.
     #[cfg(feature = "python")]
-    pyo3_build_config::add_libpython_rpath_link_args();
+    {
+        python_library()?;
+        pyo3_build_config::add_libpython_rpath_link_args();
+    }
 
     let files = [
         "proto/kserve/grpc_predict_v2.proto",
@@ -70,4 +73,24 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         .btree_map(["."])
         .compile_fds(compiler.file_descriptor_set())?;
     Ok(())
+}
+
+/// Sees to it that the interpreter has a library to link with: else the linker's words for it come
+/// at the end of the build.
+#[cfg(feature = "python")]
+fn python_library() -> Result<(), String> {
+    let python = pyo3_build_config::get();
+    let (Some(folder), Some(name)) = (python.lib_dir(), python.lib_name()) else {
+        return Ok(());
+    };
+    let has = |end: &str| PathBuf::from(folder).join(format!("lib{name}.{end}")).exists();
+    if has("so") || has("dylib") || has("a") {
+        return Ok(());
+    }
+    let interpreter = python.executable().unwrap_or("Python");
+    Err(format!(
+        "{interpreter} has no library to link with: expected lib{name}.so in {folder}; install \
+         Debian's libpython3-dev, name another interpreter with PYO3_PYTHON, or build with \
+         --no-default-features, which leaves Python nodes out"
+    ))
 }

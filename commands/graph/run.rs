@@ -31,10 +31,10 @@ const AFTER_HELP: &str = "\
 The graph runs as it does for a stream: each packet that it sends is shown as it comes, with its
 timestamp. A client that does not stream gets the first packet of each output.
 
-Inputs are given as `ovms infer` takes them. A graph does not say which datatypes it takes, so that
-they stand before the values, as in -i x:FP32=[1,2]. With --requests, each line of a file is a request:
-an object of values by name, of which `timestamp` is the time of the request. Inputs may be left out;
-numbers are FP32, truth values BOOL and texts BYTES.
+Inputs are given as `ovms infer --stream` takes them; some may be left out. A graph does not say which
+datatypes it takes: without one, numbers are FP32, truth values BOOL and texts BYTES. With --requests,
+each line of a file is a request, an object of inputs by name; beside them, `timestamp` and
+`parameters` are the request's own.
 
 Times are of all steps of a node together, with what it waits for; nodes run beside each other.
 
@@ -42,7 +42,7 @@ Examples:
   ovms graph run my_graph -i input:FP32=[1,2,3]
   ovms graph run config.json faces -i image:UINT8:480,640,3= --random
   ovms graph run tracker --requests frames.ndjson
-  ovms graph run my_graph -i input:BYTES=hello --output json | jq -c .outputs
+  ovms graph run my_graph -i input=hello --output json | jq -c .outputs
 
 Exit codes: 0 done, 1 the graph is refused or failed, 64 usage, also a NAME that no graph of the file
 has, 72 no OpenVINO runtime for its models.";

@@ -337,3 +337,6 @@ fn edges(outline: &Outline) -> Vec<Vec<String>> {
     });
     rows.collect()
 }
+
+#[cfg(test)]
+mod tests;

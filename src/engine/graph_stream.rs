@@ -6,11 +6,11 @@ use std::{
 };
 
 use futures::FutureExt;
-use tokio::sync::{OwnedSemaphorePermit, mpsc};
+use tokio::sync::mpsc;
 
 use super::{
     Engine,
-    stream::{Answer, StreamHead, StreamRequest, other_name},
+    stream::{Answer, Course, StreamHead, StreamRequest, other_name, shutting_down},
 };
 use crate::{
     error::{Error, Result},
@@ -28,7 +28,6 @@ pub(super) struct GraphStream {
     answers: mpsc::Receiver<graph::Answer>,
     /// Runs the graph. Dropping it drops the graph.
     task: Option<Task<Result<()>>>,
-    _place: OwnedSemaphorePermit,
 }
 
 impl GraphStream {
@@ -44,7 +43,6 @@ impl GraphStream {
             counts.ended(false);
             error
         };
-        let place = engine.stream_place().map_err(refused)?;
         let definition = engine.definition(graph).await.map_err(refused)?;
         let env = Env::new(engine.sessions(head.origin));
         let session = definition
@@ -57,10 +55,19 @@ impl GraphStream {
             let first = std::mem::take(&mut is_first);
             read(came, &name, first)
         };
+        let mut course = engine.course();
+        let over = async move {
+            // An error is the end of the engine.
+            let _ = course.wait_for(|course| *course == Course::Over).await;
+        };
         let task = Task::spawn(async move {
             let running = counts.running();
             let served = session.serve(&mut requests, read, &sender, &counts);
-            let served = Box::pin(served).await;
+            let served = tokio::select! {
+                served = Box::pin(served) => served,
+                // A client that reads nothing keeps its end of the stream, but not the graph.
+                () = over => Err(shutting_down()),
+            };
             drop(running);
             counts.ended(served.is_ok());
             served
@@ -68,7 +75,6 @@ impl GraphStream {
         Ok(Self {
             answers,
             task: Some(task),
-            _place: place,
         })
     }
 

@@ -113,6 +113,8 @@ pub struct Answers {
     source: Source,
     /// A stream counts as under way, so that a stop waits for its end.
     _place: Place,
+    /// Its place among those that may be open.
+    _seat: OwnedSemaphorePermit,
 }
 
 /// Where answers come from; another kind of servable is another variant.
@@ -163,14 +165,17 @@ impl Engine {
         if self.stopping.load(Ordering::SeqCst) {
             return Err(shutting_down());
         }
+        let servable = self.servable(head.name)?;
+        let seat = self.stream_place()?;
         let (sender, requests) = mpsc::channel(REQUESTS_AHEAD);
-        if let Servable::Graph(graph) = self.servable(head.name)? {
+        if let Servable::Graph(graph) = servable {
             let graph = GraphStream::open(self, &graph, head, requests).await?;
             return Ok(Stream {
                 requests: Requests(sender),
                 answers: Answers {
                     source: Source::Graph(Box::new(graph)),
                     _place: place,
+                    _seat: seat,
                 },
             });
         }
@@ -187,6 +192,7 @@ impl Engine {
             answers: Answers {
                 source: Source::Each(Box::new(each)),
                 _place: place,
+                _seat: seat,
             },
         })
     }

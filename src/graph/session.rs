@@ -93,7 +93,8 @@ impl Session {
                 }
                 tally.responded();
             }
-            if self.run.is_finished() {
+            let is_over = self.run.fault().is_some() || !(is_open && self.is_at_the_end());
+            if self.run.is_finished() && is_over {
                 break;
             }
             if any {
@@ -140,6 +141,12 @@ impl Session {
                 Err(explain(&fault))
             }
         }
+    }
+
+    /// Tells whether the last request had the highest time. A graph comes to its end then by itself, and
+    /// the client has yet to be told so if it asks for more.
+    fn is_at_the_end(&self) -> bool {
+        self.last == Some(Timestamp::MAX)
     }
 
     /// Puts a request in, as far as it can be read; says what cannot.

@@ -184,8 +184,12 @@ impl Definition {
             tally.failed();
             return Err(explain(&fault));
         }
-        place.put(seat);
-        self.answer(&id, firsts)
+        let answer = self.answer(&id, firsts);
+        if answer.is_ok() {
+            // Else something of this request may still wait in it, which the next is not to be given.
+            place.put(seat);
+        }
+        answer
     }
 
     /// Makes the response of the first packet of each output.

@@ -217,7 +217,7 @@ fn chain(of: &Scaffold, nodes: &[String], names: &mut Names) -> Result<Vec<Step>
             false => of
                 .outputs
                 .iter()
-                .map(|output| Stream::untyped(&names.free(&format!("{name}_{}", output.name))))
+                .map(|output| output.named(names.free(&format!("{name}_{}", output.name))))
                 .collect(),
         };
         steps.push(Step::Python(Python {

@@ -319,6 +319,7 @@ fn without_arguments_there_is_help() {
       serve     Serve a model over gRPC and REST
       infer     Send inference requests to a server, or ask what it serves
       pipeline  Draw, check, try and write pipelines
+      graph     Write, draw, check and try graphs with Python nodes
       setup     Find or install the OpenVINO runtime
       help      Print this message or the help of the given subcommand(s)
 
@@ -521,6 +522,13 @@ fn the_help_of_serve_tells_every_flag() {
           --metrics_list <LIST>
               Families to show, separated by commas; needs --metrics_enable [default: the usual ones]
 
+    Python nodes:
+          --python_environment <DIR>
+              Virtual environment whose packages Python nodes see [default: the active one]
+
+          --hide_python_errors
+              Do not tell clients what a Python node has raised; the log has it
+
     Limits:
           --max_message_size <BYTES>
               Largest message or body in bytes, as sent and as expanded
@@ -553,6 +561,26 @@ fn the_help_of_serve_tells_every_flag() {
               How long the custom nodes of a pipeline may take until they are made and described
 
               [default: 300]
+
+          --max_graph_runs <N>
+              Runs of one graph at the same time; more wait
+
+              [default: 256]
+
+          --graph_load_seconds <N>
+              How long a graph may take to load, its Python nodes with it
+
+              [default: 300]
+
+          --max_streams <N>
+              Streams open at once (ModelStreamInfer); more are refused (UNAVAILABLE)
+
+              [default: 4096]
+
+          --max_python_runs <N>
+              Runs of Python nodes at the same time, those that sleep or wait among them; more wait
+
+              [default: 64]
 
           --max_image_pixels <N>
               Pixels of a picture in a request, which are known before it is decoded

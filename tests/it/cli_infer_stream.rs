@@ -15,7 +15,7 @@ use crate::support::{
     Server,
     cli::{self, Run},
     generator::Generator,
-    infer::{GRPC, REST, at, failures, infer, interrupt, tensor, write_npy},
+    infer::{GRPC, REST, at, failures, infer, interrupt, redacted, tensor, write_npy},
     repository,
 };
 
@@ -315,6 +315,7 @@ fn ctrl_c_ends_a_stream_whose_output_nobody_reads() {
 
 #[test]
 fn flags_that_do_not_fit_a_stream_are_refused() {
+    let _redacted = redacted();
     let server = Server::start("dummy");
     insta::assert_snapshot!(failures(&server, REST, &[&["dummy", "--stream", "--zeros"]]), @r"
     exit 64
@@ -357,7 +358,7 @@ fn flags_that_do_not_fit_a_stream_are_refused() {
     a       FP32      (1,10)
 
     error: found no inputs for model `dummy`
-    hint: such as: ovms infer dummy -i b=@file.npy --url 127.0.0.1:13664
+    hint: such as: ovms infer dummy -i b=@file.npy --url <address>
     hint: or fill every input with `--zeros` or `--random`
     ");
     for flags in [

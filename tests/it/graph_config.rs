@@ -301,7 +301,7 @@ fn a_check_reads_graphs() {
     add(&mut config, "typing", &PASS.replace("node {", "nude {"));
     config.put(LIST, json!({"name": "missing"}));
     let path = config.write();
-    let run = cli::ovms(&["serve", "--check", "--config_path", path.to_str().unwrap()]);
+    let run = cli::ovms(["serve", "--check", "--config_path", path.to_str().unwrap()]);
     let folder = path.parent().unwrap().to_str().unwrap();
     assert_eq!(run.code, Some(1));
     let shown = run.text().replace(folder, "<folder>");

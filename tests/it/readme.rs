@@ -19,10 +19,13 @@ use crate::support::{
 
 const README: &str = include_str!("../../README.md");
 
-const SUBCOMMANDS: [&str; 4] = ["setup", "serve", "infer", "pipeline"];
+const SUBCOMMANDS: [&str; 5] = ["setup", "serve", "infer", "pipeline", "graph"];
 
 /// The subcommands of `ovms pipeline`, which have flags of their own.
 const OF_PIPELINES: [&str; 4] = ["show", "check", "run", "new"];
+
+/// Those of `ovms graph`.
+const OF_GRAPHS: [&str; 5] = ["new", "check", "show", "run", "stubs"];
 
 fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
@@ -288,6 +291,7 @@ fn every_command_is_of_a_kind_that_is_run() {
             "vad",
             "total",
             "pipelines/ocr",
+            "shout",
             "--demo",
         ];
         let is_run = models.iter().any(|model| text.contains(model));
@@ -302,6 +306,9 @@ fn every_flag_is_in_the_help() {
         .map(|name| {
             let help = match name {
                 "pipeline" => OF_PIPELINES
+                    .map(|of| ovms([name, of, "--help"]).text())
+                    .concat(),
+                "graph" => OF_GRAPHS
                     .map(|of| ovms([name, of, "--help"]).text())
                     .concat(),
                 name => ovms([name, "--help"]).text(),

@@ -1,7 +1,6 @@
 //! Where requests come from: the command line, or lines of a file.
 
 use std::{
-    collections::BTreeMap,
     fs::File,
     io::{self, BufRead, BufReader, Read},
     path::{Path, PathBuf},
@@ -11,13 +10,12 @@ use std::{
 use ovms::{
     client::{
         ModelMetadata,
-        input::{Argument, Inputs, Source},
+        input::{Argument, Inputs, RequestLine, Source},
     },
     graph::convert::TIMESTAMP,
     request::{Data, Declared, InferRequest, InputTensor, Parameter, Parameters},
-    tensor::{DataType, TensorMap},
+    tensor::TensorMap,
 };
-use serde_json::value::RawValue;
 use tokio::sync::mpsc;
 
 use super::load::Loaded;
@@ -28,9 +26,6 @@ use crate::{
 
 /// The longest line.
 const LONGEST: u64 = 256 << 20;
-
-/// The key of a line that is the time of its request.
-const KEY: &str = "timestamp";
 
 /// A request, or why there is none.
 pub(super) type Fed = Result<InferRequest, Failure>;
@@ -56,7 +51,7 @@ impl Feed {
                 return Err(no_inputs(loaded));
             }
             let tensors = inputs
-                .tensors(&metadata)
+                .given(&metadata)
                 .map_err(|error| infer::input_failure(error, None))?;
             let request = request(&tensors, self.timestamp, self.parameters);
             // There is room for one.
@@ -130,70 +125,26 @@ fn one(
     if line.trim().is_empty() {
         return Ok(None);
     }
-    let broken = |error: serde_json::Error| {
-        Failure::new(FailureKind::Failed, "found no JSON").caused_by(&error)
+    let only = Argument {
+        name: None,
+        dtype: None,
+        shape: None,
+        source: Source::Stdin,
     };
-    let mut values: BTreeMap<String, Box<RawValue>> = match line.trim_start().starts_with('{') {
-        true => serde_json::from_str(line).map_err(broken)?,
-        false => {
-            let [only] = &metadata.inputs[..] else {
-                let text = "the graph has several inputs; expected an object of values by name";
-                return Err(Failure::new(FailureKind::Failed, text));
-            };
-            let value = serde_json::from_str(line).map_err(broken)?;
-            BTreeMap::from([(only.name.clone(), value)])
-        }
-    };
-    let is_input = metadata.inputs.iter().any(|input| input.name == KEY);
-    if let Some(value) = values.remove(KEY).filter(|_| !is_input) {
-        let at = serde_json::from_str(value.get()).map_err(|error| {
-            Failure::new(FailureKind::Failed, "cannot use `timestamp`").caused_by(&error)
-        })?;
-        *next = Some(at);
+    let line = RequestLine::read(line, &only, metadata).map_err(|error| {
+        Failure::new(FailureKind::Failed, "the line is no request").caused_by(&error)
+    })?;
+    let mut all = inputs.clone();
+    for (argument, value) in line.inputs {
+        all = all.with_json(&argument, value);
     }
-    let mut asked = metadata.clone();
-    asked
-        .inputs
-        .retain(|input| values.contains_key(&input.name));
-    let mut all = None;
-    for (name, value) in values {
-        let argument = Argument {
-            name: Some(name),
-            dtype: Some(datatype(value.get())),
-            shape: None,
-            source: Source::Stdin,
-        };
-        if !metadata
-            .inputs
-            .iter()
-            .any(|input| Some(&input.name) == argument.name.as_ref())
-        {
-            let known: Vec<&str> = metadata.inputs.iter().map(|it| it.name.as_str()).collect();
-            let text = format!(
-                "the graph has no input `{}`; it has {}",
-                argument.name.unwrap_or_default(),
-                known.join(", ")
-            );
-            return Err(Failure::new(FailureKind::Failed, text));
-        }
-        let before = all.as_ref().unwrap_or(inputs);
-        all = Some(before.with_json(&argument, value.get().to_owned()));
-    }
-    let tensors = all.as_ref().unwrap_or(inputs).tensors(&asked);
-    let tensors = tensors.map_err(|error| infer::input_failure(error, None))?;
-    let request = request(&tensors, *next, parameters.clone());
-    *next = next.map(|at| at.saturating_add(1));
-    Ok(Some(request))
-}
-
-/// Tells the datatype by the first value.
-fn datatype(json: &str) -> DataType {
-    let first = json.trim_start_matches(['[', ' ', '\t']);
-    match first.bytes().next() {
-        Some(b't' | b'f') => DataType::Bool,
-        Some(b'"') => DataType::String,
-        _ => DataType::F32,
-    }
+    let tensors = all
+        .given(metadata)
+        .map_err(|error| infer::input_failure(error, None))?;
+    let at = line.timestamp.or(*next);
+    *next = at.map(|at| at.saturating_add(1));
+    let parameters = [parameters.clone(), line.parameters].concat();
+    Ok(Some(request(&tensors, at, parameters)))
 }
 
 fn request(tensors: &TensorMap, at: Option<i64>, mut parameters: Parameters) -> InferRequest {

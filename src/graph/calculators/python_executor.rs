@@ -270,7 +270,12 @@ impl Shared {
         self.send(tensors, at, later)?;
         let next = at.next_allowed();
         if !next.is_ordinary() {
-            return Err(self.refuse(format!("the sets have no time left after {at}")));
+            // Only here it is looked ahead: this may be the last set.
+            let more = self.instance.next(&mut generating.generator);
+            return match more.map_err(|raised| self.fault(&raised))? {
+                None => Ok(()),
+                Some(_) => Err(self.refuse(format!("the sets have no time left after {at}"))),
+            };
         }
         generating.next = next;
         *self.generating() = Some(generating);

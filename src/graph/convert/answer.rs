@@ -10,8 +10,8 @@ use crate::{
 /// The version that graphs say they are.
 pub const VERSION: i64 = 1;
 
-/// Makes an output of a packet. It has the name of the graph's output; that of a Python tensor has the
-/// tensor's own.
+/// Makes an output of a packet. It has the name of the graph's output, whatever a Python tensor calls
+/// itself: that is the name that clients are told.
 ///
 /// # Errors
 ///
@@ -28,7 +28,7 @@ pub fn output(port: &GraphPort, packet: &Packet) -> Result<LooseTensor, Fault> {
             Ok(loose(name, image::datatype(tensor.dtype()), tensor))
         }
         (Form::Python, Some(Payload::Python(tensor))) => Ok(LooseTensor {
-            name: tensor.name().to_owned(),
+            name: name.clone(),
             datatype: tensor.datatype().to_owned(),
             shape: tensor.shape().to_vec(),
             data: tensor.bytes().clone(),

@@ -5,9 +5,18 @@ use std::{
     path::{Path, PathBuf},
 };
 
+use ovms::proto::kserve::{
+    InferParameter, ModelInferRequest, ModelInferResponse, infer_parameter::ParameterChoice,
+};
 use serde_json::json;
 
-use super::{Server, http::post, pipelines::Config};
+use super::{
+    Server,
+    grpc::{self, Grpc},
+    http::post,
+    pipelines::Config,
+    streams::{Came, Talk},
+};
 
 /// The list of graphs.
 pub(crate) const LIST: &str = "mediapipe_config_list";
@@ -92,4 +101,173 @@ pub(crate) fn changes(server: &Server, name: &str) -> Vec<String> {
     lines
         .map(|(_, rest)| rest.trim_end_matches(": ").replace(" after handling:", ""))
         .collect()
+}
+
+/// A handler that does what requests say: the bytes of its first input are the body of a function
+/// of `self`, `inputs` and `state`.
+pub(crate) const CODE: &str = r#"
+import array, os, struct, sys, threading, time
+from pyovms import Tensor
+def compiled(inputs):
+    lines = bytes(inputs[0]).decode().splitlines()
+    scope = dict(globals())
+    body = "".join("    " + line + "\n" for line in lines)
+    exec("def answer(self, inputs, state):\n" + body, scope)
+    return scope["answer"]
+class OvmsPythonModel:
+    def initialize(self, kwargs):
+        self.kwargs = kwargs
+    def execute(self, inputs):
+        return compiled(inputs)(self, inputs, None)
+"#;
+
+/// Turns a graph of one node with this handler into one whose node generates.
+pub(crate) fn generative(text: &str) -> String {
+    let put = r#"  input_stream: "LOOPBACK:loopback"
+  output_stream: "LOOPBACK:loopback"
+  input_stream_info: { tag_index: "LOOPBACK:0" back_edge: true }
+  input_stream_handler {
+    input_stream_handler: "SyncSetInputStreamHandler"
+    options { [mediapipe.SyncSetInputStreamHandlerOptions.ext] { sync_set { tag_index: "LOOPBACK:0" } } }
+  }
+  node_options"#;
+    text.replace("  node_options", put)
+}
+
+/// Writes a graph: its inputs, its outputs and its nodes. Names are parted by spaces.
+pub(crate) fn graph(inputs: &str, outputs: &str, nodes: &[String]) -> String {
+    let mut text = String::new();
+    for (field, names) in [("input_stream", inputs), ("output_stream", outputs)] {
+        for name in names.split_whitespace() {
+            text += &format!("{field}: \"{name}\"\n");
+        }
+    }
+    text + &nodes.concat()
+}
+
+/// Writes a node: its calculator, its inputs, its outputs and what else there is.
+pub(crate) fn node(calculator: &str, inputs: &str, outputs: &str, rest: &str) -> String {
+    let streams = graph(inputs, outputs, &[]);
+    format!("node {{\ncalculator: \"{calculator}\"\n{streams}{rest}\n}}\n")
+}
+
+/// Writes the options of a node.
+pub(crate) fn options(kind: &str, fields: &str) -> String {
+    format!("node_options: {{ [type.googleapis.com/mediapipe.{kind}]: {{ {fields} }} }}\n")
+}
+
+/// Writes a Python node.
+pub(crate) fn python(name: &str, inputs: &str, outputs: &str, handler: &str, rest: &str) -> String {
+    let options = options(
+        "PythonExecutorCalculatorOptions",
+        &format!("handler_path: {handler:?}"),
+    );
+    let rest = format!(
+        "name: \"{name}\"\ninput_side_packet: \"PYTHON_NODE_RESOURCES:py\"\n{rest}\n{options}"
+    );
+    node("PythonExecutorCalculator", inputs, outputs, &rest)
+}
+
+/// Writes a node that gives the session of a model.
+pub(crate) fn session(model: &str) -> String {
+    let options = options(
+        "OpenVINOModelServerSessionCalculatorOptions",
+        &format!("servable_name: {model:?}"),
+    );
+    let rest = format!("output_side_packet: \"SESSION:session\"\n{options}");
+    node("OpenVINOModelServerSessionCalculator", "", "", &rest)
+}
+
+/// Adds files beside the configuration file.
+pub(crate) fn file(config: &Config, path: &str, text: &str) -> PathBuf {
+    let path = config.beside(path);
+    fs::create_dir_all(path.parent().unwrap()).unwrap();
+    fs::write(&path, text).unwrap();
+    path
+}
+
+/// Makes a request whose input `in` is code for [`CODE`].
+pub(crate) fn code(graph: &str, body: &str) -> ModelInferRequest {
+    grpc::raw(graph, "in", "code", &[1], body.as_bytes())
+}
+
+/// Says at which time a request is.
+pub(crate) fn at(time: i64, request: ModelInferRequest) -> ModelInferRequest {
+    with_parameter(TIMESTAMP, ParameterChoice::Int64Param(time), request)
+}
+
+/// Adds a parameter to a request.
+pub(crate) fn with_parameter(
+    name: &str,
+    choice: ParameterChoice,
+    mut request: ModelInferRequest,
+) -> ModelInferRequest {
+    let parameter = InferParameter {
+        parameter_choice: Some(choice),
+    };
+    request.parameters.insert(name.to_owned(), parameter);
+    request
+}
+
+/// The parameter that says the time of a request or response.
+pub(crate) const TIMESTAMP: &str = "OVMS_MP_TIMESTAMP";
+
+/// Returns the time of a response.
+pub(crate) fn time(response: &ModelInferResponse) -> i64 {
+    let parameter = response.parameters.get(TIMESTAMP);
+    match parameter.and_then(|it| it.parameter_choice.as_ref()) {
+        Some(ParameterChoice::Int64Param(time)) => *time,
+        other => panic!("found {other:?}, expected a time"),
+    }
+}
+
+/// Writes the outputs of a response: name, type, shape, and the bytes as text.
+pub(crate) fn shown(response: &ModelInferResponse) -> String {
+    let outputs = response.outputs.iter().zip(&response.raw_output_contents);
+    let lines = outputs.map(|(output, data)| {
+        let text = String::from_utf8_lossy(data);
+        format!(
+            "{} {} {:?} {text}",
+            output.name, output.datatype, output.shape
+        )
+    });
+    lines.collect::<Vec<_>>().join("; ")
+}
+
+/// Asks, and writes what came.
+pub(crate) fn told(client: &Grpc, request: ModelInferRequest) -> String {
+    match client.infer(request) {
+        Ok(response) => shown(&response),
+        Err(status) => grpc::fault(&status),
+    }
+}
+
+/// Writes what comes over a stream next: `time: outputs`, or the fault.
+pub(crate) fn next(talk: &mut Talk<'_>) -> String {
+    match talk.next() {
+        Came::Response(response) => format!("{}: {}", time(&response), shown(&response)),
+        other => other.told(),
+    }
+}
+
+/// Says that there are no more requests, and writes what comes until the end.
+pub(crate) fn rest(mut talk: Talk<'_>) -> Vec<String> {
+    talk.close();
+    let mut all = Vec::new();
+    loop {
+        let text = next(&mut talk);
+        let ends = text.starts_with("end: ");
+        all.push(text);
+        if ends {
+            return all;
+        }
+    }
+}
+
+/// What clients are told of a Python node that fails, before the details.
+pub(crate) fn failed(node: &str) -> String {
+    format!(
+        "Mediapipe execution failed. MP status - INTERNAL: CalculatorGraph::Run() failed: \n\
+         Calculator::Process() for node \"{node}\" failed: Error occurred during graph execution"
+    )
 }

@@ -1,0 +1,223 @@
+//! Graphs in this process, without engine and frontends: how a large input comes to Python, and what
+//! nodes cost that do nothing.
+
+use std::{path::Path, sync::Arc, time::Instant};
+
+use bytes::Bytes;
+use ovms::{
+    error::{Error, Result},
+    graph::{Definition, Env, GraphSource, NoTally, Servables, Session},
+    metrics::Metrics,
+    openvino::runtime,
+    python,
+    request::{Data, Declared, InferRequest, InferResponse, InputTensor},
+    tensor::DataType,
+};
+use tokio::runtime::{Builder, Runtime};
+
+use super::files::{self, INPUT, Node};
+use crate::{report::places, targets::line};
+
+/// Nodes of the chain beyond the first.
+const NODES: usize = 20;
+
+/// Requests of one turn of a chain.
+const CHAINS: usize = 500;
+
+/// Requests of one turn with the large input.
+const LARGE: usize = 20;
+
+/// The bytes of the large input.
+const BYTES: usize = 10_000_000;
+
+/// Measures and prints the targets.
+pub(super) fn run(slices: usize) {
+    // The packages that a server that finds this runtime would see.
+    let library = runtime::find(&places()).map(|found| found.library);
+    let environment = library.ok().and_then(|library| {
+        let mut above = library.ancestors();
+        above
+            .find(|folder| folder.join("pyvenv.cfg").is_file())
+            .map(Path::to_path_buf)
+    });
+    python::configure(None, environment);
+    let runtime = Builder::new_multi_thread()
+        .worker_threads(2)
+        .enable_all()
+        .build()
+        .expect("a runtime");
+    large(&runtime, slices);
+    nodes(&runtime, slices);
+}
+
+/// A large input: where it lies, and what it costs to look at it against copying it.
+fn large(runtime: &Runtime, slices: usize) {
+    let large = request(vec![1, BYTES as i64], DataType::U8, vec![7; BYTES]);
+    let [address, look, copy] = [Node::Address, Node::Look, Node::Copy].map(Graph::of_node);
+    let Data::Raw(sent) = &large.inputs[0].data else {
+        unreachable!("it was made so");
+    };
+    let answer = address.answer(runtime, &large);
+    let seen: [u8; 8] = answer.loose[0].data[..].try_into().expect("eight bytes");
+    let is_same = u64::from_le_bytes(seen) == sent.as_ptr() as u64;
+    line(
+        "10 MB into a Python node: the address that Python sees is that of the bytes in the request",
+        "yes",
+        if is_same { "yes" } else { "no" },
+        is_same,
+    );
+    let tiny = request(vec![1, 10], DataType::U8, vec![7; 10]);
+    let [more, copied] = in_turn(
+        slices,
+        [
+            &|| look.median_us(runtime, &large, LARGE),
+            &|| look.median_us(runtime, &tiny, LARGE),
+            &|| copy.median_us(runtime, &large, LARGE),
+        ],
+        |[large, tiny, copied]| [large - tiny, copied - large],
+    );
+    line(
+        &format!(
+            "the same: time beyond that of 10 bytes where the handler looks at the size only; one \
+             that copies its input takes {copied:.0} µs more"
+        ),
+        "≤ 0.02 copies",
+        &format!("{more:.1} µs = {:.3}", more / copied),
+        more <= 0.02 * copied,
+    );
+}
+
+/// A chain of nodes that hand on what they take against one such node.
+fn nodes(runtime: &Runtime, slices: usize) {
+    let [one, many] = [1, 1 + NODES].map(Graph::of_chain);
+    let request = InferRequest {
+        inputs: vec![input("stream0", vec![1, 10], DataType::F32, vec![0; 40])],
+        ..InferRequest::default()
+    };
+    let [added] = in_turn(
+        slices,
+        [&|| many.median_us(runtime, &request, CHAINS), &|| {
+            one.median_us(runtime, &request, CHAINS)
+        }],
+        |[many, one]| [(many - one) / NODES as f64],
+    );
+    line(
+        &format!(
+            "{NODES} PassThroughCalculator nodes beyond the first, in one process: time for each in a \
+             request"
+        ),
+        "≤ 2 µs",
+        &format!("{added:.2} µs"),
+        added <= 2.0,
+    );
+}
+
+/// A graph that is loaded.
+struct Graph(Arc<Definition>);
+
+impl Graph {
+    fn of_node(node: Node) -> Self {
+        let folder = tempfile::tempdir().expect("a folder for the files");
+        files::write(folder.path(), node);
+        Self::load(folder.path(), &folder.path().join("graph.pbtxt"))
+    }
+
+    fn of_chain(nodes: usize) -> Self {
+        let folder = tempfile::tempdir().expect("a folder for the files");
+        let path = files::write_chain(folder.path(), nodes);
+        Self::load(folder.path(), &path)
+    }
+
+    fn load(folder: &Path, path: &Path) -> Self {
+        let source = GraphSource {
+            name: "graph".to_owned(),
+            base_path: folder.to_owned(),
+            graph_path: path.to_owned(),
+        };
+        let reporter = Metrics::off().reporter("graph", 1);
+        let servables: Arc<dyn Servables> = Arc::new(Nothing);
+        let loaded = Definition::load(&source, false, &servables, &reporter);
+        Self(Arc::new(loaded.expect("the graph is right")))
+    }
+
+    fn answer(&self, runtime: &Runtime, request: &InferRequest) -> InferResponse {
+        let env = Env::new(Arc::new(Nothing));
+        let answer = self.0.infer(env, request.clone(), &NoTally, None);
+        runtime.block_on(answer).expect("it answers")
+    }
+
+    /// Sends a request again and again, and returns the median time of one, in microseconds.
+    fn median_us(&self, runtime: &Runtime, request: &InferRequest, count: usize) -> f64 {
+        let mut took: Vec<f64> = runtime.block_on(async {
+            let mut took = Vec::with_capacity(count);
+            for _ in 0..count {
+                let request = request.clone();
+                let env = Env::new(Arc::new(Nothing));
+                let begun = Instant::now();
+                let answer = self.0.infer(env, request, &NoTally, None).await;
+                took.push(begun.elapsed().as_secs_f64() * 1e6);
+                answer.expect("it answers");
+            }
+            took
+        });
+        median(&mut took)
+    }
+}
+
+/// The surroundings of graphs without models.
+struct Nothing;
+
+impl Servables for Nothing {
+    fn session(&self, name: &str, _version: Option<i64>) -> Result<Arc<dyn Session>> {
+        Err(Error::internal(format!("there is no {name}")))
+    }
+}
+
+fn request(shape: Vec<i64>, dtype: DataType, data: Vec<u8>) -> InferRequest {
+    InferRequest {
+        inputs: vec![input(INPUT, shape, dtype, data)],
+        ..InferRequest::default()
+    }
+}
+
+fn input(name: &str, shape: Vec<i64>, dtype: DataType, data: Vec<u8>) -> InputTensor {
+    InputTensor {
+        name: name.to_owned(),
+        datatype: Declared::Known(dtype),
+        shape,
+        data: Data::Raw(Bytes::from(data)),
+    }
+}
+
+/// Does all in turn, again and again, now this first and now that, and returns the medians of what
+/// `compare` makes of each round.
+fn in_turn<const N: usize, const M: usize>(
+    slices: usize,
+    measure: [&dyn Fn() -> f64; N],
+    compare: impl Fn([f64; N]) -> [f64; M],
+) -> [f64; M] {
+    for measure in measure {
+        // To warm up.
+        measure();
+        measure();
+    }
+    let rounds: Vec<[f64; M]> = (0..slices)
+        .map(|slice| {
+            let mut took = [0.0; N];
+            for turn in 0..N {
+                let which = (slice + turn) % N;
+                took[which] = measure[which]();
+            }
+            compare(took)
+        })
+        .collect();
+    std::array::from_fn(|index| {
+        let mut values: Vec<f64> = rounds.iter().map(|round| round[index]).collect();
+        median(&mut values)
+    })
+}
+
+fn median(values: &mut [f64]) -> f64 {
+    values.sort_by(f64::total_cmp);
+    values[values.len() / 2]
+}

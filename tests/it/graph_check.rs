@@ -1,0 +1,136 @@
+//! `ovms graph check`: faults of the file and of the handlers, with their places.
+
+use std::{fs, path::Path};
+
+use super::graph_new::{graph, shown};
+use crate::support::{graphs::PYTHON, repository};
+
+/// Writes a graph with a handler.
+fn write(folder: &Path, text: &str, handler: &str) {
+    let folder = folder.join("g");
+    fs::create_dir_all(&folder).unwrap();
+    fs::write(folder.join("graph.pbtxt"), text).unwrap();
+    fs::write(folder.join("handler.py"), handler).unwrap();
+}
+
+const SESSION: &str = r#"node {
+  calculator: "OpenVINOModelServerSessionCalculator"
+  output_side_packet: "SESSION:session"
+  node_options: {
+    [type.googleapis.com/mediapipe.OpenVINOModelServerSessionCalculatorOptions]: { servable_name: "dumy" }
+  }
+}
+"#;
+
+const ECHO: &str =
+    "class OvmsPythonModel:\n    def execute(self, inputs):\n        return inputs\n";
+
+#[test]
+fn faults_of_streams_and_of_handlers_are_told_together() {
+    let folder = repository::folder();
+    let text = PYTHON.replace("\"IN:in\"", "\"IN:inn\"");
+    write(folder.path(), &text, "import no_such_module\n");
+    let run = graph(folder.path(), &["check", "g"]);
+    assert_eq!(run.code, Some(1));
+    let told = shown(&run);
+    // What the loader itself says in tracebacks is not ours to hold here.
+    let lines = told.lines().filter(|line| !line.contains("<ovms"));
+    insta::assert_snapshot!(lines.collect::<Vec<_>>().join("\n"));
+    let run = graph(folder.path(), &["check", "g", "--output", "json"]);
+    assert_eq!(run.code, Some(1));
+    let report: serde_json::Value = serde_json::from_slice(&run.stdout).unwrap();
+    let faults = &report["graphs"][0]["faults"];
+    assert_eq!(
+        (&faults[0]["line"], &faults[0]["column"]),
+        (&7.into(), &17.into())
+    );
+    assert_eq!(faults[0]["rule"], 12);
+    assert_eq!(faults[1]["rule"], 13);
+}
+
+#[test]
+fn what_is_wrong_with_a_handler_is_told() {
+    let folder = repository::folder();
+    let rows = [
+        ("def f(:\n", "SyntaxError"),
+        ("x = 1\n", "has no class OvmsPythonModel"),
+        (
+            "class OvmsPythonModel:\n    pass\n",
+            "has no method `execute`",
+        ),
+        ("raise ValueError('now')\n", "raises ValueError: now"),
+        ("import sys\nsys.exit(3)\n", "raises SystemExit"),
+    ];
+    for (handler, expected) in rows {
+        write(folder.path(), PYTHON, handler);
+        let run = graph(folder.path(), &["check", "g"]);
+        assert_eq!(run.code, Some(1), "{handler}: {}", shown(&run));
+        assert!(run.text().contains(expected), "{handler}: {}", shown(&run));
+        assert!(run.text().contains("g/graph.pbtxt:3:"), "{}", run.text());
+    }
+    fs::remove_file(folder.path().join("g/handler.py")).unwrap();
+    let run = graph(folder.path(), &["check", "g"]);
+    assert!(
+        run.text().contains("there is no handler file g/handler.py"),
+        "{}",
+        run.text()
+    );
+    assert_eq!(run.code, Some(1));
+}
+
+#[test]
+fn objects_are_made_only_if_that_is_asked_for() {
+    let folder = repository::folder();
+    let handler =
+        format!("{ECHO}\n    def initialize(self, kwargs):\n        raise OSError('no disk')\n");
+    write(folder.path(), PYTHON, &handler);
+    let run = graph(folder.path(), &["check", "g"]);
+    assert_eq!(shown(&run), "graph `g`: no faults\nexit 0\n");
+    let run = graph(folder.path(), &["check", "g", "--initialize"]);
+    assert_eq!(run.code, Some(1));
+    assert!(
+        run.text().contains("raises OSError: no disk"),
+        "{}",
+        run.text()
+    );
+    // Nothing is run without Python.
+    write(folder.path(), PYTHON, "open('ran', 'w')\n");
+    let run = graph(folder.path(), &["check", "g", "--no-python"]);
+    assert_eq!(run.code, Some(2), "{}", shown(&run));
+    assert!(!folder.path().join("ran").exists());
+}
+
+#[test]
+fn what_sessions_name_is_looked_for_in_the_configuration() {
+    let folder = repository::folder();
+    let text = format!("{PYTHON}{SESSION}");
+    write(folder.path(), &text, ECHO);
+    let run = graph(folder.path(), &["check", "g"]);
+    assert_eq!(run.code, Some(2), "{}", shown(&run));
+    assert!(
+        run.text().contains("no configuration file was named"),
+        "{}",
+        run.text()
+    );
+    let config = |models: &str| {
+        let text = format!(
+            r#"{{"model_config_list": [{models}], "mediapipe_config_list": [{{"name": "g"}}]}}"#
+        );
+        fs::write(folder.path().join("config.json"), text).unwrap();
+        graph(folder.path(), &["check", "config.json"])
+    };
+    let run = config(r#"{"config": {"name": "dummy", "base_path": "m"}}"#);
+    assert_eq!(run.code, Some(2));
+    insta::assert_snapshot!(shown(&run));
+    let run = config(r#"{"config": {"name": "dumy", "base_path": "m"}}"#);
+    assert_eq!(shown(&run), "graph `g`: no faults\nexit 0\n");
+}
+
+#[test]
+fn what_handlers_print_does_not_come_between() {
+    let folder = repository::folder();
+    write(folder.path(), PYTHON, &format!("print('loud')\n{ECHO}"));
+    let run = graph(folder.path(), &["check", "g"]);
+    assert_eq!(run.text(), "graph `g`: no faults\n");
+    assert_eq!(run.stderr, "loud\n");
+}

@@ -1,0 +1,251 @@
+//! `ovms graph new`: what it writes can be checked, run and tested as it is.
+
+use std::{
+    env, fs,
+    path::{Path, PathBuf},
+    process::Command,
+};
+
+use crate::support::{
+    cli::{self, Run},
+    ir, repository,
+};
+
+/// Runs a subcommand of `ovms graph` in a folder; the folder's path is taken out of what is said.
+pub(crate) fn graph(folder: &Path, args: &[&str]) -> Run {
+    let mut command = cli::command();
+    command.current_dir(folder).env("LC_ALL", "C.UTF-8");
+    let mut run = cli::run(command.arg("graph").args(args));
+    let hidden = |text: &str| text.replace(folder.to_str().unwrap(), "<folder>");
+    run.stderr = hidden(&run.stderr);
+    run.stdout = hidden(&String::from_utf8(run.stdout).unwrap()).into_bytes();
+    run
+}
+
+/// Returns what was said, and the exit code.
+pub(crate) fn shown(run: &Run) -> String {
+    format!("{}{}", run.text(), run.failure())
+}
+
+/// Writes a graph, and returns what was said.
+fn new(folder: &Path, args: &[&str]) -> String {
+    let run = graph(folder, &[&["new"], args].concat());
+    assert_eq!(run.code, Some(0), "{}", shown(&run));
+    run.text()
+}
+
+/// Runs a graph, and returns the lines of its packets.
+fn packets(folder: &Path, args: &[&str]) -> Vec<serde_json::Value> {
+    let run = graph(folder, &[&["run"], args, &["--output", "json"]].concat());
+    assert_eq!(run.code, Some(0), "{}", shown(&run));
+    let text = run.text();
+    let lines = text.lines().map(|line| serde_json::from_str(line).unwrap());
+    let mut lines: Vec<serde_json::Value> = lines.collect();
+    let end = lines.pop().unwrap();
+    assert!(end["nodes"][0]["ran_us"].is_number(), "{end}");
+    lines
+}
+
+/// Checks a graph, which has no faults, and tests its handlers.
+fn checked(folder: &Path, name: &str, of: &[&str]) {
+    let run = graph(folder, &[&["check", "--initialize"], of].concat());
+    assert_eq!(shown(&run), format!("graph `{name}`: no faults\nexit 0\n"));
+    tested(&folder.join(name));
+}
+
+/// Runs the tests of a graph in a plain interpreter.
+fn tested(graph: &Path) {
+    let modules = repository::folder();
+    let into = modules.path().to_str().unwrap();
+    let run = self::graph(graph, &["stubs", "--into", into]);
+    assert_eq!(run.code, Some(0), "{}", shown(&run));
+    let mut command = Command::new(python());
+    command.args(["-m", "unittest", "-v"]).current_dir(graph);
+    command
+        .env("PYTHONPATH", into)
+        .env("PYTHONDONTWRITEBYTECODE", "1");
+    let run = cli::run(&mut command);
+    assert_eq!(run.code, Some(0), "{}", shown(&run));
+    assert!(run.stderr.contains("\nOK"), "{}", run.stderr);
+    assert!(!run.stderr.contains("Ran 0"), "{}", run.stderr);
+}
+
+fn python() -> PathBuf {
+    let folder = env::var_os("OPENVINO_INSTALL_DIR").map(PathBuf::from);
+    let program = folder.map(|folder| folder.join("bin/python"));
+    let found = program.filter(|program| program.is_file());
+    found.unwrap_or_else(|| PathBuf::from("python3"))
+}
+
+#[test]
+fn a_new_graph_gives_back_its_input() {
+    let folder = repository::folder();
+    insta::assert_snapshot!(new(folder.path(), &["echo"]));
+    checked(folder.path(), "echo", &["echo"]);
+    let packets = packets(folder.path(), &["echo", "-i", "input:FP32=[1,2,3]"]);
+    assert_eq!(
+        packets,
+        [serde_json::json!({"timestamp": 0, "outputs": [
+            {"name": "output", "datatype": "FP32", "shape": [3], "data": [1.0, 2.0, 3.0]}]})]
+    );
+    let python = fs::read_to_string(folder.path().join("echo/pyovms.pyi")).unwrap();
+    assert!(python.contains("class Tensor"), "{python}");
+}
+
+#[test]
+fn a_generator_answers_several_times() {
+    let folder = repository::folder();
+    let args = [
+        "words",
+        "--generative",
+        "-i",
+        "prompt:BYTES",
+        "--output",
+        "token:BYTES",
+    ];
+    let told = new(folder.path(), &args);
+    assert!(
+        told.contains("ovms infer words --stream -i prompt:BYTES=hello\n"),
+        "{told}"
+    );
+    checked(folder.path(), "words", &["words"]);
+    let packets = packets(folder.path(), &["words", "-i", "prompt=hello"]);
+    let told: Vec<String> = packets
+        .iter()
+        .map(|packet| format!("{} {}", packet["timestamp"], packet["outputs"][0]["text"]))
+        .collect();
+    assert_eq!(told, [r#"0 "hello""#, r#"1 "hello""#, r#"2 "hello""#]);
+}
+
+#[test]
+fn nodes_with_names_and_types_work_one_after_the_other() {
+    let folder = repository::folder();
+    let streams = [
+        "-i",
+        "image:UINT8:-1,-1,3",
+        "-i",
+        "text:BYTES",
+        "--output",
+        "label:BYTES",
+    ];
+    let args = [
+        &["parts", "--nodes", "tokenize,count", "--config", "all.json"],
+        &streams[..],
+    ];
+    new(folder.path(), &args.concat());
+    new(folder.path(), &["second", "--config", "all.json"]);
+    checked(folder.path(), "parts", &["all.json", "parts"]);
+    let run = graph(folder.path(), &["check", "all.json"]);
+    assert_eq!(run.code, Some(0), "{}", shown(&run));
+    let inputs = ["-i", "image:UINT8:2,2,3=", "-i", "text=hello", "--random"];
+    let found = packets(
+        folder.path(),
+        &[&["all.json", "parts"], &inputs[..]].concat(),
+    );
+    assert_eq!(found[0]["outputs"][0]["text"], "hello");
+    // Its handler takes only what it says.
+    let wrong = ["run", "parts", "-i", "image:UINT8=[1]"];
+    let run = graph(folder.path(), &wrong);
+    assert_eq!(run.code, Some(1));
+    assert!(
+        run.stderr
+            .contains("ValueError: image: expected UINT8 (-1, -1, 3), got UINT8 (1,)"),
+        "{}",
+        run.stderr
+    );
+}
+
+#[test]
+fn a_model_stands_in_the_middle_with_its_own_names() {
+    let folder = repository::folder();
+    ir::relu(&folder.path().join("models/line"), "b", "a", &[1, 3]);
+    new(folder.path(), &["around", "--model", "models/line"]);
+    let config = "around/config.json";
+    checked(folder.path(), "around", &[config, "around"]);
+    let inputs = [config, "around", "-i", "b:FP32=[[-1, 0, 2]]"];
+    let found = packets(folder.path(), &inputs);
+    assert_eq!(found[0]["outputs"][0]["name"], "a");
+    assert_eq!(
+        found[0]["outputs"][0]["data"],
+        serde_json::json!([0.0, 0.0, 2.0])
+    );
+    // By its name in that file, it is the same.
+    let args = [
+        "again", "--model", "line", "--config", config, "-i", "x", "--output", "y",
+    ];
+    new(folder.path(), &args);
+    let found = packets(
+        folder.path(),
+        &[config, "again", "-i", "x:FP32=[[3, -3, 0]]"],
+    );
+    assert_eq!(
+        found[0]["outputs"][0]["data"],
+        serde_json::json!([3.0, 0.0, 0.0])
+    );
+}
+
+#[test]
+fn what_is_there_is_not_replaced() {
+    let folder = repository::folder();
+    new(folder.path(), &["echo"]);
+    let handler = folder.path().join("echo/model.py");
+    fs::write(&handler, "mine").unwrap();
+    let run = graph(folder.path(), &["new", "echo"]);
+    assert_eq!(run.code, Some(1));
+    assert!(run.stderr.contains("is there already"), "{}", run.stderr);
+    assert_eq!(fs::read_to_string(&handler).unwrap(), "mine");
+    new(folder.path(), &["echo", "--force"]);
+    assert_ne!(fs::read_to_string(&handler).unwrap(), "mine");
+    // A name that a file has with another folder.
+    let args = [
+        "new",
+        "echo",
+        "--dir",
+        "other",
+        "--config",
+        "echo/config.json",
+    ];
+    let run = graph(folder.path(), &args);
+    assert_eq!(run.code, Some(1), "{}", shown(&run));
+    assert!(!folder.path().join("other").exists(), "nothing was written");
+}
+
+#[test]
+fn what_cannot_be_written_is_a_usage_error() {
+    let folder = repository::folder();
+    let faults = [
+        &["9"][..],
+        &["g", "-i", "A"],
+        &["g", "-i", "x:FLOAT"],
+        &["g", "-i", "x", "--output", "x"],
+        &["g", "--nodes", "a,a"],
+        &["g", "--nodes", "a,B"],
+        &["g", "--generative", "--model", "m"],
+    ];
+    for args in faults {
+        let run = graph(folder.path(), &[&["new"], args].concat());
+        assert_eq!(run.code, Some(64), "{args:?} {}", shown(&run));
+    }
+    assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0);
+}
+
+#[test]
+fn the_module_goes_into_the_packages_of_an_environment() {
+    let folder = repository::folder();
+    let run = graph(folder.path(), &["stubs", "--into", "gone"]);
+    assert_eq!(run.code, Some(1), "{}", shown(&run));
+    let packages = folder.path().join("env/lib/python3.99/site-packages");
+    fs::create_dir_all(&packages).unwrap();
+    fs::write(folder.path().join("env/pyvenv.cfg"), "").unwrap();
+    for _ in 0..2 {
+        let run = graph(folder.path(), &["stubs", "--into", "env"]);
+        assert_eq!(run.code, Some(0), "{}", shown(&run));
+    }
+    let mut command = Command::new(python());
+    let code = "import pyovms; print(bytes(pyovms.Tensor('x', b'ab').data))";
+    let run = cli::run(command.args(["-c", code]).env("PYTHONPATH", &packages));
+    assert_eq!(shown(&run), "b'ab'\nexit 0\n");
+    for name in ["__init__.pyi", "py.typed"] {
+        assert!(packages.join("pyovms").join(name).is_file(), "{name}");
+    }
+}

@@ -1,0 +1,254 @@
+//! Graphs that are kept between requests.
+
+use std::fs;
+
+use ovms::proto::kserve::infer_parameter::ParameterChoice;
+
+use crate::support::{
+    Server, cli, eventually,
+    graphs::{
+        CODE, PASS, PYTHON, add, add_python, at, code, failed, file, generative, graph, next,
+        python, rest, time, told, with_parameter,
+    },
+    grpc::{Grpc, raw},
+    http::post,
+    pipelines::{Config, lines, status},
+    server::{free_ports, on},
+    streams::Talk,
+};
+
+/// Puts the directive for a pool before a graph.
+fn pooled(size: &str, text: &str) -> String {
+    format!("# the graph\n  #OVMS_GRAPH_QUEUE_MAX_SIZE:{size}\n{text}")
+}
+
+/// A handler whose instances count.
+fn counting(config: &Config) -> String {
+    let log = config.beside("log");
+    format!(
+        r#"{}
+    def create_state(self):
+        note("create")
+        return []
+    def destroy_state(self, state):
+        note("destroy")
+def note(text):
+    with open({log:?}, "a") as file: file.write(text + "\n")
+"#,
+        CODE.replace(
+            "def execute(self, inputs)",
+            "def execute(self, inputs, state)"
+        )
+        .replace("(self, inputs, None)", "(self, inputs, state)"),
+    )
+}
+
+const COUNT: &str = "state.append(1)\nreturn [Tensor('out', str(len(state)).encode())]";
+const EMPTY: &str = "InvalidArgument: Mediapipe execution failed. MP status - Unknown error during \
+                     mediapipe execution";
+
+#[test]
+fn instances_live_on_with_their_states_and_times() {
+    let mut config = Config::of(&[]);
+    let handler = counting(&config);
+    let path = add_python(&mut config, "g", &handler);
+    fs::write(path.with_file_name("graph.pbtxt"), pooled(" 1 ", PYTHON)).unwrap();
+    let log = config.beside("log");
+    let mut server = config.serve();
+    let client = Grpc::connect(&server);
+    for (count, at) in [("1", 0), ("2", 1), ("3", 2)] {
+        let answer = client.answered(code("g", COUNT));
+        assert_eq!(
+            (answer.raw_output_contents[0].as_ref(), time(&answer)),
+            (count.as_bytes(), at)
+        );
+    }
+    let answer = client.answered(at(10, code("g", COUNT)));
+    assert_eq!(time(&answer), 10);
+    let answer = client.answered(code("g", COUNT));
+    assert_eq!(
+        (answer.raw_output_contents[0].as_ref(), time(&answer)),
+        (&b"5"[..], 11)
+    );
+    // A request that does not come in changes nothing.
+    let text = |value: &str| ParameterChoice::StringParam(value.to_owned());
+    assert_eq!(
+        told(&client, with_parameter("x", text("y"), code("g", COUNT))),
+        "FailedPrecondition: Failed to initialize mediapipe graph - Input side packets are not supported for graphs with queue enabled"
+    );
+    assert!(
+        told(&client, raw("g", "in", "FP32", &[1], b""))
+            .starts_with("InvalidArgument: Invalid content size")
+    );
+    assert_eq!(told(&client, code("g", COUNT)), "out UINT8 [1] 6");
+    assert_eq!(lines(&log, "create").len(), 1);
+    // A stream has an instance of its own, while the pool serves others.
+    let mut talk = Talk::open(&client);
+    talk.send(code("g", COUNT));
+    assert_eq!(next(&mut talk), "0: out UINT8 [1] 1");
+    assert_eq!(told(&client, code("g", COUNT)), "out UINT8 [1] 7");
+    assert_eq!(rest(talk), ["end: Ok: "]);
+    eventually("its state is gone", || {
+        (lines(&log, "destroy").len() == 1).then_some(())
+    });
+    // After an error it is another one.
+    let body = "raise ValueError('no')";
+    assert_eq!(
+        told(&client, code("g", body)),
+        format!("InvalidArgument: {} - ValueError: no", failed("py"))
+    );
+    assert_eq!(told(&client, code("g", COUNT)), "out UINT8 [1] 1");
+    assert_eq!(told(&client, code("g", "return []")), EMPTY);
+    assert_eq!(told(&client, code("g", COUNT)), "out UINT8 [1] 1");
+    let stale = told(&client, at(0, code("g", COUNT)));
+    assert!(stale.contains("Packet timestamp mismatch"), "{stale}");
+    assert_eq!(told(&client, code("g", COUNT)), "out UINT8 [1] 1");
+    // What REST says about the answer is no side packet.
+    let body = br#"{"parameters":{"binary_data_output":true},"inputs":[{"name":"in","shape":[1],"datatype":"UINT8","data":[32]}]}"#;
+    assert_eq!(
+        post(&server, "/v2/models/g/infer", body).status,
+        400,
+        "the handler returns nothing"
+    );
+    assert_eq!(told(&client, code("g", COUNT)), "out UINT8 [1] 1");
+    server.signal("TERM");
+    assert!(server.wait().success());
+    assert_eq!(lines(&log, "create").len(), lines(&log, "destroy").len());
+}
+
+#[test]
+fn what_is_left_of_one_request_is_not_given_to_the_next() {
+    let mut config = Config::of(&[]);
+    let text = graph(
+        "OVMS_PY_TENSOR:in",
+        "OVMS_PY_TENSOR:out",
+        &[
+            python("a", "IN:in", "ONE:one TWO:two", "a.py", ""),
+            python("b", "ONE:one TWO:two", "OUT:out", "b.py", ""),
+        ],
+    );
+    add(&mut config, "g", &pooled("1", &text));
+    file(&config, "g/a.py", CODE);
+    file(
+        &config,
+        "g/b.py",
+        "from pyovms import Tensor\nclass OvmsPythonModel:\n  def execute(self, inputs):\n    return [Tensor('out', b''.join(map(bytes, inputs)))]\n",
+    );
+    let server = config.serve();
+    let client = Grpc::connect(&server);
+    let both = |text: &str| {
+        code(
+            "g",
+            &format!("return [Tensor('one', b'{text}'), Tensor('two', b'{text}')]"),
+        )
+    };
+    assert_eq!(told(&client, both("a")), "out UINT8 [2] aa");
+    assert_eq!(
+        told(&client, code("g", "return [Tensor('one', b'secret')]")),
+        EMPTY
+    );
+    assert_eq!(told(&client, both("b")), "out UINT8 [2] bb");
+}
+
+#[test]
+fn sizes_are_judged_when_the_graph_is_loaded() {
+    let mut config = Config::of(&[]);
+    for (name, size) in [
+        ("zero", "0"),
+        ("auto", "AUTO"),
+        ("huge", " 100000"),
+        ("negative", "-1"),
+        ("words", "many"),
+        ("fraction", "1.5"),
+        ("empty", ""),
+    ] {
+        add(&mut config, name, &pooled(size, PASS));
+    }
+    add(&mut config, "gen", &pooled("1", &generative(PYTHON)));
+    file(&config, "gen/handler.py", CODE);
+    let server = config.serve();
+    let client = Grpc::connect(&server);
+    for name in ["zero", "auto", "huge"] {
+        for _ in 0..3 {
+            assert_eq!(
+                told(&client, raw(name, "in", "UINT8", &[1], b"a")),
+                "out UINT8 [1] a"
+            );
+        }
+    }
+    for name in ["negative", "words", "fraction", "empty"] {
+        assert_eq!(
+            status(&server, name),
+            "LOADING FAILED_PRECONDITION",
+            "{name}"
+        );
+    }
+    server.wait_log("Invalid OVMS_GRAPH_QUEUE_MAX_SIZE value");
+    server.wait_log("100000 is more than the ");
+    assert_eq!(status(&server, "gen"), "LOADING FAILED_PRECONDITION");
+    server
+        .wait_log("PythonExecutorCalculator with LOOPBACK stream is incompatible with graph queue");
+    // Without a pool, parameters are side packets, or nothing at all.
+    let with = |name| {
+        with_parameter(
+            "x",
+            ParameterChoice::BoolParam(true),
+            raw(name, "in", "UINT8", &[1], b"a"),
+        )
+    };
+    assert_eq!(told(&client, with("zero")), "out UINT8 [1] a");
+    assert!(told(&client, with("auto")).starts_with("FailedPrecondition: "));
+}
+
+#[test]
+fn more_requests_than_instances_wait_for_their_turn() {
+    let mut config = Config::of(&[]);
+    let handler = counting(&config);
+    let path = add_python(&mut config, "g", &handler);
+    fs::write(path.with_file_name("graph.pbtxt"), pooled("1", PYTHON)).unwrap();
+    let server = config.serve();
+    let client = Grpc::connect(&server);
+    let calls: Vec<_> = (0..50).map(|_| client.call(code("g", COUNT))).collect();
+    let mut counts: Vec<usize> = calls
+        .into_iter()
+        .map(|call| {
+            let answer = call.wait().unwrap();
+            String::from_utf8_lossy(&answer.raw_output_contents[0])
+                .parse()
+                .unwrap()
+        })
+        .collect();
+    counts.sort_unstable();
+    assert_eq!(counts, (1..=50).collect::<Vec<_>>());
+    // Clients that leave take nothing along.
+    let go = config.beside("go");
+    let waits = format!(
+        "open({:?}, 'w')\nwhile not os.path.exists({go:?}): time.sleep(0.005)\nreturn []",
+        config.beside("begun")
+    );
+    let call = client.call(code("g", &waits));
+    eventually("it runs", || config.beside("begun").exists().then_some(()));
+    drop(call);
+    drop(client.call(code("g", COUNT)));
+    fs::write(&go, "").unwrap();
+    let came = told(&client, code("g", COUNT));
+    assert!(came.starts_with("out UINT8 [1] "), "{came}");
+}
+
+#[test]
+fn pools_can_be_turned_off() {
+    let mut config = Config::of(&[]);
+    let handler = counting(&config);
+    let path = add_python(&mut config, "g", &handler);
+    fs::write(path.with_file_name("graph.pbtxt"), pooled("1", PYTHON)).unwrap();
+    let ports = free_ports();
+    let mut command = cli::command();
+    command.args(["serve", "--config_path"]).arg(config.write());
+    command.args(on(ports)).env("OVMS_GRAPH_QUEUE_OFF", "1");
+    let server = Server::spawn(&mut command, ports);
+    server.wait_ready();
+    let client = Grpc::connect(&server);
+    for _ in 0..2 {
+        assert_eq!(told(&client, code("g", COUNT)), "out UINT8 [1] 1");
+    }
+}

@@ -1,0 +1,422 @@
+//! How streams to graphs end: by faults, by clients that leave or stall, by reloads and by stops; and
+//! what others notice of it.
+
+use std::{
+    fs,
+    path::Path,
+    time::{Duration, Instant},
+};
+
+use ovms::proto::kserve::ModelInferRequest;
+use serde_json::json;
+
+use crate::support::{
+    Server, eventually,
+    graphs::{
+        CODE, LIST, PASS, PYTHON, add, add_python, at, code, failed, file, generative, next,
+        reload, rest, told,
+    },
+    grpc::{Grpc, raw},
+    http::get,
+    pipelines::{Config, lines, wait_lines},
+    streams::{Came, Talk},
+};
+
+const OK: &str = "end: Ok: ";
+const STOPPED: &str = "end: Unavailable: Server is shutting down";
+
+fn byte(graph: &str, byte: u8) -> ModelInferRequest {
+    raw(graph, "in", "UINT8", &[1], &[byte])
+}
+
+/// Puts a generating graph `gen` and a plain one `py` beside each other.
+fn lab() -> Config {
+    let mut config = Config::of(&["dummy"]);
+    add_python(&mut config, "py", CODE);
+    add(&mut config, "gen", &generative(PYTHON));
+    file(&config, "gen/handler.py", CODE);
+    config
+}
+
+/// Code that yields without end and counts in a file how often; the end of it is in the file as well.
+fn endless(log: &Path, pause: &str) -> String {
+    format!(
+        "log = open({log:?}, 'a', buffering=1)\ntry:\n  while True:\n    log.write('set\\n')\n    {pause}\n    yield [Tensor('out', b'x' * 1000)]\nexcept GeneratorExit:\n  log.write('closed\\n')\n  raise\n"
+    )
+}
+
+#[test]
+fn a_fault_ends_its_stream_at_once_and_no_other() {
+    let config = lab();
+    let server = config.serve();
+    let client = Grpc::connect(&server);
+    let good = |text: &str| code("py", &format!("return [Tensor('out', b'{text}')]"));
+    let mut talks: Vec<Talk<'_>> = (0..100).map(|_| Talk::open(&client)).collect();
+    for talk in &mut talks {
+        talk.send(good("a"));
+        assert_eq!(next(talk), "0: out UINT8 [1] a");
+    }
+    // Without another message of the client, and behind what came before.
+    let failing = &mut talks[50];
+    failing.send(good("b"));
+    failing.send(code("py", "raise ValueError('bad \\ud800 data')"));
+    assert_eq!(next(failing), "1: out UINT8 [1] b");
+    let end = next(failing);
+    assert!(
+        end.starts_with(&format!(
+            "end: InvalidArgument: {} - ValueError: bad ",
+            failed("py")
+        )),
+        "{end}"
+    );
+    talks.remove(50);
+    for mut talk in talks {
+        talk.send(good("c"));
+        assert_eq!(next(&mut talk), "1: out UINT8 [1] c");
+        assert_eq!(rest(talk), [OK]);
+    }
+    assert_eq!(told(&client, good("d")), "out UINT8 [1] d");
+    // An error in the middle of many requests that nobody has answered yet.
+    let talk = Talk::open(&client);
+    for _ in 0..5 {
+        talk.send(good("e"));
+    }
+    talk.send(code("py", "sys.exit(1)"));
+    let came = rest(talk);
+    assert_eq!(came.len(), 6, "{came:?}");
+    assert_eq!(
+        came[5],
+        format!("end: InvalidArgument: {} - SystemExit: 1", failed("py"))
+    );
+}
+
+#[test]
+fn ten_thousand_requests_on_one_stream() {
+    const COUNT: i64 = 10_000;
+    let config = lab();
+    let server = config.serve();
+    let client = Grpc::connect(&server);
+    let mut talk = Talk::open(&client);
+    let mut sent = 0;
+    for expected in 0..COUNT {
+        while sent < COUNT && sent < expected + 50 {
+            talk.send(code("py", "return [Tensor('out', b'x')]"));
+            sent += 1;
+        }
+        match talk.next() {
+            Came::Response(response) => {
+                assert_eq!(crate::support::graphs::time(&response), expected)
+            }
+            other => panic!("{other:?}"),
+        }
+    }
+    assert_eq!(rest(talk), [OK]);
+}
+
+#[test]
+fn a_generator_without_an_end_stops_when_its_client_leaves() {
+    let config = lab();
+    let server = config.serve();
+    let client = Grpc::connect(&server);
+    for (name, pause) in [("quick", "pass"), ("slow", "time.sleep(0.01)")] {
+        let log = config.beside(name);
+        let mut talk = Talk::open(&client);
+        talk.send(code("gen", &endless(&log, pause)));
+        talk.next().response();
+        talk.next().response();
+        drop(talk);
+        let left = Instant::now();
+        wait_lines(&log, "closed", 1);
+        assert!(
+            left.elapsed() < Duration::from_secs(5),
+            "{:?}",
+            left.elapsed()
+        );
+        let sets = lines(&log, "set").len();
+        assert_eq!(
+            told(&client, code("py", "return [Tensor('out', b'a')]")),
+            "out UINT8 [1] a"
+        );
+        assert_eq!(lines(&log, "set").len(), sets, "it is over");
+        assert_eq!(lines(&log, "closed").len(), 1);
+    }
+    // A unary client that leaves a slow one.
+    let log = config.beside("unary");
+    let call = client.call(code("gen", &format!("open({log:?}, 'a').write('begun\\n')\ntry:\n  while True:\n    time.sleep(0.01)\n    yield []\nfinally:\n  open({log:?}, 'a').write('closed\\n')")));
+    wait_lines(&log, "begun", 1);
+    drop(call);
+    wait_lines(&log, "closed", 1);
+    // One that half-closes waits for all of it.
+    let mut talk = Talk::open(&client);
+    talk.send(code("gen", &endless(&config.beside("half"), "pass")));
+    talk.close();
+    for _ in 0..1000 {
+        talk.next().response();
+    }
+}
+
+#[test]
+fn a_reader_that_stalls_costs_bounded_memory_and_holds_up_nobody() {
+    let config = lab();
+    let server = config.serve();
+    let client = Grpc::connect(&server);
+    let body = "for n in range(400):\n  yield [Tensor('out', bytes(1 << 20))]";
+    let log = config.beside("log");
+    let counted = format!(
+        "log = open({log:?}, 'a', buffering=1)\nfor n in range(400):\n  log.write('set\\n')\n  yield [Tensor('out', bytes(1 << 20))]"
+    );
+    let mut first = Talk::open(&client);
+    first.send(code("gen", body));
+    first.next().response();
+    drop(first);
+    let before = memory(&server);
+    let mut talk = Talk::open(&client);
+    talk.send(code("gen", &counted));
+    wait_lines(&log, "set", 1);
+    let mut sets = 0;
+    // Nothing is read: it comes to a stop by itself.
+    let mut since = Instant::now();
+    eventually("it stalls", || {
+        let now = lines(&log, "set").len();
+        if now != sets {
+            (sets, since) = (now, Instant::now());
+        }
+        (since.elapsed() > Duration::from_millis(300)).then_some(())
+    });
+    assert!(sets < 150, "{sets} MiB were made and nothing was read");
+    let grown = memory(&server).saturating_sub(before);
+    assert!(grown < 250 << 20, "the server grew by {grown} bytes");
+    // Others get on meanwhile, over the same connection and over another.
+    let other = Grpc::connect(&server);
+    assert_eq!(
+        told(&other, code("py", "return [Tensor('out', b'a')]")),
+        "out UINT8 [1] a"
+    );
+    assert_eq!(
+        told(&other, code("gen", "yield [Tensor('out', b'a')]")),
+        "out UINT8 [1] a"
+    );
+    other.check_serves();
+    for _ in 0..400 {
+        talk.next().response();
+    }
+    assert_eq!(rest(talk), [OK]);
+    assert_eq!(lines(&log, "set").len(), 400);
+}
+
+/// Returns the resident memory of a server.
+fn memory(server: &Server) -> usize {
+    let path = format!("/proc/{}/statm", server.id());
+    let text = fs::read_to_string(path).unwrap();
+    let pages = text.split(' ').nth(1).unwrap();
+    pages.parse::<usize>().unwrap() << 12
+}
+
+/// A handler that says which it is, and notes its life.
+fn witness(version: &str, log: &Path) -> String {
+    format!(
+        r#"{CODE}
+    def finalize(self):
+        open({log:?}, "a").write("end {version}\n")
+VERSION = b"{version}"
+open({log:?}, "a").write("begin {version}\n")
+"#
+    )
+}
+
+const VERSION: &str = "return [Tensor('out', VERSION)]";
+
+#[test]
+fn streams_outlive_the_reload_of_their_graph() {
+    let mut config = Config::of(&[]);
+    let log = config.beside("log");
+    let path = add_python(&mut config, "py", &witness("old", &log));
+    add(&mut config, "keep", PASS);
+    let mut server = config.serve();
+    let client = Grpc::connect(&server);
+    let mut old: Vec<Talk<'_>> = (0..3).map(|_| Talk::open(&client)).collect();
+    for talk in &mut old {
+        talk.send(code("py", VERSION));
+        assert_eq!(next(talk), "0: out UINT8 [3] old");
+    }
+    fs::write(&path, witness("new", &log)).unwrap();
+    assert_eq!(reload(&server), 201);
+    let mut new = Talk::open(&client);
+    new.send(code("py", VERSION));
+    assert_eq!(next(&mut new), "0: out UINT8 [3] new");
+    // Not listed any more: what is open goes on, and nothing else is opened.
+    let entry = config.remove(LIST, "py");
+    assert_eq!(config.reload(&server), "201");
+    assert_eq!(
+        told(&client, code("py", VERSION)),
+        "NotFound: Mediapipe is retired"
+    );
+    let mut late = Talk::open(&client);
+    late.send(code("py", VERSION));
+    assert_eq!(next(&mut late), "end: NotFound: Mediapipe is retired");
+    new.send(code("py", VERSION));
+    assert_eq!(next(&mut new), "1: out UINT8 [3] new");
+    for talk in &mut old {
+        talk.send(code("py", VERSION));
+        assert_eq!(next(talk), "1: out UINT8 [3] old");
+    }
+    assert_eq!(lines(&log, "end"), [""; 0]);
+    // The last that ends takes the object with it, whatever its end.
+    assert_eq!(rest(old.remove(0)), [OK]);
+    drop(old.remove(0));
+    let last = old.remove(0);
+    last.send(code("py", "raise ValueError"));
+    assert!(rest(last)[0].contains("ValueError"));
+    wait_lines(&log, "end old", 1);
+    assert_eq!(lines(&log, "end new"), [""; 0]);
+    assert_eq!(rest(new), [OK]);
+    wait_lines(&log, "end new", 1);
+    config.put(LIST, entry);
+    assert_eq!(config.reload(&server), "201");
+    assert_eq!(told(&client, code("py", VERSION)), "out UINT8 [3] new");
+    // A stop ends what is open and finalizes, once.
+    let mut open = Talk::open(&client);
+    open.send(code("py", VERSION));
+    next(&mut open);
+    server.signal("TERM");
+    assert_eq!(next(&mut open), STOPPED);
+    assert!(server.wait().success());
+    let all = fs::read_to_string(&log).unwrap();
+    let told: Vec<&str> = all.lines().collect();
+    assert_eq!(
+        told,
+        [
+            "begin old",
+            "begin new",
+            "end old",
+            "end new",
+            "begin new",
+            "end new"
+        ]
+    );
+}
+
+#[test]
+fn a_stop_ends_generators_and_stalled_readers() {
+    let mut config = lab();
+    let log = config.beside("log");
+    let path = add_python(&mut config, "seen", "");
+    fs::write(path.with_file_name("graph.pbtxt"), generative(PYTHON)).unwrap();
+    fs::write(&path, witness("it", &log)).unwrap();
+    let mut server = config.serve_with(&["--shutdown_timeout_seconds", "2"]);
+    let client = Grpc::connect(&server);
+    let other = Grpc::connect(&server);
+    let mut read = Talk::open(&client);
+    read.send(code(
+        "seen",
+        &endless(&config.beside("a"), "time.sleep(0.01)"),
+    ));
+    read.next().response();
+    let stalled = Talk::open(&other);
+    stalled.send(code("seen", &endless(&config.beside("b"), "pass")));
+    wait_lines(&config.beside("b"), "set", 10);
+    let since = Instant::now();
+    server.signal("TERM");
+    let end = loop {
+        match read.next() {
+            Came::Response(_) => {}
+            other => break other.told(),
+        }
+    };
+    assert_eq!(end, STOPPED);
+    assert!(server.wait().success(), "{}", server.log());
+    assert!(
+        since.elapsed() < Duration::from_secs(12),
+        "{:?}",
+        since.elapsed()
+    );
+    assert_eq!(lines(&log, "end it").len(), 1);
+    for name in ["a", "b"] {
+        assert_eq!(lines(&config.beside(name), "closed").len(), 1, "{name}");
+    }
+}
+
+#[test]
+fn others_are_answered_while_handlers_sleep_and_compute() {
+    let mut config = lab();
+    add_python(&mut config, "other", CODE);
+    let server = config.serve();
+    let client = Grpc::connect(&server);
+    let go = config.beside("go");
+    let begun = config.beside("begun");
+    let sleeps = format!(
+        "open({begun:?}, 'a').write('sleeps\\n')\nwhile not os.path.exists({go:?}): time.sleep(0.1)\nreturn [Tensor('out', b'slept')]"
+    );
+    let computes = format!(
+        "open({begun:?}, 'a').write('computes\\n')\nn = 0\nwhile n % 10000 or not os.path.exists({go:?}): n += 1\nreturn [Tensor('out', b'computed')]"
+    );
+    let calls = [
+        client.call(code("py", &sleeps)),
+        client.call(code("py", &computes)),
+    ];
+    wait_lines(&begun, "sleeps", 1);
+    wait_lines(&begun, "computes", 1);
+    let elsewhere = Grpc::connect(&server);
+    let mut talk = Talk::open(&elsewhere);
+    for _ in 0..3 {
+        let since = Instant::now();
+        assert_eq!(get(&server, "/v2/health/ready").status, 200);
+        assert_eq!(get(&server, "/v2/models/py").status, 200);
+        elsewhere.check_serves();
+        assert_eq!(
+            told(&elsewhere, code("other", "return [Tensor('out', b'a')]")),
+            "out UINT8 [1] a"
+        );
+        assert_eq!(
+            told(&elsewhere, code("py", "return [Tensor('out', b'a')]")),
+            "out UINT8 [1] a"
+        );
+        talk.send(code("gen", "return [Tensor('out', b'a')]"));
+        talk.next().response();
+        // Each takes milliseconds; this is for machines that are busy.
+        assert!(
+            since.elapsed() < Duration::from_secs(10),
+            "{:?}",
+            since.elapsed()
+        );
+    }
+    assert!(calls.iter().all(|call| !call.is_answered()));
+    fs::write(&go, "").unwrap();
+    for (call, text) in calls.into_iter().zip(["slept", "computed"]) {
+        assert_eq!(
+            call.wait().unwrap().raw_output_contents[0].as_ref(),
+            text.as_bytes()
+        );
+    }
+    // A client that leaves a handler that sleeps: it goes on, and nobody waits for it.
+    let since = Instant::now();
+    drop(client.call(code("py", "time.sleep(1)\nreturn []")));
+    assert_eq!(
+        told(&client, code("py", "return [Tensor('out', b'a')]")),
+        "out UINT8 [1] a"
+    );
+    assert!(since.elapsed() < Duration::from_secs(10));
+}
+
+#[test]
+fn times_of_one_stream_are_not_those_of_another() {
+    let mut config = Config::of(&[]);
+    add(&mut config, "g", PASS);
+    let server = config.serve();
+    let client = Grpc::connect(&server);
+    let (mut one, mut two) = (Talk::open(&client), Talk::open(&client));
+    one.send(at(100, byte("g", b'a')));
+    assert_eq!(next(&mut one), "100: out UINT8 [1] a");
+    two.send(byte("g", b'b'));
+    assert_eq!(next(&mut two), "0: out UINT8 [1] b");
+    one.send(byte("g", b'c'));
+    assert_eq!(next(&mut one), "101: out UINT8 [1] c");
+    let rest_of = |talk| assert_eq!(rest(talk), [OK]);
+    rest_of(one);
+    rest_of(two);
+    // Requests over REST know no streams.
+    let body = json!({"inputs": [{"name": "in", "shape": [1], "datatype": "UINT8", "data": [7]}]});
+    let answer =
+        crate::support::http::post(&server, "/v2/models/g/infer", body.to_string().as_bytes());
+    assert_eq!(answer.json()["outputs"][0]["data"], json!([7]));
+}
