@@ -89,6 +89,7 @@ mod tests {
             CustomFault::NotOpen("no such file".to_owned()),
             CustomFault::Parameter("key".to_owned()),
             CustomFault::Initialize(7),
+            CustomFault::Handler("ValueError: no".to_owned()),
             CustomFault::Metadata("getInputsInfo", 1),
             CustomFault::Handle("getOutputsInfo"),
             CustomFault::Count("getOutputsInfo", 0),
@@ -110,6 +111,7 @@ mod tests {
         does not open: the library `l` does not open: no such file
         not initialized: the parameter `key` has a zero byte, which no library can be given
         not initialized: `initialize` of the library `l` gave 7
+        does not load: `l` does not load: ValueError: no
         fails when asked: `getInputsInfo` of the library `l` gave 1
         fails when asked: `getOutputsInfo` of the library `l` gave no list
         fails when asked: `getOutputsInfo` of the library `l` gave 0 tensors

@@ -227,7 +227,8 @@ impl PythonNode {
     fn fault(&self, status: &str, details: &str) -> Error {
         let name = &self.name;
         if self.is_silent {
-            Error::internal(format!("{status} - Node: {name}")).with_source(details.to_owned())
+            Error::internal(format!("{status} - Node: {name}"))
+                .with_source(details.trim_start_matches([' ', '-']).to_owned())
         } else {
             Error::internal(format!("{status} - Node: {name}{details}"))
         }

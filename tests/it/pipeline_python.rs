@@ -239,7 +239,7 @@ const FAULTS: [(&str, &str, &str); 12] = [
     (
         "nothing",
         "Custom node failed during execution",
-        " - TypeError: execute must return a list of pyovms.Tensor or a generator; it returned None",
+        " - TypeError: execute must return a list of pyovms.Tensor or a generator; it returned NoneType",
     ),
     (
         "lazy",
@@ -330,7 +330,7 @@ fn faults_of_python_are_told() {
         "Internal: Custom node failed during execution - Node: n - ValueError: no luck; shard: \
          split_0"
     );
-    server.wait_log("raise ValueError(\"no luck\")");
+    server.wait_log(", in broken");
 }
 
 #[test]
@@ -341,7 +341,7 @@ fn clients_are_not_told_faults_of_python_if_they_are_hidden() {
         let expected = format!("Internal: {status} - Node: n");
         assert_eq!(infer(&client, ten(does, 1.0)), expected, "{does}");
     }
-    server.wait_log("raise ValueError(\"no luck\")");
+    server.wait_log(", in broken");
     server.wait_log("Expected: 8 bytes for FP32 (2); Actual: 4 bytes");
 }
 
@@ -414,8 +414,8 @@ fn pipelines_with_python_are_checked_shown_and_run() {
     }
 
     fs::remove_file(&log).unwrap();
-    let input = "x=uint8:[[1,2,3,4,5,6,7,8,9,10]]";
-    let ran = cli::ovms(["pipeline", "run", path, "p", "--input", input]);
+    let input = "x:UINT8=[[1,2,3,4,5,6,7,8,9,10]]";
+    let ran = cli::ovms(["pipeline", "run", path, "p", "-i", input]);
     assert_eq!(ran.code, Some(0), "{} {}", ran.text(), ran.failure());
     assert_eq!(lines(&log, "initialize").len(), 2);
     assert_eq!(lines(&log, "finalize").len(), 2);

@@ -3,6 +3,7 @@
 mod convert;
 mod messages;
 mod metadata;
+mod open;
 mod order;
 mod rules;
 mod unknown;
