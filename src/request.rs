@@ -97,6 +97,17 @@ pub struct InputTensor {
     pub data: Data,
 }
 
+impl InputTensor {
+    /// Returns how many bytes its elements take.
+    #[must_use]
+    pub fn bytes(&self) -> usize {
+        match &self.data {
+            Data::Raw(bytes) | Data::Values { bytes, .. } => bytes.len(),
+            Data::Both | Data::Unfit(_) => 0,
+        }
+    }
+}
+
 /// A datatype as declared by a client.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Declared {

@@ -187,7 +187,7 @@ async fn all(
         let mut refused = 0_usize;
         while let Some(answer) = answers.recv().await {
             match answer {
-                Answer::Response(response) => stdout.print(&show::packet(format, &response))?,
+                Answer::Response(response, _) => stdout.print(&show::packet(format, &response))?,
                 Answer::Fault(text) => {
                     refused += 1;
                     ui::note(&format!("error: a request was refused: {text}"));

@@ -81,7 +81,7 @@ impl GraphStream {
     pub(super) fn poll_next(&mut self, context: &mut Context<'_>) -> Poll<Option<Result<Answer>>> {
         if let Some(answer) = ready!(self.answers.poll_recv(context)) {
             return Poll::Ready(Some(Ok(match answer {
-                graph::Answer::Response(response) => Answer::Response(response),
+                graph::Answer::Response(response, _) => Answer::Response(response),
                 graph::Answer::Fault(text) => Answer::Fault(Error::invalid(text)),
             })));
         }

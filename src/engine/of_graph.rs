@@ -36,10 +36,10 @@ impl OfGraph {
     pub(super) async fn infer(
         &self,
         id: String,
-        mut request: InferRequest,
+        request: InferRequest,
         call: &Call,
     ) -> Result<InferResponse> {
-        let wanted = std::mem::take(&mut request.outputs);
+        let wanted = request.outputs.clone();
         let counts = GraphCall::new(call.reporter(), self.origin, Method::Infer);
         if let Err(error) = self.judge(&wanted) {
             counts.rejected();

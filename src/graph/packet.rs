@@ -5,7 +5,7 @@ use std::{fmt, sync::Arc};
 use super::{calculator::Session, timestamp::Timestamp};
 use crate::{
     python,
-    request::{InferRequest, InferResponse},
+    request::{InferRequest, InferResponse, InputTensor},
     tensor::Tensor,
 };
 
@@ -63,6 +63,12 @@ impl Packet {
     #[must_use]
     pub fn payload(&self) -> Option<&Payload> {
         self.payload.as_deref()
+    }
+
+    /// Returns about how many bytes the value holds.
+    #[must_use]
+    pub fn bytes(&self) -> usize {
+        self.payload().map_or(0, Payload::bytes)
     }
 
     /// Returns the value to keep.
@@ -211,6 +217,19 @@ impl fmt::Display for TensorKind {
 }
 
 impl Payload {
+    /// Returns about how many bytes it holds.
+    #[must_use]
+    pub fn bytes(&self) -> usize {
+        match self {
+            Self::Tensor(_, tensor) => tensor.data().len(),
+            Self::Python(tensor) => tensor.bytes().len(),
+            Self::Text(text) => text.len(),
+            Self::List(list) => list.iter().map(Self::bytes).sum(),
+            Self::Request(request) => request.inputs.iter().map(InputTensor::bytes).sum(),
+            _ => 0,
+        }
+    }
+
     /// Returns what it is.
     #[must_use]
     pub fn kind(&self) -> PacketType {

@@ -161,9 +161,21 @@ impl Run {
 
     /// Runs what can run, for as long as a turn may take.
     pub(super) fn turn(&mut self) -> More {
+        self.turn_while(|_| true)
+    }
+
+    /// Runs what can run, for as long as a turn may take, or until something has come out.
+    pub(super) fn turn_to_output(&mut self) -> More {
+        self.turn_while(|scheduler| !scheduler.has_output())
+    }
+
+    fn turn_while(&mut self, goes_on: impl Fn(&Scheduler) -> bool) -> More {
         let mut steps = 0;
         let mut began = None;
-        while let Some(job) = self.scheduler.next() {
+        while goes_on(&self.scheduler) {
+            let Some(job) = self.scheduler.next() else {
+                return More::No;
+            };
             self.step(job);
             steps += 1;
             if steps == STEPS {
@@ -173,7 +185,7 @@ impl Run {
                 }
             }
         }
-        More::No
+        More::Yes
     }
 
     /// Waits until something that went on elsewhere has ended; for ever if there is nothing.

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use tokio::sync::mpsc;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 
 use super::{
     calculator::Env,
@@ -18,11 +18,14 @@ use crate::{
     request::{InferRequest, InferResponse, Parameters},
 };
 
+/// How many bytes of answers wait to be taken. One that is larger waits alone.
+const MOST_WAITING: u32 = 4 << 20;
+
 /// What a stream answers, in the order in which it came to be.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug)]
 pub enum Answer {
-    /// A packet has come out of the graph.
-    Response(InferResponse),
+    /// A packet has come out of the graph. Its room among those that wait is free when it is dropped.
+    Response(InferResponse, Option<OwnedSemaphorePermit>),
     /// A request was refused; the stream goes on.
     Fault(String),
 }
@@ -73,6 +76,7 @@ impl Session {
         answers: &mpsc::Sender<Answer>,
         tally: &dyn Tally,
     ) -> Result<()> {
+        let room = Arc::new(Semaphore::new(MOST_WAITING as usize));
         let mut is_open = true;
         loop {
             let more = self.run.turn();
@@ -88,7 +92,18 @@ impl Session {
                         break;
                     }
                 };
-                if answers.send(Answer::Response(response)).await.is_err() {
+                let bytes: usize = response.loose.iter().map(|output| output.data.len()).sum();
+                let wanted = u32::try_from(bytes).map_or(MOST_WAITING, |b| b.min(MOST_WAITING));
+                let place = tokio::select! {
+                    // It is never closed.
+                    place = Arc::clone(&room).acquire_many_owned(wanted) => place.ok(),
+                    () = answers.closed() => return Err(gone()),
+                };
+                if answers
+                    .send(Answer::Response(response, place))
+                    .await
+                    .is_err()
+                {
                     return Err(gone());
                 }
                 tally.responded();

@@ -8,6 +8,7 @@ use super::{
     definition::Definition,
     fault::{Code, Fault},
     packet::Packet,
+    plan::Plan,
     run::{More, Run, Watch},
     timestamp::Timestamp,
 };
@@ -34,7 +35,31 @@ pub struct NoTally;
 impl Tally for NoTally {}
 
 /// The first packet of each output of a graph.
-type Firsts = Vec<Option<Packet>>;
+struct Firsts {
+    packets: Vec<Option<Packet>>,
+    /// The outputs that the client asks for.
+    wanted: Vec<bool>,
+}
+
+impl Firsts {
+    /// Makes it with nothing in it, for the outputs that a request asks for: all if it names none.
+    fn new(plan: &Plan, request: &InferRequest) -> Self {
+        let asked = &request.outputs;
+        let outputs = plan.outputs.iter();
+        Self {
+            packets: vec![None; plan.outputs.len()],
+            wanted: outputs
+                .map(|output| asked.is_empty() || asked.contains(&output.port.name))
+                .collect(),
+        }
+    }
+
+    /// Tells whether nothing is missing.
+    fn is_complete(&self) -> bool {
+        let mut all = self.packets.iter().zip(&self.wanted);
+        all.all(|(packet, is_wanted)| packet.is_some() || !is_wanted)
+    }
+}
 
 impl Definition {
     /// Answers one request.
@@ -68,11 +93,11 @@ impl Definition {
         watch: Option<Arc<dyn Watch>>,
     ) -> Result<InferResponse> {
         let id = std::mem::take(&mut request.id);
+        let mut firsts = Firsts::new(self.plan(), &request);
         let begun = self.begin(&request.parameters, env, watch);
         let fed = begun.and_then(|mut run| self.feed(&mut run, request, None).map(|_| run));
         let mut run = fed.inspect_err(|_| tally.rejected())?;
         tally.accepted();
-        let mut firsts = vec![None; self.plan().outputs.len()];
         until_idle(&mut run, &mut firsts, Wish::Firsts).await;
         run.close_inputs();
         until_finished(&mut run, &mut firsts).await;
@@ -156,14 +181,16 @@ impl Definition {
                 .with_source("a bug: a graph without a pool"));
         };
         let mut place = pool.take().await;
-        let mut seat = match place.take() {
+        // One whose time is over takes no request without a time any more.
+        let usable = |seat: &Seat| convert::following(seat.last).is_ok();
+        let mut seat = match place.take().filter(usable) {
             Some(seat) => seat,
             None => Seat {
                 run: self.start(side, env, None)?,
                 last: None,
             },
         };
-        let mut firsts = vec![None; self.plan().outputs.len()];
+        let mut firsts = Firsts::new(self.plan(), &request);
         let at = match self.feed(&mut seat.run, request, seat.last) {
             Ok(at) => at,
             Err(error) => {
@@ -194,13 +221,18 @@ impl Definition {
 
     /// Makes the response of the first packet of each output.
     fn answer(&self, id: &str, firsts: Firsts) -> Result<InferResponse> {
-        let Some(firsts) = firsts.into_iter().collect::<Option<Vec<Packet>>>() else {
+        if !firsts.is_complete() {
             return Err(Error::new(
                 ErrorKind::InvalidArgument,
                 "Mediapipe execution failed. MP status - Unknown error during mediapipe execution",
             ));
-        };
-        let packets = self.plan().outputs.iter().zip(&firsts);
+        }
+        let outputs = self.plan().outputs.iter().zip(&firsts.packets);
+        let outputs = outputs.zip(&firsts.wanted);
+        let packets = outputs.filter_map(|((port, packet), is_wanted)| {
+            let packet = packet.as_ref().filter(|_| *is_wanted)?;
+            Some((port, packet))
+        });
         convert::response(self.name(), id, packets).map_err(|fault| explain(&fault))
     }
 }
@@ -224,24 +256,25 @@ enum Wish {
 /// Runs until nothing can run any more before something comes in.
 async fn until_idle(run: &mut Run, firsts: &mut Firsts, wish: Wish) {
     loop {
-        let more = run.turn();
+        // What goes on by itself is to stop before its next step.
+        let more = run.turn_to_output();
         let any = collect(run, firsts);
-        if any && wish == Wish::Firsts && firsts.iter().all(Option::is_some) {
+        if any && wish == Wish::Firsts && firsts.is_complete() {
             run.end();
         }
         if run.is_idle() && more == More::No && !any {
             return;
         }
-        wait(run, more).await;
+        wait(run, more, any).await;
     }
 }
 
 /// Runs until all nodes are closed.
 async fn until_finished(run: &mut Run, firsts: &mut Firsts) {
     loop {
-        let more = run.turn();
+        let more = run.turn_to_output();
         let any = collect(run, firsts);
-        if firsts.iter().all(Option::is_some) {
+        if firsts.is_complete() {
             run.end();
         }
         if run.is_finished() {
@@ -254,12 +287,15 @@ async fn until_finished(run: &mut Run, firsts: &mut Firsts) {
             run.turn();
             return;
         }
-        wait(run, more).await;
+        wait(run, more, any).await;
     }
 }
 
-async fn wait(run: &mut Run, more: More) {
-    if more == More::Yes {
+async fn wait(run: &mut Run, more: More, any: bool) {
+    if more == More::Yes && any {
+        // Its turn is not over.
+        tokio::task::consume_budget().await;
+    } else if more == More::Yes {
         tokio::task::yield_now().await;
     } else if run.is_waiting() {
         run.finished().await;
@@ -271,7 +307,7 @@ fn collect(run: &mut Run, firsts: &mut Firsts) -> bool {
     let mut any = false;
     while let Some((output, packet)) = run.take_output() {
         any = true;
-        if let Some(first @ None) = firsts.get_mut(output) {
+        if let Some(first @ None) = firsts.packets.get_mut(output) {
             *first = Some(packet);
         }
     }

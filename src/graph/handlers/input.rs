@@ -8,14 +8,21 @@ use crate::graph::{Packet, Timestamp};
 #[derive(Debug)]
 pub(in crate::graph) struct Input {
     queue: VecDeque<Packet>,
+    /// What the packets hold together.
+    bytes: usize,
     bound: Timestamp,
 }
+
+/// How many bytes wait in a queue before it counts as full, without its last packet: that one may
+/// always come, however large it is.
+const MOST_BYTES: usize = 64 << 20;
 
 impl Input {
     /// Makes one at which nothing has come.
     pub(in crate::graph) const fn new() -> Self {
         Self {
             queue: VecDeque::new(),
+            bytes: 0,
             bound: Timestamp::PRE_STREAM,
         }
     }
@@ -23,6 +30,7 @@ impl Input {
     /// Takes in a packet.
     pub(in crate::graph) fn push(&mut self, packet: Packet) {
         self.bound = self.bound.max(packet.at().next_allowed());
+        self.bytes = self.bytes.saturating_add(packet.bytes());
         self.queue.push_back(packet);
     }
 
@@ -38,12 +46,25 @@ impl Input {
     /// Drops all that waits, and lets nothing come any more.
     pub(in crate::graph) fn close(&mut self) {
         self.queue.clear();
+        self.bytes = 0;
         self.bound = Timestamp::DONE;
     }
 
     /// Returns how many packets wait.
     pub(in crate::graph) fn len(&self) -> usize {
         self.queue.len()
+    }
+
+    /// Tells whether so many packets wait, or more bytes than should.
+    pub(in crate::graph) fn is_full(&self, limit: usize) -> bool {
+        self.queue.len() >= limit || self.is_heavy()
+    }
+
+    /// Tells whether more bytes wait than should.
+    pub(in crate::graph) fn is_heavy(&self) -> bool {
+        // Looked at only when it may be so.
+        self.bytes > MOST_BYTES
+            && self.bytes - self.queue.back().map_or(0, Packet::bytes) >= MOST_BYTES
     }
 
     /// Returns the first packet that waits.
@@ -78,13 +99,15 @@ impl Input {
 
     /// Takes out the first packet.
     pub(super) fn pop(&mut self) -> Option<Packet> {
-        self.queue.pop_front()
+        let packet = self.queue.pop_front()?;
+        self.bytes = self.bytes.saturating_sub(packet.bytes());
+        Some(packet)
     }
 
     /// Drops the packets before a time.
     pub(super) fn drop_before(&mut self, at: Timestamp) {
         while self.head().is_some_and(|head| head.at() < at) {
-            self.queue.pop_front();
+            self.pop();
         }
     }
 

@@ -9,13 +9,14 @@ impl Scheduler {
     pub(super) fn make_room(&mut self) -> bool {
         let mut names: Vec<&str> = Vec::new();
         let mut tight = Vec::new();
-        let mut is_too_much = false;
+        let (mut is_too_much, mut is_heavy) = (false, false);
         for (node, known) in self.nodes.iter().enumerate() {
             for (place, gate) in known.gates.iter().enumerate() {
                 if gate.is_full && self.is_awaited(gate.stream) {
                     names.push(&self.plan.streams[gate.stream].name);
                     tight.push((node, place));
                     is_too_much |= known.inputs[place].len() >= MOST_IN_QUEUE;
+                    is_heavy |= known.inputs[place].is_heavy();
                 }
             }
         }
@@ -33,9 +34,14 @@ impl Scheduler {
             self.fail(Fault::new(Code::Unavailable, text));
             return true;
         }
-        if is_too_much {
+        if is_too_much || is_heavy {
+            let what = if is_heavy {
+                "More than 64 MiB".to_owned()
+            } else {
+                format!("More than {MOST_IN_QUEUE} packets")
+            };
             let text = format!(
-                "More than {MOST_IN_QUEUE} packets wait for other streams before they can be used, on: {}",
+                "{what} wait for other streams before they can be used, on: {}",
                 names()
             );
             self.fail(Fault::new(Code::ResourceExhausted, text));

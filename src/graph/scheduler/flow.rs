@@ -35,7 +35,7 @@ impl Scheduler {
                 continue;
             }
             input.push(packet);
-            if !gate.is_full && input.len() >= gate.limit {
+            if !gate.is_full && input.is_full(gate.limit) {
                 gate.is_full = true;
                 line.full += 1;
                 self.full += 1;
@@ -46,6 +46,7 @@ impl Scheduler {
         }
         for &output in &planned.outputs {
             if let Some(packet) = copy() {
+                self.outputs_bytes = self.outputs_bytes.saturating_add(packet.bytes());
                 self.outputs.push_back((output, packet));
             }
         }
@@ -165,7 +166,7 @@ impl Scheduler {
         for place in 0..self.nodes[node].gates.len() {
             let known = &mut self.nodes[node];
             let (gate, input) = (&mut known.gates[place], &known.inputs[place]);
-            if !gate.is_full || input.len() >= gate.limit {
+            if !gate.is_full || input.is_full(gate.limit) {
                 continue;
             }
             gate.is_full = false;

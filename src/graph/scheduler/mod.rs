@@ -26,6 +26,9 @@ const BACKLOG: usize = 64;
 /// each other.
 const MOST_IN_QUEUE: usize = 1 << 16;
 
+/// How many bytes wait to be taken out before nodes pause.
+const BACKLOG_BYTES: usize = 4 << 20;
+
 /// How many faults of a run are told.
 const MOST_FAULTS: usize = 16;
 
@@ -47,6 +50,8 @@ pub struct Scheduler {
     /// Nodes to be closed after a fault.
     closes: VecDeque<usize>,
     outputs: VecDeque<(usize, Packet)>,
+    /// What these hold together.
+    outputs_bytes: usize,
     backlog: usize,
     faults: Vec<Fault>,
     running: usize,
@@ -124,6 +129,7 @@ impl Scheduler {
             sources: VecDeque::new(),
             closes: VecDeque::new(),
             outputs: VecDeque::new(),
+            outputs_bytes: 0,
             backlog: BACKLOG,
             faults: Vec::new(),
             running: 0,
@@ -202,7 +208,9 @@ impl Scheduler {
 
     /// Returns what has left the graph next: the place of an output, and a packet.
     pub fn take_output(&mut self) -> Option<(usize, Packet)> {
-        self.outputs.pop_front()
+        let (output, packet) = self.outputs.pop_front()?;
+        self.outputs_bytes = self.outputs_bytes.saturating_sub(packet.bytes());
+        Some((output, packet))
     }
 
     /// Tells whether nothing runs and nothing can: until something is pushed, or closed.
@@ -248,9 +256,15 @@ impl Scheduler {
         Fault::of_run(&self.faults)
     }
 
+    /// Tells whether something waits to be taken out.
+    #[must_use]
+    pub fn has_output(&self) -> bool {
+        !self.outputs.is_empty()
+    }
+
     /// Tells whether too much waits to be taken out.
     fn is_clogged(&self) -> bool {
-        self.outputs.len() >= self.backlog
+        self.outputs.len() >= self.backlog || self.outputs_bytes >= BACKLOG_BYTES
     }
 }
 
