@@ -107,6 +107,12 @@ pub struct Instance(Infallible);
 
 impl Instance {
     /// Never called.
+    #[must_use]
+    pub fn has_state(&self) -> bool {
+        match self.0 {}
+    }
+
+    /// Never called.
     ///
     /// # Errors
     ///
