@@ -105,7 +105,7 @@ fn ten_thousand_requests_on_one_stream() {
         }
         match talk.next() {
             Came::Response(response) => {
-                assert_eq!(crate::support::graphs::time(&response), expected)
+                assert_eq!(crate::support::graphs::time(&response), expected);
             }
             other => panic!("{other:?}"),
         }

@@ -43,6 +43,7 @@ mod graph_new;
 mod graph_pool;
 mod graph_python;
 mod graph_python_faults;
+mod graph_python_tensors;
 mod graph_reload;
 mod graph_run;
 mod graph_show;

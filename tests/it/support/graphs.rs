@@ -139,7 +139,7 @@ pub(crate) fn graph(inputs: &str, outputs: &str, nodes: &[String]) -> String {
     let mut text = String::new();
     for (field, names) in [("input_stream", inputs), ("output_stream", outputs)] {
         for name in names.split_whitespace() {
-            text += &format!("{field}: \"{name}\"\n");
+            text.extend([field, ": \"", name, "\"\n"]);
         }
     }
     text + &nodes.concat()
