@@ -397,3 +397,19 @@ fn a_unary_request_to_a_graph_takes_the_types_of_its_values() {
     let array = format!("in=@{}", array.display());
     insta::assert_snapshot!(run(&["-i", &array, "-i", "text=5 words"]), @r#"[{"data":[7,8],"datatype":"UINT8","name":"in","shape":[2,1]},{"data":["5 words"],"datatype":"BYTES","name":"text","shape":[1]}]"#);
 }
+
+#[test]
+fn strings_without_lengths_are_shown_as_text() {
+    let server = Generator::start();
+    let unary = |args: &[&str]| {
+        let args = [&["graph", "-i", "text=it is bare"], args].concat();
+        let run = cli::run(at(server.port, GRPC).args(args));
+        assert_eq!(run.code, Some(0), "{}", run.stderr);
+        run.text()
+    };
+    insta::assert_snapshot!(unary(&[]), @"");
+    insta::assert_snapshot!(unary(&["--output", "json"]), @"");
+    let streamed = |args: &[&str]| steady(&graph(&server, &[&["-i", "text=it is bare"], args].concat()));
+    insta::assert_snapshot!(streamed(&[]), @"");
+    insta::assert_snapshot!(streamed(&["--output", "json"]), @"");
+}

@@ -3,10 +3,10 @@
 use base64::{Engine as _, engine::general_purpose::STANDARD as BASE64};
 use serde_json::json;
 
-use super::Ranked;
+use super::{Ranked, elements};
 use crate::{
     client::{Answer, StreamAnswer},
-    tensor::values::{Value, values, write_json_value},
+    tensor::values::{Value, write_json_value},
 };
 
 /// What an answer is of, if it is of a sequence.
@@ -51,7 +51,7 @@ fn outputs(answer: &Answer, out: &mut Vec<u8>) {
         let shape = json!(tensor.shape());
         let rest = format!(r#","datatype":"{datatype}","shape":{shape},"data":["#);
         out.extend_from_slice(rest.as_bytes());
-        for (index, value) in values(tensor).enumerate() {
+        for (index, value) in elements(tensor).enumerate() {
             separate(index, out);
             finite(value, out);
         }
@@ -191,6 +191,25 @@ mod tests {
             String::from_utf8(answer_json(&example(), None)).unwrap(),
             @r#"{"model_name":"m","model_version":"1","id":"","outputs":[{"name":"y","datatype":"FP32","shape":[1,3],"data":[0.1,null,2.0]},{"name":"t","datatype":"BYTES","shape":[1],"data":["\"é"]}]}"#
         );
+    }
+
+    #[test]
+    fn strings_without_lengths_are_one_text() {
+        let bare = |data: &'static [u8]| {
+            let tensor = Tensor::new(DataType::String, vec![1], data.into()).unwrap();
+            let mut answer = example();
+            answer.outputs = TensorMap::from_iter([("t".to_owned(), tensor)]);
+            String::from_utf8(answer_json(&answer, None)).unwrap()
+        };
+        for (data, expected) in [
+            (&b"hello there"[..], r#""data":["hello there"]"#),
+            (b"", r#""data":[""]"#),
+            // A length, but one string too many.
+            (b"\x01\0\0\0a\0\0\0\0", r#""data":["\u0001\u0000"#),
+        ] {
+            let json = bare(data);
+            assert!(json.contains(expected), "{json}");
+        }
     }
 
     #[test]
