@@ -3,7 +3,8 @@
 //! A call of a few microseconds runs in place, on the async worker that has the work: handing it to
 //! another thread would cost more than the call. What decides is a moving average of the handler's
 //! calls, with the time that they wait for the interpreter's lock. A call that takes long in place
-//! keeps its handler off the async workers, longer each time.
+//! keeps its handler off the async workers, longer each time; not if the thread was only kept from its
+//! processor by others, as on a busy machine happens to any call now and then.
 //!
 //! Only one call at a time is in place, and none while calls that take long are on other threads,
 //! because those may hold the lock.
@@ -115,10 +116,15 @@ impl Calls {
                 Err(TryLockError::WouldBlock) => return Err(work),
             }
         };
+        // The system is asked only where that may matter.
+        let effort = (self.faults.load(Ordering::Relaxed) > 0).then(Effort::now);
         let began = Instant::now();
         let done = work();
         drop(place);
         let took = began.elapsed();
+        if took > TOO_LONG && effort.is_some_and(|effort| effort.is_little()) {
+            return Ok(done);
+        }
         self.learn(took);
         if took > TOO_LONG {
             let faults = self.faults.fetch_add(1, Ordering::Relaxed).min(40);
@@ -152,6 +158,41 @@ impl Calls {
         let old = self.average.load(Ordering::Relaxed);
         let new = old - (old >> WEIGHT_SHIFT) + (nanoseconds(took) >> WEIGHT_SHIFT);
         self.average.store(new, Ordering::Relaxed);
+    }
+}
+
+/// What a thread has done so far.
+struct Effort {
+    /// The time of a processor that it had.
+    worked: Duration,
+    /// How often it has waited for anything but a processor.
+    waits: libc::c_long,
+}
+
+impl Effort {
+    fn now() -> Self {
+        // SAFETY: zeros are a valid value, and the call fills it; with these arguments it cannot fail.
+        let usage = unsafe {
+            let mut usage = std::mem::zeroed::<libc::rusage>();
+            libc::getrusage(libc::RUSAGE_THREAD, &raw mut usage);
+            usage
+        };
+        let time = |time: libc::timeval| {
+            // Neither is negative.
+            let seconds = u64::try_from(time.tv_sec).unwrap_or_default();
+            Duration::from_secs(seconds)
+                + Duration::from_micros(u64::try_from(time.tv_usec).unwrap_or_default())
+        };
+        Self {
+            worked: time(usage.ru_utime) + time(usage.ru_stime),
+            waits: usage.ru_nvcsw,
+        }
+    }
+
+    /// Tells whether this thread has done little since, and waited for nothing but its processor.
+    fn is_little(&self) -> bool {
+        let now = Self::now();
+        now.waits == self.waits && now.worked.saturating_sub(self.worked) < TOO_LONG / 2
     }
 }
 
@@ -217,17 +258,30 @@ mod tests {
         }
     }
 
+    /// Works for longer than a call in place may take, however busy the machine is.
+    fn work() {
+        let (began, effort) = (Instant::now(), Effort::now());
+        while began.elapsed() <= TOO_LONG || Effort::now().worked - effort.worked <= TOO_LONG {
+            std::hint::spin_loop();
+        }
+    }
+
+    #[test]
+    fn who_works_or_waits_has_not_only_been_kept_from_its_processor() {
+        let effort = Effort::now();
+        work();
+        assert!(!effort.is_little());
+        let effort = Effort::now();
+        std::thread::sleep(Duration::from_millis(1));
+        assert!(!effort.is_little());
+    }
+
     #[test]
     fn a_call_that_takes_long_in_place_is_kept_off_for_a_while() {
         let calls = quick();
         in_place(&calls, || ());
         for times in 1..=3 {
-            in_place(&calls, || {
-                let began = Instant::now();
-                while began.elapsed() <= TOO_LONG {
-                    std::hint::spin_loop();
-                }
-            });
+            in_place(&calls, work);
             // One long call among short ones leaves the average low.
             calls.average.store(0, Ordering::Relaxed);
             assert_eq!(calls.banned.load(Ordering::Relaxed), PENALTY << (times - 1));
