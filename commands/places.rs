@@ -36,7 +36,8 @@ pub(crate) fn environment_of(library: &Path) -> Option<PathBuf> {
 pub(crate) fn prepare_python(settings: &PythonSettings, library: Option<&Path>) {
     let environment = library.and_then(environment_of);
     python::configure(settings.environment.clone(), environment);
-    python::set_limits(settings.runs, settings.runs);
+    // A quarter each: a node whose calls hang leaves places for the others.
+    python::set_limits(settings.runs / 4, settings.runs);
 }
 
 /// An environment variable as a path; empty counts as absent.

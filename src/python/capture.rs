@@ -113,7 +113,7 @@ fn settled(py: Python<'_>, view: &View, start: *const u8, length: usize) -> Sett
 fn only_ours(object: &Bound<'_, PyAny>) -> bool {
     // The second reference is the one of this call.
     // SAFETY: the object lives.
-    if unsafe { ffi::Py_REFCNT(object.as_ptr()) } != 2 {
+    if unsafe { ffi::Py_REFCNT(object.as_ptr()) } != 2 || weakly_known(object) {
         return false;
     }
     if object.cast_exact::<PyByteArray>().is_ok() {
@@ -133,6 +133,16 @@ fn only_ours(object: &Bound<'_, PyAny>) -> bool {
             .and_then(|flags| flags.getattr("owndata"))
             .and_then(|own| own.is_truthy())
             .unwrap_or(false)
+}
+
+/// Tells whether a weak reference leads to an object.
+fn weakly_known(object: &Bound<'_, PyAny>) -> bool {
+    let count = object
+        .py()
+        .import(intern!(object.py(), "_weakref"))
+        .and_then(|module| module.call_method1(intern!(object.py(), "getweakrefcount"), (object,)))
+        .and_then(|count| count.extract::<usize>());
+    count.map_or(true, |count| count > 0)
 }
 
 /// Returns the part of bytes that is this memory.

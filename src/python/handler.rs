@@ -383,6 +383,11 @@ impl Running {
         &self.core
     }
 
+    /// Returns what it is a call of, to keep.
+    pub(super) fn shared(&self) -> &Arc<Core> {
+        &self.core
+    }
+
     /// Returns the object.
     pub(super) fn object<'a, 'py>(&'a self, py: Python<'py>) -> PyResult<&'a Bound<'py, PyAny>> {
         self.object
@@ -403,7 +408,9 @@ impl Drop for Running {
         life.phase = Phase::Finalizing;
         drop(life);
         let core = Arc::clone(&self.core);
-        aside(move || interpreter::attach(|py| core.finalize_now(py)));
+        aside(&self.core, move || {
+            interpreter::attach(|py| core.finalize_now(py));
+        });
     }
 }
 
@@ -431,7 +438,7 @@ impl Drop for Handler {
     fn drop(&mut self) {
         if self.core.life().phase == Phase::Open {
             let core = Arc::clone(&self.core);
-            aside(move || core.finalize(Duration::ZERO));
+            aside(&self.core, move || core.finalize(Duration::ZERO));
         }
     }
 }

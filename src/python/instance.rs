@@ -29,12 +29,13 @@ use super::{
 /// Its calls block, so that they are for [`Handler::try_here`] and [`Handler::elsewhere`].
 pub struct Instance {
     handler: Arc<Handler>,
-    state: Mutex<Option<State>>,
+    state: Mutex<Option<Arc<State>>>,
 }
 
-/// What `create_state` returned. The handler is not finalized before it is destroyed.
+/// What `create_state` returned. Generators have it as well, so that it is destroyed after the last
+/// of them; whoever lets it go [releases](release) it. The handler is not finalized before.
 struct State {
-    value: Arc<Py<PyAny>>,
+    value: Py<PyAny>,
     running: Running,
 }
 
@@ -66,13 +67,13 @@ impl Instance {
             running
                 .object(py)
                 .and_then(|object| object.call_method0(intern!(py, "create_state")))
-                .map(|state| Arc::new(state.unbind()))
+                .map(Bound::unbind)
                 .map_err(|error| self.told(py, &error))
         })?;
-        *self.state() = Some(State {
+        *self.state() = Some(Arc::new(State {
             value: state,
             running,
-        });
+        }));
         Ok(())
     }
 
@@ -84,10 +85,10 @@ impl Instance {
     /// Fails if it raises, and if what it returns is not what it may return.
     pub fn execute(&self, inputs: &[Tensor], complete: bool) -> Result<Produced, Raised> {
         let (running, state) = match &*self.state() {
-            Some(state) => (state.running.again(), Some(Arc::clone(&state.value))),
+            Some(state) => (state.running.again(), Some(Arc::clone(state))),
             None => (self.handler.core().enter()?, None),
         };
-        interpreter::attach(|py| {
+        let produced = interpreter::attach(|py| {
             let done = (|| {
                 let inputs = inputs
                     .iter()
@@ -100,17 +101,16 @@ impl Instance {
                     None => object.call_method1(execute, (inputs,)),
                     Some(state) => {
                         let named = PyDict::new(py);
-                        named.set_item(intern!(py, "state"), state.bind(py))?;
+                        named.set_item(intern!(py, "state"), state.value.bind(py))?;
                         object.call_method(execute, (inputs,), Some(&named))
                     }
                 }
             })();
-            let produced = done
-                .and_then(|done| self.produced(done, complete, running))
-                .map_err(|error| self.told(py, &error));
-            drop(state);
-            produced
-        })
+            done.and_then(|done| self.produced(done, complete, running, state.as_ref()))
+                .map_err(|error| self.told(py, &error))
+        });
+        release(state);
+        produced
     }
 
     /// Returns the next outputs of a generator; `None` if it has ended.
@@ -140,6 +140,7 @@ impl Instance {
         });
         if generator.object.is_none() {
             generator.running = None;
+            release(generator.state.take());
         }
         if next.is_err() {
             generator.close();
@@ -147,12 +148,11 @@ impl Instance {
         next
     }
 
-    /// Ends the state of this instance, if it has one: calls `destroy_state` if the class has that.
+    /// Ends the state of this instance, if it has one: calls `destroy_state` if the class has that;
+    /// after the end of its generators, if some have not ended.
     pub fn close(&self) {
-        let Some(state) = self.state().take() else {
-            return;
-        };
-        destroy(state);
+        let state = self.state().take();
+        release(state);
     }
 
     /// Judges what `execute` returned.
@@ -161,6 +161,7 @@ impl Instance {
         done: Bound<'_, PyAny>,
         complete: bool,
         running: Running,
+        state: Option<&Arc<State>>,
     ) -> PyResult<Produced> {
         if let Ok(list) = done.cast::<PyList>() {
             return outputs(list, "execute must return a list of pyovms.Tensor")
@@ -173,6 +174,7 @@ impl Instance {
             return Ok(Produced::Generator(Generator {
                 object: Some(Arc::new(done.unbind())),
                 running: Some(running),
+                state: state.map(Arc::clone),
             }));
         }
         Err(PyTypeError::new_err(format!(
@@ -186,14 +188,14 @@ impl Instance {
         let raised = describe::raised(py, error);
         tracing::error!(
             node = self.handler.node_name(),
-            "Error occurred in python node {}: {raised}\n{}",
+            "Error occurred during node execution: {} - {raised}\n{}",
             self.handler.node_name(),
             raised.traceback.trim_end()
         );
         raised
     }
 
-    fn state(&self) -> MutexGuard<'_, Option<State>> {
+    fn state(&self) -> MutexGuard<'_, Option<Arc<State>>> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -202,8 +204,8 @@ impl Drop for Instance {
     fn drop(&mut self) {
         if let Some(state) = self.state().take() {
             let handler = Arc::clone(&self.handler);
-            aside(move || {
-                destroy(state);
+            aside(self.handler.core(), move || {
+                release(Some(state));
                 drop(handler);
             });
         }
@@ -219,7 +221,14 @@ impl fmt::Debug for Instance {
     }
 }
 
-/// Lets a state go.
+/// Lets a state go, which ends it if nobody else has it.
+fn release(state: Option<Arc<State>>) {
+    if let Some(state) = state.and_then(Arc::into_inner) {
+        destroy(state);
+    }
+}
+
+/// Ends a state.
 fn destroy(state: State) {
     let State { value, running } = state;
     interpreter::attach(|py| {
@@ -272,6 +281,7 @@ fn outputs(list: &Bound<'_, PyList>, rule: &str) -> PyResult<Vec<Tensor>> {
 pub struct Generator {
     object: Option<Arc<Py<PyAny>>>,
     running: Option<Running>,
+    state: Option<Arc<State>>,
 }
 
 impl Generator {
@@ -279,7 +289,9 @@ impl Generator {
         let (Some(object), Some(running)) = (self.object.take(), self.running.take()) else {
             return;
         };
-        aside(move || {
+        let state = self.state.take();
+        let core = Arc::clone(running.shared());
+        aside(&core, move || {
             interpreter::attach(|py| {
                 // Iterators of other kinds have nothing to close.
                 let closed = object
@@ -297,6 +309,7 @@ impl Generator {
                 }
                 drop(object);
             });
+            release(state);
             drop(running);
         });
     }

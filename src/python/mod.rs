@@ -57,6 +57,8 @@ mod loading;
 mod place;
 #[cfg(feature = "python")]
 mod view;
+#[cfg(feature = "python")]
+mod watch;
 
 #[cfg(not(feature = "python"))]
 mod off;

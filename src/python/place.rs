@@ -6,6 +6,8 @@
 //! keeps its handler off the async workers, longer each time; not if the thread was only kept from its
 //! processor by others, as on a busy machine happens to any call now and then.
 //!
+//! A call that once takes long in place does not keep the others from the network (`watch.rs`).
+//!
 //! Only one call at a time is in place, and none while calls that take long are on other threads,
 //! because those may hold the lock.
 
@@ -18,6 +20,8 @@ use std::{
 };
 
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+
+use super::watch::Watched;
 
 /// A handler whose calls take less than this on average runs in place, as a model does.
 const IN_PLACE: Duration = Duration::from_micros(200);
@@ -45,7 +49,8 @@ static PER_HANDLER: AtomicUsize = AtomicUsize::new(64);
 /// The most calls at once of all handlers.
 static ALL: AtomicUsize = AtomicUsize::new(256);
 
-/// Says how many calls of one handler and of all handlers run at once on other threads; more wait.
+/// Says how many calls of one handler and of all handlers run at once on other threads; more wait. One
+/// handler should not have all of them, so that one whose calls hang leaves places for the others.
 /// Counts for handlers that are loaded afterwards, and for all of them together once: before the first
 /// call.
 pub fn set_limits(per_handler: usize, all: usize) {
@@ -119,7 +124,9 @@ impl Calls {
         // The system is asked only where that may matter.
         let effort = (self.faults.load(Ordering::Relaxed) > 0).then(Effort::now);
         let began = Instant::now();
+        let watched = Watched::new(began);
         let done = work();
+        drop(watched);
         drop(place);
         let took = began.elapsed();
         if took > TOO_LONG && effort.is_some_and(|effort| effort.is_little()) {
@@ -319,6 +326,72 @@ mod tests {
     fn nothing_is_in_place_while_a_long_call_is_elsewhere() {
         Calls::new().away(|| assert!(quick().here(|| ()).is_err()));
         assert_eq!(quick().away(|| 5), 5);
+    }
+
+    #[test]
+    fn the_network_is_served_while_a_call_in_place_takes_long() {
+        use std::{
+            io::{Read, Write},
+            net::TcpStream,
+            sync::mpsc,
+        };
+        use tokio::io::{AsyncReadExt, AsyncWriteExt};
+
+        let runtime = tokio::runtime::Builder::new_multi_thread()
+            .worker_threads(2)
+            .enable_all()
+            .build()
+            .unwrap();
+        let listener = runtime.block_on(tokio::net::TcpListener::bind("127.0.0.1:0"));
+        let listener = listener.unwrap();
+        let address = listener.local_addr().unwrap();
+        let (began, begins) = mpsc::channel();
+        let (end, ends) = mpsc::channel::<()>();
+        let ends = Arc::new(Mutex::new(ends));
+        let _server = runtime.spawn(async move {
+            while let Ok((mut stream, _)) = listener.accept().await {
+                let (began, ends) = (began.clone(), Arc::clone(&ends));
+                crate::task::Task::spawn(async move {
+                    while let Ok(byte) = stream.read_u8().await {
+                        if byte == b'c' {
+                            in_place(&quick(), || {
+                                began.send(()).unwrap();
+                                let ends = ends.lock().unwrap();
+                                // The end of a call that held everybody up.
+                                let _ = ends.recv_timeout(Duration::from_secs(20));
+                            });
+                        }
+                        stream.write_u8(byte).await.unwrap();
+                    }
+                })
+                .detach();
+            }
+        });
+        let connect = || {
+            let stream = TcpStream::connect(address).unwrap();
+            let limit = Some(Duration::from_secs(10));
+            stream.set_read_timeout(limit).unwrap();
+            stream
+        };
+        let echo = |mut stream: &TcpStream| {
+            stream.write_all(b"e").unwrap();
+            let mut answer = [0];
+            stream.read_exact(&mut answer).expect("no answer");
+            assert_eq!(answer, *b"e");
+        };
+        let (mut calling, other) = (connect(), connect());
+        for _ in 0..20 {
+            echo(&calling);
+            echo(&other);
+            calling.write_all(b"c").unwrap();
+            begins.recv_timeout(Duration::from_secs(60)).unwrap();
+            echo(&other);
+            echo(&other);
+            end.send(()).unwrap();
+            let mut answer = [0];
+            calling.read_exact(&mut answer).unwrap();
+            assert_eq!(answer, *b"c");
+        }
     }
 
     #[tokio::test]

@@ -59,10 +59,13 @@ impl View {
         };
         let rank = dimensions.len();
         let mut stride = size;
-        let mut strides = vec![0; rank];
-        for (place, length) in strides.iter_mut().zip(&dimensions).rev() {
-            *place = stride;
-            stride *= length;
+        // Without elements nobody takes a step, and the other lengths may be of any size.
+        let mut strides = vec![size; rank];
+        if !dimensions.contains(&0) {
+            for (place, length) in strides.iter_mut().zip(&dimensions).rev() {
+                *place = stride;
+                stride = stride.saturating_mul(*length);
+            }
         }
         dimensions.extend(strides);
         let mut dimensions = dimensions.into_boxed_slice();

@@ -107,12 +107,24 @@ struct Shared {
     node: Arc<NodeSpec>,
     instance: Instance,
     loop_output: Option<usize>,
-    generating: Mutex<Option<Generating>>,
+    generating: Mutex<Generating>,
     is_silent: bool,
 }
 
+/// Whether the node generates.
+#[derive(Default)]
+enum Generating {
+    /// It does not.
+    #[default]
+    Not,
+    /// The next set is to be had.
+    Ready(Series),
+    /// The next set is being made, perhaps elsewhere.
+    Busy,
+}
+
 /// A generator on its way.
-struct Generating {
+struct Series {
     generator: Generator,
     /// The time of the next set.
     next: Timestamp,
@@ -126,7 +138,7 @@ enum Work {
         is_complete: bool,
         at: Timestamp,
     },
-    Next(Generating),
+    Next(Series),
     Close,
 }
 
@@ -174,20 +186,17 @@ impl Calculator for PythonExecutor {
                 None => {}
             }
         }
-        let generating = self.shared.generating().take();
         if inputs.is_empty() {
             let is_back = self
                 .loop_input
                 .is_some_and(|place| context.input(place).is_some());
-            return match generating {
-                // Dropped, and thereby closed, if nobody wants the rest.
-                Some(generating) if is_back && !context.env.is_ending() => {
-                    self.step(context, Work::Next(generating))
-                }
-                _ => Ok(Flow::Next),
+            // Dropped, and thereby closed, if nobody wants the rest.
+            return match self.shared.next(is_back && !context.env.is_ending()) {
+                Some(series) => self.step(context, Work::Next(series)),
+                None => Ok(Flow::Next),
             };
         }
-        if generating.is_some() {
+        if !matches!(*self.shared.generating(), Generating::Not) {
             return Err(Fault::new(Code::ResourceExhausted, BUSY));
         }
         let is_complete = inputs.len() == self.inputs.len();
@@ -203,7 +212,7 @@ impl Calculator for PythonExecutor {
     }
 
     fn close(&mut self, context: &mut Context<'_>) -> Result<Flow, Fault> {
-        drop(self.shared.generating().take());
+        drop(std::mem::take(&mut *self.shared.generating()));
         if self.shared.instance.has_state() {
             self.step(context, Work::Close)
         } else {
@@ -219,11 +228,28 @@ const BUSY: &str = "Node is already processing data. Create new stream for anoth
 const FAILED: &str = "Error occurred during graph execution";
 
 impl Shared {
-    fn generating(&self) -> MutexGuard<'_, Option<Generating>> {
+    fn generating(&self) -> MutexGuard<'_, Generating> {
         // It is replaced as a whole.
         self.generating
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Takes the generator whose next set is to be had; the node is busy then, if that is wanted.
+    fn next(&self, is_wanted: bool) -> Option<Series> {
+        let mut generating = self.generating();
+        if matches!(*generating, Generating::Busy) {
+            return None;
+        }
+        let next = if is_wanted && matches!(*generating, Generating::Ready(_)) {
+            Generating::Busy
+        } else {
+            Generating::Not
+        };
+        match std::mem::replace(&mut *generating, next) {
+            Generating::Ready(series) if is_wanted => Some(series),
+            _ => None,
+        }
     }
 
     /// Does a step, which takes the interpreter.
@@ -232,7 +258,7 @@ impl Shared {
         match work {
             Work::Open => self.instance.open().map_err(|raised| self.fault(&raised))?,
             Work::Close => self.instance.close(),
-            Work::Next(generating) => self.advance(generating, &mut later)?,
+            Work::Next(series) => self.advance(series, &mut later)?,
             Work::Execute {
                 inputs,
                 is_complete,
@@ -248,11 +274,17 @@ impl Shared {
                         ));
                     }
                     Produced::Generator(generator) => {
-                        let generating = Generating {
+                        let mut generating = self.generating();
+                        if !matches!(*generating, Generating::Not) {
+                            return Err(Fault::new(Code::ResourceExhausted, BUSY));
+                        }
+                        *generating = Generating::Busy;
+                        drop(generating);
+                        let series = Series {
                             generator,
                             next: at,
                         };
-                        self.advance(generating, &mut later)?;
+                        self.advance(series, &mut later)?;
                     }
                 }
             }
@@ -260,30 +292,41 @@ impl Shared {
         Ok(later)
     }
 
-    /// Takes the next set of a generator.
-    fn advance(&self, mut generating: Generating, later: &mut Later) -> Result<(), Fault> {
-        let set = self.instance.next(&mut generating.generator);
-        let Some(tensors) = set.map_err(|raised| self.fault(&raised))? else {
-            return Ok(());
+    /// Takes the next set of a generator, for which the node is busy.
+    fn advance(&self, series: Series, later: &mut Later) -> Result<(), Fault> {
+        let rest = self.set(series, later);
+        let (next, outcome) = match rest {
+            Ok(Some(series)) => (Generating::Ready(series), Ok(())),
+            Ok(None) => (Generating::Not, Ok(())),
+            Err(fault) => (Generating::Not, Err(fault)),
         };
-        let at = generating.next;
+        *self.generating() = next;
+        outcome
+    }
+
+    /// Sends the next set of a generator, and returns what has more.
+    fn set(&self, mut series: Series, later: &mut Later) -> Result<Option<Series>, Fault> {
+        let set = self.instance.next(&mut series.generator);
+        let Some(tensors) = set.map_err(|raised| self.fault(&raised))? else {
+            return Ok(None);
+        };
+        let at = series.next;
         self.send(tensors, at, later)?;
         let next = at.next_allowed();
         if !next.is_ordinary() {
             // Only here it is looked ahead: this may be the last set.
-            let more = self.instance.next(&mut generating.generator);
+            let more = self.instance.next(&mut series.generator);
             return match more.map_err(|raised| self.fault(&raised))? {
-                None => Ok(()),
+                None => Ok(None),
                 Some(_) => Err(self.refuse(format!("the sets have no time left after {at}"))),
             };
         }
-        generating.next = next;
-        *self.generating() = Some(generating);
+        series.next = next;
         if let Some(output) = self.loop_output {
             let wake = Packet::new(Payload::Token, next);
             later.emits.push(Emit::Packet(output, wake));
         }
-        Ok(())
+        Ok(Some(series))
     }
 
     /// Sends each tensor to the output of its name.
@@ -317,15 +360,8 @@ impl Shared {
         Ok(())
     }
 
-    /// Makes a fault of what Python code has raised, and logs where.
+    /// Makes a fault of what Python code has raised; the instance has logged where.
     fn fault(&self, raised: &Raised) -> Fault {
-        let name = &self.node.name;
-        tracing::error!(
-            "Error occurred during node execution: {name} - {}: {}\n{}",
-            raised.kind,
-            raised.message,
-            raised.traceback
-        );
         self.told(&format!("{}: {}", raised.kind, raised.message))
     }
 

@@ -98,7 +98,7 @@ fn what_is_replaced_is_freed() {
     }
     settle();
     let made = executes(
-        "import gc, sys\ngc.collect()\nkept = sys.modules['_test_watch'].kept\nalive = [name for name, reference in kept.items() if reference() is not None]\nimport sys as s\nleft = [name for name in sys.modules if name.startswith('_ovms_handler_') and getattr(sys.modules[name], '__file__', '').startswith(self.folder)]\nreturn [Tensor('out', repr((len(kept), alive)).encode())]",
+        "import gc, sys\ngc.collect()\nkept = sys.modules['_test_watch'].kept\nalive = [name for name, reference in kept.items() if reference() is not None]\nimport sys as s\nleft = [name for name in list(sys.modules) if name.startswith('_ovms_handler_') and getattr(sys.modules[name], '__file__', '').startswith(self.folder)]\nreturn [Tensor('out', repr((len(kept), alive)).encode())]",
     );
     let outputs = {
         // The folder is only for the look at what is left.

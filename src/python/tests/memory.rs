@@ -247,3 +247,28 @@ fn outputs_are_dropped_without_the_lock() {
     }
     settle();
 }
+
+#[test]
+fn lengths_beside_a_length_of_zero_may_be_of_any_size() {
+    for shape in [
+        [0, i64::MAX, i64::MAX],
+        [i64::MAX, i64::MAX, 0],
+        [i64::MAX, 0, i64::MAX],
+    ] {
+        asserts(
+            &[floats("a", &shape, &[])],
+            "assert len(bytes(inputs[0])) == 0\nview = memoryview(inputs[0])\nassert view.nbytes == 0\nassert 0 in view.shape",
+        );
+    }
+}
+
+#[test]
+fn an_array_that_a_weak_reference_leads_to_is_copied() {
+    let made = executes(
+        "import weakref\nimport numpy as np\nif inputs:\n    self.array()[:] = 2\n    return []\narray = np.ones(1 << 20, dtype=np.uint8)\nself.array = weakref.ref(array)\ntensor = Tensor('out', array)\nself.tensor = tensor\ndel array\nreturn [tensor]",
+    );
+    let out = made.outputs(&[]);
+    // The tensor that the handler keeps has the array alive.
+    made.outputs(&[floats("a", &[1], &[0.0])]);
+    assert!(out[0].bytes().iter().all(|byte| *byte == 1));
+}

@@ -3,6 +3,7 @@
 use std::fs;
 
 use super::support::{Folder, Made, awaited, handler, outputs, text};
+use crate::python::Produced;
 
 fn counting(folder: &Folder, destroy: &str) -> Made {
     let log = folder.file("log");
@@ -110,4 +111,44 @@ fn a_running_instance_goes_on_while_its_handler_ends() {
     // Those that only tried it were destroyed as well, before the end.
     assert!(told.contains("destroy1 "), "{told}");
     assert!(told.ends_with(" finalize "), "{told}");
+}
+
+#[test]
+fn a_state_is_destroyed_after_the_generators_that_use_it() {
+    let folder = Folder::new();
+    let log = folder.file("log");
+    let made = handler(&format!(
+        "def note(text): open({log:?}, 'a').write(text + ' ')\nclass OvmsPythonModel:\n    def create_state(self): return []\n    def execute(self, inputs, state):\n        try:\n            yield []\n            yield []\n        finally:\n            note('closed')\n    def destroy_state(self, state): note('destroy')\n    def finalize(self): note('finalize')\n"
+    ));
+    for is_ended in [false, true] {
+        let instance = made.instance();
+        let Ok(Produced::Generator(mut generator)) = instance.execute(&[], true) else {
+            panic!("expected a generator");
+        };
+        assert!(instance.next(&mut generator).unwrap().is_some());
+        if is_ended {
+            instance.close();
+            while instance.next(&mut generator).unwrap().is_some() {}
+        } else {
+            drop(instance);
+        }
+        drop(generator);
+    }
+    made.handler.finalize();
+    let told = awaited(&log);
+    assert!(told.ends_with("finalize "), "{told}");
+    // Which of the two comes first is open, not what comes first in each.
+    let steps: Vec<&str> = told.split_whitespace().collect();
+    let before = |count: usize| {
+        let up_to = steps
+            .iter()
+            .enumerate()
+            .filter(|(_, step)| **step == "destroy");
+        let place = up_to.map(|(place, _)| place).nth(count).expect("destroyed");
+        steps[..place]
+            .iter()
+            .filter(|step| **step == "closed")
+            .count()
+    };
+    assert!(before(0) >= 1 && before(1) == 2, "{told}");
 }
