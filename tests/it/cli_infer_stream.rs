@@ -409,7 +409,12 @@ fn strings_without_lengths_are_shown_as_text() {
     };
     insta::assert_snapshot!(unary(&[]), @"");
     insta::assert_snapshot!(unary(&["--output", "json"]), @"");
-    let streamed = |args: &[&str]| steady(&graph(&server, &[&["-i", "text=it is bare"], args].concat()));
+    let streamed = |args: &[&str]| {
+        steady(&graph(
+            &server,
+            &[&["-i", "text=it is bare"], args].concat(),
+        ))
+    };
     insta::assert_snapshot!(streamed(&[]), @"");
     insta::assert_snapshot!(streamed(&["--output", "json"]), @"");
 }
