@@ -1,0 +1,172 @@
+//! How a request finds what it is for.
+
+use std::{
+    sync::{Arc, OnceLock, atomic::Ordering},
+    time::Duration,
+};
+
+use super::{
+    Engine, Place, Servable, Target, UnderWay, not_found, of_graph::OfGraph,
+    of_pipeline::OfPipeline, stream,
+};
+use crate::{
+    error::{Error, Result},
+    graph::Graph,
+    metrics::Call,
+    model::{Live, Loaded, Served, Version},
+    pipeline::Pipeline,
+    request::{Api, Origin},
+};
+
+impl Engine {
+    /// Finds what a request is for: the version asked for, or the default one.
+    ///
+    /// A version that is still loading is waited for, up to a limit. From a success on, the call
+    /// counts as one of `origin`: as failed, unless [`Target::infer`] returns an answer.
+    ///
+    /// # Errors
+    ///
+    /// Fails if there is no such name or version, it does not get ready, or the server is
+    /// stopping.
+    pub async fn find(
+        self: &Arc<Self>,
+        name: &str,
+        version: Option<i64>,
+        origin: Origin,
+    ) -> Result<Target> {
+        let place = UnderWay::enter(&self.under_way);
+        // After entering: a stop either sees this request or is seen by it.
+        if self.stopping.load(Ordering::SeqCst) {
+            return Err(stream::shutting_down());
+        }
+        self.find_in(place, name, version, origin).await
+    }
+
+    /// Finds what a node of a graph runs, for a request of this origin that is under way: also while
+    /// the server is stopping.
+    pub(super) async fn find_for_node(
+        self: &Arc<Self>,
+        name: &str,
+        version: Option<i64>,
+        origin: Origin,
+    ) -> Result<Target> {
+        let place = UnderWay::enter(&self.under_way);
+        let target = self.find_in(place, name, version, origin).await?;
+        Ok(target.of_node())
+    }
+
+    async fn find_in(
+        self: &Arc<Self>,
+        place: Place,
+        name: &str,
+        version: Option<i64>,
+        origin: Origin,
+    ) -> Result<Target> {
+        let model = match self.servable(name)? {
+            Servable::Model(model) => model,
+            Servable::Pipeline(pipeline) => {
+                return self.find_pipeline(pipeline, origin, place).await;
+            }
+            Servable::Graph(graph) => return self.find_graph(graph, origin, place).await,
+        };
+        let named = version.is_some();
+        let (version, loaded) = loop {
+            let found = match model.version(version) {
+                Ok(found) => found,
+                Err(none) if named => return Err(none),
+                Err(none) => model.draining().ok_or(none)?,
+            };
+            let loaded = found.loaded();
+            // The default version may go between the two, once another has taken over.
+            if named || loaded.is_ok() || found.draining().is_some() {
+                break (found, loaded);
+            }
+        };
+        // From here on it counts, whatever ends it.
+        let call = Call::new(version.reporter(), origin);
+        let loaded = match loaded {
+            Ok(loaded) => loaded,
+            Err(not_loaded) => match version.draining() {
+                // Its sequences go on.
+                Some(draining) => draining,
+                None => self.wait_loaded(&version, not_loaded).await?,
+            },
+        };
+        let target = Target::new(version, loaded, call, place);
+        Ok(target.among(self, &model, named))
+    }
+
+    /// Finds what a pipeline runs.
+    async fn find_pipeline(
+        self: &Arc<Self>,
+        pipeline: Arc<Pipeline>,
+        origin: Origin,
+        place: Place,
+    ) -> Result<Target> {
+        let call = Call::new(pipeline.reporter(), origin);
+        let admitted = pipeline.admit()?;
+        let definition = self.definition(&pipeline).await?;
+        let found = OfPipeline {
+            engine: Arc::clone(self),
+            pipeline,
+            definition,
+            origin,
+            watch: None,
+            _admitted: admitted,
+        };
+        Ok(Target::of_pipeline(found, call, place))
+    }
+
+    /// Finds what a graph runs.
+    async fn find_graph(
+        self: &Arc<Self>,
+        graph: Arc<Graph>,
+        origin: Origin,
+        place: Place,
+    ) -> Result<Target> {
+        // Its own protocol is KServe's; in the others there is no such thing.
+        if origin.api == Api::TensorFlowServing {
+            return Err(not_found());
+        }
+        let call = Call::new(graph.reporter(), origin);
+        let admitted = graph.admit()?;
+        let definition = self.definition(&graph).await?;
+        let found = OfGraph {
+            engine: Arc::clone(self),
+            graph,
+            definition,
+            origin,
+            info: OnceLock::new(),
+            _admitted: admitted,
+        };
+        Ok(Target::of_graph(found, call, place))
+    }
+
+    /// Finds what a pipeline or graph runs, after a wait if it is about to be checked and not too
+    /// many wait already.
+    pub(super) async fn definition<D: Served>(&self, live: &Live<D>) -> Result<Arc<D>> {
+        /// Pipelines are checked in less, once their models are there.
+        const LIMIT: Duration = Duration::from_millis(500);
+        match live.definition() {
+            Err(_) if live.phase().is_passing() => {}
+            Ok(definition) => return Ok(definition),
+            // It may have become available between the two.
+            Err(_) => return live.definition(),
+        }
+        let Ok(_place) = self.loading_places.try_acquire() else {
+            return live.definition();
+        };
+        live.wait(LIMIT).await
+    }
+
+    /// Waits for a version that is not loaded, if it is loading and not too many wait already.
+    pub(super) async fn wait_loaded(
+        &self,
+        version: &Version,
+        not_loaded: Error,
+    ) -> Result<Arc<Loaded>> {
+        // Requests beyond the bound do not wait.
+        let _place = self.loading_places.try_acquire().map_err(|_| not_loaded)?;
+        version.wait_loaded(self.loading_wait).await
+    }
+}
