@@ -7,7 +7,7 @@
 //!
 //! NumPy has no BF16: such a tensor is written as FP32, which holds every value of it. Strings
 //! are written at the width of the longest, padded with zero bytes; NumPy does the same, and a
-//! string's own zero bytes at its end are lost in both.
+//! string's own zero bytes at its end are lost in both. BYTES without their lengths are one string.
 
 mod header;
 
@@ -18,6 +18,7 @@ use bytes::Bytes;
 use self::header::{Element, Header, Kind, descr, write_header};
 use super::{
     DataType, Tensor, TensorError, elements,
+    strings::unframed,
     values::{Packer, Value, ValueError, values},
 };
 
@@ -157,6 +158,10 @@ pub fn write(tensor: &Tensor, out: &mut dyn Write) -> io::Result<()> {
 }
 
 fn write_strings(tensor: &Tensor, out: &mut dyn Write) -> io::Result<()> {
+    if let Some(bare) = unframed(tensor) {
+        write_header(&format!("|S{}", bare.len().max(1)), &[1], out)?;
+        return out.write_all(if bare.is_empty() { &[0] } else { bare });
+    }
     let strings = || {
         values(tensor).filter_map(|value| match value {
             Value::Bytes(element) => Some(element),

@@ -35,6 +35,17 @@ pub struct FramingError {
     pub length: usize,
 }
 
+/// Returns the bytes of a string tensor that are not one string behind its length for each element
+/// of the shape; `None` of what is sound. Handlers of graphs may call any bytes BYTES.
+#[must_use]
+pub fn unframed(tensor: &Tensor) -> Option<&[u8]> {
+    if tensor.dtype() != DataType::String {
+        return None;
+    }
+    let count = Strings::new(tensor.data().clone()).map(|strings| strings.count());
+    (count != Ok(tensor.len())).then(|| &tensor.data()[..])
+}
+
 /// Rows that would need more memory than is allowed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("{rows} strings of which the longest has {longest} bytes")]

@@ -1,7 +1,6 @@
 //! What comes back on a stream, in lines.
 
 use std::{
-    fmt::Write as _,
     io::{self, IsTerminal as _},
     time::{Duration, Instant},
 };
@@ -13,9 +12,6 @@ use ovms::client::{
 };
 
 use crate::ui;
-
-/// How many bytes are shown of an output that is no tensor.
-const SHOWN: usize = 16;
 
 /// The places that timestamps and numbers of answers have at the start of lines.
 const PLACES: usize = 4;
@@ -44,7 +40,7 @@ pub(super) fn line(form: Form, answer: &StreamAnswer, number: usize) -> Vec<u8> 
         let summary = Summary::new(name, tensor);
         line.extend(["  ", &summary.name, ": ", &summary.preview]);
     }
-    for opaque in &answer.opaque {
+    for opaque in &answer.answer.opaque {
         line.extend(["  ", &opaque.name, ": ", &preview(opaque)]);
     }
     let mut line = ui::visible(&line).into_owned();
@@ -61,17 +57,8 @@ pub(super) fn fault(text: &str) -> Vec<u8> {
 
 /// Shows the first bytes of something whose type is the server's own.
 fn preview(opaque: &Opaque) -> String {
-    let count = opaque.data.len();
-    let plural = if count == 1 { "" } else { "s" };
-    let mut text = format!("{} of {count} byte{plural}:", opaque.datatype);
-    for byte in opaque.data.iter().take(SHOWN) {
-        // A string takes all that is written to it.
-        let _ = write!(text, " {byte:02x}");
-    }
-    if count > SHOWN {
-        text.push_str(" …");
-    }
-    text
+    let bytes = output::hexadecimal(&opaque.data);
+    format!("{} of {bytes}", opaque.datatype)
 }
 
 /// Says who answers.
@@ -161,14 +148,14 @@ mod tests {
                 model_version: "1".to_owned(),
                 id: String::new(),
                 outputs: TensorMap::from_iter([("out".to_owned(), text)]),
+                opaque: vec![Opaque {
+                    name: "own".to_owned(),
+                    datatype: "my type".to_owned(),
+                    shape: vec![20],
+                    data: (0..20).collect::<Vec<u8>>().into(),
+                }],
             },
             timestamp,
-            opaque: vec![Opaque {
-                name: "own".to_owned(),
-                datatype: "my type".to_owned(),
-                shape: vec![20],
-                data: (0..20).collect::<Vec<u8>>().into(),
-            }],
         }
     }
 

@@ -3,10 +3,10 @@
 use base64::{Engine as _, engine::general_purpose::STANDARD as BASE64};
 use serde_json::json;
 
-use super::Ranked;
+use super::{Ranked, elements};
 use crate::{
     client::{Answer, StreamAnswer},
-    tensor::values::{Value, values, write_json_value},
+    tensor::values::{Value, write_json_value},
 };
 
 /// What an answer is of, if it is of a sequence.
@@ -32,7 +32,8 @@ pub enum Part {
 /// Writes an answer as one JSON object.
 ///
 /// The elements of an output are a flat list, as the protocol has them. JSON has no form for
-/// infinities and for what is not a number: those are `null`.
+/// infinities and for what is not a number: those are `null`. Outputs whose types are the server's
+/// own have their bytes as `b64`.
 #[must_use]
 pub fn answer_json(answer: &Answer, sequence: Option<OfSequence>) -> Vec<u8> {
     let mut out = head(answer, sequence);
@@ -51,26 +52,14 @@ fn outputs(answer: &Answer, out: &mut Vec<u8>) {
         let shape = json!(tensor.shape());
         let rest = format!(r#","datatype":"{datatype}","shape":{shape},"data":["#);
         out.extend_from_slice(rest.as_bytes());
-        for (index, value) in values(tensor).enumerate() {
+        for (index, value) in elements(tensor).enumerate() {
             separate(index, out);
             finite(value, out);
         }
         out.extend_from_slice(b"]}");
     }
-}
-
-/// Writes an answer of a stream as one JSON object: with its timestamp if it has one, and outputs
-/// whose types are the server's own as `b64`.
-#[must_use]
-pub fn stream_json(answer: &StreamAnswer) -> Vec<u8> {
-    let mut out = head(&answer.answer, None);
-    if let Some(timestamp) = answer.timestamp {
-        out.extend_from_slice(format!(r#","timestamp":{timestamp}"#).as_bytes());
-    }
-    out.extend_from_slice(br#","outputs":["#);
-    outputs(&answer.answer, &mut out);
     for (index, opaque) in answer.opaque.iter().enumerate() {
-        separate(index + answer.answer.outputs.len(), &mut out);
+        separate(index + answer.outputs.len(), out);
         let object = format!(
             r#"{{"name":{},"datatype":{},"shape":{},"b64":"{}"}}"#,
             json!(opaque.name),
@@ -80,6 +69,17 @@ pub fn stream_json(answer: &StreamAnswer) -> Vec<u8> {
         );
         out.extend_from_slice(object.as_bytes());
     }
+}
+
+/// Writes an answer of a stream in the same way, with its timestamp if it has one.
+#[must_use]
+pub fn stream_json(answer: &StreamAnswer) -> Vec<u8> {
+    let mut out = head(&answer.answer, None);
+    if let Some(timestamp) = answer.timestamp {
+        out.extend_from_slice(format!(r#","timestamp":{timestamp}"#).as_bytes());
+    }
+    out.extend_from_slice(br#","outputs":["#);
+    outputs(&answer.answer, &mut out);
     out.extend_from_slice(b"]}");
     out
 }
@@ -182,6 +182,7 @@ mod tests {
             model_version: "1".to_owned(),
             id: String::new(),
             outputs: TensorMap::from_iter([("y".to_owned(), floats), ("t".to_owned(), strings)]),
+            opaque: Vec::new(),
         }
     }
 
@@ -191,6 +192,25 @@ mod tests {
             String::from_utf8(answer_json(&example(), None)).unwrap(),
             @r#"{"model_name":"m","model_version":"1","id":"","outputs":[{"name":"y","datatype":"FP32","shape":[1,3],"data":[0.1,null,2.0]},{"name":"t","datatype":"BYTES","shape":[1],"data":["\"é"]}]}"#
         );
+    }
+
+    #[test]
+    fn strings_without_lengths_are_one_text() {
+        let bare = |data: &'static [u8]| {
+            let tensor = Tensor::new(DataType::String, vec![1], data.into()).unwrap();
+            let mut answer = example();
+            answer.outputs = TensorMap::from_iter([("t".to_owned(), tensor)]);
+            String::from_utf8(answer_json(&answer, None)).unwrap()
+        };
+        for (data, expected) in [
+            (&b"hello there"[..], r#""data":["hello there"]"#),
+            (b"", r#""data":[""]"#),
+            // A length, but one string too many.
+            (b"\x01\0\0\0a\0\0\0\0", r#""data":["\u0001\u0000"#),
+        ] {
+            let json = bare(data);
+            assert!(json.contains(expected), "{json}");
+        }
     }
 
     #[test]

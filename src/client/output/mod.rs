@@ -7,7 +7,22 @@ mod save;
 mod summary;
 mod top;
 
+use crate::tensor::{
+    Tensor,
+    strings::unframed,
+    values::{Value, values},
+};
+
 pub use json::{OfSequence, Part, answer_json, ranking_json, stream_json};
 pub use save::{Saved, save, save_tensors};
-pub use summary::{Spread, Summary, number};
+pub use summary::{Spread, Summary, hexadecimal, number};
 pub use top::{Ranked, TopError, top};
+
+/// Goes through the elements. BYTES whose elements are not behind their lengths are one.
+fn elements(tensor: &Tensor) -> impl Iterator<Item = Value<'_>> {
+    let bare = unframed(tensor);
+    let framed = bare.is_none().then(|| values(tensor));
+    bare.map(Value::Bytes)
+        .into_iter()
+        .chain(framed.into_iter().flatten())
+}

@@ -1,7 +1,9 @@
 //! An output in one row: what it is, its extremes, and its first elements.
 
+use super::elements;
 use crate::tensor::{
     DataType, ShapeText, Tensor,
+    strings::unframed,
     values::{Value, values},
 };
 
@@ -10,6 +12,9 @@ const SHOWN: usize = 6;
 
 /// How many characters of a string are shown.
 const SHOWN_OF_A_STRING: usize = 32;
+
+/// How many bytes are shown of what is neither a list of strings nor text.
+const SHOWN_OF_BYTES: usize = 16;
 
 /// How many digits of a number with a fraction are shown.
 const DIGITS: i32 = 6;
@@ -44,8 +49,12 @@ impl Summary {
     /// Sums an output up.
     #[must_use]
     pub fn new(name: &str, tensor: &Tensor) -> Self {
-        let mut shown: Vec<_> = values(tensor).take(SHOWN).map(element).collect();
-        if tensor.len() > SHOWN {
+        let bare = unframed(tensor);
+        let mut shown: Vec<_> = match bare.filter(|bytes| std::str::from_utf8(bytes).is_err()) {
+            Some(bytes) => vec![hexadecimal(bytes)],
+            None => elements(tensor).take(SHOWN).map(element).collect(),
+        };
+        if bare.is_none() && tensor.len() > SHOWN {
             shown.push("…".to_owned());
         }
         Self {
@@ -97,6 +106,21 @@ pub fn number(value: f64) -> String {
     }
     let decimals = usize::try_from(DIGITS - 1 - exponent).unwrap_or(0);
     trimmed(&format!("{value:.decimals$}")).to_owned()
+}
+
+/// Writes the number of bytes, and the first of them.
+#[must_use]
+pub fn hexadecimal(bytes: &[u8]) -> String {
+    let count = bytes.len();
+    let plural = if count == 1 { "" } else { "s" };
+    let mut text = format!("{count} byte{plural}:");
+    for byte in bytes.iter().take(SHOWN_OF_BYTES) {
+        text.push_str(&format!(" {byte:02x}"));
+    }
+    if count > SHOWN_OF_BYTES {
+        text.push_str(" …");
+    }
+    text
 }
 
 /// Cuts zeros off the end of a fraction.
@@ -177,6 +201,21 @@ mod tests {
             summary.preview,
             format!(r#""a\n\"b\"", "{}…""#, "x".repeat(32))
         );
+    }
+
+    #[test]
+    fn strings_without_lengths_are_text_or_bytes() {
+        let preview = |shape: &[usize], data: &'static [u8]| {
+            let tensor = Tensor::new(DataType::String, shape.to_vec(), data.into());
+            Summary::new("t", &tensor.unwrap()).preview
+        };
+        assert_eq!(preview(&[1], b"hello there"), r#""hello there""#);
+        assert_eq!(preview(&[11], b"hello there"), r#""hello there""#);
+        assert_eq!(preview(&[1], b"\xff\x00"), "2 bytes: ff 00");
+        let long = preview(&[1], &[0xfe; 20]);
+        assert_eq!(long, format!("20 bytes:{} …", " fe".repeat(16)));
+        assert_eq!(preview(&[1], b"\x02\0\0\0hi"), r#""hi""#);
+        assert_eq!(preview(&[0], b""), "");
     }
 
     #[test]
