@@ -82,6 +82,11 @@ impl Failure {
         Self::new(FailureKind::Quiet, "")
     }
 
+    /// Returns its kind.
+    pub(crate) const fn kind(&self) -> FailureKind {
+        self.kind
+    }
+
     /// Returns the sentence without causes and hints.
     pub(crate) fn message(&self) -> &str {
         &self.message

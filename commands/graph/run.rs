@@ -4,7 +4,12 @@ mod feed;
 mod load;
 mod show;
 
-use std::{path::PathBuf, sync::Arc, time::Instant};
+use std::{
+    path::PathBuf,
+    pin::pin,
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
 use clap::ValueEnum;
 use ovms::{
@@ -44,8 +49,10 @@ Examples:
   ovms graph run tracker --requests frames.ndjson
   ovms graph run my_graph -i input=hello --output json | jq -c .outputs
 
+Ctrl-C ends the run as a client that leaves does, and shows what the nodes took until then.
+
 Exit codes: 0 done, 1 the graph is refused or failed, 64 usage, also a NAME that no graph of the file
-has, 72 no OpenVINO runtime for its models.";
+has, 72 no OpenVINO runtime for its models, 130 Ctrl-C.";
 
 /// The flags as typed.
 #[derive(Debug, clap::Args)]
@@ -119,6 +126,12 @@ const ORIGIN: Origin = Origin {
 /// Answers that wait to be shown.
 const WAITING: usize = 64;
 
+/// How long a run that is interrupted has for its end.
+const LEFT: Duration = Duration::from_secs(2);
+
+/// What an interrupted run says.
+const INTERRUPTED: &str = "interrupted";
+
 /// Runs the subcommand.
 pub(super) fn run(args: Args) -> Result<(), Failure> {
     let mut stdout = Aside::take()?;
@@ -139,7 +152,9 @@ pub(super) fn run(args: Args) -> Result<(), Failure> {
             Ok(requests) => all(&loaded, requests, args.output, &mut stdout).await,
             Err(failure) => Err(failure),
         };
-        loaded.close().await;
+        let is_interrupted =
+            matches!(&shown, Err(failure) if failure.kind() == FailureKind::Interrupted);
+        loaded.close(is_interrupted.then_some(LEFT)).await;
         shown
     });
     // A handler that never ends is not waited for.
@@ -155,7 +170,12 @@ async fn all(
     format: Format,
     stdout: &mut Aside,
 ) -> Result<(), Failure> {
-    let first = match fed.recv().await {
+    let mut interrupted = pin!(interrupted());
+    let first = tokio::select! {
+        first = fed.recv() => first,
+        () = &mut interrupted => return Err(Failure::new(FailureKind::Interrupted, INTERRUPTED)),
+    };
+    let first = match first {
         Some(Ok(first)) => first,
         Some(Err(failure)) => return Err(failure),
         None => return Err(Failure::new(FailureKind::Usage, "found no request")),
@@ -175,7 +195,10 @@ async fn all(
             if send.send(Some(request?)).await.is_err() {
                 break;
             }
-            next = fed.recv().await;
+            next = tokio::select! {
+                next = fed.recv() => next,
+                () = send.closed() => break,
+            };
         }
         Ok::<(), Failure>(())
     };
@@ -185,7 +208,18 @@ async fn all(
     };
     let showing = async move {
         let mut refused = 0_usize;
-        while let Some(answer) = answers.recv().await {
+        let mut is_stopped = false;
+        loop {
+            let answer = tokio::select! {
+                biased;
+                // Without anybody who takes answers, the graph ends.
+                () = &mut interrupted => {
+                    is_stopped = true;
+                    break;
+                }
+                answer = answers.recv() => answer,
+            };
+            let Some(answer) = answer else { break };
             match answer {
                 Answer::Response(response, _) => stdout.print(&show::packet(format, &response))?,
                 Answer::Fault(text) => {
@@ -194,11 +228,14 @@ async fn all(
                 }
             }
         }
-        Ok::<_, Failure>((refused, stdout))
+        Ok::<_, Failure>((refused, is_stopped, stdout))
     };
     let (fed, ran, shown) = tokio::join!(feeding, running, showing);
-    let (refused, stdout) = shown?;
-    let error = ran.err().map(|error| error.message().to_owned());
+    let (refused, is_stopped, stdout) = shown?;
+    let error = match is_stopped {
+        true => Some(INTERRUPTED.to_owned()),
+        false => ran.err().map(|error| error.message().to_owned()),
+    };
     let ending = Ending {
         took: begun.elapsed(),
         error: error.as_deref(),
@@ -210,6 +247,9 @@ async fn all(
         &ending,
         Look::of_stdout(),
     ))?;
+    if is_stopped {
+        return Err(Failure::new(FailureKind::Interrupted, INTERRUPTED));
+    }
     fed?;
     match (error, refused) {
         (Some(error), _) => Err(failed(loaded, &error)),
@@ -219,6 +259,13 @@ async fn all(
             FailureKind::Failed,
             format!("{count} requests were refused"),
         )),
+    }
+}
+
+/// Waits for Ctrl-C.
+async fn interrupted() {
+    if tokio::signal::ctrl_c().await.is_err() {
+        std::future::pending::<()>().await;
     }
 }
 

@@ -42,6 +42,10 @@ Examples:
 Exit codes: 0 done, 1 no such file, or no graph to draw in it, 64 usage, also a NAME that no graph of
 the file has.";
 
+/// The most nodes that are drawn: a layout takes much longer than it has more nodes, and nobody finds
+/// anything in it.
+const MOST_DRAWN: usize = 2000;
+
 /// The flags as typed.
 #[derive(Debug, clap::Args)]
 #[command(after_long_help = AFTER_HELP)]
@@ -91,6 +95,17 @@ pub(super) fn run(args: Args) -> Result<(), Failure> {
     if let (true, Some(_)) = (outlines.is_empty(), unread) {
         let text = "no graph of the file can be drawn";
         return Err(Failure::new(FailureKind::Failed, text));
+    }
+    let is_drawn = matches!(args.format, Format::Text | Format::Svg | Format::Html);
+    let large = outlines.iter().find(|it| it.nodes.len() > MOST_DRAWN);
+    if let (true, Some(large)) = (is_drawn, large) {
+        let text = format!(
+            "the graph `{}` has {} nodes, and at most {MOST_DRAWN} are drawn",
+            large.name,
+            large.nodes.len()
+        );
+        return Err(Failure::new(FailureKind::Failed, text)
+            .hint("`--format dot`, mermaid and json have graphs of any size"));
     }
     let is_list = found.file.is_some() && args.name.is_none();
     let out = args.out.as_deref().filter(|path| *path != Path::new("-"));

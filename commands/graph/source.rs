@@ -5,7 +5,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use ovms::config::{self, Defaults, FileConfig, GraphConfig};
+use ovms::config::{self, Defaults, FileConfig, GraphConfig, ModelEntry};
 
 use crate::{
     error::{Failure, FailureKind},
@@ -146,6 +146,18 @@ fn named(path: &Path, graph_path: &Path) -> String {
         || "graph".to_owned(),
         |name| name.to_string_lossy().into_owned(),
     )
+}
+
+/// Reads the models that graphs bring along in their `subconfig.json`, but for those of one graph:
+/// everybody may use them. Files that cannot be read have none here.
+pub(super) fn models_of_graphs(file: &FileConfig, but: Option<&str>) -> Vec<ModelEntry> {
+    let graphs = file.graphs.iter();
+    let others = graphs.filter(|graph| but.is_none_or(|but| graph.name != but));
+    let read = others.filter_map(|graph| {
+        let models = config::read_subconfig(&graph.subconfig, &Defaults::default());
+        models.ok().flatten()
+    });
+    read.flatten().collect()
 }
 
 /// Reads a graph file, with line ends and all.

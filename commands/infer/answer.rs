@@ -5,9 +5,9 @@ use std::{path::Path, time::Duration};
 use ovms::{
     client::{
         Answer,
-        output::{self, OfSequence, Ranked, Summary, number},
+        output::{self, OfSequence, Ranked, Summary, hexadecimal, number},
     },
-    tensor::{DataType, Tensor, npy, values::Value},
+    tensor::{DataType, ShapeText, Tensor, npy, values::Value},
 };
 
 use super::job::Show;
@@ -28,6 +28,11 @@ pub(super) fn show(
         let name = only.unwrap_or_default();
         match answer.outputs.get(name) {
             Some(tensor) => Ok((name, tensor)),
+            None if answer.opaque.iter().any(|output| output.name == name) => {
+                let text = format!("output `{name}` has a type of its own, and is no array");
+                Err(Failure::new(FailureKind::Failed, text)
+                    .hint("`--output raw` writes its bytes, `--output json` has them as `b64`"))
+            }
             None => {
                 let text = format!("the server gave no output `{name}`");
                 Err(Failure::new(FailureKind::Failed, text))
@@ -49,9 +54,14 @@ pub(super) fn show(
             ui::print(file)
         }
         Show::Raw => {
-            let (_, tensor) = one()?;
+            let opaque = answer.opaque.iter();
+            let mut named = opaque.filter(|output| Some(output.name.as_str()) == only);
+            let data = match named.next() {
+                Some(opaque) => &opaque.data,
+                None => one()?.1.data(),
+            };
             note_id(sequence);
-            ui::print(tensor.data())
+            ui::print(data)
         }
         Show::Top {
             count,
@@ -80,6 +90,12 @@ pub(super) fn save(answer: &Answer, folder: &Path) -> Result<(), Failure> {
             failure
         }
     })?;
+    for opaque in &answer.opaque {
+        ui::note(&format!(
+            "`{}` has a type of its own: it is not saved.",
+            opaque.name
+        ));
+    }
     for file in saved {
         if let Some(dtype) = file.widened {
             note_if_widened(&file.output, dtype);
@@ -139,6 +155,18 @@ fn outputs_table(answer: &Answer) -> Table {
             None => [ui::NOTHING; 3].map(str::to_owned),
         };
         table.row([name, dtype.to_string(), shape, min, mean, max, preview]);
+    }
+    for opaque in &answer.opaque {
+        let nothing = || ui::NOTHING.to_owned();
+        table.row([
+            opaque.name.clone(),
+            ui::visible(&opaque.datatype).into_owned(),
+            ShapeText(&opaque.shape).to_string(),
+            nothing(),
+            nothing(),
+            nothing(),
+            hexadecimal(&opaque.data),
+        ]);
     }
     table
 }
@@ -205,7 +233,7 @@ mod tests {
     use std::time::Duration;
 
     use ovms::{
-        client::{Answer, output},
+        client::{Answer, Opaque, output},
         tensor::{DataType, Tensor, TensorMap, values::Packer},
     };
 
@@ -233,6 +261,12 @@ mod tests {
                 ("scores".to_owned(), scores),
                 ("text".to_owned(), strings),
             ]),
+            opaque: vec![Opaque {
+                name: "own".to_owned(),
+                datatype: "7w".to_owned(),
+                shape: vec![1],
+                data: vec![0xff, 1].into(),
+            }],
         }
     }
 
@@ -246,6 +280,7 @@ mod tests {
         output  datatype  shape   min    mean  max  values
         scores  FP32      (2,4)  -2.5  0.1875    3  0.1, 0.7, 0.15, 0.05, 1e-7, 3, …
         text    BYTES     (1)       -       -    -  "two\nlines"
+        own     7w        (1)       -       -    -  2 bytes: ff 01
         "#);
     }
 

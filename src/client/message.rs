@@ -1,5 +1,6 @@
 //! What goes to a server and what comes back, free of any wire.
 
+use bytes::Bytes;
 use reqwest::header::{HeaderName, HeaderValue};
 
 use super::{AnswerError, RequestError};
@@ -120,6 +121,21 @@ pub struct Answer {
     pub id: String,
     /// The outputs, in the server's order.
     pub outputs: TensorMap,
+    /// The outputs of types that are the server's own, as handlers of graphs may make them.
+    pub opaque: Vec<Opaque>,
+}
+
+/// An output of a type that only those know who made it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Opaque {
+    /// The name.
+    pub name: String,
+    /// The datatype as sent.
+    pub datatype: String,
+    /// The shape as sent.
+    pub shape: Vec<i64>,
+    /// The bytes.
+    pub data: Bytes,
 }
 
 /// Checks a header, or gRPC metadata, that is to go with every request.

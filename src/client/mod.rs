@@ -30,6 +30,6 @@ mod tfs_rest;
 pub use address::{Address, AddressError};
 pub use connection::{Api, Call, Client, Options, Reply};
 pub use error::{AnswerError, Cause, ClientError, Code, Refusal, RequestError, Step};
-pub use message::{Answer, Form, ModelId, ModelMetadata, Request, TensorMetadata, header};
+pub use message::{Answer, Form, ModelId, ModelMetadata, Opaque, Request, TensorMetadata, header};
 pub use status::{ModelStatus, ServerMetadata, VersionStatus};
-pub use stream::{Answers, Event, Opaque, Requests, StreamAnswer};
+pub use stream::{Answers, Event, Requests, StreamAnswer};

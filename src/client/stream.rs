@@ -2,8 +2,6 @@
 
 use std::fmt;
 
-use bytes::Bytes;
-
 use super::{Answer, ClientError, Request, RequestError, kserve_grpc};
 
 /// Where the requests of a stream go; dropped when there are no more.
@@ -57,23 +55,8 @@ pub enum Event {
 /// One answer of a stream.
 #[derive(Debug, Clone, PartialEq)]
 pub struct StreamAnswer {
-    /// The answer, with the outputs that are tensors.
+    /// The answer.
     pub answer: Answer,
     /// The timestamp, as graphs have them.
     pub timestamp: Option<i64>,
-    /// The outputs of types that are the server's own.
-    pub opaque: Vec<Opaque>,
-}
-
-/// An output of a type that only those know who made it.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Opaque {
-    /// The name.
-    pub name: String,
-    /// The datatype as sent.
-    pub datatype: String,
-    /// The shape as sent.
-    pub shape: Vec<i64>,
-    /// The bytes.
-    pub data: Bytes,
 }

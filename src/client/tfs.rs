@@ -122,6 +122,7 @@ impl Asked {
                 .unwrap_or_default(),
             id: String::new(),
             outputs: TensorMap::from_iter(came),
+            opaque: Vec::new(),
         }
     }
 }

@@ -186,7 +186,7 @@ def test_streamer(examples, stream):
         expected = continued(words, text.decode().split()[-1], state)
         opened.send("streamer", "prompt", prompt(text), shape=[1], parameters={TIMESTAMP: at})
         for word in expected:
-            assert opened.next() == (at, "token", word.encode())
+            assert opened.next() == (at, "token", prompt(word.encode()))
             at += 1
         assert opened.next() == (at, "end_signal", len(expected).to_bytes(8, "little"))
         at += 1
@@ -194,7 +194,7 @@ def test_streamer(examples, stream):
     other = stream(examples)
     other.send("streamer", "prompt", prompt(b"the"), shape=[1])
     expected = continued(words, "the", random.Random(7))
-    assert [other.next()[2].decode() for _ in expected] == expected
+    assert [other.next()[2][4:].decode() for _ in expected] == expected
     # Leaving in the middle hurts nobody.
     late = stream(examples)
     late.send("streamer", "prompt", prompt(b"the"), shape=[1])

@@ -181,12 +181,14 @@ def test_text(examples):
     result = client.infer("text", [strings("text", texts)])
     ids = result.as_numpy("ids")
     assert [pieces[i] for i in ids] == [*words, words[0]]
-    report = raw_output(result, "report").decode()
+    (report,) = (text.decode() for text in result.as_numpy("report"))
     assert report.startswith(f"4 pieces; most often: {words[0]} x2, ")
     rest = triton_http.InferenceServerClient(examples.rest)
     tensor = triton_http.InferInput("text", [2], "BYTES")
     tensor.set_data_from_numpy(np.array(texts, np.object_), binary_data=True)
     np.testing.assert_array_equal(rest.infer("text", [tensor]).as_numpy("ids"), ids)
+    outputs = [triton_http.InferRequestedOutput(name, binary_data=False) for name in ("ids", "report")]
+    assert rest.infer("text", [tensor], outputs=outputs).as_numpy("report").tolist() == [report]
 
 
 def test_classify(examples):
@@ -204,7 +206,7 @@ def test_classify(examples):
     tensor.set_data_from_numpy(image)
     result = client.infer("classify", [tensor])
     labels = (GRAPHS / "classify" / "labels.txt").read_text().split()
-    assert raw_output(result, "label").decode() == labels[int(scores.argmax())]
+    assert result.as_numpy("label").tolist() == [labels[int(scores.argmax())].encode()]
     np.testing.assert_allclose(result.as_numpy("score"), [scores.max()], rtol=1e-5)
 
 
@@ -212,6 +214,7 @@ def test_a_generator_asked_once(examples):
     """The first set has no end signal, so that the answer is not whole; it comes all the same."""
     client = triton.InferenceServerClient(examples.grpc)
     result = client.infer("streamer", [strings("prompt", ["the server"])])
-    assert raw_output(result, "token").isalpha()
+    (token,) = result.as_numpy("token")
+    assert token.isalpha()
     (count,) = struct.unpack("<q", raw_output(result, "end_signal"))
     assert 0 < count <= 64

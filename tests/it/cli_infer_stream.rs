@@ -124,6 +124,17 @@ fn requests_to_models_are_answered_in_order() {
 }
 
 #[test]
+fn an_error_that_ends_the_stream_is_told_to_programs() {
+    let server = Generator::start();
+    let run = graph(&server, &["-i", "text=broken", "--output", "json"]);
+    assert_eq!(run.code, Some(1), "{}", run.stderr);
+    let last: Value = serde_json::from_str(run.text().lines().last().unwrap()).unwrap();
+    let error = last["error"].as_str().unwrap();
+    assert!(error.contains("Mediapipe execution failed."), "{error}");
+    assert!(run.stderr.contains(error), "{}", run.stderr);
+}
+
+#[test]
 fn one_request_may_have_many_answers() {
     let server = Generator::start();
     let run = graph(
@@ -398,23 +409,47 @@ fn a_unary_request_to_a_graph_takes_the_types_of_its_values() {
     insta::assert_snapshot!(run(&["-i", &array, "-i", "text=5 words"]), @r#"[{"data":[7,8],"datatype":"UINT8","name":"in","shape":[2,1]},{"data":["5 words"],"datatype":"BYTES","name":"text","shape":[1]}]"#);
 }
 
+/// Runs one request with these inputs.
+fn unary(server: &Generator, args: &[&str]) -> String {
+    let args = [&["graph", "-i", "in=[1]"], args].concat();
+    let run = cli::run(at(server.port, GRPC).args(args));
+    assert_eq!(run.code, Some(0), "{}", run.stderr);
+    run.text()
+}
+
 #[test]
 fn strings_without_lengths_are_shown_as_text() {
     let server = Generator::start();
-    let unary = |args: &[&str]| {
-        let args = [&["graph", "-i", "text=it is bare"], args].concat();
-        let run = cli::run(at(server.port, GRPC).args(args));
-        assert_eq!(run.code, Some(0), "{}", run.stderr);
-        run.text()
-    };
-    insta::assert_snapshot!(unary(&[]), @"");
-    insta::assert_snapshot!(unary(&["--output", "json"]), @"");
-    let streamed = |args: &[&str]| {
-        steady(&graph(
-            &server,
-            &[&["-i", "text=it is bare"], args].concat(),
-        ))
-    };
-    insta::assert_snapshot!(streamed(&[]), @"");
-    insta::assert_snapshot!(streamed(&["--output", "json"]), @"");
+    let bare = ["-i", "text=it is bare"];
+    let json = [&bare[..], &["--output", "json"]].concat();
+    insta::assert_snapshot!(unary(&server, &bare), @r#"
+    output  datatype  shape  min  mean  max  values
+    in      FP32      (1)      1     1    1  1
+    text    BYTES     (1)      -     -    -  "it is bare"
+    "#);
+    let answer: Value = serde_json::from_str(&unary(&server, &json)).unwrap();
+    assert_eq!(answer["outputs"][1]["data"][0], "it is bare");
+    insta::assert_snapshot!(steady(&graph(&server, &bare)), @r#"
+    exit Some(0)
+       0  text: "it is bare"
+    ---
+    Model `graph`, version 1:
+    "#);
+    let answer: Value = serde_json::from_str(&graph(&server, &json).text()).unwrap();
+    assert_eq!(answer["outputs"][0]["data"][0], "it is bare");
+}
+
+#[test]
+fn one_answer_of_an_own_type_is_shown_as_bytes() {
+    let server = Generator::start();
+    let own = ["-i", "text=own type"];
+    insta::assert_snapshot!(unary(&server, &own), @r"
+    output  datatype  shape  min  mean  max  values
+    in      FP32      (1)      1     1    1  1
+    text    my_type   (1)      -     -    -  12 bytes: 08 00 00 00 6f 77 6e 20 74 79 70 65
+    ");
+    let answer = unary(&server, &["-i", "text=own type", "--output", "json"]);
+    let answer: Value = serde_json::from_str(&answer).unwrap();
+    assert_eq!(answer["outputs"][1]["datatype"], "my_type");
+    assert_eq!(answer["outputs"][1]["b64"], "CAAAAG93biB0eXBl");
 }

@@ -134,3 +134,24 @@ fn what_handlers_print_does_not_come_between() {
     assert_eq!(run.text(), "graph `g`: no faults\n");
     assert_eq!(run.stderr, "loud\n");
 }
+
+#[test]
+fn models_of_other_graphs_are_known() {
+    let folder = repository::folder();
+    write(folder.path(), &[PYTHON, SESSION].concat(), ECHO);
+    let other = folder.path().join("other");
+    fs::create_dir_all(&other).unwrap();
+    fs::write(other.join("graph.pbtxt"), PYTHON).unwrap();
+    fs::write(other.join("handler.py"), ECHO).unwrap();
+    let own = r#"{"model_config_list": [{"config": {"name": "dumy", "base_path": "dumy"}}]}"#;
+    fs::write(other.join("subconfig.json"), own).unwrap();
+    let entries =
+        r#"{"model_config_list": [], "mediapipe_config_list": [{"name": "g"}, {"name": "other"}]}"#;
+    fs::write(folder.path().join("config.json"), entries).unwrap();
+    let run = graph(folder.path(), &["check", "config.json"]);
+    let told = shown(&run);
+    assert!(!told.contains("no model or pipeline"), "{told}");
+    fs::remove_file(other.join("subconfig.json")).unwrap();
+    let told = shown(&graph(folder.path(), &["check", "config.json"]));
+    assert!(told.contains("no model or pipeline"), "{told}");
+}

@@ -1,10 +1,17 @@
 //! `ovms graph run`: packets and times, in this process.
 
-use std::{fs, path::Path};
+use std::{
+    fs,
+    io::{BufRead as _, BufReader, Read as _, Write as _},
+    path::Path,
+    process::{Child, Command, Stdio},
+    time::{Duration, Instant},
+};
 
 use super::graph_new::{graph, shown};
 use crate::support::{
     graphs::{PYTHON, TWO},
+    infer::interrupt,
     repository,
 };
 
@@ -93,4 +100,93 @@ fn what_cannot_run_is_told() {
         Some(64)
     );
     assert_eq!(graph(path, &["run", "config.json", "three"]).code, Some(64));
+}
+
+/// A handler that says what is done to it, and fails when it is asked to.
+const TELLING: &str = "\
+import os
+from pyovms import Tensor
+class OvmsPythonModel:
+    def initialize(self, kwargs):
+        self.folder = kwargs['base_path']
+        assert os.path.isabs(self.folder), self.folder
+    def note(self, text):
+        with open(os.path.join(self.folder, 'notes'), 'a') as notes:
+            notes.write(text)
+    def create_state(self):
+        return 0
+    def destroy_state(self, state):
+        self.note('destroyed ')
+    def finalize(self):
+        self.note('finalized')
+    def execute(self, inputs, state):
+        if bytes(inputs[0].data) == bytes(4):
+            raise ValueError('zero')
+        return [Tensor('out', inputs[0].data)]
+";
+
+/// Starts a run that takes requests as they are typed.
+fn typing(folder: &Path) -> Child {
+    Command::new(env!("CARGO_BIN_EXE_ovms"))
+        .args(["graph", "run", "g", "--requests", "-"])
+        .current_dir(folder)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap()
+}
+
+/// Waits for the end of a run; returns its exit code.
+fn ended(child: &mut Child) -> Option<i32> {
+    let limit = Instant::now() + Duration::from_secs(60);
+    loop {
+        if let Some(status) = child.try_wait().unwrap() {
+            return status.code();
+        }
+        if Instant::now() > limit {
+            child.kill().unwrap();
+            panic!("the run does not end");
+        }
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+#[test]
+fn a_fault_is_told_while_more_requests_may_come() {
+    let folder = repository::folder();
+    write(&folder.path().join("g"), PYTHON, TELLING);
+    let mut run = typing(folder.path());
+    let mut stdin = run.stdin.take().unwrap();
+    stdin.write_all(b"[0]\n").unwrap();
+    assert_eq!(ended(&mut run), Some(1));
+    let mut stderr = String::new();
+    run.stderr
+        .take()
+        .unwrap()
+        .read_to_string(&mut stderr)
+        .unwrap();
+    assert!(stderr.contains("ValueError: zero"), "{stderr}");
+    drop(stdin);
+}
+
+#[test]
+fn ctrl_c_ends_states_and_handlers_and_shows_the_nodes() {
+    let folder = repository::folder();
+    write(&folder.path().join("g"), PYTHON, TELLING);
+    let mut run = typing(folder.path());
+    let mut stdin = run.stdin.take().unwrap();
+    stdin.write_all(b"[1]\n").unwrap();
+    let mut stdout = BufReader::new(run.stdout.take().unwrap());
+    let mut line = String::new();
+    stdout.read_line(&mut line).unwrap();
+    assert!(line.contains("out"), "{line}");
+    interrupt(&run);
+    assert_eq!(ended(&mut run), Some(130));
+    let mut rest = String::new();
+    stdout.read_to_string(&mut rest).unwrap();
+    assert!(rest.contains("longest µs"), "{rest}");
+    let notes = fs::read_to_string(folder.path().join("g/notes")).unwrap();
+    assert_eq!(notes, "destroyed finalized");
+    drop(stdin);
 }

@@ -65,3 +65,18 @@ fn what_is_no_graph_is_told() {
     .map(|args| shown(&graph(folder.path(), args)));
     insta::assert_snapshot!(told.join("\n"));
 }
+
+#[test]
+fn very_large_graphs_are_not_drawn() {
+    let folder = repository::folder();
+    let node = "node { calculator: \"PassThroughCalculator\" input_stream: \"a\" }\n";
+    let text = format!("input_stream: \"a\"\n{}", node.repeat(2001));
+    fs::write(folder.path().join("graph.pbtxt"), text).unwrap();
+    for format in ["text", "svg", "html"] {
+        let run = graph(folder.path(), &["show", ".", "--format", format]);
+        assert_eq!(run.code, Some(1), "{format}");
+        assert!(run.stderr.contains("has 2001 nodes"), "{}", run.stderr);
+    }
+    let run = graph(folder.path(), &["show", ".", "--format", "dot"]);
+    assert_eq!(run.code, Some(0), "{}", run.stderr);
+}

@@ -112,7 +112,8 @@ fn handler(report: &mut GraphReport, base: &Path, node: &OutlineNode, runs: &str
         node_name: node.name.clone(),
         input_names: node.inputs.clone(),
         output_names: node.outputs.clone(),
-        handler_path: path.clone(),
+        // As the server tells it.
+        handler_path: std::path::absolute(&path).unwrap_or_else(|_| path.clone()),
         params: None,
     };
     let looked = match depth {
@@ -174,9 +175,11 @@ fn session(
         }
     };
     let has_own = own.is_some();
+    let others = file.map(|file| source::models_of_graphs(file, Some(&graph.name)));
     let models = own
         .iter()
         .flatten()
+        .chain(others.iter().flatten())
         .chain(file.iter().flat_map(|file| &file.models));
     let mut names: Vec<String> = models
         .map(|entry| match entry {

@@ -13,6 +13,7 @@ use ovms::{
 
 use crate::{
     error::Failure,
+    graph::source::models_of_graphs,
     pipeline::{
         facts::{Facts, Options},
         new::models,
@@ -69,7 +70,9 @@ fn look(name: &str, config: &Path) -> Result<(Vec<Stream>, Vec<Stream>), String>
             "there is no configuration file yet that has it; name one with --config".to_owned(),
         );
     }
-    let file = config::read(config, &Defaults::default()).map_err(|error| error.to_string())?;
+    let mut file = config::read(config, &Defaults::default()).map_err(|error| error.to_string())?;
+    let of_graphs = models_of_graphs(&file, None);
+    file.models.extend(of_graphs);
     let facts = Facts::new(&file, Options { custom_nodes: true });
     match facts.model(name, None) {
         Ok(facts) => Ok(ports(&facts.info)),

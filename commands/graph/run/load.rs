@@ -24,6 +24,9 @@ use crate::{
 /// What graphs say of their inputs and outputs.
 const NO_TYPE: &str = "INVALID";
 
+/// How long handlers have for their end.
+const LIMIT: Duration = Duration::from_secs(5);
+
 /// A graph to be loaded.
 pub(super) struct Loader {
     name: String,
@@ -56,7 +59,15 @@ impl Loader {
             let graphs = found.graphs.iter();
             return Err(graphs.fold(failure, |failure, graph| failure.detail(&graph.name)));
         };
-        let graph = graph.clone();
+        // Handlers are told where they are as the server tells them.
+        let mut graph = graph.clone();
+        for path in [
+            &mut graph.base_path,
+            &mut graph.graph_path,
+            &mut graph.subconfig,
+        ] {
+            *path = std::path::absolute(&*path)?;
+        }
         let config = used(found.file.unwrap_or_default(), &graph);
         if !config.models.is_empty() || graph.subconfig.is_file() {
             runtime::open(&places::all()).map_err(|error| setup::explain(&error))?;
@@ -83,7 +94,7 @@ impl Loader {
             _ => None,
         };
         let Some(definition) = definition else {
-            close(&engine).await;
+            close(&engine, LIMIT).await;
             return Err(refused(&self.name, &faults));
         };
         // A model that is not there fails when its session is opened; this says why.
@@ -119,25 +130,25 @@ impl Loaded {
         }
     }
 
-    /// Lets handlers and custom nodes come to their end.
-    pub(super) async fn close(self) {
+    /// Lets handlers and custom nodes come to their end, within a limit if there is one.
+    pub(super) async fn close(self, limit: Option<Duration>) {
         let Self {
             engine, definition, ..
         } = self;
         drop(definition);
-        close(&engine).await;
+        close(&engine, limit.unwrap_or(LIMIT)).await;
     }
 }
 
-/// Waits for the end of what the graph has loaded.
-async fn close(engine: &Engine) {
-    /// What does not end by then is left.
-    const LIMIT: Duration = Duration::from_secs(5);
-    drop(tokio::time::timeout(LIMIT, engine.close()).await);
+/// Waits for the end of what the graph has loaded. What does not end by then is left.
+async fn close(engine: &Engine, limit: Duration) {
+    drop(tokio::time::timeout(limit, engine.close()).await);
 }
 
 /// Takes everything out of a file that a graph does not use.
 fn used(mut config: FileConfig, graph: &GraphConfig) -> FileConfig {
+    let own = source::models_of_graphs(&config, Some(&graph.name));
+    config.models.extend(own);
     let path = graph.graph_path.display().to_string();
     let text = source::read(graph).unwrap_or_default();
     let outline = Outline::read(&graph.name, &text, &path, calculators::all(), &|_| true);

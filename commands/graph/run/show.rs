@@ -151,6 +151,7 @@ fn as_json(at: Option<i64>, tensors: TensorMap, opaque: &[&LooseTensor]) -> Stri
             model_version: String::new(),
             id: String::new(),
             outputs: tensors,
+            opaque: Vec::new(),
         },
         None,
     );

@@ -173,6 +173,7 @@ mod tests {
             model_version: "2".to_owned(),
             id: String::new(),
             outputs: TensorMap::from_iter(outputs),
+            opaque: Vec::new(),
         }
     }
 

@@ -22,6 +22,9 @@ use crate::{
     ui,
 };
 
+/// How long the last line may take to be written.
+const LAST: Duration = Duration::from_secs(2);
+
 /// Sends all requests and shows what comes back, until the server ends the stream.
 pub(in crate::infer) async fn run(
     client: &Client,
@@ -99,7 +102,8 @@ impl Talk<'_> {
                     continue;
                 }
                 () = silence(self.heard, self.server.timeout), if !is_sending => {
-                    return Err(self.silent());
+                    let failure = self.silent();
+                    return Err(self.last(failure).await);
                 }
             };
             self.heard = Instant::now();
@@ -107,7 +111,10 @@ impl Talk<'_> {
                 Ok(Some(event)) => event,
                 Ok(None) => break,
                 // A stream that has got nothing ends so, and says less than what was to be sent.
-                Err(error) => return Err(unsent.unwrap_or_else(|| self.ended(error))),
+                Err(error) => {
+                    let failure = unsent.unwrap_or_else(|| self.ended(error));
+                    return Err(self.last(failure).await);
+                }
             };
             let line = self.told(&event);
             self.bar.count(self.sent.get(), self.came - self.faults);
@@ -152,6 +159,16 @@ impl Talk<'_> {
                 None
             }
         }
+    }
+
+    /// Has programs told of the error that ends the stream, too.
+    async fn last(&self, failure: Failure) -> Failure {
+        if self.form == Form::Json {
+            // Who does not read is told by the exit code.
+            let line = self.writer.write(show::fault(failure.message()));
+            drop(tokio::time::timeout(LAST, line).await);
+        }
+        failure
     }
 
     fn stopped(&self) -> Failure {

@@ -40,7 +40,7 @@ pub(super) fn line(form: Form, answer: &StreamAnswer, number: usize) -> Vec<u8> 
         let summary = Summary::new(name, tensor);
         line.extend(["  ", &summary.name, ": ", &summary.preview]);
     }
-    for opaque in &answer.opaque {
+    for opaque in &answer.answer.opaque {
         line.extend(["  ", &opaque.name, ": ", &preview(opaque)]);
     }
     let mut line = ui::visible(&line).into_owned();
@@ -148,14 +148,14 @@ mod tests {
                 model_version: "1".to_owned(),
                 id: String::new(),
                 outputs: TensorMap::from_iter([("out".to_owned(), text)]),
+                opaque: vec![Opaque {
+                    name: "own".to_owned(),
+                    datatype: "my type".to_owned(),
+                    shape: vec![20],
+                    data: (0..20).collect::<Vec<u8>>().into(),
+                }],
             },
             timestamp,
-            opaque: vec![Opaque {
-                name: "own".to_owned(),
-                datatype: "my type".to_owned(),
-                shape: vec![20],
-                data: (0..20).collect::<Vec<u8>>().into(),
-            }],
         }
     }
 

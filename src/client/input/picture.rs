@@ -165,7 +165,8 @@ impl Picture {
             (None, Some(shape)) => {
                 Layout::of_shape(shape).ok_or_else(|| PictureError::Layout(shape.clone()))
             }
-            (None, None) => Err(PictureError::Layout(PartialShape(Vec::new()))),
+            // What pictures are elsewhere.
+            (None, None) => Ok(Layout::Hwc),
         }
     }
 }

@@ -4,7 +4,7 @@ use bytes::Bytes;
 use prost::Message;
 
 use super::super::{
-    Answer, AnswerError, Form, RequestError,
+    Answer, AnswerError, Form, Opaque, RequestError,
     grpc::framed,
     message::{dtype, lengths},
 };
@@ -73,7 +73,8 @@ pub(in crate::client) fn answer(body: Bytes) -> Result<Answer, AnswerError> {
 }
 
 /// Reads an answer.
-pub(super) fn of_message(message: ModelInferResponse) -> Result<Answer, AnswerError> {
+pub(super) fn of_message(mut message: ModelInferResponse) -> Result<Answer, AnswerError> {
+    let opaque = take_opaque(&mut message);
     let mut raw = message.raw_output_contents.into_iter();
     let is_raw = raw.len() > 0;
     let mut outputs = TensorMap::default();
@@ -106,7 +107,42 @@ pub(super) fn of_message(message: ModelInferResponse) -> Result<Answer, AnswerEr
         model_version: message.model_version,
         id: message.id,
         outputs,
+        opaque,
     })
+}
+
+/// Takes out the outputs whose types tensors do not have.
+fn take_opaque(message: &mut ModelInferResponse) -> Vec<Opaque> {
+    let is_known = |datatype: &str| DataType::from_kserve(datatype).is_some();
+    if message.outputs.iter().all(|it| is_known(&it.datatype)) {
+        return Vec::new();
+    }
+    let is_raw = !message.raw_output_contents.is_empty();
+    let mut raw = std::mem::take(&mut message.raw_output_contents).into_iter();
+    let mut opaque = Vec::new();
+    for output in std::mem::take(&mut message.outputs) {
+        let data = raw.next();
+        if is_known(&output.datatype) {
+            message.raw_output_contents.extend(data);
+            message.outputs.push(output);
+            continue;
+        }
+        let typed = || {
+            output
+                .contents
+                .map(|contents| contents.bytes_contents.concat())
+        };
+        opaque.push(Opaque {
+            name: output.name,
+            datatype: output.datatype,
+            shape: output.shape,
+            data: match (is_raw, data) {
+                (true, Some(data)) => data,
+                _ => Bytes::from(typed().unwrap_or_default()),
+            },
+        });
+    }
+    opaque
 }
 
 fn parameter(value: &Parameter) -> InferParameter {
@@ -300,19 +336,33 @@ mod tests {
         );
         let negative = InferOutputTensor {
             shape: vec![-2],
-            ..output.clone()
+            ..output
         };
         assert_eq!(
             with(negative, Some(&[])),
             "cannot read output `y`: found a negative dimension"
         );
-        let unknown = InferOutputTensor {
-            datatype: "FP8".to_owned(),
-            ..output
+    }
+
+    #[test]
+    fn an_output_of_an_own_type_is_left_as_bytes() {
+        let output = |name: &str, datatype: &str| InferOutputTensor {
+            name: name.to_owned(),
+            datatype: datatype.to_owned(),
+            shape: vec![1],
+            ..Default::default()
         };
-        assert_eq!(
-            with(unknown, Some(&[])),
-            "found the datatype `FP8` of output `y`"
-        );
+        let message = ModelInferResponse {
+            outputs: vec![output("own", "7w"), output("y", "UINT8")],
+            raw_output_contents: vec!["xyz".into(), "\u{7}".into()],
+            ..Default::default()
+        };
+        let answer = answer(message.encode_to_vec().into()).unwrap();
+        assert_eq!(answer.outputs.get("y").unwrap().data()[..], [7]);
+        let [own] = &answer.opaque[..] else {
+            panic!("{answer:?}")
+        };
+        assert_eq!((own.name.as_str(), own.datatype.as_str()), ("own", "7w"));
+        assert_eq!((&own.shape[..], &own.data[..]), (&[1][..], &b"xyz"[..]));
     }
 }

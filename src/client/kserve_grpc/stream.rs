@@ -2,21 +2,17 @@
 
 use std::pin::Pin;
 
-use bytes::Bytes;
 use tokio::sync::mpsc;
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Response, Status, Streaming};
 
 use super::{
-    super::{ClientError, Event, Opaque, Request, RequestError, StreamAnswer, grpc::Grpc},
+    super::{ClientError, Event, Request, RequestError, StreamAnswer, grpc::Grpc},
     message,
 };
-use crate::{
-    proto::kserve::{
-        ModelInferRequest, ModelInferResponse, ModelStreamInferResponse,
-        infer_parameter::ParameterChoice,
-    },
-    tensor::DataType,
+use crate::proto::kserve::{
+    ModelInferRequest, ModelInferResponse, ModelStreamInferResponse,
+    infer_parameter::ParameterChoice,
 };
 
 /// The response parameter that is the timestamp of a graph's packet.
@@ -86,52 +82,16 @@ impl Answers<'_> {
     }
 }
 
-fn answer(mut message: ModelInferResponse) -> Result<StreamAnswer, super::super::AnswerError> {
+fn answer(message: ModelInferResponse) -> Result<StreamAnswer, super::super::AnswerError> {
     let timestamp = message.parameters.get(TIMESTAMP);
     let timestamp = timestamp.and_then(|value| match value.parameter_choice {
         Some(ParameterChoice::Int64Param(value)) => Some(value),
         _ => None,
     });
-    let opaque = take_opaque(&mut message);
     Ok(StreamAnswer {
         answer: message::of_message(message)?,
         timestamp,
-        opaque,
     })
-}
-
-/// Takes out the outputs whose types tensors do not have.
-fn take_opaque(message: &mut ModelInferResponse) -> Vec<Opaque> {
-    let is_known = |datatype: &str| DataType::from_kserve(datatype).is_some();
-    if message.outputs.iter().all(|it| is_known(&it.datatype)) {
-        return Vec::new();
-    }
-    let is_raw = !message.raw_output_contents.is_empty();
-    let mut raw = std::mem::take(&mut message.raw_output_contents).into_iter();
-    let mut opaque = Vec::new();
-    for output in std::mem::take(&mut message.outputs) {
-        let data = raw.next();
-        if is_known(&output.datatype) {
-            message.raw_output_contents.extend(data);
-            message.outputs.push(output);
-            continue;
-        }
-        let typed = || {
-            output
-                .contents
-                .map(|contents| contents.bytes_contents.concat())
-        };
-        opaque.push(Opaque {
-            name: output.name,
-            datatype: output.datatype,
-            shape: output.shape,
-            data: match (is_raw, data) {
-                (true, Some(data)) => data,
-                _ => Bytes::from(typed().unwrap_or_default()),
-            },
-        });
-    }
-    opaque
 }
 
 #[cfg(test)]
@@ -169,7 +129,7 @@ mod tests {
         assert_eq!(read.timestamp, Some(i64::MAX - 3));
         let names: Vec<_> = read.answer.outputs.iter().map(|(name, _)| name).collect();
         assert_eq!(names, ["a", "c"]);
-        let opaque = &read.opaque[0];
+        let opaque = &read.answer.opaque[0];
         assert_eq!(
             (opaque.name.as_str(), opaque.datatype.as_str()),
             ("b", "my type")

@@ -5,7 +5,7 @@ use serde::Deserialize;
 use serde_json::{Map, Value as Json, json, value::RawValue};
 
 use super::super::{
-    Answer, AnswerError, Form, RequestError, json,
+    Answer, AnswerError, Form, Opaque, RequestError, json,
     message::{dtype, lengths},
 };
 use super::Reply;
@@ -78,14 +78,27 @@ pub(in crate::client) fn answer(reply: &Reply) -> Result<Answer, AnswerError> {
     let text = json::quote_not_finite(text);
     let head: Head<'_> = serde_json::from_str(&text).map_err(|error| decode(error.into()))?;
     let mut outputs = TensorMap::default();
+    let mut opaque = Vec::new();
     for output in head.outputs {
+        let size = output.parameters.and_then(|given| given.binary_data_size);
+        // Without a type that is known, elements have no form but bytes.
+        if let (None, Some(size)) = (DataType::from_kserve(&output.datatype), size)
+            && size <= tail.len()
+        {
+            opaque.push(Opaque {
+                name: output.name,
+                datatype: output.datatype,
+                shape: output.shape,
+                data: tail.split_to(size),
+            });
+            continue;
+        }
         let shape = lengths(&output.name, &output.shape)?;
         let dtype = dtype(&output.name, &output.datatype)?;
         let broken = |source: Box<dyn std::error::Error + Send + Sync>| AnswerError::Output {
             name: output.name.clone(),
             source,
         };
-        let size = output.parameters.and_then(|given| given.binary_data_size);
         let data = match (size, output.data) {
             (Some(size), _) if size <= tail.len() => tail.split_to(size),
             (Some(_), _) | (None, None) => return Err(AnswerError::Missing(output.name)),
@@ -108,6 +121,7 @@ pub(in crate::client) fn answer(reply: &Reply) -> Result<Answer, AnswerError> {
         model_version: head.model_version,
         id: head.id,
         outputs,
+        opaque,
     })
 }
 
@@ -311,8 +325,11 @@ mod tests {
         let json = r#"{"model_name":"m","model_version":"1","outputs":[
             {"name":"a","shape":[1],"datatype":"INT16","parameters":{"binary_data_size":2}},
             {"name":"b","shape":[2,1],"datatype":"FP32","data":[NaN,-1]},
+            {"name":"own","shape":[-1],"datatype":"7w","parameters":{"binary_data_size":3}},
             {"name":"c","shape":[1],"datatype":"UINT8","parameters":{"binary_data_size":1}}]}"#;
-        let answer = answer(&reply(json, &[5, 0, 9])).unwrap();
+        let answer = answer(&reply(json, &[5, 0, b'x', b'y', b'z', 9])).unwrap();
+        let own = &answer.opaque[0];
+        assert_eq!((own.datatype.as_str(), &own.data[..]), ("7w", &b"xyz"[..]));
         assert_eq!(answer.model_version, "1");
         assert_eq!(&answer.outputs.get("a").unwrap().data()[..], [5, 0]);
         assert_eq!(answer.outputs.get("b").unwrap().shape(), [2, 1]);

@@ -32,7 +32,8 @@ pub enum Part {
 /// Writes an answer as one JSON object.
 ///
 /// The elements of an output are a flat list, as the protocol has them. JSON has no form for
-/// infinities and for what is not a number: those are `null`.
+/// infinities and for what is not a number: those are `null`. Outputs whose types are the server's
+/// own have their bytes as `b64`.
 #[must_use]
 pub fn answer_json(answer: &Answer, sequence: Option<OfSequence>) -> Vec<u8> {
     let mut out = head(answer, sequence);
@@ -57,20 +58,8 @@ fn outputs(answer: &Answer, out: &mut Vec<u8>) {
         }
         out.extend_from_slice(b"]}");
     }
-}
-
-/// Writes an answer of a stream as one JSON object: with its timestamp if it has one, and outputs
-/// whose types are the server's own as `b64`.
-#[must_use]
-pub fn stream_json(answer: &StreamAnswer) -> Vec<u8> {
-    let mut out = head(&answer.answer, None);
-    if let Some(timestamp) = answer.timestamp {
-        out.extend_from_slice(format!(r#","timestamp":{timestamp}"#).as_bytes());
-    }
-    out.extend_from_slice(br#","outputs":["#);
-    outputs(&answer.answer, &mut out);
     for (index, opaque) in answer.opaque.iter().enumerate() {
-        separate(index + answer.answer.outputs.len(), &mut out);
+        separate(index + answer.outputs.len(), out);
         let object = format!(
             r#"{{"name":{},"datatype":{},"shape":{},"b64":"{}"}}"#,
             json!(opaque.name),
@@ -80,6 +69,17 @@ pub fn stream_json(answer: &StreamAnswer) -> Vec<u8> {
         );
         out.extend_from_slice(object.as_bytes());
     }
+}
+
+/// Writes an answer of a stream in the same way, with its timestamp if it has one.
+#[must_use]
+pub fn stream_json(answer: &StreamAnswer) -> Vec<u8> {
+    let mut out = head(&answer.answer, None);
+    if let Some(timestamp) = answer.timestamp {
+        out.extend_from_slice(format!(r#","timestamp":{timestamp}"#).as_bytes());
+    }
+    out.extend_from_slice(br#","outputs":["#);
+    outputs(&answer.answer, &mut out);
     out.extend_from_slice(b"]}");
     out
 }
@@ -182,6 +182,7 @@ mod tests {
             model_version: "1".to_owned(),
             id: String::new(),
             outputs: TensorMap::from_iter([("y".to_owned(), floats), ("t".to_owned(), strings)]),
+            opaque: Vec::new(),
         }
     }
 

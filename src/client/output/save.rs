@@ -122,6 +122,7 @@ mod tests {
             model_version: "1".to_owned(),
             id: String::new(),
             outputs: TensorMap::from_iter([("y".to_owned(), tensor)]),
+            opaque: Vec::new(),
         };
         let into = folder.path().join("new/folder");
         let saved = save(&answer, &into).unwrap();

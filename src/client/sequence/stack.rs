@@ -186,6 +186,7 @@ mod tests {
                     .into_iter()
                     .map(|(name, tensor)| (name.to_owned(), tensor)),
             ),
+            opaque: Vec::new(),
         }
     }
 

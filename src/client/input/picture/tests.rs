@@ -93,6 +93,14 @@ fn a_picture_is_resized_to_what_the_model_fixes() {
 }
 
 #[test]
+fn without_a_shape_a_picture_is_height_width_channels() {
+    let tensor = Picture::default().tensor(&two_pixels(), DataType::U8, None);
+    let tensor = tensor.unwrap();
+    assert_eq!(tensor.shape()[2], 3);
+    assert_eq!(tensor.shape()[0] * tensor.shape()[1], 2);
+}
+
+#[test]
 fn what_does_not_fit_is_refused_with_the_shape() {
     let layout = |layout| Picture {
         layout: Some(layout),
