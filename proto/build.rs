@@ -83,7 +83,11 @@ fn python_library() -> Result<(), String> {
     let (Some(folder), Some(name)) = (python.lib_dir(), python.lib_name()) else {
         return Ok(());
     };
-    let has = |end: &str| PathBuf::from(folder).join(format!("lib{name}.{end}")).exists();
+    let has = |end: &str| {
+        PathBuf::from(folder)
+            .join(format!("lib{name}.{end}"))
+            .exists()
+    };
     if has("so") || has("dylib") || has("a") {
         return Ok(());
     }
