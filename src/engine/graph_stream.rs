@@ -3,10 +3,14 @@
 use std::{
     sync::Arc,
     task::{Context, Poll, ready},
+    time::Duration,
 };
 
 use futures::FutureExt;
-use tokio::sync::mpsc;
+use tokio::{
+    sync::{mpsc, watch},
+    time::timeout,
+};
 
 use super::{
     Engine,
@@ -14,7 +18,7 @@ use super::{
 };
 use crate::{
     error::{Error, Result},
-    graph::{self, Env, Graph},
+    graph::{self, Ending, Env, Graph},
     metrics::{GraphCall, Method},
     request::InferRequest,
     task::Task,
@@ -45,6 +49,7 @@ impl GraphStream {
         };
         let definition = engine.definition(graph).await.map_err(refused)?;
         let env = Env::new(engine.sessions(head.origin));
+        let ending = env.ending();
         let session = definition
             .open(head.parameters, env, None)
             .map_err(refused)?;
@@ -55,11 +60,8 @@ impl GraphStream {
             let first = std::mem::take(&mut is_first);
             read(came, &name, first)
         };
-        let mut course = engine.course();
-        let over = async move {
-            // An error is the end of the engine.
-            let _ = course.wait_for(|course| *course == Course::Over).await;
-        };
+        let (course, grace) = (engine.course(), engine.stream_grace());
+        let over = stopped(course, grace, ending.clone());
         let task = Task::spawn(async move {
             let running = counts.running();
             let served = session.serve(&mut requests, read, &sender, &counts);
@@ -67,6 +69,11 @@ impl GraphStream {
                 served = Box::pin(served) => served,
                 // A client that reads nothing keeps its end of the stream, but not the graph.
                 () = over => Err(shutting_down()),
+            };
+            // It has come to its end, and some of it is missing.
+            let served = match served {
+                Ok(()) if ending.is_heeded() => Err(shutting_down()),
+                served => served,
             };
             drop(running);
             counts.ended(served.is_ok());
@@ -96,6 +103,19 @@ impl GraphStream {
             Err(_) => Some(Err(Error::internal("Internal error"))),
         })
     }
+}
+
+/// Waits until the server gives its streams up. Some time before, a run that would go on by itself is told
+/// to end.
+async fn stopped(mut course: watch::Receiver<Course>, grace: Duration, ending: Ending) {
+    // An error is the end of the engine.
+    let _ = course.wait_for(|it| *it >= Course::Draining).await;
+    let over = timeout(grace, course.wait_for(|it| *it == Course::Over));
+    if over.await.is_ok() {
+        return;
+    }
+    ending.end();
+    let _ = course.wait_for(|it| *it == Course::Over).await;
 }
 
 /// Takes a request that is for the graph that the first was for. Of the first, the version does not

@@ -59,6 +59,8 @@ pub struct Engine {
     reloads: OnceLock<mpsc::Sender<reload::Command>>,
     /// Whether streams may go on.
     course: watch::Sender<stream::Course>,
+    /// How long a stop waits, if that is known.
+    stop_limit: OnceLock<Duration>,
 }
 
 impl Engine {
@@ -87,6 +89,7 @@ impl Engine {
             loading_places: Semaphore::new(most_waiting.min(Semaphore::MAX_PERMITS)),
             reloads: OnceLock::new(),
             course: watch::Sender::default(),
+            stop_limit: OnceLock::new(),
         })
     }
 

@@ -50,6 +50,10 @@ pub const REQUESTS_AHEAD: usize = 8;
 /// the queue of a model.
 pub const REQUESTS_UNDER_WAY: usize = 8;
 
+/// How long generators in graphs may go on when the server stops, unless all of the stop is to take less
+/// than twice as long.
+const STREAM_GRACE: Duration = Duration::from_secs(5);
+
 /// What opens a stream: its first request, of which name and parameters count.
 #[derive(Debug, Clone, Copy)]
 pub struct StreamHead<'a> {
@@ -201,6 +205,18 @@ impl Engine {
     #[must_use]
     pub fn course(&self) -> watch::Receiver<Course> {
         self.course.subscribe()
+    }
+
+    /// Says how long a stop waits for what is under way; only the first word counts.
+    pub fn limit_stop(&self, limit: Duration) {
+        let _ = self.stop_limit.set(limit);
+    }
+
+    /// Returns how long after the begin of a stop the graphs of streams may go on by themselves.
+    #[must_use]
+    pub fn stream_grace(&self) -> Duration {
+        let limit = self.stop_limit.get();
+        limit.map_or(STREAM_GRACE, |limit| STREAM_GRACE.min(*limit / 2))
     }
 
     /// Ends the streams that have not ended in the time that a stop gives them.

@@ -162,7 +162,30 @@ impl<'a> Context<'a> {
 pub struct Env {
     /// Models and pipelines.
     pub servables: Arc<dyn Servables>,
-    ending: AtomicBool,
+    ending: Ending,
+}
+
+/// Whether a run is to come to an end.
+#[derive(Debug, Clone, Default)]
+pub struct Ending(Arc<Ends>);
+
+#[derive(Debug, Default)]
+struct Ends {
+    is_asked: AtomicBool,
+    is_heeded: AtomicBool,
+}
+
+impl Ending {
+    /// Says that nothing more is wanted of the run: whoever would go on by itself stops.
+    pub fn end(&self) {
+        self.0.is_asked.store(true, Ordering::Relaxed);
+    }
+
+    /// Tells whether anything has stopped for that.
+    #[must_use]
+    pub fn is_heeded(&self) -> bool {
+        self.0.is_heeded.load(Ordering::Relaxed)
+    }
 }
 
 impl Env {
@@ -171,19 +194,29 @@ impl Env {
     pub fn new(servables: Arc<dyn Servables>) -> Self {
         Self {
             servables,
-            ending: AtomicBool::new(false),
+            ending: Ending::default(),
         }
     }
 
     /// Says that nothing more is wanted of the run: whoever would go on by itself stops.
     pub fn end(&self) {
-        self.ending.store(true, Ordering::Relaxed);
+        self.ending.end();
     }
 
-    /// Tells whether nothing more is wanted of the run.
+    /// Returns what ends the run from elsewhere.
+    #[must_use]
+    pub fn ending(&self) -> Ending {
+        self.ending.clone()
+    }
+
+    /// Tells whether nothing more is wanted of the run. Who would go on by itself asks, and stops.
     #[must_use]
     pub fn is_ending(&self) -> bool {
-        self.ending.load(Ordering::Relaxed)
+        let is_asked = self.ending.0.is_asked.load(Ordering::Relaxed);
+        if is_asked {
+            self.ending.0.is_heeded.store(true, Ordering::Relaxed);
+        }
+        is_asked
     }
 }
 

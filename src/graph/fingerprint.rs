@@ -2,31 +2,50 @@
 
 use std::{
     collections::BTreeMap,
-    fs,
+    fs::{self, File, Metadata},
+    io::{self, Read},
     path::{Path, PathBuf},
+    time::SystemTime,
 };
+
+use ring::digest::{Context, SHA256};
 
 use super::{
     calculators, check,
     definition::{GraphSource, handler_path},
 };
 
-/// The most files beside handlers that are looked at.
+/// The most files beside a handler that are looked at, and the most packages.
 const MOST_FILES: usize = 1000;
 
-/// Digests of the files of a graph: the graph itself, its handlers, and the modules beside them.
+/// Of files with more bytes, size and time count instead of what they contain.
+const MOST_BYTES: u64 = 16 << 20;
+
+/// What makes a folder a package.
+const PACKAGE: &str = "__init__.py";
+
+/// What the files of a graph contain: the graph itself, its handlers, and the modules beside them,
+/// those in packages as well.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Fingerprint(BTreeMap<PathBuf, Option<Vec<u8>>>);
+pub struct Fingerprint(BTreeMap<PathBuf, Option<Print>>);
+
+/// What a file contains.
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Print {
+    /// The digest of its bytes.
+    Digest(Vec<u8>),
+    /// Of a large file: its size, and when it was written.
+    Large(u64, Option<SystemTime>),
+}
 
 impl Fingerprint {
     /// Reads the files of a graph as they are now. Blocks.
     #[must_use]
     pub fn read(source: &GraphSource) -> Self {
         let mut files = BTreeMap::new();
-        let text = fs::read(&source.graph_path).ok();
-        let handlers = text.as_deref().and_then(handlers);
-        files.insert(source.graph_path.clone(), text.as_deref().map(digest));
-        for handler in handlers.unwrap_or_default() {
+        let path = &source.graph_path;
+        files.insert(path.clone(), print(path));
+        for handler in handlers(path).unwrap_or_default() {
             add(&mut files, source.base_path.join(handler));
         }
         Self(files)
@@ -42,34 +61,161 @@ impl Fingerprint {
 }
 
 /// Reads a handler and the modules beside it.
-fn add(files: &mut BTreeMap<PathBuf, Option<Vec<u8>>>, path: PathBuf) {
+fn add(files: &mut BTreeMap<PathBuf, Option<Print>>, path: PathBuf) {
     let folder = path.parent().unwrap_or(Path::new("."));
-    let beside = modules(folder);
+    let packages = packages(folder);
+    let folders = [folder.to_owned()].into_iter().chain(packages);
+    let beside: Vec<_> = folders
+        .flat_map(|it| modules(&it))
+        .take(MOST_FILES)
+        .collect();
     for path in beside.into_iter().chain([path]) {
-        let content = fs::read(&path).ok();
-        files.insert(path, content.as_deref().map(digest));
+        let print = print(&path);
+        files.insert(path, print);
     }
 }
 
 /// Returns the handlers that a graph names; a graph that cannot be read has none.
-fn handlers(text: &[u8]) -> Option<Vec<String>> {
-    let text = std::str::from_utf8(text).ok()?;
-    let checked = check::check(text, "", calculators::all()).ok()?;
+fn handlers(path: &Path) -> Option<Vec<String>> {
+    let (file, _) = open(path).ok()?;
+    let mut text = String::new();
+    file.take(MOST_BYTES).read_to_string(&mut text).ok()?;
+    let checked = check::check(&text, "", calculators::all()).ok()?;
     let nodes = checked.plan.nodes.iter();
     Some(nodes.filter_map(handler_path).collect())
 }
 
-/// Finds the Python files beside a handler.
-fn modules(folder: &Path) -> Vec<PathBuf> {
-    let entries = fs::read_dir(folder).into_iter().flatten().flatten();
-    let paths = entries.take(MOST_FILES).map(|entry| entry.path());
-    paths
-        .filter(|path| path.extension().is_some_and(|ext| ext == "py"))
-        .collect()
+/// Finds the Python files of a folder.
+fn modules(folder: &Path) -> impl Iterator<Item = PathBuf> + use<> {
+    entries(folder).filter(|path| path.extension().is_some_and(|ext| ext == "py"))
 }
 
-fn digest(content: &[u8]) -> Vec<u8> {
-    ring::digest::digest(&ring::digest::SHA256, content)
-        .as_ref()
-        .to_vec()
+/// Finds the packages in a folder.
+fn packages(folder: &Path) -> impl Iterator<Item = PathBuf> + use<> {
+    entries(folder)
+        .filter(|path| path.join(PACKAGE).is_file())
+        .take(MOST_FILES)
+}
+
+fn entries(folder: &Path) -> impl Iterator<Item = PathBuf> + use<> {
+    let entries = fs::read_dir(folder).into_iter().flatten().flatten();
+    entries.map(|entry| entry.path())
+}
+
+/// Opens a regular file: others, such as pipes, may have nothing to read for ever.
+fn open(path: &Path) -> io::Result<(File, Metadata)> {
+    if !fs::metadata(path)?.is_file() {
+        return Err(io::ErrorKind::InvalidInput.into());
+    }
+    let file = File::open(path)?;
+    let found = file.metadata()?;
+    Ok((file, found))
+}
+
+/// Looks at what a file contains; `None` for one that cannot be read.
+fn print(path: &Path) -> Option<Print> {
+    let (file, found) = open(path).ok()?;
+    if found.len() > MOST_BYTES {
+        return Some(Print::Large(found.len(), found.modified().ok()));
+    }
+    // It may grow meanwhile.
+    let mut file = file.take(MOST_BYTES);
+    let mut context = Context::new(&SHA256);
+    let mut piece = vec![0; 64 << 10];
+    loop {
+        match file.read(&mut piece) {
+            Ok(0) => break,
+            Ok(count) => context.update(&piece[..count]),
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(_) => return None,
+        }
+    }
+    Some(Print::Digest(context.finish().as_ref().to_vec()))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{
+        fs::{self, File},
+        path::{Path, PathBuf},
+        time::{Duration, SystemTime},
+    };
+
+    use super::{Fingerprint, MOST_BYTES, MOST_FILES, Print};
+
+    /// Puts a handler into a folder of its own.
+    fn handler() -> (tempfile::TempDir, PathBuf) {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("model.py");
+        fs::write(&path, "handler").unwrap();
+        (folder, path)
+    }
+
+    /// Tells whether a fingerprint changes with what is written into a file.
+    fn sees(handler: &Path, file: &str) -> bool {
+        let path = handler.with_file_name(file);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(&path, "one").unwrap();
+        let before = Fingerprint::of_handler(handler);
+        assert_eq!(before, Fingerprint::of_handler(handler));
+        fs::write(&path, "two").unwrap();
+        before != Fingerprint::of_handler(handler)
+    }
+
+    #[test]
+    fn modules_beside_a_handler_and_in_packages_there_count() {
+        let (_folder, handler) = handler();
+        assert!(sees(&handler, "model.py"));
+        assert!(sees(&handler, "helper.py"));
+        assert!(!sees(&handler, "data.txt"));
+        assert!(!sees(&handler, "folder/module.py"));
+        assert!(sees(&handler, "package/__init__.py"));
+        assert!(sees(&handler, "package/module.py"));
+        assert!(!sees(&handler, "package/data.txt"));
+    }
+
+    #[test]
+    fn other_files_do_not_use_up_the_limit() {
+        let (folder, handler) = handler();
+        for n in 0..=MOST_FILES {
+            File::create(folder.path().join(format!("{n}.txt"))).unwrap();
+        }
+        assert!(sees(&handler, "helper.py"));
+        for n in 0..=MOST_FILES {
+            File::create(folder.path().join(format!("m{n}.py"))).unwrap();
+        }
+        let seen = Fingerprint::of_handler(&handler).0;
+        assert!((MOST_FILES..=MOST_FILES + 1).contains(&seen.len()));
+        assert!(sees(&handler, "model.py"), "the handler always counts");
+    }
+
+    #[test]
+    fn a_pipe_holds_up_nobody() {
+        let (folder, handler) = handler();
+        let pipe = folder.path().join("pipe.py");
+        let mode = rustix::fs::Mode::RUSR | rustix::fs::Mode::WUSR;
+        rustix::fs::mknodat(rustix::fs::CWD, &pipe, rustix::fs::FileType::Fifo, mode, 0).unwrap();
+        assert_eq!(Fingerprint::of_handler(&handler).0[&pipe], None);
+    }
+
+    #[test]
+    fn of_large_files_size_and_time_count() {
+        let (folder, handler) = handler();
+        let path = folder.path().join("large.py");
+        let file = File::create(&path).unwrap();
+        file.set_len(MOST_BYTES + 1).unwrap();
+        let before = Fingerprint::of_handler(&handler);
+        assert!(matches!(before.0[&path], Some(Print::Large(size, _)) if size == MOST_BYTES + 1));
+        let later = SystemTime::now() + Duration::from_secs(10);
+        file.set_modified(later).unwrap();
+        let after = Fingerprint::of_handler(&handler);
+        assert_ne!(before, after);
+        file.set_len(MOST_BYTES + 2).unwrap();
+        file.set_modified(later).unwrap();
+        assert_ne!(after, Fingerprint::of_handler(&handler));
+        // One of the most that is read.
+        file.set_len(MOST_BYTES).unwrap();
+        let read = Fingerprint::of_handler(&handler);
+        assert!(matches!(read.0[&path], Some(Print::Digest(_))));
+    }
 }

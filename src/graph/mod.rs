@@ -27,7 +27,8 @@ mod timestamp;
 mod unary;
 
 pub use calculator::{
-    Calculator, Context, Contract, Emit, Env, Factory, Flow, Later, Resources, Servables, Session,
+    Calculator, Context, Contract, Emit, Ending, Env, Factory, Flow, Later, Resources, Servables,
+    Session,
 };
 pub use check::{Checked, Faults, FileFault, FileWarning, Rule, check};
 pub use convert::VERSION;

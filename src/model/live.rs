@@ -70,6 +70,8 @@ pub struct Live<D> {
     name: Arc<str>,
     phase: watch::Sender<Phase>,
     definition: ArcSwapOption<D>,
+    /// What status calls say since what should have taken its place has failed.
+    kept: ArcSwapOption<Status>,
     reporter: Arc<Reporter>,
     admission: Arc<Semaphore>,
     most: usize,
@@ -83,6 +85,7 @@ impl<D: Served> Live<D> {
             name: name.into(),
             phase: watch::Sender::new(Phase::Begin),
             definition: ArcSwapOption::empty(),
+            kept: ArcSwapOption::empty(),
             reporter,
             admission: Arc::new(Semaphore::new(most.min(Semaphore::MAX_PERMITS))),
             most,
@@ -110,11 +113,18 @@ impl<D: Served> Live<D> {
     /// Returns what status calls say: what serves is available, also while it is checked again.
     #[must_use]
     pub fn status(&self) -> Status {
-        if self.definition.load().is_some() {
-            Status::ok(State::Available)
-        } else {
-            self.phase().status()
+        if self.definition.load().is_none() {
+            return self.phase().status();
         }
+        let kept = self.kept.load();
+        kept.as_deref()
+            .map_or_else(|| Status::ok(State::Available), Status::clone)
+    }
+
+    /// Tells whether the last check has failed, whatever serves since then.
+    #[must_use]
+    pub fn has_failed(&self) -> bool {
+        self.phase() == Phase::Failed || self.kept.load().is_some()
     }
 
     /// Takes note of what happens; one that does not happen in this state is not heeded.
@@ -134,6 +144,21 @@ impl<D: Served> Live<D> {
         }
     }
 
+    /// Says that the check has failed. What serves goes on doing so, and status calls tell the failure.
+    pub fn fail(&self, failure: &str) {
+        if self.definition.load().is_none() {
+            self.handle(Event::ValidationFailed);
+            return;
+        }
+        self.kept.store(Some(Arc::new(Status::kept(failure))));
+        self.handle(Event::ReloadFailed);
+        tracing::warn!(
+            "{}: {} goes on as it was loaded before, since it has failed to load again: {failure}",
+            D::WORDS.known,
+            self.name
+        );
+    }
+
     /// Puts a definition that has passed the check in the place of the present one, which goes when
     /// its last request has left. Needs a runtime.
     pub fn install(&self, definition: Arc<D>) {
@@ -142,6 +167,7 @@ impl<D: Served> Live<D> {
     }
 
     fn put(&self, definition: Option<Arc<D>>) {
+        self.kept.store(None);
         if let Some(old) = self.definition.swap(definition) {
             let_go(old);
         }
@@ -218,7 +244,7 @@ impl<D> fmt::Debug for Live<D> {
 mod tests {
     use std::{sync::Arc, time::Duration};
 
-    use super::{Event, Live, Phase, Served, Words};
+    use super::{Event, Live, Phase, Served, State, Status, Words};
     use crate::{error::ErrorKind, metrics::Metrics};
 
     struct Thing;
@@ -250,6 +276,31 @@ mod tests {
         assert_eq!(told(&live).unwrap(), "Thing is not loaded yet");
         live.handle(Event::Retire);
         assert_eq!(told(&live).unwrap(), "Thing is retired");
+    }
+
+    #[tokio::test]
+    async fn what_serves_goes_on_after_a_failure_that_status_calls_tell() {
+        let live = live(1);
+        live.fail("never loaded");
+        assert_eq!(live.phase(), Phase::Failed);
+        assert_eq!(live.status(), Phase::Failed.status());
+        live.handle(Event::Reload);
+        live.install(Arc::new(Thing));
+        assert!(!live.has_failed());
+        live.handle(Event::Reload);
+        live.fail("broken");
+        assert!(live.definition().is_ok() && live.has_failed());
+        assert_eq!(live.status(), Status::kept("broken"));
+        // While it is tried again as well.
+        live.handle(Event::Reload);
+        assert_eq!(live.status(), Status::kept("broken"));
+        live.install(Arc::new(Thing));
+        assert_eq!(live.status(), Status::ok(State::Available));
+        live.handle(Event::Reload);
+        live.fail("broken again");
+        live.handle(Event::Retire);
+        assert_eq!(live.status(), Status::ok(State::End));
+        assert!(!live.has_failed());
     }
 
     #[tokio::test]

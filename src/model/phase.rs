@@ -30,6 +30,8 @@ pub enum Event {
     ValidationPassed,
     /// The check refuses it.
     ValidationFailed,
+    /// The check refuses what should have taken the place of what serves, which goes on.
+    ReloadFailed,
     /// A model that it uses is another one now, or in another state.
     UsedModelChanged,
     /// Its configuration was read again.
@@ -50,13 +52,16 @@ impl Phase {
                 Self::AvailableRequiredRevalidation | Self::FailedRequiredRevalidation,
                 E::ValidationPassed,
             ) => Self::Available,
+            (Self::Reloading | Self::AvailableRequiredRevalidation, E::ReloadFailed) => {
+                Self::Available
+            }
             (Self::Begin | Self::Reloading, E::ValidationFailed)
             | (
                 Self::AvailableRequiredRevalidation | Self::FailedRequiredRevalidation,
                 E::ValidationFailed,
             ) => Self::Failed,
             (Self::Begin | Self::Reloading, _)
-            | (_, E::ValidationPassed | E::ValidationFailed)
+            | (_, E::ValidationPassed | E::ValidationFailed | E::ReloadFailed)
             | (Self::Retired, E::UsedModelChanged) => return None,
             (Self::Available | Self::AvailableRequiredRevalidation, E::UsedModelChanged) => {
                 Self::AvailableRequiredRevalidation
@@ -117,6 +122,7 @@ impl fmt::Display for Event {
         f.write_str(match self {
             Self::ValidationPassed => "ValidationPassed",
             Self::ValidationFailed => "ValidationFailed",
+            Self::ReloadFailed => "ReloadFailed",
             Self::UsedModelChanged => "UsedModelChanged",
             Self::Reload => "Reload",
             Self::Retire => "Retire",
@@ -127,7 +133,10 @@ impl fmt::Display for Event {
 #[cfg(test)]
 mod tests {
     use super::{
-        Event::{self, Reload, Retire, UsedModelChanged, ValidationFailed, ValidationPassed},
+        Event::{
+            self, Reload, ReloadFailed, Retire, UsedModelChanged, ValidationFailed,
+            ValidationPassed,
+        },
         Phase::{self, Available, Begin, Failed, Reloading, Retired},
     };
 
@@ -140,19 +149,20 @@ mod tests {
         let events = [
             ValidationPassed,
             ValidationFailed,
+            ReloadFailed,
             UsedModelChanged,
             Reload,
             Retire,
         ];
         #[rustfmt::skip]
-        let table: [(Phase, [Option<Phase>; 5]); 7] = [
-            (Begin, [Some(Available), Some(Failed), None, None, None]),
-            (Reloading, [Some(Available), Some(Failed), None, None, None]),
-            (Available, [None, None, Some(again), Some(Reloading), Some(Retired)]),
-            (again, [Some(Available), Some(Failed), Some(again), Some(Reloading), Some(Retired)]),
-            (Failed, [None, None, Some(failed_again), Some(Reloading), Some(Retired)]),
-            (failed_again, [Some(Available), Some(Failed), Some(failed_again), Some(Reloading), Some(Retired)]),
-            (Retired, [None, None, None, Some(Reloading), None]),
+        let table: [(Phase, [Option<Phase>; 6]); 7] = [
+            (Begin, [Some(Available), Some(Failed), None, None, None, None]),
+            (Reloading, [Some(Available), Some(Failed), Some(Available), None, None, None]),
+            (Available, [None, None, None, Some(again), Some(Reloading), Some(Retired)]),
+            (again, [Some(Available), Some(Failed), Some(Available), Some(again), Some(Reloading), Some(Retired)]),
+            (Failed, [None, None, None, Some(failed_again), Some(Reloading), Some(Retired)]),
+            (failed_again, [Some(Available), Some(Failed), None, Some(failed_again), Some(Reloading), Some(Retired)]),
+            (Retired, [None, None, None, None, Some(Reloading), None]),
         ];
         for (phase, row) in table {
             let told: Vec<Option<Phase>> = events

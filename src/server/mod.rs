@@ -70,6 +70,7 @@ pub async fn serve(
     let shown = &config.settings.metrics;
     let metrics = Metrics::new(shown.enable, shown.families.as_deref())?;
     let engine = Engine::with_streams(limits.loading, limits.waiting, limits.streams);
+    engine.limit_stop(limits.shutdown);
     let mut reloader = Reloader::new(engine.clone(), config.source, Arc::clone(&metrics));
     reloader.read().await?;
     let settings = &config.settings;

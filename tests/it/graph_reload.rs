@@ -3,7 +3,7 @@
 use std::{fs, path::Path};
 
 use crate::support::{
-    eventually,
+    Server, eventually,
     graphs::{self, LIST, PASS, TWO, add, add_python, changes, reload},
     grpc::Grpc,
     http::get,
@@ -13,6 +13,13 @@ use crate::support::{
 };
 
 const FAILED: &str = "412: Reloading config file failed. Check server logs for more info.";
+
+/// Returns what status calls say of a graph besides its state.
+fn message(server: &Server, name: &str) -> String {
+    let json = get(server, &format!("/v1/models/{name}")).json();
+    let status = &json["model_version_status"][0]["status"];
+    status["error_message"].as_str().unwrap().to_owned()
+}
 
 fn one(name: &str) -> ovms::proto::kserve::ModelInferRequest {
     request(name, &[("in", &[1, 1], &[3.0])])
@@ -59,30 +66,40 @@ fn another_graph_file_takes_effect_when_somebody_asks() {
 }
 
 #[test]
-fn a_graph_that_fails_to_load_again_stops_serving_and_comes_back() {
+fn a_graph_that_fails_to_load_again_goes_on_and_says_so() {
     let mut config = Config::of(&[]);
     let path = add(&mut config, "g", PASS);
     let server = config.serve();
     let client = Grpc::connect(&server);
     fs::remove_file(&path).unwrap();
     assert_eq!(reload(&server), 412);
-    assert_eq!(status(&server, "g"), "LOADING FAILED_PRECONDITION");
-    assert_eq!(
-        infer(&client, one("g")),
-        "Unavailable: Mediapipe is not loaded yet"
-    );
+    let goes_on = |failure: &str| {
+        assert_eq!(status(&server, "g"), "AVAILABLE UNKNOWN");
+        let told = message(&server, "g");
+        assert!(told.contains(failure), "{told}");
+        assert_eq!(infer(&client, one("g")), "out [1,1] 3");
+        assert_eq!(get(&server, "/v2/models/g/ready").status, 200);
+    };
+    goes_on("Failed to open mediapipe graph definition: g, file: ");
+    server.wait_log("g goes on as it was loaded before");
+    // It is tried again whenever somebody asks, and the last failure counts.
+    graphs::write(path.parent().unwrap(), &PASS.replace("node {", "nude {"));
     assert_eq!(reload(&server), 412);
+    goes_on("Trying to parse mediapipe graph definition: g failed");
     graphs::write(path.parent().unwrap(), PASS);
     assert_eq!(reload(&server), 201);
+    assert_eq!(status(&server, "g"), "AVAILABLE OK");
+    assert_eq!(message(&server, "g"), "OK");
     assert_eq!(infer(&client, one("g")), "out [1,1] 3");
+    assert_eq!(reload(&server), 200);
     assert_eq!(
         changes(&server, "g"),
         [
             "AVAILABLE ValidationPassed",
             "RELOADING Reload",
-            "LOADING_PRECONDITION_FAILED ValidationFailed",
+            "AVAILABLE ReloadFailed",
             "RELOADING Reload",
-            "LOADING_PRECONDITION_FAILED ValidationFailed",
+            "AVAILABLE ReloadFailed",
             "RELOADING Reload",
             "AVAILABLE ValidationPassed",
         ]
@@ -140,7 +157,9 @@ fn another_folder_is_another_graph() {
     assert_eq!(inputs.as_array().unwrap().len(), 2);
     config.json[LIST][0]["base_path"] = "nowhere".into();
     assert_eq!(config.reload(&server), FAILED);
-    assert_eq!(status(&server, "g"), "LOADING FAILED_PRECONDITION");
+    assert_eq!(status(&server, "g"), "AVAILABLE UNKNOWN");
+    let inputs = &get(&server, "/v2/models/g").json()["inputs"];
+    assert_eq!(inputs.as_array().unwrap().len(), 2);
     // The models of a subconfig come and go with the file that names them.
     repository::copy(&model("dummy").join("1"), &config.beside("g/dummy/1"));
     let models = r#"{"model_config_list": [{"config": {"name": "dummy", "base_path": "dummy"}}]}"#;
@@ -218,6 +237,34 @@ fn another_handler_takes_effect_and_the_old_one_ends_with_its_last_request() {
         .filter(|line| !line.starts_with("run"))
         .collect();
     assert_eq!(told, ["begin old", "begin new", "end old", "end new"]);
+}
+
+#[test]
+fn the_old_handler_serves_while_the_new_one_fails() {
+    let mut config = Config::of(&[]);
+    let log = config.beside("log");
+    let handler = add_python(&mut config, "g", &witness("old", &log));
+    let server = config.serve();
+    let client = Grpc::connect(&server);
+    let raises = witness("bad", &log).replace("note(\"begin\")", "raise ValueError(\"no\")");
+    for (text, told) in [
+        ("class (", "SyntaxError"),
+        (&raises, "ValueError: no"),
+        ("x = 1", "OvmsPythonModel"),
+    ] {
+        fs::write(&handler, text).unwrap();
+        assert_eq!(reload(&server), 412);
+        assert_eq!(status(&server, "g"), "AVAILABLE UNKNOWN");
+        let message = message(&server, "g");
+        assert!(message.contains(told), "{message}");
+        assert_eq!(ask(&client, "g"), "old");
+    }
+    assert_eq!(lines(&log, "end old"), [""; 0]);
+    fs::write(&handler, witness("new", &log)).unwrap();
+    assert_eq!(reload(&server), 201);
+    assert_eq!(status(&server, "g"), "AVAILABLE OK");
+    assert_eq!(ask(&client, "g"), "new");
+    wait_lines(&log, "end old", 1);
 }
 
 #[test]

@@ -86,6 +86,35 @@ fn one_graph_that_cannot_be_loaded_leaves_the_server_running() {
     assert_eq!(status(&server, "g"), "AVAILABLE OK");
 }
 
+#[test]
+fn graphs_heed_no_version() {
+    let mut config = Config::of(&["dummy"]);
+    add(&mut config, "g", PASS);
+    let server = config.serve();
+    let client = Grpc::connect(&server);
+    let body = br#"{"inputs":[{"name":"in","shape":[1],"datatype":"FP32","data":[0]}]}"#;
+    for version in ["abc", "7", "-1", "99999999999999999999"] {
+        let asked = |name: &str| {
+            let mut asked = request(name, &[("in", &[1], &[1.0])]);
+            asked.model_version = version.to_owned();
+            asked
+        };
+        assert_eq!(infer(&client, asked("g")), "out [1] 1");
+        let of = |name: &str| format!("/v2/models/{name}/versions/{version}");
+        for path in [of("g"), of("g") + "/ready"] {
+            assert_eq!(get(&server, &path).status, 200, "{path}");
+        }
+        let answer = post(&server, &(of("g") + "/infer"), body);
+        assert_eq!(answer.status, 200, "{version}");
+        assert_eq!(answer.json()["model_version"], "1");
+        // Models do.
+        client.refused(asked("dummy"));
+        let refused = post(&server, &(of("dummy") + "/infer"), body);
+        assert_eq!(refused.status, 404, "{version}");
+        client.refused(asked("nothing"));
+    }
+}
+
 /// A handler whose load takes as long as there is no file `go` beside it.
 const SLOW: &str = r#"
 import os, time

@@ -377,6 +377,58 @@ fn a_stop_ends_generators_and_stalled_readers() {
 }
 
 #[test]
+fn a_stop_hears_finite_generators_out_and_ends_the_others() {
+    let config = lab();
+    let mut server = config.serve_with(&["--shutdown_timeout_seconds", "60"]);
+    let client = Grpc::connect(&server);
+    let log = config.beside("log");
+    let go = config.beside("go");
+    let finite = format!(
+        "for n in range(3):\n  while n and not os.path.exists({go:?}): time.sleep(0.01)\n  yield [Tensor('out', b'%d' % n)]"
+    );
+    let (mut open, mut closed, mut whole) = (
+        Talk::open(&client),
+        Talk::open(&client),
+        Talk::open(&client),
+    );
+    open.send(code("gen", &endless(&log, "time.sleep(0.01)")));
+    closed.send(code("gen", &endless(&log, "pass")));
+    whole.send(code("gen", &finite));
+    for talk in [&mut open, &mut closed, &mut whole] {
+        talk.next().response();
+    }
+    // What these have asked for is all that they want.
+    closed.close();
+    whole.close();
+    let since = Instant::now();
+    server.signal("TERM");
+    server.wait_log("stopping; waiting for the requests under way");
+    fs::write(&go, "").unwrap();
+    for n in 1..3 {
+        assert_eq!(next(&mut whole), format!("{n}: out UINT8 [1] {n}"));
+    }
+    assert_eq!(next(&mut whole), OK);
+    // These lack something.
+    for mut talk in [open, closed] {
+        let end = loop {
+            match talk.next() {
+                Came::Response(_) => {}
+                other => break other.told(),
+            }
+        };
+        assert_eq!(end, STOPPED);
+    }
+    assert!(server.wait().success(), "{}", server.log());
+    assert!(
+        since.elapsed() < Duration::from_secs(30),
+        "{:?}",
+        since.elapsed()
+    );
+    assert!(!server.log().contains("the time to stop is over"));
+    assert_eq!(lines(&log, "closed").len(), 2);
+}
+
+#[test]
 fn others_are_answered_while_handlers_sleep_and_compute() {
     let mut config = lab();
     add_python(&mut config, "other", CODE);

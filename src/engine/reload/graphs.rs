@@ -185,12 +185,12 @@ impl Graphs {
                 if fault.log.is_empty() {
                     tracing::error!("graph {name}: {fault}");
                 }
+                known.files = None;
+                known.graph.fail(told(&fault, self.is_silent));
                 outcome.faults.push(Fault::Graph {
                     name: name.clone(),
                     fault,
                 });
-                known.files = None;
-                known.graph.handle(Event::ValidationFailed);
             }
         }
         known.config = Some(due.config);
@@ -204,7 +204,7 @@ impl Known {
         let is_another = self.config.as_ref().is_some_and(|it| !it.is_same(&config));
         let looks = why.renewed || why.trigger != Trigger::Watch;
         // It may be a model that was missing.
-        let recovers = why.moved && self.graph.phase() == Phase::Failed;
+        let recovers = why.moved && self.graph.has_failed();
         if !is_new && !is_another && !recovers {
             if !looks {
                 return None;
@@ -213,7 +213,7 @@ impl Known {
             let source = source(&config);
             let read = task::blocking("read graph", move || Fingerprint::read(&source));
             let now = timeout(limit, read).await.ok();
-            if now.is_some() && now == self.files && self.graph.phase() != Phase::Failed {
+            if now.is_some() && now == self.files && !self.graph.has_failed() {
                 // Its place in the file may be another one.
                 self.config = Some(config);
                 return None;
@@ -239,6 +239,13 @@ impl Known {
         self.loading = Arc::downgrade(&due.loading);
         Some(due)
     }
+}
+
+/// Returns what status calls say of a failure: the first line of the log, which has the cause. What
+/// Python has raised may be among it.
+fn told(fault: &LoadFault, is_silent: bool) -> &str {
+    let first = fault.log.first().filter(|_| !is_silent);
+    first.unwrap_or(&fault.status)
 }
 
 fn source(config: &GraphConfig) -> GraphSource {

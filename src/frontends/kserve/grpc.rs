@@ -9,7 +9,7 @@ use tonic::{Request, Response, Status, Streaming};
 
 use super::{
     PLATFORM, codec, grpc_version, index, model_config::Config, statistics, triton::EXTENSIONS,
-    type_name,
+    type_name, version_for,
 };
 use crate::{
     engine::{Engine, Facts, Servable},
@@ -56,16 +56,21 @@ impl KserveService {
         &self.engine
     }
 
+    /// Reads the version that a request has for a name.
+    fn version_of(&self, name: &str, text: &str) -> Result<Option<i64>> {
+        version_for(&self.engine, name, grpc_version(text))
+    }
+
     fn model_ready(&self, request: &ModelReadyRequest) -> Result<ModelReadyResponse> {
         let servable = self.engine.servable(&request.name)?;
-        let version = servable.part(grpc_version(&request.version)?)?;
+        let version = servable.part(self.version_of(&request.name, &request.version)?)?;
         let ready = Ok(version.status().state == State::Available);
         version.reporter().queried(ORIGIN, Query::State, &ready);
         ready.map(|ready| ModelReadyResponse { ready })
     }
 
     fn model_config(&self, request: &ModelConfigRequest) -> Result<ModelConfigResponse> {
-        let version = grpc_version(&request.version)?;
+        let version = self.version_of(&request.name, &request.version)?;
         let config = Config::of(&self.engine, &request.name, version)?;
         Ok(ModelConfigResponse {
             config: Some(config.into()),
@@ -76,14 +81,14 @@ impl KserveService {
         &self,
         request: &ModelStatisticsRequest,
     ) -> Result<ModelStatisticsResponse> {
-        let version = grpc_version(&request.version)?;
+        let version = self.version_of(&request.name, &request.version)?;
         let name = Some(request.name.as_str()).filter(|name| !name.is_empty());
         statistics::of(&self.engine, name, version).map(Into::into)
     }
 
     fn model_metadata(&self, request: &ModelMetadataRequest) -> Result<ModelMetadataResponse> {
         let servable = self.engine.servable(&request.name)?;
-        let part = servable.part(grpc_version(&request.version)?)?;
+        let part = servable.part(self.version_of(&request.name, &request.version)?)?;
         let facts = part.loaded();
         part.reporter().queried(ORIGIN, Query::Metadata, &facts);
         let facts = facts?;
@@ -124,7 +129,7 @@ impl Unary for KserveService {
         arrival: Arc<Arrival>,
     ) -> Result<ModelInferResponse> {
         arrival.concerns(&request.model_name);
-        let version = grpc_version(&request.model_version)?;
+        let version = self.version_of(&request.model_name, &request.model_version)?;
         let limit = codec::time_limit(&request);
         deadline::within(limit, async {
             let target = self

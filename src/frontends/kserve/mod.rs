@@ -13,7 +13,7 @@ pub(in crate::frontends) mod stream;
 pub(in crate::frontends) mod triton;
 
 use crate::{
-    engine::Facts,
+    engine::{Engine, Facts, Servable},
     error::{Error, ErrorKind, Result},
     pipeline::Side,
     servable::TensorInfo,
@@ -49,6 +49,14 @@ fn grpc_version(text: &str) -> Result<Option<i64>> {
             _ => Err(Error::invalid("invalid model version format in request")),
         },
     }
+}
+
+/// Returns the version of a call that was read; graphs do not heed any, so that theirs may be anything.
+fn version_for(engine: &Engine, name: &str, read: Result<Option<i64>>) -> Result<Option<i64>> {
+    read.or_else(|error| match engine.servable(name) {
+        Ok(Servable::Graph(_)) => Ok(None),
+        _ => Err(error),
+    })
 }
 
 /// Reads a version of a REST path; `Ok(None)` is the default version.

@@ -11,10 +11,10 @@ use std::time::Instant;
 
 use super::{
     PLATFORM, grpc::available_versions, index, json, json_reply, rest_version, triton::EXTENSIONS,
-    type_name,
+    type_name, version_for,
 };
 use crate::{
-    engine::Facts,
+    engine::{Engine, Facts},
     error::{Error, Result},
     frontends::{
         SERVER_NAME, SERVER_VERSION, access, body, deadline, gzip, reply,
@@ -47,6 +47,11 @@ impl Names {
             model: model.to_owned(),
             version: None,
         }
+    }
+
+    /// Reads the version; `Ok(None)` is the default version.
+    pub(super) fn version(&self, engine: &Engine) -> Result<Option<i64>> {
+        version_for(engine, &self.model, rest_version(self.version.as_deref()))
     }
 }
 
@@ -107,7 +112,7 @@ pub(crate) async fn repository_index(State(context): State<Context>, request: Re
 
 pub(crate) async fn model_ready(State(context): State<Context>, names: Names) -> Response {
     let ready = || -> Result<()> {
-        let version = rest_version(names.version.as_deref())?;
+        let version = names.version(&context.engine)?;
         let version = context.engine.servable(&names.model)?.part(version)?;
         let known: Result<()> = Ok(());
         version.reporter().queried(ORIGIN, Query::State, &known);
@@ -135,7 +140,7 @@ pub(crate) async fn metadata(State(context): State<Context>, names: Names) -> Re
         model_info: &'a RtInfo,
     }
     let write = || -> Result<Response> {
-        let version = rest_version(names.version.as_deref())?;
+        let version = names.version(&context.engine)?;
         let servable = context.engine.servable(&names.model)?;
         let part = servable.part(version)?;
         let facts = part.loaded();
@@ -195,7 +200,7 @@ pub(crate) async fn infer(
 async fn run(context: &Context, names: &Names, request: Request) -> Result<Response> {
     let (parts, incoming) = request.into_parts();
     let seen = access::seen(&parts.extensions, Some(&names.model));
-    let version = rest_version(names.version.as_deref())?;
+    let version = names.version(&context.engine)?;
     // A request that is refused before its target is looked up counts as a failed one all the same.
     let refused = |_: &Error| context.engine.refused(&names.model, version, ORIGIN);
     let body = body::read(&parts, incoming, &context.intake)

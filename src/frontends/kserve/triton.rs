@@ -15,7 +15,7 @@ use serde::Serialize;
 use super::{
     model_config::Config,
     rest::{Names, metadata},
-    rest_version, statistics,
+    statistics,
 };
 use crate::{
     error::{Error, ErrorKind, Result},
@@ -96,7 +96,7 @@ pub(crate) async fn forget_shared_memory() -> Response {
 
 pub(crate) async fn config(State(context): State<Context>, names: Names) -> Response {
     let config = || {
-        let version = rest_version(names.version.as_deref())?;
+        let version = names.version(&context.engine)?;
         Config::of(&context.engine, &names.model, version)
     };
     respond(config())
@@ -104,7 +104,7 @@ pub(crate) async fn config(State(context): State<Context>, names: Names) -> Resp
 
 pub(crate) async fn model_statistics(State(context): State<Context>, names: Names) -> Response {
     let statistics = || {
-        let version = rest_version(names.version.as_deref())?;
+        let version = names.version(&context.engine)?;
         statistics::of(&context.engine, Some(&names.model), version)
     };
     respond(statistics())
