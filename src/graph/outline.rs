@@ -61,6 +61,8 @@ pub struct OutlineNode {
     pub inputs: Vec<String>,
     /// The names of its output streams, in the order of the file.
     pub outputs: Vec<String>,
+    /// Whether it wakes itself: it has an input `LOOPBACK`.
+    pub loops: bool,
 }
 
 /// What a node does, for its colour.
@@ -301,7 +303,13 @@ fn node(entry: &NodeEntry, is_known: bool, is_there: &dyn Fn(&str) -> bool) -> O
         _ => None,
     };
     let names = |ports: &[PortEntry]| ports.iter().map(|port| port.name().to_owned()).collect();
+    let mut ports = entry
+        .written
+        .inputs
+        .iter()
+        .filter_map(|it| it.port.as_ref());
     OutlineNode {
+        loops: ports.any(|port| port.at.tag == "LOOPBACK"),
         name: spec.name.clone(),
         place: spec.place,
         inputs: names(&entry.written.inputs),

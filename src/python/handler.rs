@@ -89,22 +89,23 @@ impl Handler {
         }))
     }
 
-    /// Runs a handler file and looks at its `OvmsPythonModel`, without making one.
+    /// Runs a handler file and looks at its `OvmsPythonModel`, without making one. Returns whether its
+    /// `execute` is a generator function, as far as Python's `inspect` can tell.
     ///
     /// Blocks for as long as the file takes.
     ///
     /// # Errors
     ///
     /// Fails as [`load`](Self::load) does, but for what the object says.
-    pub fn inspect(facts: &NodeFacts) -> Result<(), LoadError> {
+    pub fn inspect(facts: &NodeFacts) -> Result<bool, LoadError> {
         Self::start(&facts.handler_path)?;
         interpreter::attach(|py| {
             let space = Self::space(py, facts)?;
-            let class = Self::class(py, facts, &space).map(drop);
+            let generates = Self::class(py, facts, &space).map(|class| is_generator(&class));
             close(py, space.as_unbound());
             drop(space);
             collect(py);
-            class
+            generates
         })
     }
 
@@ -267,6 +268,18 @@ impl Handler {
     pub(super) fn core(&self) -> &Arc<Core> {
         &self.core
     }
+}
+
+/// Tells whether the `execute` of a class is a generator function; one that hides it is none.
+fn is_generator(class: &Bound<'_, PyAny>) -> bool {
+    let told = || {
+        let execute = class.getattr("execute")?;
+        let inspect = class.py().import("inspect")?;
+        inspect
+            .call_method1("isgeneratorfunction", (execute,))?
+            .is_truthy()
+    };
+    told().unwrap_or(false)
 }
 
 impl Core {

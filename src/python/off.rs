@@ -55,8 +55,8 @@ impl Handler {
     /// # Errors
     ///
     /// Always.
-    pub fn inspect(facts: &NodeFacts) -> Result<(), LoadError> {
-        Self::load(facts.clone()).map(drop)
+    pub fn inspect(facts: &NodeFacts) -> Result<bool, LoadError> {
+        Self::load(facts.clone()).map(|_| false)
     }
 
     /// Returns the name of the node.

@@ -155,3 +155,21 @@ fn models_of_other_graphs_are_known() {
     let told = shown(&graph(folder.path(), &["check", "config.json"]));
     assert!(told.contains("no model or pipeline"), "{told}");
 }
+
+#[test]
+fn a_generator_without_a_loop_is_warned_of() {
+    let folder = repository::folder();
+    let generator =
+        "class OvmsPythonModel:\n    def execute(self, inputs):\n        yield inputs\n";
+    write(folder.path(), PYTHON, generator);
+    let run = graph(folder.path(), &["check", "g"]);
+    assert_eq!(run.code, Some(2), "{}", shown(&run));
+    assert!(shown(&run).contains("has no LOOPBACK"), "{}", shown(&run));
+    write(folder.path(), PYTHON, ECHO);
+    let run = graph(folder.path(), &["check", "g"]);
+    assert_eq!(run.code, Some(0), "{}", shown(&run));
+    let new = graph(folder.path(), &["new", "words", "--generative"]);
+    assert_eq!(new.code, Some(0), "{}", shown(&new));
+    let run = graph(folder.path(), &["check", "words"]);
+    assert_eq!(run.code, Some(0), "{}", shown(&run));
+}

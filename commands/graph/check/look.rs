@@ -117,10 +117,29 @@ fn handler(report: &mut GraphReport, base: &Path, node: &OutlineNode, runs: &str
         params: None,
     };
     let looked = match depth {
-        Depth::Initialize => Handler::load(facts).map(|handler| handler.finalize()),
+        Depth::Initialize => Handler::load(facts).map(|handler| {
+            handler.finalize();
+            false
+        }),
         _ => Handler::inspect(&facts),
     };
-    let Err(error) = looked else { return };
+    let error = match looked {
+        Err(error) => error,
+        Ok(generates) => {
+            if generates && !node.loops {
+                let text = format!(
+                    "`execute` in {} is a generator, and the node has no LOOPBACK: every request fails",
+                    path.display()
+                );
+                report
+                    .warnings
+                    .push(Entry::of_node(&node.name, node.place, text).hint(
+                    "`ovms graph new NAME --generative` writes a graph with what a generator takes",
+                ));
+            }
+            return;
+        }
+    };
     let shown = path.display();
     let (rule, entry) = match &error {
         LoadError::NoInterpreter { reason, .. } => {

@@ -1,5 +1,7 @@
 //! An output in one row: what it is, its extremes, and its first elements.
 
+use std::fmt::Write as _;
+
 use super::elements;
 use crate::tensor::{
     DataType, ShapeText, Tensor,
@@ -115,7 +117,8 @@ pub fn hexadecimal(bytes: &[u8]) -> String {
     let plural = if count == 1 { "" } else { "s" };
     let mut text = format!("{count} byte{plural}:");
     for byte in bytes.iter().take(SHOWN_OF_BYTES) {
-        text.push_str(&format!(" {byte:02x}"));
+        // A string takes all that is written to it.
+        let _ = write!(text, " {byte:02x}");
     }
     if count > SHOWN_OF_BYTES {
         text.push_str(" …");
