@@ -4,6 +4,8 @@ use std::path::{Path, PathBuf};
 
 use ovms::{config::PythonSettings, openvino::runtime::Places, python};
 
+use crate::error::Failure;
+
 /// The folder that `ovms setup` uses unless told otherwise: `ovms/runtime` below the user's data
 /// folder (XDG base directories).
 pub(crate) fn managed_runtime() -> Option<PathBuf> {
@@ -38,6 +40,17 @@ pub(crate) fn prepare_python(settings: &PythonSettings, library: Option<&Path>) 
     python::configure(settings.environment.clone(), environment);
     // A quarter each: a node whose calls hang leaves places for the others.
     python::set_limits(settings.runs / 4, settings.runs);
+}
+
+/// Refuses an environment that has no Python, or another one.
+pub(crate) fn check_python(settings: &PythonSettings) -> Result<(), Failure> {
+    let named = settings.environment.as_deref();
+    match named.and_then(python::environment_fault) {
+        Some(fault) => Err(Failure::usage_verbatim(format!(
+            "python_environment is not usable: {fault}"
+        ))),
+        None => Ok(()),
+    }
 }
 
 /// An environment variable as a path; empty counts as absent.

@@ -42,9 +42,9 @@ pub(crate) fn run(mut args: Args) -> Result<(), Failure> {
     }
     let demo = prepare_demo(&mut args)?;
     if args.instead.check {
-        return check::run(
-            Config::from_flags(args.into()).map_err(|error| hints::of_flags(&error))?,
-        );
+        let config = Config::from_flags(args.into()).map_err(|error| hints::of_flags(&error))?;
+        places::check_python(&config.settings.python)?;
+        return check::run(config);
     }
     let log = logging::Settings {
         level: args.operation.log_level.clone(),
@@ -71,6 +71,7 @@ pub(crate) fn run(mut args: Args) -> Result<(), Failure> {
         hints::of_flags(&error)
     };
     let mut config = Config::from_flags(args.into()).map_err(refused)?;
+    places::check_python(&config.settings.python)?;
     if let Source::File { path, defaults } = &config.source {
         // Read once more when it is served; here its faults are told before anything else.
         let file = config::read(path, defaults).map_err(|error| {

@@ -480,3 +480,24 @@ fn handlers_see_the_packages_of_the_environment() {
     let server = config.serve();
     server.wait_log("No module named 'only_there'");
 }
+
+#[test]
+fn a_folder_without_python_is_no_environment() {
+    let folder = crate::support::repository::folder();
+    let path = folder.path().to_str().unwrap();
+    let flags = [
+        "serve",
+        "--model_name=dummy",
+        "--model_path=/nonexistent",
+        "--port=9000",
+        "--python_environment",
+        path,
+    ];
+    assert_eq!(
+        crate::support::cli::ovms(flags).failure(),
+        format!(
+            "exit 64\npython_environment is not usable: {path} is no Python environment: expected \
+             {path}/bin/python3; make one with `python3 -m venv {path}`\n"
+        )
+    );
+}
