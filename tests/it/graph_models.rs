@@ -527,7 +527,8 @@ fn the_examples_are_loaded_from_their_own_file() {
     }
     // A picture of one colour is some class, whatever its size.
     let answer = client.answered(raw("classify", "image", "UINT8", &[8, 5, 3], &[200; 120]));
-    let label = String::from_utf8_lossy(&answer.raw_output_contents[0]).into_owned();
+    // Its length stands before it, in four bytes.
+    let label = String::from_utf8_lossy(&answer.raw_output_contents[0][4..]).into_owned();
     let labels = fs::read_to_string(crate::support::fixture("graphs/classify/labels.txt")).unwrap();
     assert!(
         labels.split_whitespace().any(|known| known == label),
