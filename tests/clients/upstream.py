@@ -1,0 +1,36 @@
+"""The examples of tests/upstream as printed, and ways to fill in what they leave out."""
+
+from conftest import FIXTURES, ROOT
+
+EXAMPLES = ROOT / "tests" / "upstream"
+
+
+def printed(name):
+    """An example as it is."""
+    return (EXAMPLES / name).read_text()
+
+
+def filled(text, *changes):
+    """A text with changes, pairs of what it has and what is to stand there; the first place of each."""
+    for old, new in changes:
+        assert old in text, f"there is no {old!r} in:\n{text}"
+        text = text.replace(old, new, 1)
+    return text
+
+
+def moved(text, old, new):
+    """A text with a path or address of this machine for a printed one, wherever it is."""
+    assert old in text, f"there is no {old!r} in:\n{text}"
+    return text.replace(old, str(new))
+
+
+def run(text, **names):
+    """Run Python code with names that it expects; gives all that it knows in the end."""
+    exec(compile(text, "<printed>", "exec"), names)
+    return names
+
+
+def link_model(fixture, base_path):
+    """Let a model of the fixtures be found at a base path."""
+    base_path.parent.mkdir(parents=True, exist_ok=True)
+    base_path.symlink_to(FIXTURES / "models" / fixture)
