@@ -1,5 +1,7 @@
 """The examples of tests/upstream as printed, and ways to fill in what they leave out."""
 
+import json
+
 from conftest import FIXTURES, ROOT
 
 EXAMPLES = ROOT / "tests" / "upstream"
@@ -34,3 +36,29 @@ def link_model(fixture, base_path):
     """Let a model of the fixtures be found at a base path."""
     base_path.parent.mkdir(parents=True, exist_ok=True)
     base_path.symlink_to(FIXTURES / "models" / fixture)
+
+
+class Workspace:
+    """A folder in place of `/ovms/workspace` for each graph, and the printed configuration with all of them."""
+
+    def __init__(self, folder):
+        self.folder = folder
+        self.config = json.loads(printed("python/config.json"))
+        (self.entry,) = self.config["mediapipe_config_list"]
+        self.config["mediapipe_config_list"] = []
+
+    def add(self, name, graph, **handlers):
+        """Write a graph and its handlers, and an entry as printed."""
+        place = self.folder / name
+        place.mkdir()
+        (place / "graph.pbtxt").write_text(moved(graph, "/ovms/workspace", place))
+        for handler, text in handlers.items():
+            (place / f"{handler}.py").write_text(text)
+        path = moved(self.entry["graph_path"], "/ovms/workspace", place)
+        self.config["mediapipe_config_list"].append({**self.entry, "name": name, "graph_path": path})
+
+    def write(self):
+        """Write the configuration; gives its path."""
+        path = self.folder / "config.json"
+        path.write_text(json.dumps(self.config))
+        return path
