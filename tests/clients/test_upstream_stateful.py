@@ -75,10 +75,11 @@ def test_commands(running, folder, name):
 
 def test_options(running, folder):
     """Every option of the tables is taken, in the file and among the flags."""
-    subprocess.run(["sh", "-c", "docker() { :; }\n" + printed("stateful/config_file.sh")], cwd=folder, check=True)
+    docker_run("stateful/config_file.sh", folder)
     config = folder / "config.json"
     text = moved(config.read_text(), "/models/stateful_model", folder / "rm_lstm4f")
-    more = '"stateful": true, "idle_sequence_cleanup": true, "max_sequence_number": 1, "low_latency_transformation": false'
+    more = '"stateful": true, "idle_sequence_cleanup": true, "max_sequence_number": 1, '
+    more += '"low_latency_transformation": false'
     config.write_text(filled(text, ('"stateful": true', more)))
     server = running.start("options", "--config_path", str(config), "--sequence_cleaner_poll_wait_minutes", "5")
     url = server.url("/v1/models/rm_lstm4f:predict")
