@@ -6,6 +6,20 @@ use clap::{CommandFactory, FromArgMatches, Parser, Subcommand, error::ErrorKind}
 
 use crate::{completions, error::Failure, graph, infer, pipeline, serve, setup, ui};
 
+/// What ends the help.
+const AFTER_HELP: &str = "\
+Arguments that begin with a server flag mean `serve`: `ovms --port 9000 …` is `ovms serve --port \
+9000 …`.
+
+Examples:
+  ovms setup
+  ovms serve --demo
+  ovms infer --status
+
+Exit codes: 0 done; 1 failed; 2 done with warnings; 64 usage; 69 the server cannot be reached; 70 \
+a bug of ovms; 72 the OpenVINO runtime is missing; 130 Ctrl-C. Each subcommand's help says what \
+they mean there.";
+
 /// OpenVINO Model Server: serve models, and work with them by hand
 #[derive(Debug, Parser)]
 #[command(
@@ -13,8 +27,7 @@ use crate::{completions, error::Failure, graph, infer, pipeline, serve, setup, u
     version,
     propagate_version = true,
     arg_required_else_help = true,
-    after_help = "Arguments that begin with a server flag mean `serve`: \
-                  `ovms --port 9000 …` is `ovms serve --port 9000 …`."
+    after_help = AFTER_HELP
 )]
 pub(crate) struct Cli {
     #[command(subcommand)]
@@ -23,15 +36,15 @@ pub(crate) struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// Serve a model over gRPC and REST
+    /// Serve models, pipelines and graphs over gRPC and REST
     Serve(Box<serve::Args>),
     /// Send inference requests to a server, or ask what it serves
     Infer(Box<infer::Args>),
-    /// Draw, check, try and write pipelines
-    #[command(subcommand)]
+    /// Write, draw, check and try pipelines
+    #[command(subcommand, after_help = pipeline::AFTER_HELP)]
     Pipeline(pipeline::Command),
     /// Write, draw, check and try graphs with Python nodes
-    #[command(subcommand)]
+    #[command(subcommand, after_help = graph::AFTER_HELP)]
     Graph(graph::Command),
     /// Find or install the OpenVINO runtime
     Setup(setup::Args),

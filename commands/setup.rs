@@ -15,13 +15,22 @@ use crate::{
     places, ui,
 };
 
+/// What ends the help.
+const AFTER_HELP: &str = "\
+A runtime that is there already is used as it is and nothing is installed: one that \
+OPENVINO_INSTALL_DIR names, one in the active virtual environment, one that an earlier `ovms \
+setup` installed, or one of the system.
+
+Examples:
+  ovms setup
+  ovms setup --dir ~/openvino --python python3.12
+
+Exit codes: 0 there is a runtime, and it works; 1 it cannot be installed; 64 usage; 72 no Python \
+to install it with, or a runtime that does not work.";
+
 /// Arguments of `ovms setup`.
 #[derive(Debug, clap::Args)]
-#[command(
-    after_help = "A runtime that is there already is used as it is and nothing is installed: one \
-                  that OPENVINO_INSTALL_DIR names, one in the active virtual environment, one \
-                  that an earlier `ovms setup` installed, or one of the system."
-)]
+#[command(after_long_help = AFTER_HELP)]
 pub(crate) struct Args {
     /// Folder for the virtual environment with the runtime
     ///

@@ -15,20 +15,25 @@ use super::{duration::duration, sequence::SequenceArgs, stream::StreamArgs};
 
 const AFTER_HELP: &str = "\
 Values of inputs:
-  [1, 2.5]        JSON: a number, true, false, a string, or lists of them; a flat list
-                  takes the model's shape, and a text that is no list is a string as it is
+  [1, 2.5]        JSON: a number, true, false, a string, or lists of them; a
+                  flat list takes the model's shape, and a text that is no
+                  list is a string as it is
   @file.npy       an array of NumPy, of the model's datatype
-  @file.npz       the array of the input's name; without NAME=, every array is an input
+  @file.npz       the array of the input's name; without NAME=, every array is
+                  an input
   @file.png|jpg   a picture, resized and laid out as the model takes it
-  @file.json      JSON; without NAME=, an object of inputs by name is taken apart
-  @file.txt       a string as it is, or numbers with blanks or commas between them
+  @file.json      JSON; without NAME=, an object of inputs by name is taken
+                  apart
+  @file.txt       a string as it is, or numbers with blanks or commas between
+                  them
   @file.bin       the bytes of the tensor, little endian
   -               JSON from standard input
-  (nothing)       what --zeros or --random give: x::8,10= is a random x of shape 8,10
+  (nothing)       what --zeros or --random give: x::8,10= is a random x of
+                  shape 8,10
 
-NAME may be left out for a model with one input. DTYPE is BOOL, INT8 to INT64, UINT8 to
-UINT64, FP16, BF16, FP32, FP64 or BYTES, and stands in for the model's: arrays are
-converted to it, and pictures as BYTES are sent as they are, for the server to decode.
+NAME may be left out for a model with one input. DTYPE is BOOL, INT8 to INT64, UINT8 to UINT64, \
+FP16, BF16, FP32, FP64 or BYTES, and stands in for the model's: arrays are converted to it, and \
+pictures as BYTES are sent as they are, for the server to decode.
 
 Examples:
   ovms infer resnet -i @cat.png --scale 255 --top 5 --labels imagenet.txt
@@ -41,8 +46,8 @@ Examples:
   ovms infer --status
   ovms infer resnet --metadata --output json
 
-Exit codes: 0 done, 1 refused by the server or failed, 64 usage, 69 server not reachable,
-130 interrupted.";
+Exit codes: 0 done; 1 refused by the server, or failed; 64 usage; 69 the server cannot be \
+reached; 130 Ctrl-C.";
 
 /// One way to call it for each thing that it does.
 const USAGE: &str = "\
@@ -215,9 +220,9 @@ pub(super) struct RequestArgs {
     #[arg(long, value_name = "TEXT")]
     pub(super) id: Option<String>,
 
-    /// Send a request parameter (KServe only)
+    /// Send a request parameter
     ///
-    /// `true` and `false` are truth values and whole numbers are numbers; all else, and what
+    /// For KServe only. `true` and `false` are truth values and whole numbers are numbers; all else, and what
     /// stands in double quotes, is text. Can be repeated.
     #[arg(
         long,
@@ -248,7 +253,7 @@ pub(super) struct RequestArgs {
 #[command(next_help_heading = "Output")]
 pub(super) struct OutputArgs {
     /// Choose what goes to stdout
-    #[arg(long, value_enum, default_value_t = Format::Table)]
+    #[arg(long, value_enum, default_value_t = Format::Table, value_name = "FORMAT")]
     pub(super) output: Format,
 
     /// Save each output as a .npy file in this folder
@@ -283,7 +288,7 @@ pub(super) enum Format {
 #[command(next_help_heading = "Load")]
 #[command(group = ArgGroup::new("load").args(["repeat", "duration"]).multiple(true))]
 pub(super) struct LoadArgs {
-    /// Send the request N times and measure
+    /// Make the request N times and measure
     #[arg(
         long,
         value_name = "N",
@@ -292,7 +297,7 @@ pub(super) struct LoadArgs {
     )]
     pub(super) repeat: Option<u64>,
 
-    /// Send the request for this long and measure, such as 10s
+    /// Make the request for this long and measure, such as 10s
     ///
     /// With --repeat, whichever ends first.
     #[arg(long, value_name = "TIME", value_parser = duration, conflicts_with_all = ["save", "top"])]
@@ -307,7 +312,7 @@ pub(super) struct LoadArgs {
     )]
     pub(super) concurrency: Option<u16>,
 
-    /// Send N requests before, not measured
+    /// Begin with N requests that are not measured
     #[arg(long, value_name = "N", requires = "load")]
     pub(super) warmup: Option<u64>,
 }
@@ -320,7 +325,7 @@ pub(super) struct ServerArgs {
     pub(super) url: Option<String>,
 
     /// Choose the protocol
-    #[arg(long, value_enum, default_value_t = ApiArg::KserveGrpc)]
+    #[arg(long, value_enum, default_value_t = ApiArg::KserveGrpc, value_name = "PROTOCOL")]
     pub(super) api: ApiArg,
 
     /// Give up on the connection, and on each request, after this long

@@ -13,6 +13,7 @@ mod bad_json;
 mod bad_models;
 mod cache;
 mod cli_flags;
+mod cli_help;
 mod cli_infer;
 mod cli_infer_faults;
 mod cli_infer_flags;
