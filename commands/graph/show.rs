@@ -87,7 +87,7 @@ pub(super) fn run(args: Args) -> Result<(), Failure> {
             Ok(outline) => outlines.push(outline),
             Err(failure) if found.graphs.len() == 1 => return Err(failure),
             Err(failure) => {
-                ui::note(failure.text().trim_end());
+                ui::warn(failure.text().trim_end());
                 unread = Some(failure);
             }
         }

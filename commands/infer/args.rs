@@ -11,7 +11,7 @@ use ovms::{
     request::Parameter,
 };
 
-use super::{duration::duration, sequence::SequenceArgs, stream::StreamArgs};
+use super::{duration::duration, job::URL, sequence::SequenceArgs, stream::StreamArgs};
 
 const AFTER_HELP: &str = "\
 Values of inputs:
@@ -316,21 +316,41 @@ pub(super) struct LoadArgs {
 #[command(next_help_heading = "Server")]
 pub(super) struct ServerArgs {
     /// Address of the server [default: localhost:9000, or localhost:8000 over REST]
-    #[arg(long, value_name = "HOST:PORT")]
+    #[arg(long, value_name = "HOST:PORT", env = URL, hide_env_values = true)]
     pub(super) url: Option<String>,
 
     /// Choose the protocol
-    #[arg(long, value_enum, default_value_t = ApiArg::KserveGrpc)]
+    #[arg(
+        long,
+        value_enum,
+        default_value_t = ApiArg::KserveGrpc,
+        env = "OVMS_API",
+        hide_env_values = true
+    )]
     pub(super) api: ApiArg,
 
     /// Give up on the connection, and on each request, after this long
-    #[arg(long, value_name = "TIME", value_parser = duration, default_value = "30s")]
+    #[arg(
+        long,
+        value_name = "TIME",
+        value_parser = duration,
+        default_value = "30s",
+        env = "OVMS_TIMEOUT",
+        hide_env_values = true
+    )]
     pub(super) timeout: Duration,
 
     /// Send an HTTP header, or gRPC metadata, with every request
     ///
-    /// Can be repeated.
-    #[arg(long, value_name = "KEY=VALUE", value_parser = pair)]
+    /// Can be repeated. In the variable, one stands in each line.
+    #[arg(
+        long,
+        value_name = "KEY=VALUE",
+        value_parser = pair,
+        value_delimiter = '\n',
+        env = "OVMS_HEADER",
+        hide_env_values = true
+    )]
     pub(super) header: Vec<(String, String)>,
 }
 

@@ -21,6 +21,9 @@ use crate::{
     ui,
 };
 
+/// The variable of the environment with the address of the server.
+pub(super) const URL: &str = "OVMS_URL";
+
 /// What is to be done.
 #[derive(Debug)]
 pub(super) struct Job {
@@ -201,7 +204,14 @@ pub(super) fn server(args: ServerArgs, concurrency: usize) -> Result<Options, Fa
     let url = args.url.unwrap_or_else(|| "localhost".to_owned());
     let address = Address::parse(&url, api).map_err(|error| {
         let text = format!("cannot use the address `{url}`");
-        Failure::new(FailureKind::Usage, text).caused_by(&error)
+        let failure = Failure::new(FailureKind::Usage, text).caused_by(&error);
+        // Flags go first, so it may be there and not be meant.
+        match std::env::var(URL) {
+            Ok(set) if set == url => {
+                failure.hint(format!("the environment variable {URL} has it; `--url` goes first"))
+            }
+            _ => failure,
+        }
     })?;
     let headers = args
         .header

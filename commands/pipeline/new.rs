@@ -179,7 +179,7 @@ fn judge(text: &str, file: &Path) -> Result<(), Failure> {
             }));
         }
         for warning in survey.warnings {
-            ui::note(&format!("warning: {}", warning.text));
+            ui::warn(&format!("warning: {}", warning.text));
         }
     }
     Ok(())

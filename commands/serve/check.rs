@@ -205,7 +205,7 @@ impl Report {
         let mut failure = match (faults, warnings) {
             (0, 0) => {
                 if let Some(hint) = self.hint {
-                    ui::note(&format!("hint: {hint}"));
+                    ui::warn(&format!("hint: {hint}"));
                 }
                 return Ok(());
             }
