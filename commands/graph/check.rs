@@ -65,6 +65,7 @@ pub(crate) struct Args {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Output {
     /// For people
+    #[value(alias = "table")]
     Text,
     /// For scripts
     Json,

@@ -112,6 +112,7 @@ pub(crate) struct Args {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Format {
     /// A line for each packet, and a table of the nodes
+    #[value(alias = "table")]
     Lines,
     /// The same as one JSON object in each line, the nodes in the last; times in microseconds
     Json,

@@ -57,7 +57,7 @@ pub(crate) struct Args {
     name: Option<String>,
 
     /// What to draw it as
-    #[arg(long, value_enum, default_value_t)]
+    #[arg(long, visible_alias = "output", value_enum, default_value_t)]
     format: Format,
 
     /// Draw with the characters of ASCII only

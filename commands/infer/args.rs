@@ -23,7 +23,9 @@ Values of inputs:
   @file.json      JSON; without NAME=, an object of inputs by name is taken apart
   @file.txt       a string as it is, or numbers with blanks or commas between them
   @file.bin       the bytes of the tensor, little endian
-  -               JSON from standard input
+  -               JSON from standard input, an answer of --output json, a .npy file or a picture
+  -:OUTPUT        this output of that answer; also @file.json:OUTPUT and @file.npz:ARRAY
+  @-.bin          standard input as a file of this kind
   (nothing)       what --zeros or --random give: x::8,10= is a random x of shape 8,10
 
 NAME may be left out for a model with one input. DTYPE is BOOL, INT8 to INT64, UINT8 to
@@ -34,12 +36,14 @@ Examples:
   ovms infer resnet -i @cat.png --scale 255 --top 5 --labels imagenet.txt
   ovms infer resnet -i x:FP32=@batch.npy --output npy > scores.npy
   ovms infer adder -i a='[1, 2]' -i b='[3, 4]' --output json
+  ovms infer detector -i @page.png --output json | ovms infer reader -i crops=-:boxes
   ovms infer resnet --random --duration 10s --concurrency 16
   ovms infer vad -i frames=@frames.npy --sequence --output npy > speech.npy
   id=$(ovms infer vad -i @first.npy --start --output json | jq .sequence_id)
   ovms infer generator -i prompt='once upon' --stream
   ovms infer --status
   ovms infer resnet --metadata --output json
+  ovms infer adder -i a='[1, 2]' -i b='[3, 4]' --api kserve-rest --print-curl | sh
 
 Exit codes: 0 done, 1 refused by the server or failed, 64 usage, 69 server not reachable,
 130 interrupted.";
@@ -127,6 +131,15 @@ pub(super) struct QuestionArgs {
     /// Without MODEL, those of all models that the server has. -1 is a dimension that may vary.
     #[arg(long, conflicts_with_all = OF_A_REQUEST, conflicts_with = "status")]
     pub(super) metadata: bool,
+
+    /// Print the request as a command of curl, over gRPC of grpcurl, and do not send it
+    ///
+    /// A shell can run it as it is. Elements are written one by one, unless --raw or --binary is
+    /// given or their datatype has no such form. The server is only asked for datatypes and shapes,
+    /// and not even that if each input has its own. A sequence is a command for each step; also
+    /// with --status and --metadata.
+    #[arg(long, conflicts_with = "load")]
+    pub(super) print_curl: bool,
 }
 
 #[derive(Debug, clap::Args)]
@@ -271,7 +284,8 @@ pub(super) struct OutputArgs {
 pub(super) enum Format {
     /// A table of outputs, scores, latencies or models
     Table,
-    /// The same as one JSON object; `null` stands for what is not a finite number
+    /// The same as one JSON object; `null` stands for what is not a finite number, and
+    /// `not_finite` tells what it is
     Json,
     /// The output as the bytes of a .npy file
     Npy,

@@ -55,6 +55,7 @@ that no pipeline of the file has.";
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Output {
     /// For people
+    #[value(alias = "table")]
     Text,
     /// For scripts
     Json,

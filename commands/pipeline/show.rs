@@ -61,7 +61,7 @@ pub(crate) struct Args {
     name: Option<String>,
 
     /// What to draw it as
-    #[arg(long, value_enum, default_value_t)]
+    #[arg(long, visible_alias = "output", value_enum, default_value_t)]
     format: Format,
 
     /// Draw with the characters of ASCII only
@@ -84,6 +84,7 @@ pub(crate) struct Args {
 pub(crate) enum Format {
     /// Boxes and arrows for a terminal
     #[default]
+    #[value(alias = "table")]
     Text,
     /// For Graphviz
     Dot,
