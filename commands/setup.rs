@@ -9,6 +9,7 @@ use std::{
 };
 
 use ovms::openvino::runtime::{self, Found, Origin, Places, RuntimeError};
+use serde_json::json;
 
 use crate::{
     error::{Failure, FailureKind},
@@ -41,6 +42,8 @@ pub(crate) struct Args {
     /// Python to make the virtual environment with, 3.11 or newer
     #[arg(long, value_name = "PROGRAM", default_value = "python3")]
     python: PathBuf,
+    #[command(flatten)]
+    output: ui::OutputArgs,
 }
 
 /// Arguments of the hidden `ovms probe-runtime`.
@@ -128,6 +131,19 @@ fn report(found: &Found, version: &str, outcome: Outcome, args: &Args) -> Result
         Outcome::WasThere => "found",
         Outcome::Installed => "installed",
     };
+    if args.output.is_json() {
+        return ui::print_json(&json!({
+            "version": version,
+            "library": found.library.display().to_string(),
+            "origin": match found.origin {
+                Origin::InstallDir => "install_dir",
+                Origin::ActiveVenv => "virtual_environment",
+                Origin::Managed => "managed",
+                Origin::System => "system",
+            },
+            "installed": outcome == Outcome::Installed,
+        }));
+    }
     ui::print(format!(
         "OpenVINO {version} {verb} and working: {}\n",
         found.library.display()

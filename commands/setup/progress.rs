@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use indicatif::{ProgressBar, ProgressStyle};
+
+use crate::ui;
 
 /// The display of an installation.
 pub(super) struct Progress {
@@ -13,7 +15,7 @@ pub(super) struct Progress {
 impl Progress {
     /// Shows the first step.
     pub(super) fn start(step: &str) -> Self {
-        let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr());
+        let bar = ProgressBar::with_draw_target(None, ui::bar_target());
         let plain = bar.is_hidden();
         if !plain {
             bar.enable_steady_tick(Duration::from_millis(120));
@@ -26,7 +28,7 @@ impl Progress {
     /// Shows another step.
     pub(super) fn say(&self, step: &str) {
         if self.plain {
-            crate::ui::note(step);
+            ui::note(step);
             return;
         }
         self.bar.unset_length();
