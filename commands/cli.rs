@@ -1,10 +1,10 @@
 //! The root of the command line: subcommands, and arguments that mean `serve` without saying so.
 
-use std::ffi::OsString;
+use std::{ffi::OsString, time::Instant};
 
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand, error::ErrorKind};
 
-use crate::{completions, error::Failure, graph, infer, pipeline, serve, setup, ui};
+use crate::{complete, completions, error::Failure, graph, infer, pipeline, serve, setup, ui};
 
 /// OpenVINO Model Server: serve models, and work with them by hand
 #[derive(Debug, Parser)]
@@ -35,9 +35,11 @@ enum Command {
     Graph(graph::Command),
     /// Find or install the OpenVINO runtime
     Setup(setup::Args),
-    /// Print a completion script for a shell
-    #[command(hide = true)]
+    /// Print a shell's completion script, or install it
     Completions(completions::Args),
+    /// Find names for the word under the cursor; run by the completion scripts
+    #[command(hide = true)]
+    Complete(complete::Args),
     /// Open one runtime and say its version; run by `setup` in a process of its own
     #[command(hide = true)]
     ProbeRuntime(setup::ProbeArgs),
@@ -45,6 +47,7 @@ enum Command {
 
 /// Parses the arguments and runs the subcommand.
 pub(crate) fn run(args: impl IntoIterator<Item = OsString>) -> Result<(), Failure> {
+    let started = Instant::now();
     let args = with_subcommand(args.into_iter().collect());
     if args.get(1).is_some_and(|name| name == "serve") {
         serve::refuse_unmatched(&args[2..])?;
@@ -60,13 +63,14 @@ pub(crate) fn run(args: impl IntoIterator<Item = OsString>) -> Result<(), Failur
         Command::Graph(command) => graph::run(command),
         Command::Setup(args) => setup::run(&args),
         Command::Completions(args) => completions::run(&args),
+        Command::Complete(args) => complete::run(args, started),
         Command::ProbeRuntime(args) => setup::probe(&args),
     }
 }
 
 /// Puts `serve` before arguments that begin with a server flag, so that start scripts of other
 /// servers run as they are.
-fn with_subcommand(mut args: Vec<OsString>) -> Vec<OsString> {
+pub(crate) fn with_subcommand(mut args: Vec<OsString>) -> Vec<OsString> {
     let ours = ["--help", "--version"];
     let means_serve = args
         .get(1)
