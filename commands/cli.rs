@@ -1,13 +1,13 @@
 //! The root of the command line: subcommands, and arguments that mean `serve` without saying so.
 
-use std::{env, ffi::OsString};
+use std::{env, ffi::OsString, time::Instant};
 
 use clap::{
     Command as Clap, CommandFactory, FromArgMatches, Parser, Subcommand,
     error::{ContextKind, ContextValue, ErrorKind},
 };
 
-use crate::{completions, error::Failure, graph, infer, pipeline, serve, setup, ui};
+use crate::{complete, completions, error::Failure, graph, infer, pipeline, serve, setup, ui};
 
 /// What ends the help.
 const AFTER_HELP: &str = "\
@@ -55,9 +55,11 @@ enum Command {
     Graph(graph::Command),
     /// Find or install the OpenVINO runtime
     Setup(setup::Args),
-    /// Print a completion script for a shell
-    #[command(hide = true)]
+    /// Print a shell's completion script, or install it
     Completions(completions::Args),
+    /// Find names for the word under the cursor; run by the completion scripts
+    #[command(hide = true)]
+    Complete(complete::Args),
     /// Open one runtime and say its version; run by `setup` in a process of its own
     #[command(hide = true)]
     ProbeRuntime(setup::ProbeArgs),
@@ -65,6 +67,7 @@ enum Command {
 
 /// Parses the arguments and runs the subcommand.
 pub(crate) fn run(args: impl IntoIterator<Item = OsString>) -> Result<(), Failure> {
+    let started = Instant::now();
     let args = with_subcommand(args.into_iter().collect());
     let name = 1 + args.iter().skip(1).take_while(|arg| is_quiet(arg)).count();
     if args.get(name).is_some_and(|name| name == "serve") {
@@ -85,13 +88,14 @@ pub(crate) fn run(args: impl IntoIterator<Item = OsString>) -> Result<(), Failur
         Command::Graph(command) => graph::run(command),
         Command::Setup(args) => setup::run(&args),
         Command::Completions(args) => completions::run(&args),
+        Command::Complete(args) => complete::run(args, started),
         Command::ProbeRuntime(args) => setup::probe(&args),
     }
 }
 
 /// Puts `serve` before arguments that begin with a server flag, so that start scripts of other
 /// servers run as they are.
-fn with_subcommand(mut args: Vec<OsString>) -> Vec<OsString> {
+pub(crate) fn with_subcommand(mut args: Vec<OsString>) -> Vec<OsString> {
     let ours = ["--help", "--version"];
     let means_serve = args
         .iter()

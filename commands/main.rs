@@ -4,6 +4,7 @@
 //! subcommands do is in the library; what they print is here.
 
 mod cli;
+mod complete;
 mod completions;
 mod error;
 mod graph;

@@ -129,7 +129,7 @@ pub(super) fn run(args: Args) -> Result<(), Failure> {
 }
 
 /// Reads what a graph looks like.
-fn outline(graph: &GraphConfig) -> Result<Outline, Failure> {
+pub(super) fn outline(graph: &GraphConfig) -> Result<Outline, Failure> {
     let path = graph.graph_path.display().to_string();
     let text = source::read(graph).map_err(|error| {
         Failure::new(FailureKind::Failed, format!("cannot read {path}")).caused_by(&error)
