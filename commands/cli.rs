@@ -4,7 +4,7 @@ use std::ffi::OsString;
 
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand, error::ErrorKind};
 
-use crate::{completions, error::Failure, graph, infer, pipeline, serve, setup, ui};
+use crate::{completions, doctor, error::Failure, graph, infer, pipeline, serve, setup, ui};
 
 /// OpenVINO Model Server: serve models, and work with them by hand
 #[derive(Debug, Parser)]
@@ -35,12 +35,17 @@ enum Command {
     Graph(graph::Command),
     /// Find or install the OpenVINO runtime
     Setup(setup::Args),
+    /// Look for what keeps the server from working, and report it
+    Doctor(doctor::Args),
     /// Print a completion script for a shell
     #[command(hide = true)]
     Completions(completions::Args),
     /// Open one runtime and say its version; run by `setup` in a process of its own
     #[command(hide = true)]
     ProbeRuntime(setup::ProbeArgs),
+    /// Start the interpreter and say what it is; run by `doctor` in a process of its own
+    #[command(hide = true)]
+    ProbePython,
 }
 
 /// Parses the arguments and runs the subcommand.
@@ -59,8 +64,10 @@ pub(crate) fn run(args: impl IntoIterator<Item = OsString>) -> Result<(), Failur
         Command::Pipeline(command) => pipeline::run(command),
         Command::Graph(command) => graph::run(command),
         Command::Setup(args) => setup::run(&args),
+        Command::Doctor(args) => doctor::run(&args),
         Command::Completions(args) => completions::run(&args),
         Command::ProbeRuntime(args) => setup::probe(&args),
+        Command::ProbePython => doctor::probe_python(),
     }
 }
 
