@@ -7,7 +7,9 @@ use clap::{
     error::{ContextKind, ContextValue, ErrorKind},
 };
 
-use crate::{complete, completions, error::Failure, graph, infer, pipeline, serve, setup, ui};
+use crate::{
+    complete, completions, doctor, error::Failure, graph, infer, pipeline, serve, setup, ui,
+};
 
 /// What ends the help.
 const AFTER_HELP: &str = "\
@@ -55,6 +57,8 @@ enum Command {
     Graph(graph::Command),
     /// Find or install the OpenVINO runtime
     Setup(setup::Args),
+    /// Look for what keeps the server from working, and report it
+    Doctor(doctor::Args),
     /// Print a shell's completion script, or install it
     Completions(completions::Args),
     /// Find names for the word under the cursor; run by the completion scripts
@@ -63,6 +67,9 @@ enum Command {
     /// Open one runtime and say its version; run by `setup` in a process of its own
     #[command(hide = true)]
     ProbeRuntime(setup::ProbeArgs),
+    /// Start the interpreter and say what it is; run by `doctor` in a process of its own
+    #[command(hide = true)]
+    ProbePython,
 }
 
 /// Parses the arguments and runs the subcommand.
@@ -87,9 +94,11 @@ pub(crate) fn run(args: impl IntoIterator<Item = OsString>) -> Result<(), Failur
         Command::Pipeline(command) => pipeline::run(command),
         Command::Graph(command) => graph::run(command),
         Command::Setup(args) => setup::run(&args),
+        Command::Doctor(args) => doctor::run(&args),
         Command::Completions(args) => completions::run(&args),
         Command::Complete(args) => complete::run(args, started),
         Command::ProbeRuntime(args) => setup::probe(&args),
+        Command::ProbePython => doctor::probe_python(),
     }
 }
 

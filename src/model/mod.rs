@@ -28,7 +28,8 @@ use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
-use arc_swap::ArcSwap;
+use arc_swap::{ArcSwap, ArcSwapOption};
+use tokio::sync::watch;
 
 pub use live::{Live, Served, Words, draining, let_go};
 pub use loaded::{Loaded, Spec, VersionError, VersionFault, inspect};
@@ -48,6 +49,8 @@ pub struct Model {
     versions: ArcSwap<BTreeMap<i64, Arc<Version>>>,
     /// Held while a sequence starts whose id has to be free in all versions.
     starts: Mutex<()>,
+    /// How far the download of a version is, where versions come from the cloud.
+    download: ArcSwapOption<watch::Receiver<storage::Progress>>,
 }
 
 impl Model {
@@ -63,7 +66,20 @@ impl Model {
                     .collect(),
             ),
             starts: Mutex::default(),
+            download: ArcSwapOption::empty(),
         }
+    }
+
+    /// Lets whoever looks at the model see how far downloads of its versions are.
+    pub fn show_download(&self, progress: Option<watch::Receiver<storage::Progress>>) {
+        self.download.store(progress.map(Arc::new));
+    }
+
+    /// Returns how far the download under way is; `None` if there is none.
+    #[must_use]
+    pub fn download(&self) -> Option<storage::Progress> {
+        let progress = *self.download.load().as_ref()?.borrow();
+        (progress.received < progress.expected).then_some(progress)
     }
 
     /// Adds a version. Versions stay known after they have ended, as status calls show.

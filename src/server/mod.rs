@@ -54,6 +54,16 @@ const CUSTOM_END: Duration = Duration::from_secs(5);
 /// Wishes for a reload that may wait while one is under way.
 const RELOADS_WAITING: usize = 64;
 
+/// Whoever shows how the start goes, such as a command line.
+///
+/// Neither call may take long: the server waits for it.
+pub trait Observer: Sync {
+    /// The first load begins. From now on the engine tells how far it is; needs a runtime.
+    fn loading(&self, _engine: &Arc<Engine>) {}
+    /// The first load is over and the server is ready; these faults are logged already.
+    fn ready(&self, _engine: &Arc<Engine>, _faults: &[Fault]) {}
+}
+
 /// Serves until `shutdown` is done; `access` gets a line for each request.
 ///
 /// # Errors
@@ -64,6 +74,7 @@ pub async fn serve(
     listeners: Listeners,
     config: Config,
     access: AccessLog,
+    observer: &dyn Observer,
     shutdown: impl Future<Output = ()>,
 ) -> Result<(), StartError> {
     let limits = config.settings.limits.clone();
@@ -84,11 +95,12 @@ pub async fn serve(
 
     let mut shutdown = std::pin::pin!(shutdown);
     // On its own, so that the answers given meanwhile do not wait for it.
+    observer.loading(&engine);
     let loading = Task::spawn(async move {
         let loaded = reloader.start().await;
-        loaded.map(|()| reloader)
+        loaded.map(|faults| (reloader, faults))
     });
-    let reloader = tokio::select! {
+    let (reloader, faults) = tokio::select! {
         loaded = loading => loaded.map_err(|_| StartError::Lost)??,
         // A load cannot be broken off; the process ends without it.
         () = &mut shutdown => {
@@ -111,6 +123,8 @@ pub async fn serve(
     engine.set_ready();
     health.set(true).await;
     tracing::info!("ready");
+    observer.ready(&engine, &faults);
+    drop(faults);
 
     shutdown.await;
     let sequences = engine.sequences_to_drain();

@@ -203,7 +203,11 @@ impl Served {
     ) -> Result<(Repository, BTreeMap<i64, Found>), SourceError> {
         let repository = match self.repository.take() {
             Some(repository) => repository,
-            None => Repository::open(&base_path, Options::of_process).await?,
+            None => {
+                let repository = Repository::open(&base_path, Options::of_process).await?;
+                self.model.show_download(repository.progress());
+                repository
+            }
         };
         let versions = match repository.versions().await {
             Ok(versions) => versions,
