@@ -28,7 +28,7 @@ use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
-use arc_swap::ArcSwap;
+use arc_swap::{ArcSwap, ArcSwapOption};
 
 pub use live::{Live, Served, Words, draining, let_go};
 pub use loaded::{Loaded, Spec, VersionError, VersionFault, inspect};
@@ -46,6 +46,8 @@ const MOST_KNOWN: usize = 1000;
 pub struct Model {
     name: Arc<str>,
     versions: ArcSwap<BTreeMap<i64, Arc<Version>>>,
+    /// Why no versions could be looked for, at the last try.
+    failure: ArcSwapOption<String>,
     /// Held while a sequence starts whose id has to be free in all versions.
     starts: Mutex<()>,
 }
@@ -62,6 +64,7 @@ impl Model {
                     .map(|version| (version.number(), version))
                     .collect(),
             ),
+            failure: ArcSwapOption::empty(),
             starts: Mutex::default(),
         }
     }
@@ -93,6 +96,17 @@ impl Model {
     #[must_use]
     pub fn name(&self) -> &str {
         &self.name
+    }
+
+    /// Says whether versions could be looked for; why not.
+    pub fn surveyed(&self, failure: Option<String>) {
+        self.failure.store(failure.map(Arc::new));
+    }
+
+    /// Returns why no versions could be looked for, if so.
+    #[must_use]
+    pub fn failure(&self) -> Option<Arc<String>> {
+        self.failure.load_full()
     }
 
     /// Returns every version, the lowest first.

@@ -169,6 +169,7 @@ impl Served {
         }
         match self.survey(config.base_path.clone()).await {
             Ok((repository, found)) => {
+                self.model.surveyed(None);
                 if found.is_empty() && trigger != Trigger::Watch {
                     warn_of_nothing(config.name.clone(), config.base_path.clone()).await;
                 }
@@ -186,7 +187,9 @@ impl Served {
             }
             // What is loaded goes on serving.
             Err(source) => {
-                self.keep(&chain(&source));
+                let failure = chain(&source);
+                self.keep(&failure);
+                self.model.surveyed(Some(failure));
                 outcome.faults.push(Fault::Repository {
                     model: config.name,
                     source,
