@@ -378,6 +378,12 @@ pub struct Figures {
 }
 
 impl Figures {
+    /// Tells whether anything has happened.
+    #[must_use]
+    pub fn is_any(&self) -> bool {
+        self.requests + self.streamed + self.failed + self.runs > 0
+    }
+
     /// Adds those of another version.
     pub fn add(&mut self, other: &Self) {
         self.requests += other.requests;

@@ -46,8 +46,8 @@ const MOST_KNOWN: usize = 1000;
 pub struct Model {
     name: Arc<str>,
     versions: ArcSwap<BTreeMap<i64, Arc<Version>>>,
-    /// Why no versions could be looked for, at the last try.
-    failure: ArcSwapOption<String>,
+    /// What came of the last look for versions: what is wrong with them as a whole.
+    survey: ArcSwapOption<std::result::Result<(), String>>,
     /// Held while a sequence starts whose id has to be free in all versions.
     starts: Mutex<()>,
 }
@@ -64,7 +64,7 @@ impl Model {
                     .map(|version| (version.number(), version))
                     .collect(),
             ),
-            failure: ArcSwapOption::empty(),
+            survey: ArcSwapOption::empty(),
             starts: Mutex::default(),
         }
     }
@@ -98,15 +98,15 @@ impl Model {
         &self.name
     }
 
-    /// Says whether versions could be looked for; why not.
-    pub fn surveyed(&self, failure: Option<String>) {
-        self.failure.store(failure.map(Arc::new));
+    /// Says what came of a look for versions: what is wrong with them as a whole, if anything is.
+    pub fn surveyed(&self, found: std::result::Result<(), String>) {
+        self.survey.store(Some(Arc::new(found)));
     }
 
-    /// Returns why no versions could be looked for, if so.
+    /// Returns what came of the last look for versions; `None` before the first.
     #[must_use]
-    pub fn failure(&self) -> Option<Arc<String>> {
-        self.failure.load_full()
+    pub fn survey(&self) -> Option<Arc<std::result::Result<(), String>>> {
+        self.survey.load_full()
     }
 
     /// Returns every version, the lowest first.

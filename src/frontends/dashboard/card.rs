@@ -10,7 +10,7 @@ use super::{
 };
 use crate::metrics::Figures;
 
-/// Writes the card of a servable, open or not; one that has failed is open anyway.
+/// Writes the card of a servable, open or not; one that needs somebody is open anyway.
 pub(super) fn write(view: &View, address: &Address, open: bool) -> String {
     let mut card = String::new();
     let name = text(&view.name);
@@ -36,7 +36,9 @@ pub(super) fn write(view: &View, address: &Address, open: bool) -> String {
         put(&mut card, format_args!("{}", self::failure(failure)));
     }
     card += "<div class=\"columns\">\n";
-    requests(&mut card, view);
+    if view.loaded.is_some() || view.figures().is_any() {
+        requests(&mut card, view);
+    }
     versions(&mut card, view);
     if let Some(loaded) = &view.loaded {
         tensors(&mut card, "Inputs", &loaded.inputs, loaded.more_inputs);
@@ -120,9 +122,6 @@ fn requests(card: &mut String, view: &View) {
 
 fn versions(card: &mut String, view: &View) {
     if view.versions.is_empty() {
-        if view.failure.is_none() {
-            *card += "<section><h4>Versions</h4><p>There is none to serve.</p></section>\n";
-        }
         return;
     }
     let title = match view.kind {
@@ -144,12 +143,13 @@ fn versions(card: &mut String, view: &View) {
 }
 
 fn version(card: &mut String, kind: Kind, version: &Version) {
-    let class = match (version.state, &version.failure) {
-        ("AVAILABLE", None) => "ready",
-        ("AVAILABLE", Some(_)) => "warning",
-        (_, Some(_)) => "failed",
-        ("UNLOADING" | "END", None) => "retired",
-        (_, None) => "loading",
+    let (class, state) = match (version.state, &version.failure) {
+        ("AVAILABLE", None) => ("ready", "available"),
+        ("AVAILABLE", Some(_)) => ("warning", "available as before"),
+        (_, Some(_)) => ("failed", "not loaded"),
+        ("UNLOADING", None) => ("retired", "unloading"),
+        ("END", None) => ("retired", "unloaded"),
+        (_, None) => ("loading", "loading"),
     };
     let number = match kind {
         Kind::Model => format!("<b>{}</b> ", version.number),
@@ -157,7 +157,7 @@ fn version(card: &mut String, kind: Kind, version: &Version) {
     };
     put(
         card,
-        format_args!("<li>{number}<span class=\"state {class}\">{}</span>", version.state),
+        format_args!("<li>{number}<span class=\"state {class}\">{state}</span>"),
     );
     if let Some(runs) = &version.runs {
         put(card, format_args!(" <span class=\"soft\">{}</span>", self::runs(runs)));

@@ -109,10 +109,7 @@
     let place = cards.firstElementChild;
     for (const entry of entries) {
       let card = there.get(entry.name);
-      // One that could just run for the first time has a line more.
-      const lacks = card && entry.kind === 'model' && entry.runs > 0
-        && !card.querySelector('[data-live="runs"]');
-      if (!card || card.dataset.revision !== entry.revision || lacks) {
+      if (!card || card.dataset.revision !== entry.revision) {
         const fresh = await fetchCard(entry.name, signal);
         if (fresh) {
           if (card) {
@@ -215,13 +212,16 @@
       const answer = await fetch(place.dataset.drawing);
       const text = await answer.text();
       if (!answer.ok) throw new Error(JSON.parse(text).error);
-      const page = new DOMParser().parseFromString(text, 'image/svg+xml');
+      // The page has its style already, and may not have it twice.
+      const plain = text.replace(/<style>[^<]*<\/style>/, '');
+      const page = new DOMParser().parseFromString(plain, 'image/svg+xml');
       const drawing = page.documentElement;
       if (drawing.localName !== 'svg') throw new Error('The drawing is none.');
-      // The page has it already.
-      for (const style of drawing.querySelectorAll('style')) style.remove();
       place.replaceChildren(document.importNode(drawing, true));
-      place.scrollLeft = (place.scrollWidth - place.clientWidth) / 2;
+      // It may become a little smaller before it has to be scrolled.
+      const svg = place.firstChild;
+      svg.style.minWidth = `${.75 * svg.getAttribute('width')}px`;
+      svg.removeAttribute('height');
     } catch (error) {
       const text = document.createElement('p');
       text.className = 'soft';
@@ -263,6 +263,16 @@
     label.data = 'Copied';
     setTimeout(() => { label.data = 'Copy'; }, 2000);
   }
+  const all = $('all');
+  const isAnyClosed = () => [...cards.children].some((card) => !card.open);
+  const label = () => { all.textContent = isAnyClosed() ? 'Open all' : 'Close all'; };
+  all.hidden = false;
+  all.addEventListener('click', () => {
+    const open = isAnyClosed();
+    for (const card of cards.children) card.open = open;
+  });
+  cards.addEventListener('toggle', label, true);
+  label();
   cards.addEventListener('click', (event) => {
     const button = event.target.closest('button.copy');
     if (button) copy(button);

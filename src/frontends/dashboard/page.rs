@@ -10,7 +10,7 @@ use super::{
     card,
     markup::{age, count, text},
     state::{Readiness, Server, State, Totals},
-    view::Condition,
+    view::{Condition, View},
 };
 use crate::{draw, frontends::SERVER_NAME};
 
@@ -24,6 +24,9 @@ const ICON: &str = "data:image/svg+xml,%3Csvg xmlns='http://www.w3.org/2000/svg'
 
 /// Up to so many servables have their cards open.
 const MOST_OPEN: usize = 8;
+
+/// Up to so many, those with a drawing have.
+const MOST_DRAWN: usize = 24;
 
 /// Returns what browsers may do with the page: run this script, take this style, ask this server.
 pub(super) fn policy() -> HeaderValue {
@@ -60,7 +63,7 @@ pub(super) fn write(state: &State, ask: &Ask, address: &Address) -> String {
          <body data-started=\"{}\" data-query=\"{}\">\n\
          <a class=\"unseen\" href=\"#servables\">To the servables</a>\n\
          <header>\n<h1>{SERVER_NAME} <span id=\"readiness\" class=\"state {}\">{}</span></h1>\n\
-         <p class=\"soft\"><span>ovms {version}</span> <span>OpenVINO {}</span> \
+         <p class=\"soft\"><span>ovms {version}</span> <span title=\"{}\">OpenVINO {}</span> \
          <span>up <span id=\"uptime\">{}</span></span> <span>{}</span></p>\n\
          {}</header>\n<p id=\"notice\" role=\"status\" aria-live=\"polite\"{}>{}</p>\n<main>\n",
         style(),
@@ -69,6 +72,8 @@ pub(super) fn write(state: &State, ask: &Ask, address: &Address) -> String {
         class(readiness),
         readiness.text(),
         text(runtime),
+        // What stands behind says which build it is.
+        text(runtime.split('-').next().unwrap_or_default()),
         age(state.server.uptime()),
         text(&address.ports()),
         devices(&state.server),
@@ -79,9 +84,12 @@ pub(super) fn write(state: &State, ask: &Ask, address: &Address) -> String {
     page += "<section id=\"servables\" tabindex=\"-1\">\n<h2>Servables</h2>\n";
     page += &filter(ask, &state.totals);
     page += "<div id=\"cards\">\n";
-    let open = state.found.min(ask.limit) <= MOST_OPEN;
+    let most = |view: &View| match view.is_drawn() {
+        true => MOST_DRAWN,
+        false => MOST_OPEN,
+    };
     for view in &state.views {
-        page += &card::write(view, address, open);
+        page += &card::write(view, address, state.views.len() <= most(view));
     }
     page += "</div>\n";
     page += &format!(
@@ -147,8 +155,8 @@ fn tiles(totals: &Totals, under_way: usize) -> String {
     let spark = "<svg class=\"spark\" viewBox=\"0 0 120 24\" preserveAspectRatio=\"none\" \
                  aria-hidden=\"true\"><path/></svg>";
     let mut tiles = String::from("<dl id=\"totals\">\n");
-    tiles += &tile("Requests a second", "rate", "–", spark);
-    tiles += &tile("Failures a second", "fails", "–", "");
+    tiles += &tile("Requests/s", "rate", "–", spark);
+    tiles += &tile("Failures/s", "fails", "–", "");
     tiles += &tile("p50", "p50", "–", "");
     tiles += &tile("p99", "p99", "–", "");
     tiles += &tile("Under way", "under_way", &count(under_way as u64), "");
@@ -181,7 +189,8 @@ fn filter(ask: &Ask, totals: &Totals) -> String {
          <label>Name <input type=\"search\" name=\"q\" value=\"{}\" maxlength=\"100\" \
          autocomplete=\"off\" spellcheck=\"false\"></label>\
          <label>State <select name=\"state\"><option value=\"\">all ({})</option>{}</select></label>\
-         {limit}<button>Show</button></form>\n",
+         {limit}<button>Show</button>\
+         <button type=\"button\" id=\"all\" hidden>Open all</button></form>\n",
         text(&ask.part),
         totals.servables,
         choices.collect::<String>()

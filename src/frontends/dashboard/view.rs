@@ -143,8 +143,12 @@ impl Condition {
     pub(super) fn of(servable: &Servable) -> Self {
         let parts = servable.parts();
         if parts.is_empty() {
-            let failed = servable.model().is_some_and(|it| it.failure().is_some());
-            return if failed { Self::Failed } else { Self::Retired };
+            let survey = servable.model().and_then(|model| model.survey());
+            return match survey.as_deref() {
+                None => Self::Loading,
+                Some(Ok(())) => Self::Retired,
+                Some(Err(_)) => Self::Failed,
+            };
         }
         let (mut serves, mut fails, mut loads) = (false, false, false);
         for status in parts.iter().map(Part::status) {
@@ -180,13 +184,14 @@ impl View {
                 (Kind::Graph, place)
             }
         };
-        let failure = servable.model().and_then(|model| model.failure());
+        let survey = servable.model().and_then(|model| model.survey());
+        let failure = survey.and_then(|it| it.as_ref().as_ref().err().map(|it| shortened(it)));
         let loaded = servable.part(None).and_then(|part| part.loaded());
         Self {
             name: servable.name().to_owned(),
             kind,
             condition: Condition::of(servable),
-            failure: failure.map(|failure| shortened(&failure)),
+            failure: failure.filter(|_| parts.is_empty()),
             versions: versions.collect(),
             more_versions: parts.len().saturating_sub(MOST_VERSIONS),
             loaded: loaded.ok().map(|facts| Loaded::of(&facts)),
@@ -217,6 +222,9 @@ impl View {
     /// Returns a text that is another one when anything but figures is.
     pub(super) fn revision(&self) -> String {
         let mut hasher = DefaultHasher::new();
+        // Figures that there are none of are not shown.
+        let figures = self.figures();
+        (figures.is_any(), figures.runs > 0, self.sequences().is_some()).hash(&mut hasher);
         (&self.name, self.kind, self.condition, &self.failure).hash(&mut hasher);
         (self.more_versions, self.drawing).hash(&mut hasher);
         for version in &self.versions {
