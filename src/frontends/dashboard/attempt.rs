@@ -110,8 +110,6 @@ pub(super) fn attempts(view: &View, address: &Address) -> Vec<Attempt> {
 }
 
 fn infer(view: &View, loaded: &Loaded, address: &Address) -> String {
-    // A name that begins like a flag is none.
-    let dashes = if view.name.starts_with('-') { "-- " } else { "" };
     let is_text = |it: &&Tensor| it.datatype.is_none_or(|datatype| datatype == "BYTES");
     let mut flags = String::new();
     for text in loaded.inputs.iter().filter(is_text) {
@@ -123,11 +121,13 @@ fn infer(view: &View, loaded: &Loaded, address: &Address) -> String {
     if loaded.is_stateful {
         flags += " --start --end";
     }
-    format!(
-        "ovms infer{flags}{} {dashes}{}",
-        address.flags(),
-        quoted(&view.name)
-    )
+    flags += &address.flags();
+    let name = quoted(&view.name);
+    // A name that begins like a flag is none.
+    match view.name.starts_with('-') {
+        true => format!("ovms infer{flags} -- {name}"),
+        false => format!("ovms infer {name}{flags}"),
+    }
 }
 
 /// Makes the body of a small request; `None` if it would not be small, or nobody knows what to send.

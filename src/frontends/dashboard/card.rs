@@ -111,9 +111,9 @@ fn requests(card: &mut String, view: &View) {
     if view.kind != Kind::Graph && *runs > 0 {
         row("Runs for pipelines and graphs", "runs", count(*runs));
     }
-    row("Mean latency", "mean", took(mean));
-    row("Half of them below", "all50", took(latency.quantile(0.5)));
-    row("99 % below", "all99", took(latency.quantile(0.99)));
+    row("Latency, mean", "mean", took(mean));
+    row("Latency, p50", "all50", took(latency.quantile(0.5)));
+    row("Latency, p99", "all99", took(latency.quantile(0.99)));
     if let Some(live) = view.sequences() {
         row("Live sequences", "sequences", count(live as u64));
     }
@@ -121,7 +121,9 @@ fn requests(card: &mut String, view: &View) {
 }
 
 fn versions(card: &mut String, view: &View) {
-    if view.versions.is_empty() {
+    // The head of the card says it already.
+    let is_plain = view.kind != Kind::Model && view.condition == Condition::Ready;
+    if view.versions.is_empty() || is_plain {
         return;
     }
     let title = match view.kind {

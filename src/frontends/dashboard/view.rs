@@ -303,13 +303,10 @@ impl Loaded {
 }
 
 impl Tensor {
-    /// Writes the shape as metadata calls do: -1 is any.
+    /// Writes the shape as drawings have it: -1 is any.
     pub(super) fn shape_text(&self) -> String {
-        let Some(shape) = &self.shape else {
-            return String::new();
-        };
-        let dims: Vec<String> = shape.0.iter().map(ToString::to_string).collect();
-        format!("[{}]", dims.join(", "))
+        let shape = self.shape.as_ref();
+        shape.map(ToString::to_string).unwrap_or_default()
     }
 }
 
