@@ -13,7 +13,7 @@ use std::{
     sync::OnceLock,
 };
 
-use openvino::{Core, DeviceType};
+use openvino::{Core, DeviceType, PropertyKey};
 
 pub use survey::{Device, Looked, devices, survey};
 
@@ -166,6 +166,29 @@ static OPENED: OnceLock<PathBuf> = OnceLock::new();
 /// Returns the path of the library that was opened.
 pub(super) fn opened() -> Option<&'static Path> {
     OPENED.get().map(PathBuf::as_path)
+}
+
+/// Returns the version of the runtime that was opened, as it says itself; `None` if none was.
+#[must_use]
+pub fn version() -> Option<String> {
+    opened().map(|_| openvino::version().build_number)
+}
+
+/// Lists the devices of this machine by name, with what they are if they say so. Opens the plugins
+/// of all of them, so it blocks; there are none before a runtime is open.
+#[must_use]
+pub fn devices() -> Vec<(String, Option<String>)> {
+    let Some(core) = opened().and_then(|_| Core::new().ok()) else {
+        return Vec::new();
+    };
+    let devices = core.available_devices().unwrap_or_default();
+    let devices = devices.iter().map(|device| {
+        let full = core.get_property(device, &PropertyKey::DeviceFullName);
+        let full = full.ok().map(|full| full.trim().to_owned());
+        let full = full.filter(|full| !full.is_empty());
+        (device.as_ref().to_owned(), full)
+    });
+    devices.collect()
 }
 
 /// Bounds the arenas of the system's allocator, which the runtime uses, to one for each core.
