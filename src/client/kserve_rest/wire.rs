@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use reqwest::{
     Url,
-    header::{CONTENT_TYPE, HeaderName},
+    header::{CONTENT_TYPE, HeaderMap, HeaderName},
 };
 use serde::Deserialize;
 
@@ -151,8 +151,8 @@ pub(in crate::client) struct Call<'a> {
 }
 
 impl Call<'_> {
-    pub(in crate::client) async fn send(&self) -> Result<Reply, ClientError> {
-        let mut request = self.http.post(self.url.clone());
+    pub(in crate::client) async fn send(&self, headers: &HeaderMap) -> Result<Reply, ClientError> {
+        let mut request = self.http.post(self.url.clone()).headers(headers.clone());
         request = match self.body.json_length {
             Some(length) => request
                 .header(JSON_LENGTH, length)
