@@ -34,6 +34,7 @@ mod custom_node_faults;
 mod custom_node_libraries;
 mod custom_nodes;
 mod devices;
+mod docs;
 mod formats;
 mod graph_check;
 mod graph_config;
