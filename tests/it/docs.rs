@@ -23,7 +23,11 @@ macro_rules! pages {
 }
 
 pages! {
+    apis: "apis.md",
+    monitoring: "monitoring.md",
     quick_start: "quick-start.md",
+    serve: "serve.md",
+    setup: "setup.md",
 }
 
 fn root() -> &'static Path {
