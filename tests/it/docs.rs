@@ -24,10 +24,13 @@ macro_rules! pages {
 
 pages! {
     apis: "apis.md",
+    infer: "infer.md",
     monitoring: "monitoring.md",
+    pipelines: "pipelines.md",
     quick_start: "quick-start.md",
     serve: "serve.md",
     setup: "setup.md",
+    stateful: "stateful.md",
 }
 
 fn root() -> &'static Path {

@@ -62,9 +62,10 @@ impl Drop for Place {
 }
 
 struct Runner {
-    folder: TempDir,
-    ports: (u16, u16),
+    /// Goes before the folder does.
     server: Option<(Server, Place)>,
+    ports: (u16, u16),
+    folder: TempDir,
 }
 
 impl Runner {
