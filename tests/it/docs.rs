@@ -24,6 +24,7 @@ macro_rules! pages {
 
 pages! {
     apis: "apis.md",
+    graphs: "graphs.md",
     infer: "infer.md",
     monitoring: "monitoring.md",
     pipelines: "pipelines.md",
@@ -31,6 +32,7 @@ pages! {
     serve: "serve.md",
     setup: "setup.md",
     stateful: "stateful.md",
+    streaming: "streaming.md",
 }
 
 fn root() -> &'static Path {
