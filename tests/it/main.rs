@@ -36,6 +36,7 @@ mod custom_node_libraries;
 mod custom_nodes;
 mod dependencies;
 mod devices;
+mod docs;
 mod formats;
 mod graph_check;
 mod graph_config;
