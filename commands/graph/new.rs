@@ -19,7 +19,7 @@ use crate::{
         custom::{named, typed},
         save,
     },
-    ui::{self, visible},
+    ui::Output,
 };
 
 /// What ends the help.
@@ -93,6 +93,16 @@ pub(crate) struct Args {
     /// Replace files that are there
     #[arg(long)]
     force: bool,
+
+    /// Choose what goes to stdout; elsewhere that is --output
+    #[arg(
+        long,
+        value_enum,
+        default_value_t = Output::Table,
+        value_name = "FORMAT",
+        help_heading = "Output"
+    )]
+    format: Output,
 }
 
 /// Runs the subcommand.
@@ -153,7 +163,7 @@ pub(super) fn run(args: Args) -> Result<(), Failure> {
     write(&folder, &files, args.force)?;
     save::write(&config, &text, args.force || replaced.is_some())?;
     files.push((config.clone(), text));
-    tell(&scaffold, &folder, &config, &files)
+    tell(&scaffold, &folder, &config, &files, args.format)
 }
 
 /// Returns inputs and outputs: what is given, else the model's, else one of each.
@@ -222,22 +232,20 @@ fn tell(
     folder: &Path,
     config: &Path,
     files: &[(PathBuf, String)],
+    format: Output,
 ) -> Result<(), Failure> {
-    let mut told = String::new();
-    for (path, _) in files {
-        told.extend(["wrote ", &visible(&path.display().to_string()), "\n"]);
-    }
     let (name, flags, config) = (&of.name, flags(&of.inputs), typed(config));
     let graph = match of.kind {
         Kind::Chain(_) => typed(folder),
         Kind::Model(_) => format!("{config} {name}"),
     };
     let stream = if of.generative { " --stream" } else { "" };
-    told.extend([
-        format!("next: ovms graph check {graph}\n"),
-        format!("      ovms graph run {graph} {flags}\n"),
-        format!("      ovms serve --config_path {config} --port 9000\n"),
-        format!("      ovms infer {name}{stream} {flags}\n"),
-    ]);
-    ui::print(told)
+    let files: Vec<&Path> = files.iter().map(|(path, _)| path.as_path()).collect();
+    let next = [
+        format!("ovms graph check {graph}"),
+        format!("ovms graph run {graph} {flags}"),
+        format!("ovms serve --config_path {config} --port 9000"),
+        format!("ovms infer {name}{stream} {flags}"),
+    ];
+    save::tell(&files, &next, format)
 }

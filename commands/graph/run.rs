@@ -233,7 +233,7 @@ async fn all(
                 Answer::Response(response, _) => stdout.print(&show::packet(format, &response))?,
                 Answer::Fault(text) => {
                     refused += 1;
-                    ui::note(&format!("error: a request was refused: {text}"));
+                    ui::warn(&format!("error: a request was refused: {text}"));
                 }
             }
         }

@@ -59,7 +59,13 @@ pub(crate) struct Args {
     name: Option<String>,
 
     /// Choose what to draw
-    #[arg(long, value_enum, default_value_t, help_heading = "Output")]
+    #[arg(
+        long,
+        visible_alias = "output",
+        value_enum,
+        default_value_t,
+        help_heading = "Output"
+    )]
     format: Format,
 
     /// Draw with the characters of ASCII only
@@ -89,7 +95,7 @@ pub(super) fn run(args: Args) -> Result<(), Failure> {
             Ok(outline) => outlines.push(outline),
             Err(failure) if found.graphs.len() == 1 => return Err(failure),
             Err(failure) => {
-                ui::note(failure.text().trim_end());
+                ui::warn(failure.text().trim_end());
                 unread = Some(failure);
             }
         }
@@ -123,7 +129,7 @@ pub(super) fn run(args: Args) -> Result<(), Failure> {
 }
 
 /// Reads what a graph looks like.
-fn outline(graph: &GraphConfig) -> Result<Outline, Failure> {
+pub(super) fn outline(graph: &GraphConfig) -> Result<Outline, Failure> {
     let path = graph.graph_path.display().to_string();
     let text = source::read(graph).map_err(|error| {
         Failure::new(FailureKind::Failed, format!("cannot read {path}")).caused_by(&error)

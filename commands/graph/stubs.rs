@@ -6,6 +6,7 @@ use std::{
 };
 
 use ovms::python;
+use serde_json::json;
 
 use crate::{
     error::{Failure, FailureKind},
@@ -34,6 +35,9 @@ pub(crate) struct Args {
     /// Without it, the active virtual environment (VIRTUAL_ENV), or else .venv.
     #[arg(long, value_name = "DIR")]
     into: Option<PathBuf>,
+
+    #[command(flatten)]
+    output: ui::OutputArgs,
 }
 
 /// Runs the subcommand.
@@ -43,7 +47,8 @@ pub(super) fn run(args: &Args) -> Result<(), Failure> {
         None => active()?,
     };
     let place = packages(&folder)?;
-    for (name, text) in files() {
+    let files = files();
+    for (name, text) in &files {
         let path = place.join(name);
         let written = path.parent().map_or(Ok(()), fs::create_dir_all);
         written
@@ -54,6 +59,10 @@ pub(super) fn run(args: &Args) -> Result<(), Failure> {
             })?;
     }
     let shown = place.display().to_string();
+    if args.output.is_json() {
+        let files: Vec<&String> = files.iter().map(|(name, _)| name).collect();
+        return ui::print_json(&json!({ "folder": shown, "files": files }));
+    }
     ui::print(format!(
         "installed pyovms in {}\nnext: python -c \"import pyovms\"\n",
         visible(&shown)

@@ -46,6 +46,8 @@ pub(crate) struct Args {
     /// Replace files that are there
     #[arg(long, requires = "custom_node")]
     force: bool,
+    #[command(flatten)]
+    output: ui::OutputArgs,
 }
 
 /// What ends the help.
@@ -112,6 +114,8 @@ struct Of {
     /// Replace files that are there
     #[arg(long)]
     force: bool,
+    #[command(flatten)]
+    output: ui::OutputArgs,
 }
 
 impl Of {
@@ -127,7 +131,8 @@ pub(super) fn run(args: Args) -> Result<(), Failure> {
         (Some(Kind::Chain(of)), _) => pipeline("chain", &of, wiring::chain),
         (Some(Kind::Demultiplexer(of)), _) => pipeline("demultiplexer", &of, wiring::demultiplexer),
         (None, [name, folder @ ..]) => {
-            custom::write(name, folder.first().map(Path::new), args.force)
+            let folder = folder.first().map(Path::new);
+            custom::write(name, folder, args.force, args.output.output())
         }
         (None, []) => Err(Failure::new(
             FailureKind::Usage,
@@ -142,6 +147,10 @@ fn pipeline(
     of: &Of,
     weave: impl FnOnce(&[&Model]) -> Result<Wiring, Misfit>,
 ) -> Result<(), Failure> {
+    if of.output.is_json() && of.out.is_none() {
+        let text = "`--output json` tells what was written, and without a file nothing is";
+        return Err(Failure::new(FailureKind::Usage, text).hint("name the file with `-o FILE`"));
+    }
     let mut stdout = Aside::take()?;
     if of.name.is_empty() {
         return Err(Failure::new(
@@ -172,6 +181,10 @@ fn pipeline(
         None => stdout.print(&text),
         Some(file) => {
             save::write(file, &text, of.force)?;
+            if of.output.is_json() {
+                let next = [format!("ovms pipeline check {}", custom::typed(file))];
+                return stdout.print(&save::told_json(&[file], &next));
+            }
             ui::note(&format!("wrote {}", file.display()));
             Ok(())
         }
@@ -214,7 +227,7 @@ fn judge(text: &str, file: &Path) -> Result<(), Failure> {
             }));
         }
         for warning in survey.warnings {
-            ui::note(&format!("warning: {}", warning.text));
+            ui::warn(&format!("warning: {}", warning.text));
         }
     }
     Ok(())

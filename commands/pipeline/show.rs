@@ -63,7 +63,13 @@ pub(crate) struct Args {
     name: Option<String>,
 
     /// Choose what to draw
-    #[arg(long, value_enum, default_value_t, help_heading = "Output")]
+    #[arg(
+        long,
+        visible_alias = "output",
+        value_enum,
+        default_value_t,
+        help_heading = "Output"
+    )]
     format: Format,
 
     /// Draw with the characters of ASCII only
@@ -88,6 +94,7 @@ pub(crate) struct Args {
 pub(crate) enum Format {
     /// Boxes and arrows for a terminal
     #[default]
+    #[value(alias = "table")]
     Text,
     /// For Graphviz
     Dot,

@@ -94,6 +94,7 @@ impl From<Args> for Flags {
                 .custom_node_resources_cleaner_interval_seconds,
             cache_dir: files.cache_dir,
             cpu_extension: files.cpu_extension,
+            no_dashboard: network.no_dashboard,
             allow_credentials: network.allow_credentials,
             allowed_origins: network.allowed_origins,
             allowed_methods: network.allowed_methods,

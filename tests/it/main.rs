@@ -37,6 +37,7 @@ mod custom_nodes;
 mod dependencies;
 mod devices;
 mod examples;
+mod docs;
 mod formats;
 mod graph_check;
 mod graph_config;
