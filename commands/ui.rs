@@ -16,6 +16,7 @@ use std::{
 
 use comfy_table::{CellAlignment, Color, ContentArrangement, presets};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressFinish, ProgressStyle};
+use unicode_width::UnicodeWidthStr;
 
 pub(crate) use foot::{Foot, Stdout, clear as clear_foot};
 pub(crate) use text::{clipped, columns, counted, listed, wrapped};
@@ -191,6 +192,16 @@ impl Table {
             .add_row(cells.collect::<Vec<comfy_table::Cell>>());
     }
 
+    /// Tells whether the terminal has room for the table without breaking its cells.
+    pub(crate) fn fits(&self) -> bool {
+        let Some(width) = self.table.width().filter(|width| *width >= NARROWEST) else {
+            return true;
+        };
+        let columns = self.table.column_max_content_widths();
+        let borders = 3 * columns.len() + 1;
+        borders + columns.into_iter().map(usize::from).sum::<usize>() <= usize::from(width)
+    }
+
     /// Draws the table, with a line feed at the end.
     pub(crate) fn draw(mut self, look: Look) -> String {
         match look {
@@ -258,6 +269,44 @@ fn escaped(text: &str, is_meant: impl Fn(char) -> bool) -> Cow<'_, str> {
         }
     }
     Cow::Owned(shown)
+}
+
+/// Breaks the lines of a text between words where the terminal ends; what follows of a line is
+/// indented.
+pub(crate) fn filled(text: &str, look: Look) -> String {
+    let width = comfy_table::Table::new().width();
+    match width.filter(|width| look == Look::Boxed && *width >= NARROWEST) {
+        Some(width) => filled_to(text, usize::from(width)),
+        None => text.to_owned(),
+    }
+}
+
+fn filled_to(text: &str, width: usize) -> String {
+    const INDENT: usize = 4;
+    let mut filled = String::with_capacity(text.len() + 16);
+    for line in text.lines() {
+        let mut column = 0;
+        // The blanks at the beginning stay with the first word.
+        let start = line.len() - line.trim_start().len();
+        let (blanks, words) = line.split_at(start);
+        for word in words.split(' ') {
+            if column == 0 {
+                filled.push_str(blanks);
+                column = blanks.len();
+            } else if column + 1 + word.width() > width {
+                filled.push('\n');
+                filled.extend(std::iter::repeat_n(' ', INDENT));
+                column = INDENT;
+            } else {
+                filled.push(' ');
+                column += 1;
+            }
+            filled.push_str(word);
+            column += word.width();
+        }
+        filled.push('\n');
+    }
+    filled
 }
 
 /// Writes bytes to stdout.
@@ -330,7 +379,7 @@ fn drawn(length: Option<u64>, template: &str) -> ProgressBar {
 
 #[cfg(test)]
 mod tests {
-    use super::{Align, Cell, Look, Table, Tone, visible, visible_below, visible_lines};
+    use super::{Align, Cell, Look, Table, Tone, filled_to, visible, visible_below, visible_lines};
 
     fn example() -> Table {
         let mut table = Table::new(&[("name", Align::Left), ("max", Align::Right)]);
@@ -363,6 +412,17 @@ mod tests {
             assert!(drawn.contains(r"\u{1b}[31m\u{a}red"), "{drawn:?}");
             assert!(!drawn.contains('\u{1b}'), "{drawn:?}");
         }
+    }
+
+    #[test]
+    fn lines_end_between_words() {
+        let text = "Path: one → two → three\n  short line\n";
+        assert_eq!(
+            filled_to(text, 12),
+            "Path: one →\n    two →\n    three\n  short line\n"
+        );
+        assert_eq!(filled_to(text, 80), text);
+        assert_eq!(filled_to("", 80), "");
     }
 
     #[test]

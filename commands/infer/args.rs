@@ -237,8 +237,8 @@ pub(super) struct RequestArgs {
 
     /// Send a request parameter
     ///
-    /// For KServe only. `true` and `false` are truth values and whole numbers are numbers; all else, and what
-    /// stands in double quotes, is text. Can be repeated.
+    /// For KServe only. `true` and `false` are truth values and whole numbers are numbers; all
+    /// else, and what stands in double quotes, is text. Can be repeated.
     #[arg(
         long,
         visible_alias = "parameter",
