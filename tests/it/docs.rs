@@ -24,6 +24,7 @@ macro_rules! pages {
 
 pages! {
     apis: "apis.md",
+    examples: "examples.md",
     graphs: "graphs.md",
     infer: "infer.md",
     monitoring: "monitoring.md",
