@@ -14,7 +14,7 @@ use std::{
     time::Duration,
 };
 
-use comfy_table::{CellAlignment, Color, ContentArrangement, presets};
+use comfy_table::{CellAlignment, Color, ColumnConstraint, ContentArrangement, Width, presets};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressFinish, ProgressStyle};
 use unicode_width::UnicodeWidthStr;
 
@@ -171,6 +171,8 @@ impl From<Cell> for comfy_table::Cell {
 #[derive(Debug)]
 pub(crate) struct Table {
     columns: Vec<Align>,
+    /// How wide the longest word of each column is.
+    words: Vec<usize>,
     table: comfy_table::Table,
 }
 
@@ -181,15 +183,18 @@ impl Table {
         table.set_header(columns.iter().map(|(title, _)| *title));
         Self {
             columns: columns.iter().map(|(_, align)| *align).collect(),
+            words: columns.iter().map(|(title, _)| longest(title)).collect(),
             table,
         }
     }
 
     /// Adds a row.
     pub(crate) fn row(&mut self, cells: impl IntoIterator<Item = impl Into<Cell>>) {
-        let cells = cells.into_iter().map(|cell| cell.into().into());
-        self.table
-            .add_row(cells.collect::<Vec<comfy_table::Cell>>());
+        let cells: Vec<Cell> = cells.into_iter().map(Into::into).collect();
+        for (word, cell) in self.words.iter_mut().zip(&cells) {
+            *word = longest(&visible(&cell.text)).max(*word);
+        }
+        self.table.add_row(cells);
     }
 
     /// Tells whether the terminal has room for the table without breaking its cells.
@@ -202,6 +207,19 @@ impl Table {
         borders + columns.into_iter().map(usize::from).sum::<usize>() <= usize::from(width)
     }
 
+    /// Has cells be broken between words, if there is room for the longest of each column.
+    fn keep_words(&mut self, width: usize) {
+        let borders = 3 * self.words.len() + 1;
+        if borders + self.words.iter().sum::<usize>() > width {
+            return;
+        }
+        for (word, column) in self.words.iter().zip(self.table.column_iter_mut()) {
+            // A blank on each side.
+            let least = u16::try_from(word + 2).unwrap_or(u16::MAX);
+            column.set_constraint(ColumnConstraint::LowerBoundary(Width::Fixed(least)));
+        }
+    }
+
     /// Draws the table, with a line feed at the end.
     pub(crate) fn draw(mut self, look: Look) -> String {
         match look {
@@ -210,9 +228,10 @@ impl Table {
                     .load_style(presets::UTF8_FULL_CONDENSED)
                     .enforce_styling();
                 // Some terminals do not tell their width, or tell 0.
-                if self.table.width().is_some_and(|width| width >= NARROWEST) {
+                if let Some(width) = self.table.width().filter(|width| *width >= NARROWEST) {
                     self.table
                         .set_content_arrangement(ContentArrangement::Dynamic);
+                    self.keep_words(usize::from(width));
                 }
             }
             Look::Plain => {
@@ -231,6 +250,12 @@ impl Table {
         text.push('\n');
         text
     }
+}
+
+/// Returns the width of the longest word of a text.
+fn longest(text: &str) -> usize {
+    let words = text.split_whitespace();
+    words.map(UnicodeWidthStr::width).max().unwrap_or_default()
 }
 
 /// Tells whether a character steers what shows it, instead of being shown: control characters, and
@@ -412,6 +437,15 @@ mod tests {
             assert!(drawn.contains(r"\u{1b}[31m\u{a}red"), "{drawn:?}");
             assert!(!drawn.contains('\u{1b}'), "{drawn:?}");
         }
+    }
+
+    #[test]
+    fn cells_are_broken_between_words() {
+        let titles = ["calculator", "longest µs", "open, close µs"];
+        let mut table = Table::new(&titles.map(|title| (title, Align::Left)));
+        table.row(["PythonExecutorCalculator", "626", "6919"].map(str::to_owned));
+        table.table.set_width(49);
+        insta::assert_snapshot!(table.draw(Look::Boxed), @"");
     }
 
     #[test]
