@@ -23,8 +23,9 @@ Values of inputs:
   @file.json      JSON; without NAME=, an object of inputs by name is taken apart
   @file.txt       a string as it is, or numbers with blanks or commas between them
   @file.bin       the bytes of the tensor, little endian
-  -               JSON from standard input, an answer of --output json, a .npy file or a picture
-  -:OUTPUT        this output of that answer; also @file.json:OUTPUT and @file.npz:ARRAY
+  -               standard input: JSON, what --output json writes, a .npy file, or a
+                  picture
+  -:OUTPUT        this output of that; also @file.json:OUTPUT, @file.npz:ARRAY
   @-.bin          standard input as a file of this kind
   (nothing)       what --zeros or --random give: x::8,10= is a random x of shape 8,10
 
@@ -36,14 +37,14 @@ Examples:
   ovms infer resnet -i @cat.png --scale 255 --top 5 --labels imagenet.txt
   ovms infer resnet -i x:FP32=@batch.npy --output npy > scores.npy
   ovms infer adder -i a='[1, 2]' -i b='[3, 4]' --output json
-  ovms infer detector -i @page.png --output json | ovms infer reader -i crops=-:boxes
+  ovms infer a -i @page.png --output json | ovms infer b -i crops=-:boxes
   ovms infer resnet --random --duration 10s --concurrency 16
   ovms infer vad -i frames=@frames.npy --sequence --output npy > speech.npy
   id=$(ovms infer vad -i @first.npy --start --output json | jq .sequence_id)
   ovms infer generator -i prompt='once upon' --stream
   ovms infer --status
   ovms infer resnet --metadata --output json
-  ovms infer adder -i a='[1, 2]' -i b='[3, 4]' --api kserve-rest --print-curl | sh
+  ovms infer adder --zeros --api kserve-rest --print-curl | sh
 
 Exit codes: 0 done, 1 refused by the server or failed, 64 usage, 69 server not reachable,
 130 interrupted.";
