@@ -4,7 +4,7 @@ use std::{ffi::OsString, time::Instant};
 
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand, error::ErrorKind};
 
-use crate::{complete, completions, error::Failure, graph, infer, pipeline, serve, setup, ui};
+use crate::{complete, completions, error::Failure, graph, infer, man, pipeline, serve, setup, ui};
 
 /// OpenVINO Model Server: serve models, and work with them by hand
 #[derive(Debug, Parser)]
@@ -37,6 +37,8 @@ enum Command {
     Setup(setup::Args),
     /// Print a shell's completion script, or install it
     Completions(completions::Args),
+    /// Show a page of the manual, or write all of them
+    Man(man::Args),
     /// Find names for the word under the cursor; run by the completion scripts
     #[command(hide = true)]
     Complete(complete::Args),
@@ -63,6 +65,7 @@ pub(crate) fn run(args: impl IntoIterator<Item = OsString>) -> Result<(), Failur
         Command::Graph(command) => graph::run(command),
         Command::Setup(args) => setup::run(&args),
         Command::Completions(args) => completions::run(&args),
+        Command::Man(args) => man::run(&args),
         Command::Complete(args) => complete::run(args, started),
         Command::ProbeRuntime(args) => setup::probe(&args),
     }
