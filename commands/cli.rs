@@ -8,7 +8,7 @@ use clap::{
 };
 
 use crate::{
-    complete, completions, doctor, error::Failure, graph, infer, pipeline, serve, setup, ui,
+    complete, completions, doctor, error::Failure, graph, infer, man, pipeline, serve, setup, ui,
 };
 
 /// What ends the help.
@@ -61,6 +61,8 @@ enum Command {
     Doctor(doctor::Args),
     /// Print a shell's completion script, or install it
     Completions(completions::Args),
+    /// Show a page of the manual, or write all of them
+    Man(man::Args),
     /// Find names for the word under the cursor; run by the completion scripts
     #[command(hide = true)]
     Complete(complete::Args),
@@ -97,6 +99,7 @@ pub(crate) fn run(args: impl IntoIterator<Item = OsString>) -> Result<(), Failur
         Command::Setup(args) => setup::run(&args),
         Command::Doctor(args) => doctor::run(&args),
         Command::Completions(args) => completions::run(&args),
+        Command::Man(args) => man::run(&args),
         Command::Complete(args) => complete::run(args, started),
         Command::ProbeRuntime(args) => setup::probe(&args),
         Command::ProbePython => doctor::probe_python(),
