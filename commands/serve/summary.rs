@@ -92,7 +92,11 @@ impl Summary {
             devices: Vec::new(),
             missing: servables.len() - served.len(),
             served,
-            failures: faults.iter().map(|fault| clip(&chain(fault))).collect(),
+            failures: faults
+                .iter()
+                .map(|fault| clip(&chain(fault)))
+                .chain(servables.iter().filter_map(without_versions))
+                .collect(),
             demo: None,
         }
     }
@@ -212,14 +216,14 @@ impl Summary {
         }
         if is_terminal {
             let told = self.failures.iter().take(MOST).cloned();
-            rows.extend(told.map(|failure| ("failed", vec![failure])));
+            rows.extend(told.map(|failure| ("missing", vec![failure])));
             if self.failures.len() > MOST {
                 let more = self.failures.len() - MOST;
-                rows.push(("failed", vec![format!("{more} more, told above")]));
+                rows.push(("missing", vec![format!("{more} more, told above")]));
             }
         } else if !self.failures.is_empty() {
-            let number = counted(self.failures.len(), "failure");
-            rows.push(("failed", vec![format!("{number}, told above")]));
+            let number = counted(self.failures.len(), "fault");
+            rows.push(("missing", vec![format!("{number}, told above")]));
         }
         let tries = self.tries(is_terminal);
         if !tries.is_empty() {
@@ -338,6 +342,15 @@ impl Place {
     fn address(&self) -> String {
         format!("{}:{}", self.host, self.port)
     }
+}
+
+/// Says that a model has nothing that could serve, which is no fault: it may come.
+fn without_versions(servable: &Servable) -> Option<String> {
+    let model = servable.model()?;
+    model
+        .versions()
+        .is_empty()
+        .then(|| format!("model `{}` has no version to serve", model.name()))
 }
 
 /// Tells whether a name stands for itself in a shell and in a URL.
