@@ -34,7 +34,14 @@ macro_rules! assert_told {
 #[test]
 fn one_model_is_told_with_its_addresses_and_what_to_try() {
     let server = Server::start("dummy");
-    assert_told!(summary(&server, "try: curl"), @"");
+    assert_told!(summary(&server, "try: curl"), @"
+    ovms 0.1.0 serves 1 model, with OpenVINO <version>
+      gRPC: localhost:<port>
+      REST: http://localhost:<rest port>
+      model: dummy, version 1 on CPU
+      try: ovms infer dummy --random --url localhost:<port>
+      try: curl http://localhost:<rest port>/v2/models/dummy
+    ");
     let tried = cli::ovms([
         "infer",
         "dummy",
@@ -60,12 +67,28 @@ fn many_models_are_counted_and_what_is_missing_is_told() {
     let text = format!(r#"{{"model_config_list": [{}]}}"#, entries.join(", "));
     fs::write(&config, text).unwrap();
     let server = Server::of_file(&config, &[]);
-    assert_told!(summary(&server, "try: curl"), @"");
+    assert_told!(summary(&server, "try: curl"), @"
+    ovms 0.1.0 serves 12 models (2 not served), with OpenVINO <version>
+      gRPC: localhost:<port>
+      REST: http://localhost:<rest port>
+      model: m00, version 1 on CPU
+      model: m01, version 1 on CPU
+      model: m02, version 1 on CPU
+      model: m03, version 1 on CPU
+      model: m04, version 1 on CPU
+      model: m05, version 1 on CPU
+      model: m06, version 1 on CPU
+      model: m07, version 1 on CPU
+      and: 4 more: ovms infer --status --url localhost:<port>
+      missing: 3 faults, told above
+      try: ovms infer m00 --random --url localhost:<port>
+      try: curl http://localhost:<rest port>/v2/models/m00
+    ");
 }
 
 #[test]
 fn a_log_in_json_has_one_event() {
-    let server = Server::start_with("dummy", &["--log_format", "json"]);
+    let server = Server::begin("dummy", &model("dummy"), &["--log_format", "json"]);
     let line = server.wait_log(r#""message":"serving""#);
     let event: serde_json::Value = serde_json::from_str(&line).unwrap();
     assert_eq!(event["served"], 1);
@@ -94,7 +117,7 @@ fn whoever_wants_warnings_alone_is_told_nothing() {
     crate::support::eventually("the server is ready", || {
         let url = format!("--url=localhost:{}", ports.0);
         let status = cli::ovms(["infer", "--status", &url]);
-        status.text().contains("AVAILABLE").then_some(())
+        status.text().contains("READY").then_some(())
     });
     assert_eq!(server.log(), "");
 }

@@ -83,7 +83,7 @@ fn without_a_runtime_the_rest_is_told_all_the_same() {
     let (code, report) = home.report(&mut home.doctor(&[]));
     let told = report.told("runtime");
     assert!(
-        !told.contains("one in the system"),
+        !told.contains("another one in the system"),
         "this machine has OpenVINO of its own"
     );
     assert_eq!(code, Some(72));
@@ -114,7 +114,10 @@ fn a_runtime_that_works_is_told_with_its_devices() {
         (r"OpenVINO \d[^,]+", "OpenVINO <version>"),
         (r"libopenvino_c\.[\w.]+\w", "<library>"),
     ]}, {
-        insta::assert_snapshot!(told, @"");
+        insta::assert_snapshot!(told, @"
+        ok: OpenVINO <version>, compiles a model
+        from OPENVINO_INSTALL_DIR, <runtime>/<library>
+        ");
     });
     assert!(
         report.told("devices").starts_with("ok: CPU"),
@@ -135,7 +138,13 @@ fn a_runtime_that_does_not_open_is_told_with_its_place() {
     let mut command = home.doctor(&[]);
     let (code, report) = home.report(command.env("OPENVINO_INSTALL_DIR", &broken));
     assert_eq!(code, Some(72));
-    insta::assert_snapshot!(report.told("runtime"), @"");
+    insta::assert_snapshot!(report.told("runtime"), @"
+    fail: cannot open ~/broken/libopenvino_c.so: the shared library at ~/broken/libopenvino_c.so could not be opened: ~/broken/libopenvino_c.so: file too short
+    from OPENVINO_INSTALL_DIR, ~/broken/libopenvino_c.so
+    none in the folder of `ovms setup`, ~/.local/share/ovms/runtime
+    none in the system
+    hint: mend or remove it, or run `ovms setup --dir DIR` and set OPENVINO_INSTALL_DIR to DIR
+    ");
 }
 
 #[test]
@@ -169,7 +178,12 @@ fn ports_are_free_or_it_is_told_who_has_them() {
     let told = [report.told("gRPC port"), report.told("REST port")].join("\n");
     let told = told.replace(&server.port.to_string(), "<grpc>");
     let told = told.replace(&server.rest_port.to_string(), "<rest>");
-    insta::assert_snapshot!(told, @"");
+    insta::assert_snapshot!(told, @"
+    warn: <rest> is in use: what answers speaks kserve-rest, not kserve-grpc
+    hint: serve on another port with --port; `ss -ltnp 'sport = :<rest>'` tells who has this one
+    warn: <grpc> is in use: what answers speaks kserve-grpc, not kserve-rest
+    hint: serve on another port with --rest_port; `ss -ltnp 'sport = :<grpc>'` tells who has this one
+    ");
 }
 
 #[test]
@@ -243,7 +257,11 @@ fn a_folder_that_cannot_be_written_to_is_a_warning() {
     insta::assert_snapshot!(report.told("folders").replace(
         std::env::temp_dir().to_str().unwrap(),
         "<tmp>"
-    ), @"");
+    ), @"
+    warn: cannot write to ~/file/below (downloaded models): not a directory
+    <tmp> (temporary files)
+    hint: --cache_dir names another folder for compiled models, OVMS_MODEL_CACHE one for downloads, and TMPDIR one for temporary files
+    ");
 }
 
 #[test]
