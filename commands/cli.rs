@@ -197,6 +197,7 @@ fn explain(error: clap::Error) -> Failure {
             let text = error.render().to_string();
             let text = text.trim_end();
             let text = text.strip_prefix("error: ").unwrap_or(text);
+            let text = without_odd_tips(text);
             let failure = Failure::usage_verbatim(format!("error parsing options: {text}"));
             match variable(&error) {
                 Some(name) => failure.hint(format!(
@@ -206,6 +207,15 @@ fn explain(error: clap::Error) -> Failure {
             }
         }
     }
+}
+
+/// Leaves out the tip to pass an unknown flag as a value: whoever mistypes one means no model.
+fn without_odd_tips(text: &str) -> String {
+    let parts = text.split("\n\n");
+    let kept: Vec<&str> = parts
+        .filter(|part| !part.starts_with("  tip: to pass '-"))
+        .collect();
+    kept.join("\n\n")
 }
 
 #[cfg(test)]
