@@ -33,6 +33,7 @@ mod custom_node_examples;
 mod custom_node_faults;
 mod custom_node_libraries;
 mod custom_nodes;
+mod dashboard;
 mod devices;
 mod formats;
 mod graph_check;
