@@ -82,7 +82,7 @@ def see_drawings(page):
     pictures = "document.querySelectorAll('.picture')"
     for place in range(page.ask(f"{pictures}.length")):
         page.ask(f"{pictures}[{place}].scrollIntoView()")
-        page.until(f"{pictures}[{place}].querySelector('svg')", "the drawing comes")
+        page.until(f"{pictures}[{place}].querySelector('svg') !== null", "the drawing comes")
 
 
 @pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
