@@ -37,6 +37,7 @@ mod custom_node_examples;
 mod custom_node_faults;
 mod custom_node_libraries;
 mod custom_nodes;
+mod dashboard;
 mod dependencies;
 mod devices;
 mod docs;
