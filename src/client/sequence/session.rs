@@ -145,7 +145,7 @@ impl<'a> Session<'a> {
     ) -> Result<Answer, SequenceError> {
         let mut request = self.request.clone();
         request.inputs = inputs.clone();
-        self.mark(&mut request, control);
+        mark(&mut request, self.is_tfs, Some(self.id), control);
         // From here on the server may have it.
         match self.ask(&request).await {
             Ok(mut answer) => {
@@ -190,34 +190,6 @@ impl<'a> Session<'a> {
         call.send(0).await?.read()
     }
 
-    /// Writes into a request which sequence it is of, and what it is there.
-    fn mark(&self, request: &mut Request, control: Control) {
-        if self.is_tfs {
-            let tensor = special(DataType::U64, self.id.to_le_bytes().to_vec());
-            request.inputs.push(ID, tensor);
-            let code: u32 = match control {
-                Control::Start | Control::Only => 1,
-                Control::End => 2,
-                Control::Continue => return,
-            };
-            let tensor = special(DataType::U32, code.to_le_bytes().to_vec());
-            request.inputs.push(CONTROL, tensor);
-            return;
-        }
-        let mut push = |key: &str, value| request.parameters.push((key.to_owned(), value));
-        let id = match i64::try_from(self.id) {
-            Ok(id) => Parameter::Int(id),
-            Err(_) => Parameter::Text(self.id.to_string()),
-        };
-        push(ID, id);
-        if control.starts() {
-            push(START, Parameter::Bool(true));
-        }
-        if control.ends() {
-            push(END, Parameter::Bool(true));
-        }
-    }
-
     /// Tells whether the sequence may live after a request that failed.
     fn may_live(&self, control: Control, error: &ClientError) -> bool {
         match error {
@@ -232,6 +204,39 @@ impl<'a> Session<'a> {
             | ClientError::Timeout { .. }
             | ClientError::Protocol { .. } => true,
         }
+    }
+}
+
+/// Writes into a request which sequence it is of, and what it is there, in the words of TensorFlow
+/// Serving or KServe.
+pub fn mark(request: &mut Request, is_tfs: bool, id: Option<u64>, control: Control) {
+    if is_tfs {
+        if let Some(id) = id {
+            let tensor = special(DataType::U64, id.to_le_bytes().to_vec());
+            request.inputs.push(ID, tensor);
+        }
+        let code: u32 = match control {
+            Control::Start | Control::Only => 1,
+            Control::End => 2,
+            Control::Continue => return,
+        };
+        let tensor = special(DataType::U32, code.to_le_bytes().to_vec());
+        request.inputs.push(CONTROL, tensor);
+        return;
+    }
+    let mut push = |key: &str, value| request.parameters.push((key.to_owned(), value));
+    if let Some(id) = id {
+        let value = match i64::try_from(id) {
+            Ok(id) => Parameter::Int(id),
+            Err(_) => Parameter::Text(id.to_string()),
+        };
+        push(ID, value);
+    }
+    if control.starts() {
+        push(START, Parameter::Bool(true));
+    }
+    if control.ends() {
+        push(END, Parameter::Bool(true));
     }
 }
 

@@ -29,7 +29,7 @@ use crate::proto::{
 const PREDICT: &str = "/tensorflow.serving.PredictionService/Predict";
 
 /// The one part of a model's metadata that there is.
-const SIGNATURES: &str = "signature_def";
+pub(in crate::client) const SIGNATURES: &str = "signature_def";
 
 /// Connections to one server.
 #[derive(Debug)]

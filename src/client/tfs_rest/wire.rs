@@ -20,6 +20,9 @@ use super::{
 };
 use crate::proto::tensorflow::DataType as TfType;
 
+/// Ends the path of an inference; it is no segment of its own: `…/models/m:predict`.
+pub(in crate::client) const PREDICT: &str = ":predict";
+
 /// A pool of connections to one server.
 #[derive(Debug)]
 pub(in crate::client) struct Wire {
@@ -78,8 +81,7 @@ impl Wire {
 
     pub(in crate::client) fn call(&self, request: &Request) -> Result<Call<'_>, RequestError> {
         let mut url = self.model_url(&request.model, &[]);
-        // The verb is no segment of its own: `…/models/m:predict`.
-        url.set_path(&format!("{}:predict", url.path()));
+        url.set_path(&format!("{}{PREDICT}", url.path()));
         Ok(Call {
             http: &self.http,
             url,
@@ -89,13 +91,18 @@ impl Wire {
     }
 
     fn model_url(&self, model: &ModelId, rest: &[&str]) -> Url {
-        let mut segments = vec!["v1", "models", &model.name];
-        if let Some(version) = &model.version {
-            segments.extend(["versions", version]);
-        }
-        segments.extend(rest);
-        self.http.url(&segments)
+        self.http.url(&segments(model, rest))
     }
+}
+
+/// Returns the path of a model, and of what is asked about it.
+pub(in crate::client) fn segments<'a>(model: &'a ModelId, rest: &[&'a str]) -> Vec<&'a str> {
+    let mut segments = vec!["v1", "models", &model.name];
+    if let Some(version) = &model.version {
+        segments.extend(["versions", version]);
+    }
+    segments.extend(rest);
+    segments
 }
 
 /// Asks for the states of all models, which TensorFlow Serving itself does not have.

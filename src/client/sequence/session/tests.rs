@@ -11,7 +11,7 @@ use axum::{
 use serde_json::{Value as Json, json};
 use tokio::net::TcpListener;
 
-use super::{Control, LARGEST_CHOSEN, SequenceError, Session};
+use super::{Control, LARGEST_CHOSEN, SequenceError, Session, mark};
 use crate::{
     client::{
         Address, Api, Client, ClientError, Form, ModelId, Options, Request, SEQUENCE,
@@ -289,7 +289,7 @@ async fn over_tensorflow_serving_it_is_told_by_inputs() {
     let text = |session: &Session<'_>, control| {
         let mut request = request();
         request.parameters.clear();
-        session.mark(&mut request, control);
+        mark(&mut request, session.is_tfs, Some(session.id), control);
         assert_eq!(request.parameters, []);
         let inputs = request.inputs.iter();
         let inputs = inputs.map(|(name, tensor)| {
