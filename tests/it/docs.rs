@@ -24,8 +24,10 @@ macro_rules! pages {
 
 pages! {
     apis: "apis.md",
+    deployment: "deployment.md",
     graphs: "graphs.md",
     infer: "infer.md",
+    install: "install.md",
     monitoring: "monitoring.md",
     pipelines: "pipelines.md",
     quick_start: "quick-start.md",
