@@ -24,9 +24,11 @@ macro_rules! pages {
 
 pages! {
     apis: "apis.md",
+    deployment: "deployment.md",
     examples: "examples.md",
     graphs: "graphs.md",
     infer: "infer.md",
+    install: "install.md",
     monitoring: "monitoring.md",
     pipelines: "pipelines.md",
     quick_start: "quick-start.md",
