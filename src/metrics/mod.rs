@@ -22,9 +22,7 @@ pub use families::{Families, Family, Kind, NameError};
 pub use graphs::{GraphCall, Method, Running};
 pub use latency::Latency;
 pub(crate) use reporter::{Active, Times};
-pub use reporter::{
-    Call, Figures, NodeTimes, Query, Reporter, SequenceCounts, Stage, Statistics,
-};
+pub use reporter::{Call, Figures, NodeTimes, Query, Reporter, SequenceCounts, Stage, Statistics};
 
 /// The families that are switched on, and their values.
 #[derive(Default)]

@@ -13,9 +13,9 @@ use std::{
     sync::OnceLock,
 };
 
-use openvino::{Core, DeviceType, PropertyKey};
+use openvino::{Core, DeviceType};
 
-pub use survey::{Device, Looked, devices, survey};
+pub use survey::{Device, Looked, devices, devices_of_opened, survey};
 
 use super::fault::Fault;
 
@@ -172,23 +172,6 @@ pub(super) fn opened() -> Option<&'static Path> {
 #[must_use]
 pub fn version() -> Option<String> {
     opened().map(|_| openvino::version().build_number)
-}
-
-/// Lists the devices of this machine by name, with what they are if they say so. Opens the plugins
-/// of all of them, so it blocks; there are none before a runtime is open.
-#[must_use]
-pub fn devices() -> Vec<(String, Option<String>)> {
-    let Some(core) = opened().and_then(|_| Core::new().ok()) else {
-        return Vec::new();
-    };
-    let devices = core.available_devices().unwrap_or_default();
-    let devices = devices.iter().map(|device| {
-        let full = core.get_property(device, &PropertyKey::DeviceFullName);
-        let full = full.ok().map(|full| full.trim().to_owned());
-        let full = full.filter(|full| !full.is_empty());
-        (device.as_ref().to_owned(), full)
-    });
-    devices.collect()
 }
 
 /// Bounds the arenas of the system's allocator, which the runtime uses, to one for each core.

@@ -79,7 +79,8 @@ pub async fn serve(
 ) -> Result<(), StartError> {
     let limits = config.settings.limits.clone();
     let shown = &config.settings.metrics;
-    let watched: &[Family] = match config.settings.dashboard && config.settings.rest_port.is_some() {
+    let watched: &[Family] = match config.settings.dashboard && config.settings.rest_port.is_some()
+    {
         true => &frontends::dashboard::COUNTED,
         false => &[],
     };

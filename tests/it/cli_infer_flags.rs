@@ -157,7 +157,7 @@ fn the_help_explains_every_flag() {
               With `--output json` each line is one object.
 
           --sequence-id <ID>
-              Choose the id of the sequence; without it the server does
+              Choose the id of the sequence [default: a random one]
 
               `--continue` and `--end` need it. Answers tell the id as `sequence_id`.
 

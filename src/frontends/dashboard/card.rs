@@ -94,14 +94,19 @@ fn requests(card: &mut String, view: &View) {
         ns,
         latency,
     } = &figures;
-    let mean = ns.checked_div(*requests).map(std::time::Duration::from_nanos);
+    let mean = ns
+        .checked_div(*requests)
+        .map(std::time::Duration::from_nanos);
     *card += "<section><h4>Since the start</h4>\n<dl>\n";
     let mut row = |key: &str, live: &str, value: String| {
         let live = match live {
             "" => String::new(),
             live => format!(" data-live=\"{live}\""),
         };
-        put(card, format_args!("<div><dt>{key}</dt><dd{live}>{value}</dd></div>\n"));
+        put(
+            card,
+            format_args!("<div><dt>{key}</dt><dd{live}>{value}</dd></div>\n"),
+        );
     };
     row("Requests answered", "requests", count(*requests));
     row("Failed", "failed", count(*failed));
@@ -130,7 +135,10 @@ fn versions(card: &mut String, view: &View) {
         Kind::Model => "Versions",
         Kind::Pipeline | Kind::Graph => "State",
     };
-    put(card, format_args!("<section class=\"versions\"><h4>{title}</h4>\n<ul>\n"));
+    put(
+        card,
+        format_args!("<section class=\"versions\"><h4>{title}</h4>\n<ul>\n"),
+    );
     for version in &view.versions {
         self::version(card, view.kind, version);
     }
@@ -162,7 +170,10 @@ fn version(card: &mut String, kind: Kind, version: &Version) {
         format_args!("<li>{number}<span class=\"state {class}\">{state}</span>"),
     );
     if let Some(runs) = &version.runs {
-        put(card, format_args!(" <span class=\"soft\">{}</span>", self::runs(runs)));
+        put(
+            card,
+            format_args!(" <span class=\"soft\">{}</span>", self::runs(runs)),
+        );
     }
     if let Some(failure) = &version.failure {
         *card += &self::failure(failure);
@@ -217,7 +228,10 @@ fn tensors(card: &mut String, title: &str, tensors: &[Tensor], more: usize) {
     }
     *card += "</table></div>\n";
     if more > 0 {
-        put(card, format_args!("<p class=\"soft\">… and {more} more</p>\n"));
+        put(
+            card,
+            format_args!("<p class=\"soft\">… and {more} more</p>\n"),
+        );
     }
     *card += "</section>\n";
 }

@@ -71,12 +71,17 @@ mod tests {
     #[test]
     fn numbers_are_readable() {
         let counts = [0, 999, 1000, 1_234_567].map(count);
-        assert_eq!(counts, ["0", "999", "1\u{202f}000", "1\u{202f}234\u{202f}567"]);
+        assert_eq!(
+            counts,
+            ["0", "999", "1\u{202f}000", "1\u{202f}234\u{202f}567"]
+        );
         let times = [1, 12, 123, 1234, 123_456, 12_345_678];
         let times = times.map(|micros| took(Some(Duration::from_micros(micros))));
         assert_eq!(
             times,
-            ["1.00 µs", "12.0 µs", "123 µs", "1.23 ms", "123 ms", "12.3 s"]
+            [
+                "1.00 µs", "12.0 µs", "123 µs", "1.23 ms", "123 ms", "12.3 s"
+            ]
         );
         assert_eq!(took(None), "–");
         let ages = [7, 61, 3600 * 5 + 60, 86_400 * 3 + 7200];

@@ -66,9 +66,12 @@ impl Dashboard {
     /// Finds out which devices there are, once.
     async fn look_for_devices(&self) {
         let look = || async {
-            let devices = task::blocking("list devices", runtime::devices).await;
+            let devices = task::blocking("list devices", runtime::devices_of_opened).await;
             let devices = devices.into_iter();
-            let devices = devices.map(|(name, full_name)| Device { name, full_name });
+            let devices = devices.map(|device| Device {
+                name: device.name,
+                full_name: Some(device.full_name).filter(|name| !name.is_empty()),
+            });
             devices.collect()
         };
         self.devices.get_or_init(look).await;

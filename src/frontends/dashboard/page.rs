@@ -77,7 +77,11 @@ pub(super) fn write(state: &State, ask: &Ask, address: &Address) -> String {
         age(state.server.uptime()),
         text(&address.ports()),
         devices(&state.server),
-        if notice(readiness).is_empty() { " hidden" } else { "" },
+        if notice(readiness).is_empty() {
+            " hidden"
+        } else {
+            ""
+        },
         notice(readiness),
     );
     page += &tiles(&state.totals, state.server.requests_under_way);
@@ -94,7 +98,11 @@ pub(super) fn write(state: &State, ask: &Ask, address: &Address) -> String {
     page += "</div>\n";
     page += &format!(
         "<p id=\"nothing\" class=\"soft\"{}>{}</p>\n",
-        if state.views.is_empty() { "" } else { " hidden" },
+        if state.views.is_empty() {
+            ""
+        } else {
+            " hidden"
+        },
         match state.totals.servables {
             0 => "Nothing is served.",
             _ => "No servable is as asked for.",
@@ -136,11 +144,7 @@ fn devices(server: &Server) -> String {
     }
     let devices = server.devices.iter().map(|device| {
         let full = device.full_name.as_deref().unwrap_or_default();
-        format!(
-            "<span><b>{}</b> {}</span>",
-            text(&device.name),
-            text(full)
-        )
+        format!("<span><b>{}</b> {}</span>", text(&device.name), text(full))
     });
     let devices: Vec<String> = devices.collect();
     format!("<p class=\"soft\">{}</p>\n", devices.join(" "))

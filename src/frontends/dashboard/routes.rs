@@ -14,8 +14,7 @@ use super::{
     Dashboard,
     ask::{self, Ask},
     attempt::Address,
-    card,
-    page,
+    card, page,
     state::State,
     view::View,
 };
@@ -71,10 +70,7 @@ async fn root(
     let mut response = of_browser("text/html; charset=utf-8", text);
     let headers = response.headers_mut();
     headers.insert(header::CONTENT_SECURITY_POLICY, policy);
-    headers.insert(
-        header::X_FRAME_OPTIONS,
-        HeaderValue::from_static("DENY"),
-    );
+    headers.insert(header::X_FRAME_OPTIONS, HeaderValue::from_static("DENY"));
     varying(response)
 }
 
@@ -157,8 +153,9 @@ const NO_STORE: HeaderValue = HeaderValue::from_static("no-store");
 const NO_SNIFF: HeaderValue = HeaderValue::from_static("nosniff");
 
 /// What a text may do that a browser is shown by itself: be looked at.
-const HARMLESS: HeaderValue =
-    HeaderValue::from_static("default-src 'none'; style-src 'unsafe-inline'; frame-ancestors 'none'; sandbox");
+const HARMLESS: HeaderValue = HeaderValue::from_static(
+    "default-src 'none'; style-src 'unsafe-inline'; frame-ancestors 'none'; sandbox",
+);
 
 /// Makes a good answer of something for browsers.
 fn of_browser(kind: &'static str, text: String) -> Response {

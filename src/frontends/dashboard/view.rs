@@ -224,7 +224,12 @@ impl View {
         let mut hasher = DefaultHasher::new();
         // Figures that there are none of are not shown.
         let figures = self.figures();
-        (figures.is_any(), figures.runs > 0, self.sequences().is_some()).hash(&mut hasher);
+        (
+            figures.is_any(),
+            figures.runs > 0,
+            self.sequences().is_some(),
+        )
+            .hash(&mut hasher);
         (&self.name, self.kind, self.condition, &self.failure).hash(&mut hasher);
         (self.more_versions, self.drawing).hash(&mut hasher);
         for version in &self.versions {
@@ -286,7 +291,9 @@ impl Loaded {
             let tensors = tensors.iter().take(MOST_TENSORS);
             let tensors = tensors.map(|tensor| Tensor {
                 name: tensor.name.clone(),
-                datatype: facts.dtype(side, tensor).map(crate::tensor::DataType::kserve),
+                datatype: facts
+                    .dtype(side, tensor)
+                    .map(crate::tensor::DataType::kserve),
                 shape: (!facts.is_graph()).then(|| tensor.shape.clone()),
                 layout: layout(tensor),
             });
