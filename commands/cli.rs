@@ -1,13 +1,29 @@
 //! The root of the command line: subcommands, and arguments that mean `serve` without saying so.
 
-use std::{env, ffi::OsString};
+use std::{env, ffi::OsString, time::Instant};
 
 use clap::{
     Command as Clap, CommandFactory, FromArgMatches, Parser, Subcommand,
     error::{ContextKind, ContextValue, ErrorKind},
 };
 
-use crate::{completions, error::Failure, graph, infer, pipeline, serve, setup, ui};
+use crate::{
+    complete, completions, doctor, error::Failure, graph, infer, pipeline, serve, setup, ui,
+};
+
+/// What ends the help.
+const AFTER_HELP: &str = "\
+Arguments that begin with a server flag mean `serve`: `ovms --port 9000 …` is `ovms serve --port \
+9000 …`.
+
+Examples:
+  ovms setup
+  ovms serve --demo
+  ovms infer --status
+
+Exit codes: 0 done; 1 failed; 2 done with warnings; 64 usage; 69 the server cannot be reached; 70 \
+a bug of ovms; 72 the OpenVINO runtime is missing; 130 Ctrl-C. Each subcommand's help says what \
+they mean there.";
 
 /// OpenVINO Model Server: serve models, and work with them by hand
 #[derive(Debug, Parser)]
@@ -16,8 +32,7 @@ use crate::{completions, error::Failure, graph, infer, pipeline, serve, setup, u
     version,
     propagate_version = true,
     arg_required_else_help = true,
-    after_help = "Arguments that begin with a server flag mean `serve`: \
-                  `ovms --port 9000 …` is `ovms serve --port 9000 …`."
+    after_help = AFTER_HELP
 )]
 pub(crate) struct Cli {
     /// Write neither notes nor progress to stderr; warnings and errors stay
@@ -30,28 +45,36 @@ pub(crate) struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// Serve a model over gRPC and REST
+    /// Serve models, pipelines and graphs over gRPC and REST
     Serve(Box<serve::Args>),
     /// Send inference requests to a server, or ask what it serves
     Infer(Box<infer::Args>),
-    /// Draw, check, try and write pipelines
-    #[command(subcommand)]
+    /// Write, draw, check and try pipelines
+    #[command(subcommand, after_help = pipeline::AFTER_HELP)]
     Pipeline(pipeline::Command),
     /// Write, draw, check and try graphs with Python nodes
-    #[command(subcommand)]
+    #[command(subcommand, after_help = graph::AFTER_HELP)]
     Graph(graph::Command),
     /// Find or install the OpenVINO runtime
     Setup(setup::Args),
-    /// Print a completion script for a shell
-    #[command(hide = true)]
+    /// Look for what keeps the server from working, and report it
+    Doctor(doctor::Args),
+    /// Print a shell's completion script, or install it
     Completions(completions::Args),
+    /// Find names for the word under the cursor; run by the completion scripts
+    #[command(hide = true)]
+    Complete(complete::Args),
     /// Open one runtime and say its version; run by `setup` in a process of its own
     #[command(hide = true)]
     ProbeRuntime(setup::ProbeArgs),
+    /// Start the interpreter and say what it is; run by `doctor` in a process of its own
+    #[command(hide = true)]
+    ProbePython,
 }
 
 /// Parses the arguments and runs the subcommand.
 pub(crate) fn run(args: impl IntoIterator<Item = OsString>) -> Result<(), Failure> {
+    let started = Instant::now();
     let args = with_subcommand(args.into_iter().collect());
     let name = 1 + args.iter().skip(1).take_while(|arg| is_quiet(arg)).count();
     if args.get(name).is_some_and(|name| name == "serve") {
@@ -71,14 +94,17 @@ pub(crate) fn run(args: impl IntoIterator<Item = OsString>) -> Result<(), Failur
         Command::Pipeline(command) => pipeline::run(command),
         Command::Graph(command) => graph::run(command),
         Command::Setup(args) => setup::run(&args),
+        Command::Doctor(args) => doctor::run(&args),
         Command::Completions(args) => completions::run(&args),
+        Command::Complete(args) => complete::run(args, started),
         Command::ProbeRuntime(args) => setup::probe(&args),
+        Command::ProbePython => doctor::probe_python(),
     }
 }
 
 /// Puts `serve` before arguments that begin with a server flag, so that start scripts of other
 /// servers run as they are.
-fn with_subcommand(mut args: Vec<OsString>) -> Vec<OsString> {
+pub(crate) fn with_subcommand(mut args: Vec<OsString>) -> Vec<OsString> {
     let ours = ["--help", "--version"];
     let means_serve = args
         .iter()

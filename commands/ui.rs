@@ -3,6 +3,9 @@
 //! Data goes to stdout, all else to stderr. Box drawing and bars are for people at a terminal:
 //! a pipe, `NO_COLOR`, or a dumb terminal turn them off. `--quiet` turns notes and bars off.
 
+mod foot;
+mod text;
+
 use std::{
     borrow::Cow,
     env,
@@ -13,6 +16,9 @@ use std::{
 
 use comfy_table::{CellAlignment, Color, ContentArrangement, presets};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressFinish, ProgressStyle};
+
+pub(crate) use foot::{Foot, Stdout, clear as clear_foot};
+pub(crate) use text::{clipped, columns, counted, listed, wrapped};
 
 use crate::error::{Failure, FailureKind};
 

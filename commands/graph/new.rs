@@ -24,27 +24,29 @@ use crate::{
 
 /// What ends the help.
 const AFTER_HELP: &str = "\
-Streams are written as inputs of requests are: NAME, NAME:DTYPE or NAME:DTYPE:SHAPE, with -1 for any
-length. Handlers refuse what is not of the type and shape of their input.
+Streams are written as inputs of requests are: NAME, NAME:DTYPE or NAME:DTYPE:SHAPE, with -1 for \
+any length. Handlers refuse what is not of the type and shape of their input.
 
 Examples:
   ovms graph new echo
-  ovms graph new labels -i image:UINT8:-1,-1,3 --output label:BYTES
-  ovms graph new writer --generative -i prompt:BYTES --output token:BYTES
+  ovms graph new labels -i image:UINT8:-1,-1,3 --output-name label:BYTES
+  ovms graph new writer --generative -i prompt:BYTES --output-name token:BYTES
   ovms graph new text --nodes tokenize,count --config config.json
   ovms graph new faces --model models/detector
 
-Exit codes: 0 done, 1 a file is there already or cannot be written, 64 usage, 72 no OpenVINO runtime
-to look at a model with.";
+Exit codes: 0 done; 1 a file is there already or cannot be written; 64 usage; 72 no OpenVINO \
+runtime to look at a model with.";
 
 /// The flags as typed.
 #[derive(Debug, clap::Args)]
 #[command(after_long_help = AFTER_HELP)]
 pub(crate) struct Args {
-    /// The name of the graph
+    /// Name of the graph
     name: String,
 
-    /// Make the last Python node a generator: any number of answers to each request of a stream
+    /// Make the last Python node a generator
+    ///
+    /// It gives any number of answers to each request of a stream.
     #[arg(long, conflicts_with = "model")]
     generative: bool,
 
@@ -73,10 +75,14 @@ pub(crate) struct Args {
     /// Name an output, with type and shape if they are known
     ///
     /// Can be repeated.
-    #[arg(long = "output", value_name = "NAME[:DTYPE[:SHAPE]]")]
+    #[arg(
+        long = "output-name",
+        alias = "output",
+        value_name = "NAME[:DTYPE[:SHAPE]]"
+    )]
     outputs: Vec<Stream>,
 
-    /// The folder to write to; NAME if none is given
+    /// Folder to write to [default: NAME]
     #[arg(long, value_name = "DIR")]
     dir: Option<PathBuf>,
 

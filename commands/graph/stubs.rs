@@ -15,21 +15,22 @@ use crate::{
 
 /// What ends the help.
 const AFTER_HELP: &str = "\
-Handlers import `pyovms`, which is part of the server. This is a module of the same name in plain
-Python, so that handlers can be imported and tested without one, and the types for editors and type
-checkers. In the server, its own module is used all the same. `pip uninstall pyovms` removes it.
+Handlers import `pyovms`, which is part of the server. This is a module of the same name in plain \
+Python, so that handlers can be imported and tested without one, and the types for editors and \
+type checkers. In the server, its own module is used all the same. `pip uninstall pyovms` removes \
+it.
 
 Examples:
   ovms graph stubs
   ovms graph stubs --into .venv
 
-Exit codes: 0 done, 1 no such environment, or it cannot be written to, 64 usage.";
+Exit codes: 0 done; 1 no such environment, or it cannot be written to; 64 usage.";
 
 /// The flags as typed.
 #[derive(Debug, clap::Args)]
 #[command(after_long_help = AFTER_HELP)]
 pub(crate) struct Args {
-    /// The virtual environment, or a folder of modules
+    /// Virtual environment, or a folder of modules
     ///
     /// Without it, the active virtual environment (VIRTUAL_ENV), or else .venv.
     #[arg(long, value_name = "DIR")]

@@ -15,23 +15,29 @@ use super::{duration::duration, job::URL, sequence::SequenceArgs, stream::Stream
 
 const AFTER_HELP: &str = "\
 Values of inputs:
-  [1, 2.5]        JSON: a number, true, false, a string, or lists of them; a flat list
-                  takes the model's shape, and a text that is no list is a string as it is
+  [1, 2.5]        JSON: a number, true, false, a string, or lists of them; a
+                  flat list takes the model's shape, and a text that is no
+                  list is a string as it is
   @file.npy       an array of NumPy, of the model's datatype
-  @file.npz       the array of the input's name; without NAME=, every array is an input
+  @file.npz       the array of the input's name; without NAME=, every array is
+                  an input
   @file.png|jpg   a picture, resized and laid out as the model takes it
-  @file.json      JSON; without NAME=, an object of inputs by name is taken apart
-  @file.txt       a string as it is, or numbers with blanks or commas between them
+  @file.json      JSON; without NAME=, an object of inputs by name is taken
+                  apart
+  @file.txt       a string as it is, or numbers with blanks or commas between
+                  them
   @file.bin       the bytes of the tensor, little endian
-  -               standard input: JSON, what --output json writes, a .npy file, or a
-                  picture
-  -:OUTPUT        this output of that; also @file.json:OUTPUT, @file.npz:ARRAY
+  -               JSON from standard input, an answer of --output json, a .npy
+                  file or a picture
+  -:OUTPUT        this output of that answer; also @file.json:OUTPUT and
+                  @file.npz:ARRAY
   @-.bin          standard input as a file of this kind
-  (nothing)       what --zeros or --random give: x::8,10= is a random x of shape 8,10
+  (nothing)       what --zeros or --random give: x::8,10= is a random x of
+                  shape 8,10
 
-NAME may be left out for a model with one input. DTYPE is BOOL, INT8 to INT64, UINT8 to
-UINT64, FP16, BF16, FP32, FP64 or BYTES, and stands in for the model's: arrays are
-converted to it, and pictures as BYTES are sent as they are, for the server to decode.
+NAME may be left out for a model with one input. DTYPE is BOOL, INT8 to INT64, UINT8 to UINT64, \
+FP16, BF16, FP32, FP64 or BYTES, and stands in for the model's: arrays are converted to it, and \
+pictures as BYTES are sent as they are, for the server to decode.
 
 Examples:
   ovms infer resnet -i @cat.png --scale 255 --top 5 --labels imagenet.txt
@@ -46,8 +52,8 @@ Examples:
   ovms infer resnet --metadata --output json
   ovms infer adder --zeros --api kserve-rest --print-curl | sh
 
-Exit codes: 0 done, 1 refused by the server or failed, 64 usage, 69 server not reachable,
-130 interrupted.";
+Exit codes: 0 done; 1 refused by the server, or failed; 64 usage; 69 the server cannot be \
+reached; 130 Ctrl-C.";
 
 /// One way to call it for each thing that it does.
 const USAGE: &str = "\
@@ -229,9 +235,9 @@ pub(super) struct RequestArgs {
     #[arg(long, value_name = "TEXT")]
     pub(super) id: Option<String>,
 
-    /// Send a request parameter (KServe only)
+    /// Send a request parameter
     ///
-    /// `true` and `false` are truth values and whole numbers are numbers; all else, and what
+    /// For KServe only. `true` and `false` are truth values and whole numbers are numbers; all else, and what
     /// stands in double quotes, is text. Can be repeated.
     #[arg(
         long,
@@ -262,7 +268,7 @@ pub(super) struct RequestArgs {
 #[command(next_help_heading = "Output")]
 pub(super) struct OutputArgs {
     /// Choose what goes to stdout
-    #[arg(long, value_enum, default_value_t = Format::Table)]
+    #[arg(long, value_enum, default_value_t = Format::Table, value_name = "FORMAT")]
     pub(super) output: Format,
 
     /// Save each output as a .npy file in this folder
@@ -298,7 +304,7 @@ pub(super) enum Format {
 #[command(next_help_heading = "Load")]
 #[command(group = ArgGroup::new("load").args(["repeat", "duration"]).multiple(true))]
 pub(super) struct LoadArgs {
-    /// Send the request N times and measure
+    /// Make the request N times and measure
     #[arg(
         long,
         value_name = "N",
@@ -307,7 +313,7 @@ pub(super) struct LoadArgs {
     )]
     pub(super) repeat: Option<u64>,
 
-    /// Send the request for this long and measure, such as 10s
+    /// Make the request for this long and measure, such as 10s
     ///
     /// With --repeat, whichever ends first.
     #[arg(long, value_name = "TIME", value_parser = duration, conflicts_with_all = ["save", "top"])]
@@ -322,7 +328,7 @@ pub(super) struct LoadArgs {
     )]
     pub(super) concurrency: Option<u16>,
 
-    /// Send N requests before, not measured
+    /// Begin with N requests that are not measured
     #[arg(long, value_name = "N", requires = "load")]
     pub(super) warmup: Option<u64>,
 }
@@ -338,6 +344,7 @@ pub(super) struct ServerArgs {
     #[arg(
         long,
         value_enum,
+        value_name = "PROTOCOL",
         default_value_t = ApiArg::KserveGrpc,
         env = "OVMS_API",
         hide_env_values = true

@@ -3,8 +3,8 @@
 
 use base64::{Engine as _, engine::general_purpose::STANDARD as BASE64};
 use ovms::client::{
-    Client, ClientError, Form, ModelId, ModelMetadata, Options, Request, RequestError,
-    sequence::mark,
+    Client, ClientError, Form, ModelId, ModelMetadata, Options, Request, RequestError, SEQUENCE,
+    sequence::{choose_id, mark},
     spelled::{self, GrpcCall, HttpCall, Spelled},
 };
 
@@ -38,14 +38,24 @@ pub(super) async fn request(job: Job) -> Result<(), Failure> {
         job.open().await?.1
     };
     job.check_given(&model)?;
-    let requests = requests(&job, &model).await?;
+    let id = match &job.sequence {
+        None => None,
+        Some(Sequence::One { id, .. }) => Some(id.unwrap_or_else(choose_id)),
+        Some(Sequence::All(plan)) => Some(plan.id.unwrap_or_else(choose_id)),
+    };
+    let requests = requests(&job, &model, id).await?;
+    let mut server = job.server.clone();
+    // As every request of a sequence has it.
+    if let (Some(id), false) = (id, server.headers.contains_key(&SEQUENCE)) {
+        server.headers.insert(SEQUENCE, id.into());
+    }
     let is_stream = job.stream.is_some();
     let spell = |requests: &[Request]| match is_stream {
-        true => Ok(vec![spelled::stream(&job.server, requests)?]),
+        true => Ok(vec![spelled::stream(&server, requests)?]),
         false => {
             let requests = requests.iter();
             requests
-                .map(|request| spelled::infer(&job.server, request))
+                .map(|request| spelled::infer(&server, request))
                 .collect()
         }
     };
@@ -103,18 +113,24 @@ fn refused(error: RequestError) -> Failure {
 }
 
 /// Makes every request of the job.
-async fn requests(job: &Job, model: &ModelMetadata) -> Result<Vec<Request>, Failure> {
+async fn requests(
+    job: &Job,
+    model: &ModelMetadata,
+    id: Option<u64>,
+) -> Result<Vec<Request>, Failure> {
     let mut request = job.request(model)?;
     if let Some(plan) = &job.stream {
         return stream::requests(plan, &job.inputs, request, model).await;
     }
     let is_tfs = job.server.api.is_tfs();
-    match &job.sequence {
-        None => {}
-        Some(Sequence::One { control, id }) => mark(&mut request, is_tfs, *id, *control),
-        Some(Sequence::All(plan)) => {
-            return sequence::requests(plan, &job.inputs, request, model, is_tfs).await;
+    match (&job.sequence, id) {
+        (Some(Sequence::One { control, .. }), Some(id)) => {
+            mark(&mut request, is_tfs, id, *control);
         }
+        (Some(Sequence::All(plan)), Some(id)) => {
+            return sequence::requests(plan, &job.inputs, request, model, (is_tfs, id)).await;
+        }
+        _ => {}
     }
     Ok(vec![request])
 }

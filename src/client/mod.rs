@@ -29,7 +29,7 @@ mod tfs_grpc;
 mod tfs_rest;
 
 pub use address::{Address, AddressError};
-pub use connection::{Api, Call, Client, Options, Reply};
+pub use connection::{Api, Call, Client, Options, Reply, SEQUENCE};
 pub use error::{AnswerError, Cause, ClientError, Code, Refusal, RequestError, Step};
 pub use message::{Answer, Form, ModelId, ModelMetadata, Opaque, Request, TensorMetadata, header};
 pub use status::{ModelStatus, ServerMetadata, VersionStatus};

@@ -28,7 +28,7 @@ pub(in crate::infer) enum Sequence {
 #[derive(Debug, Clone, PartialEq)]
 pub(in crate::infer) struct Plan {
     /// The id; `None` to let the server choose.
-    pub(super) id: Option<u64>,
+    pub(in crate::infer) id: Option<u64>,
     pub(super) axis: usize,
     /// The input that each line of standard input gives; `None` if steps are cut from arrays.
     pub(super) lines: Option<Argument>,

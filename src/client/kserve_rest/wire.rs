@@ -1,7 +1,10 @@
 //! The calls through the shared HTTP client.
 
 use bytes::Bytes;
-use reqwest::{Url, header::HeaderName};
+use reqwest::{
+    Url,
+    header::{HeaderMap, HeaderName},
+};
 use serde::Deserialize;
 
 use super::{
@@ -153,8 +156,8 @@ pub(in crate::client) struct Call<'a> {
 }
 
 impl Call<'_> {
-    pub(in crate::client) async fn send(&self) -> Result<Reply, ClientError> {
-        let mut request = self.http.post(self.url.clone());
+    pub(in crate::client) async fn send(&self, headers: &HeaderMap) -> Result<Reply, ClientError> {
+        let mut request = self.http.post(self.url.clone()).headers(headers.clone());
         for (name, value) in self.body.headers() {
             request = request.header(name, value);
         }

@@ -4,6 +4,7 @@ use std::{collections::BTreeMap, sync::Arc};
 
 use bytes::Bytes;
 use prost::Message;
+use reqwest::header::HeaderMap;
 use tonic::Code as GrpcCode;
 
 use super::{
@@ -174,9 +175,13 @@ pub(in crate::client) struct Reply {
 }
 
 impl Call<'_> {
-    pub(in crate::client) async fn send(&self, lane: usize) -> Result<Reply, ClientError> {
+    pub(in crate::client) async fn send(
+        &self,
+        lane: usize,
+        headers: &HeaderMap,
+    ) -> Result<Reply, ClientError> {
         Ok(Reply {
-            body: self.grpc.send(PREDICT, &self.body, lane).await?,
+            body: self.grpc.send(PREDICT, &self.body, lane, headers).await?,
             asked: Arc::clone(&self.asked),
         })
     }

@@ -3,7 +3,10 @@
 use std::{collections::BTreeMap, sync::Arc};
 
 use bytes::Bytes;
-use reqwest::{Url, header::CONTENT_TYPE};
+use reqwest::{
+    Url,
+    header::{CONTENT_TYPE, HeaderMap},
+};
 use serde::Deserialize;
 
 use super::{
@@ -127,10 +130,11 @@ pub(in crate::client) struct Reply {
 }
 
 impl Call<'_> {
-    pub(in crate::client) async fn send(&self) -> Result<Reply, ClientError> {
+    pub(in crate::client) async fn send(&self, headers: &HeaderMap) -> Result<Reply, ClientError> {
         let request = self
             .http
             .post(self.url.clone())
+            .headers(headers.clone())
             .header(CONTENT_TYPE, "application/json")
             .body(self.body.clone());
         Ok(Reply {
