@@ -36,6 +36,7 @@ pages! {
     performance: "performance.md",
     pipelines: "pipelines.md",
     quick_start: "quick-start.md",
+    scripting: "scripting.md",
     serve: "serve.md",
     setup: "setup.md",
     stateful: "stateful.md",
