@@ -11,6 +11,10 @@ AZURITE_STAMP := $(AZURITE)/.stamp-$(shell cksum < tests/azurite/package-lock.js
 # OpenCV, for a custom node of the tests; of the system, or Debian's packages.
 OPENCV := target/opencv
 OPENCV_STAMP := $(OPENCV)/.stamp-$(shell cksum < tests/opencv/install.py | cut -d' ' -f1)
+# Shells, a proxy and a browser that tests drive: of the system, or Debian's packages.
+TOOLS := target/tools
+TOOLS_STAMP := $(TOOLS)/.stamp-$(shell cat tests/tools/*.py | cksum | cut -d' ' -f1)
+TOOLS_NAMES := zsh fish nginx chromium
 OVMS := target/release/ovms
 
 .DEFAULT_GOAL := help
@@ -28,7 +32,14 @@ build: ## Build the release binary
 	cargo build --release --locked
 
 .PHONY: test
-test: lint test-rust test-clients ## Every check
+test: ## Every check
+# The network has one part of this to do and the processor the other.
+	$(MAKE) -j2 lint test-tools
+	$(MAKE) test-rust
+	$(MAKE) test-clients
+
+.PHONY: test-tools
+test-tools: $(VENV_STAMP) $(AZURITE_STAMP) $(OPENCV_STAMP) $(TOOLS_STAMP) ## What tests need beyond Cargo
 
 .PHONY: lint
 lint: ## Formatting and clippy
@@ -36,14 +47,14 @@ lint: ## Formatting and clippy
 	cargo clippy --locked --all-targets -- -D warnings
 
 .PHONY: test-rust
-test-rust: $(VENV_STAMP) $(AZURITE_STAMP) $(OPENCV_STAMP) ## Unit and integration tests
+test-rust: test-tools ## Unit and integration tests
 	OPENVINO_INSTALL_DIR=$(CURDIR)/$(VENV) cargo test --locked
 
 .PHONY: test-clients
-test-clients: $(VENV_STAMP) $(AZURITE_STAMP) $(OPENCV_STAMP) ## Clients that others wrote, and the fixtures
+test-clients: test-tools ## Clients that others wrote, and the fixtures
 	cargo build --locked
 	OPENVINO_INSTALL_DIR=$(CURDIR)/$(VENV) OVMS=$(CURDIR)/target/debug/ovms \
-		$(VENV)/bin/python -m pytest -q -p no:cacheprovider tests/clients fixtures
+		$(VENV)/bin/python -m pytest -q -rs -p no:cacheprovider tests/clients fixtures
 
 .PHONY: bench
 bench: $(VENV_STAMP) ## Measure against raw OpenVINO and a bare echo service
@@ -72,6 +83,11 @@ $(VENV_STAMP): tests/requirements.txt fixtures/requirements.txt
 $(AZURITE_STAMP): tests/azurite/package-lock.json $(VENV_STAMP)
 	$(VENV)/bin/python tests/azurite/install.py $(AZURITE)
 	@rm -f $(AZURITE)/.stamp-*
+	@touch $@
+
+$(TOOLS_STAMP): $(wildcard tests/tools/*.py)
+	$(PYTHON) tests/tools/install.py $(TOOLS) $(TOOLS_NAMES)
+	@rm -f $(TOOLS)/.stamp-*
 	@touch $@
 
 $(OPENCV_STAMP): tests/opencv/install.py

@@ -12,8 +12,6 @@ mod runtime;
 mod shell;
 mod system;
 
-use clap::ValueEnum;
-
 pub(crate) use python::probe as probe_python;
 
 use self::report::{Report, Status};
@@ -37,32 +35,16 @@ usage; 72 there is no OpenVINO runtime that works.";
 
 /// The flags as typed.
 #[derive(Debug, clap::Args)]
-#[command(after_help = AFTER_HELP)]
+#[command(after_long_help = AFTER_HELP)]
 pub(crate) struct Args {
-    /// The gRPC port to look at
+    /// gRPC port to look at
     #[arg(long = "port", value_name = "N", default_value_t = 9000)]
     port: u16,
-    /// The REST port to look at
+    /// REST port to look at
     #[arg(long = "rest_port", value_name = "N", default_value_t = 8000)]
     rest_port: u16,
-    /// How to print the report
-    #[arg(
-        long,
-        value_enum,
-        value_name = "FORMAT",
-        default_value_t = Output::Table,
-        help_heading = "Output"
-    )]
-    output: Output,
-}
-
-/// The form of the report.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum Output {
-    /// For people
-    Table,
-    /// For scripts
-    Json,
+    #[command(flatten)]
+    output: ui::OutputArgs,
 }
 
 /// Looks at everything and prints the report.
@@ -76,9 +58,9 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     checks.extend(environment::all());
     checks.extend(shell::all());
     let report = Report::new(checks);
-    ui::print(match args.output {
-        Output::Table => report.text(ui::Look::of_stdout(), ui::columns()),
-        Output::Json => report.json() + "\n",
+    ui::print(match args.output.is_json() {
+        true => report.json() + "\n",
+        false => report.text(ui::Look::of_stdout(), ui::columns()),
     })?;
     match report.status() {
         Status::Ok | Status::Note => Ok(()),

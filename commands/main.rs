@@ -5,6 +5,7 @@
 
 mod apart;
 mod cli;
+mod complete;
 mod completions;
 mod doctor;
 mod error;

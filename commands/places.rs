@@ -9,10 +9,24 @@ use crate::error::Failure;
 /// The folder that `ovms setup` uses unless told otherwise: `ovms/runtime` below the user's data
 /// folder (XDG base directories).
 pub(crate) fn managed_runtime() -> Option<PathBuf> {
-    let data = path("XDG_DATA_HOME")
+    Some(data()?.join("ovms/runtime"))
+}
+
+/// The user's data folder.
+pub(crate) fn data() -> Option<PathBuf> {
+    base("XDG_DATA_HOME", ".local/share")
+}
+
+/// The user's configuration folder.
+pub(crate) fn configuration() -> Option<PathBuf> {
+    base("XDG_CONFIG_HOME", ".config")
+}
+
+/// A folder of the user's: that of a variable, or else one below the home folder.
+fn base(variable: &str, below_home: &str) -> Option<PathBuf> {
+    path(variable)
         .filter(|path| path.is_absolute())
-        .or_else(|| path("HOME").map(|home| home.join(".local/share")))?;
-    Some(data.join("ovms/runtime"))
+        .or_else(|| path("HOME").map(|home| home.join(below_home)))
 }
 
 /// Every place where a runtime may be.

@@ -27,7 +27,8 @@ use self::start::Start;
 use crate::{
     error::{Failure, FailureKind},
     logging::{self, LogFile},
-    places, setup, ui,
+    places, setup,
+    ui::{self, Output},
 };
 
 /// The ports of `--demo` when none is given.
@@ -44,11 +45,18 @@ pub(crate) fn run(mut args: Args) -> Result<(), Failure> {
     if let Some(done) = directives::run(&args) {
         return done;
     }
+    let output = args.instead.output;
     let demo = prepare_demo(&mut args)?;
     if args.instead.check {
         let config = Config::from_flags(args.into()).map_err(|error| hints::of_flags(&error))?;
         places::check_python(&config.settings.python)?;
-        return check::run(config);
+        return check::run(config, output);
+    }
+    if output == Output::Json {
+        let text = "`--output json` is for --check, --list_models, --add_to_config and \
+                    --remove_from_config";
+        return Err(Failure::new(FailureKind::Usage, text)
+            .hint("the log of a server has `--log_format json`"));
     }
     let log = logging::Settings {
         level: args.operation.log_level.clone(),

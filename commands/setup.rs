@@ -11,12 +11,26 @@ use std::{
 
 use ovms::openvino::runtime::{self, Device, Found, Origin, Places, RuntimeError};
 use serde::{Deserialize, Serialize};
+use serde_json::json;
 
 use crate::{
     apart,
     error::{Failure, FailureKind},
     places, ui,
 };
+
+/// What ends the help.
+const AFTER_HELP: &str = "\
+A runtime that is there already is used as it is and nothing is installed: one that \
+OPENVINO_INSTALL_DIR names, one in the active virtual environment, one that an earlier `ovms \
+setup` installed, or one of the system.
+
+Examples:
+  ovms setup
+  ovms setup --dir ~/openvino --python python3.12
+
+Exit codes: 0 there is a runtime, and it works; 1 it cannot be installed; 64 usage; 72 no Python \
+to install it with, or a runtime that does not work.";
 
 /// How long a runtime may take to show that it works.
 const PROBE: Duration = Duration::from_secs(60);
@@ -26,11 +40,7 @@ const LIST: Duration = Duration::from_secs(20);
 
 /// Arguments of `ovms setup`.
 #[derive(Debug, clap::Args)]
-#[command(
-    after_help = "A runtime that is there already is used as it is and nothing is installed: one \
-                  that OPENVINO_INSTALL_DIR names, one in the active virtual environment, one \
-                  that an earlier `ovms setup` installed, or one of the system."
-)]
+#[command(after_long_help = AFTER_HELP)]
 pub(crate) struct Args {
     /// Folder for the virtual environment with the runtime
     ///
@@ -41,6 +51,8 @@ pub(crate) struct Args {
     /// Python to make the virtual environment with, 3.11 or newer
     #[arg(long, value_name = "PROGRAM", default_value = "python3")]
     python: PathBuf,
+    #[command(flatten)]
+    output: ui::OutputArgs,
 }
 
 /// Arguments of the hidden `ovms probe-runtime`.
@@ -138,6 +150,19 @@ fn report(found: &Found, version: &str, outcome: Outcome, args: &Args) -> Result
         Outcome::WasThere => "found",
         Outcome::Installed => "installed",
     };
+    if args.output.is_json() {
+        return ui::print_json(&json!({
+            "version": version,
+            "library": found.library.display().to_string(),
+            "origin": match found.origin {
+                Origin::InstallDir => "install_dir",
+                Origin::ActiveVenv => "virtual_environment",
+                Origin::Managed => "managed",
+                Origin::System => "system",
+            },
+            "installed": outcome == Outcome::Installed,
+        }));
+    }
     ui::print(format!(
         "OpenVINO {version} {verb} and working: {}\n",
         found.library.display()

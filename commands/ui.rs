@@ -76,6 +76,42 @@ impl Look {
     }
 }
 
+/// The flag that has all subcommands that print facts, so that programs can read them.
+#[derive(Debug, Clone, Copy, clap::Args)]
+#[command(next_help_heading = "Output")]
+pub(crate) struct OutputArgs {
+    /// Choose what goes to stdout
+    #[arg(long, value_enum, default_value_t = Output::Table, value_name = "FORMAT")]
+    output: Output,
+}
+
+/// What goes to stdout.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum Output {
+    /// Text for people
+    #[value(alias = "text")]
+    Table,
+    /// The same as one JSON object
+    Json,
+}
+
+impl OutputArgs {
+    /// Returns what goes to stdout.
+    pub(crate) fn output(self) -> Output {
+        self.output
+    }
+
+    /// Tells whether programs are to read it.
+    pub(crate) fn is_json(self) -> bool {
+        self.output == Output::Json
+    }
+}
+
+/// Writes a value to stdout, as one line.
+pub(crate) fn print_json(value: &serde_json::Value) -> Result<(), Failure> {
+    print(format!("{value}\n"))
+}
+
 /// Where the text of a column stands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Align {

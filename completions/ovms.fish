@@ -1,3 +1,35 @@
+# Names, which only a server or a file knows: the program is asked for them.
+function __ovms_names
+    set -l before (commandline -opc)
+    set -l token (commandline -ct)
+    # Files after the @ of an input.
+    if string match -qr '^(-i|--input=)?([^=@]*=)?@' -- "$token"
+        set -l head (string match -r '^(?:--input=)?((?:[^=@]*=)?@)' -- "$token")[2]
+        set -l path (string replace -r '^[^@]*@' '' -- "$token")
+        for file in (__fish_complete_path "$path" file)
+            echo -- "$head$file"
+        end
+        return
+    end
+    set -l program $before[1]
+    type -fq -- "$program"; or set program ovms
+    set -l all (commandline -op)
+    set -l after $all[(math (count $before) + 1)..]
+    test -n "$token"; and set -e after[1]
+    set -l answer ($program complete fish --at (count $before) -- $before "$token" $after 2>/dev/null </dev/null)
+    test (count $answer) -gt 1; and printf '%s\n' $answer[2..]
+end
+
+function __ovms_has_names
+    string match -q -- '-*' (commandline -ct); and return 1
+    set -l words (commandline -opc)
+    string match -qr '^(infer|pipeline|graph|serve|--.*)$' -- $words[2]; or return 1
+    set -g __ovms_answer (__ovms_names)
+    test (count $__ovms_answer) -gt 0
+end
+
+complete -c ovms -n __ovms_has_names -f -k -a '$__ovms_answer'
+
 # Print an optspec for argparse to handle cmd's options that are independent of any subcommand.
 function __fish_ovms_global_optspecs
     string join \n h/help V/version
@@ -31,70 +63,82 @@ complete -c ovms -n "__fish_ovms_needs_command" -f -a "infer" -d 'Send inference
 complete -c ovms -n "__fish_ovms_needs_command" -f -a "pipeline" -d 'Draw, check, try and write pipelines'
 complete -c ovms -n "__fish_ovms_needs_command" -f -a "graph" -d 'Write, draw, check and try graphs with Python nodes'
 complete -c ovms -n "__fish_ovms_needs_command" -f -a "setup" -d 'Find or install the OpenVINO runtime'
-complete -c ovms -n "__fish_ovms_needs_command" -f -a "completions" -d 'Print a completion script for a shell'
-complete -c ovms -n "__fish_ovms_needs_command" -f -a "probe-runtime" -d 'Open one runtime and say its version; run by `setup` in a process of its own'
+complete -c ovms -n "__fish_ovms_needs_command" -f -a "completions" -d 'Print a shell\'s completion script, or install it'
 complete -c ovms -n "__fish_ovms_needs_command" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
-complete -c ovms -n "__fish_ovms_using_subcommand serve" -l model_name -d 'Name that clients use for the model' -r
-complete -c ovms -n "__fish_ovms_using_subcommand serve" -l model_path -d 'Folder with the model\'s version folders' -r -F
+complete -c ovms -n "__fish_ovms_using_subcommand serve" -l model_name -d 'Name that clients use for the model' -r -f -a "(__ovms_names)"
+complete -c ovms -n "__fish_ovms_using_subcommand serve" -l model_path -d 'Folder with the model\'s version folders' -r -f -a "(__fish_complete_directories)"
 complete -c ovms -n "__fish_ovms_using_subcommand serve" -l demo -d 'Serve the built-in example, a classifier of drawn shapes' -r -f -a "true\t''
 false\t''"
-complete -c ovms -n "__fish_ovms_using_subcommand serve" -l model_version_policy -d 'Versions to serve: \'{"latest":{"num_versions":2}}\', \'{"specific":{"versions":[1,3]}}\' or \'{"all":{}}\' [default: the latest one]' -r
-complete -c ovms -n "__fish_ovms_using_subcommand serve" -l batch_size -d 'Batch size: a number, a range such as 1:8, -1 for any, or auto for that of each request' -r
-complete -c ovms -n "__fish_ovms_using_subcommand serve" -l shape -d 'Shape of the input, such as \'(1,3,224,224)\', \'(1:8,3,-1,-1)\' or auto; or a JSON object of shapes by input name' -r
-complete -c ovms -n "__fish_ovms_using_subcommand serve" -l layout -d 'Layout of the input, such as NHWC, or NHWC:NCHW for requests in NHWC to a model in NCHW; or a JSON object of layouts by input and output name' -r
-complete -c ovms -n "__fish_ovms_using_subcommand serve" -l nireq -d 'Number of infer requests, which is how many inferences run at once; 0 lets the device choose' -r
-complete -c ovms -n "__fish_ovms_using_subcommand serve" -l target_device -d 'Device to run on, such as CPU, GPU, AUTO [default: CPU]' -r
-complete -c ovms -n "__fish_ovms_using_subcommand serve" -l plugin_config -d 'Device properties as a JSON object, such as \'{"NUM_STREAMS":2}\'' -r
+complete -c ovms -n "__fish_ovms_using_subcommand serve" -l model_version_policy -d 'Versions to serve: \'{"latest":{"num_versions":2}}\', \'{"specific":{"versions":[1,3]}}\' or \'{"all":{}}\' [default: the latest one]' -r -f
+complete -c ovms -n "__fish_ovms_using_subcommand serve" -l batch_size -d 'Batch size: a number, a range such as 1:8, -1 for any, or auto for that of each request' -r -f -a "auto\t''"
+complete -c ovms -n "__fish_ovms_using_subcommand serve" -l shape -d 'Shape of the input, such as \'(1,3,224,224)\', \'(1:8,3,-1,-1)\' or auto; or a JSON object of shapes by input name' -r -f -a "auto\t''"
+complete -c ovms -n "__fish_ovms_using_subcommand serve" -l layout -d 'Layout of the input, such as NHWC, or NHWC:NCHW for requests in NHWC to a model in NCHW; or a JSON object of layouts by input and output name' -r -f -a "NCHW\t''
+NHWC\t''
+CHW\t''
+HWC\t''"
+complete -c ovms -n "__fish_ovms_using_subcommand serve" -l nireq -d 'Number of infer requests, which is how many inferences run at once; 0 lets the device choose' -r -f
+complete -c ovms -n "__fish_ovms_using_subcommand serve" -l target_device -d 'Device to run on, such as CPU, GPU, AUTO [default: CPU]' -r -f -a "CPU\t''
+GPU\t''
+NPU\t''
+AUTO\t''
+HETERO\t''
+MULTI\t''
+BATCH\t''"
+complete -c ovms -n "__fish_ovms_using_subcommand serve" -l plugin_config -d 'Device properties as a JSON object, such as \'{"NUM_STREAMS":2}\'' -r -f
 complete -c ovms -n "__fish_ovms_using_subcommand serve" -l stateful -d 'Keep the model\'s state from request to request of a sequence' -r -f -a "true\t''
 false\t''"
 complete -c ovms -n "__fish_ovms_using_subcommand serve" -l idle_sequence_cleanup -d 'Remove sequences that are not used; needs --stateful [default: true]' -r -f -a "true\t''
 false\t''"
 complete -c ovms -n "__fish_ovms_using_subcommand serve" -l low_latency_transformation -d 'Apply OpenVINO\'s low latency transformation; needs --stateful [default: false]' -r -f -a "true\t''
 false\t''"
-complete -c ovms -n "__fish_ovms_using_subcommand serve" -l max_sequence_number -d 'Most sequences at once; needs --stateful [default: 500]' -r
-complete -c ovms -n "__fish_ovms_using_subcommand serve" -l drain_sequences_seconds -d 'How long sequences may go on when their version is reloaded, retired, or the server stops; needs --stateful [default: 0]' -r
-complete -c ovms -n "__fish_ovms_using_subcommand serve" -l sequence_cleaner_poll_wait_minutes -d 'How often sequences that are not used are removed; 0 means never' -r
+complete -c ovms -n "__fish_ovms_using_subcommand serve" -l max_sequence_number -d 'Most sequences at once; needs --stateful [default: 500]' -r -f
+complete -c ovms -n "__fish_ovms_using_subcommand serve" -l drain_sequences_seconds -d 'How long sequences may go on when their version is reloaded, retired, or the server stops; needs --stateful [default: 0]' -r -f
+complete -c ovms -n "__fish_ovms_using_subcommand serve" -l sequence_cleaner_poll_wait_minutes -d 'How often sequences that are not used are removed; 0 means never' -r -f
 complete -c ovms -n "__fish_ovms_using_subcommand serve" -l config_path -d 'JSON file with the models to serve, instead of --model_name and --model_path' -r -F
-complete -c ovms -n "__fish_ovms_using_subcommand serve" -l file_system_poll_wait_seconds -d 'How often the file and the version folders are looked at; 0 means only on POST /v1/config/reload' -r
-complete -c ovms -n "__fish_ovms_using_subcommand serve" -l custom_node_resources_cleaner_interval_seconds -d 'How often resources of custom nodes that are not used are removed; 0 means never' -r
-complete -c ovms -n "__fish_ovms_using_subcommand serve" -l cache_dir -d 'Folder for compiled models, which makes the next start faster; made if it is not there [default: /opt/cache if there is such a folder]' -r -F
+complete -c ovms -n "__fish_ovms_using_subcommand serve" -l file_system_poll_wait_seconds -d 'How often the file and the version folders are looked at; 0 means only on POST /v1/config/reload' -r -f
+complete -c ovms -n "__fish_ovms_using_subcommand serve" -l custom_node_resources_cleaner_interval_seconds -d 'How often resources of custom nodes that are not used are removed; 0 means never' -r -f
+complete -c ovms -n "__fish_ovms_using_subcommand serve" -l cache_dir -d 'Folder for compiled models, which makes the next start faster; made if it is not there [default: /opt/cache if there is such a folder]' -r -f -a "(__fish_complete_directories)"
 complete -c ovms -n "__fish_ovms_using_subcommand serve" -l cpu_extension -d 'Shared library with more operations for the CPU' -r -F
-complete -c ovms -n "__fish_ovms_using_subcommand serve" -l port -d 'Port for gRPC; 0 means no gRPC' -r
-complete -c ovms -n "__fish_ovms_using_subcommand serve" -l rest_port -d 'Port for REST; 0 means no REST' -r
-complete -c ovms -n "__fish_ovms_using_subcommand serve" -l grpc_bind_address -d 'Addresses or host names for gRPC, separated by commas' -r
-complete -c ovms -n "__fish_ovms_using_subcommand serve" -l rest_bind_address -d 'Addresses or host names for REST, separated by commas' -r
-complete -c ovms -n "__fish_ovms_using_subcommand serve" -l grpc_channel_arguments -d 'Settings of gRPC connections by the names of the C++ server\'s library, as in grpc.max_concurrent_streams=100,grpc.max_connection_age_ms=60000; those without a counterpart are named in the log' -r
+complete -c ovms -n "__fish_ovms_using_subcommand serve" -l port -d 'Port for gRPC; 0 means no gRPC' -r -f
+complete -c ovms -n "__fish_ovms_using_subcommand serve" -l rest_port -d 'Port for REST; 0 means no REST' -r -f
+complete -c ovms -n "__fish_ovms_using_subcommand serve" -l grpc_bind_address -d 'Addresses or host names for gRPC, separated by commas' -r -f
+complete -c ovms -n "__fish_ovms_using_subcommand serve" -l rest_bind_address -d 'Addresses or host names for REST, separated by commas' -r -f
+complete -c ovms -n "__fish_ovms_using_subcommand serve" -l grpc_channel_arguments -d 'Settings of gRPC connections by the names of the C++ server\'s library, as in grpc.max_concurrent_streams=100,grpc.max_connection_age_ms=60000; those without a counterpart are named in the log' -r -f
 complete -c ovms -n "__fish_ovms_using_subcommand serve" -l allow_credentials -d 'Let browsers send credentials from other origins' -r -f -a "true\t''
 false\t''"
-complete -c ovms -n "__fish_ovms_using_subcommand serve" -l allowed_origins -d 'Access-Control-Allow-Origin of every HTTP answer; an empty text leaves it out' -r
-complete -c ovms -n "__fish_ovms_using_subcommand serve" -l allowed_methods -d 'Access-Control-Allow-Methods of every HTTP answer; an empty text leaves it out' -r
-complete -c ovms -n "__fish_ovms_using_subcommand serve" -l allowed_headers -d 'Access-Control-Allow-Headers of every HTTP answer; an empty text leaves it out' -r
+complete -c ovms -n "__fish_ovms_using_subcommand serve" -l allowed_origins -d 'Access-Control-Allow-Origin of every HTTP answer; an empty text leaves it out' -r -f
+complete -c ovms -n "__fish_ovms_using_subcommand serve" -l allowed_methods -d 'Access-Control-Allow-Methods of every HTTP answer; an empty text leaves it out' -r -f
+complete -c ovms -n "__fish_ovms_using_subcommand serve" -l allowed_headers -d 'Access-Control-Allow-Headers of every HTTP answer; an empty text leaves it out' -r -f
 complete -c ovms -n "__fish_ovms_using_subcommand serve" -l api_key_file -d 'File whose first line is the key that clients of /v3 must send' -r -F
-complete -c ovms -n "__fish_ovms_using_subcommand serve" -l allowed_local_media_path -d 'Folder of local files that requests to /v3 may name [default: none]' -r -F
-complete -c ovms -n "__fish_ovms_using_subcommand serve" -l log_level -d 'Least important messages to log: TRACE, DEBUG, INFO, WARNING, ERROR' -r
+complete -c ovms -n "__fish_ovms_using_subcommand serve" -l allowed_local_media_path -d 'Folder of local files that requests to /v3 may name [default: none]' -r -f -a "(__fish_complete_directories)"
+complete -c ovms -n "__fish_ovms_using_subcommand serve" -l log_level -d 'Least important messages to log: TRACE, DEBUG, INFO, WARNING, ERROR' -r -f -a "TRACE\t''
+DEBUG\t''
+INFO\t''
+WARNING\t''
+ERROR\t''"
 complete -c ovms -n "__fish_ovms_using_subcommand serve" -l log_path -d 'File to log to, besides stdout' -r -F
 complete -c ovms -n "__fish_ovms_using_subcommand serve" -l log_format -d 'Lines for people, or a JSON object a line' -r -f -a "text\t''
 json\t''"
-complete -c ovms -n "__fish_ovms_using_subcommand serve" -l access_log -d 'File for a line about each request; - for stdout [default: none]' -r
+complete -c ovms -n "__fish_ovms_using_subcommand serve" -l access_log -d 'File for a line about each request; - for stdout [default: none]' -r -f
 complete -c ovms -n "__fish_ovms_using_subcommand serve" -l metrics_enable -d 'Show metrics at /metrics of the REST port' -r -f -a "true\t''
 false\t''"
-complete -c ovms -n "__fish_ovms_using_subcommand serve" -l metrics_list -d 'Families to show, separated by commas; needs --metrics_enable [default: the usual ones]' -r
-complete -c ovms -n "__fish_ovms_using_subcommand serve" -l python_environment -d 'Virtual environment whose packages Python nodes see [default: the active one]' -r -F
-complete -c ovms -n "__fish_ovms_using_subcommand serve" -l max_message_size -d 'Largest message or body in bytes, as sent and as expanded' -r
-complete -c ovms -n "__fish_ovms_using_subcommand serve" -l max_bytes_in_flight -d 'Bytes of the bodies of all requests under way; more requests are refused (UNAVAILABLE, 503)' -r
-complete -c ovms -n "__fish_ovms_using_subcommand serve" -l max_connections -d 'Connections open at once on each port; more wait to be accepted' -r
-complete -c ovms -n "__fish_ovms_using_subcommand serve" -l max_queued_requests -d 'Requests of a model that may wait for an infer request; more are refused (UNAVAILABLE, 503)' -r
-complete -c ovms -n "__fish_ovms_using_subcommand serve" -l max_custom_node_runs -d 'Runs of one custom node at the same time; more wait' -r
-complete -c ovms -n "__fish_ovms_using_subcommand serve" -l custom_node_load_seconds -d 'How long the custom nodes of a pipeline may take until they are made and described' -r
-complete -c ovms -n "__fish_ovms_using_subcommand serve" -l max_graph_runs -d 'Runs of one graph at the same time; more wait' -r
-complete -c ovms -n "__fish_ovms_using_subcommand serve" -l graph_load_seconds -d 'How long a graph may take to load, its Python nodes with it' -r
-complete -c ovms -n "__fish_ovms_using_subcommand serve" -l max_streams -d 'Streams open at once (ModelStreamInfer); more are refused (UNAVAILABLE)' -r
-complete -c ovms -n "__fish_ovms_using_subcommand serve" -l max_python_runs -d 'Runs of Python nodes at the same time, those that sleep or wait among them; more wait' -r
-complete -c ovms -n "__fish_ovms_using_subcommand serve" -l max_image_pixels -d 'Pixels of a picture in a request, which are known before it is decoded' -r
-complete -c ovms -n "__fish_ovms_using_subcommand serve" -l read_timeout_seconds -d 'Longest pause within a request that is being received' -r
-complete -c ovms -n "__fish_ovms_using_subcommand serve" -l min_receive_rate -d 'Least bytes a second of a body, once the read timeout has been used up; 0 means any' -r
-complete -c ovms -n "__fish_ovms_using_subcommand serve" -l loading_wait_seconds -d 'How long a request waits for a version that is loading' -r
-complete -c ovms -n "__fish_ovms_using_subcommand serve" -l shutdown_timeout_seconds -d 'How long requests under way may take after SIGINT or SIGTERM; a second signal ends at once' -r
+complete -c ovms -n "__fish_ovms_using_subcommand serve" -l metrics_list -d 'Families to show, separated by commas; needs --metrics_enable [default: the usual ones]' -r -f
+complete -c ovms -n "__fish_ovms_using_subcommand serve" -l python_environment -d 'Virtual environment whose packages Python nodes see [default: the active one]' -r -f -a "(__fish_complete_directories)"
+complete -c ovms -n "__fish_ovms_using_subcommand serve" -l max_message_size -d 'Largest message or body in bytes, as sent and as expanded' -r -f
+complete -c ovms -n "__fish_ovms_using_subcommand serve" -l max_bytes_in_flight -d 'Bytes of the bodies of all requests under way; more requests are refused (UNAVAILABLE, 503)' -r -f
+complete -c ovms -n "__fish_ovms_using_subcommand serve" -l max_connections -d 'Connections open at once on each port; more wait to be accepted' -r -f
+complete -c ovms -n "__fish_ovms_using_subcommand serve" -l max_queued_requests -d 'Requests of a model that may wait for an infer request; more are refused (UNAVAILABLE, 503)' -r -f
+complete -c ovms -n "__fish_ovms_using_subcommand serve" -l max_custom_node_runs -d 'Runs of one custom node at the same time; more wait' -r -f
+complete -c ovms -n "__fish_ovms_using_subcommand serve" -l custom_node_load_seconds -d 'How long the custom nodes of a pipeline may take until they are made and described' -r -f
+complete -c ovms -n "__fish_ovms_using_subcommand serve" -l max_graph_runs -d 'Runs of one graph at the same time; more wait' -r -f
+complete -c ovms -n "__fish_ovms_using_subcommand serve" -l graph_load_seconds -d 'How long a graph may take to load, its Python nodes with it' -r -f
+complete -c ovms -n "__fish_ovms_using_subcommand serve" -l max_streams -d 'Streams open at once (ModelStreamInfer); more are refused (UNAVAILABLE)' -r -f
+complete -c ovms -n "__fish_ovms_using_subcommand serve" -l max_python_runs -d 'Runs of Python nodes at the same time, those that sleep or wait among them; more wait' -r -f
+complete -c ovms -n "__fish_ovms_using_subcommand serve" -l max_image_pixels -d 'Pixels of a picture in a request, which are known before it is decoded' -r -f
+complete -c ovms -n "__fish_ovms_using_subcommand serve" -l read_timeout_seconds -d 'Longest pause within a request that is being received' -r -f
+complete -c ovms -n "__fish_ovms_using_subcommand serve" -l min_receive_rate -d 'Least bytes a second of a body, once the read timeout has been used up; 0 means any' -r -f
+complete -c ovms -n "__fish_ovms_using_subcommand serve" -l loading_wait_seconds -d 'How long a request waits for a version that is loading' -r -f
+complete -c ovms -n "__fish_ovms_using_subcommand serve" -l shutdown_timeout_seconds -d 'How long requests under way may take after SIGINT or SIGTERM; a second signal ends at once' -r -f
 complete -c ovms -n "__fish_ovms_using_subcommand serve" -l check -d 'Check flags, configuration file and model folders without serving' -r -f -a "true\t''
 false\t''"
 complete -c ovms -n "__fish_ovms_using_subcommand serve" -l list_models -d 'List the models below --model_repository_path' -r -f -a "true\t''
@@ -103,45 +147,48 @@ complete -c ovms -n "__fish_ovms_using_subcommand serve" -l add_to_config -d 'Ad
 false\t''"
 complete -c ovms -n "__fish_ovms_using_subcommand serve" -l remove_from_config -d 'Remove --model_name from the file of --config_path, whose comments stay' -r -f -a "true\t''
 false\t''"
-complete -c ovms -n "__fish_ovms_using_subcommand serve" -l model_repository_path -d 'Folder with a folder for each model' -r -F
-complete -c ovms -n "__fish_ovms_using_subcommand serve" -l grpc_workers -d 'Number of gRPC servers, from 1 to the number of cores' -r
-complete -c ovms -n "__fish_ovms_using_subcommand serve" -l grpc_max_threads -d 'Most threads for gRPC; 0 means no cap [default: 8 for each core]' -r
-complete -c ovms -n "__fish_ovms_using_subcommand serve" -l grpc_memory_quota -d 'Most bytes of buffers for gRPC; 0 means no quota' -r
-complete -c ovms -n "__fish_ovms_using_subcommand serve" -l rest_workers -d 'Number of threads for REST, from 2 to 10000 [default: one for each core]' -r
+complete -c ovms -n "__fish_ovms_using_subcommand serve" -l model_repository_path -d 'Folder with a folder for each model' -r -f -a "(__fish_complete_directories)"
+complete -c ovms -n "__fish_ovms_using_subcommand serve" -l grpc_workers -d 'Number of gRPC servers, from 1 to the number of cores' -r -f
+complete -c ovms -n "__fish_ovms_using_subcommand serve" -l grpc_max_threads -d 'Most threads for gRPC; 0 means no cap [default: 8 for each core]' -r -f
+complete -c ovms -n "__fish_ovms_using_subcommand serve" -l grpc_memory_quota -d 'Most bytes of buffers for gRPC; 0 means no quota' -r -f
+complete -c ovms -n "__fish_ovms_using_subcommand serve" -l rest_workers -d 'Number of threads for REST, from 2 to 10000 [default: one for each core]' -r -f
 complete -c ovms -n "__fish_ovms_using_subcommand serve" -l hide_python_errors -d 'Do not tell clients what a Python node has raised; the log has it'
 complete -c ovms -n "__fish_ovms_using_subcommand serve" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c ovms -n "__fish_ovms_using_subcommand serve" -s V -l version -d 'Print version'
-complete -c ovms -n "__fish_ovms_using_subcommand infer" -s i -l input -d 'Give an input: JSON, @FILE, or - for standard input' -r
-complete -c ovms -n "__fish_ovms_using_subcommand infer" -l seed -d 'Make the random values the same each time' -r
-complete -c ovms -n "__fish_ovms_using_subcommand infer" -l layout -d 'Lay pictures out as NCHW, NHWC, CHW or HWC' -r
-complete -c ovms -n "__fish_ovms_using_subcommand infer" -l mean -d 'Subtract this from the values, which are 0 to 255: one number, or one for each channel' -r
-complete -c ovms -n "__fish_ovms_using_subcommand infer" -l scale -d 'Divide the values by this after that: one number, or one for each channel' -r
-complete -c ovms -n "__fish_ovms_using_subcommand infer" -l model-version -d 'Ask for a version of the model, not the server\'s default' -r
-complete -c ovms -n "__fish_ovms_using_subcommand infer" -l output-name -d 'Ask for this output only' -r
-complete -c ovms -n "__fish_ovms_using_subcommand infer" -l id -d 'Send an id, which the answer repeats (KServe only)' -r
-complete -c ovms -n "__fish_ovms_using_subcommand infer" -l param -l parameter -d 'Send a request parameter (KServe only)' -r
+complete -c ovms -n "__fish_ovms_using_subcommand infer" -s i -l input -d 'Give an input: JSON, @FILE, or - for standard input' -r -f -a "(__ovms_names)"
+complete -c ovms -n "__fish_ovms_using_subcommand infer" -l seed -d 'Make the random values the same each time' -r -f
+complete -c ovms -n "__fish_ovms_using_subcommand infer" -l layout -d 'Lay pictures out as NCHW, NHWC, CHW or HWC' -r -f -a "NCHW\t''
+NHWC\t''
+CHW\t''
+HWC\t''"
+complete -c ovms -n "__fish_ovms_using_subcommand infer" -l mean -d 'Subtract this from the values, which are 0 to 255: one number, or one for each channel' -r -f
+complete -c ovms -n "__fish_ovms_using_subcommand infer" -l scale -d 'Divide the values by this after that: one number, or one for each channel' -r -f
+complete -c ovms -n "__fish_ovms_using_subcommand infer" -l model-version -d 'Ask for a version of the model, not the server\'s default' -r -f -a "(__ovms_names)"
+complete -c ovms -n "__fish_ovms_using_subcommand infer" -l output-name -d 'Ask for this output only' -r -f -a "(__ovms_names)"
+complete -c ovms -n "__fish_ovms_using_subcommand infer" -l id -d 'Send an id, which the answer repeats (KServe only)' -r -f
+complete -c ovms -n "__fish_ovms_using_subcommand infer" -l param -l parameter -d 'Send a request parameter (KServe only)' -r -f
 complete -c ovms -n "__fish_ovms_using_subcommand infer" -l output -d 'Choose what goes to stdout' -r -f -a "table\t'A table of outputs, scores, latencies or models'
 json\t'The same as one JSON object; `null` stands for what is not a finite number'
 npy\t'The output as the bytes of a .npy file'
 raw\t'The output\'s bytes, little endian'"
-complete -c ovms -n "__fish_ovms_using_subcommand infer" -l save -d 'Save each output as a .npy file in this folder' -r -F
-complete -c ovms -n "__fish_ovms_using_subcommand infer" -l top -d 'Show the K greatest scores of the last axis of the output' -r
+complete -c ovms -n "__fish_ovms_using_subcommand infer" -l save -d 'Save each output as a .npy file in this folder' -r -f -a "(__fish_complete_directories)"
+complete -c ovms -n "__fish_ovms_using_subcommand infer" -l top -d 'Show the K greatest scores of the last axis of the output' -r -f
 complete -c ovms -n "__fish_ovms_using_subcommand infer" -l labels -d 'Name the scores after the lines of this file' -r -F
-complete -c ovms -n "__fish_ovms_using_subcommand infer" -l axis -d 'Cut the inputs along this axis, counted from 0 [default: 0]' -r
-complete -c ovms -n "__fish_ovms_using_subcommand infer" -l sequence-id -d 'Choose the id of the sequence; without it the server does' -r
+complete -c ovms -n "__fish_ovms_using_subcommand infer" -l axis -d 'Cut the inputs along this axis, counted from 0 [default: 0]' -r -f
+complete -c ovms -n "__fish_ovms_using_subcommand infer" -l sequence-id -d 'Choose the id of the sequence; without it the server does' -r -f
 complete -c ovms -n "__fish_ovms_using_subcommand infer" -l requests -d 'Read requests from this file, one in each line; - is standard input' -r -F
-complete -c ovms -n "__fish_ovms_using_subcommand infer" -l timestamp -d 'Give requests the timestamps N, N + 1, …; without it the server does' -r
-complete -c ovms -n "__fish_ovms_using_subcommand infer" -l repeat -d 'Send the request N times and measure' -r
-complete -c ovms -n "__fish_ovms_using_subcommand infer" -l duration -d 'Send the request for this long and measure, such as 10s' -r
-complete -c ovms -n "__fish_ovms_using_subcommand infer" -l concurrency -d 'Keep this many requests under way at once [default: 1]' -r
-complete -c ovms -n "__fish_ovms_using_subcommand infer" -l warmup -d 'Send N requests before, not measured' -r
-complete -c ovms -n "__fish_ovms_using_subcommand infer" -l url -d 'Address of the server [default: localhost:9000, or localhost:8000 over REST]' -r
+complete -c ovms -n "__fish_ovms_using_subcommand infer" -l timestamp -d 'Give requests the timestamps N, N + 1, …; without it the server does' -r -f
+complete -c ovms -n "__fish_ovms_using_subcommand infer" -l repeat -d 'Send the request N times and measure' -r -f
+complete -c ovms -n "__fish_ovms_using_subcommand infer" -l duration -d 'Send the request for this long and measure, such as 10s' -r -f
+complete -c ovms -n "__fish_ovms_using_subcommand infer" -l concurrency -d 'Keep this many requests under way at once [default: 1]' -r -f
+complete -c ovms -n "__fish_ovms_using_subcommand infer" -l warmup -d 'Send N requests before, not measured' -r -f
+complete -c ovms -n "__fish_ovms_using_subcommand infer" -l url -d 'Address of the server [default: localhost:9000, or localhost:8000 over REST]' -r -f
 complete -c ovms -n "__fish_ovms_using_subcommand infer" -l api -d 'Choose the protocol' -r -f -a "kserve-grpc\t'KServe v2 over gRPC'
 kserve-rest\t'KServe v2 over REST'
 tfs-grpc\t'TensorFlow Serving over gRPC'
 tfs-rest\t'TensorFlow Serving over REST'"
-complete -c ovms -n "__fish_ovms_using_subcommand infer" -l timeout -d 'Give up on the connection, and on each request, after this long' -r
-complete -c ovms -n "__fish_ovms_using_subcommand infer" -l header -d 'Send an HTTP header, or gRPC metadata, with every request' -r
+complete -c ovms -n "__fish_ovms_using_subcommand infer" -l timeout -d 'Give up on the connection, and on each request, after this long' -r -f
+complete -c ovms -n "__fish_ovms_using_subcommand infer" -l header -d 'Send an HTTP header, or gRPC metadata, with every request' -r -f
 complete -c ovms -n "__fish_ovms_using_subcommand infer" -l status -d 'Show the versions of the model and their states'
 complete -c ovms -n "__fish_ovms_using_subcommand infer" -l metadata -d 'Show the inputs and outputs of the model'
 complete -c ovms -n "__fish_ovms_using_subcommand infer" -l zeros -d 'Fill the inputs not given with zeros'
@@ -183,23 +230,26 @@ complete -c ovms -n "__fish_ovms_using_subcommand pipeline; and __fish_seen_subc
 complete -c ovms -n "__fish_ovms_using_subcommand pipeline; and __fish_seen_subcommand_from check" -l no-custom-nodes -d 'Do not open the libraries of custom nodes; what depends on them is not checked'
 complete -c ovms -n "__fish_ovms_using_subcommand pipeline; and __fish_seen_subcommand_from check" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c ovms -n "__fish_ovms_using_subcommand pipeline; and __fish_seen_subcommand_from check" -s V -l version -d 'Print version'
-complete -c ovms -n "__fish_ovms_using_subcommand pipeline; and __fish_seen_subcommand_from run" -s i -l input -d 'Give an input: JSON, @FILE, or - for standard input' -r
-complete -c ovms -n "__fish_ovms_using_subcommand pipeline; and __fish_seen_subcommand_from run" -l seed -d 'Make the random values the same each time' -r
-complete -c ovms -n "__fish_ovms_using_subcommand pipeline; and __fish_seen_subcommand_from run" -l layout -d 'Lay pictures out as NCHW, NHWC, CHW or HWC' -r
-complete -c ovms -n "__fish_ovms_using_subcommand pipeline; and __fish_seen_subcommand_from run" -l mean -d 'Subtract this from the values, which are 0 to 255: one number, or one for each channel' -r
-complete -c ovms -n "__fish_ovms_using_subcommand pipeline; and __fish_seen_subcommand_from run" -l scale -d 'Divide the values by this after that: one number, or one for each channel' -r
-complete -c ovms -n "__fish_ovms_using_subcommand pipeline; and __fish_seen_subcommand_from run" -l repeat -d 'Run N times, and show medians' -r
-complete -c ovms -n "__fish_ovms_using_subcommand pipeline; and __fish_seen_subcommand_from run" -l warmup -d 'Run N times before, not measured' -r
+complete -c ovms -n "__fish_ovms_using_subcommand pipeline; and __fish_seen_subcommand_from run" -s i -l input -d 'Give an input: JSON, @FILE, or - for standard input' -r -f -a "(__ovms_names)"
+complete -c ovms -n "__fish_ovms_using_subcommand pipeline; and __fish_seen_subcommand_from run" -l seed -d 'Make the random values the same each time' -r -f
+complete -c ovms -n "__fish_ovms_using_subcommand pipeline; and __fish_seen_subcommand_from run" -l layout -d 'Lay pictures out as NCHW, NHWC, CHW or HWC' -r -f -a "NCHW\t''
+NHWC\t''
+CHW\t''
+HWC\t''"
+complete -c ovms -n "__fish_ovms_using_subcommand pipeline; and __fish_seen_subcommand_from run" -l mean -d 'Subtract this from the values, which are 0 to 255: one number, or one for each channel' -r -f
+complete -c ovms -n "__fish_ovms_using_subcommand pipeline; and __fish_seen_subcommand_from run" -l scale -d 'Divide the values by this after that: one number, or one for each channel' -r -f
+complete -c ovms -n "__fish_ovms_using_subcommand pipeline; and __fish_seen_subcommand_from run" -l repeat -d 'Run N times, and show medians' -r -f
+complete -c ovms -n "__fish_ovms_using_subcommand pipeline; and __fish_seen_subcommand_from run" -l warmup -d 'Run N times before, not measured' -r -f
 complete -c ovms -n "__fish_ovms_using_subcommand pipeline; and __fish_seen_subcommand_from run" -l output -d 'Choose what goes to stdout' -r -f -a "table\t'Tables of nodes, runs and outputs'
 json\t'The same as one JSON object; times in microseconds'"
-complete -c ovms -n "__fish_ovms_using_subcommand pipeline; and __fish_seen_subcommand_from run" -l save-intermediate -d 'Save the inputs and outputs of every run as .npy files in this folder' -r -F
+complete -c ovms -n "__fish_ovms_using_subcommand pipeline; and __fish_seen_subcommand_from run" -l save-intermediate -d 'Save the inputs and outputs of every run as .npy files in this folder' -r -f -a "(__fish_complete_directories)"
 complete -c ovms -n "__fish_ovms_using_subcommand pipeline; and __fish_seen_subcommand_from run" -l zeros -d 'Fill the inputs not given with zeros'
 complete -c ovms -n "__fish_ovms_using_subcommand pipeline; and __fish_seen_subcommand_from run" -l random -d 'Fill the inputs not given with random values'
 complete -c ovms -n "__fish_ovms_using_subcommand pipeline; and __fish_seen_subcommand_from run" -l bgr -d 'Send blue first and red last; means and scales follow this order'
 complete -c ovms -n "__fish_ovms_using_subcommand pipeline; and __fish_seen_subcommand_from run" -l all -d 'Show the runs for every part of a demultiplexed level, not only the first few'
 complete -c ovms -n "__fish_ovms_using_subcommand pipeline; and __fish_seen_subcommand_from run" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c ovms -n "__fish_ovms_using_subcommand pipeline; and __fish_seen_subcommand_from run" -s V -l version -d 'Print version'
-complete -c ovms -n "__fish_ovms_using_subcommand pipeline; and __fish_seen_subcommand_from new" -l custom-node -d 'Write a custom node in C++ that works, into the folder DIR, or NAME if none is given' -r
+complete -c ovms -n "__fish_ovms_using_subcommand pipeline; and __fish_seen_subcommand_from new" -l custom-node -d 'Write a custom node in C++ that works, into the folder DIR, or NAME if none is given' -r -f
 complete -c ovms -n "__fish_ovms_using_subcommand pipeline; and __fish_seen_subcommand_from new" -l force -d 'Replace files that are there'
 complete -c ovms -n "__fish_ovms_using_subcommand pipeline; and __fish_seen_subcommand_from new" -s h -l help -d 'Print help'
 complete -c ovms -n "__fish_ovms_using_subcommand pipeline; and __fish_seen_subcommand_from new" -s V -l version -d 'Print version'
@@ -219,11 +269,11 @@ complete -c ovms -n "__fish_ovms_using_subcommand graph; and not __fish_seen_sub
 complete -c ovms -n "__fish_ovms_using_subcommand graph; and not __fish_seen_subcommand_from new show check run stubs help" -f -a "run" -d 'Run a graph once, in this process, and show each packet'
 complete -c ovms -n "__fish_ovms_using_subcommand graph; and not __fish_seen_subcommand_from new show check run stubs help" -f -a "stubs" -d 'Install the module `pyovms` for tests and editors into a virtual environment'
 complete -c ovms -n "__fish_ovms_using_subcommand graph; and not __fish_seen_subcommand_from new show check run stubs help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
-complete -c ovms -n "__fish_ovms_using_subcommand graph; and __fish_seen_subcommand_from new" -l nodes -d 'Make these Python nodes, one after the other' -r
-complete -c ovms -n "__fish_ovms_using_subcommand graph; and __fish_seen_subcommand_from new" -l model -d 'Put a model between two Python nodes: a name of the configuration file, or a model\'s folder' -r
-complete -c ovms -n "__fish_ovms_using_subcommand graph; and __fish_seen_subcommand_from new" -s i -l input -d 'Name an input, with type and shape if they are known' -r
-complete -c ovms -n "__fish_ovms_using_subcommand graph; and __fish_seen_subcommand_from new" -l output -d 'Name an output, with type and shape if they are known' -r
-complete -c ovms -n "__fish_ovms_using_subcommand graph; and __fish_seen_subcommand_from new" -l dir -d 'The folder to write to; NAME if none is given' -r -F
+complete -c ovms -n "__fish_ovms_using_subcommand graph; and __fish_seen_subcommand_from new" -l nodes -d 'Make these Python nodes, one after the other' -r -f
+complete -c ovms -n "__fish_ovms_using_subcommand graph; and __fish_seen_subcommand_from new" -l model -d 'Put a model between two Python nodes: a name of the configuration file, or a model\'s folder' -r -f -a "(__ovms_names)"
+complete -c ovms -n "__fish_ovms_using_subcommand graph; and __fish_seen_subcommand_from new" -s i -l input -d 'Name an input, with type and shape if they are known' -r -f
+complete -c ovms -n "__fish_ovms_using_subcommand graph; and __fish_seen_subcommand_from new" -l output -d 'Name an output, with type and shape if they are known' -r -f
+complete -c ovms -n "__fish_ovms_using_subcommand graph; and __fish_seen_subcommand_from new" -l dir -d 'The folder to write to; NAME if none is given' -r -f -a "(__fish_complete_directories)"
 complete -c ovms -n "__fish_ovms_using_subcommand graph; and __fish_seen_subcommand_from new" -l config -d 'Add the graph to this configuration file, instead of one in its folder' -r -F
 complete -c ovms -n "__fish_ovms_using_subcommand graph; and __fish_seen_subcommand_from new" -l generative -d 'Make the last Python node a generator: any number of answers to each request of a stream'
 complete -c ovms -n "__fish_ovms_using_subcommand graph; and __fish_seen_subcommand_from new" -l force -d 'Replace files that are there'
@@ -239,22 +289,25 @@ complete -c ovms -n "__fish_ovms_using_subcommand graph; and __fish_seen_subcomm
 complete -c ovms -n "__fish_ovms_using_subcommand graph; and __fish_seen_subcommand_from show" -l ascii -d 'Draw with the characters of ASCII only'
 complete -c ovms -n "__fish_ovms_using_subcommand graph; and __fish_seen_subcommand_from show" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c ovms -n "__fish_ovms_using_subcommand graph; and __fish_seen_subcommand_from show" -s V -l version -d 'Print version'
-complete -c ovms -n "__fish_ovms_using_subcommand graph; and __fish_seen_subcommand_from check" -l python_environment -d 'The Python environment that handlers see, as for `ovms serve`' -r -F
+complete -c ovms -n "__fish_ovms_using_subcommand graph; and __fish_seen_subcommand_from check" -l python_environment -d 'The Python environment that handlers see, as for `ovms serve`' -r -f -a "(__fish_complete_directories)"
 complete -c ovms -n "__fish_ovms_using_subcommand graph; and __fish_seen_subcommand_from check" -l output -d 'How to print what is found' -r -f -a "text\t'For people'
 json\t'For scripts'"
 complete -c ovms -n "__fish_ovms_using_subcommand graph; and __fish_seen_subcommand_from check" -l no-python -d 'Do not import handlers; what depends on them is not checked'
 complete -c ovms -n "__fish_ovms_using_subcommand graph; and __fish_seen_subcommand_from check" -l initialize -d 'Make the objects of handlers and call `initialize` and `finalize`, as the server does'
 complete -c ovms -n "__fish_ovms_using_subcommand graph; and __fish_seen_subcommand_from check" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c ovms -n "__fish_ovms_using_subcommand graph; and __fish_seen_subcommand_from check" -s V -l version -d 'Print version'
-complete -c ovms -n "__fish_ovms_using_subcommand graph; and __fish_seen_subcommand_from run" -s i -l input -d 'Give an input: JSON, @FILE, or - for standard input' -r
-complete -c ovms -n "__fish_ovms_using_subcommand graph; and __fish_seen_subcommand_from run" -l seed -d 'Make the random values the same each time' -r
-complete -c ovms -n "__fish_ovms_using_subcommand graph; and __fish_seen_subcommand_from run" -l layout -d 'Lay pictures out as NCHW, NHWC, CHW or HWC' -r
-complete -c ovms -n "__fish_ovms_using_subcommand graph; and __fish_seen_subcommand_from run" -l mean -d 'Subtract this from the values, which are 0 to 255: one number, or one for each channel' -r
-complete -c ovms -n "__fish_ovms_using_subcommand graph; and __fish_seen_subcommand_from run" -l scale -d 'Divide the values by this after that: one number, or one for each channel' -r
+complete -c ovms -n "__fish_ovms_using_subcommand graph; and __fish_seen_subcommand_from run" -s i -l input -d 'Give an input: JSON, @FILE, or - for standard input' -r -f -a "(__ovms_names)"
+complete -c ovms -n "__fish_ovms_using_subcommand graph; and __fish_seen_subcommand_from run" -l seed -d 'Make the random values the same each time' -r -f
+complete -c ovms -n "__fish_ovms_using_subcommand graph; and __fish_seen_subcommand_from run" -l layout -d 'Lay pictures out as NCHW, NHWC, CHW or HWC' -r -f -a "NCHW\t''
+NHWC\t''
+CHW\t''
+HWC\t''"
+complete -c ovms -n "__fish_ovms_using_subcommand graph; and __fish_seen_subcommand_from run" -l mean -d 'Subtract this from the values, which are 0 to 255: one number, or one for each channel' -r -f
+complete -c ovms -n "__fish_ovms_using_subcommand graph; and __fish_seen_subcommand_from run" -l scale -d 'Divide the values by this after that: one number, or one for each channel' -r -f
 complete -c ovms -n "__fish_ovms_using_subcommand graph; and __fish_seen_subcommand_from run" -l requests -d 'Read requests from this file, one in each line; - is standard input' -r -F
-complete -c ovms -n "__fish_ovms_using_subcommand graph; and __fish_seen_subcommand_from run" -l timestamp -d 'Give requests the timestamps N, N + 1, …; without it they are 0, 1, …' -r
-complete -c ovms -n "__fish_ovms_using_subcommand graph; and __fish_seen_subcommand_from run" -l param -l parameter -d 'Give a request parameter, which becomes a side packet; can be repeated' -r
-complete -c ovms -n "__fish_ovms_using_subcommand graph; and __fish_seen_subcommand_from run" -l python_environment -d 'The Python environment that handlers see, as for `ovms serve`' -r -F
+complete -c ovms -n "__fish_ovms_using_subcommand graph; and __fish_seen_subcommand_from run" -l timestamp -d 'Give requests the timestamps N, N + 1, …; without it they are 0, 1, …' -r -f
+complete -c ovms -n "__fish_ovms_using_subcommand graph; and __fish_seen_subcommand_from run" -l param -l parameter -d 'Give a request parameter, which becomes a side packet; can be repeated' -r -f
+complete -c ovms -n "__fish_ovms_using_subcommand graph; and __fish_seen_subcommand_from run" -l python_environment -d 'The Python environment that handlers see, as for `ovms serve`' -r -f -a "(__fish_complete_directories)"
 complete -c ovms -n "__fish_ovms_using_subcommand graph; and __fish_seen_subcommand_from run" -l output -d 'Choose what goes to stdout' -r -f -a "lines\t'A line for each packet, and a table of the nodes'
 json\t'The same as one JSON object in each line, the nodes in the last; times in microseconds'"
 complete -c ovms -n "__fish_ovms_using_subcommand graph; and __fish_seen_subcommand_from run" -l zeros -d 'Fill the inputs not given with zeros'
@@ -262,7 +315,7 @@ complete -c ovms -n "__fish_ovms_using_subcommand graph; and __fish_seen_subcomm
 complete -c ovms -n "__fish_ovms_using_subcommand graph; and __fish_seen_subcommand_from run" -l bgr -d 'Send blue first and red last; means and scales follow this order'
 complete -c ovms -n "__fish_ovms_using_subcommand graph; and __fish_seen_subcommand_from run" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c ovms -n "__fish_ovms_using_subcommand graph; and __fish_seen_subcommand_from run" -s V -l version -d 'Print version'
-complete -c ovms -n "__fish_ovms_using_subcommand graph; and __fish_seen_subcommand_from stubs" -l into -d 'The virtual environment, or a folder of modules' -r -F
+complete -c ovms -n "__fish_ovms_using_subcommand graph; and __fish_seen_subcommand_from stubs" -l into -d 'The virtual environment, or a folder of modules' -r -f -a "(__fish_complete_directories)"
 complete -c ovms -n "__fish_ovms_using_subcommand graph; and __fish_seen_subcommand_from stubs" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c ovms -n "__fish_ovms_using_subcommand graph; and __fish_seen_subcommand_from stubs" -s V -l version -d 'Print version'
 complete -c ovms -n "__fish_ovms_using_subcommand graph; and __fish_seen_subcommand_from help" -f -a "new" -d 'Write a graph with Python nodes that works, with a test and a README'
@@ -271,22 +324,20 @@ complete -c ovms -n "__fish_ovms_using_subcommand graph; and __fish_seen_subcomm
 complete -c ovms -n "__fish_ovms_using_subcommand graph; and __fish_seen_subcommand_from help" -f -a "run" -d 'Run a graph once, in this process, and show each packet'
 complete -c ovms -n "__fish_ovms_using_subcommand graph; and __fish_seen_subcommand_from help" -f -a "stubs" -d 'Install the module `pyovms` for tests and editors into a virtual environment'
 complete -c ovms -n "__fish_ovms_using_subcommand graph; and __fish_seen_subcommand_from help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
-complete -c ovms -n "__fish_ovms_using_subcommand setup" -l dir -d 'Folder for the virtual environment with the runtime' -r -F
-complete -c ovms -n "__fish_ovms_using_subcommand setup" -l python -d 'Python to make the virtual environment with, 3.11 or newer' -r -F
+complete -c ovms -n "__fish_ovms_using_subcommand setup" -l dir -d 'Folder for the virtual environment with the runtime' -r -f -a "(__fish_complete_directories)"
+complete -c ovms -n "__fish_ovms_using_subcommand setup" -l python -d 'Python to make the virtual environment with, 3.11 or newer' -r -f -a "python3\t''"
 complete -c ovms -n "__fish_ovms_using_subcommand setup" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c ovms -n "__fish_ovms_using_subcommand setup" -s V -l version -d 'Print version'
+complete -c ovms -n "__fish_ovms_using_subcommand completions" -l install -d 'Write the script to where the shell looks for it, and say what is left to do'
 complete -c ovms -n "__fish_ovms_using_subcommand completions" -s h -l help -d 'Print help'
 complete -c ovms -n "__fish_ovms_using_subcommand completions" -s V -l version -d 'Print version'
-complete -c ovms -n "__fish_ovms_using_subcommand probe-runtime" -s h -l help -d 'Print help'
-complete -c ovms -n "__fish_ovms_using_subcommand probe-runtime" -s V -l version -d 'Print version'
-complete -c ovms -n "__fish_ovms_using_subcommand help; and not __fish_seen_subcommand_from serve infer pipeline graph setup completions probe-runtime help" -f -a "serve" -d 'Serve a model over gRPC and REST'
-complete -c ovms -n "__fish_ovms_using_subcommand help; and not __fish_seen_subcommand_from serve infer pipeline graph setup completions probe-runtime help" -f -a "infer" -d 'Send inference requests to a server, or ask what it serves'
-complete -c ovms -n "__fish_ovms_using_subcommand help; and not __fish_seen_subcommand_from serve infer pipeline graph setup completions probe-runtime help" -f -a "pipeline" -d 'Draw, check, try and write pipelines'
-complete -c ovms -n "__fish_ovms_using_subcommand help; and not __fish_seen_subcommand_from serve infer pipeline graph setup completions probe-runtime help" -f -a "graph" -d 'Write, draw, check and try graphs with Python nodes'
-complete -c ovms -n "__fish_ovms_using_subcommand help; and not __fish_seen_subcommand_from serve infer pipeline graph setup completions probe-runtime help" -f -a "setup" -d 'Find or install the OpenVINO runtime'
-complete -c ovms -n "__fish_ovms_using_subcommand help; and not __fish_seen_subcommand_from serve infer pipeline graph setup completions probe-runtime help" -f -a "completions" -d 'Print a completion script for a shell'
-complete -c ovms -n "__fish_ovms_using_subcommand help; and not __fish_seen_subcommand_from serve infer pipeline graph setup completions probe-runtime help" -f -a "probe-runtime" -d 'Open one runtime and say its version; run by `setup` in a process of its own'
-complete -c ovms -n "__fish_ovms_using_subcommand help; and not __fish_seen_subcommand_from serve infer pipeline graph setup completions probe-runtime help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
+complete -c ovms -n "__fish_ovms_using_subcommand help; and not __fish_seen_subcommand_from serve infer pipeline graph setup completions help" -f -a "serve" -d 'Serve a model over gRPC and REST'
+complete -c ovms -n "__fish_ovms_using_subcommand help; and not __fish_seen_subcommand_from serve infer pipeline graph setup completions help" -f -a "infer" -d 'Send inference requests to a server, or ask what it serves'
+complete -c ovms -n "__fish_ovms_using_subcommand help; and not __fish_seen_subcommand_from serve infer pipeline graph setup completions help" -f -a "pipeline" -d 'Draw, check, try and write pipelines'
+complete -c ovms -n "__fish_ovms_using_subcommand help; and not __fish_seen_subcommand_from serve infer pipeline graph setup completions help" -f -a "graph" -d 'Write, draw, check and try graphs with Python nodes'
+complete -c ovms -n "__fish_ovms_using_subcommand help; and not __fish_seen_subcommand_from serve infer pipeline graph setup completions help" -f -a "setup" -d 'Find or install the OpenVINO runtime'
+complete -c ovms -n "__fish_ovms_using_subcommand help; and not __fish_seen_subcommand_from serve infer pipeline graph setup completions help" -f -a "completions" -d 'Print a shell\'s completion script, or install it'
+complete -c ovms -n "__fish_ovms_using_subcommand help; and not __fish_seen_subcommand_from serve infer pipeline graph setup completions help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
 complete -c ovms -n "__fish_ovms_using_subcommand help; and __fish_seen_subcommand_from pipeline" -f -a "show" -d 'Draw a pipeline of a configuration file'
 complete -c ovms -n "__fish_ovms_using_subcommand help; and __fish_seen_subcommand_from pipeline" -f -a "check" -d 'Find every fault of the pipelines of a configuration file'
 complete -c ovms -n "__fish_ovms_using_subcommand help; and __fish_seen_subcommand_from pipeline" -f -a "run" -d 'Run a pipeline once, in this process, and tell where the time goes'

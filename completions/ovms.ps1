@@ -5,6 +5,33 @@ using namespace System.Management.Automation.Language
 Register-ArgumentCompleter -Native -CommandName 'ovms' -ScriptBlock {
     param($wordToComplete, $commandAst, $cursorPosition)
 
+    # Names, which only a server or a file knows: the program is asked for them.
+    $words = @($commandAst.CommandElements | ForEach-Object {
+        if ($_ -is [StringConstantExpressionAst]) { $_.Value } else { $_.Extent.Text }
+    })
+    if ($words.Count -gt 1 -and $words[1] -match '^(infer|pipeline|graph|serve|--.*)$') {
+        $at = @($commandAst.CommandElements | Where-Object { $_.Extent.EndOffset -lt $cursorPosition }).Count
+        $program = Get-Command -Name $words[0] -CommandType Application -ErrorAction SilentlyContinue |
+            Select-Object -First 1
+        if ($null -eq $program) {
+            $program = Get-Command -Name ovms -CommandType Application -ErrorAction SilentlyContinue |
+                Select-Object -First 1
+        }
+        $answer = @()
+        if ($null -ne $program) {
+            $answer = @(& $program complete powershell --at $at -- $words 2>$null)
+        }
+        $names = @($answer | Select-Object -Skip 1 | ForEach-Object {
+            $word, $about = $_ -split "`t", 2
+            if ([string]::IsNullOrEmpty($about)) { $about = $word }
+            [CompletionResult]::new($word, $word, [CompletionResultType]::ParameterValue, $about)
+        } | Where-Object { $_.CompletionText.Trim("'") -like "$([WildcardPattern]::Escape($wordToComplete.Trim("'")))*" })
+        if ($names.Count -gt 0) {
+            return $names
+        }
+    }
+
+
     $commandElements = $commandAst.CommandElements
     $command = @(
         'ovms'
@@ -30,8 +57,7 @@ Register-ArgumentCompleter -Native -CommandName 'ovms' -ScriptBlock {
             [CompletionResult]::new('pipeline', 'pipeline', [CompletionResultType]::ParameterValue, 'Draw, check, try and write pipelines')
             [CompletionResult]::new('graph', 'graph', [CompletionResultType]::ParameterValue, 'Write, draw, check and try graphs with Python nodes')
             [CompletionResult]::new('setup', 'setup', [CompletionResultType]::ParameterValue, 'Find or install the OpenVINO runtime')
-            [CompletionResult]::new('completions', 'completions', [CompletionResultType]::ParameterValue, 'Print a completion script for a shell')
-            [CompletionResult]::new('probe-runtime', 'probe-runtime', [CompletionResultType]::ParameterValue, 'Open one runtime and say its version; run by `setup` in a process of its own')
+            [CompletionResult]::new('completions', 'completions', [CompletionResultType]::ParameterValue, 'Print a shell''s completion script, or install it')
             [CompletionResult]::new('help', 'help', [CompletionResultType]::ParameterValue, 'Print this message or the help of the given subcommand(s)')
             break
         }
@@ -406,13 +432,7 @@ Register-ArgumentCompleter -Native -CommandName 'ovms' -ScriptBlock {
             break
         }
         'ovms;completions' {
-            [CompletionResult]::new('-h', '-h', [CompletionResultType]::ParameterName, 'Print help')
-            [CompletionResult]::new('--help', '--help', [CompletionResultType]::ParameterName, 'Print help')
-            [CompletionResult]::new('-V', '-V ', [CompletionResultType]::ParameterName, 'Print version')
-            [CompletionResult]::new('--version', '--version', [CompletionResultType]::ParameterName, 'Print version')
-            break
-        }
-        'ovms;probe-runtime' {
+            [CompletionResult]::new('--install', '--install', [CompletionResultType]::ParameterName, 'Write the script to where the shell looks for it, and say what is left to do')
             [CompletionResult]::new('-h', '-h', [CompletionResultType]::ParameterName, 'Print help')
             [CompletionResult]::new('--help', '--help', [CompletionResultType]::ParameterName, 'Print help')
             [CompletionResult]::new('-V', '-V ', [CompletionResultType]::ParameterName, 'Print version')
@@ -425,8 +445,7 @@ Register-ArgumentCompleter -Native -CommandName 'ovms' -ScriptBlock {
             [CompletionResult]::new('pipeline', 'pipeline', [CompletionResultType]::ParameterValue, 'Draw, check, try and write pipelines')
             [CompletionResult]::new('graph', 'graph', [CompletionResultType]::ParameterValue, 'Write, draw, check and try graphs with Python nodes')
             [CompletionResult]::new('setup', 'setup', [CompletionResultType]::ParameterValue, 'Find or install the OpenVINO runtime')
-            [CompletionResult]::new('completions', 'completions', [CompletionResultType]::ParameterValue, 'Print a completion script for a shell')
-            [CompletionResult]::new('probe-runtime', 'probe-runtime', [CompletionResultType]::ParameterValue, 'Open one runtime and say its version; run by `setup` in a process of its own')
+            [CompletionResult]::new('completions', 'completions', [CompletionResultType]::ParameterValue, 'Print a shell''s completion script, or install it')
             [CompletionResult]::new('help', 'help', [CompletionResultType]::ParameterValue, 'Print this message or the help of the given subcommand(s)')
             break
         }
@@ -490,9 +509,6 @@ Register-ArgumentCompleter -Native -CommandName 'ovms' -ScriptBlock {
             break
         }
         'ovms;help;completions' {
-            break
-        }
-        'ovms;help;probe-runtime' {
             break
         }
         'ovms;help;help' {

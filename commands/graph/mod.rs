@@ -7,12 +7,26 @@ mod show;
 mod source;
 mod stubs;
 
-use std::{path::PathBuf, time::Duration};
+use std::{
+    path::{Path, PathBuf},
+    time::Duration,
+};
 
 use clap::Subcommand;
-use ovms::{openvino::runtime, python};
+use ovms::{config::Defaults, openvino::runtime, python};
 
 use crate::{error::Failure, places};
+
+/// What ends the help.
+pub(crate) const AFTER_HELP: &str = "\
+Examples:
+  ovms graph new echo
+  ovms graph show echo
+  ovms graph check echo
+  ovms graph run echo -i input:FP32=[1,2,3]
+
+Exit codes: 0 done; 1 failed, or faults were found; 2 warnings only; 64 usage; 72 no OpenVINO \
+runtime; 130 Ctrl-C.";
 
 /// The subcommands of `ovms graph`.
 #[derive(Debug, Subcommand)]
@@ -47,4 +61,16 @@ pub(crate) const LIMIT: Duration = Duration::from_secs(1);
 pub(crate) fn environment(named: Option<PathBuf>) {
     let found = runtime::find(&places::all()).ok();
     python::configure(named, found.map(|found| found.library));
+}
+
+/// Returns the names of the inputs of a graph, if there is one that can be read; says nothing.
+pub(crate) fn inputs(path: &Path, name: Option<&str>) -> Option<Vec<String>> {
+    // Neither a pipe nor a terminal, which somebody else is to read.
+    (path.is_file() || path.is_dir()).then_some(())?;
+    let found = source::find(path, name, &Defaults::default()).ok()?;
+    let [graph] = &found.graphs[..] else {
+        return None;
+    };
+    let inputs = show::outline(graph).ok()?.inputs;
+    Some(inputs.into_iter().map(|(name, _)| name).collect())
 }

@@ -105,7 +105,7 @@ impl Summary {
             python: python.map(|text| text.split(" of ").next().unwrap_or_default().to_owned()),
             grpc: Place::of(settings.port, &settings.grpc_bind_addresses),
             rest: Place::of(settings.rest_port, &settings.rest_bind_addresses),
-            has_dashboard: false,
+            has_dashboard: settings.dashboard,
             devices: Vec::new(),
             missing: servables.len() - served.len(),
             served,

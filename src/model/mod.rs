@@ -47,6 +47,8 @@ const MOST_KNOWN: usize = 1000;
 pub struct Model {
     name: Arc<str>,
     versions: ArcSwap<BTreeMap<i64, Arc<Version>>>,
+    /// What came of the last look for versions: what is wrong with them as a whole.
+    survey: ArcSwapOption<std::result::Result<(), String>>,
     /// Held while a sequence starts whose id has to be free in all versions.
     starts: Mutex<()>,
     /// How far the download of a version is, where versions come from the cloud.
@@ -65,6 +67,7 @@ impl Model {
                     .map(|version| (version.number(), version))
                     .collect(),
             ),
+            survey: ArcSwapOption::empty(),
             starts: Mutex::default(),
             download: ArcSwapOption::empty(),
         }
@@ -109,6 +112,17 @@ impl Model {
     #[must_use]
     pub fn name(&self) -> &str {
         &self.name
+    }
+
+    /// Says what came of a look for versions: what is wrong with them as a whole, if anything is.
+    pub fn surveyed(&self, found: std::result::Result<(), String>) {
+        self.survey.store(Some(Arc::new(found)));
+    }
+
+    /// Returns what came of the last look for versions; `None` before the first.
+    #[must_use]
+    pub fn survey(&self) -> Option<Arc<std::result::Result<(), String>>> {
+        self.survey.load_full()
     }
 
     /// Returns every version, the lowest first.

@@ -15,7 +15,7 @@ use std::{
 
 use openvino::{Core, DeviceType};
 
-pub use survey::{Device, Looked, devices, survey};
+pub use survey::{Device, Looked, devices, devices_of_opened, survey};
 
 use super::fault::Fault;
 
@@ -166,6 +166,12 @@ static OPENED: OnceLock<PathBuf> = OnceLock::new();
 /// Returns the path of the library that was opened.
 pub(super) fn opened() -> Option<&'static Path> {
     OPENED.get().map(PathBuf::as_path)
+}
+
+/// Returns the version of the runtime that was opened, as it says itself; `None` if none was.
+#[must_use]
+pub fn version() -> Option<String> {
+    opened().map(|_| openvino::version().build_number)
 }
 
 /// Bounds the arenas of the system's allocator, which the runtime uses, to one for each core.

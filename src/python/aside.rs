@@ -8,7 +8,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use super::handler::Core;
+use super::life::Core;
 use crate::task;
 
 /// The most threads at once; more work waits.

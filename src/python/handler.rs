@@ -1,11 +1,6 @@
 //! The `OvmsPythonModel` of a node, from its file to its end.
 
-use std::{
-    fmt,
-    path::Path,
-    sync::{Arc, Condvar, Mutex, PoisonError},
-    time::Duration,
-};
+use std::{fmt, path::Path, sync::Arc, time::Duration};
 
 use pyo3::{
     prelude::*,
@@ -16,9 +11,11 @@ use super::{
     NodeFacts,
     aside::aside,
     describe,
-    error::{LoadError, Raised},
+    error::LoadError,
     instance::Instance,
-    interpreter, loading,
+    interpreter,
+    life::{Core, close, collect, has},
+    loading,
     place::Calls,
 };
 use crate::task;
@@ -32,42 +29,6 @@ pub struct Handler {
     facts: NodeFacts,
     calls: Calls,
     core: Arc<Core>,
-}
-
-/// What belongs to Python.
-pub(super) struct Core {
-    node_name: String,
-    /// `None` once it is finalized.
-    object: Mutex<Life>,
-    ended: Condvar,
-    /// Whether the class has `create_state` and `destroy_state`.
-    pub(super) stateful: bool,
-    pub(super) destroys: bool,
-}
-
-struct Life {
-    model: Option<Model>,
-    /// Calls under way.
-    running: usize,
-    phase: Phase,
-}
-
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Phase {
-    /// In use.
-    Open,
-    /// No more calls; `finalize` is to be called when the last one ends.
-    Closing,
-    /// `finalize` is being called.
-    Finalizing,
-    /// `finalize` has been called.
-    Over,
-}
-
-/// The object and its modules.
-struct Model {
-    object: Arc<Py<PyAny>>,
-    space: Py<PyAny>,
 }
 
 impl Handler {
@@ -168,20 +129,7 @@ impl Handler {
         let failed = |error: PyErr| raised(py, facts, &error);
         let class = Self::class(py, facts, space)?;
         let object = space.call_method1("call", (&class,)).map_err(failed)?;
-        let core = Core {
-            node_name: facts.node_name.clone(),
-            object: Mutex::new(Life {
-                model: Some(Model {
-                    object: Arc::new(object.clone().unbind()),
-                    space: space.clone().unbind(),
-                }),
-                running: 0,
-                phase: Phase::Open,
-            }),
-            ended: Condvar::new(),
-            stateful: has(&class, "create_state"),
-            destroys: has(&class, "destroy_state"),
-        };
+        let core = Core::new(&facts.node_name, &class, &object, space);
         let initialized = (|| {
             let Some(initialize) = object.getattr_opt("initialize")? else {
                 return Ok(());
@@ -282,91 +230,6 @@ fn is_generator(class: &Bound<'_, PyAny>) -> bool {
     told().unwrap_or(false)
 }
 
-impl Core {
-    /// Returns the object for a call, which counts until the answer is dropped.
-    pub(super) fn enter(self: &Arc<Self>) -> Result<Running, Raised> {
-        let mut life = self.life();
-        match &life.model {
-            Some(model) if life.phase == Phase::Open => {
-                let object = Arc::clone(&model.object);
-                life.running += 1;
-                drop(life);
-                Ok(Running {
-                    core: Arc::clone(self),
-                    object: Some(object),
-                })
-            }
-            _ => Err(Raised::fault(
-                "RuntimeError",
-                format!("the handler of node {} is finalized", self.node_name),
-            )),
-        }
-    }
-
-    /// Returns the name of the node.
-    pub(super) fn node_name(&self) -> &str {
-        &self.node_name
-    }
-
-    fn life(&self) -> std::sync::MutexGuard<'_, Life> {
-        self.object.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Waits for the calls to end and finalizes.
-    fn finalize(self: &Arc<Self>, patience: Duration) {
-        let mut life = self.life();
-        if life.phase == Phase::Open {
-            life.phase = Phase::Closing;
-        }
-        if life.phase == Phase::Closing && life.running == 0 {
-            life.phase = Phase::Finalizing;
-            drop(life);
-            interpreter::attach(|py| self.finalize_now(py));
-            return;
-        }
-        // Whoever ends the last call, or has begun, does it.
-        let _ = self
-            .ended
-            .wait_timeout_while(life, patience, |life| life.phase != Phase::Over);
-    }
-
-    /// Calls `finalize` and lets the object go.
-    fn finalize_now(&self, py: Python<'_>) {
-        let model = {
-            let mut life = self.life();
-            life.phase = Phase::Finalizing;
-            life.model.take()
-        };
-        if let Some(model) = model {
-            let object = model.object.bind(py);
-            let finalized = object
-                .getattr_opt("finalize")
-                .and_then(|method| method.map(|method| method.call0()).transpose());
-            if let Err(error) = finalized {
-                let raised = describe::raised(py, &error);
-                tracing::error!(
-                    node = self.node_name,
-                    "Failed to process python node finalize method: {raised}\n{}",
-                    raised.traceback.trim_end()
-                );
-            }
-            let Model { object, space } = model;
-            drop(object);
-            close(py, &space);
-            drop(space);
-            collect(py);
-        }
-        self.life().phase = Phase::Over;
-        self.ended.notify_all();
-    }
-}
-
-/// Tells whether a class has a method.
-fn has(class: &Bound<'_, PyAny>, name: &str) -> bool {
-    let method = class.getattr_opt(name).ok().flatten();
-    method.is_some_and(|method| method.is_callable())
-}
-
 /// Explains what the code of a handler has raised.
 fn raised(py: Python<'_>, facts: &NodeFacts, error: &PyErr) -> LoadError {
     LoadError::Raised {
@@ -375,81 +238,9 @@ fn raised(py: Python<'_>, facts: &NodeFacts, error: &PyErr) -> LoadError {
     }
 }
 
-/// A call under way.
-pub(super) struct Running {
-    core: Arc<Core>,
-    object: Option<Arc<Py<PyAny>>>,
-}
-
-impl Running {
-    /// Returns another call; also while the handler waits for its end, because this one is not over.
-    pub(super) fn again(&self) -> Self {
-        self.core.life().running += 1;
-        Self {
-            core: Arc::clone(&self.core),
-            object: self.object.clone(),
-        }
-    }
-
-    /// Returns what it is a call of.
-    pub(super) fn core(&self) -> &Core {
-        &self.core
-    }
-
-    /// Returns what it is a call of, to keep.
-    pub(super) fn shared(&self) -> &Arc<Core> {
-        &self.core
-    }
-
-    /// Returns the object.
-    pub(super) fn object<'a, 'py>(&'a self, py: Python<'py>) -> PyResult<&'a Bound<'py, PyAny>> {
-        self.object
-            .as_ref()
-            .map(|object| object.bind(py))
-            .ok_or_else(|| pyo3::exceptions::PyRuntimeError::new_err("the call is over"))
-    }
-}
-
-impl Drop for Running {
-    fn drop(&mut self) {
-        self.object = None;
-        let mut life = self.core.life();
-        life.running -= 1;
-        if life.running > 0 || life.phase != Phase::Closing {
-            return;
-        }
-        life.phase = Phase::Finalizing;
-        drop(life);
-        let core = Arc::clone(&self.core);
-        aside(&self.core, move || {
-            interpreter::attach(|py| core.finalize_now(py));
-        });
-    }
-}
-
-/// Forgets the modules of a handler.
-fn close(py: Python<'_>, space: &Py<PyAny>) {
-    if let Err(error) = space.call_method0(py, "close") {
-        tracing::warn!(
-            "modules of a python handler stay: {}",
-            describe::raised(py, &error)
-        );
-    }
-}
-
-/// Frees what only refers to itself.
-fn collect(py: Python<'_>) {
-    if let Err(error) = loading::tools(py).and_then(|tools| tools.collect.call0(py)) {
-        tracing::warn!(
-            "objects of a python handler stay: {}",
-            describe::raised(py, &error)
-        );
-    }
-}
-
 impl Drop for Handler {
     fn drop(&mut self) {
-        if self.core.life().phase == Phase::Open {
+        if self.core.is_open() {
             let core = Arc::clone(&self.core);
             aside(&self.core, move || core.finalize(Duration::ZERO));
         }

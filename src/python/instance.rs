@@ -19,8 +19,9 @@ use super::{
     class::{PyTensor, kind},
     describe,
     error::Raised,
-    handler::{Handler, Running},
+    handler::Handler,
     interpreter,
+    life::Running,
     tensor::Tensor,
 };
 

@@ -52,6 +52,8 @@ mod instance;
 #[cfg(feature = "python")]
 mod interpreter;
 #[cfg(feature = "python")]
+mod life;
+#[cfg(feature = "python")]
 mod loading;
 #[cfg(feature = "python")]
 mod place;

@@ -25,7 +25,7 @@ use crate::{
         reload::{Fault, Reloader},
     },
     frontends::{self, access::AccessLog, intake::Intake},
-    metrics::{Metrics, NameError},
+    metrics::{Family, Metrics, NameError},
     python,
     sequence::cleaner,
     task::{self, Task},
@@ -79,7 +79,12 @@ pub async fn serve(
 ) -> Result<(), StartError> {
     let limits = config.settings.limits.clone();
     let shown = &config.settings.metrics;
-    let metrics = Metrics::new(shown.enable, shown.families.as_deref())?;
+    let watched: &[Family] = match config.settings.dashboard && config.settings.rest_port.is_some()
+    {
+        true => &frontends::dashboard::COUNTED,
+        false => &[],
+    };
+    let metrics = Metrics::watched(shown.enable, shown.families.as_deref(), watched)?;
     let engine = Engine::with_streams(limits.loading, limits.waiting, limits.streams);
     engine.limit_stop(limits.shutdown);
     let mut reloader = Reloader::new(engine.clone(), config.source, Arc::clone(&metrics));

@@ -15,13 +15,15 @@ import sys
 import tempfile
 from pathlib import Path
 
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tools"))
+from apt import LIMIT, Apt, run  # noqa: E402
+
 # Their links say which version of the libraries there is.
 DEVELOPMENT = ["libopencv-core-dev", "libopencv-imgproc-dev"]
 # Also if they stand before what needs them.
 LIBRARIES = ["-Wl,--no-as-needed", "-lopencv_imgproc", "-lopencv_core"]
 # A package is called as its library, but for these.
 PACKAGES = {"libz.so.1": "zlib1g", "libGLdispatch.so.0": "libglvnd0"}
-LIMIT = 300.0  # seconds for a command
 PROBE = """#include <opencv2/imgproc.hpp>
 int main() {
     cv::Mat one(4, 4, CV_8UC3, cv::Scalar(1, 2, 3)), other;
@@ -29,15 +31,6 @@ int main() {
     return other.at<cv::Vec3b>(1, 1) == cv::Vec3b(1, 2, 3) ? 0 : 1;
 }
 """
-
-
-def run(*command, cwd=None):
-    """Run a command; what it says is told if it fails."""
-    command = [str(part) for part in command]
-    done = subprocess.run(command, cwd=cwd, capture_output=True, text=True, timeout=LIMIT)
-    if done.returncode != 0:
-        raise RuntimeError(f"{' '.join(command)}: {(done.stderr or done.stdout).strip()}")
-    return done.stdout
 
 
 def try_out(flags):
@@ -64,44 +57,6 @@ def of_the_system():
             continue
         return flags
     return None
-
-
-class Apt:
-    """Downloads packages; with package lists of its own if those of the system do not do."""
-
-    def __init__(self, folder):
-        self.folder = folder
-        self.options = ["-qq", "-o", "APT::Sandbox::User=root", "-o", "Acquire::Retries=3"]
-        self.options += ["-o", "Acquire::http::Timeout=30", "-o", "Acquire::https::Timeout=30"]
-        self.has_own_lists = False
-
-    def update(self):
-        """Get package lists into the folder, from where the system has them from."""
-        places = {
-            "State": "state",
-            "State::lists": "state/lists",
-            "Cache": "cache",
-            "Cache::archives": "cache/archives",
-        }
-        for name, place in places.items():
-            (self.folder / place / "partial").mkdir(parents=True, exist_ok=True)
-            self.options += ["-o", f"Dir::{name}={self.folder / place}"]
-        self.options += ["-o", "Dir::State::status=/var/lib/dpkg/status"]
-        run("apt-get", *self.options, "update")
-        self.has_own_lists = True
-
-    def download(self, packages, to):
-        """Get packages and unpack them."""
-        try:
-            run("apt-get", *self.options, "download", *packages, cwd=self.folder)
-        except RuntimeError:
-            if self.has_own_lists:
-                raise
-            self.update()  # none, or old ones that name what is gone
-            run("apt-get", *self.options, "download", *packages, cwd=self.folder)
-        for file in self.folder.glob("*.deb"):
-            run("dpkg", "-x", file, to)
-            file.unlink()
 
 
 def package_of(library):

@@ -8,6 +8,7 @@
 //! graphs ([`graphs`]), whose models ([`subconfigs`]) come with the others.
 
 mod code;
+mod done;
 mod facts;
 mod fault;
 mod graphs;
@@ -16,6 +17,7 @@ mod reloader;
 mod served;
 mod source;
 mod subconfigs;
+mod wanted;
 
 pub use fault::Fault;
 pub use reloader::{Command, Reloader};

@@ -15,6 +15,7 @@ use tokio::{
 
 use super::{
     Fault,
+    done::{Done, answer},
     graphs::Graphs,
     pipelines::{Pipelines, Why},
     served::{Outcome, Served, Trigger},
@@ -22,9 +23,9 @@ use super::{
     subconfigs::Subconfigs,
 };
 use crate::{
-    config::{Defaults, EntryFault, FileConfig, ModelConfig, ModelEntry, Source},
+    config::{Defaults, FileConfig, ModelConfig, Source},
     engine::{Engine, Registry, Reload},
-    error::{Error, ErrorKind, Result, chain},
+    error::{Result, chain},
     graph,
     metrics::Metrics,
     pipeline,
@@ -39,25 +40,14 @@ pub struct Reloader {
     engine: Arc<Engine>,
     metrics: Arc<Metrics>,
     reader: Reader,
-    served: BTreeMap<String, Served>,
-    pipelines: Pipelines,
-    graphs: Graphs,
+    pub(super) served: BTreeMap<String, Served>,
+    pub(super) pipelines: Pipelines,
+    pub(super) graphs: Graphs,
     subconfigs: Subconfigs,
     /// Whether there is nothing but one model to serve.
     one_model: bool,
     /// The faults of the last pass, so that the watcher tells each of them once.
     told: HashSet<String>,
-}
-
-/// What a pass did.
-#[derive(Default)]
-struct Done {
-    changed: bool,
-    faults: Vec<Fault>,
-    /// Whether it was a new configuration file that was brought into effect.
-    new_file: bool,
-    /// Models that go on as they are, since a pipeline uses them, and what is said of it.
-    held: Vec<(String, String)>,
 }
 
 impl Reloader {
@@ -272,94 +262,6 @@ impl Reloader {
         done.faults.extend(outcome.faults);
     }
 
-    /// Lets models go on as they are that a pipeline uses and could not use any more.
-    fn hold_back(
-        &self,
-        config: &FileConfig,
-        wanted: &mut BTreeMap<String, ModelConfig>,
-        done: &mut Done,
-    ) {
-        for (name, model) in wanted {
-            let before = self.served.get(name);
-            let Some(before) = before.and_then(|served| served.config.as_ref()) else {
-                continue;
-            };
-            let text = if model.stateful.is_some() && before.stateful.is_none() {
-                "Stateful model cannot be subscribed to pipeline"
-            } else if model.load.is_auto() && !before.load.is_auto() {
-                "Requested dynamic parameters but model is used in pipeline"
-            } else {
-                continue;
-            };
-            if let Some(pipeline) = self.pipelines.user_of(name, config) {
-                let fault = Fault::Subscribed {
-                    text,
-                    model: name.clone(),
-                    pipeline: pipeline.to_owned(),
-                };
-                done.held.push((name.clone(), fault.to_string()));
-                done.faults.push(fault);
-                *model = before.clone();
-            }
-        }
-    }
-
-    /// Returns what is to be served, by name; notes the entries that are refused.
-    fn wanted(&self, config: &FileConfig, done: &mut Done) -> BTreeMap<String, ModelConfig> {
-        let mut wanted = BTreeMap::new();
-        done.faults.extend(config.refused.iter().map(|refused| {
-            let (name, place) = (refused.name.clone(), refused.place.to_string());
-            match refused.reason.clone() {
-                reason @ EntryFault::PipelineName => Fault::PipelineEntry {
-                    name,
-                    place,
-                    reason,
-                },
-                reason @ EntryFault::GraphName => Fault::GraphEntry {
-                    name,
-                    place,
-                    reason,
-                },
-                reason => Fault::Entry {
-                    name,
-                    place,
-                    reason,
-                },
-            }
-        }));
-        for entry in &config.models {
-            let (name, refused, place) = match entry {
-                ModelEntry::Model(model)
-                    if !wanted.contains_key(&model.name)
-                        && !self.pipelines.has(&model.name)
-                        && !self.graphs.has(&model.name) =>
-                {
-                    wanted.insert(model.name.clone(), ModelConfig::clone(model));
-                    continue;
-                }
-                ModelEntry::Model(model) => (&model.name, EntryFault::Occupied, None),
-                ModelEntry::Refused {
-                    name,
-                    reason,
-                    place,
-                } => (name, reason.clone(), Some(place)),
-            };
-            // An entry that was good before goes on as it was; of two with one name the first
-            // counts.
-            if !wanted.contains_key(name)
-                && let Some(served) = self.served.get(name)
-            {
-                served.keep(&refused.to_string());
-            }
-            done.faults.push(Fault::Entry {
-                name: name.clone(),
-                place: place.map(ToString::to_string).unwrap_or_default(),
-                reason: refused,
-            });
-        }
-        wanted
-    }
-
     /// Makes new names known, so that requests for them are told that they are loading.
     fn announce(&mut self, wanted: &BTreeMap<String, ModelConfig>, config: &FileConfig) {
         for name in wanted.keys() {
@@ -420,44 +322,3 @@ const AT_LOAD: Origin = Origin {
 
 /// The most texts that are remembered as told.
 const MOST_TOLD: usize = 1000;
-
-impl Done {
-    /// Tells whether an entry of the name is there, though it is refused.
-    fn keeps(&self, name: &str) -> bool {
-        self.faults
-            .iter()
-            .any(|fault| matches!(fault, Fault::Entry { name: refused, .. } if refused == name))
-    }
-}
-
-/// What a client that asked for a pass is told.
-fn answer(done: &Done) -> Result<Reload> {
-    let Some(fault) = done.faults.first() else {
-        return Ok(if done.changed || done.new_file {
-            Reload::Changed
-        } else {
-            Reload::Unchanged
-        });
-    };
-    let text = match fault {
-        Fault::File(crate::config::FileError::Read { .. }) => {
-            "Config file not found or cannot open."
-        }
-        Fault::File(_)
-        | Fault::Subconfig { .. }
-        | Fault::Entry { .. }
-        | Fault::PipelineEntry { .. }
-        | Fault::GraphEntry { .. } => {
-            "Reloading config file failed. Check server logs for more info."
-        }
-        _ if done.new_file => "Reloading config file failed. Check server logs for more info.",
-        _ => "Reloading models versions failed. Check server logs for more info.",
-    };
-    // The cause is in the log already, as one of the faults of the pass.
-    let kind = match fault.kind() {
-        ErrorKind::InvalidArgument => ErrorKind::InvalidArgument,
-        ErrorKind::FailedPrecondition => ErrorKind::FailedPrecondition,
-        _ => ErrorKind::Internal,
-    };
-    Err(Error::new(kind, text))
-}

@@ -69,20 +69,29 @@ pub fn survey(places: &Places) -> Vec<Looked> {
 ///
 /// Fails with what the runtime said.
 pub fn devices(opened: &Opened) -> Result<Vec<Device>, RuntimeError> {
-    let list = || -> Result<Vec<Device>, Fault> {
-        let core = Core::new()?;
-        let devices = core.available_devices()?;
-        let describe = |device: &openvino::DeviceType<'_>| Device {
-            name: device.as_ref().to_owned(),
-            full_name: core
-                .get_property(device, &PropertyKey::DeviceFullName)
-                .map(|name| name.trim().to_owned())
-                .unwrap_or_default(),
-        };
-        Ok(devices.iter().map(describe).collect())
-    };
     list().map_err(|reason| RuntimeError::Broken {
         library: opened.found.library.clone(),
         reason: reason.to_string(),
     })
+}
+
+/// Lists the devices of the runtime that was opened in this process; none if there is no such, or if
+/// it cannot say. Blocks as [`devices`] does.
+#[must_use]
+pub fn devices_of_opened() -> Vec<Device> {
+    let devices = super::opened().and_then(|_| list().ok());
+    devices.unwrap_or_default()
+}
+
+fn list() -> Result<Vec<Device>, Fault> {
+    let core = Core::new()?;
+    let devices = core.available_devices()?;
+    let describe = |device: &openvino::DeviceType<'_>| Device {
+        name: device.as_ref().to_owned(),
+        full_name: core
+            .get_property(device, &PropertyKey::DeviceFullName)
+            .map(|name| name.trim().to_owned())
+            .unwrap_or_default(),
+    };
+    Ok(devices.iter().map(describe).collect())
 }

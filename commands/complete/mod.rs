@@ -1,0 +1,103 @@
+//! `ovms complete`: names for the word under the cursor, asked by the completion scripts.
+//!
+//! Flags and files are in the scripts; here is what only a server or a configuration file knows.
+//! `words` finds the words of a line, `position` which argument the cursor is in, `names` what it
+//! can be, and `reply` writes that as the shell takes it. Whatever goes wrong, nothing is said, and
+//! the script goes on with what it has itself.
+
+mod names;
+mod position;
+mod reply;
+mod words;
+
+use std::{
+    ffi::OsString,
+    sync::mpsc,
+    time::{Duration, Instant},
+};
+
+use clap::ValueEnum;
+pub(crate) use names::OPTIONS;
+use ovms::task;
+
+use crate::{error::Failure, ui};
+
+/// How long everything may take, from the first line of `main` to the answer: a shell waits for it.
+const LIMIT: Duration = Duration::from_millis(150);
+
+/// Arguments of the hidden `ovms complete`.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    /// The shell that asks
+    #[arg(value_enum)]
+    shell: Shell,
+    /// Which of the words the cursor is in, from 0; not for bash
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    at: usize,
+    /// The words of the command line; for bash the line before the cursor, the line after it, and
+    /// the characters that end a word
+    #[arg(last = true)]
+    words: Vec<OsString>,
+}
+
+/// The shells whose scripts ask.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Shell {
+    /// Wants each name as it is typed, and only what comes after the last character that ends a
+    /// word
+    Bash,
+    /// Quotes by itself
+    Zsh,
+    /// Quotes by itself
+    Fish,
+    /// Wants each word as it is typed
+    Powershell,
+}
+
+/// Prints the names, if they are found in time.
+pub(crate) fn run(args: Args, started: Instant) -> Result<(), Failure> {
+    let (sender, receiver) = mpsc::sync_channel(1);
+    // The process ends without it: what it waits for may be a name server or a lost disk.
+    let started_thread = task::thread("complete", move || {
+        // Fails if nobody waits any more.
+        let _ = sender.send(answer(args, started + LIMIT));
+    });
+    let left = LIMIT.saturating_sub(started.elapsed());
+    match (started_thread, receiver.recv_timeout(left)) {
+        (Ok(()), Ok(Some(answer))) => ui::print(answer),
+        _ => Ok(()),
+    }
+}
+
+/// Returns what is printed; `None` if there is nothing to offer.
+fn answer(args: Args, deadline: Instant) -> Option<String> {
+    let (words, at, typed) = match args.shell {
+        Shell::Bash => {
+            let mut line = args.words.into_iter().map(|it| it.into_string().ok());
+            let (before, after, breaks) = (line.next()??, line.next()??, line.next()??);
+            let line = words::Line::read(&before, &after);
+            let typed = reply::Typed::Bash {
+                word: line.typed,
+                quote: line.quote,
+                breaks,
+            };
+            let words = line.words.into_iter().map(OsString::from).collect();
+            (words, line.at, typed)
+        }
+        Shell::Zsh | Shell::Fish => (args.words, args.at, reply::Typed::Plain),
+        Shell::Powershell => (args.words, args.at, reply::Typed::Powershell),
+    };
+    let position = position::find(words, at)?;
+    let names = names::find(&position, deadline)?;
+    reply::write(&position, names, &typed)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    #[test]
+    fn a_shell_waits_for_less_than_a_fifth_of_a_second() {
+        assert!(super::LIMIT <= Duration::from_millis(150));
+    }
+}

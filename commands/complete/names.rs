@@ -1,0 +1,212 @@
+//! What the argument with the cursor can be: asked of the server, or read from a file.
+
+use std::{path::Path, time::Instant};
+
+use ovms::{
+    client::{
+        Address, Api, Client, ModelId, ModelMetadata, ModelStatus, Options, TensorMetadata, header,
+        input::Argument,
+    },
+    config::{self, Defaults, FileConfig, ModelEntry},
+};
+
+use super::position::Position;
+use crate::graph;
+
+/// The options whose values are names, by command and id; arguments without a flag are not listed.
+pub(crate) const OPTIONS: [(&str, &str); 7] = [
+    ("infer", "inputs"),
+    ("infer", "output_name"),
+    ("infer", "model_version"),
+    ("pipeline run", "inputs"),
+    ("graph run", "inputs"),
+    ("graph new", "model"),
+    ("serve", "model_name"),
+];
+
+/// What there is to offer.
+#[derive(Debug)]
+pub(super) struct Names {
+    /// Whether a value follows each name in the same word.
+    pub(super) are_inputs: bool,
+    /// The names.
+    pub(super) names: Vec<Name>,
+}
+
+/// One name.
+#[derive(Debug)]
+pub(super) struct Name {
+    /// As the program knows it.
+    pub(super) name: String,
+    /// A few words about it.
+    pub(super) about: String,
+}
+
+/// Finds the names; `None` where there are none to know.
+pub(super) fn find(position: &Position, deadline: Instant) -> Option<Names> {
+    let argument = position.argument.as_str();
+    let names = match (position.command.as_str(), argument) {
+        ("infer", "model" | "inputs" | "output_name" | "model_version") => {
+            of_server(position, deadline)?
+        }
+        ("pipeline show" | "pipeline check" | "pipeline run", "name") => {
+            let file = file(position.text("config")?)?;
+            let pipelines = file.pipelines.into_iter();
+            named(pipelines.map(|it| it.name), "pipeline")
+        }
+        ("pipeline run", "inputs") => {
+            let (file, name) = (file(position.text("config")?)?, position.text("name")?);
+            let pipeline = file.pipelines.into_iter().find(|it| it.name == name)?;
+            named(pipeline.inputs, "input")
+        }
+        ("graph show" | "graph check" | "graph run", "name") => {
+            let file = file(position.text("path")?)?;
+            named(file.graphs.into_iter().map(|it| it.name), "graph")
+        }
+        ("graph run", "inputs") => {
+            let path = Path::new(position.text("path")?);
+            let inputs = graph::inputs(path, position.text("name"))?;
+            named(inputs, "input")
+        }
+        ("graph new", "model") => models(position.text("config")?)?,
+        ("serve", "model_name") => models(position.text("config_path")?)?,
+        _ => return None,
+    };
+    let mut names = names;
+    if argument == "inputs" {
+        // A file or a value is being typed.
+        if position.value.contains(['=', '@', '[', '{', '"']) {
+            return None;
+        }
+        let given: Vec<Argument> = position
+            .texts("inputs")
+            .filter_map(|text| text.parse().ok())
+            .collect();
+        names.retain(|name| !given.iter().any(|it| it.name.as_ref() == Some(&name.name)));
+        // In these the name would end where the value does not begin.
+        names.retain(|name| {
+            !name.name.contains('=') && !name.name.starts_with(['@', '[', '{', '"'])
+        });
+    }
+    Some(Names {
+        are_inputs: argument == "inputs",
+        names,
+    })
+}
+
+fn named(names: impl IntoIterator<Item = String>, about: &str) -> Vec<Name> {
+    let name = |name| Name {
+        name,
+        about: about.to_owned(),
+    };
+    names.into_iter().map(name).collect()
+}
+
+fn file(path: &str) -> Option<FileConfig> {
+    // What is no file might be a pipe, and reading it takes from whom it is meant for.
+    let path = Path::new(path);
+    path.is_file().then_some(())?;
+    config::read(path, &Defaults::default()).ok()
+}
+
+/// Returns the models of a configuration file, those that are refused as well.
+fn models(path: &str) -> Option<Vec<Name>> {
+    let models = file(path)?.models.into_iter().map(|entry| match entry {
+        ModelEntry::Model(model) => model.name,
+        ModelEntry::Refused { name, .. } => name,
+    });
+    Some(named(models, "model"))
+}
+
+/// Asks the server that the line, or the environment, names.
+fn of_server(position: &Position, deadline: Instant) -> Option<Vec<Name>> {
+    let options = options(position, deadline)?;
+    let model = position.text("model").map(|name| ModelId {
+        name: name.to_owned(),
+        version: position.text("model_version").map(str::to_owned),
+    });
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .ok()?;
+    runtime.block_on(async {
+        let client = Client::connect(&options).await.ok()?;
+        match position.argument.as_str() {
+            // Their states would be a question for each.
+            "model" if options.api == Api::TfsGrpc => {
+                Some(named(client.model_names().await?, "servable"))
+            }
+            "model" => {
+                let models = client.models().await.ok()?;
+                Some(models.into_iter().map(servable).collect())
+            }
+            "model_version" => {
+                let versions = client.model_status(&model?).await.ok()?.versions;
+                let version = versions.into_iter().map(|version| Name {
+                    name: version.version,
+                    about: version.state,
+                });
+                Some(version.collect())
+            }
+            argument => {
+                let metadata = client.model_metadata(&model?).await.ok()?;
+                let ModelMetadata {
+                    inputs, outputs, ..
+                } = metadata;
+                let tensors = if argument == "inputs" {
+                    inputs
+                } else {
+                    outputs
+                };
+                let given: Vec<&str> = position.texts("output_name").collect();
+                let tensors = tensors.into_iter().filter(|tensor| {
+                    argument == "inputs" || !given.contains(&tensor.name.as_str())
+                });
+                Some(tensors.map(tensor).collect())
+            }
+        }
+    })
+}
+
+fn options(position: &Position, deadline: Instant) -> Option<Options> {
+    let api = match position.text("api") {
+        None => Api::KserveGrpc,
+        Some(name) => Api::ALL.into_iter().find(|api| api.to_string() == name)?,
+    };
+    // An option that knows the variable itself has its value already.
+    let url = match position.text("url") {
+        Some(url) => url.to_owned(),
+        None => std::env::var("OVMS_URL").unwrap_or_else(|_| "localhost".to_owned()),
+    };
+    let headers = position.texts("header").map(|text| {
+        let (name, value) = text.split_once('=')?;
+        header(name, value).ok()
+    });
+    Some(Options {
+        address: Address::parse(&url, api).ok()?,
+        api,
+        timeout: deadline.saturating_duration_since(Instant::now()),
+        headers: headers.collect::<Option<_>>()?,
+        concurrency: 1,
+    })
+}
+
+/// Describes a servable by its versions, as in `1 READY, 2 LOADING`.
+fn servable(model: ModelStatus) -> Name {
+    let versions = model.versions.iter().map(|version| {
+        let words = [version.version.as_str(), version.state.as_str()];
+        words.join(" ").trim().to_owned()
+    });
+    Name {
+        about: versions.collect::<Vec<_>>().join(", "),
+        name: model.name,
+    }
+}
+
+fn tensor(tensor: TensorMetadata) -> Name {
+    let lengths: Vec<String> = tensor.shape.wire().iter().map(i64::to_string).collect();
+    Name {
+        about: format!("{} [{}]", tensor.datatype, lengths.join(",")),
+        name: tensor.name,
+    }
+}

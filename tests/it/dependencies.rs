@@ -1,0 +1,136 @@
+//! What the program is built from: each crate has a use and a reason, and a licence that goes with ours.
+
+use std::{collections::BTreeSet, fs, path::Path, process::Command};
+
+use serde_json::Value;
+use spdx::{Expression, LicenseReq};
+
+const MANIFEST: &str = include_str!("../../Cargo.toml");
+const DENY: &str = include_str!("../../.cargo/deny.toml");
+
+/// Crates that are there for their features, or for what links with them, and are named nowhere.
+const NAMED_NOWHERE: [&str; 0] = [];
+
+fn root() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+}
+
+/// Returns the lines of the manifest that name a crate, each with the section and the line before it.
+fn named() -> Vec<(&'static str, &'static str, &'static str)> {
+    let (mut section, mut before, mut found) = ("", "", Vec::new());
+    for line in MANIFEST.lines() {
+        if line.starts_with('[') {
+            section = line;
+        } else if section.ends_with("dependencies]")
+            && let Some((name, _)) = line.split_once(" = ")
+        {
+            found.push((section, name, before));
+        }
+        before = line;
+    }
+    assert!(found.len() > 40, "{found:?}");
+    found
+}
+
+/// Returns all of our Rust code.
+fn sources(folder: &Path, text: &mut String) {
+    for entry in fs::read_dir(folder).unwrap().flatten() {
+        let path = entry.path();
+        if path.is_dir() {
+            sources(&path, text);
+        } else if path.extension().is_some_and(|it| it == "rs") {
+            text.push_str(&fs::read_to_string(path).unwrap());
+        }
+    }
+}
+
+#[test]
+fn each_crate_is_used() {
+    let mut text = String::new();
+    for folder in ["src", "commands", "proto", "tests", "benches"] {
+        sources(&root().join(folder), &mut text);
+    }
+    let unused: Vec<_> = named()
+        .into_iter()
+        .map(|(_, name, _)| name.replace('-', "_"))
+        .filter(|name| !NAMED_NOWHERE.contains(&name.as_str()))
+        .filter(|name| {
+            let ways = [
+                format!("{name}::"),
+                format!("use {name}"),
+                format!("extern crate {name}"),
+            ];
+            // `log::…` is no use of it within `syslog::…`.
+            let is_use = |way: &String| {
+                text.match_indices(way.as_str()).any(|(at, _)| {
+                    let before = text[..at].chars().next_back();
+                    before.is_none_or(|it| !it.is_alphanumeric() && it != '_')
+                })
+            };
+            !ways.iter().any(is_use)
+        })
+        .collect();
+    assert_eq!(
+        unused, [""; 0],
+        "nothing uses these; take them out of Cargo.toml"
+    );
+}
+
+#[test]
+fn each_crate_has_its_reason() {
+    let without: Vec<_> = named()
+        .into_iter()
+        .filter(|(_, _, before)| !before.starts_with('#'))
+        .map(|(section, name, _)| format!("{section} {name}"))
+        .collect();
+    assert_eq!(
+        without, [""; 0],
+        "say in a comment above it why it is there"
+    );
+}
+
+#[test]
+fn licences_go_with_ours() {
+    let (_, list) = DENY.split_once("allow = [").unwrap();
+    let allowed: BTreeSet<&str> = list
+        .split(']')
+        .next()
+        .unwrap()
+        .split('"')
+        .skip(1)
+        .step_by(2)
+        .collect();
+    let is_allowed = |wanted: &LicenseReq| allowed.contains(wanted.to_string().as_str());
+
+    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+    let run = Command::new(cargo)
+        .args(["metadata", "--format-version", "1", "--locked", "--offline"])
+        .args(["--filter-platform", "x86_64-unknown-linux-gnu"])
+        .current_dir(root())
+        .output()
+        .unwrap();
+    assert!(
+        run.status.success(),
+        "{}",
+        String::from_utf8_lossy(&run.stderr)
+    );
+    let metadata: Value = serde_json::from_slice(&run.stdout).unwrap();
+    let crates = metadata["packages"].as_array().unwrap();
+    assert!(crates.len() > 100);
+    let refused: Vec<_> = crates
+        .iter()
+        .filter(|of| {
+            let text = of["license"]
+                .as_str()
+                .unwrap_or_default()
+                .replace('/', " OR ");
+            let parsed = Expression::parse(&text);
+            !parsed.is_ok_and(|expression| expression.evaluate(is_allowed))
+        })
+        .map(|of| format!("{} {}", of["name"], of["license"]))
+        .collect();
+    assert_eq!(
+        refused, [""; 0],
+        "these have no licence of .cargo/deny.toml"
+    );
+}
