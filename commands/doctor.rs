@@ -25,7 +25,7 @@ const AFTER_HELP: &str = "\
 Examples:
   ovms doctor
   ovms doctor --rest_port 8080
-  ovms doctor --output json | jq -r '.checks[] | select(.status != \"ok\") | .text'
+  ovms doctor --output json | jq -r '.checks[].text'
 
 The report has no secrets: of variables that may hold some it has the names alone, and the home \
 folder is written as ~. Nothing is changed, and nothing is asked of the network but of this machine.
