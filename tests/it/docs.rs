@@ -24,6 +24,7 @@ macro_rules! pages {
 
 pages! {
     apis: "apis.md",
+    doctor: "doctor.md",
     deployment: "deployment.md",
     examples: "examples.md",
     configuration: "configuration.md",
