@@ -484,6 +484,10 @@ fn the_help_of_serve_tells_every_flag() {
               grpc.max_concurrent_streams=100,grpc.max_connection_age_ms=60000; those without a
               counterpart are named in the log
 
+          --no_dashboard
+              Leave out the page at / of the REST port, which shows browsers what is served and how it
+              does
+
     Access:
           --allow_credentials[=<BOOL>]
               Let browsers send credentials from other origins
