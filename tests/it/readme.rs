@@ -25,9 +25,9 @@ const SUBCOMMANDS: [(&str, &[&str]); 5] = [
 
 /// Whose flags a page may name without their subcommand; pages that are not here name any.
 const OF_PAGES: [(&str, &[&str]); 11] = [
-    ("README.md", &[]),
+    ("README.md", &["serve"]),
     ("apis.md", &["serve"]),
-    ("configuration.md", &["serve"]),
+    ("configuration.md", &["serve", "infer"]),
     ("graphs.md", &["serve", "graph"]),
     ("infer.md", &["infer"]),
     ("monitoring.md", &["serve"]),
@@ -139,6 +139,10 @@ fn every_flag_is_in_the_help() {
     for document in manual() {
         let own = document.subcommands(&known);
         for code in document.code() {
+            // One that fails shows how.
+            if code.contains("|| echo") {
+                continue;
+            }
             // Commands that are put together are each judged by their own.
             for part in code.split([';', '|', '&', '(', ')']) {
                 let part = part.trim_start();

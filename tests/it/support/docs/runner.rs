@@ -120,7 +120,9 @@ impl Runner {
     }
 
     fn serve(&mut self, text: &str, expected: &[String], place: Place) {
-        let mut text = text.trim_end_matches('&').trim_end().to_owned();
+        // What is added belongs before a comment.
+        let (text, _) = text.split_once("  #").unwrap_or((text, ""));
+        let mut text = text.trim_end().to_owned();
         let (port, rest_port) = self.ports;
         if !text.contains("port ") && !text.contains("port=") {
             text = format!("{text} --port {port} --rest_port {rest_port}");
@@ -211,6 +213,7 @@ impl Runner {
             .env("PATH", std::env::join_paths(path).unwrap())
             .env("OVMS_PROGRAM", env!("CARGO_BIN_EXE_ovms"))
             .env("OVMS_URL", format!("127.0.0.1:{port}"))
+            .env("OVMS_OWN_URL", format!("127.0.0.1:{port}"))
             .env("OVMS_REST_URL", format!("127.0.0.1:{rest_port}"))
             .env("HOME", self.folder.path().join("home"))
             .env("LC_ALL", "C.UTF-8")
@@ -255,9 +258,7 @@ fn serves(text: &str) -> bool {
         .take(2)
         .collect::<Vec<_>>();
     let is_serve = match begins[..] {
-        ["ovms", second] => {
-            second == "serve" || second.starts_with("--port") || second.starts_with("--rest_port")
-        }
+        ["ovms", second] => second == "serve" || (second.starts_with("--") && second != "--version"),
         _ => false,
     };
     is_serve && !ENDS.iter().any(|end| text.contains(end))
