@@ -8,7 +8,7 @@ use clap::{
 };
 
 use crate::{
-    complete, completions, doctor, error::Failure, graph, infer, pipeline, serve, setup, ui,
+    complete, completions, doctor, error::Failure, graph, infer, man, pipeline, serve, setup, ui,
 };
 
 /// What ends the help.
@@ -61,6 +61,8 @@ enum Command {
     Doctor(doctor::Args),
     /// Print a shell's completion script, or install it
     Completions(completions::Args),
+    /// Show a page of the manual, or write all of them
+    Man(man::Args),
     /// Find names for the word under the cursor; run by the completion scripts
     #[command(hide = true)]
     Complete(complete::Args),
@@ -80,7 +82,8 @@ pub(crate) fn run(args: impl IntoIterator<Item = OsString>) -> Result<(), Failur
     if args.get(name).is_some_and(|name| name == "serve") {
         serve::refuse_unmatched(&args[name + 1..])?;
     }
-    let cli = match without_empty_variables(Cli::command()).try_get_matches_from(args) {
+    let command = with_defaults_apart(without_empty_variables(Cli::command()));
+    let cli = match command.try_get_matches_from(args) {
         Ok(matches) => Cli::from_arg_matches(&matches),
         Err(error) => Err(error),
     };
@@ -96,6 +99,7 @@ pub(crate) fn run(args: impl IntoIterator<Item = OsString>) -> Result<(), Failur
         Command::Setup(args) => setup::run(&args),
         Command::Doctor(args) => doctor::run(&args),
         Command::Completions(args) => completions::run(&args),
+        Command::Man(args) => man::run(&args),
         Command::Complete(args) => complete::run(args, started),
         Command::ProbeRuntime(args) => setup::probe(&args),
         Command::ProbePython => doctor::probe_python(),
@@ -126,6 +130,24 @@ fn without_empty_variables(command: Clap) -> Clap {
             Some(name) if is_empty(name) => arg.env(None::<&str>),
             _ => arg,
         })
+    })
+}
+
+/// Has the long help of an argument tell a default in words, as in `[default: none]`, where it tells
+/// those that are values: in a paragraph of their own, at the end.
+fn with_defaults_apart(command: Clap) -> Clap {
+    let command = command.mut_subcommands(with_defaults_apart);
+    command.mut_args(|arg| {
+        let Some(short) = arg.get_help().map(ToString::to_string) else {
+            return arg;
+        };
+        let Some((words, default)) = short.split_once(" [default: ") else {
+            return arg;
+        };
+        let long = arg.get_long_help().map(ToString::to_string);
+        let more = long.as_deref().and_then(|long| long.strip_prefix(&*short));
+        let long = format!("{words}{}\n\n[default: {default}", more.unwrap_or_default());
+        arg.long_help(long)
     })
 }
 
@@ -175,6 +197,7 @@ fn explain(error: clap::Error) -> Failure {
             let text = error.render().to_string();
             let text = text.trim_end();
             let text = text.strip_prefix("error: ").unwrap_or(text);
+            let text = without_odd_tips(text);
             let failure = Failure::usage_verbatim(format!("error parsing options: {text}"));
             match variable(&error) {
                 Some(name) => failure.hint(format!(
@@ -184,6 +207,15 @@ fn explain(error: clap::Error) -> Failure {
             }
         }
     }
+}
+
+/// Leaves out the tip to pass an unknown flag as a value: whoever mistypes one means no model.
+fn without_odd_tips(text: &str) -> String {
+    let parts = text.split("\n\n");
+    let kept: Vec<&str> = parts
+        .filter(|part| !part.starts_with("  tip: to pass '-"))
+        .collect();
+    kept.join("\n\n")
 }
 
 #[cfg(test)]

@@ -24,28 +24,30 @@ use crate::{
 
 /// What ends the help.
 const AFTER_HELP: &str = "\
+The report has no secrets: of variables that may hold some it has the names alone, and the home \
+folder is written as ~. Nothing is changed, and nothing is asked of the network but of this \
+machine.
+
 Examples:
   ovms doctor
   ovms doctor --rest_port 8080
-  ovms doctor --output json | jq -r '.checks[] | select(.status != \"ok\") | .text'
-
-The report has no secrets: of variables that may hold some it has the names alone, and the home \
-folder is written as ~. Nothing is changed, and nothing is asked of the network but of this machine.
+  ovms doctor --output json |
+      jq -r '.checks[] | select(.status != \"ok\") | .text'
 
 Exit codes: 0 all is well; 1 the report cannot be written; 2 something may need attention; 64 \
 usage; 72 there is no OpenVINO runtime that works.";
 
 /// The flags as typed.
 #[derive(Debug, clap::Args)]
-#[command(after_help = AFTER_HELP)]
+#[command(after_long_help = AFTER_HELP)]
 pub(crate) struct Args {
-    /// The gRPC port to look at
-    #[arg(long = "port", value_name = "N", default_value_t = 9000)]
+    /// Port for gRPC to look at
+    #[arg(long = "port", value_name = "PORT", default_value_t = 9000)]
     port: u16,
-    /// The REST port to look at
-    #[arg(long = "rest_port", value_name = "N", default_value_t = 8000)]
+    /// Port for REST to look at
+    #[arg(long = "rest_port", value_name = "PORT", default_value_t = 8000)]
     rest_port: u16,
-    /// How to print the report
+    /// Choose what goes to stdout
     #[arg(
         long,
         value_enum,

@@ -4,6 +4,7 @@
 //! a pipe, `NO_COLOR`, or a dumb terminal turn them off. `--quiet` turns notes and bars off.
 
 mod foot;
+mod stderr;
 mod text;
 
 use std::{
@@ -14,8 +15,9 @@ use std::{
     time::Duration,
 };
 
-use comfy_table::{CellAlignment, Color, ContentArrangement, presets};
+use comfy_table::{CellAlignment, Color, ColumnConstraint, ContentArrangement, Width, presets};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressFinish, ProgressStyle};
+use unicode_width::UnicodeWidthStr;
 
 pub(crate) use foot::{Foot, Stdout, clear as clear_foot};
 pub(crate) use text::{clipped, columns, counted, listed, wrapped};
@@ -170,6 +172,8 @@ impl From<Cell> for comfy_table::Cell {
 #[derive(Debug)]
 pub(crate) struct Table {
     columns: Vec<Align>,
+    /// How wide the longest word of each column is.
+    words: Vec<usize>,
     table: comfy_table::Table,
 }
 
@@ -180,15 +184,41 @@ impl Table {
         table.set_header(columns.iter().map(|(title, _)| *title));
         Self {
             columns: columns.iter().map(|(_, align)| *align).collect(),
+            words: columns.iter().map(|(title, _)| longest(title)).collect(),
             table,
         }
     }
 
     /// Adds a row.
     pub(crate) fn row(&mut self, cells: impl IntoIterator<Item = impl Into<Cell>>) {
-        let cells = cells.into_iter().map(|cell| cell.into().into());
-        self.table
-            .add_row(cells.collect::<Vec<comfy_table::Cell>>());
+        let cells: Vec<Cell> = cells.into_iter().map(Into::into).collect();
+        for (word, cell) in self.words.iter_mut().zip(&cells) {
+            *word = longest(&visible(&cell.text)).max(*word);
+        }
+        self.table.add_row(cells);
+    }
+
+    /// Tells whether the terminal has room for the table without breaking its cells.
+    pub(crate) fn fits(&self) -> bool {
+        let Some(width) = self.table.width().filter(|width| *width >= NARROWEST) else {
+            return true;
+        };
+        let columns = self.table.column_max_content_widths();
+        let borders = 3 * columns.len() + 1;
+        borders + columns.into_iter().map(usize::from).sum::<usize>() <= usize::from(width)
+    }
+
+    /// Has cells be broken between words, if there is room for the longest of each column.
+    fn keep_words(&mut self, width: usize) {
+        let borders = 3 * self.words.len() + 1;
+        if borders + self.words.iter().sum::<usize>() > width {
+            return;
+        }
+        for (word, column) in self.words.iter().zip(self.table.column_iter_mut()) {
+            // A blank on each side.
+            let least = u16::try_from(word + 2).unwrap_or(u16::MAX);
+            column.set_constraint(ColumnConstraint::LowerBoundary(Width::Fixed(least)));
+        }
     }
 
     /// Draws the table, with a line feed at the end.
@@ -199,9 +229,10 @@ impl Table {
                     .load_style(presets::UTF8_FULL_CONDENSED)
                     .enforce_styling();
                 // Some terminals do not tell their width, or tell 0.
-                if self.table.width().is_some_and(|width| width >= NARROWEST) {
+                if let Some(width) = self.table.width().filter(|width| *width >= NARROWEST) {
                     self.table
                         .set_content_arrangement(ContentArrangement::Dynamic);
+                    self.keep_words(usize::from(width));
                 }
             }
             Look::Plain => {
@@ -220,6 +251,12 @@ impl Table {
         text.push('\n');
         text
     }
+}
+
+/// Returns the width of the longest word of a text.
+fn longest(text: &str) -> usize {
+    let words = text.split_whitespace();
+    words.map(UnicodeWidthStr::width).max().unwrap_or_default()
 }
 
 /// Tells whether a character steers what shows it, instead of being shown: control characters, and
@@ -258,6 +295,44 @@ fn escaped(text: &str, is_meant: impl Fn(char) -> bool) -> Cow<'_, str> {
         }
     }
     Cow::Owned(shown)
+}
+
+/// Breaks the lines of a text between words where the terminal ends; what follows of a line is
+/// indented.
+pub(crate) fn filled(text: &str, look: Look) -> String {
+    let width = comfy_table::Table::new().width();
+    match width.filter(|width| look == Look::Boxed && *width >= NARROWEST) {
+        Some(width) => filled_to(text, usize::from(width)),
+        None => text.to_owned(),
+    }
+}
+
+fn filled_to(text: &str, width: usize) -> String {
+    const INDENT: usize = 4;
+    let mut filled = String::with_capacity(text.len() + 16);
+    for line in text.lines() {
+        let mut column = 0;
+        // The blanks at the beginning stay with the first word.
+        let start = line.len() - line.trim_start().len();
+        let (blanks, words) = line.split_at(start);
+        for word in words.split(' ') {
+            if column == 0 {
+                filled.push_str(blanks);
+                column = blanks.len();
+            } else if column + 1 + word.width() > width {
+                filled.push('\n');
+                filled.extend(std::iter::repeat_n(' ', INDENT));
+                column = INDENT;
+            } else {
+                filled.push(' ');
+                column += 1;
+            }
+            filled.push_str(word);
+            column += word.width();
+        }
+        filled.push('\n');
+    }
+    filled
 }
 
 /// Writes bytes to stdout.
@@ -315,7 +390,7 @@ pub(crate) fn answers() -> ProgressBar {
 /// Returns where bars are drawn: on a terminal that can, unless `--quiet` was given.
 pub(crate) fn bar_target() -> ProgressDrawTarget {
     match Look::of_stderr() {
-        Look::Boxed if !quiet() => ProgressDrawTarget::stderr(),
+        Look::Boxed if !quiet() => ProgressDrawTarget::term_like(Box::new(stderr::Stderr::new())),
         _ => ProgressDrawTarget::hidden(),
     }
 }
@@ -330,7 +405,7 @@ fn drawn(length: Option<u64>, template: &str) -> ProgressBar {
 
 #[cfg(test)]
 mod tests {
-    use super::{Align, Cell, Look, Table, Tone, visible, visible_below, visible_lines};
+    use super::{Align, Cell, Look, Table, Tone, filled_to, visible, visible_below, visible_lines};
 
     fn example() -> Table {
         let mut table = Table::new(&[("name", Align::Left), ("max", Align::Right)]);
@@ -363,6 +438,26 @@ mod tests {
             assert!(drawn.contains(r"\u{1b}[31m\u{a}red"), "{drawn:?}");
             assert!(!drawn.contains('\u{1b}'), "{drawn:?}");
         }
+    }
+
+    #[test]
+    fn cells_are_broken_between_words() {
+        let titles = ["calculator", "longest µs", "open, close µs"];
+        let mut table = Table::new(&titles.map(|title| (title, Align::Left)));
+        table.row(["PythonExecutorCalculator", "626", "6919"].map(str::to_owned));
+        table.table.set_width(49);
+        insta::assert_snapshot!(table.draw(Look::Boxed), @"");
+    }
+
+    #[test]
+    fn lines_end_between_words() {
+        let text = "Path: one → two → three\n  short line\n";
+        assert_eq!(
+            filled_to(text, 12),
+            "Path: one →\n    two →\n    three\n  short line\n"
+        );
+        assert_eq!(filled_to(text, 80), text);
+        assert_eq!(filled_to("", 80), "");
     }
 
     #[test]

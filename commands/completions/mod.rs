@@ -28,13 +28,13 @@ Examples:
   ovms completions zsh --install
   source <(ovms completions bash)
 
-Exit codes: 0 done, 1 the script cannot be written, 64 usage, also a shell that is not known.";
+Exit codes: 0 done; 1 the script cannot be written; 64 usage, also a shell that is not known.";
 
 /// Arguments of `ovms completions`.
 #[derive(Debug, clap::Args)]
-#[command(after_help = AFTER_HELP)]
+#[command(after_long_help = AFTER_HELP)]
 pub(crate) struct Args {
-    /// The shell [default: that of the variable SHELL]
+    /// Shell [default: that of the variable SHELL]
     #[arg(value_enum)]
     shell: Option<Shell>,
 

@@ -1,6 +1,7 @@
 //! `ovms graph new`: a graph with Python nodes that works as it is written.
 
 mod entry;
+mod output;
 mod servable;
 
 use std::{
@@ -13,6 +14,7 @@ use ovms::{
     scaffold::{Kind, Scaffold, Stream, flags},
 };
 
+use self::output::{Chosen, FormatOrStream};
 use crate::{
     error::{Failure, FailureKind},
     pipeline::new::{
@@ -75,11 +77,7 @@ pub(crate) struct Args {
     /// Name an output, with type and shape if they are known
     ///
     /// Can be repeated.
-    #[arg(
-        long = "output-name",
-        alias = "output",
-        value_name = "NAME[:DTYPE[:SHAPE]]"
-    )]
+    #[arg(long = "output-name", value_name = "NAME[:DTYPE[:SHAPE]]")]
     outputs: Vec<Stream>,
 
     /// Folder to write to [default: NAME]
@@ -94,15 +92,16 @@ pub(crate) struct Args {
     #[arg(long)]
     force: bool,
 
-    /// Choose what goes to stdout; elsewhere that is --output
+    /// Choose what goes to stdout
     #[arg(
         long,
-        value_enum,
-        default_value_t = Output::Table,
+        alias = "format",
+        value_parser = FormatOrStream,
+        default_value = "table",
         value_name = "FORMAT",
         help_heading = "Output"
     )]
-    format: Output,
+    output: Vec<Chosen>,
 }
 
 /// Runs the subcommand.
@@ -122,7 +121,9 @@ pub(super) fn run(args: Args) -> Result<(), Failure> {
         Kind::Model(servable) => servable.ports.as_ref(),
         Kind::Chain(_) => None,
     };
-    let (inputs, outputs) = ends(args.inputs, args.outputs, ports);
+    let (format, streams) = output::parted(args.output);
+    let outputs = args.outputs.into_iter().chain(streams).collect();
+    let (inputs, outputs) = ends(args.inputs, outputs, ports);
     let scaffold = Scaffold {
         name: args.name,
         kind,
@@ -163,7 +164,7 @@ pub(super) fn run(args: Args) -> Result<(), Failure> {
     write(&folder, &files, args.force)?;
     save::write(&config, &text, args.force || replaced.is_some())?;
     files.push((config.clone(), text));
-    tell(&scaffold, &folder, &config, &files, args.format)
+    tell(&scaffold, &folder, &config, &files, format)
 }
 
 /// Returns inputs and outputs: what is given, else the model's, else one of each.

@@ -46,6 +46,7 @@ pub(crate) struct Args {
     /// Replace files that are there
     #[arg(long, requires = "custom_node")]
     force: bool,
+
     #[command(flatten)]
     output: ui::OutputArgs,
 }
@@ -114,6 +115,7 @@ struct Of {
     /// Replace files that are there
     #[arg(long)]
     force: bool,
+
     #[command(flatten)]
     output: ui::OutputArgs,
 }

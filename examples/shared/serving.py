@@ -95,10 +95,17 @@ class Server:
         """
         command = ["infer", name, "--url", self.url, *map(str, args)]
         tell("ovms", *command, stdin=stdin)
+        return self.lines(command, requests)
+
+    def lines(self, command, requests):
+        """What a command prints, line by line."""
+        # Its errors are kept for the end: on a terminal it would draw bars over what we draw.
+        errors = tempfile.TemporaryFile("w+")
         process = subprocess.Popen(
             [self.ovms, *command, "--output", "json"],
             stdin=subprocess.DEVNULL if requests is None else subprocess.PIPE,
             stdout=subprocess.PIPE,
+            stderr=errors,
             text=True,
         )
 
@@ -115,10 +122,13 @@ class Server:
             for line in process.stdout:
                 yield json.loads(line)
             if process.wait() != 0:
+                errors.seek(0)
+                sys.stderr.write(errors.read())
                 sys.exit(process.returncode)
         finally:
             process.terminate()
             process.wait()
+            errors.close()
 
 
 def is_ready(port, what):

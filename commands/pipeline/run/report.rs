@@ -1,21 +1,19 @@
 //! A request on its way through a pipeline, for people.
 
+mod runs;
+
 use std::{collections::BTreeMap, fmt::Write, time::Duration};
 
 use ovms::{
-    client::output::{Summary, number},
-    pipeline::{NodeId, Plan, PlanKind, Run},
-    tensor::Tensor,
+    client::output::Summary,
+    pipeline::{NodeId, Plan, PlanKind},
 };
 
 use super::{
     load::Loaded,
     measure::{Measured, median},
 };
-use crate::ui::{Align, Look, NOTHING, Table, visible};
-
-/// The runs of one node that are shown unless all are asked for.
-const SHOWN: usize = 4;
+use crate::ui::{self, Align, Look, NOTHING, Table, visible};
 
 /// Waits of less than this share of a request are not worth a line.
 const WORTH_TELLING: f64 = 0.02;
@@ -27,15 +25,15 @@ pub(super) fn text(loaded: &Loaded, measured: &Measured, all: bool, look: Look) 
         // What follows from the whole of a request cannot be told.
         if !measured.last.runs.is_empty() {
             text.push('\n');
-            text.push_str(&runs(loaded, measured, all, look));
+            text.push_str(&runs::text(loaded, measured, all, look));
         }
         return text;
     }
     let sections = [
         nodes(loaded, measured).draw(look),
-        runs(loaded, measured, all, look),
-        path(loaded.plan(), measured),
-        waits(loaded, measured),
+        runs::text(loaded, measured, all, look),
+        ui::filled(&path(loaded.plan(), measured), look),
+        ui::filled(&waits(loaded, measured), look),
         outputs(measured).draw(look),
     ];
     for section in sections.iter().filter(|section| !section.is_empty()) {
@@ -105,86 +103,6 @@ fn nodes(loaded: &Loaded, measured: &Measured) -> Table {
         ]);
     }
     table
-}
-
-/// The runs of the last request, with the tensors that went in and came out.
-fn runs(loaded: &Loaded, measured: &Measured, all: bool, look: Look) -> String {
-    let mut table = Table::new(&[
-        ("node", Align::Left),
-        ("session", Align::Left),
-        ("tensor", Align::Left),
-        ("datatype", Align::Left),
-        ("shape", Align::Left),
-        ("min", Align::Right),
-        ("mean", Align::Right),
-        ("max", Align::Right),
-        ("waited", Align::Right),
-        ("ran", Align::Right),
-        ("share", Align::Right),
-    ]);
-    let plan = loaded.plan();
-    let last = &measured.last;
-    let mut hidden = Vec::new();
-    for id in inner(plan) {
-        let node = plan.node(id);
-        let mut own: Vec<&Run> = last.runs.iter().filter(|run| run.node == id).collect();
-        own.sort_by_key(|run| natural(&run.session));
-        let shown = if all { own.len() } else { SHOWN };
-        if own.len() > shown {
-            let name = visible(&node.name);
-            hidden.push(format!("{} of `{name}`", own.len() - shown));
-        }
-        for run in own.into_iter().take(shown) {
-            let session = match run.session.as_str() {
-                "" => NOTHING,
-                session => session,
-            };
-            let mut first = Some([
-                node.name.clone(),
-                session.to_owned(),
-                time(run.waited()),
-                time(run.took()),
-                share(run.took(), last.took),
-            ]);
-            let inputs = node.inputs.iter().map(|it| ("→", &it.name));
-            let outputs = node.outputs.iter().map(|it| ("←", &it.name));
-            let tensors = inputs.zip(&run.inputs).chain(outputs.zip(&run.outputs));
-            for ((side, name), tensor) in tensors {
-                let [name_cell, session, waited, ran, share] = first.take().unwrap_or_default();
-                let [dtype, shape, min, mean, max] = described(tensor);
-                let tensor = format!("{side} {name}");
-                table.row([
-                    name_cell, session, tensor, dtype, shape, min, mean, max, waited, ran, share,
-                ]);
-            }
-            if let Some([name, session, waited, ran, share]) = first {
-                let none = || NOTHING.to_owned();
-                table.row([
-                    name,
-                    session,
-                    none(),
-                    none(),
-                    none(),
-                    none(),
-                    none(),
-                    none(),
-                    waited,
-                    ran,
-                    share,
-                ]);
-            }
-        }
-    }
-    let mut text = table.draw(look);
-    if !hidden.is_empty() {
-        // A String takes all text.
-        let _ = writeln!(
-            text,
-            "not shown: {}; `--all` shows every run",
-            hidden.join(", ")
-        );
-    }
-    text
 }
 
 /// The way through the pipeline that the response waited for.
@@ -277,7 +195,7 @@ fn outputs(measured: &Measured) -> Table {
         ("values", Align::Left),
     ]);
     for (name, tensor) in measured.last.outputs.iter() {
-        let [dtype, shape, min, mean, max] = described(tensor);
+        let [dtype, shape, min, mean, max] = runs::described(tensor);
         let preview = Summary::new(name, tensor).preview;
         table.row([name.to_owned(), dtype, shape, min, mean, max, preview]);
     }
@@ -325,15 +243,6 @@ fn levels(plan: &Plan, id: NodeId) -> String {
     }
 }
 
-fn described(tensor: &Tensor) -> [String; 5] {
-    let summary = Summary::new("", tensor);
-    let [min, mean, max] = match summary.spread {
-        Some(spread) => [spread.min, spread.mean, spread.max].map(number),
-        None => [NOTHING; 3].map(str::to_owned),
-    };
-    [summary.dtype.to_string(), summary.shape, min, mean, max]
-}
-
 /// Writes a time with three digits.
 fn time(time: Duration) -> String {
     let microseconds = time.as_secs_f64() * 1e6;
@@ -359,22 +268,11 @@ fn share(part: Duration, whole: Duration) -> String {
     format!("{:.0} %", 100.0 * part.as_secs_f64() / whole.as_secs_f64())
 }
 
-/// Splits a session into texts and numbers, so that 10 comes after 9.
-fn natural(session: &str) -> Vec<(String, u64)> {
-    let parts = session.split('_');
-    parts
-        .map(|part| match part.parse() {
-            Ok(number) => (String::new(), number),
-            Err(_) => (part.to_owned(), 0),
-        })
-        .collect()
-}
-
 #[cfg(test)]
 mod tests {
     use std::time::Duration;
 
-    use super::{natural, share, time};
+    use super::{share, time};
 
     #[test]
     fn times_have_three_digits() {
@@ -391,12 +289,5 @@ mod tests {
             "33 %"
         );
         assert_eq!(share(Duration::ZERO, Duration::ZERO), "-");
-    }
-
-    #[test]
-    fn sessions_count_up() {
-        let mut sessions = ["a_10", "a_9", "a_9_b_1", "a_9_b_0"];
-        sessions.sort_by_key(|session| natural(session));
-        assert_eq!(sessions, ["a_9", "a_9_b_0", "a_9_b_1", "a_10"]);
     }
 }

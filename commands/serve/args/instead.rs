@@ -68,7 +68,9 @@ pub(in crate::serve) struct Args {
     /// Folder with a folder for each model
     #[arg(long = "model_repository_path", value_name = "DIR")]
     pub(in crate::serve) model_repository_path: Option<PathBuf>,
-    /// Choose what these print to stdout
+    /// Choose what goes to stdout
+    ///
+    /// For the flags above: a server has its log there.
     #[arg(
         long = "output",
         value_enum,

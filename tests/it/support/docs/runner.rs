@@ -258,7 +258,9 @@ fn serves(text: &str) -> bool {
         .take(2)
         .collect::<Vec<_>>();
     let is_serve = match begins[..] {
-        ["ovms", second] => second == "serve" || (second.starts_with("--") && second != "--version"),
+        ["ovms", second] => {
+            second == "serve" || (second.starts_with("--") && second != "--version")
+        }
         _ => false,
     };
     is_serve && !ENDS.iter().any(|end| text.contains(end))

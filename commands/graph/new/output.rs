@@ -1,0 +1,95 @@
+//! `--output` of `ovms graph new`: what goes to stdout, as everywhere.
+//!
+//! It was the flag for outputs of the graph once, so that a name of one is still taken for that.
+
+use std::ffi::OsStr;
+
+use clap::{
+    Arg, Command, ValueEnum,
+    builder::{EnumValueParser, PossibleValue, TypedValueParser},
+};
+use ovms::scaffold::Stream;
+
+use crate::ui::Output;
+
+/// What was given.
+#[derive(Debug, Clone)]
+pub(super) enum Chosen {
+    /// What goes to stdout.
+    Format(Output),
+    /// An output of the graph.
+    Stream(Stream),
+}
+
+/// Takes the formats, which are all that the help tells, and streams.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct FormatOrStream;
+
+impl TypedValueParser for FormatOrStream {
+    type Value = Chosen;
+
+    fn parse_ref(
+        &self,
+        command: &Command,
+        arg: Option<&Arg>,
+        value: &OsStr,
+    ) -> Result<Chosen, clap::Error> {
+        let format = EnumValueParser::<Output>::new().parse_ref(command, arg, value);
+        let Err(refused) = format else {
+            return format.map(Chosen::Format);
+        };
+        let stream = value.to_str().map(str::parse::<Stream>);
+        stream
+            .and_then(Result::ok)
+            .map(Chosen::Stream)
+            .ok_or(refused)
+    }
+
+    fn possible_values(&self) -> Option<Box<dyn Iterator<Item = PossibleValue> + '_>> {
+        let formats = Output::value_variants().iter();
+        Some(Box::new(formats.filter_map(ValueEnum::to_possible_value)))
+    }
+}
+
+/// Parts formats from streams; the last format counts.
+pub(super) fn parted(chosen: Vec<Chosen>) -> (Output, Vec<Stream>) {
+    let (mut output, mut streams) = (Output::Table, Vec::new());
+    for it in chosen {
+        match it {
+            Chosen::Format(format) => output = format,
+            Chosen::Stream(stream) => streams.push(stream),
+        }
+    }
+    (output, streams)
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::{Arg, ArgAction, Command};
+
+    use super::{Chosen, FormatOrStream, parted};
+    use crate::ui::Output;
+
+    #[test]
+    fn what_is_no_format_is_a_stream() {
+        let arg = Arg::new("output").long("output");
+        let arg = arg.action(ArgAction::Append).value_parser(FormatOrStream);
+        let command = Command::new("new").arg(arg);
+        let given = |args: &[&str]| {
+            let matches = command
+                .clone()
+                .try_get_matches_from([&["new"], args].concat())?;
+            let chosen = matches.get_many::<Chosen>("output");
+            Ok::<_, clap::Error>(parted(chosen.into_iter().flatten().cloned().collect()))
+        };
+        let (format, streams) = given(&["--output=json", "--output=token:BYTES"]).unwrap();
+        assert_eq!((format, streams.len()), (Output::Json, 1));
+        let (format, streams) = given(&["--output=text"]).unwrap();
+        assert_eq!((format, streams.len()), (Output::Table, 0));
+        let refused = given(&["--output=JSON"]).unwrap_err().to_string();
+        assert!(
+            refused.contains("[possible values: table, json]"),
+            "{refused}"
+        );
+    }
+}

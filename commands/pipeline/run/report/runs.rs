@@ -1,0 +1,228 @@
+//! The runs of a request with the tensors that went in and came out: a table, or, in a terminal that
+//! is too narrow for that, a list.
+
+use std::fmt::Write;
+
+use ovms::{
+    client::output::{Summary, number},
+    pipeline::Run,
+    tensor::Tensor,
+};
+use unicode_width::UnicodeWidthStr;
+
+use super::{
+    super::{load::Loaded, measure::Measured},
+    inner, share, time,
+};
+use crate::ui::{Align, Look, NOTHING, Table, visible};
+
+/// The runs of one node that are shown unless all are asked for.
+const SHOWN: usize = 4;
+
+/// A run as it is shown.
+struct Row {
+    node: String,
+    session: String,
+    waited: String,
+    ran: String,
+    share: String,
+    tensors: Vec<Line>,
+}
+
+/// A tensor of a run.
+struct Line {
+    /// An arrow, in or out, and its name.
+    name: String,
+    /// Datatype, shape, least, mean, and greatest value.
+    described: [String; 5],
+}
+
+/// Writes the runs of the last request.
+pub(super) fn text(loaded: &Loaded, measured: &Measured, all: bool, look: Look) -> String {
+    let plan = loaded.plan();
+    let last = &measured.last;
+    let (mut rows, mut hidden) = (Vec::new(), Vec::new());
+    for id in inner(plan) {
+        let node = plan.node(id);
+        let mut own: Vec<&Run> = last.runs.iter().filter(|run| run.node == id).collect();
+        own.sort_by_key(|run| natural(&run.session));
+        let shown = if all { own.len() } else { SHOWN };
+        if own.len() > shown {
+            let name = visible(&node.name);
+            hidden.push(format!("{} of `{name}`", own.len() - shown));
+        }
+        rows.extend(own.into_iter().take(shown).map(|run| {
+            let inputs = node.inputs.iter().map(|it| ("→", &it.name));
+            let outputs = node.outputs.iter().map(|it| ("←", &it.name));
+            let tensors = inputs.zip(&run.inputs).chain(outputs.zip(&run.outputs));
+            Row {
+                node: node.name.clone(),
+                session: run.session.clone(),
+                waited: time(run.waited()),
+                ran: time(run.took()),
+                share: share(run.took(), last.took),
+                tensors: tensors
+                    .map(|((side, name), tensor)| Line {
+                        name: format!("{side} {name}"),
+                        described: described(tensor),
+                    })
+                    .collect(),
+            }
+        }));
+    }
+    let table = table(&rows);
+    let mut text = match look {
+        Look::Boxed if !table.fits() => list(&rows),
+        _ => table.draw(look),
+    };
+    if !hidden.is_empty() {
+        // A String takes all text.
+        let _ = writeln!(
+            text,
+            "not shown: {}; `--all` shows every run",
+            hidden.join(", ")
+        );
+    }
+    text
+}
+
+/// A row for each tensor; what is said of the run stands in the first.
+fn table(rows: &[Row]) -> Table {
+    let mut table = Table::new(&[
+        ("node", Align::Left),
+        ("session", Align::Left),
+        ("tensor", Align::Left),
+        ("datatype", Align::Left),
+        ("shape", Align::Left),
+        ("min", Align::Right),
+        ("mean", Align::Right),
+        ("max", Align::Right),
+        ("waited", Align::Right),
+        ("ran", Align::Right),
+        ("share", Align::Right),
+    ]);
+    for row in rows {
+        let session = match row.session.as_str() {
+            "" => NOTHING,
+            session => session,
+        };
+        let mut first = Some([&row.node, session, &row.waited, &row.ran, &row.share]);
+        let nothing = Line {
+            name: NOTHING.to_owned(),
+            described: [NOTHING; 5].map(str::to_owned),
+        };
+        let tensors = match &row.tensors[..] {
+            [] => std::slice::from_ref(&nothing),
+            tensors => tensors,
+        };
+        for Line { name, described } in tensors {
+            let [node, session, waited, ran, share] = first.take().unwrap_or_default();
+            let tensor = described.iter().map(String::as_str);
+            let cells = [node, session, name].into_iter().chain(tensor);
+            table.row(cells.chain([waited, ran, share]).map(str::to_owned));
+        }
+    }
+    table
+}
+
+/// A line for each run, and below it one for each tensor.
+fn list(rows: &[Row]) -> String {
+    let lines = || rows.iter().flat_map(|row| &row.tensors);
+    let kind = |line: &Line| format!("{} {}", line.described[0], line.described[1]);
+    let widest = |of: &dyn Fn(&Line) -> usize| lines().map(of).max().unwrap_or_default();
+    let names = widest(&|line| visible(&line.name).width());
+    let kinds = widest(&|line| visible(&kind(line)).width());
+    let mut text = String::new();
+    for row in rows {
+        let session = match row.session.as_str() {
+            "" => String::new(),
+            session => format!(" [{}]", visible(session)),
+        };
+        // A String takes all text.
+        let _ = writeln!(
+            text,
+            "{}{session}: waited {}, ran {}, {}",
+            visible(&row.node),
+            row.waited,
+            row.ran,
+            row.share
+        );
+        for line in &row.tensors {
+            let padded = |text: &str, width: usize| {
+                let text = visible(text);
+                format!("{text}{}", " ".repeat(width - text.width()))
+            };
+            let [_, _, min, mean, max] = &line.described;
+            let _ = writeln!(
+                text,
+                "  {}  {}  {min} to {max}, mean {mean}",
+                padded(&line.name, names),
+                padded(&kind(line), kinds)
+            );
+        }
+    }
+    text
+}
+
+/// Says what a tensor is: datatype, shape, least, mean, and greatest value.
+pub(super) fn described(tensor: &Tensor) -> [String; 5] {
+    let summary = Summary::new("", tensor);
+    let [min, mean, max] = match summary.spread {
+        Some(spread) => [spread.min, spread.mean, spread.max].map(number),
+        None => [NOTHING; 3].map(str::to_owned),
+    };
+    [summary.dtype.to_string(), summary.shape, min, mean, max]
+}
+
+/// Splits a session into texts and numbers, so that 10 comes after 9.
+fn natural(session: &str) -> Vec<(String, u64)> {
+    let parts = session.split('_');
+    parts
+        .map(|part| match part.parse() {
+            Ok(number) => (String::new(), number),
+            Err(_) => (part.to_owned(), 0),
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Line, Row, list, natural};
+
+    #[test]
+    fn sessions_count_up() {
+        let mut sessions = ["a_10", "a_9", "a_9_b_1", "a_9_b_0"];
+        sessions.sort_by_key(|session| natural(session));
+        assert_eq!(sessions, ["a_9", "a_9_b_0", "a_9_b_1", "a_10"]);
+    }
+
+    #[test]
+    fn a_narrow_terminal_has_a_list() {
+        let line = |name: &str, shape: &str| Line {
+            name: name.to_owned(),
+            described: ["FP32", shape, "0", "0.5", "12"].map(str::to_owned),
+        };
+        let row = |node: &str, session: &str, tensors| Row {
+            node: node.to_owned(),
+            session: session.to_owned(),
+            waited: "99.4 µs".to_owned(),
+            ran: "152 ms".to_owned(),
+            share: "85 %".to_owned(),
+            tensors,
+        };
+        let rows = [
+            row(
+                "one",
+                "",
+                vec![line("→ x", "(1,3)"), line("← longer", "(1)")],
+            ),
+            row("two\n", "one_0", vec![]),
+        ];
+        insta::assert_snapshot!(list(&rows), @r"
+        one: waited 99.4 µs, ran 152 ms, 85 %
+          → x       FP32 (1,3)  0 to 12, mean 0.5
+          ← longer  FP32 (1)    0 to 12, mean 0.5
+        two\u{a} [one_0]: waited 99.4 µs, ran 152 ms, 85 %
+        ");
+    }
+}

@@ -1,0 +1,294 @@
+//! The examples, each with its one command: what they find is right, they draw only in a terminal,
+//! and they leave no server behind.
+
+use std::{
+    collections::HashSet,
+    env, fs,
+    io::Read as _,
+    net::TcpStream,
+    path::{Path, PathBuf},
+    process::{Command, Stdio},
+};
+
+use crate::support::{
+    cli::{self, Run},
+    eventually, fixture,
+    infer::interrupt,
+    thread,
+};
+
+/// All of them.
+const ALL: [&str; 4] = ["classification", "ocr", "streaming", "voice"];
+
+/// What a terminal has room for beside the line that is typed.
+const LINES: usize = 25;
+const COLUMNS: usize = 80;
+
+fn root() -> PathBuf {
+    PathBuf::from(env!("CARGO_MANIFEST_DIR"))
+}
+
+/// Makes a command that finds the built program first, and Python where it is.
+fn with_ovms(program: impl AsRef<std::ffi::OsStr>) -> Command {
+    let folder = Path::new(env!("CARGO_BIN_EXE_ovms")).parent().unwrap();
+    let path = env::var_os("PATH").unwrap();
+    let folders = [folder.to_owned()]
+        .into_iter()
+        .chain(env::split_paths(&path));
+    let mut command = Command::new(program);
+    command
+        .env("PATH", env::join_paths(folders).unwrap())
+        .env("COLUMNS", COLUMNS.to_string())
+        .env_remove("NO_COLOR")
+        .current_dir(root())
+        .stdin(Stdio::null());
+    command
+}
+
+fn example(name: &str) -> Command {
+    with_ovms(root().join("examples").join(name).join("run"))
+}
+
+/// Runs an example as in a pipe; returns what it printed.
+fn piped(name: &str, args: &[&str]) -> String {
+    let run = cli::run(example(name).args(args));
+    assert_eq!(run.code, Some(0), "{}", run.stderr);
+    assert!(run.stderr.starts_with("$ "), "{}", run.stderr);
+    let text = run.text();
+    assert!(!text.contains('\u{1b}'), "{text}");
+    text
+}
+
+/// Runs an example in a terminal of 80 columns.
+fn in_terminal(name: &str, is_coloured: bool) -> Run {
+    let spawn = "import os, pty, sys; sys.exit(os.waitstatus_to_exitcode(pty.spawn(sys.argv[1:])))";
+    let mut command = with_ovms("python3");
+    command
+        .args(["-c", spawn])
+        .arg(root().join("examples").join(name).join("run"))
+        .env("TERM", "xterm-256color");
+    if !is_coloured {
+        command.env("NO_COLOR", "1");
+    }
+    cli::run(&mut command)
+}
+
+#[test]
+fn pictures_are_what_they_show() {
+    let text = piped("classification", &[]);
+    let lines: Vec<&str> = text.lines().collect();
+    assert_eq!(lines.len(), 12, "{text}");
+    for (of_picture, label) in lines.chunks(4).zip(["star", "ring", "diamond"]) {
+        assert_eq!(of_picture[0], format!("{label}.png"));
+        let words: Vec<&str> = of_picture[1].split_whitespace().collect();
+        assert_eq!(words[0], label, "{text}");
+        let score: f64 = words[1].trim_end_matches('%').parse().unwrap();
+        assert!(score > 90.0, "{text}");
+    }
+    let other = fixture("images/star.jpg");
+    let text = piped("classification", &[other.to_str().unwrap()]);
+    assert!(text.starts_with("star.jpg\n  star "), "{text}");
+}
+
+#[test]
+fn the_page_is_read_as_the_models_read_it() {
+    let expected = fs::read(fixture("expected/ocr.json")).unwrap();
+    let expected: serde_json::Value = serde_json::from_slice(&expected).unwrap();
+    let expected: Vec<String> = expected["lines"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|line| {
+            let (place, sure) = (&line["box"], line["confidence"].as_f64().unwrap());
+            let place = format!("{:>4},{:<4}", place[0].to_string(), place[1].to_string());
+            format!(
+                "{place} {:>3.0}%  {}\n",
+                100.0 * sure,
+                line["text"].as_str().unwrap()
+            )
+        })
+        .collect();
+    assert_eq!(piped("ocr", &[]), expected.concat());
+}
+
+#[test]
+fn speech_is_found_where_it_is() {
+    let text = piped("voice", &[]);
+    let found: Vec<f64> = text
+        .lines()
+        .filter(|line| line.starts_with("speech from"))
+        .flat_map(str::split_whitespace)
+        .filter_map(|word| word.parse().ok())
+        .collect();
+    // As make_wav.py has put the phrases.
+    let spoken = [0.48, 1.15, 1.86, 4.13, 4.99, 5.63];
+    assert_eq!(found.len(), spoken.len(), "{text}");
+    for (found, spoken) in found.into_iter().zip(spoken) {
+        assert!((found - spoken).abs() < 0.1, "{text}");
+    }
+    assert!(text.starts_with("6.40 s were heard, "), "{text}");
+}
+
+#[test]
+fn words_are_shown_as_they_are_written() {
+    let mut child = example("streaming")
+        .arg("The sea")
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    let mut stdout = child.stdout.take().unwrap();
+    let (mut text, mut parts, mut buffer) = (Vec::new(), Vec::new(), [0; 4096]);
+    loop {
+        let length = stdout.read(&mut buffer).unwrap();
+        if length == 0 {
+            break;
+        }
+        text.extend_from_slice(&buffer[..length]);
+        parts.push(String::from_utf8_lossy(&buffer[..length]).into_owned());
+    }
+    assert!(child.wait().unwrap().success());
+    let text = String::from_utf8(text).unwrap();
+    let (story, end) = text.trim_end().rsplit_once("\n\n").unwrap();
+    let story: Vec<&str> = story.split_whitespace().collect();
+    assert_eq!(story[..2], ["The", "sea"]);
+    let count: usize = end.split(' ').next().unwrap().parse().unwrap();
+    assert_eq!((count >= 30, story.len()), (true, count + 2), "{text}");
+    let known = fs::read_to_string(root().join("examples/streaming/writer/story.txt")).unwrap();
+    let known: HashSet<&str> = known.split_whitespace().collect();
+    assert!(story.iter().all(|word| known.contains(word)), "{text}");
+    // Most words came by themselves, however busy the machine is.
+    assert!(parts.len() > 10, "{parts:?}");
+}
+
+#[test]
+fn the_drawings_fit_a_terminal() {
+    for name in ALL {
+        for is_coloured in [true, false] {
+            let run = in_terminal(name, is_coloured);
+            let text = run.text();
+            assert_eq!(run.code, Some(0), "{text}");
+            assert_eq!(
+                text.contains("\u{1b}["),
+                is_coloured || name == "voice",
+                "{text}"
+            );
+            assert!(!text.contains("\u{1b}[3") || is_coloured, "{text}");
+            let shown = last_state(&text);
+            assert!(
+                shown.len() <= LINES,
+                "{name}: {} lines\n{text}",
+                shown.len()
+            );
+            for line in &shown {
+                assert!(line.chars().count() <= COLUMNS, "{name}: {line}");
+            }
+            assert!(shown.iter().any(|line| line.contains(['█', '━', '[', '.'])));
+        }
+    }
+}
+
+/// Returns the lines of a terminal after colours, and steps upwards to draw again.
+fn last_state(text: &str) -> Vec<String> {
+    let mut lines: Vec<String> = Vec::new();
+    for line in text.split('\n') {
+        let mut plain = String::new();
+        let mut parts = line.trim_end_matches('\r').split("\u{1b}[");
+        plain.push_str(parts.next().unwrap_or_default());
+        for part in parts {
+            let end = part.find(|c: char| c.is_ascii_alphabetic()).unwrap();
+            if part[end..].starts_with('A') {
+                let up: usize = part[..end].parse().unwrap();
+                lines.truncate(lines.len() - up);
+            }
+            plain.push_str(&part[end + 1..]);
+        }
+        lines.push(plain);
+    }
+    if lines.last().is_some_and(String::is_empty) {
+        lines.pop();
+    }
+    lines
+}
+
+#[test]
+fn no_server_is_left_after_ctrl_c() {
+    let mut child = example("streaming")
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut stdout = child.stdout.take().unwrap();
+    let mut stderr = child.stderr.take().unwrap();
+    let told = thread(move || {
+        let mut text = String::new();
+        stderr.read_to_string(&mut text).map(|_| text)
+    });
+    // It is writing.
+    let mut text = String::new();
+    let mut buffer = [0; 256];
+    while !text.contains("Once upon a ") {
+        let length = stdout.read(&mut buffer).unwrap();
+        assert!(length > 0, "{text}");
+        text.push_str(&String::from_utf8_lossy(&buffer[..length]));
+    }
+    interrupt(&child);
+    assert_eq!(child.wait().unwrap().code(), Some(130));
+    let told = told.join().unwrap().unwrap();
+    assert!(!told.contains("Traceback"), "{told}");
+    let words: Vec<&str> = told.split_whitespace().collect();
+    let ports = words.windows(2).filter(|pair| pair[0].ends_with("port"));
+    let ports: Vec<u16> = ports.map(|pair| pair[1].parse().unwrap()).collect();
+    assert_eq!(ports.len(), 2, "{told}");
+    for port in ports {
+        eventually("nobody listens", || {
+            TcpStream::connect(("127.0.0.1", port))
+                .is_err()
+                .then_some(())
+        });
+    }
+}
+
+#[test]
+fn what_is_missing_is_told() {
+    // A Python, and nothing else.
+    let folder = tempfile::tempdir().unwrap();
+    let python = cli::run(with_ovms("python3").args(["-c", "import sys; print(sys.executable)"]));
+    std::os::unix::fs::symlink(python.text().trim(), folder.path().join("python3")).unwrap();
+    let copy = folder.path().join("clone");
+    let status = Command::new("cp")
+        .arg("-r")
+        .arg(root().join("examples"))
+        .arg(&copy)
+        .status();
+    assert!(status.unwrap().success());
+    let alone = |run: &Path| {
+        let mut command = Command::new(folder.path().join("python3"));
+        cli::run(command.arg(run).env("PATH", folder.path()))
+    };
+    let run = alone(&copy.join("voice/run"));
+    assert_eq!(run.code, Some(1));
+    assert!(
+        run.stderr.starts_with("error: there is no `ovms` in PATH"),
+        "{}",
+        run.stderr
+    );
+    // A model that is not there: the server's own words, and no Traceback.
+    let mut command = with_ovms(copy.join("voice/run"));
+    let run = cli::run(command.env("TMPDIR", folder.path()));
+    assert_eq!(run.code, Some(1), "{}", run.stderr);
+    assert!(
+        run.stderr
+            .contains("error: the server does not serve `vad`"),
+        "{}",
+        run.stderr
+    );
+    assert!(!run.stderr.contains("Traceback"), "{}", run.stderr);
+    let run = cli::run(example("voice").arg("no.wav"));
+    assert_eq!(run.code, Some(1));
+    assert!(
+        run.stderr.contains("hint: name a WAV file"),
+        "{}",
+        run.stderr
+    );
+}
