@@ -15,12 +15,14 @@ use crate::support::{
 };
 
 /// The subcommands, with those that have flags of their own.
-const SUBCOMMANDS: [(&str, &[&str]); 5] = [
+const SUBCOMMANDS: [(&str, &[&str]); 7] = [
     ("setup", &[]),
     ("serve", &[]),
     ("infer", &[]),
     ("pipeline", &["show", "check", "run", "new"]),
     ("graph", &["new", "check", "show", "run", "stubs"]),
+    ("doctor", &[]),
+    ("completions", &[]),
 ];
 
 /// Whose flags a page may name without their subcommand; pages that are not here name any.
