@@ -24,10 +24,12 @@ macro_rules! pages {
 
 pages! {
     apis: "apis.md",
-    doctor: "doctor.md",
-    deployment: "deployment.md",
-    examples: "examples.md",
+    completions: "completions.md",
     configuration: "configuration.md",
+    dashboard: "dashboard.md",
+    deployment: "deployment.md",
+    doctor: "doctor.md",
+    examples: "examples.md",
     graphs: "graphs.md",
     index: "README.md",
     infer: "infer.md",
