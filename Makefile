@@ -61,6 +61,15 @@ bench: $(VENV_STAMP) ## Measure against raw OpenVINO and a bare echo service
 	test -d target/bench-models/resnet50 || $(VENV)/bin/python fixtures/make_bench.py target/bench-models
 	OPENVINO_INSTALL_DIR=$(CURDIR)/$(VENV) cargo bench --locked --bench serving
 
+.PHONY: deb
+deb: ## Build a Debian package (needs cargo-deb)
+	@cargo deb --version > /dev/null 2>&1 || { echo "cargo-deb is missing: cargo install --locked cargo-deb" >&2; exit 1; }
+# With the Python that the package depends on, whichever comes first in PATH.
+	PYO3_PYTHON=/usr/bin/python3 cargo build --release --locked
+	rm -rf target/man
+	$(OVMS) man --dir target/man
+	cargo deb --no-build
+
 .PHONY: completions
 completions: ## Write the shells' completion scripts again
 	cargo build --locked

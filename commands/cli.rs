@@ -8,7 +8,7 @@ use clap::{
 };
 
 use crate::{
-    complete, completions, doctor, error::Failure, graph, infer, pipeline, serve, setup, ui,
+    complete, completions, doctor, error::Failure, graph, infer, man, pipeline, serve, setup, ui,
 };
 
 /// What ends the help.
@@ -61,6 +61,8 @@ enum Command {
     Doctor(doctor::Args),
     /// Print a shell's completion script, or install it
     Completions(completions::Args),
+    /// Show a page of the manual, or write all of them
+    Man(man::Args),
     /// Find names for the word under the cursor; run by the completion scripts
     #[command(hide = true)]
     Complete(complete::Args),
@@ -97,6 +99,7 @@ pub(crate) fn run(args: impl IntoIterator<Item = OsString>) -> Result<(), Failur
         Command::Setup(args) => setup::run(&args),
         Command::Doctor(args) => doctor::run(&args),
         Command::Completions(args) => completions::run(&args),
+        Command::Man(args) => man::run(&args),
         Command::Complete(args) => complete::run(args, started),
         Command::ProbeRuntime(args) => setup::probe(&args),
         Command::ProbePython => doctor::probe_python(),
@@ -194,6 +197,7 @@ fn explain(error: clap::Error) -> Failure {
             let text = error.render().to_string();
             let text = text.trim_end();
             let text = text.strip_prefix("error: ").unwrap_or(text);
+            let text = without_odd_tips(text);
             let failure = Failure::usage_verbatim(format!("error parsing options: {text}"));
             match variable(&error) {
                 Some(name) => failure.hint(format!(
@@ -203,6 +207,15 @@ fn explain(error: clap::Error) -> Failure {
             }
         }
     }
+}
+
+/// Leaves out the tip to pass an unknown flag as a value: whoever mistypes one means no model.
+fn without_odd_tips(text: &str) -> String {
+    let parts = text.split("\n\n");
+    let kept: Vec<&str> = parts
+        .filter(|part| !part.starts_with("  tip: to pass '-"))
+        .collect();
+    kept.join("\n\n")
 }
 
 #[cfg(test)]

@@ -12,6 +12,7 @@ mod error;
 mod graph;
 mod infer;
 mod logging;
+mod man;
 mod pipeline;
 mod places;
 mod serve;

@@ -4,6 +4,7 @@
 //! a pipe, `NO_COLOR`, or a dumb terminal turn them off. `--quiet` turns notes and bars off.
 
 mod foot;
+mod stderr;
 mod text;
 
 use std::{
@@ -389,7 +390,7 @@ pub(crate) fn answers() -> ProgressBar {
 /// Returns where bars are drawn: on a terminal that can, unless `--quiet` was given.
 pub(crate) fn bar_target() -> ProgressDrawTarget {
     match Look::of_stderr() {
-        Look::Boxed if !quiet() => ProgressDrawTarget::stderr(),
+        Look::Boxed if !quiet() => ProgressDrawTarget::term_like(Box::new(stderr::Stderr::new())),
         _ => ProgressDrawTarget::hidden(),
     }
 }

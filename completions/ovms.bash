@@ -28,6 +28,9 @@ _ovms_static() {
             ovms,infer)
                 cmd="ovms__subcmd__infer"
                 ;;
+            ovms,man)
+                cmd="ovms__subcmd__man"
+                ;;
             ovms,pipeline)
                 cmd="ovms__subcmd__pipeline"
                 ;;
@@ -84,6 +87,9 @@ _ovms_static() {
                 ;;
             ovms__subcmd__help,infer)
                 cmd="ovms__subcmd__help__subcmd__infer"
+                ;;
+            ovms__subcmd__help,man)
+                cmd="ovms__subcmd__help__subcmd__man"
                 ;;
             ovms__subcmd__help,pipeline)
                 cmd="ovms__subcmd__help__subcmd__pipeline"
@@ -188,7 +194,7 @@ _ovms_static() {
 
     case "${cmd}" in
         ovms)
-            opts="-h -V --help --version serve infer pipeline graph setup completions help"
+            opts="-h -V --help --version serve infer pipeline graph setup completions man help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 1 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -593,7 +599,7 @@ _ovms_static() {
             return 0
             ;;
         ovms__subcmd__help)
-            opts="serve infer pipeline graph setup completions help"
+            opts="serve infer pipeline graph setup completions man help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -719,6 +725,20 @@ _ovms_static() {
             return 0
             ;;
         ovms__subcmd__help__subcmd__infer)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        ovms__subcmd__help__subcmd__man)
             opts=""
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
@@ -1058,6 +1078,27 @@ _ovms_static() {
                     COMPREPLY=("${cur}")
                     if [[ "${BASH_VERSINFO[0]}" -ge 4 ]]; then
                         compopt -o nospace
+                    fi
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        ovms__subcmd__man)
+            opts="-h -V --dir --help --version"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --dir)
+                    COMPREPLY=()
+                    if [[ "${BASH_VERSINFO[0]}" -ge 4 ]]; then
+                        compopt -o plusdirs
                     fi
                     return 0
                     ;;

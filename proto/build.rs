@@ -9,7 +9,10 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     #[cfg(feature = "python")]
     {
         python_library()?;
-        pyo3_build_config::add_libpython_rpath_link_args();
+        // Where the system looks anyway, a path would only be in the way of packages.
+        if !is_of_system() {
+            pyo3_build_config::add_libpython_rpath_link_args();
+        }
     }
 
     let files = [
@@ -73,6 +76,13 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         .btree_map(["."])
         .compile_fds(compiler.file_descriptor_set())?;
     Ok(())
+}
+
+/// Tells whether the library of the interpreter is where every program's libraries are looked for.
+#[cfg(feature = "python")]
+fn is_of_system() -> bool {
+    let folder = pyo3_build_config::get().lib_dir();
+    folder.is_some_and(|folder| ["/usr/lib", "/lib"].iter().any(|it| folder.starts_with(it)))
 }
 
 /// Sees to it that the interpreter has a library to link with: else the linker's words for it come

@@ -23,7 +23,7 @@ use ovms::task;
 use crate::{error::Failure, ui};
 
 /// How long everything may take, from the first line of `main` to the answer: a shell waits for it.
-const LIMIT: Duration = Duration::from_millis(150);
+const LIMIT: Duration = Duration::from_millis(130);
 
 /// Arguments of the hidden `ovms complete`.
 #[derive(Debug, clap::Args)]

@@ -83,9 +83,10 @@ pub(super) fn find(position: &Position, deadline: Instant) -> Option<Names> {
             .filter_map(|text| text.parse().ok())
             .collect();
         names.retain(|name| !given.iter().any(|it| it.name.as_ref() == Some(&name.name)));
-        // In these the name would end where the value does not begin.
+        // Not those of which something would be taken for a datatype, a shape or a value.
         names.retain(|name| {
-            !name.name.contains('=') && !name.name.starts_with(['@', '[', '{', '"'])
+            let argument = format!("{}=0", name.name).parse::<Argument>();
+            argument.is_ok_and(|it| it.name.as_ref() == Some(&name.name))
         });
     }
     Some(Names {

@@ -135,8 +135,8 @@ fn for_zsh(folder: &Path) -> String {
     format!(
         "next: see that ~/.zshrc has these lines, in this order, and start a new shell:\n  \
          fpath=({} $fpath)\n  autoload -Uz compinit && compinit\n\
-         A framework such as Oh My Zsh calls compinit itself: there the first line alone goes \
-         before the one that loads it.",
+         Oh My Zsh and the like call compinit themselves: there the first line alone goes\n\
+         before the one that loads them.",
         quoted(folder, r"'\''")
     )
 }

@@ -202,10 +202,54 @@ mod tests {
         ]);
         assert_eq!(report.status(), Status::Warn);
         assert_eq!(report.count(Status::Warn), 1);
-        insta::assert_snapshot!(report.text(Look::Plain, None), @"");
-        insta::assert_snapshot!(report.text(Look::Plain, Some(50)), @"");
+        insta::assert_snapshot!(report.text(Look::Plain, None), @r"
+        ok    runtime      OpenVINO 1
+                           of a place
+        warn  ports        something else listens on port 9000
+                           hint: choose another port with --port, or stop what listens
+        note  shell        \u{1b}[2J
+        ");
+        insta::assert_snapshot!(report.text(Look::Plain, Some(50)), @r"
+        ok    runtime      OpenVINO 1
+                           of a place
+        warn  ports        something else listens on port
+                           9000
+                           hint: choose another port with
+                           --port, or stop what listens
+        note  shell        \u{1b}[2J
+        ");
         let drawn = report.text(Look::Boxed, None).replace('\u{1b}', "ESC");
         assert!(drawn.contains("ESC[33mwarn  ESC[0mports"), "{drawn}");
-        insta::assert_snapshot!(report.json(), @"");
+        insta::assert_snapshot!(report.json(), @r#"
+        {
+          "ovms": "0.1.0",
+          "status": "warn",
+          "checks": [
+            {
+              "name": "runtime",
+              "status": "ok",
+              "text": "OpenVINO 1",
+              "details": [
+                "of a place"
+              ],
+              "hint": null
+            },
+            {
+              "name": "ports",
+              "status": "warn",
+              "text": "something else listens on port 9000",
+              "details": [],
+              "hint": "choose another port with --port, or stop what listens"
+            },
+            {
+              "name": "shell",
+              "status": "note",
+              "text": "\u001b[2J",
+              "details": [],
+              "hint": null
+            }
+          ]
+        }
+        "#);
     }
 }

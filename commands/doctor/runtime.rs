@@ -14,7 +14,7 @@ pub(super) fn all() -> (Vec<Check>, Option<Found>) {
         Err(error) => {
             let failure = setup::explain(&error);
             let check = Check::new("runtime", Status::Fail, failure.message());
-            let check = with_places(check, &looked, None);
+            let check = with_places(check, &looked, None, false);
             return (vec![with_hint(check, failure.hints())], None);
         }
     };
@@ -31,13 +31,13 @@ pub(super) fn all() -> (Vec<Check>, Option<Found>) {
         Err(failure) => {
             let check = Check::new("runtime", Status::Fail, failure.message());
             let check = check.detail(format!("from {library}"));
-            let check = with_places(check, &looked, Some(&found));
+            let check = with_places(check, &looked, Some(&found), false);
             let hint = "mend or remove it, or run `ovms setup --dir DIR` and set \
                         OPENVINO_INSTALL_DIR to DIR";
             return (vec![check.hint(hint)], Some(found));
         }
     };
-    let check = with_places(check, &looked, Some(&found));
+    let check = with_places(check, &looked, Some(&found), true);
     (vec![check, devices(&found)], Some(found))
 }
 
@@ -63,7 +63,7 @@ fn devices(found: &Found) -> Check {
 }
 
 /// Tells of the places that were looked at besides.
-fn with_places(mut check: Check, looked: &[Looked], used: Option<&Found>) -> Check {
+fn with_places(mut check: Check, looked: &[Looked], used: Option<&Found>, works: bool) -> Check {
     for Looked {
         origin,
         folder,
@@ -77,6 +77,8 @@ fn with_places(mut check: Check, looked: &[Looked], used: Option<&Found>) -> Che
             (Some(library), _) => {
                 check.detail(format!("another one in {origin}, {}", library.display()))
             }
+            // Nobody needs more than one.
+            (None, _) if works => check,
             (None, Some(folder)) => check.detail(format!("none in {origin}, {}", folder.display())),
             (None, None) => check.detail(format!("none in {origin}")),
         };

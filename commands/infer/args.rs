@@ -43,14 +43,14 @@ Examples:
   ovms infer resnet -i @cat.png --scale 255 --top 5 --labels imagenet.txt
   ovms infer resnet -i x:FP32=@batch.npy --output npy > scores.npy
   ovms infer adder -i a='[1, 2]' -i b='[3, 4]' --output json
-  ovms infer detector -i @page.png --output json | ovms infer reader -i crops=-:boxes
+  ovms infer a -i @page.png --output json | ovms infer b -i crops=-:boxes
   ovms infer resnet --random --duration 10s --concurrency 16
   ovms infer vad -i frames=@frames.npy --sequence --output npy > speech.npy
   id=$(ovms infer vad -i @first.npy --start --output json | jq .sequence_id)
   ovms infer generator -i prompt='once upon' --stream
   ovms infer --status
   ovms infer resnet --metadata --output json
-  ovms infer adder -i a='[1, 2]' -i b='[3, 4]' --api kserve-rest --print-curl | sh
+  ovms infer adder --zeros --api kserve-rest --print-curl | sh
 
 Exit codes: 0 done; 1 refused by the server, or failed; 64 usage; 69 the server cannot be \
 reached; 130 Ctrl-C.";

@@ -3,8 +3,8 @@
 
 use base64::{Engine as _, engine::general_purpose::STANDARD as BASE64};
 use ovms::client::{
-    Client, ClientError, Form, ModelId, ModelMetadata, Options, Request, RequestError,
-    sequence::mark,
+    Client, ClientError, Form, ModelId, ModelMetadata, Options, Request, RequestError, SEQUENCE,
+    sequence::{mark, random_id},
     spelled::{self, GrpcCall, HttpCall, Spelled},
 };
 
@@ -24,7 +24,12 @@ const LONGEST: usize = 64 << 10;
 const LINE: usize = 76;
 
 /// Prints a request, or each of several.
-pub(super) async fn request(job: Job) -> Result<(), Failure> {
+pub(super) async fn request(mut job: Job) -> Result<(), Failure> {
+    let sequence = job.sequence.as_ref();
+    let sequence = sequence.map(|sequence| sequence.id().unwrap_or_else(random_id));
+    if let Some(id) = sequence {
+        job.server.headers.entry(SEQUENCE).or_insert(id.into());
+    }
     let model = if job.inputs.are_told() && !matches!(job.sequence, Some(Sequence::All(_))) {
         // Nobody needs to be asked.
         ModelMetadata {
@@ -38,7 +43,7 @@ pub(super) async fn request(job: Job) -> Result<(), Failure> {
         job.open().await?.1
     };
     job.check_given(&model)?;
-    let requests = requests(&job, &model).await?;
+    let requests = requests(&job, &model, sequence.unwrap_or_default()).await?;
     let is_stream = job.stream.is_some();
     let spell = |requests: &[Request]| match is_stream {
         true => Ok(vec![spelled::stream(&job.server, requests)?]),
@@ -103,7 +108,11 @@ fn refused(error: RequestError) -> Failure {
 }
 
 /// Makes every request of the job.
-async fn requests(job: &Job, model: &ModelMetadata) -> Result<Vec<Request>, Failure> {
+async fn requests(
+    job: &Job,
+    model: &ModelMetadata,
+    sequence: u64,
+) -> Result<Vec<Request>, Failure> {
     let mut request = job.request(model)?;
     if let Some(plan) = &job.stream {
         return stream::requests(plan, &job.inputs, request, model).await;
@@ -111,9 +120,9 @@ async fn requests(job: &Job, model: &ModelMetadata) -> Result<Vec<Request>, Fail
     let is_tfs = job.server.api.is_tfs();
     match &job.sequence {
         None => {}
-        Some(Sequence::One { control, id }) => mark(&mut request, is_tfs, *id, *control),
+        Some(Sequence::One { control, .. }) => mark(&mut request, is_tfs, sequence, *control),
         Some(Sequence::All(plan)) => {
-            return sequence::requests(plan, &job.inputs, request, model, is_tfs).await;
+            return sequence::requests(plan, &job.inputs, request, model, is_tfs, sequence).await;
         }
     }
     Ok(vec![request])

@@ -3,12 +3,11 @@
 mod report;
 mod text;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::ValueEnum;
 use ovms::{
     config::{self, Defaults, EntryFault, FileConfig},
-    error::nearest,
     pipeline::survey,
 };
 
@@ -102,7 +101,7 @@ pub(super) fn run(args: Args) -> Result<(), Failure> {
         }
     };
     if let Some(name) = &name {
-        named(&file, name)?;
+        named(&path, &file, name)?;
     }
     let options = Options {
         custom_nodes: !no_custom_nodes,
@@ -126,7 +125,7 @@ pub(super) fn run(args: Args) -> Result<(), Failure> {
 }
 
 /// Refuses a name that no pipeline of the file has.
-fn named(file: &FileConfig, name: &str) -> Result<(), Failure> {
+fn named(path: &Path, file: &FileConfig, name: &str) -> Result<(), Failure> {
     let pipelines = file.pipelines.iter().map(|pipeline| &*pipeline.name);
     let names: Vec<&str> = pipelines
         .chain(clashes(file).map(|(name, _)| name))
@@ -134,15 +133,7 @@ fn named(file: &FileConfig, name: &str) -> Result<(), Failure> {
     if names.contains(&name) {
         return Ok(());
     }
-    let failure = Failure::new(
-        FailureKind::Usage,
-        format!("there is no pipeline `{name}` in the file"),
-    );
-    Err(match nearest(name, names.iter().copied()) {
-        Some(near) => failure.hint(format!("did you mean `{near}`?")),
-        None if names.is_empty() => failure.hint("it has no pipelines"),
-        None => failure.hint(format!("it has: {}", names.join(", "))),
-    })
+    Err(super::unknown(FailureKind::Usage, path, name, &names))
 }
 
 /// Returns the pipelines that have the name of a model.

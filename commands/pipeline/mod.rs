@@ -7,11 +7,18 @@ pub(crate) mod new;
 mod run;
 pub(crate) mod show;
 
-use clap::Subcommand;
+use std::path::Path;
 
+use clap::Subcommand;
 use ovms::python;
 
-use crate::{error::Failure, graph};
+use crate::{
+    error::{Failure, FailureKind},
+    graph,
+};
+
+/// The most names of pipelines that a hint lists.
+const MOST_NAMES: usize = 20;
 
 /// What ends the help.
 pub(crate) const AFTER_HELP: &str = "\
@@ -48,4 +55,26 @@ pub(crate) fn run(command: Command) -> Result<(), Failure> {
     // What handlers of Python nodes have printed.
     python::stop(graph::LIMIT);
     result
+}
+
+/// Says that a configuration file has no pipeline of a name, and which it has.
+fn unknown(kind: FailureKind, path: &Path, name: &str, names: &[&str]) -> Failure {
+    let path = path.display();
+    let text = format!("the configuration file {path} has no pipeline `{name}`");
+    let failure = Failure::new(kind, text).hint_nearest(name, names.iter().copied());
+    if names.is_empty() {
+        return failure.hint("it has no pipelines");
+    }
+    let told = names.iter().take(MOST_NAMES);
+    let told: Vec<String> = told.map(|name| format!("`{name}`")).collect();
+    let more = match names.len().saturating_sub(MOST_NAMES) {
+        0 => String::new(),
+        more => format!(", and {more} more"),
+    };
+    let noun = if names.len() == 1 {
+        "pipeline is"
+    } else {
+        "pipelines are"
+    };
+    failure.hint(format!("its {noun} {}{more}", told.join(", ")))
 }

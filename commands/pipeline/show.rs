@@ -163,19 +163,15 @@ fn chosen<'a>(file: &'a FileConfig, args: &Args) -> Result<Vec<&'a PipelineConfi
     if let Some(found) = file.pipelines.iter().find(|it| it.name == *name) {
         return Ok(vec![found]);
     }
-    let text = format!("the configuration file {path} has no pipeline `{name}`");
     // A pipeline that the file has, and that is left out, is no mistake of the command line.
     let is_there = file.refused.iter().any(|entry| entry.name == *name);
     let kind = match is_there {
         true => FailureKind::Failed,
         false => FailureKind::Usage,
     };
-    let mut failure = refused(file, Failure::new(kind, text));
-    if !file.pipelines.is_empty() {
-        let names: Vec<&str> = names().collect();
-        failure = failure.detail(format!("its pipelines: {}", names.join(", ")));
-    }
-    Err(failure.hint_nearest(name, names()))
+    let names: Vec<&str> = names().collect();
+    let failure = super::unknown(kind, &args.config, name, &names);
+    Err(refused(file, failure))
 }
 
 /// Adds what the file has besides, but is left out of it.

@@ -134,7 +134,7 @@ fn add(args: &Args) -> Result<(), Failure> {
     } else {
         let absolute = std::path::absolute(&folder).unwrap_or_else(|_| folder.clone());
         if !absolute.is_dir() {
-            ui::note(&format!("note: there is no folder {}", absolute.display()));
+            ui::warn(&format!("note: there is no folder {}", absolute.display()));
         }
         absolute.to_string_lossy().into_owned()
     };

@@ -86,7 +86,7 @@ fn of_metrics(failure: Failure, error: &NameError) -> Failure {
             ..
         } => failure.hint(format!("did you mean `{nearest}`?")),
         NameError::Unknown { nearest: None, .. } => {
-            failure.hint("the README of the server lists the families")
+            failure.hint("docs/monitoring.md of the server lists the families")
         }
         NameError::Repeated { .. } => failure.hint("name each family once"),
     }

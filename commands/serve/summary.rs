@@ -14,8 +14,14 @@ use ovms::{
 
 use crate::ui::{columns, counted, listed, visible, wrapped};
 
-/// The most servables that are told of one by one, and the most failures.
+/// The most servables that are told of one by one.
 const MOST: usize = 8;
+
+/// The most failures that are.
+const MOST_FAILURES: usize = 4;
+
+/// The most names in an event.
+const LISTED: usize = 100;
 
 /// The most characters of a failure.
 const LONGEST: usize = 300;
@@ -82,6 +88,17 @@ impl Summary {
         let servables = engine.servables();
         let served: Vec<Entry> = servables.iter().filter_map(Entry::of).collect();
         let python = python::describe();
+        let mut failures: Vec<String> = faults.iter().map(|fault| clip(&chain(fault))).collect();
+        let empty = servables.iter().filter(|it| is_empty(it));
+        for name in empty.map(Servable::name) {
+            // Where the folder could not be read, that has been said.
+            if !failures
+                .iter()
+                .any(|failure| failure.contains(&format!("`{name}`")))
+            {
+                failures.push(format!("model `{name}` has no version to serve"));
+            }
+        }
         Self {
             openvino: openvino.split('-').next().unwrap_or(openvino).to_owned(),
             // `Python 3.11.2 of …`
@@ -92,7 +109,7 @@ impl Summary {
             devices: Vec::new(),
             missing: servables.len() - served.len(),
             served,
-            failures: faults.iter().map(|fault| clip(&chain(fault))).collect(),
+            failures,
             demo: None,
         }
     }
@@ -122,7 +139,7 @@ impl Summary {
             tracing::info!(
                 served = self.served.len(),
                 failed = self.missing,
-                names = names.get(..MOST).unwrap_or(&names).join(","),
+                names = names.get(..LISTED).unwrap_or(&names).join(","),
                 grpc = self.grpc.as_ref().map(Place::address),
                 rest = self.rest.as_ref().map(Place::address),
                 openvino = self.openvino,
@@ -211,15 +228,15 @@ impl Summary {
             rows.push(("and", vec![format!("{more} more: {all}")]));
         }
         if is_terminal {
-            let told = self.failures.iter().take(MOST).cloned();
-            rows.extend(told.map(|failure| ("failed", vec![failure])));
-            if self.failures.len() > MOST {
-                let more = self.failures.len() - MOST;
-                rows.push(("failed", vec![format!("{more} more, told above")]));
+            let told = self.failures.iter().take(MOST_FAILURES).cloned();
+            rows.extend(told.map(|failure| ("missing", vec![failure])));
+            if self.failures.len() > MOST_FAILURES {
+                let more = self.failures.len() - MOST_FAILURES;
+                rows.push(("missing", vec![format!("{more} more, told above")]));
             }
         } else if !self.failures.is_empty() {
-            let number = counted(self.failures.len(), "failure");
-            rows.push(("failed", vec![format!("{number}, told above")]));
+            let number = counted(self.failures.len(), "fault");
+            rows.push(("missing", vec![format!("{number}, told above")]));
         }
         let tries = self.tries(is_terminal);
         if !tries.is_empty() {
@@ -338,6 +355,12 @@ impl Place {
     fn address(&self) -> String {
         format!("{}:{}", self.host, self.port)
     }
+}
+
+/// Tells whether a model has nothing that could serve, which is no fault: it may come.
+fn is_empty(servable: &Servable) -> bool {
+    let model = servable.model();
+    model.is_some_and(|model| model.versions().is_empty())
 }
 
 /// Tells whether a name stands for itself in a shell and in a URL.

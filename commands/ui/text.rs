@@ -18,10 +18,11 @@ pub(crate) fn columns() -> Option<usize> {
 
 /// Cuts a line to the columns of the terminal, so that it takes one.
 pub(crate) fn clipped(line: &str) -> String {
+    // Room for the spinner before it, and for the `^C` of whoever interrupts behind it.
     let room = comfy_table::Table::new()
         .width()
         .map_or(USUAL, usize::from)
-        .saturating_sub(3);
+        .saturating_sub(5);
     if line.width() <= room {
         return line.to_owned();
     }

@@ -126,7 +126,12 @@ fn a_log_file_has_what_stdout_has() {
     let folder = repository::folder();
     let path = folder.path().join("ovms.log");
     let server = Server::start_with("dummy", &["--log_path", path.to_str().unwrap()]);
-    let file = fs::read_to_string(&path).unwrap();
+    // The last line of the start.
+    server.wait_log("try: curl");
+    let file = crate::support::eventually("the log file is whole", || {
+        let file = fs::read_to_string(&path).unwrap();
+        file.contains("try: curl").then_some(file)
+    });
     assert!(file.lines().any(|line| line.ends_with(" ready")), "{file}");
     // Either has its own clock.
     let message = |line: &str| line.split_once(' ').unwrap().1.to_owned();

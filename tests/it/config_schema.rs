@@ -5,8 +5,6 @@ use std::path::Path;
 use ovms::config::{Defaults, parse};
 use serde_json::Value;
 
-use crate::support::cli::ovms;
-
 /// What a model's `config` may hold beside its name.
 const MODEL_VALID: &[&str] = &[
     r#""base_path": "x""#,
@@ -212,31 +210,4 @@ fn schema_and_parser_agree_on_every_key() {
         }
     }
     assert!(wrong.is_empty(), "\n{}", wrong.join("\n"));
-}
-
-#[test]
-fn the_readme_names_every_flag_and_every_key() {
-    let readme = include_str!("../../README.md");
-    let (_, table) = readme.split_once("### Flags and config keys").unwrap();
-    let (table, _) = table.split_once("\n## ").unwrap();
-    let named = |name: &str| table.contains(&format!("`{name}`"));
-    let help = ovms(["serve", "--help"]).text();
-    let flags = help
-        .split_whitespace()
-        .filter(|word| word.starts_with("--"))
-        .map(|word| word.split(['<', '[', ';', ',', '.']).next().unwrap());
-    let mut unnamed: Vec<&str> = flags
-        .filter(|flag| !["--help", "--version"].contains(flag) && !named(flag))
-        .collect();
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/config.schema.json");
-    let schema: Value = serde_json::from_slice(&std::fs::read(path).unwrap()).unwrap();
-    let root = schema["properties"].as_object().unwrap();
-    let model = schema["$defs"]["model"]["properties"].as_object().unwrap();
-    let keys = root.keys().chain(model.keys()).map(String::as_str);
-    unnamed.extend(
-        keys.filter(|key| {
-            *key != "model_config_list" && !named(key) && !named(&format!("--{key}"))
-        }),
-    );
-    assert!(unnamed.is_empty(), "{unnamed:?}");
 }

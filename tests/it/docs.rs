@@ -24,10 +24,16 @@ macro_rules! pages {
 
 pages! {
     apis: "apis.md",
+    deployment: "deployment.md",
     examples: "examples.md",
+    configuration: "configuration.md",
     graphs: "graphs.md",
+    index: "README.md",
     infer: "infer.md",
+    install: "install.md",
     monitoring: "monitoring.md",
+    moving: "moving.md",
+    performance: "performance.md",
     pipelines: "pipelines.md",
     quick_start: "quick-start.md",
     serve: "serve.md",
@@ -41,10 +47,27 @@ fn root() -> &'static Path {
 }
 
 fn run(file: &str) {
-    let text = fs::read_to_string(root().join("docs").join(file)).unwrap();
-    let page = Page::read(&format!("docs/{file}"), &text);
-    assert!(page.commands() > 0, "docs/{file} has no commands");
+    run_page(&format!("docs/{file}"));
+}
+
+fn run_page(path: &str) {
+    let text = fs::read_to_string(root().join(path)).unwrap();
+    let page = Page::read(path, &text);
+    assert!(page.commands() > 0, "{path} has no commands");
     docs::run(&page);
+}
+
+#[test]
+fn the_front_door() {
+    run_page("README.md");
+}
+
+#[test]
+fn nothing_is_left_to_be_filled_in() {
+    for file in RUN {
+        let text = fs::read_to_string(root().join("docs").join(file)).unwrap();
+        assert!(!text.contains("TBD"), "docs/{file}");
+    }
 }
 
 #[test]

@@ -227,6 +227,24 @@ fn single_requests_of_a_sequence_are_sent_by_hand() {
 }
 
 #[test]
+fn printed_requests_say_the_same_to_proxies() {
+    let server = stateful("running_total", &[]);
+    for api in ALL {
+        let args = ["running_total", "-i", STEPS, "--sequence", "--print-curl"];
+        let run = infer(&server, api, &args);
+        assert_eq!(run.code, Some(0), "{api}: {}", run.stderr);
+        let text = run.text();
+        let header = "-H 'ovms-sequence-id: ";
+        let mut told = text.split(header).skip(1);
+        let (id, _) = told.next().unwrap().split_once('\'').unwrap();
+        assert!(told.all(|rest| rest.starts_with(id)), "{api}: {text}");
+        let requests = text.matches(header).count();
+        assert_eq!(requests, 3, "{api}: {text}");
+        assert_eq!(text.matches(id).count(), 2 * requests, "{api}: {text}");
+    }
+}
+
+#[test]
 fn lines_are_steps_that_are_sent_as_they_come() {
     let server = stateful("running_total", &[]);
     for api in ALL {

@@ -22,7 +22,13 @@ const LAYERS: [&[&str]; 8] = [
 ];
 
 /// What only `commands/` may name.
-const COMMAND_LINE: [&str; 4] = ["clap", "clap_complete", "indicatif", "comfy_table"];
+const COMMAND_LINE: [&str; 5] = [
+    "clap",
+    "clap_complete",
+    "console",
+    "indicatif",
+    "comfy_table",
+];
 
 /// Folders that may have `unsafe` code.
 const UNSAFE: [&str; 3] = ["src/openvino/", "src/custom_node/", "src/python/"];

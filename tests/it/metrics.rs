@@ -393,7 +393,7 @@ fn a_list_with_a_fault_ends_the_start() {
     insta::assert_snapshot!(start("x").failure(), @"
     exit 1
     error: Invalid name in metrics_list - there is no family `x`
-    hint: the README of the server lists the families
+    hint: docs/monitoring.md of the server lists the families
     ");
 }
 

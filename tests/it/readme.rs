@@ -1,5 +1,5 @@
-//! What `README.md` says is so: its commands run, its flags and exit codes are those of the
-//! program, and the links of all documents lead somewhere.
+//! What `README.md` and the pages of the manual say is so: their flags and exit codes are those of the program, and
+//! their links lead somewhere. What their commands do is in `docs.rs`.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -9,107 +9,100 @@ use std::{
 };
 
 use crate::support::{
-    Server,
     cli::{self, Run, ovms},
-    infer::{tensor, write_npy},
-    nodes::compiled,
     repository,
-    server::{free_ports, on},
+    server::free_ports,
 };
 
-const README: &str = include_str!("../../README.md");
+/// The subcommands, with those that have flags of their own.
+const SUBCOMMANDS: [(&str, &[&str]); 5] = [
+    ("setup", &[]),
+    ("serve", &[]),
+    ("infer", &[]),
+    ("pipeline", &["show", "check", "run", "new"]),
+    ("graph", &["new", "check", "show", "run", "stubs"]),
+];
 
-const SUBCOMMANDS: [&str; 5] = ["setup", "serve", "infer", "pipeline", "graph"];
-
-/// The subcommands of `ovms pipeline`, which have flags of their own.
-const OF_PIPELINES: [&str; 4] = ["show", "check", "run", "new"];
-
-/// Those of `ovms graph`.
-const OF_GRAPHS: [&str; 5] = ["new", "check", "show", "run", "stubs"];
+/// Whose flags a page may name without their subcommand; pages that are not here name any.
+const OF_PAGES: [(&str, &[&str]); 11] = [
+    ("README.md", &[]),
+    ("apis.md", &["serve"]),
+    ("configuration.md", &["serve"]),
+    ("graphs.md", &["serve", "graph"]),
+    ("infer.md", &["infer"]),
+    ("monitoring.md", &["serve"]),
+    ("pipelines.md", &["serve", "pipeline"]),
+    ("serve.md", &["serve"]),
+    ("setup.md", &["setup", "serve"]),
+    ("stateful.md", &["serve"]),
+    ("streaming.md", &["serve", "infer"]),
+];
 
 fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
 }
 
-/// A piece of code in the text.
-#[derive(Debug)]
-struct Code {
+/// A document, by its path below the project's folder.
+struct Document {
+    path: PathBuf,
     text: String,
-    /// The subcommand that its section is about.
-    section: Option<&'static str>,
-    /// Tells a command of a console block from a word in a sentence.
-    is_command: bool,
 }
 
-impl Code {
-    /// Finds every piece of code in the text.
-    fn all() -> Vec<Self> {
-        README
-            .split("\n## ")
-            .flat_map(|section| {
-                let about = SUBCOMMANDS
-                    .into_iter()
-                    .find(|name| section.starts_with(&format!("ovms {name}\n")));
-                let blocks = section.split("\n```");
-                blocks.enumerate().flat_map(move |(index, block)| {
-                    // Outside and inside of a fence take turns.
-                    let texts = match (index % 2, block.strip_prefix("console\n")) {
-                        (0, _) => words(block),
-                        (_, Some(block)) => commands(block),
-                        (_, None) => Vec::new(),
-                    };
-                    texts.into_iter().map(move |text| Self {
-                        text,
-                        section: about,
-                        is_command: index % 2 == 1,
-                    })
-                })
-            })
-            .collect()
+impl Document {
+    fn name(&self) -> String {
+        let name = self.path.strip_prefix(root()).unwrap();
+        name.display().to_string()
     }
 
-    /// Finds the subcommand that the flags belong to; `None` if the code is none of ours.
-    fn subcommand(&self) -> Option<&'static str> {
-        let own = match self.text.split_once(' ') {
-            Some(("ovms", rest)) => rest,
-            _ if self.text.starts_with("--") => return self.section,
-            _ => return None,
-        };
-        let first = own.split_whitespace().next()?;
-        if first.starts_with("--") {
-            return Some("serve");
+    /// Whose flags stand here without their subcommand.
+    fn subcommands(&self, all: &BTreeMap<&str, BTreeSet<String>>) -> Vec<String> {
+        let file = self.path.file_name().unwrap().to_str().unwrap();
+        match OF_PAGES.iter().find(|(page, _)| *page == file) {
+            Some((_, names)) => names.iter().map(|&name| name.to_owned()).collect(),
+            None => all.keys().map(|&name| name.to_owned()).collect(),
         }
-        SUBCOMMANDS.into_iter().find(|name| *name == first)
+    }
+
+    /// Finds every command and every word of code.
+    fn code(&self) -> Vec<String> {
+        let mut code = Vec::new();
+        for (index, block) in format!("\n{}", self.text).split("\n```").enumerate() {
+            // Outside and inside of a fence take turns.
+            if index % 2 == 0 {
+                let pieces = block.split('`').skip(1).step_by(2);
+                code.extend(pieces.map(|piece| piece.replace('\n', " ")));
+            } else if let Some(block) = block.strip_prefix("console\n") {
+                let block = block.replace("\\\n", " ");
+                let commands = block.lines().filter_map(|line| line.strip_prefix("$ "));
+                code.extend(commands.map(without_comment));
+            } else if let Some(block) = block.strip_prefix("sh\n") {
+                code.extend(block.replace("\\\n", " ").lines().map(without_comment));
+            }
+        }
+        code
     }
 }
 
-/// Returns the code between backticks.
-fn words(text: &str) -> Vec<String> {
-    let pieces = text.split('`').skip(1).step_by(2);
-    pieces.map(|piece| piece.replace('\n', " ")).collect()
+fn without_comment(command: &str) -> String {
+    let (command, _) = command.split_once("  #").unwrap_or((command, ""));
+    command.trim_end().to_owned()
 }
 
-/// Returns the commands of a console block without their comments.
-fn commands(block: &str) -> Vec<String> {
-    let block = block.replace("\\\n", " ");
-    let commands = block.lines().filter_map(|line| line.strip_prefix("$ "));
-    commands
-        .map(|command| match command.split_once("  #") {
-            Some((command, _)) => command.trim_end().to_owned(),
-            None => command.to_owned(),
-        })
-        .collect()
+fn document(path: &str) -> Document {
+    let path = root().join(path);
+    let text = fs::read_to_string(&path).unwrap();
+    Document { path, text }
 }
 
-/// Returns the commands that have a text in them.
-fn commands_with(text: &str) -> Vec<String> {
-    let found: Vec<_> = Code::all()
-        .into_iter()
-        .filter(|code| code.is_command && code.text.contains(text))
-        .map(|code| code.text)
-        .collect();
-    assert!(!found.is_empty(), "README.md has no command with {text}");
-    found
+/// Returns `README.md` and the pages for those who use the program.
+fn manual() -> Vec<Document> {
+    let of_makers = ["architecture.md", "benchmarks.md"];
+    let pages = fs::read_dir(root().join("docs")).unwrap().flatten();
+    let names = pages.map(|entry| entry.file_name().to_string_lossy().into_owned());
+    let names = names.filter(|name| name.ends_with(".md") && !of_makers.contains(&name.as_str()));
+    let mut manual = vec![document("README.md")];
+    manual.extend(names.map(|name| document(&format!("docs/{name}"))));
+    manual
 }
 
 /// Returns the names of the flags in a text.
@@ -121,24 +114,84 @@ fn flags(text: &str) -> BTreeSet<String> {
         .collect()
 }
 
-/// Makes a command fit for a test: ports of its own, and no long loads.
-fn shortened(command: &str, (port, rest_port): (u16, u16)) -> String {
-    let mut words = Vec::new();
-    for word in command.split(' ') {
-        match words.last().map(String::as_str) {
-            Some("--duration") => words.push("200ms".to_owned()),
-            _ => words.push(word.replace("localhost:8000", &format!("localhost:{rest_port}"))),
+/// Returns the flags that each subcommand has.
+fn known_flags() -> BTreeMap<&'static str, BTreeSet<String>> {
+    SUBCOMMANDS
+        .into_iter()
+        .map(|(name, below)| {
+            let help = match below {
+                [] => ovms([name, "--help"]).text(),
+                below => below
+                    .iter()
+                    .map(|of| ovms([name, of, "--help"]).text())
+                    .collect(),
+            };
+            (name, flags(&help))
+        })
+        .collect()
+}
+
+#[test]
+fn every_flag_is_in_the_help() {
+    let known = known_flags();
+    let mut seen = 0;
+    let mut faults = Vec::new();
+    for document in manual() {
+        let own = document.subcommands(&known);
+        for code in document.code() {
+            // Commands that are put together are each judged by their own.
+            for part in code.split([';', '|', '&', '(', ')']) {
+                let part = part.trim_start();
+                let of = match part.strip_prefix("ovms ") {
+                    Some(rest) if rest.starts_with("--") => vec!["serve".to_owned()],
+                    Some(rest) => {
+                        let first = rest.split_whitespace().next().unwrap_or_default();
+                        match known.contains_key(first) {
+                            true => vec![first.to_owned()],
+                            false => continue,
+                        }
+                    }
+                    None if part.starts_with("--") => own.clone(),
+                    None => continue,
+                };
+                for flag in flags(part) {
+                    seen += 1;
+                    if !of.iter().any(|name| known[name.as_str()].contains(&flag)) {
+                        let name = document.name();
+                        faults.push(format!("{name}: `{code}`: {of:?} have no `{flag}`"));
+                    }
+                }
+            }
         }
     }
-    if command.starts_with("ovms infer ") {
-        let own = if command.contains("-rest") {
-            rest_port
-        } else {
-            port
-        };
-        words.push(format!("--url 127.0.0.1:{own}"));
+    assert!(faults.is_empty(), "{}", faults.join("\n"));
+    assert!(seen > 200, "{seen} flags are found");
+}
+
+/// Models that are not here are told to be missing, and no flag is.
+#[test]
+fn the_commands_for_models_of_ones_own_are_understood() {
+    let folder = repository::folder();
+    let code = document("README.md").code();
+    let commands = code
+        .iter()
+        .filter(|code| code.starts_with("ovms ") && code.contains(" resnet "));
+    let mut seen = 0;
+    for command in commands {
+        seen += 1;
+        let (port, rest_port) = free_ports();
+        let command = command
+            .replace("--port 9000", &format!("--port {port}"))
+            .replace("--rest_port 8000", &format!("--rest_port {rest_port}"));
+        let run = shell(&command, folder.path());
+        assert_eq!(run.code, Some(1), "{command}: {}", run.failure());
+        let text = &run.stderr;
+        assert!(
+            text.contains("No such file or directory"),
+            "{command}: {text}"
+        );
     }
-    words.join(" ")
+    assert_eq!(seen, 2);
 }
 
 /// Runs a command in a shell, with the program of this build as `ovms`.
@@ -152,206 +205,10 @@ fn shell(command: &str, folder: &Path) -> Run {
     cli::run(shell.current_dir(folder))
 }
 
-/// Runs the commands that name a model, from the folder of the project.
-fn run_all(model: &str, server: &Server) {
-    run_all_in(root(), model, server);
-}
-
-/// Runs the commands that name a model.
-fn run_all_in(folder: &Path, model: &str, server: &Server) {
-    for command in commands_with(model) {
-        let command = shortened(&command, (server.port, server.rest_port));
-        let run = shell(&command, folder);
-        assert_eq!(run.code, Some(0), "{command}: {}", run.stderr);
-        if command.starts_with("curl ") {
-            let answer: serde_json::Value = serde_json::from_slice(&run.stdout).unwrap();
-            assert_eq!(answer.get("error"), None, "{command}");
-        } else {
-            assert_ne!(run.text(), "", "{command}");
-        }
-    }
-}
-
-#[test]
-fn the_commands_on_the_demo_run() {
-    let serve = commands_with("--demo").remove(0);
-    let ports = free_ports();
-    let mut command = cli::command();
-    command.args(serve.split(' ').skip(1)).args(on(ports));
-    let server = Server::spawn(&mut command, ports);
-    server.wait_ready();
-    run_all(" classifier", &server);
-    run_all("/classifier", &server);
-}
-
-#[test]
-fn the_commands_on_dummy_run() {
-    let server = Server::start("dummy");
-    run_all(" dummy", &server);
-    run_all("/dummy", &server);
-}
-
-#[test]
-fn the_commands_on_sequences_run() {
-    let server = serve_as_told("vad");
-    let folder = repository::folder();
-    std::os::unix::fs::symlink(root().join("fixtures"), folder.path().join("fixtures")).unwrap();
-    for name in ["first.npy", "next.npy", "last.npy"] {
-        write_npy(&folder.path().join(name), &tensor(&[1, 512], &[0.0; 512]));
-    }
-    run_all_in(folder.path(), "infer vad", &server);
-    assert!(folder.path().join("results/prob.npy").exists());
-}
-
-#[test]
-fn the_answers_on_sequences_are_those_that_are_shown() {
-    let server = serve_as_told("total");
-    for command in commands_with("/total:predict") {
-        let (_, shown) = README
-            .split_once(command.split("-d").last().unwrap().trim())
-            .expect("it is from there");
-        let shown = shown.trim_start().lines().next().unwrap();
-        let run = shell(
-            &shortened(&command, (server.port, server.rest_port)),
-            root(),
-        );
-        assert_eq!(run.text().trim_end(), shown, "{command}");
-    }
-}
-
-/// The picture in the text is what the program draws.
-#[test]
-fn the_picture_of_a_pipeline_is_that_which_is_shown() {
-    let folder = repository::folder();
-    let fixtures = folder.path().join("fixtures");
-    let example = fixtures.join("pipelines/ocr");
-    fs::create_dir_all(&example).unwrap();
-    let config = root().join("fixtures/pipelines/ocr/config.json");
-    fs::copy(config, example.join("config.json")).unwrap();
-    std::os::unix::fs::symlink(root().join("fixtures/models"), example.join("models")).unwrap();
-    let library = example.join("libocr_crops.so");
-    fs::copy(compiled("ocr_crops.cpp"), library).unwrap();
-    for command in commands_with("pipelines/ocr") {
-        let run = shell(&format!("LC_ALL=C.UTF-8 {command}"), folder.path());
-        assert_eq!(run.code, Some(0), "{command}: {}", run.stderr);
-        let shown = format!("$ {command}\n{}", run.text());
-        assert!(README.contains(&shown), "{shown}");
-    }
-}
-
-/// Serves a model with the command that is told, on other ports.
-fn serve_as_told(name: &str) -> Server {
-    let told = commands_with(&format!("serve --model_name {name} ")).remove(0);
-    let (flags, _) = told.split_once(" --port").expect("the ports are told");
-    let ports = free_ports();
-    let mut command = cli::command();
-    command.args(flags.split(' ').skip(1)).args(on(ports));
-    let server = Server::spawn(command.current_dir(root()), ports);
-    server.wait_ready();
-    server
-}
-
-/// Models that are not here are told to be missing, and no flag is.
-#[test]
-fn the_other_commands_are_understood() {
-    let folder = repository::folder();
-    for command in commands_with(" resnet")
-        .into_iter()
-        .chain(commands_with(" adder"))
-    {
-        let (port, rest_port) = free_ports();
-        let command = shortened(&command, (port, rest_port))
-            .replace("--port 9000", &format!("--port {port}"))
-            .replace("--rest_port 8000", &format!("--rest_port {rest_port}"));
-        let run = shell(&command, folder.path());
-        let serves = command.starts_with("ovms serve ");
-        // A file that is missing is found before the server is.
-        let expected: &[i32] = if serves { &[1] } else { &[1, 69] };
-        let code = run.code.unwrap();
-        assert!(expected.contains(&code), "{command}: {}", run.failure());
-        if code == 1 {
-            let text = &run.stderr;
-            assert!(
-                text.contains("No such file or directory"),
-                "{command}: {text}"
-            );
-        }
-    }
-}
-
-#[test]
-fn every_command_is_of_a_kind_that_is_run() {
-    for code in Code::all().iter().filter(|code| code.is_command) {
-        let text = &code.text;
-        let models = [
-            "classifier",
-            "dummy",
-            "resnet",
-            "adder",
-            "vad",
-            "total",
-            "pipelines/ocr",
-            "shout",
-            "--demo",
-        ];
-        let is_run = models.iter().any(|model| text.contains(model));
-        assert!(is_run || text == "ovms setup", "nothing runs `{text}`");
-    }
-}
-
-#[test]
-fn every_flag_is_in_the_help() {
-    let known: BTreeMap<&str, BTreeSet<String>> = SUBCOMMANDS
-        .into_iter()
-        .map(|name| {
-            let help = match name {
-                "pipeline" => OF_PIPELINES
-                    .map(|of| ovms([name, of, "--help"]).text())
-                    .concat(),
-                "graph" => OF_GRAPHS
-                    .map(|of| ovms([name, of, "--help"]).text())
-                    .concat(),
-                name => ovms([name, "--help"]).text(),
-            };
-            (name, flags(&help))
-        })
-        .collect();
-    let mut seen = 0;
-    for code in Code::all() {
-        let Some(subcommand) = code.subcommand() else {
-            continue;
-        };
-        for flag in flags(&code.text) {
-            seen += 1;
-            assert!(
-                known[subcommand].contains(&flag),
-                "`{}`: `ovms {subcommand} --help` has no `{flag}`",
-                code.text
-            );
-        }
-    }
-    assert!(seen > 40, "{seen} flags are found");
-}
-
-/// Flags of other sections and of other programs would escape the test above.
-#[test]
-fn every_flag_is_shown_with_its_subcommand() {
-    for code in Code::all() {
-        let is_of_another = ["cargo ", "curl "]
-            .iter()
-            .any(|program| code.text.starts_with(program));
-        let has_flags = !flags(&code.text).is_empty();
-        assert!(
-            !has_flags || is_of_another || code.subcommand().is_some(),
-            "whose flags are in `{}`?",
-            code.text
-        );
-    }
-}
-
 #[test]
 fn the_exit_codes_are_those_of_the_program() {
-    let (_, table) = README.split_once("\nExit codes, ").unwrap();
+    let page = document("docs/README.md").text;
+    let (_, table) = page.split_once("\n## Exit codes\n").unwrap();
     let documented: BTreeSet<u8> = table
         .lines()
         .skip_while(|line| !line.starts_with('|'))
@@ -373,47 +230,98 @@ fn the_exit_codes_are_those_of_the_program() {
 #[test]
 fn every_target_of_make_exists() {
     let makefile = fs::read_to_string(root().join("Makefile")).unwrap();
-    let indented = README
-        .lines()
-        .filter_map(|line| line.strip_prefix("    make "));
-    let all = Code::all();
-    let inline = all
-        .iter()
-        .filter_map(|code| code.text.strip_prefix("make "));
     let mut seen = 0;
-    for target in indented.chain(inline) {
-        let target = target.split_whitespace().next().unwrap();
-        seen += 1;
-        assert!(
-            makefile
-                .lines()
-                .any(|line| line.starts_with(&format!("{target}:"))),
-            "the Makefile has no target {target}"
-        );
+    for document in manual() {
+        let indented = document
+            .text
+            .lines()
+            .filter(|line| line.starts_with("    make "));
+        let indented: Vec<String> = indented.map(|line| line.trim().to_owned()).collect();
+        for command in document.code().into_iter().chain(indented) {
+            let Some(target) = command.strip_prefix("make ") else {
+                continue;
+            };
+            let target = target.split_whitespace().next().unwrap();
+            // With `-C` the file is another one.
+            if target.starts_with('-') {
+                continue;
+            }
+            seen += 1;
+            let is_there = |line: &str| line.starts_with(&format!("{target}:"));
+            let name = document.name();
+            assert!(makefile.lines().any(is_there), "{name}: no target {target}");
+        }
     }
-    assert!(seen > 2);
+    assert!(seen > 3);
+}
+
+/// Returns what links to the headings of a document end with, as GitHub makes it.
+fn anchors(text: &str) -> BTreeSet<String> {
+    let outside = format!("\n{text}");
+    let outside = outside.split("\n```").step_by(2);
+    outside
+        .flat_map(str::lines)
+        .filter(|line| line.starts_with('#'))
+        .map(|line| {
+            let title = line.trim_start_matches('#').trim().to_lowercase();
+            let kept = title
+                .chars()
+                .filter(|&c| c.is_alphanumeric() || " -_".contains(c));
+            kept.collect::<String>().replace(' ', "-")
+        })
+        .collect()
 }
 
 #[test]
-fn links_lead_to_files() {
-    let mut documents: Vec<PathBuf> =
-        vec![root().join("README.md"), root().join("fixtures/README.md")];
-    let docs = fs::read_dir(root().join("docs")).unwrap().flatten();
-    documents.extend(
-        docs.map(|entry| entry.path())
-            .filter(|path| path.extension().is_some_and(|extension| extension == "md")),
-    );
+fn links_lead_to_files_and_headings() {
+    let mut documents = manual();
+    for path in [
+        "fixtures/README.md",
+        "docs/architecture.md",
+        "docs/benchmarks.md",
+    ] {
+        documents.push(document(path));
+    }
     let mut faults = Vec::new();
+    let mut seen = 0;
     for document in documents {
-        let text = fs::read_to_string(&document).unwrap();
-        for link in text.split("](").skip(1) {
+        for link in document.text.split("](").skip(1) {
             let (target, _) = link.split_once(')').unwrap();
-            let path = target.split('#').next().unwrap();
-            let is_elsewhere = path.is_empty() || path.contains("://");
-            if !is_elsewhere && !document.with_file_name(path).exists() {
-                faults.push(format!("{} has a link to {target}", document.display()));
+            if target.contains("://") {
+                continue;
+            }
+            seen += 1;
+            let (file, anchor) = target.split_once('#').unwrap_or((target, ""));
+            let path = match file {
+                "" => document.path.clone(),
+                file => document.path.with_file_name(file),
+            };
+            let leads = match (path.exists(), anchor) {
+                (false, _) => false,
+                (true, "") => true,
+                (true, anchor) => anchors(&fs::read_to_string(&path).unwrap()).contains(anchor),
+            };
+            if !leads {
+                faults.push(format!("{} has a link to {target}", document.name()));
             }
         }
     }
     assert!(faults.is_empty(), "{}", faults.join("\n"));
+    assert!(seen > 60, "{seen} links");
+}
+
+/// Whoever opens the manual finds all of it.
+#[test]
+fn every_page_is_in_the_tables_of_pages() {
+    for (table, folder) in [("README.md", "docs/"), ("docs/README.md", "")] {
+        let text = document(table).text;
+        for page in manual().iter().skip(1) {
+            let name = page.path.file_name().unwrap().to_str().unwrap();
+            let link = format!("]({folder}{name})");
+            assert!(
+                text.contains(&link) || name == "README.md",
+                "{table} has no link to {name}"
+            );
+        }
+    }
 }

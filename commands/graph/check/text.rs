@@ -68,7 +68,10 @@ fn entry(text: &mut String, graph: &GraphReport, entry: &Entry) -> fmt::Result {
     if let Some(node) = &entry.node {
         writeln!(text, "    node   {}", visible(node))?;
     }
-    writeln!(text, "    found  {}", visible_below(&entry.message, INDENT))?;
+    // Faults of the text itself begin with the word.
+    let found = entry.message.strip_prefix("found ");
+    let found = found.unwrap_or(&entry.message);
+    writeln!(text, "    found  {}", visible_below(found, INDENT))?;
     if let Some(traceback) = &entry.traceback {
         let traceback = visible_below(traceback, INDENT);
         writeln!(text, "{:INDENT$}{traceback}", "")?;

@@ -152,6 +152,7 @@ pub(in crate::infer) async fn requests(
     base: Request,
     model: &ModelMetadata,
     is_tfs: bool,
+    id: u64,
 ) -> Result<Vec<Request>, Failure> {
     let mut feed = Feed::new(plan, inputs, model)?;
     let mut requests = Vec::new();
@@ -159,7 +160,7 @@ pub(in crate::infer) async fn requests(
     let of_step = |inputs: TensorMap, control| {
         let mut request = base.clone();
         request.inputs = inputs;
-        mark(&mut request, is_tfs, plan.id, control);
+        mark(&mut request, is_tfs, id, control);
         request
     };
     while let Some(Step { inputs, is_last }) = feed.next().await? {
@@ -176,10 +177,6 @@ pub(in crate::infer) async fn requests(
     }
     // That a line was the last is known when it is over.
     requests.extend(last.map(|inputs| of_step(inputs, Control::End)));
-    if plan.id.is_none() && requests.len() > 1 {
-        let text = "the server would choose an id, which the requests after the first need";
-        return Err(Failure::new(FailureKind::Usage, text).hint("choose one: `--sequence-id N`"));
-    }
     Ok(requests)
 }
 

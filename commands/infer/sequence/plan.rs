@@ -27,7 +27,7 @@ pub(in crate::infer) enum Sequence {
 /// How a whole sequence is sent and shown.
 #[derive(Debug, Clone, PartialEq)]
 pub(in crate::infer) struct Plan {
-    /// The id; `None` to let the server choose.
+    /// The id; `None` for a random one.
     pub(super) id: Option<u64>,
     pub(super) axis: usize,
     /// The input that each line of standard input gives; `None` if steps are cut from arrays.
@@ -44,6 +44,14 @@ pub(super) enum Each {
 }
 
 impl Sequence {
+    /// Returns the id, if one was given.
+    pub(in crate::infer) fn id(&self) -> Option<u64> {
+        match self {
+            Self::One { id, .. } => *id,
+            Self::All(plan) => plan.id,
+        }
+    }
+
     /// Checks the flags; `None` if there are none. The input that standard input gives line by line
     /// is taken out of the others.
     pub(in crate::infer) fn new(

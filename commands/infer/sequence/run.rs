@@ -229,6 +229,6 @@ impl Run<'_> {
 /// Tells if the server seems to know no sequences.
 fn tell_if_untold(session: &Session<'_>) {
     if !session.is_told() {
-        ui::note(&explain::untold());
+        ui::warn(&explain::untold());
     }
 }

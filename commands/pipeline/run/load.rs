@@ -18,7 +18,9 @@ use ovms::{
 
 use crate::{
     error::{Failure, FailureKind},
-    graph, places,
+    graph,
+    pipeline::unknown,
+    places,
     serve::files,
     setup, ui,
 };
@@ -60,14 +62,8 @@ impl Loader {
             .iter()
             .map(|pipeline| pipeline.name.as_str());
         let Some(pipeline) = config.pipelines.iter().find(|it| it.name == name).cloned() else {
-            let text = format!("there is no pipeline `{name}` in {}", path.display());
-            let failure = Failure::new(FailureKind::Usage, text).hint_nearest(name, known.clone());
-            let known: Vec<String> = known.map(|name| format!("`{name}`")).collect();
-            return Err(if known.is_empty() {
-                failure.hint("the file has no pipelines")
-            } else {
-                failure.hint(format!("the pipelines are {}", known.join(", ")))
-            });
+            let known: Vec<&str> = known.collect();
+            return Err(unknown(FailureKind::Usage, path, name, &known));
         };
         keep_used(&mut config, pipeline);
         runtime::open(&places::all()).map_err(|error| setup::explain(&error))?;

@@ -12,7 +12,7 @@ use tokio::{
 use tokio_stream::wrappers::TcpListenerStream;
 use tonic::{Response, Status};
 
-use super::{Api, Client, Options};
+use super::{Api, Client, Options, SEQUENCE};
 use crate::{
     client::{Address, Answer, ClientError, Form, ModelId, Request},
     error::chain,
@@ -65,6 +65,19 @@ fn request(form: Form) -> Request {
         model_outputs: Vec::new(),
         form,
     }
+}
+
+#[tokio::test]
+async fn a_route_of_the_caller_is_kept() {
+    let mut options = options(Api::KserveRest, 1);
+    let request = request(Form::Bytes);
+    let client = Client::connect(&options).await.unwrap();
+    assert_eq!(client.call_of(5, &request).unwrap().headers[SEQUENCE], "5");
+    assert!(client.call(&request).unwrap().headers.is_empty());
+    let own = crate::client::header("OVMS-Sequence-Id", "mine").unwrap();
+    options.headers.extend([own]);
+    let client = Client::connect(&options).await.unwrap();
+    assert!(client.call_of(5, &request).unwrap().headers.is_empty());
 }
 
 /// Runs a server and a test beside each other until the test ends.

@@ -71,16 +71,13 @@ pub struct Session<'a> {
 }
 
 impl<'a> Session<'a> {
-    /// Prepares a sequence; without an id a random one is chosen.
-    ///
-    /// Servers would choose as well, but each counts for itself: behind a proxy their ids are not
-    /// the only ones of their kind, and the first request would have none to be sent by.
+    /// Prepares a sequence; without an id there is a [`random_id`].
     ///
     /// Every step is `request` with other inputs.
     #[must_use]
     pub fn new(client: &'a Client, request: Request, id: Option<u64>) -> Self {
         let is_given = id.is_some();
-        let id = id.unwrap_or_else(|| rand::random_range(1..=LARGEST_CHOSEN));
+        let id = id.unwrap_or_else(random_id);
         Self {
             client,
             request,
@@ -145,7 +142,7 @@ impl<'a> Session<'a> {
     ) -> Result<Answer, SequenceError> {
         let mut request = self.request.clone();
         request.inputs = inputs.clone();
-        mark(&mut request, self.is_tfs, Some(self.id), control);
+        mark(&mut request, self.is_tfs, self.id, control);
         // From here on the server may have it.
         match self.ask(&request).await {
             Ok(mut answer) => {
@@ -207,14 +204,21 @@ impl<'a> Session<'a> {
     }
 }
 
+/// Chooses an id.
+///
+/// Servers would choose as well, but each counts for itself: behind a proxy their ids are not the
+/// only ones of their kind, and the request that starts a sequence would have none to be sent by.
+#[must_use]
+pub fn random_id() -> u64 {
+    rand::random_range(1..=LARGEST_CHOSEN)
+}
+
 /// Writes into a request which sequence it is of, and what it is there, in the words of TensorFlow
 /// Serving or KServe.
-pub fn mark(request: &mut Request, is_tfs: bool, id: Option<u64>, control: Control) {
+pub fn mark(request: &mut Request, is_tfs: bool, id: u64, control: Control) {
     if is_tfs {
-        if let Some(id) = id {
-            let tensor = special(DataType::U64, id.to_le_bytes().to_vec());
-            request.inputs.push(ID, tensor);
-        }
+        let tensor = special(DataType::U64, id.to_le_bytes().to_vec());
+        request.inputs.push(ID, tensor);
         let code: u32 = match control {
             Control::Start | Control::Only => 1,
             Control::End => 2,
@@ -225,13 +229,11 @@ pub fn mark(request: &mut Request, is_tfs: bool, id: Option<u64>, control: Contr
         return;
     }
     let mut push = |key: &str, value| request.parameters.push((key.to_owned(), value));
-    if let Some(id) = id {
-        let value = match i64::try_from(id) {
-            Ok(id) => Parameter::Int(id),
-            Err(_) => Parameter::Text(id.to_string()),
-        };
-        push(ID, value);
-    }
+    let value = match i64::try_from(id) {
+        Ok(id) => Parameter::Int(id),
+        Err(_) => Parameter::Text(id.to_string()),
+    };
+    push(ID, value);
     if control.starts() {
         push(START, Parameter::Bool(true));
     }

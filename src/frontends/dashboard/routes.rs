@@ -5,9 +5,9 @@ use std::sync::Arc;
 use axum::{
     Extension, Router,
     extract::{RawQuery, State as Shared},
-    http::{HeaderMap, HeaderValue, StatusCode, Uri, header},
+    http::{HeaderMap, HeaderValue, Method, StatusCode, Uri, header},
     response::Response,
-    routing::{MethodRouter, get},
+    routing::{MethodRouter, any, get},
 };
 
 use super::{
@@ -40,7 +40,7 @@ pub(in crate::frontends) fn routes(dashboard: Arc<Dashboard>) -> Router<Context>
         route.fallback(|| async { rest::not_allowed("GET, HEAD, OPTIONS") })
     };
     Router::new()
-        .route("/", get(root).fallback(root_otherwise))
+        .route("/", any(root))
         .route("/dashboard/state", get_only(get(state)))
         .route("/dashboard/servable", get_only(get(servable)))
         .route("/dashboard/drawing", get_only(get(drawing)))
@@ -51,12 +51,16 @@ pub(in crate::frontends) fn routes(dashboard: Arc<Dashboard>) -> Router<Context>
 async fn root(
     Shared(context): Shared<Context>,
     Extension(dashboard): Extension<Arc<Dashboard>>,
+    method: Method,
     headers: HeaderMap,
     uri: Uri,
     RawQuery(query): RawQuery,
 ) -> Response {
     if !wants_page(&headers) {
         return varying(reply::response(&rest::unknown_path()));
+    }
+    if method != Method::GET && method != Method::HEAD {
+        return varying(rest::not_allowed("GET, HEAD, OPTIONS"));
     }
     dashboard.look_for_devices().await;
     let ask = Ask::read(query.as_deref());
@@ -72,14 +76,6 @@ async fn root(
     headers.insert(header::CONTENT_SECURITY_POLICY, policy);
     headers.insert(header::X_FRAME_OPTIONS, HeaderValue::from_static("DENY"));
     varying(response)
-}
-
-/// Other methods than those that read: who would get the page is told which there are.
-async fn root_otherwise(headers: HeaderMap) -> Response {
-    if wants_page(&headers) {
-        return varying(rest::not_allowed("GET, HEAD, OPTIONS"));
-    }
-    varying(reply::response(&rest::unknown_path()))
 }
 
 async fn state(

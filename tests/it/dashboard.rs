@@ -1,0 +1,411 @@
+//! The page for people at `/`: who gets it, what it may do, and what it shows.
+
+use base64::{Engine as _, prelude::BASE64_STANDARD};
+use ring::digest::{SHA256, digest};
+use serde_json::{Value, json};
+
+use crate::support::{
+    Server, cli, eventually,
+    graphs::{self, PASS},
+    grpc::{Grpc, dummy},
+    http::{Answer, get, post, send},
+    model,
+    pipelines::{Config, dl},
+    sequence,
+};
+
+const INFER: &str = "/v2/models/dummy/infer";
+
+const BODY: &[u8] =
+    br#"{"inputs":[{"name":"b","shape":[1,10],"datatype":"FP32","data":[0,0,0,0,0,0,0,0,0,0]}]}"#;
+
+/// What a browser accepts.
+const BROWSER: (&str, &str) = ("Accept", "text/html,application/xhtml+xml,*/*;q=0.8");
+
+/// A name that is markup where nobody takes care.
+const NASTY: &str = "<img src=x onerror=alert(1)>\"'&";
+
+/// Opens a page as browsers do.
+fn open(server: &Server, path: &str) -> Answer {
+    send(server, "GET", path, &[BROWSER], b"")
+}
+
+fn state(server: &Server) -> Value {
+    let answer = get(server, "/dashboard/state");
+    assert_eq!(answer.status, 200);
+    answer.json()
+}
+
+/// Returns what is told of a servable.
+fn of(state: &Value, name: &str) -> Value {
+    let servables = state["servables"].as_array().unwrap().iter();
+    let mut named = servables.filter(|servable| servable["name"] == name);
+    named
+        .next()
+        .unwrap_or_else(|| panic!("no {name} in {state}"))
+        .clone()
+}
+
+/// Returns what stands between two texts.
+fn between<'a>(text: &'a str, before: &str, after: &str) -> &'a str {
+    let (_, rest) = text.split_once(before).unwrap();
+    rest.split_once(after).unwrap().0
+}
+
+#[test]
+fn a_browser_gets_a_page_that_may_do_little() {
+    let server = Server::start("dummy");
+    let answer = open(&server, "/");
+    assert_eq!(answer.status, 200);
+    let headers = [
+        "content-type",
+        "cache-control",
+        "x-content-type-options",
+        "referrer-policy",
+        "vary",
+        "access-control-allow-origin",
+    ];
+    let headers = headers.map(|name| format!("{name}: {}", answer.header(name).unwrap()));
+    insta::assert_snapshot!(headers.join("\n"), @"
+    content-type: text/html; charset=utf-8
+    cache-control: no-store
+    x-content-type-options: nosniff
+    referrer-policy: no-referrer
+    vary: accept
+    access-control-allow-origin: *
+    ");
+    let page = answer.text();
+    let hash = |text: &str| BASE64_STANDARD.encode(digest(&SHA256, text.as_bytes()));
+    let policy = answer.header("content-security-policy").unwrap();
+    let policy = policy
+        .replace(&hash(between(&page, "<script>", "</script>")), "SCRIPT")
+        .replace(&hash(between(&page, "<style>", "</style>")), "STYLE");
+    insta::assert_snapshot!(policy, @"default-src 'none'; script-src 'sha256-SCRIPT'; style-src 'sha256-STYLE'; connect-src 'self'; img-src 'self' data:; form-action 'self'; base-uri 'none'; frame-ancestors 'none'");
+    assert_eq!(page.matches("<script").count(), 1);
+    assert!(!page.contains("style=") && !page.contains(" onclick"));
+    // Everything is there before the script runs.
+    for text in [
+        "OpenVINO 20",
+        "CPU",
+        "<h3>dummy</h3>",
+        "FP32",
+        "(1,10)",
+        "available",
+    ] {
+        assert!(page.contains(text), "no {text}");
+    }
+}
+
+#[test]
+fn who_asks_for_no_page_gets_what_it_got() {
+    let server = Server::start("dummy");
+    let fault = |method: &str, path: &str, headers: &[(&str, &str)]| {
+        let answer = send(&server, method, path, headers, b"");
+        let allow = answer.header("allow").unwrap_or("");
+        format!("{method} {path} {headers:?} {allow} {}", answer.fault())
+    };
+    let anything = [("Accept", "*/*")];
+    let faults = [
+        fault("GET", "/", &[]),
+        fault("GET", "/", &anything),
+        fault("POST", "/", &anything),
+        fault("POST", "/", &[("Accept", "text/html")]),
+        fault("POST", "/dashboard/state", &[]),
+        fault("DELETE", "/dashboard/drawing", &[]),
+        fault("GET", "/dashboard", &[]),
+        fault("GET", "/dashboard/servable?name=x", &[]),
+        fault("GET", "/dashboard/drawing", &[]),
+        fault("GET", "/dashboard/drawing?name=dummy", &[]),
+    ];
+    insta::assert_snapshot!(faults.join("\n"), @r#"
+    GET / []  404: Invalid request URL
+    GET / [("Accept", "*/*")]  404: Invalid request URL
+    POST / [("Accept", "*/*")]  404: Invalid request URL
+    POST / [("Accept", "text/html")] GET, HEAD, OPTIONS 405: Unsupported method
+    POST /dashboard/state [] GET, HEAD, OPTIONS 405: Unsupported method
+    DELETE /dashboard/drawing [] GET, HEAD, OPTIONS 405: Unsupported method
+    GET /dashboard []  404: Invalid request URL
+    GET /dashboard/servable?name=x []  404: Model with requested name is not found
+    GET /dashboard/drawing []  404: Model with requested name is not found
+    GET /dashboard/drawing?name=dummy []  404: There is no drawing of dummy - it is a model, or not loaded yet
+    "#);
+    let head = send(&server, "HEAD", "/", &[BROWSER], b"");
+    assert_eq!((head.status, head.body.len()), (200, 0));
+    assert!(
+        head.header("content-length")
+            .unwrap()
+            .parse::<usize>()
+            .unwrap()
+            > 1000
+    );
+    let options = send(&server, "OPTIONS", "/", &[BROWSER], b"");
+    assert_eq!((options.status, options.body.len()), (200, 0));
+}
+
+#[test]
+fn there_is_no_page_if_a_flag_says_so() {
+    let server = Server::start_with("dummy", &["--no_dashboard"]);
+    for path in ["/", "/dashboard/state", "/dashboard/servable?name=dummy"] {
+        let answer = open(&server, path);
+        assert_eq!(answer.fault(), "404: Invalid request URL", "{path}");
+        assert_eq!(answer.header("vary"), None);
+    }
+    let answer = send(&server, "POST", "/", &[BROWSER], b"");
+    assert_eq!(answer.fault(), "404: Invalid request URL");
+}
+
+#[test]
+fn figures_rise_with_requests_although_there_are_no_metrics() {
+    let server = Server::start("dummy");
+    let before = of(&state(&server), "dummy");
+    assert_eq!(
+        (&before["requests"], &before["failed"]),
+        (&json!(0), &json!(0))
+    );
+    assert_eq!(before["latency"], json!([]));
+    for _ in 0..3 {
+        assert_eq!(post(&server, INFER, BODY).status, 200);
+    }
+    Grpc::connect(&server).answered(dummy());
+    assert_eq!(post(&server, INFER, br#"{"inputs":[]}"#).status, 400);
+    let state = state(&server);
+    for counts in [&of(&state, "dummy"), &state["totals"]] {
+        assert_eq!(
+            (&counts["requests"], &counts["failed"]),
+            (&json!(4), &json!(1))
+        );
+        let sizes = counts["latency"].as_array().unwrap();
+        let count: u64 = sizes.iter().map(|size| size[1].as_u64().unwrap()).sum();
+        assert_eq!(count, 4);
+        assert!(counts["time_us"].as_u64().unwrap() > 0);
+    }
+    assert_eq!(state["bounds_us"].as_array().unwrap().len(), 33);
+    assert_eq!(state["server"]["state"], "ready");
+    assert_eq!(get(&server, "/metrics").status, 404);
+    let page = open(&server, "/").text();
+    assert!(page.contains("<dt>Requests answered</dt><dd data-live=\"requests\">4</dd>"));
+}
+
+#[test]
+fn the_metrics_page_has_no_family_more() {
+    let list = ["--metrics_enable", "--metrics_list=ovms_requests_success"];
+    let server = Server::start_with("dummy", &list);
+    post(&server, INFER, BODY);
+    let page = get(&server, "/metrics").text();
+    assert!(page.contains("ovms_requests_success{"));
+    assert!(!page.contains("ovms_request_time_us"), "{page}");
+    assert_eq!(of(&state(&server), "dummy")["requests"], 1);
+}
+
+#[test]
+fn live_sequences_are_counted() {
+    let server = sequence::serve("running_total", &[]);
+    let client = sequence::Client::connect(&server);
+    let start = || sequence::Ask::new("running_total", 1.0).start();
+    client.total(sequence::Wire::Raw, &start());
+    let (id, _) = client.total(sequence::Wire::Raw, &start());
+    assert_eq!(of(&state(&server), "running_total")["sequences"], 2);
+    let end = sequence::Ask::new("running_total", 1.0).id(id).end();
+    client.total(sequence::Wire::Raw, &end);
+    let now = state(&server);
+    assert_eq!(of(&now, "running_total")["sequences"], 1);
+    assert_eq!(now["totals"]["sequences"], 1);
+    assert!(open(&server, "/").text().contains("stateful model"));
+}
+
+#[test]
+fn no_name_or_failure_becomes_markup() {
+    let mut config = Config::of(&["dummy"]);
+    config.model(NASTY, &model("dummy"));
+    config.model("lost", "/nowhere/<b>bold</b>".as_ref());
+    let node = dl("<i>node</i>", NASTY, "c=request.<u>in</u>", "a=a");
+    config.pipeline("<s>p</s>", "<u>in</u>", &[node], "out=<i>node</i>.a");
+    graphs::add(&mut config, "g", PASS);
+    let server = config.serve_with(&[]);
+    let all = state(&server);
+    assert_eq!(of(&all, NASTY)["condition"], "ready");
+    assert_eq!(of(&all, "<s>p</s>")["condition"], "failed");
+    let page = open(&server, "/?q=%22%3E%3Cscript%3E").text() + &open(&server, "/").text();
+    let name = "?name=%3Cimg%20src%3Dx%20onerror%3Dalert%281%29%3E%22%27%26";
+    let card = get(&server, &format!("/dashboard/servable{name}")).text();
+    let drawing = get(&server, "/dashboard/drawing?name=%3Cs%3Ep%3C%2Fs%3E").text();
+    for text in [&page, &card, &drawing] {
+        for markup in [
+            "<img src=x",
+            "<b>bold",
+            "<i>node",
+            "<u>in",
+            "<s>p",
+            "\"><script>",
+        ] {
+            assert!(!text.contains(markup), "{markup} in {text}");
+        }
+    }
+    assert!(card.contains("&lt;img src=x onerror=alert(1)&gt;&quot;&#39;&amp;"));
+    assert!(page.contains("/nowhere/&lt;b&gt;bold"));
+    assert!(drawing.contains("&lt;i&gt;node"));
+}
+
+#[test]
+fn what_fails_says_why() {
+    let mut config = Config::of(&["broken", "dummy"]);
+    config.model("lost", "/nowhere".as_ref());
+    config.pipeline("p", "x", &[dl("n", "dumy", "b=request.x", "a=a")], "y=n.a");
+    let nobody = PASS.replace("PassThroughCalculator", "Nobody");
+    graphs::add(&mut config, "g", &nobody);
+    let server = config.serve_with(&[]);
+    let all = state(&server);
+    assert_eq!(
+        all["totals"]["conditions"],
+        json!({"failed": 4, "warning": 0, "loading": 0, "ready": 1, "retired": 0})
+    );
+    let failure = |name: &str| {
+        let entry = of(&all, name);
+        assert_eq!(entry["condition"], "failed", "{name}");
+        let own = entry["failure"]
+            .as_str()
+            .or(entry["versions"][0]["failure"].as_str());
+        own.unwrap().to_owned()
+    };
+    assert!(failure("broken").contains("cannot read"));
+    assert!(failure("lost").contains("The provided base path is invalid or doesn't exists"));
+    assert!(failure("p").contains("did you mean `dummy`"));
+    assert!(failure("g").contains("Nobody"), "{}", failure("g"));
+    let page = open(&server, "/?state=failed").text();
+    assert_eq!(page.matches("<details class=\"card failed\"").count(), 4);
+    // It is drawn all the same, with what is missing.
+    let drawing = get(&server, "/dashboard/drawing?name=p").text();
+    assert!(drawing.contains("no such model"));
+}
+
+#[test]
+fn what_serves_on_after_a_failed_reload_says_so() {
+    let mut config = Config::of(&[]);
+    graphs::add(&mut config, "g", PASS);
+    let server = config.serve_with(&[]);
+    let before = of(&state(&server), "g");
+    assert_eq!(before["condition"], "ready");
+    graphs::write(&config.beside("g"), "node { calculator: \"Nobody\" }\n");
+    graphs::reload(&server);
+    let after = of(&state(&server), "g");
+    assert_eq!(after["condition"], "warning");
+    assert_eq!(after["versions"][0]["state"], "AVAILABLE");
+    assert_ne!(after["revision"], before["revision"]);
+    graphs::write(&config.beside("g"), PASS);
+    graphs::reload(&server);
+    assert_eq!(of(&state(&server), "g")["condition"], "ready");
+}
+
+#[test]
+fn drawings_are_those_of_the_command_line() {
+    let mut config = Config::of(&["dummy"]);
+    config.library("lib_add_sub", "add_sub.c");
+    let node = dl("n", "dummy", "b=request.x", "a=a");
+    config.pipeline("p", "x", &[node], "y=n.a");
+    graphs::add(&mut config, "g", PASS);
+    let server = config.serve_with(&[]);
+    let path = config.beside("config.json");
+    for (kind, name) in [("pipeline", "p"), ("graph", "g")] {
+        let shown = cli::ovms([
+            kind,
+            "show",
+            path.to_str().unwrap(),
+            name,
+            "--format",
+            "svg",
+        ]);
+        let answer = get(&server, &format!("/dashboard/drawing?name={name}"));
+        assert_eq!(answer.header("content-type"), Some("image/svg+xml"));
+        assert_eq!(answer.text(), shown.text());
+        // From what is kept.
+        let again = get(&server, &format!("/dashboard/drawing?name={name}"));
+        assert_eq!(again.text(), shown.text());
+    }
+}
+
+#[test]
+fn many_servables_are_told_of_in_parts() {
+    let mut config = Config::of(&["dummy"]);
+    for number in 0..240 {
+        config.model(&format!("m{number:03}"), "/nowhere".as_ref());
+    }
+    let server = config.serve_with(&[]);
+    let ask = |query: &str| get(&server, &format!("/dashboard/state{query}")).json();
+    let names = |state: &Value| -> Vec<String> {
+        let servables = state["servables"].as_array().unwrap().iter();
+        servables
+            .map(|it| it["name"].as_str().unwrap().to_owned())
+            .collect()
+    };
+    let first = ask("");
+    assert_eq!((&first["found"], names(&first).len()), (&json!(241), 50));
+    let most = ask("?limit=100000");
+    assert_eq!(names(&most).len(), 100);
+    let last = ask("?offset=239");
+    assert_eq!(names(&last), ["m238", "m239"]);
+    assert_eq!(names(&ask("?offset=99999999999")), [""; 0]);
+    let some = ask("?q=M23&state=failed&limit=3&offset=8");
+    assert_eq!(
+        (&some["found"], names(&some)),
+        (&json!(10), vec!["m238".into(), "m239".into()])
+    );
+    assert_eq!(names(&ask("?state=ready")), ["dummy"]);
+    let page = open(&server, "/?q=m&offset=50").text();
+    assert_eq!(page.matches("<details class=").count(), 50);
+    assert!(page.len() < 200_000, "{}", page.len());
+    assert!(page.contains("51 to 100 of 241"));
+    assert!(page.contains("href=\"/?q=m&amp;offset=100\""));
+    assert!(page.contains("href=\"/?q=m\""));
+}
+
+#[test]
+fn the_lines_to_try_work() {
+    let mut config = Config::of(&["dummy", "passthrough_string"]);
+    let entry = sequence::entry("running total", "running_total");
+    config.put("model_config_list", json!({"config": entry}));
+    let server = config.serve_with(&[]);
+    for name in ["dummy", "passthrough_string", "running%20total"] {
+        let card = get(&server, &format!("/dashboard/servable?name={name}")).text();
+        let lines: Vec<String> = card
+            .split("<code>")
+            .skip(1)
+            .map(|rest| rest.split("</code>").next().unwrap())
+            .map(|line| line.replace("&#39;", "'").replace("&quot;", "\""))
+            .collect();
+        let [infer, curl] = lines.try_into().unwrap();
+        // The client of the tests says that it has reached the host `test`.
+        let infer = infer.replace("--url test:", "--url 127.0.0.1:");
+        let shell = |line: &str, program: &std::path::Path| {
+            let mut command = std::process::Command::new("sh");
+            command.args(["-ec", line]);
+            let folder = program.parent().unwrap().to_str().unwrap().to_owned();
+            let path = std::env::var("PATH").unwrap();
+            cli::run(command.env("PATH", format!("{folder}:{path}")))
+        };
+        let ran = shell(&infer, cli::command().get_program().as_ref());
+        assert_eq!(ran.code, Some(0), "{infer}: {}", ran.failure());
+        let (path, body) = curl.split_once(" -d ").unwrap();
+        let path = path.strip_prefix("curl http://test").unwrap();
+        let body = body.trim_matches('\'');
+        let answer = post(&server, path, body.as_bytes());
+        assert_eq!(answer.status, 200, "{curl}: {}", answer.text());
+    }
+}
+
+#[test]
+fn a_server_that_stops_says_so_as_long_as_it_answers() {
+    let mut server = sequence::serve("running_total", &["--drain_sequences_seconds=60"]);
+    let client = sequence::Client::connect(&server);
+    let ask = || sequence::Ask::new("running_total", 1.0);
+    let (id, _) = client.total(sequence::Wire::Raw, &ask().start());
+    assert_eq!(state(&server)["server"]["state"], "ready");
+    server.signal("TERM");
+    eventually("the state that says that it stops", || {
+        (state(&server)["server"]["state"] == "stopping").then_some(())
+    });
+    let page = open(&server, "/").text();
+    assert!(page.contains("The server is stopping: requests under way go on"));
+    client.total(sequence::Wire::Raw, &ask().id(id).end());
+    drop(client);
+    assert_eq!(server.wait().code(), Some(0));
+}
