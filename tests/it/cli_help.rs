@@ -11,16 +11,17 @@ const WIDTH: usize = 80;
 const INDENT: usize = 10;
 
 /// Flags that are another thing in another subcommand, or have an article of their own there.
-const OF_THEIR_OWN: [&str; 5] = [
+const OF_THEIR_OWN: [&str; 6] = [
     // A tensor's layout in `serve`, that of pictures in `infer`.
     "--layout",
     // Values of requests; in `graph new`, what a graph takes and gives.
     "--input",
     "--output-name",
-    // Where the runtime or a graph goes to.
+    // Where the runtime, a graph, or the manual goes to.
     "--dir",
-    // Not in one of these, but as its own subcommand's subject.
-    "--model",
+    // What `serve` listens on, and what `doctor` looks at.
+    "--port",
+    "--rest_port",
 ];
 
 /// Runs the program in the terminal.
@@ -151,7 +152,8 @@ fn flags(help: &str) -> BTreeMap<String, Entry> {
         let text = line.trim_start();
         let indent = line.len() - text.len();
         let name = text.split_whitespace().find(|word| word.starts_with("--"));
-        let Some(name) = name.filter(|_| text.starts_with('-') && indent < INDENT) else {
+        let is_flag = text.starts_with('-') && !text.starts_with("- ");
+        let Some(name) = name.filter(|_| is_flag && indent < INDENT) else {
             continue;
         };
         let name = name.split(['[', '=', ',']).next().unwrap().to_owned();
