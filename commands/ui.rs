@@ -405,6 +405,8 @@ fn drawn(length: Option<u64>, template: &str) -> ProgressBar {
 
 #[cfg(test)]
 mod tests {
+    use unicode_width::UnicodeWidthStr;
+
     use super::{Align, Cell, Look, Table, Tone, filled_to, visible, visible_below, visible_lines};
 
     fn example() -> Table {
@@ -446,7 +448,9 @@ mod tests {
         let mut table = Table::new(&titles.map(|title| (title, Align::Left)));
         table.row(["PythonExecutorCalculator", "626", "6919"].map(str::to_owned));
         table.table.set_width(49);
-        insta::assert_snapshot!(table.draw(Look::Boxed), @"");
+        let drawn = table.draw(Look::Boxed);
+        assert!(drawn.contains(" PythonExecutorCalculator "), "{drawn}");
+        assert!(drawn.lines().all(|line| line.width() <= 49), "{drawn}");
     }
 
     #[test]

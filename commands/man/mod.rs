@@ -24,13 +24,13 @@ Examples:
   ovms man pipeline show | man -l -
   ovms man --dir ~/.local/share/man/man1 && man ovms-infer
 
-Exit codes: 0 done, 1 a page cannot be written, 64 usage, also a command that is not known.";
+Exit codes: 0 done; 1 a page cannot be written; 64 usage, also a command that is not known.";
 
 /// Arguments of `ovms man`.
 #[derive(Debug, clap::Args)]
-#[command(after_help = AFTER_HELP)]
+#[command(after_long_help = AFTER_HELP)]
 pub(crate) struct Args {
-    /// The command whose page to show, such as `pipeline show`; without it, that of ovms
+    /// Command whose page to show, such as `pipeline show` [default: ovms]
     ///
     /// A terminal shows the page as `man` does, and all else gets its source.
     #[arg(conflicts_with = "dir")]

@@ -313,7 +313,7 @@ fn without_arguments_there_is_help() {
     insta::assert_snapshot!(help.text(), @"
     OpenVINO Model Server: serve models, and work with them by hand
 
-    Usage: ovms <COMMAND>
+    Usage: ovms [OPTIONS] <COMMAND>
 
     Commands:
       serve        Serve models, pipelines and graphs over gRPC and REST
@@ -329,6 +329,9 @@ fn without_arguments_there_is_help() {
     Options:
       -h, --help     Print help
       -V, --version  Print version
+
+    Output:
+      -q, --quiet  Write neither notes nor progress to stderr; warnings and errors stay
 
     Arguments that begin with a server flag mean `serve`: `ovms --port 9000 …` is `ovms serve --port
     9000 …`.
@@ -386,7 +389,9 @@ fn the_help_of_serve_tells_every_flag() {
 
           --model_version_policy <JSON>
               Versions to serve: '{"latest":{"num_versions":2}}', '{"specific":{"versions":[1,3]}}' or
-              '{"all":{}}' [default: the latest one]
+              '{"all":{}}'
+
+              [default: the latest one]
 
           --batch_size <SIZE>
               Batch size: a number, a range such as 1:8, -1 for any, or auto for that of each request
@@ -408,7 +413,9 @@ fn the_help_of_serve_tells_every_flag() {
               [default: 0]
 
           --target_device <DEVICE>
-              Device to run on, such as CPU, GPU, AUTO [default: CPU]
+              Device to run on, such as CPU, GPU, AUTO
+
+              [default: CPU]
 
           --plugin_config <JSON>
               Device properties as a JSON object, such as '{"NUM_STREAMS":2}'
@@ -418,17 +425,25 @@ fn the_help_of_serve_tells_every_flag() {
               Keep the model's state from request to request of a sequence
 
           --idle_sequence_cleanup[=<BOOL>]
-              Remove sequences that are not used; needs --stateful [default: true]
+              Remove sequences that are not used; needs --stateful
+
+              [default: true]
 
           --low_latency_transformation[=<BOOL>]
-              Apply OpenVINO's low latency transformation; needs --stateful [default: false]
+              Apply OpenVINO's low latency transformation; needs --stateful
+
+              [default: false]
 
           --max_sequence_number <N>
-              Most sequences at once; needs --stateful [default: 500]
+              Most sequences at once; needs --stateful
+
+              [default: 500]
 
           --drain_sequences_seconds <N>
               How long sequences may go on when their version is reloaded, retired, or the server stops;
-              needs --stateful [default: 0]
+              needs --stateful
+
+              [default: 0]
 
           --sequence_cleaner_poll_wait_minutes <N>
               How often sequences that are not used are removed; 0 means never
@@ -453,6 +468,7 @@ fn the_help_of_serve_tells_every_flag() {
     Runtime:
           --cache_dir <DIR>
               Folder for compiled models, which makes the next start faster; made if it is not there
+
               [default: /opt/cache if there is such a folder]
 
           --cpu_extension <FILE>
@@ -511,7 +527,9 @@ fn the_help_of_serve_tells_every_flag() {
               File whose first line is the key that clients of /v3 must send
 
           --allowed_local_media_path <DIR>
-              Folder of local files that requests to /v3 may name [default: none]
+              Folder of local files that requests to /v3 may name
+
+              [default: none]
 
     Log:
           --log_level <LEVEL>
@@ -529,18 +547,24 @@ fn the_help_of_serve_tells_every_flag() {
               [possible values: text, json]
 
           --access_log <FILE>
-              File for a line about each request; - for stdout [default: none]
+              File for a line about each request; - for stdout
+
+              [default: none]
 
     Metrics:
           --metrics_enable[=<BOOL>]
               Show metrics at /metrics of the REST port
 
           --metrics_list <LIST>
-              Families to show, separated by commas; needs --metrics_enable [default: the usual ones]
+              Families to show, separated by commas; needs --metrics_enable
+
+              [default: the usual ones]
 
     Python nodes:
           --python_environment <DIR>
-              Virtual environment whose packages Python nodes see [default: the active one]
+              Virtual environment whose packages Python nodes see
+
+              [default: the active one]
 
           --hide_python_errors
               Do not tell clients what a Python node has raised; the log has it
@@ -643,6 +667,21 @@ fn the_help_of_serve_tells_every_flag() {
           --model_repository_path <DIR>
               Folder with a folder for each model
 
+    Output:
+      -q, --quiet
+              Write neither notes nor progress to stderr; warnings and errors stay
+
+          --output <FORMAT>
+              Choose what goes to stdout
+
+              For the flags above: a server has its log there.
+
+              Possible values:
+              - table: Text for people
+              - json:  The same as one JSON object
+
+              [default: table]
+
     Checked, without effect (one thread for each core serves all connections):
           --grpc_workers <N>
               Number of gRPC servers, from 1 to the number of cores
@@ -650,7 +689,9 @@ fn the_help_of_serve_tells_every_flag() {
               [default: 1]
 
           --grpc_max_threads <N>
-              Most threads for gRPC; 0 means no cap [default: 8 for each core]
+              Most threads for gRPC; 0 means no cap
+
+              [default: 8 for each core]
 
           --grpc_memory_quota <BYTES>
               Most bytes of buffers for gRPC; 0 means no quota
@@ -658,7 +699,9 @@ fn the_help_of_serve_tells_every_flag() {
               [default: 2147483648]
 
           --rest_workers <N>
-              Number of threads for REST, from 2 to 10000 [default: one for each core]
+              Number of threads for REST, from 2 to 10000
+
+              [default: one for each core]
 
     The model folder holds one folder for each version: /models/resnet/1/model.xml and model.bin. The
     highest version is served, unless --model_version_policy says otherwise.

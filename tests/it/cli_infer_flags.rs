@@ -40,6 +40,14 @@ fn the_help_explains_every_flag() {
 
               Without MODEL, those of all models that the server has. -1 is a dimension that may vary.
 
+          --print-curl
+              Print the request as a command of curl, over gRPC of grpcurl, and do not send it
+
+              A shell can run it as it is. Elements are written one by one, unless --raw or --binary is
+              given or their datatype has no such form. The server is only asked for datatypes and
+              shapes, and not even that if each input has its own. A sequence is a command for each
+              step; also with --status and --metadata.
+
     Inputs:
       -i, --input <[NAME[:DTYPE[:SHAPE]]=]VALUE>
               Give an input: JSON, @FILE, or - for standard input
@@ -108,12 +116,16 @@ fn the_help_explains_every_flag() {
               Send and ask for tensors as JSON over REST (over tfs-rest always so)
 
     Output:
+      -q, --quiet
+              Write neither notes nor progress to stderr; warnings and errors stay
+
           --output <FORMAT>
               Choose what goes to stdout
 
               Possible values:
               - table: A table of outputs, scores, latencies or models
-              - json:  The same as one JSON object; `null` stands for what is not a finite number
+              - json:  The same as one JSON object; `null` stands for what is not a finite number, and
+                `not_finite` tells what it is
               - npy:   The output as the bytes of a .npy file
               - raw:   The output's bytes, little endian
 
@@ -149,7 +161,9 @@ fn the_help_explains_every_flag() {
               once.
 
           --axis <K>
-              Cut the inputs along this axis, counted from 0 [default: 0]
+              Cut the inputs along this axis, counted from 0
+
+              [default: 0]
 
           --each
               Show the outputs of each step as they come, a line for each step
@@ -157,9 +171,11 @@ fn the_help_explains_every_flag() {
               With `--output json` each line is one object.
 
           --sequence-id <ID>
-              Choose the id of the sequence [default: a random one]
+              Choose the id of the sequence
 
               `--continue` and `--end` need it. Answers tell the id as `sequence_id`.
+
+              [default: a random one]
 
           --start
               Send one request that starts a sequence
@@ -208,14 +224,20 @@ fn the_help_explains_every_flag() {
               With --repeat, whichever ends first.
 
           --concurrency <C>
-              Keep this many requests under way at once [default: 1]
+              Keep this many requests under way at once
+
+              [default: 1]
 
           --warmup <N>
               Begin with N requests that are not measured
 
     Server:
           --url <HOST:PORT>
-              Address of the server [default: localhost:9000, or localhost:8000 over REST]
+              Address of the server
+
+              [default: localhost:9000, or localhost:8000 over REST]
+
+              [env: OVMS_URL]
 
           --api <PROTOCOL>
               Choose the protocol
@@ -226,17 +248,21 @@ fn the_help_explains_every_flag() {
               - tfs-grpc:    TensorFlow Serving over gRPC
               - tfs-rest:    TensorFlow Serving over REST
 
+              [env: OVMS_API]
               [default: kserve-grpc]
 
           --timeout <TIME>
               Give up on the connection, and on each request, after this long
 
+              [env: OVMS_TIMEOUT]
               [default: 30s]
 
           --header <KEY=VALUE>
               Send an HTTP header, or gRPC metadata, with every request
 
-              Can be repeated.
+              Can be repeated. In the variable, one stands in each line.
+
+              [env: OVMS_HEADER]
 
     Values of inputs:
       [1, 2.5]        JSON: a number, true, false, a string, or lists of them; a
@@ -251,7 +277,11 @@ fn the_help_explains_every_flag() {
       @file.txt       a string as it is, or numbers with blanks or commas between
                       them
       @file.bin       the bytes of the tensor, little endian
-      -               JSON from standard input
+      -               JSON from standard input, an answer of --output json, a .npy
+                      file or a picture
+      -:OUTPUT        this output of that answer; also @file.json:OUTPUT and
+                      @file.npz:ARRAY
+      @-.bin          standard input as a file of this kind
       (nothing)       what --zeros or --random give: x::8,10= is a random x of
                       shape 8,10
 
@@ -263,12 +293,14 @@ fn the_help_explains_every_flag() {
       ovms infer resnet -i @cat.png --scale 255 --top 5 --labels imagenet.txt
       ovms infer resnet -i x:FP32=@batch.npy --output npy > scores.npy
       ovms infer adder -i a='[1, 2]' -i b='[3, 4]' --output json
+      ovms infer a -i @page.png --output json | ovms infer b -i crops=-:boxes
       ovms infer resnet --random --duration 10s --concurrency 16
       ovms infer vad -i frames=@frames.npy --sequence --output npy > speech.npy
       id=$(ovms infer vad -i @first.npy --start --output json | jq .sequence_id)
       ovms infer generator -i prompt='once upon' --stream
       ovms infer --status
       ovms infer resnet --metadata --output json
+      ovms infer adder --zeros --api kserve-rest --print-curl | sh
 
     Exit codes: 0 done; 1 refused by the server, or failed; 64 usage; 69 the server cannot be reached;
     130 Ctrl-C.
