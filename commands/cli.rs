@@ -1,10 +1,29 @@
 //! The root of the command line: subcommands, and arguments that mean `serve` without saying so.
 
-use std::{ffi::OsString, time::Instant};
+use std::{env, ffi::OsString, time::Instant};
 
-use clap::{CommandFactory, FromArgMatches, Parser, Subcommand, error::ErrorKind};
+use clap::{
+    Command as Clap, CommandFactory, FromArgMatches, Parser, Subcommand,
+    error::{ContextKind, ContextValue, ErrorKind},
+};
 
-use crate::{complete, completions, error::Failure, graph, infer, man, pipeline, serve, setup, ui};
+use crate::{
+    complete, completions, doctor, error::Failure, graph, infer, man, pipeline, serve, setup, ui,
+};
+
+/// What ends the help.
+const AFTER_HELP: &str = "\
+Arguments that begin with a server flag mean `serve`: `ovms --port 9000 …` is `ovms serve --port \
+9000 …`.
+
+Examples:
+  ovms setup
+  ovms serve --demo
+  ovms infer --status
+
+Exit codes: 0 done; 1 failed; 2 done with warnings; 64 usage; 69 the server cannot be reached; 70 \
+a bug of ovms; 72 the OpenVINO runtime is missing; 130 Ctrl-C. Each subcommand's help says what \
+they mean there.";
 
 /// OpenVINO Model Server: serve models, and work with them by hand
 #[derive(Debug, Parser)]
@@ -13,28 +32,33 @@ use crate::{complete, completions, error::Failure, graph, infer, man, pipeline, 
     version,
     propagate_version = true,
     arg_required_else_help = true,
-    after_help = "Arguments that begin with a server flag mean `serve`: \
-                  `ovms --port 9000 …` is `ovms serve --port 9000 …`."
+    after_help = AFTER_HELP
 )]
 pub(crate) struct Cli {
+    /// Write neither notes nor progress to stderr; warnings and errors stay
+    #[arg(short, long, global = true, help_heading = "Output")]
+    quiet: bool,
+
     #[command(subcommand)]
     command: Command,
 }
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// Serve a model over gRPC and REST
+    /// Serve models, pipelines and graphs over gRPC and REST
     Serve(Box<serve::Args>),
     /// Send inference requests to a server, or ask what it serves
     Infer(Box<infer::Args>),
-    /// Draw, check, try and write pipelines
-    #[command(subcommand)]
+    /// Write, draw, check and try pipelines
+    #[command(subcommand, after_help = pipeline::AFTER_HELP)]
     Pipeline(pipeline::Command),
     /// Write, draw, check and try graphs with Python nodes
-    #[command(subcommand)]
+    #[command(subcommand, after_help = graph::AFTER_HELP)]
     Graph(graph::Command),
     /// Find or install the OpenVINO runtime
     Setup(setup::Args),
+    /// Look for what keeps the server from working, and report it
+    Doctor(doctor::Args),
     /// Print a shell's completion script, or install it
     Completions(completions::Args),
     /// Show a page of the manual, or write all of them
@@ -45,29 +69,39 @@ enum Command {
     /// Open one runtime and say its version; run by `setup` in a process of its own
     #[command(hide = true)]
     ProbeRuntime(setup::ProbeArgs),
+    /// Start the interpreter and say what it is; run by `doctor` in a process of its own
+    #[command(hide = true)]
+    ProbePython,
 }
 
 /// Parses the arguments and runs the subcommand.
 pub(crate) fn run(args: impl IntoIterator<Item = OsString>) -> Result<(), Failure> {
     let started = Instant::now();
     let args = with_subcommand(args.into_iter().collect());
-    if args.get(1).is_some_and(|name| name == "serve") {
-        serve::refuse_unmatched(&args[2..])?;
+    let name = 1 + args.iter().skip(1).take_while(|arg| is_quiet(arg)).count();
+    if args.get(name).is_some_and(|name| name == "serve") {
+        serve::refuse_unmatched(&args[name + 1..])?;
     }
-    let cli = match Cli::command().try_get_matches_from(args) {
+    let cli = match without_empty_variables(Cli::command()).try_get_matches_from(args) {
         Ok(matches) => Cli::from_arg_matches(&matches),
         Err(error) => Err(error),
     };
-    match cli.map_err(explain)?.command {
+    let cli = cli.map_err(explain)?;
+    if cli.quiet {
+        ui::be_quiet();
+    }
+    match cli.command {
         Command::Serve(args) => serve::run(*args),
         Command::Infer(args) => infer::run(*args),
         Command::Pipeline(command) => pipeline::run(command),
         Command::Graph(command) => graph::run(command),
         Command::Setup(args) => setup::run(&args),
+        Command::Doctor(args) => doctor::run(&args),
         Command::Completions(args) => completions::run(&args),
         Command::Man(args) => man::run(&args),
         Command::Complete(args) => complete::run(args, started),
         Command::ProbeRuntime(args) => setup::probe(&args),
+        Command::ProbePython => doctor::probe_python(),
     }
 }
 
@@ -76,13 +110,58 @@ pub(crate) fn run(args: impl IntoIterator<Item = OsString>) -> Result<(), Failur
 pub(crate) fn with_subcommand(mut args: Vec<OsString>) -> Vec<OsString> {
     let ours = ["--help", "--version"];
     let means_serve = args
-        .get(1)
+        .iter()
+        .skip(1)
+        .find(|arg| !is_quiet(arg))
         .and_then(|first| first.to_str())
         .is_some_and(|first| first.starts_with("--") && first.len() > 2 && !ours.contains(&first));
     if means_serve {
         args.insert(1, "serve".into());
     }
     args
+}
+
+/// Has variables of the environment that are empty count as not set.
+pub(crate) fn without_empty_variables(command: Clap) -> Clap {
+    let is_empty = |name: &std::ffi::OsStr| env::var_os(name).is_some_and(|it| it.is_empty());
+    command.mut_subcommands(|command| {
+        command.mut_args(|arg| match arg.get_env() {
+            Some(name) if is_empty(name) => arg.env(None::<&str>),
+            _ => arg,
+        })
+    })
+}
+
+/// Finds the variable of the environment that a refused value comes from.
+fn variable(error: &clap::Error) -> Option<String> {
+    let (Some(ContextValue::String(arg)), Some(ContextValue::String(value))) = (
+        error.get(ContextKind::InvalidArg),
+        error.get(ContextKind::InvalidValue),
+    ) else {
+        return None;
+    };
+    let flag = arg.split_whitespace().next()?;
+    let typed = |it: OsString| {
+        let it = it.to_string_lossy().into_owned();
+        it == flag || it.starts_with(&format!("{flag}="))
+    };
+    if env::args_os().any(typed) {
+        return None;
+    }
+    let cli = Cli::command();
+    let mut args = cli.get_subcommands().flat_map(Clap::get_arguments);
+    let arg = args.find(|arg| {
+        let is_set = |name: &std::ffi::OsStr| {
+            env::var(name).is_ok_and(|set| set.lines().any(|line| line == value))
+        };
+        flag.strip_prefix("--") == arg.get_long() && arg.get_env().is_some_and(is_set)
+    })?;
+    Some(arg.get_env()?.to_string_lossy().into_owned())
+}
+
+/// Tells whether an argument is the one that may stand before a subcommand as well.
+fn is_quiet(arg: &OsString) -> bool {
+    arg == "--quiet" || arg == "-q"
 }
 
 /// Turns clap's complaint into ours; help and version are printed and are no failure.
@@ -99,7 +178,13 @@ fn explain(error: clap::Error) -> Failure {
             let text = error.render().to_string();
             let text = text.trim_end();
             let text = text.strip_prefix("error: ").unwrap_or(text);
-            Failure::usage_verbatim(format!("error parsing options: {text}"))
+            let failure = Failure::usage_verbatim(format!("error parsing options: {text}"));
+            match variable(&error) {
+                Some(name) => failure.hint(format!(
+                    "the value is that of the environment variable {name}"
+                )),
+                None => failure,
+            }
         }
     }
 }
@@ -119,6 +204,8 @@ mod tests {
         assert_eq!(given(&["ovms", "--port", "9000"]), "serve");
         assert_eq!(given(&["ovms", "--port=9000", "infer"]), "serve");
         assert_eq!(given(&["ovms", "infer", "--port"]), "infer");
+        assert_eq!(given(&["ovms", "--quiet", "infer"]), "--quiet");
+        assert_eq!(given(&["ovms", "-q", "--port", "9000"]), "serve");
         assert_eq!(given(&["ovms", "--help"]), "--help");
         assert_eq!(given(&["ovms", "-h"]), "-h");
     }

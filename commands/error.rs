@@ -92,6 +92,11 @@ impl Failure {
         &self.message
     }
 
+    /// Returns the lines with the next step.
+    pub(crate) fn hints(&self) -> &[String] {
+        &self.hints
+    }
+
     /// Says where it happened, before the sentence.
     pub(crate) fn at(mut self, place: &str) -> Self {
         self.message = format!("{place}: {}", self.message);

@@ -20,7 +20,10 @@ use tracing_subscriber::{
     util::SubscriberInitExt,
 };
 
-use crate::error::{Failure, FailureKind};
+use crate::{
+    error::{Failure, FailureKind},
+    ui,
+};
 
 /// What is logged, and how.
 #[derive(Debug, Clone)]
@@ -71,7 +74,7 @@ pub(crate) fn start(settings: &Settings) -> Result<LogFile, Failure> {
             .with_target("ovms", level)
     };
     let colour = io::stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none();
-    let mut layers = vec![layer(settings.format, colour, io::stdout)];
+    let mut layers = vec![layer(settings.format, colour, || ui::Stdout)];
     let mut log_file = LogFile::default();
     if let Some(path) = &settings.path {
         let file = append(path).map_err(|error| {
@@ -123,7 +126,7 @@ pub(crate) fn start_access(settings: &config::ServerSettings) -> Result<AccessLo
     };
     let open = move || -> io::Result<Box<dyn Write + Send>> {
         Ok(match &place {
-            config::AccessLog::Stdout => Box::new(io::stdout()),
+            config::AccessLog::Stdout => Box::new(ui::Stdout),
             config::AccessLog::File(path) => Box::new(append(path)?),
         })
     };

@@ -3,9 +3,11 @@
 //! Parses, runs one subcommand, prints a failure, and returns its exit code. What the
 //! subcommands do is in the library; what they print is here.
 
+mod apart;
 mod cli;
 mod complete;
 mod completions;
+mod doctor;
 mod error;
 mod graph;
 mod infer;

@@ -5,6 +5,9 @@ mod check;
 mod directives;
 pub(crate) mod files;
 mod hints;
+mod loading;
+mod start;
+mod summary;
 
 use std::{io::IsTerminal, path::PathBuf, time::Duration};
 
@@ -20,10 +23,12 @@ use tempfile::TempDir;
 
 pub(crate) use args::{Args, refuse_unmatched};
 
+use self::start::Start;
 use crate::{
     error::{Failure, FailureKind},
     logging::{self, LogFile},
     places, setup,
+    ui::{self, Output},
 };
 
 /// The ports of `--demo` when none is given.
@@ -40,11 +45,18 @@ pub(crate) fn run(mut args: Args) -> Result<(), Failure> {
     if let Some(done) = directives::run(&args) {
         return done;
     }
+    let output = args.instead.output;
     let demo = prepare_demo(&mut args)?;
     if args.instead.check {
         let config = Config::from_flags(args.into()).map_err(|error| hints::of_flags(&error))?;
         places::check_python(&config.settings.python)?;
-        return check::run(config);
+        return check::run(config, output);
+    }
+    if output == Output::Json {
+        let text = "`--output json` is for --check, --list_models, --add_to_config and \
+                    --remove_from_config";
+        return Err(Failure::new(FailureKind::Usage, text)
+            .hint("the log of a server has `--log_format json`"));
     }
     let log = logging::Settings {
         level: args.operation.log_level.clone(),
@@ -97,7 +109,9 @@ pub(crate) fn run(mut args: Args) -> Result<(), Failure> {
         log_failure(&error, log.path.is_some());
         hints::of_bind(&error)
     })?;
-    announce(&config, demo.as_ref());
+    let demo_folder = demo.as_ref().map(|it| it.path().display().to_string());
+    let start = Start::new(&config.settings, opened, demo_folder);
+    announce(&config, demo.as_ref().filter(|_| !start.is_seen()));
     let runtime = tokio::runtime::Builder::new_multi_thread()
         // One worker that is held up for a moment must not hold up everybody.
         .worker_threads(
@@ -116,7 +130,7 @@ pub(crate) fn run(mut args: Args) -> Result<(), Failure> {
         if log_file.is_some() || to_file {
             reopen_on_hangup(log_file, access.clone())?;
         }
-        server::serve(listeners, config, access.clone(), stop)
+        server::serve(listeners, config, access.clone(), &start, stop)
             .await
             .map_err(|error| {
                 log_failure(&error, log.path.is_some());
@@ -126,6 +140,7 @@ pub(crate) fn run(mut args: Args) -> Result<(), Failure> {
     // What still holds models is dropped before the process is taken down around it. A load that
     // cannot be broken off, or a request that was given up, has no more time than this.
     runtime.shutdown_timeout(RUNTIME_END);
+    ui::clear_foot();
     access.flush(ACCESS_LOG_END);
     result
 }
@@ -146,7 +161,7 @@ fn prepare_demo(args: &mut Args) -> Result<Option<TempDir>, Failure> {
     Ok(Some(folder))
 }
 
-/// Says where the server listens, and in a demo what to try.
+/// Says where the server listens, and what to try with the example, if that is told here.
 fn announce(config: &Config, demo: Option<&TempDir>) {
     let settings = &config.settings;
     for (side, port, addresses) in [
@@ -158,17 +173,14 @@ fn announce(config: &Config, demo: Option<&TempDir>) {
         }
     }
     if let Some(folder) = demo {
-        let folder = folder.path().display();
+        let folder = folder.path().display().to_string();
         let url = match (settings.port, settings.rest_port) {
             (Some(port), _) => format!("--url localhost:{port}"),
             (None, Some(port)) => format!("--api kserve-rest --url localhost:{port}"),
             (None, None) => String::new(),
         };
-        tracing::info!(
-            "try, in another terminal: ovms infer {} -i @{folder}/star.png --top 3 --labels \
-             {folder}/labels.txt {url}",
-            demo::NAME
-        );
+        let arguments = summary::demo_arguments(&folder);
+        tracing::info!("try, in another terminal: ovms infer {arguments} {url}");
     }
 }
 
@@ -195,6 +207,7 @@ fn signal(temporary: Option<PathBuf>) -> Result<impl Future<Output = ()>, Failur
         let _ = first.send(());
         either().await;
         tracing::warn!("second signal; ending at once");
+        ui::clear_foot();
         if let Some(folder) = temporary {
             let _ = std::fs::remove_dir_all(folder);
         }

@@ -4,24 +4,43 @@ mod install;
 mod progress;
 
 use std::{
+    ffi::OsStr,
     path::{Path, PathBuf},
-    process::{Command, Stdio},
+    time::Duration,
 };
 
-use ovms::openvino::runtime::{self, Found, Origin, Places, RuntimeError};
+use ovms::openvino::runtime::{self, Device, Found, Origin, Places, RuntimeError};
+use serde::{Deserialize, Serialize};
+use serde_json::json;
 
 use crate::{
+    apart,
     error::{Failure, FailureKind},
     places, ui,
 };
 
+/// What ends the help.
+const AFTER_HELP: &str = "\
+A runtime that is there already is used as it is and nothing is installed: one that \
+OPENVINO_INSTALL_DIR names, one in the active virtual environment, one that an earlier `ovms \
+setup` installed, or one of the system.
+
+Examples:
+  ovms setup
+  ovms setup --dir ~/openvino --python python3.12
+
+Exit codes: 0 there is a runtime, and it works; 1 it cannot be installed; 64 usage; 72 no Python \
+to install it with, or a runtime that does not work.";
+
+/// How long a runtime may take to show that it works.
+const PROBE: Duration = Duration::from_secs(60);
+
+/// How long it may take to list the devices.
+const LIST: Duration = Duration::from_secs(20);
+
 /// Arguments of `ovms setup`.
 #[derive(Debug, clap::Args)]
-#[command(
-    after_help = "A runtime that is there already is used as it is and nothing is installed: one \
-                  that OPENVINO_INSTALL_DIR names, one in the active virtual environment, one \
-                  that an earlier `ovms setup` installed, or one of the system."
-)]
+#[command(after_long_help = AFTER_HELP)]
 pub(crate) struct Args {
     /// Folder for the virtual environment with the runtime
     ///
@@ -32,6 +51,8 @@ pub(crate) struct Args {
     /// Python to make the virtual environment with, 3.11 or newer
     #[arg(long, value_name = "PROGRAM", default_value = "python3")]
     python: PathBuf,
+    #[command(flatten)]
+    output: ui::OutputArgs,
 }
 
 /// Arguments of the hidden `ovms probe-runtime`.
@@ -39,6 +60,16 @@ pub(crate) struct Args {
 pub(crate) struct ProbeArgs {
     /// The folder with the library
     folder: PathBuf,
+    /// List the devices, and compile nothing
+    #[arg(long)]
+    devices: bool,
+}
+
+/// A device as one process tells it to another.
+#[derive(Debug, Serialize, Deserialize)]
+struct Told {
+    name: String,
+    full_name: String,
 }
 
 /// Finds or installs the runtime and says where it is.
@@ -119,6 +150,19 @@ fn report(found: &Found, version: &str, outcome: Outcome, args: &Args) -> Result
         Outcome::WasThere => "found",
         Outcome::Installed => "installed",
     };
+    if args.output.is_json() {
+        return ui::print_json(&json!({
+            "version": version,
+            "library": found.library.display().to_string(),
+            "origin": match found.origin {
+                Origin::InstallDir => "install_dir",
+                Origin::ActiveVenv => "virtual_environment",
+                Origin::Managed => "managed",
+                Origin::System => "system",
+            },
+            "installed": outcome == Outcome::Installed,
+        }));
+    }
     ui::print(format!(
         "OpenVINO {version} {verb} and working: {}\n",
         found.library.display()
@@ -133,34 +177,52 @@ fn report(found: &Found, version: &str, outcome: Outcome, args: &Args) -> Result
     Ok(())
 }
 
-/// Opens a runtime in a process of its own: one that crashes takes only that process down.
-fn probe_apart(found: &Found) -> Result<String, Failure> {
-    let folder = found.library.parent().unwrap_or(Path::new("/"));
-    let output = Command::new(std::env::current_exe()?)
-        .arg("probe-runtime")
-        .arg(folder)
-        .stdin(Stdio::null())
-        .output()?;
-    if output.status.success() {
-        return Ok(String::from_utf8_lossy(&output.stdout).trim().to_owned());
+/// Opens a runtime in a process of its own: one that crashes takes only that process down. Returns
+/// its version.
+pub(crate) fn probe_apart(found: &Found) -> Result<String, Failure> {
+    let library = found.library.display();
+    let failed = |text: String| Err(Failure::new(FailureKind::SystemPart, text));
+    let Some(said) = apart::run(probe_command(found), PROBE)? else {
+        let seconds = PROBE.as_secs();
+        return failed(format!(
+            "{library} shows no sign of work within {seconds} s"
+        ));
+    };
+    match said.stderr.trim() {
+        _ if said.status.success() => Ok(said.stdout.trim().to_owned()),
+        "" => failed(format!("{library} ends the process: {}", said.status)),
+        _ => failed(said.reason()),
     }
-    let reason = String::from_utf8_lossy(&output.stderr);
-    let reason = reason.trim().trim_start_matches("error: ");
-    Err(Failure::new(
-        FailureKind::SystemPart,
-        if reason.is_empty() {
-            format!(
-                "{} ends the process: {}",
-                found.library.display(),
-                output.status
-            )
-        } else {
-            reason.to_owned()
-        },
-    ))
 }
 
-/// Opens one runtime, compiles a tiny model, and prints the version.
+/// Lists the devices of a runtime, in a process of its own as well.
+pub(crate) fn devices(found: &Found) -> Result<Vec<Device>, Failure> {
+    let failed = |text: String| Err(Failure::new(FailureKind::SystemPart, text));
+    let command = probe_command(found)
+        .into_iter()
+        .chain([OsStr::new("--devices")]);
+    let Some(said) = apart::run(command, LIST)? else {
+        let seconds = LIST.as_secs();
+        return failed(format!("the runtime lists no devices within {seconds} s"));
+    };
+    if !said.status.success() {
+        return failed(said.reason());
+    }
+    match serde_json::from_str::<Vec<Told>>(&said.stdout) {
+        Ok(devices) => Ok(devices
+            .into_iter()
+            .map(|Told { name, full_name }| Device { name, full_name })
+            .collect()),
+        Err(error) => failed(format!("the list of devices cannot be read: {error}")),
+    }
+}
+
+fn probe_command(found: &Found) -> [&OsStr; 2] {
+    let folder = found.library.parent().unwrap_or(Path::new("/"));
+    [OsStr::new("probe-runtime"), folder.as_os_str()]
+}
+
+/// Opens one runtime, compiles a tiny model, and prints the version; or the devices.
 pub(crate) fn probe(args: &ProbeArgs) -> Result<(), Failure> {
     let only = Places {
         managed: Some(args.folder.clone()),
@@ -168,6 +230,15 @@ pub(crate) fn probe(args: &ProbeArgs) -> Result<(), Failure> {
     };
     let failed = |error: RuntimeError| Failure::new(FailureKind::SystemPart, error.to_string());
     let opened = runtime::open(&only).map_err(failed)?;
+    if args.devices {
+        let devices = runtime::devices(&opened).map_err(failed)?;
+        let told: Vec<Told> = devices
+            .into_iter()
+            .map(|Device { name, full_name }| Told { name, full_name })
+            .collect();
+        let text = serde_json::to_string(&told).expect("texts are JSON");
+        return ui::print(text + "\n");
+    }
     runtime::check(&opened).map_err(failed)?;
     ui::print(format!("{}\n", opened.version))?;
     Ok(())

@@ -1,17 +1,24 @@
 //! The terminal: tables, notes, bars, and bytes on stdout.
 //!
 //! Data goes to stdout, all else to stderr. Box drawing and bars are for people at a terminal:
-//! a pipe, `NO_COLOR`, or a dumb terminal turn them off.
+//! a pipe, `NO_COLOR`, or a dumb terminal turn them off. `--quiet` turns notes and bars off.
+
+mod foot;
+mod text;
 
 use std::{
     borrow::Cow,
     env,
     io::{self, IsTerminal, Write},
+    sync::OnceLock,
     time::Duration,
 };
 
 use comfy_table::{CellAlignment, Color, ContentArrangement, presets};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressFinish, ProgressStyle};
+
+pub(crate) use foot::{Foot, Stdout, clear as clear_foot};
+pub(crate) use text::{clipped, columns, counted, listed, wrapped};
 
 use crate::error::{Failure, FailureKind};
 
@@ -23,6 +30,19 @@ const NARROWEST: u16 = 40;
 
 /// Stands in a cell that has nothing to say.
 pub(crate) const NOTHING: &str = "-";
+
+/// Is set once `--quiet` was given.
+static QUIET: OnceLock<()> = OnceLock::new();
+
+/// Turns notes and bars off for the rest of the process.
+pub(crate) fn be_quiet() {
+    let _ = QUIET.set(());
+}
+
+/// Tells whether notes and bars are off.
+pub(crate) fn quiet() -> bool {
+    QUIET.get().is_some()
+}
 
 /// How tables look.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -53,6 +73,42 @@ impl Look {
             Self::Plain
         }
     }
+}
+
+/// The flag that has all subcommands that print facts, so that programs can read them.
+#[derive(Debug, Clone, Copy, clap::Args)]
+#[command(next_help_heading = "Output")]
+pub(crate) struct OutputArgs {
+    /// Choose what goes to stdout
+    #[arg(long, value_enum, default_value_t = Output::Table, value_name = "FORMAT")]
+    output: Output,
+}
+
+/// What goes to stdout.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum Output {
+    /// Text for people
+    #[value(alias = "text")]
+    Table,
+    /// The same as one JSON object
+    Json,
+}
+
+impl OutputArgs {
+    /// Returns what goes to stdout.
+    pub(crate) fn output(self) -> Output {
+        self.output
+    }
+
+    /// Tells whether programs are to read it.
+    pub(crate) fn is_json(self) -> bool {
+        self.output == Output::Json
+    }
+}
+
+/// Writes a value to stdout, as one line.
+pub(crate) fn print_json(value: &serde_json::Value) -> Result<(), Failure> {
+    print(format!("{value}\n"))
 }
 
 /// Where the text of a column stands.
@@ -212,8 +268,15 @@ pub(crate) fn print(bytes: impl AsRef<[u8]>) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Writes a line for people to stderr, or several.
+/// Writes a line for people to stderr, or several; nothing with `--quiet`.
 pub(crate) fn note(text: &str) {
+    if !quiet() {
+        warn(text);
+    }
+}
+
+/// Writes what must be seen to stderr, such as a warning or an error of one of many.
+pub(crate) fn warn(text: &str) {
     // If nobody reads stderr, there is nobody to tell.
     let _ = writeln!(io::stderr().lock(), "{}", visible_lines(text));
 }
@@ -249,11 +312,16 @@ pub(crate) fn answers() -> ProgressBar {
     drawn(None, "{spinner} {pos} answers  {msg}")
 }
 
+/// Returns where bars are drawn: on a terminal that can, unless `--quiet` was given.
+pub(crate) fn bar_target() -> ProgressDrawTarget {
+    match Look::of_stderr() {
+        Look::Boxed if !quiet() => ProgressDrawTarget::stderr(),
+        _ => ProgressDrawTarget::hidden(),
+    }
+}
+
 fn drawn(length: Option<u64>, template: &str) -> ProgressBar {
-    let target = match Look::of_stderr() {
-        Look::Boxed => ProgressDrawTarget::stderr(),
-        Look::Plain => ProgressDrawTarget::hidden(),
-    };
+    let target = bar_target();
     let style = ProgressStyle::with_template(template).expect("the templates name keys that exist");
     ProgressBar::with_draw_target(length, target)
         .with_style(style)

@@ -18,55 +18,66 @@ use crate::{
 
 /// What ends the help.
 const AFTER_HELP: &str = "\
-The graph file is read and judged as the server does: its text, streams, tags, side packets, options
-and what each calculator demands. Then each handler file is imported, which runs its code, and its
-class OvmsPythonModel is looked at. No object is made and `initialize` is not called, unless
---initialize asks for that. What cannot be looked at is told, and no fault.
+The graph file is read and judged as the server does: its text, streams, tags, side packets, \
+options and what each calculator demands. Then each handler file is imported, which runs its \
+code, and its class OvmsPythonModel is looked at. No object is made and `initialize` is not \
+called, unless --initialize asks for that. What cannot be looked at is told, and no fault.
 
-Models and pipelines that sessions name are looked for in the configuration file and in the graph's
-subconfig.json. Without either of them nobody can tell whether they are there.
+Models and pipelines that sessions name are looked for in the configuration file and in the \
+graph's subconfig.json. Without either of them nobody can tell whether they are there.
 
 Examples:
   ovms graph check my_graph
   ovms graph check config.json my_graph --initialize
   ovms graph check config.json --output json
 
-Exit codes: 0 no faults; 1 a fault in any of the graphs; 2 no fault, but warnings, or something that
-could not be checked; 64 usage, also a NAME that no graph of the file has.";
+Exit codes: 0 no faults; 1 a fault in any of the graphs; 2 no fault, but warnings, or something \
+that could not be checked; 64 usage, also a NAME that no graph of the file has.";
 
 /// The flags as typed.
 #[derive(Debug, clap::Args)]
 #[command(after_long_help = AFTER_HELP)]
 pub(crate) struct Args {
-    /// A folder with a graph.pbtxt, a graph file, or a configuration file (.json)
+    /// Folder with a graph.pbtxt, a graph file, or a configuration file (.json)
     path: PathBuf,
 
-    /// Check this graph of the configuration file only
+    /// Name of a graph of the configuration file; all of them without it
     name: Option<String>,
 
-    /// Do not import handlers; what depends on them is not checked
+    /// Do not import handlers
+    ///
+    /// What depends on them is not checked then.
     #[arg(long)]
     no_python: bool,
 
-    /// Make the objects of handlers and call `initialize` and `finalize`, as the server does
+    /// Make the objects of handlers, as the server does
+    ///
+    /// Their `initialize` and `finalize` are called.
     #[arg(long, conflicts_with = "no_python")]
     initialize: bool,
 
-    /// The Python environment that handlers see, as for `ovms serve`
+    /// Virtual environment whose packages Python nodes see [default: the active one]
     #[arg(long = "python_environment", value_name = "DIR")]
     python_environment: Option<PathBuf>,
 
-    /// How to print what is found
-    #[arg(long, value_enum, default_value_t = Output::Text, value_name = "FORMAT")]
+    /// Choose what goes to stdout
+    #[arg(
+        long,
+        value_enum,
+        default_value_t = Output::Table,
+        value_name = "FORMAT",
+        help_heading = "Output"
+    )]
     output: Output,
 }
 
 /// The form of the report.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Output {
-    /// For people
-    Text,
-    /// For scripts
+    /// The faults of each graph and handler, with their places
+    #[value(alias = "text")]
+    Table,
+    /// The same as one JSON object
     Json,
 }
 
@@ -96,7 +107,7 @@ pub(super) fn run(args: &Args) -> Result<(), Failure> {
     let graphs = graphs.map(|graph| look::at(graph, found.file.as_ref(), depth));
     let report = Report::new(&args.path, graphs.collect());
     stdout.print(&match args.output {
-        Output::Text => text::write(&report),
+        Output::Table => text::write(&report),
         Output::Json => report.json(),
     })?;
     python::stop(super::LIMIT);

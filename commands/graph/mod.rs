@@ -17,6 +17,17 @@ use ovms::{config::Defaults, openvino::runtime, python};
 
 use crate::{error::Failure, places};
 
+/// What ends the help.
+pub(crate) const AFTER_HELP: &str = "\
+Examples:
+  ovms graph new echo
+  ovms graph show echo
+  ovms graph check echo
+  ovms graph run echo -i input:FP32=[1,2,3]
+
+Exit codes: 0 done; 1 failed, or faults were found; 2 warnings only; 64 usage; 72 no OpenVINO \
+runtime; 130 Ctrl-C.";
+
 /// The subcommands of `ovms graph`.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {

@@ -19,32 +19,34 @@ use crate::{
         custom::{named, typed},
         save,
     },
-    ui::{self, visible},
+    ui::Output,
 };
 
 /// What ends the help.
 const AFTER_HELP: &str = "\
-Streams are written as inputs of requests are: NAME, NAME:DTYPE or NAME:DTYPE:SHAPE, with -1 for any
-length. Handlers refuse what is not of the type and shape of their input.
+Streams are written as inputs of requests are: NAME, NAME:DTYPE or NAME:DTYPE:SHAPE, with -1 for \
+any length. Handlers refuse what is not of the type and shape of their input.
 
 Examples:
   ovms graph new echo
-  ovms graph new labels -i image:UINT8:-1,-1,3 --output label:BYTES
-  ovms graph new writer --generative -i prompt:BYTES --output token:BYTES
+  ovms graph new labels -i image:UINT8:-1,-1,3 --output-name label:BYTES
+  ovms graph new writer --generative -i prompt:BYTES --output-name token:BYTES
   ovms graph new text --nodes tokenize,count --config config.json
   ovms graph new faces --model models/detector
 
-Exit codes: 0 done, 1 a file is there already or cannot be written, 64 usage, 72 no OpenVINO runtime
-to look at a model with.";
+Exit codes: 0 done; 1 a file is there already or cannot be written; 64 usage; 72 no OpenVINO \
+runtime to look at a model with.";
 
 /// The flags as typed.
 #[derive(Debug, clap::Args)]
 #[command(after_long_help = AFTER_HELP)]
 pub(crate) struct Args {
-    /// The name of the graph
+    /// Name of the graph
     name: String,
 
-    /// Make the last Python node a generator: any number of answers to each request of a stream
+    /// Make the last Python node a generator
+    ///
+    /// It gives any number of answers to each request of a stream.
     #[arg(long, conflicts_with = "model")]
     generative: bool,
 
@@ -73,10 +75,14 @@ pub(crate) struct Args {
     /// Name an output, with type and shape if they are known
     ///
     /// Can be repeated.
-    #[arg(long = "output", value_name = "NAME[:DTYPE[:SHAPE]]")]
+    #[arg(
+        long = "output-name",
+        alias = "output",
+        value_name = "NAME[:DTYPE[:SHAPE]]"
+    )]
     outputs: Vec<Stream>,
 
-    /// The folder to write to; NAME if none is given
+    /// Folder to write to [default: NAME]
     #[arg(long, value_name = "DIR")]
     dir: Option<PathBuf>,
 
@@ -87,6 +93,16 @@ pub(crate) struct Args {
     /// Replace files that are there
     #[arg(long)]
     force: bool,
+
+    /// Choose what goes to stdout; elsewhere that is --output
+    #[arg(
+        long,
+        value_enum,
+        default_value_t = Output::Table,
+        value_name = "FORMAT",
+        help_heading = "Output"
+    )]
+    format: Output,
 }
 
 /// Runs the subcommand.
@@ -147,7 +163,7 @@ pub(super) fn run(args: Args) -> Result<(), Failure> {
     write(&folder, &files, args.force)?;
     save::write(&config, &text, args.force || replaced.is_some())?;
     files.push((config.clone(), text));
-    tell(&scaffold, &folder, &config, &files)
+    tell(&scaffold, &folder, &config, &files, args.format)
 }
 
 /// Returns inputs and outputs: what is given, else the model's, else one of each.
@@ -216,22 +232,20 @@ fn tell(
     folder: &Path,
     config: &Path,
     files: &[(PathBuf, String)],
+    format: Output,
 ) -> Result<(), Failure> {
-    let mut told = String::new();
-    for (path, _) in files {
-        told.extend(["wrote ", &visible(&path.display().to_string()), "\n"]);
-    }
     let (name, flags, config) = (&of.name, flags(&of.inputs), typed(config));
     let graph = match of.kind {
         Kind::Chain(_) => typed(folder),
         Kind::Model(_) => format!("{config} {name}"),
     };
     let stream = if of.generative { " --stream" } else { "" };
-    told.extend([
-        format!("next: ovms graph check {graph}\n"),
-        format!("      ovms graph run {graph} {flags}\n"),
-        format!("      ovms serve --config_path {config} --port 9000\n"),
-        format!("      ovms infer {name}{stream} {flags}\n"),
-    ]);
-    ui::print(told)
+    let files: Vec<&Path> = files.iter().map(|(path, _)| path.as_path()).collect();
+    let next = [
+        format!("ovms graph check {graph}"),
+        format!("ovms graph run {graph} {flags}"),
+        format!("ovms serve --config_path {config} --port 9000"),
+        format!("ovms infer {name}{stream} {flags}"),
+    ];
+    save::tell(&files, &next, format)
 }

@@ -33,15 +33,16 @@ use crate::{
 };
 
 const AFTER_HELP: &str = "\
-The graph runs as it does for a stream: each packet that it sends is shown as it comes, with its
+The graph runs as it does for a stream: each packet that it sends is shown as it comes, with its \
 timestamp. A client that does not stream gets the first packet of each output.
 
-Inputs are given as `ovms infer --stream` takes them; some may be left out. A graph does not say which
-datatypes it takes: without one, numbers are FP32, truth values BOOL and texts BYTES. With --requests,
-each line of a file is a request, an object of inputs by name; beside them, `timestamp` and
-`parameters` are the request's own.
+Inputs are given as `ovms infer --stream` takes them; some may be left out. A graph does not say \
+which datatypes it takes: without one, numbers are FP32, truth values BOOL and texts BYTES. With \
+--requests, each line of a file is a request, an object of inputs by name; beside them, \
+`timestamp` and `parameters` are the request's own.
 
-Times are of all steps of a node together, with what it waits for; nodes run beside each other.
+Times are of all steps of a node together, with what it waits for; nodes run beside each other. \
+Ctrl-C ends the run as a client that leaves does, and shows what the nodes took until then.
 
 Examples:
   ovms graph run my_graph -i input:FP32=[1,2,3]
@@ -49,16 +50,14 @@ Examples:
   ovms graph run tracker --requests frames.ndjson
   ovms graph run my_graph -i input=hello --output json | jq -c .outputs
 
-Ctrl-C ends the run as a client that leaves does, and shows what the nodes took until then.
-
-Exit codes: 0 done, 1 the graph is refused or failed, 64 usage, also a NAME that no graph of the file
-has, 72 no OpenVINO runtime for its models, 130 Ctrl-C.";
+Exit codes: 0 done; 1 the graph is refused or failed; 64 usage, also a NAME that no graph of the \
+file has; 72 no OpenVINO runtime for its models; 130 Ctrl-C.";
 
 /// The flags as typed.
 #[derive(Debug, clap::Args)]
 #[command(after_long_help = AFTER_HELP)]
 pub(crate) struct Args {
-    /// A folder with a graph.pbtxt, a graph file, or a configuration file (.json)
+    /// Folder with a graph.pbtxt, a graph file, or a configuration file (.json)
     path: PathBuf,
 
     /// Name of a graph of the configuration file, if it has several
@@ -74,37 +73,46 @@ pub(crate) struct Args {
         long,
         value_name = "FILE",
         conflicts_with_all = ["inputs", "zeros", "random"],
-        help_heading = "Requests"
+        help_heading = "Request"
     )]
     requests: Option<PathBuf>,
 
-    /// Give requests the timestamps N, N + 1, …; without it they are 0, 1, …
+    /// Give requests the timestamps N, N + 1, …
+    ///
+    /// Without it they are 0, 1, ….
     #[arg(
         long,
         value_name = "N",
         allow_negative_numbers = true,
-        help_heading = "Requests"
+        help_heading = "Request"
     )]
     timestamp: Option<i64>,
 
-    /// Give a request parameter, which becomes a side packet; can be repeated
+    /// Send a request parameter
     ///
-    /// `true` and `false` are truth values and whole numbers are numbers; all else is text.
+    /// It becomes a side packet. `true` and `false` are truth values and whole numbers are numbers;
+    /// all else, and what stands in double quotes, is text. Can be repeated.
     #[arg(
         long,
         visible_alias = "parameter",
         value_name = "KEY=VALUE",
         value_parser = parameter,
-        help_heading = "Requests"
+        help_heading = "Request"
     )]
     param: Vec<(String, Parameter)>,
 
-    /// The Python environment that handlers see, as for `ovms serve`
+    /// Virtual environment whose packages Python nodes see [default: the active one]
     #[arg(long = "python_environment", value_name = "DIR", help_heading = "Run")]
     python_environment: Option<PathBuf>,
 
     /// Choose what goes to stdout
-    #[arg(long, value_enum, default_value_t = Format::Lines, help_heading = "Output")]
+    #[arg(
+        long,
+        value_enum,
+        default_value_t = Format::Table,
+        value_name = "FORMAT",
+        help_heading = "Output"
+    )]
     output: Format,
 }
 
@@ -112,7 +120,8 @@ pub(crate) struct Args {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Format {
     /// A line for each packet, and a table of the nodes
-    Lines,
+    #[value(alias = "lines")]
+    Table,
     /// The same as one JSON object in each line, the nodes in the last; times in microseconds
     Json,
 }
@@ -224,7 +233,7 @@ async fn all(
                 Answer::Response(response, _) => stdout.print(&show::packet(format, &response))?,
                 Answer::Fault(text) => {
                     refused += 1;
-                    ui::note(&format!("error: a request was refused: {text}"));
+                    ui::warn(&format!("error: a request was refused: {text}"));
                 }
             }
         }

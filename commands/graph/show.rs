@@ -19,28 +19,30 @@ use crate::{
 };
 
 const AFTER_HELP: &str = "\
-A box is a node, with its calculator and what that runs: a handler file, or a model. What stands
-beside an arrow is a stream of the node above, the tag by which it is taken, and what it carries.
-Side packets are dashed where there are lines for that. A stream that goes back is told in the box
-of the node that wakes itself with it, or comes from a box that says so. A graph is drawn also if it
-cannot be served: what nobody sends has a box that says so.
+A box is a node, with its calculator and what that runs: a handler file, or a model. What stands \
+beside an arrow is a stream of the node above, the tag by which it is taken, and what it carries. \
+Side packets are dashed where there are lines for that. A stream that goes back is told in the \
+box of the node that wakes itself with it, or comes from a box that says so. A graph is drawn \
+also if it cannot be served: what nobody sends has a box that says so.
 
 Formats:
   text      for a terminal, 80 columns at most
-  dot       for Graphviz: ovms graph show my_graph --format dot | dot -Tpdf > graph.pdf
+  dot       for Graphviz, as in
+            ovms graph show my_graph --format dot | dot -Tpdf > graph.pdf
   mermaid   a flow chart for Markdown
   svg       a picture, light or dark as what shows it
   html      a page with pictures and tables, in one file that loads nothing
-  json      name, inputs, outputs, nodes, edges (kind is stream, back_edge or side_packet) and
-            dangling (edges that nobody sends on); a list for a configuration file without NAME
+  json      name, inputs, outputs, nodes, edges (kind is stream, back_edge or
+            side_packet) and dangling (edges that nobody sends on); a list for
+            a configuration file without NAME
 
 Examples:
   ovms graph show my_graph
   ovms graph show config.json
   ovms graph show config.json my_graph --format svg -o graph.svg
 
-Exit codes: 0 done, 1 no such file, or no graph to draw in it, 64 usage, also a NAME that no graph of
-the file has.";
+Exit codes: 0 done; 1 no such file, or no graph to draw in it; 64 usage, also a NAME that no \
+graph of the file has.";
 
 /// The most nodes that are drawn: a layout takes much longer than it has more nodes, and nobody finds
 /// anything in it.
@@ -50,24 +52,30 @@ const MOST_DRAWN: usize = 2000;
 #[derive(Debug, clap::Args)]
 #[command(after_long_help = AFTER_HELP)]
 pub(crate) struct Args {
-    /// A folder with a graph.pbtxt, a graph file, or a configuration file (.json)
+    /// Folder with a graph.pbtxt, a graph file, or a configuration file (.json)
     path: PathBuf,
 
     /// Name of a graph of the configuration file; all of them without it
     name: Option<String>,
 
-    /// What to draw it as
-    #[arg(long, value_enum, default_value_t)]
+    /// Choose what to draw
+    #[arg(
+        long,
+        visible_alias = "output",
+        value_enum,
+        default_value_t,
+        help_heading = "Output"
+    )]
     format: Format,
 
     /// Draw with the characters of ASCII only
     ///
     /// That is also done on a dumb terminal, and if LC_ALL, LC_CTYPE or LANG is not for UTF-8.
-    #[arg(long)]
+    #[arg(long, help_heading = "Output")]
     ascii: bool,
 
-    /// Write to a file; - is standard output
-    #[arg(short, long, value_name = "FILE")]
+    /// Write to this file; - is standard output
+    #[arg(short, long, value_name = "FILE", help_heading = "Output")]
     out: Option<PathBuf>,
 }
 
@@ -87,7 +95,7 @@ pub(super) fn run(args: Args) -> Result<(), Failure> {
             Ok(outline) => outlines.push(outline),
             Err(failure) if found.graphs.len() == 1 => return Err(failure),
             Err(failure) => {
-                ui::note(failure.text().trim_end());
+                ui::warn(failure.text().trim_end());
                 unread = Some(failure);
             }
         }

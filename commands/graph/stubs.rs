@@ -6,6 +6,7 @@ use std::{
 };
 
 use ovms::python;
+use serde_json::json;
 
 use crate::{
     error::{Failure, FailureKind},
@@ -14,25 +15,29 @@ use crate::{
 
 /// What ends the help.
 const AFTER_HELP: &str = "\
-Handlers import `pyovms`, which is part of the server. This is a module of the same name in plain
-Python, so that handlers can be imported and tested without one, and the types for editors and type
-checkers. In the server, its own module is used all the same. `pip uninstall pyovms` removes it.
+Handlers import `pyovms`, which is part of the server. This is a module of the same name in plain \
+Python, so that handlers can be imported and tested without one, and the types for editors and \
+type checkers. In the server, its own module is used all the same. `pip uninstall pyovms` removes \
+it.
 
 Examples:
   ovms graph stubs
   ovms graph stubs --into .venv
 
-Exit codes: 0 done, 1 no such environment, or it cannot be written to, 64 usage.";
+Exit codes: 0 done; 1 no such environment, or it cannot be written to; 64 usage.";
 
 /// The flags as typed.
 #[derive(Debug, clap::Args)]
 #[command(after_long_help = AFTER_HELP)]
 pub(crate) struct Args {
-    /// The virtual environment, or a folder of modules
+    /// Virtual environment, or a folder of modules
     ///
     /// Without it, the active virtual environment (VIRTUAL_ENV), or else .venv.
     #[arg(long, value_name = "DIR")]
     into: Option<PathBuf>,
+
+    #[command(flatten)]
+    output: ui::OutputArgs,
 }
 
 /// Runs the subcommand.
@@ -42,7 +47,8 @@ pub(super) fn run(args: &Args) -> Result<(), Failure> {
         None => active()?,
     };
     let place = packages(&folder)?;
-    for (name, text) in files() {
+    let files = files();
+    for (name, text) in &files {
         let path = place.join(name);
         let written = path.parent().map_or(Ok(()), fs::create_dir_all);
         written
@@ -53,6 +59,10 @@ pub(super) fn run(args: &Args) -> Result<(), Failure> {
             })?;
     }
     let shown = place.display().to_string();
+    if args.output.is_json() {
+        let files: Vec<&String> = files.iter().map(|(name, _)| name).collect();
+        return ui::print_json(&json!({ "folder": shown, "files": files }));
+    }
     ui::print(format!(
         "installed pyovms in {}\nnext: python -c \"import pyovms\"\n",
         visible(&shown)

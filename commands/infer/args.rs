@@ -11,38 +11,49 @@ use ovms::{
     request::Parameter,
 };
 
-use super::{duration::duration, sequence::SequenceArgs, stream::StreamArgs};
+use super::{duration::duration, job::URL, sequence::SequenceArgs, stream::StreamArgs};
 
 const AFTER_HELP: &str = "\
 Values of inputs:
-  [1, 2.5]        JSON: a number, true, false, a string, or lists of them; a flat list
-                  takes the model's shape, and a text that is no list is a string as it is
+  [1, 2.5]        JSON: a number, true, false, a string, or lists of them; a
+                  flat list takes the model's shape, and a text that is no
+                  list is a string as it is
   @file.npy       an array of NumPy, of the model's datatype
-  @file.npz       the array of the input's name; without NAME=, every array is an input
+  @file.npz       the array of the input's name; without NAME=, every array is
+                  an input
   @file.png|jpg   a picture, resized and laid out as the model takes it
-  @file.json      JSON; without NAME=, an object of inputs by name is taken apart
-  @file.txt       a string as it is, or numbers with blanks or commas between them
+  @file.json      JSON; without NAME=, an object of inputs by name is taken
+                  apart
+  @file.txt       a string as it is, or numbers with blanks or commas between
+                  them
   @file.bin       the bytes of the tensor, little endian
-  -               JSON from standard input
-  (nothing)       what --zeros or --random give: x::8,10= is a random x of shape 8,10
+  -               JSON from standard input, an answer of --output json, a .npy
+                  file or a picture
+  -:OUTPUT        this output of that answer; also @file.json:OUTPUT and
+                  @file.npz:ARRAY
+  @-.bin          standard input as a file of this kind
+  (nothing)       what --zeros or --random give: x::8,10= is a random x of
+                  shape 8,10
 
-NAME may be left out for a model with one input. DTYPE is BOOL, INT8 to INT64, UINT8 to
-UINT64, FP16, BF16, FP32, FP64 or BYTES, and stands in for the model's: arrays are
-converted to it, and pictures as BYTES are sent as they are, for the server to decode.
+NAME may be left out for a model with one input. DTYPE is BOOL, INT8 to INT64, UINT8 to UINT64, \
+FP16, BF16, FP32, FP64 or BYTES, and stands in for the model's: arrays are converted to it, and \
+pictures as BYTES are sent as they are, for the server to decode.
 
 Examples:
   ovms infer resnet -i @cat.png --scale 255 --top 5 --labels imagenet.txt
   ovms infer resnet -i x:FP32=@batch.npy --output npy > scores.npy
   ovms infer adder -i a='[1, 2]' -i b='[3, 4]' --output json
+  ovms infer detector -i @page.png --output json | ovms infer reader -i crops=-:boxes
   ovms infer resnet --random --duration 10s --concurrency 16
   ovms infer vad -i frames=@frames.npy --sequence --output npy > speech.npy
   id=$(ovms infer vad -i @first.npy --start --output json | jq .sequence_id)
   ovms infer generator -i prompt='once upon' --stream
   ovms infer --status
   ovms infer resnet --metadata --output json
+  ovms infer adder -i a='[1, 2]' -i b='[3, 4]' --api kserve-rest --print-curl | sh
 
-Exit codes: 0 done, 1 refused by the server or failed, 64 usage, 69 server not reachable,
-130 interrupted.";
+Exit codes: 0 done; 1 refused by the server, or failed; 64 usage; 69 the server cannot be \
+reached; 130 Ctrl-C.";
 
 /// One way to call it for each thing that it does.
 const USAGE: &str = "\
@@ -127,6 +138,15 @@ pub(super) struct QuestionArgs {
     /// Without MODEL, those of all models that the server has. -1 is a dimension that may vary.
     #[arg(long, conflicts_with_all = OF_A_REQUEST, conflicts_with = "status")]
     pub(super) metadata: bool,
+
+    /// Print the request as a command of curl, over gRPC of grpcurl, and do not send it
+    ///
+    /// A shell can run it as it is. Elements are written one by one, unless --raw or --binary is
+    /// given or their datatype has no such form. The server is only asked for datatypes and shapes,
+    /// and not even that if each input has its own. A sequence is a command for each step; also
+    /// with --status and --metadata.
+    #[arg(long, conflicts_with = "load")]
+    pub(super) print_curl: bool,
 }
 
 #[derive(Debug, clap::Args)]
@@ -215,9 +235,9 @@ pub(super) struct RequestArgs {
     #[arg(long, value_name = "TEXT")]
     pub(super) id: Option<String>,
 
-    /// Send a request parameter (KServe only)
+    /// Send a request parameter
     ///
-    /// `true` and `false` are truth values and whole numbers are numbers; all else, and what
+    /// For KServe only. `true` and `false` are truth values and whole numbers are numbers; all else, and what
     /// stands in double quotes, is text. Can be repeated.
     #[arg(
         long,
@@ -248,7 +268,7 @@ pub(super) struct RequestArgs {
 #[command(next_help_heading = "Output")]
 pub(super) struct OutputArgs {
     /// Choose what goes to stdout
-    #[arg(long, value_enum, default_value_t = Format::Table)]
+    #[arg(long, value_enum, default_value_t = Format::Table, value_name = "FORMAT")]
     pub(super) output: Format,
 
     /// Save each output as a .npy file in this folder
@@ -271,7 +291,8 @@ pub(super) struct OutputArgs {
 pub(super) enum Format {
     /// A table of outputs, scores, latencies or models
     Table,
-    /// The same as one JSON object; `null` stands for what is not a finite number
+    /// The same as one JSON object; `null` stands for what is not a finite number, and
+    /// `not_finite` tells what it is
     Json,
     /// The output as the bytes of a .npy file
     Npy,
@@ -283,7 +304,7 @@ pub(super) enum Format {
 #[command(next_help_heading = "Load")]
 #[command(group = ArgGroup::new("load").args(["repeat", "duration"]).multiple(true))]
 pub(super) struct LoadArgs {
-    /// Send the request N times and measure
+    /// Make the request N times and measure
     #[arg(
         long,
         value_name = "N",
@@ -292,7 +313,7 @@ pub(super) struct LoadArgs {
     )]
     pub(super) repeat: Option<u64>,
 
-    /// Send the request for this long and measure, such as 10s
+    /// Make the request for this long and measure, such as 10s
     ///
     /// With --repeat, whichever ends first.
     #[arg(long, value_name = "TIME", value_parser = duration, conflicts_with_all = ["save", "top"])]
@@ -307,7 +328,7 @@ pub(super) struct LoadArgs {
     )]
     pub(super) concurrency: Option<u16>,
 
-    /// Send N requests before, not measured
+    /// Begin with N requests that are not measured
     #[arg(long, value_name = "N", requires = "load")]
     pub(super) warmup: Option<u64>,
 }
@@ -316,21 +337,42 @@ pub(super) struct LoadArgs {
 #[command(next_help_heading = "Server")]
 pub(super) struct ServerArgs {
     /// Address of the server [default: localhost:9000, or localhost:8000 over REST]
-    #[arg(long, value_name = "HOST:PORT")]
+    #[arg(long, value_name = "HOST:PORT", env = URL, hide_env_values = true)]
     pub(super) url: Option<String>,
 
     /// Choose the protocol
-    #[arg(long, value_enum, default_value_t = ApiArg::KserveGrpc)]
+    #[arg(
+        long,
+        value_enum,
+        value_name = "PROTOCOL",
+        default_value_t = ApiArg::KserveGrpc,
+        env = "OVMS_API",
+        hide_env_values = true
+    )]
     pub(super) api: ApiArg,
 
     /// Give up on the connection, and on each request, after this long
-    #[arg(long, value_name = "TIME", value_parser = duration, default_value = "30s")]
+    #[arg(
+        long,
+        value_name = "TIME",
+        value_parser = duration,
+        default_value = "30s",
+        env = "OVMS_TIMEOUT",
+        hide_env_values = true
+    )]
     pub(super) timeout: Duration,
 
     /// Send an HTTP header, or gRPC metadata, with every request
     ///
-    /// Can be repeated.
-    #[arg(long, value_name = "KEY=VALUE", value_parser = pair)]
+    /// Can be repeated. In the variable, one stands in each line.
+    #[arg(
+        long,
+        value_name = "KEY=VALUE",
+        value_parser = pair,
+        value_delimiter = '\n',
+        env = "OVMS_HEADER",
+        hide_env_values = true
+    )]
     pub(super) header: Vec<(String, String)>,
 }
 

@@ -127,8 +127,12 @@ pub(super) fn several_outputs(names: &[String]) -> Failure {
 pub(crate) fn input(error: InputError, model: Option<&str>) -> Failure {
     let kind = match &error {
         InputError::File { .. }
+        | InputError::StdinEmpty
+        | InputError::StdinSize(_)
+        | InputError::StdinBytes
+        | InputError::Answer { .. }
         | InputError::Value {
-            problem: ValueProblem::Picture(PictureError::Decode(_)),
+            problem: ValueProblem::Picture(PictureError::Decode(_)) | ValueProblem::Upstream(_),
             ..
         } => FailureKind::Failed,
         _ => FailureKind::Usage,
@@ -137,6 +141,19 @@ pub(crate) fn input(error: InputError, model: Option<&str>) -> Failure {
     match error {
         InputError::File { source, .. } => failure.caused_by(&*source),
         InputError::StdinTwice => failure.hint("give one JSON object of inputs by name"),
+        InputError::StdinEmpty => failure.hint("did the command before it fail?"),
+        InputError::StdinSize(_) => failure.hint("no server takes a request of that size"),
+        InputError::StdinBytes => {
+            failure.hint("`-i NAME:DTYPE:SHAPE=@-.bin` takes it as the bytes of a tensor")
+        }
+        InputError::Answer { problem, .. } => failure.caused_by(&problem),
+        InputError::NoOutput { known, .. } if known.is_empty() => {
+            failure.hint("only what `--output json` writes, and .npz files, have outputs by name")
+        }
+        InputError::NoOutput { name, known, .. } => {
+            let failure = failure.hint_nearest(&name, known.iter().map(String::as_str));
+            failure.hint(format!("it has {}", list(&known)))
+        }
         InputError::Nameless { known } => {
             hint_names(failure, "write `-i NAME=VALUE`: the inputs are", &known)
         }
@@ -208,12 +225,17 @@ fn next_step(name: &str, problem: &ValueProblem) -> Option<String> {
             if *found != DataType::String
                 && !matches!(expected, DataType::String | DataType::Bool) =>
         {
-            format!("`-i {name}:{expected}=@…` converts the array")
+            format!("`-i {name}:{expected}=…` converts the array")
         }
         ValueProblem::Shape { .. } => {
             format!("nest the lists, or write the shape: `-i {name}::2,3=…`")
         }
         ValueProblem::Nothing => "add `--zeros` or `--random`".to_owned(),
+        ValueProblem::Outputs(names) => {
+            let first = names.first().map_or("OUTPUT", String::as_str);
+            format!("choose one: `-i {name}=-:{first}`")
+        }
+        ValueProblem::Ranking => "leave out `--top` in the command before".to_owned(),
         ValueProblem::Picture(
             PictureError::Layout(_)
             | PictureError::OtherLayout { .. }
@@ -367,7 +389,7 @@ mod tests {
         insta::assert_snapshot!(input(error, None).text(), @r"
         error: cannot use the value given for input `image`
           caused by: found elements of FP64, expected FP32
-        hint: `-i image:FP32=@…` converts the array
+        hint: `-i image:FP32=…` converts the array
         ");
     }
 }

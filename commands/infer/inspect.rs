@@ -4,6 +4,7 @@ use ovms::client::{Client, ClientError, ModelId, Options};
 
 use super::{
     args::{Args, Format},
+    curl,
     job::{no_single_output, server},
     listing::{Listing, MetadataRow, Models},
     run::{unless_interrupted, why},
@@ -18,6 +19,7 @@ pub(super) struct Inspection {
     model: Option<ModelId>,
     question: Question,
     is_json: bool,
+    is_printed: bool,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -49,11 +51,19 @@ impl Inspection {
             model,
             question,
             is_json,
+            is_printed: args.question.print_curl,
         }))
     }
 
     /// Asks and prints what was told.
     pub(super) async fn run(self) -> Result<(), Failure> {
+        if self.is_printed {
+            let (server, model) = (&self.server, self.model.as_ref());
+            return match self.question {
+                Question::Status => curl::status(server, model),
+                Question::Metadata => unless_interrupted(curl::metadata(server, model)).await,
+            };
+        }
         let listing = unless_interrupted(self.ask()).await?;
         listing.print(self.is_json)
     }

@@ -21,6 +21,9 @@ use crate::{
     ui,
 };
 
+/// The variable of the environment with the address of the server.
+pub(super) const URL: &str = "OVMS_URL";
+
 /// What is to be done.
 #[derive(Debug)]
 pub(super) struct Job {
@@ -32,6 +35,10 @@ pub(super) struct Job {
     pub(super) id: String,
     pub(super) parameters: Parameters,
     pub(super) form: Form,
+    /// Whether a flag chose the form.
+    pub(super) is_form_given: bool,
+    /// Whether the request is printed, and not sent.
+    pub(super) is_printed: bool,
     pub(super) task: Task,
     /// What the request is of, if it is of a sequence.
     pub(super) sequence: Option<Sequence>,
@@ -69,7 +76,8 @@ impl Job {
     /// Checks the flags and reads what they name.
     pub(super) fn new(mut args: Args) -> Result<Self, Failure> {
         let format = args.output.output;
-        let task = match args.stream.stream {
+        let is_printed = args.question.print_curl;
+        let task = match args.stream.stream || is_printed {
             // It has forms of its own.
             true => Task::Show {
                 show: Show::Table,
@@ -83,6 +91,9 @@ impl Job {
         };
         let server = server(args.server, concurrency)?;
         let form = form(&args.request, server.api)?;
+        let of_request = &args.request;
+        let is_form_given =
+            of_request.raw || of_request.typed || of_request.binary || of_request.json_data;
         if server.api.is_tfs() {
             refuse_beyond_tfs(&args.request, server.api)?;
         }
@@ -120,6 +131,8 @@ impl Job {
             id: id.unwrap_or_default(),
             parameters: param,
             form,
+            is_form_given,
+            is_printed,
             task,
             sequence,
             stream,
@@ -201,7 +214,14 @@ pub(super) fn server(args: ServerArgs, concurrency: usize) -> Result<Options, Fa
     let url = args.url.unwrap_or_else(|| "localhost".to_owned());
     let address = Address::parse(&url, api).map_err(|error| {
         let text = format!("cannot use the address `{url}`");
-        Failure::new(FailureKind::Usage, text).caused_by(&error)
+        let failure = Failure::new(FailureKind::Usage, text).caused_by(&error);
+        // Flags go first, so it may be there and not be meant.
+        match std::env::var(URL) {
+            Ok(set) if set == url => failure.hint(format!(
+                "the environment variable {URL} has it; `--url` goes first"
+            )),
+            _ => failure,
+        }
     })?;
     let headers = args
         .header

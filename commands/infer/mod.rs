@@ -2,12 +2,13 @@
 //!
 //! [`Args`] are the flags as typed; `job` checks them and reads the files before anything is
 //! sent. `run` talks to the server, `answer` shows one answer, `load` measures many. `inspect` asks
-//! for states and metadata instead, and `listing` shows them. `sequence` sends step after step to
+//! for states and metadata instead, and `listing` shows them. `curl` prints commands of other programs. `sequence` sends step after step to
 //! stateful models, and `stream` request after request over one call. The talking itself is in
 //! [`ovms::client`].
 
 mod answer;
 mod args;
+mod curl;
 mod duration;
 mod explain;
 mod failure;

@@ -10,7 +10,7 @@ use ovms::{
 use super::{
     answer,
     args::Args,
-    explain, failure,
+    curl, explain, failure,
     inspect::Inspection,
     job::{Job, Task},
     load,
@@ -37,19 +37,14 @@ fn runtime() -> std::io::Result<tokio::runtime::Runtime> {
 
 impl Job {
     async fn run(self) -> Result<(), Failure> {
+        if self.is_printed {
+            return unless_interrupted(curl::request(self)).await;
+        }
         let (client, model) = unless_interrupted(self.open()).await?;
-        let has_lines = matches!(&self.sequence, Some(Sequence::All(plan)) if plan.has_lines());
+        self.check_given(&model)?;
         if let Some(plan) = &self.stream {
-            // Graphs, whose inputs have no types, may do without some or all of them.
-            let has_types = model.inputs.iter().any(|input| input.dtype().is_some());
-            if self.inputs.is_empty() && !plan.has_lines() && has_types {
-                return Err(explain::no_inputs(&self.model.name, &model, &self.server));
-            }
             let base = self.request(&model)?;
             return stream::run(&client, base, &self.inputs, &model, plan, &self.server).await;
-        }
-        if self.inputs.is_empty() && !has_lines && !model.inputs.is_empty() {
-            return Err(explain::no_inputs(&self.model.name, &model, &self.server));
         }
         let request = self.request(&model)?;
         if let Some(Sequence::All(plan)) = &self.sequence {
@@ -119,8 +114,26 @@ impl Job {
         left.map_or(Ok(()), Err)
     }
 
+    /// Explains the inputs to whoever has given none, where some are needed.
+    pub(super) fn check_given(&self, model: &ModelMetadata) -> Result<(), Failure> {
+        let has_lines = match (&self.stream, &self.sequence) {
+            (Some(plan), _) => plan.has_lines(),
+            (None, Some(Sequence::All(plan))) => plan.has_lines(),
+            _ => false,
+        };
+        let needs_inputs = match &self.stream {
+            // Graphs, whose inputs have no types, may do without some or all of them.
+            Some(_) => model.inputs.iter().any(|input| input.dtype().is_some()),
+            None => !model.inputs.is_empty(),
+        };
+        if self.inputs.is_empty() && !has_lines && needs_inputs {
+            return Err(explain::no_inputs(&self.model.name, model, &self.server));
+        }
+        Ok(())
+    }
+
     /// Connects and asks for the model's inputs.
-    async fn open(&self) -> Result<(Client, ModelMetadata), Failure> {
+    pub(super) async fn open(&self) -> Result<(Client, ModelMetadata), Failure> {
         let opened = async {
             let client = Client::connect(&self.server).await?;
             let model = client.model_metadata(&self.model).await;
@@ -134,7 +147,7 @@ impl Job {
         }
     }
 
-    fn request(&self, model: &ModelMetadata) -> Result<Request, Failure> {
+    pub(super) fn request(&self, model: &ModelMetadata) -> Result<Request, Failure> {
         let inputs = match &self.sequence {
             // Every step has its own.
             Some(Sequence::All(_)) => Ok(TensorMap::default()),

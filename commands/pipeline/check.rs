@@ -24,39 +24,57 @@ use crate::{
 
 /// The flags as typed.
 #[derive(Debug, clap::Args)]
-#[command(after_help = AFTER_HELP)]
+#[command(after_long_help = AFTER_HELP)]
 pub(crate) struct Args {
-    /// The configuration file
+    /// Configuration file
     config: PathBuf,
-    /// Check this pipeline only
+
+    /// Name of the pipeline; all of the file without it
     name: Option<String>,
-    /// Do not open the libraries of custom nodes; what depends on them is not checked
+
+    /// Do not open the libraries of custom nodes
+    ///
+    /// What depends on them is not checked then.
     #[arg(long)]
     no_custom_nodes: bool,
-    /// How to print what is found
-    #[arg(long, value_enum, default_value_t = Output::Text, value_name = "FORMAT")]
-    output: Output,
-    /// A library with more operations for the CPU, as for `ovms serve`
+
+    /// Shared library with more operations for the CPU
     #[arg(long = "cpu_extension", value_name = "FILE")]
     cpu_extension: Option<PathBuf>,
+
+    /// Choose what goes to stdout
+    #[arg(
+        long,
+        value_enum,
+        default_value_t = Output::Table,
+        value_name = "FORMAT",
+        help_heading = "Output"
+    )]
+    output: Output,
 }
 
 /// What ends the help.
 const AFTER_HELP: &str = "\
-Models are read, not compiled, and libraries of custom nodes are opened. What cannot be looked at,
-because there is no runtime or a model is in the cloud, is told, and no fault; so is what cannot be
-judged since a model or library is missing, beside that fault.
+Models are read, not compiled, and libraries of custom nodes are opened. What cannot be looked \
+at, because there is no runtime or a model is in the cloud, is told, and no fault; so is what \
+cannot be judged since a model or library is missing, beside that fault.
 
-Exit codes: 0 no faults, also if there are no pipelines; 1 a fault in any of the pipelines, or in
-the file; 2 no fault, but warnings, or something that could not be checked; 64 usage, also a NAME
+Examples:
+  ovms pipeline check config.json
+  ovms pipeline check config.json ocr --no-custom-nodes
+  ovms pipeline check config.json --output json
+
+Exit codes: 0 no faults, also if there are no pipelines; 1 a fault in any of the pipelines, or in \
+the file; 2 no fault, but warnings, or something that could not be checked; 64 usage, also a NAME \
 that no pipeline of the file has.";
 
 /// The form of the report.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Output {
-    /// For people
-    Text,
-    /// For scripts
+    /// The faults of each pipeline, with their places in the file
+    #[value(alias = "text")]
+    Table,
+    /// The same as one JSON object
     Json,
 }
 
@@ -92,7 +110,7 @@ pub(super) fn run(args: Args) -> Result<(), Failure> {
     let facts = Facts::new(&file, options);
     let report = look(&path, &file, &facts, name.as_deref());
     match output {
-        Output::Text => {
+        Output::Table => {
             let source = std::fs::read(&path).unwrap_or_default();
             stdout.print(&text::write(&report, &String::from_utf8_lossy(&source)))?;
         }

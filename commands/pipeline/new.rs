@@ -33,57 +33,96 @@ use crate::{
 #[command(
     args_conflicts_with_subcommands = true,
     arg_required_else_help = true,
-    after_help = AFTER_HELP
+    after_long_help = AFTER_HELP
 )]
 pub(crate) struct Args {
     #[command(subcommand)]
     kind: Option<Kind>,
+
     /// Write a custom node in C++ that works, into the folder DIR, or NAME if none is given
     #[arg(long, num_args = 1..=2, value_names = ["NAME", "DIR"])]
     custom_node: Vec<String>,
+
     /// Replace files that are there
     #[arg(long, requires = "custom_node")]
     force: bool,
+    #[command(flatten)]
+    output: ui::OutputArgs,
 }
 
 /// What ends the help.
 const AFTER_HELP: &str = "\
 Examples:
-  ovms pipeline new chain my_pipeline models/first models/second -o config.json
+  ovms pipeline new chain both models/first models/second -o config.json
   ovms pipeline new demultiplexer batches models/dummy -o config.json
-  ovms pipeline new demultiplexer parts models/cutter models/reader -o config.json
-  ovms pipeline new --custom-node crop nodes/crop";
+  ovms pipeline new --custom-node crop nodes/crop
+
+Exit codes: 0 done; 1 a file is there already or cannot be written, or the models do not go \
+together; 64 usage; 72 no OpenVINO runtime to look at the models with.";
+
+/// What ends the help of chains.
+const OF_CHAINS: &str = "\
+Examples:
+  ovms pipeline new chain both models/first models/second -o config.json
+  ovms pipeline new chain both models/first models/second > config.json
+
+Exit codes: 0 done; 1 a file is there already or cannot be written, or the models do not go \
+together; 64 usage; 72 no OpenVINO runtime to look at the models with.";
+
+/// What ends the help of demultiplexers.
+const OF_DEMULTIPLEXERS: &str = "\
+Examples:
+  ovms pipeline new demultiplexer batches models/dummy -o config.json
+  ovms pipeline new demultiplexer parts models/cutter models/reader \\
+      -o config.json
+
+Exit codes: 0 done; 1 a file is there already or cannot be written, or the models do not go \
+together; 64 usage; 72 no OpenVINO runtime to look at the models with.";
 
 /// The kinds of pipelines.
 #[derive(Debug, clap::Subcommand)]
 enum Kind {
-    /// Models one after the other
+    /// Connect models one after the other
     ///
     /// Outputs and inputs are connected by their names, types and shapes. Inputs that the model
     /// before does not feed become inputs of the pipeline.
+    #[command(after_long_help = OF_CHAINS)]
     Chain(Of),
-    /// Models that run for each part of a tensor
+    /// Run models for each part of a tensor
     ///
     /// With one model, requests have a leading dimension more and the model runs for each part.
     /// With several, what the first one gives is split along its first dimension, and the others
     /// run for each part, until one that takes all parts at once.
+    #[command(after_long_help = OF_DEMULTIPLEXERS)]
     Demultiplexer(Of),
 }
 
 /// What a pipeline is made of.
 #[derive(Debug, clap::Args)]
 struct Of {
-    /// The name of the pipeline
+    /// Name of the pipeline
     name: String,
-    /// The folders of the models, with a folder for each version
+
+    /// Folders of the models, with a folder for each version
     #[arg(required = true, value_name = "MODEL_DIR")]
     models: Vec<PathBuf>,
-    /// The configuration file to write; stdout without it
-    #[arg(short = 'o', long = "file", value_name = "FILE")]
-    file: Option<PathBuf>,
-    /// Replace the file if it is there
+
+    /// Write to this file; - is standard output
+    #[arg(short, long, alias = "file", value_name = "FILE")]
+    out: Option<PathBuf>,
+
+    /// Replace files that are there
     #[arg(long)]
     force: bool,
+    #[command(flatten)]
+    output: ui::OutputArgs,
+}
+
+impl Of {
+    /// Returns the file to write, unless that is standard output.
+    fn out(&self) -> Option<&Path> {
+        self.out.as_deref().filter(|path| *path != Path::new("-"))
+    }
 }
 
 /// Runs the subcommand.
@@ -92,7 +131,8 @@ pub(super) fn run(args: Args) -> Result<(), Failure> {
         (Some(Kind::Chain(of)), _) => pipeline("chain", &of, wiring::chain),
         (Some(Kind::Demultiplexer(of)), _) => pipeline("demultiplexer", &of, wiring::demultiplexer),
         (None, [name, folder @ ..]) => {
-            custom::write(name, folder.first().map(Path::new), args.force)
+            let folder = folder.first().map(Path::new);
+            custom::write(name, folder, args.force, args.output.output())
         }
         (None, []) => Err(Failure::new(
             FailureKind::Usage,
@@ -107,6 +147,10 @@ fn pipeline(
     of: &Of,
     weave: impl FnOnce(&[&Model]) -> Result<Wiring, Misfit>,
 ) -> Result<(), Failure> {
+    if of.output.is_json() && of.out.is_none() {
+        let text = "`--output json` tells what was written, and without a file nothing is";
+        return Err(Failure::new(FailureKind::Usage, text).hint("name the file with `-o FILE`"));
+    }
     let mut stdout = Aside::take()?;
     if of.name.is_empty() {
         return Err(Failure::new(
@@ -114,18 +158,18 @@ fn pipeline(
             "the pipeline needs a name",
         ));
     }
-    if let Some(file) = &of.file {
+    if let Some(file) = of.out() {
         save::refuse_existing(file, of.force)?;
     }
     runtime::open(&places::all()).map_err(|error| setup::explain(&error))?;
-    let (models, steps) = models::look(&of.models, of.file.as_deref())?;
+    let (models, steps) = models::look(&of.models, of.out())?;
     if models.iter().any(|model| model.name == of.name) {
         let text = format!("the pipeline cannot be called `{}`, as a model is", of.name);
         return Err(Failure::new(FailureKind::Usage, text).hint("give it a name of its own"));
     }
     let steps: Vec<&Model> = steps.iter().map(|step| &models[*step]).collect();
     let wiring = weave(&steps).map_err(explain)?;
-    let file = of.file.as_deref().unwrap_or(Path::new("config.json"));
+    let file = of.out().unwrap_or(Path::new("config.json"));
     let head = Head {
         name: &of.name,
         kind,
@@ -133,10 +177,14 @@ fn pipeline(
     };
     let text = written::write(&head, &models, &wiring);
     judge(&text, file)?;
-    match &of.file {
+    match of.out() {
         None => stdout.print(&text),
         Some(file) => {
             save::write(file, &text, of.force)?;
+            if of.output.is_json() {
+                let next = [format!("ovms pipeline check {}", custom::typed(file))];
+                return stdout.print(&save::told_json(&[file], &next));
+            }
             ui::note(&format!("wrote {}", file.display()));
             Ok(())
         }
@@ -179,7 +227,7 @@ fn judge(text: &str, file: &Path) -> Result<(), Failure> {
             }));
         }
         for warning in survey.warnings {
-            ui::note(&format!("warning: {}", warning.text));
+            ui::warn(&format!("warning: {}", warning.text));
         }
     }
     Ok(())

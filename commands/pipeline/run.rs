@@ -21,8 +21,8 @@ use crate::{
 const AFTER_HELP: &str = "\
 Inputs are given as `ovms infer` takes them; see `ovms infer --help`.
 
-Times: a node waits from the moment when all its inputs are there until it begins to run: for an
-infer request of its model, or for its turn at the custom node. Shares are of the whole request;
+Times: a node waits from the moment when all its inputs are there until it begins to run: for an \
+infer request of its model, or for its turn at the custom node. Shares are of the whole request; \
 branches that run beside each other may add up to more than 100 %.
 
 Examples:
@@ -31,14 +31,14 @@ Examples:
   ovms pipeline run config.json ocr -i @page.png --save-intermediate steps
   ovms pipeline run config.json ocr --zeros --output json | jq .critical_path
 
-Exit codes: 0 done, 1 the pipeline is refused or failed, 64 usage, also a NAME that no pipeline of
-the file has, 72 no OpenVINO runtime.";
+Exit codes: 0 done; 1 the pipeline is refused or failed; 64 usage, also a NAME that no pipeline \
+of the file has; 72 no OpenVINO runtime; 130 Ctrl-C.";
 
 /// The flags as typed.
 #[derive(Debug, clap::Args)]
 #[command(after_long_help = AFTER_HELP)]
 pub(crate) struct Args {
-    /// The configuration file
+    /// Configuration file
     config: PathBuf,
 
     /// Name of the pipeline
@@ -49,7 +49,9 @@ pub(crate) struct Args {
     #[command(flatten)]
     pictures: PictureArgs,
 
-    /// Run N times, and show medians
+    /// Make the request N times and measure
+    ///
+    /// Times are medians.
     #[arg(
         long,
         value_name = "N",
@@ -59,14 +61,20 @@ pub(crate) struct Args {
     )]
     repeat: u32,
 
-    /// Run N times before, not measured
+    /// Begin with N requests that are not measured
     ///
     /// The first request starts threads and finds out how long each model takes; 0 shows it.
     #[arg(long, value_name = "N", default_value_t = 1, help_heading = "Run")]
     warmup: u32,
 
     /// Choose what goes to stdout
-    #[arg(long, value_enum, default_value_t = Format::Table, help_heading = "Output")]
+    #[arg(
+        long,
+        value_enum,
+        default_value_t = Format::Table,
+        value_name = "FORMAT",
+        help_heading = "Output"
+    )]
     output: Format,
 
     /// Show the runs for every part of a demultiplexed level, not only the first few

@@ -24,22 +24,24 @@ use crate::{
 };
 
 const AFTER_HELP: &str = "\
-A box is a node, with the model or custom node that it runs. What stands beside an arrow is an
-output of the node above, the input that takes it, and type and shape of what goes over it at a
-time. A dashed frame is what runs for each part of a demultiplexer: × 4 for four parts, × N for as
-many as there are. Types and shapes are told as far as models and libraries can be looked at, and
-a pipeline is drawn also if it cannot be served: what is not there has a box that says so, be it a
-node, or the model or library that a node runs.
+A box is a node, with the model or custom node that it runs. What stands beside an arrow is an \
+output of the node above, the input that takes it, and type and shape of what goes over it at a \
+time. A dashed frame is what runs for each part of a demultiplexer: × 4 for four parts, × N for \
+as many as there are. Types and shapes are told as far as models and libraries can be looked at, \
+and a pipeline is drawn also if it cannot be served: what is not there has a box that says so, be \
+it a node, or the model or library that a node runs.
 
 Formats:
   text      for a terminal, 80 columns at most
-  dot       for Graphviz: ovms pipeline show config.json --format dot | dot -Tpdf > dag.pdf
+  dot       for Graphviz, as in
+            ovms pipeline show config.json --format dot | dot -Tpdf > a.pdf
   mermaid   a flow chart for Markdown
   svg       a picture, light or dark as what shows it
   html      a page with pictures and tables, in one file that loads nothing
-  json      name, inputs, outputs, nodes, edges, levels and dangling (edges without a source); a
-            dimension is a number, -1 for any, or [least, most]; a node of which the model or
-            library is not to be had says why in `missing`; a list without NAME
+  json      name, inputs, outputs, nodes, edges, levels and dangling (edges
+            without a source); a dimension is a number, -1 for any, or
+            [least, most]; a node of which the model or library is not to be
+            had says why in `missing`; a list without NAME
 
 Examples:
   ovms pipeline show config.json
@@ -47,35 +49,43 @@ Examples:
   ovms pipeline show config.json --format html -o dag.html
   ovms pipeline show config.json ocr --format json | jq '.edges[].shape'
 
-Exit codes: 0 done, 1 no such file, or no pipeline to draw in it, 64 usage, also a NAME that no
+Exit codes: 0 done; 1 no such file, or no pipeline to draw in it; 64 usage, also a NAME that no \
 pipeline of the file has.";
 
 /// The flags as typed.
 #[derive(Debug, clap::Args)]
 #[command(after_long_help = AFTER_HELP)]
 pub(crate) struct Args {
-    /// The configuration file
+    /// Configuration file
     config: PathBuf,
 
     /// Name of the pipeline; all of the file without it
     name: Option<String>,
 
-    /// What to draw it as
-    #[arg(long, value_enum, default_value_t)]
+    /// Choose what to draw
+    #[arg(
+        long,
+        visible_alias = "output",
+        value_enum,
+        default_value_t,
+        help_heading = "Output"
+    )]
     format: Format,
 
     /// Draw with the characters of ASCII only
     ///
     /// That is also done on a dumb terminal, and if LC_ALL, LC_CTYPE or LANG is not for UTF-8.
-    #[arg(long)]
+    #[arg(long, help_heading = "Output")]
     ascii: bool,
 
-    /// Do not open the libraries of custom nodes, so that their types and shapes are not told
+    /// Do not open the libraries of custom nodes
+    ///
+    /// Their types and shapes are not told then.
     #[arg(long)]
     no_custom_nodes: bool,
 
-    /// Write to a file; - is standard output
-    #[arg(short, long, value_name = "FILE")]
+    /// Write to this file; - is standard output
+    #[arg(short, long, value_name = "FILE", help_heading = "Output")]
     out: Option<PathBuf>,
 }
 
@@ -84,6 +94,7 @@ pub(crate) struct Args {
 pub(crate) enum Format {
     /// Boxes and arrows for a terminal
     #[default]
+    #[value(alias = "table")]
     Text,
     /// For Graphviz
     Dot,

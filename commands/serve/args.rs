@@ -12,17 +12,27 @@ use ovms::config::{Environment, Flags};
 
 pub(crate) use unmatched::refuse_unmatched;
 
+/// What ends the help.
+const AFTER_HELP: &str = "\
+The model folder holds one folder for each version: /models/resnet/1/model.xml and model.bin. The \
+highest version is served, unless --model_version_policy says otherwise.
+
+Environment: GRPC_SERVERS goes before --grpc_workers, API_KEY is used without --api_key_file, and \
+OVMS_MODEL_REPOSITORY_PATH without --model_repository_path.
+
+Examples:
+  ovms serve --demo
+  ovms serve --model_name resnet --model_path /models/resnet --port 9000
+  ovms serve --config_path /models/config.json --port 9000 --rest_port 8000
+  ovms serve --check --config_path /models/config.json
+
+Exit codes: 0 stopped by SIGINT or SIGTERM, or what was asked for instead is done; 1 the start \
+failed, or --check found faults; 2 --check found warnings only; 64 usage; 72 no OpenVINO runtime; \
+130 stopped by a second signal.";
+
 /// Arguments of `ovms serve`.
 #[derive(Debug, clap::Args)]
-#[command(after_help = "Examples:\n  \
-        ovms serve --demo\n  \
-        ovms serve --model_name resnet --model_path /models/resnet --port 9000 --rest_port 8000\n  \
-        ovms serve --config_path /models/config.json --port 9000 --rest_port 8000\n  \
-        ovms serve --check --config_path /models/config.json\n\n\
-        The model folder holds one folder for each version: /models/resnet/1/model.xml and \
-        model.bin.\nThe highest version is served, unless --model_version_policy says otherwise.\n\n\
-        Environment: GRPC_SERVERS goes before --grpc_workers, API_KEY is used without \
-        --api_key_file,\nand OVMS_MODEL_REPOSITORY_PATH without --model_repository_path.")]
+#[command(after_long_help = AFTER_HELP)]
 pub(crate) struct Args {
     #[command(flatten)]
     pub(super) model: model::Args,
@@ -84,6 +94,7 @@ impl From<Args> for Flags {
                 .custom_node_resources_cleaner_interval_seconds,
             cache_dir: files.cache_dir,
             cpu_extension: files.cpu_extension,
+            no_dashboard: network.no_dashboard,
             allow_credentials: network.allow_credentials,
             allowed_origins: network.allowed_origins,
             allowed_methods: network.allowed_methods,

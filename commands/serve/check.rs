@@ -13,28 +13,48 @@ use ovms::{
     model::{mapping, repository, storage, wanted},
 };
 
+use serde::Serialize;
+
 use super::files;
 use crate::{
     error::{Failure, FailureKind},
-    ui::{self, Align, Look, NOTHING, Table},
+    ui::{self, Align, Look, NOTHING, Output, Table},
 };
 
 /// What has been found.
 #[derive(Debug, Default)]
 struct Report {
     /// Name, versions and state of each model.
-    rows: Vec<[String; 3]>,
+    rows: Vec<Row>,
     faults: Vec<String>,
     warnings: Vec<String>,
     /// What is not looked at here, and where it is.
     hint: Option<String>,
 }
 
+/// One model.
+#[derive(Debug, Serialize)]
+struct Row {
+    name: String,
+    versions: Vec<i64>,
+    state: &'static str,
+}
+
+/// What has been found, as programs read it; the fields stand in this order.
+#[derive(Debug, Serialize)]
+struct ReportJson<'a> {
+    verdict: &'static str,
+    models: &'a [Row],
+    faults: &'a [String],
+    warnings: &'a [String],
+    hint: Option<&'a str>,
+}
+
 /// What a model that can be served is called in the table.
 const GOOD: &str = "ok";
 
 /// Checks what accepted flags lead to, prints a table of the models, and what is wrong.
-pub(super) fn run(mut config: Config) -> Result<(), Failure> {
+pub(super) fn run(mut config: Config, output: Output) -> Result<(), Failure> {
     let mut report = Report::default();
     report.warnings.append(&mut config.warnings);
     match config.source.clone() {
@@ -56,7 +76,7 @@ pub(super) fn run(mut config: Config) -> Result<(), Failure> {
     if let Err(error) = Metrics::new(metrics.enable, metrics.families.as_deref()) {
         report.faults.push(error.to_string());
     }
-    report.print()
+    report.print(output)
 }
 
 impl Report {
@@ -75,7 +95,7 @@ impl Report {
                     reason,
                     place,
                 } => {
-                    self.row(name, NOTHING.to_owned(), "refused");
+                    self.row(name, Vec::new(), "refused");
                     self.faults.push(format!("{path}:{place}: {reason}"));
                 }
             }
@@ -84,7 +104,7 @@ impl Report {
             self.graph(graph, &format!("{path}: "));
         }
         for entry in &file.refused {
-            self.row(&entry.name, NOTHING.to_owned(), "refused");
+            self.row(&entry.name, Vec::new(), "refused");
             let fault = format!("{path}:{}: {}", entry.place, entry.reason);
             self.faults.push(fault);
         }
@@ -98,13 +118,13 @@ impl Report {
         let name = &model.name;
         if storage::is_remote(&model.base_path) {
             // It is for the server to fetch.
-            self.row(name, NOTHING.to_owned(), "not looked at");
+            self.row(name, Vec::new(), "not looked at");
             return;
         }
         let existing = match repository::versions(Path::new(&model.base_path)) {
             Ok(versions) => versions,
             Err(error) => {
-                self.row(name, NOTHING.to_owned(), "fault");
+                self.row(name, Vec::new(), "fault");
                 self.faults.push(format!("{origin}model `{name}`: {error}"));
                 return;
             }
@@ -120,7 +140,7 @@ impl Report {
         }
         let chosen = wanted::choose(&model.policy, &numbers);
         if chosen.is_empty() {
-            self.row(name, NOTHING.to_owned(), "empty");
+            self.row(name, Vec::new(), "empty");
             self.warnings.push(format!(
                 "{origin}model `{name}`: there is no version to serve in {}{}",
                 model.base_path,
@@ -132,7 +152,7 @@ impl Report {
             ));
             return;
         }
-        let mut state = GOOD;
+        let mut state: &'static str = GOOD;
         let chosen = |(number, _): &&(i64, _)| chosen.contains(number);
         for (number, folder) in existing.iter().filter(chosen) {
             let mut fault = |fault: String| {
@@ -148,12 +168,9 @@ impl Report {
                 fault(format!("{}: {}", path.display(), chain(&error)));
             }
         }
-        let numbers: Vec<String> = existing
-            .iter()
-            .filter(chosen)
-            .map(|(number, _)| number.to_string())
-            .collect();
-        self.row(name, numbers.join(", "), state);
+        let numbers = existing.iter().filter(chosen).map(|(number, _)| *number);
+        let numbers = numbers.collect();
+        self.row(name, numbers, state);
     }
 
     /// Looks at the file of a graph. What is said of it begins with `origin`.
@@ -165,7 +182,7 @@ impl Report {
             graph_path: graph.graph_path.clone(),
         };
         if let Err(fault) = graph::examine(&source) {
-            self.row(name, NOTHING.to_owned(), "fault");
+            self.row(name, Vec::new(), "fault");
             let told = if fault.log.is_empty() {
                 fault.status
             } else {
@@ -174,24 +191,49 @@ impl Report {
             self.faults.push(format!("{origin}graph `{name}`: {told}"));
             return;
         }
-        self.row(name, "1".to_owned(), GOOD);
+        self.row(name, vec![1], GOOD);
     }
 
-    fn row(&mut self, name: &str, versions: String, state: &str) {
-        self.rows
-            .push([name.to_owned(), versions, state.to_owned()]);
+    fn row(&mut self, name: &str, versions: Vec<i64>, state: &'static str) {
+        self.rows.push(Row {
+            name: name.to_owned(),
+            versions,
+            state,
+        });
+    }
+
+    fn json(&self) -> String {
+        let report = ReportJson {
+            verdict: match (self.faults.is_empty(), self.warnings.is_empty()) {
+                (false, _) => "faults",
+                (true, false) => "warnings",
+                (true, true) => "ok",
+            },
+            models: &self.rows,
+            faults: &self.faults,
+            warnings: &self.warnings,
+            hint: self.hint.as_deref(),
+        };
+        serde_json::to_string(&report).expect("texts and numbers have a JSON form")
     }
 
     /// Prints the table to stdout; faults and warnings become the end of the command.
-    fn print(self) -> Result<(), Failure> {
-        if !self.rows.is_empty() {
+    fn print(self, output: Output) -> Result<(), Failure> {
+        if output == Output::Json {
+            ui::print(self.json() + "\n")?;
+        } else if !self.rows.is_empty() {
             let mut table = Table::new(&[
                 ("model", Align::Left),
                 ("versions", Align::Left),
                 ("state", Align::Left),
             ]);
-            for row in self.rows {
-                table.row(row);
+            for row in &self.rows {
+                let versions: Vec<String> = row.versions.iter().map(i64::to_string).collect();
+                let versions = match versions.join(", ") {
+                    none if none.is_empty() => NOTHING.to_owned(),
+                    versions => versions,
+                };
+                table.row([row.name.clone(), versions, row.state.to_owned()]);
             }
             ui::print(table.draw(Look::of_stdout()))?;
         }
@@ -205,7 +247,7 @@ impl Report {
         let mut failure = match (faults, warnings) {
             (0, 0) => {
                 if let Some(hint) = self.hint {
-                    ui::note(&format!("hint: {hint}"));
+                    ui::warn(&format!("hint: {hint}"));
                 }
                 return Ok(());
             }

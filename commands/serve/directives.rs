@@ -11,11 +11,12 @@ use ovms::{
     config::{self, EditError},
     model::repository,
 };
+use serde_json::json;
 
 use super::Args;
 use crate::{
     error::{Failure, FailureKind},
-    ui,
+    ui::{self, Output},
 };
 
 /// Where models are, in the place of `--model_repository_path`.
@@ -70,6 +71,14 @@ fn list(args: &Args) -> Result<(), Failure> {
     let mut names = Vec::new();
     walk(&absolute, &absolute, DEPTH, &mut names);
     names.sort();
+    if args.instead.output == Output::Json {
+        let models: Vec<_> = names
+            .iter()
+            .map(|name| json!({ "name": name, "path": absolute.join(name).display().to_string() }))
+            .collect();
+        let repository = absolute.display().to_string();
+        return ui::print_json(&json!({ "repository": repository, "models": models }));
+    }
     let lines: String = names.iter().map(|name| format!("{name}\n")).collect();
     ui::print(lines)
 }
@@ -137,8 +146,7 @@ fn add(args: &Args) -> Result<(), Failure> {
     let edited = config::add_model(content.as_deref(), name, &base_path)
         .map_err(|error| refused(&path, &error))?;
     write(&path, &edited)?;
-    ui::note(&format!("Added model `{name}` to {}.", path.display()));
-    Ok(())
+    done(args, &path, name, "added")
 }
 
 /// Removes a model from the file.
@@ -148,7 +156,19 @@ fn remove(args: &Args) -> Result<(), Failure> {
     let content = fs::read(&path).map_err(|error| unreadable(&path, &error))?;
     let edited = config::remove_model(&content, name).map_err(|error| refused(&path, &error))?;
     write(&path, &edited)?;
-    ui::note(&format!("Removed model `{name}` from {}.", path.display()));
+    done(args, &path, name, "removed")
+}
+
+/// Says what has become of a model in the file.
+fn done(args: &Args, path: &Path, name: &str, what: &str) -> Result<(), Failure> {
+    let path = path.display().to_string();
+    if args.instead.output == Output::Json {
+        return ui::print_json(&json!({ "file": path, "model": name, "done": what }));
+    }
+    ui::note(&match what {
+        "added" => format!("Added model `{name}` to {path}."),
+        _ => format!("Removed model `{name}` from {path}."),
+    });
     Ok(())
 }
 

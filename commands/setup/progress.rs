@@ -1,24 +1,35 @@
 //! How far an installation is: one line on a terminal, a line for each step elsewhere.
 
-use std::time::Duration;
+use std::{
+    cell::Cell,
+    time::{Duration, Instant},
+};
 
-use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use indicatif::{DecimalBytes, ProgressBar, ProgressStyle};
+
+use crate::ui;
+
+/// The pause between two lines about one download, where nothing is drawn.
+const PAUSE: Duration = Duration::from_secs(5);
 
 /// The display of an installation.
 pub(super) struct Progress {
     bar: ProgressBar,
     plain: bool,
+    /// When the last line was written about the present step.
+    told: Cell<Instant>,
 }
 
 impl Progress {
     /// Shows the first step.
     pub(super) fn start(step: &str) -> Self {
-        let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr());
+        let bar = ProgressBar::with_draw_target(None, ui::bar_target());
         let plain = bar.is_hidden();
         if !plain {
             bar.enable_steady_tick(Duration::from_millis(120));
         }
-        let progress = Self { bar, plain };
+        let told = Cell::new(Instant::now());
+        let progress = Self { bar, plain, told };
         progress.say(step);
         progress
     }
@@ -26,7 +37,8 @@ impl Progress {
     /// Shows another step.
     pub(super) fn say(&self, step: &str) {
         if self.plain {
-            crate::ui::note(step);
+            ui::note(step);
+            self.told.set(Instant::now());
             return;
         }
         self.bar.unset_length();
@@ -36,6 +48,14 @@ impl Progress {
 
     /// Shows how much of the present step is done.
     pub(super) fn bytes(&self, done: u64, all: u64) {
+        if self.plain {
+            if self.told.get().elapsed() >= PAUSE {
+                self.told.set(Instant::now());
+                let (done, all) = (DecimalBytes(done), DecimalBytes(all));
+                ui::note(&format!("  {done} of {all}"));
+            }
+            return;
+        }
         if self.bar.length() != Some(all) {
             self.bar.set_length(all);
             self.bar.set_style(style(

@@ -3,7 +3,7 @@
 use std::{fmt, time::Duration};
 
 use futures::future::join_all;
-use reqwest::header::HeaderMap;
+use reqwest::header::{HeaderMap, HeaderName};
 
 use super::{
     Address, Answer, Answers, ClientError, ModelId, ModelMetadata, ModelStatus, Request,
@@ -13,6 +13,10 @@ use super::{
 
 /// How long an address is tried for another protocol.
 const PROBE_LIMIT: Duration = Duration::from_secs(2);
+
+/// The header, or gRPC metadata, that says of which sequence a request is. Servers do not read it:
+/// proxies spread requests over replicas by it.
+pub const SEQUENCE: HeaderName = HeaderName::from_static("ovms-sequence-id");
 
 /// A protocol of model servers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -88,6 +92,8 @@ pub struct Client {
     wire: Wire,
     api: Api,
     limit: Limit,
+    /// Whether the caller's own headers say where sequences go.
+    routes_itself: bool,
 }
 
 /// The wires. Another API is another variant.
@@ -141,6 +147,7 @@ impl Client {
             wire,
             api: options.api,
             limit,
+            routes_itself: options.headers.contains_key(&SEQUENCE),
         })
     }
 
@@ -320,6 +327,7 @@ impl Client {
         Ok(Call {
             body,
             limit: &self.limit,
+            headers: HeaderMap::new(),
         })
     }
 
@@ -337,6 +345,20 @@ impl Client {
         Ok((Requests(requests), Answers(answers)))
     }
 
+    /// Encodes a request of a sequence: the header [`SEQUENCE`] tells a proxy of which one, so that
+    /// it goes to the replica that has its state. One among the headers of the [`Options`] stays.
+    pub(super) fn call_of(
+        &self,
+        sequence: u64,
+        request: &Request,
+    ) -> Result<Call<'_>, ClientError> {
+        let mut call = self.call(request)?;
+        if !self.routes_itself {
+            call.headers.insert(SEQUENCE, sequence.into());
+        }
+        Ok(call)
+    }
+
     /// Sends a request and reads the answer.
     ///
     /// # Errors
@@ -352,6 +374,8 @@ impl Client {
 pub struct Call<'a> {
     body: Body<'a>,
     limit: &'a Limit,
+    /// What goes with this call beside the headers of the client.
+    headers: HeaderMap,
 }
 
 #[derive(Debug)]
@@ -373,19 +397,31 @@ impl Call<'_> {
     pub async fn send(&self, lane: usize) -> Result<Reply, ClientError> {
         let body = match &self.body {
             Body::KserveGrpc(call) => {
-                let reply = self.limit.run(Step::Answer, call.send(lane)).await?;
+                let reply = self
+                    .limit
+                    .run(Step::Answer, call.send(lane, &self.headers))
+                    .await?;
                 ReplyBody::KserveGrpc(reply)
             }
             Body::KserveRest(call) => {
-                let reply = self.limit.run(Step::Answer, call.send()).await?;
+                let reply = self
+                    .limit
+                    .run(Step::Answer, call.send(&self.headers))
+                    .await?;
                 ReplyBody::KserveRest(reply)
             }
             Body::TfsGrpc(call) => {
-                let reply = self.limit.run(Step::Answer, call.send(lane)).await?;
+                let reply = self
+                    .limit
+                    .run(Step::Answer, call.send(lane, &self.headers))
+                    .await?;
                 ReplyBody::TfsGrpc(reply)
             }
             Body::TfsRest(call) => {
-                let reply = self.limit.run(Step::Answer, call.send()).await?;
+                let reply = self
+                    .limit
+                    .run(Step::Answer, call.send(&self.headers))
+                    .await?;
                 ReplyBody::TfsRest(reply)
             }
         };

@@ -6,6 +6,7 @@ use std::task::{Context, Poll};
 use bytes::{Buf, Bytes};
 use http_body_util::Full;
 use prost::Message;
+use reqwest::header::HeaderMap;
 use tonic::{
     Status,
     body::Body,
@@ -94,11 +95,14 @@ impl Grpc {
     }
 
     /// Sends a message that is encoded with its frame; the answer is not decoded.
+    ///
+    /// `headers` are those of this call alone.
     pub(super) async fn send(
         &self,
         path: &'static str,
         body: &Bytes,
         lane: usize,
+        headers: &HeaderMap,
     ) -> Result<Bytes, ClientError> {
         let sender = Sender {
             channel: self.channels[lane % self.channels.len()].clone(),
@@ -113,7 +117,9 @@ impl Grpc {
             });
         }
         let path = PathAndQuery::from_static(path);
-        self.answer(grpc.unary(self.request(()), path, Undecoded).await)
+        let mut request = self.request(());
+        request.metadata_mut().as_mut().extend(headers.clone());
+        self.answer(grpc.unary(request, path, Undecoded).await)
     }
 
     /// Tells the server's errors from those of the connection.

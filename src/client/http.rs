@@ -58,12 +58,7 @@ impl Http {
 
     /// Makes the URL of a path; its segments are escaped.
     pub(super) fn url(&self, segments: &[&str]) -> Url {
-        let mut url = self.base.clone();
-        url.path_segments_mut()
-            .expect("`http` URLs have segments")
-            .clear()
-            .extend(segments);
-        url
+        with_path(self.base.clone(), segments)
     }
 
     pub(super) fn get(&self, url: Url) -> RequestBuilder {
@@ -120,6 +115,23 @@ impl Fetched {
         let value = self.headers.get(name)?;
         Some(String::from_utf8_lossy(value.as_bytes()).into_owned())
     }
+}
+
+/// Makes the URL of a path at an address, as text; its segments are escaped.
+pub(super) fn url(address: &Address, segments: &[&str]) -> String {
+    match Url::parse(&address.url()) {
+        Ok(base) => with_path(base, segments).to_string(),
+        // Addresses are checked to be the beginnings of URLs.
+        Err(_) => address.url(),
+    }
+}
+
+fn with_path(mut url: Url, segments: &[&str]) -> Url {
+    url.path_segments_mut()
+        .expect("`http` URLs have segments")
+        .clear()
+        .extend(segments);
+    url
 }
 
 /// Finds the text of an error: the `error` of a model server, or the start of what else came.

@@ -29,13 +29,30 @@ pub(super) struct Elements {
     pub data: Bytes,
 }
 
+/// Returns the number that a word stands for, if it is one that JSON has no form for.
+pub(super) fn not_finite(word: &str) -> Option<f64> {
+    let found = NOT_FINITE.iter().find(|(known, _)| *known == word);
+    found.map(|(_, number)| *number)
+}
+
 /// Reads a value, a list, or lists of lists of equal lengths, as elements of a type.
 pub(super) fn elements(text: &str, dtype: DataType) -> Result<Elements, serde_json::Error> {
+    elements_with(text, dtype, &[])
+}
+
+/// Does the same where `null` stands for numbers that JSON has no form for: `holes` has their places
+/// among the elements, from the first to the last, and the numbers.
+pub(super) fn elements_with(
+    text: &str,
+    dtype: DataType,
+    holes: &[(usize, f64)],
+) -> Result<Elements, serde_json::Error> {
     let text = quote_not_finite(text);
     let mut collector = Collector {
         packer: Packer::new(dtype, text.len() / 8),
         lengths: Vec::new(),
         depth: None,
+        holes,
     };
     let mut json = serde_json::Deserializer::from_str(&text);
     let node = Node {
@@ -95,21 +112,23 @@ fn string_end(text: &str) -> usize {
     text.len()
 }
 
-struct Collector {
+struct Collector<'h> {
     packer: Packer,
     /// The length of the lists of each level, as soon as one of them ended.
     lengths: Vec<Option<usize>>,
     /// The level on which values stand, as soon as one was met.
     depth: Option<usize>,
+    /// What the next `null`s stand for.
+    holes: &'h [(usize, f64)],
 }
 
 /// One value or list on its way into the collector.
-struct Node<'a> {
-    collector: &'a mut Collector,
+struct Node<'a, 'h> {
+    collector: &'a mut Collector<'h>,
     level: usize,
 }
 
-impl Node<'_> {
+impl Node<'_, '_> {
     fn leaf<E: serde::de::Error>(
         self,
         push: impl FnOnce(&mut Packer) -> Result<(), crate::tensor::values::ValueError>,
@@ -124,7 +143,7 @@ impl Node<'_> {
     }
 }
 
-impl<'de> DeserializeSeed<'de> for Node<'_> {
+impl<'de> DeserializeSeed<'de> for Node<'_, '_> {
     type Value = ();
 
     fn deserialize<D: serde::Deserializer<'de>>(self, deserializer: D) -> Result<(), D::Error> {
@@ -132,7 +151,7 @@ impl<'de> DeserializeSeed<'de> for Node<'_> {
     }
 }
 
-impl<'de> Visitor<'de> for Node<'_> {
+impl<'de> Visitor<'de> for Node<'_, '_> {
     type Value = ();
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -155,10 +174,20 @@ impl<'de> Visitor<'de> for Node<'_> {
         self.leaf(|packer| packer.push_f64(value))
     }
 
+    fn visit_unit<E: serde::de::Error>(self) -> Result<(), E> {
+        match self.collector.holes {
+            [(place, number), rest @ ..] if *place == self.collector.packer.count() => {
+                self.collector.holes = rest;
+                self.leaf(|packer| packer.push_f64(*number))
+            }
+            _ => Err(E::invalid_type(serde::de::Unexpected::Unit, &self)),
+        }
+    }
+
     fn visit_str<E: serde::de::Error>(self, value: &str) -> Result<(), E> {
-        let number = NOT_FINITE.iter().find(|(word, _)| *word == value);
+        let number = not_finite(value);
         self.leaf(|packer| match number {
-            Some((_, number)) if packer.dtype().is_float() => packer.push_f64(*number),
+            Some(number) if packer.dtype().is_float() => packer.push_f64(number),
             _ => packer.push_bytes(value.as_bytes()),
         })
     }

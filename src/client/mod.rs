@@ -2,7 +2,7 @@
 //!
 //! [`Client`] is one face over the wires of [`Api`]: it connects, asks for models, their states and
 //! their inputs, and sends a [`Request`], once, or as a [`Call`] that is encoded once and sent many
-//! times, or many of them over one stream ([`Requests`], [`Answers`]). What wires have in common is in `grpc`, `http` and `tfs`. [`input`]
+//! times, or many of them over one stream ([`Requests`], [`Answers`]). [`spelled`] has a request for other programs to send. What wires have in common is in `grpc`, `http` and `tfs`. [`input`]
 //! makes tensors of files and JSON, [`output`] makes rows, JSON and files of an [`Answer`],
 //! [`sequence`] sends step after step to models that remember, and [`bench`](mod@bench) measures. Nothing here prints or reads flags; `commands/infer` does.
 //!
@@ -21,6 +21,7 @@ mod kserve_rest;
 mod message;
 pub mod output;
 pub mod sequence;
+pub mod spelled;
 mod status;
 mod stream;
 mod tfs;
@@ -28,7 +29,7 @@ mod tfs_grpc;
 mod tfs_rest;
 
 pub use address::{Address, AddressError};
-pub use connection::{Api, Call, Client, Options, Reply};
+pub use connection::{Api, Call, Client, Options, Reply, SEQUENCE};
 pub use error::{AnswerError, Cause, ClientError, Code, Refusal, RequestError, Step};
 pub use message::{Answer, Form, ModelId, ModelMetadata, Opaque, Request, TensorMetadata, header};
 pub use status::{ModelStatus, ServerMetadata, VersionStatus};

@@ -53,6 +53,8 @@ pub struct Flags {
     pub cache_dir: Option<PathBuf>,
     pub cpu_extension: Option<PathBuf>,
 
+    /// `--no_dashboard`
+    pub no_dashboard: bool,
     pub allow_credentials: bool,
     pub allowed_origins: String,
     pub allowed_methods: String,
@@ -139,6 +141,7 @@ impl Default for Flags {
             custom_node_resources_cleaner_interval_seconds: 300,
             cache_dir: None,
             cpu_extension: None,
+            no_dashboard: false,
             allow_credentials: cors.allow_credentials,
             allowed_origins: cors.allowed_origins,
             allowed_methods: cors.allowed_methods,

@@ -21,6 +21,8 @@ pub struct ServerSettings {
     pub cors: Cors,
     /// Whether `/metrics` is there, and which families it has.
     pub metrics: MetricsSettings,
+    /// Whether the HTTP port has a page for people.
+    pub dashboard: bool,
     /// How often file and version folders are looked at; never if `None`.
     pub poll: Option<Duration>,
     /// How often sequences that are not used are removed; never if `None`.

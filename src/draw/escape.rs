@@ -35,7 +35,8 @@ pub(super) fn ascii(text: &str) -> String {
 
 /// Writes a text as content or attribute of XML and HTML. What XML has no place for becomes a
 /// visible escape.
-pub(super) fn xml(text: &str) -> String {
+#[must_use]
+pub fn xml(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
     for character in visible(text).chars() {
         match character {

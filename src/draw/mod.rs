@@ -25,10 +25,11 @@ mod svg;
 mod text;
 
 pub use dot::dot;
+pub use escape::xml;
 pub use html::html;
 pub use json::{Picture, json};
 pub use mermaid::mermaid;
-pub use svg::svg;
+pub use svg::{STYLE, svg};
 pub use text::{Style, WIDTH, text};
 
 #[cfg(test)]

@@ -20,8 +20,8 @@ const HEAD: usize = 9;
 /// Pixels around the picture.
 const MARGIN: usize = 16;
 
-/// Colours and letters, light and dark.
-pub(super) const STYLE: &str = "\
+/// Colours and letters of pictures, light and dark, for pages that have some.
+pub const STYLE: &str = "\
 .pipeline{--paper:#fff;--ink:#1f2328;--soft:#656d76;--wire:#8c959f;--end:#f6f8fa;--model:#ddf4ff;\
 --model-edge:#54aeff;--custom:#fbefff;--custom-edge:#c297ff;--end-edge:#afb8c1;--level:#9a6700;\
 --level-fill:#d4a72c;--fault:#cf222e;--fault-fill:#ffebe9;--mark:#0969da}\

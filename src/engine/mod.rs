@@ -107,8 +107,13 @@ impl Engine {
     /// Tells whether the first load is over and the server is not stopping.
     #[must_use]
     pub fn ready(&self) -> bool {
-        let stops = self.stopping.load(Ordering::Acquire) || self.draining.load(Ordering::Acquire);
-        self.ready.load(Ordering::Acquire) && !stops
+        self.ready.load(Ordering::Acquire) && !self.is_stopping()
+    }
+
+    /// Tells whether the server is about to end: it starts no more sequences, and may refuse requests.
+    #[must_use]
+    pub fn is_stopping(&self) -> bool {
+        self.stopping.load(Ordering::Acquire) || self.draining.load(Ordering::Acquire)
     }
 
     /// Refuses requests from now on; those under way go on, and streams to the end of those that
@@ -172,6 +177,12 @@ impl Engine {
     #[must_use]
     pub fn servables(&self) -> Vec<Servable> {
         self.registry.load().servables().cloned().collect()
+    }
+
+    /// Returns how many names stand for something.
+    #[must_use]
+    pub fn count(&self) -> usize {
+        self.registry.load().len()
     }
 
     /// Finds what a name stands for.

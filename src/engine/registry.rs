@@ -16,6 +16,12 @@ impl Registry {
         self.0.get(name)
     }
 
+    /// Returns how many names there are.
+    #[must_use]
+    pub(super) fn len(&self) -> usize {
+        self.0.len()
+    }
+
     /// Goes through everything, sorted by name.
     pub fn servables(&self) -> impl Iterator<Item = &Servable> {
         let mut servables: Vec<_> = self.0.values().collect();

@@ -129,6 +129,16 @@ impl Part {
         }
     }
 
+    /// Returns why its last load or check failed, if it did. Paths of this machine may be in it.
+    #[must_use]
+    pub fn failure(&self) -> Option<Arc<String>> {
+        match self {
+            Self::Version(version) => version.failure(),
+            Self::Pipeline(pipeline) => pipeline.failure(),
+            Self::Graph(graph) => graph.failure(),
+        }
+    }
+
     /// Returns the figures.
     #[must_use]
     pub fn reporter(&self) -> &Arc<Reporter> {

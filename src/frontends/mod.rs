@@ -6,6 +6,7 @@
 
 pub mod access;
 mod body;
+pub mod dashboard;
 mod deadline;
 pub mod grpc;
 mod gzip;

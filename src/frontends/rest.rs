@@ -13,6 +13,7 @@ use hyper::body::Incoming;
 use tower::Service as _;
 
 use super::{
+    dashboard::{self, Dashboard},
     intake::Intake,
     kserve::{rest as kserve, triton},
     metrics, reply,
@@ -125,6 +126,10 @@ fn paths(context: &Context, settings: &ServerSettings) -> Router {
             post_only(post(kserve::infer)),
         )
         .merge(extensions(get_only, post_only))
+        .merge(match settings.dashboard {
+            true => dashboard::routes(Dashboard::new(settings)),
+            false => Router::new(),
+        })
         .fallback(|| async { reply::response(&unknown_path()) })
         .with_state(context.clone())
         .merge(v3::paths(

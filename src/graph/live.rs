@@ -2,9 +2,10 @@
 
 use std::{ops::Deref, sync::Arc, time::Duration};
 
+use arc_swap::ArcSwapOption;
 use tokio::sync::{Semaphore, SemaphorePermit};
 
-use super::{Definition, Tally};
+use super::{Definition, GraphSource, Outline, Tally, calculators};
 use crate::{
     metrics::{GraphCall, Reporter},
     model::{Live, Served, Words},
@@ -25,6 +26,8 @@ pub struct Limits {
 #[derive(Debug)]
 pub struct Graph {
     live: Live<Definition>,
+    /// What the last load was of.
+    source: ArcSwapOption<GraphSource>,
     turns: Semaphore,
     limits: Limits,
 }
@@ -55,9 +58,32 @@ impl Graph {
         reporter.serves_graph();
         Arc::new(Self {
             live: Live::new(name, reporter, limits.runs.saturating_add(limits.waiting)),
+            source: ArcSwapOption::empty(),
             turns: Semaphore::new(limits.runs.clamp(1, Semaphore::MAX_PERMITS)),
             limits,
         })
+    }
+
+    /// Says what is loaded, or was to be.
+    pub fn comes_from(&self, source: GraphSource) {
+        self.source.store(Some(Arc::new(source)));
+    }
+
+    /// Returns what it looks like: what serves, else what its file says, sound or not. Reads files,
+    /// so it blocks.
+    #[must_use]
+    pub fn outline(&self) -> Option<Outline> {
+        let source = self.source.load_full()?;
+        let is_there = |handler: &str| source.base_path.join(handler).is_file();
+        let calculators = calculators::all();
+        if let Ok(definition) = self.live.definition() {
+            let (name, spec) = (definition.name(), definition.spec());
+            return Some(Outline::new(name, spec, calculators, &is_there));
+        }
+        let path = &source.graph_path;
+        let text = std::fs::read_to_string(path).ok()?;
+        let file = path.display().to_string();
+        Outline::read(&source.name, &text, &file, calculators, &is_there).ok()
     }
 
     /// Waits until another request may run.

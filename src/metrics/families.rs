@@ -206,6 +206,13 @@ impl Families {
         Self(shown.fold(0, |chosen, entry| chosen | entry.family.bit()))
     }
 
+    /// Chooses more of them.
+    #[must_use]
+    pub fn with(self, more: &[Family]) -> Self {
+        let more = more.iter();
+        Self(more.fold(self.0, |chosen, family| chosen | family.bit()))
+    }
+
     /// Tells whether a family is chosen.
     #[must_use]
     pub const fn has(self, family: Family) -> bool {

@@ -56,6 +56,16 @@ pub(super) struct GraphCounts {
     pub(super) streams: Outcomes,
 }
 
+impl GraphCounts {
+    /// Returns how many answers went out over streams, and how many streams failed.
+    pub(super) fn streamed(&self) -> (u64, u64) {
+        let ways = WAYS.iter().zip(&self.ways);
+        let streams = ways.filter(|((_, method), _)| *method == Method::Stream);
+        let answers = streams.map(|(_, way)| way.responses.load(Relaxed)).sum();
+        (answers, self.streams.fail.load(Relaxed))
+    }
+}
+
 /// The figures of a way.
 #[derive(Default)]
 pub(super) struct WayCounts {

@@ -8,6 +8,7 @@
 mod cells;
 mod families;
 mod graphs;
+mod latency;
 mod page;
 mod reporter;
 
@@ -19,14 +20,17 @@ use std::{
 
 pub use families::{Families, Family, Kind, NameError};
 pub use graphs::{GraphCall, Method, Running};
+pub use latency::Latency;
 pub(crate) use reporter::{Active, Times};
-pub use reporter::{Call, NodeTimes, Query, Reporter, SequenceCounts, Stage, Statistics};
+pub use reporter::{Call, Figures, NodeTimes, Query, Reporter, SequenceCounts, Stage, Statistics};
 
 /// The families that are switched on, and their values.
 #[derive(Default)]
 pub struct Metrics {
     /// `None`: there is no page.
     families: Option<Families>,
+    /// Those that are counted, for the page or for others.
+    counted: Families,
     models: Mutex<BTreeMap<String, Model>>,
 }
 
@@ -49,9 +53,25 @@ impl Metrics {
     ///
     /// Fails if a name is unknown or there twice, whether there is to be a page or not.
     pub fn new(enable: bool, families: Option<&[String]>) -> Result<Arc<Self>, NameError> {
+        Self::watched(enable, families, &[])
+    }
+
+    /// Makes metrics as [`Metrics::new`], and counts more families than the page has, for who asks
+    /// the [`Reporter`] for them.
+    ///
+    /// # Errors
+    ///
+    /// Fails as that does.
+    pub fn watched(
+        enable: bool,
+        families: Option<&[String]>,
+        counted: &[Family],
+    ) -> Result<Arc<Self>, NameError> {
         let families = families.map_or(Ok(Families::usual()), Families::named)?;
+        let families = enable.then_some(families);
         Ok(Arc::new(Self {
-            families: enable.then_some(families),
+            families,
+            counted: families.unwrap_or_default().with(counted),
             models: Mutex::default(),
         }))
     }
@@ -59,7 +79,7 @@ impl Metrics {
     /// Returns the figures of a version of a model; the same ones each time it is asked.
     #[must_use]
     pub fn reporter(&self, name: &str, version: i64) -> Arc<Reporter> {
-        let families = self.families.unwrap_or_default();
+        let families = self.counted;
         let mut models = self.models();
         let model = models.entry(name.to_owned()).or_default();
         let counts = &model.counts;

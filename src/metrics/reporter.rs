@@ -11,7 +11,7 @@ use std::{
 };
 
 use super::{
-    Families, Family,
+    Families, Family, Latency,
     cells::{self, Buckets, Cells, ORIGINS, place},
     graphs::GraphCounts,
 };
@@ -261,6 +261,33 @@ impl Reporter {
         }
     }
 
+    /// Returns what those count who wait for answers. Times of all requests are there only if
+    /// [`Family::RequestTime`] is counted.
+    #[must_use]
+    pub fn figures(&self) -> Figures {
+        let cells = &self.cells;
+        let of_origins = |count: fn(&cells::Shard, usize) -> &AtomicU64| -> u64 {
+            let counts = (0..ORIGINS).map(|origin| cells.sum(|shard| count(shard, origin)));
+            counts.sum()
+        };
+        let answers = of_origins(|shard, origin| &shard.success[origin]);
+        let mut latency = Latency::default();
+        for side in 0..2 {
+            latency.add(&Latency(cells.buckets(|shard| &shard.request[side])));
+        }
+        let requests = latency.count();
+        let (streamed, broken) = self.of_graph().map_or((0, 0), GraphCounts::streamed);
+        Figures {
+            requests,
+            streamed,
+            failed: of_origins(|shard, origin| &shard.fail[origin]) + broken,
+            // Counted one after the other, so that there may be fewer for a moment.
+            runs: answers.saturating_sub(requests),
+            ns: of_origins(|shard, origin| &shard.success_ns[origin]),
+            latency,
+        }
+    }
+
     pub(super) fn is_model(&self) -> bool {
         !self.pipeline.load(Relaxed) && self.of_graph().is_none()
     }
@@ -330,6 +357,42 @@ pub struct Statistics {
     pub finish: Stage,
     /// The end of the last run in milliseconds since 1970; 0 if there was none.
     pub last_ms: u64,
+}
+
+/// What happened to the requests for a version since it was first loaded.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Figures {
+    /// Inference requests that were answered.
+    pub requests: u64,
+    /// Answers over streams of graphs, of which nobody knows how long they took.
+    pub streamed: u64,
+    /// Inference requests that failed, those of nodes of pipelines and graphs among them, and streams
+    /// of graphs.
+    pub failed: u64,
+    /// Runs for nodes of pipelines and graphs.
+    pub runs: u64,
+    /// Nanoseconds of the requests that were answered.
+    pub ns: u64,
+    /// How long each of them took.
+    pub latency: Latency,
+}
+
+impl Figures {
+    /// Tells whether anything has happened.
+    #[must_use]
+    pub fn is_any(&self) -> bool {
+        self.requests + self.streamed + self.failed + self.runs > 0
+    }
+
+    /// Adds those of another version.
+    pub fn add(&mut self, other: &Self) {
+        self.requests += other.requests;
+        self.streamed += other.streamed;
+        self.failed += other.failed;
+        self.runs += other.runs;
+        self.ns += other.ns;
+        self.latency.add(&other.latency);
+    }
 }
 
 /// A count, and nanoseconds of all of them together.

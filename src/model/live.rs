@@ -72,6 +72,8 @@ pub struct Live<D> {
     definition: ArcSwapOption<D>,
     /// What status calls say since what should have taken its place has failed.
     kept: ArcSwapOption<Status>,
+    /// Why the last check failed, for people; status calls say less.
+    failure: ArcSwapOption<String>,
     reporter: Arc<Reporter>,
     admission: Arc<Semaphore>,
     most: usize,
@@ -86,6 +88,7 @@ impl<D: Served> Live<D> {
             phase: watch::Sender::new(Phase::Begin),
             definition: ArcSwapOption::empty(),
             kept: ArcSwapOption::empty(),
+            failure: ArcSwapOption::empty(),
             reporter,
             admission: Arc::new(Semaphore::new(most.min(Semaphore::MAX_PERMITS))),
             most,
@@ -144,8 +147,21 @@ impl<D: Served> Live<D> {
         }
     }
 
+    /// Returns why the last check failed, if it did.
+    #[must_use]
+    pub fn failure(&self) -> Option<Arc<String>> {
+        self.failure.load_full().filter(|_| self.has_failed())
+    }
+
+    /// Says that the check has failed, and that nothing serves from now on.
+    pub fn refuse(&self, failure: String) {
+        self.failure.store(Some(Arc::new(failure)));
+        self.handle(Event::ValidationFailed);
+    }
+
     /// Says that the check has failed. What serves goes on doing so, and status calls tell the failure.
     pub fn fail(&self, failure: &str) {
+        self.failure.store(Some(Arc::new(failure.to_owned())));
         if self.definition.load().is_none() {
             self.handle(Event::ValidationFailed);
             return;
@@ -168,6 +184,9 @@ impl<D: Served> Live<D> {
 
     fn put(&self, definition: Option<Arc<D>>) {
         self.kept.store(None);
+        if definition.is_some() {
+            self.failure.store(None);
+        }
         if let Some(old) = self.definition.swap(definition) {
             let_go(old);
         }
@@ -272,9 +291,11 @@ mod tests {
         assert_eq!(told(&live), None);
         live.handle(Event::Reload);
         assert_eq!(told(&live), None, "what serves goes on while it is checked");
-        live.handle(Event::ValidationFailed);
+        live.refuse("a node is missing".to_owned());
         assert_eq!(told(&live).unwrap(), "Thing is not loaded yet");
+        assert_eq!(live.failure().unwrap().as_str(), "a node is missing");
         live.handle(Event::Retire);
+        assert_eq!(live.failure(), None);
         assert_eq!(told(&live).unwrap(), "Thing is retired");
     }
 

@@ -28,7 +28,8 @@ use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
-use arc_swap::ArcSwap;
+use arc_swap::{ArcSwap, ArcSwapOption};
+use tokio::sync::watch;
 
 pub use live::{Live, Served, Words, draining, let_go};
 pub use loaded::{Loaded, Spec, VersionError, VersionFault, inspect};
@@ -46,8 +47,12 @@ const MOST_KNOWN: usize = 1000;
 pub struct Model {
     name: Arc<str>,
     versions: ArcSwap<BTreeMap<i64, Arc<Version>>>,
+    /// What came of the last look for versions: what is wrong with them as a whole.
+    survey: ArcSwapOption<std::result::Result<(), String>>,
     /// Held while a sequence starts whose id has to be free in all versions.
     starts: Mutex<()>,
+    /// How far the download of a version is, where versions come from the cloud.
+    download: ArcSwapOption<watch::Receiver<storage::Progress>>,
 }
 
 impl Model {
@@ -62,8 +67,22 @@ impl Model {
                     .map(|version| (version.number(), version))
                     .collect(),
             ),
+            survey: ArcSwapOption::empty(),
             starts: Mutex::default(),
+            download: ArcSwapOption::empty(),
         }
+    }
+
+    /// Lets whoever looks at the model see how far downloads of its versions are.
+    pub fn show_download(&self, progress: Option<watch::Receiver<storage::Progress>>) {
+        self.download.store(progress.map(Arc::new));
+    }
+
+    /// Returns how far the download under way is; `None` if there is none.
+    #[must_use]
+    pub fn download(&self) -> Option<storage::Progress> {
+        let progress = *self.download.load().as_ref()?.borrow();
+        (progress.received < progress.expected).then_some(progress)
     }
 
     /// Adds a version. Versions stay known after they have ended, as status calls show.
@@ -93,6 +112,17 @@ impl Model {
     #[must_use]
     pub fn name(&self) -> &str {
         &self.name
+    }
+
+    /// Says what came of a look for versions: what is wrong with them as a whole, if anything is.
+    pub fn surveyed(&self, found: std::result::Result<(), String>) {
+        self.survey.store(Some(Arc::new(found)));
+    }
+
+    /// Returns what came of the last look for versions; `None` before the first.
+    #[must_use]
+    pub fn survey(&self) -> Option<Arc<std::result::Result<(), String>>> {
+        self.survey.load_full()
     }
 
     /// Returns every version, the lowest first.

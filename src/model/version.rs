@@ -33,6 +33,8 @@ pub struct Version {
     number: i64,
     status: watch::Sender<Status>,
     loaded: ArcSwapOption<Loaded>,
+    /// Why the last load failed, for people; status calls say less.
+    failure: ArcSwapOption<String>,
     reporter: Arc<Reporter>,
     sequences: Arc<OfVersion>,
     /// How long they may, in milliseconds.
@@ -54,6 +56,7 @@ impl Version {
             number,
             status: watch::Sender::new(Status::ok(State::Start)),
             loaded: ArcSwapOption::empty(),
+            failure: ArcSwapOption::empty(),
             sequences: Sequences::new(Arc::clone(&reporter)),
             drain: AtomicU64::new(0),
             reporter,
@@ -115,6 +118,13 @@ impl Version {
         self.status.borrow().clone()
     }
 
+    /// Returns why the last load failed, if it did.
+    #[must_use]
+    pub fn failure(&self) -> Option<Arc<String>> {
+        let failed = self.status.borrow().code != Code::Ok;
+        self.failure.load_full().filter(|_| failed)
+    }
+
     /// Says that a load begins. A version that serves goes on serving and is not touched.
     pub fn begin(&self) {
         if self.loaded.load().is_none() {
@@ -133,6 +143,7 @@ impl Version {
         }
         let old = self.loaded.swap(Some(loaded));
         self.status.send_replace(Status::ok(State::Available));
+        self.failure.store(None);
         if let Some(old) = old {
             let old = LoadedInstance(old);
             let let_go = cleaner::let_go(self, &old, self.drain());
@@ -161,6 +172,7 @@ impl Version {
 
     /// Says that a load failed. What is loaded, if anything is, goes on serving.
     pub fn fail(&self, failure: &str) {
+        self.failure.store(Some(Arc::new(failure.to_owned())));
         let status = if self.loaded.load().is_some() {
             Status::kept(failure)
         } else {
@@ -308,6 +320,9 @@ mod tests {
         version.begin();
         version.fail("no files");
         assert_eq!(version.status().message(), "UNKNOWN");
+        assert_eq!(version.failure().unwrap().as_str(), "no files");
+        version.begin();
+        assert_eq!(version.failure(), None, "it is tried again");
         version.retire();
         assert_eq!(version.status().state, State::End);
         let refused = version.loaded().err().unwrap();

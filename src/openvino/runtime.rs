@@ -4,6 +4,8 @@
 //! the `openvino` wheel on PyPI, an archive, or a system package. The places are searched in the
 //! order of [`Origin`], and the first that opens is used.
 
+mod survey;
+
 use std::{
     ffi::OsString,
     fmt,
@@ -12,6 +14,8 @@ use std::{
 };
 
 use openvino::{Core, DeviceType};
+
+pub use survey::{Device, Looked, devices, devices_of_opened, survey};
 
 use super::fault::Fault;
 
@@ -162,6 +166,12 @@ static OPENED: OnceLock<PathBuf> = OnceLock::new();
 /// Returns the path of the library that was opened.
 pub(super) fn opened() -> Option<&'static Path> {
     OPENED.get().map(PathBuf::as_path)
+}
+
+/// Returns the version of the runtime that was opened, as it says itself; `None` if none was.
+#[must_use]
+pub fn version() -> Option<String> {
+    opened().map(|_| openvino::version().build_number)
 }
 
 /// Bounds the arenas of the system's allocator, which the runtime uses, to one for each core.
@@ -316,11 +326,39 @@ fn sorted_entries(folder: &Path, prefix: &str) -> Vec<PathBuf> {
 mod tests {
     use std::fs;
 
-    use super::{Origin, Places, RuntimeError, find};
+    use super::{Origin, Places, RuntimeError, find, survey};
 
     fn place(root: &std::path::Path, below: &str) {
         fs::create_dir_all(root.join(below)).unwrap();
         fs::write(root.join(below).join("libopenvino_c.so.2641"), "").unwrap();
+    }
+
+    #[test]
+    fn a_survey_tells_of_every_place_in_order() {
+        let root = tempfile::tempdir().unwrap();
+        place(&root.path().join("managed"), "openvino/libs");
+        place(&root.path().join("path"), "");
+        let places = Places {
+            venv: Some(root.path().join("venv")),
+            managed: Some(root.path().join("managed")),
+            library_path: Some(root.path().join("path").into()),
+            ..Places::default()
+        };
+        let looked = survey(&places);
+        let found: Vec<_> = looked
+            .iter()
+            .map(|it| (it.origin, it.library.is_some()))
+            .collect();
+        assert_eq!(
+            found,
+            [
+                (Origin::ActiveVenv, false),
+                (Origin::Managed, true),
+                (Origin::System, true),
+            ]
+        );
+        assert_eq!(looked[1].library, Some(find(&places).unwrap().library));
+        assert_eq!(survey(&Places::default()), []);
     }
 
     #[test]

@@ -2,7 +2,12 @@
 
 use std::{ops::Deref, sync::Arc};
 
-use super::definition::{Definition, Limits};
+use arc_swap::ArcSwapOption;
+
+use super::{
+    Outline,
+    definition::{Definition, Limits},
+};
 use crate::{
     error::Result,
     metrics::Reporter,
@@ -19,6 +24,8 @@ pub const VERSION: i64 = 1;
 #[derive(Debug)]
 pub struct Pipeline {
     live: Live<Definition>,
+    /// What it looks like, sound or not, since the last check.
+    outline: ArcSwapOption<Outline>,
     decoding: Decoding,
     limits: Limits,
 }
@@ -49,9 +56,21 @@ impl Pipeline {
         reporter.serves_pipeline();
         Arc::new(Self {
             live: Live::new(name, reporter, limits.requests),
+            outline: ArcSwapOption::empty(),
             decoding: Decoding::new(limits.image_pixels, limits.requests),
             limits,
         })
+    }
+
+    /// Says what it looks like.
+    pub fn sketch(&self, outline: Outline) {
+        self.outline.store(Some(Arc::new(outline)));
+    }
+
+    /// Returns what it looks like, sound or not; `None` if it has not been checked.
+    #[must_use]
+    pub fn outline(&self) -> Option<Arc<Outline>> {
+        self.outline.load_full()
     }
 
     /// Returns how much may go on at once.

@@ -251,20 +251,25 @@ fn judged(status: ffi::PyStatus) -> Result<(), String> {
     }
 }
 
-/// Returns the program that belongs to the library of the interpreter, so that its standard modules
-/// are found wherever the search path of the shell leads.
-fn of_library() -> Option<PathBuf> {
+/// Returns the library of the interpreter.
+pub(super) fn library() -> Option<PathBuf> {
     // SAFETY: the address is one of the library, and the answer is static while it is loaded.
-    let library = unsafe {
+    unsafe {
         let mut info = std::mem::zeroed::<libc::Dl_info>();
         let found = libc::dladdr(ffi::Py_IsInitialized as *const libc::c_void, &raw mut info);
         if found == 0 || info.dli_fname.is_null() {
             return None;
         }
-        PathBuf::from(OsStr::from_bytes(CStr::from_ptr(info.dli_fname).to_bytes()))
-    };
+        let path = CStr::from_ptr(info.dli_fname).to_bytes();
+        Some(PathBuf::from(OsStr::from_bytes(path)))
+    }
+}
+
+/// Returns the program that belongs to the library of the interpreter, so that its standard modules
+/// are found wherever the search path of the shell leads.
+fn of_library() -> Option<PathBuf> {
     let program = format!("bin/python{}", own_version());
-    std::path::absolute(library)
+    std::path::absolute(library()?)
         .ok()?
         .ancestors()
         .map(|folder| folder.join(&program))

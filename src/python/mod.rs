@@ -58,6 +58,8 @@ mod loading;
 #[cfg(feature = "python")]
 mod place;
 #[cfg(feature = "python")]
+mod survey;
+#[cfg(feature = "python")]
 mod view;
 #[cfg(feature = "python")]
 mod watch;
@@ -74,7 +76,7 @@ use std::path::PathBuf;
 pub use error::{LoadError, Raised};
 #[cfg(not(feature = "python"))]
 pub use off::{
-    Generator, Handler, Instance, configure, describe, environment_fault, set_limits, stop,
+    Generator, Handler, Instance, configure, describe, environment_fault, set_limits, stop, survey,
 };
 pub use tensor::Tensor;
 #[cfg(feature = "python")]
@@ -84,6 +86,7 @@ pub use {
     instance::{Generator, Instance},
     interpreter::{configure, describe, stop},
     place::set_limits,
+    survey::survey,
 };
 
 /// The types of the module `pyovms`, for editors and type checkers.
@@ -94,6 +97,19 @@ pub const PLAIN: &str = include_str!("plain/pyovms.py");
 
 /// Whether this build can run Python.
 pub const AVAILABLE: bool = cfg!(feature = "python");
+
+/// What there is to tell of the interpreter.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Survey {
+    /// Its version, such as `3.11.2`.
+    pub version: String,
+    /// The installation or environment whose packages handlers see.
+    pub prefix: PathBuf,
+    /// The shared library.
+    pub library: Option<PathBuf>,
+    /// The version of numpy, or why there is none.
+    pub numpy: Result<String, String>,
+}
 
 /// What a handler is told about its node.
 #[derive(Clone, Debug)]

@@ -7,7 +7,7 @@ use std::{
     time::Duration,
 };
 
-use super::{LoadError, NodeFacts, Produced, Raised, Tensor};
+use super::{LoadError, NodeFacts, Produced, Raised, Survey, Tensor};
 
 /// Does nothing.
 pub fn configure(_environment: Option<PathBuf>, _runtime: Option<PathBuf>) {}
@@ -22,6 +22,15 @@ pub fn environment_fault(_folder: &Path) -> Option<String> {
 #[must_use]
 pub fn describe() -> Option<String> {
     None
+}
+
+/// Fails.
+///
+/// # Errors
+///
+/// Always.
+pub fn survey() -> Result<Survey, String> {
+    Err("this build has no Python".to_owned())
 }
 
 /// Does nothing.

@@ -25,7 +25,7 @@ use crate::{
         reload::{Fault, Reloader},
     },
     frontends::{self, access::AccessLog, intake::Intake},
-    metrics::{Metrics, NameError},
+    metrics::{Family, Metrics, NameError},
     python,
     sequence::cleaner,
     task::{self, Task},
@@ -54,6 +54,16 @@ const CUSTOM_END: Duration = Duration::from_secs(5);
 /// Wishes for a reload that may wait while one is under way.
 const RELOADS_WAITING: usize = 64;
 
+/// Whoever shows how the start goes, such as a command line.
+///
+/// Neither call may take long: the server waits for it.
+pub trait Observer: Sync {
+    /// The first load begins. From now on the engine tells how far it is; needs a runtime.
+    fn loading(&self, _engine: &Arc<Engine>) {}
+    /// The first load is over and the server is ready; these faults are logged already.
+    fn ready(&self, _engine: &Arc<Engine>, _faults: &[Fault]) {}
+}
+
 /// Serves until `shutdown` is done; `access` gets a line for each request.
 ///
 /// # Errors
@@ -64,11 +74,17 @@ pub async fn serve(
     listeners: Listeners,
     config: Config,
     access: AccessLog,
+    observer: &dyn Observer,
     shutdown: impl Future<Output = ()>,
 ) -> Result<(), StartError> {
     let limits = config.settings.limits.clone();
     let shown = &config.settings.metrics;
-    let metrics = Metrics::new(shown.enable, shown.families.as_deref())?;
+    let watched: &[Family] = match config.settings.dashboard && config.settings.rest_port.is_some()
+    {
+        true => &frontends::dashboard::COUNTED,
+        false => &[],
+    };
+    let metrics = Metrics::watched(shown.enable, shown.families.as_deref(), watched)?;
     let engine = Engine::with_streams(limits.loading, limits.waiting, limits.streams);
     engine.limit_stop(limits.shutdown);
     let mut reloader = Reloader::new(engine.clone(), config.source, Arc::clone(&metrics));
@@ -84,11 +100,12 @@ pub async fn serve(
 
     let mut shutdown = std::pin::pin!(shutdown);
     // On its own, so that the answers given meanwhile do not wait for it.
+    observer.loading(&engine);
     let loading = Task::spawn(async move {
         let loaded = reloader.start().await;
-        loaded.map(|()| reloader)
+        loaded.map(|faults| (reloader, faults))
     });
-    let reloader = tokio::select! {
+    let (reloader, faults) = tokio::select! {
         loaded = loading => loaded.map_err(|_| StartError::Lost)??,
         // A load cannot be broken off; the process ends without it.
         () = &mut shutdown => {
@@ -111,6 +128,8 @@ pub async fn serve(
     engine.set_ready();
     health.set(true).await;
     tracing::info!("ready");
+    observer.ready(&engine, &faults);
+    drop(faults);
 
     shutdown.await;
     let sequences = engine.sequences_to_drain();

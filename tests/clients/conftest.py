@@ -72,15 +72,20 @@ class Running:
     def start(self, name, *flags):
         """Start a server with flags, and wait until it is ready."""
         port, rest_port = free_ports(2)
+        arguments = ["serve", *flags]
+        arguments += ["--port", str(port), "--grpc_bind_address", "127.0.0.1"]
+        arguments += ["--rest_port", str(rest_port), "--rest_bind_address", "127.0.0.1"]
+        self.launch(name, arguments)
+        return Server(name, port, rest_port)
+
+    def launch(self, name, arguments):
+        """Start the program with arguments, and wait until the server is ready; gives process and log."""
         log = self.logs / f"{len(self.processes)}-{name}"
-        command = [PROGRAM, "serve", *flags]
-        command += ["--port", str(port), "--grpc_bind_address", "127.0.0.1"]
-        command += ["--rest_port", str(rest_port), "--rest_bind_address", "127.0.0.1"]
         with log.open("wb") as out:
-            process = subprocess.Popen(command, stdout=out, stderr=subprocess.STDOUT)
+            process = subprocess.Popen([PROGRAM, *arguments], stdout=out, stderr=subprocess.STDOUT)
         self.processes.append(process)
         wait_ready(process, log)
-        return Server(name, port, rest_port)
+        return process, log
 
 
 @pytest.fixture(scope="session")

@@ -15,7 +15,6 @@ from PIL import Image
 from tritonclient.utils import InferenceServerException, np_to_triton_dtype
 
 from conftest import FIXTURES, PLUGIN_CONFIG
-from documented import DEMULTIPLEXER, GATHER
 
 sys.path.insert(0, str(FIXTURES))
 import check_pipelines  # noqa: E402
@@ -95,10 +94,9 @@ def configured(serve_config, tmp_path):
     """A function that serves a configuration, with the models of the fixtures."""
 
     def start(config):
-        text = config if isinstance(config, str) else json.dumps(config)
         (tmp_path / "models").symlink_to(FIXTURES / "models")
         path = tmp_path / "config.json"
-        path.write_text(text.replace('"/models/', f'"{tmp_path}/models/'))
+        path.write_text(json.dumps(config))
         return serve_config(path)
 
     return start
@@ -346,43 +344,3 @@ def test_opencv_before_a_model(configured, tmp_path):
 def connection(name, node, item):
     """An input of a node, or an output of a pipeline."""
     return {name: {"node_name": node, "data_item": item}}
-
-
-# As documented
-
-
-def documented_input():
-    """What is recorded in the fixtures for these models."""
-    return {"pipeline_input_name": check_pipelines.ramp_input()}
-
-
-NAME = "my_pipeline_with_demultiplexer"
-
-
-@any_api
-def test_documented_demultiplexer(configured, api):
-    """Three branches, gathered in the response."""
-    got = only(APIS[api](configured(DEMULTIPLEXER), NAME, documented_input()))
-    want = np.load(FIXTURES / "expected/model_ab_gathered.npy")
-    assert got.shape == want.shape == (3, 1, 50)
-    assert np.abs(got - want).max() <= 1e-2
-
-
-def test_documented_gathering(configured):
-    """Gathered before the third model, which the documentation's list of models does not have."""
-    config = json.loads(GATHER)
-    model = {"name": "Model_C", "base_path": "/models/model_c"}
-    config["model_config_list"].append({"config": model})
-    server = configured(config)
-    got = APIS["kserve_grpc"](server, NAME, documented_input())["pipeline_output_name"]
-    want = np.load(FIXTURES / "expected/model_ab_gathered.npy").max(axis=0)
-    assert got.shape == want.shape == (1, 50)
-    assert np.abs(got - want).max() <= 1e-2
-
-
-def test_documented_gathering_as_it_is(configured):
-    """Without the third model it is refused; the server goes on."""
-    server = configured(GATHER)
-    with pytest.raises(InferenceServerException, match="Pipeline is not loaded yet"):
-        APIS["kserve_grpc"](server, NAME, documented_input())
-    assert requests.get(server.url("/v2/models/Model_A/ready"), timeout=20).status_code == 200

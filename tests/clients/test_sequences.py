@@ -1,20 +1,13 @@
-"""Sequences of requests to stateful models, as Triton's clients and TensorFlow Serving's send them."""
+"""Sequences of requests to stateful models, as Triton's clients and others send them."""
 
-import json
 import queue
 
-import grpc
 import numpy as np
 import ovmsclient
 import pytest
 import requests
 import tritonclient.grpc as triton_grpc
 import tritonclient.http as triton_http
-from ovmsclient.tfs_compat.protos.tensorflow.core.framework import tensor_pb2, types_pb2
-from ovmsclient.tfs_compat.protos.tensorflow_serving.apis import (
-    predict_pb2,
-    prediction_service_pb2_grpc,
-)
 from prometheus_client.parser import text_string_to_metric_families
 from tritonclient.utils import InferenceServerException
 
@@ -220,140 +213,6 @@ def test_speech(serve):
             )
             found.append(result.as_numpy("prob")[0, 0])
     np.testing.assert_allclose(found, expected, rtol=0, atol=1e-5)
-
-
-def make_tensor_proto(values, dtype):
-    """What the function of that name in TensorFlow makes of a list of numbers."""
-    kinds = {"uint32": "uint32_val", "uint64": "uint64_val", "float32": "float_val"}
-    types = {"uint32": "DT_UINT32", "uint64": "DT_UINT64", "float32": "DT_FLOAT"}
-    values = np.array(values, dtype)
-    made = tensor_pb2.TensorProto(dtype=types_pb2.DataType.Value(types[dtype]))
-    for size in values.shape:
-        made.tensor_shape.dim.add(size=size)
-    if dtype == "float32":
-        made.tensor_content = values.tobytes()
-    else:
-        getattr(made, kinds[dtype]).extend(values.tolist())
-    return made
-
-
-SEQUENCE_START = 1
-SEQUENCE_END = 2
-
-
-@pytest.mark.parametrize("own_id", [True, False], ids=["own id", "picked id"])
-def test_example_grpc(server, own_id):
-    """The documentation's example over gRPC, step by step."""
-    sequence_id = 10
-
-    channel = grpc.insecure_channel(server.grpc)
-    stub = prediction_service_pb2_grpc.PredictionServiceStub(channel)
-
-    request = predict_pb2.PredictRequest()
-    request.model_spec.name = TOTAL
-
-    request.inputs["x"].CopyFrom(make_tensor_proto([[1] * 4], dtype="float32"))
-
-    if own_id:
-        # Starting sequence with custom ID
-        request.inputs['sequence_control_input'].CopyFrom(
-                       make_tensor_proto([SEQUENCE_START], dtype="uint32"))
-        request.inputs['sequence_id'].CopyFrom(
-                        make_tensor_proto([sequence_id], dtype="uint64"))
-    else:
-        # Starting sequence without ID
-        request.inputs['sequence_control_input'].CopyFrom(
-                       make_tensor_proto([SEQUENCE_START], dtype="uint32"))
-
-    # Send request to OVMS and get response
-    response = stub.Predict(request, 10.0)
-
-    # response variable now contains model outputs (inference results) as well as sequence_id in
-    # response.outputs
-
-    # Fetch sequence id from the response
-    picked = response.outputs['sequence_id'].uint64_val[0]
-    if own_id:
-        assert picked == sequence_id
-    sequence_id = picked
-    assert np.frombuffer(response.outputs["total"].tensor_content, np.float32).tolist() == [1] * 4
-
-    # Non control requests
-    request = predict_pb2.PredictRequest()
-    request.model_spec.name = TOTAL
-    request.inputs["x"].CopyFrom(make_tensor_proto([[2] * 4], dtype="float32"))
-    request.inputs['sequence_id'].CopyFrom(
-                   make_tensor_proto([sequence_id], dtype="uint64"))
-    response = stub.Predict(request, 10.0)
-    assert response.outputs['sequence_id'].uint64_val[0] == sequence_id
-    assert np.frombuffer(response.outputs["total"].tensor_content, np.float32).tolist() == [3] * 4
-
-    # Ending sequence
-    request.inputs['sequence_control_input'].CopyFrom(
-                   make_tensor_proto([SEQUENCE_END], dtype="uint32"))
-    request.inputs['sequence_id'].CopyFrom(
-                    make_tensor_proto([sequence_id], dtype="uint64"))
-    response = stub.Predict(request, 10.0)
-    assert np.frombuffer(response.outputs["total"].tensor_content, np.float32).tolist() == [5] * 4
-    with pytest.raises(grpc.RpcError) as caught:
-        stub.Predict(request, 10.0)
-    assert caught.value.code() == grpc.StatusCode.NOT_FOUND
-    channel.close()
-
-
-@pytest.mark.parametrize("own_id", [True, False], ids=["own id", "picked id"])
-def test_example_rest(server, own_id):
-    """The documentation's example over REST, step by step."""
-    sequence_id = 10
-    address = server.url(f"/v1/models/{TOTAL}:predict")
-
-    inputs = {"x": [[1] * 4]}
-
-    if own_id:
-        # Starting sequence with custom ID
-        inputs['sequence_control_input'] = [int(SEQUENCE_START)]
-        inputs['sequence_id'] = [int(sequence_id)]
-    else:
-        # Starting sequence without ID
-        inputs['sequence_control_input'] = [int(SEQUENCE_START)]
-
-    # Prepare request
-    signature = "serving_default"
-    request_body = json.dumps({"signature_name": signature,'inputs': inputs})
-
-    # Send request to OVMS and get response
-    response = requests.post(address, data=request_body, timeout=10)
-
-    # Parse response
-    response_body = json.loads(response.text)
-
-    # response_body variable now contains model outputs (inference results) as well as sequence_id
-    # in response_body["outputs"]
-
-    # Fetch sequence id from the response
-    picked = response_body["outputs"]["sequence_id"]
-    assert isinstance(picked, list) and len(picked) == 1
-    if own_id:
-        assert picked == [sequence_id]
-    (sequence_id,) = picked
-    assert response_body["outputs"]["total"] == [[1] * 4]
-
-    # Non control requests
-    inputs = {"x": [[2] * 4]}
-    inputs['sequence_id'] = [int(sequence_id)]
-    request_body = json.dumps({"signature_name": signature,'inputs': inputs})
-    response = requests.post(address, data=request_body, timeout=10)
-    assert response.json() == {"outputs": {"total": [[3] * 4], "sequence_id": [sequence_id]}}
-
-    # Ending sequence
-    inputs['sequence_control_input'] = [int(SEQUENCE_END)]
-    inputs['sequence_id'] = [int(sequence_id)]
-    request_body = json.dumps({"signature_name": signature,'inputs': inputs})
-    response = requests.post(address, data=request_body, timeout=10)
-    assert response.json()["outputs"]["total"] == [[5] * 4]
-    response = requests.post(address, data=request_body, timeout=10)
-    assert response.status_code == 404
-    assert response.json() == {"error": "Sequence with provided ID does not exist"}
 
 
 def test_ovmsclient(server):

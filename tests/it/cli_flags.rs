@@ -316,14 +316,12 @@ fn without_arguments_there_is_help() {
     Usage: ovms <COMMAND>
 
     Commands:
-      serve        Serve a model over gRPC and REST
-      infer        Send inference requests to a server, or ask what it serves
-      pipeline     Draw, check, try and write pipelines
-      graph        Write, draw, check and try graphs with Python nodes
-      setup        Find or install the OpenVINO runtime
-      completions  Print a shell's completion script, or install it
-      man          Show a page of the manual, or write all of them
-      help         Print this message or the help of the given subcommand(s)
+      serve     Serve models, pipelines and graphs over gRPC and REST
+      infer     Send inference requests to a server, or ask what it serves
+      pipeline  Write, draw, check and try pipelines
+      graph     Write, draw, check and try graphs with Python nodes
+      setup     Find or install the OpenVINO runtime
+      help      Print this message or the help of the given subcommand(s)
 
     Options:
       -h, --help     Print help
@@ -331,6 +329,15 @@ fn without_arguments_there_is_help() {
 
     Arguments that begin with a server flag mean `serve`: `ovms --port 9000 …` is `ovms serve --port
     9000 …`.
+
+    Examples:
+      ovms setup
+      ovms serve --demo
+      ovms infer --status
+
+    Exit codes: 0 done; 1 failed; 2 done with warnings; 64 usage; 69 the server cannot be reached; 70 a
+    bug of ovms; 72 the OpenVINO runtime is missing; 130 Ctrl-C. Each subcommand's help says what they
+    mean there.
     ");
 }
 
@@ -351,7 +358,7 @@ fn the_help_of_serve_tells_every_flag() {
         .map(|line| format!("{}\n", line.trim_end()))
         .collect();
     insta::assert_snapshot!(help, @r#"
-    Serve a model over gRPC and REST
+    Serve models, pipelines and graphs over gRPC and REST
 
     Usage: ovms serve [OPTIONS]
 
@@ -646,17 +653,21 @@ fn the_help_of_serve_tells_every_flag() {
           --rest_workers <N>
               Number of threads for REST, from 2 to 10000 [default: one for each core]
 
+    The model folder holds one folder for each version: /models/resnet/1/model.xml and model.bin. The
+    highest version is served, unless --model_version_policy says otherwise.
+
+    Environment: GRPC_SERVERS goes before --grpc_workers, API_KEY is used without --api_key_file, and
+    OVMS_MODEL_REPOSITORY_PATH without --model_repository_path.
+
     Examples:
       ovms serve --demo
-      ovms serve --model_name resnet --model_path /models/resnet --port 9000 --rest_port 8000
+      ovms serve --model_name resnet --model_path /models/resnet --port 9000
       ovms serve --config_path /models/config.json --port 9000 --rest_port 8000
       ovms serve --check --config_path /models/config.json
 
-    The model folder holds one folder for each version: /models/resnet/1/model.xml and model.bin.
-    The highest version is served, unless --model_version_policy says otherwise.
-
-    Environment: GRPC_SERVERS goes before --grpc_workers, API_KEY is used without --api_key_file,
-    and OVMS_MODEL_REPOSITORY_PATH without --model_repository_path.
+    Exit codes: 0 stopped by SIGINT or SIGTERM, or what was asked for instead is done; 1 the start
+    failed, or --check found faults; 2 --check found warnings only; 64 usage; 72 no OpenVINO runtime;
+    130 stopped by a second signal.
     "#);
 }
 

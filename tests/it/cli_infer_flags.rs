@@ -88,10 +88,10 @@ fn the_help_explains_every_flag() {
               Send an id, which the answer repeats (KServe only)
 
           --param <KEY=VALUE>
-              Send a request parameter (KServe only)
+              Send a request parameter
 
-              `true` and `false` are truth values and whole numbers are numbers; all else, and what
-              stands in double quotes, is text. Can be repeated.
+              For KServe only. `true` and `false` are truth values and whole numbers are numbers; all
+              else, and what stands in double quotes, is text. Can be repeated.
 
               [alias: --parameter]
 
@@ -108,7 +108,7 @@ fn the_help_explains_every_flag() {
               Send and ask for tensors as JSON over REST (over tfs-rest always so)
 
     Output:
-          --output <OUTPUT>
+          --output <FORMAT>
               Choose what goes to stdout
 
               Possible values:
@@ -157,7 +157,7 @@ fn the_help_explains_every_flag() {
               With `--output json` each line is one object.
 
           --sequence-id <ID>
-              Choose the id of the sequence; without it the server does
+              Choose the id of the sequence [default: a random one]
 
               `--continue` and `--end` need it. Answers tell the id as `sequence_id`.
 
@@ -193,16 +193,17 @@ fn the_help_explains_every_flag() {
               Read requests from this file, one in each line; - is standard input
 
           --timestamp <N>
-              Give requests the timestamps N, N + 1, …; without it the server does
+              Give requests the timestamps N, N + 1, …
 
-              A `timestamp` in a line goes first, and the next request has the one after it.
+              Without it the server gives them. A `timestamp` in a line goes first, and the next request
+              has the one after it.
 
     Load:
           --repeat <N>
-              Send the request N times and measure
+              Make the request N times and measure
 
           --duration <TIME>
-              Send the request for this long and measure, such as 10s
+              Make the request for this long and measure, such as 10s
 
               With --repeat, whichever ends first.
 
@@ -210,13 +211,13 @@ fn the_help_explains_every_flag() {
               Keep this many requests under way at once [default: 1]
 
           --warmup <N>
-              Send N requests before, not measured
+              Begin with N requests that are not measured
 
     Server:
           --url <HOST:PORT>
               Address of the server [default: localhost:9000, or localhost:8000 over REST]
 
-          --api <API>
+          --api <PROTOCOL>
               Choose the protocol
 
               Possible values:
@@ -238,20 +239,25 @@ fn the_help_explains_every_flag() {
               Can be repeated.
 
     Values of inputs:
-      [1, 2.5]        JSON: a number, true, false, a string, or lists of them; a flat list
-                      takes the model's shape, and a text that is no list is a string as it is
+      [1, 2.5]        JSON: a number, true, false, a string, or lists of them; a
+                      flat list takes the model's shape, and a text that is no
+                      list is a string as it is
       @file.npy       an array of NumPy, of the model's datatype
-      @file.npz       the array of the input's name; without NAME=, every array is an input
+      @file.npz       the array of the input's name; without NAME=, every array is
+                      an input
       @file.png|jpg   a picture, resized and laid out as the model takes it
-      @file.json      JSON; without NAME=, an object of inputs by name is taken apart
-      @file.txt       a string as it is, or numbers with blanks or commas between them
+      @file.json      JSON; without NAME=, an object of inputs by name is taken
+                      apart
+      @file.txt       a string as it is, or numbers with blanks or commas between
+                      them
       @file.bin       the bytes of the tensor, little endian
       -               JSON from standard input
-      (nothing)       what --zeros or --random give: x::8,10= is a random x of shape 8,10
+      (nothing)       what --zeros or --random give: x::8,10= is a random x of
+                      shape 8,10
 
-    NAME may be left out for a model with one input. DTYPE is BOOL, INT8 to INT64, UINT8 to
-    UINT64, FP16, BF16, FP32, FP64 or BYTES, and stands in for the model's: arrays are
-    converted to it, and pictures as BYTES are sent as they are, for the server to decode.
+    NAME may be left out for a model with one input. DTYPE is BOOL, INT8 to INT64, UINT8 to UINT64,
+    FP16, BF16, FP32, FP64 or BYTES, and stands in for the model's: arrays are converted to it, and
+    pictures as BYTES are sent as they are, for the server to decode.
 
     Examples:
       ovms infer resnet -i @cat.png --scale 255 --top 5 --labels imagenet.txt
@@ -264,8 +270,8 @@ fn the_help_explains_every_flag() {
       ovms infer --status
       ovms infer resnet --metadata --output json
 
-    Exit codes: 0 done, 1 refused by the server or failed, 64 usage, 69 server not reachable,
-    130 interrupted.
+    Exit codes: 0 done; 1 refused by the server, or failed; 64 usage; 69 the server cannot be reached;
+    130 Ctrl-C.
     "#);
 }
 
@@ -348,13 +354,13 @@ fn flags_that_make_no_sense_are_refused() {
     For more information, try '--help'.
 
     exit 64
-    error parsing options: invalid value 'grpc' for '--api <API>'
+    error parsing options: invalid value 'grpc' for '--api <PROTOCOL>'
       [possible values: kserve-grpc, kserve-rest, tfs-grpc, tfs-rest]
 
     For more information, try '--help'.
 
     exit 64
-    error parsing options: invalid value 'csv' for '--output <OUTPUT>'
+    error parsing options: invalid value 'csv' for '--output <FORMAT>'
       [possible values: table, json, npy, raw]
 
     For more information, try '--help'.

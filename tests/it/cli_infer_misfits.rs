@@ -193,7 +193,7 @@ fn values_that_do_not_fit_are_told() {
     exit 64
     error: cannot use the value given for input `b`
       caused by: found elements of FP64, expected FP32
-    hint: `-i b:FP32=@…` converts the array
+    hint: `-i b:FP32=…` converts the array
 
     exit 1
     error: cannot read <folder>/text.npy

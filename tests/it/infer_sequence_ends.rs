@@ -31,6 +31,7 @@ fn a_step_that_fails_is_named_and_the_sequence_is_gone() {
             steps,
             "-i=split=[1,1,3,1]",
             "--sequence",
+            "--sequence-id=1",
         ];
         let run = infer(&server, api, &args);
         assert_eq!((run.code, run.text().as_str()), (Some(1), ""), "{api}");
@@ -58,6 +59,7 @@ fn a_line_that_cannot_be_sent_ends_the_sequence() {
         "-i",
         "-",
         "--sequence",
+        "--sequence-id=1",
         "--output",
         "json",
         "--each",
@@ -107,7 +109,14 @@ fn a_line_that_cannot_be_sent_ends_the_sequence() {
 fn ctrl_c_ends_the_sequence() {
     let server = stateful("running_total", &[]);
     for api in ALL {
-        let args = ["running_total", "-i", "-", "--sequence", "--each"];
+        let args = [
+            "running_total",
+            "-i",
+            "-",
+            "--sequence",
+            "--sequence-id=1",
+            "--each",
+        ];
         let mut child = spawn(command(&server, api).args(args));
         let mut stdin = child.stdin.take().unwrap();
         let mut stdout = BufReader::new(child.stdout.take().unwrap());
@@ -135,6 +144,7 @@ fn ctrl_c_waits_for_the_step_under_way() {
         "-i",
         &steps,
         "--sequence",
+        "--sequence-id=1",
         "--each",
         "--output=json",
     ];
@@ -166,15 +176,10 @@ fn a_step_that_takes_too_long_is_given_up() {
         &endless,
         "--sequence",
         "--timeout=200ms",
+        "--sequence-id=9",
     ];
-    insta::assert_snapshot!(infer(&server, GRPC, &late).failure(), @"
-    exit 1
-    error: step 1 of 3: no answer from <address> within 200ms
-    hint: `--timeout` sets the limit
-    hint: the server may have started a sequence; with `--sequence-id` it could have been ended
-    ");
     insta::assert_snapshot!(
-        infer(&server, GRPC, &[&late[..], &["--sequence-id=9"]].concat()).failure(),
+        infer(&server, GRPC, &late).failure(),
         @"
     exit 1
     error: step 1 of 3: no answer from <address> within 200ms
@@ -233,6 +238,7 @@ fn a_closed_pipe_ends_the_sequence_quietly() {
             "-i",
             STEPS,
             "--sequence",
+            "--sequence-id=1",
             "--each",
             "--output",
             format,
@@ -284,7 +290,7 @@ fn what_the_server_refuses_comes_with_the_next_step() {
     insta::assert_snapshot!(run.failure(), @"
     exit 1
     error: the server refused the request: ALREADY_EXISTS: Sequence with provided ID already exists
-    hint: choose another `--sequence-id`, or leave it out and the server chooses one
+    hint: choose another `--sequence-id`, or leave it out and a random one is taken
     ");
     // Somebody else's: it is not ended.
     let run = infer(
@@ -318,7 +324,7 @@ fn a_model_that_does_not_remember_is_told() {
             exit 1
             error: step 1 of 3: the answer does not tell the id of the sequence
             hint: is the model served with `--stateful`?
-            hint: a server that does not choose ids needs `--sequence-id`
+            hint: with `--sequence-id` the answers are shown all the same
             ");
         }
         let run = infer(
@@ -348,6 +354,7 @@ fn outputs_that_differ_from_step_to_step_are_shown_one_by_one() {
         "-i",
         "-",
         "--sequence",
+        "--sequence-id=1",
         "--output",
         "json",
     ];

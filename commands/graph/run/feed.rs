@@ -129,14 +129,16 @@ fn one(
         name: None,
         dtype: None,
         shape: None,
-        source: Source::Stdin,
+        source: Source::Stdin { output: None },
     };
     let line = RequestLine::read(line, &only, metadata).map_err(|error| {
         Failure::new(FailureKind::Failed, "the line is no request").caused_by(&error)
     })?;
     let mut all = inputs.clone();
     for (argument, value) in line.inputs {
-        all = all.with_json(&argument, value);
+        all = all
+            .with_json(&argument, value)
+            .map_err(|error| infer::input_failure(error, None))?;
     }
     let tensors = all
         .given(metadata)

@@ -99,7 +99,7 @@ impl Loader {
         };
         // A model that is not there fails when its session is opened; this says why.
         for fault in faults {
-            ui::note(&format!("warning: {}", chain(&fault)));
+            ui::warn(&format!("warning: {}", chain(&fault)));
         }
         Ok(Loaded { engine, definition })
     }

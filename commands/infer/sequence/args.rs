@@ -35,7 +35,7 @@ pub(in crate::infer) struct SequenceArgs {
     #[arg(long, requires = "sequence", conflicts_with_all = ["save", "top"])]
     pub(in crate::infer) each: bool,
 
-    /// Choose the id of the sequence; without it the server does
+    /// Choose the id of the sequence [default: a random one]
     ///
     /// `--continue` and `--end` need it. Answers tell the id as `sequence_id`.
     #[arg(

@@ -22,7 +22,7 @@ const REFUSALS: [(&str, &str); 6] = [
     ),
     (
         "Sequence with provided ID already exists",
-        "choose another `--sequence-id`, or leave it out and the server chooses one",
+        "choose another `--sequence-id`, or leave it out and a random one is taken",
     ),
     (
         "Sequence with provided ID does not exist",
@@ -44,7 +44,7 @@ pub(super) fn step(error: SequenceError) -> Failure {
         SequenceError::NoId => {
             return Failure::new(FailureKind::Failed, error.to_string())
                 .hint(STATEFUL)
-                .hint("a server that does not choose ids needs `--sequence-id`");
+                .hint("with `--sequence-id` the answers are shown all the same");
         }
     };
     let hint = match &error {
@@ -58,14 +58,6 @@ pub(super) fn step(error: SequenceError) -> Failure {
         Some((_, hint)) => failure.hint(*hint),
         None => failure,
     }
-}
-
-/// Tells whether the server may have done what it was asked, though its answer is not there.
-pub(super) fn is_unanswered(error: &SequenceError) -> bool {
-    matches!(
-        error,
-        SequenceError::Client(ClientError::Timeout { .. } | ClientError::Protocol { .. })
-    )
 }
 
 /// Explains why inputs have no steps.

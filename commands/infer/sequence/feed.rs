@@ -2,9 +2,9 @@
 
 use ovms::{
     client::{
-        ModelMetadata,
+        ModelMetadata, Request,
         input::{Argument, Inputs},
-        sequence::{Steps, check_numbers},
+        sequence::{Control, Steps, check_numbers, mark},
     },
     tensor::TensorMap,
 };
@@ -117,11 +117,13 @@ impl<'a> Feed<'a> {
                     None => return Ok(None),
                     Some(Line { number, text }) => {
                         self.line = Some(number);
-                        let inputs = inputs.with_json(argument, text);
-                        let inputs = read(&inputs, self.model);
+                        let read = inputs
+                            .with_json(argument, text)
+                            .map_err(|error| failure::input(error, Some(&self.model.name)))
+                            .and_then(|inputs| read(&inputs, self.model));
                         let place = lines.place(number);
                         Step {
-                            inputs: inputs.map_err(|failure| failure.at(&place))?,
+                            inputs: read.map_err(|failure| failure.at(&place))?,
                             is_last: false,
                         }
                     }
@@ -141,6 +143,44 @@ impl<'a> Feed<'a> {
             (None, None) => format!("step {given}"),
         }
     }
+}
+
+/// Makes all requests of a sequence, without sending them.
+pub(in crate::infer) async fn requests(
+    plan: &Plan,
+    inputs: &Inputs,
+    base: Request,
+    model: &ModelMetadata,
+    is_tfs: bool,
+) -> Result<Vec<Request>, Failure> {
+    let mut feed = Feed::new(plan, inputs, model)?;
+    let mut requests = Vec::new();
+    let mut last = None;
+    let of_step = |inputs: TensorMap, control| {
+        let mut request = base.clone();
+        request.inputs = inputs;
+        mark(&mut request, is_tfs, plan.id, control);
+        request
+    };
+    while let Some(Step { inputs, is_last }) = feed.next().await? {
+        let control = match (requests.is_empty(), is_last) {
+            (true, true) if !is_tfs => Control::Only,
+            (true, _) => Control::Start,
+            (false, false) => Control::Continue,
+            (false, true) => Control::End,
+        };
+        // One that is first and last only starts where there is no form for both.
+        let ends = matches!(control, Control::Only | Control::End);
+        last = (!ends).then(|| inputs.clone());
+        requests.push(of_step(inputs, control));
+    }
+    // That a line was the last is known when it is over.
+    requests.extend(last.map(|inputs| of_step(inputs, Control::End)));
+    if plan.id.is_none() && requests.len() > 1 {
+        let text = "the server would choose an id, which the requests after the first need";
+        return Err(Failure::new(FailureKind::Usage, text).hint("choose one: `--sequence-id N`"));
+    }
+    Ok(requests)
 }
 
 fn read(inputs: &Inputs, model: &ModelMetadata) -> Result<TensorMap, Failure> {

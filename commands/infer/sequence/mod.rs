@@ -16,6 +16,7 @@ mod writer;
 
 pub(super) use args::SequenceArgs;
 pub(super) use explain::steps as explain_steps;
+pub(super) use feed::requests;
 pub(super) use lines::{Line, Lines};
 pub(super) use plan::{Plan, Sequence};
 pub(super) use run::{Whole, one, run};

@@ -97,7 +97,7 @@ impl Plan {
         inputs: &mut Vec<Argument>,
         format: Format,
     ) -> Result<Self, Failure> {
-        let mut lines = inputs.extract_if(.., |input| input.source == Source::Stdin);
+        let mut lines = inputs.extract_if(.., |input| matches!(input.source, Source::Stdin { .. }));
         let (lines, second) = (lines.next(), lines.next());
         if second.is_some() {
             return Err(failure::input(InputError::StdinTwice, None));

@@ -21,10 +21,6 @@ use crate::{
     ui,
 };
 
-/// Said of a start that got no answer and had no id.
-const ADRIFT: &str =
-    "the server may have started a sequence; with `--sequence-id` it could have been ended";
-
 /// All steps as one answer, and how they are told.
 #[derive(Debug)]
 pub(in crate::infer) struct Whole {
@@ -52,7 +48,7 @@ pub(in crate::infer) async fn one(
     let answer = answer.map_err(explain::step)?;
     tell_if_untold(&session);
     let of = OfSequence {
-        id: session.id().unwrap_or_default(),
+        id: session.id(),
         part: Part::Single,
     };
     Ok((answer, of))
@@ -96,16 +92,17 @@ pub(in crate::infer) async fn run(
 /// How far a sequence is, for who did not wait for its end.
 #[derive(Debug)]
 struct Far {
-    id: Cell<Option<u64>>,
+    id: Cell<u64>,
     lives: Cell<bool>,
 }
 
 fn left_behind(far: &Far) -> Failure {
     let failure = Failure::new(FailureKind::Interrupted, "interrupted");
-    match (far.lives.get(), far.id.get()) {
-        (true, Some(id)) => failure.hint(format!("sequence {id} may still live on the server")),
-        (true, None) => failure.hint(ADRIFT),
-        (false, _) => failure,
+    if far.lives.get() {
+        let id = far.id.get();
+        failure.hint(format!("sequence {id} may still live on the server"))
+    } else {
+        failure
     }
 }
 
@@ -137,7 +134,7 @@ impl Run<'_> {
         } else {
             None
         };
-        let id = self.session.id().unwrap_or_default();
+        let id = self.session.id();
         let left = left.map(|error| {
             let failure = explain::step(error).at(&format!("cannot end sequence {id}"));
             failure.hint("the server drops sequences that are left alone after a while")
@@ -180,22 +177,14 @@ impl Run<'_> {
             let sent = self.session.send(inputs, control).await;
             self.far.id.set(self.session.id());
             self.far.lives.set(self.session.lives());
-            let answer = sent.map_err(|error| {
-                let is_adrift = self.session.id().is_none() && explain::is_unanswered(&error);
-                let failure = explain::step(error).at(&self.feed.place());
-                if is_adrift {
-                    failure.hint(ADRIFT)
-                } else {
-                    failure
-                }
-            })?;
+            let answer = sent.map_err(|error| explain::step(error).at(&self.feed.place()))?;
             *pending = None;
             *done += 1;
             if *done == 1 {
                 tell_if_untold(&self.session);
             }
             self.bar.step(*done);
-            let id = self.session.id().unwrap_or_default();
+            let id = self.session.id();
             tokio::select! {
                 shown = self.sink.take(answer, id, *done) => {
                     shown.map_err(|failure| if failure.is_quiet() {
@@ -227,7 +216,7 @@ impl Run<'_> {
         if !self.session.lives() {
             return None;
         }
-        let id = self.session.id()?;
+        let id = self.session.id();
         let ended = timeout(PATIENCE, self.session.end(pending)).await;
         self.far.lives.set(self.session.lives());
         Some(match ended {

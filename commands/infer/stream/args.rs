@@ -31,9 +31,9 @@ pub(in crate::infer) struct StreamArgs {
     #[arg(long, value_name = "FILE", requires = "stream")]
     pub(in crate::infer) requests: Option<PathBuf>,
 
-    /// Give requests the timestamps N, N + 1, …; without it the server does
+    /// Give requests the timestamps N, N + 1, …
     ///
-    /// A `timestamp` in a line goes first, and the next request has the one after it.
+    /// Without it the server gives them. A `timestamp` in a line goes first, and the next request has the one after it.
     #[arg(
         long,
         value_name = "N",

@@ -123,6 +123,21 @@ impl<'a> Feed<'a> {
     }
 }
 
+/// Makes all requests of a stream, without sending them.
+pub(in crate::infer) async fn requests(
+    plan: &Plan,
+    inputs: &Inputs,
+    base: Request,
+    model: &ModelMetadata,
+) -> Result<Vec<Request>, Failure> {
+    let mut feed = Feed::new(plan, inputs, base, model)?;
+    let mut requests = Vec::new();
+    while let Some(request) = feed.next().await? {
+        requests.push(request);
+    }
+    Ok(requests)
+}
+
 /// Adds what a line has to a request; returns its timestamp.
 fn read(
     inputs: &Inputs,
@@ -141,7 +156,9 @@ fn read(
     })?;
     let mut all = inputs.clone();
     for (argument, value) in line.inputs {
-        all = all.with_json(&argument, value);
+        all = all
+            .with_json(&argument, value)
+            .map_err(|error| failure::input(error, Some(&model.name)))?;
     }
     let tensors = all.given(model);
     request.inputs = tensors.map_err(|error| failure::input(error, Some(&model.name)))?;

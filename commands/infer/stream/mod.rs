@@ -10,5 +10,6 @@ mod run;
 mod show;
 
 pub(super) use args::StreamArgs;
+pub(super) use feed::requests;
 pub(super) use plan::Plan;
 pub(super) use run::run;

@@ -62,7 +62,7 @@ impl Plan {
             Format::Npy | Format::Raw => return Err(no_single_output("a stream")),
         };
         let mut typed: Vec<_> = inputs
-            .extract_if(.., |input| input.source == Source::Stdin)
+            .extract_if(.., |input| matches!(input.source, Source::Stdin { .. }))
             .collect();
         let lines = match (&args.requests, typed.pop()) {
             (None, None) => None,
@@ -112,7 +112,7 @@ fn nameless() -> Argument {
         name: None,
         dtype: None,
         shape: None,
-        source: Source::Stdin,
+        source: Source::Stdin { output: None },
     }
 }
 

@@ -155,7 +155,7 @@ impl Talk<'_> {
                 if self.form == Form::Json {
                     return Some(show::fault(text));
                 }
-                ui::note(&format!("error: {text}"));
+                ui::warn(&format!("error: {text}"));
                 None
             }
         }

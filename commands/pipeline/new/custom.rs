@@ -10,14 +10,19 @@ use ovms::custom_node::HEADER;
 use super::save;
 use crate::{
     error::{Failure, FailureKind},
-    ui::{self, visible},
+    ui::{Output, visible},
 };
 
 /// What stands for the name in the files.
 const NAME: &str = "@NAME@";
 
 /// Writes the files into a folder, which is made if it is not there.
-pub(super) fn write(name: &str, folder: Option<&Path>, force: bool) -> Result<(), Failure> {
+pub(super) fn write(
+    name: &str,
+    folder: Option<&Path>,
+    force: bool,
+    output: Output,
+) -> Result<(), Failure> {
     named(name, "custom node")?;
     let folder = folder.map_or_else(|| PathBuf::from(name), Path::to_owned);
     let filled = |template: &str| template.replace(NAME, name);
@@ -48,16 +53,13 @@ pub(super) fn write(name: &str, folder: Option<&Path>, force: bool) -> Result<()
         }
         return Err(failure);
     }
-    let mut told = String::new();
-    for (path, _) in &files {
-        told.extend(["wrote ", &visible(&path.display().to_string()), "\n"]);
-    }
     let config = folder.join("config.json");
-    told.extend([
-        &*format!("next: make -C {}\n", typed(&folder)),
-        &*format!("      ovms pipeline check {}\n", typed(&config)),
-    ]);
-    ui::print(told)
+    let next = [
+        format!("make -C {}", typed(&folder)),
+        format!("ovms pipeline check {}", typed(&config)),
+    ];
+    let files: Vec<&Path> = files.iter().map(|(path, _)| path.as_path()).collect();
+    save::tell(&files, &next, output)
 }
 
 pub(crate) fn is_missing(folder: &Path) -> bool {

@@ -76,7 +76,7 @@ pub(crate) fn look(
         });
     }
     for note in facts.notes() {
-        crate::ui::note(&format!("warning: {note}"));
+        crate::ui::warn(&format!("warning: {note}"));
     }
     Ok((models, steps))
 }

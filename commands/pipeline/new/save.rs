@@ -7,9 +7,13 @@ use std::{
     path::{Path, PathBuf},
 };
 
+use serde_json::json;
 use tempfile::NamedTempFile;
 
-use crate::error::{Failure, FailureKind};
+use crate::{
+    error::{Failure, FailureKind},
+    ui::{self, Output, visible},
+};
 
 /// What new files may be used for, as far as the user's mask lets them.
 const MODE: u32 = 0o666;
@@ -97,6 +101,28 @@ impl Staged {
         };
         put.map(drop).map_err(|error| error.error)
     }
+}
+
+/// Tells what was written, and what to do next.
+pub(crate) fn tell(files: &[&Path], next: &[String], format: Output) -> Result<(), Failure> {
+    if format == Output::Json {
+        return ui::print(told_json(files, next));
+    }
+    let mut told = String::new();
+    for path in files {
+        told.extend(["wrote ", &visible(&path.display().to_string()), "\n"]);
+    }
+    for (index, command) in next.iter().enumerate() {
+        let begin = if index == 0 { "next: " } else { "      " };
+        told.extend([begin, command, "\n"]);
+    }
+    ui::print(told)
+}
+
+/// Tells the same to programs.
+pub(crate) fn told_json(files: &[&Path], next: &[String]) -> String {
+    let files: Vec<String> = files.iter().map(|it| it.display().to_string()).collect();
+    format!("{}\n", json!({ "files": files, "next": next }))
 }
 
 fn failed(path: &Path, error: &io::Error) -> Failure {

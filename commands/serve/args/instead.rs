@@ -2,6 +2,8 @@
 
 use std::path::PathBuf;
 
+use crate::ui::Output;
+
 /// Flags that ask for something else than serving.
 #[derive(Debug, clap::Args)]
 #[group(skip)]
@@ -66,4 +68,13 @@ pub(in crate::serve) struct Args {
     /// Folder with a folder for each model
     #[arg(long = "model_repository_path", value_name = "DIR")]
     pub(in crate::serve) model_repository_path: Option<PathBuf>,
+    /// Choose what these print to stdout
+    #[arg(
+        long = "output",
+        value_enum,
+        default_value_t = Output::Table,
+        value_name = "FORMAT",
+        help_heading = "Output"
+    )]
+    pub(in crate::serve) output: Output,
 }

@@ -31,7 +31,7 @@ pub(crate) fn refuse_unmatched(args: &[OsString]) -> Result<(), Failure> {
     let mut args = args.iter().map(|arg| arg.to_string_lossy());
     while let Some(arg) = args.next() {
         let Some(long) = arg.strip_prefix("--") else {
-            if arg != "-h" {
+            if arg != "-h" && arg != "-q" {
                 unmatched.push(arg.into_owned());
             }
             continue;
@@ -47,7 +47,7 @@ pub(crate) fn refuse_unmatched(args: &[OsString]) -> Result<(), Failure> {
                 args.next();
             }
             Some(_) => {}
-            None if name == "help" || name == "version" => {}
+            None if matches!(name, "help" | "version" | "quiet") => {}
             None => unmatched.push(arg.into_owned()),
         }
     }

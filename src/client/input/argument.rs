@@ -1,6 +1,9 @@
 //! One input as it is typed: `NAME:DTYPE:SHAPE=VALUE`, of which only the value is needed.
 
-use std::{path::PathBuf, str::FromStr};
+use std::{
+    path::{Path, PathBuf},
+    str::FromStr,
+};
 
 use super::FileKind;
 use crate::tensor::DataType;
@@ -24,9 +27,26 @@ pub enum Source {
     /// The argument itself: JSON, or plain text for a string.
     Inline(String),
     /// A file.
-    File(PathBuf, FileKind),
-    /// Standard input, as JSON.
-    Stdin,
+    File {
+        /// The file.
+        path: PathBuf,
+        /// Its kind.
+        kind: FileKind,
+        /// The output, or array, to take of several.
+        output: Option<String>,
+    },
+    /// Standard input: JSON, or what its first bytes tell. Where many values come, one in each line.
+    Stdin {
+        /// The output, or array, to take of several.
+        output: Option<String>,
+    },
+    /// Standard input as a file of a kind.
+    Piped {
+        /// The kind.
+        kind: FileKind,
+        /// The output, or array, to take of several.
+        output: Option<String>,
+    },
     /// Nothing: zeros or random values, whichever was asked for.
     Fill,
 }
@@ -43,6 +63,9 @@ pub enum ArgumentError {
     /// Nothing after `@`.
     #[error("found no file name after `@`")]
     NoFile,
+    /// Nothing after `-:`.
+    #[error("found no name of an output after `-:`")]
+    NoOutput,
     /// Nothing at all.
     #[error("found nothing, expected `NAME=VALUE`")]
     Empty,
@@ -81,16 +104,42 @@ impl FromStr for Source {
         match text.strip_prefix('@') {
             Some("") => Err(ArgumentError::NoFile),
             Some(path) => {
-                let path = PathBuf::from(path);
-                match FileKind::of(&path) {
-                    Some(kind) => Ok(Self::File(path, kind)),
-                    None => Err(ArgumentError::FileKind(path.display().to_string())),
+                let (path, output) = match FileKind::of(Path::new(path)) {
+                    Some(_) => (path, None),
+                    None => picked(path),
+                };
+                let output = output.map(str::to_owned);
+                let file = PathBuf::from(path);
+                match FileKind::of(&file) {
+                    Some(kind) if file.file_stem() == Some("-".as_ref()) && !path.contains('/') => {
+                        Ok(Self::Piped { kind, output })
+                    }
+                    Some(kind) => Ok(Self::File {
+                        path: file,
+                        kind,
+                        output,
+                    }),
+                    None => Err(ArgumentError::FileKind(path.to_owned())),
                 }
             }
-            None if text == "-" => Ok(Self::Stdin),
+            None if text == "-" => Ok(Self::Stdin { output: None }),
+            None if text == "-:" => Err(ArgumentError::NoOutput),
+            None if text.starts_with("-:") => Ok(Self::Stdin {
+                output: Some(text[2..].to_owned()),
+            }),
             None if text.is_empty() => Ok(Self::Fill),
             None => Ok(Self::Inline(text.to_owned())),
         }
+    }
+}
+
+/// Splits the name of an output off a file that may have several.
+fn picked(path: &str) -> (&str, Option<&str>) {
+    let several = [".json:", ".npz:"].iter();
+    let mut ends = several.filter_map(|end| Some(path.find(end)? + end.len()));
+    match ends.next() {
+        Some(end) if end < path.len() => (&path[..end - 1], Some(&path[end..])),
+        _ => (path, None),
     }
 }
 
@@ -161,7 +210,14 @@ mod tests {
 
     #[test]
     fn arguments_are_read_with_and_without_their_parts() {
-        let file = |path: &str, kind| Source::File(path.into(), kind);
+        let file = |path: &str, kind| Source::File {
+            path: path.into(),
+            kind,
+            output: None,
+        };
+        let stdin = |output: Option<&str>| Source::Stdin {
+            output: output.map(str::to_owned),
+        };
         type Row<'a> = (
             &'a str,
             &'a str,
@@ -174,8 +230,38 @@ mod tests {
             ("[1,2]", "", None, None, inline("[1,2]")),
             ("5", "", None, None, inline("5")),
             ("true", "", None, None, inline("true")),
-            ("-", "", None, None, Source::Stdin),
-            ("x=-", "x", None, None, Source::Stdin),
+            ("-", "", None, None, stdin(None)),
+            ("x=-", "x", None, None, stdin(None)),
+            ("x=-:y:0", "x", None, None, stdin(Some("y:0"))),
+            ("x=-1", "x", None, None, inline("-1")),
+            (
+                "x=@-.png",
+                "x",
+                None,
+                None,
+                Source::Piped {
+                    kind: FileKind::Picture,
+                    output: None,
+                },
+            ),
+            (
+                "x=@./-.json",
+                "x",
+                None,
+                None,
+                file("./-.json", FileKind::Json),
+            ),
+            (
+                "x=@a:b.json:y.json:0",
+                "x",
+                None,
+                None,
+                Source::File {
+                    path: "a:b.json".into(),
+                    kind: FileKind::Json,
+                    output: Some("y.json:0".to_owned()),
+                },
+            ),
             ("x=-5", "x", None, None, inline("-5")),
             ("x=", "x", None, None, Source::Fill),
             ("text=a=b", "text", None, None, inline("a=b")),
@@ -239,6 +325,7 @@ mod tests {
         for (text, expected) in [
             ("", "found nothing, expected `NAME=VALUE`"),
             ("x=@", "found no file name after `@`"),
+            ("x=-:", "found no name of an output after `-:`"),
             (
                 "x=@a.gif",
                 "found the file `a.gif`, expected a name that ends in .npy, .npz, .png, .jpg, \

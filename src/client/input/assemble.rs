@@ -5,8 +5,11 @@ use std::{collections::BTreeMap, io::Read};
 use serde_json::value::RawValue;
 
 use super::{
-    Argument, Fill, InputError, Picture, Source, ValueProblem, content::Content, fill::Filler,
-    fit::fit, target::Target,
+    Argument, Fill, InputError, Picture, ValueProblem,
+    content::{Content, Stdin},
+    fill::Filler,
+    fit::fit,
+    target::Target,
 };
 use crate::{
     client::{ModelMetadata, TensorMetadata, json},
@@ -46,17 +49,14 @@ impl Inputs {
     ///
     /// # Errors
     ///
-    /// Fails if a file cannot be read, or two arguments ask for standard input.
+    /// Fails if a file cannot be read, or two arguments ask for standard input and it has one value.
     pub fn load(
         arguments: Vec<Argument>,
         fill: Option<Fill>,
         picture: Picture,
         stdin: &mut dyn Read,
     ) -> Result<Self, InputError> {
-        let from_stdin = arguments.iter().filter(|it| it.source == Source::Stdin);
-        if from_stdin.count() > 1 {
-            return Err(InputError::StdinTwice);
-        }
+        let mut stdin = Stdin::new(stdin);
         let mut given = Vec::with_capacity(arguments.len());
         for Argument {
             name,
@@ -69,7 +69,7 @@ impl Inputs {
                 name,
                 dtype,
                 shape,
-                content: Content::load(source, stdin)?,
+                content: Content::load(source, &mut stdin)?,
             });
         }
         Ok(Self {
@@ -83,6 +83,15 @@ impl Inputs {
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.given.is_empty() && self.fill.is_none()
+    }
+
+    /// Tells whether every input has a name, a datatype and a shape of its own, so that no model needs
+    /// to be asked for its inputs.
+    #[must_use]
+    pub fn are_told(&self) -> bool {
+        let is_told =
+            |given: &Given| given.name.is_some() && given.dtype.is_some() && given.shape.is_some();
+        self.fill.is_none() && !self.given.is_empty() && self.given.iter().all(is_told)
     }
 
     /// Makes a tensor for every input of the model, in the model's order.
@@ -145,21 +154,24 @@ impl Inputs {
         Ok(inputs.into_iter().map(input).collect())
     }
 
-    /// Adds an input whose value is JSON.
-    #[must_use]
-    pub fn with_json(&self, argument: &Argument, text: String) -> Self {
+    /// Adds an input whose value is JSON, or inputs that are the outputs of an answer.
+    ///
+    /// # Errors
+    ///
+    /// Fails if it is an answer that cannot be used.
+    pub fn with_json(&self, argument: &Argument, text: String) -> Result<Self, InputError> {
         let mut given = self.given.clone();
         given.push(Given {
             name: argument.name.clone(),
             dtype: argument.dtype,
             shape: argument.shape.clone(),
-            content: Content::Json(text),
+            content: Content::line(text, &argument.source)?,
         });
-        Self {
+        Ok(Self {
             given,
             fill: self.fill,
             picture: self.picture.clone(),
-        }
+        })
     }
 
     /// Makes something of every input of the model, in the model's order, and of the others.
@@ -247,7 +259,21 @@ impl Inputs {
                 DataType::String if !text.starts_with(['[', '"']) => target.string(text.as_bytes()),
                 dtype => target.json(&text, dtype),
             },
-            Content::Json(text) => target.json(&text, target.dtype_of(&text)),
+            Content::Json(text) => {
+                let read = target.json(&text, target.dtype_of(&text));
+                read.map_err(|problem| no_answer(&text).unwrap_or(problem))
+            }
+            Content::Outputs(outputs) => {
+                let name = given.name.unwrap_or_default();
+                let named = outputs.iter().find(|(known, _)| *known == name);
+                match (outputs.as_slice(), named) {
+                    ([(_, only)], _) | (_, Some((_, only))) => target.array(only),
+                    _ => {
+                        let names = outputs.iter().map(|(name, _)| name.clone());
+                        Err(ValueProblem::Outputs(names.collect()))
+                    }
+                }
+            }
             Content::Array(tensor) => target.array(&tensor),
             Content::Arrays(arrays) => {
                 let name = given.name.unwrap_or_default();
@@ -329,6 +355,19 @@ fn several(given: &Given, model: &ModelMetadata) -> Option<Vec<(String, Given)>>
                     .collect(),
             )
         }
+        Content::Outputs(outputs) => {
+            let is_known = |name: &str| model.inputs.iter().any(|input| input.name == name);
+            let mut inputs = outputs.iter().filter(|(name, _)| is_known(name)).peekable();
+            inputs.peek()?;
+            // What else the other model gives is not for this one.
+            let inputs = inputs.cloned();
+            Some(
+                inputs
+                    .map(|(name, array)| (name, with(Content::Array(array))))
+                    .collect(),
+            )
+        }
+        Content::Json(text) if no_answer(text).is_some() && !names_one(text, model) => None,
         Content::Inline(text) | Content::Json(text) if text.trim_start().starts_with('{') => {
             let text = json::quote_not_finite(text);
             // What is no object after all is read again as a value, which tells the fault.
@@ -342,6 +381,37 @@ fn several(given: &Given, model: &ModelMetadata) -> Option<Vec<(String, Given)>>
         }
         _ => None,
     }
+}
+
+/// Tells what an object of another command is, if it is none of values.
+fn no_answer(text: &str) -> Option<ValueProblem> {
+    #[derive(serde::Deserialize)]
+    #[serde(deny_unknown_fields)]
+    struct Fault {
+        error: String,
+    }
+    #[derive(serde::Deserialize)]
+    #[expect(dead_code, reason = "only their being there matters")]
+    struct Ranking {
+        model_name: String,
+        output: String,
+        top: serde::de::IgnoredAny,
+    }
+    if !text.trim_start().starts_with('{') {
+        return None;
+    }
+    if let Ok(Fault { error }) = serde_json::from_str(text) {
+        return Some(ValueProblem::Upstream(error));
+    }
+    let ranking = serde_json::from_str::<Ranking>(text);
+    ranking.is_ok().then_some(ValueProblem::Ranking)
+}
+
+/// Tells whether an object has the name of an input.
+fn names_one(text: &str, model: &ModelMetadata) -> bool {
+    let object = serde_json::from_str::<BTreeMap<String, serde::de::IgnoredAny>>(text);
+    let known = |name: &str| model.inputs.iter().any(|input| input.name == name);
+    object.is_ok_and(|object| object.keys().any(|name| known(name)))
 }
 
 fn names_an_input(arrays: &[(String, Tensor)], model: &ModelMetadata) -> bool {

@@ -1,15 +1,25 @@
 //! What a source holds, read but not yet a tensor of the model's type.
 
-use std::{
-    fs,
-    io::Read,
-    path::{Path, PathBuf},
-};
+use std::{fs, io::Read, path::Path};
 
 use bytes::Bytes;
 
-use super::{InputError, Source};
+use super::{InputError, Source, piped};
 use crate::tensor::{Tensor, npy};
+
+/// The most that is read of standard input: more than a request may have, as JSON.
+const MOST_OF_STDIN: u64 = 4 << 30;
+
+/// What standard input is called.
+const STDIN: &str = "standard input";
+
+/// How files begin that are told apart by their first bytes.
+const BEGINNINGS: [(&[u8], FileKind); 4] = [
+    (b"\x93NUMPY", FileKind::Npy),
+    (b"PK\x03\x04", FileKind::Npz),
+    (b"\x89PNG", FileKind::Picture),
+    (b"\xff\xd8\xff", FileKind::Picture),
+];
 
 /// The kinds of files that are read, told by the end of their names.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -54,8 +64,10 @@ pub(super) enum Content {
     Json(String),
     /// One array.
     Array(Tensor),
-    /// Arrays by name.
+    /// Arrays by name, of an archive.
     Arrays(Vec<(String, Tensor)>),
+    /// The outputs of an answer, by name.
+    Outputs(Vec<(String, Tensor)>),
     /// An encoded picture.
     Picture(Bytes),
     /// A string, or numbers as text.
@@ -66,27 +78,101 @@ pub(super) enum Content {
     Fill,
 }
 
+/// Standard input, which is read once, for one input, or for several if it has several.
+pub(super) struct Stdin<'a> {
+    stdin: &'a mut dyn Read,
+    read: Option<Content>,
+}
+
+impl<'a> Stdin<'a> {
+    pub(super) fn new(stdin: &'a mut dyn Read) -> Self {
+        Self { stdin, read: None }
+    }
+
+    /// Reads it, or returns what was read before.
+    fn content(&mut self, kind: Option<FileKind>) -> Result<Content, InputError> {
+        match &self.read {
+            Some(several @ (Content::Arrays(_) | Content::Outputs(_))) => Ok(several.clone()),
+            Some(_) => Err(InputError::StdinTwice),
+            None => {
+                let bytes = self.bytes()?;
+                let beginning = BEGINNINGS
+                    .iter()
+                    .find(|(begin, _)| bytes.starts_with(begin));
+                let told = beginning.map(|(_, kind)| *kind);
+                let content = match kind.or(told) {
+                    Some(kind) => Content::of_file(Path::new(STDIN), kind, bytes)?,
+                    None => match String::from_utf8(bytes) {
+                        Ok(text) => Content::of_json(STDIN, text)?,
+                        Err(_) => return Err(InputError::StdinBytes),
+                    },
+                };
+                self.read = Some(match &content {
+                    Content::Arrays(_) | Content::Outputs(_) => content.clone(),
+                    // Only that something was read matters.
+                    _ => Content::Fill,
+                });
+                Ok(content)
+            }
+        }
+    }
+
+    fn bytes(&mut self) -> Result<Vec<u8>, InputError> {
+        let mut bytes = Vec::new();
+        let read = (&mut *self.stdin)
+            .take(MOST_OF_STDIN + 1)
+            .read_to_end(&mut bytes);
+        match read {
+            Ok(0) => Err(InputError::StdinEmpty),
+            Ok(length) if length as u64 > MOST_OF_STDIN => {
+                Err(InputError::StdinSize(MOST_OF_STDIN))
+            }
+            Ok(_) if bytes.trim_ascii().is_empty() => Err(InputError::StdinEmpty),
+            Ok(_) => Ok(bytes),
+            Err(error) => Err(unreadable(Path::new(STDIN), error)),
+        }
+    }
+}
+
 impl Content {
     /// Reads a source.
-    pub(super) fn load(source: Source, stdin: &mut dyn Read) -> Result<Self, InputError> {
+    pub(super) fn load(source: Source, stdin: &mut Stdin<'_>) -> Result<Self, InputError> {
         match source {
             Source::Inline(text) => Ok(Self::Inline(text)),
             Source::Fill => Ok(Self::Fill),
-            Source::Stdin => {
-                let mut text = String::new();
-                match stdin.read_to_string(&mut text) {
-                    Ok(_) => Ok(Self::Json(text)),
-                    Err(error) => Err(unreadable(PathBuf::from("standard input"), error)),
+            Source::Stdin { output } => stdin.content(None)?.pick(STDIN, output),
+            Source::Piped { kind, output } => stdin.content(Some(kind))?.pick(STDIN, output),
+            Source::File { path, kind, output } => match fs::read(&path) {
+                Ok(bytes) => {
+                    let place = path.display().to_string();
+                    Self::of_file(&path, kind, bytes)?.pick(&place, output)
                 }
-            }
-            Source::File(path, kind) => match fs::read(&path) {
-                Ok(bytes) => Self::of_file(path, kind, bytes),
-                Err(error) => Err(unreadable(path, error)),
+                Err(error) => Err(unreadable(&path, error)),
             },
         }
     }
 
-    fn of_file(path: PathBuf, kind: FileKind, bytes: Vec<u8>) -> Result<Self, InputError> {
+    /// Reads JSON that came in a line.
+    pub(super) fn line(text: String, source: &Source) -> Result<Self, InputError> {
+        let output = match source {
+            Source::Stdin { output } => output.clone(),
+            _ => None,
+        };
+        Self::of_json("the line", text)?.pick("the line", output)
+    }
+
+    fn of_json(place: &str, text: String) -> Result<Self, InputError> {
+        match piped::outputs(&text) {
+            None => Ok(Self::Json(text)),
+            Some(Ok(outputs)) => Ok(Self::Outputs(outputs)),
+            Some(Err(problem)) => {
+                let place = place.to_owned();
+                Err(InputError::Answer { place, problem })
+            }
+        }
+    }
+
+    fn of_file(path: &Path, kind: FileKind, bytes: Vec<u8>) -> Result<Self, InputError> {
         match kind {
             FileKind::Npy => match npy::read(&bytes.into()) {
                 Ok(tensor) => Ok(Self::Array(tensor)),
@@ -97,7 +183,7 @@ impl Content {
                 Err(error) => Err(unreadable(path, error)),
             },
             FileKind::Json => match String::from_utf8(bytes) {
-                Ok(text) => Ok(Self::Json(text)),
+                Ok(text) => Self::of_json(&path.display().to_string(), text),
                 Err(error) => Err(unreadable(path, error)),
             },
             FileKind::Picture => Ok(Self::Picture(bytes.into())),
@@ -105,12 +191,32 @@ impl Content {
             FileKind::Binary => Ok(Self::Binary(bytes.into())),
         }
     }
+
+    /// Takes one of several, if one is named.
+    fn pick(self, place: &str, output: Option<String>) -> Result<Self, InputError> {
+        let Some(name) = output else {
+            return Ok(self);
+        };
+        let mut several = match self {
+            Self::Arrays(several) | Self::Outputs(several) => several,
+            _ => Vec::new(),
+        };
+        match several.iter().position(|(known, _)| *known == name) {
+            Some(index) => Ok(Self::Array(several.swap_remove(index).1)),
+            None => Err(InputError::NoOutput {
+                place: place.to_owned(),
+                name,
+                known: several.into_iter().map(|(name, _)| name).collect(),
+            }),
+        }
+    }
 }
 
 fn unreadable(
-    path: PathBuf,
+    path: &Path,
     source: impl Into<Box<dyn std::error::Error + Send + Sync>>,
 ) -> InputError {
     let source = source.into();
+    let path = path.to_owned();
     InputError::File { path, source }
 }

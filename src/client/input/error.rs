@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use super::PictureError;
+use super::{PictureError, PipedProblem};
 use crate::{
     client::TensorMetadata,
     tensor::{DataType, PartialShape, TensorError, values::ValueError},
@@ -23,6 +23,34 @@ pub enum InputError {
     /// Two inputs are to come from standard input.
     #[error("found `-` for two inputs, standard input can be read once")]
     StdinTwice,
+    /// Standard input has nothing.
+    #[error("standard input is empty")]
+    StdinEmpty,
+    /// Standard input is longer than what is read.
+    #[error("standard input is longer than {} GiB", .0 >> 30)]
+    StdinSize(u64),
+    /// Standard input is no text.
+    #[error("standard input is neither text nor a .npy, .npz, .png or .jpg file")]
+    StdinBytes,
+    /// An answer of another command cannot be used.
+    #[error("cannot use the answer of {place}")]
+    Answer {
+        /// The file, or standard input.
+        place: String,
+        /// The reason.
+        #[source]
+        problem: PipedProblem,
+    },
+    /// An output is asked for that is not there.
+    #[error("{place} has no output `{name}`")]
+    NoOutput {
+        /// The file, or standard input.
+        place: String,
+        /// The name of the output.
+        name: String,
+        /// The names of those that are there; none if it is no answer.
+        known: Vec<String>,
+    },
     /// A value without a name for a model with several inputs, or none.
     #[error("found a value without a name, the model has {} inputs", known.len())]
     Nameless {
@@ -127,6 +155,15 @@ pub enum ValueProblem {
     /// An archive has several arrays and none of the input's name.
     #[error("found the arrays {0}, none of the input's name")]
     Archive(String),
+    /// An answer has several outputs and none of the input's name.
+    #[error("found the outputs {}, none of the input's name", .0.join(", "))]
+    Outputs(Vec<String>),
+    /// What came is the error of the command before.
+    #[error("the command before tells an error: {0}")]
+    Upstream(String),
+    /// What came are the best scores of an answer.
+    #[error("found a ranking, expected an answer with outputs")]
+    Ranking,
     /// The picture cannot be used.
     #[error(transparent)]
     Picture(#[from] PictureError),

@@ -10,7 +10,7 @@ use std::{borrow::Cow, collections::BTreeMap};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use super::{Argument, Source};
+use super::{Argument, Source, piped};
 use crate::{
     client::{ModelMetadata, json},
     request::{Parameter, Parameters},
@@ -79,6 +79,16 @@ impl RequestLine {
     /// Fails if it is no request.
     pub fn read(text: &str, only: &Argument, model: &ModelMetadata) -> Result<Self, LineProblem> {
         let text = json::quote_not_finite(text);
+        let is_an_input = |name: &str| model.inputs.iter().any(|input| input.name == name);
+        // An answer of another stream, or sequence: its outputs are inputs here.
+        if let Some(head) = piped::head(&text).filter(|_| !is_an_input("outputs")) {
+            return Ok(Self {
+                inputs: vec![(only.clone(), text.trim().to_owned())],
+                id: (!head.id.is_empty()).then_some(head.id),
+                timestamp: head.timestamp,
+                parameters: Parameters::new(),
+            });
+        }
         if only.name.is_some() || !text.trim_start().starts_with('{') {
             serde_json::from_str::<serde::de::IgnoredAny>(&text).map_err(LineProblem::Json)?;
             return Ok(Self {
@@ -88,10 +98,7 @@ impl RequestLine {
         }
         let mut object: BTreeMap<String, Raw<'_>> =
             serde_json::from_str(&text).map_err(LineProblem::Json)?;
-        let mut take = |key: &str| {
-            let is_input = model.inputs.iter().any(|input| input.name == key);
-            (!is_input).then(|| object.remove(key)).flatten()
-        };
+        let mut take = |key: &str| (!is_an_input(key)).then(|| object.remove(key)).flatten();
         let mut line = Self {
             id: field("id", take("id"))?,
             timestamp: field("timestamp", take("timestamp"))?,
@@ -149,7 +156,7 @@ fn named(name: String) -> Argument {
         name: Some(name),
         dtype: None,
         shape: None,
-        source: Source::Stdin,
+        source: Source::Stdin { output: None },
     }
 }
 
@@ -211,7 +218,7 @@ mod tests {
             name: None,
             dtype: None,
             shape: None,
-            source: Source::Stdin,
+            source: Source::Stdin { output: None },
         };
         RequestLine::read(text, &only, &model).map_err(|error| chain(&error))
     }

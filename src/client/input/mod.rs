@@ -13,6 +13,7 @@ mod fill;
 mod fit;
 mod line;
 mod picture;
+mod piped;
 mod target;
 
 pub use argument::{Argument, ArgumentError, Source};
@@ -22,3 +23,4 @@ pub use error::{InputError, ValueProblem};
 pub use fill::Fill;
 pub use line::{LineProblem, RequestLine};
 pub use picture::{ChannelOrder, Layout, Picture, PictureError};
+pub use piped::PipedProblem;

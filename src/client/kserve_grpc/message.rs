@@ -28,7 +28,9 @@ pub(super) fn request(request: &client::Request) -> Result<Bytes, RequestError> 
 }
 
 /// Makes the message of a request.
-pub(super) fn message(request: &client::Request) -> Result<ModelInferRequest, RequestError> {
+pub(in crate::client) fn message(
+    request: &client::Request,
+) -> Result<ModelInferRequest, RequestError> {
     let mut message = ModelInferRequest {
         model_name: request.model.name.clone(),
         model_version: request.model.version.clone().unwrap_or_default(),

@@ -6,6 +6,6 @@ mod message;
 mod stream;
 mod wire;
 
-pub(super) use message::answer;
+pub(super) use message::{answer, message};
 pub(super) use stream::{Answers, Requests};
 pub(super) use wire::{Call, Wire, index};

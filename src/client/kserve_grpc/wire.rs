@@ -1,6 +1,7 @@
 //! The calls over the shared connections.
 
 use bytes::Bytes;
+use reqwest::header::HeaderMap;
 use tonic::transport::Channel;
 
 use super::{
@@ -132,7 +133,11 @@ pub(in crate::client) struct Call<'a> {
 }
 
 impl Call<'_> {
-    pub(in crate::client) async fn send(&self, lane: usize) -> Result<Bytes, ClientError> {
-        self.grpc.send(INFER, &self.body, lane).await
+    pub(in crate::client) async fn send(
+        &self,
+        lane: usize,
+        headers: &HeaderMap,
+    ) -> Result<Bytes, ClientError> {
+        self.grpc.send(INFER, &self.body, lane, headers).await
     }
 }

@@ -20,14 +20,28 @@ use crate::{
 
 /// A request as it is sent.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Body {
+pub(in crate::client) struct Body {
     pub bytes: Bytes,
     /// Where JSON ends, if bytes follow.
     pub json_length: Option<usize>,
 }
 
+impl Body {
+    /// Returns the headers that say what it is.
+    pub(in crate::client) fn headers(&self) -> Vec<(String, String)> {
+        let header = |name: &str, value: &str| (name.to_owned(), value.to_owned());
+        match self.json_length {
+            Some(length) => vec![
+                header("Inference-Header-Content-Length", &length.to_string()),
+                header("Content-Type", "application/octet-stream"),
+            ],
+            None => vec![header("Content-Type", "application/json")],
+        }
+    }
+}
+
 /// Encodes a request.
-pub(super) fn request(request: &client::Request) -> Result<Body, RequestError> {
+pub(in crate::client) fn request(request: &client::Request) -> Result<Body, RequestError> {
     let is_binary = request.form == Form::Bytes;
     let head = head(request);
     let comma = if head.is_empty() { "" } else { "," };

@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use reqwest::{
     Url,
-    header::{CONTENT_TYPE, HeaderName},
+    header::{HeaderMap, HeaderName},
 };
 use serde::Deserialize;
 
@@ -15,7 +15,7 @@ use super::{
     body::{self, Body},
 };
 
-/// Where JSON ends in a body that has bytes behind it.
+/// Where JSON ends in a body that has bytes behind it; [`Body::headers`] has it, too.
 const JSON_LENGTH: HeaderName = HeaderName::from_static("inference-header-content-length");
 
 /// A pool of connections to one server.
@@ -125,13 +125,18 @@ impl Wire {
     }
 
     fn model_url(&self, model: &ModelId, verb: Option<&str>) -> Url {
-        let mut segments = vec!["v2", "models", &model.name];
-        if let Some(version) = &model.version {
-            segments.extend(["versions", version]);
-        }
-        segments.extend(verb);
-        self.http.url(&segments)
+        self.http.url(&segments(model, verb))
     }
+}
+
+/// Returns the path of a model, and of what is done with it.
+pub(in crate::client) fn segments<'a>(model: &'a ModelId, verb: Option<&'a str>) -> Vec<&'a str> {
+    let mut segments = vec!["v2", "models", &model.name];
+    if let Some(version) = &model.version {
+        segments.extend(["versions", version]);
+    }
+    segments.extend(verb);
+    segments
 }
 
 /// An answer as it came.
@@ -151,14 +156,11 @@ pub(in crate::client) struct Call<'a> {
 }
 
 impl Call<'_> {
-    pub(in crate::client) async fn send(&self) -> Result<Reply, ClientError> {
-        let mut request = self.http.post(self.url.clone());
-        request = match self.body.json_length {
-            Some(length) => request
-                .header(JSON_LENGTH, length)
-                .header(CONTENT_TYPE, "application/octet-stream"),
-            None => request.header(CONTENT_TYPE, "application/json"),
-        };
+    pub(in crate::client) async fn send(&self, headers: &HeaderMap) -> Result<Reply, ClientError> {
+        let mut request = self.http.post(self.url.clone()).headers(headers.clone());
+        for (name, value) in self.body.headers() {
+            request = request.header(name, value);
+        }
         let request = request.body(self.body.bytes.clone());
         let fetched = self.http.fetch(request).await?;
         Ok(Reply {

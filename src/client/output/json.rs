@@ -32,8 +32,9 @@ pub enum Part {
 /// Writes an answer as one JSON object.
 ///
 /// The elements of an output are a flat list, as the protocol has them. JSON has no form for
-/// infinities and for what is not a number: those are `null`. Outputs whose types are the server's
-/// own have their bytes as `b64`.
+/// infinities and for what is not a number: those are `null`, and `not_finite` has their places and
+/// what they are. Bytes that are no text stand as `{"b64": "…"}`, and so do, without a list, the bytes
+/// of outputs whose types are the server's own.
 #[must_use]
 pub fn answer_json(answer: &Answer, sequence: Option<OfSequence>) -> Vec<u8> {
     let mut out = head(answer, sequence);
@@ -52,11 +53,19 @@ fn outputs(answer: &Answer, out: &mut Vec<u8>) {
         let shape = json!(tensor.shape());
         let rest = format!(r#","datatype":"{datatype}","shape":{shape},"data":["#);
         out.extend_from_slice(rest.as_bytes());
+        let mut holes = Vec::new();
         for (index, value) in elements(tensor).enumerate() {
             separate(index, out);
-            finite(value, out);
+            if let Some(word) = finite(value, out) {
+                holes.push((index, word));
+            }
         }
-        out.extend_from_slice(b"]}");
+        out.push(b']');
+        if !holes.is_empty() {
+            out.extend_from_slice(br#","not_finite":"#);
+            serde_json::to_writer(&mut *out, &holes).expect("numbers and words have a JSON form");
+        }
+        out.push(b'}');
     }
     for (index, opaque) in answer.opaque.iter().enumerate() {
         separate(index + answer.outputs.len(), out);
@@ -147,17 +156,28 @@ fn text(text: &str, out: &mut Vec<u8>) {
     serde_json::to_writer(out, text).expect("a string has a JSON form");
 }
 
-fn finite(value: Value<'_>, out: &mut Vec<u8>) {
-    let is_finite = match value {
-        Value::Single(value) => value.is_finite(),
-        Value::Double(value) => value.is_finite(),
-        _ => true,
+/// Writes a value; returns the word for a number that JSON has no form for.
+fn finite(value: Value<'_>, out: &mut Vec<u8>) -> Option<&'static str> {
+    let number = match value {
+        Value::Single(value) => f64::from(value),
+        Value::Double(value) => value,
+        Value::Bytes(bytes) if std::str::from_utf8(bytes).is_err() => {
+            let text = BASE64.encode(bytes);
+            out.extend_from_slice(format!(r#"{{"b64":"{text}"}}"#).as_bytes());
+            return None;
+        }
+        _ => 0.0,
     };
-    if is_finite {
+    if number.is_finite() {
         write_json_value(value, out);
-    } else {
-        out.extend_from_slice(b"null");
+        return None;
     }
+    out.extend_from_slice(b"null");
+    Some(match number {
+        f64::INFINITY => "Infinity",
+        f64::NEG_INFINITY => "-Infinity",
+        _ => "NaN",
+    })
 }
 
 #[cfg(test)]
@@ -190,7 +210,7 @@ mod tests {
     fn an_answer_is_one_object() {
         insta::assert_snapshot!(
             String::from_utf8(answer_json(&example(), None)).unwrap(),
-            @r#"{"model_name":"m","model_version":"1","id":"","outputs":[{"name":"y","datatype":"FP32","shape":[1,3],"data":[0.1,null,2.0]},{"name":"t","datatype":"BYTES","shape":[1],"data":["\"é"]}]}"#
+            @r#"{"model_name":"m","model_version":"1","id":"","outputs":[{"name":"y","datatype":"FP32","shape":[1,3],"data":[0.1,null,2.0],"not_finite":[[1,"NaN"]]},{"name":"t","datatype":"BYTES","shape":[1],"data":["\"é"]}]}"#
         );
     }
 

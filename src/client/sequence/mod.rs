@@ -1,7 +1,8 @@
 //! Sequences of requests to models that remember: one session after another, step by step.
 //!
 //! A [`Session`] starts a sequence, sends its steps one at a time and ends it, in whichever form the
-//! wire has for that: request parameters over KServe, special inputs over TensorFlow Serving.
+//! wire has for that: request parameters over KServe, special inputs over TensorFlow Serving. Each
+//! request has the id in a header as well ([`SEQUENCE`](super::SEQUENCE)), for proxies.
 //! [`Steps`] cuts inputs into steps, and [`Stack`] puts the outputs of all steps together again.
 
 mod pieces;
@@ -9,7 +10,7 @@ mod session;
 mod stack;
 mod steps;
 
-pub use session::{Control, SequenceError, Session};
+pub use session::{Control, SequenceError, Session, mark};
 pub use stack::{Stack, StackError};
 pub use steps::{Steps, StepsError, check_numbers};
 

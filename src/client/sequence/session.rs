@@ -12,6 +12,9 @@ use crate::{
     },
 };
 
+/// The largest id that is chosen here: every reader of JSON has numbers up to it as they are.
+const LARGEST_CHOSEN: u64 = (1 << 53) - 1;
+
 /// Ends the text of a server that has dropped a sequence because a step failed.
 const CLOSED: &str = " has been closed";
 
@@ -44,7 +47,7 @@ pub enum SequenceError {
     /// The request failed.
     #[error(transparent)]
     Client(#[from] ClientError),
-    /// Neither the caller nor the server said which sequence it is.
+    /// The server does not tell that it is a sequence, and the caller gave no id of his own.
     #[error("the answer does not tell the id of the sequence")]
     NoId,
 }
@@ -57,7 +60,10 @@ pub struct Session<'a> {
     client: &'a Client,
     request: Request,
     is_tfs: bool,
-    id: Option<u64>,
+    id: u64,
+    is_given: bool,
+    /// Where proxies send it: the id that it was begun with.
+    route: u64,
     lives: bool,
     is_told: bool,
     /// The inputs of the last step that was answered, for an end without a step of its own.
@@ -65,16 +71,23 @@ pub struct Session<'a> {
 }
 
 impl<'a> Session<'a> {
-    /// Prepares a sequence; without an id the server chooses one.
+    /// Prepares a sequence; without an id a random one is chosen.
+    ///
+    /// Servers would choose as well, but each counts for itself: behind a proxy their ids are not
+    /// the only ones of their kind, and the first request would have none to be sent by.
     ///
     /// Every step is `request` with other inputs.
     #[must_use]
     pub fn new(client: &'a Client, request: Request, id: Option<u64>) -> Self {
+        let is_given = id.is_some();
+        let id = id.unwrap_or_else(|| rand::random_range(1..=LARGEST_CHOSEN));
         Self {
             client,
             request,
             is_tfs: client.api().is_tfs(),
             id,
+            is_given,
+            route: id,
             lives: false,
             is_told: false,
             last: None,
@@ -90,9 +103,9 @@ impl<'a> Session<'a> {
         }
     }
 
-    /// Returns the id, if it is known yet.
+    /// Returns the id; from the first answer on, the one that the server tells.
     #[must_use]
-    pub fn id(&self) -> Option<u64> {
+    pub fn id(&self) -> u64 {
         self.id
     }
 
@@ -124,7 +137,7 @@ impl<'a> Session<'a> {
     ///
     /// # Errors
     ///
-    /// Fails if no answer comes, the server refuses, or it does not tell the id that it chose.
+    /// Fails if no answer comes, the server refuses, or it does not tell an id and none was given.
     pub async fn send(
         &mut self,
         inputs: TensorMap,
@@ -132,17 +145,16 @@ impl<'a> Session<'a> {
     ) -> Result<Answer, SequenceError> {
         let mut request = self.request.clone();
         request.inputs = inputs.clone();
-        self.mark(&mut request, control);
+        mark(&mut request, self.is_tfs, Some(self.id), control);
         // From here on the server may have it.
-        let result = self.client.infer(&request).await;
-        match result {
+        match self.ask(&request).await {
             Ok(mut answer) => {
                 self.lives = !control.ends();
                 self.last = Some(inputs);
                 if let Some(id) = take_id(&mut answer) {
-                    self.id = Some(id);
+                    self.id = id;
                     self.is_told = true;
-                } else if self.id.is_none() {
+                } else if !self.is_given {
                     self.lives = false;
                     return Err(SequenceError::NoId);
                 }
@@ -173,36 +185,9 @@ impl<'a> Session<'a> {
         }
     }
 
-    /// Writes into a request which sequence it is of, and what it is there.
-    fn mark(&self, request: &mut Request, control: Control) {
-        if self.is_tfs {
-            if let Some(id) = self.id {
-                let tensor = special(DataType::U64, id.to_le_bytes().to_vec());
-                request.inputs.push(ID, tensor);
-            }
-            let code: u32 = match control {
-                Control::Start | Control::Only => 1,
-                Control::End => 2,
-                Control::Continue => return,
-            };
-            let tensor = special(DataType::U32, code.to_le_bytes().to_vec());
-            request.inputs.push(CONTROL, tensor);
-            return;
-        }
-        let mut push = |key: &str, value| request.parameters.push((key.to_owned(), value));
-        if let Some(id) = self.id {
-            let value = match i64::try_from(id) {
-                Ok(id) => Parameter::Int(id),
-                Err(_) => Parameter::Text(id.to_string()),
-            };
-            push(ID, value);
-        }
-        if control.starts() {
-            push(START, Parameter::Bool(true));
-        }
-        if control.ends() {
-            push(END, Parameter::Bool(true));
-        }
+    async fn ask(&self, request: &Request) -> Result<Answer, ClientError> {
+        let call = self.client.call_of(self.route, request)?;
+        call.send(0).await?.read()
     }
 
     /// Tells whether the sequence may live after a request that failed.
@@ -214,11 +199,44 @@ impl<'a> Session<'a> {
                 let is_gone = control.starts() || refusal.is_not_found() || is_closed(refusal);
                 self.lives && !is_gone
             }
-            // Nobody knows what the server did; without an id it cannot be told to end it.
+            // Nobody knows what the server did.
             ClientError::Unreachable { .. }
             | ClientError::Timeout { .. }
-            | ClientError::Protocol { .. } => self.id.is_some(),
+            | ClientError::Protocol { .. } => true,
         }
+    }
+}
+
+/// Writes into a request which sequence it is of, and what it is there, in the words of TensorFlow
+/// Serving or KServe.
+pub fn mark(request: &mut Request, is_tfs: bool, id: Option<u64>, control: Control) {
+    if is_tfs {
+        if let Some(id) = id {
+            let tensor = special(DataType::U64, id.to_le_bytes().to_vec());
+            request.inputs.push(ID, tensor);
+        }
+        let code: u32 = match control {
+            Control::Start | Control::Only => 1,
+            Control::End => 2,
+            Control::Continue => return,
+        };
+        let tensor = special(DataType::U32, code.to_le_bytes().to_vec());
+        request.inputs.push(CONTROL, tensor);
+        return;
+    }
+    let mut push = |key: &str, value| request.parameters.push((key.to_owned(), value));
+    if let Some(id) = id {
+        let value = match i64::try_from(id) {
+            Ok(id) => Parameter::Int(id),
+            Err(_) => Parameter::Text(id.to_string()),
+        };
+        push(ID, value);
+    }
+    if control.starts() {
+        push(START, Parameter::Bool(true));
+    }
+    if control.ends() {
+        push(END, Parameter::Bool(true));
     }
 }
 

@@ -32,6 +32,13 @@ const OF_SEQUENCES: [&str; 2] = [sequence::ID, sequence::CONTROL];
 
 /// Encodes a request, with its frame.
 pub(super) fn request(request: &client::Request) -> Result<Bytes, RequestError> {
+    framed(&message(request)?)
+}
+
+/// Makes the message of a request.
+pub(in crate::client) fn message(
+    request: &client::Request,
+) -> Result<PredictRequest, RequestError> {
     let mut message = PredictRequest {
         model_spec: Some(spec(&request.model)?),
         output_filter: request.outputs.clone(),
@@ -54,11 +61,11 @@ pub(super) fn request(request: &client::Request) -> Result<Bytes, RequestError> 
         }
         message.inputs.insert(name.to_owned(), proto);
     }
-    framed(&message)
+    Ok(message)
 }
 
 /// Names a model.
-pub(super) fn spec(model: &ModelId) -> Result<ModelSpec, RequestError> {
+pub(in crate::client) fn spec(model: &ModelId) -> Result<ModelSpec, RequestError> {
     let number = |text: &String| {
         text.parse()
             .map(VersionChoice::Version)

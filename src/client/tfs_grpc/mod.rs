@@ -5,5 +5,5 @@
 mod message;
 mod wire;
 
-pub(super) use message::answer;
-pub(super) use wire::{Call, Reply, Wire};
+pub(super) use message::{answer, message, spec};
+pub(super) use wire::{Call, Reply, SIGNATURES, Wire};

@@ -4,6 +4,7 @@ use std::{collections::BTreeMap, sync::Arc};
 
 use bytes::Bytes;
 use prost::Message;
+use reqwest::header::HeaderMap;
 use tonic::Code as GrpcCode;
 
 use super::{
@@ -28,7 +29,7 @@ use crate::proto::{
 const PREDICT: &str = "/tensorflow.serving.PredictionService/Predict";
 
 /// The one part of a model's metadata that there is.
-const SIGNATURES: &str = "signature_def";
+pub(in crate::client) const SIGNATURES: &str = "signature_def";
 
 /// Connections to one server.
 #[derive(Debug)]
@@ -174,9 +175,13 @@ pub(in crate::client) struct Reply {
 }
 
 impl Call<'_> {
-    pub(in crate::client) async fn send(&self, lane: usize) -> Result<Reply, ClientError> {
+    pub(in crate::client) async fn send(
+        &self,
+        lane: usize,
+        headers: &HeaderMap,
+    ) -> Result<Reply, ClientError> {
         Ok(Reply {
-            body: self.grpc.send(PREDICT, &self.body, lane).await?,
+            body: self.grpc.send(PREDICT, &self.body, lane, headers).await?,
             asked: Arc::clone(&self.asked),
         })
     }

@@ -26,7 +26,7 @@ const B64: &str = "b64";
 const TEXTS: &str = "_string";
 
 /// Encodes a request.
-pub(super) fn request(request: &client::Request) -> Result<Bytes, RequestError> {
+pub(in crate::client) fn request(request: &client::Request) -> Result<Bytes, RequestError> {
     let mut body = br#"{"inputs":{"#.to_vec();
     for (index, (name, tensor)) in request.inputs.iter().enumerate() {
         if tensor.is_empty() {

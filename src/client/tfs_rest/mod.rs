@@ -6,5 +6,5 @@
 mod body;
 mod wire;
 
-pub(super) use body::answer;
-pub(super) use wire::{Call, Reply, Wire, config};
+pub(super) use body::{answer, request};
+pub(super) use wire::{Call, PREDICT, Reply, Wire, config, segments};

@@ -3,7 +3,10 @@
 use std::{collections::BTreeMap, sync::Arc};
 
 use bytes::Bytes;
-use reqwest::{Url, header::CONTENT_TYPE};
+use reqwest::{
+    Url,
+    header::{CONTENT_TYPE, HeaderMap},
+};
 use serde::Deserialize;
 
 use super::{
@@ -16,6 +19,9 @@ use super::{
     body,
 };
 use crate::proto::tensorflow::DataType as TfType;
+
+/// Ends the path of an inference; it is no segment of its own: `…/models/m:predict`.
+pub(in crate::client) const PREDICT: &str = ":predict";
 
 /// A pool of connections to one server.
 #[derive(Debug)]
@@ -75,8 +81,7 @@ impl Wire {
 
     pub(in crate::client) fn call(&self, request: &Request) -> Result<Call<'_>, RequestError> {
         let mut url = self.model_url(&request.model, &[]);
-        // The verb is no segment of its own: `…/models/m:predict`.
-        url.set_path(&format!("{}:predict", url.path()));
+        url.set_path(&format!("{}{PREDICT}", url.path()));
         Ok(Call {
             http: &self.http,
             url,
@@ -86,13 +91,18 @@ impl Wire {
     }
 
     fn model_url(&self, model: &ModelId, rest: &[&str]) -> Url {
-        let mut segments = vec!["v1", "models", &model.name];
-        if let Some(version) = &model.version {
-            segments.extend(["versions", version]);
-        }
-        segments.extend(rest);
-        self.http.url(&segments)
+        self.http.url(&segments(model, rest))
     }
+}
+
+/// Returns the path of a model, and of what is asked about it.
+pub(in crate::client) fn segments<'a>(model: &'a ModelId, rest: &[&'a str]) -> Vec<&'a str> {
+    let mut segments = vec!["v1", "models", &model.name];
+    if let Some(version) = &model.version {
+        segments.extend(["versions", version]);
+    }
+    segments.extend(rest);
+    segments
 }
 
 /// Asks for the states of all models, which TensorFlow Serving itself does not have.
@@ -120,10 +130,11 @@ pub(in crate::client) struct Reply {
 }
 
 impl Call<'_> {
-    pub(in crate::client) async fn send(&self) -> Result<Reply, ClientError> {
+    pub(in crate::client) async fn send(&self, headers: &HeaderMap) -> Result<Reply, ClientError> {
         let request = self
             .http
             .post(self.url.clone())
+            .headers(headers.clone())
             .header(CONTENT_TYPE, "application/json")
             .body(self.body.clone());
         Ok(Reply {

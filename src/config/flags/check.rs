@@ -241,6 +241,7 @@ fn check(flags: &Flags) -> Result<ServerSettings, FlagError> {
             families: metrics_list
                 .map(|list| list.split(',').map(|name| name.trim().to_owned()).collect()),
         },
+        dashboard: !flags.no_dashboard,
         poll: seconds(flags.file_system_poll_wait_seconds),
         sequence_cleaner_poll: seconds(flags.sequence_cleaner_poll_wait_minutes)
             .map(|minutes| minutes * 60),

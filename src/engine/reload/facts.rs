@@ -2,6 +2,7 @@
 //! that are made for it.
 
 use std::{
+    cell::RefCell,
     collections::BTreeMap,
     sync::{Arc, Mutex, MutexGuard, PoisonError, Weak},
 };
@@ -247,6 +248,49 @@ impl Sources for Facts {
     fn is_python(&self, library: &str) -> bool {
         let code = self.libraries.get(library);
         code.is_some_and(|code| matches!(code.as_deref(), Ok(Code::Python(_))))
+    }
+}
+
+/// Facts that ask for each custom node once, since asking may make it, and say the same again to
+/// whoever draws.
+pub(super) struct Heard<'a> {
+    facts: &'a Facts,
+    custom: RefCell<Vec<(NodeConfig, Result<CustomFacts, CustomFault>)>>,
+}
+
+impl<'a> Heard<'a> {
+    pub(super) fn new(facts: &'a Facts) -> Self {
+        let custom = RefCell::default();
+        Self { facts, custom }
+    }
+}
+
+impl Sources for Heard<'_> {
+    fn name_taken(&self, name: &str) -> bool {
+        self.facts.name_taken(name)
+    }
+
+    fn model(&self, name: &str, version: Option<i64>) -> Result<ModelFacts, MissingModel> {
+        self.facts.model(name, version)
+    }
+
+    fn custom(
+        &self,
+        node: &NodeConfig,
+        library: &str,
+        params: &[(String, String)],
+    ) -> Result<CustomFacts, CustomFault> {
+        let mut custom = self.custom.borrow_mut();
+        if let Some((_, heard)) = custom.iter().find(|(known, _)| known == node) {
+            return heard.clone();
+        }
+        let heard = self.facts.custom(node, library, params);
+        custom.push((node.clone(), heard.clone()));
+        heard
+    }
+
+    fn is_python(&self, library: &str) -> bool {
+        self.facts.is_python(library)
     }
 }
 

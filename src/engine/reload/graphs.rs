@@ -172,6 +172,7 @@ impl Graphs {
             return;
         };
         outcome.changed |= due.changes || loaded.is_ok();
+        known.graph.comes_from(source(&due.config));
         match loaded {
             Ok(definition) => {
                 known.files = Some(definition.fingerprint().clone());

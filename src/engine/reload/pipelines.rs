@@ -13,7 +13,7 @@ use tokio::time::timeout;
 use super::{
     Fault,
     code::{Code, Libraries, drop_elsewhere},
-    facts::{Facts, Kept, Made},
+    facts::{Facts, Heard, Kept, Made},
     served::Trigger,
 };
 use crate::{
@@ -21,7 +21,7 @@ use crate::{
     engine::Registry,
     metrics::Metrics,
     model::{Event, Loaded, Model, Phase},
-    pipeline::{self, Definition, Limits, Pipeline, Rule},
+    pipeline::{self, Definition, Limits, Outline, Pipeline, Rule},
     task,
 };
 
@@ -79,11 +79,17 @@ pub(super) struct Outcome {
     pub(super) faults: Vec<Fault>,
 }
 
-/// How a check went, and the custom nodes that were made for it.
-type Checked = (
-    Result<pipeline::Checked, pipeline::Faults>,
-    BTreeMap<String, Made>,
-);
+/// How a check went, and what it has found besides.
+type Checked = (Result<pipeline::Checked, pipeline::Faults>, Finds);
+
+/// What a check has found, sound or not.
+#[derive(Default)]
+struct Finds {
+    /// The custom nodes that were made for it.
+    made: BTreeMap<String, Made>,
+    /// What the pipeline looks like.
+    outline: Option<Outline>,
+}
 
 impl Pipelines {
     pub(super) fn new(limits: Limits, is_silent: bool) -> Self {
@@ -256,7 +262,11 @@ impl Pipelines {
     }
 
     /// Brings what a check has found into effect.
-    fn settle(&mut self, due: Due, (checked, custom): Checked, outcome: &mut Outcome) {
+    fn settle(&mut self, due: Due, (checked, finds): Checked, outcome: &mut Outcome) {
+        let Finds {
+            made: custom,
+            outline,
+        } = finds;
         let name = &due.config.name;
         report(name, &checked, outcome);
         let Some(known) = self.known.get_mut(name) else {
@@ -264,6 +274,9 @@ impl Pipelines {
         };
         outcome.changed |= due.changes || (due.is_asked && checked.is_ok());
         let old = std::mem::take(&mut known.custom);
+        if let Some(outline) = outline {
+            known.pipeline.sketch(outline);
+        }
         match checked {
             Ok(checked) => {
                 let pipeline = &known.pipeline;
@@ -278,8 +291,13 @@ impl Pipelines {
                 known.custom = kept.collect();
                 drop_elsewhere(custom);
             }
-            Err(_) => {
-                known.pipeline.handle(Event::ValidationFailed);
+            Err(faults) => {
+                // What Python has raised may be among the rest.
+                let failure = match self.is_silent {
+                    true => faults.status().to_owned(),
+                    false => faults.to_string(),
+                };
+                known.pipeline.refuse(failure);
                 drop_elsewhere(custom);
             }
         }
@@ -320,8 +338,11 @@ fn are_same<T>(now: &[Weak<T>], before: &[Weak<T>]) -> bool {
 async fn check(config: &PipelineConfig, facts: Facts, limit: Duration) -> Checked {
     let pipeline = config.clone();
     let work = task::blocking("check pipeline", move || {
-        let checked = pipeline::check(&pipeline, &facts);
-        (checked, facts.into_made())
+        let sources = Heard::new(&facts);
+        let checked = pipeline::check(&pipeline, &sources);
+        let outline = Some(Outline::new(&pipeline, &sources));
+        let made = facts.into_made();
+        (checked, Finds { made, outline })
     });
     let found = match timeout(limit, AssertUnwindSafe(work).catch_unwind()).await {
         Ok(Ok(checked)) => return checked,
@@ -343,7 +364,7 @@ async fn check(config: &PipelineConfig, facts: Facts, limit: Duration) -> Checke
         faults: vec![fault],
         warnings: Vec::new(),
     };
-    (Err(faults), BTreeMap::new())
+    (Err(faults), Finds::default())
 }
 
 /// Logs how a check went.

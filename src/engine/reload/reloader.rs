@@ -111,15 +111,15 @@ impl Reloader {
     /// # Errors
     ///
     /// Fails if there is no file and the one model has no version that can be loaded. What fails
-    /// of a file is logged, and the others are served.
-    pub async fn start(&mut self) -> Result<(), Fault> {
+    /// of a file is logged and returned, and the others are served.
+    pub async fn start(&mut self) -> Result<Vec<Fault>, Fault> {
         let mut faults = self.load().await;
         let serves = self.served.values().any(Served::serves);
         if self.one_model && !serves && !faults.is_empty() {
             return Err(faults.swap_remove(0));
         }
         self.tell(&faults, Trigger::Start);
-        Ok(())
+        Ok(faults)
     }
 
     /// Loads everything for the first time, and returns what has failed.

@@ -125,6 +125,7 @@ impl Served {
         self.attempts.clear();
         self.repository = None;
         let was = self.config.take().is_some();
+        self.model.surveyed(Ok(()));
         for version in self.model.versions() {
             if version.status().state < State::Unloading {
                 version.retire();
@@ -169,6 +170,10 @@ impl Served {
         }
         match self.survey(config.base_path.clone()).await {
             Ok((repository, found)) => {
+                self.model.surveyed(match found.is_empty() {
+                    true => Err(format!("there is no version in {}", config.base_path)),
+                    false => Ok(()),
+                });
                 if found.is_empty() && trigger != Trigger::Watch {
                     warn_of_nothing(config.name.clone(), config.base_path.clone()).await;
                 }
@@ -186,7 +191,9 @@ impl Served {
             }
             // What is loaded goes on serving.
             Err(source) => {
-                self.keep(&chain(&source));
+                let failure = chain(&source);
+                self.keep(&failure);
+                self.model.surveyed(Err(failure));
                 outcome.faults.push(Fault::Repository {
                     model: config.name,
                     source,
@@ -203,7 +210,11 @@ impl Served {
     ) -> Result<(Repository, BTreeMap<i64, Found>), SourceError> {
         let repository = match self.repository.take() {
             Some(repository) => repository,
-            None => Repository::open(&base_path, Options::of_process).await?,
+            None => {
+                let repository = Repository::open(&base_path, Options::of_process).await?;
+                self.model.show_download(repository.progress());
+                repository
+            }
         };
         let versions = match repository.versions().await {
             Ok(versions) => versions,

@@ -6,7 +6,9 @@ use std::{
     time::UNIX_EPOCH,
 };
 
-use super::{Identity, Options, RemoteVersion, Storage, StorageError, is_remote};
+use tokio::sync::watch;
+
+use super::{Identity, Options, Progress, RemoteVersion, Storage, StorageError, is_remote};
 use crate::{
     model::repository::{self, RepositoryError},
     task,
@@ -82,6 +84,15 @@ impl Repository {
         }
         let storage = Storage::open(base_path, &options()?).await?;
         Ok(Self::Remote(Box::new(storage)))
+    }
+
+    /// Returns how far the download of the moment is; `None` where nothing is downloaded.
+    #[must_use]
+    pub fn progress(&self) -> Option<watch::Receiver<Progress>> {
+        match self {
+            Self::Local(_) => None,
+            Self::Remote(storage) => Some(storage.progress()),
+        }
     }
 
     /// Lists the versions, the lowest first.

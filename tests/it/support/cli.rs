@@ -34,6 +34,10 @@ pub(crate) fn command() -> Command {
     command
         .env("NO_COLOR", "1")
         .env("COLUMNS", "100")
+        .env_remove("OVMS_URL")
+        .env_remove("OVMS_API")
+        .env_remove("OVMS_TIMEOUT")
+        .env_remove("OVMS_HEADER")
         .stdin(Stdio::null());
     command
 }

@@ -5,6 +5,7 @@ pub(crate) mod bytes;
 pub(crate) mod checks;
 pub(crate) mod cli;
 pub(crate) mod cloud;
+pub(crate) mod docs;
 pub(crate) mod dtypes;
 pub(crate) mod emulator;
 pub(crate) mod generator;

@@ -43,6 +43,11 @@ pub(crate) fn is_gone(server: &Server, model: &str, id: &str) {
     assert!(run.stderr.contains(text), "{id}: {}", run.stderr);
 }
 
+/// Returns the id that an answer in JSON tells.
+pub(crate) fn id_of(answer: &Value) -> String {
+    answer["sequence_id"].as_u64().unwrap().to_string()
+}
+
 /// Starts a command with pipes at all ends.
 pub(crate) fn spawn(command: &mut Command) -> Child {
     let command = command.stdin(Stdio::piped()).stdout(Stdio::piped());

@@ -7,7 +7,7 @@ use crate::{
         input::{Argument, Fill, Picture},
     },
     error::chain,
-    tensor::{DataType, ShapeText, Tensor, TensorMap, values::write_json},
+    tensor::{DataType, ShapeText, Tensor, TensorMap, npy, values::write_json},
 };
 
 /// Name, datatype and shape of an input.
@@ -311,12 +311,118 @@ fn what_is_not_given_is_filled() {
 
 #[test]
 fn standard_input_is_read_once() {
-    let arguments = ["a=-", "b=-"].map(|text| text.parse().unwrap()).to_vec();
-    let error = Inputs::load(arguments, None, Picture::default(), &mut std::io::empty());
+    let loaded = |arguments: &[&str], mut stdin: &[u8]| {
+        let arguments = arguments.iter().map(|text| text.parse().unwrap());
+        let loaded = Inputs::load(arguments.collect(), None, Picture::default(), &mut stdin);
+        loaded.map(drop).map_err(|error| error.to_string())
+    };
+    let twice = ["a=-", "b=-"];
     assert_eq!(
-        error.unwrap_err().to_string(),
+        loaded(&twice, b"[1]").unwrap_err(),
         "found `-` for two inputs, standard input can be read once"
     );
+    assert_eq!(
+        loaded(&twice, b" \n").unwrap_err(),
+        "standard input is empty"
+    );
+    assert_eq!(loaded(&twice, ANSWER.as_bytes()), Ok(()));
+    assert_eq!(
+        loaded(&["a=-"], b"\xff\0").unwrap_err(),
+        "standard input is neither text nor a .npy, .npz, .png or .jpg file"
+    );
+    assert_eq!(loaded(&["a=@-.bin"], b"\xff\0"), Ok(()));
+    for (argument, stdin, expected) in [
+        ("a=-:z", ANSWER, "standard input has no output `z`"),
+        ("a=-:z", "[1]", "standard input has no output `z`"),
+        (
+            "a=-",
+            &ANSWER[..ANSWER.len() / 2],
+            "cannot use the answer of standard input",
+        ),
+    ] {
+        let error = loaded(&[argument], stdin.as_bytes()).unwrap_err();
+        assert_eq!(error, expected, "{argument}");
+    }
+}
+
+/// What another command has answered.
+const ANSWER: &str = r#"{"model_name":"m","model_version":"1","id":"","outputs":[
+    {"name":"y","datatype":"FP32","shape":[1,2],"data":[1.5,null],"not_finite":[[1,"NaN"]]},
+    {"name":"b","datatype":"INT8","shape":[1],"data":[-7]}]}"#;
+
+#[test]
+fn the_outputs_of_an_answer_are_inputs() {
+    let two = model(&[("a", "FP32", &[1, 2]), ("b", "INT8", &[1])]);
+    let one = model(&[("x", "FP32", &[1, 2])]);
+    let of = |arguments: &[&str], stdin: &str, model: &ModelMetadata| {
+        let tensors = load(arguments, None, stdin).tensors(model);
+        tensors.map(|it| text(&it)).map_err(|it| chain(&it))
+    };
+    let good = |text: &str| Ok(text.to_owned());
+    assert_eq!(
+        of(&["a=-:y", "b=-"], ANSWER, &two),
+        good("a FP32 [1, 2] [1.5,NaN]; b INT8 [1] [-7]")
+    );
+    // What the model does not take is left out.
+    assert_eq!(
+        of(&["-", "a=[1,2]"], ANSWER, &two),
+        good("a FP32 [1, 2] [1.0,2.0]; b INT8 [1] [-7]")
+    );
+    assert_eq!(of(&["-:y"], ANSWER, &one), good("x FP32 [1, 2] [1.5,NaN]"));
+    assert_eq!(
+        of(&["x:FP64:2=-:y"], ANSWER, &one),
+        good("x FP64 [2] [1.5,NaN]")
+    );
+    let only = ANSWER.replace(
+        r#""name":"b","datatype":"INT8""#,
+        r#""name":"b","datatype":"own""#,
+    );
+    assert_eq!(of(&["-"], &only, &one), good("x FP32 [1, 2] [1.5,NaN]"));
+    let value = "cannot use the value given for input `x`: ";
+    for (argument, stdin, expected) in [
+        (
+            "x=-",
+            ANSWER,
+            "found the outputs y, b, none of the input's name",
+        ),
+        (
+            "-",
+            ANSWER,
+            "found the outputs y, b, none of the input's name",
+        ),
+        ("x=-:b", ANSWER, "found elements of INT8, expected FP32"),
+        (
+            "-",
+            r#"{"error":"no such model"}"#,
+            "the command before tells an error: no such model",
+        ),
+        (
+            "x=-",
+            r#"{"model_name":"m","model_version":"1","id":"","output":"y","top":[]}"#,
+            "found a ranking, expected an answer with outputs",
+        ),
+    ] {
+        let error = of(&[argument], stdin, &one).unwrap_err();
+        assert_eq!(error, format!("{value}{expected}"), "{argument}");
+    }
+}
+
+#[test]
+fn files_are_told_by_their_first_bytes() {
+    let model = model(&[("x", "INT8", &[2])]);
+    let tensor = Tensor::new(DataType::I8, vec![2], vec![1, 2].into()).unwrap();
+    let mut file = Vec::new();
+    npy::write(&tensor, &mut file).unwrap();
+    for argument in ["x=-", "-", "x=@-.npy"] {
+        let arguments = vec![argument.parse().unwrap()];
+        let inputs = Inputs::load(arguments, None, Picture::default(), &mut file.as_slice());
+        let tensors = inputs.unwrap().tensors(&model).unwrap();
+        assert_eq!(text(&tensors), "x INT8 [2] [1,2]", "{argument}");
+    }
+    let arguments = vec!["x:INT8:2=@-.bin".parse().unwrap()];
+    let inputs = Inputs::load(arguments, None, Picture::default(), &mut &[3u8, 4][..]);
+    let tensors = inputs.unwrap().tensors(&model).unwrap();
+    assert_eq!(text(&tensors), "x INT8 [2] [3,4]");
 }
 
 /// Each input as its shape and that of a step, if it may be one of steps.
@@ -398,7 +504,8 @@ fn a_line_gives_an_input_or_several() {
             Err("found a value without a name, the model has 2 inputs"),
         ),
     ] {
-        let tensors = inputs.with_json(argument, line.to_owned()).tensors(&two);
+        let inputs = inputs.with_json(argument, line.to_owned()).unwrap();
+        let tensors = inputs.tensors(&two);
         let found = tensors.map(|it| text(&it)).map_err(|it| chain(&it));
         let expected = expected.map(str::to_owned).map_err(str::to_owned);
         assert_eq!(found, expected, "{line}");

@@ -3,13 +3,20 @@ use std::{
     time::Duration,
 };
 
-use axum::{Router, http::StatusCode, routing};
+use axum::{
+    Router,
+    http::{HeaderMap, StatusCode},
+    routing,
+};
 use serde_json::{Value as Json, json};
 use tokio::net::TcpListener;
 
-use super::{Control, SequenceError, Session};
+use super::{Control, LARGEST_CHOSEN, SequenceError, Session, mark};
 use crate::{
-    client::{Address, Api, Client, ClientError, Form, ModelId, Options, Request, TensorMetadata},
+    client::{
+        Address, Api, Client, ClientError, Form, ModelId, Options, Request, SEQUENCE,
+        TensorMetadata,
+    },
     request::Parameter,
     tensor::{DataType, Tensor, TensorMap},
 };
@@ -61,10 +68,10 @@ async fn beside<T>(answers: Answers, test: impl AsyncFnOnce(Client, Seen) -> T) 
     let seen = Seen::default();
     let came = Arc::clone(&seen);
     let answers = Arc::new(Mutex::new(answers.into_iter()));
-    let answer = move |body: String| {
-        came.lock()
-            .unwrap()
-            .push(serde_json::from_str(&body).unwrap());
+    let answer = move |headers: HeaderMap, body: String| {
+        let mut request: Json = serde_json::from_str(&body).unwrap();
+        request["header"] = headers[SEQUENCE].to_str().unwrap().into();
+        came.lock().unwrap().push(request);
         let (status, body) = answers.lock().unwrap().next().unwrap();
         std::future::ready((StatusCode::from_u16(status).unwrap(), body.to_string()))
     };
@@ -105,8 +112,8 @@ fn short(request: &Json) -> String {
 async fn a_sequence_is_started_gone_on_with_and_ended() {
     let answers = vec![good(Some(7)), good(Some(7)), good(Some(7))];
     beside(answers, async |client, seen| {
-        let mut session = Session::new(&client, request(), None);
-        assert_eq!((session.id(), session.lives()), (None, false));
+        let mut session = Session::new(&client, request(), Some(7));
+        assert_eq!((session.id(), session.lives()), (7, false));
         for (value, is_last, control) in [
             (1, false, Control::Start),
             (2, false, Control::Continue),
@@ -116,14 +123,14 @@ async fn a_sequence_is_started_gone_on_with_and_ended() {
             let answer = session.send(step(value), control).await.unwrap();
             let names: Vec<_> = answer.outputs.iter().map(|(name, _)| name).collect();
             assert_eq!(names, ["y"], "the id is none of the outputs");
-            assert_eq!((session.id(), session.is_told()), (Some(7), true));
+            assert_eq!((session.id(), session.is_told()), (7, true));
             assert_eq!(session.lives(), !is_last);
         }
         let seen: Vec<_> = seen.lock().unwrap().iter().map(short).collect();
         assert_eq!(
             seen,
             [
-                r#"1 {"priority":1,"sequence_start":true}"#,
+                r#"1 {"priority":1,"sequence_id":7,"sequence_start":true}"#,
                 r#"2 {"priority":1,"sequence_id":7}"#,
                 r#"3 {"priority":1,"sequence_end":true,"sequence_id":7}"#,
             ]
@@ -141,7 +148,7 @@ async fn a_sequence_can_be_one_request_or_end_with_the_last_step_again() {
             assert_eq!(session.next(true), Control::Only);
             session.send(step(1), Control::Only).await.unwrap();
             assert!(!session.lives());
-            let mut session = Session::new(&client, request(), None);
+            let mut session = Session::new(&client, request(), Some(2));
             session.send(step(2), Control::Start).await.unwrap();
             session.end(None).await.unwrap();
             assert!(!session.lives());
@@ -153,7 +160,7 @@ async fn a_sequence_can_be_one_request_or_end_with_the_last_step_again() {
                         r#"1 {"priority":1,"sequence_end":true,"#,
                         r#""sequence_id":"18446744073709551615","sequence_start":true}"#
                     ),
-                    r#"2 {"priority":1,"sequence_start":true}"#,
+                    r#"2 {"priority":1,"sequence_id":2,"sequence_start":true}"#,
                     r#"2 {"priority":1,"sequence_end":true,"sequence_id":2}"#,
                 ]
             );
@@ -227,6 +234,29 @@ async fn an_end_of_what_is_gone_is_an_end() {
 }
 
 #[tokio::test]
+async fn an_id_is_chosen_where_none_is_given() {
+    beside(vec![good(Some(3)), good(Some(3))], async |client, seen| {
+        let mut session = Session::new(&client, request(), None);
+        let chosen = session.id();
+        assert!((1..=LARGEST_CHOSEN).contains(&chosen), "{chosen}");
+        assert_ne!(Session::new(&client, request(), None).id(), chosen);
+        session.send(step(1), Control::Start).await.unwrap();
+        // A server that has its own idea of it is followed; the way there stays.
+        assert_eq!((session.id(), session.is_told()), (3, true));
+        session.send(step(2), Control::End).await.unwrap();
+        let seen = seen.lock().unwrap();
+        let told = |at: usize| {
+            let id = seen[at]["parameters"]["sequence_id"].as_u64();
+            (id, seen[at]["header"].as_str())
+        };
+        let route = chosen.to_string();
+        assert_eq!(told(0), (Some(chosen), Some(&*route)));
+        assert_eq!(told(1), (Some(3), Some(&*route)));
+    })
+    .await;
+}
+
+#[tokio::test]
 async fn a_server_that_tells_no_id_needs_one() {
     beside(vec![good(None), good(None)], async |client, _| {
         let mut session = Session::new(&client, request(), None);
@@ -234,27 +264,23 @@ async fn a_server_that_tells_no_id_needs_one() {
         assert!(matches!(error, SequenceError::NoId), "{error}");
         let mut session = Session::new(&client, request(), Some(4));
         session.send(step(1), Control::Start).await.unwrap();
-        assert_eq!((session.id(), session.is_told()), (Some(4), false));
+        assert_eq!((session.id(), session.is_told()), (4, false));
     })
     .await;
 }
 
 #[tokio::test]
-async fn without_an_answer_it_may_live_if_its_id_is_known() {
+async fn without_an_answer_it_may_live() {
     // Nothing listens there.
     let client = Client::connect(&options(Api::KserveRest, 1)).await.unwrap();
-    for (id, lives) in [(None, false), (Some(3), true)] {
-        let mut session = Session::new(&client, request(), id);
-        let error = session.send(step(1), Control::Start).await.unwrap_err();
-        assert!(
-            matches!(
-                &error,
-                SequenceError::Client(ClientError::Unreachable { .. })
-            ),
-            "{error}"
-        );
-        assert_eq!(session.lives(), lives);
-    }
+    let mut session = Session::new(&client, request(), None);
+    let error = session.send(step(1), Control::Start).await.unwrap_err();
+    let unreachable = matches!(
+        &error,
+        SequenceError::Client(ClientError::Unreachable { .. })
+    );
+    assert!(unreachable, "{error}");
+    assert!(session.lives());
 }
 
 #[tokio::test]
@@ -263,7 +289,7 @@ async fn over_tensorflow_serving_it_is_told_by_inputs() {
     let text = |session: &Session<'_>, control| {
         let mut request = request();
         request.parameters.clear();
-        session.mark(&mut request, control);
+        mark(&mut request, session.is_tfs, Some(session.id), control);
         assert_eq!(request.parameters, []);
         let inputs = request.inputs.iter();
         let inputs = inputs.map(|(name, tensor)| {
@@ -272,7 +298,7 @@ async fn over_tensorflow_serving_it_is_told_by_inputs() {
         });
         inputs.collect::<Vec<_>>().join(", ")
     };
-    let session = Session::new(&client, request(), None);
+    let session = Session::new(&client, request(), Some(5));
     assert_eq!(
         session.next(true),
         Control::Start,
@@ -280,7 +306,7 @@ async fn over_tensorflow_serving_it_is_told_by_inputs() {
     );
     assert_eq!(
         text(&session, Control::Start),
-        "sequence_control_input UINT32 1"
+        "sequence_id UINT64 5, sequence_control_input UINT32 1"
     );
     let session = Session::resume(&client, request(), 5);
     assert_eq!(text(&session, Control::Continue), "sequence_id UINT64 5");

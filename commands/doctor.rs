@@ -1,0 +1,95 @@
+//! `ovms doctor`: everything that a bug report needs, in one screen, and what to do about it.
+//!
+//! Each file below looks at one subject and gives [`Check`]s; [`report`] writes them. What may crash
+//! or hang runs in a process of its own, with a time limit.
+
+mod environment;
+mod folders;
+mod ports;
+mod python;
+mod report;
+mod runtime;
+mod shell;
+mod system;
+
+use clap::ValueEnum;
+
+pub(crate) use python::probe as probe_python;
+
+use self::report::{Report, Status};
+use crate::{
+    error::{Failure, FailureKind},
+    ui,
+};
+
+/// What ends the help.
+const AFTER_HELP: &str = "\
+Examples:
+  ovms doctor
+  ovms doctor --rest_port 8080
+  ovms doctor --output json | jq -r '.checks[] | select(.status != \"ok\") | .text'
+
+The report has no secrets: of variables that may hold some it has the names alone, and the home \
+folder is written as ~. Nothing is changed, and nothing is asked of the network but of this machine.
+
+Exit codes: 0 all is well; 1 the report cannot be written; 2 something may need attention; 64 \
+usage; 72 there is no OpenVINO runtime that works.";
+
+/// The flags as typed.
+#[derive(Debug, clap::Args)]
+#[command(after_help = AFTER_HELP)]
+pub(crate) struct Args {
+    /// The gRPC port to look at
+    #[arg(long = "port", value_name = "N", default_value_t = 9000)]
+    port: u16,
+    /// The REST port to look at
+    #[arg(long = "rest_port", value_name = "N", default_value_t = 8000)]
+    rest_port: u16,
+    /// How to print the report
+    #[arg(
+        long,
+        value_enum,
+        value_name = "FORMAT",
+        default_value_t = Output::Table,
+        help_heading = "Output"
+    )]
+    output: Output,
+}
+
+/// The form of the report.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Output {
+    /// For people
+    Table,
+    /// For scripts
+    Json,
+}
+
+/// Looks at everything and prints the report.
+pub(crate) fn run(args: &Args) -> Result<(), Failure> {
+    let mut checks = system::all();
+    let (of_runtime, found) = runtime::all();
+    checks.extend(of_runtime);
+    checks.push(python::check(found.as_ref()));
+    checks.extend(ports::all(args.port, args.rest_port)?);
+    checks.extend(folders::all());
+    checks.extend(environment::all());
+    checks.extend(shell::all());
+    let report = Report::new(checks);
+    ui::print(match args.output {
+        Output::Table => report.text(ui::Look::of_stdout(), ui::columns()),
+        Output::Json => report.json() + "\n",
+    })?;
+    match report.status() {
+        Status::Ok | Status::Note => Ok(()),
+        Status::Warn => {
+            let number = report.count(Status::Warn);
+            let text = format!("{} may need attention", ui::counted(number, "thing"));
+            Err(Failure::new(FailureKind::Warnings, text))
+        }
+        Status::Fail => {
+            let text = "there is no OpenVINO runtime that works";
+            Err(Failure::new(FailureKind::SystemPart, text))
+        }
+    }
+}

@@ -1,0 +1,127 @@
+//! Environment variables that matter: values where they tell no secret, names alone otherwise.
+
+use std::env;
+
+use super::report::{Check, Status};
+use crate::ui::listed;
+
+/// Variables whose values are told.
+const TOLD: [&str; 24] = [
+    "OPENVINO_INSTALL_DIR",
+    "VIRTUAL_ENV",
+    "CONDA_PREFIX",
+    "LD_LIBRARY_PATH",
+    "PYTHONHOME",
+    "PYTHONPATH",
+    "OVMS_URL",
+    "OVMS_MODEL_CACHE",
+    "OVMS_MODEL_REPOSITORY_PATH",
+    "OVMS_GRAPH_QUEUE_MAX_SIZE",
+    "GRPC_SERVERS",
+    "XDG_CACHE_HOME",
+    "XDG_CONFIG_HOME",
+    "XDG_DATA_HOME",
+    "TMPDIR",
+    "OMP_NUM_THREADS",
+    "NO_PROXY",
+    "no_proxy",
+    "NO_COLOR",
+    "SSL_CERT_FILE",
+    "SSL_CERT_DIR",
+    "TERM",
+    "SHELL",
+    "COLUMNS",
+];
+
+/// Variables whose values may be secrets.
+const HIDDEN: [&str; 7] = [
+    "API_KEY",
+    "HTTP_PROXY",
+    "http_proxy",
+    "HTTPS_PROXY",
+    "https_proxy",
+    "ALL_PROXY",
+    "all_proxy",
+];
+
+/// What the variables of each cloud begin with.
+const CLOUDS: [(&str, &[&str]); 3] = [
+    ("S3", &["AWS_", "S3_"]),
+    (
+        "Google Cloud",
+        &["GOOGLE_", "STORAGE_EMULATOR_HOST", "CLOUD_STORAGE_"],
+    ),
+    ("Azure", &["AZURE_"]),
+];
+
+/// Looks at credentials of clouds, and at everything else.
+pub(super) fn all() -> [Check; 2] {
+    let set = |name: &&str| env::var_os(name).is_some_and(|value| !value.is_empty());
+    let told = TOLD.into_iter().filter(set).map(|name| {
+        let value = env::var(name).unwrap_or_else(|_| "(no text)".to_owned());
+        format!("{name}={}", harmless(&value))
+    });
+    let hidden = HIDDEN.into_iter().filter(set);
+    let hidden = hidden.map(|name| format!("{name} (set, not shown)"));
+    let variables: Vec<String> = told.chain(hidden).collect();
+    let variables = match variables.split_first() {
+        None => Check::new("variables", Status::Note, "none that matter are set"),
+        Some((first, rest)) => {
+            let check = Check::new("variables", Status::Note, first.clone());
+            rest.iter().cloned().fold(check, Check::detail)
+        }
+    };
+    let names = env::vars_os().filter(|(_, value)| !value.is_empty());
+    let mut names: Vec<String> = names
+        .filter_map(|(name, _)| name.into_string().ok())
+        .collect();
+    names.sort();
+    [clouds(&names), variables]
+}
+
+/// Tells which clouds there are variables of.
+fn clouds(names: &[String]) -> Check {
+    let of = |prefixes: &[&str]| {
+        let is_one = |name: &&String| prefixes.iter().any(|prefix| name.starts_with(prefix));
+        names.iter().filter(is_one).cloned().collect::<Vec<_>>()
+    };
+    let found: Vec<String> = CLOUDS
+        .iter()
+        .map(|(cloud, prefixes)| (cloud, of(prefixes)))
+        .filter(|(_, names)| !names.is_empty())
+        .map(|(cloud, names)| format!("{cloud}: {}", listed(&names)))
+        .collect();
+    let text = match found.is_empty() {
+        true => "no variables of S3, Google Cloud or Azure are set".to_owned(),
+        false => format!("variables are set (values not shown): {}", found.join("; ")),
+    };
+    Check::new("clouds", Status::Note, text)
+}
+
+/// Returns a value, unless it may have a password in it.
+fn harmless(value: &str) -> &str {
+    match value.contains('@') {
+        true => "(set, not shown)",
+        false => value,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{clouds, harmless};
+
+    #[test]
+    fn values_with_a_password_are_not_shown() {
+        assert_eq!(harmless("http://ann:secret@host"), "(set, not shown)");
+        assert_eq!(harmless("localhost:9000"), "localhost:9000");
+    }
+
+    #[test]
+    fn clouds_are_told_by_the_names_of_their_variables() {
+        let names = ["AWS_REGION", "AZURE_TENANT_ID", "AWS_PROFILE", "HOME"];
+        let names: Vec<String> = names.map(str::to_owned).into();
+        let check = format!("{:?}", clouds(&names));
+        let text = "S3: AWS_REGION and AWS_PROFILE; Azure: AZURE_TENANT_ID";
+        assert!(check.contains(text), "{check}");
+    }
+}

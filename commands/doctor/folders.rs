@@ -1,0 +1,84 @@
+//! Folders that the server writes to.
+
+use std::{
+    env, fs,
+    path::{Path, PathBuf},
+};
+
+use super::report::{Check, Status};
+use crate::ui::listed;
+
+/// Where compiled models are kept if nothing else is said and the folder is there.
+const COMPILED: &str = "/opt/cache";
+
+/// Looks at the folders for compiled models, for downloads, and for temporary files.
+pub(super) fn all() -> Vec<Check> {
+    let mut writable = Vec::new();
+    let mut faults = Vec::new();
+    let mut look = |what: &str, folder: &Path| match try_to_write(folder) {
+        Ok(()) => writable.push(format!("{} ({what})", folder.display())),
+        Err(error) => faults.push(format!("{} ({what}): {error}", folder.display())),
+    };
+    if Path::new(COMPILED).is_dir() {
+        look("compiled models", Path::new(COMPILED));
+    }
+    if let Some(folder) = downloads() {
+        look("downloaded models", &folder);
+    }
+    look("temporary files", &env::temp_dir());
+    let check = match faults.is_empty() {
+        true => Check::new("folders", Status::Ok, "can be written to"),
+        false => {
+            let text = format!("cannot write to {}", listed(&faults));
+            Check::new("folders", Status::Warn, text).hint(
+                "--cache_dir names another folder for compiled models, OVMS_MODEL_CACHE one for \
+                 downloads, and TMPDIR one for temporary files",
+            )
+        }
+    };
+    vec![match writable.is_empty() {
+        true => check,
+        false => check.detail(writable.join(", ")),
+    }]
+}
+
+/// Returns the folder that models from the cloud are kept in.
+fn downloads() -> Option<PathBuf> {
+    let path = |name: &str| {
+        let value = env::var_os(name).filter(|value| !value.is_empty())?;
+        Some(PathBuf::from(value))
+    };
+    if let Some(folder) = path("OVMS_MODEL_CACHE") {
+        return Some(folder);
+    }
+    let caches = path("XDG_CACHE_HOME").filter(|path| path.is_absolute());
+    let caches = caches.or_else(|| Some(path("HOME")?.join(".cache")));
+    Some(caches?.join("ovms/models"))
+}
+
+/// Writes a file and removes it, in the folder or the nearest one above it that is there.
+fn try_to_write(folder: &Path) -> std::io::Result<()> {
+    let there = folder.ancestors().find(|folder| folder.exists());
+    let there = there.unwrap_or(folder);
+    if !fs::metadata(there)?.is_dir() {
+        return Err(std::io::ErrorKind::NotADirectory.into());
+    }
+    tempfile::tempfile_in(there).map(drop)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::try_to_write;
+
+    #[test]
+    fn a_folder_that_is_not_there_is_as_good_as_the_one_above_it() {
+        let root = tempfile::tempdir().unwrap();
+        assert!(try_to_write(&root.path().join("a/b")).is_ok());
+        assert_eq!(fs::read_dir(root.path()).unwrap().count(), 0);
+        let file = root.path().join("file");
+        fs::write(&file, "").unwrap();
+        assert!(try_to_write(&file.join("below")).is_err());
+    }
+}

@@ -1,0 +1,86 @@
+//! The interpreter that Python nodes run in.
+
+use std::{path::PathBuf, time::Duration};
+
+use ovms::{openvino::runtime::Found, python};
+use serde::{Deserialize, Serialize};
+
+use super::report::{Check, Status};
+use crate::{
+    apart,
+    error::{Failure, FailureKind},
+    places, ui,
+};
+
+/// How long the interpreter may take to start and to import numpy.
+const LIMIT: Duration = Duration::from_secs(20);
+
+/// The interpreter as one process tells it to another.
+#[derive(Debug, Serialize, Deserialize)]
+struct Told {
+    version: String,
+    prefix: PathBuf,
+    library: Option<PathBuf>,
+    /// Its version, or why there is none.
+    numpy: Result<String, String>,
+}
+
+/// Starts the interpreter as `ovms serve` would, and prints what it is.
+pub(crate) fn probe() -> Result<(), Failure> {
+    let runtime = ovms::openvino::runtime::find(&places::all()).ok();
+    let environment = runtime.and_then(|found| places::environment_of(&found.library));
+    python::configure(None, environment);
+    let failed = |text: String| Failure::new(FailureKind::SystemPart, text);
+    let survey = python::survey().map_err(failed)?;
+    let told = Told {
+        version: survey.version,
+        prefix: survey.prefix,
+        library: survey.library,
+        numpy: survey.numpy,
+    };
+    let text = serde_json::to_string(&told).map_err(|error| failed(error.to_string()))?;
+    ui::print(text + "\n")
+}
+
+/// Looks at the interpreter.
+pub(super) fn check(runtime: Option<&Found>) -> Check {
+    const NAME: &str = "python";
+    if !python::AVAILABLE {
+        return Check::new(NAME, Status::Note, "this build has no Python nodes");
+    }
+    let cannot = |reason: String| {
+        Check::new(NAME, Status::Warn, reason)
+            .hint("Python nodes do not load; all else works without")
+    };
+    let said = match apart::run(["probe-python"], LIMIT) {
+        Ok(Some(said)) => said,
+        Ok(None) => return cannot(format!("no sign of work within {} s", LIMIT.as_secs())),
+        Err(error) => return cannot(format!("cannot be started: {error}")),
+    };
+    if !said.status.success() {
+        return cannot(said.reason());
+    }
+    // Modules that are imported at the start may print.
+    let last = said.stdout.lines().next_back().unwrap_or_default();
+    let told: Told = match serde_json::from_str(last) {
+        Ok(told) => told,
+        Err(error) => return cannot(format!("its answer cannot be read: {error}")),
+    };
+    let text = format!("Python {} for Python nodes", told.version);
+    let (status, numpy) = match &told.numpy {
+        Ok(version) => (Status::Ok, format!("numpy {version}")),
+        Err(reason) => (Status::Note, format!("no numpy ({reason})")),
+    };
+    let mut check = Check::new(NAME, status, format!("{text}, {numpy}"));
+    check = check.detail(format!("packages of {}", told.prefix.display()));
+    if let Some(library) = &told.library {
+        check = check.detail(format!("library {}", library.display()));
+    }
+    match (told.numpy, runtime) {
+        (Ok(_), _) => check,
+        (Err(_), _) => check.hint(
+            "handlers that import numpy do not load: install it there, or name an environment \
+             that has it with --python_environment",
+        ),
+    }
+}

@@ -1,0 +1,211 @@
+//! What was found, as a text for people and as JSON.
+
+use std::{env, path::Path};
+
+use serde::Serialize;
+
+use crate::ui::{Look, visible, wrapped};
+
+/// The columns that the state has, and those that the name has.
+const STATE: usize = 6;
+const NAME: usize = 13;
+
+/// How something is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub(super) enum Status {
+    /// As it should be.
+    Ok,
+    /// Neither good nor bad.
+    Note,
+    /// Something may fail because of it.
+    Warn,
+    /// Nothing can be served.
+    Fail,
+}
+
+impl Status {
+    const fn word(self) -> &'static str {
+        match self {
+            Self::Ok => "ok",
+            Self::Note => "note",
+            Self::Warn => "warn",
+            Self::Fail => "fail",
+        }
+    }
+
+    /// Returns the word with its colour.
+    fn shown(self, look: Look) -> String {
+        let word = format!("{:<STATE$}", self.word());
+        let colour = match self {
+            _ if look == Look::Plain => return word,
+            Self::Note => return word,
+            Self::Ok => 32,
+            Self::Warn => 33,
+            Self::Fail => 31,
+        };
+        format!("\x1b[{colour}m{word}\x1b[0m")
+    }
+}
+
+/// Something that was looked at.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub(super) struct Check {
+    /// The name; the same in all releases.
+    name: &'static str,
+    status: Status,
+    text: String,
+    details: Vec<String>,
+    /// What to do about it.
+    hint: Option<String>,
+}
+
+impl Check {
+    /// Makes a check with what was found, in one line.
+    pub(super) fn new(name: &'static str, status: Status, text: impl Into<String>) -> Self {
+        Self {
+            name,
+            status,
+            text: text.into(),
+            details: Vec::new(),
+            hint: None,
+        }
+    }
+
+    /// Adds a line.
+    pub(super) fn detail(mut self, detail: impl Into<String>) -> Self {
+        self.details.push(detail.into());
+        self
+    }
+
+    /// Says what to do about it.
+    pub(super) fn hint(mut self, hint: impl Into<String>) -> Self {
+        self.hint = Some(hint.into());
+        self
+    }
+
+    /// Writes the home folder as `~` everywhere.
+    fn without_home(mut self, home: &str) -> Self {
+        let texts = std::iter::once(&mut self.text)
+            .chain(&mut self.details)
+            .chain(&mut self.hint);
+        for text in texts {
+            *text = tilde(text, home);
+        }
+        self
+    }
+}
+
+/// Everything that was looked at.
+#[derive(Debug, Serialize)]
+pub(super) struct Report {
+    ovms: &'static str,
+    /// The worst of all.
+    status: Status,
+    checks: Vec<Check>,
+}
+
+impl Report {
+    /// Puts checks together, in their order.
+    pub(super) fn new(checks: Vec<Check>) -> Self {
+        let home = env::var("HOME").unwrap_or_default();
+        let home = home.trim_end_matches('/');
+        let worst = checks.iter().map(|check| check.status).max();
+        Self {
+            ovms: env!("CARGO_PKG_VERSION"),
+            // A note is nothing to act on.
+            status: worst
+                .filter(|status| *status > Status::Note)
+                .unwrap_or(Status::Ok),
+            checks: checks
+                .into_iter()
+                .map(|check| check.without_home(home))
+                .collect(),
+        }
+    }
+
+    /// Returns the worst of all.
+    pub(super) fn status(&self) -> Status {
+        self.status
+    }
+
+    /// Returns how many there are of a state.
+    pub(super) fn count(&self, status: Status) -> usize {
+        let checks = self.checks.iter();
+        checks.filter(|check| check.status == status).count()
+    }
+
+    /// Returns the report for scripts.
+    pub(super) fn json(&self) -> String {
+        serde_json::to_string_pretty(self).expect("texts and lists are JSON")
+    }
+
+    /// Returns the report for people.
+    pub(super) fn text(&self, look: Look, columns: Option<usize>) -> String {
+        let indent = STATE + NAME;
+        let room = columns.map(|columns| columns.saturating_sub(indent));
+        let mut text = String::new();
+        for check in &self.checks {
+            let mut front = format!("{}{:<NAME$}", check.status.shown(look), check.name);
+            let hint = check.hint.as_ref().map(|hint| format!("hint: {hint}"));
+            let lines = std::iter::once(&check.text)
+                .chain(&check.details)
+                .chain(&hint);
+            for line in lines.flat_map(|line| wrapped(&visible(line), room)) {
+                text.extend([format!("{front}{line}").trim_end(), "\n"]);
+                front = " ".repeat(indent);
+            }
+        }
+        text
+    }
+}
+
+/// Writes the home folder as `~` in a text.
+fn tilde(text: &str, home: &str) -> String {
+    // A process without a user has `/`, and everything begins with that.
+    if !Path::new(home).is_absolute() {
+        return text.to_owned();
+    }
+    let mut shown = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some(start) = rest.find(home) {
+        let end = start + home.len();
+        let is_whole = !rest[end..].starts_with(|c: char| c.is_alphanumeric() || "-_.".contains(c));
+        shown.push_str(&rest[..start]);
+        shown.push_str(if is_whole { "~" } else { home });
+        rest = &rest[end..];
+    }
+    shown + rest
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Check, Report, Status, tilde};
+    use crate::ui::Look;
+
+    #[test]
+    fn the_home_folder_is_a_tilde() {
+        let home = "/home/ann";
+        assert_eq!(tilde("in /home/ann/x and /home/ann", home), "in ~/x and ~");
+        assert_eq!(tilde("/home/anna, /home/ann:x", home), "/home/anna, ~:x");
+        assert_eq!(tilde("/x", ""), "/x");
+        assert_eq!(tilde("/x", "relative"), "/x");
+    }
+
+    #[test]
+    fn a_report_is_columns_and_json() {
+        let report = Report::new(vec![
+            Check::new("runtime", Status::Ok, "OpenVINO 1").detail("of a place"),
+            Check::new("ports", Status::Warn, "something else listens on port 9000")
+                .hint("choose another port with --port, or stop what listens"),
+            Check::new("shell", Status::Note, "\u{1b}[2J"),
+        ]);
+        assert_eq!(report.status(), Status::Warn);
+        assert_eq!(report.count(Status::Warn), 1);
+        insta::assert_snapshot!(report.text(Look::Plain, None), @"");
+        insta::assert_snapshot!(report.text(Look::Plain, Some(50)), @"");
+        let drawn = report.text(Look::Boxed, None).replace('\u{1b}', "ESC");
+        assert!(drawn.contains("ESC[33mwarn  ESC[0mports"), "{drawn}");
+        insta::assert_snapshot!(report.json(), @"");
+    }
+}

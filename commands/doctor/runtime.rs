@@ -1,0 +1,92 @@
+//! The OpenVINO runtime: which one is used, whether it works, and what it runs on.
+
+use ovms::openvino::runtime::{self, Found, Looked, PINNED_VERSION};
+
+use super::report::{Check, Status};
+use crate::{places, setup};
+
+/// Looks for the runtime and its devices; returns it if there is one.
+pub(super) fn all() -> (Vec<Check>, Option<Found>) {
+    let search = places::all();
+    let looked = runtime::survey(&search);
+    let found = match runtime::find(&search) {
+        Ok(found) => found,
+        Err(error) => {
+            let failure = setup::explain(&error);
+            let check = Check::new("runtime", Status::Fail, failure.message());
+            let check = with_places(check, &looked, None);
+            return (vec![with_hint(check, failure.hints())], None);
+        }
+    };
+    let library = format!("{}, {}", found.origin, found.library.display());
+    let check = match setup::probe_apart(&found) {
+        Ok(version) => {
+            let text = format!("OpenVINO {version}, compiles a model");
+            let check = Check::new("runtime", Status::Ok, text).detail(format!("from {library}"));
+            match version.starts_with(PINNED_VERSION) {
+                true => check,
+                false => check.detail(format!("this ovms is tested with {PINNED_VERSION}")),
+            }
+        }
+        Err(failure) => {
+            let check = Check::new("runtime", Status::Fail, failure.message());
+            let check = check.detail(format!("from {library}"));
+            let check = with_places(check, &looked, Some(&found));
+            let hint = "mend or remove it, or run `ovms setup --dir DIR` and set \
+                        OPENVINO_INSTALL_DIR to DIR";
+            return (vec![check.hint(hint)], Some(found));
+        }
+    };
+    let check = with_places(check, &looked, Some(&found));
+    (vec![check, devices(&found)], Some(found))
+}
+
+fn devices(found: &Found) -> Check {
+    match setup::devices(found) {
+        Ok(devices) if devices.is_empty() => {
+            Check::new("devices", Status::Warn, "the runtime knows no device")
+                .hint("the plugins belong beside the library; `ovms setup` gets all of them")
+        }
+        Ok(devices) => {
+            let told: Vec<String> = devices
+                .iter()
+                .map(|device| match device.full_name.as_str() {
+                    "" => device.name.clone(),
+                    full => format!("{} ({full})", device.name),
+                })
+                .collect();
+            Check::new("devices", Status::Ok, told.join(", "))
+        }
+        Err(failure) => Check::new("devices", Status::Warn, failure.message())
+            .hint("the driver of a device may be broken; --target_device CPU does without"),
+    }
+}
+
+/// Tells of the places that were looked at besides.
+fn with_places(mut check: Check, looked: &[Looked], used: Option<&Found>) -> Check {
+    for Looked {
+        origin,
+        folder,
+        library,
+    } in looked
+    {
+        if used.is_some_and(|used| used.origin == *origin) {
+            continue;
+        }
+        check = match (library, folder) {
+            (Some(library), _) => {
+                check.detail(format!("another one in {origin}, {}", library.display()))
+            }
+            (None, Some(folder)) => check.detail(format!("none in {origin}, {}", folder.display())),
+            (None, None) => check.detail(format!("none in {origin}")),
+        };
+    }
+    check
+}
+
+fn with_hint(check: Check, hints: &[String]) -> Check {
+    match hints.first() {
+        Some(hint) => check.hint(hint.clone()),
+        None => check,
+    }
+}

@@ -1,0 +1,105 @@
+//! The terminal, and the shell's completions.
+
+use std::{
+    env,
+    io::{self, IsTerminal},
+    path::{Path, PathBuf},
+};
+
+use super::report::{Check, Status};
+
+/// Looks at the terminal and at the completions.
+pub(super) fn all() -> [Check; 2] {
+    [terminal(), completions()]
+}
+
+fn terminal() -> Check {
+    let locale = ["LC_ALL", "LC_CTYPE", "LANG"]
+        .into_iter()
+        .find_map(|name| env::var(name).ok().filter(|value| !value.is_empty()));
+    let locale = locale.as_deref().unwrap_or("none");
+    let place = match io::stdout().is_terminal() {
+        true => {
+            let term = env::var("TERM").unwrap_or_default();
+            let width = comfy_table::Table::new().width();
+            let width = width.map_or_else(String::new, |width| format!(", {width} columns"));
+            format!("{term}{width}")
+        }
+        false => "output goes to a pipe or a file".to_owned(),
+    };
+    let text = format!("{place}; locale {locale}");
+    let is_utf8 = locale
+        .to_ascii_lowercase()
+        .replace('-', "")
+        .contains("utf8");
+    match is_utf8 || locale == "none" {
+        true => Check::new("terminal", Status::Ok, text),
+        false => Check::new("terminal", Status::Note, text)
+            .hint("tables and pictures are drawn in UTF-8; NO_COLOR=1 turns the lines off"),
+    }
+}
+
+fn completions() -> Check {
+    const NAME: &str = "completions";
+    let shell = env::var("SHELL").unwrap_or_default();
+    let shell = Path::new(&shell).file_name().unwrap_or_default();
+    let shell = shell.to_string_lossy().into_owned();
+    let places = places(&shell);
+    if places.is_empty() {
+        let text = match shell.as_str() {
+            "" => "the shell is not known".to_owned(),
+            shell => format!("there are none for {shell}"),
+        };
+        return Check::new(NAME, Status::Note, text);
+    }
+    match places.iter().find(|place| place.is_file()) {
+        Some(place) => {
+            let text = format!("installed for {shell}: {}", place.display());
+            Check::new(NAME, Status::Ok, text)
+        }
+        None => Check::new(NAME, Status::Note, format!("not installed for {shell}"))
+            .hint(format!("ovms completions {shell} --install")),
+    }
+}
+
+/// Returns where a shell looks for completions that are loaded when they are needed.
+fn places(shell: &str) -> Vec<PathBuf> {
+    let home = env::var_os("HOME").map(PathBuf::from).unwrap_or_default();
+    let folder = |name: &str, usual: &str| {
+        let named = env::var_os(name).map(PathBuf::from);
+        named
+            .filter(|path| path.is_absolute())
+            .unwrap_or_else(|| home.join(usual))
+    };
+    let data = folder("XDG_DATA_HOME", ".local/share");
+    let below = |folders: &[&Path], file: &str| folders.iter().map(|it| it.join(file)).collect();
+    let system = [Path::new("/usr/local/share"), Path::new("/usr/share")];
+    match shell {
+        "bash" => {
+            let mut places: Vec<PathBuf> = below(
+                &[&data, system[0], system[1]],
+                "bash-completion/completions/ovms",
+            );
+            places.push("/etc/bash_completion.d/ovms".into());
+            places
+        }
+        "zsh" => {
+            let own: Vec<PathBuf> =
+                below(&[&data, system[0], system[1]], "zsh/site-functions/_ovms");
+            let more = [".zfunc/_ovms", ".zsh/completions/_ovms"].map(|it| home.join(it));
+            let vendor = PathBuf::from("/usr/share/zsh/vendor-completions/_ovms");
+            own.into_iter().chain(more).chain([vendor]).collect()
+        }
+        "fish" => {
+            let config = folder("XDG_CONFIG_HOME", ".config");
+            let mut places = vec![config.join("fish/completions/ovms.fish")];
+            let vendor: Vec<PathBuf> = below(
+                &[&data, system[0], system[1]],
+                "fish/vendor_completions.d/ovms.fish",
+            );
+            places.extend(vendor);
+            places
+        }
+        _ => Vec::new(),
+    }
+}

@@ -1,0 +1,262 @@
+//! The program itself, and the machine: system, processor, memory, limits.
+
+use std::{
+    env, fs,
+    path::{Path, PathBuf},
+};
+
+use indicatif::BinaryBytes;
+use rustix::process::{Resource, getrlimit};
+
+use super::report::{Check, Status};
+
+/// Features of processors that runtimes use, in the words of Linux.
+const FEATURES: [&str; 14] = [
+    "sse4_2",
+    "avx",
+    "avx2",
+    "f16c",
+    "avx512f",
+    "avx512_vnni",
+    "avx_vnni",
+    "avx512_bf16",
+    "amx_tile",
+    "amx_int8",
+    "amx_bf16",
+    "asimd",
+    "sve",
+    "i8mm",
+];
+
+/// Open files below which a busy server may run out of them: each connection takes one.
+const FILES: u64 = 1024;
+
+/// Free memory below which models may not load.
+const MEMORY: u64 = 256 << 20;
+
+/// Looks at all of it.
+pub(super) fn all() -> Vec<Check> {
+    vec![program(), system(), processor(), memory(), files()]
+}
+
+fn program() -> Check {
+    let nodes = match ovms::python::AVAILABLE {
+        true => "with Python nodes",
+        false => "without Python nodes",
+    };
+    let profile = if cfg!(debug_assertions) {
+        "debug"
+    } else {
+        "release"
+    };
+    let text = format!(
+        "{} for {} {}, {nodes}, {profile} build",
+        env!("CARGO_PKG_VERSION"),
+        env::consts::OS,
+        env::consts::ARCH,
+    );
+    let check = Check::new("ovms", Status::Ok, text);
+    match env::current_exe() {
+        Ok(path) => check.detail(path.display().to_string()),
+        Err(_) => check,
+    }
+}
+
+fn system() -> Check {
+    let release = read("/etc/os-release");
+    let name = release.lines().find_map(|line| {
+        let name = line.strip_prefix("PRETTY_NAME=")?;
+        Some(name.trim_matches(['"', '\'']).to_owned())
+    });
+    let kernel = read("/proc/sys/kernel/osrelease");
+    let container = ["/.dockerenv", "/run/.containerenv"]
+        .iter()
+        .any(|mark| Path::new(mark).exists())
+        || env::var_os("KUBERNETES_SERVICE_HOST").is_some();
+    let text = format!(
+        "{}, kernel {}{}",
+        name.as_deref().unwrap_or("an unknown system"),
+        kernel.trim(),
+        if container { ", in a container" } else { "" }
+    );
+    Check::new("system", Status::Ok, text)
+}
+
+fn processor() -> Check {
+    let info = read("/proc/cpuinfo");
+    let field = |name: &str| {
+        info.lines().find_map(|line| {
+            let (key, value) = line.split_once(':')?;
+            (key.trim() == name).then(|| value.trim())
+        })
+    };
+    let model = field("model name").unwrap_or(env::consts::ARCH);
+    let has = field("flags")
+        .or_else(|| field("Features"))
+        .unwrap_or_default();
+    let has: Vec<&str> = has.split_whitespace().collect();
+    let features: Vec<&str> = FEATURES.into_iter().filter(|it| has.contains(it)).collect();
+    let all = info
+        .lines()
+        .filter(|line| line.starts_with("processor"))
+        .count();
+    let usable = std::thread::available_parallelism().map_or(1, usize::from);
+    let cores = match all {
+        all if all > usable => format!("{usable} of {all} cores for this process"),
+        _ => crate::ui::counted(usable, "core"),
+    };
+    let check = Check::new("processor", Status::Ok, format!("{model}, {cores}"));
+    match features.is_empty() {
+        true => check,
+        false => check.detail(features.join(" ")),
+    }
+}
+
+fn memory() -> Check {
+    let info = read("/proc/meminfo");
+    let field = |name: &str| {
+        let line = info.lines().find(|line| line.starts_with(name))?;
+        let number = line.split_whitespace().nth(1)?.parse::<u64>().ok()?;
+        Some(number * 1024)
+    };
+    let (Some(all), Some(free)) = (field("MemTotal:"), field("MemAvailable:")) else {
+        return Check::new("memory", Status::Note, "the system does not tell");
+    };
+    let bounds = Bounds::of(Path::new("/sys/fs/cgroup"), &read("/proc/self/cgroup"));
+    let mut text = format!("{} free of {}", BinaryBytes(free), BinaryBytes(all));
+    if let Some(memory) = bounds.memory.filter(|memory| *memory < all) {
+        text += &format!("; this process may use {}", BinaryBytes(memory));
+    }
+    if let Some(processors) = bounds.processors {
+        text += &format!("; processors are limited to {processors:.1}");
+    }
+    let least = free.min(bounds.memory.unwrap_or(u64::MAX));
+    match least < MEMORY {
+        false => Check::new("memory", Status::Ok, text),
+        true => Check::new("memory", Status::Warn, text)
+            .hint("models may not load; a smaller --nireq and fewer streams take less"),
+    }
+}
+
+fn files() -> Check {
+    let limit = getrlimit(Resource::Nofile);
+    let tell = |number: Option<u64>| number.map_or("any number".to_owned(), |it| it.to_string());
+    let text = format!(
+        "{} may be open at once (hard limit: {})",
+        tell(limit.current),
+        tell(limit.maximum)
+    );
+    match limit.current.is_some_and(|current| current < FILES) {
+        false => Check::new("files", Status::Ok, text),
+        true => Check::new("files", Status::Warn, text).hint(
+            "each connection takes one: raise the limit with `ulimit -n 8192`, or lower \
+             --max_connections",
+        ),
+    }
+}
+
+/// What the control group of this process may use.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+struct Bounds {
+    memory: Option<u64>,
+    processors: Option<f64>,
+}
+
+impl Bounds {
+    /// Reads the bounds of a group and of those above it; the least counts.
+    fn of(root: &Path, groups: &str) -> Self {
+        let mut bounds = Self::default();
+        for line in groups.lines() {
+            let mut parts = line.splitn(3, ':').skip(1);
+            let (Some(controllers), Some(path)) = (parts.next(), parts.next()) else {
+                continue;
+            };
+            let root = match controllers {
+                "" => root.to_owned(),
+                one if one.split(',').any(|it| it == "memory" || it == "cpu") => root.join(one),
+                _ => continue,
+            };
+            let group = root.join(path.trim_start_matches('/'));
+            let folders: Vec<PathBuf> = group.ancestors().map(Path::to_path_buf).collect();
+            for folder in folders.iter().filter(|folder| folder.starts_with(&root)) {
+                bounds.narrow(folder);
+            }
+        }
+        bounds
+    }
+
+    fn narrow(&mut self, folder: &Path) {
+        let number = |name: &str| -> Option<f64> {
+            fs::read_to_string(folder.join(name))
+                .ok()?
+                .trim()
+                .parse()
+                .ok()
+        };
+        let memory = ["memory.max", "memory.limit_in_bytes"];
+        let memory = memory.into_iter().find_map(|name| {
+            let text = fs::read_to_string(folder.join(name)).ok()?;
+            // Without a limit the older interface tells the largest number of pages.
+            text.trim().parse::<u64>().ok().filter(|it| *it < 1 << 60)
+        });
+        self.memory = [self.memory, memory].into_iter().flatten().min();
+        let newer = fs::read_to_string(folder.join("cpu.max"))
+            .ok()
+            .and_then(|text| {
+                let (quota, period) = text.trim().split_once(' ')?;
+                Some((quota.parse::<f64>().ok()?, period.parse::<f64>().ok()?))
+            });
+        let older = || Some((number("cpu.cfs_quota_us")?, number("cpu.cfs_period_us")?));
+        if let Some((quota, period)) = newer.or_else(older)
+            && quota > 0.0
+            && period > 0.0
+        {
+            let processors = quota / period;
+            self.processors = Some(self.processors.map_or(processors, |it| it.min(processors)));
+        }
+    }
+}
+
+fn read(path: &str) -> String {
+    fs::read_to_string(path).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::Bounds;
+
+    #[test]
+    fn the_narrowest_group_counts() {
+        let root = tempfile::tempdir().unwrap();
+        let group = root.path().join("slice/unit");
+        fs::create_dir_all(&group).unwrap();
+        fs::write(root.path().join("slice/memory.max"), "1000\n").unwrap();
+        fs::write(group.join("memory.max"), "max\n").unwrap();
+        fs::write(group.join("cpu.max"), "150000 100000\n").unwrap();
+        let bounds = Bounds::of(root.path(), "0::/slice/unit\n");
+        assert_eq!(bounds.memory, Some(1000));
+        assert_eq!(bounds.processors, Some(1.5));
+    }
+
+    #[test]
+    fn the_older_interface_is_known() {
+        let root = tempfile::tempdir().unwrap();
+        let memory = root.path().join("memory/box");
+        fs::create_dir_all(&memory).unwrap();
+        fs::write(
+            memory.join("memory.limit_in_bytes"),
+            "9223372036854771712\n",
+        )
+        .unwrap();
+        let cpu = root.path().join("cpu,cpuacct/box");
+        fs::create_dir_all(&cpu).unwrap();
+        fs::write(cpu.join("cpu.cfs_quota_us"), "-1").unwrap();
+        fs::write(cpu.join("cpu.cfs_period_us"), "100000").unwrap();
+        let groups = "5:memory:/box\n3:cpu,cpuacct:/box\n1:name=systemd:/box\nodd\n";
+        assert_eq!(Bounds::of(root.path(), groups), Bounds::default());
+        fs::write(memory.join("memory.limit_in_bytes"), "4096").unwrap();
+        assert_eq!(Bounds::of(root.path(), groups).memory, Some(4096));
+    }
+}

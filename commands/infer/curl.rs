@@ -1,0 +1,252 @@
+//! `ovms infer --print-curl`: the same request as a command of `curl` or `grpcurl`, which is printed
+//! and not sent.
+
+use base64::{Engine as _, engine::general_purpose::STANDARD as BASE64};
+use ovms::client::{
+    Client, ClientError, Form, ModelId, ModelMetadata, Options, Request, RequestError,
+    sequence::mark,
+    spelled::{self, GrpcCall, HttpCall, Spelled},
+};
+
+use super::{
+    failure,
+    job::Job,
+    run::why,
+    sequence::{self, Sequence},
+    stream,
+};
+use crate::{error::Failure, ui};
+
+/// The longest data that stand in the command line itself: systems have a limit for one argument.
+const LONGEST: usize = 64 << 10;
+
+/// How many characters of base64 stand in a line.
+const LINE: usize = 76;
+
+/// Prints a request, or each of several.
+pub(super) async fn request(job: Job) -> Result<(), Failure> {
+    let model = if job.inputs.are_told() && !matches!(job.sequence, Some(Sequence::All(_))) {
+        // Nobody needs to be asked.
+        ModelMetadata {
+            name: job.model.name.clone(),
+            versions: Vec::new(),
+            platform: String::new(),
+            inputs: Vec::new(),
+            outputs: Vec::new(),
+        }
+    } else {
+        job.open().await?.1
+    };
+    job.check_given(&model)?;
+    let requests = requests(&job, &model).await?;
+    let is_stream = job.stream.is_some();
+    let spell = |requests: &[Request]| match is_stream {
+        true => Ok(vec![spelled::stream(&job.server, requests)?]),
+        false => {
+            let requests = requests.iter();
+            requests
+                .map(|request| spelled::infer(&job.server, request))
+                .collect()
+        }
+    };
+    let spelled = if job.is_form_given {
+        spell(&requests)
+    } else {
+        // Values one by one are what people read.
+        let of_values = requests.iter().map(|request| Request {
+            form: Form::Values,
+            outputs: job.outputs.clone(),
+            ..request.clone()
+        });
+        let of_values: Vec<_> = of_values.collect();
+        match spell(&of_values) {
+            Err(RequestError::RawOnly { .. } | RequestError::NotText(_)) => spell(&requests),
+            spelled => spelled,
+        }
+    };
+    print(&spelled.map_err(refused)?)
+}
+
+/// Prints the question for the states of a model, or of all models.
+pub(super) fn status(server: &Options, model: Option<&ModelId>) -> Result<(), Failure> {
+    print(&[spelled::status(server, model).map_err(refused)?])
+}
+
+/// Prints the question for inputs and outputs of a model, or of each model that the server has.
+pub(super) async fn metadata(server: &Options, model: Option<&ModelId>) -> Result<(), Failure> {
+    let models = match model {
+        Some(model) => vec![model.clone()],
+        None => {
+            let names = async {
+                let client = Client::connect(server).await?;
+                let models = client.models().await?;
+                Ok::<_, ClientError>(models.into_iter().map(|model| model.name))
+            };
+            let names = match names.await {
+                Ok(names) => names,
+                Err(error) => return Err(why(error, server, None, None).await),
+            };
+            let id = |name| ModelId {
+                name,
+                version: None,
+            };
+            names.map(id).collect()
+        }
+    };
+    let models = models.iter();
+    let spelled = models.map(|model| spelled::metadata(server, model));
+    print(&spelled.collect::<Result<Vec<_>, _>>().map_err(refused)?)
+}
+
+fn refused(error: RequestError) -> Failure {
+    failure::client(ClientError::Request(error))
+}
+
+/// Makes every request of the job.
+async fn requests(job: &Job, model: &ModelMetadata) -> Result<Vec<Request>, Failure> {
+    let mut request = job.request(model)?;
+    if let Some(plan) = &job.stream {
+        return stream::requests(plan, &job.inputs, request, model).await;
+    }
+    let is_tfs = job.server.api.is_tfs();
+    match &job.sequence {
+        None => {}
+        Some(Sequence::One { control, id }) => mark(&mut request, is_tfs, *id, *control),
+        Some(Sequence::All(plan)) => {
+            return sequence::requests(plan, &job.inputs, request, model, is_tfs).await;
+        }
+    }
+    Ok(vec![request])
+}
+
+fn print(spelled: &[Spelled]) -> Result<(), Failure> {
+    let commands: String = spelled
+        .iter()
+        .map(|spelled| match spelled {
+            Spelled::Http(call) => curl(call),
+            Spelled::Grpc(call) => grpcurl(call),
+        })
+        .collect();
+    ui::print(commands)
+}
+
+fn curl(call: &HttpCall) -> String {
+    let mut command = "curl -sS".to_owned();
+    // Else brackets in a URL are patterns.
+    if call.url.contains(['[', ']', '{', '}']) {
+        command.push_str(" -g");
+    }
+    if call.body.is_empty() && call.method != "GET" {
+        command.extend([" -X ", call.method]);
+    }
+    command.extend([" ", &quoted(&call.url)]);
+    push_headers(&mut command, &call.headers);
+    if call.body.is_empty() {
+        return command + "\n";
+    }
+    match std::str::from_utf8(&call.body) {
+        Ok(text) if call.body.len() <= LONGEST && !text.contains('\0') => {
+            command + " -d " + &quoted(text) + "\n"
+        }
+        Ok(text) if !text.contains(['\0', '\n']) => {
+            format!("{command} --data-binary @- <<'EOF'\n{text}\nEOF\n")
+        }
+        _ => {
+            let text = BASE64.encode(&call.body);
+            let lines: Vec<&str> = (0..text.len().div_ceil(LINE))
+                .map(|line| &text[line * LINE..text.len().min((line + 1) * LINE)])
+                .collect();
+            let lines = lines.join("\n");
+            format!("base64 -d <<'EOF' | {command} --data-binary @-\n{lines}\nEOF\n")
+        }
+    }
+}
+
+fn grpcurl(call: &GrpcCall) -> String {
+    let mut command = "grpcurl -plaintext".to_owned();
+    push_headers(&mut command, &call.headers);
+    let data = call.messages.join("\n");
+    let target = format!("{} {}", quoted(&call.address), call.method);
+    if data.len() <= LONGEST {
+        format!("{command} -d {} {target}\n", quoted(&data))
+    } else {
+        format!("{command} -d @ {target} <<'EOF'\n{data}\nEOF\n")
+    }
+}
+
+fn push_headers(command: &mut String, headers: &[(String, String)]) {
+    for (name, value) in headers {
+        command.extend([" -H ", &quoted(&format!("{name}: {value}"))]);
+    }
+}
+
+/// Writes a text as one word of a shell.
+fn quoted(text: &str) -> String {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "/._-+:@%,=".contains(c);
+    if !text.is_empty() && text.chars().all(plain) {
+        return text.to_owned();
+    }
+    format!("'{}'", text.replace('\'', r"'\''"))
+}
+
+#[cfg(test)]
+mod tests {
+    use ovms::client::spelled::{GrpcCall, HttpCall};
+
+    use super::{LONGEST, curl, grpcurl, quoted};
+
+    fn call(body: &[u8]) -> HttpCall {
+        HttpCall {
+            method: "POST",
+            url: "http://localhost:8000/v2/models/m/infer".to_owned(),
+            headers: vec![("A".to_owned(), "it's".to_owned())],
+            body: body.to_vec().into(),
+        }
+    }
+
+    #[test]
+    fn words_are_quoted_for_shells() {
+        for (text, expected) in [
+            ("http://a:1/b", "http://a:1/b"),
+            ("", "''"),
+            ("a b", "'a b'"),
+            ("it's $HOME\n", "'it'\\''s $HOME\n'"),
+        ] {
+            assert_eq!(quoted(text), expected);
+        }
+    }
+
+    #[test]
+    fn bodies_stand_where_they_fit() {
+        insta::assert_snapshot!(curl(&call(b"{\"a\":1}")), @r#"curl -sS http://localhost:8000/v2/models/m/infer -H 'A: it'\''s' -d '{"a":1}'"#);
+        insta::assert_snapshot!(curl(&call(b"")), @r"curl -sS -X POST http://localhost:8000/v2/models/m/infer -H 'A: it'\''s'");
+        insta::assert_snapshot!(curl(&call(&[0xff; 60])), @r"
+        base64 -d <<'EOF' | curl -sS http://localhost:8000/v2/models/m/infer -H 'A: it'\''s' --data-binary @-
+        ////////////////////////////////////////////////////////////////////////////
+        ////
+        EOF
+        ");
+        let long = curl(&call(&vec![b'1'; LONGEST + 1]));
+        assert!(long.contains("--data-binary @- <<'EOF'\n111"), "{long}");
+        assert!(long.ends_with("1\nEOF\n"), "{long}");
+        let mut named = call(b"");
+        named.url.push_str("/[a]");
+        assert!(curl(&named).starts_with("curl -sS -g -X POST "));
+    }
+
+    #[test]
+    fn messages_of_a_stream_follow_each_other() {
+        let mut call = GrpcCall {
+            address: "localhost:9000".to_owned(),
+            method: "a.B/C".to_owned(),
+            headers: Vec::new(),
+            messages: vec!["{}".to_owned(), "{\"a\":1}".to_owned()],
+        };
+        insta::assert_snapshot!(grpcurl(&call), @r#"
+        grpcurl -plaintext -d '{}
+        {"a":1}' localhost:9000 a.B/C
+        "#);
+        call.messages = vec!["1".repeat(LONGEST + 1)];
+        assert!(grpcurl(&call).contains(" -d @ localhost:9000 a.B/C <<'EOF'\n1"));
+    }
+}

@@ -1,0 +1,228 @@
+//! How far the first load is: lines at the foot of a terminal, and now and then one in the log.
+
+use std::{
+    collections::HashMap,
+    io::{self, IsTerminal},
+    sync::Arc,
+    time::Duration,
+};
+
+use indicatif::DecimalBytes;
+use ovms::{
+    engine::{Engine, Servable},
+    model::{Code, State, Status, storage},
+};
+use tokio::time::Instant;
+
+use crate::ui::{self, Foot, clipped};
+
+/// How often the foot is drawn.
+const DRAW: Duration = ui::BAR_STEP;
+
+/// How often it is looked where nothing is drawn.
+const LOOK: Duration = Duration::from_secs(1);
+
+/// The pause before the first line of the log; each that follows is twice as long.
+const FIRST: Duration = Duration::from_secs(10);
+
+/// The longest pause between two lines of the log.
+const LONGEST: Duration = Duration::from_secs(60);
+
+/// The most loads that are told of one by one.
+const MOST: usize = 5;
+
+/// A load under way.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct UnderWay {
+    name: String,
+    version: Option<i64>,
+    seconds: u64,
+    download: Option<storage::Progress>,
+}
+
+/// How far all of it is.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+struct Stage {
+    done: usize,
+    all: usize,
+    under_way: Vec<UnderWay>,
+}
+
+/// Shows the load until this is dropped.
+pub(super) async fn watch(engine: Arc<Engine>) {
+    let foot = Foot::new();
+    let logs = foot.is_none() || !io::stdout().is_terminal();
+    let begun = Instant::now();
+    let mut since = HashMap::new();
+    let (mut pause, mut next) = (FIRST, begun + FIRST);
+    loop {
+        let stage = Stage::of(&engine, &mut since);
+        if let Some(foot) = &foot {
+            foot.show(stage.drawn());
+        }
+        if logs && Instant::now() >= next {
+            tracing::info!("{}", stage.line());
+            pause = (pause * 2).min(LONGEST);
+            next = Instant::now() + pause;
+        }
+        tokio::time::sleep(if foot.is_some() { DRAW } else { LOOK }).await;
+    }
+}
+
+impl Stage {
+    /// Looks at what is served; `since` keeps when each load was first seen.
+    fn of(engine: &Engine, since: &mut HashMap<(String, i64), Instant>) -> Self {
+        let servables = engine.servables();
+        let mut stage = Self {
+            all: servables.len(),
+            ..Self::default()
+        };
+        let mut rest = Vec::new();
+        for servable in &servables {
+            let parts = servable.parts();
+            if !parts.iter().any(|part| is_pending(&part.status())) {
+                // Versions are known once it is their turn.
+                stage.done += usize::from(!parts.is_empty());
+                continue;
+            }
+            let Servable::Model(model) = servable else {
+                rest.push(servable.name().to_owned());
+                continue;
+            };
+            let mut parts = parts.iter();
+            let Some(part) = parts.find(|part| part.status() == Status::ok(State::Loading)) else {
+                continue;
+            };
+            let key = (part.name().to_owned(), part.number());
+            let seconds = since.entry(key).or_insert_with(Instant::now).elapsed();
+            let download = model.download();
+            stage.under_way.push(UnderWay {
+                name: part.name().to_owned(),
+                version: Some(part.number()),
+                seconds: seconds.as_secs(),
+                download: download.filter(|download| download.version == part.number()),
+            });
+        }
+        // Pipelines and graphs have their turn after the models.
+        if stage.under_way.is_empty() && stage.done + rest.len() == stage.all {
+            let now = |name: String| {
+                let seconds = since.entry((name.clone(), 0)).or_insert_with(Instant::now);
+                UnderWay {
+                    name,
+                    version: None,
+                    seconds: seconds.elapsed().as_secs(),
+                    download: None,
+                }
+            };
+            stage.under_way = rest.into_iter().map(now).collect();
+        }
+        stage
+    }
+
+    /// Returns the lines for a terminal.
+    fn drawn(&self) -> String {
+        let mut lines = vec![clipped(&format!("loaded {} of {}", self.done, self.all))];
+        let told = self.under_way.iter().take(MOST);
+        lines.extend(told.map(|it| clipped(&ui::visible(&format!("  {}", it.text())))));
+        if let Some(more) = self.more() {
+            lines.push(format!("  and {more} more"));
+        }
+        lines.join("\n")
+    }
+
+    /// Returns the line for the log.
+    fn line(&self) -> String {
+        let told = self.under_way.iter().take(MOST).map(UnderWay::text);
+        let more = self.more().map(|more| format!("{more} more"));
+        let told: Vec<String> = told.chain(more).collect();
+        let what = match told.is_empty() {
+            true => String::new(),
+            false => format!("; under way: {}", told.join(", ")),
+        };
+        format!("still loading, {} of {} done{what}", self.done, self.all)
+    }
+
+    fn more(&self) -> Option<usize> {
+        let more = self.under_way.len().saturating_sub(MOST);
+        (more > 0).then_some(more)
+    }
+}
+
+impl UnderWay {
+    fn text(&self) -> String {
+        let version = match self.version {
+            Some(version) => format!(" version {version}"),
+            None => String::new(),
+        };
+        let (name, seconds) = (&self.name, self.seconds);
+        match self.download {
+            Some(storage::Progress {
+                received, expected, ..
+            }) => format!(
+                "{name}{version}: {} of {} ({} %), {seconds} s",
+                DecimalBytes(received),
+                DecimalBytes(expected),
+                received.saturating_mul(100) / expected.max(1),
+            ),
+            None => format!("{name}{version}: {seconds} s"),
+        }
+    }
+}
+
+/// Tells whether something is on its way, and has not failed.
+fn is_pending(status: &Status) -> bool {
+    status.state < State::Available && status.code == Code::Ok
+}
+
+#[cfg(test)]
+mod tests {
+    use ovms::model::storage::Progress;
+
+    use super::{Stage, UnderWay};
+
+    fn under_way(name: &str) -> UnderWay {
+        UnderWay {
+            name: name.to_owned(),
+            version: Some(1),
+            seconds: 12,
+            download: None,
+        }
+    }
+
+    #[test]
+    fn loads_are_told_with_their_times_and_bytes() {
+        let mut stage = Stage {
+            done: 3,
+            all: 40,
+            under_way: vec![
+                under_way("resnet"),
+                UnderWay {
+                    download: Some(Progress {
+                        version: 1,
+                        received: 34_200_000,
+                        expected: 102_400_000,
+                    }),
+                    ..under_way("vad")
+                },
+            ],
+        };
+        insta::assert_snapshot!(stage.drawn(), @"
+        loaded 3 of 40
+          resnet version 1: 12 s
+          vad version 1: 34.20 MB of 102.40 MB (33 %), 12 s
+        ");
+        insta::assert_snapshot!(stage.line(), @"still loading, 3 of 40 done; under way: resnet version 1: 12 s, vad version 1: 34.20 MB of 102.40 MB (33 %), 12 s");
+        stage.under_way = vec![under_way("m"); 9];
+        insta::assert_snapshot!(stage.drawn(), @"
+        loaded 3 of 40
+          m version 1: 12 s
+          m version 1: 12 s
+          m version 1: 12 s
+          m version 1: 12 s
+          m version 1: 12 s
+          and 4 more
+        ");
+        stage.under_way.clear();
+        assert_eq!(stage.line(), "still loading, 3 of 40 done");
+    }
+}

@@ -1,0 +1,116 @@
+//! What is shown of the start: how far the load is, and then what is served.
+
+use std::{
+    io::{self, IsTerminal, Write},
+    sync::{Arc, Mutex, PoisonError},
+    time::Duration,
+};
+
+use ovms::{
+    config::{LogFormat, ServerSettings},
+    engine::{Engine, reload::Fault},
+    openvino::runtime::{Device, Opened},
+    server::Observer,
+    task::{self, Task},
+};
+
+use super::{loading, summary::Summary};
+use crate::{setup, ui};
+
+/// How long the summary waits for the list of devices.
+const DEVICES: Duration = Duration::from_secs(2);
+
+/// Where the summary goes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Target {
+    Nowhere,
+    /// To the log, in its format.
+    Log,
+    /// To the terminal, as a block.
+    Terminal,
+}
+
+/// Shows the start on terminal and log.
+#[derive(Debug)]
+pub(super) struct Start {
+    settings: ServerSettings,
+    opened: Opened,
+    /// The folder of the example, if it is served.
+    demo: Option<String>,
+    target: Target,
+    loading: Mutex<Option<Task<()>>>,
+    devices: Mutex<Option<Task<Vec<Device>>>>,
+}
+
+impl Start {
+    /// Shows nothing yet; the log has started.
+    pub(super) fn new(settings: &ServerSettings, opened: Opened, demo: Option<String>) -> Self {
+        let target = if ui::quiet() || !tracing::enabled!(tracing::Level::INFO) {
+            Target::Nowhere
+        } else if settings.log_format == LogFormat::Text && io::stdout().is_terminal() {
+            Target::Terminal
+        } else {
+            Target::Log
+        };
+        Self {
+            settings: settings.clone(),
+            opened,
+            demo,
+            target,
+            loading: Mutex::default(),
+            devices: Mutex::default(),
+        }
+    }
+
+    /// Tells whether people will see a block on their terminal.
+    pub(super) fn is_seen(&self) -> bool {
+        self.target == Target::Terminal
+    }
+}
+
+impl Observer for Start {
+    fn loading(&self, engine: &Arc<Engine>) {
+        let loading = Task::spawn(loading::watch(Arc::clone(engine)));
+        put(&self.loading, loading);
+        if self.target == Target::Terminal {
+            // In a process of its own: plugins of devices that nobody wants stay out of this one.
+            let found = self.opened.found.clone();
+            let list = move || setup::devices(&found).unwrap_or_default();
+            put(&self.devices, Task::spawn(task::blocking("devices", list)));
+        }
+    }
+
+    fn ready(&self, engine: &Arc<Engine>, faults: &[Fault]) {
+        drop(take(&self.loading));
+        ui::clear_foot();
+        if self.target == Target::Nowhere {
+            return;
+        }
+        let summary = Summary::new(&self.settings, &self.opened.version, engine, faults);
+        let summary = summary.of_demo(self.demo.clone());
+        if self.target == Target::Log {
+            summary.log(self.settings.log_format);
+            return;
+        }
+        let devices = take(&self.devices);
+        Task::spawn(async move {
+            let devices = match devices {
+                Some(devices) => tokio::time::timeout(DEVICES, devices).await,
+                None => Ok(Ok(Vec::new())),
+            };
+            let devices = devices.ok().and_then(Result::ok).unwrap_or_default();
+            let block = summary.with_devices(&devices).block();
+            // If nobody reads stdout, there is nobody to tell.
+            let _ = ui::Stdout.write_all(block.as_bytes());
+        })
+        .detach();
+    }
+}
+
+fn put<T>(place: &Mutex<Option<T>>, value: T) {
+    *place.lock().unwrap_or_else(PoisonError::into_inner) = Some(value);
+}
+
+fn take<T>(place: &Mutex<Option<T>>) -> Option<T> {
+    place.lock().unwrap_or_else(PoisonError::into_inner).take()
+}

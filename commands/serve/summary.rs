@@ -1,0 +1,451 @@
+//! What is served, where, and how to try it: told once, when the first load is over.
+//!
+//! On a terminal it is a block of its own; elsewhere it is lines of the log, or one event of a log
+//! in JSON. Why something is not served, the log has said before.
+
+use ovms::{
+    config::{LogFormat, ServerSettings},
+    engine::{Engine, Facts, Servable, reload::Fault},
+    error::chain,
+    model::demo,
+    openvino::runtime::Device,
+    python,
+};
+
+use crate::ui::{columns, counted, listed, visible, wrapped};
+
+/// The most servables that are told of one by one, and the most failures.
+const MOST: usize = 8;
+
+/// The most characters of a failure.
+const LONGEST: usize = 300;
+
+/// The columns that names have.
+const NAMES: usize = 12;
+
+/// Something that is served.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Entry {
+    kind: &'static str,
+    name: String,
+    /// Versions, device, state; empty if there is nothing to add.
+    about: String,
+    tries: Tries,
+}
+
+/// How something is tried.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Tries {
+    /// With whatever fits.
+    Random,
+    /// With a sequence of that.
+    Sequence,
+    /// Its inputs have no types, so that they are looked at first.
+    Look,
+}
+
+/// Where a side listens.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Place {
+    /// As a client on this machine names it.
+    host: String,
+    port: u16,
+    /// What else there is to say.
+    about: String,
+}
+
+/// Everything that is told.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Summary {
+    openvino: String,
+    python: Option<String>,
+    grpc: Option<Place>,
+    rest: Option<Place>,
+    has_dashboard: bool,
+    devices: Vec<String>,
+    served: Vec<Entry>,
+    /// How many of what is configured are not served.
+    missing: usize,
+    failures: Vec<String>,
+    /// The folder of the example, if that is what is served.
+    demo: Option<String>,
+}
+
+impl Summary {
+    /// Puts together what there is to tell.
+    pub(super) fn new(
+        settings: &ServerSettings,
+        openvino: &str,
+        engine: &Engine,
+        faults: &[Fault],
+    ) -> Self {
+        let servables = engine.servables();
+        let served: Vec<Entry> = servables.iter().filter_map(Entry::of).collect();
+        let python = python::describe();
+        Self {
+            openvino: openvino.split('-').next().unwrap_or(openvino).to_owned(),
+            // `Python 3.11.2 of …`
+            python: python.map(|text| text.split(" of ").next().unwrap_or_default().to_owned()),
+            grpc: Place::of(settings.port, &settings.grpc_bind_addresses),
+            rest: Place::of(settings.rest_port, &settings.rest_bind_addresses),
+            has_dashboard: false,
+            devices: Vec::new(),
+            missing: servables.len() - served.len(),
+            served,
+            failures: faults.iter().map(|fault| clip(&chain(fault))).collect(),
+            demo: None,
+        }
+    }
+
+    /// Says that it is the example that is served, and where its files are.
+    pub(super) fn of_demo(mut self, folder: Option<String>) -> Self {
+        self.demo = folder;
+        self
+    }
+
+    /// Adds the devices of this machine.
+    pub(super) fn with_devices(mut self, devices: &[Device]) -> Self {
+        self.devices = devices
+            .iter()
+            .map(|device| match device.full_name.as_str() {
+                "" => device.name.clone(),
+                full => format!("{} ({full})", device.name),
+            })
+            .collect();
+        self
+    }
+
+    /// Writes it to the log.
+    pub(super) fn log(&self, format: LogFormat) {
+        if format == LogFormat::Json {
+            let names: Vec<&str> = self.served.iter().map(|it| it.name.as_str()).collect();
+            tracing::info!(
+                served = self.served.len(),
+                failed = self.missing,
+                names = names.get(..MOST).unwrap_or(&names).join(","),
+                grpc = self.grpc.as_ref().map(Place::address),
+                rest = self.rest.as_ref().map(Place::address),
+                openvino = self.openvino,
+                python = self.python,
+                "serving"
+            );
+            return;
+        }
+        tracing::info!("{}", self.heading());
+        for (name, texts) in self.rows(false) {
+            for text in texts {
+                tracing::info!("  {name}: {text}");
+            }
+        }
+    }
+
+    /// Returns it as a block for a terminal, with empty lines around it.
+    pub(super) fn block(&self) -> String {
+        self.drawn(columns())
+    }
+
+    fn drawn(&self, columns: Option<usize>) -> String {
+        let mut lines = wrapped(&self.heading(), columns);
+        let room = columns.map(|columns| columns.saturating_sub(NAMES + 2));
+        for (name, texts) in self.rows(true) {
+            let mut shown = name;
+            for text in texts {
+                // What is copied stays in one piece.
+                let room = if name == "try" { None } else { room };
+                for line in wrapped(&visible(&text), room) {
+                    lines.push(format!("  {shown:<NAMES$}{line}").trim_end().to_owned());
+                    shown = "";
+                }
+            }
+        }
+        format!("\n{}\n\n", lines.join("\n"))
+    }
+
+    fn heading(&self) -> String {
+        let count = |kind: &str| self.served.iter().filter(|it| it.kind == kind).count();
+        let kinds: Vec<String> = ["model", "pipeline", "graph"]
+            .into_iter()
+            .filter(|kind| count(kind) > 0)
+            .map(|kind| counted(count(kind), kind))
+            .collect();
+        let served = match kinds.is_empty() {
+            true => "nothing".to_owned(),
+            false => listed(&kinds),
+        };
+        let missing = match self.missing {
+            0 => String::new(),
+            missing => format!(" ({missing} not served)"),
+        };
+        let python = self.python.as_ref();
+        let python = python.map_or_else(String::new, |python| format!(" and {python}"));
+        format!(
+            "ovms {} serves {served}{missing}, with OpenVINO {}{python}",
+            env!("CARGO_PKG_VERSION"),
+            self.openvino
+        )
+    }
+
+    /// Returns what is told below the heading: a name, and a line or several.
+    fn rows(&self, is_terminal: bool) -> Vec<(&'static str, Vec<String>)> {
+        let mut rows = Vec::new();
+        if let Some(grpc) = &self.grpc {
+            rows.push(("gRPC", vec![grpc.address() + &grpc.about]));
+        }
+        if let Some(rest) = &self.rest {
+            rows.push((
+                "REST",
+                vec![format!("http://{}{}", rest.address(), rest.about)],
+            ));
+            if self.has_dashboard {
+                rows.push(("dashboard", vec![format!("http://{}/", rest.address())]));
+            }
+        }
+        if !self.devices.is_empty() {
+            rows.push(("devices", vec![self.devices.join(", ")]));
+        }
+        let told = self.served.iter().take(MOST);
+        rows.extend(told.map(|it| (it.kind, vec![it.name.clone() + &it.about])));
+        if self.served.len() > MOST {
+            let more = self.served.len() - MOST;
+            let all = self.infer("--status", Some("--status"));
+            rows.push(("and", vec![format!("{more} more: {all}")]));
+        }
+        if is_terminal {
+            let told = self.failures.iter().take(MOST).cloned();
+            rows.extend(told.map(|failure| ("failed", vec![failure])));
+            if self.failures.len() > MOST {
+                let more = self.failures.len() - MOST;
+                rows.push(("failed", vec![format!("{more} more, told above")]));
+            }
+        } else if !self.failures.is_empty() {
+            let number = counted(self.failures.len(), "failure");
+            rows.push(("failed", vec![format!("{number}, told above")]));
+        }
+        let tries = self.tries(is_terminal);
+        if !tries.is_empty() {
+            rows.push(("try", tries));
+        }
+        rows
+    }
+
+    /// Returns commands that ask for something that is served.
+    fn tries(&self, is_terminal: bool) -> Vec<String> {
+        if let Some(folder) = &self.demo {
+            // The log has it from the start.
+            return match is_terminal {
+                true => vec![self.infer(&demo_arguments(folder), None)],
+                false => Vec::new(),
+            };
+        }
+        let Some(first) = self.served.first() else {
+            return Vec::new();
+        };
+        let name = quoted(&first.name);
+        let mut tries = vec![match first.tries {
+            Tries::Random => self.infer(&format!("{name} --random"), None),
+            Tries::Sequence => self.infer(&format!("{name} --random --sequence"), None),
+            Tries::Look => self.infer(&format!("{name} --metadata"), None),
+        }];
+        if let Some(rest) = &self.rest
+            && is_plain(&first.name)
+        {
+            tries.push(format!("curl http://{}/v2/models/{name}", rest.address()));
+        }
+        tries
+    }
+
+    /// Returns a command of `ovms infer`, with the address if it is not the usual one.
+    fn infer(&self, arguments: &str, usual: Option<&str>) -> String {
+        let (api, place, port) = match (&self.grpc, &self.rest) {
+            (Some(grpc), _) => ("", grpc, 9000),
+            (None, Some(rest)) => (" --api kserve-rest", rest, 8000),
+            (None, None) => return format!("ovms infer {}", usual.unwrap_or(arguments)),
+        };
+        let url = match place.host == "localhost" && place.port == port {
+            true => String::new(),
+            false => format!(" --url {}", place.address()),
+        };
+        format!("ovms infer {arguments}{api}{url}")
+    }
+}
+
+/// Returns how the example is asked, but for the server's address.
+pub(super) fn demo_arguments(folder: &str) -> String {
+    format!(
+        "{} -i @{folder}/star.png --top 3 --labels {folder}/labels.txt",
+        demo::NAME
+    )
+}
+
+impl Entry {
+    /// Returns what there is to tell of something; `None` if it does not serve.
+    fn of(servable: &Servable) -> Option<Self> {
+        let available = servable.available();
+        let newest = available.last()?;
+        let facts = servable.part(Some(*newest)).and_then(|part| part.loaded());
+        let (kind, about, tries) = match (servable, facts) {
+            (Servable::Model(_), Ok(Facts::Model(loaded))) => {
+                let numbers: Vec<String> = available.iter().map(ToString::to_string).collect();
+                let versions = if numbers.len() == 1 {
+                    "version"
+                } else {
+                    "versions"
+                };
+                let (state, tries) = match loaded.is_stateful() {
+                    true => (", stateful", Tries::Sequence),
+                    false => ("", Tries::Random),
+                };
+                let device = &loaded.spec.options.device;
+                let about = format!(", {versions} {} on {device}{state}", listed(&numbers));
+                ("model", about, tries)
+            }
+            (Servable::Model(_), _) => return None,
+            (Servable::Pipeline(_), _) => ("pipeline", String::new(), Tries::Random),
+            (Servable::Graph(_), _) => ("graph", String::new(), Tries::Look),
+        };
+        Some(Self {
+            kind,
+            name: servable.name().to_owned(),
+            about,
+            tries,
+        })
+    }
+}
+
+impl Place {
+    fn of(port: Option<u16>, addresses: &[String]) -> Option<Self> {
+        let everywhere = addresses.iter().any(|it| it == "0.0.0.0" || it == "::");
+        let here = |address: &String| address == "localhost" || address == "127.0.0.1";
+        let host = match addresses.first() {
+            _ if everywhere || addresses.iter().any(here) => "localhost".to_owned(),
+            Some(address) if address.contains(':') => format!("[{address}]"),
+            Some(address) => address.clone(),
+            None => "localhost".to_owned(),
+        };
+        let others: Vec<&str> = addresses.iter().map(String::as_str).collect();
+        let about = match (everywhere, others.len()) {
+            (true, _) => " (all addresses of this machine)".to_owned(),
+            (false, 0 | 1) => String::new(),
+            (false, _) => format!(" ({})", others.join(", ")),
+        };
+        Some(Self {
+            host,
+            port: port?,
+            about,
+        })
+    }
+
+    fn address(&self) -> String {
+        format!("{}:{}", self.host, self.port)
+    }
+}
+
+/// Tells whether a name stands for itself in a shell and in a URL.
+fn is_plain(name: &str) -> bool {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.');
+    !name.is_empty() && !name.starts_with('-') && name.chars().all(is_plain)
+}
+
+/// Writes a name for a shell.
+fn quoted(name: &str) -> String {
+    match is_plain(name) {
+        true => name.to_owned(),
+        false => format!("'{}'", name.replace('\'', r"'\''")),
+    }
+}
+
+fn clip(text: &str) -> String {
+    let text = text.replace('\n', " ");
+    match text.char_indices().nth(LONGEST) {
+        Some((end, _)) => format!("{}…", &text[..end]),
+        None => text,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Device, Entry, Place, Summary, Tries};
+
+    fn model(name: &str, about: &str) -> Entry {
+        Entry {
+            kind: "model",
+            name: name.to_owned(),
+            about: about.to_owned(),
+            tries: Tries::Random,
+        }
+    }
+
+    fn example() -> Summary {
+        let place = |port, addresses: &[&str]| {
+            let addresses: Vec<String> = addresses.iter().map(ToString::to_string).collect();
+            Place::of(Some(port), &addresses)
+        };
+        let mut summary = Summary {
+            openvino: "2026.4.1".to_owned(),
+            python: Some("Python 3.11.2".to_owned()),
+            grpc: place(9000, &["0.0.0.0"]),
+            rest: place(8123, &["127.0.0.1", "192.0.2.1"]),
+            has_dashboard: true,
+            devices: Vec::new(),
+            served: vec![
+                model("resnet", ", versions 1 and 3 on CPU"),
+                model("vad", ", version 1 on CPU, stateful"),
+                Entry {
+                    kind: "pipeline",
+                    tries: Tries::Random,
+                    ..model("ocr", "")
+                },
+            ],
+            missing: 1,
+            failures: vec![
+                "cannot load version 1 of model `face`: cannot read /models/face/1/model.xml: it \
+                 ends before its end"
+                    .to_owned(),
+            ],
+            demo: None,
+        };
+        summary = summary.with_devices(&[Device {
+            name: "CPU".to_owned(),
+            full_name: "Some Processor @ 2 GHz".to_owned(),
+        }]);
+        summary
+    }
+
+    #[test]
+    fn a_summary_fits_a_terminal() {
+        insta::assert_snapshot!(example().drawn(Some(80)), @"");
+        insta::assert_snapshot!(example().drawn(Some(50)), @"");
+    }
+
+    #[test]
+    fn many_models_are_counted() {
+        let mut summary = example();
+        summary.served = (0..45)
+            .map(|number| model(&format!("m{number:02}"), ""))
+            .collect();
+        summary.failures = vec!["x".to_owned(); 20];
+        let drawn = summary.drawn(Some(80));
+        assert!(drawn.lines().count() <= 26, "{drawn}");
+        assert!(drawn.contains("37 more: ovms infer --status"), "{drawn}");
+    }
+
+    #[test]
+    fn commands_name_the_server_where_it_is_not_the_usual_one() {
+        let mut summary = example();
+        assert_eq!(summary.tries(true)[0], "ovms infer resnet --random");
+        summary.grpc = Place::of(Some(9001), &["::1".to_owned()]);
+        assert_eq!(
+            summary.tries(true)[0],
+            "ovms infer resnet --random --url [::1]:9001"
+        );
+        summary.grpc = None;
+        summary.served[0].name = "it's".to_owned();
+        assert_eq!(
+            summary.tries(true),
+            [r"ovms infer 'it'\''s' --random --api kserve-rest --url localhost:8123"]
+        );
+        summary.rest = None;
+        summary.served.clear();
+        assert_eq!(summary.tries(true), Vec::<String>::new());
+    }
+}

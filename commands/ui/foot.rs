@@ -1,0 +1,86 @@
+//! What is drawn at the foot of the terminal while lines are written above it.
+//!
+//! Whoever writes lines meanwhile does so through [`Stdout`], which takes the foot away for the
+//! length of each write.
+
+use std::{
+    io::{self, Write},
+    sync::{Mutex, MutexGuard, PoisonError},
+};
+
+use indicatif::{ProgressBar, ProgressFinish, ProgressStyle};
+
+/// The foot of the moment.
+static DRAWN: Mutex<Option<ProgressBar>> = Mutex::new(None);
+
+fn drawn() -> MutexGuard<'static, Option<ProgressBar>> {
+    DRAWN.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Lines on stderr that say how far something is; they go away when this is dropped.
+#[derive(Debug)]
+pub(crate) struct Foot(ProgressBar);
+
+impl Foot {
+    /// Draws nothing yet; `None` where nothing can be drawn, or is not wanted.
+    pub(crate) fn new() -> Option<Self> {
+        let style =
+            ProgressStyle::with_template("{spinner} {msg}").expect("the template names keys");
+        let bar = ProgressBar::with_draw_target(None, super::bar_target())
+            .with_style(style)
+            .with_finish(ProgressFinish::AndClear);
+        if bar.is_hidden() {
+            return None;
+        }
+        *drawn() = Some(bar.clone());
+        Some(Self(bar))
+    }
+
+    /// Draws lines in the place of those before.
+    pub(crate) fn show(&self, lines: String) {
+        self.0.set_message(lines);
+        self.0.tick();
+    }
+}
+
+impl Drop for Foot {
+    fn drop(&mut self) {
+        drop(drawn().take());
+        self.0.finish_and_clear();
+    }
+}
+
+/// Takes the foot away for good, where the process ends without dropping what it has.
+pub(crate) fn clear() {
+    if let Some(bar) = drawn().take() {
+        bar.finish_and_clear();
+    }
+}
+
+/// Standard output, above the foot.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Stdout;
+
+impl Stdout {
+    fn above<T>(write: impl FnOnce() -> T) -> T {
+        let bar = drawn().clone();
+        match bar {
+            Some(bar) => bar.suspend(write),
+            None => write(),
+        }
+    }
+}
+
+impl Write for Stdout {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        Self::above(|| io::stdout().write(bytes))
+    }
+
+    fn write_all(&mut self, bytes: &[u8]) -> io::Result<()> {
+        Self::above(|| io::stdout().write_all(bytes))
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        io::stdout().flush()
+    }
+}

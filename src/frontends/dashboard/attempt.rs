@@ -1,0 +1,206 @@
+//! Lines that try a servable, to be copied into a terminal.
+
+use axum::http::{HeaderMap, Uri, header};
+use serde_json::{Value, json};
+
+use super::{
+    Dashboard,
+    ask::encoded,
+    view::{Kind, Loaded, Tensor, View},
+};
+use crate::tensor::Dim;
+
+/// The most elements that a line writes out.
+const MOST_WRITTEN: usize = 64;
+
+/// What stands for a text.
+const SOME_TEXT: &str = "some text";
+
+/// How the browser has reached the server, which is how its user does.
+pub(super) struct Address {
+    host: String,
+    port: Option<u16>,
+    rest_port: Option<u16>,
+    rest: String,
+}
+
+impl Address {
+    /// Reads where a request went to.
+    pub(super) fn new(headers: &HeaderMap, uri: &Uri, dashboard: &Dashboard) -> Self {
+        let named = headers.get(header::HOST).and_then(|it| it.to_str().ok());
+        let named = named.or_else(|| uri.authority().map(|it| it.as_str()));
+        let rest_port = dashboard.rest_port;
+        let usual = || {
+            let port = rest_port.map_or(String::new(), |port| format!(":{port}"));
+            format!("localhost{port}")
+        };
+        let rest = named
+            .filter(|it| is_address(it))
+            .map_or_else(usual, str::to_owned);
+        Self {
+            host: host(&rest).to_owned(),
+            port: dashboard.port,
+            rest_port,
+            rest,
+        }
+    }
+
+    /// Returns the flags of `ovms infer` that lead to the server.
+    fn flags(&self) -> String {
+        match self.port {
+            Some(port) => format!(" --url {}", quoted(&format!("{}:{port}", self.host))),
+            None => format!(" --api kserve-rest --url {}", quoted(&self.rest)),
+        }
+    }
+
+    /// Returns where the ports are, in words.
+    pub(super) fn ports(&self) -> String {
+        let grpc = self.port.map(|port| format!("gRPC {port}"));
+        let rest = self.rest_port.map(|port| format!("REST {port}"));
+        let both: Vec<String> = grpc.into_iter().chain(rest).collect();
+        both.join(", ")
+    }
+}
+
+/// Tells whether a text has nothing in it that a host and a port have not.
+fn is_address(text: &str) -> bool {
+    let fits = |c: char| c.is_ascii_alphanumeric() || ".-_:[]".contains(c);
+    !text.is_empty() && text.len() <= 255 && text.chars().all(fits)
+}
+
+/// Takes the port off, if there is one.
+fn host(address: &str) -> &str {
+    match address.rsplit_once(':') {
+        // Colons within brackets are those of an address without a port.
+        Some((host, port)) if !port.contains(']') => host,
+        _ => address,
+    }
+}
+
+/// A line and what it is for.
+pub(super) struct Attempt {
+    pub(super) with: &'static str,
+    pub(super) line: String,
+}
+
+/// Returns lines that try a servable; none if it does not serve.
+pub(super) fn attempts(view: &View, address: &Address) -> Vec<Attempt> {
+    let Some(loaded) = &view.loaded else {
+        return Vec::new();
+    };
+    let path = format!("http://{}/v2/models/{}", address.rest, encoded(&view.name));
+    let curl = match body(view.kind, loaded) {
+        Some(body) => format!(
+            "curl {} -d {}",
+            quoted(&format!("{path}/infer")),
+            quoted(&body.to_string())
+        ),
+        None => format!("curl {}", quoted(&path)),
+    };
+    vec![
+        Attempt {
+            with: "ovms",
+            line: infer(view, loaded, address),
+        },
+        Attempt {
+            with: "curl",
+            line: curl,
+        },
+    ]
+}
+
+fn infer(view: &View, loaded: &Loaded, address: &Address) -> String {
+    let is_text = |it: &&Tensor| it.datatype.is_none_or(|datatype| datatype == "BYTES");
+    let mut flags = String::new();
+    for text in loaded.inputs.iter().filter(is_text) {
+        flags.extend([" -i ", &quoted(&format!("{}={SOME_TEXT}", text.name))]);
+    }
+    if !loaded.inputs.iter().all(|it| is_text(&it)) {
+        flags += " --zeros";
+    }
+    if loaded.is_stateful {
+        flags += " --start --end";
+    }
+    flags += &address.flags();
+    let name = quoted(&view.name);
+    // A name that begins like a flag is none.
+    match view.name.starts_with('-') {
+        true => format!("ovms infer{flags} -- {name}"),
+        false => format!("ovms infer {name}{flags}"),
+    }
+}
+
+/// Makes the body of a small request; `None` if it would not be small, or nobody knows what to send.
+fn body(kind: Kind, loaded: &Loaded) -> Option<Value> {
+    if kind == Kind::Graph || loaded.more_inputs > 0 {
+        return None;
+    }
+    let mut elements = 0;
+    let inputs = loaded.inputs.iter().map(|input| {
+        let datatype = input.datatype?;
+        let shape = input.shape.as_ref()?;
+        let shape: Vec<usize> = shape.0.iter().map(Dim::least).collect();
+        let count = shape.iter().try_fold(1, |a: usize, b| a.checked_mul(*b))?;
+        elements += count;
+        let zero = match datatype {
+            "BOOL" => json!(false),
+            "BYTES" => json!(SOME_TEXT),
+            // There is no way to write them as JSON that all servers take.
+            "FP16" | "BF16" => return None,
+            _ => json!(0),
+        };
+        (elements <= MOST_WRITTEN).then(|| {
+            let data = vec![zero; count];
+            json!({"name": input.name, "datatype": datatype, "shape": shape, "data": data})
+        })
+    });
+    let inputs: Option<Vec<Value>> = inputs.collect();
+    let mut body = json!({"inputs": inputs?});
+    if loaded.is_stateful {
+        body["parameters"] = json!({"sequence_start": true, "sequence_end": true});
+    }
+    Some(body)
+}
+
+/// Quotes a word for a shell if it needs quotes.
+fn quoted(word: &str) -> String {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "_-./:=@,+%".contains(c);
+    if !word.is_empty() && word.chars().all(is_plain) {
+        word.to_owned()
+    } else {
+        format!("'{}'", word.replace('\'', r"'\''"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{host, is_address, quoted};
+
+    #[test]
+    fn only_hosts_and_ports_are_repeated() {
+        for good in ["localhost:8000", "[::1]:8000", "10.0.0.1", "a-b.example"] {
+            assert!(is_address(good), "{good}");
+        }
+        for bad in ["", "a b", "a/b", "x'y", "<b>", "$(id)", "ü:1"] {
+            assert!(!is_address(bad), "{bad}");
+        }
+        assert!(!is_address(&"a".repeat(256)));
+    }
+
+    #[test]
+    fn the_port_is_taken_off() {
+        assert_eq!(host("localhost:8000"), "localhost");
+        assert_eq!(host("localhost"), "localhost");
+        assert_eq!(host("[::1]:8000"), "[::1]");
+        assert_eq!(host("[::1]"), "[::1]");
+    }
+
+    #[test]
+    fn no_word_leaves_its_quotes() {
+        assert_eq!(quoted("a/b-c.d"), "a/b-c.d");
+        assert_eq!(quoted(""), "''");
+        assert_eq!(quoted("a b"), "'a b'");
+        assert_eq!(quoted("x';rm -rf ~;'"), r"'x'\'';rm -rf ~;'\'''");
+        assert_eq!(quoted("$(id)`id`"), "'$(id)`id`'");
+    }
+}

@@ -1,0 +1,79 @@
+//! The page that the HTTP port has for people: what is served, and how it does.
+//!
+//! The server writes it whole, so that it tells everything at the first look and without scripts
+//! (`page.rs`, `card.rs`). Its script (`page.js`) then asks for the state every two seconds
+//! (`state.rs`), for cards that have changed, and for drawings that come into view (`picture.rs`).
+//! `view.rs` is what is known of a servable, `ask.rs` which of them are meant. Nothing of this writes
+//! anything, keeps figures of its own, or grows with the number of those who look.
+
+mod ask;
+mod attempt;
+mod card;
+mod markup;
+mod page;
+mod picture;
+mod routes;
+mod state;
+mod view;
+
+use std::{
+    sync::Arc,
+    time::{Instant, SystemTime},
+};
+
+use axum::http::HeaderValue;
+use tokio::sync::OnceCell;
+
+use self::{picture::Pictures, state::Device};
+use crate::{config::ServerSettings, metrics::Family, openvino::runtime, task};
+
+pub(super) use routes::routes;
+
+/// The families that it shows, which are to be counted whether there is a page of figures or not.
+pub const COUNTED: [Family; 1] = [Family::RequestTime];
+
+/// What the page knows of the server, and what it keeps between calls.
+pub(super) struct Dashboard {
+    runtime: Option<String>,
+    started: Instant,
+    started_ms: u64,
+    /// Asked for when somebody first looks, since it opens what belongs to each of them.
+    devices: OnceCell<Vec<Device>>,
+    pictures: Arc<Pictures>,
+    port: Option<u16>,
+    rest_port: Option<u16>,
+    /// What browsers may do with the page.
+    policy: HeaderValue,
+}
+
+impl Dashboard {
+    /// Makes the page of a server that has just begun.
+    pub(super) fn new(settings: &ServerSettings) -> Arc<Self> {
+        let since_1970 = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
+        let started_ms = since_1970.unwrap_or_default().as_millis();
+        Arc::new(Self {
+            runtime: runtime::version(),
+            started: Instant::now(),
+            started_ms: u64::try_from(started_ms).unwrap_or_default(),
+            devices: OnceCell::new(),
+            pictures: Arc::default(),
+            port: settings.port,
+            rest_port: settings.rest_port,
+            policy: page::policy(),
+        })
+    }
+
+    /// Finds out which devices there are, once.
+    async fn look_for_devices(&self) {
+        let look = || async {
+            let devices = task::blocking("list devices", runtime::devices_of_opened).await;
+            let devices = devices.into_iter();
+            let devices = devices.map(|device| Device {
+                name: device.name,
+                full_name: Some(device.full_name).filter(|name| !name.is_empty()),
+            });
+            devices.collect()
+        };
+        self.devices.get_or_init(look).await;
+    }
+}

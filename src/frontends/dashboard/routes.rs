@@ -1,0 +1,234 @@
+//! Paths, and the headers of their answers.
+
+use std::sync::Arc;
+
+use axum::{
+    Extension, Router,
+    extract::{RawQuery, State as Shared},
+    http::{HeaderMap, HeaderValue, StatusCode, Uri, header},
+    response::Response,
+    routing::{MethodRouter, get},
+};
+
+use super::{
+    Dashboard,
+    ask::{self, Ask},
+    attempt::Address,
+    card, page,
+    state::State,
+    view::View,
+};
+use crate::{
+    engine::Servable,
+    error::Result,
+    frontends::{
+        reply,
+        rest::{self, Context},
+    },
+    task,
+};
+
+/// What a servable takes to be told of, for the decision where that is done. Not measured.
+const BYTES_EACH: usize = 4096;
+
+/// What a servable takes to be counted.
+const BYTES_COUNTED: usize = 128;
+
+/// The paths.
+pub(in crate::frontends) fn routes(dashboard: Arc<Dashboard>) -> Router<Context> {
+    let get_only = |route: MethodRouter<Context>| {
+        route.fallback(|| async { rest::not_allowed("GET, HEAD, OPTIONS") })
+    };
+    Router::new()
+        .route("/", get(root).fallback(root_otherwise))
+        .route("/dashboard/state", get_only(get(state)))
+        .route("/dashboard/servable", get_only(get(servable)))
+        .route("/dashboard/drawing", get_only(get(drawing)))
+        .layer(Extension(dashboard))
+}
+
+/// The page, for who reads pages.
+async fn root(
+    Shared(context): Shared<Context>,
+    Extension(dashboard): Extension<Arc<Dashboard>>,
+    headers: HeaderMap,
+    uri: Uri,
+    RawQuery(query): RawQuery,
+) -> Response {
+    if !wants_page(&headers) {
+        return varying(reply::response(&rest::unknown_path()));
+    }
+    dashboard.look_for_devices().await;
+    let ask = Ask::read(query.as_deref());
+    let address = Address::new(&headers, &uri, &dashboard);
+    let policy = dashboard.policy.clone();
+    let text = sized(context, &ask.clone(), move |context| {
+        let state = State::of(&dashboard, &context.engine, &ask);
+        page::write(&state, &ask, &address)
+    })
+    .await;
+    let mut response = of_browser("text/html; charset=utf-8", text);
+    let headers = response.headers_mut();
+    headers.insert(header::CONTENT_SECURITY_POLICY, policy);
+    headers.insert(header::X_FRAME_OPTIONS, HeaderValue::from_static("DENY"));
+    varying(response)
+}
+
+/// Other methods than those that read: who would get the page is told which there are.
+async fn root_otherwise(headers: HeaderMap) -> Response {
+    if wants_page(&headers) {
+        return varying(rest::not_allowed("GET, HEAD, OPTIONS"));
+    }
+    varying(reply::response(&rest::unknown_path()))
+}
+
+async fn state(
+    Shared(context): Shared<Context>,
+    Extension(dashboard): Extension<Arc<Dashboard>>,
+    RawQuery(query): RawQuery,
+) -> Response {
+    dashboard.look_for_devices().await;
+    let ask = Ask::read(query.as_deref());
+    let mut response = sized(context, &ask.clone(), move |context| {
+        reply::serialized(&State::of(&dashboard, &context.engine, &ask))
+    })
+    .await;
+    let headers = response.headers_mut();
+    headers.insert(header::CACHE_CONTROL, NO_STORE);
+    headers.insert(header::X_CONTENT_TYPE_OPTIONS, NO_SNIFF);
+    response
+}
+
+/// The card of one servable.
+async fn servable(
+    Shared(context): Shared<Context>,
+    Extension(dashboard): Extension<Arc<Dashboard>>,
+    headers: HeaderMap,
+    uri: Uri,
+    RawQuery(query): RawQuery,
+) -> Response {
+    let address = Address::new(&headers, &uri, &dashboard);
+    match named(&context, query.as_deref()) {
+        Ok(servable) => {
+            let card = card::write(&View::of(&servable), &address, false);
+            of_browser("text/html; charset=utf-8", card)
+        }
+        Err(error) => reply::response(&error),
+    }
+}
+
+async fn drawing(
+    Shared(context): Shared<Context>,
+    Extension(dashboard): Extension<Arc<Dashboard>>,
+    RawQuery(query): RawQuery,
+) -> Response {
+    let servable = match named(&context, query.as_deref()) {
+        Ok(servable) => servable,
+        Err(error) => return reply::response(&error),
+    };
+    match dashboard.pictures.of(servable).await {
+        Ok(svg) => of_browser("image/svg+xml", svg.to_string()),
+        Err(error) => reply::response(&error),
+    }
+}
+
+fn named(context: &Context, query: Option<&str>) -> Result<Servable> {
+    context
+        .engine
+        .servable(&ask::name(query).unwrap_or_default())
+}
+
+/// Does what takes longer the more servables there are.
+async fn sized<T: Send + 'static>(
+    context: Context,
+    ask: &Ask,
+    work: impl FnOnce(&Context) -> T + Send + 'static,
+) -> T {
+    let servables = context.engine.count();
+    let bytes = servables.min(ask.limit) * BYTES_EACH + servables * BYTES_COUNTED;
+    task::sized("dashboard", bytes, move || work(&context)).await
+}
+
+const NO_STORE: HeaderValue = HeaderValue::from_static("no-store");
+const NO_SNIFF: HeaderValue = HeaderValue::from_static("nosniff");
+
+/// What a text may do that a browser is shown by itself: be looked at.
+const HARMLESS: HeaderValue = HeaderValue::from_static(
+    "default-src 'none'; style-src 'unsafe-inline'; frame-ancestors 'none'; sandbox",
+);
+
+/// Makes a good answer of something for browsers.
+fn of_browser(kind: &'static str, text: String) -> Response {
+    let mut response = Response::new(text.into());
+    *response.status_mut() = StatusCode::OK;
+    let headers = response.headers_mut();
+    headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(kind));
+    headers.insert(header::CACHE_CONTROL, NO_STORE);
+    headers.insert(header::X_CONTENT_TYPE_OPTIONS, NO_SNIFF);
+    headers.insert(
+        header::REFERRER_POLICY,
+        HeaderValue::from_static("no-referrer"),
+    );
+    headers.insert(header::CONTENT_SECURITY_POLICY, HARMLESS);
+    response
+}
+
+/// Says that there is another answer for those who accept something else.
+fn varying(mut response: Response) -> Response {
+    let headers = response.headers_mut();
+    headers.insert(header::VARY, HeaderValue::from_static("accept"));
+    response
+}
+
+/// Tells whether a client asks for pages, as browsers do. Who takes anything does not ask for one.
+fn wants_page(headers: &HeaderMap) -> bool {
+    let texts = headers.get_all(header::ACCEPT).into_iter();
+    let texts = texts.filter_map(|text| text.to_str().ok());
+    let mut ranges = texts.flat_map(|text| text.split(','));
+    ranges.any(|range| {
+        let mut parts = range.split(';').map(str::trim);
+        let is_page = parts
+            .next()
+            .is_some_and(|it| it.eq_ignore_ascii_case("text/html"));
+        let is_refused = parts.any(|part| {
+            let weight = part.strip_prefix("q=").or_else(|| part.strip_prefix("Q="));
+            weight.is_some_and(|weight| weight.parse() == Ok(0.0))
+        });
+        is_page && !is_refused
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use axum::http::{HeaderMap, HeaderValue, header};
+
+    use super::wants_page;
+
+    #[test]
+    fn only_who_asks_for_a_page_gets_one() {
+        let asks = |accept: &[&str]| {
+            let mut headers = HeaderMap::new();
+            for accept in accept {
+                headers.append(header::ACCEPT, HeaderValue::from_str(accept).unwrap());
+            }
+            wants_page(&headers)
+        };
+        for accept in [
+            &["text/html"][..],
+            &["text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8"],
+            &["*/*", "TEXT/HTML ; q=0.1"],
+        ] {
+            assert!(asks(accept), "{accept:?}");
+        }
+        for accept in [
+            &[][..],
+            &["*/*"],
+            &["text/*"],
+            &["application/json"],
+            &["text/html;q=0, */*"],
+            &["text/htmlx"],
+        ] {
+            assert!(!asks(accept), "{accept:?}");
+        }
+    }
+}

@@ -1,0 +1,336 @@
+//! What is told of a servable, at one moment: what it is, where it stands, what it takes and gives.
+
+use std::{
+    hash::{DefaultHasher, Hash, Hasher},
+    sync::Arc,
+};
+
+use crate::{
+    engine::{Facts, Part, Servable},
+    metrics::Figures,
+    model::{Code, State},
+    pipeline::Side,
+    servable::TensorInfo,
+    tensor::PartialShape,
+};
+
+/// The most versions of a model that are told of: the newest.
+const MOST_VERSIONS: usize = 20;
+
+/// The most inputs, and the most outputs, that are told of.
+const MOST_TENSORS: usize = 64;
+
+/// The most bytes of a text about a failure.
+const LONGEST_FAILURE: usize = 2048;
+
+/// A servable.
+#[derive(Debug)]
+pub(super) struct View {
+    pub(super) name: String,
+    pub(super) kind: Kind,
+    pub(super) condition: Condition,
+    /// Why there are no versions, if there are none.
+    pub(super) failure: Option<String>,
+    /// The newest first.
+    pub(super) versions: Vec<Version>,
+    /// How many versions are left out.
+    pub(super) more_versions: usize,
+    /// What is loaded of the version that is served by default.
+    pub(super) loaded: Option<Loaded>,
+    /// Changes when what is drawn of it does.
+    drawing: usize,
+}
+
+/// What a servable is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(super) enum Kind {
+    Model,
+    Pipeline,
+    Graph,
+}
+
+/// Where a servable stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(super) enum Condition {
+    /// It serves.
+    Ready,
+    /// It serves, and something else of it has failed.
+    Warning,
+    /// It is about to serve.
+    Loading,
+    /// It does not serve, since something has failed.
+    Failed,
+    /// It serves no more.
+    Retired,
+}
+
+/// A version of a servable.
+#[derive(Debug)]
+pub(super) struct Version {
+    pub(super) number: i64,
+    pub(super) state: &'static str,
+    pub(super) failure: Option<String>,
+    pub(super) runs: Option<Runs>,
+    /// How many sequences live, if there can be any.
+    pub(super) sequences: Option<usize>,
+    pub(super) figures: Figures,
+}
+
+/// What a version of a model runs on.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(super) struct Runs {
+    pub(super) device: String,
+    pub(super) slots: usize,
+    pub(super) streams: u32,
+    /// The most sequences, 0 for any number, if it is stateful.
+    pub(super) sequences: Option<u32>,
+}
+
+/// What is known of what is loaded.
+#[derive(Debug)]
+pub(super) struct Loaded {
+    pub(super) inputs: Vec<Tensor>,
+    pub(super) outputs: Vec<Tensor>,
+    /// How many inputs are left out.
+    pub(super) more_inputs: usize,
+    /// How many outputs are left out.
+    pub(super) more_outputs: usize,
+    pub(super) is_stateful: bool,
+}
+
+/// An input or output.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Tensor {
+    pub(super) name: String,
+    /// As KServe calls it; `None` if it may be any.
+    pub(super) datatype: Option<&'static str>,
+    /// `None` if nothing is known of it.
+    pub(super) shape: Option<PartialShape>,
+    pub(super) layout: String,
+}
+
+impl Kind {
+    pub(super) const fn text(self) -> &'static str {
+        match self {
+            Self::Model => "model",
+            Self::Pipeline => "pipeline",
+            Self::Graph => "graph",
+        }
+    }
+}
+
+impl Condition {
+    /// All of them, what needs somebody first.
+    pub(super) const ALL: [Self; 5] = [
+        Self::Failed,
+        Self::Warning,
+        Self::Loading,
+        Self::Ready,
+        Self::Retired,
+    ];
+
+    pub(super) const fn text(self) -> &'static str {
+        match self {
+            Self::Ready => "ready",
+            Self::Warning => "warning",
+            Self::Loading => "loading",
+            Self::Failed => "failed",
+            Self::Retired => "retired",
+        }
+    }
+
+    /// Finds out where a servable stands.
+    pub(super) fn of(servable: &Servable) -> Self {
+        let parts = servable.parts();
+        if parts.is_empty() {
+            let survey = servable.model().and_then(|model| model.survey());
+            return match survey.as_deref() {
+                None => Self::Loading,
+                Some(Ok(())) => Self::Retired,
+                Some(Err(_)) => Self::Failed,
+            };
+        }
+        let (mut serves, mut fails, mut loads) = (false, false, false);
+        for status in parts.iter().map(Part::status) {
+            serves |= status.state == State::Available;
+            fails |= status.code != Code::Ok;
+            loads |= status.state <= State::Loading;
+        }
+        match (serves, fails, loads) {
+            (true, true, _) => Self::Warning,
+            (true, false, _) => Self::Ready,
+            (false, true, _) => Self::Failed,
+            (false, false, true) => Self::Loading,
+            (false, false, false) => Self::Retired,
+        }
+    }
+}
+
+impl View {
+    /// Looks at a servable.
+    pub(super) fn of(servable: &Servable) -> Self {
+        let parts = servable.parts();
+        let versions = parts.iter().rev().take(MOST_VERSIONS).map(Version::of);
+        let (kind, drawing) = match servable {
+            Servable::Model(_) => (Kind::Model, 0),
+            Servable::Pipeline(pipeline) => {
+                let outline = pipeline.outline();
+                let place = outline.map_or(0, |outline| Arc::as_ptr(&outline) as usize);
+                (Kind::Pipeline, place)
+            }
+            Servable::Graph(graph) => {
+                let definition = graph.definition();
+                let place = definition.map_or(0, |it| Arc::as_ptr(&it) as usize);
+                (Kind::Graph, place)
+            }
+        };
+        let survey = servable.model().and_then(|model| model.survey());
+        let failure = survey.and_then(|it| it.as_ref().as_ref().err().map(|it| shortened(it)));
+        let loaded = servable.part(None).and_then(|part| part.loaded());
+        Self {
+            name: servable.name().to_owned(),
+            kind,
+            condition: Condition::of(servable),
+            failure: failure.filter(|_| parts.is_empty()),
+            versions: versions.collect(),
+            more_versions: parts.len().saturating_sub(MOST_VERSIONS),
+            loaded: loaded.ok().map(|facts| Loaded::of(&facts)),
+            drawing,
+        }
+    }
+
+    /// Tells whether there is a picture of it.
+    pub(super) fn is_drawn(&self) -> bool {
+        self.kind != Kind::Model
+    }
+
+    /// Returns the figures of all versions together.
+    pub(super) fn figures(&self) -> Figures {
+        let mut figures = Figures::default();
+        for version in &self.versions {
+            figures.add(&version.figures);
+        }
+        figures
+    }
+
+    /// Returns how many sequences live, if there can be any.
+    pub(super) fn sequences(&self) -> Option<usize> {
+        let counts = self.versions.iter().filter_map(|it| it.sequences);
+        counts.reduce(|a, b| a + b)
+    }
+
+    /// Returns a text that is another one when anything but figures is.
+    pub(super) fn revision(&self) -> String {
+        let mut hasher = DefaultHasher::new();
+        // Figures that there are none of are not shown.
+        let figures = self.figures();
+        (
+            figures.is_any(),
+            figures.runs > 0,
+            self.sequences().is_some(),
+        )
+            .hash(&mut hasher);
+        (&self.name, self.kind, self.condition, &self.failure).hash(&mut hasher);
+        (self.more_versions, self.drawing).hash(&mut hasher);
+        for version in &self.versions {
+            (version.number, version.state).hash(&mut hasher);
+            (&version.failure, &version.runs).hash(&mut hasher);
+        }
+        if let Some(loaded) = &self.loaded {
+            for tensor in loaded.inputs.iter().chain(&loaded.outputs) {
+                (&tensor.name, tensor.datatype).hash(&mut hasher);
+                (tensor.shape_text(), &tensor.layout).hash(&mut hasher);
+            }
+        }
+        format!("{:016x}", hasher.finish())
+    }
+}
+
+impl Version {
+    fn of(part: &Part) -> Self {
+        let status = part.status();
+        let (mut runs, mut sequences) = (None, None);
+        if let Part::Version(version) = part {
+            let loaded = version.loaded().ok();
+            // Those of a version that is retired go on.
+            let live = version.sequences().len();
+            if live > 0 || loaded.as_ref().is_some_and(|it| it.is_stateful()) {
+                sequences = Some(live);
+            }
+            runs = loaded.map(|loaded| Runs {
+                device: loaded.spec.options.device.clone(),
+                slots: loaded.slots(),
+                streams: loaded.streams(),
+                sequences: (loaded.spec.stateful.as_ref()).map(|it| it.max_sequence_number),
+            });
+        }
+        Self {
+            number: part.number(),
+            state: match status.state {
+                State::Start => "START",
+                State::Loading => "LOADING",
+                State::Available => "AVAILABLE",
+                State::Unloading => "UNLOADING",
+                State::End => "END",
+            },
+            failure: (status.code != Code::Ok).then(|| match part.failure() {
+                Some(failure) => shortened(&failure),
+                None => status.message().to_owned(),
+            }),
+            runs,
+            sequences,
+            figures: part.reporter().figures(),
+        }
+    }
+}
+
+impl Loaded {
+    fn of(facts: &Facts) -> Self {
+        let info = facts.info();
+        let side = |side: Side, tensors: &[TensorInfo]| {
+            let tensors = tensors.iter().take(MOST_TENSORS);
+            let tensors = tensors.map(|tensor| Tensor {
+                name: tensor.name.clone(),
+                datatype: facts
+                    .dtype(side, tensor)
+                    .map(crate::tensor::DataType::kserve),
+                shape: (!facts.is_graph()).then(|| tensor.shape.clone()),
+                layout: layout(tensor),
+            });
+            tensors.collect::<Vec<_>>()
+        };
+        Self {
+            inputs: side(Side::Input, &info.inputs),
+            outputs: side(Side::Output, &info.outputs),
+            more_inputs: info.inputs.len().saturating_sub(MOST_TENSORS),
+            more_outputs: info.outputs.len().saturating_sub(MOST_TENSORS),
+            is_stateful: facts.is_stateful(),
+        }
+    }
+}
+
+impl Tensor {
+    /// Writes the shape as drawings have it: -1 is any.
+    pub(super) fn shape_text(&self) -> String {
+        let shape = self.shape.as_ref();
+        shape.map(ToString::to_string).unwrap_or_default()
+    }
+}
+
+/// Writes a layout, unless it says nothing.
+fn layout(tensor: &TensorInfo) -> String {
+    match tensor.layout.as_str() {
+        "N..." | "..." => String::new(),
+        layout => layout.to_owned(),
+    }
+}
+
+/// Cuts the end off a text that nobody reads to its end.
+fn shortened(text: &str) -> String {
+    if text.len() <= LONGEST_FAILURE {
+        return text.to_owned();
+    }
+    let mut ends = (0..=LONGEST_FAILURE).rev();
+    let end = ends.find(|end| text.is_char_boundary(*end));
+    format!("{}…", &text[..end.unwrap_or(0)])
+}

@@ -1,0 +1,97 @@
+//! What there is to tell of the runtime besides that it works: every place that was looked at, and
+//! the devices.
+
+use std::path::{Path, PathBuf};
+
+use openvino::{Core, PropertyKey};
+
+use super::{
+    super::fault::Fault, Opened, Origin, Places, RuntimeError, library_in, library_under,
+    system_folders,
+};
+
+/// One of the places that [`find`](super::find) looks at.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Looked {
+    /// Which of them.
+    pub origin: Origin,
+    /// The folder that it names; `None` for the system, which has several.
+    pub folder: Option<PathBuf>,
+    /// The library there, if there is one.
+    pub library: Option<PathBuf>,
+}
+
+/// A device that models can run on.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Device {
+    /// As `--target_device` takes it.
+    pub name: String,
+    /// As its maker calls it; empty if the runtime does not say.
+    pub full_name: String,
+}
+
+/// Looks at every place that there is, in the order of [`find`](super::find), and opens nothing.
+#[must_use]
+pub fn survey(places: &Places) -> Vec<Looked> {
+    let named = [
+        (Origin::InstallDir, &places.install_dir),
+        (Origin::ActiveVenv, &places.venv),
+        (Origin::Managed, &places.managed),
+    ];
+    let mut looked: Vec<Looked> = named
+        .into_iter()
+        .filter_map(|(origin, folder)| {
+            let folder = folder.clone()?;
+            let library = library_under(&folder);
+            Some(Looked {
+                origin,
+                folder: Some(folder),
+                library,
+            })
+        })
+        .collect();
+    let from_path = places.library_path.iter().flat_map(std::env::split_paths);
+    let system = places.system.then(system_folders).unwrap_or_default();
+    let mut folders = from_path.chain(system).peekable();
+    if folders.peek().is_some() {
+        looked.push(Looked {
+            origin: Origin::System,
+            folder: None,
+            library: folders.find_map(|folder: PathBuf| library_in(Path::new(&folder))),
+        });
+    }
+    looked
+}
+
+/// Lists the devices of the opened runtime. Blocks: plugins are loaded for it.
+///
+/// # Errors
+///
+/// Fails with what the runtime said.
+pub fn devices(opened: &Opened) -> Result<Vec<Device>, RuntimeError> {
+    list().map_err(|reason| RuntimeError::Broken {
+        library: opened.found.library.clone(),
+        reason: reason.to_string(),
+    })
+}
+
+/// Lists the devices of the runtime that was opened in this process; none if there is no such, or if
+/// it cannot say. Blocks as [`devices`] does.
+#[must_use]
+pub fn devices_of_opened() -> Vec<Device> {
+    let devices = super::opened().and_then(|_| list().ok());
+    devices.unwrap_or_default()
+}
+
+fn list() -> Result<Vec<Device>, Fault> {
+    let core = Core::new()?;
+    let devices = core.available_devices()?;
+    let describe = |device: &openvino::DeviceType<'_>| Device {
+        name: device.as_ref().to_owned(),
+        full_name: core
+            .get_property(device, &PropertyKey::DeviceFullName)
+            .map(|name| name.trim().to_owned())
+            .unwrap_or_default(),
+    };
+    Ok(devices.iter().map(describe).collect())
+}

@@ -1,0 +1,35 @@
+//! What there is to tell of the interpreter, for those who look for what is wrong.
+
+use std::path::PathBuf;
+
+use pyo3::prelude::*;
+
+use super::{
+    Survey, describe,
+    interpreter::{attach, library, start},
+};
+
+/// Starts the interpreter, if nobody has, and says what it is. Blocks, for as long as `import numpy`
+/// takes.
+///
+/// # Errors
+///
+/// Fails if the interpreter does not start.
+pub fn survey() -> Result<Survey, String> {
+    start()?;
+    attach(|py| {
+        let prefix: PathBuf = py.import("sys")?.getattr("prefix")?.extract()?;
+        let numpy = py
+            .import("numpy")
+            .and_then(|numpy| numpy.getattr("__version__")?.extract())
+            .map_err(|error| describe::raised(py, &error).to_string());
+        let version = Python::version_str().split_whitespace().next();
+        PyResult::Ok(Survey {
+            version: version.unwrap_or_default().to_owned(),
+            prefix,
+            library: library(),
+            numpy,
+        })
+    })
+    .map_err(|error| error.to_string())
+}

@@ -1,0 +1,1 @@
+"""The messages of TensorFlow Serving, which another client brings along."""

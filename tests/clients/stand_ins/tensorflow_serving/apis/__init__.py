@@ -1,0 +1,1 @@
+"""Messages and stubs by the names that clients import."""

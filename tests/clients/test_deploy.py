@@ -1,0 +1,262 @@
+"""The files of deploy/ fit each other, the program, and the tools that read them."""
+
+import json
+import re
+import shlex
+import shutil
+import subprocess
+
+import pytest
+import requests
+import yaml
+
+from conftest import FIXTURES, PROGRAM, ROOT
+
+DEPLOY = ROOT / "deploy"
+LIMIT = 60.0
+# How long the server waits for requests under way, unless a flag says otherwise.
+DRAIN_SECONDS = 30
+
+
+def documents(name):
+    """The documents of a YAML file."""
+    return [each for each in yaml.safe_load_all((DEPLOY / name).read_text()) if each]
+
+
+def by_kind(name):
+    """The documents of a file, which has one of each kind."""
+    found = {each["kind"]: each for each in documents(name)}
+    assert len(found) == len(documents(name))
+    return found
+
+
+def check(arguments, places):
+    """Have `ovms serve` judge arguments, with files of this machine in place of those they name."""
+    arguments = list(arguments)
+    for old, new in places.items():
+        assert any(old in each for each in arguments), f"{old} is not in {arguments}"
+        arguments = [each.replace(old, str(new)) for each in arguments]
+    command = [PROGRAM, *arguments, "--check"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=LIMIT)
+    assert done.returncode == 0, f"{arguments}: {done.stderr}"
+
+
+def flag(arguments, name):
+    """The value of `--name=value`, or `--name value`."""
+    words = " ".join(arguments).replace("=", " ").split()
+    return words[words.index(name) + 1]
+
+
+def test_the_configuration_of_the_package_is_one():
+    """It names no model and loads."""
+    config = DEPLOY / "config.json"
+    flags = ["serve", f"--config_path={config}", "--port=9000", "--rest_port=8000"]
+    check(flags, {})
+
+
+def unit():
+    """The settings of the unit, with every value of those that may stand twice."""
+    settings = {}
+    for line in (DEPLOY / "systemd/ovms.service").read_text().splitlines():
+        if line and line[0] not in "#[":
+            name, value = line.split("=", 1)
+            settings.setdefault(name, []).append(value)
+    return settings
+
+
+def defaults():
+    """What the unit's file of variables sets, read as systemd and as a shell would."""
+    text = (DEPLOY / "systemd/ovms.default").read_text()
+    words = [word for line in text.splitlines() for word in shlex.split(line, comments=True)]
+    return dict(word.split("=", 1) for word in words)
+
+
+def test_the_unit_starts_the_program():
+    """Its flags are taken, and those of the file of variables."""
+    variables = defaults()
+    command = unit()["ExecStart"][0]
+    # `${NAME}` is one word, `$NAME` are several.
+    words = []
+    for word in command.split():
+        if word.startswith("$") and not word.startswith("${"):
+            words += variables[word[1:]].split()
+        else:
+            words.append(re.sub(r"\$\{(\w+)\}", lambda match: variables[match[1]], word))
+    assert words[0] == "/usr/bin/ovms"
+    check(words[1:], {"/etc/ovms/config.json": DEPLOY / "config.json"})
+    assert "${OVMS_REST_PORT}/v1/config/reload" in unit()["ExecReload"][0]
+    assert int(unit()["TimeoutStopSec"][0]) > DRAIN_SECONDS
+    assert "127.0.0.1" in variables["OVMS_OPTIONS"], "it is not open to the network as installed"
+
+
+def test_a_reload_of_the_unit_tells_what_is_wrong(running, tmp_path):
+    """The command that systemd runs fails with the server's words."""
+    curl = shutil.which("curl")
+    if curl is None:
+        pytest.skip("no curl here")
+    config = tmp_path / "config.json"
+    shutil.copy(DEPLOY / "config.json", config)
+    server = running.start("unit", "--config_path", str(config), "--file_system_poll_wait_seconds=0")
+    command = unit()["ExecReload"][0].replace("${OVMS_REST_PORT}", str(server.rest_port)).split()
+    command[0] = curl
+    done = subprocess.run(command, capture_output=True, text=True, timeout=LIMIT)
+    assert (done.returncode, done.stderr) == (0, "")
+    path = FIXTURES / "models/no-such-model"
+    models = [{"config": {"name": "gone", "base_path": str(path)}}]
+    config.write_text(json.dumps({"model_config_list": models}))
+    done = subprocess.run(command, capture_output=True, text=True, timeout=LIMIT)
+    assert done.returncode == 22, done
+    assert '"error"' in done.stdout
+
+
+def test_systemd_takes_the_unit(tmp_path):
+    """Every setting is known, and the service may do little."""
+    analyze = shutil.which("systemd-analyze")
+    if analyze is None:
+        pytest.skip("no systemd-analyze here")
+    path = tmp_path / "ovms.service"
+    text = (DEPLOY / "systemd/ovms.service").read_text()
+    path.write_text(text.replace("/usr/bin/ovms", PROGRAM).replace("/usr/bin/curl", PROGRAM))
+    done = subprocess.run(
+        [analyze, "verify", "--man=no", str(path)], capture_output=True, text=True, timeout=LIMIT
+    )
+    told = [line for line in done.stderr.splitlines() if "ovms.service" in line]
+    assert not told, told
+    command = [analyze, "security", "--offline=true", "--threshold=20", str(path)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=LIMIT)
+    if "unrecognized option" in done.stderr:
+        pytest.skip("systemd-analyze here cannot look at files")
+    assert done.returncode == 0, done.stdout.splitlines()[-1]
+
+
+def instructions():
+    """The instructions of the container file, continued lines put together."""
+    text = (DEPLOY / "Containerfile").read_text()
+    text = "\n".join(line for line in text.splitlines() if not line.startswith("#"))
+    lines = text.replace("\\\n", " ").splitlines()
+    return [tuple(line.split(None, 1)) for line in lines if line.strip()]
+
+
+def of(name):
+    """The operands of the instructions of a name."""
+    return [rest for instruction, rest in instructions() if instruction == name]
+
+
+def test_the_container_has_what_the_build_reads():
+    """What is copied is there, and everything that is built into the program is copied."""
+    copied = []
+    for operands in of("COPY"):
+        if operands.startswith("--from="):
+            continue
+        *sources, _ = operands.split()
+        copied += [ROOT / source for source in sources]
+    assert all(path.exists() for path in copied), copied
+    for folder in ("src", "commands", "proto"):
+        for path in (ROOT / folder).rglob("*.rs"):
+            # Of tests alone.
+            if path.name == "tests.rs" or "tests" in path.parts:
+                continue
+            text = path.read_text().split("#[cfg(test)]\nmod tests {")[0]
+            for name in re.findall(r'include_(?:str|bytes)!\(\s*"([^"]+)"', text):
+                wanted = (path.parent / name).resolve()
+                assert any(wanted.is_relative_to(each) for each in copied), f"{path}: {name}"
+    ignored = (DEPLOY / "Containerfile.dockerignore").read_text().splitlines()
+    kept = {line[1:] for line in ignored if line.startswith("!")}
+    assert kept == {str(path.relative_to(ROOT)) for path in copied}
+
+
+def test_the_container_starts_the_program(running):
+    """Its command is taken, with and without `serve`, and so is its question for health."""
+    assert json.loads(of("ENTRYPOINT")[0]) == ["ovms"]
+    command = json.loads(of("CMD")[0])
+    places = {"/etc/ovms/config.json": DEPLOY / "config.json"}
+    check(command, places)
+    check(command[1:], places)
+    assert of("EXPOSE")[0].split() == [flag(command, "--port"), flag(command, "--rest_port")]
+    assert of("STOPSIGNAL") == ["SIGTERM"]
+    question = json.loads(re.search(r"CMD (\[.*\])", of("HEALTHCHECK")[0])[1])
+    assert question[0] == "ovms"
+    assert f"localhost:{flag(command, '--port')}" in question
+    server = running.start("container", "--config_path", str(DEPLOY / "config.json"))
+    question = [PROGRAM, *question[1:-1], server.grpc]
+    assert subprocess.run(question, capture_output=True, timeout=LIMIT).returncode == 0
+    question[-1] = "127.0.0.1:1"
+    assert subprocess.run(question, capture_output=True, timeout=LIMIT).returncode != 0
+
+
+def test_the_pods_fit_the_server(running, tmp_path):
+    """Arguments, ports, probes, labels, volumes, and times."""
+    found = by_kind("kubernetes/ovms.yaml")
+    deployment, service = found["Deployment"]["spec"], found["Service"]["spec"]
+    pod = deployment["template"]["spec"]
+    (container,) = pod["containers"]
+    # The file of the ConfigMap, with a model that is there.
+    text = found["ConfigMap"]["data"]["config.json"]
+    models = {mount["name"]: mount["mountPath"] for mount in container["volumeMounts"]}["models"]
+    (entry,) = json.loads(text)["model_config_list"]
+    path = entry["config"]["base_path"]
+    assert path.startswith(f"{models}/")
+    config = tmp_path / "config.json"
+    config.write_text(text.replace(path, str(FIXTURES / "models/classifier")))
+    check(container["args"], {"/etc/ovms/config.json": config})
+
+    ports = {port["name"]: port["containerPort"] for port in container["ports"]}
+    assert str(ports["grpc"]) == flag(container["args"], "--port")
+    assert str(ports["http"]) == flag(container["args"], "--rest_port")
+    assert {port["targetPort"] for port in service["ports"]} == set(ports)
+    annotations = deployment["template"]["metadata"]["annotations"]
+    assert annotations["prometheus.io/port"] == str(ports["http"])
+    labels = deployment["template"]["metadata"]["labels"]
+    for selector in (
+        deployment["selector"]["matchLabels"],
+        service["selector"],
+        found["PodDisruptionBudget"]["spec"]["selector"]["matchLabels"],
+    ):
+        assert selector.items() <= labels.items()
+    target = found["HorizontalPodAutoscaler"]["spec"]["scaleTargetRef"]
+    assert (target["kind"], target["name"]) == ("Deployment", found["Deployment"]["metadata"]["name"])
+    volumes = {volume["name"] for volume in pod["volumes"]}
+    assert {mount["name"] for mount in container["volumeMounts"]} == volumes
+
+    pause = int(container["lifecycle"]["preStop"]["exec"]["command"][1])
+    drain = int(flag(container["args"], "--shutdown_timeout_seconds"))
+    assert pod["terminationGracePeriodSeconds"] > pause + drain
+
+    server = running.start("pod", "--config_path", str(config), "--metrics_enable")
+    probe(server, container, "http")
+    metrics = requests.get(server.url(annotations["prometheus.io/path"]), timeout=LIMIT)
+    assert metrics.status_code == 200
+
+
+def probe(server, container, port):
+    """Ask what the probes of a container ask."""
+    for name, path in (
+        ("startupProbe", "/v2/health/ready"),
+        ("readinessProbe", "/v2/health/ready"),
+        ("livenessProbe", "/v2/health/live"),
+    ):
+        asked = container[name]["httpGet"]
+        assert (asked["path"], asked["port"]) == (path, port)
+        answer = requests.get(server.url(path), timeout=LIMIT)
+        assert 200 <= answer.status_code < 400, name
+
+
+def test_the_runtime_of_kserve_fits_the_server(running):
+    """Arguments, ports, probes, and what the example of a service asks for."""
+    (runtime,) = documents("kserve/runtime.yaml")
+    (example,) = documents("kserve/service.yaml")
+    (container,) = runtime["spec"]["containers"]
+    assert container["name"] == "kserve-container"
+    model = FIXTURES / "models/classifier"
+    check(container["args"], {"{{.Name}}": "m", "/mnt/models": model})
+    port = int(flag(container["args"], "--rest_port"))
+    assert [each["containerPort"] for each in container["ports"]] == [port]
+    assert runtime["spec"]["annotations"]["prometheus.kserve.io/port"] == str(port)
+    server = running.start("kserve", "--model_name=m", f"--model_path={model}")
+    probe(server, container, port)
+
+    asked = example["spec"]["predictor"]["model"]
+    assert asked["runtime"] == runtime["metadata"]["name"]
+    formats = [(each["name"], each["version"]) for each in runtime["spec"]["supportedModelFormats"]]
+    assert (asked["modelFormat"]["name"], asked["modelFormat"]["version"]) in formats
+    assert asked["protocolVersion"] in runtime["spec"]["protocolVersions"]

@@ -1,0 +1,194 @@
+//! The help of every subcommand, as someone reads it in a terminal of 80 columns.
+
+use std::collections::BTreeMap;
+
+use crate::support::cli::{self, Run};
+
+/// How wide the terminal is.
+const WIDTH: usize = 80;
+
+/// Where clap puts what a flag does.
+const INDENT: usize = 10;
+
+/// Flags that are another thing in another subcommand, or have an article of their own there.
+const OF_THEIR_OWN: [&str; 5] = [
+    // A tensor's layout in `serve`, that of pictures in `infer`.
+    "--layout",
+    // Values of requests; in `graph new`, what a graph takes and gives.
+    "--input",
+    "--output-name",
+    // Where the runtime or a graph goes to.
+    "--dir",
+    // Not in one of these, but as its own subcommand's subject.
+    "--model",
+];
+
+/// Runs the program in the terminal.
+fn at_80(args: &[&str]) -> Run {
+    cli::run(cli::command().args(args).env("COLUMNS", WIDTH.to_string()))
+}
+
+/// Returns the help of every subcommand by its words, the root's first.
+fn all() -> BTreeMap<String, String> {
+    let mut found = BTreeMap::new();
+    let mut open = vec![String::new()];
+    while let Some(path) = open.pop() {
+        let words: Vec<&str> = path.split_whitespace().chain(["--help"]).collect();
+        let run = at_80(&words);
+        assert_eq!((run.code, &*run.stderr), (Some(0), ""), "ovms {path}");
+        let help = run.text();
+        let mut lines = help.lines().skip_while(|line| *line != "Commands:").skip(1);
+        while let Some(line) = lines.next().filter(|line| !line.is_empty()) {
+            let name = line.strip_prefix("  ").filter(|it| !it.starts_with(' '));
+            let name = name.and_then(|it| it.split_whitespace().next());
+            if let Some(name) = name.filter(|name| *name != "help") {
+                open.push(format!("{path} {name}").trim().to_owned());
+            }
+        }
+        found.insert(path, help);
+    }
+    assert!(found.len() > 14, "{:?}", found.keys());
+    found
+}
+
+fn width(text: &str) -> usize {
+    text.chars().count()
+}
+
+/// Tells whether a line is one of its own, and no part of a paragraph.
+fn stands_alone(line: &str) -> bool {
+    let text = line.trim_start();
+    text.starts_with(['-', '[']) || text.ends_with(':') || text.starts_with("Usage:")
+}
+
+#[test]
+fn help_fits_a_terminal_of_80_columns() {
+    for (path, long) in all() {
+        let words: Vec<&str> = path.split_whitespace().chain(["-h"]).collect();
+        let short = at_80(&words).text();
+        for line in long.lines().chain(short.lines()) {
+            assert!(width(line) <= WIDTH, "ovms {path}: {line}");
+        }
+    }
+}
+
+#[test]
+fn paragraphs_are_filled_to_the_end_of_the_line() {
+    let mut seen = 0;
+    for (path, help) in all() {
+        let lines: Vec<&str> = help.lines().map(str::trim_end).collect();
+        for pair in lines.windows(2) {
+            let [line, next] = pair else { unreachable!() };
+            let indent = |line: &str| line.len() - line.trim_start().len();
+            let is_text = [0, INDENT].contains(&indent(line)) && indent(line) == indent(next);
+            if line.is_empty() || next.is_empty() || !is_text {
+                continue;
+            }
+            if stands_alone(line) || stands_alone(next) {
+                continue;
+            }
+            seen += 1;
+            let word = next.split_whitespace().next().unwrap_or_default();
+            assert!(
+                width(line) + 1 + width(word) > WIDTH,
+                "ovms {path}: `{word}` has room on the line before\n{line}\n{next}"
+            );
+        }
+    }
+    assert!(seen > 60, "{seen} lines are looked at");
+}
+
+#[test]
+fn every_help_ends_with_examples_and_exit_codes() {
+    for (path, help) in all() {
+        let paragraphs: Vec<&str> = help.trim_end().split("\n\n").collect();
+        let [.., examples, codes] = &paragraphs[..] else {
+            panic!("ovms {path}: {help}")
+        };
+        assert!(codes.starts_with("Exit codes: 0 "), "ovms {path}: {codes}");
+        assert!(
+            codes.contains("64 usage") || path == "setup",
+            "ovms {path}: {codes}"
+        );
+        let mut examples = examples.lines();
+        assert_eq!(examples.next(), Some("Examples:"), "ovms {path}");
+        let mut calls = 0;
+        for line in examples {
+            assert!(width(line) <= 78, "ovms {path}: {line}");
+            calls += usize::from(line.contains(&format!("ovms {path}")));
+        }
+        assert!(calls > 0, "ovms {path}: an example of its own");
+    }
+}
+
+#[test]
+fn the_first_line_says_what_it_does() {
+    for (path, help) in all() {
+        let first = help.lines().next().unwrap();
+        assert!(!first.ends_with('.'), "ovms {path}: {first}");
+        let verb = first.split(' ').next().unwrap();
+        assert!(
+            !["A", "An", "The", "Models"].contains(&verb) && !verb.ends_with('s'),
+            "ovms {path}: {first}"
+        );
+    }
+}
+
+/// What the help says of a flag.
+#[derive(Debug, PartialEq, Eq)]
+struct Entry {
+    /// The flag with its letter and what it takes.
+    head: String,
+    /// The first paragraph.
+    words: String,
+}
+
+/// Reads the flags of a help.
+fn flags(help: &str) -> BTreeMap<String, Entry> {
+    let mut found = BTreeMap::new();
+    let mut lines = help.lines().peekable();
+    while let Some(line) = lines.next() {
+        let text = line.trim_start();
+        let indent = line.len() - text.len();
+        let name = text.split_whitespace().find(|word| word.starts_with("--"));
+        let Some(name) = name.filter(|_| text.starts_with('-') && indent < INDENT) else {
+            continue;
+        };
+        let name = name.split(['[', '=', ',']).next().unwrap().to_owned();
+        let (head, words) = text.split_once("  ").unwrap_or((text, ""));
+        let mut words = words.trim().to_owned();
+        while let Some(more) =
+            lines.next_if(|it| it.starts_with("          ") && !it.trim().is_empty())
+        {
+            words = format!("{words} {}", more.trim()).trim().to_owned();
+        }
+        let head = head.to_owned();
+        found.insert(name, Entry { head, words });
+    }
+    found
+}
+
+#[test]
+fn the_same_flag_has_the_same_words_everywhere() {
+    let mut known: BTreeMap<String, (String, Entry)> = BTreeMap::new();
+    let mut differing = Vec::new();
+    let mut shared = 0;
+    for (path, help) in all() {
+        for (name, entry) in flags(&help) {
+            if OF_THEIR_OWN.contains(&&*name) || name == "--help" {
+                continue;
+            }
+            match known.get(&name) {
+                Some((_, first)) if *first == entry => shared += 1,
+                Some((other, first)) => differing.push(format!(
+                    "{name}\n  ovms {other}: {first:?}\n  ovms {path}: {entry:?}"
+                )),
+                None => {
+                    known.insert(name, (path.clone(), entry));
+                }
+            }
+        }
+    }
+    assert!(differing.is_empty(), "{}", differing.join("\n"));
+    assert!(shared > 30, "{shared} are shared");
+}

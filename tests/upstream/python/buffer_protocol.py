@@ -1,0 +1,6 @@
+def execute(self, inputs):
+    input_tensor_bytes = bytes(inputs[0])
+    ...
+    import numpy as np
+    input_tensor_ndarray = np.array(inputs[1])
+    ...

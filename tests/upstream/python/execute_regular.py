@@ -1,0 +1,3 @@
+def execute(self, inputs):
+    ...
+    return outputs

@@ -1,0 +1,6 @@
+from pyovms import Tensor
+...
+  def execute(self, inputs):
+        ...
+        my_output = Tensor("output", data)
+        return [my_output]
