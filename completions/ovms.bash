@@ -19,6 +19,9 @@ _ovms_static() {
             ovms,completions)
                 cmd="ovms__subcmd__completions"
                 ;;
+            ovms,doctor)
+                cmd="ovms__subcmd__doctor"
+                ;;
             ovms,graph)
                 cmd="ovms__subcmd__graph"
                 ;;
@@ -78,6 +81,9 @@ _ovms_static() {
                 ;;
             ovms__subcmd__help,completions)
                 cmd="ovms__subcmd__help__subcmd__completions"
+                ;;
+            ovms__subcmd__help,doctor)
+                cmd="ovms__subcmd__help__subcmd__doctor"
                 ;;
             ovms__subcmd__help,graph)
                 cmd="ovms__subcmd__help__subcmd__graph"
@@ -194,7 +200,7 @@ _ovms_static() {
 
     case "${cmd}" in
         ovms)
-            opts="-h -V --help --version serve infer pipeline graph setup completions man help"
+            opts="-q -h -V --quiet --help --version serve infer pipeline graph setup doctor completions man help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 1 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -208,7 +214,7 @@ _ovms_static() {
             return 0
             ;;
         ovms__subcmd__completions)
-            opts="-h -V --install --help --version bash elvish fish powershell zsh"
+            opts="-q -h -V --install --quiet --help --version bash elvish fish powershell zsh"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -221,8 +227,40 @@ _ovms_static() {
             COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
             return 0
             ;;
+        ovms__subcmd__doctor)
+            opts="-q -h -V --port --rest_port --output --quiet --help --version"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --port)
+                    COMPREPLY=("${cur}")
+                    if [[ "${BASH_VERSINFO[0]}" -ge 4 ]]; then
+                        compopt -o nospace
+                    fi
+                    return 0
+                    ;;
+                --rest_port)
+                    COMPREPLY=("${cur}")
+                    if [[ "${BASH_VERSINFO[0]}" -ge 4 ]]; then
+                        compopt -o nospace
+                    fi
+                    return 0
+                    ;;
+                --output)
+                    COMPREPLY=($(compgen -W "table json" -- "${cur}"))
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
         ovms__subcmd__graph)
-            opts="-h -V --help --version new show check run stubs help"
+            opts="-q -h -V --quiet --help --version new show check run stubs help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -236,7 +274,7 @@ _ovms_static() {
             return 0
             ;;
         ovms__subcmd__graph__subcmd__check)
-            opts="-h -V --no-python --initialize --python_environment --output --help --version"
+            opts="-q -h -V --no-python --initialize --python_environment --output --quiet --help --version"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -250,7 +288,7 @@ _ovms_static() {
                     return 0
                     ;;
                 --output)
-                    COMPREPLY=($(compgen -W "text json" -- "${cur}"))
+                    COMPREPLY=($(compgen -W "table json" -- "${cur}"))
                     return 0
                     ;;
                 *)
@@ -359,7 +397,7 @@ _ovms_static() {
             return 0
             ;;
         ovms__subcmd__graph__subcmd__new)
-            opts="-i -h -V --generative --nodes --model --input --output --dir --config --force --help --version"
+            opts="-i -q -h -V --generative --nodes --model --input --output-name --dir --config --force --format --quiet --help --version"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -393,7 +431,7 @@ _ovms_static() {
                     fi
                     return 0
                     ;;
-                --output)
+                --output-name)
                     COMPREPLY=("${cur}")
                     if [[ "${BASH_VERSINFO[0]}" -ge 4 ]]; then
                         compopt -o nospace
@@ -422,6 +460,10 @@ _ovms_static() {
                     fi
                     return 0
                     ;;
+                --format)
+                    COMPREPLY=($(compgen -W "table json" -- "${cur}"))
+                    return 0
+                    ;;
                 *)
                     COMPREPLY=()
                     ;;
@@ -430,7 +472,7 @@ _ovms_static() {
             return 0
             ;;
         ovms__subcmd__graph__subcmd__run)
-            opts="-i -h -V --input --zeros --random --seed --layout --mean --scale --bgr --requests --timestamp --parameter --param --python_environment --output --help --version"
+            opts="-i -q -h -V --input --zeros --random --seed --layout --mean --scale --bgr --requests --timestamp --parameter --param --python_environment --output --quiet --help --version"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -519,7 +561,7 @@ _ovms_static() {
                     return 0
                     ;;
                 --output)
-                    COMPREPLY=($(compgen -W "lines json" -- "${cur}"))
+                    COMPREPLY=($(compgen -W "table json" -- "${cur}"))
                     return 0
                     ;;
                 *)
@@ -530,13 +572,17 @@ _ovms_static() {
             return 0
             ;;
         ovms__subcmd__graph__subcmd__show)
-            opts="-o -h -V --format --ascii --out --help --version"
+            opts="-o -q -h -V --output --format --ascii --out --quiet --help --version"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
             fi
             case "${prev}" in
                 --format)
+                    COMPREPLY=($(compgen -W "text dot mermaid svg html json" -- "${cur}"))
+                    return 0
+                    ;;
+                --output)
                     COMPREPLY=($(compgen -W "text dot mermaid svg html json" -- "${cur}"))
                     return 0
                     ;;
@@ -578,7 +624,7 @@ _ovms_static() {
             return 0
             ;;
         ovms__subcmd__graph__subcmd__stubs)
-            opts="-h -V --into --help --version"
+            opts="-q -h -V --into --output --quiet --help --version"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -591,6 +637,10 @@ _ovms_static() {
                     fi
                     return 0
                     ;;
+                --output)
+                    COMPREPLY=($(compgen -W "table json" -- "${cur}"))
+                    return 0
+                    ;;
                 *)
                     COMPREPLY=()
                     ;;
@@ -599,7 +649,7 @@ _ovms_static() {
             return 0
             ;;
         ovms__subcmd__help)
-            opts="serve infer pipeline graph setup completions man help"
+            opts="serve infer pipeline graph setup doctor completions man help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -613,6 +663,20 @@ _ovms_static() {
             return 0
             ;;
         ovms__subcmd__help__subcmd__completions)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        ovms__subcmd__help__subcmd__doctor)
             opts=""
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
@@ -753,7 +817,7 @@ _ovms_static() {
             return 0
             ;;
         ovms__subcmd__help__subcmd__pipeline)
-            opts="show check run new"
+            opts="new show check run"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -879,7 +943,7 @@ _ovms_static() {
             return 0
             ;;
         ovms__subcmd__infer)
-            opts="-i -h -V --status --metadata --input --zeros --random --seed --layout --mean --scale --bgr --model-version --output-name --id --parameter --param --raw --typed --binary --json-data --output --save --top --labels --sequence --axis --each --sequence-id --start --continue --end --stream --requests --timestamp --repeat --duration --concurrency --warmup --url --api --timeout --header --help --version"
+            opts="-i -q -h -V --status --metadata --print-curl --input --zeros --random --seed --layout --mean --scale --bgr --model-version --output-name --id --parameter --param --raw --typed --binary --json-data --output --save --top --labels --sequence --axis --each --sequence-id --start --continue --end --stream --requests --timestamp --repeat --duration --concurrency --warmup --url --api --timeout --header --quiet --help --version"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -1089,7 +1153,7 @@ _ovms_static() {
             return 0
             ;;
         ovms__subcmd__man)
-            opts="-h -V --dir --help --version"
+            opts="-q -h -V --dir --quiet --help --version"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -1110,7 +1174,7 @@ _ovms_static() {
             return 0
             ;;
         ovms__subcmd__pipeline)
-            opts="-h -V --help --version show check run new help"
+            opts="-q -h -V --quiet --help --version new show check run help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -1124,16 +1188,12 @@ _ovms_static() {
             return 0
             ;;
         ovms__subcmd__pipeline__subcmd__check)
-            opts="-h -V --no-custom-nodes --output --cpu_extension --help --version"
+            opts="-q -h -V --no-custom-nodes --cpu_extension --output --quiet --help --version"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
             fi
             case "${prev}" in
-                --output)
-                    COMPREPLY=($(compgen -W "text json" -- "${cur}"))
-                    return 0
-                    ;;
                 --cpu_extension)
                     local oldifs
                     if [ -n "${IFS+x}" ]; then
@@ -1149,6 +1209,10 @@ _ovms_static() {
                     fi
                     return 0
                     ;;
+                --output)
+                    COMPREPLY=($(compgen -W "table json" -- "${cur}"))
+                    return 0
+                    ;;
                 *)
                     COMPREPLY=()
                     ;;
@@ -1157,7 +1221,7 @@ _ovms_static() {
             return 0
             ;;
         ovms__subcmd__pipeline__subcmd__help)
-            opts="show check run new help"
+            opts="new show check run help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -1269,7 +1333,7 @@ _ovms_static() {
             return 0
             ;;
         ovms__subcmd__pipeline__subcmd__new)
-            opts="-h -V --custom-node --force --help --version chain demultiplexer help"
+            opts="-q -h -V --custom-node --force --output --quiet --help --version chain demultiplexer help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -1282,6 +1346,10 @@ _ovms_static() {
                     fi
                     return 0
                     ;;
+                --output)
+                    COMPREPLY=($(compgen -W "table json" -- "${cur}"))
+                    return 0
+                    ;;
                 *)
                     COMPREPLY=()
                     ;;
@@ -1290,13 +1358,13 @@ _ovms_static() {
             return 0
             ;;
         ovms__subcmd__pipeline__subcmd__new__subcmd__chain)
-            opts="-o -h -V --file --force --help --version"
+            opts="-o -q -h -V --out --force --output --quiet --help --version"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
             fi
             case "${prev}" in
-                --file)
+                --out)
                     local oldifs
                     if [ -n "${IFS+x}" ]; then
                         oldifs="$IFS"
@@ -1324,6 +1392,10 @@ _ovms_static() {
                     if [[ "${BASH_VERSINFO[0]}" -ge 4 ]]; then
                         compopt -o filenames
                     fi
+                    return 0
+                    ;;
+                --output)
+                    COMPREPLY=($(compgen -W "table json" -- "${cur}"))
                     return 0
                     ;;
                 *)
@@ -1334,13 +1406,13 @@ _ovms_static() {
             return 0
             ;;
         ovms__subcmd__pipeline__subcmd__new__subcmd__demultiplexer)
-            opts="-o -h -V --file --force --help --version"
+            opts="-o -q -h -V --out --force --output --quiet --help --version"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
             fi
             case "${prev}" in
-                --file)
+                --out)
                     local oldifs
                     if [ -n "${IFS+x}" ]; then
                         oldifs="$IFS"
@@ -1368,6 +1440,10 @@ _ovms_static() {
                     if [[ "${BASH_VERSINFO[0]}" -ge 4 ]]; then
                         compopt -o filenames
                     fi
+                    return 0
+                    ;;
+                --output)
+                    COMPREPLY=($(compgen -W "table json" -- "${cur}"))
                     return 0
                     ;;
                 *)
@@ -1434,7 +1510,7 @@ _ovms_static() {
             return 0
             ;;
         ovms__subcmd__pipeline__subcmd__run)
-            opts="-i -h -V --input --zeros --random --seed --layout --mean --scale --bgr --repeat --warmup --output --all --save-intermediate --help --version"
+            opts="-i -q -h -V --input --zeros --random --seed --layout --mean --scale --bgr --repeat --warmup --output --all --save-intermediate --quiet --help --version"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -1512,13 +1588,17 @@ _ovms_static() {
             return 0
             ;;
         ovms__subcmd__pipeline__subcmd__show)
-            opts="-o -h -V --format --ascii --no-custom-nodes --out --help --version"
+            opts="-o -q -h -V --output --format --ascii --no-custom-nodes --out --quiet --help --version"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
             fi
             case "${prev}" in
                 --format)
+                    COMPREPLY=($(compgen -W "text dot mermaid svg html json" -- "${cur}"))
+                    return 0
+                    ;;
+                --output)
                     COMPREPLY=($(compgen -W "text dot mermaid svg html json" -- "${cur}"))
                     return 0
                     ;;
@@ -1560,7 +1640,7 @@ _ovms_static() {
             return 0
             ;;
         ovms__subcmd__serve)
-            opts="-h -V --model_name --model_path --demo --model_version_policy --batch_size --shape --layout --nireq --target_device --plugin_config --stateful --idle_sequence_cleanup --low_latency_transformation --max_sequence_number --drain_sequences_seconds --sequence_cleaner_poll_wait_minutes --config_path --file_system_poll_wait_seconds --custom_node_resources_cleaner_interval_seconds --cache_dir --cpu_extension --port --rest_port --grpc_bind_address --rest_bind_address --grpc_channel_arguments --allow_credentials --allowed_origins --allowed_methods --allowed_headers --api_key_file --allowed_local_media_path --log_level --log_path --log_format --access_log --metrics_enable --metrics_list --python_environment --hide_python_errors --max_message_size --max_bytes_in_flight --max_connections --max_queued_requests --max_custom_node_runs --custom_node_load_seconds --max_graph_runs --graph_load_seconds --max_streams --max_python_runs --max_image_pixels --read_timeout_seconds --min_receive_rate --loading_wait_seconds --shutdown_timeout_seconds --check --list_models --add_to_config --remove_from_config --model_repository_path --grpc_workers --grpc_max_threads --grpc_memory_quota --rest_workers --help --version"
+            opts="-q -h -V --model_name --model_path --demo --model_version_policy --batch_size --shape --layout --nireq --target_device --plugin_config --stateful --idle_sequence_cleanup --low_latency_transformation --max_sequence_number --drain_sequences_seconds --sequence_cleaner_poll_wait_minutes --config_path --file_system_poll_wait_seconds --custom_node_resources_cleaner_interval_seconds --cache_dir --cpu_extension --port --rest_port --grpc_bind_address --rest_bind_address --grpc_channel_arguments --no_dashboard --allow_credentials --allowed_origins --allowed_methods --allowed_headers --api_key_file --allowed_local_media_path --log_level --log_path --log_format --access_log --metrics_enable --metrics_list --python_environment --hide_python_errors --max_message_size --max_bytes_in_flight --max_connections --max_queued_requests --max_custom_node_runs --custom_node_load_seconds --max_graph_runs --graph_load_seconds --max_streams --max_python_runs --max_image_pixels --read_timeout_seconds --min_receive_rate --loading_wait_seconds --shutdown_timeout_seconds --check --list_models --add_to_config --remove_from_config --model_repository_path --output --grpc_workers --grpc_max_threads --grpc_memory_quota --rest_workers --quiet --help --version"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -1963,6 +2043,10 @@ _ovms_static() {
                     fi
                     return 0
                     ;;
+                --output)
+                    COMPREPLY=($(compgen -W "table json" -- "${cur}"))
+                    return 0
+                    ;;
                 --grpc_workers)
                     COMPREPLY=("${cur}")
                     if [[ "${BASH_VERSINFO[0]}" -ge 4 ]]; then
@@ -1999,7 +2083,7 @@ _ovms_static() {
             return 0
             ;;
         ovms__subcmd__setup)
-            opts="-h -V --dir --python --help --version"
+            opts="-q -h -V --dir --python --output --quiet --help --version"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -2016,6 +2100,10 @@ _ovms_static() {
                     COMPREPLY=($(compgen -W "python3" -- "${cur}"))
                     return 0
                     ;;
+                --output)
+                    COMPREPLY=($(compgen -W "table json" -- "${cur}"))
+                    return 0
+                    ;;
                 *)
                     COMPREPLY=()
                     ;;
@@ -2029,9 +2117,9 @@ _ovms_static() {
 
 # Names, which only a server or a file knows: the program is asked for them.
 _ovms_names() {
-    local answer kind line program=$1
-    case "${COMP_WORDS[1]}" in
-        infer | pipeline | graph | serve | --*) ;;
+    local answer kind line program=$1 IFS=$' \t\n'
+    case " ${COMP_WORDS[*]} " in
+        *\ infer\ * | *\ pipeline\ * | *\ graph\ * | *\ serve\ * | *\ --config_path\ *) ;;
         *) return 1 ;;
     esac
     type -P -- "$program" >/dev/null 2>&1 || program=ovms
@@ -2072,13 +2160,14 @@ _ovms_files() {
 }
 
 _ovms() {
+    local IFS=$' \t\n'
     COMPREPLY=()
     _ovms_files "$@" && return 0
     _ovms_names "$@" && return 0
     _ovms_static "$@"
     # Where a file stands, flags are offered once a dash is there.
-    case "${COMP_WORDS[*]:1}" in
-        "pipeline show "*|"pipeline check "*|"pipeline run "*|"pipeline new chain "*|"pipeline new demultiplexer "*|"graph show "*|"graph check "*|"graph run "*)
+    case "${COMP_WORDS[*]:1} " in
+        "pipeline new chain "*|"pipeline new demultiplexer "*|"pipeline show "*|"pipeline check "*|"pipeline run "*|"graph show "*|"graph check "*|"graph run "*)
             [[ $2 == -* || ${COMP_WORDS[COMP_CWORD-1]} == -* || ${COMPREPLY[0]} != -* ]] || COMPREPLY=()
             ;;
     esac
