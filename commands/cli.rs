@@ -123,7 +123,7 @@ pub(crate) fn with_subcommand(mut args: Vec<OsString>) -> Vec<OsString> {
 }
 
 /// Has variables of the environment that are empty count as not set.
-fn without_empty_variables(command: Clap) -> Clap {
+pub(crate) fn without_empty_variables(command: Clap) -> Clap {
     let is_empty = |name: &std::ffi::OsStr| env::var_os(name).is_some_and(|it| it.is_empty());
     command.mut_subcommands(|command| {
         command.mut_args(|arg| match arg.get_env() {

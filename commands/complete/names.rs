@@ -174,17 +174,13 @@ fn options(position: &Position, deadline: Instant) -> Option<Options> {
         None => Api::KserveGrpc,
         Some(name) => Api::ALL.into_iter().find(|api| api.to_string() == name)?,
     };
-    // An option that knows the variable itself has its value already.
-    let url = match position.text("url") {
-        Some(url) => url.to_owned(),
-        None => std::env::var("OVMS_URL").unwrap_or_else(|_| "localhost".to_owned()),
-    };
+    let url = position.text("url").unwrap_or("localhost");
     let headers = position.texts("header").map(|text| {
         let (name, value) = text.split_once('=')?;
         header(name, value).ok()
     });
     Some(Options {
-        address: Address::parse(&url, api).ok()?,
+        address: Address::parse(url, api).ok()?,
         api,
         timeout: deadline.saturating_duration_since(Instant::now()),
         headers: headers.collect::<Option<_>>()?,

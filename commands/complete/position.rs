@@ -7,7 +7,7 @@ use std::ffi::{OsStr, OsString};
 
 use clap::{ArgMatches, Command, CommandFactory, builder::ValueParser};
 
-use crate::cli::{Cli, with_subcommand};
+use crate::cli::{Cli, with_subcommand, without_empty_variables};
 
 /// Stands for the cursor: from the Unicode range that is nobody's, so that nobody types it.
 const MARK: &str = "\u{e000}ovms\u{e001}";
@@ -41,7 +41,7 @@ pub(super) fn find(mut words: Vec<OsString>, at: usize) -> Option<Position> {
         return None;
     }
     words[at].push(MARK);
-    let root = lenient(Cli::command()).ignore_errors(true);
+    let root = lenient(without_empty_variables(Cli::command())).ignore_errors(true);
     let mut root = root.try_get_matches_from(with_subcommand(words)).ok()?;
     let (mut command, mut matches) = root.remove_subcommand()?;
     while let Some((name, inner)) = matches.remove_subcommand() {
@@ -119,6 +119,8 @@ mod tests {
         for (line, expected) in [
             (&["ovms", "infer", "|"][..], "infer: model: _"),
             (&["./ovms", "infer", "du|"], "infer: model: _du"),
+            (&["ovms", "-q", "infer", "du|"], "infer: model: _du"),
+            (&["ovms", "infer", "--quiet", "|"], "infer: model: _"),
             (
                 &["ovms", "infer", "--url", "h:1", "|", "--top", "x"],
                 "infer: model: _",

@@ -81,6 +81,7 @@ fn described() -> Command {
     Command::new(NAME)
         .version(env!("CARGO_PKG_VERSION"))
         .propagate_version(true)
+        .args(all.get_arguments().cloned())
         .subcommands(visible.cloned().map(hinted))
 }
 

@@ -16,7 +16,7 @@ const BREAK: &str = ".br";
 const ENVIRONMENT: [(&str, &[&str], &str); 8] = [
     (
         "OVMS_URL",
-        &["ovms", "ovms-infer", "ovms-completions"],
+        &["ovms", "ovms-completions"],
         "The address of the server, if --url is not given.",
     ),
     (
@@ -165,7 +165,7 @@ fn rest(command: &Command, name: &str, after: &After) -> Roff {
             .text([bold(code)])
             .text(inlines(text));
     }
-    environment(&mut roff, name, after);
+    environment(&mut roff, command, name, after);
     let mut others: Vec<String> = super::visible(command).map(self::name).collect();
     if let Some((parent, _)) = name.rsplit_once('-') {
         others.insert(0, parent.to_owned());
@@ -185,7 +185,7 @@ fn rest(command: &Command, name: &str, after: &After) -> Roff {
     roff
 }
 
-fn environment(roff: &mut Roff, name: &str, after: &After) {
+fn environment(roff: &mut Roff, command: &Command, name: &str, after: &After) {
     let concerns = |pages: &[&str]| {
         pages.iter().any(|page| match *page {
             "ovms" => name == "ovms",
@@ -194,10 +194,11 @@ fn environment(roff: &mut Roff, name: &str, after: &After) {
                 .is_some_and(|rest| rest.is_empty() || rest.starts_with('-')),
         })
     };
-    let known: Vec<_> = ENVIRONMENT
+    let known = ENVIRONMENT
         .iter()
         .filter(|(_, pages, _)| concerns(pages))
-        .collect();
+        .map(|(variable, _, text)| ((*variable).to_owned(), (*text).to_owned()));
+    let known: Vec<(String, String)> = of_options(command).chain(known).collect();
     if known.is_empty() && after.environment.is_empty() {
         return;
     }
@@ -205,11 +206,20 @@ fn environment(roff: &mut Roff, name: &str, after: &After) {
     for text in &after.environment {
         roff.text(inlines(text));
     }
-    for (variable, _, text) in known {
+    for (variable, text) in known {
         roff.control("TP", [])
-            .text([bold(*variable)])
-            .text(inlines(text));
+            .text([bold(variable)])
+            .text(inlines(&text));
     }
+}
+
+/// Returns the variables that stand in for options.
+fn of_options(command: &Command) -> impl Iterator<Item = (String, String)> {
+    command.get_arguments().filter_map(|arg| {
+        let variable = arg.get_env()?.to_string_lossy().into_owned();
+        let text = format!("Used if `--{}` is not given.", arg.get_long()?);
+        Some((variable, text))
+    })
 }
 
 /// What stands in backticks becomes bold.

@@ -1,6 +1,6 @@
 //! Completions as a user has them: real shells at a terminal, and a real server.
 
-use std::{fs, net::TcpListener, path::Path};
+use std::{fs, io::Write, net::TcpListener, path::Path};
 
 use crate::support::{
     Server,
@@ -22,7 +22,7 @@ fn config(folder: &Path) -> std::path::PathBuf {
 }
 
 /// What is typed, and the arguments that the program gets.
-const TYPED: [(&str, &str); 18] = [
+const TYPED: [(&str, &str); 19] = [
     // Names, odd ones as one word.
     ("ovms infer du\t", "[infer][dummy]"),
     ("ovms infer a:\t", "[infer][a:b]"),
@@ -56,6 +56,7 @@ const TYPED: [(&str, &str); 18] = [
     ),
     // What the script knows itself: flags, values, files.
     ("ovms infer dummy --zer\t", "[infer][dummy][--zeros]"),
+    ("ovms -q infer du\t", "[-q][infer][dummy]"),
     (
         "ovms serve --target_device GP\t",
         "[serve][--target_device][GPU]",
@@ -109,6 +110,8 @@ fn says_nothing(shell: &'static str) {
         "ovms pipeline show broken.json xyz\t".to_owned(),
     ];
     let shown = shell.show("127.0.0.1:1", &lines);
+    // Asking twice for one key would take twice as long.
+    assert_eq!(shell.asked(), lines.len());
     for (typed, shown) in lines.iter().zip(shown) {
         let (before, got) = shown.rsplit_once("GOT").unwrap();
         let words: Vec<&str> = typed.split_whitespace().skip(1).collect();
@@ -185,7 +188,12 @@ fn the_script_of_power_shell_asks_as_the_others_do() {
     // Before the static part, and within its block.
     assert!(at("param($wordToComplete") < at("complete powershell --at"));
     assert!(at("complete powershell --at") < at("$commandElements = "));
-    let Some(shell) = tools::find("pwsh") else {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let mut programs = std::env::split_paths(&path).map(|folder| folder.join("pwsh"));
+    let Some(shell) = programs.find(|program| program.is_file()) else {
+        // Not `eprintln`, which is kept back for tests that pass.
+        let line = "skipped: completions of PowerShell: no pwsh here, and no package for it\n";
+        std::io::stderr().write_all(line.as_bytes()).unwrap();
         return;
     };
     let mut command = std::process::Command::new(shell);

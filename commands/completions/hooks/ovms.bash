@@ -1,8 +1,8 @@
 # Names, which only a server or a file knows: the program is asked for them.
 _ovms_names() {
-    local answer kind line program=$1
-    case "${COMP_WORDS[1]}" in
-        infer | pipeline | graph | serve | --*) ;;
+    local answer kind line program=$1 IFS=$' \t\n'
+    case " ${COMP_WORDS[*]} " in
+        *\ infer\ * | *\ pipeline\ * | *\ graph\ * | *\ serve\ * | *\ --config_path\ *) ;;
         *) return 1 ;;
     esac
     type -P -- "$program" >/dev/null 2>&1 || program=ovms
@@ -43,12 +43,13 @@ _ovms_files() {
 }
 
 _ovms() {
+    local IFS=$' \t\n'
     COMPREPLY=()
     _ovms_files "$@" && return 0
     _ovms_names "$@" && return 0
     _ovms_static "$@"
     # Where a file stands, flags are offered once a dash is there.
-    case "${COMP_WORDS[*]:1}" in
+    case "${COMP_WORDS[*]:1} " in
         PATHS)
             [[ $2 == -* || ${COMP_WORDS[COMP_CWORD-1]} == -* || ${COMPREPLY[0]} != -* ]] || COMPREPLY=()
             ;;

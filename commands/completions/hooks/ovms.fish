@@ -23,7 +23,7 @@ end
 function __ovms_has_names
     string match -q -- '-*' (commandline -ct); and return 1
     set -l words (commandline -opc)
-    string match -qr '^(infer|pipeline|graph|serve|--.*)$' -- $words[2]; or return 1
+    string match -qr '^(infer|pipeline|graph|serve|--config_path(=.*)?)$' -- $words[2..]; or return 1
     set -g __ovms_answer (__ovms_names)
     test (count $__ovms_answer) -gt 0
 end

@@ -2,7 +2,8 @@
     $words = @($commandAst.CommandElements | ForEach-Object {
         if ($_ -is [StringConstantExpressionAst]) { $_.Value } else { $_.Extent.Text }
     })
-    if ($words.Count -gt 1 -and $words[1] -match '^(infer|pipeline|graph|serve|--.*)$') {
+    $asking = '^(infer|pipeline|graph|serve|--config_path(=.*)?)$'
+    if (@($words | Select-Object -Skip 1 | Where-Object { $_ -match $asking }).Count -gt 0) {
         $at = @($commandAst.CommandElements | Where-Object { $_.Extent.EndOffset -lt $cursorPosition }).Count
         $program = Get-Command -Name $words[0] -CommandType Application -ErrorAction SilentlyContinue |
             Select-Object -First 1

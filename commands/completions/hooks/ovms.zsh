@@ -1,8 +1,8 @@
 # Names, which only a server or a file knows: the program is asked for them. zsh asks several times
 # for one key, so that the answer is kept for a moment.
 _ovms_names() {
-    case ${words[2]} in
-        (infer|pipeline|graph|serve|--*) ;;
+    case " ${words[2,CURRENT-1]} " in
+        (*\ (infer|pipeline|graph|serve|--config_path)\ *|*\ --config_path=*) ;;
         (*) return 1 ;;
     esac
     [[ $PREFIX == -* && $PREFIX != --*=* ]] && return 1

@@ -22,7 +22,7 @@ pub(crate) struct Shell {
 
 /// The program that shells find: completes as ours does, and else says its arguments.
 const STAND_IN: &str = r#"#!/bin/sh
-case $1 in complete) exec "$OVMS_PROGRAM" "$@" ;; esac
+case $1 in complete) echo asked >> "$HOME/asked"; exec "$OVMS_PROGRAM" "$@" ;; esac
 printf 'GOT'
 for argument in "$@"; do printf '[%s]' "$argument"; done
 printf ']END\n'
@@ -91,6 +91,12 @@ impl Shell {
     /// Returns the folder in which keys are typed.
     pub(crate) fn folder(&self) -> PathBuf {
         self.home.path().join("work")
+    }
+
+    /// Returns how often the program was asked for names.
+    pub(crate) fn asked(&self) -> usize {
+        let asked = fs::read_to_string(self.home.path().join("asked"));
+        asked.map_or(0, |asked| asked.lines().count())
     }
 
     /// Makes a command that finds the stand-in, and the server at this address.
