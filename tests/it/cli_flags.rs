@@ -316,7 +316,6 @@ fn without_arguments_there_is_help() {
     Usage: ovms [OPTIONS] <COMMAND>
 
     Commands:
-<<<<<<< HEAD
       serve        Serve models, pipelines and graphs over gRPC and REST
       infer        Send inference requests to a server, or ask what it serves
       pipeline     Write, draw, check and try pipelines
@@ -326,14 +325,6 @@ fn without_arguments_there_is_help() {
       completions  Print a shell's completion script, or install it
       man          Show a page of the manual, or write all of them
       help         Print this message or the help of the given subcommand(s)
-=======
-      serve     Serve models, pipelines and graphs over gRPC and REST
-      infer     Send inference requests to a server, or ask what it serves
-      pipeline  Write, draw, check and try pipelines
-      graph     Write, draw, check and try graphs with Python nodes
-      setup     Find or install the OpenVINO runtime
-      help      Print this message or the help of the given subcommand(s)
->>>>>>> h-comp
 
     Options:
       -h, --help     Print help
