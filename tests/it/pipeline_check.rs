@@ -407,13 +407,14 @@ fn the_end_says_how_it_looks() {
     ");
     insta::assert_snapshot!(shown(&case.check(&["pp"])), @"
     exit 64
-    error: there is no pipeline `pp` in the file
+    error: the configuration file config.json has no pipeline `pp`
     hint: did you mean `p`?
+    hint: its pipelines are `p`, `q`
     ");
     insta::assert_snapshot!(shown(&case.check(&["zebra"])), @"
     exit 64
-    error: there is no pipeline `zebra` in the file
-    hint: it has: p, q
+    error: the configuration file config.json has no pipeline `zebra`
+    hint: its pipelines are `p`, `q`
     ");
     insta::assert_snapshot!(shown(&case.check(&["p", "q"])), @"
     exit 64
@@ -453,7 +454,7 @@ fn the_end_says_how_it_looks() {
     ");
     insta::assert_snapshot!(shown(&case.check(&["p"])), @"
     exit 64
-    error: there is no pipeline `p` in the file
+    error: the configuration file config.json has no pipeline `p`
     hint: it has no pipelines
     ");
 }

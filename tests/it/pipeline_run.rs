@@ -292,9 +292,9 @@ fn what_cannot_run_says_why_and_what_next() {
     ");
     insta::assert_snapshot!(told(&["parst", "--zeros"]), @"
     exit 64
-    error: there is no pipeline `parst` in <folder>/config.json
+    error: the configuration file <folder>/config.json has no pipeline `parst`
     hint: did you mean `parts`?
-    hint: the pipelines are `chain`, `parts`, `wrong`
+    hint: its pipelines are `chain`, `parts`, `wrong`
     ");
     insta::assert_snapshot!(told(&["chain"]), @"
     exit 64

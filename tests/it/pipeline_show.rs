@@ -137,8 +137,8 @@ fn a_name_that_is_not_there_is_told_with_the_nearest() {
     insta::assert_snapshot!(show(folder.path(), CONFIG, &["ocrr"]).failure(), @"
     exit 64
     error: the configuration file <folder>/config.json has no pipeline `ocrr`
-      its pipelines: ocr, echo
     hint: did you mean `ocr`?
+    hint: its pipelines are `ocr`, `echo`
     ");
     // One that is there and left out is a fault of the file.
     let taken = CONFIG.replace(
