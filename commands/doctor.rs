@@ -12,8 +12,6 @@ mod runtime;
 mod shell;
 mod system;
 
-use clap::ValueEnum;
-
 pub(crate) use python::probe as probe_python;
 
 use self::report::{Report, Status};
@@ -47,24 +45,8 @@ pub(crate) struct Args {
     /// Port for REST to look at
     #[arg(long = "rest_port", value_name = "PORT", default_value_t = 8000)]
     rest_port: u16,
-    /// Choose what goes to stdout
-    #[arg(
-        long,
-        value_enum,
-        value_name = "FORMAT",
-        default_value_t = Output::Table,
-        help_heading = "Output"
-    )]
-    output: Output,
-}
-
-/// The form of the report.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum Output {
-    /// For people
-    Table,
-    /// For scripts
-    Json,
+    #[command(flatten)]
+    output: ui::OutputArgs,
 }
 
 /// Looks at everything and prints the report.
@@ -78,9 +60,9 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     checks.extend(environment::all());
     checks.extend(shell::all());
     let report = Report::new(checks);
-    ui::print(match args.output {
-        Output::Table => report.text(ui::Look::of_stdout(), ui::columns()),
-        Output::Json => report.json() + "\n",
+    ui::print(match args.output.is_json() {
+        true => report.json() + "\n",
+        false => report.text(ui::Look::of_stdout(), ui::columns()),
     })?;
     match report.status() {
         Status::Ok | Status::Note => Ok(()),

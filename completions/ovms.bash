@@ -19,6 +19,9 @@ _ovms_static() {
             ovms,completions)
                 cmd="ovms__subcmd__completions"
                 ;;
+            ovms,doctor)
+                cmd="ovms__subcmd__doctor"
+                ;;
             ovms,graph)
                 cmd="ovms__subcmd__graph"
                 ;;
@@ -27,9 +30,6 @@ _ovms_static() {
                 ;;
             ovms,infer)
                 cmd="ovms__subcmd__infer"
-                ;;
-            ovms,man)
-                cmd="ovms__subcmd__man"
                 ;;
             ovms,pipeline)
                 cmd="ovms__subcmd__pipeline"
@@ -79,6 +79,9 @@ _ovms_static() {
             ovms__subcmd__help,completions)
                 cmd="ovms__subcmd__help__subcmd__completions"
                 ;;
+            ovms__subcmd__help,doctor)
+                cmd="ovms__subcmd__help__subcmd__doctor"
+                ;;
             ovms__subcmd__help,graph)
                 cmd="ovms__subcmd__help__subcmd__graph"
                 ;;
@@ -87,9 +90,6 @@ _ovms_static() {
                 ;;
             ovms__subcmd__help,infer)
                 cmd="ovms__subcmd__help__subcmd__infer"
-                ;;
-            ovms__subcmd__help,man)
-                cmd="ovms__subcmd__help__subcmd__man"
                 ;;
             ovms__subcmd__help,pipeline)
                 cmd="ovms__subcmd__help__subcmd__pipeline"
@@ -194,7 +194,7 @@ _ovms_static() {
 
     case "${cmd}" in
         ovms)
-            opts="-h -V --help --version serve infer pipeline graph setup completions man help"
+            opts="-h -V --help --version serve infer pipeline graph setup doctor completions help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 1 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -214,6 +214,38 @@ _ovms_static() {
                 return 0
             fi
             case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        ovms__subcmd__doctor)
+            opts="-h -V --port --rest_port --output --help --version"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --port)
+                    COMPREPLY=("${cur}")
+                    if [[ "${BASH_VERSINFO[0]}" -ge 4 ]]; then
+                        compopt -o nospace
+                    fi
+                    return 0
+                    ;;
+                --rest_port)
+                    COMPREPLY=("${cur}")
+                    if [[ "${BASH_VERSINFO[0]}" -ge 4 ]]; then
+                        compopt -o nospace
+                    fi
+                    return 0
+                    ;;
+                --output)
+                    COMPREPLY=($(compgen -W "table json" -- "${cur}"))
+                    return 0
+                    ;;
                 *)
                     COMPREPLY=()
                     ;;
@@ -250,7 +282,7 @@ _ovms_static() {
                     return 0
                     ;;
                 --output)
-                    COMPREPLY=($(compgen -W "text json" -- "${cur}"))
+                    COMPREPLY=($(compgen -W "table json" -- "${cur}"))
                     return 0
                     ;;
                 *)
@@ -359,7 +391,7 @@ _ovms_static() {
             return 0
             ;;
         ovms__subcmd__graph__subcmd__new)
-            opts="-i -h -V --generative --nodes --model --input --output --dir --config --force --help --version"
+            opts="-i -h -V --generative --nodes --model --input --output-name --dir --config --force --format --help --version"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -393,7 +425,7 @@ _ovms_static() {
                     fi
                     return 0
                     ;;
-                --output)
+                --output-name)
                     COMPREPLY=("${cur}")
                     if [[ "${BASH_VERSINFO[0]}" -ge 4 ]]; then
                         compopt -o nospace
@@ -420,6 +452,10 @@ _ovms_static() {
                     if [[ "${BASH_VERSINFO[0]}" -ge 4 ]]; then
                         compopt -o filenames
                     fi
+                    return 0
+                    ;;
+                --format)
+                    COMPREPLY=($(compgen -W "table json" -- "${cur}"))
                     return 0
                     ;;
                 *)
@@ -519,7 +555,7 @@ _ovms_static() {
                     return 0
                     ;;
                 --output)
-                    COMPREPLY=($(compgen -W "lines json" -- "${cur}"))
+                    COMPREPLY=($(compgen -W "table json" -- "${cur}"))
                     return 0
                     ;;
                 *)
@@ -530,13 +566,17 @@ _ovms_static() {
             return 0
             ;;
         ovms__subcmd__graph__subcmd__show)
-            opts="-o -h -V --format --ascii --out --help --version"
+            opts="-o -h -V --output --format --ascii --out --help --version"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
             fi
             case "${prev}" in
                 --format)
+                    COMPREPLY=($(compgen -W "text dot mermaid svg html json" -- "${cur}"))
+                    return 0
+                    ;;
+                --output)
                     COMPREPLY=($(compgen -W "text dot mermaid svg html json" -- "${cur}"))
                     return 0
                     ;;
@@ -578,7 +618,7 @@ _ovms_static() {
             return 0
             ;;
         ovms__subcmd__graph__subcmd__stubs)
-            opts="-h -V --into --help --version"
+            opts="-h -V --into --output --help --version"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -591,6 +631,10 @@ _ovms_static() {
                     fi
                     return 0
                     ;;
+                --output)
+                    COMPREPLY=($(compgen -W "table json" -- "${cur}"))
+                    return 0
+                    ;;
                 *)
                     COMPREPLY=()
                     ;;
@@ -599,7 +643,7 @@ _ovms_static() {
             return 0
             ;;
         ovms__subcmd__help)
-            opts="serve infer pipeline graph setup completions man help"
+            opts="serve infer pipeline graph setup doctor completions help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -613,6 +657,20 @@ _ovms_static() {
             return 0
             ;;
         ovms__subcmd__help__subcmd__completions)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        ovms__subcmd__help__subcmd__doctor)
             opts=""
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
@@ -738,22 +796,8 @@ _ovms_static() {
             COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
             return 0
             ;;
-        ovms__subcmd__help__subcmd__man)
-            opts=""
-            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
-                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
-                return 0
-            fi
-            case "${prev}" in
-                *)
-                    COMPREPLY=()
-                    ;;
-            esac
-            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
-            return 0
-            ;;
         ovms__subcmd__help__subcmd__pipeline)
-            opts="show check run new"
+            opts="new show check run"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -879,7 +923,7 @@ _ovms_static() {
             return 0
             ;;
         ovms__subcmd__infer)
-            opts="-i -h -V --status --metadata --input --zeros --random --seed --layout --mean --scale --bgr --model-version --output-name --id --parameter --param --raw --typed --binary --json-data --output --save --top --labels --sequence --axis --each --sequence-id --start --continue --end --stream --requests --timestamp --repeat --duration --concurrency --warmup --url --api --timeout --header --help --version"
+            opts="-i -h -V --status --metadata --print-curl --input --zeros --random --seed --layout --mean --scale --bgr --model-version --output-name --id --parameter --param --raw --typed --binary --json-data --output --save --top --labels --sequence --axis --each --sequence-id --start --continue --end --stream --requests --timestamp --repeat --duration --concurrency --warmup --url --api --timeout --header --help --version"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -1088,29 +1132,8 @@ _ovms_static() {
             COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
             return 0
             ;;
-        ovms__subcmd__man)
-            opts="-h -V --dir --help --version"
-            if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
-                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
-                return 0
-            fi
-            case "${prev}" in
-                --dir)
-                    COMPREPLY=()
-                    if [[ "${BASH_VERSINFO[0]}" -ge 4 ]]; then
-                        compopt -o plusdirs
-                    fi
-                    return 0
-                    ;;
-                *)
-                    COMPREPLY=()
-                    ;;
-            esac
-            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
-            return 0
-            ;;
         ovms__subcmd__pipeline)
-            opts="-h -V --help --version show check run new help"
+            opts="-h -V --help --version new show check run help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -1124,16 +1147,12 @@ _ovms_static() {
             return 0
             ;;
         ovms__subcmd__pipeline__subcmd__check)
-            opts="-h -V --no-custom-nodes --output --cpu_extension --help --version"
+            opts="-h -V --no-custom-nodes --cpu_extension --output --help --version"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
             fi
             case "${prev}" in
-                --output)
-                    COMPREPLY=($(compgen -W "text json" -- "${cur}"))
-                    return 0
-                    ;;
                 --cpu_extension)
                     local oldifs
                     if [ -n "${IFS+x}" ]; then
@@ -1149,6 +1168,10 @@ _ovms_static() {
                     fi
                     return 0
                     ;;
+                --output)
+                    COMPREPLY=($(compgen -W "table json" -- "${cur}"))
+                    return 0
+                    ;;
                 *)
                     COMPREPLY=()
                     ;;
@@ -1157,7 +1180,7 @@ _ovms_static() {
             return 0
             ;;
         ovms__subcmd__pipeline__subcmd__help)
-            opts="show check run new help"
+            opts="new show check run help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -1269,7 +1292,7 @@ _ovms_static() {
             return 0
             ;;
         ovms__subcmd__pipeline__subcmd__new)
-            opts="-h -V --custom-node --force --help --version chain demultiplexer help"
+            opts="-h -V --custom-node --force --output --help --version chain demultiplexer help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -1282,6 +1305,10 @@ _ovms_static() {
                     fi
                     return 0
                     ;;
+                --output)
+                    COMPREPLY=($(compgen -W "table json" -- "${cur}"))
+                    return 0
+                    ;;
                 *)
                     COMPREPLY=()
                     ;;
@@ -1290,13 +1317,13 @@ _ovms_static() {
             return 0
             ;;
         ovms__subcmd__pipeline__subcmd__new__subcmd__chain)
-            opts="-o -h -V --file --force --help --version"
+            opts="-o -h -V --out --force --output --help --version"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
             fi
             case "${prev}" in
-                --file)
+                --out)
                     local oldifs
                     if [ -n "${IFS+x}" ]; then
                         oldifs="$IFS"
@@ -1324,6 +1351,10 @@ _ovms_static() {
                     if [[ "${BASH_VERSINFO[0]}" -ge 4 ]]; then
                         compopt -o filenames
                     fi
+                    return 0
+                    ;;
+                --output)
+                    COMPREPLY=($(compgen -W "table json" -- "${cur}"))
                     return 0
                     ;;
                 *)
@@ -1334,13 +1365,13 @@ _ovms_static() {
             return 0
             ;;
         ovms__subcmd__pipeline__subcmd__new__subcmd__demultiplexer)
-            opts="-o -h -V --file --force --help --version"
+            opts="-o -h -V --out --force --output --help --version"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
             fi
             case "${prev}" in
-                --file)
+                --out)
                     local oldifs
                     if [ -n "${IFS+x}" ]; then
                         oldifs="$IFS"
@@ -1368,6 +1399,10 @@ _ovms_static() {
                     if [[ "${BASH_VERSINFO[0]}" -ge 4 ]]; then
                         compopt -o filenames
                     fi
+                    return 0
+                    ;;
+                --output)
+                    COMPREPLY=($(compgen -W "table json" -- "${cur}"))
                     return 0
                     ;;
                 *)
@@ -1512,13 +1547,17 @@ _ovms_static() {
             return 0
             ;;
         ovms__subcmd__pipeline__subcmd__show)
-            opts="-o -h -V --format --ascii --no-custom-nodes --out --help --version"
+            opts="-o -h -V --output --format --ascii --no-custom-nodes --out --help --version"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
             fi
             case "${prev}" in
                 --format)
+                    COMPREPLY=($(compgen -W "text dot mermaid svg html json" -- "${cur}"))
+                    return 0
+                    ;;
+                --output)
                     COMPREPLY=($(compgen -W "text dot mermaid svg html json" -- "${cur}"))
                     return 0
                     ;;
@@ -1560,7 +1599,7 @@ _ovms_static() {
             return 0
             ;;
         ovms__subcmd__serve)
-            opts="-h -V --model_name --model_path --demo --model_version_policy --batch_size --shape --layout --nireq --target_device --plugin_config --stateful --idle_sequence_cleanup --low_latency_transformation --max_sequence_number --drain_sequences_seconds --sequence_cleaner_poll_wait_minutes --config_path --file_system_poll_wait_seconds --custom_node_resources_cleaner_interval_seconds --cache_dir --cpu_extension --port --rest_port --grpc_bind_address --rest_bind_address --grpc_channel_arguments --allow_credentials --allowed_origins --allowed_methods --allowed_headers --api_key_file --allowed_local_media_path --log_level --log_path --log_format --access_log --metrics_enable --metrics_list --python_environment --hide_python_errors --max_message_size --max_bytes_in_flight --max_connections --max_queued_requests --max_custom_node_runs --custom_node_load_seconds --max_graph_runs --graph_load_seconds --max_streams --max_python_runs --max_image_pixels --read_timeout_seconds --min_receive_rate --loading_wait_seconds --shutdown_timeout_seconds --check --list_models --add_to_config --remove_from_config --model_repository_path --grpc_workers --grpc_max_threads --grpc_memory_quota --rest_workers --help --version"
+            opts="-h -V --model_name --model_path --demo --model_version_policy --batch_size --shape --layout --nireq --target_device --plugin_config --stateful --idle_sequence_cleanup --low_latency_transformation --max_sequence_number --drain_sequences_seconds --sequence_cleaner_poll_wait_minutes --config_path --file_system_poll_wait_seconds --custom_node_resources_cleaner_interval_seconds --cache_dir --cpu_extension --port --rest_port --grpc_bind_address --rest_bind_address --grpc_channel_arguments --no_dashboard --allow_credentials --allowed_origins --allowed_methods --allowed_headers --api_key_file --allowed_local_media_path --log_level --log_path --log_format --access_log --metrics_enable --metrics_list --python_environment --hide_python_errors --max_message_size --max_bytes_in_flight --max_connections --max_queued_requests --max_custom_node_runs --custom_node_load_seconds --max_graph_runs --graph_load_seconds --max_streams --max_python_runs --max_image_pixels --read_timeout_seconds --min_receive_rate --loading_wait_seconds --shutdown_timeout_seconds --check --list_models --add_to_config --remove_from_config --model_repository_path --output --grpc_workers --grpc_max_threads --grpc_memory_quota --rest_workers --help --version"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -1963,6 +2002,10 @@ _ovms_static() {
                     fi
                     return 0
                     ;;
+                --output)
+                    COMPREPLY=($(compgen -W "table json" -- "${cur}"))
+                    return 0
+                    ;;
                 --grpc_workers)
                     COMPREPLY=("${cur}")
                     if [[ "${BASH_VERSINFO[0]}" -ge 4 ]]; then
@@ -1999,7 +2042,7 @@ _ovms_static() {
             return 0
             ;;
         ovms__subcmd__setup)
-            opts="-h -V --dir --python --help --version"
+            opts="-h -V --dir --python --output --help --version"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -2014,6 +2057,10 @@ _ovms_static() {
                     ;;
                 --python)
                     COMPREPLY=($(compgen -W "python3" -- "${cur}"))
+                    return 0
+                    ;;
+                --output)
+                    COMPREPLY=($(compgen -W "table json" -- "${cur}"))
                     return 0
                     ;;
                 *)
@@ -2078,7 +2125,7 @@ _ovms() {
     _ovms_static "$@"
     # Where a file stands, flags are offered once a dash is there.
     case "${COMP_WORDS[*]:1}" in
-        "pipeline show "*|"pipeline check "*|"pipeline run "*|"pipeline new chain "*|"pipeline new demultiplexer "*|"graph show "*|"graph check "*|"graph run "*)
+        "pipeline new chain "*|"pipeline new demultiplexer "*|"pipeline show "*|"pipeline check "*|"pipeline run "*|"graph show "*|"graph check "*|"graph run "*)
             [[ $2 == -* || ${COMP_WORDS[COMP_CWORD-1]} == -* || ${COMPREPLY[0]} != -* ]] || COMPREPLY=()
             ;;
     esac

@@ -58,13 +58,13 @@ end
 
 complete -c ovms -n "__fish_ovms_needs_command" -s h -l help -d 'Print help'
 complete -c ovms -n "__fish_ovms_needs_command" -s V -l version -d 'Print version'
-complete -c ovms -n "__fish_ovms_needs_command" -f -a "serve" -d 'Serve a model over gRPC and REST'
+complete -c ovms -n "__fish_ovms_needs_command" -f -a "serve" -d 'Serve models, pipelines and graphs over gRPC and REST'
 complete -c ovms -n "__fish_ovms_needs_command" -f -a "infer" -d 'Send inference requests to a server, or ask what it serves'
-complete -c ovms -n "__fish_ovms_needs_command" -f -a "pipeline" -d 'Draw, check, try and write pipelines'
+complete -c ovms -n "__fish_ovms_needs_command" -f -a "pipeline" -d 'Write, draw, check and try pipelines'
 complete -c ovms -n "__fish_ovms_needs_command" -f -a "graph" -d 'Write, draw, check and try graphs with Python nodes'
 complete -c ovms -n "__fish_ovms_needs_command" -f -a "setup" -d 'Find or install the OpenVINO runtime'
+complete -c ovms -n "__fish_ovms_needs_command" -f -a "doctor" -d 'Look for what keeps the server from working, and report it'
 complete -c ovms -n "__fish_ovms_needs_command" -f -a "completions" -d 'Print a shell\'s completion script, or install it'
-complete -c ovms -n "__fish_ovms_needs_command" -f -a "man" -d 'Show a page of the manual, or write all of them'
 complete -c ovms -n "__fish_ovms_needs_command" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
 complete -c ovms -n "__fish_ovms_using_subcommand serve" -l model_name -d 'Name that clients use for the model' -r -f -a "(__ovms_names)"
 complete -c ovms -n "__fish_ovms_using_subcommand serve" -l model_path -d 'Folder with the model\'s version folders' -r -f -a "(__fish_complete_directories)"
@@ -149,10 +149,13 @@ false\t''"
 complete -c ovms -n "__fish_ovms_using_subcommand serve" -l remove_from_config -d 'Remove --model_name from the file of --config_path, whose comments stay' -r -f -a "true\t''
 false\t''"
 complete -c ovms -n "__fish_ovms_using_subcommand serve" -l model_repository_path -d 'Folder with a folder for each model' -r -f -a "(__fish_complete_directories)"
+complete -c ovms -n "__fish_ovms_using_subcommand serve" -l output -d 'Choose what these print to stdout' -r -f -a "table\t'Text for people'
+json\t'The same as one JSON object'"
 complete -c ovms -n "__fish_ovms_using_subcommand serve" -l grpc_workers -d 'Number of gRPC servers, from 1 to the number of cores' -r -f
 complete -c ovms -n "__fish_ovms_using_subcommand serve" -l grpc_max_threads -d 'Most threads for gRPC; 0 means no cap [default: 8 for each core]' -r -f
 complete -c ovms -n "__fish_ovms_using_subcommand serve" -l grpc_memory_quota -d 'Most bytes of buffers for gRPC; 0 means no quota' -r -f
 complete -c ovms -n "__fish_ovms_using_subcommand serve" -l rest_workers -d 'Number of threads for REST, from 2 to 10000 [default: one for each core]' -r -f
+complete -c ovms -n "__fish_ovms_using_subcommand serve" -l no_dashboard -d 'Do not show people who open the REST port in a browser what is served, and how it does'
 complete -c ovms -n "__fish_ovms_using_subcommand serve" -l hide_python_errors -d 'Do not tell clients what a Python node has raised; the log has it'
 complete -c ovms -n "__fish_ovms_using_subcommand serve" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c ovms -n "__fish_ovms_using_subcommand serve" -s V -l version -d 'Print version'
@@ -167,22 +170,22 @@ complete -c ovms -n "__fish_ovms_using_subcommand infer" -l scale -d 'Divide the
 complete -c ovms -n "__fish_ovms_using_subcommand infer" -l model-version -d 'Ask for a version of the model, not the server\'s default' -r -f -a "(__ovms_names)"
 complete -c ovms -n "__fish_ovms_using_subcommand infer" -l output-name -d 'Ask for this output only' -r -f -a "(__ovms_names)"
 complete -c ovms -n "__fish_ovms_using_subcommand infer" -l id -d 'Send an id, which the answer repeats (KServe only)' -r -f
-complete -c ovms -n "__fish_ovms_using_subcommand infer" -l param -l parameter -d 'Send a request parameter (KServe only)' -r -f
+complete -c ovms -n "__fish_ovms_using_subcommand infer" -l param -l parameter -d 'Send a request parameter' -r -f
 complete -c ovms -n "__fish_ovms_using_subcommand infer" -l output -d 'Choose what goes to stdout' -r -f -a "table\t'A table of outputs, scores, latencies or models'
-json\t'The same as one JSON object; `null` stands for what is not a finite number'
+json\t'The same as one JSON object; `null` stands for what is not a finite number, and `not_finite` tells what it is'
 npy\t'The output as the bytes of a .npy file'
 raw\t'The output\'s bytes, little endian'"
 complete -c ovms -n "__fish_ovms_using_subcommand infer" -l save -d 'Save each output as a .npy file in this folder' -r -f -a "(__fish_complete_directories)"
 complete -c ovms -n "__fish_ovms_using_subcommand infer" -l top -d 'Show the K greatest scores of the last axis of the output' -r -f
 complete -c ovms -n "__fish_ovms_using_subcommand infer" -l labels -d 'Name the scores after the lines of this file' -r -F
 complete -c ovms -n "__fish_ovms_using_subcommand infer" -l axis -d 'Cut the inputs along this axis, counted from 0 [default: 0]' -r -f
-complete -c ovms -n "__fish_ovms_using_subcommand infer" -l sequence-id -d 'Choose the id of the sequence; without it the server does' -r -f
+complete -c ovms -n "__fish_ovms_using_subcommand infer" -l sequence-id -d 'Choose the id of the sequence [default: a random one]' -r -f
 complete -c ovms -n "__fish_ovms_using_subcommand infer" -l requests -d 'Read requests from this file, one in each line; - is standard input' -r -F
-complete -c ovms -n "__fish_ovms_using_subcommand infer" -l timestamp -d 'Give requests the timestamps N, N + 1, …; without it the server does' -r -f
-complete -c ovms -n "__fish_ovms_using_subcommand infer" -l repeat -d 'Send the request N times and measure' -r -f
-complete -c ovms -n "__fish_ovms_using_subcommand infer" -l duration -d 'Send the request for this long and measure, such as 10s' -r -f
+complete -c ovms -n "__fish_ovms_using_subcommand infer" -l timestamp -d 'Give requests the timestamps N, N + 1, …' -r -f
+complete -c ovms -n "__fish_ovms_using_subcommand infer" -l repeat -d 'Make the request N times and measure' -r -f
+complete -c ovms -n "__fish_ovms_using_subcommand infer" -l duration -d 'Make the request for this long and measure, such as 10s' -r -f
 complete -c ovms -n "__fish_ovms_using_subcommand infer" -l concurrency -d 'Keep this many requests under way at once [default: 1]' -r -f
-complete -c ovms -n "__fish_ovms_using_subcommand infer" -l warmup -d 'Send N requests before, not measured' -r -f
+complete -c ovms -n "__fish_ovms_using_subcommand infer" -l warmup -d 'Begin with N requests that are not measured' -r -f
 complete -c ovms -n "__fish_ovms_using_subcommand infer" -l url -d 'Address of the server [default: localhost:9000, or localhost:8000 over REST]' -r -f
 complete -c ovms -n "__fish_ovms_using_subcommand infer" -l api -d 'Choose the protocol' -r -f -a "kserve-grpc\t'KServe v2 over gRPC'
 kserve-rest\t'KServe v2 over REST'
@@ -192,6 +195,7 @@ complete -c ovms -n "__fish_ovms_using_subcommand infer" -l timeout -d 'Give up 
 complete -c ovms -n "__fish_ovms_using_subcommand infer" -l header -d 'Send an HTTP header, or gRPC metadata, with every request' -r -f
 complete -c ovms -n "__fish_ovms_using_subcommand infer" -l status -d 'Show the versions of the model and their states'
 complete -c ovms -n "__fish_ovms_using_subcommand infer" -l metadata -d 'Show the inputs and outputs of the model'
+complete -c ovms -n "__fish_ovms_using_subcommand infer" -l print-curl -d 'Print the request as a command of curl, over gRPC of grpcurl, and do not send it'
 complete -c ovms -n "__fish_ovms_using_subcommand infer" -l zeros -d 'Fill the inputs not given with zeros'
 complete -c ovms -n "__fish_ovms_using_subcommand infer" -l random -d 'Fill the inputs not given with random values'
 complete -c ovms -n "__fish_ovms_using_subcommand infer" -l bgr -d 'Send blue first and red last; means and scales follow this order'
@@ -207,28 +211,37 @@ complete -c ovms -n "__fish_ovms_using_subcommand infer" -l end -d 'Send the las
 complete -c ovms -n "__fish_ovms_using_subcommand infer" -l stream -d 'Send requests over one stream, and show what comes back as it comes'
 complete -c ovms -n "__fish_ovms_using_subcommand infer" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c ovms -n "__fish_ovms_using_subcommand infer" -s V -l version -d 'Print version'
-complete -c ovms -n "__fish_ovms_using_subcommand pipeline; and not __fish_seen_subcommand_from show check run new help" -s h -l help -d 'Print help'
-complete -c ovms -n "__fish_ovms_using_subcommand pipeline; and not __fish_seen_subcommand_from show check run new help" -s V -l version -d 'Print version'
-complete -c ovms -n "__fish_ovms_using_subcommand pipeline; and not __fish_seen_subcommand_from show check run new help" -f -a "show" -d 'Draw a pipeline of a configuration file'
-complete -c ovms -n "__fish_ovms_using_subcommand pipeline; and not __fish_seen_subcommand_from show check run new help" -f -a "check" -d 'Find every fault of the pipelines of a configuration file'
-complete -c ovms -n "__fish_ovms_using_subcommand pipeline; and not __fish_seen_subcommand_from show check run new help" -f -a "run" -d 'Run a pipeline once, in this process, and tell where the time goes'
-complete -c ovms -n "__fish_ovms_using_subcommand pipeline; and not __fish_seen_subcommand_from show check run new help" -f -a "new" -d 'Write a configuration file with a pipeline, or the skeleton of a custom node'
-complete -c ovms -n "__fish_ovms_using_subcommand pipeline; and not __fish_seen_subcommand_from show check run new help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
-complete -c ovms -n "__fish_ovms_using_subcommand pipeline; and __fish_seen_subcommand_from show" -l format -d 'What to draw it as' -r -f -a "text\t'Boxes and arrows for a terminal'
+complete -c ovms -n "__fish_ovms_using_subcommand pipeline; and not __fish_seen_subcommand_from new show check run help" -s h -l help -d 'Print help'
+complete -c ovms -n "__fish_ovms_using_subcommand pipeline; and not __fish_seen_subcommand_from new show check run help" -s V -l version -d 'Print version'
+complete -c ovms -n "__fish_ovms_using_subcommand pipeline; and not __fish_seen_subcommand_from new show check run help" -f -a "new" -d 'Write a configuration file with a pipeline, or the skeleton of a custom node'
+complete -c ovms -n "__fish_ovms_using_subcommand pipeline; and not __fish_seen_subcommand_from new show check run help" -f -a "show" -d 'Draw a pipeline of a configuration file'
+complete -c ovms -n "__fish_ovms_using_subcommand pipeline; and not __fish_seen_subcommand_from new show check run help" -f -a "check" -d 'Find every fault of the pipelines of a configuration file'
+complete -c ovms -n "__fish_ovms_using_subcommand pipeline; and not __fish_seen_subcommand_from new show check run help" -f -a "run" -d 'Run a pipeline once, in this process, and tell where the time goes'
+complete -c ovms -n "__fish_ovms_using_subcommand pipeline; and not __fish_seen_subcommand_from new show check run help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
+complete -c ovms -n "__fish_ovms_using_subcommand pipeline; and __fish_seen_subcommand_from new" -l custom-node -d 'Write a custom node in C++ that works, into the folder DIR, or NAME if none is given' -r -f
+complete -c ovms -n "__fish_ovms_using_subcommand pipeline; and __fish_seen_subcommand_from new" -l output -d 'Choose what goes to stdout' -r -f -a "table\t'Text for people'
+json\t'The same as one JSON object'"
+complete -c ovms -n "__fish_ovms_using_subcommand pipeline; and __fish_seen_subcommand_from new" -l force -d 'Replace files that are there'
+complete -c ovms -n "__fish_ovms_using_subcommand pipeline; and __fish_seen_subcommand_from new" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c ovms -n "__fish_ovms_using_subcommand pipeline; and __fish_seen_subcommand_from new" -s V -l version -d 'Print version'
+complete -c ovms -n "__fish_ovms_using_subcommand pipeline; and __fish_seen_subcommand_from new" -f -a "chain" -d 'Connect models one after the other'
+complete -c ovms -n "__fish_ovms_using_subcommand pipeline; and __fish_seen_subcommand_from new" -f -a "demultiplexer" -d 'Run models for each part of a tensor'
+complete -c ovms -n "__fish_ovms_using_subcommand pipeline; and __fish_seen_subcommand_from new" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
+complete -c ovms -n "__fish_ovms_using_subcommand pipeline; and __fish_seen_subcommand_from show" -l format -l output -d 'Choose what to draw' -r -f -a "text\t'Boxes and arrows for a terminal'
 dot\t'For Graphviz'
 mermaid\t'For Markdown'
 svg\t'A picture'
 html\t'A page'
 json\t'For programs'"
-complete -c ovms -n "__fish_ovms_using_subcommand pipeline; and __fish_seen_subcommand_from show" -s o -l out -d 'Write to a file; - is standard output' -r -F
+complete -c ovms -n "__fish_ovms_using_subcommand pipeline; and __fish_seen_subcommand_from show" -s o -l out -d 'Write to this file; - is standard output' -r -F
 complete -c ovms -n "__fish_ovms_using_subcommand pipeline; and __fish_seen_subcommand_from show" -l ascii -d 'Draw with the characters of ASCII only'
-complete -c ovms -n "__fish_ovms_using_subcommand pipeline; and __fish_seen_subcommand_from show" -l no-custom-nodes -d 'Do not open the libraries of custom nodes, so that their types and shapes are not told'
+complete -c ovms -n "__fish_ovms_using_subcommand pipeline; and __fish_seen_subcommand_from show" -l no-custom-nodes -d 'Do not open the libraries of custom nodes'
 complete -c ovms -n "__fish_ovms_using_subcommand pipeline; and __fish_seen_subcommand_from show" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c ovms -n "__fish_ovms_using_subcommand pipeline; and __fish_seen_subcommand_from show" -s V -l version -d 'Print version'
-complete -c ovms -n "__fish_ovms_using_subcommand pipeline; and __fish_seen_subcommand_from check" -l output -d 'How to print what is found' -r -f -a "text\t'For people'
-json\t'For scripts'"
-complete -c ovms -n "__fish_ovms_using_subcommand pipeline; and __fish_seen_subcommand_from check" -l cpu_extension -d 'A library with more operations for the CPU, as for `ovms serve`' -r -F
-complete -c ovms -n "__fish_ovms_using_subcommand pipeline; and __fish_seen_subcommand_from check" -l no-custom-nodes -d 'Do not open the libraries of custom nodes; what depends on them is not checked'
+complete -c ovms -n "__fish_ovms_using_subcommand pipeline; and __fish_seen_subcommand_from check" -l cpu_extension -d 'Shared library with more operations for the CPU' -r -F
+complete -c ovms -n "__fish_ovms_using_subcommand pipeline; and __fish_seen_subcommand_from check" -l output -d 'Choose what goes to stdout' -r -f -a "table\t'The faults of each pipeline, with their places in the file'
+json\t'The same as one JSON object'"
+complete -c ovms -n "__fish_ovms_using_subcommand pipeline; and __fish_seen_subcommand_from check" -l no-custom-nodes -d 'Do not open the libraries of custom nodes'
 complete -c ovms -n "__fish_ovms_using_subcommand pipeline; and __fish_seen_subcommand_from check" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c ovms -n "__fish_ovms_using_subcommand pipeline; and __fish_seen_subcommand_from check" -s V -l version -d 'Print version'
 complete -c ovms -n "__fish_ovms_using_subcommand pipeline; and __fish_seen_subcommand_from run" -s i -l input -d 'Give an input: JSON, @FILE, or - for standard input' -r -f -a "(__ovms_names)"
@@ -239,8 +252,8 @@ CHW\t''
 HWC\t''"
 complete -c ovms -n "__fish_ovms_using_subcommand pipeline; and __fish_seen_subcommand_from run" -l mean -d 'Subtract this from the values, which are 0 to 255: one number, or one for each channel' -r -f
 complete -c ovms -n "__fish_ovms_using_subcommand pipeline; and __fish_seen_subcommand_from run" -l scale -d 'Divide the values by this after that: one number, or one for each channel' -r -f
-complete -c ovms -n "__fish_ovms_using_subcommand pipeline; and __fish_seen_subcommand_from run" -l repeat -d 'Run N times, and show medians' -r -f
-complete -c ovms -n "__fish_ovms_using_subcommand pipeline; and __fish_seen_subcommand_from run" -l warmup -d 'Run N times before, not measured' -r -f
+complete -c ovms -n "__fish_ovms_using_subcommand pipeline; and __fish_seen_subcommand_from run" -l repeat -d 'Make the request N times and measure' -r -f
+complete -c ovms -n "__fish_ovms_using_subcommand pipeline; and __fish_seen_subcommand_from run" -l warmup -d 'Begin with N requests that are not measured' -r -f
 complete -c ovms -n "__fish_ovms_using_subcommand pipeline; and __fish_seen_subcommand_from run" -l output -d 'Choose what goes to stdout' -r -f -a "table\t'Tables of nodes, runs and outputs'
 json\t'The same as one JSON object; times in microseconds'"
 complete -c ovms -n "__fish_ovms_using_subcommand pipeline; and __fish_seen_subcommand_from run" -l save-intermediate -d 'Save the inputs and outputs of every run as .npy files in this folder' -r -f -a "(__fish_complete_directories)"
@@ -250,17 +263,10 @@ complete -c ovms -n "__fish_ovms_using_subcommand pipeline; and __fish_seen_subc
 complete -c ovms -n "__fish_ovms_using_subcommand pipeline; and __fish_seen_subcommand_from run" -l all -d 'Show the runs for every part of a demultiplexed level, not only the first few'
 complete -c ovms -n "__fish_ovms_using_subcommand pipeline; and __fish_seen_subcommand_from run" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c ovms -n "__fish_ovms_using_subcommand pipeline; and __fish_seen_subcommand_from run" -s V -l version -d 'Print version'
-complete -c ovms -n "__fish_ovms_using_subcommand pipeline; and __fish_seen_subcommand_from new" -l custom-node -d 'Write a custom node in C++ that works, into the folder DIR, or NAME if none is given' -r -f
-complete -c ovms -n "__fish_ovms_using_subcommand pipeline; and __fish_seen_subcommand_from new" -l force -d 'Replace files that are there'
-complete -c ovms -n "__fish_ovms_using_subcommand pipeline; and __fish_seen_subcommand_from new" -s h -l help -d 'Print help'
-complete -c ovms -n "__fish_ovms_using_subcommand pipeline; and __fish_seen_subcommand_from new" -s V -l version -d 'Print version'
-complete -c ovms -n "__fish_ovms_using_subcommand pipeline; and __fish_seen_subcommand_from new" -f -a "chain" -d 'Models one after the other'
-complete -c ovms -n "__fish_ovms_using_subcommand pipeline; and __fish_seen_subcommand_from new" -f -a "demultiplexer" -d 'Models that run for each part of a tensor'
-complete -c ovms -n "__fish_ovms_using_subcommand pipeline; and __fish_seen_subcommand_from new" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
+complete -c ovms -n "__fish_ovms_using_subcommand pipeline; and __fish_seen_subcommand_from help" -f -a "new" -d 'Write a configuration file with a pipeline, or the skeleton of a custom node'
 complete -c ovms -n "__fish_ovms_using_subcommand pipeline; and __fish_seen_subcommand_from help" -f -a "show" -d 'Draw a pipeline of a configuration file'
 complete -c ovms -n "__fish_ovms_using_subcommand pipeline; and __fish_seen_subcommand_from help" -f -a "check" -d 'Find every fault of the pipelines of a configuration file'
 complete -c ovms -n "__fish_ovms_using_subcommand pipeline; and __fish_seen_subcommand_from help" -f -a "run" -d 'Run a pipeline once, in this process, and tell where the time goes'
-complete -c ovms -n "__fish_ovms_using_subcommand pipeline; and __fish_seen_subcommand_from help" -f -a "new" -d 'Write a configuration file with a pipeline, or the skeleton of a custom node'
 complete -c ovms -n "__fish_ovms_using_subcommand pipeline; and __fish_seen_subcommand_from help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
 complete -c ovms -n "__fish_ovms_using_subcommand graph; and not __fish_seen_subcommand_from new show check run stubs help" -s h -l help -d 'Print help'
 complete -c ovms -n "__fish_ovms_using_subcommand graph; and not __fish_seen_subcommand_from new show check run stubs help" -s V -l version -d 'Print version'
@@ -273,28 +279,30 @@ complete -c ovms -n "__fish_ovms_using_subcommand graph; and not __fish_seen_sub
 complete -c ovms -n "__fish_ovms_using_subcommand graph; and __fish_seen_subcommand_from new" -l nodes -d 'Make these Python nodes, one after the other' -r -f
 complete -c ovms -n "__fish_ovms_using_subcommand graph; and __fish_seen_subcommand_from new" -l model -d 'Put a model between two Python nodes: a name of the configuration file, or a model\'s folder' -r -f -a "(__ovms_names)"
 complete -c ovms -n "__fish_ovms_using_subcommand graph; and __fish_seen_subcommand_from new" -s i -l input -d 'Name an input, with type and shape if they are known' -r -f
-complete -c ovms -n "__fish_ovms_using_subcommand graph; and __fish_seen_subcommand_from new" -l output -d 'Name an output, with type and shape if they are known' -r -f
-complete -c ovms -n "__fish_ovms_using_subcommand graph; and __fish_seen_subcommand_from new" -l dir -d 'The folder to write to; NAME if none is given' -r -f -a "(__fish_complete_directories)"
+complete -c ovms -n "__fish_ovms_using_subcommand graph; and __fish_seen_subcommand_from new" -l output-name -d 'Name an output, with type and shape if they are known' -r -f
+complete -c ovms -n "__fish_ovms_using_subcommand graph; and __fish_seen_subcommand_from new" -l dir -d 'Folder to write to [default: NAME]' -r -f -a "(__fish_complete_directories)"
 complete -c ovms -n "__fish_ovms_using_subcommand graph; and __fish_seen_subcommand_from new" -l config -d 'Add the graph to this configuration file, instead of one in its folder' -r -F
-complete -c ovms -n "__fish_ovms_using_subcommand graph; and __fish_seen_subcommand_from new" -l generative -d 'Make the last Python node a generator: any number of answers to each request of a stream'
+complete -c ovms -n "__fish_ovms_using_subcommand graph; and __fish_seen_subcommand_from new" -l format -d 'Choose what goes to stdout; elsewhere that is --output' -r -f -a "table\t'Text for people'
+json\t'The same as one JSON object'"
+complete -c ovms -n "__fish_ovms_using_subcommand graph; and __fish_seen_subcommand_from new" -l generative -d 'Make the last Python node a generator'
 complete -c ovms -n "__fish_ovms_using_subcommand graph; and __fish_seen_subcommand_from new" -l force -d 'Replace files that are there'
 complete -c ovms -n "__fish_ovms_using_subcommand graph; and __fish_seen_subcommand_from new" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c ovms -n "__fish_ovms_using_subcommand graph; and __fish_seen_subcommand_from new" -s V -l version -d 'Print version'
-complete -c ovms -n "__fish_ovms_using_subcommand graph; and __fish_seen_subcommand_from show" -l format -d 'What to draw it as' -r -f -a "text\t'Boxes and arrows for a terminal'
+complete -c ovms -n "__fish_ovms_using_subcommand graph; and __fish_seen_subcommand_from show" -l format -l output -d 'Choose what to draw' -r -f -a "text\t'Boxes and arrows for a terminal'
 dot\t'For Graphviz'
 mermaid\t'For Markdown'
 svg\t'A picture'
 html\t'A page'
 json\t'For programs'"
-complete -c ovms -n "__fish_ovms_using_subcommand graph; and __fish_seen_subcommand_from show" -s o -l out -d 'Write to a file; - is standard output' -r -F
+complete -c ovms -n "__fish_ovms_using_subcommand graph; and __fish_seen_subcommand_from show" -s o -l out -d 'Write to this file; - is standard output' -r -F
 complete -c ovms -n "__fish_ovms_using_subcommand graph; and __fish_seen_subcommand_from show" -l ascii -d 'Draw with the characters of ASCII only'
 complete -c ovms -n "__fish_ovms_using_subcommand graph; and __fish_seen_subcommand_from show" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c ovms -n "__fish_ovms_using_subcommand graph; and __fish_seen_subcommand_from show" -s V -l version -d 'Print version'
-complete -c ovms -n "__fish_ovms_using_subcommand graph; and __fish_seen_subcommand_from check" -l python_environment -d 'The Python environment that handlers see, as for `ovms serve`' -r -f -a "(__fish_complete_directories)"
-complete -c ovms -n "__fish_ovms_using_subcommand graph; and __fish_seen_subcommand_from check" -l output -d 'How to print what is found' -r -f -a "text\t'For people'
-json\t'For scripts'"
-complete -c ovms -n "__fish_ovms_using_subcommand graph; and __fish_seen_subcommand_from check" -l no-python -d 'Do not import handlers; what depends on them is not checked'
-complete -c ovms -n "__fish_ovms_using_subcommand graph; and __fish_seen_subcommand_from check" -l initialize -d 'Make the objects of handlers and call `initialize` and `finalize`, as the server does'
+complete -c ovms -n "__fish_ovms_using_subcommand graph; and __fish_seen_subcommand_from check" -l python_environment -d 'Virtual environment whose packages Python nodes see [default: the active one]' -r -f -a "(__fish_complete_directories)"
+complete -c ovms -n "__fish_ovms_using_subcommand graph; and __fish_seen_subcommand_from check" -l output -d 'Choose what goes to stdout' -r -f -a "table\t'The faults of each graph and handler, with their places'
+json\t'The same as one JSON object'"
+complete -c ovms -n "__fish_ovms_using_subcommand graph; and __fish_seen_subcommand_from check" -l no-python -d 'Do not import handlers'
+complete -c ovms -n "__fish_ovms_using_subcommand graph; and __fish_seen_subcommand_from check" -l initialize -d 'Make the objects of handlers, as the server does'
 complete -c ovms -n "__fish_ovms_using_subcommand graph; and __fish_seen_subcommand_from check" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c ovms -n "__fish_ovms_using_subcommand graph; and __fish_seen_subcommand_from check" -s V -l version -d 'Print version'
 complete -c ovms -n "__fish_ovms_using_subcommand graph; and __fish_seen_subcommand_from run" -s i -l input -d 'Give an input: JSON, @FILE, or - for standard input' -r -f -a "(__ovms_names)"
@@ -306,17 +314,19 @@ HWC\t''"
 complete -c ovms -n "__fish_ovms_using_subcommand graph; and __fish_seen_subcommand_from run" -l mean -d 'Subtract this from the values, which are 0 to 255: one number, or one for each channel' -r -f
 complete -c ovms -n "__fish_ovms_using_subcommand graph; and __fish_seen_subcommand_from run" -l scale -d 'Divide the values by this after that: one number, or one for each channel' -r -f
 complete -c ovms -n "__fish_ovms_using_subcommand graph; and __fish_seen_subcommand_from run" -l requests -d 'Read requests from this file, one in each line; - is standard input' -r -F
-complete -c ovms -n "__fish_ovms_using_subcommand graph; and __fish_seen_subcommand_from run" -l timestamp -d 'Give requests the timestamps N, N + 1, …; without it they are 0, 1, …' -r -f
-complete -c ovms -n "__fish_ovms_using_subcommand graph; and __fish_seen_subcommand_from run" -l param -l parameter -d 'Give a request parameter, which becomes a side packet; can be repeated' -r -f
-complete -c ovms -n "__fish_ovms_using_subcommand graph; and __fish_seen_subcommand_from run" -l python_environment -d 'The Python environment that handlers see, as for `ovms serve`' -r -f -a "(__fish_complete_directories)"
-complete -c ovms -n "__fish_ovms_using_subcommand graph; and __fish_seen_subcommand_from run" -l output -d 'Choose what goes to stdout' -r -f -a "lines\t'A line for each packet, and a table of the nodes'
+complete -c ovms -n "__fish_ovms_using_subcommand graph; and __fish_seen_subcommand_from run" -l timestamp -d 'Give requests the timestamps N, N + 1, …' -r -f
+complete -c ovms -n "__fish_ovms_using_subcommand graph; and __fish_seen_subcommand_from run" -l param -l parameter -d 'Send a request parameter' -r -f
+complete -c ovms -n "__fish_ovms_using_subcommand graph; and __fish_seen_subcommand_from run" -l python_environment -d 'Virtual environment whose packages Python nodes see [default: the active one]' -r -f -a "(__fish_complete_directories)"
+complete -c ovms -n "__fish_ovms_using_subcommand graph; and __fish_seen_subcommand_from run" -l output -d 'Choose what goes to stdout' -r -f -a "table\t'A line for each packet, and a table of the nodes'
 json\t'The same as one JSON object in each line, the nodes in the last; times in microseconds'"
 complete -c ovms -n "__fish_ovms_using_subcommand graph; and __fish_seen_subcommand_from run" -l zeros -d 'Fill the inputs not given with zeros'
 complete -c ovms -n "__fish_ovms_using_subcommand graph; and __fish_seen_subcommand_from run" -l random -d 'Fill the inputs not given with random values'
 complete -c ovms -n "__fish_ovms_using_subcommand graph; and __fish_seen_subcommand_from run" -l bgr -d 'Send blue first and red last; means and scales follow this order'
 complete -c ovms -n "__fish_ovms_using_subcommand graph; and __fish_seen_subcommand_from run" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c ovms -n "__fish_ovms_using_subcommand graph; and __fish_seen_subcommand_from run" -s V -l version -d 'Print version'
-complete -c ovms -n "__fish_ovms_using_subcommand graph; and __fish_seen_subcommand_from stubs" -l into -d 'The virtual environment, or a folder of modules' -r -f -a "(__fish_complete_directories)"
+complete -c ovms -n "__fish_ovms_using_subcommand graph; and __fish_seen_subcommand_from stubs" -l into -d 'Virtual environment, or a folder of modules' -r -f -a "(__fish_complete_directories)"
+complete -c ovms -n "__fish_ovms_using_subcommand graph; and __fish_seen_subcommand_from stubs" -l output -d 'Choose what goes to stdout' -r -f -a "table\t'Text for people'
+json\t'The same as one JSON object'"
 complete -c ovms -n "__fish_ovms_using_subcommand graph; and __fish_seen_subcommand_from stubs" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c ovms -n "__fish_ovms_using_subcommand graph; and __fish_seen_subcommand_from stubs" -s V -l version -d 'Print version'
 complete -c ovms -n "__fish_ovms_using_subcommand graph; and __fish_seen_subcommand_from help" -f -a "new" -d 'Write a graph with Python nodes that works, with a test and a README'
@@ -327,26 +337,31 @@ complete -c ovms -n "__fish_ovms_using_subcommand graph; and __fish_seen_subcomm
 complete -c ovms -n "__fish_ovms_using_subcommand graph; and __fish_seen_subcommand_from help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
 complete -c ovms -n "__fish_ovms_using_subcommand setup" -l dir -d 'Folder for the virtual environment with the runtime' -r -f -a "(__fish_complete_directories)"
 complete -c ovms -n "__fish_ovms_using_subcommand setup" -l python -d 'Python to make the virtual environment with, 3.11 or newer' -r -f -a "python3\t''"
+complete -c ovms -n "__fish_ovms_using_subcommand setup" -l output -d 'Choose what goes to stdout' -r -f -a "table\t'Text for people'
+json\t'The same as one JSON object'"
 complete -c ovms -n "__fish_ovms_using_subcommand setup" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c ovms -n "__fish_ovms_using_subcommand setup" -s V -l version -d 'Print version'
+complete -c ovms -n "__fish_ovms_using_subcommand doctor" -l port -d 'The gRPC port to look at' -r -f
+complete -c ovms -n "__fish_ovms_using_subcommand doctor" -l rest_port -d 'The REST port to look at' -r -f
+complete -c ovms -n "__fish_ovms_using_subcommand doctor" -l output -d 'How to print the report' -r -f -a "table\t'For people'
+json\t'For scripts'"
+complete -c ovms -n "__fish_ovms_using_subcommand doctor" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c ovms -n "__fish_ovms_using_subcommand doctor" -s V -l version -d 'Print version'
 complete -c ovms -n "__fish_ovms_using_subcommand completions" -l install -d 'Write the script to where the shell looks for it, and say what is left to do'
 complete -c ovms -n "__fish_ovms_using_subcommand completions" -s h -l help -d 'Print help'
 complete -c ovms -n "__fish_ovms_using_subcommand completions" -s V -l version -d 'Print version'
-complete -c ovms -n "__fish_ovms_using_subcommand man" -l dir -d 'Write all pages to this folder' -r -f -a "(__fish_complete_directories)"
-complete -c ovms -n "__fish_ovms_using_subcommand man" -s h -l help -d 'Print help (see more with \'--help\')'
-complete -c ovms -n "__fish_ovms_using_subcommand man" -s V -l version -d 'Print version'
-complete -c ovms -n "__fish_ovms_using_subcommand help; and not __fish_seen_subcommand_from serve infer pipeline graph setup completions man help" -f -a "serve" -d 'Serve a model over gRPC and REST'
-complete -c ovms -n "__fish_ovms_using_subcommand help; and not __fish_seen_subcommand_from serve infer pipeline graph setup completions man help" -f -a "infer" -d 'Send inference requests to a server, or ask what it serves'
-complete -c ovms -n "__fish_ovms_using_subcommand help; and not __fish_seen_subcommand_from serve infer pipeline graph setup completions man help" -f -a "pipeline" -d 'Draw, check, try and write pipelines'
-complete -c ovms -n "__fish_ovms_using_subcommand help; and not __fish_seen_subcommand_from serve infer pipeline graph setup completions man help" -f -a "graph" -d 'Write, draw, check and try graphs with Python nodes'
-complete -c ovms -n "__fish_ovms_using_subcommand help; and not __fish_seen_subcommand_from serve infer pipeline graph setup completions man help" -f -a "setup" -d 'Find or install the OpenVINO runtime'
-complete -c ovms -n "__fish_ovms_using_subcommand help; and not __fish_seen_subcommand_from serve infer pipeline graph setup completions man help" -f -a "completions" -d 'Print a shell\'s completion script, or install it'
-complete -c ovms -n "__fish_ovms_using_subcommand help; and not __fish_seen_subcommand_from serve infer pipeline graph setup completions man help" -f -a "man" -d 'Show a page of the manual, or write all of them'
-complete -c ovms -n "__fish_ovms_using_subcommand help; and not __fish_seen_subcommand_from serve infer pipeline graph setup completions man help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
+complete -c ovms -n "__fish_ovms_using_subcommand help; and not __fish_seen_subcommand_from serve infer pipeline graph setup doctor completions help" -f -a "serve" -d 'Serve models, pipelines and graphs over gRPC and REST'
+complete -c ovms -n "__fish_ovms_using_subcommand help; and not __fish_seen_subcommand_from serve infer pipeline graph setup doctor completions help" -f -a "infer" -d 'Send inference requests to a server, or ask what it serves'
+complete -c ovms -n "__fish_ovms_using_subcommand help; and not __fish_seen_subcommand_from serve infer pipeline graph setup doctor completions help" -f -a "pipeline" -d 'Write, draw, check and try pipelines'
+complete -c ovms -n "__fish_ovms_using_subcommand help; and not __fish_seen_subcommand_from serve infer pipeline graph setup doctor completions help" -f -a "graph" -d 'Write, draw, check and try graphs with Python nodes'
+complete -c ovms -n "__fish_ovms_using_subcommand help; and not __fish_seen_subcommand_from serve infer pipeline graph setup doctor completions help" -f -a "setup" -d 'Find or install the OpenVINO runtime'
+complete -c ovms -n "__fish_ovms_using_subcommand help; and not __fish_seen_subcommand_from serve infer pipeline graph setup doctor completions help" -f -a "doctor" -d 'Look for what keeps the server from working, and report it'
+complete -c ovms -n "__fish_ovms_using_subcommand help; and not __fish_seen_subcommand_from serve infer pipeline graph setup doctor completions help" -f -a "completions" -d 'Print a shell\'s completion script, or install it'
+complete -c ovms -n "__fish_ovms_using_subcommand help; and not __fish_seen_subcommand_from serve infer pipeline graph setup doctor completions help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
+complete -c ovms -n "__fish_ovms_using_subcommand help; and __fish_seen_subcommand_from pipeline" -f -a "new" -d 'Write a configuration file with a pipeline, or the skeleton of a custom node'
 complete -c ovms -n "__fish_ovms_using_subcommand help; and __fish_seen_subcommand_from pipeline" -f -a "show" -d 'Draw a pipeline of a configuration file'
 complete -c ovms -n "__fish_ovms_using_subcommand help; and __fish_seen_subcommand_from pipeline" -f -a "check" -d 'Find every fault of the pipelines of a configuration file'
 complete -c ovms -n "__fish_ovms_using_subcommand help; and __fish_seen_subcommand_from pipeline" -f -a "run" -d 'Run a pipeline once, in this process, and tell where the time goes'
-complete -c ovms -n "__fish_ovms_using_subcommand help; and __fish_seen_subcommand_from pipeline" -f -a "new" -d 'Write a configuration file with a pipeline, or the skeleton of a custom node'
 complete -c ovms -n "__fish_ovms_using_subcommand help; and __fish_seen_subcommand_from graph" -f -a "new" -d 'Write a graph with Python nodes that works, with a test and a README'
 complete -c ovms -n "__fish_ovms_using_subcommand help; and __fish_seen_subcommand_from graph" -f -a "show" -d 'Draw a graph'
 complete -c ovms -n "__fish_ovms_using_subcommand help; and __fish_seen_subcommand_from graph" -f -a "check" -d 'Find every fault of a graph and of its Python handlers'

@@ -52,13 +52,13 @@ Register-ArgumentCompleter -Native -CommandName 'ovms' -ScriptBlock {
             [CompletionResult]::new('--help', '--help', [CompletionResultType]::ParameterName, 'Print help')
             [CompletionResult]::new('-V', '-V ', [CompletionResultType]::ParameterName, 'Print version')
             [CompletionResult]::new('--version', '--version', [CompletionResultType]::ParameterName, 'Print version')
-            [CompletionResult]::new('serve', 'serve', [CompletionResultType]::ParameterValue, 'Serve a model over gRPC and REST')
+            [CompletionResult]::new('serve', 'serve', [CompletionResultType]::ParameterValue, 'Serve models, pipelines and graphs over gRPC and REST')
             [CompletionResult]::new('infer', 'infer', [CompletionResultType]::ParameterValue, 'Send inference requests to a server, or ask what it serves')
-            [CompletionResult]::new('pipeline', 'pipeline', [CompletionResultType]::ParameterValue, 'Draw, check, try and write pipelines')
+            [CompletionResult]::new('pipeline', 'pipeline', [CompletionResultType]::ParameterValue, 'Write, draw, check and try pipelines')
             [CompletionResult]::new('graph', 'graph', [CompletionResultType]::ParameterValue, 'Write, draw, check and try graphs with Python nodes')
             [CompletionResult]::new('setup', 'setup', [CompletionResultType]::ParameterValue, 'Find or install the OpenVINO runtime')
+            [CompletionResult]::new('doctor', 'doctor', [CompletionResultType]::ParameterValue, 'Look for what keeps the server from working, and report it')
             [CompletionResult]::new('completions', 'completions', [CompletionResultType]::ParameterValue, 'Print a shell''s completion script, or install it')
-            [CompletionResult]::new('man', 'man', [CompletionResultType]::ParameterValue, 'Show a page of the manual, or write all of them')
             [CompletionResult]::new('help', 'help', [CompletionResultType]::ParameterValue, 'Print this message or the help of the given subcommand(s)')
             break
         }
@@ -122,10 +122,12 @@ Register-ArgumentCompleter -Native -CommandName 'ovms' -ScriptBlock {
             [CompletionResult]::new('--add_to_config', '--add_to_config', [CompletionResultType]::ParameterName, 'Add --model_name with --model_path to the file of --config_path, which is made if it is not there')
             [CompletionResult]::new('--remove_from_config', '--remove_from_config', [CompletionResultType]::ParameterName, 'Remove --model_name from the file of --config_path, whose comments stay')
             [CompletionResult]::new('--model_repository_path', '--model_repository_path', [CompletionResultType]::ParameterName, 'Folder with a folder for each model')
+            [CompletionResult]::new('--output', '--output', [CompletionResultType]::ParameterName, 'Choose what these print to stdout')
             [CompletionResult]::new('--grpc_workers', '--grpc_workers', [CompletionResultType]::ParameterName, 'Number of gRPC servers, from 1 to the number of cores')
             [CompletionResult]::new('--grpc_max_threads', '--grpc_max_threads', [CompletionResultType]::ParameterName, 'Most threads for gRPC; 0 means no cap [default: 8 for each core]')
             [CompletionResult]::new('--grpc_memory_quota', '--grpc_memory_quota', [CompletionResultType]::ParameterName, 'Most bytes of buffers for gRPC; 0 means no quota')
             [CompletionResult]::new('--rest_workers', '--rest_workers', [CompletionResultType]::ParameterName, 'Number of threads for REST, from 2 to 10000 [default: one for each core]')
+            [CompletionResult]::new('--no_dashboard', '--no_dashboard', [CompletionResultType]::ParameterName, 'Do not show people who open the REST port in a browser what is served, and how it does')
             [CompletionResult]::new('--hide_python_errors', '--hide_python_errors', [CompletionResultType]::ParameterName, 'Do not tell clients what a Python node has raised; the log has it')
             [CompletionResult]::new('-h', '-h', [CompletionResultType]::ParameterName, 'Print help (see more with ''--help'')')
             [CompletionResult]::new('--help', '--help', [CompletionResultType]::ParameterName, 'Print help (see more with ''--help'')')
@@ -143,26 +145,27 @@ Register-ArgumentCompleter -Native -CommandName 'ovms' -ScriptBlock {
             [CompletionResult]::new('--model-version', '--model-version', [CompletionResultType]::ParameterName, 'Ask for a version of the model, not the server''s default')
             [CompletionResult]::new('--output-name', '--output-name', [CompletionResultType]::ParameterName, 'Ask for this output only')
             [CompletionResult]::new('--id', '--id', [CompletionResultType]::ParameterName, 'Send an id, which the answer repeats (KServe only)')
-            [CompletionResult]::new('--param', '--param', [CompletionResultType]::ParameterName, 'Send a request parameter (KServe only)')
-            [CompletionResult]::new('--parameter', '--parameter', [CompletionResultType]::ParameterName, 'Send a request parameter (KServe only)')
+            [CompletionResult]::new('--param', '--param', [CompletionResultType]::ParameterName, 'Send a request parameter')
+            [CompletionResult]::new('--parameter', '--parameter', [CompletionResultType]::ParameterName, 'Send a request parameter')
             [CompletionResult]::new('--output', '--output', [CompletionResultType]::ParameterName, 'Choose what goes to stdout')
             [CompletionResult]::new('--save', '--save', [CompletionResultType]::ParameterName, 'Save each output as a .npy file in this folder')
             [CompletionResult]::new('--top', '--top', [CompletionResultType]::ParameterName, 'Show the K greatest scores of the last axis of the output')
             [CompletionResult]::new('--labels', '--labels', [CompletionResultType]::ParameterName, 'Name the scores after the lines of this file')
             [CompletionResult]::new('--axis', '--axis', [CompletionResultType]::ParameterName, 'Cut the inputs along this axis, counted from 0 [default: 0]')
-            [CompletionResult]::new('--sequence-id', '--sequence-id', [CompletionResultType]::ParameterName, 'Choose the id of the sequence; without it the server does')
+            [CompletionResult]::new('--sequence-id', '--sequence-id', [CompletionResultType]::ParameterName, 'Choose the id of the sequence [default: a random one]')
             [CompletionResult]::new('--requests', '--requests', [CompletionResultType]::ParameterName, 'Read requests from this file, one in each line; - is standard input')
-            [CompletionResult]::new('--timestamp', '--timestamp', [CompletionResultType]::ParameterName, 'Give requests the timestamps N, N + 1, …; without it the server does')
-            [CompletionResult]::new('--repeat', '--repeat', [CompletionResultType]::ParameterName, 'Send the request N times and measure')
-            [CompletionResult]::new('--duration', '--duration', [CompletionResultType]::ParameterName, 'Send the request for this long and measure, such as 10s')
+            [CompletionResult]::new('--timestamp', '--timestamp', [CompletionResultType]::ParameterName, 'Give requests the timestamps N, N + 1, …')
+            [CompletionResult]::new('--repeat', '--repeat', [CompletionResultType]::ParameterName, 'Make the request N times and measure')
+            [CompletionResult]::new('--duration', '--duration', [CompletionResultType]::ParameterName, 'Make the request for this long and measure, such as 10s')
             [CompletionResult]::new('--concurrency', '--concurrency', [CompletionResultType]::ParameterName, 'Keep this many requests under way at once [default: 1]')
-            [CompletionResult]::new('--warmup', '--warmup', [CompletionResultType]::ParameterName, 'Send N requests before, not measured')
+            [CompletionResult]::new('--warmup', '--warmup', [CompletionResultType]::ParameterName, 'Begin with N requests that are not measured')
             [CompletionResult]::new('--url', '--url', [CompletionResultType]::ParameterName, 'Address of the server [default: localhost:9000, or localhost:8000 over REST]')
             [CompletionResult]::new('--api', '--api', [CompletionResultType]::ParameterName, 'Choose the protocol')
             [CompletionResult]::new('--timeout', '--timeout', [CompletionResultType]::ParameterName, 'Give up on the connection, and on each request, after this long')
             [CompletionResult]::new('--header', '--header', [CompletionResultType]::ParameterName, 'Send an HTTP header, or gRPC metadata, with every request')
             [CompletionResult]::new('--status', '--status', [CompletionResultType]::ParameterName, 'Show the versions of the model and their states')
             [CompletionResult]::new('--metadata', '--metadata', [CompletionResultType]::ParameterName, 'Show the inputs and outputs of the model')
+            [CompletionResult]::new('--print-curl', '--print-curl', [CompletionResultType]::ParameterName, 'Print the request as a command of curl, over gRPC of grpcurl, and do not send it')
             [CompletionResult]::new('--zeros', '--zeros', [CompletionResultType]::ParameterName, 'Fill the inputs not given with zeros')
             [CompletionResult]::new('--random', '--random', [CompletionResultType]::ParameterName, 'Fill the inputs not given with random values')
             [CompletionResult]::new('--bgr', '--bgr', [CompletionResultType]::ParameterName, 'Send blue first and red last; means and scales follow this order')
@@ -187,19 +190,70 @@ Register-ArgumentCompleter -Native -CommandName 'ovms' -ScriptBlock {
             [CompletionResult]::new('--help', '--help', [CompletionResultType]::ParameterName, 'Print help')
             [CompletionResult]::new('-V', '-V ', [CompletionResultType]::ParameterName, 'Print version')
             [CompletionResult]::new('--version', '--version', [CompletionResultType]::ParameterName, 'Print version')
+            [CompletionResult]::new('new', 'new', [CompletionResultType]::ParameterValue, 'Write a configuration file with a pipeline, or the skeleton of a custom node')
             [CompletionResult]::new('show', 'show', [CompletionResultType]::ParameterValue, 'Draw a pipeline of a configuration file')
             [CompletionResult]::new('check', 'check', [CompletionResultType]::ParameterValue, 'Find every fault of the pipelines of a configuration file')
             [CompletionResult]::new('run', 'run', [CompletionResultType]::ParameterValue, 'Run a pipeline once, in this process, and tell where the time goes')
-            [CompletionResult]::new('new', 'new', [CompletionResultType]::ParameterValue, 'Write a configuration file with a pipeline, or the skeleton of a custom node')
             [CompletionResult]::new('help', 'help', [CompletionResultType]::ParameterValue, 'Print this message or the help of the given subcommand(s)')
             break
         }
+        'ovms;pipeline;new' {
+            [CompletionResult]::new('--custom-node', '--custom-node', [CompletionResultType]::ParameterName, 'Write a custom node in C++ that works, into the folder DIR, or NAME if none is given')
+            [CompletionResult]::new('--output', '--output', [CompletionResultType]::ParameterName, 'Choose what goes to stdout')
+            [CompletionResult]::new('--force', '--force', [CompletionResultType]::ParameterName, 'Replace files that are there')
+            [CompletionResult]::new('-h', '-h', [CompletionResultType]::ParameterName, 'Print help (see more with ''--help'')')
+            [CompletionResult]::new('--help', '--help', [CompletionResultType]::ParameterName, 'Print help (see more with ''--help'')')
+            [CompletionResult]::new('-V', '-V ', [CompletionResultType]::ParameterName, 'Print version')
+            [CompletionResult]::new('--version', '--version', [CompletionResultType]::ParameterName, 'Print version')
+            [CompletionResult]::new('chain', 'chain', [CompletionResultType]::ParameterValue, 'Connect models one after the other')
+            [CompletionResult]::new('demultiplexer', 'demultiplexer', [CompletionResultType]::ParameterValue, 'Run models for each part of a tensor')
+            [CompletionResult]::new('help', 'help', [CompletionResultType]::ParameterValue, 'Print this message or the help of the given subcommand(s)')
+            break
+        }
+        'ovms;pipeline;new;chain' {
+            [CompletionResult]::new('-o', '-o', [CompletionResultType]::ParameterName, 'Write to this file; - is standard output')
+            [CompletionResult]::new('--out', '--out', [CompletionResultType]::ParameterName, 'Write to this file; - is standard output')
+            [CompletionResult]::new('--output', '--output', [CompletionResultType]::ParameterName, 'Choose what goes to stdout')
+            [CompletionResult]::new('--force', '--force', [CompletionResultType]::ParameterName, 'Replace files that are there')
+            [CompletionResult]::new('-h', '-h', [CompletionResultType]::ParameterName, 'Print help (see more with ''--help'')')
+            [CompletionResult]::new('--help', '--help', [CompletionResultType]::ParameterName, 'Print help (see more with ''--help'')')
+            [CompletionResult]::new('-V', '-V ', [CompletionResultType]::ParameterName, 'Print version')
+            [CompletionResult]::new('--version', '--version', [CompletionResultType]::ParameterName, 'Print version')
+            break
+        }
+        'ovms;pipeline;new;demultiplexer' {
+            [CompletionResult]::new('-o', '-o', [CompletionResultType]::ParameterName, 'Write to this file; - is standard output')
+            [CompletionResult]::new('--out', '--out', [CompletionResultType]::ParameterName, 'Write to this file; - is standard output')
+            [CompletionResult]::new('--output', '--output', [CompletionResultType]::ParameterName, 'Choose what goes to stdout')
+            [CompletionResult]::new('--force', '--force', [CompletionResultType]::ParameterName, 'Replace files that are there')
+            [CompletionResult]::new('-h', '-h', [CompletionResultType]::ParameterName, 'Print help (see more with ''--help'')')
+            [CompletionResult]::new('--help', '--help', [CompletionResultType]::ParameterName, 'Print help (see more with ''--help'')')
+            [CompletionResult]::new('-V', '-V ', [CompletionResultType]::ParameterName, 'Print version')
+            [CompletionResult]::new('--version', '--version', [CompletionResultType]::ParameterName, 'Print version')
+            break
+        }
+        'ovms;pipeline;new;help' {
+            [CompletionResult]::new('chain', 'chain', [CompletionResultType]::ParameterValue, 'Connect models one after the other')
+            [CompletionResult]::new('demultiplexer', 'demultiplexer', [CompletionResultType]::ParameterValue, 'Run models for each part of a tensor')
+            [CompletionResult]::new('help', 'help', [CompletionResultType]::ParameterValue, 'Print this message or the help of the given subcommand(s)')
+            break
+        }
+        'ovms;pipeline;new;help;chain' {
+            break
+        }
+        'ovms;pipeline;new;help;demultiplexer' {
+            break
+        }
+        'ovms;pipeline;new;help;help' {
+            break
+        }
         'ovms;pipeline;show' {
-            [CompletionResult]::new('--format', '--format', [CompletionResultType]::ParameterName, 'What to draw it as')
-            [CompletionResult]::new('-o', '-o', [CompletionResultType]::ParameterName, 'Write to a file; - is standard output')
-            [CompletionResult]::new('--out', '--out', [CompletionResultType]::ParameterName, 'Write to a file; - is standard output')
+            [CompletionResult]::new('--format', '--format', [CompletionResultType]::ParameterName, 'Choose what to draw')
+            [CompletionResult]::new('--output', '--output', [CompletionResultType]::ParameterName, 'Choose what to draw')
+            [CompletionResult]::new('-o', '-o', [CompletionResultType]::ParameterName, 'Write to this file; - is standard output')
+            [CompletionResult]::new('--out', '--out', [CompletionResultType]::ParameterName, 'Write to this file; - is standard output')
             [CompletionResult]::new('--ascii', '--ascii', [CompletionResultType]::ParameterName, 'Draw with the characters of ASCII only')
-            [CompletionResult]::new('--no-custom-nodes', '--no-custom-nodes', [CompletionResultType]::ParameterName, 'Do not open the libraries of custom nodes, so that their types and shapes are not told')
+            [CompletionResult]::new('--no-custom-nodes', '--no-custom-nodes', [CompletionResultType]::ParameterName, 'Do not open the libraries of custom nodes')
             [CompletionResult]::new('-h', '-h', [CompletionResultType]::ParameterName, 'Print help (see more with ''--help'')')
             [CompletionResult]::new('--help', '--help', [CompletionResultType]::ParameterName, 'Print help (see more with ''--help'')')
             [CompletionResult]::new('-V', '-V ', [CompletionResultType]::ParameterName, 'Print version')
@@ -207,9 +261,9 @@ Register-ArgumentCompleter -Native -CommandName 'ovms' -ScriptBlock {
             break
         }
         'ovms;pipeline;check' {
-            [CompletionResult]::new('--output', '--output', [CompletionResultType]::ParameterName, 'How to print what is found')
-            [CompletionResult]::new('--cpu_extension', '--cpu_extension', [CompletionResultType]::ParameterName, 'A library with more operations for the CPU, as for `ovms serve`')
-            [CompletionResult]::new('--no-custom-nodes', '--no-custom-nodes', [CompletionResultType]::ParameterName, 'Do not open the libraries of custom nodes; what depends on them is not checked')
+            [CompletionResult]::new('--cpu_extension', '--cpu_extension', [CompletionResultType]::ParameterName, 'Shared library with more operations for the CPU')
+            [CompletionResult]::new('--output', '--output', [CompletionResultType]::ParameterName, 'Choose what goes to stdout')
+            [CompletionResult]::new('--no-custom-nodes', '--no-custom-nodes', [CompletionResultType]::ParameterName, 'Do not open the libraries of custom nodes')
             [CompletionResult]::new('-h', '-h', [CompletionResultType]::ParameterName, 'Print help (see more with ''--help'')')
             [CompletionResult]::new('--help', '--help', [CompletionResultType]::ParameterName, 'Print help (see more with ''--help'')')
             [CompletionResult]::new('-V', '-V ', [CompletionResultType]::ParameterName, 'Print version')
@@ -223,8 +277,8 @@ Register-ArgumentCompleter -Native -CommandName 'ovms' -ScriptBlock {
             [CompletionResult]::new('--layout', '--layout', [CompletionResultType]::ParameterName, 'Lay pictures out as NCHW, NHWC, CHW or HWC')
             [CompletionResult]::new('--mean', '--mean', [CompletionResultType]::ParameterName, 'Subtract this from the values, which are 0 to 255: one number, or one for each channel')
             [CompletionResult]::new('--scale', '--scale', [CompletionResultType]::ParameterName, 'Divide the values by this after that: one number, or one for each channel')
-            [CompletionResult]::new('--repeat', '--repeat', [CompletionResultType]::ParameterName, 'Run N times, and show medians')
-            [CompletionResult]::new('--warmup', '--warmup', [CompletionResultType]::ParameterName, 'Run N times before, not measured')
+            [CompletionResult]::new('--repeat', '--repeat', [CompletionResultType]::ParameterName, 'Make the request N times and measure')
+            [CompletionResult]::new('--warmup', '--warmup', [CompletionResultType]::ParameterName, 'Begin with N requests that are not measured')
             [CompletionResult]::new('--output', '--output', [CompletionResultType]::ParameterName, 'Choose what goes to stdout')
             [CompletionResult]::new('--save-intermediate', '--save-intermediate', [CompletionResultType]::ParameterName, 'Save the inputs and outputs of every run as .npy files in this folder')
             [CompletionResult]::new('--zeros', '--zeros', [CompletionResultType]::ParameterName, 'Fill the inputs not given with zeros')
@@ -237,59 +291,23 @@ Register-ArgumentCompleter -Native -CommandName 'ovms' -ScriptBlock {
             [CompletionResult]::new('--version', '--version', [CompletionResultType]::ParameterName, 'Print version')
             break
         }
-        'ovms;pipeline;new' {
-            [CompletionResult]::new('--custom-node', '--custom-node', [CompletionResultType]::ParameterName, 'Write a custom node in C++ that works, into the folder DIR, or NAME if none is given')
-            [CompletionResult]::new('--force', '--force', [CompletionResultType]::ParameterName, 'Replace files that are there')
-            [CompletionResult]::new('-h', '-h', [CompletionResultType]::ParameterName, 'Print help')
-            [CompletionResult]::new('--help', '--help', [CompletionResultType]::ParameterName, 'Print help')
-            [CompletionResult]::new('-V', '-V ', [CompletionResultType]::ParameterName, 'Print version')
-            [CompletionResult]::new('--version', '--version', [CompletionResultType]::ParameterName, 'Print version')
-            [CompletionResult]::new('chain', 'chain', [CompletionResultType]::ParameterValue, 'Models one after the other')
-            [CompletionResult]::new('demultiplexer', 'demultiplexer', [CompletionResultType]::ParameterValue, 'Models that run for each part of a tensor')
-            [CompletionResult]::new('help', 'help', [CompletionResultType]::ParameterValue, 'Print this message or the help of the given subcommand(s)')
-            break
-        }
-        'ovms;pipeline;new;chain' {
-            [CompletionResult]::new('-o', '-o', [CompletionResultType]::ParameterName, 'The configuration file to write; stdout without it')
-            [CompletionResult]::new('--file', '--file', [CompletionResultType]::ParameterName, 'The configuration file to write; stdout without it')
-            [CompletionResult]::new('--force', '--force', [CompletionResultType]::ParameterName, 'Replace the file if it is there')
-            [CompletionResult]::new('-h', '-h', [CompletionResultType]::ParameterName, 'Print help (see more with ''--help'')')
-            [CompletionResult]::new('--help', '--help', [CompletionResultType]::ParameterName, 'Print help (see more with ''--help'')')
-            [CompletionResult]::new('-V', '-V ', [CompletionResultType]::ParameterName, 'Print version')
-            [CompletionResult]::new('--version', '--version', [CompletionResultType]::ParameterName, 'Print version')
-            break
-        }
-        'ovms;pipeline;new;demultiplexer' {
-            [CompletionResult]::new('-o', '-o', [CompletionResultType]::ParameterName, 'The configuration file to write; stdout without it')
-            [CompletionResult]::new('--file', '--file', [CompletionResultType]::ParameterName, 'The configuration file to write; stdout without it')
-            [CompletionResult]::new('--force', '--force', [CompletionResultType]::ParameterName, 'Replace the file if it is there')
-            [CompletionResult]::new('-h', '-h', [CompletionResultType]::ParameterName, 'Print help (see more with ''--help'')')
-            [CompletionResult]::new('--help', '--help', [CompletionResultType]::ParameterName, 'Print help (see more with ''--help'')')
-            [CompletionResult]::new('-V', '-V ', [CompletionResultType]::ParameterName, 'Print version')
-            [CompletionResult]::new('--version', '--version', [CompletionResultType]::ParameterName, 'Print version')
-            break
-        }
-        'ovms;pipeline;new;help' {
-            [CompletionResult]::new('chain', 'chain', [CompletionResultType]::ParameterValue, 'Models one after the other')
-            [CompletionResult]::new('demultiplexer', 'demultiplexer', [CompletionResultType]::ParameterValue, 'Models that run for each part of a tensor')
-            [CompletionResult]::new('help', 'help', [CompletionResultType]::ParameterValue, 'Print this message or the help of the given subcommand(s)')
-            break
-        }
-        'ovms;pipeline;new;help;chain' {
-            break
-        }
-        'ovms;pipeline;new;help;demultiplexer' {
-            break
-        }
-        'ovms;pipeline;new;help;help' {
-            break
-        }
         'ovms;pipeline;help' {
+            [CompletionResult]::new('new', 'new', [CompletionResultType]::ParameterValue, 'Write a configuration file with a pipeline, or the skeleton of a custom node')
             [CompletionResult]::new('show', 'show', [CompletionResultType]::ParameterValue, 'Draw a pipeline of a configuration file')
             [CompletionResult]::new('check', 'check', [CompletionResultType]::ParameterValue, 'Find every fault of the pipelines of a configuration file')
             [CompletionResult]::new('run', 'run', [CompletionResultType]::ParameterValue, 'Run a pipeline once, in this process, and tell where the time goes')
-            [CompletionResult]::new('new', 'new', [CompletionResultType]::ParameterValue, 'Write a configuration file with a pipeline, or the skeleton of a custom node')
             [CompletionResult]::new('help', 'help', [CompletionResultType]::ParameterValue, 'Print this message or the help of the given subcommand(s)')
+            break
+        }
+        'ovms;pipeline;help;new' {
+            [CompletionResult]::new('chain', 'chain', [CompletionResultType]::ParameterValue, 'Connect models one after the other')
+            [CompletionResult]::new('demultiplexer', 'demultiplexer', [CompletionResultType]::ParameterValue, 'Run models for each part of a tensor')
+            break
+        }
+        'ovms;pipeline;help;new;chain' {
+            break
+        }
+        'ovms;pipeline;help;new;demultiplexer' {
             break
         }
         'ovms;pipeline;help;show' {
@@ -299,17 +317,6 @@ Register-ArgumentCompleter -Native -CommandName 'ovms' -ScriptBlock {
             break
         }
         'ovms;pipeline;help;run' {
-            break
-        }
-        'ovms;pipeline;help;new' {
-            [CompletionResult]::new('chain', 'chain', [CompletionResultType]::ParameterValue, 'Models one after the other')
-            [CompletionResult]::new('demultiplexer', 'demultiplexer', [CompletionResultType]::ParameterValue, 'Models that run for each part of a tensor')
-            break
-        }
-        'ovms;pipeline;help;new;chain' {
-            break
-        }
-        'ovms;pipeline;help;new;demultiplexer' {
             break
         }
         'ovms;pipeline;help;help' {
@@ -333,10 +340,11 @@ Register-ArgumentCompleter -Native -CommandName 'ovms' -ScriptBlock {
             [CompletionResult]::new('--model', '--model', [CompletionResultType]::ParameterName, 'Put a model between two Python nodes: a name of the configuration file, or a model''s folder')
             [CompletionResult]::new('-i', '-i', [CompletionResultType]::ParameterName, 'Name an input, with type and shape if they are known')
             [CompletionResult]::new('--input', '--input', [CompletionResultType]::ParameterName, 'Name an input, with type and shape if they are known')
-            [CompletionResult]::new('--output', '--output', [CompletionResultType]::ParameterName, 'Name an output, with type and shape if they are known')
-            [CompletionResult]::new('--dir', '--dir', [CompletionResultType]::ParameterName, 'The folder to write to; NAME if none is given')
+            [CompletionResult]::new('--output-name', '--output-name', [CompletionResultType]::ParameterName, 'Name an output, with type and shape if they are known')
+            [CompletionResult]::new('--dir', '--dir', [CompletionResultType]::ParameterName, 'Folder to write to [default: NAME]')
             [CompletionResult]::new('--config', '--config', [CompletionResultType]::ParameterName, 'Add the graph to this configuration file, instead of one in its folder')
-            [CompletionResult]::new('--generative', '--generative', [CompletionResultType]::ParameterName, 'Make the last Python node a generator: any number of answers to each request of a stream')
+            [CompletionResult]::new('--format', '--format', [CompletionResultType]::ParameterName, 'Choose what goes to stdout; elsewhere that is --output')
+            [CompletionResult]::new('--generative', '--generative', [CompletionResultType]::ParameterName, 'Make the last Python node a generator')
             [CompletionResult]::new('--force', '--force', [CompletionResultType]::ParameterName, 'Replace files that are there')
             [CompletionResult]::new('-h', '-h', [CompletionResultType]::ParameterName, 'Print help (see more with ''--help'')')
             [CompletionResult]::new('--help', '--help', [CompletionResultType]::ParameterName, 'Print help (see more with ''--help'')')
@@ -345,9 +353,10 @@ Register-ArgumentCompleter -Native -CommandName 'ovms' -ScriptBlock {
             break
         }
         'ovms;graph;show' {
-            [CompletionResult]::new('--format', '--format', [CompletionResultType]::ParameterName, 'What to draw it as')
-            [CompletionResult]::new('-o', '-o', [CompletionResultType]::ParameterName, 'Write to a file; - is standard output')
-            [CompletionResult]::new('--out', '--out', [CompletionResultType]::ParameterName, 'Write to a file; - is standard output')
+            [CompletionResult]::new('--format', '--format', [CompletionResultType]::ParameterName, 'Choose what to draw')
+            [CompletionResult]::new('--output', '--output', [CompletionResultType]::ParameterName, 'Choose what to draw')
+            [CompletionResult]::new('-o', '-o', [CompletionResultType]::ParameterName, 'Write to this file; - is standard output')
+            [CompletionResult]::new('--out', '--out', [CompletionResultType]::ParameterName, 'Write to this file; - is standard output')
             [CompletionResult]::new('--ascii', '--ascii', [CompletionResultType]::ParameterName, 'Draw with the characters of ASCII only')
             [CompletionResult]::new('-h', '-h', [CompletionResultType]::ParameterName, 'Print help (see more with ''--help'')')
             [CompletionResult]::new('--help', '--help', [CompletionResultType]::ParameterName, 'Print help (see more with ''--help'')')
@@ -356,10 +365,10 @@ Register-ArgumentCompleter -Native -CommandName 'ovms' -ScriptBlock {
             break
         }
         'ovms;graph;check' {
-            [CompletionResult]::new('--python_environment', '--python_environment', [CompletionResultType]::ParameterName, 'The Python environment that handlers see, as for `ovms serve`')
-            [CompletionResult]::new('--output', '--output', [CompletionResultType]::ParameterName, 'How to print what is found')
-            [CompletionResult]::new('--no-python', '--no-python', [CompletionResultType]::ParameterName, 'Do not import handlers; what depends on them is not checked')
-            [CompletionResult]::new('--initialize', '--initialize', [CompletionResultType]::ParameterName, 'Make the objects of handlers and call `initialize` and `finalize`, as the server does')
+            [CompletionResult]::new('--python_environment', '--python_environment', [CompletionResultType]::ParameterName, 'Virtual environment whose packages Python nodes see [default: the active one]')
+            [CompletionResult]::new('--output', '--output', [CompletionResultType]::ParameterName, 'Choose what goes to stdout')
+            [CompletionResult]::new('--no-python', '--no-python', [CompletionResultType]::ParameterName, 'Do not import handlers')
+            [CompletionResult]::new('--initialize', '--initialize', [CompletionResultType]::ParameterName, 'Make the objects of handlers, as the server does')
             [CompletionResult]::new('-h', '-h', [CompletionResultType]::ParameterName, 'Print help (see more with ''--help'')')
             [CompletionResult]::new('--help', '--help', [CompletionResultType]::ParameterName, 'Print help (see more with ''--help'')')
             [CompletionResult]::new('-V', '-V ', [CompletionResultType]::ParameterName, 'Print version')
@@ -374,10 +383,10 @@ Register-ArgumentCompleter -Native -CommandName 'ovms' -ScriptBlock {
             [CompletionResult]::new('--mean', '--mean', [CompletionResultType]::ParameterName, 'Subtract this from the values, which are 0 to 255: one number, or one for each channel')
             [CompletionResult]::new('--scale', '--scale', [CompletionResultType]::ParameterName, 'Divide the values by this after that: one number, or one for each channel')
             [CompletionResult]::new('--requests', '--requests', [CompletionResultType]::ParameterName, 'Read requests from this file, one in each line; - is standard input')
-            [CompletionResult]::new('--timestamp', '--timestamp', [CompletionResultType]::ParameterName, 'Give requests the timestamps N, N + 1, …; without it they are 0, 1, …')
-            [CompletionResult]::new('--param', '--param', [CompletionResultType]::ParameterName, 'Give a request parameter, which becomes a side packet; can be repeated')
-            [CompletionResult]::new('--parameter', '--parameter', [CompletionResultType]::ParameterName, 'Give a request parameter, which becomes a side packet; can be repeated')
-            [CompletionResult]::new('--python_environment', '--python_environment', [CompletionResultType]::ParameterName, 'The Python environment that handlers see, as for `ovms serve`')
+            [CompletionResult]::new('--timestamp', '--timestamp', [CompletionResultType]::ParameterName, 'Give requests the timestamps N, N + 1, …')
+            [CompletionResult]::new('--param', '--param', [CompletionResultType]::ParameterName, 'Send a request parameter')
+            [CompletionResult]::new('--parameter', '--parameter', [CompletionResultType]::ParameterName, 'Send a request parameter')
+            [CompletionResult]::new('--python_environment', '--python_environment', [CompletionResultType]::ParameterName, 'Virtual environment whose packages Python nodes see [default: the active one]')
             [CompletionResult]::new('--output', '--output', [CompletionResultType]::ParameterName, 'Choose what goes to stdout')
             [CompletionResult]::new('--zeros', '--zeros', [CompletionResultType]::ParameterName, 'Fill the inputs not given with zeros')
             [CompletionResult]::new('--random', '--random', [CompletionResultType]::ParameterName, 'Fill the inputs not given with random values')
@@ -389,7 +398,8 @@ Register-ArgumentCompleter -Native -CommandName 'ovms' -ScriptBlock {
             break
         }
         'ovms;graph;stubs' {
-            [CompletionResult]::new('--into', '--into', [CompletionResultType]::ParameterName, 'The virtual environment, or a folder of modules')
+            [CompletionResult]::new('--into', '--into', [CompletionResultType]::ParameterName, 'Virtual environment, or a folder of modules')
+            [CompletionResult]::new('--output', '--output', [CompletionResultType]::ParameterName, 'Choose what goes to stdout')
             [CompletionResult]::new('-h', '-h', [CompletionResultType]::ParameterName, 'Print help (see more with ''--help'')')
             [CompletionResult]::new('--help', '--help', [CompletionResultType]::ParameterName, 'Print help (see more with ''--help'')')
             [CompletionResult]::new('-V', '-V ', [CompletionResultType]::ParameterName, 'Print version')
@@ -426,6 +436,17 @@ Register-ArgumentCompleter -Native -CommandName 'ovms' -ScriptBlock {
         'ovms;setup' {
             [CompletionResult]::new('--dir', '--dir', [CompletionResultType]::ParameterName, 'Folder for the virtual environment with the runtime')
             [CompletionResult]::new('--python', '--python', [CompletionResultType]::ParameterName, 'Python to make the virtual environment with, 3.11 or newer')
+            [CompletionResult]::new('--output', '--output', [CompletionResultType]::ParameterName, 'Choose what goes to stdout')
+            [CompletionResult]::new('-h', '-h', [CompletionResultType]::ParameterName, 'Print help (see more with ''--help'')')
+            [CompletionResult]::new('--help', '--help', [CompletionResultType]::ParameterName, 'Print help (see more with ''--help'')')
+            [CompletionResult]::new('-V', '-V ', [CompletionResultType]::ParameterName, 'Print version')
+            [CompletionResult]::new('--version', '--version', [CompletionResultType]::ParameterName, 'Print version')
+            break
+        }
+        'ovms;doctor' {
+            [CompletionResult]::new('--port', '--port', [CompletionResultType]::ParameterName, 'The gRPC port to look at')
+            [CompletionResult]::new('--rest_port', '--rest_port', [CompletionResultType]::ParameterName, 'The REST port to look at')
+            [CompletionResult]::new('--output', '--output', [CompletionResultType]::ParameterName, 'How to print the report')
             [CompletionResult]::new('-h', '-h', [CompletionResultType]::ParameterName, 'Print help (see more with ''--help'')')
             [CompletionResult]::new('--help', '--help', [CompletionResultType]::ParameterName, 'Print help (see more with ''--help'')')
             [CompletionResult]::new('-V', '-V ', [CompletionResultType]::ParameterName, 'Print version')
@@ -440,22 +461,14 @@ Register-ArgumentCompleter -Native -CommandName 'ovms' -ScriptBlock {
             [CompletionResult]::new('--version', '--version', [CompletionResultType]::ParameterName, 'Print version')
             break
         }
-        'ovms;man' {
-            [CompletionResult]::new('--dir', '--dir', [CompletionResultType]::ParameterName, 'Write all pages to this folder')
-            [CompletionResult]::new('-h', '-h', [CompletionResultType]::ParameterName, 'Print help (see more with ''--help'')')
-            [CompletionResult]::new('--help', '--help', [CompletionResultType]::ParameterName, 'Print help (see more with ''--help'')')
-            [CompletionResult]::new('-V', '-V ', [CompletionResultType]::ParameterName, 'Print version')
-            [CompletionResult]::new('--version', '--version', [CompletionResultType]::ParameterName, 'Print version')
-            break
-        }
         'ovms;help' {
-            [CompletionResult]::new('serve', 'serve', [CompletionResultType]::ParameterValue, 'Serve a model over gRPC and REST')
+            [CompletionResult]::new('serve', 'serve', [CompletionResultType]::ParameterValue, 'Serve models, pipelines and graphs over gRPC and REST')
             [CompletionResult]::new('infer', 'infer', [CompletionResultType]::ParameterValue, 'Send inference requests to a server, or ask what it serves')
-            [CompletionResult]::new('pipeline', 'pipeline', [CompletionResultType]::ParameterValue, 'Draw, check, try and write pipelines')
+            [CompletionResult]::new('pipeline', 'pipeline', [CompletionResultType]::ParameterValue, 'Write, draw, check and try pipelines')
             [CompletionResult]::new('graph', 'graph', [CompletionResultType]::ParameterValue, 'Write, draw, check and try graphs with Python nodes')
             [CompletionResult]::new('setup', 'setup', [CompletionResultType]::ParameterValue, 'Find or install the OpenVINO runtime')
+            [CompletionResult]::new('doctor', 'doctor', [CompletionResultType]::ParameterValue, 'Look for what keeps the server from working, and report it')
             [CompletionResult]::new('completions', 'completions', [CompletionResultType]::ParameterValue, 'Print a shell''s completion script, or install it')
-            [CompletionResult]::new('man', 'man', [CompletionResultType]::ParameterValue, 'Show a page of the manual, or write all of them')
             [CompletionResult]::new('help', 'help', [CompletionResultType]::ParameterValue, 'Print this message or the help of the given subcommand(s)')
             break
         }
@@ -466,10 +479,21 @@ Register-ArgumentCompleter -Native -CommandName 'ovms' -ScriptBlock {
             break
         }
         'ovms;help;pipeline' {
+            [CompletionResult]::new('new', 'new', [CompletionResultType]::ParameterValue, 'Write a configuration file with a pipeline, or the skeleton of a custom node')
             [CompletionResult]::new('show', 'show', [CompletionResultType]::ParameterValue, 'Draw a pipeline of a configuration file')
             [CompletionResult]::new('check', 'check', [CompletionResultType]::ParameterValue, 'Find every fault of the pipelines of a configuration file')
             [CompletionResult]::new('run', 'run', [CompletionResultType]::ParameterValue, 'Run a pipeline once, in this process, and tell where the time goes')
-            [CompletionResult]::new('new', 'new', [CompletionResultType]::ParameterValue, 'Write a configuration file with a pipeline, or the skeleton of a custom node')
+            break
+        }
+        'ovms;help;pipeline;new' {
+            [CompletionResult]::new('chain', 'chain', [CompletionResultType]::ParameterValue, 'Connect models one after the other')
+            [CompletionResult]::new('demultiplexer', 'demultiplexer', [CompletionResultType]::ParameterValue, 'Run models for each part of a tensor')
+            break
+        }
+        'ovms;help;pipeline;new;chain' {
+            break
+        }
+        'ovms;help;pipeline;new;demultiplexer' {
             break
         }
         'ovms;help;pipeline;show' {
@@ -479,17 +503,6 @@ Register-ArgumentCompleter -Native -CommandName 'ovms' -ScriptBlock {
             break
         }
         'ovms;help;pipeline;run' {
-            break
-        }
-        'ovms;help;pipeline;new' {
-            [CompletionResult]::new('chain', 'chain', [CompletionResultType]::ParameterValue, 'Models one after the other')
-            [CompletionResult]::new('demultiplexer', 'demultiplexer', [CompletionResultType]::ParameterValue, 'Models that run for each part of a tensor')
-            break
-        }
-        'ovms;help;pipeline;new;chain' {
-            break
-        }
-        'ovms;help;pipeline;new;demultiplexer' {
             break
         }
         'ovms;help;graph' {
@@ -518,10 +531,10 @@ Register-ArgumentCompleter -Native -CommandName 'ovms' -ScriptBlock {
         'ovms;help;setup' {
             break
         }
-        'ovms;help;completions' {
+        'ovms;help;doctor' {
             break
         }
-        'ovms;help;man' {
+        'ovms;help;completions' {
             break
         }
         'ovms;help;help' {

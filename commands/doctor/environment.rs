@@ -6,7 +6,7 @@ use super::report::{Check, Status};
 use crate::ui::listed;
 
 /// Variables whose values are told.
-const TOLD: [&str; 24] = [
+const TOLD: [&str; 26] = [
     "OPENVINO_INSTALL_DIR",
     "VIRTUAL_ENV",
     "CONDA_PREFIX",
@@ -14,6 +14,8 @@ const TOLD: [&str; 24] = [
     "PYTHONHOME",
     "PYTHONPATH",
     "OVMS_URL",
+    "OVMS_API",
+    "OVMS_TIMEOUT",
     "OVMS_MODEL_CACHE",
     "OVMS_MODEL_REPOSITORY_PATH",
     "OVMS_GRAPH_QUEUE_MAX_SIZE",
@@ -34,8 +36,9 @@ const TOLD: [&str; 24] = [
 ];
 
 /// Variables whose values may be secrets.
-const HIDDEN: [&str; 7] = [
+const HIDDEN: [&str; 8] = [
     "API_KEY",
+    "OVMS_HEADER",
     "HTTP_PROXY",
     "http_proxy",
     "HTTPS_PROXY",

@@ -7,6 +7,7 @@ use std::{
 };
 
 use super::report::{Check, Status};
+use crate::places;
 
 /// Looks at the terminal and at the completions.
 pub(super) fn all() -> [Check; 2] {
@@ -44,7 +45,7 @@ fn completions() -> Check {
     let shell = env::var("SHELL").unwrap_or_default();
     let shell = Path::new(&shell).file_name().unwrap_or_default();
     let shell = shell.to_string_lossy().into_owned();
-    let places = places(&shell);
+    let places = folders(&shell);
     if places.is_empty() {
         let text = match shell.as_str() {
             "" => "the shell is not known".to_owned(),
@@ -63,15 +64,10 @@ fn completions() -> Check {
 }
 
 /// Returns where a shell looks for completions that are loaded when they are needed.
-fn places(shell: &str) -> Vec<PathBuf> {
+fn folders(shell: &str) -> Vec<PathBuf> {
     let home = env::var_os("HOME").map(PathBuf::from).unwrap_or_default();
-    let folder = |name: &str, usual: &str| {
-        let named = env::var_os(name).map(PathBuf::from);
-        named
-            .filter(|path| path.is_absolute())
-            .unwrap_or_else(|| home.join(usual))
-    };
-    let data = folder("XDG_DATA_HOME", ".local/share");
+    let data = places::data().unwrap_or_default();
+    let configuration = places::configuration().unwrap_or_default();
     let below = |folders: &[&Path], file: &str| folders.iter().map(|it| it.join(file)).collect();
     let system = [Path::new("/usr/local/share"), Path::new("/usr/share")];
     match shell {
@@ -91,8 +87,7 @@ fn places(shell: &str) -> Vec<PathBuf> {
             own.into_iter().chain(more).chain([vendor]).collect()
         }
         "fish" => {
-            let config = folder("XDG_CONFIG_HOME", ".config");
-            let mut places = vec![config.join("fish/completions/ovms.fish")];
+            let mut places = vec![configuration.join("fish/completions/ovms.fish")];
             let vendor: Vec<PathBuf> = below(
                 &[&data, system[0], system[1]],
                 "fish/vendor_completions.d/ovms.fish",

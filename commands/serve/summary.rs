@@ -105,7 +105,7 @@ impl Summary {
             python: python.map(|text| text.split(" of ").next().unwrap_or_default().to_owned()),
             grpc: Place::of(settings.port, &settings.grpc_bind_addresses),
             rest: Place::of(settings.rest_port, &settings.rest_bind_addresses),
-            has_dashboard: false,
+            has_dashboard: settings.dashboard,
             devices: Vec::new(),
             missing: servables.len() - served.len(),
             served,
@@ -436,8 +436,42 @@ mod tests {
 
     #[test]
     fn a_summary_fits_a_terminal() {
-        insta::assert_snapshot!(example().drawn(Some(80)), @"");
-        insta::assert_snapshot!(example().drawn(Some(50)), @"");
+        insta::assert_snapshot!(example().drawn(Some(80)), @"
+
+        ovms 0.1.0 serves 2 models and 1 pipeline (1 not served), with OpenVINO 2026.4.1
+        and Python 3.11.2
+          gRPC        localhost:9000 (all addresses of this machine)
+          REST        http://localhost:8123 (127.0.0.1, 192.0.2.1)
+          dashboard   http://localhost:8123/
+          devices     CPU (Some Processor @ 2 GHz)
+          model       resnet, versions 1 and 3 on CPU
+          model       vad, version 1 on CPU, stateful
+          pipeline    ocr
+          missing     cannot load version 1 of model `face`: cannot read
+                      /models/face/1/model.xml: it ends before its end
+          try         ovms infer resnet --random
+                      curl http://localhost:8123/v2/models/resnet
+        ");
+        insta::assert_snapshot!(example().drawn(Some(50)), @"
+
+        ovms 0.1.0 serves 2 models and 1 pipeline (1 not
+        served), with OpenVINO 2026.4.1 and Python 3.11.2
+          gRPC        localhost:9000 (all addresses of
+                      this machine)
+          REST        http://localhost:8123 (127.0.0.1,
+                      192.0.2.1)
+          dashboard   http://localhost:8123/
+          devices     CPU (Some Processor @ 2 GHz)
+          model       resnet, versions 1 and 3 on CPU
+          model       vad, version 1 on CPU, stateful
+          pipeline    ocr
+          missing     cannot load version 1 of model
+                      `face`: cannot read
+                      /models/face/1/model.xml: it ends
+                      before its end
+          try         ovms infer resnet --random
+                      curl http://localhost:8123/v2/models/resnet
+        ");
     }
 
     #[test]

@@ -49,7 +49,8 @@ class Browser:
         command = [find(), "--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage"]
         command += ["--remote-debugging-pipe", "--no-first-run", "--disable-background-networking"]
         command += ["--disable-component-update", "--disable-sync", "--hide-scrollbars"]
-        command += ["--force-color-profile=srgb", f"--user-data-dir={folder}/profile", "about:blank"]
+        command += ["--force-color-profile=srgb", f"--user-data-dir={folder}/profile"]
+        command += ["about:blank"]
         log = Path(folder, "log").open("wb")
         self.process = subprocess.Popen(
             command, stdout=log, stderr=log, preexec_fn=place, pass_fds=(FROM_US, TO_US)
@@ -151,10 +152,6 @@ class Page:
                 return value
             assert time.monotonic() < end, f"waited in vain: {what} ({expression})"
             time.sleep(0.05)
-
-    def hidden(self, hidden):
-        """Let the page believe that nobody sees it, or that somebody does."""
-        self.call("Emulation.setFocusEmulationEnabled", enabled=not hidden)
 
     def picture(self, path, *, whole=True):
         """Save what the page looks like."""

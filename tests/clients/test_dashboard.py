@@ -93,7 +93,7 @@ def test_page(server, browser, size, dark, tmp_path):
     page.open(server.url("/"))
     assert names(page) == SERVABLES
     assert page.ask("document.title") == "OpenVINO Model Server"
-    page.until("document.querySelectorAll('.card [data-live=rate]')[0].textContent === '0'", "rates")
+    page.until("document.querySelector('.card [data-live=rate]').textContent === '0'", "rates")
     page.ask("document.getElementById('all').click()")
     assert page.ask("document.querySelectorAll('.card[open]').length") == len(SERVABLES)
     see_drawings(page)
@@ -109,7 +109,8 @@ def test_page(server, browser, size, dark, tmp_path):
     width = size[0]
     assert page.ask("document.documentElement.scrollWidth") == width
     wide = page.ask(
-        "[...document.querySelectorAll('main *')].filter((it) => !it.closest('.picture, pre, .wide')"
+        "[...document.querySelectorAll('main *')].filter((it) =>"
+        " !it.closest('.picture, pre, .wide')"
         f" && it.getBoundingClientRect().right > {width} + .5).map((it) => it.outerHTML)"
     )
     assert wide == []
@@ -172,13 +173,14 @@ def test_keyboard(server, browser):
                   windowsVirtualKeyCode=13)
     assert page.ask("document.querySelector('.card').open") is not was
     page.open(server.url("/?q=ocr"))
-    assert page.ask("[...document.querySelectorAll('.picture, pre')].every((it) => it.tabIndex === 0)")
+    scrolled = "[...document.querySelectorAll('.picture, pre')]"
+    assert page.ask(f"{scrolled}.every((it) => it.tabIndex === 0)")
     labels = "[...document.querySelectorAll('button, input, select')].every((it) =>"
     assert page.ask(f"{labels} it.textContent || it.labels.length)")
 
 
 def test_another_state_is_shown(running, browser, tmp_path):
-    """What is loaded or gone while the page is open comes and goes by itself; so does the server."""
+    """What is loaded or gone while the page is open comes and goes by itself."""
     model = {"name": "one", "base_path": str(FIXTURES / "models/dummy")}
     path = tmp_path / "config.json"
 

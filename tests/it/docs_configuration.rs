@@ -23,8 +23,8 @@ fn section(title: &str) -> String {
 /// Returns the first two cells of each row whose first one is code, without backticks.
 fn rows(text: &str) -> impl Iterator<Item = (&str, String)> {
     text.lines().filter_map(|line| {
-        let mut cells = line.strip_prefix("| `")?.split(" | ");
-        let name = cells.next()?.strip_suffix('`')?;
+        let mut cells = line.strip_prefix("| `")?.split('|');
+        let name = cells.next()?.trim().strip_suffix('`')?;
         Some((name, cells.next()?.trim().replace('`', "")))
     })
 }

@@ -15,19 +15,21 @@ use crate::support::{
 };
 
 /// The subcommands, with those that have flags of their own.
-const SUBCOMMANDS: [(&str, &[&str]); 5] = [
+const SUBCOMMANDS: [(&str, &[&str]); 7] = [
     ("setup", &[]),
     ("serve", &[]),
     ("infer", &[]),
     ("pipeline", &["show", "check", "run", "new"]),
     ("graph", &["new", "check", "show", "run", "stubs"]),
+    ("doctor", &[]),
+    ("completions", &[]),
 ];
 
 /// Whose flags a page may name without their subcommand; pages that are not here name any.
 const OF_PAGES: [(&str, &[&str]); 11] = [
-    ("README.md", &[]),
+    ("README.md", &["serve"]),
     ("apis.md", &["serve"]),
-    ("configuration.md", &["serve"]),
+    ("configuration.md", &["serve", "infer"]),
     ("graphs.md", &["serve", "graph"]),
     ("infer.md", &["infer"]),
     ("monitoring.md", &["serve"]),
@@ -139,6 +141,10 @@ fn every_flag_is_in_the_help() {
     for document in manual() {
         let own = document.subcommands(&known);
         for code in document.code() {
+            // One that fails shows how.
+            if code.contains("|| echo") {
+                continue;
+            }
             // Commands that are put together are each judged by their own.
             for part in code.split([';', '|', '&', '(', ')']) {
                 let part = part.trim_start();

@@ -221,16 +221,15 @@ fn each_step_of_a_sequence_is_a_command() {
             .contains(r#""sequence_end":true"#),
         "{script}"
     );
-    let none = infer(
-        &server,
-        REST,
-        &[model, "-i", STEPS, "--sequence", "--print-curl"],
-    );
-    insta::assert_snapshot!(none.failure(), @"
-    exit 64
-    error: the server would choose an id, which the requests after the first need
-    hint: choose one: `--sequence-id N`
-    ");
+    let chosen = printed(&server, REST, &[model, "-i", STEPS, "--sequence"]);
+    let header = |line: &str| {
+        let (_, rest) = line.split_once("-H 'ovms-sequence-id: ").unwrap();
+        rest.split('\'').next().unwrap().to_owned()
+    };
+    let ids: Vec<String> = chosen.lines().map(header).collect();
+    assert_eq!(ids, [ids[0].as_str(); 3], "{chosen}");
+    let id = format!(r#""sequence_id":{}"#, ids[0]);
+    assert!(chosen.lines().all(|line| line.contains(&id)), "{chosen}");
     let start = printed(&server, REST, &[model, "-i", "x=[1,2,3,4]", "--start"]);
     assert!(
         answer(&start).to_string().contains("sequence_id"),
@@ -245,12 +244,12 @@ fn a_request_that_is_told_needs_no_server() {
         command.args(["infer", "m", "--print-curl", "--url", "localhost:1"]);
         cli::run(command.args(args)).text()
     };
-    insta::assert_snapshot!(run(&["-i", "x:FP32:1,2=[1,2.5]", "--api", REST, "--param", "k=true", "--id", "7"]), @"");
-    insta::assert_snapshot!(run(&["-i", "x:FP16:1,2=[1,2.5]", "--param", "k=-3", "--model-version", "2"]), @"");
-    insta::assert_snapshot!(run(&["-i", "x:INT64:1=[9007199254740993]", "--api", TFS_GRPC]), @"");
-    insta::assert_snapshot!(run(&["-i", "x:BYTES:1=a", "--api", TFS_REST]), @"");
-    insta::assert_snapshot!(run(&["-i", "x:FP32:1=[1]", "--raw", "--header", "authorization=Bearer it's"]), @"");
-    insta::assert_snapshot!(run(&["-i", "x:FP32:1=[1]", "--stream"]), @"");
+    insta::assert_snapshot!(run(&["-i", "x:FP32:1,2=[1,2.5]", "--api", REST, "--param", "k=true", "--id", "7"]), @r#"curl -sS http://localhost:1/v2/models/m/infer -H 'Content-Type: application/json' -d '{"id":"7","parameters":{"k":true},"inputs":[{"datatype":"FP32","name":"x","shape":[1,2],"data":[1.0,2.5]}]}'"#);
+    insta::assert_snapshot!(run(&["-i", "x:FP16:1,2=[1,2.5]", "--param", "k=-3", "--model-version", "2"]), @r#"grpcurl -plaintext -d '{"model_name":"m","model_version":"2","inputs":[{"name":"x","datatype":"FP16","shape":["1","2"]}],"raw_input_contents":["ADwAQQ=="],"parameters":{"k":{"int64_param":"-3"}}}' localhost:1 inference.GRPCInferenceService/ModelInfer"#);
+    insta::assert_snapshot!(run(&["-i", "x:INT64:1=[9007199254740993]", "--api", TFS_GRPC]), @r#"grpcurl -plaintext -d '{"model_spec":{"name":"m"},"inputs":{"x":{"dtype":"DT_INT64","tensor_shape":{"dim":[{"size":"1"}]},"int64_val":["9007199254740993"]}}}' localhost:1 tensorflow.serving.PredictionService/Predict"#);
+    insta::assert_snapshot!(run(&["-i", "x:BYTES:1=a", "--api", TFS_REST]), @r#"curl -sS http://localhost:1/v1/models/m:predict -H 'Content-Type: application/json' -d '{"inputs":{"x":[{"b64":"YQ=="}]}}'"#);
+    insta::assert_snapshot!(run(&["-i", "x:FP32:1=[1]", "--raw", "--header", "authorization=Bearer it's"]), @r#"grpcurl -plaintext -H 'authorization: Bearer it'\''s' -d '{"model_name":"m","inputs":[{"name":"x","datatype":"FP32","shape":["1"]}],"raw_input_contents":["AACAPw=="]}' localhost:1 inference.GRPCInferenceService/ModelInfer"#);
+    insta::assert_snapshot!(run(&["-i", "x:FP32:1=[1]", "--stream"]), @r#"grpcurl -plaintext -d '{"model_name":"m","inputs":[{"name":"x","datatype":"FP32","shape":["1"],"contents":{"fp32_contents":[1.0]}}]}' localhost:1 inference.GRPCInferenceService/ModelStreamInfer"#);
 }
 
 /// Stands in for grpcurl: writes down what it is called with.

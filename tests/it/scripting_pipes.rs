@@ -302,7 +302,12 @@ fn quiet_leaves_data_and_faults_alone() {
     }
     // The explanation goes, and the error stays.
     let none = infer(&server, GRPC, &["-q", "running_total"]);
-    insta::assert_snapshot!(none.failure(), @"");
+    insta::assert_snapshot!(none.failure(), @"
+    exit 64
+    error: found no inputs for model `running_total`
+    hint: such as: ovms infer running_total -i 'x=[0, 0, 0, 0]' --url <address>
+    hint: or fill every input with `--zeros` or `--random`
+    ");
     let setup = ovms(["-q", "setup"]);
     assert_eq!(setup.failure(), "exit 0\n");
 }

@@ -32,7 +32,8 @@ pub(in crate::serve) struct Args {
     /// counterpart are named in the log
     #[arg(long = "grpc_channel_arguments", value_name = "LIST")]
     pub(super) grpc_channel_arguments: Option<String>,
-    /// Do not show people who open the REST port in a browser what is served, and how it does
+    /// Leave out the page at / of the REST port, which shows browsers what is served and how it
+    /// does
     #[arg(long = "no_dashboard")]
     pub(super) no_dashboard: bool,
 

@@ -20,7 +20,7 @@ pub(super) fn count(count: u64) -> String {
     let digits = count.to_string();
     let mut text = String::with_capacity(digits.len() * 2);
     for (place, digit) in digits.chars().enumerate() {
-        if place > 0 && (digits.len() - place) % 3 == 0 {
+        if place > 0 && (digits.len() - place).is_multiple_of(3) {
             // Narrow, and no line breaks there.
             text.push('\u{202f}');
         }
@@ -36,16 +36,14 @@ pub(super) fn took(took: Option<Duration>) -> String {
         return "–".to_owned();
     };
     let micros = took.as_nanos() as f64 / 1e3;
-    let (value, unit) = match micros {
-        ..1e3 => (micros, "µs"),
-        ..1e6 => (micros / 1e3, "ms"),
-        _ => (micros / 1e6, "s"),
+    let (value, unit) = if micros < 1e3 {
+        (micros, "µs")
+    } else if micros < 1e6 {
+        (micros / 1e3, "ms")
+    } else {
+        (micros / 1e6, "s")
     };
-    let digits = match value {
-        ..10.0 => 2,
-        ..100.0 => 1,
-        _ => 0,
-    };
+    let digits = 2 - usize::from(value >= 10.0) - usize::from(value >= 100.0);
     format!("{value:.digits$} {unit}")
 }
 
@@ -53,12 +51,15 @@ pub(super) fn took(took: Option<Duration>) -> String {
 pub(super) fn age(age: Duration) -> String {
     let seconds = age.as_secs();
     let (days, hours) = (seconds / 86_400, seconds / 3600 % 24);
-    let minutes = seconds / 60 % 60;
-    match seconds {
-        ..60 => format!("{seconds} s"),
-        ..3600 => format!("{minutes} min {} s", seconds % 60),
-        ..86_400 => format!("{hours} h {minutes} min"),
-        _ => format!("{days} d {hours} h"),
+    let (minutes, rest) = (seconds / 60 % 60, seconds % 60);
+    if days > 0 {
+        format!("{days} d {hours} h")
+    } else if hours > 0 {
+        format!("{hours} h {minutes} min")
+    } else if minutes > 0 {
+        format!("{minutes} min {rest} s")
+    } else {
+        format!("{rest} s")
     }
 }
 

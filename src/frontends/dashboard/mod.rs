@@ -44,6 +44,8 @@ pub(super) struct Dashboard {
     rest_port: Option<u16>,
     /// What browsers may do with the page.
     policy: HeaderValue,
+    /// What they may do with parts of it.
+    policy_of_parts: HeaderValue,
 }
 
 impl Dashboard {
@@ -60,6 +62,7 @@ impl Dashboard {
             port: settings.port,
             rest_port: settings.rest_port,
             policy: page::policy(),
+            policy_of_parts: page::policy_of_parts(),
         })
     }
 

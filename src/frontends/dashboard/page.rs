@@ -30,17 +30,28 @@ const MOST_DRAWN: usize = 24;
 
 /// Returns what browsers may do with the page: run this script, take this style, ask this server.
 pub(super) fn policy() -> HeaderValue {
-    let hash = |text: &str| {
-        let digest = digest::digest(&digest::SHA256, text.as_bytes());
-        BASE64_STANDARD.encode(digest)
-    };
-    let policy = format!(
+    header(&format!(
         "default-src 'none'; script-src 'sha256-{}'; style-src 'sha256-{}'; connect-src 'self'; \
          img-src 'self' data:; form-action 'self'; base-uri 'none'; frame-ancestors 'none'",
         hash(SCRIPT),
         hash(&style())
-    );
-    HeaderValue::from_str(&policy).unwrap_or(HeaderValue::from_static("default-src 'none'"))
+    ))
+}
+
+/// Returns what they may do with a card or a drawing that they are shown by itself: look at it.
+pub(super) fn policy_of_parts() -> HeaderValue {
+    header(&format!(
+        "default-src 'none'; style-src 'sha256-{}'; frame-ancestors 'none'; sandbox",
+        hash(draw::STYLE)
+    ))
+}
+
+fn hash(text: &str) -> String {
+    BASE64_STANDARD.encode(digest::digest(&digest::SHA256, text.as_bytes()))
+}
+
+fn header(policy: &str) -> HeaderValue {
+    HeaderValue::from_str(policy).unwrap_or(HeaderValue::from_static("default-src 'none'"))
 }
 
 fn style() -> String {
@@ -96,18 +107,7 @@ pub(super) fn write(state: &State, ask: &Ask, address: &Address) -> String {
         page += &card::write(view, address, state.views.len() <= most(view));
     }
     page += "</div>\n";
-    page += &format!(
-        "<p id=\"nothing\" class=\"soft\"{}>{}</p>\n",
-        if state.views.is_empty() {
-            ""
-        } else {
-            " hidden"
-        },
-        match state.totals.servables {
-            0 => "Nothing is served.",
-            _ => "No servable is as asked for.",
-        }
-    );
+    page += &nothing(state);
     page += &pager(state, ask);
     page += "</section>\n</main>\n";
     page += "<footer class=\"soft\"><p>req/s are those of the last ten seconds, p50 and p99 the \
@@ -115,8 +115,20 @@ pub(super) fn write(state: &State, ask: &Ask, address: &Address) -> String {
              server, from the request's last byte. The same for programs: \
              <a href=\"/dashboard/state\">/dashboard/state</a>. This page changes nothing; \
              <code>--no_dashboard</code> turns it off.</p></footer>\n";
-    page += &format!("<script>{SCRIPT}</script>\n</body>\n</html>\n");
-    page
+    page + "<script>" + SCRIPT + "</script>\n</body>\n</html>\n"
+}
+
+/// Writes what stands where there are no cards.
+fn nothing(state: &State) -> String {
+    let hidden = match state.views.is_empty() {
+        true => "",
+        false => " hidden",
+    };
+    let text = match state.totals.servables {
+        0 => "Nothing is served.",
+        _ => "No servable is as asked for.",
+    };
+    format!("<p id=\"nothing\" class=\"soft\"{hidden}>{text}</p>\n")
 }
 
 const fn class(readiness: Readiness) -> &'static str {
@@ -212,18 +224,17 @@ fn pager(state: &State, ask: &Ask) -> String {
         let query = self::text(&ask.from(offset));
         format!("<a rel=\"{rel}\" href=\"/{query}\">{text}</a> ")
     };
-    let mut pager = String::from("<nav aria-label=\"pages\">");
-    if first > 0 {
-        pager += &link(first.saturating_sub(ask.limit), "← back", "prev");
-    }
-    pager += &format!(
-        "<span class=\"soft\">{} to {} of {}</span> ",
+    let back = match first {
+        0 => String::new(),
+        _ => link(first.saturating_sub(ask.limit), "← back", "prev"),
+    };
+    let more = match end < state.found {
+        true => link(end, "more →", "next"),
+        false => String::new(),
+    };
+    format!(
+        "<nav aria-label=\"pages\">{back}<span class=\"soft\">{} to {end} of {}</span> {more}</nav>\n",
         (first + 1).min(end),
-        end,
         state.found
-    );
-    if end < state.found {
-        pager += &link(end, "more →", "next");
-    }
-    pager + "</nav>\n"
+    )
 }

@@ -71,11 +71,7 @@ async fn root(
         page::write(&state, &ask, &address)
     })
     .await;
-    let mut response = of_browser("text/html; charset=utf-8", text);
-    let headers = response.headers_mut();
-    headers.insert(header::CONTENT_SECURITY_POLICY, policy);
-    headers.insert(header::X_FRAME_OPTIONS, HeaderValue::from_static("DENY"));
-    varying(response)
+    varying(of_browser(PAGE, &policy, text))
 }
 
 async fn state(
@@ -107,7 +103,7 @@ async fn servable(
     match named(&context, query.as_deref()) {
         Ok(servable) => {
             let card = card::write(&View::of(&servable), &address, false);
-            of_browser("text/html; charset=utf-8", card)
+            of_browser(PAGE, &dashboard.policy_of_parts, card)
         }
         Err(error) => reply::response(&error),
     }
@@ -123,7 +119,7 @@ async fn drawing(
         Err(error) => return reply::response(&error),
     };
     match dashboard.pictures.of(servable).await {
-        Ok(svg) => of_browser("image/svg+xml", svg.to_string()),
+        Ok(svg) => of_browser("image/svg+xml", &dashboard.policy_of_parts, svg.to_string()),
         Err(error) => reply::response(&error),
     }
 }
@@ -145,16 +141,12 @@ async fn sized<T: Send + 'static>(
     task::sized("dashboard", bytes, move || work(&context)).await
 }
 
+const PAGE: &str = "text/html; charset=utf-8";
 const NO_STORE: HeaderValue = HeaderValue::from_static("no-store");
 const NO_SNIFF: HeaderValue = HeaderValue::from_static("nosniff");
 
-/// What a text may do that a browser is shown by itself: be looked at.
-const HARMLESS: HeaderValue = HeaderValue::from_static(
-    "default-src 'none'; style-src 'unsafe-inline'; frame-ancestors 'none'; sandbox",
-);
-
 /// Makes a good answer of something for browsers.
-fn of_browser(kind: &'static str, text: String) -> Response {
+fn of_browser(kind: &'static str, policy: &HeaderValue, text: String) -> Response {
     let mut response = Response::new(text.into());
     *response.status_mut() = StatusCode::OK;
     let headers = response.headers_mut();
@@ -165,7 +157,7 @@ fn of_browser(kind: &'static str, text: String) -> Response {
         header::REFERRER_POLICY,
         HeaderValue::from_static("no-referrer"),
     );
-    headers.insert(header::CONTENT_SECURITY_POLICY, HARMLESS);
+    headers.insert(header::CONTENT_SECURITY_POLICY, policy.clone());
     response
 }
 

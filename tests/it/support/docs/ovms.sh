@@ -1,14 +1,9 @@
 #!/bin/sh
-# `ovms` as pages call it: the program of this build. `ovms infer` without an address asks the server of its page.
-case "$*" in
-*kserve-rest* | *tfs-rest*) OVMS_URL=$OVMS_REST_URL ;;
-esac
-export OVMS_URL
-case "$*" in
-*--url*) ;;
-infer\ *)
-	shift
-	set -- infer --url "$OVMS_URL" "$@"
-	;;
-esac
+# `ovms` as pages call it: the program of this build. Over REST the server of the page is at its other port, as the
+# usual address of `ovms infer` is.
+if [ "${OVMS_URL-}" = "$OVMS_OWN_URL" ]; then
+	case "$*" in
+	*kserve-rest* | *tfs-rest*) export OVMS_URL="$OVMS_REST_URL" ;;
+	esac
+fi
 exec "$OVMS_PROGRAM" "$@"

@@ -20,16 +20,10 @@ use super::{
 use crate::support::{Server, eventually, repository, server::free_ports};
 
 /// What pages find in their working folder, as in a clone.
-const LINKED: [&str; 8] = [
-    "benches",
-    "completions",
-    "deploy",
-    "docs",
-    "examples",
-    "fixtures",
-    "src",
-    "tests",
-];
+const LINKED: [&str; 6] = ["benches", "completions", "docs", "fixtures", "src", "tests"];
+
+/// The same, but with files of its own: programs there ask where they are.
+const COPIED: [&str; 2] = ["deploy", "examples"];
 
 /// How long a command may take; some of them compile.
 const LIMIT: Duration = Duration::from_secs(120);
@@ -74,7 +68,14 @@ impl Runner {
         let root = Path::new(env!("CARGO_MANIFEST_DIR"));
         let work = folder.path().join("work");
         for name in LINKED {
-            link(&root.join(name), &work.join(name));
+            mirror(&root.join(name), &work.join(name), &|from, to| {
+                symlink(from, to).unwrap();
+            });
+        }
+        for name in COPIED {
+            mirror(&root.join(name), &work.join(name), &|from, to| {
+                fs::copy(from, to).unwrap();
+            });
         }
         for below in ["bin", "home"] {
             fs::create_dir(folder.path().join(below)).unwrap();
@@ -120,7 +121,9 @@ impl Runner {
     }
 
     fn serve(&mut self, text: &str, expected: &[String], place: Place) {
-        let mut text = text.trim_end_matches('&').trim_end().to_owned();
+        // What is added belongs before a comment.
+        let (text, _) = text.split_once("  #").unwrap_or((text, ""));
+        let mut text = text.trim_end().to_owned();
         let (port, rest_port) = self.ports;
         if !text.contains("port ") && !text.contains("port=") {
             text = format!("{text} --port {port} --rest_port {rest_port}");
@@ -211,6 +214,7 @@ impl Runner {
             .env("PATH", std::env::join_paths(path).unwrap())
             .env("OVMS_PROGRAM", env!("CARGO_BIN_EXE_ovms"))
             .env("OVMS_URL", format!("127.0.0.1:{port}"))
+            .env("OVMS_OWN_URL", format!("127.0.0.1:{port}"))
             .env("OVMS_REST_URL", format!("127.0.0.1:{rest_port}"))
             .env("HOME", self.folder.path().join("home"))
             .env("LC_ALL", "C.UTF-8")
@@ -256,7 +260,7 @@ fn serves(text: &str) -> bool {
         .collect::<Vec<_>>();
     let is_serve = match begins[..] {
         ["ovms", second] => {
-            second == "serve" || second.starts_with("--port") || second.starts_with("--rest_port")
+            second == "serve" || (second.starts_with("--") && second != "--version")
         }
         _ => false,
     };
@@ -298,8 +302,9 @@ fn within_limit(child: &mut Child) -> Option<ExitStatus> {
     }
 }
 
-/// Makes a folder like another one, whose files are links, so that what is built in it is seen here only.
-fn link(from: &Path, to: &Path) {
+/// Makes a folder like another one, with files that are put there one by one, so that what is built in it is seen
+/// here only.
+fn mirror(from: &Path, to: &Path, put: &impl Fn(&Path, &Path)) {
     let Ok(entries) = fs::read_dir(from) else {
         return;
     };
@@ -308,10 +313,13 @@ fn link(from: &Path, to: &Path) {
         let (from, to) = (entry.path(), to.join(entry.file_name()));
         let is_built = from.extension().is_some_and(|extension| extension == "so")
             || entry.file_name() == "__pycache__";
-        if entry.file_type().unwrap().is_dir() && !is_built {
-            link(&from, &to);
-        } else if !is_built {
-            symlink(from, to).unwrap();
+        if is_built {
+            continue;
+        }
+        if entry.file_type().unwrap().is_dir() {
+            mirror(&from, &to, put);
+        } else {
+            put(&from, &to);
         }
     }
 }
