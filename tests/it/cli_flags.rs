@@ -313,19 +313,25 @@ fn without_arguments_there_is_help() {
     insta::assert_snapshot!(help.text(), @"
     OpenVINO Model Server: serve models, and work with them by hand
 
-    Usage: ovms <COMMAND>
+    Usage: ovms [OPTIONS] <COMMAND>
 
     Commands:
-      serve     Serve models, pipelines and graphs over gRPC and REST
-      infer     Send inference requests to a server, or ask what it serves
-      pipeline  Write, draw, check and try pipelines
-      graph     Write, draw, check and try graphs with Python nodes
-      setup     Find or install the OpenVINO runtime
-      help      Print this message or the help of the given subcommand(s)
+      serve        Serve models, pipelines and graphs over gRPC and REST
+      infer        Send inference requests to a server, or ask what it serves
+      pipeline     Write, draw, check and try pipelines
+      graph        Write, draw, check and try graphs with Python nodes
+      setup        Find or install the OpenVINO runtime
+      doctor       Look for what keeps the server from working, and report it
+      completions  Print a shell's completion script, or install it
+      man          Show a page of the manual, or write all of them
+      help         Print this message or the help of the given subcommand(s)
 
     Options:
       -h, --help     Print help
       -V, --version  Print version
+
+    Output:
+      -q, --quiet  Write neither notes nor progress to stderr; warnings and errors stay
 
     Arguments that begin with a server flag mean `serve`: `ovms --port 9000 …` is `ovms serve --port
     9000 …`.
