@@ -143,7 +143,7 @@ mod tests {
         insta::assert_snapshot!(name("pipeline shwo").unwrap_err().text(), @"
         error: there is no command `ovms pipeline shwo`
         hint: did you mean `show`?
-        hint: `ovms pipeline` has: show, check, run, new
+        hint: `ovms pipeline` has: new, show, check, run
         ");
         assert!(name("probe-runtime").is_err());
     }

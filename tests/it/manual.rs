@@ -134,7 +134,7 @@ fn a_page_reads_as_manuals_do() {
     .SH NAME
     ovms\-completions \- Print a shell\*(Aqs completion script, or install it
     .SH SYNOPSIS
-    \fBovms completions\fR [\fB\-\-install\fR] [\fB\-h\fR|\fB\-\-help\fR] [\fB\-V\fR|\fB\-\-version\fR] [\fISHELL\fR]
+    \fBovms completions\fR [\fB\-\-install\fR] [\fB\-q\fR|\fB\-\-quiet\fR] [\fB\-h\fR|\fB\-\-help\fR] [\fB\-V\fR|\fB\-\-version\fR] [\fISHELL\fR]
     .SH DESCRIPTION
     Print a shell\*(Aqs completion script, or install it
     .PP
@@ -168,6 +168,10 @@ fn a_page_reads_as_manuals_do() {
     .IP \(bu 2
     zsh
     .RE
+    .SS OUTPUT
+    .TP
+    \fB\-q\fR, \fB\-\-quiet\fR
+    Write neither notes nor progress to stderr; warnings and errors stay
     .SH EXAMPLES
     .EX
     ovms completions \-\-install
