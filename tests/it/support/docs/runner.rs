@@ -74,7 +74,11 @@ impl Runner {
         }
         for name in COPIED {
             mirror(&root.join(name), &work.join(name), &|from, to| {
-                fs::copy(from, to).unwrap();
+                // What a link leads to lies at the same place there.
+                match fs::read_link(from) {
+                    Ok(target) => symlink(target, to).unwrap(),
+                    Err(_) => drop(fs::copy(from, to).unwrap()),
+                }
             });
         }
         for below in ["bin", "home"] {
