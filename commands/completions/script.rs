@@ -138,7 +138,7 @@ fn asking(script: &str, command: &Command) -> String {
             let mut condition = format!("-n \"__fish_ovms_using_subcommand {first}");
             if !inner.is_empty() {
                 of = of.find_subcommand(inner)?;
-                condition += &format!("; and __fish_seen_subcommand_from {inner}");
+                condition.extend(["; and __fish_seen_subcommand_from ", inner]);
             }
             let mut options = of.get_arguments();
             let long = options.find(|arg| arg.get_id() == id)?.get_long()?;

@@ -112,7 +112,13 @@ pub(super) fn render(command: &Command) -> String {
     // No date: the same program has the same pages.
     let title = name.to_uppercase();
     let version = env!("CARGO_PKG_VERSION");
-    page += &format!(".TH {title} 1 \"\" \"ovms {version}\" \"OpenVINO Model Server\"\n");
+    page.extend([
+        ".TH ",
+        &title,
+        " 1 \"\" \"ovms ",
+        version,
+        "\" \"OpenVINO Model Server\"\n",
+    ]);
     page += &part(&|text| man.render_name_section(text));
     page += &part(&|text| man.render_synopsis_section(text));
     page += &part(&|text| man.render_description_section(text));
