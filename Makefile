@@ -48,7 +48,8 @@ lint: ## Formatting and clippy
 
 .PHONY: test-rust
 test-rust: test-tools ## Unit and integration tests
-	OPENVINO_INSTALL_DIR=$(CURDIR)/$(VENV) cargo test --locked
+# Most tests wait for servers, half of the time on two cores.
+	RUST_TEST_THREADS=$$(($$(nproc) + 1)) OPENVINO_INSTALL_DIR=$(CURDIR)/$(VENV) cargo test --locked
 
 .PHONY: test-clients
 test-clients: test-tools ## Clients that others wrote, and the fixtures

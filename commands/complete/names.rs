@@ -1,6 +1,10 @@
 //! What the argument with the cursor can be: asked of the server, or read from a file.
 
-use std::{path::Path, time::Instant};
+use std::{
+    env,
+    path::Path,
+    time::{Duration, Instant},
+};
 
 use ovms::{
     client::{
@@ -24,6 +28,12 @@ pub(crate) const OPTIONS: [(&str, &str); 7] = [
     ("serve", "model_name"),
 ];
 
+/// Names a configuration file whose servables are offered where no server answers.
+const CONFIG: &str = "OVMS_CONFIG";
+
+/// What is left of the time for reading that file.
+const FOR_FILE: Duration = Duration::from_millis(30);
+
 /// What there is to offer.
 #[derive(Debug)]
 pub(super) struct Names {
@@ -46,9 +56,13 @@ pub(super) struct Name {
 pub(super) fn find(position: &Position, deadline: Instant) -> Option<Names> {
     let argument = position.argument.as_str();
     let names = match (position.command.as_str(), argument) {
-        ("infer", "model" | "inputs" | "output_name" | "model_version") => {
-            of_server(position, deadline)?
-        }
+        ("infer", "model") => match env::var(CONFIG) {
+            Ok(path) if !path.is_empty() => {
+                of_server(position, deadline.checked_sub(FOR_FILE)?).or_else(|| servables(&path))?
+            }
+            _ => of_server(position, deadline)?,
+        },
+        ("infer", "inputs" | "output_name" | "model_version") => of_server(position, deadline)?,
         ("pipeline show" | "pipeline check" | "pipeline run", "name") => {
             let file = file(position.text("config")?)?;
             let pipelines = file.pipelines.into_iter();
@@ -108,6 +122,18 @@ fn file(path: &str) -> Option<FileConfig> {
     let path = Path::new(path);
     path.is_file().then_some(())?;
     config::read(path, &Defaults::default()).ok()
+}
+
+/// Returns everything that a configuration file names.
+fn servables(path: &str) -> Option<Vec<Name>> {
+    let mut names = models(path)?;
+    let file = file(path)?;
+    names.extend(named(
+        file.pipelines.into_iter().map(|it| it.name),
+        "pipeline",
+    ));
+    names.extend(named(file.graphs.into_iter().map(|it| it.name), "graph"));
+    Some(names)
 }
 
 /// Returns the models of a configuration file, those that are refused as well.

@@ -18,8 +18,9 @@ use crate::{
 const AFTER_HELP: &str = "\
 Flags, their values and files are in the script. Names are asked for while you type: the \
 servables, inputs, outputs and versions of the server at --url, OVMS_URL or localhost, and the \
-pipelines and graphs of the configuration file on the line. If there is none to ask, or it takes \
-longer than a moment, there are no names.
+pipelines and graphs of the configuration file on the line. Where no server answers, the \
+servables are those of the configuration file that OVMS_CONFIG names. If there is none to ask, or \
+it takes longer than a moment, there are no names.
 
 --install writes below your home folder and changes no other file; what is left to do is said.
 

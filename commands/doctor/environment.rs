@@ -6,7 +6,7 @@ use super::report::{Check, Status};
 use crate::ui::listed;
 
 /// Variables whose values are told.
-const TOLD: [&str; 26] = [
+const TOLD: [&str; 27] = [
     "OPENVINO_INSTALL_DIR",
     "VIRTUAL_ENV",
     "CONDA_PREFIX",
@@ -15,6 +15,7 @@ const TOLD: [&str; 26] = [
     "PYTHONPATH",
     "OVMS_URL",
     "OVMS_API",
+    "OVMS_CONFIG",
     "OVMS_TIMEOUT",
     "OVMS_MODEL_CACHE",
     "OVMS_MODEL_REPOSITORY_PATH",

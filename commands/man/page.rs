@@ -13,7 +13,12 @@ const SPACE: &str = ".sp";
 const BREAK: &str = ".br";
 
 /// What each page says of variables, by the beginnings of the names of those that it concerns.
-const ENVIRONMENT: [(&str, &[&str], &str); 8] = [
+const ENVIRONMENT: [(&str, &[&str], &str); 9] = [
+    (
+        "OVMS_CONFIG",
+        &["ovms-completions"],
+        "A configuration file whose servables are offered where no server answers.",
+    ),
     (
         "OVMS_URL",
         &["ovms", "ovms-completions"],

@@ -10,7 +10,9 @@ mod families;
 mod graphs;
 mod latency;
 mod page;
+mod parts;
 mod reporter;
+mod statistics;
 
 use std::{
     collections::BTreeMap,
@@ -21,8 +23,10 @@ use std::{
 pub use families::{Families, Family, Kind, NameError};
 pub use graphs::{GraphCall, Method, Running};
 pub use latency::Latency;
+pub use parts::{NodeTimes, SequenceCounts};
 pub(crate) use reporter::{Active, Times};
-pub use reporter::{Call, Figures, NodeTimes, Query, Reporter, SequenceCounts, Stage, Statistics};
+pub use reporter::{Call, Query, Reporter};
+pub use statistics::{Figures, Stage, Statistics};
 
 /// The families that are switched on, and their values.
 #[derive(Default)]

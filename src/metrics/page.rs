@@ -16,7 +16,8 @@ use super::{
     cells::{ALL_ORIGINS, BOUNDS, BUCKETS},
     families::Kind,
     graphs::{GraphCounts, Method, WAYS, WayCounts},
-    reporter::{Outcomes, Reporter, SequenceCounts, interface},
+    parts::SequenceCounts,
+    reporter::{Outcomes, Reporter, interface},
 };
 use crate::request::{Api, Interface, Origin};
 

@@ -12,8 +12,10 @@ use std::{
 
 use super::{
     Families, Family, Latency,
-    cells::{self, Buckets, Cells, ORIGINS, place},
+    cells::{self, Cells, ORIGINS, place},
     graphs::GraphCounts,
+    parts::{NodeTimes, SequenceCounts},
+    statistics::{Figures, Stage, Statistics},
 };
 use crate::request::{Interface, Origin};
 
@@ -39,89 +41,6 @@ pub struct Reporter {
     graph: OnceLock<Box<GraphCounts>>,
     /// The nodes of a pipeline or graph, by name.
     pub(super) nodes: Mutex<BTreeMap<String, Arc<NodeTimes>>>,
-}
-
-/// Counts the runs of one node of a pipeline or graph.
-#[derive(Default)]
-pub struct NodeTimes {
-    counts: bool,
-    pub(super) run: Buckets,
-    pub(super) run_ns: AtomicU64,
-}
-
-impl NodeTimes {
-    /// Tells whether anybody wants to know.
-    #[must_use]
-    pub fn counts(&self) -> bool {
-        self.counts
-    }
-
-    /// Counts a run, and how long it took: the run alone, without the wait for what it runs on.
-    pub fn ran(&self, took: Duration) {
-        if self.counts {
-            self.run.observe(took);
-            cells::add(&self.run_ns, took);
-        }
-    }
-}
-
-impl fmt::Debug for NodeTimes {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("NodeTimes").finish_non_exhaustive()
-    }
-}
-
-/// Counts the sequences of a version.
-#[derive(Default)]
-pub struct SequenceCounts {
-    /// Whether there can be any.
-    kept: AtomicBool,
-    pub(super) active: AtomicU64,
-    pub(super) started: AtomicU64,
-    pub(super) ended: AtomicU64,
-    pub(super) evicted: AtomicU64,
-    pub(super) refused: AtomicU64,
-}
-
-impl SequenceCounts {
-    /// Says that the version has sequences at all, so that its figures are shown.
-    pub fn keep(&self) {
-        self.kept.store(true, Relaxed);
-    }
-
-    pub(super) fn are_kept(&self) -> bool {
-        self.kept.load(Relaxed)
-    }
-
-    /// One has begun; whether anything comes of it is not known yet.
-    pub fn begun(&self) {
-        self.active.fetch_add(1, Relaxed);
-    }
-
-    /// The first request of one has succeeded.
-    pub fn started(&self) {
-        self.started.fetch_add(1, Relaxed);
-    }
-
-    /// So many are no more, for whatever reason.
-    pub fn gone(&self, count: usize) {
-        self.active.fetch_sub(count as u64, Relaxed);
-    }
-
-    /// One of those that are gone was ended by its client.
-    pub fn ended(&self) {
-        self.ended.fetch_add(1, Relaxed);
-    }
-
-    /// So many of those that are gone were idle.
-    pub fn evicted(&self, count: usize) {
-        self.evicted.fetch_add(count as u64, Relaxed);
-    }
-
-    /// One was not begun, since there were too many.
-    pub fn refused(&self) {
-        self.refused.fetch_add(1, Relaxed);
-    }
 }
 
 /// Calls that ask for no version in particular, by origin.
@@ -193,12 +112,9 @@ impl Reporter {
     #[must_use]
     pub fn node(&self, name: &str) -> Arc<NodeTimes> {
         let mut nodes = self.nodes();
-        let node = nodes.entry(name.to_owned()).or_insert_with(|| {
-            Arc::new(NodeTimes {
-                counts: self.families.has(Family::NodeTime),
-                ..NodeTimes::default()
-            })
-        });
+        let node = nodes
+            .entry(name.to_owned())
+            .or_insert_with(|| Arc::new(NodeTimes::new(self.families.has(Family::NodeTime))));
         Arc::clone(node)
     }
 
@@ -338,70 +254,6 @@ impl fmt::Debug for Reporter {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Reporter").finish_non_exhaustive()
     }
-}
-
-/// Counts and times of a version since it was first loaded.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Statistics {
-    /// Inference requests that were answered.
-    pub success: Stage,
-    /// Inference requests that were not.
-    pub fail: Stage,
-    /// Runs and how long they waited for an infer request.
-    pub wait: Stage,
-    /// Runs and what came before: unpacking and checks.
-    pub prepare: Stage,
-    /// Runs in the runtime, with copying in and out.
-    pub run: Stage,
-    /// Runs and what came after.
-    pub finish: Stage,
-    /// The end of the last run in milliseconds since 1970; 0 if there was none.
-    pub last_ms: u64,
-}
-
-/// What happened to the requests for a version since it was first loaded.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Figures {
-    /// Inference requests that were answered.
-    pub requests: u64,
-    /// Answers over streams of graphs, of which nobody knows how long they took.
-    pub streamed: u64,
-    /// Inference requests that failed, those of nodes of pipelines and graphs among them, and streams
-    /// of graphs.
-    pub failed: u64,
-    /// Runs for nodes of pipelines and graphs.
-    pub runs: u64,
-    /// Nanoseconds of the requests that were answered.
-    pub ns: u64,
-    /// How long each of them took.
-    pub latency: Latency,
-}
-
-impl Figures {
-    /// Tells whether anything has happened.
-    #[must_use]
-    pub fn is_any(&self) -> bool {
-        self.requests + self.streamed + self.failed + self.runs > 0
-    }
-
-    /// Adds those of another version.
-    pub fn add(&mut self, other: &Self) {
-        self.requests += other.requests;
-        self.streamed += other.streamed;
-        self.failed += other.failed;
-        self.runs += other.runs;
-        self.ns += other.ns;
-        self.latency.add(&other.latency);
-    }
-}
-
-/// A count, and nanoseconds of all of them together.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Stage {
-    /// How many.
-    pub count: u64,
-    /// How long.
-    pub ns: u64,
 }
 
 /// The times of one run.

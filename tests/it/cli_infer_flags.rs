@@ -554,9 +554,9 @@ fn headers_that_cannot_be_sent_are_refused() {
             hint: the protocol sets it itself, or it has characters that headers do not have
 
             exit 64
-            error: cannot write the request
-              caused by: the header `x-one` cannot be sent
-            hint: the protocol sets it itself, or it has characters that headers do not have
+            error parsing options: invalid value 'b' for '--header <KEY=VALUE>': found `b`, expected KEY=VALUE
+
+            For more information, try '--help'.
 
             exit 64
             error: cannot write the request

@@ -150,14 +150,13 @@ fn standard_input_is_a_value() {
         &["add", "-i=input1=-", "-i=input2=-"],
         &["add", "-i=input1=-", "--zeros"],
     ]), @"
-    exit 64
-    error: found `-` for two inputs, standard input can be read once
-    hint: give one JSON object of inputs by name
+    exit 1
+    error: standard input is empty
+    hint: did the command before it fail?
 
-    exit 64
-    error: cannot use the value given for input `input1`
-      caused by: EOF while parsing a value at line 1 column 0
-    hint: a value is JSON, such as `-i input1='[1, 2.5]'`, or a file: `-i input1=@FILE`
+    exit 1
+    error: standard input is empty
+    hint: did the command before it fail?
     ");
 }
 

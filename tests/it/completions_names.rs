@@ -116,6 +116,34 @@ fn files_tell_their_pipelines_graphs_models_and_inputs() {
 }
 
 #[test]
+fn without_a_server_a_file_tells_what_it_would_serve() {
+    let folder = repository::folder();
+    let config = file(&[dummy()], &[], &[sound("first")]);
+    fs::write(folder.path().join("config.json"), config).unwrap();
+    let asked = |url: &str, config: &str| {
+        let mut command = cli::command();
+        let command = command
+            .current_dir(folder.path())
+            .env("OVMS_CONFIG", config);
+        let run = ask(command, &["infer", "--url", url, ""]);
+        assert_eq!((run.code, run.stderr.as_str()), (Some(0), ""), "{config}");
+        run.text()
+    };
+    // Nobody listens on the first, and the second takes connections and never answers.
+    let silent = TcpListener::bind("127.0.0.1:0").unwrap();
+    let silent = silent.local_addr().unwrap().to_string();
+    for url in ["127.0.0.1:1", &silent] {
+        let names = "names 0\ndummy\tmodel\nfirst\tpipeline\n";
+        assert_eq!(asked(url, "config.json"), names, "{url}");
+        assert_eq!(asked(url, "nosuch.json"), "", "{url}");
+        assert_eq!(asked(url, ""), "", "{url}");
+    }
+    let server = Server::start("add");
+    let url = format!("127.0.0.1:{}", server.port);
+    assert_eq!(asked(&url, "config.json"), "names 0\nadd\t1 READY\n");
+}
+
+#[test]
 fn graphs_tell_their_inputs() {
     let folder = repository::folder();
     graphs::write(&folder.path().join("two"), graphs::TWO);

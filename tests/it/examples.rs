@@ -213,6 +213,26 @@ fn last_state(text: &str) -> Vec<String> {
 
 #[test]
 fn no_server_is_left_after_ctrl_c() {
+    // On a busy machine the story may be over before it is broken off.
+    let told = (0..10).find_map(|_| broken_off());
+    let told = told.expect("it is broken off before its end");
+    assert!(!told.contains("Traceback"), "{told}");
+    let words: Vec<&str> = told.split_whitespace().collect();
+    let ports = words.windows(2).filter(|pair| pair[0].ends_with("port"));
+    let ports: Vec<u16> = ports.map(|pair| pair[1].parse().unwrap()).collect();
+    assert_eq!(ports.len(), 2, "{told}");
+    for port in ports {
+        eventually("nobody listens", || {
+            TcpStream::connect(("127.0.0.1", port))
+                .is_err()
+                .then_some(())
+        });
+    }
+}
+
+/// Interrupts a story at its first words and returns what the example has said of itself; `None` if
+/// it was over by then.
+fn broken_off() -> Option<String> {
     let mut child = example("streaming")
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
@@ -233,20 +253,13 @@ fn no_server_is_left_after_ctrl_c() {
         text.push_str(&String::from_utf8_lossy(&buffer[..length]));
     }
     interrupt(&child);
-    assert_eq!(child.wait().unwrap().code(), Some(130));
+    let code = child.wait().unwrap().code();
     let told = told.join().unwrap().unwrap();
-    assert!(!told.contains("Traceback"), "{told}");
-    let words: Vec<&str> = told.split_whitespace().collect();
-    let ports = words.windows(2).filter(|pair| pair[0].ends_with("port"));
-    let ports: Vec<u16> = ports.map(|pair| pair[1].parse().unwrap()).collect();
-    assert_eq!(ports.len(), 2, "{told}");
-    for port in ports {
-        eventually("nobody listens", || {
-            TcpStream::connect(("127.0.0.1", port))
-                .is_err()
-                .then_some(())
-        });
+    if code == Some(0) {
+        return None;
     }
+    assert_eq!(code, Some(130), "{told}");
+    Some(told)
 }
 
 #[test]

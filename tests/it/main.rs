@@ -14,6 +14,7 @@ mod bad_models;
 mod cache;
 mod cli_flags;
 mod cli_help;
+mod cli_help_texts;
 mod cli_infer;
 mod cli_infer_faults;
 mod cli_infer_flags;

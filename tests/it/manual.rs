@@ -138,7 +138,7 @@ fn a_page_reads_as_manuals_do() {
     .SH DESCRIPTION
     Print a shell\*(Aqs completion script, or install it
     .PP
-    Flags, their values and files are in the script. Names are asked for while you type: the servables, inputs, outputs and versions of the server at \-\-url, OVMS_URL or localhost, and the pipelines and graphs of the configuration file on the line. If there is none to ask, or it takes longer than a moment, there are no names.
+    Flags, their values and files are in the script. Names are asked for while you type: the servables, inputs, outputs and versions of the server at \-\-url, OVMS_URL or localhost, and the pipelines and graphs of the configuration file on the line. Where no server answers, the servables are those of the configuration file that OVMS_CONFIG names. If there is none to ask, or it takes longer than a moment, there are no names.
     .PP
     \-\-install writes below your home folder and changes no other file; what is left to do is said.
     .SH OPTIONS
@@ -147,13 +147,13 @@ fn a_page_reads_as_manuals_do() {
     Write the script to where the shell looks for it, and say what is left to do
     .TP
     \fB\-h\fR, \fB\-\-help\fR
-    Print help
+    Print help (see a summary with \*(Aq\-h\*(Aq)
     .TP
     \fB\-V\fR, \fB\-\-version\fR
     Print version
     .TP
     [\fISHELL\fR]
-    The shell [default: that of the variable SHELL]
+    Shell [default: that of the variable SHELL]
     .sp
     \fIPossible values:\fR
     .RS 14

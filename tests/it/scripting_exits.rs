@@ -41,7 +41,7 @@ fn files(case: &Case, server: &Server) -> Vec<(&'static str, String)> {
         "",
     );
     case.config(&checks::file(
-        &[dummy.clone()],
+        std::slice::from_ref(&dummy),
         &[],
         &[checks::sound("sound"), wrong],
     ));

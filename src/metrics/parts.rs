@@ -1,0 +1,99 @@
+//! The figures of what a servable is made of: nodes, and sequences.
+
+use std::{
+    fmt,
+    sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed},
+    time::Duration,
+};
+
+use super::cells::{self, Buckets};
+
+/// Counts the runs of one node of a pipeline or graph.
+#[derive(Default)]
+pub struct NodeTimes {
+    counts: bool,
+    pub(super) run: Buckets,
+    pub(super) run_ns: AtomicU64,
+}
+
+impl NodeTimes {
+    pub(super) fn new(counts: bool) -> Self {
+        Self {
+            counts,
+            ..Self::default()
+        }
+    }
+
+    /// Tells whether anybody wants to know.
+    #[must_use]
+    pub fn counts(&self) -> bool {
+        self.counts
+    }
+
+    /// Counts a run, and how long it took: the run alone, without the wait for what it runs on.
+    pub fn ran(&self, took: Duration) {
+        if self.counts {
+            self.run.observe(took);
+            cells::add(&self.run_ns, took);
+        }
+    }
+}
+
+impl fmt::Debug for NodeTimes {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("NodeTimes").finish_non_exhaustive()
+    }
+}
+
+/// Counts the sequences of a version.
+#[derive(Default)]
+pub struct SequenceCounts {
+    /// Whether there can be any.
+    kept: AtomicBool,
+    pub(super) active: AtomicU64,
+    pub(super) started: AtomicU64,
+    pub(super) ended: AtomicU64,
+    pub(super) evicted: AtomicU64,
+    pub(super) refused: AtomicU64,
+}
+
+impl SequenceCounts {
+    /// Says that the version has sequences at all, so that its figures are shown.
+    pub fn keep(&self) {
+        self.kept.store(true, Relaxed);
+    }
+
+    pub(super) fn are_kept(&self) -> bool {
+        self.kept.load(Relaxed)
+    }
+
+    /// One has begun; whether anything comes of it is not known yet.
+    pub fn begun(&self) {
+        self.active.fetch_add(1, Relaxed);
+    }
+
+    /// The first request of one has succeeded.
+    pub fn started(&self) {
+        self.started.fetch_add(1, Relaxed);
+    }
+
+    /// So many are no more, for whatever reason.
+    pub fn gone(&self, count: usize) {
+        self.active.fetch_sub(count as u64, Relaxed);
+    }
+
+    /// One of those that are gone was ended by its client.
+    pub fn ended(&self) {
+        self.ended.fetch_add(1, Relaxed);
+    }
+
+    /// So many of those that are gone were idle.
+    pub fn evicted(&self, count: usize) {
+        self.evicted.fetch_add(count as u64, Relaxed);
+    }
+
+    /// One was not begun, since there were too many.
+    pub fn refused(&self) {
+        self.refused.fetch_add(1, Relaxed);
+    }
+}

@@ -1,0 +1,67 @@
+//! Figures as they are given to those who ask.
+
+use super::Latency;
+
+/// Counts and times of a version since it was first loaded.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Statistics {
+    /// Inference requests that were answered.
+    pub success: Stage,
+    /// Inference requests that were not.
+    pub fail: Stage,
+    /// Runs and how long they waited for an infer request.
+    pub wait: Stage,
+    /// Runs and what came before: unpacking and checks.
+    pub prepare: Stage,
+    /// Runs in the runtime, with copying in and out.
+    pub run: Stage,
+    /// Runs and what came after.
+    pub finish: Stage,
+    /// The end of the last run in milliseconds since 1970; 0 if there was none.
+    pub last_ms: u64,
+}
+
+/// What happened to the requests for a version since it was first loaded.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Figures {
+    /// Inference requests that were answered.
+    pub requests: u64,
+    /// Answers over streams of graphs, of which nobody knows how long they took.
+    pub streamed: u64,
+    /// Inference requests that failed, those of nodes of pipelines and graphs among them, and streams
+    /// of graphs.
+    pub failed: u64,
+    /// Runs for nodes of pipelines and graphs.
+    pub runs: u64,
+    /// Nanoseconds of the requests that were answered.
+    pub ns: u64,
+    /// How long each of them took.
+    pub latency: Latency,
+}
+
+impl Figures {
+    /// Tells whether anything has happened.
+    #[must_use]
+    pub fn is_any(&self) -> bool {
+        self.requests + self.streamed + self.failed + self.runs > 0
+    }
+
+    /// Adds those of another version.
+    pub fn add(&mut self, other: &Self) {
+        self.requests += other.requests;
+        self.streamed += other.streamed;
+        self.failed += other.failed;
+        self.runs += other.runs;
+        self.ns += other.ns;
+        self.latency.add(&other.latency);
+    }
+}
+
+/// A count, and nanoseconds of all of them together.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Stage {
+    /// How many.
+    pub count: u64,
+    /// How long.
+    pub ns: u64,
+}
