@@ -17,7 +17,7 @@ const POWERSHELL: &str = include_str!("hooks/ovms.ps1");
 const NAME: &str = "ovms";
 
 /// Values to offer for options that take other ones as well.
-const USUAL: [(&str, &[&str]); 6] = [
+const USUAL: [(&str, &[&str]); 7] = [
     (
         "target_device",
         &["CPU", "GPU", "NPU", "AUTO", "HETERO", "MULTI", "BATCH"],
@@ -27,6 +27,19 @@ const USUAL: [(&str, &[&str]); 6] = [
     ("shape", &["auto"]),
     ("layout", &["NCHW", "NHWC", "CHW", "HWC"]),
     ("python", &["python3"]),
+    (
+        "subcommand",
+        &[
+            "serve",
+            "infer",
+            "pipeline",
+            "graph",
+            "setup",
+            "doctor",
+            "completions",
+            "man",
+        ],
+    ),
 ];
 
 /// Returns the script of a shell.

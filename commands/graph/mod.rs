@@ -23,7 +23,7 @@ Examples:
   ovms graph new echo
   ovms graph show echo
   ovms graph check echo
-  ovms graph run echo -i input:FP32=[1,2,3]
+  ovms graph run echo -i input:FP32='[1,2,3]'
 
 Exit codes: 0 done; 1 failed, or faults were found; 2 warnings only; 64 usage; 72 no OpenVINO \
 runtime; 130 Ctrl-C.";

@@ -45,7 +45,7 @@ Times are of all steps of a node together, with what it waits for; nodes run bes
 Ctrl-C ends the run as a client that leaves does, and shows what the nodes took until then.
 
 Examples:
-  ovms graph run my_graph -i input:FP32=[1,2,3]
+  ovms graph run my_graph -i input:FP32='[1,2,3]'
   ovms graph run config.json faces -i image:UINT8:480,640,3= --random
   ovms graph run tracker --requests frames.ndjson
   ovms graph run my_graph -i input=hello --output json | jq -c .outputs

@@ -74,8 +74,8 @@ fn kind(view: &View) -> &'static str {
 fn live(card: &mut String) {
     *card += "<span class=\"live\">\
         <span class=\"figure\"><b data-live=\"rate\">–</b> req/s</span>\
-        <span class=\"figure\"><b data-live=\"p50\">–</b> p50</span>\
-        <span class=\"figure\"><b data-live=\"p99\">–</b> p99</span>\
+        <span class=\"figure\"><b data-live=\"p50\">–</b> ≈ p50</span>\
+        <span class=\"figure\"><b data-live=\"p99\">–</b> ≈ p99</span>\
         <svg class=\"spark\" viewBox=\"0 0 120 24\" preserveAspectRatio=\"none\" \
         aria-hidden=\"true\"><path/></svg></span>\n";
 }
@@ -117,8 +117,8 @@ fn requests(card: &mut String, view: &View) {
         row("Runs for pipelines and graphs", "runs", count(*runs));
     }
     row("Latency, mean", "mean", took(mean));
-    row("Latency, p50", "all50", took(latency.quantile(0.5)));
-    row("Latency, p99", "all99", took(latency.quantile(0.99)));
+    row("Latency, about p50", "all50", took(latency.quantile(0.5)));
+    row("Latency, about p99", "all99", took(latency.quantile(0.99)));
     if let Some(live) = view.sequences() {
         row("Live sequences", "sequences", count(live as u64));
     }

@@ -111,7 +111,7 @@ pub(super) fn write(state: &State, ask: &Ask, address: &Address) -> String {
     page += &pager(state, ask);
     page += "</section>\n</main>\n";
     page += "<footer class=\"soft\"><p>req/s are those of the last ten seconds, p50 and p99 the \
-             latencies that half and 99 % of the answers of the last minute were below, in the \
+             latencies that half and 99 % of the answers of the last minute were below, about, in the \
              server, from the request's last byte. The same for programs: \
              <a href=\"/dashboard/state\">/dashboard/state</a>. This page changes nothing; \
              <code>--no_dashboard</code> turns it off.</p></footer>\n";
