@@ -153,7 +153,7 @@ fn a_page_reads_as_manuals_do() {
     Print version
     .TP
     [\fISHELL\fR]
-    The shell [default: that of the variable SHELL]
+    Shell [default: that of the variable SHELL]
     .sp
     \fIPossible values:\fR
     .RS 14
