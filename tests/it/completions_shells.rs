@@ -6,7 +6,7 @@ use crate::support::{
     Server,
     checks::{dummy, entry, file, sound},
     cli, model, repository,
-    shells::Shell,
+    shells::{Shell, WITHIN},
     tools,
 };
 
@@ -168,6 +168,7 @@ fn fish_shows_what_it_knows_about_names() {
     let fish = tools::find("fish").unwrap();
     let listed = |line: &str| {
         let mut command = shell.command(&fish, &url);
+        command.env("OVMS_WITHIN", WITHIN);
         command.arg("-c").arg(format!("complete -C '{line}'"));
         cli::run(&mut command).text()
     };
