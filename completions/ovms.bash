@@ -31,6 +31,9 @@ _ovms_static() {
             ovms,infer)
                 cmd="ovms__subcmd__infer"
                 ;;
+            ovms,man)
+                cmd="ovms__subcmd__man"
+                ;;
             ovms,pipeline)
                 cmd="ovms__subcmd__pipeline"
                 ;;
@@ -90,6 +93,9 @@ _ovms_static() {
                 ;;
             ovms__subcmd__help,infer)
                 cmd="ovms__subcmd__help__subcmd__infer"
+                ;;
+            ovms__subcmd__help,man)
+                cmd="ovms__subcmd__help__subcmd__man"
                 ;;
             ovms__subcmd__help,pipeline)
                 cmd="ovms__subcmd__help__subcmd__pipeline"
@@ -194,7 +200,7 @@ _ovms_static() {
 
     case "${cmd}" in
         ovms)
-            opts="-h -V --help --version serve infer pipeline graph setup doctor completions help"
+            opts="-q -h -V --quiet --help --version serve infer pipeline graph setup doctor completions man help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 1 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -208,7 +214,7 @@ _ovms_static() {
             return 0
             ;;
         ovms__subcmd__completions)
-            opts="-h -V --install --help --version bash elvish fish powershell zsh"
+            opts="-q -h -V --install --quiet --help --version bash elvish fish powershell zsh"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -222,7 +228,7 @@ _ovms_static() {
             return 0
             ;;
         ovms__subcmd__doctor)
-            opts="-h -V --port --rest_port --output --help --version"
+            opts="-q -h -V --port --rest_port --output --quiet --help --version"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -254,7 +260,7 @@ _ovms_static() {
             return 0
             ;;
         ovms__subcmd__graph)
-            opts="-h -V --help --version new show check run stubs help"
+            opts="-q -h -V --quiet --help --version new show check run stubs help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -268,7 +274,7 @@ _ovms_static() {
             return 0
             ;;
         ovms__subcmd__graph__subcmd__check)
-            opts="-h -V --no-python --initialize --python_environment --output --help --version"
+            opts="-q -h -V --no-python --initialize --python_environment --output --quiet --help --version"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -391,7 +397,7 @@ _ovms_static() {
             return 0
             ;;
         ovms__subcmd__graph__subcmd__new)
-            opts="-i -h -V --generative --nodes --model --input --output-name --dir --config --force --format --help --version"
+            opts="-i -q -h -V --generative --nodes --model --input --output-name --dir --config --force --output --quiet --help --version"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -454,7 +460,7 @@ _ovms_static() {
                     fi
                     return 0
                     ;;
-                --format)
+                --output)
                     COMPREPLY=($(compgen -W "table json" -- "${cur}"))
                     return 0
                     ;;
@@ -466,7 +472,7 @@ _ovms_static() {
             return 0
             ;;
         ovms__subcmd__graph__subcmd__run)
-            opts="-i -h -V --input --zeros --random --seed --layout --mean --scale --bgr --requests --timestamp --parameter --param --python_environment --output --help --version"
+            opts="-i -q -h -V --input --zeros --random --seed --layout --mean --scale --bgr --requests --timestamp --parameter --param --python_environment --output --quiet --help --version"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -566,7 +572,7 @@ _ovms_static() {
             return 0
             ;;
         ovms__subcmd__graph__subcmd__show)
-            opts="-o -h -V --output --format --ascii --out --help --version"
+            opts="-o -q -h -V --output --format --ascii --out --quiet --help --version"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -618,7 +624,7 @@ _ovms_static() {
             return 0
             ;;
         ovms__subcmd__graph__subcmd__stubs)
-            opts="-h -V --into --output --help --version"
+            opts="-q -h -V --into --output --quiet --help --version"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -643,7 +649,7 @@ _ovms_static() {
             return 0
             ;;
         ovms__subcmd__help)
-            opts="serve infer pipeline graph setup doctor completions help"
+            opts="serve infer pipeline graph setup doctor completions man help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -796,6 +802,20 @@ _ovms_static() {
             COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
             return 0
             ;;
+        ovms__subcmd__help__subcmd__man)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
         ovms__subcmd__help__subcmd__pipeline)
             opts="new show check run"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
@@ -923,7 +943,7 @@ _ovms_static() {
             return 0
             ;;
         ovms__subcmd__infer)
-            opts="-i -h -V --status --metadata --print-curl --input --zeros --random --seed --layout --mean --scale --bgr --model-version --output-name --id --parameter --param --raw --typed --binary --json-data --output --save --top --labels --sequence --axis --each --sequence-id --start --continue --end --stream --requests --timestamp --repeat --duration --concurrency --warmup --url --api --timeout --header --help --version"
+            opts="-i -q -h -V --status --metadata --print-curl --input --zeros --random --seed --layout --mean --scale --bgr --model-version --output-name --id --parameter --param --raw --typed --binary --json-data --output --save --top --labels --sequence --axis --each --sequence-id --start --continue --end --stream --requests --timestamp --repeat --duration --concurrency --warmup --url --api --timeout --header --quiet --help --version"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -1132,8 +1152,29 @@ _ovms_static() {
             COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
             return 0
             ;;
+        ovms__subcmd__man)
+            opts="-q -h -V --dir --quiet --help --version"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --dir)
+                    COMPREPLY=()
+                    if [[ "${BASH_VERSINFO[0]}" -ge 4 ]]; then
+                        compopt -o plusdirs
+                    fi
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
         ovms__subcmd__pipeline)
-            opts="-h -V --help --version new show check run help"
+            opts="-q -h -V --quiet --help --version new show check run help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -1147,7 +1188,7 @@ _ovms_static() {
             return 0
             ;;
         ovms__subcmd__pipeline__subcmd__check)
-            opts="-h -V --no-custom-nodes --cpu_extension --output --help --version"
+            opts="-q -h -V --no-custom-nodes --cpu_extension --output --quiet --help --version"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -1292,7 +1333,7 @@ _ovms_static() {
             return 0
             ;;
         ovms__subcmd__pipeline__subcmd__new)
-            opts="-h -V --custom-node --force --output --help --version chain demultiplexer help"
+            opts="-q -h -V --custom-node --force --output --quiet --help --version chain demultiplexer help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -1317,7 +1358,7 @@ _ovms_static() {
             return 0
             ;;
         ovms__subcmd__pipeline__subcmd__new__subcmd__chain)
-            opts="-o -h -V --out --force --output --help --version"
+            opts="-o -q -h -V --out --force --output --quiet --help --version"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -1365,7 +1406,7 @@ _ovms_static() {
             return 0
             ;;
         ovms__subcmd__pipeline__subcmd__new__subcmd__demultiplexer)
-            opts="-o -h -V --out --force --output --help --version"
+            opts="-o -q -h -V --out --force --output --quiet --help --version"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -1469,7 +1510,7 @@ _ovms_static() {
             return 0
             ;;
         ovms__subcmd__pipeline__subcmd__run)
-            opts="-i -h -V --input --zeros --random --seed --layout --mean --scale --bgr --repeat --warmup --output --all --save-intermediate --help --version"
+            opts="-i -q -h -V --input --zeros --random --seed --layout --mean --scale --bgr --repeat --warmup --output --all --save-intermediate --quiet --help --version"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -1547,7 +1588,7 @@ _ovms_static() {
             return 0
             ;;
         ovms__subcmd__pipeline__subcmd__show)
-            opts="-o -h -V --output --format --ascii --no-custom-nodes --out --help --version"
+            opts="-o -q -h -V --output --format --ascii --no-custom-nodes --out --quiet --help --version"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -1599,7 +1640,7 @@ _ovms_static() {
             return 0
             ;;
         ovms__subcmd__serve)
-            opts="-h -V --model_name --model_path --demo --model_version_policy --batch_size --shape --layout --nireq --target_device --plugin_config --stateful --idle_sequence_cleanup --low_latency_transformation --max_sequence_number --drain_sequences_seconds --sequence_cleaner_poll_wait_minutes --config_path --file_system_poll_wait_seconds --custom_node_resources_cleaner_interval_seconds --cache_dir --cpu_extension --port --rest_port --grpc_bind_address --rest_bind_address --grpc_channel_arguments --no_dashboard --allow_credentials --allowed_origins --allowed_methods --allowed_headers --api_key_file --allowed_local_media_path --log_level --log_path --log_format --access_log --metrics_enable --metrics_list --python_environment --hide_python_errors --max_message_size --max_bytes_in_flight --max_connections --max_queued_requests --max_custom_node_runs --custom_node_load_seconds --max_graph_runs --graph_load_seconds --max_streams --max_python_runs --max_image_pixels --read_timeout_seconds --min_receive_rate --loading_wait_seconds --shutdown_timeout_seconds --check --list_models --add_to_config --remove_from_config --model_repository_path --output --grpc_workers --grpc_max_threads --grpc_memory_quota --rest_workers --help --version"
+            opts="-q -h -V --model_name --model_path --demo --model_version_policy --batch_size --shape --layout --nireq --target_device --plugin_config --stateful --idle_sequence_cleanup --low_latency_transformation --max_sequence_number --drain_sequences_seconds --sequence_cleaner_poll_wait_minutes --config_path --file_system_poll_wait_seconds --custom_node_resources_cleaner_interval_seconds --cache_dir --cpu_extension --port --rest_port --grpc_bind_address --rest_bind_address --grpc_channel_arguments --no_dashboard --allow_credentials --allowed_origins --allowed_methods --allowed_headers --api_key_file --allowed_local_media_path --log_level --log_path --log_format --access_log --metrics_enable --metrics_list --python_environment --hide_python_errors --max_message_size --max_bytes_in_flight --max_connections --max_queued_requests --max_custom_node_runs --custom_node_load_seconds --max_graph_runs --graph_load_seconds --max_streams --max_python_runs --max_image_pixels --read_timeout_seconds --min_receive_rate --loading_wait_seconds --shutdown_timeout_seconds --check --list_models --add_to_config --remove_from_config --model_repository_path --output --grpc_workers --grpc_max_threads --grpc_memory_quota --rest_workers --quiet --help --version"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -2042,7 +2083,7 @@ _ovms_static() {
             return 0
             ;;
         ovms__subcmd__setup)
-            opts="-h -V --dir --python --output --help --version"
+            opts="-q -h -V --dir --python --output --quiet --help --version"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -2076,9 +2117,9 @@ _ovms_static() {
 
 # Names, which only a server or a file knows: the program is asked for them.
 _ovms_names() {
-    local answer kind line program=$1
-    case "${COMP_WORDS[1]}" in
-        infer | pipeline | graph | serve | --*) ;;
+    local answer kind line program=$1 IFS=$' \t\n'
+    case " ${COMP_WORDS[*]} " in
+        *\ infer\ * | *\ pipeline\ * | *\ graph\ * | *\ serve\ * | *\ --config_path\ *) ;;
         *) return 1 ;;
     esac
     type -P -- "$program" >/dev/null 2>&1 || program=ovms
@@ -2119,12 +2160,13 @@ _ovms_files() {
 }
 
 _ovms() {
+    local IFS=$' \t\n'
     COMPREPLY=()
     _ovms_files "$@" && return 0
     _ovms_names "$@" && return 0
     _ovms_static "$@"
     # Where a file stands, flags are offered once a dash is there.
-    case "${COMP_WORDS[*]:1}" in
+    case "${COMP_WORDS[*]:1} " in
         "pipeline new chain "*|"pipeline new demultiplexer "*|"pipeline show "*|"pipeline check "*|"pipeline run "*|"graph show "*|"graph check "*|"graph run "*)
             [[ $2 == -* || ${COMP_WORDS[COMP_CWORD-1]} == -* || ${COMPREPLY[0]} != -* ]] || COMPREPLY=()
             ;;

@@ -23,7 +23,7 @@ end
 function __ovms_has_names
     string match -q -- '-*' (commandline -ct); and return 1
     set -l words (commandline -opc)
-    string match -qr '^(infer|pipeline|graph|serve|--.*)$' -- $words[2]; or return 1
+    string match -qr '^(infer|pipeline|graph|serve|--config_path(=.*)?)$' -- $words[2..]; or return 1
     set -g __ovms_answer (__ovms_names)
     test (count $__ovms_answer) -gt 0
 end
@@ -32,7 +32,7 @@ complete -c ovms -n __ovms_has_names -f -k -a '$__ovms_answer'
 
 # Print an optspec for argparse to handle cmd's options that are independent of any subcommand.
 function __fish_ovms_global_optspecs
-    string join \n h/help V/version
+    string join \n q/quiet h/help V/version
 end
 
 function __fish_ovms_needs_command
@@ -56,6 +56,7 @@ function __fish_ovms_using_subcommand
     contains -- $cmd[1] $argv
 end
 
+complete -c ovms -n "__fish_ovms_needs_command" -s q -l quiet -d 'Write neither notes nor progress to stderr; warnings and errors stay'
 complete -c ovms -n "__fish_ovms_needs_command" -s h -l help -d 'Print help'
 complete -c ovms -n "__fish_ovms_needs_command" -s V -l version -d 'Print version'
 complete -c ovms -n "__fish_ovms_needs_command" -f -a "serve" -d 'Serve models, pipelines and graphs over gRPC and REST'
@@ -65,6 +66,7 @@ complete -c ovms -n "__fish_ovms_needs_command" -f -a "graph" -d 'Write, draw, c
 complete -c ovms -n "__fish_ovms_needs_command" -f -a "setup" -d 'Find or install the OpenVINO runtime'
 complete -c ovms -n "__fish_ovms_needs_command" -f -a "doctor" -d 'Look for what keeps the server from working, and report it'
 complete -c ovms -n "__fish_ovms_needs_command" -f -a "completions" -d 'Print a shell\'s completion script, or install it'
+complete -c ovms -n "__fish_ovms_needs_command" -f -a "man" -d 'Show a page of the manual, or write all of them'
 complete -c ovms -n "__fish_ovms_needs_command" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
 complete -c ovms -n "__fish_ovms_using_subcommand serve" -l model_name -d 'Name that clients use for the model' -r -f -a "(__ovms_names)"
 complete -c ovms -n "__fish_ovms_using_subcommand serve" -l model_path -d 'Folder with the model\'s version folders' -r -f -a "(__fish_complete_directories)"
@@ -149,14 +151,15 @@ false\t''"
 complete -c ovms -n "__fish_ovms_using_subcommand serve" -l remove_from_config -d 'Remove --model_name from the file of --config_path, whose comments stay' -r -f -a "true\t''
 false\t''"
 complete -c ovms -n "__fish_ovms_using_subcommand serve" -l model_repository_path -d 'Folder with a folder for each model' -r -f -a "(__fish_complete_directories)"
-complete -c ovms -n "__fish_ovms_using_subcommand serve" -l output -d 'Choose what these print to stdout' -r -f -a "table\t'Text for people'
+complete -c ovms -n "__fish_ovms_using_subcommand serve" -l output -d 'Choose what goes to stdout' -r -f -a "table\t'Text for people'
 json\t'The same as one JSON object'"
 complete -c ovms -n "__fish_ovms_using_subcommand serve" -l grpc_workers -d 'Number of gRPC servers, from 1 to the number of cores' -r -f
 complete -c ovms -n "__fish_ovms_using_subcommand serve" -l grpc_max_threads -d 'Most threads for gRPC; 0 means no cap [default: 8 for each core]' -r -f
 complete -c ovms -n "__fish_ovms_using_subcommand serve" -l grpc_memory_quota -d 'Most bytes of buffers for gRPC; 0 means no quota' -r -f
 complete -c ovms -n "__fish_ovms_using_subcommand serve" -l rest_workers -d 'Number of threads for REST, from 2 to 10000 [default: one for each core]' -r -f
-complete -c ovms -n "__fish_ovms_using_subcommand serve" -l no_dashboard -d 'Do not show people who open the REST port in a browser what is served, and how it does'
+complete -c ovms -n "__fish_ovms_using_subcommand serve" -l no_dashboard -d 'Leave out the page at / of the REST port, which shows browsers what is served and how it does'
 complete -c ovms -n "__fish_ovms_using_subcommand serve" -l hide_python_errors -d 'Do not tell clients what a Python node has raised; the log has it'
+complete -c ovms -n "__fish_ovms_using_subcommand serve" -s q -l quiet -d 'Write neither notes nor progress to stderr; warnings and errors stay'
 complete -c ovms -n "__fish_ovms_using_subcommand serve" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c ovms -n "__fish_ovms_using_subcommand serve" -s V -l version -d 'Print version'
 complete -c ovms -n "__fish_ovms_using_subcommand infer" -s i -l input -d 'Give an input: JSON, @FILE, or - for standard input' -r -f -a "(__ovms_names)"
@@ -209,8 +212,10 @@ complete -c ovms -n "__fish_ovms_using_subcommand infer" -l start -d 'Send one r
 complete -c ovms -n "__fish_ovms_using_subcommand infer" -l continue -d 'Send one request of a sequence that has been started'
 complete -c ovms -n "__fish_ovms_using_subcommand infer" -l end -d 'Send the last request of a sequence'
 complete -c ovms -n "__fish_ovms_using_subcommand infer" -l stream -d 'Send requests over one stream, and show what comes back as it comes'
+complete -c ovms -n "__fish_ovms_using_subcommand infer" -s q -l quiet -d 'Write neither notes nor progress to stderr; warnings and errors stay'
 complete -c ovms -n "__fish_ovms_using_subcommand infer" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c ovms -n "__fish_ovms_using_subcommand infer" -s V -l version -d 'Print version'
+complete -c ovms -n "__fish_ovms_using_subcommand pipeline; and not __fish_seen_subcommand_from new show check run help" -s q -l quiet -d 'Write neither notes nor progress to stderr; warnings and errors stay'
 complete -c ovms -n "__fish_ovms_using_subcommand pipeline; and not __fish_seen_subcommand_from new show check run help" -s h -l help -d 'Print help'
 complete -c ovms -n "__fish_ovms_using_subcommand pipeline; and not __fish_seen_subcommand_from new show check run help" -s V -l version -d 'Print version'
 complete -c ovms -n "__fish_ovms_using_subcommand pipeline; and not __fish_seen_subcommand_from new show check run help" -f -a "new" -d 'Write a configuration file with a pipeline, or the skeleton of a custom node'
@@ -222,6 +227,7 @@ complete -c ovms -n "__fish_ovms_using_subcommand pipeline; and __fish_seen_subc
 complete -c ovms -n "__fish_ovms_using_subcommand pipeline; and __fish_seen_subcommand_from new" -l output -d 'Choose what goes to stdout' -r -f -a "table\t'Text for people'
 json\t'The same as one JSON object'"
 complete -c ovms -n "__fish_ovms_using_subcommand pipeline; and __fish_seen_subcommand_from new" -l force -d 'Replace files that are there'
+complete -c ovms -n "__fish_ovms_using_subcommand pipeline; and __fish_seen_subcommand_from new" -s q -l quiet -d 'Write neither notes nor progress to stderr; warnings and errors stay'
 complete -c ovms -n "__fish_ovms_using_subcommand pipeline; and __fish_seen_subcommand_from new" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c ovms -n "__fish_ovms_using_subcommand pipeline; and __fish_seen_subcommand_from new" -s V -l version -d 'Print version'
 complete -c ovms -n "__fish_ovms_using_subcommand pipeline; and __fish_seen_subcommand_from new" -f -a "chain" -d 'Connect models one after the other'
@@ -236,12 +242,14 @@ json\t'For programs'"
 complete -c ovms -n "__fish_ovms_using_subcommand pipeline; and __fish_seen_subcommand_from show" -s o -l out -d 'Write to this file; - is standard output' -r -F
 complete -c ovms -n "__fish_ovms_using_subcommand pipeline; and __fish_seen_subcommand_from show" -l ascii -d 'Draw with the characters of ASCII only'
 complete -c ovms -n "__fish_ovms_using_subcommand pipeline; and __fish_seen_subcommand_from show" -l no-custom-nodes -d 'Do not open the libraries of custom nodes'
+complete -c ovms -n "__fish_ovms_using_subcommand pipeline; and __fish_seen_subcommand_from show" -s q -l quiet -d 'Write neither notes nor progress to stderr; warnings and errors stay'
 complete -c ovms -n "__fish_ovms_using_subcommand pipeline; and __fish_seen_subcommand_from show" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c ovms -n "__fish_ovms_using_subcommand pipeline; and __fish_seen_subcommand_from show" -s V -l version -d 'Print version'
 complete -c ovms -n "__fish_ovms_using_subcommand pipeline; and __fish_seen_subcommand_from check" -l cpu_extension -d 'Shared library with more operations for the CPU' -r -F
 complete -c ovms -n "__fish_ovms_using_subcommand pipeline; and __fish_seen_subcommand_from check" -l output -d 'Choose what goes to stdout' -r -f -a "table\t'The faults of each pipeline, with their places in the file'
 json\t'The same as one JSON object'"
 complete -c ovms -n "__fish_ovms_using_subcommand pipeline; and __fish_seen_subcommand_from check" -l no-custom-nodes -d 'Do not open the libraries of custom nodes'
+complete -c ovms -n "__fish_ovms_using_subcommand pipeline; and __fish_seen_subcommand_from check" -s q -l quiet -d 'Write neither notes nor progress to stderr; warnings and errors stay'
 complete -c ovms -n "__fish_ovms_using_subcommand pipeline; and __fish_seen_subcommand_from check" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c ovms -n "__fish_ovms_using_subcommand pipeline; and __fish_seen_subcommand_from check" -s V -l version -d 'Print version'
 complete -c ovms -n "__fish_ovms_using_subcommand pipeline; and __fish_seen_subcommand_from run" -s i -l input -d 'Give an input: JSON, @FILE, or - for standard input' -r -f -a "(__ovms_names)"
@@ -261,6 +269,7 @@ complete -c ovms -n "__fish_ovms_using_subcommand pipeline; and __fish_seen_subc
 complete -c ovms -n "__fish_ovms_using_subcommand pipeline; and __fish_seen_subcommand_from run" -l random -d 'Fill the inputs not given with random values'
 complete -c ovms -n "__fish_ovms_using_subcommand pipeline; and __fish_seen_subcommand_from run" -l bgr -d 'Send blue first and red last; means and scales follow this order'
 complete -c ovms -n "__fish_ovms_using_subcommand pipeline; and __fish_seen_subcommand_from run" -l all -d 'Show the runs for every part of a demultiplexed level, not only the first few'
+complete -c ovms -n "__fish_ovms_using_subcommand pipeline; and __fish_seen_subcommand_from run" -s q -l quiet -d 'Write neither notes nor progress to stderr; warnings and errors stay'
 complete -c ovms -n "__fish_ovms_using_subcommand pipeline; and __fish_seen_subcommand_from run" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c ovms -n "__fish_ovms_using_subcommand pipeline; and __fish_seen_subcommand_from run" -s V -l version -d 'Print version'
 complete -c ovms -n "__fish_ovms_using_subcommand pipeline; and __fish_seen_subcommand_from help" -f -a "new" -d 'Write a configuration file with a pipeline, or the skeleton of a custom node'
@@ -268,6 +277,7 @@ complete -c ovms -n "__fish_ovms_using_subcommand pipeline; and __fish_seen_subc
 complete -c ovms -n "__fish_ovms_using_subcommand pipeline; and __fish_seen_subcommand_from help" -f -a "check" -d 'Find every fault of the pipelines of a configuration file'
 complete -c ovms -n "__fish_ovms_using_subcommand pipeline; and __fish_seen_subcommand_from help" -f -a "run" -d 'Run a pipeline once, in this process, and tell where the time goes'
 complete -c ovms -n "__fish_ovms_using_subcommand pipeline; and __fish_seen_subcommand_from help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
+complete -c ovms -n "__fish_ovms_using_subcommand graph; and not __fish_seen_subcommand_from new show check run stubs help" -s q -l quiet -d 'Write neither notes nor progress to stderr; warnings and errors stay'
 complete -c ovms -n "__fish_ovms_using_subcommand graph; and not __fish_seen_subcommand_from new show check run stubs help" -s h -l help -d 'Print help'
 complete -c ovms -n "__fish_ovms_using_subcommand graph; and not __fish_seen_subcommand_from new show check run stubs help" -s V -l version -d 'Print version'
 complete -c ovms -n "__fish_ovms_using_subcommand graph; and not __fish_seen_subcommand_from new show check run stubs help" -f -a "new" -d 'Write a graph with Python nodes that works, with a test and a README'
@@ -282,10 +292,11 @@ complete -c ovms -n "__fish_ovms_using_subcommand graph; and __fish_seen_subcomm
 complete -c ovms -n "__fish_ovms_using_subcommand graph; and __fish_seen_subcommand_from new" -l output-name -d 'Name an output, with type and shape if they are known' -r -f
 complete -c ovms -n "__fish_ovms_using_subcommand graph; and __fish_seen_subcommand_from new" -l dir -d 'Folder to write to [default: NAME]' -r -f -a "(__fish_complete_directories)"
 complete -c ovms -n "__fish_ovms_using_subcommand graph; and __fish_seen_subcommand_from new" -l config -d 'Add the graph to this configuration file, instead of one in its folder' -r -F
-complete -c ovms -n "__fish_ovms_using_subcommand graph; and __fish_seen_subcommand_from new" -l format -d 'Choose what goes to stdout; elsewhere that is --output' -r -f -a "table\t'Text for people'
+complete -c ovms -n "__fish_ovms_using_subcommand graph; and __fish_seen_subcommand_from new" -l output -d 'Choose what goes to stdout' -r -f -a "table\t'Text for people'
 json\t'The same as one JSON object'"
 complete -c ovms -n "__fish_ovms_using_subcommand graph; and __fish_seen_subcommand_from new" -l generative -d 'Make the last Python node a generator'
 complete -c ovms -n "__fish_ovms_using_subcommand graph; and __fish_seen_subcommand_from new" -l force -d 'Replace files that are there'
+complete -c ovms -n "__fish_ovms_using_subcommand graph; and __fish_seen_subcommand_from new" -s q -l quiet -d 'Write neither notes nor progress to stderr; warnings and errors stay'
 complete -c ovms -n "__fish_ovms_using_subcommand graph; and __fish_seen_subcommand_from new" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c ovms -n "__fish_ovms_using_subcommand graph; and __fish_seen_subcommand_from new" -s V -l version -d 'Print version'
 complete -c ovms -n "__fish_ovms_using_subcommand graph; and __fish_seen_subcommand_from show" -l format -l output -d 'Choose what to draw' -r -f -a "text\t'Boxes and arrows for a terminal'
@@ -296,6 +307,7 @@ html\t'A page'
 json\t'For programs'"
 complete -c ovms -n "__fish_ovms_using_subcommand graph; and __fish_seen_subcommand_from show" -s o -l out -d 'Write to this file; - is standard output' -r -F
 complete -c ovms -n "__fish_ovms_using_subcommand graph; and __fish_seen_subcommand_from show" -l ascii -d 'Draw with the characters of ASCII only'
+complete -c ovms -n "__fish_ovms_using_subcommand graph; and __fish_seen_subcommand_from show" -s q -l quiet -d 'Write neither notes nor progress to stderr; warnings and errors stay'
 complete -c ovms -n "__fish_ovms_using_subcommand graph; and __fish_seen_subcommand_from show" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c ovms -n "__fish_ovms_using_subcommand graph; and __fish_seen_subcommand_from show" -s V -l version -d 'Print version'
 complete -c ovms -n "__fish_ovms_using_subcommand graph; and __fish_seen_subcommand_from check" -l python_environment -d 'Virtual environment whose packages Python nodes see [default: the active one]' -r -f -a "(__fish_complete_directories)"
@@ -303,6 +315,7 @@ complete -c ovms -n "__fish_ovms_using_subcommand graph; and __fish_seen_subcomm
 json\t'The same as one JSON object'"
 complete -c ovms -n "__fish_ovms_using_subcommand graph; and __fish_seen_subcommand_from check" -l no-python -d 'Do not import handlers'
 complete -c ovms -n "__fish_ovms_using_subcommand graph; and __fish_seen_subcommand_from check" -l initialize -d 'Make the objects of handlers, as the server does'
+complete -c ovms -n "__fish_ovms_using_subcommand graph; and __fish_seen_subcommand_from check" -s q -l quiet -d 'Write neither notes nor progress to stderr; warnings and errors stay'
 complete -c ovms -n "__fish_ovms_using_subcommand graph; and __fish_seen_subcommand_from check" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c ovms -n "__fish_ovms_using_subcommand graph; and __fish_seen_subcommand_from check" -s V -l version -d 'Print version'
 complete -c ovms -n "__fish_ovms_using_subcommand graph; and __fish_seen_subcommand_from run" -s i -l input -d 'Give an input: JSON, @FILE, or - for standard input' -r -f -a "(__ovms_names)"
@@ -322,11 +335,13 @@ json\t'The same as one JSON object in each line, the nodes in the last; times in
 complete -c ovms -n "__fish_ovms_using_subcommand graph; and __fish_seen_subcommand_from run" -l zeros -d 'Fill the inputs not given with zeros'
 complete -c ovms -n "__fish_ovms_using_subcommand graph; and __fish_seen_subcommand_from run" -l random -d 'Fill the inputs not given with random values'
 complete -c ovms -n "__fish_ovms_using_subcommand graph; and __fish_seen_subcommand_from run" -l bgr -d 'Send blue first and red last; means and scales follow this order'
+complete -c ovms -n "__fish_ovms_using_subcommand graph; and __fish_seen_subcommand_from run" -s q -l quiet -d 'Write neither notes nor progress to stderr; warnings and errors stay'
 complete -c ovms -n "__fish_ovms_using_subcommand graph; and __fish_seen_subcommand_from run" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c ovms -n "__fish_ovms_using_subcommand graph; and __fish_seen_subcommand_from run" -s V -l version -d 'Print version'
 complete -c ovms -n "__fish_ovms_using_subcommand graph; and __fish_seen_subcommand_from stubs" -l into -d 'Virtual environment, or a folder of modules' -r -f -a "(__fish_complete_directories)"
 complete -c ovms -n "__fish_ovms_using_subcommand graph; and __fish_seen_subcommand_from stubs" -l output -d 'Choose what goes to stdout' -r -f -a "table\t'Text for people'
 json\t'The same as one JSON object'"
+complete -c ovms -n "__fish_ovms_using_subcommand graph; and __fish_seen_subcommand_from stubs" -s q -l quiet -d 'Write neither notes nor progress to stderr; warnings and errors stay'
 complete -c ovms -n "__fish_ovms_using_subcommand graph; and __fish_seen_subcommand_from stubs" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c ovms -n "__fish_ovms_using_subcommand graph; and __fish_seen_subcommand_from stubs" -s V -l version -d 'Print version'
 complete -c ovms -n "__fish_ovms_using_subcommand graph; and __fish_seen_subcommand_from help" -f -a "new" -d 'Write a graph with Python nodes that works, with a test and a README'
@@ -339,25 +354,33 @@ complete -c ovms -n "__fish_ovms_using_subcommand setup" -l dir -d 'Folder for t
 complete -c ovms -n "__fish_ovms_using_subcommand setup" -l python -d 'Python to make the virtual environment with, 3.11 or newer' -r -f -a "python3\t''"
 complete -c ovms -n "__fish_ovms_using_subcommand setup" -l output -d 'Choose what goes to stdout' -r -f -a "table\t'Text for people'
 json\t'The same as one JSON object'"
+complete -c ovms -n "__fish_ovms_using_subcommand setup" -s q -l quiet -d 'Write neither notes nor progress to stderr; warnings and errors stay'
 complete -c ovms -n "__fish_ovms_using_subcommand setup" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c ovms -n "__fish_ovms_using_subcommand setup" -s V -l version -d 'Print version'
-complete -c ovms -n "__fish_ovms_using_subcommand doctor" -l port -d 'The gRPC port to look at' -r -f
-complete -c ovms -n "__fish_ovms_using_subcommand doctor" -l rest_port -d 'The REST port to look at' -r -f
-complete -c ovms -n "__fish_ovms_using_subcommand doctor" -l output -d 'How to print the report' -r -f -a "table\t'For people'
-json\t'For scripts'"
+complete -c ovms -n "__fish_ovms_using_subcommand doctor" -l port -d 'Port for gRPC to look at' -r -f
+complete -c ovms -n "__fish_ovms_using_subcommand doctor" -l rest_port -d 'Port for REST to look at' -r -f
+complete -c ovms -n "__fish_ovms_using_subcommand doctor" -l output -d 'Choose what goes to stdout' -r -f -a "table\t'Text for people'
+json\t'The same as one JSON object'"
+complete -c ovms -n "__fish_ovms_using_subcommand doctor" -s q -l quiet -d 'Write neither notes nor progress to stderr; warnings and errors stay'
 complete -c ovms -n "__fish_ovms_using_subcommand doctor" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c ovms -n "__fish_ovms_using_subcommand doctor" -s V -l version -d 'Print version'
 complete -c ovms -n "__fish_ovms_using_subcommand completions" -l install -d 'Write the script to where the shell looks for it, and say what is left to do'
-complete -c ovms -n "__fish_ovms_using_subcommand completions" -s h -l help -d 'Print help'
+complete -c ovms -n "__fish_ovms_using_subcommand completions" -s q -l quiet -d 'Write neither notes nor progress to stderr; warnings and errors stay'
+complete -c ovms -n "__fish_ovms_using_subcommand completions" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c ovms -n "__fish_ovms_using_subcommand completions" -s V -l version -d 'Print version'
-complete -c ovms -n "__fish_ovms_using_subcommand help; and not __fish_seen_subcommand_from serve infer pipeline graph setup doctor completions help" -f -a "serve" -d 'Serve models, pipelines and graphs over gRPC and REST'
-complete -c ovms -n "__fish_ovms_using_subcommand help; and not __fish_seen_subcommand_from serve infer pipeline graph setup doctor completions help" -f -a "infer" -d 'Send inference requests to a server, or ask what it serves'
-complete -c ovms -n "__fish_ovms_using_subcommand help; and not __fish_seen_subcommand_from serve infer pipeline graph setup doctor completions help" -f -a "pipeline" -d 'Write, draw, check and try pipelines'
-complete -c ovms -n "__fish_ovms_using_subcommand help; and not __fish_seen_subcommand_from serve infer pipeline graph setup doctor completions help" -f -a "graph" -d 'Write, draw, check and try graphs with Python nodes'
-complete -c ovms -n "__fish_ovms_using_subcommand help; and not __fish_seen_subcommand_from serve infer pipeline graph setup doctor completions help" -f -a "setup" -d 'Find or install the OpenVINO runtime'
-complete -c ovms -n "__fish_ovms_using_subcommand help; and not __fish_seen_subcommand_from serve infer pipeline graph setup doctor completions help" -f -a "doctor" -d 'Look for what keeps the server from working, and report it'
-complete -c ovms -n "__fish_ovms_using_subcommand help; and not __fish_seen_subcommand_from serve infer pipeline graph setup doctor completions help" -f -a "completions" -d 'Print a shell\'s completion script, or install it'
-complete -c ovms -n "__fish_ovms_using_subcommand help; and not __fish_seen_subcommand_from serve infer pipeline graph setup doctor completions help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
+complete -c ovms -n "__fish_ovms_using_subcommand man" -l dir -d 'Write all pages to this folder' -r -f -a "(__fish_complete_directories)"
+complete -c ovms -n "__fish_ovms_using_subcommand man" -s q -l quiet -d 'Write neither notes nor progress to stderr; warnings and errors stay'
+complete -c ovms -n "__fish_ovms_using_subcommand man" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c ovms -n "__fish_ovms_using_subcommand man" -s V -l version -d 'Print version'
+complete -c ovms -n "__fish_ovms_using_subcommand help; and not __fish_seen_subcommand_from serve infer pipeline graph setup doctor completions man help" -f -a "serve" -d 'Serve models, pipelines and graphs over gRPC and REST'
+complete -c ovms -n "__fish_ovms_using_subcommand help; and not __fish_seen_subcommand_from serve infer pipeline graph setup doctor completions man help" -f -a "infer" -d 'Send inference requests to a server, or ask what it serves'
+complete -c ovms -n "__fish_ovms_using_subcommand help; and not __fish_seen_subcommand_from serve infer pipeline graph setup doctor completions man help" -f -a "pipeline" -d 'Write, draw, check and try pipelines'
+complete -c ovms -n "__fish_ovms_using_subcommand help; and not __fish_seen_subcommand_from serve infer pipeline graph setup doctor completions man help" -f -a "graph" -d 'Write, draw, check and try graphs with Python nodes'
+complete -c ovms -n "__fish_ovms_using_subcommand help; and not __fish_seen_subcommand_from serve infer pipeline graph setup doctor completions man help" -f -a "setup" -d 'Find or install the OpenVINO runtime'
+complete -c ovms -n "__fish_ovms_using_subcommand help; and not __fish_seen_subcommand_from serve infer pipeline graph setup doctor completions man help" -f -a "doctor" -d 'Look for what keeps the server from working, and report it'
+complete -c ovms -n "__fish_ovms_using_subcommand help; and not __fish_seen_subcommand_from serve infer pipeline graph setup doctor completions man help" -f -a "completions" -d 'Print a shell\'s completion script, or install it'
+complete -c ovms -n "__fish_ovms_using_subcommand help; and not __fish_seen_subcommand_from serve infer pipeline graph setup doctor completions man help" -f -a "man" -d 'Show a page of the manual, or write all of them'
+complete -c ovms -n "__fish_ovms_using_subcommand help; and not __fish_seen_subcommand_from serve infer pipeline graph setup doctor completions man help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
 complete -c ovms -n "__fish_ovms_using_subcommand help; and __fish_seen_subcommand_from pipeline" -f -a "new" -d 'Write a configuration file with a pipeline, or the skeleton of a custom node'
 complete -c ovms -n "__fish_ovms_using_subcommand help; and __fish_seen_subcommand_from pipeline" -f -a "show" -d 'Draw a pipeline of a configuration file'
 complete -c ovms -n "__fish_ovms_using_subcommand help; and __fish_seen_subcommand_from pipeline" -f -a "check" -d 'Find every fault of the pipelines of a configuration file'

@@ -9,7 +9,8 @@ Register-ArgumentCompleter -Native -CommandName 'ovms' -ScriptBlock {
     $words = @($commandAst.CommandElements | ForEach-Object {
         if ($_ -is [StringConstantExpressionAst]) { $_.Value } else { $_.Extent.Text }
     })
-    if ($words.Count -gt 1 -and $words[1] -match '^(infer|pipeline|graph|serve|--.*)$') {
+    $asking = '^(infer|pipeline|graph|serve|--config_path(=.*)?)$'
+    if (@($words | Select-Object -Skip 1 | Where-Object { $_ -match $asking }).Count -gt 0) {
         $at = @($commandAst.CommandElements | Where-Object { $_.Extent.EndOffset -lt $cursorPosition }).Count
         $program = Get-Command -Name $words[0] -CommandType Application -ErrorAction SilentlyContinue |
             Select-Object -First 1
@@ -48,6 +49,8 @@ Register-ArgumentCompleter -Native -CommandName 'ovms' -ScriptBlock {
 
     $completions = @(switch ($command) {
         'ovms' {
+            [CompletionResult]::new('-q', '-q', [CompletionResultType]::ParameterName, 'Write neither notes nor progress to stderr; warnings and errors stay')
+            [CompletionResult]::new('--quiet', '--quiet', [CompletionResultType]::ParameterName, 'Write neither notes nor progress to stderr; warnings and errors stay')
             [CompletionResult]::new('-h', '-h', [CompletionResultType]::ParameterName, 'Print help')
             [CompletionResult]::new('--help', '--help', [CompletionResultType]::ParameterName, 'Print help')
             [CompletionResult]::new('-V', '-V ', [CompletionResultType]::ParameterName, 'Print version')
@@ -59,6 +62,7 @@ Register-ArgumentCompleter -Native -CommandName 'ovms' -ScriptBlock {
             [CompletionResult]::new('setup', 'setup', [CompletionResultType]::ParameterValue, 'Find or install the OpenVINO runtime')
             [CompletionResult]::new('doctor', 'doctor', [CompletionResultType]::ParameterValue, 'Look for what keeps the server from working, and report it')
             [CompletionResult]::new('completions', 'completions', [CompletionResultType]::ParameterValue, 'Print a shell''s completion script, or install it')
+            [CompletionResult]::new('man', 'man', [CompletionResultType]::ParameterValue, 'Show a page of the manual, or write all of them')
             [CompletionResult]::new('help', 'help', [CompletionResultType]::ParameterValue, 'Print this message or the help of the given subcommand(s)')
             break
         }
@@ -122,13 +126,15 @@ Register-ArgumentCompleter -Native -CommandName 'ovms' -ScriptBlock {
             [CompletionResult]::new('--add_to_config', '--add_to_config', [CompletionResultType]::ParameterName, 'Add --model_name with --model_path to the file of --config_path, which is made if it is not there')
             [CompletionResult]::new('--remove_from_config', '--remove_from_config', [CompletionResultType]::ParameterName, 'Remove --model_name from the file of --config_path, whose comments stay')
             [CompletionResult]::new('--model_repository_path', '--model_repository_path', [CompletionResultType]::ParameterName, 'Folder with a folder for each model')
-            [CompletionResult]::new('--output', '--output', [CompletionResultType]::ParameterName, 'Choose what these print to stdout')
+            [CompletionResult]::new('--output', '--output', [CompletionResultType]::ParameterName, 'Choose what goes to stdout')
             [CompletionResult]::new('--grpc_workers', '--grpc_workers', [CompletionResultType]::ParameterName, 'Number of gRPC servers, from 1 to the number of cores')
             [CompletionResult]::new('--grpc_max_threads', '--grpc_max_threads', [CompletionResultType]::ParameterName, 'Most threads for gRPC; 0 means no cap [default: 8 for each core]')
             [CompletionResult]::new('--grpc_memory_quota', '--grpc_memory_quota', [CompletionResultType]::ParameterName, 'Most bytes of buffers for gRPC; 0 means no quota')
             [CompletionResult]::new('--rest_workers', '--rest_workers', [CompletionResultType]::ParameterName, 'Number of threads for REST, from 2 to 10000 [default: one for each core]')
-            [CompletionResult]::new('--no_dashboard', '--no_dashboard', [CompletionResultType]::ParameterName, 'Do not show people who open the REST port in a browser what is served, and how it does')
+            [CompletionResult]::new('--no_dashboard', '--no_dashboard', [CompletionResultType]::ParameterName, 'Leave out the page at / of the REST port, which shows browsers what is served and how it does')
             [CompletionResult]::new('--hide_python_errors', '--hide_python_errors', [CompletionResultType]::ParameterName, 'Do not tell clients what a Python node has raised; the log has it')
+            [CompletionResult]::new('-q', '-q', [CompletionResultType]::ParameterName, 'Write neither notes nor progress to stderr; warnings and errors stay')
+            [CompletionResult]::new('--quiet', '--quiet', [CompletionResultType]::ParameterName, 'Write neither notes nor progress to stderr; warnings and errors stay')
             [CompletionResult]::new('-h', '-h', [CompletionResultType]::ParameterName, 'Print help (see more with ''--help'')')
             [CompletionResult]::new('--help', '--help', [CompletionResultType]::ParameterName, 'Print help (see more with ''--help'')')
             [CompletionResult]::new('-V', '-V ', [CompletionResultType]::ParameterName, 'Print version')
@@ -179,6 +185,8 @@ Register-ArgumentCompleter -Native -CommandName 'ovms' -ScriptBlock {
             [CompletionResult]::new('--continue', '--continue', [CompletionResultType]::ParameterName, 'Send one request of a sequence that has been started')
             [CompletionResult]::new('--end', '--end', [CompletionResultType]::ParameterName, 'Send the last request of a sequence')
             [CompletionResult]::new('--stream', '--stream', [CompletionResultType]::ParameterName, 'Send requests over one stream, and show what comes back as it comes')
+            [CompletionResult]::new('-q', '-q', [CompletionResultType]::ParameterName, 'Write neither notes nor progress to stderr; warnings and errors stay')
+            [CompletionResult]::new('--quiet', '--quiet', [CompletionResultType]::ParameterName, 'Write neither notes nor progress to stderr; warnings and errors stay')
             [CompletionResult]::new('-h', '-h', [CompletionResultType]::ParameterName, 'Print help (see more with ''--help'')')
             [CompletionResult]::new('--help', '--help', [CompletionResultType]::ParameterName, 'Print help (see more with ''--help'')')
             [CompletionResult]::new('-V', '-V ', [CompletionResultType]::ParameterName, 'Print version')
@@ -186,6 +194,8 @@ Register-ArgumentCompleter -Native -CommandName 'ovms' -ScriptBlock {
             break
         }
         'ovms;pipeline' {
+            [CompletionResult]::new('-q', '-q', [CompletionResultType]::ParameterName, 'Write neither notes nor progress to stderr; warnings and errors stay')
+            [CompletionResult]::new('--quiet', '--quiet', [CompletionResultType]::ParameterName, 'Write neither notes nor progress to stderr; warnings and errors stay')
             [CompletionResult]::new('-h', '-h', [CompletionResultType]::ParameterName, 'Print help')
             [CompletionResult]::new('--help', '--help', [CompletionResultType]::ParameterName, 'Print help')
             [CompletionResult]::new('-V', '-V ', [CompletionResultType]::ParameterName, 'Print version')
@@ -201,6 +211,8 @@ Register-ArgumentCompleter -Native -CommandName 'ovms' -ScriptBlock {
             [CompletionResult]::new('--custom-node', '--custom-node', [CompletionResultType]::ParameterName, 'Write a custom node in C++ that works, into the folder DIR, or NAME if none is given')
             [CompletionResult]::new('--output', '--output', [CompletionResultType]::ParameterName, 'Choose what goes to stdout')
             [CompletionResult]::new('--force', '--force', [CompletionResultType]::ParameterName, 'Replace files that are there')
+            [CompletionResult]::new('-q', '-q', [CompletionResultType]::ParameterName, 'Write neither notes nor progress to stderr; warnings and errors stay')
+            [CompletionResult]::new('--quiet', '--quiet', [CompletionResultType]::ParameterName, 'Write neither notes nor progress to stderr; warnings and errors stay')
             [CompletionResult]::new('-h', '-h', [CompletionResultType]::ParameterName, 'Print help (see more with ''--help'')')
             [CompletionResult]::new('--help', '--help', [CompletionResultType]::ParameterName, 'Print help (see more with ''--help'')')
             [CompletionResult]::new('-V', '-V ', [CompletionResultType]::ParameterName, 'Print version')
@@ -215,6 +227,8 @@ Register-ArgumentCompleter -Native -CommandName 'ovms' -ScriptBlock {
             [CompletionResult]::new('--out', '--out', [CompletionResultType]::ParameterName, 'Write to this file; - is standard output')
             [CompletionResult]::new('--output', '--output', [CompletionResultType]::ParameterName, 'Choose what goes to stdout')
             [CompletionResult]::new('--force', '--force', [CompletionResultType]::ParameterName, 'Replace files that are there')
+            [CompletionResult]::new('-q', '-q', [CompletionResultType]::ParameterName, 'Write neither notes nor progress to stderr; warnings and errors stay')
+            [CompletionResult]::new('--quiet', '--quiet', [CompletionResultType]::ParameterName, 'Write neither notes nor progress to stderr; warnings and errors stay')
             [CompletionResult]::new('-h', '-h', [CompletionResultType]::ParameterName, 'Print help (see more with ''--help'')')
             [CompletionResult]::new('--help', '--help', [CompletionResultType]::ParameterName, 'Print help (see more with ''--help'')')
             [CompletionResult]::new('-V', '-V ', [CompletionResultType]::ParameterName, 'Print version')
@@ -226,6 +240,8 @@ Register-ArgumentCompleter -Native -CommandName 'ovms' -ScriptBlock {
             [CompletionResult]::new('--out', '--out', [CompletionResultType]::ParameterName, 'Write to this file; - is standard output')
             [CompletionResult]::new('--output', '--output', [CompletionResultType]::ParameterName, 'Choose what goes to stdout')
             [CompletionResult]::new('--force', '--force', [CompletionResultType]::ParameterName, 'Replace files that are there')
+            [CompletionResult]::new('-q', '-q', [CompletionResultType]::ParameterName, 'Write neither notes nor progress to stderr; warnings and errors stay')
+            [CompletionResult]::new('--quiet', '--quiet', [CompletionResultType]::ParameterName, 'Write neither notes nor progress to stderr; warnings and errors stay')
             [CompletionResult]::new('-h', '-h', [CompletionResultType]::ParameterName, 'Print help (see more with ''--help'')')
             [CompletionResult]::new('--help', '--help', [CompletionResultType]::ParameterName, 'Print help (see more with ''--help'')')
             [CompletionResult]::new('-V', '-V ', [CompletionResultType]::ParameterName, 'Print version')
@@ -254,6 +270,8 @@ Register-ArgumentCompleter -Native -CommandName 'ovms' -ScriptBlock {
             [CompletionResult]::new('--out', '--out', [CompletionResultType]::ParameterName, 'Write to this file; - is standard output')
             [CompletionResult]::new('--ascii', '--ascii', [CompletionResultType]::ParameterName, 'Draw with the characters of ASCII only')
             [CompletionResult]::new('--no-custom-nodes', '--no-custom-nodes', [CompletionResultType]::ParameterName, 'Do not open the libraries of custom nodes')
+            [CompletionResult]::new('-q', '-q', [CompletionResultType]::ParameterName, 'Write neither notes nor progress to stderr; warnings and errors stay')
+            [CompletionResult]::new('--quiet', '--quiet', [CompletionResultType]::ParameterName, 'Write neither notes nor progress to stderr; warnings and errors stay')
             [CompletionResult]::new('-h', '-h', [CompletionResultType]::ParameterName, 'Print help (see more with ''--help'')')
             [CompletionResult]::new('--help', '--help', [CompletionResultType]::ParameterName, 'Print help (see more with ''--help'')')
             [CompletionResult]::new('-V', '-V ', [CompletionResultType]::ParameterName, 'Print version')
@@ -264,6 +282,8 @@ Register-ArgumentCompleter -Native -CommandName 'ovms' -ScriptBlock {
             [CompletionResult]::new('--cpu_extension', '--cpu_extension', [CompletionResultType]::ParameterName, 'Shared library with more operations for the CPU')
             [CompletionResult]::new('--output', '--output', [CompletionResultType]::ParameterName, 'Choose what goes to stdout')
             [CompletionResult]::new('--no-custom-nodes', '--no-custom-nodes', [CompletionResultType]::ParameterName, 'Do not open the libraries of custom nodes')
+            [CompletionResult]::new('-q', '-q', [CompletionResultType]::ParameterName, 'Write neither notes nor progress to stderr; warnings and errors stay')
+            [CompletionResult]::new('--quiet', '--quiet', [CompletionResultType]::ParameterName, 'Write neither notes nor progress to stderr; warnings and errors stay')
             [CompletionResult]::new('-h', '-h', [CompletionResultType]::ParameterName, 'Print help (see more with ''--help'')')
             [CompletionResult]::new('--help', '--help', [CompletionResultType]::ParameterName, 'Print help (see more with ''--help'')')
             [CompletionResult]::new('-V', '-V ', [CompletionResultType]::ParameterName, 'Print version')
@@ -285,6 +305,8 @@ Register-ArgumentCompleter -Native -CommandName 'ovms' -ScriptBlock {
             [CompletionResult]::new('--random', '--random', [CompletionResultType]::ParameterName, 'Fill the inputs not given with random values')
             [CompletionResult]::new('--bgr', '--bgr', [CompletionResultType]::ParameterName, 'Send blue first and red last; means and scales follow this order')
             [CompletionResult]::new('--all', '--all', [CompletionResultType]::ParameterName, 'Show the runs for every part of a demultiplexed level, not only the first few')
+            [CompletionResult]::new('-q', '-q', [CompletionResultType]::ParameterName, 'Write neither notes nor progress to stderr; warnings and errors stay')
+            [CompletionResult]::new('--quiet', '--quiet', [CompletionResultType]::ParameterName, 'Write neither notes nor progress to stderr; warnings and errors stay')
             [CompletionResult]::new('-h', '-h', [CompletionResultType]::ParameterName, 'Print help (see more with ''--help'')')
             [CompletionResult]::new('--help', '--help', [CompletionResultType]::ParameterName, 'Print help (see more with ''--help'')')
             [CompletionResult]::new('-V', '-V ', [CompletionResultType]::ParameterName, 'Print version')
@@ -323,6 +345,8 @@ Register-ArgumentCompleter -Native -CommandName 'ovms' -ScriptBlock {
             break
         }
         'ovms;graph' {
+            [CompletionResult]::new('-q', '-q', [CompletionResultType]::ParameterName, 'Write neither notes nor progress to stderr; warnings and errors stay')
+            [CompletionResult]::new('--quiet', '--quiet', [CompletionResultType]::ParameterName, 'Write neither notes nor progress to stderr; warnings and errors stay')
             [CompletionResult]::new('-h', '-h', [CompletionResultType]::ParameterName, 'Print help')
             [CompletionResult]::new('--help', '--help', [CompletionResultType]::ParameterName, 'Print help')
             [CompletionResult]::new('-V', '-V ', [CompletionResultType]::ParameterName, 'Print version')
@@ -343,9 +367,11 @@ Register-ArgumentCompleter -Native -CommandName 'ovms' -ScriptBlock {
             [CompletionResult]::new('--output-name', '--output-name', [CompletionResultType]::ParameterName, 'Name an output, with type and shape if they are known')
             [CompletionResult]::new('--dir', '--dir', [CompletionResultType]::ParameterName, 'Folder to write to [default: NAME]')
             [CompletionResult]::new('--config', '--config', [CompletionResultType]::ParameterName, 'Add the graph to this configuration file, instead of one in its folder')
-            [CompletionResult]::new('--format', '--format', [CompletionResultType]::ParameterName, 'Choose what goes to stdout; elsewhere that is --output')
+            [CompletionResult]::new('--output', '--output', [CompletionResultType]::ParameterName, 'Choose what goes to stdout')
             [CompletionResult]::new('--generative', '--generative', [CompletionResultType]::ParameterName, 'Make the last Python node a generator')
             [CompletionResult]::new('--force', '--force', [CompletionResultType]::ParameterName, 'Replace files that are there')
+            [CompletionResult]::new('-q', '-q', [CompletionResultType]::ParameterName, 'Write neither notes nor progress to stderr; warnings and errors stay')
+            [CompletionResult]::new('--quiet', '--quiet', [CompletionResultType]::ParameterName, 'Write neither notes nor progress to stderr; warnings and errors stay')
             [CompletionResult]::new('-h', '-h', [CompletionResultType]::ParameterName, 'Print help (see more with ''--help'')')
             [CompletionResult]::new('--help', '--help', [CompletionResultType]::ParameterName, 'Print help (see more with ''--help'')')
             [CompletionResult]::new('-V', '-V ', [CompletionResultType]::ParameterName, 'Print version')
@@ -358,6 +384,8 @@ Register-ArgumentCompleter -Native -CommandName 'ovms' -ScriptBlock {
             [CompletionResult]::new('-o', '-o', [CompletionResultType]::ParameterName, 'Write to this file; - is standard output')
             [CompletionResult]::new('--out', '--out', [CompletionResultType]::ParameterName, 'Write to this file; - is standard output')
             [CompletionResult]::new('--ascii', '--ascii', [CompletionResultType]::ParameterName, 'Draw with the characters of ASCII only')
+            [CompletionResult]::new('-q', '-q', [CompletionResultType]::ParameterName, 'Write neither notes nor progress to stderr; warnings and errors stay')
+            [CompletionResult]::new('--quiet', '--quiet', [CompletionResultType]::ParameterName, 'Write neither notes nor progress to stderr; warnings and errors stay')
             [CompletionResult]::new('-h', '-h', [CompletionResultType]::ParameterName, 'Print help (see more with ''--help'')')
             [CompletionResult]::new('--help', '--help', [CompletionResultType]::ParameterName, 'Print help (see more with ''--help'')')
             [CompletionResult]::new('-V', '-V ', [CompletionResultType]::ParameterName, 'Print version')
@@ -369,6 +397,8 @@ Register-ArgumentCompleter -Native -CommandName 'ovms' -ScriptBlock {
             [CompletionResult]::new('--output', '--output', [CompletionResultType]::ParameterName, 'Choose what goes to stdout')
             [CompletionResult]::new('--no-python', '--no-python', [CompletionResultType]::ParameterName, 'Do not import handlers')
             [CompletionResult]::new('--initialize', '--initialize', [CompletionResultType]::ParameterName, 'Make the objects of handlers, as the server does')
+            [CompletionResult]::new('-q', '-q', [CompletionResultType]::ParameterName, 'Write neither notes nor progress to stderr; warnings and errors stay')
+            [CompletionResult]::new('--quiet', '--quiet', [CompletionResultType]::ParameterName, 'Write neither notes nor progress to stderr; warnings and errors stay')
             [CompletionResult]::new('-h', '-h', [CompletionResultType]::ParameterName, 'Print help (see more with ''--help'')')
             [CompletionResult]::new('--help', '--help', [CompletionResultType]::ParameterName, 'Print help (see more with ''--help'')')
             [CompletionResult]::new('-V', '-V ', [CompletionResultType]::ParameterName, 'Print version')
@@ -391,6 +421,8 @@ Register-ArgumentCompleter -Native -CommandName 'ovms' -ScriptBlock {
             [CompletionResult]::new('--zeros', '--zeros', [CompletionResultType]::ParameterName, 'Fill the inputs not given with zeros')
             [CompletionResult]::new('--random', '--random', [CompletionResultType]::ParameterName, 'Fill the inputs not given with random values')
             [CompletionResult]::new('--bgr', '--bgr', [CompletionResultType]::ParameterName, 'Send blue first and red last; means and scales follow this order')
+            [CompletionResult]::new('-q', '-q', [CompletionResultType]::ParameterName, 'Write neither notes nor progress to stderr; warnings and errors stay')
+            [CompletionResult]::new('--quiet', '--quiet', [CompletionResultType]::ParameterName, 'Write neither notes nor progress to stderr; warnings and errors stay')
             [CompletionResult]::new('-h', '-h', [CompletionResultType]::ParameterName, 'Print help (see more with ''--help'')')
             [CompletionResult]::new('--help', '--help', [CompletionResultType]::ParameterName, 'Print help (see more with ''--help'')')
             [CompletionResult]::new('-V', '-V ', [CompletionResultType]::ParameterName, 'Print version')
@@ -400,6 +432,8 @@ Register-ArgumentCompleter -Native -CommandName 'ovms' -ScriptBlock {
         'ovms;graph;stubs' {
             [CompletionResult]::new('--into', '--into', [CompletionResultType]::ParameterName, 'Virtual environment, or a folder of modules')
             [CompletionResult]::new('--output', '--output', [CompletionResultType]::ParameterName, 'Choose what goes to stdout')
+            [CompletionResult]::new('-q', '-q', [CompletionResultType]::ParameterName, 'Write neither notes nor progress to stderr; warnings and errors stay')
+            [CompletionResult]::new('--quiet', '--quiet', [CompletionResultType]::ParameterName, 'Write neither notes nor progress to stderr; warnings and errors stay')
             [CompletionResult]::new('-h', '-h', [CompletionResultType]::ParameterName, 'Print help (see more with ''--help'')')
             [CompletionResult]::new('--help', '--help', [CompletionResultType]::ParameterName, 'Print help (see more with ''--help'')')
             [CompletionResult]::new('-V', '-V ', [CompletionResultType]::ParameterName, 'Print version')
@@ -437,6 +471,8 @@ Register-ArgumentCompleter -Native -CommandName 'ovms' -ScriptBlock {
             [CompletionResult]::new('--dir', '--dir', [CompletionResultType]::ParameterName, 'Folder for the virtual environment with the runtime')
             [CompletionResult]::new('--python', '--python', [CompletionResultType]::ParameterName, 'Python to make the virtual environment with, 3.11 or newer')
             [CompletionResult]::new('--output', '--output', [CompletionResultType]::ParameterName, 'Choose what goes to stdout')
+            [CompletionResult]::new('-q', '-q', [CompletionResultType]::ParameterName, 'Write neither notes nor progress to stderr; warnings and errors stay')
+            [CompletionResult]::new('--quiet', '--quiet', [CompletionResultType]::ParameterName, 'Write neither notes nor progress to stderr; warnings and errors stay')
             [CompletionResult]::new('-h', '-h', [CompletionResultType]::ParameterName, 'Print help (see more with ''--help'')')
             [CompletionResult]::new('--help', '--help', [CompletionResultType]::ParameterName, 'Print help (see more with ''--help'')')
             [CompletionResult]::new('-V', '-V ', [CompletionResultType]::ParameterName, 'Print version')
@@ -444,9 +480,11 @@ Register-ArgumentCompleter -Native -CommandName 'ovms' -ScriptBlock {
             break
         }
         'ovms;doctor' {
-            [CompletionResult]::new('--port', '--port', [CompletionResultType]::ParameterName, 'The gRPC port to look at')
-            [CompletionResult]::new('--rest_port', '--rest_port', [CompletionResultType]::ParameterName, 'The REST port to look at')
-            [CompletionResult]::new('--output', '--output', [CompletionResultType]::ParameterName, 'How to print the report')
+            [CompletionResult]::new('--port', '--port', [CompletionResultType]::ParameterName, 'Port for gRPC to look at')
+            [CompletionResult]::new('--rest_port', '--rest_port', [CompletionResultType]::ParameterName, 'Port for REST to look at')
+            [CompletionResult]::new('--output', '--output', [CompletionResultType]::ParameterName, 'Choose what goes to stdout')
+            [CompletionResult]::new('-q', '-q', [CompletionResultType]::ParameterName, 'Write neither notes nor progress to stderr; warnings and errors stay')
+            [CompletionResult]::new('--quiet', '--quiet', [CompletionResultType]::ParameterName, 'Write neither notes nor progress to stderr; warnings and errors stay')
             [CompletionResult]::new('-h', '-h', [CompletionResultType]::ParameterName, 'Print help (see more with ''--help'')')
             [CompletionResult]::new('--help', '--help', [CompletionResultType]::ParameterName, 'Print help (see more with ''--help'')')
             [CompletionResult]::new('-V', '-V ', [CompletionResultType]::ParameterName, 'Print version')
@@ -455,8 +493,20 @@ Register-ArgumentCompleter -Native -CommandName 'ovms' -ScriptBlock {
         }
         'ovms;completions' {
             [CompletionResult]::new('--install', '--install', [CompletionResultType]::ParameterName, 'Write the script to where the shell looks for it, and say what is left to do')
-            [CompletionResult]::new('-h', '-h', [CompletionResultType]::ParameterName, 'Print help')
-            [CompletionResult]::new('--help', '--help', [CompletionResultType]::ParameterName, 'Print help')
+            [CompletionResult]::new('-q', '-q', [CompletionResultType]::ParameterName, 'Write neither notes nor progress to stderr; warnings and errors stay')
+            [CompletionResult]::new('--quiet', '--quiet', [CompletionResultType]::ParameterName, 'Write neither notes nor progress to stderr; warnings and errors stay')
+            [CompletionResult]::new('-h', '-h', [CompletionResultType]::ParameterName, 'Print help (see more with ''--help'')')
+            [CompletionResult]::new('--help', '--help', [CompletionResultType]::ParameterName, 'Print help (see more with ''--help'')')
+            [CompletionResult]::new('-V', '-V ', [CompletionResultType]::ParameterName, 'Print version')
+            [CompletionResult]::new('--version', '--version', [CompletionResultType]::ParameterName, 'Print version')
+            break
+        }
+        'ovms;man' {
+            [CompletionResult]::new('--dir', '--dir', [CompletionResultType]::ParameterName, 'Write all pages to this folder')
+            [CompletionResult]::new('-q', '-q', [CompletionResultType]::ParameterName, 'Write neither notes nor progress to stderr; warnings and errors stay')
+            [CompletionResult]::new('--quiet', '--quiet', [CompletionResultType]::ParameterName, 'Write neither notes nor progress to stderr; warnings and errors stay')
+            [CompletionResult]::new('-h', '-h', [CompletionResultType]::ParameterName, 'Print help (see more with ''--help'')')
+            [CompletionResult]::new('--help', '--help', [CompletionResultType]::ParameterName, 'Print help (see more with ''--help'')')
             [CompletionResult]::new('-V', '-V ', [CompletionResultType]::ParameterName, 'Print version')
             [CompletionResult]::new('--version', '--version', [CompletionResultType]::ParameterName, 'Print version')
             break
@@ -469,6 +519,7 @@ Register-ArgumentCompleter -Native -CommandName 'ovms' -ScriptBlock {
             [CompletionResult]::new('setup', 'setup', [CompletionResultType]::ParameterValue, 'Find or install the OpenVINO runtime')
             [CompletionResult]::new('doctor', 'doctor', [CompletionResultType]::ParameterValue, 'Look for what keeps the server from working, and report it')
             [CompletionResult]::new('completions', 'completions', [CompletionResultType]::ParameterValue, 'Print a shell''s completion script, or install it')
+            [CompletionResult]::new('man', 'man', [CompletionResultType]::ParameterValue, 'Show a page of the manual, or write all of them')
             [CompletionResult]::new('help', 'help', [CompletionResultType]::ParameterValue, 'Print this message or the help of the given subcommand(s)')
             break
         }
@@ -535,6 +586,9 @@ Register-ArgumentCompleter -Native -CommandName 'ovms' -ScriptBlock {
             break
         }
         'ovms;help;completions' {
+            break
+        }
+        'ovms;help;man' {
             break
         }
         'ovms;help;help' {

@@ -125,10 +125,10 @@ fn memory() -> Check {
     let bounds = Bounds::of(Path::new("/sys/fs/cgroup"), &read("/proc/self/cgroup"));
     let mut text = format!("{} free of {}", BinaryBytes(free), BinaryBytes(all));
     if let Some(memory) = bounds.memory.filter(|memory| *memory < all) {
-        text += &format!("; this process may use {}", BinaryBytes(memory));
+        text.extend(["; this process may use ", &BinaryBytes(memory).to_string()]);
     }
     if let Some(processors) = bounds.processors {
-        text += &format!("; processors are limited to {processors:.1}");
+        text.extend(["; processors are limited to ", &format!("{processors:.1}")]);
     }
     let least = free.min(bounds.memory.unwrap_or(u64::MAX));
     match least < MEMORY {
