@@ -2142,20 +2142,20 @@ _ovms_names() {
 # Files after the @ of an input.
 _ovms_files() {
     local file head path word=${COMP_LINE:0:COMP_POINT}
-    local IFS=$'\n'
     word=${word##*[[:space:]]}
     [[ $word =~ ^(-i|--input=)?([^=@]*=)?@(.*)$ ]] || return 1
     path=${BASH_REMATCH[3]}
     # What is replaced begins after the last character that ends a word.
     head=${2%"$path"}
-    for file in $(compgen -f -- "$path"); do
+    while IFS= read -r file; do
+        [[ -n $file ]] || continue
         if [[ -d $file ]]; then
             file+=/
             compopt -o nospace 2>/dev/null
         fi
         printf -v file %q "$file"
         COMPREPLY+=("$head$file")
-    done
+    done <<<"$(compgen -f -- "$path")"
     return 0
 }
 

@@ -34,6 +34,9 @@ pub(crate) struct Args {
     /// Which of the words the cursor is in, from 0; not for bash
     #[arg(long, value_name = "N", default_value_t = 0)]
     at: usize,
+    /// How many milliseconds it may take; more for tests, whose machine may be busy
+    #[arg(long, value_name = "MS", value_parser = clap::value_parser!(u64).range(..=60_000))]
+    within: Option<u64>,
     /// The words of the command line; for bash the line before the cursor, the line after it, and
     /// the characters that end a word
     #[arg(last = true)]
@@ -56,13 +59,14 @@ pub(crate) enum Shell {
 
 /// Prints the names, if they are found in time.
 pub(crate) fn run(args: Args, started: Instant) -> Result<(), Failure> {
+    let limit = args.within.map_or(LIMIT, Duration::from_millis);
     let (sender, receiver) = mpsc::sync_channel(1);
     // The process ends without it: what it waits for may be a name server or a lost disk.
     let started_thread = task::thread("complete", move || {
         // Fails if nobody waits any more.
-        let _ = sender.send(answer(args, started + LIMIT));
+        let _ = sender.send(answer(args, started + limit));
     });
-    let left = LIMIT.saturating_sub(started.elapsed());
+    let left = limit.saturating_sub(started.elapsed());
     match (started_thread, receiver.recv_timeout(left)) {
         (Ok(()), Ok(Some(answer))) => ui::print(answer),
         _ => Ok(()),

@@ -93,6 +93,8 @@ fn bash(
                 _ => return None,
             };
             match quote {
+                // Nothing keeps the history from being put in place of this one.
+                Quote::Double if value.contains('!') => None,
                 Quote::Double => Some(inside.chars().flat_map(in_double).collect()),
                 _ => (!inside.contains('\'')).then_some(inside),
             }
@@ -199,6 +201,7 @@ mod tests {
             ("ovms infer m --input ", &["x"], "inputs 0\nx=\n"),
             ("ovms infer 'a ", &["a b", "a 'c'"], "names 0\na b\n"),
             ("ovms infer \"a ", &["a $b"], "names 0\na \\$b\n"),
+            ("ovms infer \"a", &["a!!", "a`b"], "names 0\na\\`b\n"),
             ("ovms infer m --output-name='", &["a b"], "names 14\na b\n"),
             ("ovms infer 'm' --output-name ", &["a"], "names 0\na\n"),
         ] {

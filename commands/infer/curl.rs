@@ -157,7 +157,8 @@ fn curl(call: &HttpCall) -> String {
         Ok(text) if call.body.len() <= LONGEST && !text.contains('\0') => {
             command + " -d " + &quoted(text) + "\n"
         }
-        Ok(text) if !text.contains(['\0', '\n']) => {
+        // The line feed before EOF belongs to the body: JSON takes it, tensors behind JSON do not.
+        Ok(text) if !text.contains(['\0', '\n']) && !has_bytes_behind(call) => {
             format!("{command} --data-binary @- <<'EOF'\n{text}\nEOF\n")
         }
         _ => {
@@ -169,6 +170,12 @@ fn curl(call: &HttpCall) -> String {
             format!("base64 -d <<'EOF' | {command} --data-binary @-\n{lines}\nEOF\n")
         }
     }
+}
+
+/// Tells whether the body is JSON with the bytes of tensors behind it, whose number counts.
+fn has_bytes_behind(call: &HttpCall) -> bool {
+    let mut names = call.headers.iter().map(|(name, _)| name);
+    names.any(|name| name.eq_ignore_ascii_case("inference-header-content-length"))
 }
 
 fn grpcurl(call: &GrpcCall) -> String {
@@ -238,6 +245,10 @@ mod tests {
         let long = curl(&call(&vec![b'1'; LONGEST + 1]));
         assert!(long.contains("--data-binary @- <<'EOF'\n111"), "{long}");
         assert!(long.ends_with("1\nEOF\n"), "{long}");
+        let mut counted = call(&vec![b'1'; LONGEST + 1]);
+        let header = ("Inference-Header-Content-Length".to_owned(), "1".to_owned());
+        counted.headers.push(header);
+        assert!(curl(&counted).starts_with("base64 -d "));
         let mut named = call(b"");
         named.url.push_str("/[a]");
         assert!(curl(&named).starts_with("curl -sS -g -X POST "));

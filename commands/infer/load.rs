@@ -1,6 +1,6 @@
 //! Many answers: a bar while they come, then what was measured.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use ovms::client::{
     Client, Request,
@@ -14,6 +14,9 @@ use crate::{
     error::{Failure, FailureKind},
     ui::{self, Align, Look, Table},
 };
+
+/// The pause between two lines about the load, where no bar is drawn.
+const PAUSE: Duration = Duration::from_secs(10);
 
 /// How many texts of errors are shown.
 const MOST_ERRORS: usize = 5;
@@ -40,15 +43,22 @@ pub(super) async fn run(
     outcome(&report, interrupted)
 }
 
-/// Draws the bar until it is dropped.
+/// Draws the bar until it is dropped; where none can be drawn there is a line now and then.
 async fn draw(bench: &Bench, plan: Plan) {
     let bar = ui::bar(1000);
     let mut step = tokio::time::interval(ui::BAR_STEP);
+    let mut told = Instant::now();
     loop {
         step.tick().await;
         let progress = bench.progress();
-        bar.set_position(thousandths(progress, plan));
-        bar.set_message(message(progress));
+        let done = thousandths(progress, plan);
+        if !bar.is_hidden() {
+            bar.set_position(done);
+            bar.set_message(message(progress));
+        } else if told.elapsed() >= PAUSE {
+            told = Instant::now();
+            ui::note(&format!("{} %, {}", done / 10, message(progress)));
+        }
     }
 }
 

@@ -254,7 +254,9 @@ impl Summary {
                 false => Vec::new(),
             };
         }
-        let Some(first) = self.served.first() else {
+        // A name that begins like a flag is none on a command line.
+        let mut names = self.served.iter();
+        let Some(first) = names.find(|it| !it.name.starts_with('-')) else {
             return Vec::new();
         };
         let name = quoted(&first.name);

@@ -165,6 +165,12 @@ def test_the_container_has_what_the_build_reads():
     assert kept == {str(path.relative_to(ROOT)) for path in copied}
 
 
+def test_the_container_has_the_python_of_its_environment():
+    """The links of the virtual environment lead to a program of the system, which has to be there, too."""
+    assert "--dir /opt/openvino" in of("RUN")[-2]
+    assert "python3" in of("RUN")[-1].split()
+
+
 def test_the_container_starts_the_program(running):
     """Its command is taken, with and without `serve`, and so is its question for health."""
     assert json.loads(of("ENTRYPOINT")[0]) == ["ovms"]

@@ -6,7 +6,7 @@ use crate::support::{
     Server,
     checks::{dummy, entry, file, sound},
     cli, model, repository,
-    shells::Shell,
+    shells::{Shell, WITHIN},
     tools,
 };
 
@@ -14,7 +14,14 @@ use crate::support::{
 fn config(folder: &Path) -> std::path::PathBuf {
     let path = folder.join("config.json");
     let dummy = model("dummy");
-    let names = ["dummy", "a:b", "it's $HOME", "two words", "ta/lk"];
+    let names = [
+        "dummy",
+        "a:b",
+        "it's $HOME",
+        "two words",
+        "ta/lk",
+        "run `id`;$(id)",
+    ];
     let mut models: Vec<String> = names.iter().map(|name| entry(name, &dummy, "")).collect();
     models.push(entry("add", &model("add"), ""));
     fs::write(&path, file(&models, &[], &[])).unwrap();
@@ -22,7 +29,7 @@ fn config(folder: &Path) -> std::path::PathBuf {
 }
 
 /// What is typed, and the arguments that the program gets.
-const TYPED: [(&str, &str); 19] = [
+const TYPED: [(&str, &str); 21] = [
     // Names, odd ones as one word.
     ("ovms infer du\t", "[infer][dummy]"),
     ("ovms infer a:\t", "[infer][a:b]"),
@@ -31,6 +38,8 @@ const TYPED: [(&str, &str); 19] = [
     ("ovms infer 'tw\t", "[infer][two words]"),
     ("ovms infer \"it\t", "[infer][it's $HOME]"),
     ("ovms infer ta\t", "[infer][ta/lk]"),
+    ("ovms infer ru\t", "[infer][run `id`;$(id)]"),
+    ("ovms infer \"ru\t", "[infer][run `id`;$(id)]"),
     (
         "ovms infer --api kserve-grpc --top 3 du\t",
         "[infer][--api][kserve-grpc][--top][3][dummy]",
@@ -168,6 +177,7 @@ fn fish_shows_what_it_knows_about_names() {
     let fish = tools::find("fish").unwrap();
     let listed = |line: &str| {
         let mut command = shell.command(&fish, &url);
+        command.env("OVMS_WITHIN", WITHIN);
         command.arg("-c").arg(format!("complete -C '{line}'"));
         cli::run(&mut command).text()
     };

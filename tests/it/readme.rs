@@ -15,7 +15,7 @@ use crate::support::{
 };
 
 /// The subcommands, with those that have flags of their own.
-const SUBCOMMANDS: [(&str, &[&str]); 7] = [
+const SUBCOMMANDS: [(&str, &[&str]); 8] = [
     ("setup", &[]),
     ("serve", &[]),
     ("infer", &[]),
@@ -23,6 +23,7 @@ const SUBCOMMANDS: [(&str, &[&str]); 7] = [
     ("graph", &["new", "check", "show", "run", "stubs"]),
     ("doctor", &[]),
     ("completions", &[]),
+    ("man", &[]),
 ];
 
 /// Whose flags a page may name without their subcommand; pages that are not here name any.

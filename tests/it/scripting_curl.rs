@@ -81,7 +81,7 @@ fn curl_gets_the_answer_that_infer_gets() {
         ],
         &["dummy", "--random", "--seed", "7", "--header", "x-a=b c"],
     ] {
-        let sent = json(&server, REST, &[args, &["--top=10"][..0]].concat());
+        let sent = json(&server, REST, args);
         let got = answer(&printed(&server, REST, args));
         if sent["outputs"].is_array() {
             assert_eq!(

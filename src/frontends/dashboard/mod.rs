@@ -17,20 +17,31 @@ mod state;
 mod view;
 
 use std::{
-    sync::Arc,
-    time::{Instant, SystemTime},
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::{Duration, Instant, SystemTime},
 };
 
 use axum::http::HeaderValue;
-use tokio::sync::OnceCell;
+use tokio::{sync::SetOnce, time::timeout};
 
 use self::{picture::Pictures, state::Device};
-use crate::{config::ServerSettings, metrics::Family, openvino::runtime, task};
+use crate::{
+    config::ServerSettings,
+    metrics::Family,
+    openvino::runtime,
+    task::{self, Task},
+};
 
 pub(super) use routes::routes;
 
 /// The families that it shows, which are to be counted whether there is a page of figures or not.
 pub const COUNTED: [Family; 1] = [Family::RequestTime];
+
+/// How long a page waits for the list of devices; one that comes later is on the next page.
+const DEVICES: Duration = Duration::from_secs(5);
 
 /// What the page knows of the server, and what it keeps between calls.
 pub(super) struct Dashboard {
@@ -38,7 +49,9 @@ pub(super) struct Dashboard {
     started: Instant,
     started_ms: u64,
     /// Asked for when somebody first looks, since it opens what belongs to each of them.
-    devices: OnceCell<Vec<Device>>,
+    devices: SetOnce<Vec<Device>>,
+    /// Whether that was asked.
+    is_asked: AtomicBool,
     pictures: Arc<Pictures>,
     port: Option<u16>,
     rest_port: Option<u16>,
@@ -57,7 +70,8 @@ impl Dashboard {
             runtime: runtime::version(),
             started: Instant::now(),
             started_ms: u64::try_from(started_ms).unwrap_or_default(),
-            devices: OnceCell::new(),
+            devices: SetOnce::new(),
+            is_asked: AtomicBool::new(false),
             pictures: Arc::default(),
             port: settings.port,
             rest_port: settings.rest_port,
@@ -66,17 +80,24 @@ impl Dashboard {
         })
     }
 
-    /// Finds out which devices there are, once.
-    async fn look_for_devices(&self) {
-        let look = || async {
-            let devices = task::blocking("list devices", runtime::devices_of_opened).await;
-            let devices = devices.into_iter();
-            let devices = devices.map(|device| Device {
-                name: device.name,
-                full_name: Some(device.full_name).filter(|name| !name.is_empty()),
-            });
-            devices.collect()
-        };
-        self.devices.get_or_init(look).await;
+    /// Finds out which devices there are, once: a driver that hangs takes one thread, however many
+    /// look and leave.
+    async fn look_for_devices(self: &Arc<Self>) {
+        if !self.is_asked.swap(true, Ordering::Relaxed) {
+            let this = Arc::clone(self);
+            Task::spawn(async move {
+                let devices = task::blocking("list devices", runtime::devices_of_opened).await;
+                let devices = devices.into_iter();
+                let devices = devices.map(|device| Device {
+                    name: device.name,
+                    full_name: Some(device.full_name).filter(|name| !name.is_empty()),
+                });
+                // It is set here alone.
+                let _ = this.devices.set(devices.collect());
+            })
+            .detach();
+        }
+        // Without the list the page is good as well.
+        let _ = timeout(DEVICES, self.devices.wait()).await;
     }
 }

@@ -27,7 +27,8 @@ const MOST_KEPT: usize = 64;
 pub(super) struct Pictures {
     /// The one asked for last is the last.
     kept: Mutex<Vec<Picture>>,
-    turn: Semaphore,
+    /// Who draws has it until the drawing is made, also if whoever asked has left meanwhile.
+    turn: Arc<Semaphore>,
 }
 
 struct Picture {
@@ -47,7 +48,7 @@ impl Default for Pictures {
     fn default() -> Self {
         Self {
             kept: Mutex::default(),
-            turn: Semaphore::new(1),
+            turn: Arc::new(Semaphore::new(1)),
         }
     }
 }
@@ -59,14 +60,17 @@ impl Pictures {
     ///
     /// Fails if there is nothing to draw, or too much.
     pub(super) async fn of(self: &Arc<Self>, servable: Servable) -> Result<Arc<str>> {
-        let Ok(turn) = self.turn.acquire().await else {
+        let Ok(turn) = Arc::clone(&self.turn).acquire_owned().await else {
             // It is never closed.
             return Err(Error::internal("Internal server error"));
         };
         let this = Arc::clone(self);
-        let drawn = task::blocking("draw", move || this.draw(&servable)).await;
-        drop(turn);
-        drawn
+        let draw = move || {
+            let drawn = this.draw(&servable);
+            drop(turn);
+            drawn
+        };
+        task::blocking("draw", draw).await
     }
 
     fn draw(&self, servable: &Servable) -> Result<Arc<str>> {
