@@ -23,6 +23,7 @@ ROOT = Path(__file__).resolve().parent.parent
 # What says where packages are to be had; all else of the environment is left behind.
 KEPT = re.compile(r"(PIP_|CARGO_(REGISTR|NET|HTTP|SOURCE)|RUSTUP_AUTO|SSL_|(https?|no)_proxy$)", re.IGNORECASE)
 LIMIT = 3600.0  # seconds for a command
+STEPS = re.compile(r"\s*(Updating|Download|Compiling|Locking|Adding|Collecting|warning)")
 SHOWN = 14  # lines of what it says
 
 
@@ -75,7 +76,8 @@ class Hour:
             text=True,
             timeout=LIMIT,
         )
-        said = done.stdout.rstrip().splitlines()
+        # What Cargo and pip do for minutes is not told line by line.
+        said = [line for line in done.stdout.rstrip().splitlines() if not STEPS.match(line)]
         if len(said) > SHOWN:
             said = [*said[: SHOWN // 2], f"… {len(said) - SHOWN} lines more", *said[-SHOWN // 2 :]]
         for line in said:

@@ -9,7 +9,7 @@ use std::{
 use ovms::{
     config::{LogFormat, ServerSettings},
     engine::{Engine, reload::Fault},
-    openvino::runtime::{Device, Opened},
+    openvino::runtime::{self, Device, Opened},
     server::Observer,
     task::{self, Task},
 };
@@ -52,6 +52,8 @@ impl Start {
         } else {
             Target::Log
         };
+        let found = opened.found.clone();
+        runtime::list_devices_with(move || setup::devices(&found).unwrap_or_default());
         Self {
             settings: settings.clone(),
             opened,
@@ -73,10 +75,8 @@ impl Observer for Start {
         let loading = Task::spawn(loading::watch(Arc::clone(engine)));
         put(&self.loading, loading);
         if self.target == Target::Terminal {
-            // In a process of its own: plugins of devices that nobody wants stay out of this one.
-            let found = self.opened.found.clone();
-            let list = move || setup::devices(&found).unwrap_or_default();
-            put(&self.devices, Task::spawn(task::blocking("devices", list)));
+            let list = task::blocking("devices", runtime::devices_of_opened);
+            put(&self.devices, Task::spawn(list));
         }
     }
 

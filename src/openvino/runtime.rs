@@ -15,7 +15,7 @@ use std::{
 
 use openvino::{Core, DeviceType};
 
-pub use survey::{Device, Looked, devices, devices_of_opened, survey};
+pub use survey::{Device, Looked, devices, devices_of_opened, list_devices_with, survey};
 
 use super::fault::Fault;
 

@@ -67,6 +67,17 @@ fn the_front_door() {
 }
 
 #[test]
+fn the_first_hour_was_gone_through() {
+    let text = fs::read_to_string(root().join("docs/first-hour.md")).unwrap();
+    let (_, told) = text.split_once("```text\n").unwrap();
+    for command in ["make demo", "ovms infer", "ovms pipeline", "ovms graph"] {
+        assert!(told.contains(&format!("$ {command}")), "{command}");
+    }
+    let last = told.trim_end().trim_end_matches("```").trim_end();
+    assert!(last.ends_with("done"), "{last}");
+}
+
+#[test]
 fn nothing_is_left_to_be_filled_in() {
     for file in RUN {
         let text = fs::read_to_string(root().join("docs").join(file)).unwrap();
