@@ -73,7 +73,8 @@ pub(crate) fn start(settings: &Settings) -> Result<LogFile, Failure> {
             .with_default(level.min(tracing::Level::WARN))
             .with_target("ovms", level)
     };
-    let colour = io::stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none();
+    let colour =
+        io::stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|it| it.is_empty());
     let mut layers = vec![layer(settings.format, colour, || ui::Stdout)];
     let mut log_file = LogFile::default();
     if let Some(path) = &settings.path {

@@ -1,10 +1,6 @@
 //! What the argument with the cursor can be: asked of the server, or read from a file.
 
-use std::{
-    env,
-    path::Path,
-    time::{Duration, Instant},
-};
+use std::{env, path::Path, time::Instant};
 
 use ovms::{
     client::{
@@ -31,9 +27,6 @@ pub(crate) const OPTIONS: [(&str, &str); 7] = [
 /// Names a configuration file whose servables are offered where no server answers.
 const CONFIG: &str = "OVMS_CONFIG";
 
-/// What is left of the time for reading that file.
-const FOR_FILE: Duration = Duration::from_millis(30);
-
 /// What there is to offer.
 #[derive(Debug)]
 pub(super) struct Names {
@@ -58,7 +51,10 @@ pub(super) fn find(position: &Position, deadline: Instant) -> Option<Names> {
     let names = match (position.command.as_str(), argument) {
         ("infer", "model") => match env::var(CONFIG) {
             Ok(path) if !path.is_empty() => {
-                of_server(position, deadline.checked_sub(FOR_FILE)?).or_else(|| servables(&path))?
+                // Time is left for reading the file.
+                let left = deadline.saturating_duration_since(Instant::now());
+                let server = of_server(position, deadline.checked_sub(left / 4)?);
+                server.or_else(|| servables(&path))?
             }
             _ => of_server(position, deadline)?,
         },

@@ -1,6 +1,7 @@
 """The files of deploy/ fit each other, the program, and the tools that read them."""
 
 import json
+import os
 import re
 import shlex
 import shutil
@@ -181,13 +182,15 @@ def test_the_container_starts_the_program(running):
     assert of("EXPOSE")[0].split() == [flag(command, "--port"), flag(command, "--rest_port")]
     assert of("STOPSIGNAL") == ["SIGTERM"]
     question = json.loads(re.search(r"CMD (\[.*\])", of("HEALTHCHECK")[0])[1])
-    assert question[0] == "ovms"
-    assert f"localhost:{flag(command, '--port')}" in question
+    assert question == ["ovms", "infer", "--status"]
+    assert f"OVMS_URL=localhost:{flag(command, '--port')}" in of("ENV")[0].split()
     server = running.start("container", "--config_path", str(DEPLOY / "config.json"))
-    question = [PROGRAM, *question[1:-1], server.grpc]
-    assert subprocess.run(question, capture_output=True, timeout=LIMIT).returncode == 0
-    question[-1] = "127.0.0.1:1"
-    assert subprocess.run(question, capture_output=True, timeout=LIMIT).returncode != 0
+    for address, is_well in [(server.grpc, True), ("127.0.0.1:1", False)]:
+        environment = {**os.environ, "OVMS_URL": address}
+        asked = subprocess.run(
+            [PROGRAM, *question[1:]], env=environment, capture_output=True, timeout=LIMIT
+        )
+        assert (asked.returncode == 0) == is_well, address
 
 
 def test_the_pods_fit_the_server(running, tmp_path):

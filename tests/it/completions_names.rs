@@ -133,7 +133,7 @@ fn without_a_server_a_file_tells_what_it_would_serve() {
         let command = command
             .current_dir(folder.path())
             .env("OVMS_CONFIG", config);
-        let run = ask(command, &["infer", "--url", url, ""]);
+        let run = ask(command, &["--within", "2000"], &["infer", "--url", url, ""]);
         assert_eq!((run.code, run.stderr.as_str()), (Some(0), ""), "{config}");
         run.text()
     };
