@@ -1153,7 +1153,7 @@ _ovms_static() {
             return 0
             ;;
         ovms__subcmd__man)
-            opts="-q -h -V --dir --quiet --help --version"
+            opts="-q -h -V --dir --quiet --help --version serve infer pipeline graph setup doctor completions man"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0

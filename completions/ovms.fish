@@ -28,6 +28,10 @@ function __ovms_has_names
     test (count $__ovms_answer) -gt 0
 end
 
+# Arguments without a flag that are no files.
+complete -c ovms -n '__fish_seen_subcommand_from infer setup doctor completions man' -f
+complete -c ovms -n '__fish_seen_subcommand_from completions' -a 'bash zsh fish powershell elvish'
+complete -c ovms -n '__fish_seen_subcommand_from man' -a 'serve infer pipeline graph setup doctor completions man'
 complete -c ovms -n __ovms_has_names -f -k -a '$__ovms_answer'
 
 # Print an optspec for argparse to handle cmd's options that are independent of any subcommand.
