@@ -196,6 +196,8 @@ def main(example):
         sys.exit(128 + signal.SIGTERM)
 
     signal.signal(signal.SIGTERM, ended)
+    # What a shell starts in the background has been told to ignore it.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
         example()
     except KeyboardInterrupt:

@@ -190,6 +190,9 @@ fn a_page_reads_as_manuals_do() {
     usage, also a shell that is not known
     .SH ENVIRONMENT
     .TP
+    \fBOVMS_CONFIG\fR
+    A configuration file whose servables are offered where no server answers.
+    .TP
     \fBOVMS_URL\fR
     The address of the server, if \-\-url is not given.
     .TP
