@@ -29,8 +29,8 @@ TOOLS = {
     "zsh": {
         "packages": ["zsh-static", "zsh-common"],
         "program": "bin/zsh-static",
-        "environment": {"FPATH": "usr/share/zsh/functions/*"},
-        "probe": ["-fc", "autoload -Uz compinit && compinit -D && zmodload zsh/zutil zsh/complete zsh/computil zsh/parameter"],
+        "environment": {"FPATH": "usr/share/zsh/functions/**/"},
+        "probe": ["-fc", "autoload -Uz compinit && compinit -D && zmodload zsh/zutil zsh/complete zsh/computil zsh/parameter && autoload +X _arguments _path_files"],
     },
     "fish": {
         "packages": ["fish"],
@@ -58,7 +58,8 @@ def starter(tool, root):
     lines = ["#!/bin/sh"]
     variables = {}
     for name, place in tool["environment"].items():
-        values = sorted(str(path) for path in root.glob(place) if path.exists())
+        found = (path for path in root.glob(place) if path.is_dir() or not place.endswith("/"))
+        values = sorted(str(path) for path in found)
         variables[name] = ":".join(values)
     libraries = {path.parent for path in root.rglob("*.so*") if "lib" in path.parent.parts}
     usual = [path for path in sorted(libraries) if path.name.endswith("-linux-gnu")]
