@@ -83,6 +83,7 @@ pub(crate) fn run(args: impl IntoIterator<Item = OsString>) -> Result<(), Failur
         serve::refuse_unmatched(&args[name + 1..])?;
     }
     let command = with_defaults_apart(without_empty_variables(Cli::command()));
+    let command = with_whole_headers(command, &args);
     let cli = match command.try_get_matches_from(args) {
         Ok(matches) => Cli::from_arg_matches(&matches),
         Err(error) => Err(error),
@@ -120,6 +121,21 @@ pub(crate) fn with_subcommand(mut args: Vec<OsString>) -> Vec<OsString> {
         args.insert(1, "serve".into());
     }
     args
+}
+
+/// Takes a header of the command line as it is. Only the variable has one in each line: what a
+/// script puts into a value must not make another header of it.
+fn with_whole_headers(command: Clap, args: &[OsString]) -> Clap {
+    let is_header = |arg: &OsString| {
+        let arg = arg.to_string_lossy();
+        arg == "--header" || arg.starts_with("--header=")
+    };
+    if !args.iter().any(is_header) {
+        return command;
+    }
+    command.mut_subcommand("infer", |infer| {
+        infer.mut_arg("header", |header| header.value_delimiter(None))
+    })
 }
 
 /// Has variables of the environment that are empty count as not set.

@@ -533,6 +533,7 @@ fn headers_that_cannot_be_sent_are_refused() {
                 &["dummy", "--header", "=1"],
                 &["dummy", "--header", "x one=1"],
                 &["dummy", "--header", "x-one=a\nb"],
+                &["dummy", "--header", "x-one=a\nx-two=b"],
                 &["dummy", "--header", "content-length=1"],
             ],
         );
@@ -554,9 +555,14 @@ fn headers_that_cannot_be_sent_are_refused() {
             hint: the protocol sets it itself, or it has characters that headers do not have
 
             exit 64
-            error parsing options: invalid value 'b' for '--header <KEY=VALUE>': found `b`, expected KEY=VALUE
+            error: cannot write the request
+              caused by: the header `x-one` cannot be sent
+            hint: the protocol sets it itself, or it has characters that headers do not have
 
-            For more information, try '--help'.
+            exit 64
+            error: cannot write the request
+              caused by: the header `x-one` cannot be sent
+            hint: the protocol sets it itself, or it has characters that headers do not have
 
             exit 64
             error: cannot write the request
