@@ -1,6 +1,11 @@
 //! `ovms infer`: the forms in which inputs are given.
 
-use std::{fs, io::Write as _, path::PathBuf, process::Stdio};
+use std::{
+    fs,
+    io::Write as _,
+    path::PathBuf,
+    process::{Output, Stdio},
+};
 
 use bytes::Bytes;
 use ovms::tensor::{DataType, Tensor};
@@ -71,19 +76,24 @@ impl Files {
 
 /// Runs a command that reads standard input.
 fn piped(server: &Server, args: &[&str], stdin: &str) -> Value {
+    let output = fed(server, args, stdin);
+    assert_eq!(output.status.code(), Some(0), "{args:?}");
+    serde_json::from_slice(&output.stdout).unwrap()
+}
+
+fn fed(server: &Server, args: &[&str], stdin: &str) -> Output {
     let mut child = command(server, GRPC)
         .args(args)
         .args(["--output", "json"])
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
         .spawn()
         .unwrap();
     let mut pipe = child.stdin.take().unwrap();
     pipe.write_all(stdin.as_bytes()).unwrap();
     drop(pipe);
-    let output = child.wait_with_output().unwrap();
-    assert_eq!(output.status.code(), Some(0), "{args:?}");
-    serde_json::from_slice(&output.stdout).unwrap()
+    child.wait_with_output().unwrap()
 }
 
 #[test]
@@ -146,6 +156,12 @@ fn standard_input_is_a_value() {
     let both = format!(r#"{{"input1":{value},"input2":[1,1,1,1,1,1,1,1,1,1]}}"#);
     let answer = piped(&server, &["add", "-i", "-"], &both);
     assert_eq!(answer["outputs"][0]["data"], json!(ONE_TO_TEN));
+    let refused = fed(&server, &["add", "-i=input1=-", "-i=input2=-"], value);
+    assert_eq!(refused.status.code(), Some(64));
+    insta::assert_snapshot!(String::from_utf8_lossy(&refused.stderr), @"
+    error: found `-` for two inputs, standard input can be read once
+    hint: give one JSON object of inputs by name
+    ");
     insta::assert_snapshot!(failures(&server, GRPC, &[
         &["add", "-i=input1=-", "-i=input2=-"],
         &["add", "-i=input1=-", "--zeros"],
