@@ -1,9 +1,10 @@
 """Measures what the settings of docs/performance.md do, and writes its tables.
 
-    python3 benches/tuning.py target/release/ovms [--seconds 3] [--write docs/performance.md]
+    python3 benches/tuning.py target/release/ovms [--rounds 5] [--write docs/performance.md]
 
-Each row is a server of its own with the settings of the row, asked by `ovms infer`. Nothing beyond Python's
-own library is needed. Without --write the tables go to stdout.
+Each row is a server of its own with the settings of the row, asked by `ovms infer`. The rows of a table are
+measured in turn, several times, and what is written is the median of each cell. Nothing beyond Python's own
+library is needed. Without --write the tables go to stdout.
 """
 
 import argparse
@@ -21,6 +22,7 @@ import tempfile
 import time
 import urllib.error
 import urllib.request
+from functools import partial
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 MODELS = ROOT / "fixtures/models"
@@ -36,9 +38,10 @@ def free_port():
 
 
 class Bench:
-    def __init__(self, program, seconds):
+    def __init__(self, program, seconds, rounds):
         self.program = str(pathlib.Path(program).resolve())
         self.seconds = seconds
+        self.rounds = rounds
 
     @contextlib.contextmanager
     def server(self, model, *flags, plugin=None):
@@ -88,13 +91,28 @@ class Bench:
         """Cells for one client and for 16."""
         one, alone = self.load(1, *flags)
         many, together = self.load(16, *flags)
-        return f"{one:.0f} | {alone['p50']:.2f} | {many:.0f} | {together['p50']:.2f} | {together['p99']:.2f}"
+        return one, alone["p50"], many, together["p50"], together["p99"]
+
+    def medians(self, rows, formats):
+        """Measures the rows in turn, round after round: other work of the machine meets all of them alike."""
+        rounds = [[measure() for _, measure in rows] for _ in range(self.rounds)]
+        for (name, _), *cells in zip(rows, *rounds, strict=True):
+            middle = [statistics.median(cell) for cell in zip(*cells, strict=True)]
+            yield f"| {name} | {' | '.join(map(format, middle, formats))} |"
+
+
+BOTH = (".0f", ".2f", ".0f", ".2f", ".2f")
 
 
 def hints(bench):
     """What the device is told about streams."""
     yield "| `--plugin_config` | 1 client: requests/s | p50 ms | 16 clients: requests/s | p50 ms | p99 ms |"
     yield "|---|--:|--:|--:|--:|--:|"
+
+    def measure(plugin):
+        with bench.server("classifier", plugin=plugin):
+            return bench.both()
+
     rows = [
         ("none, which is `LATENCY`", {}),
         ("`THROUGHPUT`", {"PERFORMANCE_HINT": "THROUGHPUT"}),
@@ -102,29 +120,34 @@ def hints(bench):
         ("`NUM_STREAMS` 2", {"NUM_STREAMS": 2}),
         ("`NUM_STREAMS` 4", {"NUM_STREAMS": 4}),
     ]
-    for name, plugin in rows:
-        with bench.server("classifier", plugin=plugin):
-            yield f"| {name} | {bench.both()} |"
+    yield from bench.medians([(name, partial(measure, plugin)) for name, plugin in rows], BOTH)
 
 
 def nireq(bench):
     """How many requests the device has at a time."""
     yield "| `--nireq`, with `NUM_STREAMS` 2 | 1 client: requests/s | p50 ms | 16 clients: requests/s | p50 ms | p99 ms |"
     yield "|---|--:|--:|--:|--:|--:|"
-    for count in (1, 2, 4, 8):
+
+    def measure(count):
         with bench.server("classifier", "--nireq", str(count), plugin={"NUM_STREAMS": 2}):
-            yield f"| {count} | {bench.both()} |"
+            return bench.both()
+
+    yield from bench.medians([(str(count), partial(measure, count)) for count in (1, 2, 4, 8)], BOTH)
 
 
 def batches(bench):
     """Several pictures in one request."""
     yield "| `--batch_size` | 1 client: pictures/s | p50 ms of a request | 4 clients: pictures/s | p50 ms of a request |"
     yield "|---|--:|--:|--:|--:|"
-    for size in (1, 4, 16):
+
+    def measure(size):
         with bench.server("classifier", "--batch_size", str(size)):
             one, alone = bench.load(1)
             many, together = bench.load(4)
-            yield f"| {size} | {one * size:.0f} | {alone['p50']:.2f} | {many * size:.0f} | {together['p50']:.2f} |"
+            return one * size, alone["p50"], many * size, together["p50"]
+
+    rows = [(str(size), partial(measure, size)) for size in (1, 4, 16)]
+    yield from bench.medians(rows, (".0f", ".2f", ".0f", ".2f"))
 
 
 def shapes(bench):
@@ -132,15 +155,15 @@ def shapes(bench):
     yield "| shape | first request with 4 pictures, ms | the next ones, p50 ms |"
     yield "|---|--:|--:|"
     value = "image:FP32:4,3,224,224="
-    for name, flags in [
-        ("`--batch_size 4`", ["--batch_size", "4"]),
-        ("`--batch_size 1:8`", ["--batch_size", "1:8"]),
-        ("`--batch_size auto`", ["--batch_size", "auto"]),
-    ]:
-        with bench.server("classifier", *flags):
+
+    def measure(size):
+        with bench.server("classifier", "--batch_size", size):
             first = json.loads(bench.infer("-i", value, "--repeat", "1", "--output", "json"))
             _, later = bench.load(1, "-i", value)
-            yield f"| {name} | {first['latency_ms']['max']:.1f} | {later['p50']:.2f} |"
+            return first["latency_ms"]["max"], later["p50"]
+
+    rows = [(f"`--batch_size {size}`", partial(measure, size)) for size in ("4", "1:8", "auto")]
+    yield from bench.medians(rows, (".1f", ".2f"))
 
 
 def cache(bench):
@@ -148,40 +171,49 @@ def cache(bench):
     model = RESNET if RESNET.is_dir() else MODELS / "ocr_det"
     yield f"| `{model.name}` | seconds until ready |"
     yield "|---|--:|"
+
+    def start(*flags):
+        with bench.server(model, *flags) as seconds:
+            return (seconds,)
+
+    def first():
+        with tempfile.TemporaryDirectory() as folder:
+            return start("--cache_dir", folder)
+
     with tempfile.TemporaryDirectory() as folder:
-        for name, flags in [
-            ("without `--cache_dir`", []),
-            ("first start with it", ["--cache_dir", folder]),
-            ("later starts with it", ["--cache_dir", folder]),
-        ]:
-            times = []
-            for _ in range(1 if name.startswith("first") else 3):
-                with bench.server(model, *flags) as seconds:
-                    times.append(seconds)
-            yield f"| {name} | {statistics.median(times):.2f} |"
+        start("--cache_dir", folder)
+        rows = [
+            ("without `--cache_dir`", start),
+            ("first start with it", first),
+            ("later starts with it", partial(start, "--cache_dir", folder)),
+        ]
+        yield from bench.medians(rows, (".2f",))
 
 
 def apis(bench):
     """The same request over each protocol."""
     yield "| `ovms infer` with | 40 bytes, 1 client: requests/s | p50 ms | 16 clients: requests/s | 600 KB, 1 client: requests/s | p50 ms | 16 clients: requests/s |"
     yield "|---|--:|--:|--:|--:|--:|--:|"
-    ways = [
-        ("`--api kserve-grpc`", ["--api", "kserve-grpc"]),
-        ("`--api kserve-grpc --typed`", ["--api", "kserve-grpc", "--typed"]),
-        ("`--api kserve-rest`", ["--api", "kserve-rest"]),
-        ("`--api kserve-rest --json-data`", ["--api", "kserve-rest", "--json-data"]),
-        ("`--api tfs-grpc`", ["--api", "tfs-grpc"]),
-        ("`--api tfs-rest`", ["--api", "tfs-rest"]),
-    ]
-    cells = {name: [] for name, _ in ways}
-    for model in ("dummy", "fullsize"):
-        with bench.server(model):
-            for name, flags in ways:
+
+    def measure(flags):
+        cells = []
+        for model in ("dummy", "fullsize"):
+            with bench.server(model):
                 one, alone = bench.load(1, *flags)
                 many, _ = bench.load(16, *flags)
-                cells[name].append(f"{one:.0f} | {alone['p50']:.2f} | {many:.0f}")
-    for name, parts in cells.items():
-        yield f"| {name} | {' | '.join(parts)} |"
+                cells += [one, alone["p50"], many]
+        return cells
+
+    ways = (
+        "--api kserve-grpc",
+        "--api kserve-grpc --typed",
+        "--api kserve-rest",
+        "--api kserve-rest --json-data",
+        "--api tfs-grpc",
+        "--api tfs-rest",
+    )
+    rows = [(f"`{flags}`", partial(measure, flags.split())) for flags in ways]
+    yield from bench.medians(rows, (".0f", ".2f", ".0f") * 2)
 
 
 def machine(bench):
@@ -189,7 +221,7 @@ def machine(bench):
     info = pathlib.Path("/proc/cpuinfo").read_text()
     name = re.search(r"model name\s*: (.*)", info)
     version = subprocess.run([bench.program, "--version"], capture_output=True, text=True, check=True)
-    yield f"{name[1] if name else 'unknown processor'}, {os.cpu_count()} cores, {version.stdout.strip()}, {bench.seconds} s a cell."
+    yield f"{name[1] if name else 'unknown processor'}, {os.cpu_count()} cores, {version.stdout.strip()}; medians of {bench.rounds} rounds, {bench.seconds} s a cell."
 
 
 TABLES = {table.__name__: table for table in (machine, hints, nireq, batches, shapes, cache, apis)}
@@ -198,11 +230,12 @@ TABLES = {table.__name__: table for table in (machine, hints, nireq, batches, sh
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("program")
-    parser.add_argument("--seconds", type=int, default=3, help="how long each cell is measured")
+    parser.add_argument("--seconds", type=int, default=1, help="how long each cell is measured in a round")
+    parser.add_argument("--rounds", type=int, default=5, help="how often each cell is measured")
     parser.add_argument("--write", type=pathlib.Path, help="the page whose tables are replaced")
     parser.add_argument("--only", choices=TABLES, action="append", help="this table")
     options = parser.parse_args()
-    bench = Bench(options.program, options.seconds)
+    bench = Bench(options.program, options.seconds, options.rounds)
     for name in options.only or TABLES:
         table = "\n".join(TABLES[name](bench))
         print(f"\n{name}\n\n{table}", flush=True)
