@@ -20,25 +20,26 @@ pub(super) fn all() -> Vec<Check> {
         Err(error) => faults.push(format!("{} ({what}): {error}", folder.display())),
     };
     if Path::new(COMPILED).is_dir() {
-        look("compiled models", Path::new(COMPILED));
+        look("compiled", Path::new(COMPILED));
     }
     if let Some(folder) = downloads() {
-        look("downloaded models", &folder);
+        look("downloads", &folder);
     }
-    look("temporary files", &env::temp_dir());
-    let check = match faults.is_empty() {
-        true => Check::new("folders", Status::Ok, "can be written to"),
-        false => {
-            let text = format!("cannot write to {}", listed(&faults));
-            Check::new("folders", Status::Warn, text).hint(
-                "--cache_dir names another folder for compiled models, OVMS_MODEL_CACHE one for \
-                 downloads, and TMPDIR one for temporary files",
-            )
-        }
+    look("temporary", &env::temp_dir());
+    let text = match faults.is_empty() {
+        true => format!("can write to {}", listed(&writable)),
+        false => format!("cannot write to {}", listed(&faults)),
     };
+    if faults.is_empty() {
+        return vec![Check::new("folders", Status::Ok, text)];
+    }
+    let check = Check::new("folders", Status::Warn, text).hint(
+        "--cache_dir names another folder for compiled models, OVMS_MODEL_CACHE one for \
+         downloads, and TMPDIR one for temporary files",
+    );
     vec![match writable.is_empty() {
         true => check,
-        false => check.detail(writable.join(", ")),
+        false => check.detail(format!("can write to {}", listed(&writable))),
     }]
 }
 

@@ -8,7 +8,10 @@ use crate::ui::{Look, visible, wrapped};
 
 /// The columns that the state has, and those that the name has.
 const STATE: usize = 6;
-const NAME: usize = 13;
+const NAME: usize = 12;
+
+/// The columns that short details are put together for where there is no terminal.
+const PAGE: usize = 80;
 
 /// How something is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
@@ -144,20 +147,38 @@ impl Report {
     pub(super) fn text(&self, look: Look, columns: Option<usize>) -> String {
         let indent = STATE + NAME;
         let room = columns.map(|columns| columns.saturating_sub(indent));
+        let page = columns.unwrap_or(PAGE).saturating_sub(indent);
         let mut text = String::new();
         for check in &self.checks {
             let mut front = format!("{}{:<NAME$}", check.status.shown(look), check.name);
             let hint = check.hint.as_ref().map(|hint| format!("hint: {hint}"));
-            let lines = std::iter::once(&check.text)
-                .chain(&check.details)
-                .chain(&hint);
-            for line in lines.flat_map(|line| wrapped(&visible(line), room)) {
+            let found = std::iter::once(&check.text).chain(&check.details);
+            let lines = packed(found.map(|line| visible(line)), page);
+            let lines = lines
+                .into_iter()
+                .chain(hint.map(|hint| visible(&hint).into_owned()));
+            for line in lines.flat_map(|line| wrapped(&line, room)) {
                 text.extend([format!("{front}{line}").trim_end(), "\n"]);
                 front = " ".repeat(indent);
             }
         }
         text
     }
+}
+
+/// Puts texts beside each other where they have room in a line.
+fn packed(texts: impl Iterator<Item = impl AsRef<str>>, room: usize) -> Vec<String> {
+    let mut lines: Vec<String> = Vec::new();
+    for text in texts {
+        let text = text.as_ref();
+        match lines.last_mut() {
+            Some(line) if line.chars().count() + 2 + text.chars().count() <= room => {
+                line.extend(["; ", text]);
+            }
+            _ => lines.push(text.to_owned()),
+        }
+    }
+    lines
 }
 
 /// Writes the home folder as `~` in a text.
@@ -203,20 +224,18 @@ mod tests {
         assert_eq!(report.status(), Status::Warn);
         assert_eq!(report.count(Status::Warn), 1);
         insta::assert_snapshot!(report.text(Look::Plain, None), @r"
-        ok    runtime      OpenVINO 1
-                           of a place
-        warn  ports        something else listens on port 9000
-                           hint: choose another port with --port, or stop what listens
-        note  shell        \u{1b}[2J
+        ok    runtime     OpenVINO 1; of a place
+        warn  ports       something else listens on port 9000
+                          hint: choose another port with --port, or stop what listens
+        note  shell       \u{1b}[2J
         ");
         insta::assert_snapshot!(report.text(Look::Plain, Some(50)), @r"
-        ok    runtime      OpenVINO 1
-                           of a place
-        warn  ports        something else listens on port
-                           9000
-                           hint: choose another port with
-                           --port, or stop what listens
-        note  shell        \u{1b}[2J
+        ok    runtime     OpenVINO 1; of a place
+        warn  ports       something else listens on port
+                          9000
+                          hint: choose another port with
+                          --port, or stop what listens
+        note  shell       \u{1b}[2J
         ");
         let drawn = report.text(Look::Boxed, None).replace('\u{1b}', "ESC");
         assert!(drawn.contains("ESC[33mwarn  ESC[0mports"), "{drawn}");

@@ -19,10 +19,13 @@ pub(super) fn all() -> (Vec<Check>, Option<Found>) {
         }
     };
     let library = format!("{}, {}", found.origin, found.library.display());
+    // Where packages are put tells the library as well, in one line.
+    let place = places::environment_of(&found.library).unwrap_or_else(|| found.library.clone());
     let check = match setup::probe_apart(&found) {
         Ok(version) => {
-            let text = format!("OpenVINO {version}, compiles a model");
-            let check = Check::new("runtime", Status::Ok, text).detail(format!("from {library}"));
+            let text = format!("OpenVINO {version}, works");
+            let place = format!("from {}, {}", found.origin, place.display());
+            let check = Check::new("runtime", Status::Ok, text).detail(place);
             match version.starts_with(PINNED_VERSION) {
                 true => check,
                 false => check.detail(format!("this ovms is tested with {PINNED_VERSION}")),
