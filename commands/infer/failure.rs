@@ -4,7 +4,7 @@ use std::error::Error;
 
 use ovms::{
     client::{
-        Api, ClientError, ModelMetadata, RequestError, Step,
+        AddressError, Api, ClientError, ModelMetadata, RequestError, Step,
         input::{InputError, PictureError, ValueProblem},
     },
     tensor::DataType,
@@ -60,6 +60,21 @@ pub(super) fn client(error: ClientError) -> Failure {
                 RequestError::Empty(_) => failure.hint("`--api tfs-grpc` has a place for it"),
             }
         }
+    }
+}
+
+/// Explains why a text is no address.
+pub(super) fn address(url: &str, error: &AddressError) -> Failure {
+    let text = format!("cannot use the address `{url}`");
+    let failure = Failure::new(FailureKind::Usage, text).caused_by(error);
+    match error {
+        AddressError::Scheme(scheme) if scheme == "https" => failure.hint(
+            "requests are not encrypted: go through a tunnel (`ssh -L 8000:localhost:8000 HOST`) \
+             and ask localhost:8000",
+        ),
+        AddressError::OtherApi { .. } => failure.hint("leave `grpc://` out, or `--api`"),
+        AddressError::Path(_) => failure.hint("leave it out: each API has paths of its own"),
+        AddressError::Scheme(_) | AddressError::Host(_) | AddressError::Port(_) => failure,
     }
 }
 

@@ -213,8 +213,7 @@ pub(super) fn server(args: ServerArgs, concurrency: usize) -> Result<Options, Fa
     let api = Api::from(args.api);
     let url = args.url.unwrap_or_else(|| "localhost".to_owned());
     let address = Address::parse(&url, api).map_err(|error| {
-        let text = format!("cannot use the address `{url}`");
-        let failure = Failure::new(FailureKind::Usage, text).caused_by(&error);
+        let failure = failure::address(&url, &error);
         // Flags go first, so it may be there and not be meant.
         match std::env::var(URL) {
             Ok(set) if set == url => failure.hint(format!(
@@ -374,6 +373,16 @@ mod tests {
         insta::assert_snapshot!(job("--url ftp://a").unwrap_err(), @r"
         error: cannot use the address `ftp://a`
           caused by: found the scheme `ftp`, expected `http` or `grpc`, or none
+        ");
+        insta::assert_snapshot!(job("--url https://a").unwrap_err(), @"
+        error: cannot use the address `https://a`
+          caused by: found the scheme `https`, expected `http` or `grpc`, or none
+        hint: requests are not encrypted: go through a tunnel (`ssh -L 8000:localhost:8000 HOST`) and ask localhost:8000
+        ");
+        insta::assert_snapshot!(job("--url a/v2").unwrap_err(), @"
+        error: cannot use the address `a/v2`
+          caused by: found `/v2` after the host and port, expected nothing
+        hint: leave it out: each API has paths of its own
         ");
         insta::assert_snapshot!(job("--header te=x").unwrap_err(), @r"
         error: cannot write the request

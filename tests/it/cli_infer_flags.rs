@@ -590,6 +590,7 @@ fn an_address_of_another_form_is_refused() {
     exit 64
     error: cannot use the address `https://localhost:9000`
       caused by: found the scheme `https`, expected `http` or `grpc`, or none
+    hint: requests are not encrypted: go through a tunnel (`ssh -L 8000:localhost:8000 HOST`) and ask localhost:8000
 
     exit 64
     error: cannot use the address `localhost:port`
@@ -602,6 +603,7 @@ fn an_address_of_another_form_is_refused() {
     exit 64
     error: cannot use the address `localhost:9000/v2`
       caused by: found `/v2` after the host and port, expected nothing
+    hint: leave it out: each API has paths of its own
 
     exit 64
     error: cannot use the address `:9000`
@@ -621,5 +623,6 @@ fn an_address_of_another_form_is_refused() {
     exit 64
     error: cannot use the address `grpc://localhost`
       caused by: found the scheme `grpc`, which does not fit the API kserve-rest
+    hint: leave `grpc://` out, or `--api`
     ");
 }
