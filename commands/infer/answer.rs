@@ -10,7 +10,7 @@ use ovms::{
     tensor::{DataType, ShapeText, Tensor, npy, values::Value},
 };
 
-use super::job::Show;
+use super::task::Show;
 use crate::{
     error::{Failure, FailureKind},
     ui::{self, Align, Look, Table},
