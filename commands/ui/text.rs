@@ -1,5 +1,7 @@
 //! Text that is fitted to the width of a terminal.
 
+use std::time::Duration;
+
 use comfy_table::Table;
 use unicode_width::UnicodeWidthStr;
 
@@ -105,6 +107,22 @@ fn filled_to(text: &str, width: usize) -> String {
 pub(crate) fn counted(number: usize, noun: &str) -> String {
     let plural = if number == 1 { "" } else { "s" };
     format!("{number} {noun}{plural}")
+}
+
+/// Returns how much of something there was, in what time, and how fast that is:
+/// `6 steps in 0.50 s, 12.0 steps/s`.
+pub(crate) fn pace(number: usize, noun: &str, took: Duration) -> String {
+    let (number_text, seconds) = (counted(number, noun), took.as_secs_f64());
+    let rate = rate(number, noun, took);
+    format!("{number_text} in {seconds:.2} s, {rate}")
+}
+
+/// Returns how much of something there was in a second: `12.0 steps/s`.
+#[expect(clippy::cast_precision_loss, reason = "a rate needs no more digits")]
+pub(crate) fn rate(number: usize, noun: &str, took: Duration) -> String {
+    let rate = number as f64 / took.as_secs_f64().max(1e-9);
+    let places = if rate < 100.0 { 1 } else { 0 };
+    format!("{rate:.places$} {noun}s/s")
 }
 
 /// Puts words together as in a sentence: `a`, `a and b`, `a, b and c`.
