@@ -7,6 +7,7 @@ mod apart;
 mod cli;
 mod complete;
 mod completions;
+mod counts;
 mod doctor;
 mod error;
 mod graph;

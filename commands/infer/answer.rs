@@ -5,12 +5,12 @@ use std::{path::Path, time::Duration};
 use ovms::{
     client::{
         Answer,
-        output::{self, OfSequence, Ranked, Summary, hexadecimal, number},
+        output::{self, OfSequence, Ranked, hexadecimal, number},
     },
     tensor::{DataType, ShapeText, Tensor, npy, values::Value},
 };
 
-use super::job::Show;
+use super::{outputs, task::Show};
 use crate::{
     error::{Failure, FailureKind},
     ui::{self, Align, Look, Table},
@@ -133,29 +133,7 @@ fn note_id(sequence: Option<OfSequence>) {
 }
 
 fn outputs_table(answer: &Answer) -> Table {
-    let mut table = Table::new(&[
-        ("output", Align::Left),
-        ("datatype", Align::Left),
-        ("shape", Align::Left),
-        ("min", Align::Right),
-        ("mean", Align::Right),
-        ("max", Align::Right),
-        ("values", Align::Left),
-    ]);
-    for (name, tensor) in answer.outputs.iter() {
-        let Summary {
-            name,
-            dtype,
-            shape,
-            spread,
-            preview,
-        } = Summary::new(name, tensor);
-        let [min, mean, max] = match spread {
-            Some(spread) => [spread.min, spread.mean, spread.max].map(number),
-            None => [ui::NOTHING; 3].map(str::to_owned),
-        };
-        table.row([name, dtype.to_string(), shape, min, mean, max, preview]);
-    }
+    let mut table = outputs::table(answer.outputs.iter());
     for opaque in &answer.opaque {
         let nothing = || ui::NOTHING.to_owned();
         table.row([

@@ -5,9 +5,10 @@ use ovms::client::{Client, ClientError, ModelId, Options};
 use super::{
     args::{Args, Format},
     curl,
-    job::{no_single_output, server},
+    job::server,
     listing::{Listing, MetadataRow, Models},
     run::{unless_interrupted, why},
+    task::no_single_output,
 };
 use crate::error::Failure;
 

@@ -1,7 +1,7 @@
 //! `ovms infer`: send requests to a server by hand.
 //!
 //! [`Args`] are the flags as typed; `job` checks them and reads the files before anything is
-//! sent. `run` talks to the server, `answer` shows one answer, `load` measures many. `inspect` asks
+//! sent, and `task` says what the answer is for. `run` talks to the server, `answer` shows one answer, `load` measures many. `inspect` asks
 //! for states and metadata instead, and `listing` shows them. `curl` prints commands of other programs. `sequence` sends step after step to
 //! stateful models, and `stream` request after request over one call. The talking itself is in
 //! [`ovms::client`].
@@ -16,12 +16,15 @@ mod inspect;
 mod job;
 mod listing;
 mod load;
+mod outputs;
 mod run;
 mod sequence;
 mod stream;
+mod task;
 
 pub(crate) use args::{Args, InputArgs, PictureArgs};
 pub(crate) use explain::explanation;
 pub(crate) use failure::input as input_failure;
 pub(crate) use job::inputs;
+pub(crate) use outputs::{described, table as outputs_table};
 pub(crate) use run::run;

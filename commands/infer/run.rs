@@ -12,10 +12,11 @@ use super::{
     args::Args,
     curl, explain, failure,
     inspect::Inspection,
-    job::{Job, Task},
+    job::Job,
     load,
     sequence::{self, Plan, Sequence, Whole},
     stream,
+    task::Task,
 };
 use crate::error::{Failure, FailureKind};
 

@@ -11,7 +11,7 @@ use ovms::{
     pipeline::survey,
 };
 
-use self::report::{Counts, PipelineReport, Report, Verdict};
+use self::report::{PipelineReport, Report, Verdict};
 use super::{
     aside::Aside,
     facts::{Facts, Options},
@@ -184,15 +184,15 @@ fn look(
 /// Says in a sentence what came of it, and makes the exit code.
 fn end(report: &Report) -> Result<(), Failure> {
     let counts = report.counts();
-    let Counts {
-        pipelines, faulty, ..
-    } = counts;
     match report.verdict() {
         Verdict::Ok => Ok(()),
         Verdict::Faults => {
             let which = match &report.pipelines[..] {
                 [only] => format!("the pipeline `{}`", only.name),
-                _ => format!("{faulty} of {pipelines} pipelines"),
+                all => {
+                    let faulty = all.iter().filter(|it| it.verdict == Verdict::Faults);
+                    format!("{} of {} pipelines", faulty.count(), all.len())
+                }
             };
             let text = format!("{which} cannot be served: {counts}");
             Err(Failure::new(FailureKind::Failed, text))

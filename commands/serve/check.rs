@@ -241,7 +241,7 @@ impl Report {
         let numbers = [(faults, "fault"), (warnings, "warning")]
             .into_iter()
             .filter(|(number, _)| *number > 0)
-            .map(|(number, what)| format!("{number} {what}{}", if number == 1 { "" } else { "s" }))
+            .map(|(number, what)| ui::counted(number, what))
             .collect::<Vec<_>>()
             .join(" and ");
         let mut failure = match (faults, warnings) {

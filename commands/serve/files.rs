@@ -30,9 +30,9 @@ pub(crate) fn explain(error: &FileError, argument: &str) -> Failure {
             format!("the configuration file {} is no JSON", path.display())
         }
         _ => format!(
-            "the configuration file {} has {number} fault{}",
+            "the configuration file {} has {}",
             path.display(),
-            if number == 1 { "" } else { "s" }
+            ui::counted(number, "fault")
         ),
     };
     let mut failure = Failure::new(FailureKind::Failed, message);

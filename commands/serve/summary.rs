@@ -3,15 +3,19 @@
 //! On a terminal it is a block of its own; elsewhere it is lines of the log, or one event of a log
 //! in JSON. Why something is not served, the log has said before.
 
+mod tries;
+
 use ovms::{
     config::{LogFormat, ServerSettings},
     engine::{Engine, Facts, Servable, reload::Fault},
     error::chain,
-    model::demo,
     openvino::runtime::Device,
     python,
 };
 
+pub(super) use tries::demo_arguments;
+
+use self::tries::Tries;
 use crate::ui::{columns, counted, listed, visible, wrapped};
 
 /// The most servables that are told of one by one.
@@ -37,17 +41,6 @@ struct Entry {
     /// Versions, device, state; empty if there is nothing to add.
     about: String,
     tries: Tries,
-}
-
-/// How something is tried.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Tries {
-    /// With whatever fits.
-    Random,
-    /// With a sequence of that.
-    Sequence,
-    /// Its inputs have no types, so that they are looked at first.
-    Look,
 }
 
 /// Where a side listens.
@@ -244,56 +237,6 @@ impl Summary {
         }
         rows
     }
-
-    /// Returns commands that ask for something that is served.
-    fn tries(&self, is_terminal: bool) -> Vec<String> {
-        if let Some(folder) = &self.demo {
-            // The log has it from the start.
-            return match is_terminal {
-                true => vec![self.infer(&demo_arguments(folder), None)],
-                false => Vec::new(),
-            };
-        }
-        // A name that begins like a flag is none on a command line.
-        let mut names = self.served.iter();
-        let Some(first) = names.find(|it| !it.name.starts_with('-')) else {
-            return Vec::new();
-        };
-        let name = quoted(&first.name);
-        let mut tries = vec![match first.tries {
-            Tries::Random => self.infer(&format!("{name} --random"), None),
-            Tries::Sequence => self.infer(&format!("{name} --random --sequence"), None),
-            Tries::Look => self.infer(&format!("{name} --metadata"), None),
-        }];
-        if let Some(rest) = &self.rest
-            && is_plain(&first.name)
-        {
-            tries.push(format!("curl http://{}/v2/models/{name}", rest.address()));
-        }
-        tries
-    }
-
-    /// Returns a command of `ovms infer`, with the address if it is not the usual one.
-    fn infer(&self, arguments: &str, usual: Option<&str>) -> String {
-        let (api, place, port) = match (&self.grpc, &self.rest) {
-            (Some(grpc), _) => ("", grpc, 9000),
-            (None, Some(rest)) => (" --api kserve-rest", rest, 8000),
-            (None, None) => return format!("ovms infer {}", usual.unwrap_or(arguments)),
-        };
-        let url = match place.host == "localhost" && place.port == port {
-            true => String::new(),
-            false => format!(" --url {}", place.address()),
-        };
-        format!("ovms infer {arguments}{api}{url}")
-    }
-}
-
-/// Returns how the example is asked, but for the server's address.
-pub(super) fn demo_arguments(folder: &str) -> String {
-    format!(
-        "{} -i @{folder}/star.png --top 3 --labels {folder}/labels.txt",
-        demo::NAME
-    )
 }
 
 impl Entry {
@@ -365,20 +308,6 @@ fn is_empty(servable: &Servable) -> bool {
     model.is_some_and(|model| model.versions().is_empty())
 }
 
-/// Tells whether a name stands for itself in a shell and in a URL.
-fn is_plain(name: &str) -> bool {
-    let is_plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.');
-    !name.is_empty() && !name.starts_with('-') && name.chars().all(is_plain)
-}
-
-/// Writes a name for a shell.
-fn quoted(name: &str) -> String {
-    match is_plain(name) {
-        true => name.to_owned(),
-        false => format!("'{}'", name.replace('\'', r"'\''")),
-    }
-}
-
 fn clip(text: &str) -> String {
     let text = text.replace('\n', " ");
     match text.char_indices().nth(LONGEST) {
@@ -388,123 +317,4 @@ fn clip(text: &str) -> String {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::{Device, Entry, Place, Summary, Tries};
-
-    fn model(name: &str, about: &str) -> Entry {
-        Entry {
-            kind: "model",
-            name: name.to_owned(),
-            about: about.to_owned(),
-            tries: Tries::Random,
-        }
-    }
-
-    fn example() -> Summary {
-        let place = |port, addresses: &[&str]| {
-            let addresses: Vec<String> = addresses.iter().map(ToString::to_string).collect();
-            Place::of(Some(port), &addresses)
-        };
-        let mut summary = Summary {
-            openvino: "2026.4.1".to_owned(),
-            python: Some("Python 3.11.2".to_owned()),
-            grpc: place(9000, &["0.0.0.0"]),
-            rest: place(8123, &["127.0.0.1", "192.0.2.1"]),
-            has_dashboard: true,
-            devices: Vec::new(),
-            served: vec![
-                model("resnet", ", versions 1 and 3 on CPU"),
-                model("vad", ", version 1 on CPU, stateful"),
-                Entry {
-                    kind: "pipeline",
-                    tries: Tries::Random,
-                    ..model("ocr", "")
-                },
-            ],
-            missing: 1,
-            failures: vec![
-                "cannot load version 1 of model `face`: cannot read /models/face/1/model.xml: it \
-                 ends before its end"
-                    .to_owned(),
-            ],
-            demo: None,
-        };
-        summary = summary.with_devices(&[Device {
-            name: "CPU".to_owned(),
-            full_name: "Some Processor @ 2 GHz".to_owned(),
-        }]);
-        summary
-    }
-
-    #[test]
-    fn a_summary_fits_a_terminal() {
-        insta::assert_snapshot!(example().drawn(Some(80)), @"
-
-        ovms 0.1.0 serves 2 models and 1 pipeline (1 not served), with OpenVINO 2026.4.1
-        and Python 3.11.2
-          gRPC        localhost:9000 (all addresses of this machine)
-          REST        http://localhost:8123 (127.0.0.1, 192.0.2.1)
-          dashboard   http://localhost:8123/
-          devices     CPU (Some Processor @ 2 GHz)
-          model       resnet, versions 1 and 3 on CPU
-          model       vad, version 1 on CPU, stateful
-          pipeline    ocr
-          missing     cannot load version 1 of model `face`: cannot read
-                      /models/face/1/model.xml: it ends before its end
-          try         ovms infer resnet --random
-                      curl http://localhost:8123/v2/models/resnet
-        ");
-        insta::assert_snapshot!(example().drawn(Some(50)), @"
-
-        ovms 0.1.0 serves 2 models and 1 pipeline (1 not
-        served), with OpenVINO 2026.4.1 and Python 3.11.2
-          gRPC        localhost:9000 (all addresses of
-                      this machine)
-          REST        http://localhost:8123 (127.0.0.1,
-                      192.0.2.1)
-          dashboard   http://localhost:8123/
-          devices     CPU (Some Processor @ 2 GHz)
-          model       resnet, versions 1 and 3 on CPU
-          model       vad, version 1 on CPU, stateful
-          pipeline    ocr
-          missing     cannot load version 1 of model
-                      `face`: cannot read
-                      /models/face/1/model.xml: it ends
-                      before its end
-          try         ovms infer resnet --random
-                      curl http://localhost:8123/v2/models/resnet
-        ");
-    }
-
-    #[test]
-    fn many_models_are_counted() {
-        let mut summary = example();
-        summary.served = (0..45)
-            .map(|number| model(&format!("m{number:02}"), ""))
-            .collect();
-        summary.failures = vec!["x".to_owned(); 20];
-        let drawn = summary.drawn(Some(80));
-        assert!(drawn.lines().count() <= 26, "{drawn}");
-        assert!(drawn.contains("37 more: ovms infer --status"), "{drawn}");
-    }
-
-    #[test]
-    fn commands_name_the_server_where_it_is_not_the_usual_one() {
-        let mut summary = example();
-        assert_eq!(summary.tries(true)[0], "ovms infer resnet --random");
-        summary.grpc = Place::of(Some(9001), &["::1".to_owned()]);
-        assert_eq!(
-            summary.tries(true)[0],
-            "ovms infer resnet --random --url [::1]:9001"
-        );
-        summary.grpc = None;
-        summary.served[0].name = "it's".to_owned();
-        assert_eq!(
-            summary.tries(true),
-            [r"ovms infer 'it'\''s' --random --api kserve-rest --url localhost:8123"]
-        );
-        summary.rest = None;
-        summary.served.clear();
-        assert_eq!(summary.tries(true), Vec::<String>::new());
-    }
-}
+mod tests;

@@ -1,17 +1,26 @@
 //! Text that is fitted to the width of a terminal.
 
+use std::time::Duration;
+
+use comfy_table::Table;
 use unicode_width::UnicodeWidthStr;
+
+use super::Look;
 
 /// The width that is assumed where none is told.
 const USUAL: usize = 80;
 
 /// The width below which nothing is broken into lines.
-const NARROWEST: usize = 40;
+pub(super) const NARROWEST: usize = 40;
 
 /// Returns the columns of the terminal that stdout is, if it is one for drawing.
 pub(crate) fn columns() -> Option<usize> {
-    (super::Look::of_stdout() == super::Look::Boxed)
-        .then(|| comfy_table::Table::new().width().map(usize::from))
+    columns_for(Look::of_stdout())
+}
+
+fn columns_for(look: Look) -> Option<usize> {
+    (look == Look::Boxed)
+        .then(|| Table::new().width().map(usize::from))
         .flatten()
         .filter(|width| *width >= NARROWEST)
 }
@@ -19,7 +28,7 @@ pub(crate) fn columns() -> Option<usize> {
 /// Cuts a line to the columns of the terminal, so that it takes one.
 pub(crate) fn clipped(line: &str) -> String {
     // Room for the spinner before it, and for the `^C` of whoever interrupts behind it.
-    let room = comfy_table::Table::new()
+    let room = Table::new()
         .width()
         .map_or(USUAL, usize::from)
         .saturating_sub(5);
@@ -57,10 +66,63 @@ pub(crate) fn wrapped(text: &str, columns: Option<usize>) -> Vec<String> {
     lines
 }
 
+/// Breaks the lines of a text between words where the terminal ends; what follows of a line is
+/// indented.
+pub(crate) fn filled(text: &str, look: Look) -> String {
+    match columns_for(look) {
+        Some(width) => filled_to(text, width),
+        None => text.to_owned(),
+    }
+}
+
+fn filled_to(text: &str, width: usize) -> String {
+    const INDENT: usize = 4;
+    let mut filled = String::with_capacity(text.len() + 16);
+    for line in text.lines() {
+        let mut column = 0;
+        // The blanks at the beginning stay with the first word.
+        let start = line.len() - line.trim_start().len();
+        let (blanks, words) = line.split_at(start);
+        for word in words.split(' ') {
+            if column == 0 {
+                filled.push_str(blanks);
+                column = blanks.len();
+            } else if column + 1 + word.width() > width {
+                filled.push('\n');
+                filled.extend(std::iter::repeat_n(' ', INDENT));
+                column = INDENT;
+            } else {
+                filled.push(' ');
+                column += 1;
+            }
+            filled.push_str(word);
+            column += word.width();
+        }
+        filled.push('\n');
+    }
+    filled
+}
+
 /// Returns how much there is of something: `1 model`, `2 models`.
 pub(crate) fn counted(number: usize, noun: &str) -> String {
     let plural = if number == 1 { "" } else { "s" };
     format!("{number} {noun}{plural}")
+}
+
+/// Returns how much of something there was, in what time, and how fast that is:
+/// `6 steps in 0.50 s, 12.0 steps/s`.
+pub(crate) fn pace(number: usize, noun: &str, took: Duration) -> String {
+    let (number_text, seconds) = (counted(number, noun), took.as_secs_f64());
+    let rate = rate(number, noun, took);
+    format!("{number_text} in {seconds:.2} s, {rate}")
+}
+
+/// Returns how much of something there was in a second: `12.0 steps/s`.
+#[expect(clippy::cast_precision_loss, reason = "a rate needs no more digits")]
+pub(crate) fn rate(number: usize, noun: &str, took: Duration) -> String {
+    let rate = number as f64 / took.as_secs_f64().max(1e-9);
+    let places = if rate < 100.0 { 1 } else { 0 };
+    format!("{rate:.places$} {noun}s/s")
 }
 
 /// Puts words together as in a sentence: `a`, `a and b`, `a, b and c`.
@@ -75,7 +137,7 @@ pub(crate) fn listed<T: AsRef<str>>(words: &[T]) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::{counted, listed, wrapped};
+    use super::{counted, filled_to, listed, wrapped};
 
     #[test]
     fn text_is_broken_at_blanks() {
@@ -92,5 +154,16 @@ mod tests {
         assert_eq!(listed::<&str>(&[]), "");
         assert_eq!(listed(&["a"]), "a");
         assert_eq!(listed(&["a", "b", "c"]), "a, b and c");
+    }
+
+    #[test]
+    fn lines_end_between_words() {
+        let text = "Path: one → two → three\n  short line\n";
+        assert_eq!(
+            filled_to(text, 12),
+            "Path: one →\n    two →\n    three\n  short line\n"
+        );
+        assert_eq!(filled_to(text, 80), text);
+        assert_eq!(filled_to("", 80), "");
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! [`text()`] and [`svg()`] share one layout, made in columns and lines: `graph.rs` says what is
 //! drawn, `rows.rs` which boxes stand in a row, `layers.rs` where links pass other boxes and what
-//! fits, `order.rs` and `place.rs` in which order and columns, `route.rs` how lines run between two rows, and `scene.rs` puts it together.
+//! fits (`layers/cell.rs`), `order.rs` and `place.rs` in which order and columns, `route.rs` how lines run between two rows, and `scene.rs` puts it together.
 //! [`dot()`] and [`mermaid()`] leave the layout to others, [`json()`] has none. Names are untrusted
 //! text everywhere.
 

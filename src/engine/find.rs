@@ -5,6 +5,8 @@ use std::{
     time::Duration,
 };
 
+use tokio::sync::OwnedSemaphorePermit;
+
 use super::{
     Engine, Place, Servable, Target, UnderWay, not_found, of_graph::OfGraph,
     of_pipeline::OfPipeline, stream,
@@ -103,9 +105,7 @@ impl Engine {
         origin: Origin,
         place: Place,
     ) -> Result<Target> {
-        let call = Call::new(pipeline.reporter(), origin);
-        let admitted = pipeline.admit()?;
-        let definition = self.definition(&pipeline).await?;
+        let (call, admitted, definition) = self.enter(&pipeline, origin).await?;
         let found = OfPipeline {
             engine: Arc::clone(self),
             pipeline,
@@ -128,9 +128,7 @@ impl Engine {
         if origin.api == Api::TensorFlowServing {
             return Err(not_found());
         }
-        let call = Call::new(graph.reporter(), origin);
-        let admitted = graph.admit()?;
-        let definition = self.definition(&graph).await?;
+        let (call, admitted, definition) = self.enter(&graph, origin).await?;
         let found = OfGraph {
             engine: Arc::clone(self),
             graph,
@@ -140,6 +138,19 @@ impl Engine {
             _admitted: admitted,
         };
         Ok(Target::of_graph(found, call, place))
+    }
+
+    /// Has a call to a pipeline or graph count, and admits it; returns what it runs, too.
+    async fn enter<D: Served>(
+        &self,
+        live: &Live<D>,
+        origin: Origin,
+    ) -> Result<(Call, OwnedSemaphorePermit, Arc<D>)> {
+        // From here on it counts, whatever ends it.
+        let call = Call::new(live.reporter(), origin);
+        let admitted = live.admit()?;
+        let definition = self.definition(live).await?;
+        Ok((call, admitted, definition))
     }
 
     /// Finds what a pipeline or graph runs, after a wait if it is about to be checked and not too

@@ -75,6 +75,28 @@ pub struct ModelFacts {
     pub auto: bool,
 }
 
+#[cfg(test)]
+impl ModelFacts {
+    /// Makes a model of tensors that have a type each.
+    pub(crate) fn of(inputs: Vec<NodeTensor>, outputs: Vec<NodeTensor>) -> Self {
+        let infos = |tensors: Vec<NodeTensor>| {
+            let info = |(port, tensor): (usize, NodeTensor)| TensorInfo {
+                name: tensor.name,
+                dtype: tensor.dtype.expect("a model's tensor has a type"),
+                shape: tensor.shape,
+                layout: tensor.layout,
+                port,
+            };
+            tensors.into_iter().enumerate().map(info).collect()
+        };
+        Self {
+            info: ServableInfo::new(infos(inputs), infos(outputs)),
+            stateful: false,
+            auto: false,
+        }
+    }
+}
+
 /// Why a model cannot be used.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum MissingModel {

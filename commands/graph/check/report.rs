@@ -1,9 +1,11 @@
 //! What a check has found.
 
-use std::{fmt, path::Path};
+use std::path::Path;
 
 use ovms::graph::{FileFault, FileWarning, Rule};
 use serde::Serialize;
+
+use crate::counts::Counts;
 
 /// All graphs.
 #[derive(Debug, Serialize)]
@@ -127,36 +129,6 @@ impl From<FileWarning> for Entry {
     }
 }
 
-/// How much was found.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(super) struct Counts {
-    faults: usize,
-    warnings: usize,
-    unchecked: usize,
-}
-
-impl fmt::Display for Counts {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let told = [
-            (self.faults, "fault", "faults"),
-            (self.warnings, "warning", "warnings"),
-            (
-                self.unchecked,
-                "thing that could not be checked",
-                "things that could not be checked",
-            ),
-        ];
-        let told = told.into_iter().filter(|(count, ..)| *count > 0);
-        let told: Vec<String> = told
-            .map(|(count, one, many)| format!("{count} {}", if count == 1 { one } else { many }))
-            .collect();
-        match told.is_empty() {
-            true => f.write_str("no faults"),
-            false => f.write_str(&told.join(", ")),
-        }
-    }
-}
-
 impl GraphReport {
     pub(super) fn counts(&self) -> Counts {
         Counts {
@@ -195,12 +167,7 @@ impl Report {
     }
 
     pub(super) fn counts(&self) -> Counts {
-        let counts = self.graphs.iter().map(GraphReport::counts);
-        counts.fold(Counts::default(), |all, one| Counts {
-            faults: all.faults + one.faults,
-            warnings: all.warnings + one.warnings,
-            unchecked: all.unchecked + one.unchecked,
-        })
+        self.graphs.iter().map(GraphReport::counts).sum()
     }
 
     /// Writes it as one object.

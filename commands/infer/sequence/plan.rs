@@ -12,7 +12,7 @@ use ovms::{
 use super::SequenceArgs;
 use crate::{
     error::{Failure, FailureKind},
-    infer::{args::Format, failure, job::no_single_output},
+    infer::{args::Format, failure, task::no_single_output},
 };
 
 /// What is to be sent of a sequence.

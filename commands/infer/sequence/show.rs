@@ -109,20 +109,7 @@ pub(super) fn summary(answer: &Answer, steps: usize, took: Duration) -> String {
 
 /// Says how many steps there were and how fast.
 pub(super) fn pace(steps: usize, took: Duration) -> String {
-    let steps_text = if steps == 1 {
-        "1 step".to_owned()
-    } else {
-        format!("{steps} steps")
-    };
-    let seconds = took.as_secs_f64();
-    format!("{steps_text} in {seconds:.2} s, {}", rate(steps, took))
-}
-
-#[expect(clippy::cast_precision_loss, reason = "a rate needs no more digits")]
-fn rate(steps: usize, took: Duration) -> String {
-    let rate = steps as f64 / took.as_secs_f64().max(1e-9);
-    let places = if rate < 100.0 { 1 } else { 0 };
-    format!("{rate:.places$} steps/s")
+    ui::pace(steps, "step", took)
 }
 
 /// The bar on stderr; away where lines that come are progress enough.
@@ -149,7 +136,8 @@ impl Bar {
 
     /// Counts a step.
     pub(super) fn step(&self, done: usize) {
-        self.bar.set_message(rate(done, self.started.elapsed()));
+        let rate = ui::rate(done, "step", self.started.elapsed());
+        self.bar.set_message(rate);
         self.bar.set_position(done as u64);
     }
 }

@@ -13,7 +13,7 @@ use ovms::{
 use super::{StreamArgs, show::Form};
 use crate::{
     error::{Failure, FailureKind},
-    infer::{args::Format, failure, job::no_single_output},
+    infer::{args::Format, failure, task::no_single_output},
 };
 
 /// The request parameter that is the timestamp.

@@ -72,27 +72,12 @@ pub(super) fn headline(answer: &StreamAnswer) -> String {
 
 /// Says how many answers there were and how fast.
 pub(super) fn pace(answers: usize, took: Duration) -> String {
-    let seconds = took.as_secs_f64();
-    format!(
-        "{} in {seconds:.2} s, {}",
-        count(answers),
-        rate(answers, took)
-    )
+    ui::pace(answers, "answer", took)
 }
 
 /// Writes a number of answers.
 pub(super) fn count(answers: usize) -> String {
-    match answers {
-        1 => "1 answer".to_owned(),
-        answers => format!("{answers} answers"),
-    }
-}
-
-#[expect(clippy::cast_precision_loss, reason = "a rate needs no more digits")]
-fn rate(answers: usize, took: Duration) -> String {
-    let rate = answers as f64 / took.as_secs_f64().max(1e-9);
-    let places = if rate < 100.0 { 1 } else { 0 };
-    format!("{rate:.places$} answers/s")
+    ui::counted(answers, "answer")
 }
 
 /// The bar on stderr; away where answers that come are progress enough.
@@ -118,7 +103,7 @@ impl Bar {
     /// Counts requests and answers.
     pub(super) fn count(&self, sent: usize, answers: usize) {
         self.bar.set_position(answers as u64);
-        let rate = rate(answers, self.started.elapsed());
+        let rate = ui::rate(answers, "answer", self.started.elapsed());
         self.bar.set_message(format!("{rate}, {sent} sent"));
     }
 

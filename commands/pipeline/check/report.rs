@@ -8,6 +8,8 @@ use ovms::{
 };
 use serde::Serialize;
 
+use crate::counts::Counts;
+
 /// Everything that was found.
 #[derive(Debug, Serialize)]
 pub(super) struct Report {
@@ -114,16 +116,6 @@ pub(super) struct NotChecked {
     pub(super) reason: String,
 }
 
-/// How much was found.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Counts {
-    pub(super) pipelines: usize,
-    pub(super) faulty: usize,
-    pub(super) faults: usize,
-    pub(super) warnings: usize,
-    pub(super) unchecked: usize,
-}
-
 impl At {
     fn new(file: &Path, place: &Place) -> Self {
         Self {
@@ -226,16 +218,12 @@ impl Report {
 
     /// Counts.
     pub(super) fn counts(&self) -> Counts {
-        let sum = |count: fn(&PipelineReport) -> usize| self.pipelines.iter().map(count).sum();
-        let faulty = |pipeline: &&PipelineReport| pipeline.verdict == Verdict::Faults;
-        let warnings: usize = sum(|pipeline| pipeline.warnings.len());
-        Counts {
-            pipelines: self.pipelines.len(),
-            faulty: self.pipelines.iter().filter(faulty).count(),
-            faults: sum(|pipeline| pipeline.faults.len()),
-            warnings: warnings + self.warnings.len(),
-            unchecked: sum(|pipeline| pipeline.unchecked.len()),
-        }
+        let of_none = Counts {
+            warnings: self.warnings.len(),
+            ..Counts::default()
+        };
+        let counts = self.pipelines.iter().map(PipelineReport::counts);
+        counts.chain([of_none]).sum()
     }
 
     /// Writes everything as JSON.
@@ -311,8 +299,6 @@ impl PipelineReport {
     /// Counts.
     pub(super) fn counts(&self) -> Counts {
         Counts {
-            pipelines: 1,
-            faulty: usize::from(self.verdict == Verdict::Faults),
             faults: self.faults.len(),
             warnings: self.warnings.len(),
             unchecked: self.unchecked.len(),
@@ -333,31 +319,4 @@ fn connection(config: &PipelineConfig, place: &Place) -> Option<Connection> {
             input: found.name.clone(),
         })
     })
-}
-
-impl fmt::Display for Counts {
-    /// Writes what there is: `2 faults, 1 warning`.
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let parts = [
-            (self.faults, "fault", "faults"),
-            (self.warnings, "warning", "warnings"),
-            (
-                self.unchecked,
-                "thing that could not be checked",
-                "things that could not be checked",
-            ),
-        ];
-        let mut parts = parts
-            .into_iter()
-            .filter(|(count, ..)| *count > 0)
-            .peekable();
-        if parts.peek().is_none() {
-            return f.write_str("no faults");
-        }
-        for (index, (count, one, more)) in parts.enumerate() {
-            let comma = if index > 0 { ", " } else { "" };
-            write!(f, "{comma}{count} {}", if count == 1 { one } else { more })?;
-        }
-        Ok(())
-    }
 }

@@ -39,11 +39,12 @@ impl Page<'_> {
             }
             writeln!(self.text)?;
         }
-        let counts = report.counts();
-        if counts.pipelines == 0 {
-            writeln!(self.text, "no pipelines in the file")?;
-        } else if counts.pipelines > 1 && report.verdict() == Verdict::Ok {
-            writeln!(self.text, "{} pipelines: no faults", counts.pipelines)?;
+        match report.pipelines.len() {
+            0 => writeln!(self.text, "no pipelines in the file")?,
+            several @ 2.. if report.verdict() == Verdict::Ok => {
+                writeln!(self.text, "{several} pipelines: no faults")?;
+            }
+            _ => {}
         }
         Ok(())
     }

@@ -4,16 +4,16 @@ mod runs;
 
 use std::{collections::BTreeMap, fmt::Write, time::Duration};
 
-use ovms::{
-    client::output::Summary,
-    pipeline::{NodeId, Plan, PlanKind},
-};
+use ovms::pipeline::{NodeId, Plan, PlanKind};
 
 use super::{
     load::Loaded,
     measure::{Measured, median},
 };
-use crate::ui::{self, Align, Look, NOTHING, Table, visible};
+use crate::{
+    infer,
+    ui::{self, Align, Look, NOTHING, Table, counted, visible},
+};
 
 /// Waits of less than this share of a request are not worth a line.
 const WORTH_TELLING: f64 = 0.02;
@@ -34,7 +34,7 @@ pub(super) fn text(loaded: &Loaded, measured: &Measured, all: bool, look: Look) 
         runs::text(loaded, measured, all, look),
         ui::filled(&path(loaded.plan(), measured), look),
         ui::filled(&waits(loaded, measured), look),
-        outputs(measured).draw(look),
+        infer::outputs_table(measured.last.outputs.iter()).draw(look),
     ];
     for section in sections.iter().filter(|section| !section.is_empty()) {
         text.push('\n');
@@ -46,15 +46,11 @@ pub(super) fn text(loaded: &Loaded, measured: &Measured, all: bool, look: Look) 
 fn headline(loaded: &Loaded, measured: &Measured) -> String {
     let nodes = loaded.plan().nodes().len() - 2;
     let runs = measured.last.runs.len();
-    let plural = |number: usize, what: &str| match number {
-        1 => format!("1 {what}"),
-        number => format!("{number} {what}s"),
-    };
     let head = format!(
         "Pipeline `{}`: {}, {}, ",
         visible(&loaded.name),
-        plural(nodes, "node"),
-        plural(runs, "run")
+        counted(nodes, "node"),
+        counted(runs, "run")
     );
     let mut totals = measured.totals.clone();
     totals.sort_unstable();
@@ -161,12 +157,9 @@ fn waits(loaded: &Loaded, measured: &Measured) -> String {
         let (what, advice) = match &plan.node(id).kind {
             PlanKind::Model { name, version } => {
                 let slots = loaded.slots(name, *version).unwrap_or(1);
-                let plural = if slots == 1 { "" } else { "s" };
+                let requests = counted(slots, "infer request");
                 (
-                    format!(
-                        "for the {slots} infer request{plural} of model `{}`",
-                        visible(name)
-                    ),
+                    format!("for the {requests} of model `{}`", visible(name)),
                     "; more `nireq` and `NUM_STREAMS` help if there are free cores",
                 )
             }
@@ -182,24 +175,6 @@ fn waits(loaded: &Loaded, measured: &Measured) -> String {
         );
     }
     lines
-}
-
-fn outputs(measured: &Measured) -> Table {
-    let mut table = Table::new(&[
-        ("output", Align::Left),
-        ("datatype", Align::Left),
-        ("shape", Align::Left),
-        ("min", Align::Right),
-        ("mean", Align::Right),
-        ("max", Align::Right),
-        ("values", Align::Left),
-    ]);
-    for (name, tensor) in measured.last.outputs.iter() {
-        let [dtype, shape, min, mean, max] = runs::described(tensor);
-        let preview = Summary::new(name, tensor).preview;
-        table.row([name.to_owned(), dtype, shape, min, mean, max, preview]);
-    }
-    table
 }
 
 /// Goes through the nodes between entry and exit.

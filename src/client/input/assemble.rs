@@ -1,9 +1,10 @@
 //! All inputs of a request: what was given, fitted to what the model takes, and the rest filled.
 
-use std::{collections::BTreeMap, io::Read};
+mod several;
 
-use serde_json::value::RawValue;
+use std::io::Read;
 
+use self::several::{no_answer, several};
 use super::{
     Argument, Fill, InputError, Picture, ValueProblem,
     content::{Content, Stdin},
@@ -12,7 +13,7 @@ use super::{
     target::Target,
 };
 use crate::{
-    client::{ModelMetadata, TensorMetadata, json},
+    client::{ModelMetadata, TensorMetadata},
     tensor::{DataType, PartialShape, Tensor, TensorMap},
 };
 
@@ -337,87 +338,6 @@ fn fitted(
         // Whoever cuts it into steps says what would do.
         Err(_) => Ok((tensor, step)),
     }
-}
-
-/// Takes a source that names its inputs apart: an archive of arrays, or a JSON object.
-fn several(given: &Given, model: &ModelMetadata) -> Option<Vec<(String, Given)>> {
-    let with = |content| Given {
-        content,
-        ..given.clone()
-    };
-    match &given.content {
-        // A single array may have any name, such as NumPy's own `arr_0`.
-        Content::Arrays(arrays) if arrays.len() > 1 || names_an_input(arrays, model) => {
-            let arrays = arrays.iter().cloned();
-            Some(
-                arrays
-                    .map(|(name, array)| (name, with(Content::Array(array))))
-                    .collect(),
-            )
-        }
-        Content::Outputs(outputs) => {
-            let is_known = |name: &str| model.inputs.iter().any(|input| input.name == name);
-            let mut inputs = outputs.iter().filter(|(name, _)| is_known(name)).peekable();
-            inputs.peek()?;
-            // What else the other model gives is not for this one.
-            let inputs = inputs.cloned();
-            Some(
-                inputs
-                    .map(|(name, array)| (name, with(Content::Array(array))))
-                    .collect(),
-            )
-        }
-        Content::Json(text) if no_answer(text).is_some() && !names_one(text, model) => None,
-        Content::Inline(text) | Content::Json(text) if text.trim_start().starts_with('{') => {
-            let text = json::quote_not_finite(text);
-            // What is no object after all is read again as a value, which tells the fault.
-            let inputs: BTreeMap<String, Box<RawValue>> = serde_json::from_str(&text).ok()?;
-            let inputs = inputs.into_iter();
-            Some(
-                inputs
-                    .map(|(name, value)| (name, with(Content::Json(value.get().to_owned()))))
-                    .collect(),
-            )
-        }
-        _ => None,
-    }
-}
-
-/// Tells what an object of another command is, if it is none of values.
-fn no_answer(text: &str) -> Option<ValueProblem> {
-    #[derive(serde::Deserialize)]
-    #[serde(deny_unknown_fields)]
-    struct Fault {
-        error: String,
-    }
-    #[derive(serde::Deserialize)]
-    #[expect(dead_code, reason = "only their being there matters")]
-    struct Ranking {
-        model_name: String,
-        output: String,
-        top: serde::de::IgnoredAny,
-    }
-    if !text.trim_start().starts_with('{') {
-        return None;
-    }
-    if let Ok(Fault { error }) = serde_json::from_str(text) {
-        return Some(ValueProblem::Upstream(error));
-    }
-    let ranking = serde_json::from_str::<Ranking>(text);
-    ranking.is_ok().then_some(ValueProblem::Ranking)
-}
-
-/// Tells whether an object has the name of an input.
-fn names_one(text: &str, model: &ModelMetadata) -> bool {
-    let object = serde_json::from_str::<BTreeMap<String, serde::de::IgnoredAny>>(text);
-    let known = |name: &str| model.inputs.iter().any(|input| input.name == name);
-    object.is_ok_and(|object| object.keys().any(|name| known(name)))
-}
-
-fn names_an_input(arrays: &[(String, Tensor)], model: &ModelMetadata) -> bool {
-    arrays
-        .iter()
-        .any(|(name, _)| model.inputs.iter().any(|input| input.name == *name))
 }
 
 fn names(model: &ModelMetadata) -> Vec<String> {

@@ -5,7 +5,6 @@ use std::path::Path;
 use crate::{
     config::{Defaults, NodeConfig, parse},
     pipeline::{CustomFacts, CustomFault, MissingModel, ModelFacts, NodeTensor, Outline, Sources},
-    servable::{ServableInfo, TensorInfo},
     tensor::{DataType, Dim, Layout, PartialShape},
 };
 
@@ -85,22 +84,7 @@ impl Sources for Known {
             _ => {}
         }
         let facts = facts(name).ok_or(MissingModel::Unknown(Vec::new()))?;
-        let infos = |tensors: Vec<NodeTensor>| {
-            let tensors = tensors.into_iter().enumerate();
-            let infos = tensors.map(|(port, tensor)| TensorInfo {
-                name: tensor.name,
-                dtype: tensor.dtype.unwrap(),
-                shape: tensor.shape,
-                layout: tensor.layout,
-                port,
-            });
-            infos.collect()
-        };
-        Ok(ModelFacts {
-            info: ServableInfo::new(infos(facts.inputs), infos(facts.outputs)),
-            stateful: false,
-            auto: false,
-        })
+        Ok(ModelFacts::of(facts.inputs, facts.outputs))
     }
 
     fn custom(

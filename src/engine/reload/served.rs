@@ -1,5 +1,7 @@
 //! One model, and what it takes to bring it up to date.
 
+mod attempt;
+
 use std::{
     collections::{BTreeMap, BTreeSet},
     path::PathBuf,
@@ -7,17 +9,17 @@ use std::{
     time::Duration,
 };
 
+use self::attempt::{Attempt, Facts, kept};
 use super::Fault;
 use crate::{
-    config::{ModelConfig, StatefulConfig, VersionPolicy},
+    config::{ModelConfig, VersionPolicy},
     error::chain,
     metrics::Metrics,
     model::{
         Loaded, Model, Spec, State, Version, VersionError, VersionFault, repository,
-        storage::{Found, Identity, Locator, Options, Repository, SourceError},
+        storage::{Found, Locator, Options, Repository, SourceError},
         wanted,
     },
-    openvino::LoadOptions,
     task,
 };
 
@@ -32,10 +34,6 @@ pub(super) enum Trigger {
     Asked,
 }
 
-/// The most passes of the watcher between two tries of a load that fails and of which nothing
-/// has changed.
-const LONGEST_PAUSE: u32 = 32;
-
 /// A model as it is served.
 pub(super) struct Served {
     pub(super) model: Arc<Model>,
@@ -44,45 +42,6 @@ pub(super) struct Served {
     /// The access to the base path of `config`.
     repository: Option<Repository>,
     attempts: BTreeMap<i64, Attempt>,
-}
-
-/// The loads of a version.
-#[derive(Default)]
-struct Attempt {
-    /// What is loaded.
-    loaded: Option<Facts>,
-    /// Where its files are.
-    from: Option<Locator>,
-    /// What the last load that failed was of.
-    failed: Option<(Facts, Failure)>,
-    /// Files with another identity, seen at the last pass.
-    seen: Option<Identity>,
-}
-
-/// What decides whether a load would give anything else.
-#[derive(Clone, PartialEq)]
-struct Facts {
-    base_path: String,
-    options: LoadOptions,
-    /// Without the time to drain, which is no matter of the load.
-    stateful: Option<StatefulConfig>,
-    identity: Identity,
-}
-
-impl Facts {
-    /// Tells whether others differ in their files alone.
-    fn same_settings(&self, other: &Self) -> bool {
-        self.base_path == other.base_path
-            && self.options == other.options
-            && self.stateful == other.stateful
-    }
-}
-
-/// A load that failed, and how many passes of the watcher to let go by before the next.
-#[derive(Clone, Copy)]
-struct Failure {
-    left: u32,
-    pause: u32,
 }
 
 /// What was done.
@@ -302,17 +261,12 @@ impl Served {
         let number = version.number();
         let config = &round.config;
         version.set_drain(drain(config));
-        let facts = Facts {
-            base_path: config.base_path.clone(),
-            options: config.load.clone(),
-            stateful: kept(config),
-            identity: found.identity,
-        };
+        let facts = Facts::new(config, found.identity);
         let attempt = self.attempts.entry(number).or_default();
         if !attempt.due(version, &facts, round.trigger) {
             return;
         }
-        attempt.seen = None;
+        attempt.begin();
         tracing::info!(model = version.model(), version = number, "loading");
         version.begin();
         match load(version, found, round).await {
@@ -326,53 +280,14 @@ impl Served {
                 );
                 version.install(loaded);
                 outcome.changed = true;
-                attempt.loaded = Some(facts);
-                attempt.from = Some(found.locator.clone());
-                attempt.failed = None;
+                attempt.succeed(facts, found.locator.clone());
             }
             Err(error) => {
                 version.fail(&chain(&*error.source));
                 outcome.faults.push(Fault::Version(error));
-                let before = attempt.failed.take().filter(|(before, _)| *before == facts);
-                let pause = before.map_or(1, |(_, failure)| (failure.pause * 2).min(LONGEST_PAUSE));
-                let failure = Failure {
-                    left: pause - 1,
-                    pause,
-                };
-                attempt.failed = Some((facts, failure));
+                attempt.fail(facts);
             }
         }
-    }
-}
-
-impl Attempt {
-    /// Tells whether a version is to be loaded.
-    fn due(&mut self, version: &Version, facts: &Facts, trigger: Trigger) -> bool {
-        if version.is_loaded() && self.loaded.as_ref() == Some(facts) {
-            // If something else failed meanwhile, it is wanted no longer.
-            self.failed = None;
-            self.seen = None;
-            version.forget_failure();
-            return false;
-        }
-        if let Some((failed, failure)) = &mut self.failed
-            && failed == facts
-        {
-            if trigger == Trigger::Watch && failure.left > 0 {
-                failure.left -= 1;
-                return false;
-            }
-            return true;
-        }
-        let known = self.failed.as_ref().map(|(facts, _)| facts);
-        let known = known.or(self.loaded.as_ref());
-        if trigger == Trigger::Watch && known.is_some_and(|known| known.same_settings(facts)) {
-            // Files that are just being copied look different at each pass.
-            let stable = self.seen.as_ref() == Some(&facts.identity);
-            self.seen = Some(facts.identity);
-            return stable;
-        }
-        true
     }
 }
 
@@ -409,14 +324,6 @@ async fn load(
 fn drain(config: &ModelConfig) -> Duration {
     let stateful = config.stateful.as_ref();
     stateful.map_or(Duration::ZERO, |stateful| stateful.drain)
-}
-
-/// Returns what a load depends on of the settings of sequences.
-fn kept(config: &ModelConfig) -> Option<StatefulConfig> {
-    config.stateful.as_ref().map(|stateful| StatefulConfig {
-        drain: Duration::ZERO,
-        ..stateful.clone()
-    })
 }
 
 async fn warn_of_nothing(name: String, folder: String) {

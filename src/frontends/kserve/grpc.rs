@@ -8,16 +8,15 @@ use prost::Message;
 use tonic::{Request, Response, Status, Streaming};
 
 use super::{
-    PLATFORM, codec, grpc_version, index, model_config::Config, statistics, triton::EXTENSIONS,
-    type_name, version_for,
+    PLATFORM, codec, grpc_version, index, model_config::Config, statistics, tensors,
+    triton::EXTENSIONS, version_for,
 };
 use crate::{
-    engine::{Engine, Facts, Servable},
+    engine::{Engine, Servable},
     error::{Error, Result},
     frontends::{SERVER_NAME, SERVER_VERSION, access, deadline, reply, unary::Unary},
     metrics::Query,
     model::State,
-    pipeline::Side,
     proto::kserve::{
         ModelConfigRequest, ModelConfigResponse, ModelInferRequest, ModelInferResponse,
         ModelMetadataRequest, ModelMetadataResponse, ModelReadyRequest, ModelReadyResponse,
@@ -29,7 +28,6 @@ use crate::{
     },
     request::{Api, Interface, Origin},
     sequence::{self, Arrival},
-    servable::TensorInfo,
     task,
 };
 
@@ -92,26 +90,17 @@ impl KserveService {
         let facts = part.loaded();
         part.reporter().queried(ORIGIN, Query::Metadata, &facts);
         let facts = facts?;
-        let tensor = |side| {
-            let facts = &facts;
-            move |info| tensor_metadata(facts, side, info)
-        };
+        let (inputs, outputs) = tensors(&facts, |info, datatype| TensorMetadata {
+            name: info.name.clone(),
+            datatype: datatype.to_owned(),
+            shape: info.shape.wire(),
+        });
         Ok(ModelMetadataResponse {
             name: servable.name().to_owned(),
             versions: available_versions(&servable),
             platform: PLATFORM.to_owned(),
-            inputs: facts
-                .info()
-                .inputs
-                .iter()
-                .map(tensor(Side::Input))
-                .collect(),
-            outputs: facts
-                .info()
-                .outputs
-                .iter()
-                .map(tensor(Side::Output))
-                .collect(),
+            inputs,
+            outputs,
         })
     }
 }
@@ -160,14 +149,6 @@ impl Unary for KserveService {
 pub(super) fn available_versions(servable: &Servable) -> Vec<String> {
     let versions = servable.available().into_iter();
     versions.map(|number| number.to_string()).collect()
-}
-
-fn tensor_metadata(facts: &Facts, side: Side, info: &TensorInfo) -> TensorMetadata {
-    TensorMetadata {
-        name: info.name.clone(),
-        datatype: type_name(facts, side, info).to_owned(),
-        shape: info.shape.wire(),
-    }
 }
 
 type ReplyStream = Pin<Box<dyn Stream<Item = Result<ModelStreamInferResponse, Status>> + Send>>;

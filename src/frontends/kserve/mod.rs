@@ -39,6 +39,22 @@ fn type_name(facts: &Facts, side: Side, info: &TensorInfo) -> &'static str {
     facts.dtype(side, info).map_or(open, DataType::kserve)
 }
 
+/// Makes the inputs and the outputs that metadata calls tell of; each is told the name of its type.
+fn tensors<'a, T>(
+    facts: &'a Facts,
+    make: impl Fn(&'a TensorInfo, &'static str) -> T,
+) -> (Vec<T>, Vec<T>) {
+    let all = |side, infos: &'a [TensorInfo]| {
+        let made = infos.iter().map(|it| make(it, type_name(facts, side, it)));
+        made.collect()
+    };
+    let info = facts.info();
+    (
+        all(Side::Input, &info.inputs),
+        all(Side::Output, &info.outputs),
+    )
+}
+
 /// Reads a version of a gRPC request: empty or `0` is the default version.
 fn grpc_version(text: &str) -> Result<Option<i64>> {
     match text {

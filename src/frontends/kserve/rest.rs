@@ -10,11 +10,11 @@ use serde::{Deserialize, Serialize};
 use std::time::Instant;
 
 use super::{
-    PLATFORM, grpc::available_versions, index, json, json_reply, rest_version, triton::EXTENSIONS,
-    type_name, version_for,
+    PLATFORM, grpc::available_versions, index, json, json_reply, rest_version, tensors,
+    triton::EXTENSIONS, version_for,
 };
 use crate::{
-    engine::{Engine, Facts},
+    engine::Engine,
     error::{Error, Result},
     frontends::{
         SERVER_NAME, SERVER_VERSION, access, body, deadline, gzip, reply,
@@ -22,9 +22,7 @@ use crate::{
     },
     metrics::Query,
     model::rt_info::RtInfo,
-    pipeline::Side,
     request::{Api, Interface, Origin},
-    servable::TensorInfo,
     task,
 };
 
@@ -146,26 +144,17 @@ pub(crate) async fn metadata(State(context): State<Context>, names: Names) -> Re
         let facts = part.loaded();
         part.reporter().queried(ORIGIN, Query::Metadata, &facts);
         let facts = facts?;
-        let tensor = |side| {
-            let facts = &facts;
-            move |info| tensor_metadata(facts, side, info)
-        };
+        let (inputs, outputs) = tensors(&facts, |info, datatype| TensorMetadata {
+            name: &info.name,
+            datatype,
+            shape: info.shape.wire(),
+        });
         Ok(reply::serialized(&Metadata {
             name: servable.name(),
             versions: available_versions(&servable),
             platform: PLATFORM,
-            inputs: facts
-                .info()
-                .inputs
-                .iter()
-                .map(tensor(Side::Input))
-                .collect(),
-            outputs: facts
-                .info()
-                .outputs
-                .iter()
-                .map(tensor(Side::Output))
-                .collect(),
+            inputs,
+            outputs,
             rt_info: facts.rt_info().map(|model_info| ModelInfo { model_info }),
         }))
     };
@@ -177,14 +166,6 @@ struct TensorMetadata<'a> {
     name: &'a str,
     datatype: &'static str,
     shape: Vec<i64>,
-}
-
-fn tensor_metadata<'a>(facts: &Facts, side: Side, info: &'a TensorInfo) -> TensorMetadata<'a> {
-    TensorMetadata {
-        name: &info.name,
-        datatype: type_name(facts, side, info),
-        shape: info.shape.wire(),
-    }
 }
 
 pub(crate) async fn infer(

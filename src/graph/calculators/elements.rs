@@ -49,3 +49,30 @@ macro_rules! family {
     };
 }
 pub(super) use family;
+
+/// Makes the calculators of a family that has the kinds of all families of lists, and some of its
+/// own, which not all families have, or not by the same word.
+macro_rules! every_kind {
+    ($before:literal, $after:literal, $about:literal, $contract:path, $make:expr,
+     [$($own:tt),* $(,)?]) => {
+        super::elements::family!(
+            $before,
+            $after,
+            $about,
+            $contract,
+            $make,
+            [
+                ("Float", $crate::graph::PacketType::Float),
+                ("Image", super::elements::IMAGE),
+                ("OVTensor", super::elements::OV_TENSOR),
+                ("PyTensor", $crate::graph::PacketType::Python),
+                ("String", $crate::graph::PacketType::Text),
+                ("TFTensor", super::elements::TF_TENSOR),
+                ("Tensor", super::elements::TENSOR),
+                ("TfLiteTensor", super::elements::TF_LITE_TENSOR),
+                $($own),*
+            ]
+        )
+    };
+}
+pub(super) use every_kind;

@@ -2,9 +2,7 @@
 
 use super::{
     contract::{Ask, Count, EVERY},
-    elements::{
-        IMAGE, OV_TENSOR, TENSOR, TF_LITE_TENSOR, TF_TENSOR, Typed, element, family, list_of,
-    },
+    elements::{Typed, element, every_kind, list_of},
     value,
 };
 use crate::{
@@ -13,7 +11,7 @@ use crate::{
 };
 
 /// Those that take one element.
-pub(super) static GET: &[Typed] = family!(
+pub(super) static GET: &[Typed] = every_kind!(
     "Get",
     "VectorItemCalculator",
     "Takes the element of VECTOR that INDEX or the option item_index names.",
@@ -24,21 +22,13 @@ pub(super) static GET: &[Typed] = family!(
     [
         ("", PacketType::Any),
         ("Bool", PacketType::Bool),
-        ("Float", PacketType::Float),
-        ("Image", IMAGE),
         ("Int", PacketType::Int),
-        ("OVTensor", OV_TENSOR),
-        ("PyTensor", PacketType::Python),
-        ("String", PacketType::Text),
-        ("TFTensor", TF_TENSOR),
-        ("Tensor", TENSOR),
-        ("TfLiteTensor", TF_LITE_TENSOR),
         ("Uint64t", PacketType::UInt),
     ]
 );
 
 /// Those that shorten a list.
-pub(super) static CLIP: &[Typed] = family!(
+pub(super) static CLIP: &[Typed] = every_kind!(
     "Clip",
     "VectorSizeCalculator",
     "Passes at most so many elements of a list on, from its beginning.",
@@ -53,21 +43,13 @@ pub(super) static CLIP: &[Typed] = family!(
     [
         ("", PacketType::Any),
         ("Bool", PacketType::Bool),
-        ("Float", PacketType::Float),
-        ("Image", IMAGE),
         ("Int", PacketType::Int),
-        ("OVTensor", OV_TENSOR),
-        ("PyTensor", PacketType::Python),
-        ("String", PacketType::Text),
-        ("TFTensor", TF_TENSOR),
-        ("Tensor", TENSOR),
-        ("TfLiteTensor", TF_LITE_TENSOR),
         ("Uint64t", PacketType::UInt),
     ]
 );
 
 /// Those that count.
-pub(super) static SIZE: &[Typed] = family!(
+pub(super) static SIZE: &[Typed] = every_kind!(
     "",
     "VectorSizeCalculator",
     "Tells in SIZE how many elements VECTOR has.",
@@ -76,15 +58,7 @@ pub(super) static SIZE: &[Typed] = family!(
     [
         ("", PacketType::Any),
         ("Bool", PacketType::Bool),
-        ("Float", PacketType::Float),
-        ("Image", IMAGE),
         ("Int", PacketType::Int),
-        ("OVTensor", OV_TENSOR),
-        ("PyTensor", PacketType::Python),
-        ("String", PacketType::Text),
-        ("TFTensor", TF_TENSOR),
-        ("Tensor", TENSOR),
-        ("TfLiteTensor", TF_LITE_TENSOR),
         ("Uint64t", PacketType::UInt),
     ]
 );

@@ -2,9 +2,7 @@
 
 use super::{
     contract::{Ask, Count, EVERY},
-    elements::{
-        IMAGE, OV_TENSOR, TENSOR, TF_LITE_TENSOR, TF_TENSOR, Typed, element, family, list_of,
-    },
+    elements::{IMAGE, Typed, element, every_kind, list_of},
     value,
 };
 use crate::{
@@ -13,7 +11,7 @@ use crate::{
 };
 
 /// Those that take a list apart.
-pub(super) static SPLIT: &[Typed] = family!(
+pub(super) static SPLIT: &[Typed] = every_kind!(
     "Split",
     "VectorCalculator",
     "Takes a list apart: an output for each of the ranges of the options.",
@@ -21,22 +19,14 @@ pub(super) static SPLIT: &[Typed] = family!(
     |node, _| Box::new(Split::new(node)),
     [
         ("Bool", PacketType::Bool),
-        ("Float", PacketType::Float),
-        ("Image", IMAGE),
         ("ImageFrame", IMAGE),
         ("Int", PacketType::Int),
-        ("OVTensor", OV_TENSOR),
-        ("PyTensor", PacketType::Python),
-        ("String", PacketType::Text),
-        ("TFTensor", TF_TENSOR),
-        ("Tensor", TENSOR),
-        ("TfLiteTensor", TF_LITE_TENSOR),
         ("Uint64t", PacketType::UInt),
     ]
 );
 
 /// Those that put lists together.
-pub(super) static CONCATENATE: &[Typed] = family!(
+pub(super) static CONCATENATE: &[Typed] = every_kind!(
     "Concatenate",
     "VectorCalculator",
     "Puts lists and elements together to one list, in the order of the inputs.",
@@ -44,16 +34,8 @@ pub(super) static CONCATENATE: &[Typed] = family!(
     |node, _| Box::new(Concatenate::new(node)),
     [
         ("Bool", PacketType::Bool),
-        ("Float", PacketType::Float),
-        ("Image", IMAGE),
         ("Int32", PacketType::Int),
         ("Int64", PacketType::Int),
-        ("OVTensor", OV_TENSOR),
-        ("PyTensor", PacketType::Python),
-        ("String", PacketType::Text),
-        ("TFTensor", TF_TENSOR),
-        ("Tensor", TENSOR),
-        ("TfLiteTensor", TF_LITE_TENSOR),
         ("UInt64", PacketType::UInt),
     ]
 );

@@ -3,9 +3,7 @@
 use super::{
     bounds::Output,
     contract::{Ask, Count},
-    elements::{
-        IMAGE, OV_TENSOR, TENSOR, TF_LITE_TENSOR, TF_TENSOR, Typed, element, family, list_of,
-    },
+    elements::{IMAGE, Typed, element, every_kind, list_of},
     value,
 };
 use crate::graph::{
@@ -14,7 +12,7 @@ use crate::graph::{
 };
 
 /// Those that begin a loop.
-pub(super) static BEGIN: &[Typed] = family!(
+pub(super) static BEGIN: &[Typed] = every_kind!(
     "BeginLoop",
     "Calculator",
     "Sends each element of the list ITERABLE as ITEM, at times counted from 0, with copies of CLONE.",
@@ -22,24 +20,16 @@ pub(super) static BEGIN: &[Typed] = family!(
     |node, _| Box::new(Begin::new(node)),
     [
         ("Boolean", PacketType::Bool),
-        ("Float", PacketType::Float),
-        ("Image", IMAGE),
         ("ImageFrame", IMAGE),
         ("Int", PacketType::Int),
         ("Int64", PacketType::Int),
         ("Integer", PacketType::Int),
-        ("OVTensor", OV_TENSOR),
-        ("PyTensor", PacketType::Python),
-        ("String", PacketType::Text),
-        ("TFTensor", TF_TENSOR),
-        ("Tensor", TENSOR),
-        ("TfLiteTensor", TF_LITE_TENSOR),
         ("Uint64t", PacketType::UInt),
     ]
 );
 
 /// Those that end a loop.
-pub(super) static END: &[Typed] = family!(
+pub(super) static END: &[Typed] = every_kind!(
     "EndLoop",
     "Calculator",
     "Collects ITEMs, and sends them as the list ITERABLE at the time that BATCH_END tells.",
@@ -47,18 +37,10 @@ pub(super) static END: &[Typed] = family!(
     |_, _| Box::new(End::default()),
     [
         ("Boolean", PacketType::Bool),
-        ("Float", PacketType::Float),
-        ("Image", IMAGE),
         ("ImageFrame", IMAGE),
         ("Int", PacketType::Int),
         ("Int64", PacketType::Int),
         ("Integers", PacketType::Int),
-        ("OVTensor", OV_TENSOR),
-        ("PyTensor", PacketType::Python),
-        ("String", PacketType::Text),
-        ("TFTensor", TF_TENSOR),
-        ("Tensor", TENSOR),
-        ("TfLiteTensor", TF_LITE_TENSOR),
         ("Uint64t", PacketType::UInt),
     ]
 );

@@ -3,18 +3,17 @@
 
 use std::fmt::Write;
 
-use ovms::{
-    client::output::{Summary, number},
-    pipeline::Run,
-    tensor::Tensor,
-};
+use ovms::{client::output::Summary, pipeline::Run};
 use unicode_width::UnicodeWidthStr;
 
 use super::{
     super::{load::Loaded, measure::Measured},
     inner, share, time,
 };
-use crate::ui::{Align, Look, NOTHING, Table, visible};
+use crate::{
+    infer::described,
+    ui::{Align, Look, NOTHING, Table, visible},
+};
 
 /// The runs of one node that are shown unless all are asked for.
 const SHOWN: usize = 4;
@@ -64,7 +63,7 @@ pub(super) fn text(loaded: &Loaded, measured: &Measured, all: bool, look: Look) 
                 tensors: tensors
                     .map(|((side, name), tensor)| Line {
                         name: format!("{side} {name}"),
-                        described: described(tensor),
+                        described: described(&Summary::new(name, tensor)),
                     })
                     .collect(),
             }
@@ -162,16 +161,6 @@ fn list(rows: &[Row]) -> String {
         }
     }
     text
-}
-
-/// Says what a tensor is: datatype, shape, least, mean, and greatest value.
-pub(super) fn described(tensor: &Tensor) -> [String; 5] {
-    let summary = Summary::new("", tensor);
-    let [min, mean, max] = match summary.spread {
-        Some(spread) => [spread.min, spread.mean, spread.max].map(number),
-        None => [NOTHING; 3].map(str::to_owned),
-    };
-    [summary.dtype.to_string(), summary.shape, min, mean, max]
 }
 
 /// Splits a session into texts and numbers, so that 10 comes after 9.

@@ -4,7 +4,6 @@ use super::{Node, Port, Random};
 use crate::{
     config::{Connection, NodeConfig, NodeKind, NodeOutput, PipelineConfig},
     pipeline::{CustomFacts, CustomFault, MissingModel, ModelFacts, NodeTensor, Sources},
-    servable::{ServableInfo, TensorInfo},
     tensor::{DataType, Dim, Layout, PartialShape},
 };
 
@@ -154,21 +153,7 @@ impl Sources for Random {
 
     fn model(&self, name: &str, _version: Option<i64>) -> Result<ModelFacts, MissingModel> {
         let facts = self.facts(name).ok_or(MissingModel::Unknown(Vec::new()))?;
-        let infos = |tensors: Vec<NodeTensor>| {
-            let info = |(port, tensor): (usize, NodeTensor)| TensorInfo {
-                name: tensor.name,
-                dtype: tensor.dtype.unwrap(),
-                shape: tensor.shape,
-                layout: tensor.layout,
-                port,
-            };
-            tensors.into_iter().enumerate().map(info).collect()
-        };
-        Ok(ModelFacts {
-            info: ServableInfo::new(infos(facts.inputs), infos(facts.outputs)),
-            stateful: false,
-            auto: false,
-        })
+        Ok(ModelFacts::of(facts.inputs, facts.outputs))
     }
 
     fn custom(

@@ -1,0 +1,68 @@
+//! How much a check has found.
+
+use std::{fmt, iter::Sum};
+
+/// How much was found.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Counts {
+    pub(crate) faults: usize,
+    pub(crate) warnings: usize,
+    pub(crate) unchecked: usize,
+}
+
+impl Sum for Counts {
+    fn sum<I: Iterator<Item = Self>>(counts: I) -> Self {
+        counts.fold(Self::default(), |all, one| Self {
+            faults: all.faults + one.faults,
+            warnings: all.warnings + one.warnings,
+            unchecked: all.unchecked + one.unchecked,
+        })
+    }
+}
+
+impl fmt::Display for Counts {
+    /// Writes what there is: `2 faults, 1 warning`.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let told = [
+            (self.faults, "fault", "faults"),
+            (self.warnings, "warning", "warnings"),
+            (
+                self.unchecked,
+                "thing that could not be checked",
+                "things that could not be checked",
+            ),
+        ];
+        let told = told.into_iter().filter(|(count, ..)| *count > 0);
+        let told: Vec<String> = told
+            .map(|(count, one, many)| format!("{count} {}", if count == 1 { one } else { many }))
+            .collect();
+        match told.is_empty() {
+            true => f.write_str("no faults"),
+            false => f.write_str(&told.join(", ")),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Counts;
+
+    #[test]
+    fn what_there_is_is_told() {
+        let one = Counts {
+            warnings: 1,
+            unchecked: 1,
+            ..Counts::default()
+        };
+        assert_eq!(Counts::default().to_string(), "no faults");
+        assert_eq!(
+            one.to_string(),
+            "1 warning, 1 thing that could not be checked"
+        );
+        let all: Counts = [one, one, Counts { faults: 1, ..one }].into_iter().sum();
+        assert_eq!(
+            all.to_string(),
+            "1 fault, 3 warnings, 3 things that could not be checked"
+        );
+    }
+}

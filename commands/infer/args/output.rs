@@ -1,0 +1,41 @@
+//! What is made of the answer.
+
+use std::path::PathBuf;
+
+use clap::ValueEnum;
+
+#[derive(Debug, clap::Args)]
+#[command(next_help_heading = "Output")]
+pub(in crate::infer) struct OutputArgs {
+    /// Choose what goes to stdout
+    #[arg(long, value_enum, default_value_t = Format::Table, value_name = "FORMAT")]
+    pub(in crate::infer) output: Format,
+
+    /// Save each output as a .npy file in this folder
+    ///
+    /// The folder is made if it is missing. BF16, which NumPy lacks, becomes FP32.
+    #[arg(long, value_name = "DIR")]
+    pub(in crate::infer) save: Option<PathBuf>,
+
+    /// Show the K greatest scores of the last axis of the output
+    #[arg(long, value_name = "K", value_parser = clap::value_parser!(u32).range(1..))]
+    pub(in crate::infer) top: Option<u32>,
+
+    /// Name the scores after the lines of this file
+    #[arg(long, value_name = "FILE", requires = "top")]
+    pub(in crate::infer) labels: Option<PathBuf>,
+}
+
+/// What goes to stdout.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(in crate::infer) enum Format {
+    /// A table of outputs, scores, latencies or models
+    Table,
+    /// The same as one JSON object; `null` stands for what is not a finite number, and
+    /// `not_finite` tells what it is
+    Json,
+    /// The output as the bytes of a .npy file
+    Npy,
+    /// The output's bytes, little endian
+    Raw,
+}

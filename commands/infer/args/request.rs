@@ -1,0 +1,106 @@
+//! What a request is, but for its inputs.
+
+use ovms::request::Parameter;
+
+use super::pair;
+
+#[derive(Debug, clap::Args)]
+#[command(next_help_heading = "Request")]
+pub(in crate::infer) struct RequestArgs {
+    /// Ask for a version of the model, not the server's default
+    #[arg(
+        long,
+        value_name = "N",
+        value_parser = clap::value_parser!(u64).range(1..),
+        requires = "model"
+    )]
+    pub(in crate::infer) model_version: Option<u64>,
+
+    /// Ask for this output only
+    ///
+    /// Can be repeated; the outputs come in this order.
+    #[arg(long, value_name = "NAME")]
+    pub(in crate::infer) output_name: Vec<String>,
+
+    /// Send an id, which the answer repeats (KServe only)
+    #[arg(long, value_name = "TEXT")]
+    pub(in crate::infer) id: Option<String>,
+
+    /// Send a request parameter
+    ///
+    /// For KServe only. `true` and `false` are truth values and whole numbers are numbers; all
+    /// else, and what stands in double quotes, is text. Can be repeated.
+    #[arg(
+        long,
+        visible_alias = "parameter",
+        value_name = "KEY=VALUE",
+        value_parser = parameter
+    )]
+    pub(in crate::infer) param: Vec<(String, Parameter)>,
+
+    /// Send tensors as raw bytes over gRPC (default)
+    #[arg(long, group = "form")]
+    pub(in crate::infer) raw: bool,
+
+    /// Send tensors in typed fields over gRPC
+    #[arg(long, group = "form")]
+    pub(in crate::infer) typed: bool,
+
+    /// Send and ask for tensors as bytes over kserve-rest (default)
+    #[arg(long, group = "form")]
+    pub(in crate::infer) binary: bool,
+
+    /// Send and ask for tensors as JSON over REST (over tfs-rest always so)
+    #[arg(long, group = "form")]
+    pub(in crate::infer) json_data: bool,
+}
+
+fn parameter(text: &str) -> Result<(String, Parameter), String> {
+    let (key, value) = pair(text)?;
+    let quoted = value
+        .strip_prefix('"')
+        .and_then(|rest| rest.strip_suffix('"'));
+    let parameter = match (quoted, value.as_str()) {
+        (Some(text), _) => Parameter::Text(text.to_owned()),
+        (None, "true") => Parameter::Bool(true),
+        (None, "false") => Parameter::Bool(false),
+        (None, text) => match text.parse() {
+            Ok(number) => Parameter::Int(number),
+            Err(_) => Parameter::Text(value),
+        },
+    };
+    Ok((key, parameter))
+}
+
+#[cfg(test)]
+mod tests {
+    use ovms::request::Parameter;
+
+    use super::{pair, parameter};
+
+    #[test]
+    fn parameters_have_the_type_of_their_text() {
+        let text = |text: &str| Parameter::Text(text.to_owned());
+        for (typed, value) in [
+            ("k=true", Parameter::Bool(true)),
+            ("k=False", text("False")),
+            ("k=-7", Parameter::Int(-7)),
+            ("k=\"7\"", text("7")),
+            ("k=7.5", text("7.5")),
+            ("k=", text("")),
+            ("k=a=b", text("a=b")),
+        ] {
+            assert_eq!(parameter(typed), Ok(("k".to_owned(), value)), "{typed}");
+        }
+    }
+
+    #[test]
+    fn pairs_have_a_key() {
+        for text in ["", "k", "=v"] {
+            assert_eq!(
+                pair(text).unwrap_err(),
+                format!("found `{text}`, expected KEY=VALUE")
+            );
+        }
+    }
+}

@@ -1,0 +1,76 @@
+//! The server, and how it is talked to.
+
+use std::time::Duration;
+
+use clap::ValueEnum;
+use ovms::client::Api;
+
+use super::pair;
+use crate::infer::{duration::duration, job::URL};
+
+#[derive(Debug, Clone, clap::Args)]
+#[command(next_help_heading = "Server")]
+pub(in crate::infer) struct ServerArgs {
+    /// Address of the server [default: localhost:9000, or localhost:8000 over REST]
+    #[arg(long, value_name = "HOST:PORT", env = URL, hide_env_values = true)]
+    pub(in crate::infer) url: Option<String>,
+
+    /// Choose the protocol
+    #[arg(
+        long,
+        value_enum,
+        value_name = "PROTOCOL",
+        default_value_t = ApiArg::KserveGrpc,
+        env = "OVMS_API",
+        hide_env_values = true
+    )]
+    pub(in crate::infer) api: ApiArg,
+
+    /// Give up on the connection, and on each request, after this long
+    #[arg(
+        long,
+        value_name = "TIME",
+        value_parser = duration,
+        default_value = "30s",
+        env = "OVMS_TIMEOUT",
+        hide_env_values = true
+    )]
+    pub(in crate::infer) timeout: Duration,
+
+    /// Send an HTTP header, or gRPC metadata, with every request
+    ///
+    /// Can be repeated. In the variable, one stands in each line.
+    #[arg(
+        long,
+        value_name = "KEY=VALUE",
+        value_parser = pair,
+        value_delimiter = '\n',
+        env = "OVMS_HEADER",
+        hide_env_values = true
+    )]
+    pub(in crate::infer) header: Vec<(String, String)>,
+}
+
+/// The protocols by the names that flags have for them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(in crate::infer) enum ApiArg {
+    /// KServe v2 over gRPC
+    KserveGrpc,
+    /// KServe v2 over REST
+    KserveRest,
+    /// TensorFlow Serving over gRPC
+    TfsGrpc,
+    /// TensorFlow Serving over REST
+    TfsRest,
+}
+
+impl From<ApiArg> for Api {
+    fn from(api: ApiArg) -> Self {
+        match api {
+            ApiArg::KserveGrpc => Self::KserveGrpc,
+            ApiArg::KserveRest => Self::KserveRest,
+            ApiArg::TfsGrpc => Self::TfsGrpc,
+            ApiArg::TfsRest => Self::TfsRest,
+        }
+    }
+}

@@ -1,0 +1,118 @@
+use super::{Device, Entry, Place, Summary, Tries};
+
+fn model(name: &str, about: &str) -> Entry {
+    Entry {
+        kind: "model",
+        name: name.to_owned(),
+        about: about.to_owned(),
+        tries: Tries::Random,
+    }
+}
+
+fn example() -> Summary {
+    let place = |port, addresses: &[&str]| {
+        let addresses: Vec<String> = addresses.iter().map(ToString::to_string).collect();
+        Place::of(Some(port), &addresses)
+    };
+    let mut summary = Summary {
+        openvino: "2026.4.1".to_owned(),
+        python: Some("Python 3.11.2".to_owned()),
+        grpc: place(9000, &["0.0.0.0"]),
+        rest: place(8123, &["127.0.0.1", "192.0.2.1"]),
+        has_dashboard: true,
+        devices: Vec::new(),
+        served: vec![
+            model("resnet", ", versions 1 and 3 on CPU"),
+            model("vad", ", version 1 on CPU, stateful"),
+            Entry {
+                kind: "pipeline",
+                tries: Tries::Random,
+                ..model("ocr", "")
+            },
+        ],
+        missing: 1,
+        failures: vec![
+            "cannot load version 1 of model `face`: cannot read /models/face/1/model.xml: it \
+             ends before its end"
+                .to_owned(),
+        ],
+        demo: None,
+    };
+    summary = summary.with_devices(&[Device {
+        name: "CPU".to_owned(),
+        full_name: "Some Processor @ 2 GHz".to_owned(),
+    }]);
+    summary
+}
+
+#[test]
+fn a_summary_fits_a_terminal() {
+    insta::assert_snapshot!(example().drawn(Some(80)), @"
+
+    ovms 0.1.0 serves 2 models and 1 pipeline (1 not served), with OpenVINO 2026.4.1
+    and Python 3.11.2
+      gRPC        localhost:9000 (all addresses of this machine)
+      REST        http://localhost:8123 (127.0.0.1, 192.0.2.1)
+      dashboard   http://localhost:8123/
+      devices     CPU (Some Processor @ 2 GHz)
+      model       resnet, versions 1 and 3 on CPU
+      model       vad, version 1 on CPU, stateful
+      pipeline    ocr
+      missing     cannot load version 1 of model `face`: cannot read
+                  /models/face/1/model.xml: it ends before its end
+      try         ovms infer resnet --random
+                  curl http://localhost:8123/v2/models/resnet
+    ");
+    insta::assert_snapshot!(example().drawn(Some(50)), @"
+
+    ovms 0.1.0 serves 2 models and 1 pipeline (1 not
+    served), with OpenVINO 2026.4.1 and Python 3.11.2
+      gRPC        localhost:9000 (all addresses of
+                  this machine)
+      REST        http://localhost:8123 (127.0.0.1,
+                  192.0.2.1)
+      dashboard   http://localhost:8123/
+      devices     CPU (Some Processor @ 2 GHz)
+      model       resnet, versions 1 and 3 on CPU
+      model       vad, version 1 on CPU, stateful
+      pipeline    ocr
+      missing     cannot load version 1 of model
+                  `face`: cannot read
+                  /models/face/1/model.xml: it ends
+                  before its end
+      try         ovms infer resnet --random
+                  curl http://localhost:8123/v2/models/resnet
+    ");
+}
+
+#[test]
+fn many_models_are_counted() {
+    let mut summary = example();
+    summary.served = (0..45)
+        .map(|number| model(&format!("m{number:02}"), ""))
+        .collect();
+    summary.failures = vec!["x".to_owned(); 20];
+    let drawn = summary.drawn(Some(80));
+    assert!(drawn.lines().count() <= 26, "{drawn}");
+    assert!(drawn.contains("37 more: ovms infer --status"), "{drawn}");
+}
+
+#[test]
+fn commands_name_the_server_where_it_is_not_the_usual_one() {
+    let mut summary = example();
+    assert_eq!(summary.tries(true)[0], "ovms infer resnet --random");
+    summary.grpc = Place::of(Some(9001), &["::1".to_owned()]);
+    assert_eq!(
+        summary.tries(true)[0],
+        "ovms infer resnet --random --url [::1]:9001"
+    );
+    summary.grpc = None;
+    summary.served[0].name = "it's".to_owned();
+    assert_eq!(
+        summary.tries(true),
+        [r"ovms infer 'it'\''s' --random --api kserve-rest --url localhost:8123"]
+    );
+    summary.rest = None;
+    summary.served.clear();
+    assert_eq!(summary.tries(true), Vec::<String>::new());
+}

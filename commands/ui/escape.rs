@@ -1,0 +1,56 @@
+//! Text that cannot steer the terminal that shows it.
+
+use std::borrow::Cow;
+
+/// Tells whether a character steers what shows it, instead of being shown: control characters, and
+/// those that turn the direction in which the text after them runs.
+pub(crate) fn steers(character: char) -> bool {
+    character.is_control() || matches!(character, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+}
+
+/// Returns a text for a line, in which each character that steers terminals is written as in
+/// `\u{1b}`. Names come from files and servers.
+pub(crate) fn visible(text: &str) -> Cow<'_, str> {
+    escaped(text, steers)
+}
+
+/// Returns a text of several lines in the same way, with their ends and tabs as they are.
+pub(crate) fn visible_lines(text: &str) -> Cow<'_, str> {
+    escaped(text, |it| steers(it) && !matches!(it, '\n' | '\t'))
+}
+
+/// Returns a text of several lines in the same way, with the others so far below the first that
+/// they cannot be taken for something else.
+pub(crate) fn visible_below(text: &str, indent: usize) -> String {
+    visible_lines(text).replace('\n', &format!("\n{}", " ".repeat(indent)))
+}
+
+fn escaped(text: &str, is_meant: impl Fn(char) -> bool) -> Cow<'_, str> {
+    if !text.contains(&is_meant) {
+        return Cow::Borrowed(text);
+    }
+    let mut shown = String::with_capacity(text.len() + 8);
+    for character in text.chars() {
+        if is_meant(character) {
+            shown.extend(character.escape_unicode());
+        } else {
+            shown.push(character);
+        }
+    }
+    Cow::Owned(shown)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{visible, visible_below, visible_lines};
+
+    #[test]
+    fn nothing_that_steers_a_terminal_is_left() {
+        let hostile = "a\u{1b}[31m\u{9b}2J\u{202e}b\u{2066}\u{7f}\r\n\tc";
+        let names = r"a\u{1b}[31m\u{9b}2J\u{202e}b\u{2066}\u{7f}\u{d}";
+        assert_eq!(visible(hostile), format!(r"{names}\u{{a}}\u{{9}}c"));
+        assert_eq!(visible_lines(hostile), format!("{names}\n\tc"));
+        assert_eq!(visible_below(hostile, 2), format!("{names}\n  \tc"));
+        assert_eq!(visible("größe 形 שלום"), "größe 形 שלום");
+    }
+}

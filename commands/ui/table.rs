@@ -1,0 +1,242 @@
+//! Tables: with lines around the cells on a terminal, columns with blanks between them elsewhere.
+
+use comfy_table::{CellAlignment, Color, ColumnConstraint, ContentArrangement, Width, presets};
+use unicode_width::UnicodeWidthStr;
+
+use super::{Look, escape::visible, text::NARROWEST};
+
+/// Where the text of a column stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Align {
+    /// For words.
+    Left,
+    /// For numbers.
+    Right,
+}
+
+/// What a cell says about the state of something; shown as colour on a terminal.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Tone {
+    /// All is well.
+    Good,
+    /// On its way, or not quite as it should be.
+    Warn,
+    /// Something is wrong.
+    Bad,
+}
+
+/// A text in a table.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Cell {
+    text: String,
+    tone: Option<Tone>,
+}
+
+impl Cell {
+    /// Makes a cell with a tone, if there is one.
+    pub(crate) fn toned(text: String, tone: Option<Tone>) -> Self {
+        Self { text, tone }
+    }
+}
+
+impl From<String> for Cell {
+    fn from(text: String) -> Self {
+        Self { text, tone: None }
+    }
+}
+
+impl From<Cell> for comfy_table::Cell {
+    fn from(cell: Cell) -> Self {
+        let colour = cell.tone.map(|tone| match tone {
+            Tone::Good => Color::Green,
+            Tone::Warn => Color::Yellow,
+            Tone::Bad => Color::Red,
+        });
+        let drawn = Self::new(visible(&cell.text));
+        match colour {
+            Some(colour) => drawn.fg(colour),
+            None => drawn,
+        }
+    }
+}
+
+/// Rows under a header.
+#[derive(Debug)]
+pub(crate) struct Table {
+    columns: Vec<Align>,
+    /// How wide the longest word of each column is.
+    words: Vec<usize>,
+    table: comfy_table::Table,
+}
+
+impl Table {
+    /// Makes a table of columns without rows.
+    pub(crate) fn new(columns: &[(&str, Align)]) -> Self {
+        let mut table = comfy_table::Table::new();
+        table.set_header(columns.iter().map(|(title, _)| *title));
+        Self {
+            columns: columns.iter().map(|(_, align)| *align).collect(),
+            words: columns.iter().map(|(title, _)| longest(title)).collect(),
+            table,
+        }
+    }
+
+    /// Adds a row.
+    pub(crate) fn row(&mut self, cells: impl IntoIterator<Item = impl Into<Cell>>) {
+        let cells: Vec<Cell> = cells.into_iter().map(Into::into).collect();
+        for (word, cell) in self.words.iter_mut().zip(&cells) {
+            *word = longest(&visible(&cell.text)).max(*word);
+        }
+        self.table.add_row(cells);
+    }
+
+    /// Tells whether the terminal has room for the table without breaking its cells.
+    pub(crate) fn fits(&self) -> bool {
+        let Some(width) = self.width() else {
+            return true;
+        };
+        let columns = self.table.column_max_content_widths();
+        let borders = 3 * columns.len() + 1;
+        borders + columns.into_iter().map(usize::from).sum::<usize>() <= width
+    }
+
+    /// Returns the width of the terminal. Some do not tell it, or tell 0.
+    fn width(&self) -> Option<usize> {
+        let width = self.table.width().map(usize::from);
+        width.filter(|width| *width >= NARROWEST)
+    }
+
+    /// Has cells be broken between words, if there is room for the longest of each column.
+    fn keep_words(&mut self, width: usize) {
+        let borders = 3 * self.words.len() + 1;
+        if borders + self.words.iter().sum::<usize>() > width {
+            return;
+        }
+        for (word, column) in self.words.iter().zip(self.table.column_iter_mut()) {
+            // A blank on each side.
+            let least = u16::try_from(word + 2).unwrap_or(u16::MAX);
+            column.set_constraint(ColumnConstraint::LowerBoundary(Width::Fixed(least)));
+        }
+    }
+
+    /// Draws the table, with a line feed at the end.
+    pub(crate) fn draw(mut self, look: Look) -> String {
+        match look {
+            Look::Boxed => {
+                self.table
+                    .load_style(presets::UTF8_FULL_CONDENSED)
+                    .enforce_styling();
+                if let Some(width) = self.width() {
+                    self.table
+                        .set_content_arrangement(ContentArrangement::Dynamic);
+                    self.keep_words(width);
+                }
+            }
+            Look::Plain => {
+                self.table.load_style(presets::NOTHING).force_no_tty();
+            }
+        }
+        for (align, column) in self.columns.iter().zip(self.table.column_iter_mut()) {
+            if look == Look::Plain {
+                column.set_padding((0, 2));
+            }
+            if *align == Align::Right {
+                column.set_cell_alignment(CellAlignment::Right);
+            }
+        }
+        let mut text = self.table.trim_fmt();
+        text.push('\n');
+        text
+    }
+}
+
+/// Returns the width of the longest word of a text.
+fn longest(text: &str) -> usize {
+    let words = text.split_whitespace();
+    words.map(UnicodeWidthStr::width).max().unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use unicode_width::UnicodeWidthStr;
+
+    use super::{Align, Cell, Look, Table, Tone};
+
+    fn example() -> Table {
+        let mut table = Table::new(&[("name", Align::Left), ("max", Align::Right)]);
+        table.row(["y".to_owned(), "12.5".to_owned()]);
+        table.row(["logits".to_owned(), "3".to_owned()]);
+        table
+    }
+
+    #[test]
+    fn tables_are_columns_in_a_pipe() {
+        insta::assert_snapshot!(example().draw(Look::Plain), @r"
+        name     max
+        y       12.5
+        logits     3
+        ");
+    }
+
+    #[test]
+    fn nothing_in_a_cell_steers_a_terminal() {
+        for look in [Look::Plain, Look::Boxed] {
+            let mut table = Table::new(&[("name", Align::Left)]);
+            table.row(["\u{1b}[31m\nred".to_owned()]);
+            let drawn = table.draw(look);
+            assert!(drawn.contains(r"\u{1b}[31m\u{a}red"), "{drawn:?}");
+            assert!(!drawn.contains('\u{1b}'), "{drawn:?}");
+        }
+    }
+
+    #[test]
+    fn cells_are_broken_between_words() {
+        let titles = ["calculator", "longest µs", "open, close µs"];
+        let mut table = Table::new(&titles.map(|title| (title, Align::Left)));
+        table.row(["PythonExecutorCalculator", "626", "6919"].map(str::to_owned));
+        table.table.set_width(49);
+        let drawn = table.draw(Look::Boxed);
+        assert!(drawn.contains(" PythonExecutorCalculator "), "{drawn}");
+        assert!(drawn.lines().all(|line| line.width() <= 49), "{drawn}");
+    }
+
+    #[test]
+    fn tones_are_colours_on_a_terminal_only() {
+        let table = || {
+            let mut table = Table::new(&[("state", Align::Left)]);
+            for (text, tone) in [
+                ("READY", Some(Tone::Good)),
+                ("LOADING", Some(Tone::Warn)),
+                ("FAILED", Some(Tone::Bad)),
+                ("END", None),
+            ] {
+                table.row([Cell::toned(text.to_owned(), tone)]);
+            }
+            table
+        };
+        let drawn = table().draw(Look::Boxed).replace('\x1b', "ESC");
+        insta::assert_snapshot!(drawn, @"
+        ┌─────────┐
+        │ state   │
+        ╞═════════╡
+        │ESC[38;5;10m READY   ESC[39m│
+        │ESC[38;5;11m LOADING ESC[39m│
+        │ESC[38;5;9m FAILED  ESC[39m│
+        │ END     │
+        └─────────┘
+        ");
+        assert!(!table().draw(Look::Plain).contains('\x1b'));
+    }
+
+    #[test]
+    fn tables_have_lines_on_a_terminal() {
+        insta::assert_snapshot!(example().draw(Look::Boxed), @r"
+        ┌────────┬──────┐
+        │ name   ┆  max │
+        ╞════════╪══════╡
+        │ y      ┆ 12.5 │
+        │ logits ┆    3 │
+        └────────┴──────┘
+        ");
+    }
+}

@@ -1,0 +1,85 @@
+//! What a box takes of a row, and what stands in it.
+
+use crate::draw::{
+    escape::width,
+    graph::{Graph, Line, Node},
+    labels::{Label, Room, Span, broken, lines},
+};
+
+/// What an item takes of a row, around the column of its line.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(in crate::draw) struct Cell {
+    /// Columns to the left and to the right of the line.
+    pub(in crate::draw) left: usize,
+    pub(in crate::draw) right: usize,
+    /// Columns of the box, of which [`Cell::left`] are left of the line.
+    pub(in crate::draw) width: usize,
+    pub(in crate::draw) lines: Vec<Line>,
+    /// What stands beside the line, above the box.
+    pub(in crate::draw) labels: Vec<Vec<Span>>,
+}
+
+impl Cell {
+    pub(super) fn new(graph: &Graph, node: usize, room: Room, most: usize) -> Self {
+        let node = &graph.boxes[node];
+        Self::with(node, &node.labels, room, most)
+    }
+
+    /// Makes a narrow cell with labels that tell their source.
+    pub(super) fn named(graph: &Graph, node: usize) -> Self {
+        let node = &graph.boxes[node];
+        let mut labels = node.labels.clone();
+        for label in &mut labels {
+            label.is_named = true;
+        }
+        Self::with(node, &labels, Room::Narrow, usize::MAX)
+    }
+
+    fn with(node: &Node, labels: &[Label], room: Room, most: usize) -> Self {
+        let inner = most.saturating_sub(4).max(1);
+        let broken = |line: &Line| -> Vec<Line> {
+            let tone = line.tone;
+            broken(&line.text, inner)
+                .map(|text| Line { text, tone })
+                .collect()
+        };
+        let texts: Vec<Line> = node.lines.iter().flat_map(broken).collect();
+        let longest = texts.iter().map(|line| width(&line.text)).max();
+        let columns = longest.unwrap_or(0) + 4;
+        let labels = lines(labels, room, most.saturating_sub(4).max(1));
+        let labelled = labels
+            .iter()
+            .map(|line| line.iter().map(|(_, text)| width(text)).sum::<usize>() + 1);
+        let labelled = labelled.max().unwrap_or(0);
+        // The line meets the middle of the box, or further left where labels need the room.
+        let (mut left, mut right) = (columns / 2, labelled.max(columns - 1 - columns / 2));
+        if left + right + 1 > most {
+            left = most.saturating_sub(labelled + 1).clamp(2, left);
+            right = labelled.max(columns - 1 - left);
+        }
+        Self {
+            left,
+            right,
+            width: columns,
+            lines: texts,
+            labels,
+        }
+    }
+
+    pub(super) fn columns(&self) -> usize {
+        self.left + self.right + 1
+    }
+
+    /// Returns the columns below which a box's lines and labels are broken within a name.
+    pub(super) fn least(graph: &Graph, node: usize) -> usize {
+        let node = &graph.boxes[node];
+        let lines = node.lines.iter().map(|line| width(&line.text) + 4);
+        let labels = node.labels.iter().map(|label| {
+            let item = width(&label.source).max(width(&label.item) + 1);
+            item.max(width(&label.input) + 2)
+                .max(width(&label.tensor) + 2)
+                + 6
+        });
+        lines.chain(labels).max().unwrap_or(0)
+    }
+}

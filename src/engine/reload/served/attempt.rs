@@ -1,0 +1,127 @@
+//! The loads of a version: when one is due, and when it is tried again.
+
+use std::time::Duration;
+
+use super::Trigger;
+use crate::{
+    config::{ModelConfig, StatefulConfig},
+    model::{
+        Version,
+        storage::{Identity, Locator},
+    },
+    openvino::LoadOptions,
+};
+
+/// The most passes of the watcher between two tries of a load that fails and of which nothing
+/// has changed.
+const LONGEST_PAUSE: u32 = 32;
+
+/// The loads of a version.
+#[derive(Default)]
+pub(super) struct Attempt {
+    /// What is loaded.
+    loaded: Option<Facts>,
+    /// Where its files are.
+    pub(super) from: Option<Locator>,
+    /// What the last load that failed was of.
+    failed: Option<(Facts, Failure)>,
+    /// Files with another identity, seen at the last pass.
+    seen: Option<Identity>,
+}
+
+/// What decides whether a load would give anything else.
+#[derive(Clone, PartialEq)]
+pub(super) struct Facts {
+    base_path: String,
+    options: LoadOptions,
+    /// Without the time to drain, which is no matter of the load.
+    stateful: Option<StatefulConfig>,
+    identity: Identity,
+}
+
+impl Facts {
+    pub(super) fn new(config: &ModelConfig, identity: Identity) -> Self {
+        Self {
+            base_path: config.base_path.clone(),
+            options: config.load.clone(),
+            stateful: kept(config),
+            identity,
+        }
+    }
+
+    /// Tells whether others differ in their files alone.
+    fn same_settings(&self, other: &Self) -> bool {
+        self.base_path == other.base_path
+            && self.options == other.options
+            && self.stateful == other.stateful
+    }
+}
+
+/// A load that failed, and how many passes of the watcher to let go by before the next.
+#[derive(Clone, Copy)]
+struct Failure {
+    left: u32,
+    pause: u32,
+}
+
+impl Attempt {
+    /// Tells whether a version is to be loaded.
+    pub(super) fn due(&mut self, version: &Version, facts: &Facts, trigger: Trigger) -> bool {
+        if version.is_loaded() && self.loaded.as_ref() == Some(facts) {
+            // If something else failed meanwhile, it is wanted no longer.
+            self.failed = None;
+            self.seen = None;
+            version.forget_failure();
+            return false;
+        }
+        if let Some((failed, failure)) = &mut self.failed
+            && failed == facts
+        {
+            if trigger == Trigger::Watch && failure.left > 0 {
+                failure.left -= 1;
+                return false;
+            }
+            return true;
+        }
+        let known = self.failed.as_ref().map(|(facts, _)| facts);
+        let known = known.or(self.loaded.as_ref());
+        if trigger == Trigger::Watch && known.is_some_and(|known| known.same_settings(facts)) {
+            // Files that are just being copied look different at each pass.
+            let stable = self.seen.as_ref() == Some(&facts.identity);
+            self.seen = Some(facts.identity);
+            return stable;
+        }
+        true
+    }
+
+    /// Forgets what only counts up to the next load.
+    pub(super) fn begin(&mut self) {
+        self.seen = None;
+    }
+
+    /// Remembers what is loaded from now on, and where its files are.
+    pub(super) fn succeed(&mut self, facts: Facts, from: Locator) {
+        self.loaded = Some(facts);
+        self.from = Some(from);
+        self.failed = None;
+    }
+
+    /// Remembers a load that failed; each one more of the same makes the pause longer.
+    pub(super) fn fail(&mut self, facts: Facts) {
+        let before = self.failed.take().filter(|(before, _)| *before == facts);
+        let pause = before.map_or(1, |(_, failure)| (failure.pause * 2).min(LONGEST_PAUSE));
+        let failure = Failure {
+            left: pause - 1,
+            pause,
+        };
+        self.failed = Some((facts, failure));
+    }
+}
+
+/// Returns what a load depends on of the settings of sequences.
+pub(super) fn kept(config: &ModelConfig) -> Option<StatefulConfig> {
+    config.stateful.as_ref().map(|stateful| StatefulConfig {
+        drain: Duration::ZERO,
+        ..stateful.clone()
+    })
+}
