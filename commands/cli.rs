@@ -228,9 +228,11 @@ fn explain(error: clap::Error) -> Failure {
         ErrorKind::DisplayHelp
         | ErrorKind::DisplayVersion
         | ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => {
-            // Always to stdout: no arguments ask for help as well. A closed pipe is a quiet end.
-            let _ = ui::print(error.render().to_string());
-            Failure::done()
+            // Always to stdout: no arguments ask for help as well.
+            match ui::print(error.render().to_string()) {
+                Ok(()) => Failure::done(),
+                Err(failure) => failure,
+            }
         }
         _ => {
             let text = error.render().to_string();
