@@ -6,6 +6,7 @@
 mod foot;
 mod stderr;
 mod text;
+mod turned;
 
 use std::{
     borrow::Cow,
@@ -20,7 +21,7 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressFinish, ProgressStyle};
 use unicode_width::UnicodeWidthStr;
 
 pub(crate) use foot::{Foot, Stdout, clear as clear_foot};
-pub(crate) use text::{clipped, columns, counted, listed, wrapped};
+pub(crate) use text::{clipped, columns, counted, listed, picture_columns, wrapped};
 
 use crate::error::{Failure, FailureKind};
 
@@ -208,17 +209,19 @@ impl Table {
         borders + columns.into_iter().map(usize::from).sum::<usize>() <= usize::from(width)
     }
 
-    /// Has cells be broken between words, if there is room for the longest of each column.
-    fn keep_words(&mut self, width: usize) {
+    /// Has cells be broken between words, if there is room for the longest of each column; tells whether
+    /// there is.
+    fn keep_words(&mut self, width: usize) -> bool {
         let borders = 3 * self.words.len() + 1;
         if borders + self.words.iter().sum::<usize>() > width {
-            return;
+            return false;
         }
         for (word, column) in self.words.iter().zip(self.table.column_iter_mut()) {
             // A blank on each side.
             let least = u16::try_from(word + 2).unwrap_or(u16::MAX);
             column.set_constraint(ColumnConstraint::LowerBoundary(Width::Fixed(least)));
         }
+        true
     }
 
     /// Draws the table, with a line feed at the end.
@@ -232,7 +235,10 @@ impl Table {
                 if let Some(width) = self.table.width().filter(|width| *width >= NARROWEST) {
                     self.table
                         .set_content_arrangement(ContentArrangement::Dynamic);
-                    self.keep_words(usize::from(width));
+                    let keeps_words = self.keep_words(usize::from(width));
+                    if !keeps_words && turned::helps(&self.table, width) {
+                        return turned::draw(&self.table, width);
+                    }
                 }
             }
             Look::Plain => {

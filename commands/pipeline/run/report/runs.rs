@@ -14,7 +14,7 @@ use super::{
     super::{load::Loaded, measure::Measured},
     inner, share, time,
 };
-use crate::ui::{Align, Look, NOTHING, Table, visible};
+use crate::ui::{self, Align, Look, NOTHING, Table, visible};
 
 /// The runs of one node that are shown unless all are asked for.
 const SHOWN: usize = 4;
@@ -72,7 +72,7 @@ pub(super) fn text(loaded: &Loaded, measured: &Measured, all: bool, look: Look) 
     }
     let table = table(&rows);
     let mut text = match look {
-        Look::Boxed if !table.fits() => list(&rows),
+        Look::Boxed if !table.fits() => ui::filled(&list(&rows), look),
         _ => table.draw(look),
     };
     if !hidden.is_empty() {

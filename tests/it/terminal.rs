@@ -1,0 +1,93 @@
+//! What stands at a terminal: in narrow and wide ones.
+
+use std::fs;
+
+use crate::support::{
+    Server,
+    checks::{self, Case},
+    cli,
+    graphs::PYTHON,
+    terminal::{Screen, run},
+};
+
+/// Widths of windows, those of a phone and of half a screen among them.
+const WIDTHS: [usize; 4] = [50, 60, 80, 120];
+
+/// Fails if the terminal had to break a line, or a table is not closed on both sides.
+fn whole(screen: &Screen) -> String {
+    let text = screen.text();
+    assert!(screen.broken.is_empty(), "{:?}\n{text}", screen.broken);
+    for line in &screen.lines {
+        if line.starts_with('│') && line.contains('┆') {
+            assert!(line.ends_with('│'), "{line}\n{text}");
+        }
+    }
+    text
+}
+
+#[test]
+fn tables_of_answers_and_measurements_fit_the_terminal() {
+    let server = Server::start("dummy");
+    let url = format!("127.0.0.1:{}", server.port);
+    let values = "b=[0.00012345,1.234e-21,2.5,3e-9,4.125,5.75e-11,6,7,8,-9.87654e10]";
+    let answer = ["infer", "dummy", "-i", values, "--url", &url];
+    let measured = [&answer[..], &["--repeat", "3"]].concat();
+    for columns in WIDTHS {
+        for (args, beside, below) in [
+            (&answer[..], "│ output ┆ datatype ┆ ", "│ datatype ┆ FP32 "),
+            (&measured, "│ ok ┆ failed ┆ ", "│ failed  ┆ 0 "),
+        ] {
+            let screen = run(columns, args, &[], &[]);
+            assert_eq!(screen.code, 0, "{screen:?}");
+            let text = whole(&screen);
+            let found = [beside, below].map(|start| text.contains(start));
+            assert_eq!(found, [columns >= 80, columns < 80], "{columns}\n{text}");
+        }
+    }
+}
+
+#[test]
+fn reports_and_pictures_fit_the_terminal() {
+    let case = Case::new();
+    let long = "a_node_with_a_long_name";
+    let nodes = [
+        checks::node(long, "dummy", &["b < request.x"], &["a"], ""),
+        checks::node("other", "dummy", &["b < request.x"], &["a"], ""),
+        checks::node("last", "dummy", &[&format!("b < {long}.a")], &["a"], ""),
+    ];
+    let outputs = ["y < last.a", "z < other.a"];
+    let pipeline = checks::pipeline("p", &nodes, &outputs, "");
+    case.config(&checks::file(&[checks::dummy()], &[], &[pipeline]));
+    let file = case.path().join("config.json");
+    let graph = case.path().join("graph.pbtxt");
+    fs::write(&graph, PYTHON).unwrap();
+    let [file, graph] = [&file, &graph].map(|path| path.to_str().unwrap());
+    for columns in WIDTHS {
+        let report = run(
+            columns,
+            &["pipeline", "run", file, "p", "--zeros"],
+            &[],
+            &[],
+        );
+        assert_eq!(report.code, 0, "{report:?}");
+        let text = whole(&report);
+        assert!(text.contains(&format!(" {long} ")), "{text}");
+        for args in [["pipeline", "show", file], ["graph", "show", graph]] {
+            let shown = run(columns, &args, &[], &[]);
+            assert_eq!(shown.code, 0, "{shown:?}");
+            whole(&shown);
+        }
+    }
+    // A pipe is no terminal, however narrow the window around it is.
+    let [piped, wide] = ["40", "200"].map(|columns| {
+        cli::run(
+            cli::command()
+                .args(["pipeline", "show", file])
+                .env("COLUMNS", columns),
+        )
+        .text()
+    });
+    assert_eq!(piped, wide);
+    let longest = piped.lines().map(|line| line.chars().count()).max();
+    assert!(longest > Some(50) && longest <= Some(80), "{piped}");
+}
