@@ -1,4 +1,4 @@
-//! What stands at a terminal: in narrow and wide ones.
+//! What stands at a terminal: in narrow and wide ones, and after Ctrl-C.
 
 use std::fs;
 
@@ -7,7 +7,7 @@ use crate::support::{
     checks::{self, Case},
     cli,
     graphs::PYTHON,
-    terminal::{Screen, run},
+    terminal::{INTERRUPT, Screen, run},
 };
 
 /// Widths of windows, those of a phone and of half a screen among them.
@@ -90,4 +90,35 @@ fn reports_and_pictures_fit_the_terminal() {
     assert_eq!(piped, wide);
     let longest = piped.lines().map(|line| line.chars().count()).max();
     assert!(longest > Some(50) && longest <= Some(80), "{piped}");
+}
+
+#[test]
+fn an_interrupted_load_leaves_its_report_alone() {
+    let server = Server::start("dummy");
+    let url = format!("127.0.0.1:{}", server.port);
+    let args = [
+        "infer",
+        "dummy",
+        "--random",
+        "--duration",
+        "60s",
+        "--url",
+        &url,
+    ];
+    for columns in [50, 80] {
+        // The bar is there, and then it is drawn once more.
+        let screen = run(
+            columns,
+            &args,
+            &[],
+            &[(" answers", Some("")), (" answers", INTERRUPT)],
+        );
+        assert_eq!(screen.code, 130, "{screen:?}");
+        let text = whole(&screen);
+        for left in ["░", "█", " answers", "^C"] {
+            assert!(!text.contains(left), "{left}\n{text}");
+        }
+        assert!(text.starts_with('┌'), "{text}");
+        assert!(text.contains("\nerror: interrupted after "), "{text}");
+    }
 }

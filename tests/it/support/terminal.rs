@@ -9,6 +9,9 @@ use super::{cli, emulator};
 /// What is typed when a text has come: the text, and the keys; without them the terminal is closed.
 pub(crate) type Step<'a> = (&'a str, Option<&'a str>);
 
+/// Ctrl-C.
+pub(crate) const INTERRUPT: Option<&str> = Some("\u{3}");
+
 /// What stood at a terminal when the program had ended.
 #[derive(Debug, Deserialize)]
 pub(crate) struct Screen {
