@@ -64,16 +64,17 @@ pub(crate) fn run(mut args: Args) -> Result<(), Failure> {
         format: args.operation.log_format.into(),
     };
     // On a terminal, log and error message would say the same twice.
-    let log_failure = |error: &dyn std::error::Error, path_given: bool| {
-        let both_seen = std::io::stdout().is_terminal() && std::io::stderr().is_terminal();
-        if path_given || !both_seen {
+    let log_failure = |error: &dyn std::error::Error| {
+        if std::io::stdout().is_terminal() && std::io::stderr().is_terminal() {
+            tracing::error!(target: logging::FILE_ONLY, "{}", chain(error));
+        } else {
             tracing::error!("{}", chain(error));
         }
     };
     // A failed start is told in the log as well.
     let log_start = |error: &dyn std::error::Error| {
         if logging::start(&log).is_ok() {
-            log_failure(error, log.path.is_some());
+            log_failure(error);
         }
     };
     let refused = |error: FlagError| {
@@ -106,7 +107,7 @@ pub(crate) fn run(mut args: Args) -> Result<(), Failure> {
     }
     places::prepare_python(&config.settings.python, Some(&opened.found.library));
     let listeners = server::bind(&config.settings).map_err(|error| {
-        log_failure(&error, log.path.is_some());
+        log_failure(&error);
         hints::of_bind(&error)
     })?;
     let demo_folder = demo.as_ref().map(|it| it.path().display().to_string());
@@ -133,7 +134,7 @@ pub(crate) fn run(mut args: Args) -> Result<(), Failure> {
         server::serve(listeners, config, access.clone(), &start, stop)
             .await
             .map_err(|error| {
-                log_failure(&error, log.path.is_some());
+                log_failure(&error);
                 hints::of_start(&error)
             })
     });

@@ -1,4 +1,4 @@
-//! What stands at a terminal: in narrow and wide ones, and after Ctrl-C.
+//! What stands at a terminal: in narrow and wide ones, after Ctrl-C, and when a start fails.
 
 use std::fs;
 
@@ -7,6 +7,8 @@ use crate::support::{
     checks::{self, Case},
     cli,
     graphs::PYTHON,
+    model, repository,
+    server::{free_ports, on},
     terminal::{INTERRUPT, Screen, run},
 };
 
@@ -121,4 +123,77 @@ fn an_interrupted_load_leaves_its_report_alone() {
         assert!(text.starts_with('┌'), "{text}");
         assert!(text.contains("\nerror: interrupted after "), "{text}");
     }
+}
+
+#[test]
+fn a_failed_start_is_told_once() {
+    let folder = repository::folder();
+    let log = folder.path().join("log");
+    let nowhere = folder.path().join("nowhere");
+    let ports = free_ports();
+    let flags = on(ports);
+    let mut args = vec![
+        "serve",
+        "--model_name",
+        "m",
+        "--model_path",
+        nowhere.to_str().unwrap(),
+    ];
+    args.extend(flags.iter().map(String::as_str));
+    let with_file = [&args[..], &["--log_path", log.to_str().unwrap()]].concat();
+    for args in [&args, &with_file] {
+        let screen = run(400, args, &[], &[]);
+        assert_eq!(screen.code, 1, "{screen:?}");
+        let text = screen.text();
+        assert_eq!(text.matches("cannot load model `m`").count(), 1, "{text}");
+        assert!(text.contains("\nerror: cannot load model `m`\n"), "{text}");
+    }
+    let logged = fs::read_to_string(&log).unwrap();
+    assert!(
+        logged.contains(" ERROR cannot load model `m`: "),
+        "{logged}"
+    );
+    // In a pipe the log stands for itself.
+    let piped = cli::run(cli::command().args(&args));
+    assert!(
+        piped.text().contains(" ERROR cannot load model `m`: "),
+        "{piped:?}"
+    );
+    assert!(
+        piped.stderr.contains("error: cannot load model `m`\n"),
+        "{piped:?}"
+    );
+
+    let busy = std::net::TcpListener::bind(("127.0.0.1", ports.0)).unwrap();
+    let dummy = model("dummy");
+    let mut args = with_file.clone();
+    args[4] = dummy.to_str().unwrap();
+    let screen = run(400, &args, &[], &[]);
+    drop(busy);
+    assert_eq!(screen.code, 1, "{screen:?}");
+    assert_eq!(
+        screen.text().matches("port is busy").count(),
+        1,
+        "{screen:?}"
+    );
+    let logged = fs::read_to_string(&log).unwrap();
+    assert!(logged.contains("port is busy"), "{logged}");
+
+    let config = folder.path().join("config.json");
+    fs::write(&config, "{").unwrap();
+    let args = [
+        "serve",
+        "--config_path",
+        config.to_str().unwrap(),
+        "--port",
+        "1",
+        "--log_path",
+    ];
+    let args = [&args[..], &[log.to_str().unwrap()]].concat();
+    let screen = run(400, &args, &[], &[]);
+    assert_eq!(screen.code, 1, "{screen:?}");
+    let text = screen.text();
+    assert_eq!(text.matches("config.json").count(), 1, "{text}");
+    let logged = fs::read_to_string(&log).unwrap();
+    assert!(logged.contains("config.json"), "{logged}");
 }
