@@ -1,12 +1,16 @@
-//! What stands at a terminal: in narrow and wide ones, after Ctrl-C, and when a start fails.
+//! What stands at a terminal: in narrow and wide ones, after Ctrl-C, when a start fails, and when the
+//! terminal is closed.
 
-use std::fs;
+use std::{fs, path::Path, process::Command};
+
+use ovms::model::demo;
 
 use crate::support::{
     Server,
     checks::{self, Case},
     cli,
     graphs::PYTHON,
+    http::get,
     model, repository,
     server::{free_ports, on},
     terminal::{INTERRUPT, Screen, run},
@@ -196,4 +200,60 @@ fn a_failed_start_is_told_once() {
     assert_eq!(text.matches("config.json").count(), 1, "{text}");
     let logged = fs::read_to_string(&log).unwrap();
     assert!(logged.contains("config.json"), "{logged}");
+}
+
+#[test]
+fn a_server_stops_when_its_terminal_is_closed() {
+    let folder = repository::folder();
+    let flags = on(free_ports());
+    let args = ["serve", "--demo"]
+        .into_iter()
+        .chain(flags.iter().map(String::as_str));
+    let args: Vec<&str> = args.collect();
+    let temporary: [(&str, &Path); 1] = [("TMPDIR", folder.path())];
+    // What it tries to say then reaches nobody.
+    let screen = run(80, &args, &temporary, &[("try  ", None)]);
+    assert_eq!(screen.code, 0, "{screen:?}");
+    assert!(screen.text().contains(demo::NAME), "{screen:?}");
+    assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0);
+}
+
+#[test]
+fn a_hangup_stops_a_server_unless_it_was_ignored_from_the_start() {
+    let mut heard = Server::start("dummy");
+    heard.signal("HUP");
+    assert_eq!(heard.wait().code(), Some(0), "{}", heard.log());
+    assert!(
+        heard.log().contains("the terminal is closed"),
+        "{}",
+        heard.log()
+    );
+
+    // As `nohup` does it.
+    let program = cli::command();
+    let mut command = Command::new("sh");
+    let ports = free_ports();
+    command
+        .args(["-c", "trap '' HUP; exec \"$@\"", "sh"])
+        .arg(program.get_program())
+        .args(["serve", "--model_name", "dummy", "--model_path"])
+        .arg(model("dummy"))
+        .args(on(ports));
+    let mut ignored = Server::spawn(&mut command, ports);
+    ignored.wait_ready();
+    let status = fs::read_to_string(format!("/proc/{}/status", ignored.id())).unwrap();
+    let mask = status
+        .lines()
+        .find_map(|line| line.strip_prefix("SigIgn:\t"));
+    let mask = u64::from_str_radix(mask.unwrap(), 16).unwrap();
+    assert_eq!(mask & 1, 1, "{status}");
+    ignored.signal("HUP");
+    assert_eq!(get(&ignored, "/v2/health/ready").status, 200);
+    ignored.signal("TERM");
+    assert_eq!(ignored.wait().code(), Some(0), "{}", ignored.log());
+    assert!(
+        !ignored.log().contains("the terminal is closed"),
+        "{}",
+        ignored.log()
+    );
 }
