@@ -78,6 +78,7 @@ enum Command {
 pub(crate) fn run(args: impl IntoIterator<Item = OsString>) -> Result<(), Failure> {
     let started = Instant::now();
     let args = with_subcommand(args.into_iter().collect());
+    let args = without_help_for_help(&Cli::command(), args);
     let name = 1 + args.iter().skip(1).take_while(|arg| is_quiet(arg)).count();
     if args.get(name).is_some_and(|name| name == "serve") {
         serve::refuse_unmatched(&args[name + 1..])?;
@@ -120,6 +121,28 @@ pub(crate) fn with_subcommand(mut args: Vec<OsString>) -> Vec<OsString> {
     if means_serve {
         args.insert(1, "serve".into());
     }
+    args
+}
+
+/// Leaves out `--help` behind `help`: both ask for the same.
+fn without_help_for_help(command: &Clap, mut args: Vec<OsString>) -> Vec<OsString> {
+    let mut command = command;
+    let mut names = args.iter().enumerate().skip(1);
+    let help = loop {
+        match names.find(|(_, arg)| !is_quiet(arg)) {
+            Some((place, name)) if name == "help" => break place,
+            Some((_, name)) => match command.find_subcommand(name) {
+                Some(inner) if inner.has_subcommands() => command = inner,
+                _ => return args,
+            },
+            None => return args,
+        }
+    };
+    let mut place = 0;
+    args.retain(|arg| {
+        place += 1;
+        place <= help || !(arg == "--help" || arg == "-h")
+    });
     args
 }
 
@@ -205,9 +228,11 @@ fn explain(error: clap::Error) -> Failure {
         ErrorKind::DisplayHelp
         | ErrorKind::DisplayVersion
         | ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => {
-            // Always to stdout: no arguments ask for help as well. A closed pipe is a quiet end.
-            let _ = ui::print(error.render().to_string());
-            Failure::done()
+            // Always to stdout: no arguments ask for help as well.
+            match ui::print(error.render().to_string()) {
+                Ok(()) => Failure::done(),
+                Err(failure) => failure,
+            }
         }
         _ => {
             let text = error.render().to_string();
@@ -238,7 +263,9 @@ fn without_odd_tips(text: &str) -> String {
 mod tests {
     use std::ffi::OsString;
 
-    use super::with_subcommand;
+    use clap::CommandFactory;
+
+    use super::{Cli, with_subcommand, without_help_for_help};
 
     #[test]
     fn only_a_leading_server_flag_means_serve() {
@@ -256,8 +283,29 @@ mod tests {
     }
 
     #[test]
+    fn help_for_help_is_help() {
+        let left = |args: &str| {
+            let args = args.split(' ').map(OsString::from).collect();
+            let args = without_help_for_help(&Cli::command(), args);
+            args.join(" ".as_ref()).into_string().unwrap()
+        };
+        assert_eq!(left("ovms help --help"), "ovms help");
+        assert_eq!(left("ovms -q help -h"), "ovms -q help");
+        assert_eq!(left("ovms help infer --help"), "ovms help infer");
+        assert_eq!(left("ovms graph help run -h"), "ovms graph help run");
+        for kept in [
+            "ovms infer help --help",
+            "ovms infer --help",
+            "ovms graph run help --help",
+            "ovms --help help",
+            "ovms help --port",
+        ] {
+            assert_eq!(left(kept), kept);
+        }
+    }
+
+    #[test]
     fn the_command_line_is_consistent() {
-        use clap::CommandFactory;
-        super::Cli::command().debug_assert();
+        Cli::command().debug_assert();
     }
 }

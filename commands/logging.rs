@@ -14,7 +14,7 @@ use ovms::{
 };
 use tracing_subscriber::{
     Layer, Registry,
-    filter::Targets,
+    filter::{LevelFilter, Targets},
     fmt::{self, MakeWriter},
     layer::SubscriberExt,
     util::SubscriberInitExt,
@@ -24,6 +24,9 @@ use crate::{
     error::{Failure, FailureKind},
     ui,
 };
+
+/// The target of what goes to the log's file alone, since stdout has it already.
+pub(crate) const FILE_ONLY: &str = "ovms::start";
 
 /// What is logged, and how.
 #[derive(Debug, Clone)]
@@ -75,7 +78,9 @@ pub(crate) fn start(settings: &Settings) -> Result<LogFile, Failure> {
     };
     let colour =
         io::stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|it| it.is_empty());
-    let mut layers = vec![layer(settings.format, colour, || ui::Stdout)];
+    let for_stdout = filter.clone().with_target(FILE_ONLY, LevelFilter::OFF);
+    let stdout = layer(settings.format, colour, || ui::Stdout).with_filter(for_stdout);
+    let mut layers = vec![stdout.boxed()];
     let mut log_file = LogFile::default();
     if let Some(path) = &settings.path {
         let file = append(path).map_err(|error| {
@@ -87,12 +92,11 @@ pub(crate) fn start(settings: &Settings) -> Result<LogFile, Failure> {
         })?;
         let file = Arc::new(ArcSwap::from_pointee(file));
         let present = Arc::clone(&file);
-        layers.push(layer(settings.format, false, move || present.load_full()));
+        let lines = layer(settings.format, false, move || present.load_full());
+        layers.push(lines.with_filter(filter).boxed());
         log_file = LogFile(Some((path.clone(), file)));
     }
-    tracing_subscriber::registry()
-        .with(layers.with_filter(filter))
-        .init();
+    tracing_subscriber::registry().with(layers).init();
     Ok(log_file)
 }
 

@@ -7,9 +7,10 @@ pub(crate) mod files;
 mod hints;
 mod loading;
 mod start;
+mod stop;
 mod summary;
 
-use std::{io::IsTerminal, path::PathBuf, time::Duration};
+use std::{io::IsTerminal, time::Duration};
 
 use ovms::{
     config::{self, AccessLog, Config, FlagError, Source},
@@ -64,16 +65,17 @@ pub(crate) fn run(mut args: Args) -> Result<(), Failure> {
         format: args.operation.log_format.into(),
     };
     // On a terminal, log and error message would say the same twice.
-    let log_failure = |error: &dyn std::error::Error, path_given: bool| {
-        let both_seen = std::io::stdout().is_terminal() && std::io::stderr().is_terminal();
-        if path_given || !both_seen {
+    let log_failure = |error: &dyn std::error::Error| {
+        if std::io::stdout().is_terminal() && std::io::stderr().is_terminal() {
+            tracing::error!(target: logging::FILE_ONLY, "{}", chain(error));
+        } else {
             tracing::error!("{}", chain(error));
         }
     };
     // A failed start is told in the log as well.
     let log_start = |error: &dyn std::error::Error| {
         if logging::start(&log).is_ok() {
-            log_failure(error, log.path.is_some());
+            log_failure(error);
         }
     };
     let refused = |error: FlagError| {
@@ -106,7 +108,7 @@ pub(crate) fn run(mut args: Args) -> Result<(), Failure> {
     }
     places::prepare_python(&config.settings.python, Some(&opened.found.library));
     let listeners = server::bind(&config.settings).map_err(|error| {
-        log_failure(&error, log.path.is_some());
+        log_failure(&error);
         hints::of_bind(&error)
     })?;
     let demo_folder = demo.as_ref().map(|it| it.path().display().to_string());
@@ -125,15 +127,17 @@ pub(crate) fn run(mut args: Args) -> Result<(), Failure> {
             Failure::new(FailureKind::SystemPart, "cannot start threads").caused_by(&error)
         })?;
     let result = runtime.block_on(async {
-        let stop = signal(demo.as_ref().map(|folder| folder.path().to_owned()))?;
         let to_file = matches!(config.settings.access_log, Some(AccessLog::File(_)));
-        if log_file.is_some() || to_file {
+        let reopens = log_file.is_some() || to_file;
+        if reopens {
             reopen_on_hangup(log_file, access.clone())?;
         }
+        let folder = demo.as_ref().map(|folder| folder.path().to_owned());
+        let stop = stop::signal(folder, !reopens && stop::is_hangup_heard())?;
         server::serve(listeners, config, access.clone(), &start, stop)
             .await
             .map_err(|error| {
-                log_failure(&error, log.path.is_some());
+                log_failure(&error);
                 hints::of_start(&error)
             })
     });
@@ -184,43 +188,7 @@ fn announce(config: &Config, demo: Option<&TempDir>) {
     }
 }
 
-/// Returns a future that is done at the first SIGINT or SIGTERM. The second ends the process, and
-/// removes the temporary folder that nobody else then would.
-fn signal(temporary: Option<PathBuf>) -> Result<impl Future<Output = ()>, Failure> {
-    use tokio::signal::unix::{SignalKind, signal};
-    let listen = |kind| {
-        signal(kind).map_err(|error| {
-            Failure::new(FailureKind::SystemPart, "cannot listen for signals").caused_by(&error)
-        })
-    };
-    let mut interrupt = listen(SignalKind::interrupt())?;
-    let mut terminate = listen(SignalKind::terminate())?;
-    let (first, done) = tokio::sync::oneshot::channel();
-    ovms::task::Task::spawn(async move {
-        let mut either = async || {
-            tokio::select! {
-                _ = interrupt.recv() => {}
-                _ = terminate.recv() => {}
-            }
-        };
-        either().await;
-        let _ = first.send(());
-        either().await;
-        tracing::warn!("second signal; ending at once");
-        ui::clear_foot();
-        if let Some(folder) = temporary {
-            let _ = std::fs::remove_dir_all(folder);
-        }
-        std::process::exit(i32::from(FailureKind::Interrupted.code()));
-    })
-    .detach();
-    Ok(async move {
-        let _ = done.await;
-    })
-}
-
-/// Opens the files of the logs again at each SIGHUP. Without files the signal ends the process, as
-/// a terminal that is closed expects.
+/// Opens the files of the logs again at each SIGHUP. Without files the signal is one to stop.
 fn reopen_on_hangup(log_file: LogFile, access: access::AccessLog) -> Result<(), Failure> {
     use tokio::signal::unix::{SignalKind, signal};
     let mut hangup = signal(SignalKind::hangup()).map_err(|error| {

@@ -9,6 +9,7 @@ mod foot;
 mod stderr;
 mod table;
 mod text;
+mod turned;
 
 use std::{
     env,
@@ -20,7 +21,9 @@ pub(crate) use bars::{BAR_STEP, answers, bar, bar_target, steps};
 pub(crate) use escape::{steers, visible, visible_below, visible_lines};
 pub(crate) use foot::{Foot, Stdout, clear as clear_foot};
 pub(crate) use table::{Align, Cell, Table, Tone};
-pub(crate) use text::{clipped, columns, counted, filled, listed, pace, rate, wrapped};
+pub(crate) use text::{
+    clipped, columns, counted, filled, listed, pace, picture_columns, rate, wrapped,
+};
 
 use crate::error::{Failure, FailureKind};
 

@@ -26,7 +26,7 @@ box of the node that wakes itself with it, or comes from a box that says so. A g
 also if it cannot be served: what nobody sends has a box that says so.
 
 Formats:
-  text      for a terminal, 80 columns at most
+  text      for a terminal: as wide as that, 80 columns at most
   dot       for Graphviz, as in
             ovms graph show my_graph --format dot | dot -Tpdf > graph.pdf
   mermaid   a flow chart for Markdown
@@ -118,6 +118,10 @@ pub(super) fn run(args: Args) -> Result<(), Failure> {
     let is_list = found.file.is_some() && args.name.is_none();
     let out = args.out.as_deref().filter(|path| *path != Path::new("-"));
     let style = draw::Style {
+        width: match out {
+            None => ui::picture_columns(),
+            Some(_) => draw::WIDTH,
+        },
         ascii: args.ascii || (out.is_none() && is_ascii_only()),
         colour: out.is_none() && Look::of_stdout() == Look::Boxed,
     };

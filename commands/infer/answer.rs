@@ -41,7 +41,7 @@ pub(super) fn show(
     };
     match show {
         Show::Table => {
-            ui::note(headline);
+            ui::note(ui::filled(headline, Look::of_stderr()).trim_end());
             ui::print(outputs_table(answer).draw(Look::of_stdout()) + &id_line(sequence))
         }
         Show::Json => print_line(output::answer_json(answer, sequence)),
@@ -73,7 +73,7 @@ pub(super) fn show(
             if *is_json {
                 return print_line(output::ranking_json(answer, sequence, name, &rows, labels));
             }
-            ui::note(headline);
+            ui::note(ui::filled(headline, Look::of_stderr()).trim_end());
             ui::print(ranking_table(&rows, labels).draw(Look::of_stdout()) + &id_line(sequence))
         }
     }

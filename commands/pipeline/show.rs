@@ -20,7 +20,7 @@ use super::{
 use crate::{
     error::{Failure, FailureKind},
     serve::files,
-    ui::Look,
+    ui::{self, Look},
 };
 
 const AFTER_HELP: &str = "\
@@ -32,7 +32,7 @@ and a pipeline is drawn also if it cannot be served: what is not there has a box
 it a node, or the model or library that a node runs.
 
 Formats:
-  text      for a terminal, 80 columns at most
+  text      for a terminal: as wide as that, 80 columns at most
   dot       for Graphviz, as in
             ovms pipeline show config.json --format dot | dot -Tpdf > a.pdf
   mermaid   a flow chart for Markdown
@@ -114,6 +114,7 @@ pub(super) fn run(args: Args) -> Result<(), Failure> {
     let pipelines = chosen(&file, &args)?;
     let look = Look::of_stdout();
     let ascii = is_ascii_only();
+    let columns = ui::picture_columns();
     // Libraries may write to stdout.
     let mut stdout = Aside::take()?;
     let options = Options {
@@ -126,6 +127,10 @@ pub(super) fn run(args: Args) -> Result<(), Failure> {
         .collect();
     let out = args.out.as_deref().filter(|path| *path != Path::new("-"));
     let style = draw::Style {
+        width: match out {
+            None => columns,
+            Some(_) => draw::WIDTH,
+        },
         ascii: args.ascii || (out.is_none() && ascii),
         colour: out.is_none() && look == Look::Boxed,
     };

@@ -8,8 +8,12 @@ use std::{
 use console::Term;
 use indicatif::TermLike;
 
+/// The columns of a `^C`, and the one behind it where the cursor stands.
+const INTERRUPT: u16 = 3;
+
 /// Stderr, without the blanks that would fill the last line of what is drawn: after them the `^C` of
 /// whoever interrupts would stand in a line of its own, and some of it would stay when it is cleared.
+/// For the same reason bars end before the terminal does.
 #[derive(Debug)]
 pub(super) struct Stderr {
     terminal: Term,
@@ -28,7 +32,7 @@ impl Stderr {
 
 impl TermLike for Stderr {
     fn width(&self) -> u16 {
-        self.terminal.size().1
+        self.terminal.size().1.saturating_sub(INTERRUPT).max(1)
     }
 
     fn height(&self) -> u16 {

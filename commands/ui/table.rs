@@ -3,7 +3,7 @@
 use comfy_table::{CellAlignment, Color, ColumnConstraint, ContentArrangement, Width, presets};
 use unicode_width::UnicodeWidthStr;
 
-use super::{Look, escape::visible, text::NARROWEST};
+use super::{Look, escape::visible, text::NARROWEST, turned};
 
 /// Where the text of a column stands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -66,7 +66,7 @@ pub(crate) struct Table {
     columns: Vec<Align>,
     /// How wide the longest word of each column is.
     words: Vec<usize>,
-    table: comfy_table::Table,
+    pub(super) table: comfy_table::Table,
 }
 
 impl Table {
@@ -106,17 +106,19 @@ impl Table {
         width.filter(|width| *width >= NARROWEST)
     }
 
-    /// Has cells be broken between words, if there is room for the longest of each column.
-    fn keep_words(&mut self, width: usize) {
+    /// Has cells be broken between words, if there is room for the longest of each column; tells whether
+    /// there is.
+    fn keep_words(&mut self, width: usize) -> bool {
         let borders = 3 * self.words.len() + 1;
         if borders + self.words.iter().sum::<usize>() > width {
-            return;
+            return false;
         }
         for (word, column) in self.words.iter().zip(self.table.column_iter_mut()) {
             // A blank on each side.
             let least = u16::try_from(word + 2).unwrap_or(u16::MAX);
             column.set_constraint(ColumnConstraint::LowerBoundary(Width::Fixed(least)));
         }
+        true
     }
 
     /// Draws the table, with a line feed at the end.
@@ -129,7 +131,11 @@ impl Table {
                 if let Some(width) = self.width() {
                     self.table
                         .set_content_arrangement(ContentArrangement::Dynamic);
-                    self.keep_words(width);
+                    let keeps_words = self.keep_words(width);
+                    let width = u16::try_from(width).unwrap_or(u16::MAX);
+                    if !keeps_words && turned::helps(&self.table, width) {
+                        return turned::draw(&self.table, width);
+                    }
                 }
             }
             Look::Plain => {

@@ -25,6 +25,13 @@ fn columns_for(look: Look) -> Option<usize> {
         .filter(|width| *width >= NARROWEST)
 }
 
+/// Returns the columns that a picture on stdout may have: those of the terminal, up to the usual ones.
+pub(crate) fn picture_columns() -> usize {
+    let width = comfy_table::Table::new().width().map(usize::from);
+    let width = width.filter(|width| *width >= NARROWEST);
+    width.map_or(USUAL, |width| width.min(USUAL))
+}
+
 /// Cuts a line to the columns of the terminal, so that it takes one.
 pub(crate) fn clipped(line: &str) -> String {
     // Room for the spinner before it, and for the `^C` of whoever interrupts behind it.

@@ -25,8 +25,7 @@ const REQUEST: &str = "request";
 /// The name of the box for what clients get.
 const RESPONSE: &str = "response";
 
-/// Draws a graph with characters, at most [`WIDTH`](super::WIDTH) columns wide, below a line with its
-/// name.
+/// Draws a graph with characters, below a line with its name.
 #[must_use]
 pub fn text(outline: &Outline, style: Style) -> String {
     let mut drawing = drawing(outline, Backs::Boxes);

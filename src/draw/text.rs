@@ -8,19 +8,31 @@ use super::{
 };
 use crate::pipeline::{Outline, OutlineKind};
 
-/// The most columns of a picture.
+/// The columns of a picture for nobody in particular.
 pub const WIDTH: usize = 80;
 
 /// What a terminal can show.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Style {
+    /// The most columns of a picture.
+    pub width: usize,
     /// Whether there are only the characters of ASCII.
     pub ascii: bool,
     /// Whether there are colours.
     pub colour: bool,
 }
 
-/// Draws a pipeline with characters, at most [`WIDTH`] columns wide, below a line with its name.
+impl Default for Style {
+    fn default() -> Self {
+        Self {
+            width: WIDTH,
+            ascii: false,
+            colour: false,
+        }
+    }
+}
+
+/// Draws a pipeline with characters, below a line with its name.
 #[must_use]
 pub fn text(outline: &Outline, style: Style) -> String {
     let named;
@@ -35,11 +47,11 @@ pub fn text(outline: &Outline, style: Style) -> String {
 
 /// Draws with characters.
 pub(super) fn write_all(drawing: &Drawing, style: Style) -> String {
-    let scene = Scene::new(&drawing.graph, WIDTH);
+    let scene = Scene::new(&drawing.graph, style.width);
     let canvas = paint(&scene, style.ascii);
     let mut text = String::new();
     let title = format!("{} {}", drawing.what, visible(&drawing.name));
-    for part in super::labels::broken(&title, WIDTH) {
+    for part in super::labels::broken(&title, style.width) {
         write(&mut text, Tone::Name, &part, style);
         text.push('\n');
     }

@@ -192,3 +192,23 @@ fn the_same_flag_has_the_same_words_everywhere() {
     assert!(differing.is_empty(), "{}", differing.join("\n"));
     assert!(shared > 30, "{shared} are shared");
 }
+
+#[test]
+fn help_takes_help() {
+    for (line, same) in [
+        ("help --help", "--help"),
+        ("help -h", "--help"),
+        ("--quiet help --help", "--help"),
+        ("help infer --help", "infer --help"),
+        ("help graph run -h", "graph run --help"),
+        ("pipeline help --help", "pipeline --help"),
+        ("graph help run --help", "graph run --help"),
+    ] {
+        let [found, expected] = [line, same].map(|line| {
+            let words: Vec<&str> = line.split(' ').collect();
+            at_80(&words)
+        });
+        assert_eq!((found.code, &*found.stderr), (Some(0), ""), "ovms {line}");
+        assert_eq!(found.text(), expected.text(), "ovms {line}");
+    }
+}

@@ -130,6 +130,7 @@ mod stream_ends;
 mod stream_models;
 mod strings;
 mod support;
+mod terminal;
 mod tfs_bytes;
 mod tfs_faults;
 mod tfs_grpc;

@@ -1,7 +1,7 @@
 //! Exit codes: each subcommand ends with those of one table. That Ctrl-C ends with 130 is tested where
 //! it interrupts something.
 
-use std::{fs, path::Path};
+use std::{fs, path::Path, process::Stdio};
 
 use serde_json::json;
 
@@ -170,4 +170,39 @@ fn each_subcommand_ends_with_the_codes_of_one_table() {
         }
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+/// Help and version are output like any other: a full disk is told, and whoever has read enough is not.
+#[test]
+fn help_that_cannot_be_written_is_told() {
+    for line in [
+        "--help",
+        "--version",
+        "",
+        "help",
+        "infer --help",
+        "serve --version",
+    ] {
+        let full = fs::File::options().write(true).open("/dev/full").unwrap();
+        let (reader, closed) = std::io::pipe().unwrap();
+        drop(reader);
+        for (stdout, expected) in [
+            (
+                Stdio::from(full),
+                "exit 1\nerror: cannot write the output\n  caused by: No space left on device (os error 28)\n",
+            ),
+            (Stdio::from(closed), "exit 0\n"),
+        ] {
+            let mut command = cli::command();
+            command.args(line.split_whitespace());
+            command.stdout(stdout).stderr(Stdio::piped());
+            let output = command.spawn().unwrap().wait_with_output().unwrap();
+            let run = Run {
+                code: output.status.code(),
+                stdout: output.stdout,
+                stderr: String::from_utf8(output.stderr).unwrap(),
+            };
+            assert_eq!(run.failure(), expected, "ovms {line}");
+        }
+    }
 }

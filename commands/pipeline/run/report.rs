@@ -20,7 +20,7 @@ const WORTH_TELLING: f64 = 0.02;
 
 /// Writes everything.
 pub(super) fn text(loaded: &Loaded, measured: &Measured, all: bool, look: Look) -> String {
-    let mut text = headline(loaded, measured);
+    let mut text = ui::filled(&headline(loaded, measured), look);
     if measured.error.is_some() {
         // What follows from the whole of a request cannot be told.
         if !measured.last.runs.is_empty() {

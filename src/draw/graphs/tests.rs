@@ -48,7 +48,7 @@ fn a_graph_is_drawn_for_a_terminal() {
     insta::assert_snapshot!(text(&outline(), Style::default()));
     let ascii = Style {
         ascii: true,
-        colour: false,
+        ..Style::default()
     };
     let drawn = text(&outline(), ascii);
     assert!(drawn.is_ascii(), "{drawn}");

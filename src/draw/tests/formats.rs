@@ -103,14 +103,14 @@ fn what_a_terminal_cannot_show_is_written_out() {
     let outline = outline("größe\nn = dummy: b < request.größe; a\n> y\u{7} < n.a");
     let style = Style {
         ascii: true,
-        colour: false,
+        ..Style::default()
     };
     let picture = text(&outline, style);
     assert!(picture.is_ascii(), "{picture}");
     assert!(picture.contains(r"gr\u{f6}\u{df}e > b"), "{picture}");
     let style = Style {
-        ascii: false,
         colour: true,
+        ..Style::default()
     };
     let picture = text(&outline, style);
     assert!(picture.contains("größe → b") && !picture.contains('\u{7}'));

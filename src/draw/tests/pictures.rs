@@ -59,7 +59,7 @@ fn models_and_libraries_that_are_not_there() {
 fn ascii_only() {
     let style = Style {
         ascii: true,
-        colour: false,
+        ..Style::default()
     };
     insta::assert_snapshot!(text(&shapes::outline(shapes::NESTED), style));
 }

@@ -46,6 +46,7 @@ fn random(rng: &mut StdRng, most: usize) -> Outline {
     outline(&text)
 }
 
+/// Fails where a line is too long, or something is not told whole.
 fn judge(outline: &Outline, picture: &str) {
     for line in picture.lines() {
         assert!(line.chars().count() <= WIDTH, "{line}\n{picture}");
@@ -62,6 +63,27 @@ fn judge(outline: &Outline, picture: &str) {
         assert!(picture.contains(&label), "{label}\n{picture}");
         if let Some(known) = &edge.tensor {
             assert!(picture.contains(&tensor(known)), "{label}\n{picture}");
+        }
+    }
+}
+
+#[test]
+fn a_narrow_terminal_has_a_narrow_picture() {
+    let whole = |name: &str| format!("│ {name} ");
+    for seed in 0..100 {
+        let mut rng = StdRng::seed_from_u64(seed);
+        let outline = random(&mut rng, 3 + (seed as usize % 30));
+        for width in [40, 50, 60] {
+            let style = Style {
+                width,
+                ..Style::default()
+            };
+            let picture = text(&outline, style);
+            let longest = picture.lines().map(|line| line.chars().count()).max();
+            assert!(longest <= Some(width), "{width}\n{picture}");
+            for node in &outline.nodes {
+                assert!(picture.contains(&whole(&node.name)), "{width}\n{picture}");
+            }
         }
     }
 }

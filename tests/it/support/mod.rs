@@ -25,6 +25,7 @@ pub(crate) mod server;
 pub(crate) mod shells;
 pub(crate) mod steps;
 pub(crate) mod streams;
+pub(crate) mod terminal;
 pub(crate) mod tfs;
 pub(crate) mod tools;
 pub(crate) mod wire;

@@ -12,7 +12,7 @@ use super::{
 };
 use crate::{
     infer::described,
-    ui::{Align, Look, NOTHING, Table, visible},
+    ui::{self, Align, Look, NOTHING, Table, visible},
 };
 
 /// The runs of one node that are shown unless all are asked for.
@@ -71,7 +71,7 @@ pub(super) fn text(loaded: &Loaded, measured: &Measured, all: bool, look: Look) 
     }
     let table = table(&rows);
     let mut text = match look {
-        Look::Boxed if !table.fits() => list(&rows),
+        Look::Boxed if !table.fits() => ui::filled(&list(&rows), look),
         _ => table.draw(look),
     };
     if !hidden.is_empty() {
