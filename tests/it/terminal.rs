@@ -6,10 +6,11 @@ use std::{fs, path::Path, process::Command};
 use ovms::model::demo;
 
 use crate::support::{
-    Server,
+    Server, busy,
     checks::{self, Case},
     cli,
     graphs::PYTHON,
+    grpc::Grpc,
     http::get,
     model, repository,
     server::{free_ports, on},
@@ -220,14 +221,15 @@ fn a_server_stops_when_its_terminal_is_closed() {
 
 #[test]
 fn a_hangup_stops_a_server_unless_it_was_ignored_from_the_start() {
-    let mut heard = Server::start("dummy");
+    let mut heard = busy::serve(&[]);
+    let grpc = Grpc::connect(&heard);
+    let runs = busy::running(&heard, &grpc, busy::SECONDS);
     heard.signal("HUP");
+    heard.wait_log("the terminal is closed");
+    // The system sends one, and then the shell another.
+    heard.signal("HUP");
+    busy::check(busy::SECONDS, &runs.wait());
     assert_eq!(heard.wait().code(), Some(0), "{}", heard.log());
-    assert!(
-        heard.log().contains("the terminal is closed"),
-        "{}",
-        heard.log()
-    );
 
     // As `nohup` does it.
     let program = cli::command();
