@@ -10,7 +10,7 @@ use crate::{
         eventually,
         graphs::reload,
         grpc::Grpc,
-        pipelines::{Config, custom, dl, infer, lines, request as asked, ten, wait_lines},
+        pipelines::{Config, custom, dl, infer, lines, request as asked, status, ten, wait_lines},
     },
 };
 
@@ -48,7 +48,7 @@ fn changed_code_takes_effect_when_somebody_asks() {
 }
 
 #[test]
-fn code_that_does_not_load_any_more_stops_the_pipeline_until_it_does() {
+fn code_that_does_not_load_any_more_leaves_what_serves() {
     let mut config = config();
     config.pipeline(
         "p",
@@ -60,12 +60,11 @@ fn code_that_does_not_load_any_more_stops_the_pipeline_until_it_does() {
     let client = Grpc::connect(&server);
     fs::write(config.beside("steps.py"), "this is no Python\n").unwrap();
     assert_eq!(reload(&server), 412);
-    assert_eq!(
-        infer(&client, ten("p", 1.0)),
-        "Unavailable: Pipeline is not loaded yet"
-    );
+    assert_eq!(status(&server, "p"), "AVAILABLE UNKNOWN");
+    assert_eq!(infer(&client, ten("p", 1.0)), "y [1,10] 2");
     fs::write(config.beside("steps.py"), STEPS).unwrap();
     assert_eq!(reload(&server), 201);
+    assert_eq!(status(&server, "p"), "AVAILABLE OK");
     assert_eq!(infer(&client, ten("p", 1.0)), "y [1,10] 2");
     wait_lines(&config.beside("log"), "finalize n", 1);
 }

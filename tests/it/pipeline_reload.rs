@@ -71,6 +71,57 @@ fn a_pipeline_fails_without_its_model_and_comes_back_with_it() {
 }
 
 #[test]
+fn an_entry_that_becomes_invalid_leaves_what_serves() {
+    let mut config = one_node();
+    config.library("shaped", "shaped.c");
+    let log = config.beside("log");
+    let nodes = [
+        custom("c", "shaped", &json!({"log": log}), "in=request.x", "out=y"),
+        dl("n", "dummy", "b=c.y", "a=y"),
+    ];
+    config.pipeline("two", "x", &nodes, "out=n.y");
+    let server = config.serve();
+    let client = Grpc::connect(&server);
+    let answers = || ["p", "two"].map(|name| infer(&client, ten(name, 1.0)));
+    let states = || ["p", "two"].map(|name| status(&server, name));
+    let serves = ["out [1,10] 2", "out [1,10] 2"];
+    assert_eq!(answers(), serves);
+
+    for (pipeline, node) in [(0, 0), (1, 1)] {
+        let nodes = &mut config.json["pipeline_config_list"][pipeline]["nodes"];
+        nodes[node]["model_name"] = json!("dumy");
+    }
+    assert_eq!(config.reload(&server), FAILED);
+    assert_eq!(states(), ["AVAILABLE UNKNOWN"; 2]);
+    assert_eq!(answers(), serves);
+
+    // A model that it uses is another one: what serves is checked with that, and its node stays.
+    let dummy = config.remove("model_config_list", "dummy");
+    let mut other = dummy.clone();
+    other["config"]["nireq"] = json!(3);
+    config.put("model_config_list", other);
+    assert_eq!(config.reload(&server), FAILED);
+    assert_eq!(states(), ["AVAILABLE UNKNOWN"; 2]);
+    assert_eq!(answers(), serves);
+    assert_eq!((lines(&log, "I").len(), lines(&log, "D").len()), (1, 0));
+
+    // Without it nothing is left to serve, and it comes back with the model and with its entry.
+    config.remove("model_config_list", "dummy");
+    assert_eq!(config.reload(&server), FAILED);
+    assert_eq!(states(), ["LOADING FAILED_PRECONDITION"; 2]);
+    assert_eq!(answers(), ["Unavailable: Pipeline is not loaded yet"; 2]);
+    wait_lines(&log, "D 0", 1);
+    config.put("model_config_list", dummy);
+    for (pipeline, node) in [(0, 0), (1, 1)] {
+        let nodes = &mut config.json["pipeline_config_list"][pipeline]["nodes"];
+        nodes[node]["model_name"] = json!("dummy");
+    }
+    assert_eq!(config.reload(&server), "201");
+    assert_eq!(states(), ["AVAILABLE OK"; 2]);
+    assert_eq!(answers(), serves);
+}
+
+#[test]
 fn versions_that_come_and_go_check_the_pipeline_again() {
     let root = repository::of(&[("1", "dummy")]);
     let mut config = Config::of(&[]);
@@ -280,15 +331,18 @@ fn a_node_keeps_its_handle_until_it_is_another_one() {
     wait_lines(&log, "D 0", 2);
     assert_eq!(made(), (3, 2), "another library");
 
-    // Gone, and there again: a check that fails ends the node that served.
+    // Gone, and there again: a check that fails leaves the node that serves.
     config.remove("custom_node_library_config_list", "shaped");
     let absent = config.beside("libabsent.so");
     config.library_at("shaped", &absent);
     assert_eq!(config.reload(&server), FAILED);
-    wait_lines(&log, "D 0", 3);
-    assert_eq!(status(&server, "p"), "LOADING FAILED_PRECONDITION");
+    assert_eq!(status(&server, "p"), "AVAILABLE UNKNOWN");
+    assert_eq!(infer(&client, ten("p", 1.0)), "out [1,10] 1");
+    assert_eq!(made(), (3, 2), "nothing has taken its place");
     fs::copy(nodes::compiled("shaped.c"), &absent).unwrap();
     assert_eq!(reload(&server), 201);
+    wait_lines(&log, "D 0", 3);
+    assert_eq!(status(&server, "p"), "AVAILABLE OK");
     assert_eq!(infer(&client, ten("p", 1.0)), "out [1,10] 1");
     assert_eq!(made(), (4, 3));
 

@@ -63,6 +63,11 @@ impl Made {
 }
 
 impl Kept {
+    /// Returns what the node is made of.
+    pub(super) fn code(&self) -> Arc<Code> {
+        Arc::clone(&self.of.code)
+    }
+
     /// Returns the node, if it is made of this.
     fn made(&self, of: &Of) -> Option<CustomNode> {
         let is_same = Arc::ptr_eq(&self.of.code, &of.code)

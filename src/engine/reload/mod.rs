@@ -15,6 +15,7 @@ mod graphs;
 mod pipelines;
 mod reloader;
 mod served;
+mod serving;
 mod source;
 mod subconfigs;
 mod wanted;

@@ -15,6 +15,7 @@ use super::{
     code::{Code, Libraries, drop_elsewhere},
     facts::{Facts, Heard, Kept, Made},
     served::Trigger,
+    serving::{Before, Left, Serving, as_made},
 };
 use crate::{
     config::{EntryFault, FileConfig, NodeKind, PipelineConfig},
@@ -45,6 +46,8 @@ struct Known {
     libraries: Vec<Weak<Code>>,
     /// Its custom nodes, by the names of the nodes.
     custom: BTreeMap<String, Kept>,
+    /// What serves; not what is configured, where that has been refused.
+    serving: Option<Serving>,
 }
 
 /// Why pipelines are brought up to date.
@@ -70,6 +73,8 @@ struct Due {
     /// What it uses at the moment.
     models: Vec<Weak<Loaded>>,
     libraries: Vec<Weak<Code>>,
+    /// What serves until then.
+    before: Before,
 }
 
 /// What was done.
@@ -80,11 +85,11 @@ pub(super) struct Outcome {
 }
 
 /// How a check went, and what it has found besides.
-type Checked = (Result<pipeline::Checked, pipeline::Faults>, Finds);
+pub(super) type Checked = (Result<pipeline::Checked, pipeline::Faults>, Finds);
 
 /// What a check has found, sound or not.
 #[derive(Default)]
-struct Finds {
+pub(super) struct Finds {
     /// The custom nodes that were made for it.
     made: BTreeMap<String, Made>,
     /// What the pipeline looks like.
@@ -136,6 +141,7 @@ impl Pipelines {
                     models: Vec::new(),
                     libraries: Vec::new(),
                     custom: BTreeMap::new(),
+                    serving: None,
                 };
                 self.known.insert(listed.name.clone(), known);
             }
@@ -165,15 +171,20 @@ impl Pipelines {
             .into_iter()
             .filter_map(|listed| self.due(listed, &models, why));
         let checks: Vec<_> = due
-            .map(|(due, facts)| async move {
+            .map(|(mut due, facts)| async move {
                 let checked = check(&due.config, facts, limit).await;
-                (due, checked)
+                let before = std::mem::replace(&mut due.before, Before::Goes);
+                let left = match &checked {
+                    (Ok(_), _) => Left::Nothing,
+                    (Err(_), _) => before.left(limit).await,
+                };
+                (due, checked, left)
             })
             .collect();
         // One whose custom nodes take their time does not hold up the others.
         let mut checks = futures::stream::iter(checks).buffer_unordered(AT_ONCE);
-        while let Some((due, checked)) = checks.next().await {
-            self.settle(due, checked, &mut outcome);
+        while let Some((due, checked, left)) = checks.next().await {
+            self.settle(due, checked, left, &mut outcome);
         }
         outcome
     }
@@ -188,6 +199,7 @@ impl Pipelines {
                 known.config = None;
                 known.models.clear();
                 known.libraries.clear();
+                known.serving = None;
                 // Those that a request still uses go with it.
                 drop_elsewhere(std::mem::take(&mut known.custom).into_values());
                 outcome.changed = true;
@@ -225,14 +237,17 @@ impl Pipelines {
                 is_asked: false,
                 models: found,
                 libraries,
+                before: Before::Goes,
             };
             return (why.renewed || why.trigger != Trigger::Watch).then_some((due, facts));
         };
-        let same = are_same(&found, &known.models) && are_same(&libraries, &known.libraries);
+        let keeps = known.serving.as_ref().is_none_or(|it| it.has(models));
+        let same =
+            keeps && are_same(&found, &known.models) && are_same(&libraries, &known.libraries);
         let is_new = known.config.is_none();
         let is_another = known.config.as_ref() != Some(&config);
         let phase = known.pipeline.phase();
-        let is_asked = phase == Phase::Failed && why.trigger == Trigger::Asked;
+        let is_asked = known.pipeline.has_failed() && why.trigger == Trigger::Asked;
         if same && !is_another && !why.renewed && !is_asked {
             return None;
         }
@@ -244,52 +259,57 @@ impl Pipelines {
                 Event::UsedModelChanged
             });
         }
-        let facts = Facts::new(
-            Arc::clone(models),
+        let (all, runs, is_silent) = (
             self.libraries.all(),
-            known.custom.clone(),
             self.limits.custom_runs,
             self.is_silent,
         );
+        let custom = &known.custom;
+        let facts = |libraries| {
+            Facts::new(
+                Arc::clone(models),
+                libraries,
+                custom.clone(),
+                runs,
+                is_silent,
+            )
+        };
+        let before = match &known.serving {
+            None => Before::Goes,
+            Some(serving) => serving.before(&config, models, |config| {
+                let mut libraries = all.clone();
+                as_made(config, custom, &mut libraries);
+                facts(libraries)
+            }),
+        };
+        let facts = facts(all);
         let due = Due {
             config,
             changes: is_new || is_another,
             is_asked,
             models: found,
             libraries,
+            before,
         };
         Some((due, facts))
     }
 
     /// Brings what a check has found into effect.
-    fn settle(&mut self, due: Due, (checked, finds): Checked, outcome: &mut Outcome) {
-        let Finds {
-            made: custom,
-            outline,
-        } = finds;
+    fn settle(&mut self, due: Due, (checked, finds): Checked, left: Left, outcome: &mut Outcome) {
         let name = &due.config.name;
         report(name, &checked, outcome);
         let Some(known) = self.known.get_mut(name) else {
             return;
         };
         outcome.changed |= due.changes || (due.is_asked && checked.is_ok());
-        let old = std::mem::take(&mut known.custom);
-        if let Some(outline) = outline {
-            known.pipeline.sketch(outline);
-        }
         match checked {
             Ok(checked) => {
-                let pipeline = &known.pipeline;
-                let limits = pipeline.limits();
-                let handle = |name: &str| custom.get(name).map(|made| made.node.clone());
-                let definition = Definition::new(checked.plan, handle, limits, pipeline.reporter());
-                pipeline.install(Arc::new(definition));
+                let serving = Serving {
+                    config: due.config.clone(),
+                    models: due.models.clone(),
+                };
+                known.install(serving, checked, finds);
                 tracing::info!("Loading pipeline definition: {name} succeeded");
-                let kept = custom
-                    .iter()
-                    .map(|(name, made)| (name.clone(), made.keep()));
-                known.custom = kept.collect();
-                drop_elsewhere(custom);
             }
             Err(faults) => {
                 // What Python has raised may be among the rest.
@@ -297,14 +317,49 @@ impl Pipelines {
                     true => faults.status().to_owned(),
                     false => faults.to_string(),
                 };
-                known.pipeline.refuse(failure);
-                drop_elsewhere(custom);
+                match left {
+                    Left::Same => known.pipeline.fail(&failure),
+                    Left::Sound(sound) => {
+                        let (serving, checked, finds) = *sound;
+                        known.install(serving, checked, finds);
+                        known.pipeline.fail(&failure);
+                    }
+                    Left::Nothing => {
+                        if let Some(outline) = finds.outline {
+                            known.pipeline.sketch(outline);
+                        }
+                        known.pipeline.refuse(failure);
+                        known.serving = None;
+                        drop_elsewhere(std::mem::take(&mut known.custom));
+                    }
+                }
+                drop_elsewhere(finds.made);
             }
         }
-        drop_elsewhere(old);
         known.config = Some(due.config);
         known.models = due.models;
         known.libraries = due.libraries;
+    }
+}
+
+impl Known {
+    /// Has what has passed a check serve.
+    fn install(&mut self, serving: Serving, checked: pipeline::Checked, finds: Finds) {
+        let Finds { made, outline } = finds;
+        if let Some(outline) = outline {
+            self.pipeline.sketch(outline);
+        }
+        let (pipeline, handle) = (&self.pipeline, |name: &str| {
+            made.get(name).map(|made| made.node.clone())
+        });
+        let limits = pipeline.limits();
+        let definition = Definition::new(checked.plan, handle, limits, pipeline.reporter());
+        pipeline.install(Arc::new(definition));
+        let kept = made.iter().map(|(name, made)| (name.clone(), made.keep()));
+        let old = std::mem::replace(&mut self.custom, kept.collect());
+        drop_elsewhere(made);
+        drop_elsewhere(old);
+        self.serving = Some(serving);
     }
 }
 
@@ -314,7 +369,10 @@ fn uses(kind: &NodeKind, model: &str) -> bool {
 }
 
 /// Finds what the models of a pipeline are at the moment; those that are not there are nothing.
-fn found(config: &PipelineConfig, models: &BTreeMap<String, Arc<Model>>) -> Vec<Weak<Loaded>> {
+pub(super) fn found(
+    config: &PipelineConfig,
+    models: &BTreeMap<String, Arc<Model>>,
+) -> Vec<Weak<Loaded>> {
     let nodes = config.nodes.iter().filter_map(|node| match &node.kind {
         NodeKind::Model {
             model_name,
@@ -330,12 +388,12 @@ fn found(config: &PipelineConfig, models: &BTreeMap<String, Arc<Model>>) -> Vec<
     nodes.collect()
 }
 
-fn are_same<T>(now: &[Weak<T>], before: &[Weak<T>]) -> bool {
+pub(super) fn are_same<T>(now: &[Weak<T>], before: &[Weak<T>]) -> bool {
     now.len() == before.len() && now.iter().zip(before).all(|(a, b)| a.ptr_eq(b))
 }
 
 /// Checks a pipeline, which runs code of its custom nodes: not on an async worker, and not for ever.
-async fn check(config: &PipelineConfig, facts: Facts, limit: Duration) -> Checked {
+pub(super) async fn check(config: &PipelineConfig, facts: Facts, limit: Duration) -> Checked {
     let pipeline = config.clone();
     let work = task::blocking("check pipeline", move || {
         let sources = Heard::new(&facts);
