@@ -168,6 +168,14 @@ fn another_folder_is_another_graph() {
     config.json[LIST][0]["subconfig"] = "mine.json".into();
     assert_eq!(config.reload(&server), "201");
     Grpc::connect(&server).check_serves();
+    // What goes on although its folder is another one keeps them.
+    config.json[LIST][0]["base_path"] = "nowhere".into();
+    assert_eq!(config.reload(&server), FAILED);
+    assert_eq!(status(&server, "g"), "AVAILABLE UNKNOWN");
+    Grpc::connect(&server).check_serves();
+    config.json[LIST][0]["base_path"] = "g".into();
+    assert_eq!(config.reload(&server), "201");
+    Grpc::connect(&server).check_serves();
     config.json[LIST][0]["subconfig"] = "".into();
     assert_eq!(config.reload(&server), "201");
     eventually("the model is gone", || {

@@ -8,7 +8,7 @@ use std::{
 
 use super::Fault;
 use crate::{
-    config::{self, Defaults, FileConfig, ModelEntry},
+    config::{self, Defaults, FileConfig, GraphConfig, ModelEntry},
     task,
 };
 
@@ -16,6 +16,8 @@ use crate::{
 pub(super) struct Subconfigs {
     defaults: Arc<Defaults>,
     known: BTreeMap<PathBuf, Arc<[ModelEntry]>>,
+    /// The file of each graph.
+    of: BTreeMap<String, PathBuf>,
 }
 
 impl Subconfigs {
@@ -23,20 +25,39 @@ impl Subconfigs {
         Self {
             defaults: Arc::new(defaults),
             known: BTreeMap::new(),
+            of: BTreeMap::new(),
         }
     }
 
     /// Reads the files that the graphs name. One that cannot be read leaves the models that it named
-    /// before. Returns whether any names other models now.
+    /// before, and so does a graph that is not there: the one before goes on. Returns whether any names
+    /// other models now.
     pub(super) async fn read(&mut self, config: &FileConfig, faults: &mut Vec<Fault>) -> bool {
-        let listed: BTreeSet<&Path> = config
+        let absent = absent(&config.graphs).await;
+        let of = |graph: &GraphConfig| {
+            let before = self
+                .of
+                .get(&graph.name)
+                .filter(|_| absent.contains(&graph.name));
+            before.unwrap_or(&graph.subconfig).clone()
+        };
+        self.of = config
             .graphs
             .iter()
-            .map(|graph| graph.subconfig.as_path())
+            .map(|it| (it.name.clone(), of(it)))
             .collect();
+        let listed: BTreeSet<&Path> = self.of.values().map(PathBuf::as_path).collect();
+        let present = config
+            .graphs
+            .iter()
+            .filter(|graph| !absent.contains(&graph.name));
+        let present: BTreeSet<&Path> = present.map(|graph| graph.subconfig.as_path()).collect();
         self.known.retain(|path, _| listed.contains(path.as_path()));
         let mut changed = false;
         for path in listed {
+            if !present.contains(path) && self.known.contains_key(path) {
+                continue;
+            }
             let (from, defaults) = (path.to_owned(), Arc::clone(&self.defaults));
             let read = move || config::read_subconfig(&from, &defaults);
             let models = match task::blocking("read subconfig", read).await {
@@ -75,15 +96,11 @@ impl Subconfigs {
         let mut config = config.clone();
         let mut seen = BTreeSet::new();
         for graph in config.graphs.clone() {
-            if !seen.insert(graph.subconfig.clone()) {
+            let path = self.of.get(&graph.name).unwrap_or(&graph.subconfig);
+            if !seen.insert(path.clone()) {
                 continue;
             }
-            for entry in self
-                .known
-                .get(&graph.subconfig)
-                .into_iter()
-                .flat_map(|it| it.iter())
-            {
+            for entry in self.known.get(path).into_iter().flat_map(|it| it.iter()) {
                 let name = name_of(entry);
                 let is_other = |other: &ModelEntry| name_of(other) == name;
                 if !config.models.iter().any(is_other) && !is_taken(name) {
@@ -92,13 +109,26 @@ impl Subconfigs {
                     tracing::warn!(
                         "{}: the model `{name}` is left out, since its name is taken; the first \
                          counts",
-                        graph.subconfig.display()
+                        path.display()
                     );
                 }
             }
         }
         Some(config)
     }
+}
+
+/// Returns the names of the graphs of which there is no file.
+async fn absent(graphs: &[GraphConfig]) -> BTreeSet<String> {
+    let graphs = graphs.iter();
+    let files: Vec<_> = graphs
+        .map(|it| (it.name.clone(), it.graph_path.clone()))
+        .collect();
+    let look = move || {
+        let absent = files.into_iter().filter(|(_, path)| !path.is_file());
+        absent.map(|(name, _)| name).collect()
+    };
+    task::blocking("look for graphs", look).await
 }
 
 fn name_of(entry: &ModelEntry) -> &str {
