@@ -79,7 +79,7 @@ impl Session {
         let room = Arc::new(Semaphore::new(MOST_WAITING as usize));
         let mut is_open = true;
         loop {
-            let more = self.run.turn();
+            let more = self.run.turn_to_output();
             let mut any = false;
             while let Some((output, packet)) = self.run.take_output() {
                 any = true;
