@@ -1,6 +1,6 @@
 //! Streams to graphs: what opens them, their requests, times and responses.
 
-use std::fs;
+use std::{fs, path::Path};
 
 use ovms::proto::kserve::{ModelInferRequest, infer_parameter::ParameterChoice};
 
@@ -466,18 +466,30 @@ fn generators_give_sets_at_times_of_their_own() {
     let end = rest(talk).pop().unwrap();
     assert!(end.starts_with("end: InvalidArgument: Mediapipe execution failed. MP status - INVALID_ARGUMENT: CalculatorGraph::Run() failed: "), "{end}");
     assert!(end.contains("Packet timestamp mismatch"), "{end}");
-    // While it generates it takes nothing else.
-    let go = config.beside("go");
-    let waits = format!(
-        "yield [Tensor('out', b'0')]\nwhile not os.path.exists({go:?}): time.sleep(0.005)\nyield [Tensor('out', b'1')]"
-    );
+    // Each set is sent as soon as it is there, also by a handler of which the steps are known to be short.
+    let waits = |go: &Path| {
+        let wait = format!("while not os.path.exists({go:?}): time.sleep(0.005)");
+        let (first, second) = ("yield [Tensor('out', b'0')]", "yield [Tensor('out', b'1')]");
+        code("gen", &format!("{first}\n{wait}\n{second}"))
+    };
+    assert_eq!(opened(&client, count(200)).len(), 201);
+    let go = config.beside("first");
     let mut talk = Talk::open(&client);
-    talk.send(code("gen", &waits));
+    talk.send(waits(&go));
+    wait(&mut talk, &sets(0, 1));
+    fs::write(&go, "").unwrap();
+    assert_eq!(rest(talk), ["1: out UINT8 [1] 1", OK]);
+    // While it generates it takes nothing else. After a long step the next are not on the thread that
+    // takes the requests.
+    let long = "time.sleep(0.1)\nyield [Tensor('out', b'0')]";
     assert_eq!(
-        next(&mut talk),
-        "0: out UINT8 [1] 0",
-        "each set as soon as it is there"
+        opened(&client, code("gen", long)),
+        [sets(0, 1), vec![OK.to_owned()]].concat()
     );
+    let go = config.beside("go");
+    let mut talk = Talk::open(&client);
+    talk.send(waits(&go));
+    wait(&mut talk, &sets(0, 1));
     talk.send(count(1));
     // Another stream is not held up.
     assert_eq!(
