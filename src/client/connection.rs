@@ -1,12 +1,17 @@
 //! One face over the wires: connect, ask, send.
 
-use std::{fmt, time::Duration};
+mod call;
+
+use std::time::Duration;
 
 use futures::future::join_all;
 use reqwest::header::{HeaderMap, HeaderName};
 
+pub use call::{Call, Reply};
+
+use self::call::Body;
 use super::{
-    Address, Answer, Answers, ClientError, ModelId, ModelMetadata, ModelStatus, Request,
+    Address, Answer, Answers, Api, ClientError, ModelId, ModelMetadata, ModelStatus, Request,
     RequestError, Requests, ServerMetadata, Step, VersionStatus, kserve_grpc, kserve_rest,
     tfs_grpc, tfs_rest,
 };
@@ -17,59 +22,6 @@ const PROBE_LIMIT: Duration = Duration::from_secs(2);
 /// The header, or gRPC metadata, that says of which sequence a request is. Servers do not read it:
 /// proxies spread requests over replicas by it.
 pub const SEQUENCE: HeaderName = HeaderName::from_static("ovms-sequence-id");
-
-/// A protocol of model servers.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Api {
-    /// KServe v2 over gRPC.
-    KserveGrpc,
-    /// KServe v2 over REST.
-    KserveRest,
-    /// TensorFlow Serving over gRPC.
-    TfsGrpc,
-    /// TensorFlow Serving over REST.
-    TfsRest,
-}
-
-impl Api {
-    /// Every protocol.
-    pub const ALL: [Self; 4] = [
-        Self::KserveGrpc,
-        Self::KserveRest,
-        Self::TfsGrpc,
-        Self::TfsRest,
-    ];
-
-    /// Returns the port that servers usually have it on.
-    #[must_use]
-    pub const fn port(self) -> u16 {
-        if self.is_grpc() { 9000 } else { 8000 }
-    }
-
-    /// Tells whether it goes over gRPC.
-    #[must_use]
-    pub const fn is_grpc(self) -> bool {
-        matches!(self, Self::KserveGrpc | Self::TfsGrpc)
-    }
-
-    /// Tells whether it is one of TensorFlow Serving's; their requests have neither id nor
-    /// parameters.
-    #[must_use]
-    pub const fn is_tfs(self) -> bool {
-        matches!(self, Self::TfsGrpc | Self::TfsRest)
-    }
-}
-
-impl fmt::Display for Api {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::KserveGrpc => "kserve-grpc",
-            Self::KserveRest => "kserve-rest",
-            Self::TfsGrpc => "tfs-grpc",
-            Self::TfsRest => "tfs-rest",
-        })
-    }
-}
 
 /// How to reach a server.
 #[derive(Debug, Clone)]
@@ -366,104 +318,6 @@ impl Client {
     /// Fails if no answer comes, the server refuses, or the answer cannot be read.
     pub async fn infer(&self, request: &Request) -> Result<Answer, ClientError> {
         self.call(request)?.send(0).await?.read()
-    }
-}
-
-/// A request that is encoded and can be sent any number of times.
-#[derive(Debug)]
-pub struct Call<'a> {
-    body: Body<'a>,
-    limit: &'a Limit,
-    /// What goes with this call beside the headers of the client.
-    headers: HeaderMap,
-}
-
-#[derive(Debug)]
-enum Body<'a> {
-    KserveGrpc(kserve_grpc::Call<'a>),
-    KserveRest(kserve_rest::Call<'a>),
-    TfsGrpc(tfs_grpc::Call<'a>),
-    TfsRest(tfs_rest::Call<'a>),
-}
-
-impl Call<'_> {
-    /// Sends the request; calls of different lanes may use different connections.
-    ///
-    /// Dropping the future takes the request back.
-    ///
-    /// # Errors
-    ///
-    /// Fails if no answer comes, or the server refuses.
-    pub async fn send(&self, lane: usize) -> Result<Reply, ClientError> {
-        let body = match &self.body {
-            Body::KserveGrpc(call) => {
-                let reply = self
-                    .limit
-                    .run(Step::Answer, call.send(lane, &self.headers))
-                    .await?;
-                ReplyBody::KserveGrpc(reply)
-            }
-            Body::KserveRest(call) => {
-                let reply = self
-                    .limit
-                    .run(Step::Answer, call.send(&self.headers))
-                    .await?;
-                ReplyBody::KserveRest(reply)
-            }
-            Body::TfsGrpc(call) => {
-                let reply = self
-                    .limit
-                    .run(Step::Answer, call.send(lane, &self.headers))
-                    .await?;
-                ReplyBody::TfsGrpc(reply)
-            }
-            Body::TfsRest(call) => {
-                let reply = self
-                    .limit
-                    .run(Step::Answer, call.send(&self.headers))
-                    .await?;
-                ReplyBody::TfsRest(reply)
-            }
-        };
-        Ok(Reply {
-            body,
-            address: self.limit.address.clone(),
-        })
-    }
-}
-
-/// An answer as it came, not decoded yet.
-#[derive(Debug)]
-pub struct Reply {
-    body: ReplyBody,
-    address: Address,
-}
-
-#[derive(Debug)]
-enum ReplyBody {
-    KserveGrpc(bytes::Bytes),
-    KserveRest(kserve_rest::Reply),
-    TfsGrpc(tfs_grpc::Reply),
-    TfsRest(tfs_rest::Reply),
-}
-
-impl Reply {
-    /// Decodes the answer; tensors stay slices of it where the wire allows.
-    ///
-    /// # Errors
-    ///
-    /// Fails if the answer does not follow the protocol.
-    pub fn read(self) -> Result<Answer, ClientError> {
-        let answer = match self.body {
-            ReplyBody::KserveGrpc(body) => kserve_grpc::answer(body),
-            ReplyBody::KserveRest(reply) => kserve_rest::answer(&reply),
-            ReplyBody::TfsGrpc(reply) => tfs_grpc::answer(reply),
-            ReplyBody::TfsRest(reply) => tfs_rest::answer(&reply),
-        };
-        answer.map_err(|source| ClientError::Protocol {
-            address: self.address,
-            source,
-        })
     }
 }
 

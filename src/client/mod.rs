@@ -9,6 +9,7 @@
 //! Any server of the KServe v2 or TensorFlow Serving protocols will do, not only this crate's.
 
 mod address;
+mod api;
 pub mod bench;
 mod connection;
 mod error;
@@ -29,7 +30,8 @@ mod tfs_grpc;
 mod tfs_rest;
 
 pub use address::{Address, AddressError};
-pub use connection::{Api, Call, Client, Options, Reply, SEQUENCE};
+pub use api::Api;
+pub use connection::{Call, Client, Options, Reply, SEQUENCE};
 pub use error::{AnswerError, Cause, ClientError, Code, Refusal, RequestError, Step};
 pub use message::{Answer, Form, ModelId, ModelMetadata, Opaque, Request, TensorMetadata, header};
 pub use status::{ModelStatus, ServerMetadata, VersionStatus};
