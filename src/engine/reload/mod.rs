@@ -7,6 +7,7 @@
 //! ([`pipelines`]): those of which the file or a model has changed are checked again. The last are the
 //! graphs ([`graphs`]), whose models ([`subconfigs`]) come with the others.
 
+mod checked;
 mod code;
 mod done;
 mod facts;

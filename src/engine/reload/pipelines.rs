@@ -2,18 +2,16 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
-    panic::AssertUnwindSafe,
     sync::{Arc, Weak},
-    time::Duration,
 };
 
-use futures::{FutureExt, StreamExt};
-use tokio::time::timeout;
+use futures::StreamExt;
 
 use super::{
     Fault,
+    checked::{Checked, Finds, check, report},
     code::{Code, Libraries, drop_elsewhere},
-    facts::{Facts, Heard, Kept, Made},
+    facts::{Facts, Kept},
     served::Trigger,
     serving::{Before, Left, Serving, as_made},
 };
@@ -22,8 +20,7 @@ use crate::{
     engine::Registry,
     metrics::Metrics,
     model::{Event, Loaded, Model, Phase},
-    pipeline::{self, Definition, Limits, Outline, Pipeline, Rule},
-    task,
+    pipeline::{self, Definition, Limits, Pipeline},
 };
 
 /// What is served of pipelines.
@@ -82,18 +79,6 @@ struct Due {
 pub(super) struct Outcome {
     pub(super) changed: bool,
     pub(super) faults: Vec<Fault>,
-}
-
-/// How a check went, and what it has found besides.
-pub(super) type Checked = (Result<pipeline::Checked, pipeline::Faults>, Finds);
-
-/// What a check has found, sound or not.
-#[derive(Default)]
-pub(super) struct Finds {
-    /// The custom nodes that were made for it.
-    made: BTreeMap<String, Made>,
-    /// What the pipeline looks like.
-    outline: Option<Outline>,
 }
 
 impl Pipelines {
@@ -390,60 +375,4 @@ pub(super) fn found(
 
 pub(super) fn are_same<T>(now: &[Weak<T>], before: &[Weak<T>]) -> bool {
     now.len() == before.len() && now.iter().zip(before).all(|(a, b)| a.ptr_eq(b))
-}
-
-/// Checks a pipeline, which runs code of its custom nodes: not on an async worker, and not for ever.
-pub(super) async fn check(config: &PipelineConfig, facts: Facts, limit: Duration) -> Checked {
-    let pipeline = config.clone();
-    let work = task::blocking("check pipeline", move || {
-        let sources = Heard::new(&facts);
-        let checked = pipeline::check(&pipeline, &sources);
-        let outline = Some(Outline::new(&pipeline, &sources));
-        let made = facts.into_made();
-        (checked, Finds { made, outline })
-    });
-    let found = match timeout(limit, AssertUnwindSafe(work).catch_unwind()).await {
-        Ok(Ok(checked)) => return checked,
-        Ok(Err(_)) => "a panic, which is a bug of this server".to_owned(),
-        // What comes of it in the end goes at once.
-        Err(_) => format!("custom nodes that took longer than {limit:?}"),
-    };
-    let fault = pipeline::Fault {
-        rule: Rule::Initialize,
-        node: None,
-        place: config.places.own.clone(),
-        found,
-        expected: "custom nodes that are made and described in time".to_owned(),
-        next: "see what their libraries do when they begin, or raise \
-               --custom_node_load_seconds"
-            .to_owned(),
-    };
-    let faults = pipeline::Faults {
-        faults: vec![fault],
-        warnings: Vec::new(),
-    };
-    (Err(faults), Finds::default())
-}
-
-/// Logs how a check went.
-fn report(
-    name: &str,
-    checked: &Result<pipeline::Checked, pipeline::Faults>,
-    outcome: &mut Outcome,
-) {
-    let warnings = match checked {
-        Ok(checked) => &checked.warnings,
-        Err(faults) => &faults.warnings,
-    };
-    for warning in warnings {
-        tracing::warn!("pipeline {name}: {warning}");
-    }
-    if let Err(faults) = checked {
-        let fault = Fault::Pipeline {
-            name: name.to_owned(),
-            faults: Box::new(faults.clone()),
-        };
-        tracing::error!("{}", crate::error::chain(&fault));
-        outcome.faults.push(fault);
-    }
 }

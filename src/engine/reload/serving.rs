@@ -8,9 +8,10 @@ use std::{
 };
 
 use super::{
+    checked::{Finds, check},
     code::Opened,
     facts::{Facts, Kept},
-    pipelines::{Finds, are_same, check, found},
+    pipelines::{are_same, found},
 };
 use crate::{
     config::{NodeKind, PipelineConfig},

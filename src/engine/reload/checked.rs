@@ -1,0 +1,85 @@
+//! The check of one pipeline: off the async workers, within a limit, and told in the log.
+
+use std::{collections::BTreeMap, panic::AssertUnwindSafe, time::Duration};
+
+use futures::FutureExt;
+use tokio::time::timeout;
+
+use super::{
+    Fault,
+    facts::{Facts, Heard, Made},
+    pipelines::Outcome,
+};
+use crate::{
+    config::PipelineConfig,
+    pipeline::{self, Outline, Rule},
+    task,
+};
+
+/// How a check went, and what it has found besides.
+pub(super) type Checked = (Result<pipeline::Checked, pipeline::Faults>, Finds);
+
+/// What a check has found, sound or not.
+#[derive(Default)]
+pub(super) struct Finds {
+    /// The custom nodes that were made for it.
+    pub(super) made: BTreeMap<String, Made>,
+    /// What the pipeline looks like.
+    pub(super) outline: Option<Outline>,
+}
+
+/// Checks a pipeline, which runs code of its custom nodes: not on an async worker, and not for ever.
+pub(super) async fn check(config: &PipelineConfig, facts: Facts, limit: Duration) -> Checked {
+    let pipeline = config.clone();
+    let work = task::blocking("check pipeline", move || {
+        let sources = Heard::new(&facts);
+        let checked = pipeline::check(&pipeline, &sources);
+        let outline = Some(Outline::new(&pipeline, &sources));
+        let made = facts.into_made();
+        (checked, Finds { made, outline })
+    });
+    let found = match timeout(limit, AssertUnwindSafe(work).catch_unwind()).await {
+        Ok(Ok(checked)) => return checked,
+        Ok(Err(_)) => "a panic, which is a bug of this server".to_owned(),
+        // What comes of it in the end goes at once.
+        Err(_) => format!("custom nodes that took longer than {limit:?}"),
+    };
+    let fault = pipeline::Fault {
+        rule: Rule::Initialize,
+        node: None,
+        place: config.places.own.clone(),
+        found,
+        expected: "custom nodes that are made and described in time".to_owned(),
+        next: "see what their libraries do when they begin, or raise \
+               --custom_node_load_seconds"
+            .to_owned(),
+    };
+    let faults = pipeline::Faults {
+        faults: vec![fault],
+        warnings: Vec::new(),
+    };
+    (Err(faults), Finds::default())
+}
+
+/// Logs how a check went.
+pub(super) fn report(
+    name: &str,
+    checked: &Result<pipeline::Checked, pipeline::Faults>,
+    outcome: &mut Outcome,
+) {
+    let warnings = match checked {
+        Ok(checked) => &checked.warnings,
+        Err(faults) => &faults.warnings,
+    };
+    for warning in warnings {
+        tracing::warn!("pipeline {name}: {warning}");
+    }
+    if let Err(faults) = checked {
+        let fault = Fault::Pipeline {
+            name: name.to_owned(),
+            faults: Box::new(faults.clone()),
+        };
+        tracing::error!("{}", crate::error::chain(&fault));
+        outcome.faults.push(fault);
+    }
+}
