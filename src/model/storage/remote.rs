@@ -5,7 +5,7 @@ use std::{path::PathBuf, sync::Arc, time::Duration};
 use futures::TryStreamExt as _;
 use object_store::{ObjectMeta, ObjectStore};
 use tokio::{
-    sync::{Mutex, OnceCell, watch},
+    sync::{Mutex, watch},
     time::timeout,
 };
 
@@ -15,11 +15,11 @@ use super::{
     answer::Failure,
     copies::{Copies, Source},
     download::{Download, Progress},
-    listing::{Listing, Object, RemoteVersion, files},
+    listing::{Object, RemoteVersion, files, sorted},
     location::Location,
     options::{Limits, Options},
 };
-use crate::task;
+use crate::{model::Survey, task};
 
 /// Granted to every download, however small.
 const LEAST_TIME: Duration = Duration::from_secs(60);
@@ -34,8 +34,6 @@ pub struct Storage {
     progress: watch::Sender<Progress>,
     /// One download at a time: two would only share the line, and progress is of one.
     downloading: Mutex<()>,
-    /// Set when foreign folders have been told of; a listing is done every few seconds.
-    warned: OnceCell<()>,
 }
 
 impl Storage {
@@ -62,19 +60,18 @@ impl Storage {
                 limits: options.limits,
                 progress: watch::Sender::default(),
                 downloading: Mutex::default(),
-                warned: OnceCell::new(),
             })
         })
         .await
     }
 
-    /// Lists the versions with their objects, the lowest first.
+    /// Lists the versions with their objects, and the folders that are none.
     ///
     /// # Errors
     ///
     /// Fails within the time limit of listings if the service cannot be reached, does not let us
     /// in, or has nothing below the base path.
-    pub async fn versions(&self) -> Result<Vec<RemoteVersion>, StorageError> {
+    pub async fn survey(&self) -> Result<Survey<RemoteVersion>, StorageError> {
         let objects = self.list().await?;
         if objects.is_empty() && !self.location.prefix.is_root() {
             return Err(StorageError::BasePath {
@@ -82,16 +79,7 @@ impl Storage {
                 reason: "there are no objects below it".to_owned(),
             });
         }
-        let listing = Listing::new(&self.location.prefix, objects);
-        if self.warned.set(()).is_ok() {
-            for folder in &listing.strangers {
-                tracing::warn!(
-                    folder = format!("{}/{folder}", self.location),
-                    "ignoring a folder whose name is not a version number"
-                );
-            }
-        }
-        Ok(listing.versions)
+        Ok(sorted(&self.location.prefix, objects))
     }
 
     /// Returns the folder with a version's files; downloads them unless they are there.
