@@ -55,6 +55,9 @@ pub(super) struct Served {
 pub(super) struct Outcome {
     pub(super) changed: bool,
     pub(super) faults: Vec<Fault>,
+    /// The texts of faults that are news, though they may be the same as at the last pass: of loads
+    /// whose beginning is in the log.
+    pub(super) news: Vec<String>,
 }
 
 impl Served {
@@ -274,7 +277,13 @@ impl Served {
             return;
         }
         attempt.begin();
-        tracing::info!(model = version.model(), version = number, "loading");
+        // The watcher does not tell again that it fails, so the log would lack the outcome.
+        let again = round.trigger == Trigger::Watch && attempt.has_failed(&facts);
+        if again {
+            tracing::debug!(model = version.model(), version = number, "loading again");
+        } else {
+            tracing::info!(model = version.model(), version = number, "loading");
+        }
         version.begin();
         match load(version, found, round).await {
             Ok(loaded) => {
@@ -291,7 +300,11 @@ impl Served {
             }
             Err(error) => {
                 version.fail(&chain(&*error.source));
-                outcome.faults.push(Fault::Version(error));
+                let fault = Fault::Version(error);
+                if !again {
+                    outcome.news.push(chain(&fault));
+                }
+                outcome.faults.push(fault);
                 attempt.fail(facts);
             }
         }

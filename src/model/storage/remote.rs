@@ -1,6 +1,6 @@
 //! A base path in the cloud: its versions, and their copies on disk.
 
-use std::{path::PathBuf, sync::Arc, time::Duration};
+use std::{collections::HashMap, path::PathBuf, sync::Arc, time::Duration};
 
 use futures::TryStreamExt as _;
 use object_store::{ObjectMeta, ObjectStore};
@@ -15,7 +15,7 @@ use super::{
     answer::Failure,
     copies::{Copies, Source},
     download::{Download, Progress},
-    listing::{Object, RemoteVersion, files, sorted},
+    listing::{Identity, Object, RemoteVersion, files, sorted},
     location::Location,
     options::{Limits, Options},
 };
@@ -32,8 +32,9 @@ pub struct Storage {
     copies: Arc<Copies>,
     limits: Limits,
     progress: watch::Sender<Progress>,
-    /// One download at a time: two would only share the line, and progress is of one.
-    downloading: Mutex<()>,
+    /// One download at a time: two would only share the line, and progress is of one. What is kept
+    /// here are the versions whose last download failed: that another one begins is no news.
+    downloading: Mutex<HashMap<i64, Identity>>,
 }
 
 impl Storage {
@@ -93,22 +94,46 @@ impl Storage {
     /// written. Nothing is left of a download that failed.
     pub async fn fetch(&self, version: &RemoteVersion) -> Result<PathBuf, StorageError> {
         let files = files(&self.location, version, &self.limits)?;
-        let _turn = self.downloading.lock().await;
+        let mut failed = self.downloading.lock().await;
         if let Some(path) = self.find(version).await? {
             tracing::debug!(folder = %path.display(), "already downloaded");
             return Ok(path);
         }
+        let again = failed.get(&version.number) == Some(&version.identity);
+        let downloaded = self.download(version, &files, again).await;
+        match downloaded {
+            Ok(_) => failed.remove(&version.number),
+            Err(_) => failed.insert(version.number, version.identity),
+        };
+        downloaded
+    }
+
+    /// Downloads a version; `again` if that was tried before.
+    async fn download(
+        &self,
+        version: &RemoteVersion,
+        files: &[&Object],
+        again: bool,
+    ) -> Result<PathBuf, StorageError> {
         let copies = Arc::clone(&self.copies);
         let unfinished = task::blocking("storage begin", move || copies.begin()).await?;
         let base_path = self.location.to_string();
         let expected = version.bytes();
-        tracing::info!(
-            from = base_path,
-            version = version.number,
-            files = files.len(),
-            bytes = expected,
-            "downloading"
-        );
+        if again {
+            tracing::debug!(
+                from = base_path,
+                version = version.number,
+                "downloading again"
+            );
+        } else {
+            tracing::info!(
+                from = base_path,
+                version = version.number,
+                files = files.len(),
+                bytes = expected,
+                "downloading"
+            );
+        }
         let started = tokio::time::Instant::now();
         self.progress.send_replace(Progress {
             version: version.number,
@@ -123,7 +148,7 @@ impl Storage {
             explain: &|error| self.explain(&error),
         };
         let limit = LEAST_TIME + Duration::from_secs(expected / self.limits.slowest.max(1));
-        timeout(limit, download.run(&files))
+        timeout(limit, download.run(files))
             .await
             .map_err(|_| self.timed_out(limit))??;
         let (copies, version) = (Arc::clone(&self.copies), version.clone());
