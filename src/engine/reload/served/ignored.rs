@@ -14,7 +14,7 @@ impl Told {
         let ignored = BTreeSet::from_iter(ignored);
         let base_path = base_path.trim_end_matches('/');
         for folder in ignored.difference(&self.0) {
-            tracing::warn!(folder = format!("{base_path}/{}", folder.name), "{folder}");
+            tracing::warn!(folder = %format_args!("{base_path}/{}", folder.name), "{folder}");
         }
         self.0 = ignored;
     }
