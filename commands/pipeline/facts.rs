@@ -118,10 +118,7 @@ impl<'a> Facts<'a> {
             Ok(versions) => versions,
             Err(error) => return unavailable(error.to_string()),
         };
-        let mut existing: BTreeMap<i64, PathBuf> = BTreeMap::new();
-        for (number, folder) in versions {
-            existing.entry(number).or_insert(folder);
-        }
+        let mut existing: BTreeMap<i64, PathBuf> = versions.into_iter().collect();
         let mut failure = None;
         loop {
             let numbers: Vec<i64> = existing.keys().copied().collect();

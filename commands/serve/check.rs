@@ -10,7 +10,7 @@ use ovms::{
     error::chain,
     graph::{self, GraphSource},
     metrics::Metrics,
-    model::{mapping, repository, storage, wanted},
+    model::{Ignored, mapping, repository, storage, wanted},
 };
 
 use serde::Serialize;
@@ -121,14 +121,24 @@ impl Report {
             self.row(name, Vec::new(), "not looked at");
             return;
         }
-        let existing = match repository::versions(Path::new(&model.base_path)) {
-            Ok(versions) => versions,
+        let survey = match repository::survey(Path::new(&model.base_path)) {
+            Ok(survey) => survey,
             Err(error) => {
                 self.row(name, Vec::new(), "fault");
                 self.faults.push(format!("{origin}model `{name}`: {error}"));
                 return;
             }
         };
+        // Other names say nothing of versions, such as that of `lost+found`.
+        let numbered = |folder: &&Ignored| folder.number().is_some();
+        for folder in survey.ignored.iter().filter(numbered) {
+            let place = Path::new(&model.base_path).join(&folder.name);
+            self.warnings.push(format!(
+                "{origin}model `{name}`: {}: {folder}",
+                place.display()
+            ));
+        }
+        let existing = survey.versions;
         let numbers: Vec<i64> = existing.iter().map(|(number, _)| *number).collect();
         if let VersionPolicy::Specific(named) = &model.policy {
             for version in named.iter().filter(|number| !numbers.contains(number)) {

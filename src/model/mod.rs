@@ -1,12 +1,13 @@
 //! Models: a name, its versions, and what a request to one goes through.
 //!
 //! [`repository`] finds the version folders and files on disk, and [`storage`] brings those in the
-//! cloud to the disk; [`Version`] is one of them with its state and slots, [`check`] judges a
+//! cloud to the disk; both leave it to [`Survey`] which folders are versions; [`Version`] is one of them with its state and slots, [`check`] judges a
 //! request's tensors, and [`infer`] runs a judged request.
 
 pub mod check;
 pub(crate) mod decoding;
 pub mod demo;
+mod folders;
 pub(crate) mod infer;
 pub mod layouts;
 mod live;
@@ -31,6 +32,7 @@ use std::{
 use arc_swap::{ArcSwap, ArcSwapOption};
 use tokio::sync::watch;
 
+pub use folders::{Ignored, Reason, Survey};
 pub use live::{Live, Served, Words, draining, let_go};
 pub use loaded::{Loaded, Spec, VersionError, VersionFault, inspect};
 pub use phase::{Event, Phase};

@@ -1,9 +1,11 @@
 //! The model repository on disk: `<base path>/<version>/<files>`.
 //!
-//! Version folders are positive whole numbers; the number at the start of a folder's name is what
-//! counts. In a version folder the first format of [`ModelFiles`] that is complete wins.
+//! Version folders are positive whole numbers; [`Survey`] has the rules. In a version folder the
+//! first format of [`ModelFiles`] that is complete wins.
 
 use std::path::{Component, Path, PathBuf};
+
+use super::Survey;
 
 /// The files of one version.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -93,6 +95,15 @@ pub enum RepositoryError {
 ///
 /// Fails if the base path is not a folder that can be read.
 pub fn versions(base_path: &Path) -> Result<Vec<(i64, PathBuf)>, RepositoryError> {
+    Ok(survey(base_path)?.versions)
+}
+
+/// Finds the version folders of a base path, and the folders there that are none.
+///
+/// # Errors
+///
+/// Fails if the base path is not a folder that can be read.
+pub fn survey(base_path: &Path) -> Result<Survey<(i64, PathBuf)>, RepositoryError> {
     let refuse = |reason: String| RepositoryError::BasePath {
         path: base_path.to_owned(),
         reason,
@@ -104,28 +115,12 @@ pub fn versions(base_path: &Path) -> Result<Vec<(i64, PathBuf)>, RepositoryError
         return Err(refuse("a path with `..` is not accepted".to_owned()));
     }
     let entries = std::fs::read_dir(base_path).map_err(|error| refuse(error.to_string()))?;
-    let mut versions = Vec::new();
-    for entry in entries.flatten() {
+    let folders = entries.flatten().filter_map(|entry| {
         let path = entry.path();
-        if !path.is_dir() {
-            continue;
-        }
-        match version_number(&entry.file_name().to_string_lossy()) {
-            Some(number) => versions.push((number, path)),
-            None => tracing::warn!(
-                folder = %path.display(),
-                "ignoring a folder whose name is not a version number"
-            ),
-        }
-    }
-    versions.sort();
-    Ok(versions)
-}
-
-/// Reads the number at the start of a folder's name; `None` if there is none or it is zero.
-pub(super) fn version_number(name: &str) -> Option<i64> {
-    let digits = name.len() - name.trim_start_matches(|c: char| c.is_ascii_digit()).len();
-    name[..digits].parse().ok().filter(|&number| number > 0)
+        let name = entry.file_name().to_string_lossy().into_owned();
+        path.is_dir().then_some((name, path))
+    });
+    Ok(Survey::of(folders, |number, _, path| (number, path)))
 }
 
 /// Finds the model in a version folder.
@@ -182,7 +177,7 @@ pub fn files(version: &Path) -> Result<ModelFiles, RepositoryError> {
 mod tests {
     use std::{fs, path::Path};
 
-    use super::{ModelFiles, RepositoryError, files, version_number, versions};
+    use super::{ModelFiles, RepositoryError, files, survey, versions};
 
     fn touch(folder: &Path, names: &[&str]) {
         fs::create_dir_all(folder).unwrap();
@@ -192,27 +187,18 @@ mod tests {
     }
 
     #[test]
-    fn the_leading_number_of_a_folder_counts() {
-        assert_eq!(version_number("1"), Some(1));
-        assert_eq!(version_number("12_new"), Some(12));
-        for name in ["", "0", "v1", "-1", "99999999999999999999"] {
-            assert_eq!(version_number(name), None, "{name}");
-        }
-    }
-
-    #[test]
-    fn versions_are_sorted_by_number_and_strangers_ignored() {
+    fn only_folders_named_by_their_number_alone_are_versions() {
         let root = tempfile::tempdir().unwrap();
-        for name in ["10", "9", "backup"] {
+        for name in ["10", "9", "007", "3.tmp", "9.bak", "backup", "..data"] {
             fs::create_dir(root.path().join(name)).unwrap();
         }
         touch(root.path(), &["11"]);
-        let numbers: Vec<i64> = versions(root.path())
-            .unwrap()
-            .into_iter()
-            .map(|(number, _)| number)
-            .collect();
-        assert_eq!(numbers, [9, 10]);
+        let survey = survey(root.path()).unwrap();
+        let expected = [(7, "007"), (9, "9"), (10, "10")];
+        let expected = expected.map(|(number, name)| (number, root.path().join(name)));
+        assert_eq!(survey.versions, expected);
+        let ignored: Vec<&str> = survey.ignored.iter().map(|it| it.name.as_str()).collect();
+        assert_eq!(ignored, ["3.tmp", "9.bak", "backup"]);
     }
 
     #[test]

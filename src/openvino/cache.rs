@@ -1,9 +1,20 @@
 //! The folder where compiled models are kept between starts.
 
-use std::{fs, io, path::Path};
+use std::{
+    collections::BTreeMap,
+    fs, io,
+    path::{Path, PathBuf},
+    sync::{Mutex, PoisonError},
+};
+
+/// The folders that cannot be used, and what the log says of each.
+static TOLD: Mutex<BTreeMap<PathBuf, String>> = Mutex::new(BTreeMap::new());
+
+/// The most folders that are remembered as told.
+const MOST_TOLD: usize = 100;
 
 /// Makes the folder if it is not there and sees that it can be written to. What cannot be used is
-/// told in the log, and the model is loaded without it: a cache only saves time.
+/// told in the log, once for all loads, and the model is loaded without it: a cache only saves time.
 pub(super) fn prepare(folder: &Path) -> Option<String> {
     let usable = || -> io::Result<&str> {
         let Some(text) = folder.to_str().filter(|text| !text.contains('\0')) else {
@@ -14,22 +25,41 @@ pub(super) fn prepare(folder: &Path) -> Option<String> {
         Ok(text)
     };
     match usable() {
-        Ok(text) => Some(text.to_owned()),
+        Ok(text) => {
+            is_news(folder, None);
+            Some(text.to_owned())
+        }
         Err(error) => {
-            tracing::warn!(
-                "cannot use the cache folder {}: {error}; models are compiled at each start",
-                folder.display()
-            );
+            if is_news(folder, Some(error.to_string())) {
+                tracing::warn!(
+                    "cannot use the cache folder {}: {error}; models are compiled at each start",
+                    folder.display()
+                );
+            }
             None
         }
     }
+}
+
+/// Remembers what is wrong with a folder; tells whether that is not known yet.
+fn is_news(folder: &Path, fault: Option<String>) -> bool {
+    let mut told = TOLD.lock().unwrap_or_else(PoisonError::into_inner);
+    let before = told.remove(folder);
+    if told.len() >= MOST_TOLD {
+        told.clear();
+    }
+    let is_news = before != fault;
+    if let Some(fault) = fault {
+        told.insert(folder.to_owned(), fault);
+    }
+    is_news
 }
 
 #[cfg(test)]
 mod tests {
     use std::fs;
 
-    use super::prepare;
+    use super::{is_news, prepare};
 
     #[test]
     fn a_folder_is_made_and_nothing_is_left_in_it() {
@@ -46,5 +76,16 @@ mod tests {
         fs::write(&file, "").unwrap();
         assert_eq!(prepare(&file), None);
         assert_eq!(prepare(&file.join("below")), None);
+    }
+
+    #[test]
+    fn a_fault_is_told_once_until_it_is_another_one_or_was_mended() {
+        let root = tempfile::tempdir().unwrap();
+        let say = |fault: &str| is_news(root.path(), Some(fault.to_owned()));
+        assert!(say("full"));
+        assert!(!say("full"));
+        assert!(say("read-only"));
+        is_news(root.path(), None);
+        assert!(say("read-only"));
     }
 }

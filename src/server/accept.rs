@@ -173,6 +173,8 @@ impl Side {
                 };
                 match listener.accept().await {
                     Ok((stream, peer)) => {
+                        // A listener of both families has those of IPv4 as mapped addresses.
+                        let peer = SocketAddr::new(peer.ip().to_canonical(), peer.port());
                         // Answers are whole; waiting for more to send with them gains nothing.
                         if let Err(error) = stream.set_nodelay(true) {
                             tracing::debug!("cannot set TCP_NODELAY: {error}");

@@ -1,6 +1,6 @@
 //! Opens the ports.
 
-use std::net::{SocketAddr, TcpListener, ToSocketAddrs};
+use std::net::{Ipv4Addr, SocketAddr, TcpListener, ToSocketAddrs};
 
 use socket2::{Domain, Protocol, Socket, Type};
 
@@ -98,6 +98,13 @@ fn bind_all(
         .filter(|address| address.ip().is_unspecified())
         .copied()
         .collect();
+    // What `::` alone means to others: every address of the machine. Beside an address of IPv4 it is
+    // IPv6 only, or one of the two could not be opened.
+    let mut addresses = names.iter().flat_map(|(_, found)| found);
+    let families = match addresses.any(SocketAddr::is_ipv4) {
+        true => Families::Own,
+        false => Families::Both,
+    };
     let mut opened: Vec<SocketAddr> = Vec::new();
     let mut listeners = Vec::new();
     for (name, found) in names {
@@ -111,7 +118,7 @@ fn bind_all(
                 any = true;
                 continue;
             }
-            match bind_one(address) {
+            match bind_one(address, families, open) {
                 Ok(listener) => {
                     opened.push(address);
                     listeners.push(listener);
@@ -131,7 +138,32 @@ fn bind_all(
     Ok(listeners)
 }
 
-fn bind_one(address: SocketAddr) -> std::io::Result<TcpListener> {
+/// What the listener of `::` takes connections of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Families {
+    /// IPv6.
+    Own,
+    /// IPv6, and IPv4 as mapped addresses of it.
+    Both,
+}
+
+/// Opens an address; `open` is told whether it is IPv6 only.
+fn bind_one(
+    address: SocketAddr,
+    families: Families,
+    open: impl Fn(SocketAddr, bool) -> std::io::Result<TcpListener>,
+) -> std::io::Result<TcpListener> {
+    let both = families == Families::Both && address.is_ipv6() && address.ip().is_unspecified();
+    match open(address, !both) {
+        // Where there is no IPv6, all addresses are those of IPv4.
+        Err(error) if both && error.kind() != std::io::ErrorKind::AddrInUse => {
+            open((Ipv4Addr::UNSPECIFIED, address.port()).into(), true).map_err(|_| error)
+        }
+        opened => opened,
+    }
+}
+
+fn open(address: SocketAddr, only_v6: bool) -> std::io::Result<TcpListener> {
     let socket = Socket::new(
         Domain::for_address(address),
         Type::STREAM,
@@ -140,8 +172,8 @@ fn bind_one(address: SocketAddr) -> std::io::Result<TcpListener> {
     // A restart must not wait for the connections of the last run to be forgotten.
     socket.set_reuse_address(true)?;
     if address.is_ipv6() {
-        // `::` and `0.0.0.0` can then be given side by side.
-        socket.set_only_v6(true)?;
+        // Whatever the system's default is.
+        socket.set_only_v6(only_v6)?;
     }
     socket.set_nonblocking(true)?;
     socket.bind(&address.into())?;
@@ -151,7 +183,11 @@ fn bind_one(address: SocketAddr) -> std::io::Result<TcpListener> {
 
 #[cfg(test)]
 mod tests {
-    use super::{BindError, bind_all};
+    use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
+
+    use socket2::{Domain, SockRef};
+
+    use super::{BindError, Families, bind_all, bind_one, open};
 
     /// A port that is free on every address of the machine.
     fn free_port() -> u16 {
@@ -161,23 +197,64 @@ mod tests {
 
     #[test]
     fn an_address_within_another_is_opened_once() {
-        let open = |addresses: &[&str]| {
+        let opened = |addresses: &[&str]| {
             let addresses: Vec<String> = addresses.iter().map(|&a| a.to_owned()).collect();
             let listeners = bind_all("REST", &addresses, Some(free_port())).unwrap();
-            let mut opened: Vec<String> = listeners
+            let mut ips: Vec<String> = listeners
                 .iter()
                 .map(|listener| listener.local_addr().unwrap().ip().to_string())
                 .collect();
-            opened.sort();
-            opened
+            ips.sort();
+            ips
         };
         assert_eq!(
-            open(&["127.0.0.1", "127.0.0.2"]),
+            opened(&["127.0.0.1", "127.0.0.2"]),
             ["127.0.0.1", "127.0.0.2"]
         );
-        assert_eq!(open(&["127.0.0.1", "0.0.0.0"]), ["0.0.0.0"]);
-        assert_eq!(open(&["0.0.0.0", "::"]), ["0.0.0.0", "::"]);
-        assert!(open(&["localhost"]).contains(&"127.0.0.1".to_owned()));
+        assert_eq!(opened(&["127.0.0.1", "0.0.0.0"]), ["0.0.0.0"]);
+        assert_eq!(opened(&["0.0.0.0", "::"]), ["0.0.0.0", "::"]);
+        assert_eq!(opened(&["::"]), ["::"]);
+        assert_eq!(opened(&["::1", "::"]), ["::"]);
+        assert_eq!(opened(&["127.0.0.1", "::"]), ["127.0.0.1", "::"]);
+        assert!(opened(&["localhost"]).contains(&"127.0.0.1".to_owned()));
+    }
+
+    #[test]
+    fn all_addresses_of_ipv6_are_all_of_the_machine_unless_one_of_ipv4_is_named() {
+        let only_v6 = |addresses: &[&str]| {
+            let addresses: Vec<String> = addresses.iter().map(|&a| a.to_owned()).collect();
+            let listeners = bind_all("REST", &addresses, Some(free_port())).unwrap();
+            let mut listeners = listeners.iter().map(SockRef::from);
+            let it = listeners.find(|it| it.domain().unwrap() == Domain::IPV6);
+            it.unwrap().only_v6().unwrap()
+        };
+        assert!(!only_v6(&["::"]));
+        assert!(!only_v6(&["::1", "::"]));
+        for addresses in [&["::", "0.0.0.0"][..], &["::", "127.0.0.1"], &["::1"]] {
+            assert!(only_v6(addresses), "{addresses:?}");
+        }
+    }
+
+    #[test]
+    fn without_ipv6_all_addresses_of_the_machine_are_those_of_ipv4() {
+        let without = |address: SocketAddr, only_v6| match address.is_ipv6() {
+            true => Err(std::io::ErrorKind::Unsupported.into()),
+            false => open(address, only_v6),
+        };
+        let bind = |ip: Ipv6Addr, families| bind_one((ip, 0).into(), families, without);
+        let opened = bind(Ipv6Addr::UNSPECIFIED, Families::Both).unwrap();
+        assert_eq!(opened.local_addr().unwrap().ip(), Ipv4Addr::UNSPECIFIED);
+        // `0.0.0.0` beside it would be opened twice.
+        assert!(bind(Ipv6Addr::UNSPECIFIED, Families::Own).is_err());
+        assert!(bind(Ipv6Addr::LOCALHOST, Families::Both).is_err());
+    }
+
+    #[test]
+    fn a_port_that_is_busy_for_one_family_is_busy() {
+        let taken = std::net::TcpListener::bind("0.0.0.0:0").unwrap();
+        let port = taken.local_addr().unwrap().port();
+        let error = bind_all("REST", &["::".to_owned()], Some(port)).unwrap_err();
+        assert!(matches!(error, BindError::Busy { .. }));
     }
 
     #[test]

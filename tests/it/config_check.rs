@@ -35,6 +35,24 @@ fn a_model_that_can_be_served_is_good() {
 }
 
 #[test]
+fn folders_that_only_begin_with_a_number_are_told_and_are_no_versions() {
+    let folder = repository::folder();
+    for name in ["1", "1.bak", "01", "lost+found", "..data"] {
+        repository::copy(&model("dummy").join("1"), &folder.path().join(name));
+    }
+    let path = folder.path().to_str().unwrap();
+    let run = check(folder.path(), &["--model_name=e", "--model_path", path]);
+    insta::assert_snapshot!(shown(&run), @"
+    model  versions  state
+    e      1         ok
+    exit 2
+    warning: the check found 2 warnings
+      warning: model `e`: <folder>/01: ignoring another folder of version 1; the one named `1` is served
+      warning: model `e`: <folder>/1.bak: ignoring a folder whose name has more than the version number in it; to be version 1, it must be named by the number alone: `1`
+    ");
+}
+
+#[test]
 fn faults_and_warnings_of_a_file_are_told_together() {
     let folder = repository::folder();
     let at = |path: &str| folder.path().join(path);

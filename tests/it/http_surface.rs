@@ -258,6 +258,7 @@ fn on_addresses(addresses: &str) -> Server {
             format!("--rest_port={rest_port}"),
             format!("--grpc_bind_address={addresses}"),
             format!("--rest_bind_address={addresses}"),
+            "--access_log=-".to_owned(),
         ]);
     let server = Server::spawn(&mut command, (port, rest_port));
     server.wait_ready();
@@ -278,12 +279,16 @@ fn both_families_are_served_on_one_port() {
     for addresses in [
         "0.0.0.0,::",
         "::,0.0.0.0",
+        "::",
+        "::,::1",
         "127.0.0.1,[::1]",
         "localhost,::1",
     ] {
         let server = on_addresses(addresses);
         assert!(answers("127.0.0.1", server.rest_port), "{addresses}");
         assert!(answers("::1", server.rest_port), "{addresses}");
+        // Not as the address of IPv6 that stands for it.
+        server.wait_log("Z 127.0.0.1:");
         assert!(
             TcpStream::connect(("::1", server.port)).is_ok(),
             "{addresses}"

@@ -104,6 +104,7 @@ mod pipeline_show;
 mod pipeline_terminal;
 mod readme;
 mod reload_config;
+mod reload_folders;
 mod reload_versions;
 mod rest_binary;
 mod round_trip;

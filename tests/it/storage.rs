@@ -45,7 +45,7 @@ async fn versions_are_listed_and_downloaded_with_the_folders_in_them() {
     let emulator = with_models();
     let lab = Lab::s3(emulator.port);
     let storage = lab.open("s3://models/dummy").await;
-    let versions = storage.versions().await.unwrap();
+    let versions = storage.survey().await.unwrap().versions;
     assert_eq!(numbers(&versions), [1, 2]);
     let one = storage.fetch(&versions[0]).await.unwrap();
     let mut names: Vec<_> = fs::read_dir(&one)
@@ -73,13 +73,13 @@ async fn what_is_there_is_not_downloaded_again() {
     let relay = Relay::to(emulator.port);
     let lab = Lab::s3(relay.port);
     let storage = lab.open("s3://models/dummy").await;
-    let versions = storage.versions().await.unwrap();
+    let versions = storage.survey().await.unwrap().versions;
     let first = storage.fetch(&versions[0]).await.unwrap();
     assert_eq!(downloads(&relay), 3);
     assert_eq!(storage.fetch(&versions[0]).await.unwrap(), first);
     drop(storage);
     let storage = lab.open("s3://models/dummy").await;
-    let versions = storage.versions().await.unwrap();
+    let versions = storage.survey().await.unwrap().versions;
     assert_eq!(storage.fetch(&versions[0]).await.unwrap(), first);
     assert_eq!(downloads(&relay), 3);
 }
@@ -90,10 +90,10 @@ async fn a_changed_version_is_noticed_and_downloaded_beside_the_old_one() {
     let lab = Lab::s3(emulator.port);
     let open = || lab.open("s3://models/dummy");
     let storage = open().await;
-    let before = storage.versions().await.unwrap();
+    let before = storage.survey().await.unwrap().versions;
     let old = storage.fetch(&before[0]).await.unwrap();
     emulator.s3_call("PUT", "/models/dummy/1/dummy.xml", b"new");
-    let after = storage.versions().await.unwrap();
+    let after = storage.survey().await.unwrap().versions;
     assert_ne!(before[0].identity, after[0].identity);
     assert_eq!(before[1].identity, after[1].identity);
     let new = storage.fetch(&after[0]).await.unwrap();
@@ -110,10 +110,10 @@ async fn removed_objects_and_versions_are_gone() {
     let emulator = with_models();
     let lab = Lab::s3(emulator.port);
     let storage = lab.open("s3://models/dummy").await;
-    let before = storage.versions().await.unwrap();
+    let before = storage.survey().await.unwrap().versions;
     let copy = storage.fetch(&before[0]).await.unwrap();
     emulator.s3_call("DELETE", "/models/dummy/1/mapping_config.json", b"");
-    let after = storage.versions().await.unwrap();
+    let after = storage.survey().await.unwrap().versions;
     assert_eq!(after[0].objects.len(), 2);
     // Listed, and gone when it is downloaded.
     storage.forget(1).await;
@@ -126,7 +126,7 @@ async fn removed_objects_and_versions_are_gone() {
     for name in ["dummy.xml", "dummy.bin"] {
         emulator.s3_call("DELETE", &format!("/models/dummy/1/{name}"), b"");
     }
-    assert_eq!(numbers(&storage.versions().await.unwrap()), [2]);
+    assert_eq!(numbers(&storage.survey().await.unwrap().versions), [2]);
     assert_eq!(lab.copies(), [""; 0]);
 }
 
@@ -171,7 +171,7 @@ async fn a_real_model_comes_whole() {
     let repository = Repository::open("s3://models/classifier", options)
         .await
         .unwrap();
-    let found = repository.versions().await.unwrap();
+    let found = repository.survey().await.unwrap().versions;
     let copy = repository.local(&found[0].locator).await.unwrap();
     for entry in fs::read_dir(&folder).unwrap().flatten() {
         let copied = fs::read(copy.join(entry.file_name())).unwrap();

@@ -44,7 +44,7 @@ async fn azure_lists_and_downloads() {
     emulator.azure_put("models/dummy/3/m.onnx", Some(b"three"));
     let lab = azure(emulator.port, AZURE_KEY);
     let storage = lab.open("az://models/dummy").await;
-    let versions = storage.versions().await.unwrap();
+    let versions = storage.survey().await.unwrap().versions;
     let numbers: Vec<i64> = versions.iter().map(|version| version.number).collect();
     assert_eq!(numbers, [1, 3]);
     let copy = storage.fetch(&versions[0]).await.unwrap();
@@ -52,7 +52,7 @@ async fn azure_lists_and_downloads() {
     let index = copy.join("variables/a b%41.index");
     assert_eq!(fs::read(index).unwrap(), b"index");
     emulator.azure_put("models/dummy/3/m.onnx", Some(b"newer"));
-    let changed = storage.versions().await.unwrap();
+    let changed = storage.survey().await.unwrap().versions;
     assert_eq!(changed[0].identity, versions[0].identity);
     assert_ne!(changed[1].identity, versions[1].identity);
     let refused = storage.fetch(&versions[1]).await.unwrap_err();
@@ -131,7 +131,7 @@ async fn google_lists_and_downloads_with_the_token_of_a_service_account() {
         ),
     ]);
     let storage = lab.open("gs://models/dummy").await;
-    let versions = storage.versions().await.unwrap();
+    let versions = storage.survey().await.unwrap().versions;
     assert_eq!(versions[0].number, 2);
     let copy = storage.fetch(&versions[0]).await.unwrap();
     assert_eq!(fs::read(copy.join("m.onnx")).unwrap(), b"two");

@@ -150,7 +150,7 @@ async fn the_machine_is_asked_who_it_is_after_nobody_was_let_in() {
         ),
     ]);
     let storage = lab.open("s3://models/dummy").await;
-    let versions = storage.versions().await.unwrap();
+    let versions = storage.survey().await.unwrap().versions;
     let copy = storage.fetch(&versions[0]).await.unwrap();
     assert_eq!(fs::read(copy.join("m.onnx")).unwrap(), b"model");
 }
@@ -258,7 +258,7 @@ async fn names_that_lead_out_of_the_folder_are_refused() {
     let server = Script::new(|_| listing(&[("m/1/ok.onnx", 2, "a"), ("m/1/a\\..\\b", 1, "b")]));
     let lab = Lab::s3(server.port);
     let storage = lab.open("s3://models/m").await;
-    let versions = storage.versions().await.unwrap();
+    let versions = storage.survey().await.unwrap().versions;
     let backslash = told(&storage.fetch(&versions[0]).await.unwrap_err());
     let above = |name: &'static str| async move {
         let server = Script::new(move |_| listing(&[(name, 1, "a")]));
@@ -291,7 +291,7 @@ async fn a_download_that_breaks_off_leaves_nothing() {
     let mut lab = Lab::s3(server.port);
     lab.options.limits.retries = 0;
     let storage = lab.open("s3://models/m").await;
-    let versions = storage.versions().await.unwrap();
+    let versions = storage.survey().await.unwrap().versions;
     let refused = storage.fetch(&versions[0]).await.unwrap_err();
     insta::assert_snapshot!(told(&refused), @"the download of `m/1/m.onnx` broke off after 4 of 1000 bytes: end of file before message length reached");
     assert_eq!(lab.copies(), [""; 0]);
@@ -312,7 +312,7 @@ async fn a_download_that_breaks_off_once_goes_on_where_it_was() {
     });
     let lab = Lab::s3(server.port);
     let storage = lab.open("s3://models/m").await;
-    let versions = storage.versions().await.unwrap();
+    let versions = storage.survey().await.unwrap().versions;
     let copy = storage.fetch(&versions[0]).await.unwrap();
     assert_eq!(fs::read(copy.join("m.onnx")).unwrap(), b"one half");
 }
@@ -332,7 +332,7 @@ async fn a_download_that_stalls_ends() {
     lab.options.limits.silence = Duration::from_millis(300);
     lab.options.limits.retries = 0;
     let storage = lab.open("s3://models/m").await;
-    let versions = storage.versions().await.unwrap();
+    let versions = storage.survey().await.unwrap().versions;
     let refused = storage.fetch(&versions[0]).await.unwrap_err();
     assert!(
         matches!(refused, StorageError::TimedOut { .. }),
@@ -352,7 +352,7 @@ async fn an_object_that_changes_under_the_download_is_not_used() {
     });
     let lab = Lab::s3(server.port);
     let storage = lab.open("s3://models/m").await;
-    let versions = storage.versions().await.unwrap();
+    let versions = storage.survey().await.unwrap().versions;
     let refused = storage.fetch(&versions[0]).await.unwrap_err();
     assert!(matches!(refused, StorageError::Changed { .. }), "{refused}");
     assert_eq!(lab.copies(), [""; 0]);
@@ -364,7 +364,7 @@ async fn too_much_is_refused() {
     let mut lab = Lab::s3(server.port);
     lab.options.limits.bytes = 7;
     let storage = lab.open("s3://models/m").await;
-    let versions = storage.versions().await.unwrap();
+    let versions = storage.survey().await.unwrap().versions;
     let large = told(&storage.fetch(&versions[0]).await.unwrap_err());
     lab.options.limits.objects = 1;
     let many = told(&lab.list("s3://models/m").await.unwrap_err());

@@ -240,6 +240,9 @@ impl Reloader {
         while let Some((name, served, outcome)) = work.next().await {
             done.changed |= outcome.changed;
             done.faults.extend(outcome.faults);
+            for text in &outcome.news {
+                self.told.remove(text);
+            }
             self.served.insert(name, served);
         }
         for (name, reason) in &done.held {

@@ -1,6 +1,7 @@
 //! One model, and what it takes to bring it up to date.
 
 mod attempt;
+mod ignored;
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -9,7 +10,10 @@ use std::{
     time::Duration,
 };
 
-use self::attempt::{Attempt, Facts, kept};
+use self::{
+    attempt::{Attempt, Facts, kept},
+    ignored::Told,
+};
 use super::Fault;
 use crate::{
     config::{ModelConfig, VersionPolicy},
@@ -42,6 +46,8 @@ pub(super) struct Served {
     /// The access to the base path of `config`.
     repository: Option<Repository>,
     attempts: BTreeMap<i64, Attempt>,
+    /// The folders at the base path that are no versions.
+    ignored: Told,
 }
 
 /// What was done.
@@ -49,6 +55,9 @@ pub(super) struct Served {
 pub(super) struct Outcome {
     pub(super) changed: bool,
     pub(super) faults: Vec<Fault>,
+    /// The texts of faults that are news, though they may be the same as at the last pass: of loads
+    /// whose beginning is in the log.
+    pub(super) news: Vec<String>,
 }
 
 impl Served {
@@ -58,6 +67,7 @@ impl Served {
             config: None,
             repository: None,
             attempts: BTreeMap::new(),
+            ignored: Told::default(),
         }
     }
 
@@ -83,6 +93,7 @@ impl Served {
     pub(super) fn remove(&mut self) -> bool {
         self.attempts.clear();
         self.repository = None;
+        self.ignored.clear();
         let was = self.config.take().is_some();
         self.model.surveyed(Ok(()));
         for version in self.model.versions() {
@@ -122,6 +133,7 @@ impl Served {
         outcome.changed |= self.config.is_none() && trigger != Trigger::Start;
         if self.config.as_ref().map(|before| &before.base_path) != Some(&config.base_path) {
             self.repository = None;
+            self.ignored.clear();
         }
         self.config = Some(config.clone());
         for version in self.model.versions() {
@@ -175,19 +187,17 @@ impl Served {
                 repository
             }
         };
-        let versions = match repository.versions().await {
-            Ok(versions) => versions,
+        let survey = match repository.survey().await {
+            Ok(survey) => survey,
             Err(error) => {
                 self.repository = Some(repository);
                 return Err(error);
             }
         };
-        // Of two folders for one number, such as `1` and `01`, the first by name counts.
-        let mut found = BTreeMap::new();
-        for version in versions {
-            found.entry(version.number).or_insert(version);
-        }
-        Ok((repository, found))
+        self.ignored.tell(&base_path, survey.ignored);
+        let versions = survey.versions.into_iter();
+        let found = versions.map(|version| (version.number, version));
+        Ok((repository, found.collect()))
     }
 
     /// Loads what is wanted and not loaded as it should be, then retires what is not wanted.
@@ -267,7 +277,13 @@ impl Served {
             return;
         }
         attempt.begin();
-        tracing::info!(model = version.model(), version = number, "loading");
+        // The watcher does not tell again that it fails, so the log would lack the outcome.
+        let again = round.trigger == Trigger::Watch && attempt.has_failed(&facts);
+        if again {
+            tracing::debug!(model = version.model(), version = number, "loading again");
+        } else {
+            tracing::info!(model = version.model(), version = number, "loading");
+        }
         version.begin();
         match load(version, found, round).await {
             Ok(loaded) => {
@@ -284,7 +300,11 @@ impl Served {
             }
             Err(error) => {
                 version.fail(&chain(&*error.source));
-                outcome.faults.push(Fault::Version(error));
+                let fault = Fault::Version(error);
+                if !again {
+                    outcome.news.push(chain(&fault));
+                }
+                outcome.faults.push(fault);
                 attempt.fail(facts);
             }
         }

@@ -246,7 +246,7 @@ mod tests {
     use super::{Copies, Source};
     use crate::model::storage::{
         Limits,
-        listing::{Listing, RemoteVersion, files},
+        listing::{RemoteVersion, files, sorted},
         location::Location,
     };
 
@@ -263,7 +263,7 @@ mod tests {
             e_tag: Some(tag.to_owned()),
             version: None,
         };
-        Listing::new(&ObjectPath::default(), vec![meta])
+        sorted(&ObjectPath::default(), vec![meta])
             .versions
             .remove(0)
     }

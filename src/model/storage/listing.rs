@@ -10,7 +10,7 @@ use std::{
 use object_store::{ObjectMeta, path::Path};
 
 use super::{StorageError, location::Location, options::Limits};
-use crate::model::repository::version_number;
+use crate::model::Survey;
 
 /// One object of a version: a file to be.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -28,7 +28,7 @@ pub struct Object {
 /// A version in the cloud, as it was listed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RemoteVersion {
-    /// The number at the start of the folder's name.
+    /// The number that the folder is named by.
     pub number: i64,
     /// Changes when any object does.
     pub identity: Identity,
@@ -82,64 +82,41 @@ impl fmt::Debug for Identity {
     }
 }
 
-/// What a listing comes to.
-#[derive(Debug)]
-pub(super) struct Listing {
-    /// The lowest first.
-    pub(super) versions: Vec<RemoteVersion>,
-    /// Folders whose names are no version numbers.
-    pub(super) strangers: Vec<String>,
-}
-
-impl Listing {
-    /// Sorts objects below a prefix into versions.
-    pub(super) fn new(prefix: &Path, objects: Vec<ObjectMeta>) -> Self {
-        let mut folders: BTreeMap<String, Vec<Object>> = BTreeMap::new();
-        for meta in objects {
-            let below = meta.location.as_ref().strip_prefix(prefix.as_ref());
-            let below = below.map(|below| below.trim_start_matches('/'));
-            // What lies beside the version folders is none of ours.
-            let Some((folder, name)) = below.and_then(|below| below.split_once('/')) else {
-                continue;
-            };
-            let objects = folders.entry(folder.to_owned()).or_default();
-            objects.push(Object {
-                name: name.to_owned(),
-                size: meta.size,
-                tag: meta
-                    .e_tag
-                    .as_deref()
-                    .map(plain)
-                    .or_else(|| Some(meta.last_modified.to_rfc3339())),
-                path: meta.location.clone(),
-            });
-        }
-        let mut versions = Vec::new();
-        let mut strangers = Vec::new();
-        for (folder, mut objects) in folders {
-            let Some(number) = version_number(&folder) else {
-                strangers.push(folder);
-                continue;
-            };
-            objects.sort_by(|one, other| one.name.cmp(&other.name));
-            let facts = objects.iter().map(|object| {
-                let tag = object.tag.as_deref().unwrap_or_default();
-                format!("{}\n{}\n{tag}", object.name, object.size)
-            });
-            versions.push(RemoteVersion {
-                number,
-                identity: Identity::of(facts),
-                objects: objects.into(),
-                folder,
-            });
-        }
-        versions
-            .sort_by(|one, other| (one.number, &one.folder).cmp(&(other.number, &other.folder)));
-        Self {
-            versions,
-            strangers,
-        }
+/// Sorts objects below a prefix into versions.
+pub(super) fn sorted(prefix: &Path, objects: Vec<ObjectMeta>) -> Survey<RemoteVersion> {
+    let mut folders: BTreeMap<String, Vec<Object>> = BTreeMap::new();
+    for meta in objects {
+        let below = meta.location.as_ref().strip_prefix(prefix.as_ref());
+        let below = below.map(|below| below.trim_start_matches('/'));
+        // What lies beside the version folders is none of ours.
+        let Some((folder, name)) = below.and_then(|below| below.split_once('/')) else {
+            continue;
+        };
+        let objects = folders.entry(folder.to_owned()).or_default();
+        objects.push(Object {
+            name: name.to_owned(),
+            size: meta.size,
+            tag: meta
+                .e_tag
+                .as_deref()
+                .map(plain)
+                .or_else(|| Some(meta.last_modified.to_rfc3339())),
+            path: meta.location.clone(),
+        });
     }
+    Survey::of(folders, |number, folder, mut objects| {
+        objects.sort_by(|one, other| one.name.cmp(&other.name));
+        let facts = objects.iter().map(|object| {
+            let tag = object.tag.as_deref().unwrap_or_default();
+            format!("{}\n{}\n{tag}", object.name, object.size)
+        });
+        RemoteVersion {
+            number,
+            identity: Identity::of(facts),
+            objects: objects.into(),
+            folder,
+        }
+    })
 }
 
 /// Returns an entity tag without quotes, which some services put around it in one place only.
@@ -194,8 +171,11 @@ pub(super) fn files<'v>(
 mod tests {
     use object_store::{ObjectMeta, path::Path};
 
-    use super::{Identity, Listing, Location, files, plain};
-    use crate::model::storage::{Limits, StorageError};
+    use super::{Identity, Location, RemoteVersion, files, plain, sorted};
+    use crate::model::{
+        Survey,
+        storage::{Limits, StorageError},
+    };
 
     fn meta(name: &str, size: u64, tag: &str) -> ObjectMeta {
         ObjectMeta {
@@ -207,9 +187,9 @@ mod tests {
         }
     }
 
-    fn list(names: &[&str]) -> Listing {
+    fn list(names: &[&str]) -> Survey<RemoteVersion> {
         let objects = names.iter().map(|name| meta(name, 3, "t")).collect();
-        Listing::new(&Path::parse("models/a").unwrap(), objects)
+        sorted(&Path::parse("models/a").unwrap(), objects)
     }
 
     #[test]
@@ -220,6 +200,10 @@ mod tests {
             "models/a/9/saved_model.pb",
             "models/a/9/variables/variables.index",
             "models/a/backup/m.xml",
+            "models/a/11.tmp/m.xml",
+            "models/a/9.bak/m.xml",
+            "models/a/09/m.xml",
+            "models/a/.git/HEAD",
             "models/a/labels.txt",
         ]);
         let versions: Vec<String> = listing
@@ -237,19 +221,20 @@ mod tests {
                 r#"10 6 ["m.bin", "m.xml"]"#
             ]
         );
-        assert_eq!(listing.strangers, ["backup"]);
+        let ignored: Vec<&str> = listing.ignored.iter().map(|it| it.name.as_str()).collect();
+        assert_eq!(ignored, ["09", "11.tmp", "9.bak", "backup"]);
     }
 
     #[test]
     fn a_bucket_can_be_the_base_path() {
-        let listing = Listing::new(&Path::default(), vec![meta("1/m.onnx", 1, "t")]);
+        let listing = sorted(&Path::default(), vec![meta("1/m.onnx", 1, "t")]);
         assert_eq!(listing.versions[0].objects[0].name, "m.onnx");
     }
 
     #[test]
     fn the_identity_changes_with_every_fact_about_a_file() {
         let identity = |name: &str, size, tag: &str| {
-            Listing::new(&Path::default(), vec![meta(name, size, tag)]).versions[0].identity
+            sorted(&Path::default(), vec![meta(name, size, tag)]).versions[0].identity
         };
         let first = identity("1/m", 3, "t");
         assert_eq!(first, identity("1/m", 3, "\"t\""));
@@ -270,7 +255,7 @@ mod tests {
     fn names_that_lead_elsewhere_are_refused() {
         let location = Location::parse("s3://b").unwrap();
         let check = |name: &str| {
-            let mut version = Listing::new(&Path::default(), vec![meta("1/m", 1, "t")])
+            let mut version = sorted(&Path::default(), vec![meta("1/m", 1, "t")])
                 .versions
                 .remove(0);
             let mut object = version.objects[0].clone();
@@ -295,7 +280,7 @@ mod tests {
             meta("1/variables/index", 1, "t"),
             meta("1/empty", 0, "t"),
         ];
-        let version = Listing::new(&Path::default(), objects).versions.remove(0);
+        let version = sorted(&Path::default(), objects).versions.remove(0);
         let files = files(&location, &version, &Limits::default()).unwrap();
         let names: Vec<&str> = files.iter().map(|object| object.name.as_str()).collect();
         assert_eq!(names, ["empty", "variables/index"]);
@@ -305,7 +290,7 @@ mod tests {
     fn a_version_may_be_too_large() {
         let location = Location::parse("s3://b/m").unwrap();
         let objects = vec![meta("1/a", u64::MAX, "t"), meta("1/b", 1, "t")];
-        let version = Listing::new(&Path::default(), objects).versions.remove(0);
+        let version = sorted(&Path::default(), objects).versions.remove(0);
         let refused = files(&location, &version, &Limits::default()).unwrap_err();
         assert_eq!(
             refused.to_string(),

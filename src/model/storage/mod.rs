@@ -7,7 +7,7 @@
 //! ```ignore
 //! let repository = Repository::open(&config.base_path, Options::of_process).await?;
 //! // At the start and at every reload pass:
-//! let found = repository.versions().await?;        // number, identity, locator
+//! let found = repository.survey().await?.versions; // number, identity, locator
 //! // …choose by policy; load what is new or has another identity than what is loaded:
 //! let folder = repository.local(&version.locator).await?;
 //! let files = model::repository::files(&folder)?;

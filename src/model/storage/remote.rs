@@ -1,11 +1,11 @@
 //! A base path in the cloud: its versions, and their copies on disk.
 
-use std::{path::PathBuf, sync::Arc, time::Duration};
+use std::{collections::HashMap, path::PathBuf, sync::Arc, time::Duration};
 
 use futures::TryStreamExt as _;
 use object_store::{ObjectMeta, ObjectStore};
 use tokio::{
-    sync::{Mutex, OnceCell, watch},
+    sync::{Mutex, watch},
     time::timeout,
 };
 
@@ -15,11 +15,11 @@ use super::{
     answer::Failure,
     copies::{Copies, Source},
     download::{Download, Progress},
-    listing::{Listing, Object, RemoteVersion, files},
+    listing::{Identity, Object, RemoteVersion, files, sorted},
     location::Location,
     options::{Limits, Options},
 };
-use crate::task;
+use crate::{model::Survey, task};
 
 /// Granted to every download, however small.
 const LEAST_TIME: Duration = Duration::from_secs(60);
@@ -32,10 +32,9 @@ pub struct Storage {
     copies: Arc<Copies>,
     limits: Limits,
     progress: watch::Sender<Progress>,
-    /// One download at a time: two would only share the line, and progress is of one.
-    downloading: Mutex<()>,
-    /// Set when foreign folders have been told of; a listing is done every few seconds.
-    warned: OnceCell<()>,
+    /// One download at a time: two would only share the line, and progress is of one. What is kept
+    /// here are the versions whose last download failed: that another one begins is no news.
+    downloading: Mutex<HashMap<i64, Identity>>,
 }
 
 impl Storage {
@@ -62,19 +61,18 @@ impl Storage {
                 limits: options.limits,
                 progress: watch::Sender::default(),
                 downloading: Mutex::default(),
-                warned: OnceCell::new(),
             })
         })
         .await
     }
 
-    /// Lists the versions with their objects, the lowest first.
+    /// Lists the versions with their objects, and the folders that are none.
     ///
     /// # Errors
     ///
     /// Fails within the time limit of listings if the service cannot be reached, does not let us
     /// in, or has nothing below the base path.
-    pub async fn versions(&self) -> Result<Vec<RemoteVersion>, StorageError> {
+    pub async fn survey(&self) -> Result<Survey<RemoteVersion>, StorageError> {
         let objects = self.list().await?;
         if objects.is_empty() && !self.location.prefix.is_root() {
             return Err(StorageError::BasePath {
@@ -82,16 +80,7 @@ impl Storage {
                 reason: "there are no objects below it".to_owned(),
             });
         }
-        let listing = Listing::new(&self.location.prefix, objects);
-        if self.warned.set(()).is_ok() {
-            for folder in &listing.strangers {
-                tracing::warn!(
-                    folder = format!("{}/{folder}", self.location),
-                    "ignoring a folder whose name is not a version number"
-                );
-            }
-        }
-        Ok(listing.versions)
+        Ok(sorted(&self.location.prefix, objects))
     }
 
     /// Returns the folder with a version's files; downloads them unless they are there.
@@ -105,22 +94,46 @@ impl Storage {
     /// written. Nothing is left of a download that failed.
     pub async fn fetch(&self, version: &RemoteVersion) -> Result<PathBuf, StorageError> {
         let files = files(&self.location, version, &self.limits)?;
-        let _turn = self.downloading.lock().await;
+        let mut failed = self.downloading.lock().await;
         if let Some(path) = self.find(version).await? {
             tracing::debug!(folder = %path.display(), "already downloaded");
             return Ok(path);
         }
+        let again = failed.get(&version.number) == Some(&version.identity);
+        let downloaded = self.download(version, &files, again).await;
+        match downloaded {
+            Ok(_) => failed.remove(&version.number),
+            Err(_) => failed.insert(version.number, version.identity),
+        };
+        downloaded
+    }
+
+    /// Downloads a version; `again` if that was tried before.
+    async fn download(
+        &self,
+        version: &RemoteVersion,
+        files: &[&Object],
+        again: bool,
+    ) -> Result<PathBuf, StorageError> {
         let copies = Arc::clone(&self.copies);
         let unfinished = task::blocking("storage begin", move || copies.begin()).await?;
         let base_path = self.location.to_string();
         let expected = version.bytes();
-        tracing::info!(
-            from = base_path,
-            version = version.number,
-            files = files.len(),
-            bytes = expected,
-            "downloading"
-        );
+        if again {
+            tracing::debug!(
+                from = base_path,
+                version = version.number,
+                "downloading again"
+            );
+        } else {
+            tracing::info!(
+                from = base_path,
+                version = version.number,
+                files = files.len(),
+                bytes = expected,
+                "downloading"
+            );
+        }
         let started = tokio::time::Instant::now();
         self.progress.send_replace(Progress {
             version: version.number,
@@ -135,7 +148,7 @@ impl Storage {
             explain: &|error| self.explain(&error),
         };
         let limit = LEAST_TIME + Duration::from_secs(expected / self.limits.slowest.max(1));
-        timeout(limit, download.run(&files))
+        timeout(limit, download.run(files))
             .await
             .map_err(|_| self.timed_out(limit))??;
         let (copies, version) = (Arc::clone(&self.copies), version.clone());

@@ -10,7 +10,10 @@ use tokio::sync::watch;
 
 use super::{Identity, Options, Progress, RemoteVersion, Storage, StorageError, is_remote};
 use crate::{
-    model::repository::{self, RepositoryError},
+    model::{
+        Survey,
+        repository::{self, RepositoryError},
+    },
     task,
 };
 
@@ -95,12 +98,12 @@ impl Repository {
         }
     }
 
-    /// Lists the versions, the lowest first.
+    /// Finds the versions, and the folders that are none.
     ///
     /// # Errors
     ///
     /// Fails if the base path cannot be read.
-    pub async fn versions(&self) -> Result<Vec<Found>, SourceError> {
+    pub async fn survey(&self) -> Result<Survey<Found>, SourceError> {
         match self {
             Self::Local(base_path) => {
                 let base_path = base_path.clone();
@@ -108,13 +111,12 @@ impl Repository {
                 Ok(found)
             }
             Self::Remote(storage) => {
-                let versions = storage.versions().await?;
-                let found = versions.into_iter().map(|version| Found {
+                let listed = storage.survey().await?;
+                Ok(listed.map(|version| Found {
                     number: version.number,
                     identity: version.identity,
                     locator: Locator::Remote(version),
-                });
-                Ok(found.collect())
+                }))
             }
         }
     }
@@ -147,16 +149,13 @@ impl Repository {
     }
 }
 
-fn local(base_path: &Path) -> Result<Vec<Found>, RepositoryError> {
-    let versions = repository::versions(base_path)?;
-    Ok(versions
-        .into_iter()
-        .map(|(number, folder)| Found {
-            number,
-            identity: identity(&folder),
-            locator: Locator::Folder(folder),
-        })
-        .collect())
+fn local(base_path: &Path) -> Result<Survey<Found>, RepositoryError> {
+    let survey = repository::survey(base_path)?;
+    Ok(survey.map(|(number, folder)| Found {
+        number,
+        identity: identity(&folder),
+        locator: Locator::Folder(folder),
+    }))
 }
 
 /// Makes the identity of a folder: names, sizes and times of its files, those of the folders in it
@@ -207,7 +206,7 @@ mod tests {
         // That this compiles is the test: references held over an await are what breaks it.
         let looked: Result<_, SourceError> = Task::spawn(async move {
             let repository = Repository::open("azfs://a/b", || Err(StorageError::NoCache)).await?;
-            for found in repository.versions().await? {
+            for found in repository.survey().await?.versions {
                 repository.local(&found.locator).await?;
                 repository
                     .keep_only(std::slice::from_ref(&found.locator))
@@ -233,15 +232,15 @@ mod tests {
         let repository = Repository::open(&base_path, || Err(StorageError::NoCache))
             .await
             .unwrap();
-        let first = repository.versions().await.unwrap();
+        let first = repository.survey().await.unwrap().versions;
         assert_eq!(first.len(), 1);
         assert_eq!(first[0].number, 3);
         let folder = repository.local(&first[0].locator).await.unwrap();
         assert_eq!(folder, root.path().join("3"));
-        let same = repository.versions().await.unwrap();
+        let same = repository.survey().await.unwrap().versions;
         assert_eq!(first[0].identity, same[0].identity);
         fs::write(variables.join("index"), "b").unwrap();
-        let changed = repository.versions().await.unwrap();
+        let changed = repository.survey().await.unwrap().versions;
         assert_ne!(first[0].identity, changed[0].identity);
         repository.keep_only(&[]).await;
         assert!(folder.exists());

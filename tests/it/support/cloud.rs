@@ -59,10 +59,8 @@ impl Lab {
 
     /// Lists the versions of a base path; fails as that does.
     pub(crate) async fn list(&self, base_path: &str) -> Result<Vec<RemoteVersion>, StorageError> {
-        Storage::open(base_path, &self.options)
-            .await?
-            .versions()
-            .await
+        let storage = Storage::open(base_path, &self.options).await?;
+        Ok(storage.survey().await?.versions)
     }
 
     /// Returns the names of the folders below those of the sources.

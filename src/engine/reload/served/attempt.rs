@@ -94,6 +94,13 @@ impl Attempt {
         true
     }
 
+    /// Tells whether the last load was of the same, and failed.
+    pub(super) fn has_failed(&self, facts: &Facts) -> bool {
+        self.failed
+            .as_ref()
+            .is_some_and(|(failed, _)| failed == facts)
+    }
+
     /// Forgets what only counts up to the next load.
     pub(super) fn begin(&mut self) {
         self.seen = None;

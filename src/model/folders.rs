@@ -1,0 +1,194 @@
+//! Which folders of a model are its versions: their names decide, on disk and in the cloud alike.
+//!
+//! The number that a name begins with is the version that it is about, and only a folder that is
+//! named by its number alone is that version: `3.tmp` is still being copied, and `2.bak` was put
+//! aside. Upstream comes to the same, since it opens `<base path>/<number>`.
+
+use std::{collections::BTreeMap, fmt};
+
+/// What there is in the place of a model.
+#[derive(Debug)]
+pub struct Survey<V> {
+    /// The versions, the lowest first, each number once.
+    pub versions: Vec<V>,
+    /// The other folders by name, but those with hidden names.
+    pub ignored: Vec<Ignored>,
+}
+
+/// A folder that is no version; displayed as what is said of it.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Ignored {
+    /// Its name.
+    pub name: String,
+    /// Why it is none.
+    pub reason: Reason,
+}
+
+/// Why a folder is no version.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Reason {
+    /// Its name begins with no number from 1 on.
+    NoNumber,
+    /// There is more than this number in its name.
+    More(i64),
+    /// There is another folder of this number, with this name.
+    Twice(i64, String),
+}
+
+impl Ignored {
+    /// Returns the version that it would be by the number in its name, if there is one.
+    #[must_use]
+    pub fn number(&self) -> Option<i64> {
+        match self.reason {
+            Reason::NoNumber => None,
+            Reason::More(number) | Reason::Twice(number, _) => Some(number),
+        }
+    }
+}
+
+impl fmt::Display for Ignored {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.reason {
+            Reason::NoNumber => f.write_str("ignoring a folder whose name is not a version number"),
+            Reason::More(number) => write!(
+                f,
+                "ignoring a folder whose name has more than the version number in it; to be \
+                 version {number}, it must be named by the number alone: `{number}`"
+            ),
+            Reason::Twice(number, other) => write!(
+                f,
+                "ignoring another folder of version {number}; the one named `{other}` is served"
+            ),
+        }
+    }
+}
+
+impl<V> Survey<V> {
+    /// Sorts folders into versions, which `make` makes of number, name and what is known of the
+    /// folder, and others.
+    pub(super) fn of<T>(
+        folders: impl IntoIterator<Item = (String, T)>,
+        mut make: impl FnMut(i64, String, T) -> V,
+    ) -> Self {
+        let mut numbered: BTreeMap<i64, Vec<(String, T)>> = BTreeMap::new();
+        let mut ignored = Vec::new();
+        for (name, folder) in folders {
+            match Name::of(&name) {
+                Name::Hidden => {}
+                Name::Number(number) => numbered.entry(number).or_default().push((name, folder)),
+                Name::Other(reason) => ignored.push(Ignored { name, reason }),
+            }
+        }
+        let mut versions = Vec::with_capacity(numbered.len());
+        for (number, mut folders) in numbered {
+            let plain = number.to_string();
+            folders.sort_by(|(one, _), (other, _)| {
+                (*one != plain, one).cmp(&(*other != plain, other))
+            });
+            let mut folders = folders.into_iter();
+            let Some((first, folder)) = folders.next() else {
+                continue;
+            };
+            ignored.extend(folders.map(|(name, _)| Ignored {
+                name,
+                reason: Reason::Twice(number, first.clone()),
+            }));
+            versions.push(make(number, first, folder));
+        }
+        ignored.sort();
+        Self { versions, ignored }
+    }
+
+    /// Makes something else of each version.
+    pub(super) fn map<W>(self, make: impl FnMut(V) -> W) -> Survey<W> {
+        Survey {
+            versions: self.versions.into_iter().map(make).collect(),
+            ignored: self.ignored,
+        }
+    }
+}
+
+/// What the name of a folder says.
+enum Name {
+    /// It is this version, unless another folder is, too.
+    Number(i64),
+    /// Such as the `..data` of volumes in Kubernetes; nothing to tell people of.
+    Hidden,
+    /// It is none.
+    Other(Reason),
+}
+
+impl Name {
+    fn of(name: &str) -> Self {
+        if name.starts_with('.') {
+            return Self::Hidden;
+        }
+        let rest = name.trim_start_matches(|c: char| c.is_ascii_digit());
+        let number = name[..name.len() - rest.len()].parse().ok();
+        match number.filter(|&number| number > 0) {
+            None => Self::Other(Reason::NoNumber),
+            Some(number) if rest.is_empty() => Self::Number(number),
+            Some(number) => Self::Other(Reason::More(number)),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Survey;
+
+    /// Returns `number name` of each version, and `name: what is said` of each other folder.
+    fn survey(names: &[&str]) -> (Vec<String>, Vec<String>) {
+        let folders = names.iter().map(|&name| (name.to_owned(), ()));
+        let survey = Survey::of(folders, |number, name, ()| format!("{number} {name}"));
+        let told = |ignored: &super::Ignored| format!("{}: {ignored}", ignored.name);
+        (survey.versions, survey.ignored.iter().map(told).collect())
+    }
+
+    #[test]
+    fn a_folder_named_by_its_number_alone_is_a_version() {
+        let (versions, ignored) = survey(&["10", "9", "007"]);
+        assert_eq!(versions, ["7 007", "9 9", "10 10"]);
+        assert!(ignored.is_empty());
+    }
+
+    #[test]
+    fn more_than_the_number_is_no_version_and_says_how_to_become_one() {
+        let (versions, ignored) = survey(&["1", "3.tmp", "2.bak", "1_old", "12 ", "1\u{fffd}"]);
+        assert_eq!(versions, ["1 1"]);
+        let names: Vec<&str> = ignored
+            .iter()
+            .filter_map(|it| it.split(':').next())
+            .collect();
+        assert_eq!(names, ["12 ", "1_old", "1\u{fffd}", "2.bak", "3.tmp"]);
+        assert_eq!(
+            ignored[4],
+            "3.tmp: ignoring a folder whose name has more than the version number in it; to be \
+             version 3, it must be named by the number alone: `3`"
+        );
+    }
+
+    #[test]
+    fn names_without_a_number_are_told_unless_they_are_hidden() {
+        let strange = ["+1", "-1", "0", "99999999999999999999", "old", "v1"];
+        let (versions, ignored) = survey(&[&strange[..], &[".git", "..data", ".1"]].concat());
+        assert!(versions.is_empty());
+        let expected = strange
+            .map(|name| format!("{name}: ignoring a folder whose name is not a version number"));
+        assert_eq!(ignored, expected);
+    }
+
+    #[test]
+    fn of_several_folders_of_a_number_the_plain_one_is_the_version() {
+        let (versions, ignored) = survey(&["07", "7", "007", "02", "002"]);
+        assert_eq!(versions, ["2 002", "7 7"]);
+        assert_eq!(
+            ignored,
+            [
+                "007: ignoring another folder of version 7; the one named `7` is served",
+                "02: ignoring another folder of version 2; the one named `002` is served",
+                "07: ignoring another folder of version 7; the one named `7` is served",
+            ]
+        );
+    }
+}

@@ -1,0 +1,134 @@
+//! Folders that are no versions, and what the log says of them and of loads that are tried again.
+
+use std::fs;
+
+use crate::support::{Server, eventually, http::post, model, repository};
+
+/// Serves a repository as model `m` with more flags.
+fn serve(root: &std::path::Path, flags: &[&str]) -> Server {
+    let server = Server::begin("m", root, flags);
+    server.wait_ready();
+    server
+}
+
+/// Returns `version state` of every version.
+fn index(server: &Server) -> Vec<String> {
+    let answer = post(server, "/v2/repository/index", b"{}").json();
+    let entries = answer.as_array().unwrap().iter();
+    let text = |value: &serde_json::Value| value.as_str().unwrap().to_owned();
+    entries
+        .map(|entry| format!("{} {}", text(&entry["version"]), text(&entry["state"])))
+        .collect()
+}
+
+/// Waits until the index is as expected.
+fn wait_index(server: &Server, expected: &[&str]) {
+    eventually(&format!("{expected:?}"), || {
+        (index(server) == expected).then_some(())
+    });
+}
+
+/// Has the server look at everything, and waits until it has.
+fn look(server: &Server) {
+    post(server, "/v1/config/reload", b"");
+}
+
+/// Returns how many lines of the log have a text in them.
+fn count(server: &Server, text: &str) -> usize {
+    server.log().matches(text).count()
+}
+
+/// The flags of a server without a watcher.
+const ASKED: [&str; 2] = ["--file_system_poll_wait_seconds", "0"];
+
+#[test]
+fn a_version_is_loaded_once_its_folder_is_renamed_into_place() {
+    let root = repository::of(&[("1", "dummy")]);
+    let server = serve(root.path(), &[]);
+    let copied = root.path().join("3.tmp");
+    repository::copy(&model("dummy").join("1"), &copied);
+    let line = server.wait_log("3.tmp");
+    assert!(
+        line.contains("must be named by the number alone: `3`"),
+        "{line}"
+    );
+    look(&server);
+    look(&server);
+    assert_eq!(index(&server), ["1 READY"]);
+    fs::rename(copied, root.path().join("3")).unwrap();
+    wait_index(&server, &["1 UNAVAILABLE", "3 READY"]);
+}
+
+#[test]
+fn a_version_whose_folder_is_renamed_away_is_served_no_longer() {
+    let root = repository::of(&[("1", "dummy"), ("2", "dummy")]);
+    let server = serve(root.path(), &[]);
+    assert_eq!(index(&server), ["2 READY"]);
+    fs::rename(root.path().join("2"), root.path().join("2.bak")).unwrap();
+    wait_index(&server, &["1 READY", "2 UNAVAILABLE"]);
+    fs::rename(root.path().join("2.bak"), root.path().join("2")).unwrap();
+    wait_index(&server, &["1 UNAVAILABLE", "2 READY"]);
+}
+
+#[test]
+fn of_two_folders_of_a_number_the_plain_one_is_served() {
+    let root = repository::of(&[("007", "scalar")]);
+    let server = serve(root.path(), &ASKED);
+    assert_eq!(index(&server), ["7 READY"]);
+    repository::copy(&model("dummy").join("1"), &root.path().join("7"));
+    look(&server);
+    let line = server.wait_log("ignoring another folder of version 7; the one named `7` is served");
+    assert!(line.ends_with("/007"), "{line}");
+    let metadata = crate::support::http::get(&server, "/v2/models/m").json();
+    assert_eq!(metadata["inputs"][0]["name"], "b");
+}
+
+#[test]
+fn a_folder_is_told_of_once_for_as_long_as_it_stays() {
+    let root = repository::of(&[("1", "dummy")]);
+    let old = root.path().join("old");
+    for name in ["old", ".git", "..data"] {
+        fs::create_dir(root.path().join(name)).unwrap();
+    }
+    let server = serve(root.path(), &ASKED);
+    look(&server);
+    look(&server);
+    fs::remove_dir(&old).unwrap();
+    look(&server);
+    fs::create_dir(&old).unwrap();
+    look(&server);
+    look(&server);
+    fs::create_dir(root.path().join("last")).unwrap();
+    look(&server);
+    server.wait_log("/last");
+    // Before it was taken away, and after.
+    assert_eq!(count(&server, "/old"), 2);
+    assert_eq!(count(&server, "ignoring"), 3);
+}
+
+#[test]
+fn a_load_that_is_tried_again_is_told_of_only_with_its_outcome() {
+    let root = repository::of(&[("1", "dummy"), ("2", "broken")]);
+    let cache = root.path().join("cache");
+    fs::write(&cache, "no folder").unwrap();
+    let flags = ["--log_level=DEBUG", "--cache_dir", cache.to_str().unwrap()];
+    let server = serve(root.path(), &flags);
+    let counts = || {
+        let texts = [
+            "INFO loading model=\"m\" version=2",
+            "ERROR cannot load version 2 of model `m`",
+            "cannot use the cache folder",
+        ];
+        texts.map(|text| count(&server, text))
+    };
+    let again = "DEBUG loading again model=\"m\" version=2";
+    eventually("two tries more", || {
+        (count(&server, again) >= 2).then_some(())
+    });
+    assert_eq!(counts(), [1, 1, 1]);
+    // Who asks is told, and so is what comes of other files.
+    look(&server);
+    eventually("the answer", || (counts() == [2, 2, 1]).then_some(()));
+    fs::write(root.path().join("2/labels.txt"), "a").unwrap();
+    eventually("the outcome", || (counts() == [3, 3, 1]).then_some(()));
+}
