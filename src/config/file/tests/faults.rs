@@ -132,7 +132,7 @@ fn what_is_no_json_is_told_with_its_place() {
     1:8: found `\x` (invalid escape); expected JSON
     1:8: found `\ud800"` (invalid unicode escape sequence. 'd800 (unpaired high surrogate)' is not a valid UTF8 character); expected JSON
     1:4: found `{` (text cannot contain more than one JSON value); expected JSON
-    1:4: found `/* no */` (comments are not allowed); expected JSON
+    1:4: found `/* no */` (another form of comment); expected JSON, in which comments begin with # or // and end with the line
     1:9: found `/` (unexpected token); expected JSON
     1:4: found `,` (unexpected comma); expected JSON
     1:2: found `,` (unexpected comma); expected JSON
