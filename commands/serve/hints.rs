@@ -1,6 +1,6 @@
 //! What to do about a server that does not start.
 
-use std::error::Error;
+use std::{error::Error, path::Component};
 
 use ovms::{
     config::FlagError,
@@ -24,6 +24,14 @@ pub(super) fn of_flags(error: &FlagError) -> Failure {
         FlagError::ModelMissing => failure.hint(
             "give --config_path, or both --model_name and --model_path, or --demo for an example",
         ),
+        FlagError::GrpcWorkers {
+            cores,
+            variable: Some(number),
+        } => failure.hint(format!(
+            "the environment has GRPC_SERVERS={number}, which goes before --grpc_workers; unset it, \
+             or set it to a number from 1 to {cores}"
+        )),
+        FlagError::NameEmpty => failure.hint("give --model_name the name that clients will use"),
         FlagError::FileAndParameters => {
             failure.hint("write them into the file, at the model that they are for")
         }
@@ -55,6 +63,15 @@ pub(super) fn of_bind(error: &BindError) -> Failure {
 pub(super) fn of_start(error: &StartError) -> Failure {
     let failure = failure(error);
     match error {
+        StartError::Fault(Fault::Repository {
+            source: SourceError::Local(RepositoryError::BasePath { path, .. }),
+            ..
+        }) if path.components().any(|part| part == Component::ParentDir) => {
+            failure.hint(match path.canonicalize() {
+                Ok(path) => format!("give --model_path without `..`: {}", path.display()),
+                Err(_) => "give --model_path without `..`".to_owned(),
+            })
+        }
         StartError::Fault(Fault::Repository {
             source: SourceError::Local(RepositoryError::BasePath { .. }),
             ..

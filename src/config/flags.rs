@@ -181,8 +181,14 @@ pub enum FlagError {
     ModelMissing,
     #[error("Model parameters in CLI are exclusive with the config file")]
     FileAndParameters,
-    #[error("grpc_workers count should be from 1 to CPU core count : {0}")]
-    GrpcWorkers(usize),
+    #[error("model_name is empty")]
+    NameEmpty,
+    #[error("grpc_workers count should be from 1 to CPU core count : {cores}")]
+    GrpcWorkers {
+        cores: usize,
+        /// What `GRPC_SERVERS` says, if the number is from there.
+        variable: Option<u32>,
+    },
     #[error("rest_port setting is missing, metrics are enabled on rest port")]
     MetricsWithoutPort,
     #[error("metrics_enable setting is missing, required when metrics_list is provided")]
@@ -266,7 +272,8 @@ impl FlagError {
             Self::FileAndModel
             | Self::ModelMissing
             | Self::FileAndParameters
-            | Self::GrpcWorkers(_)
+            | Self::NameEmpty
+            | Self::GrpcWorkers { .. }
             | Self::MetricsWithoutPort
             | Self::MetricsNotEnabled
             | Self::PortsUnset

@@ -70,17 +70,20 @@ pub(super) fn complete(device: &str, pairs: Vec<(String, String)>) -> Vec<(Strin
     properties
 }
 
-/// Translates the keys of older OpenVINO releases.
+/// Translates the keys of older OpenVINO releases that mean the same as newer ones, also with the
+/// prefix of their names in programs. Others are left for the device to refuse, with what has taken their place.
 fn modern(key: String, value: String) -> (String, String) {
-    match key.as_str() {
-        "CPU_THROUGHPUT_STREAMS" | "GPU_THROUGHPUT_STREAMS" => {
-            if value == "CPU_THROUGHPUT_AUTO" || value == "GPU_THROUGHPUT_AUTO" {
-                ("PERFORMANCE_HINT".to_owned(), "THROUGHPUT".to_owned())
-            } else {
-                ("NUM_STREAMS".to_owned(), value)
-            }
-        }
-        "CPU_THREADS_NUM" => ("INFERENCE_NUM_THREADS".to_owned(), value),
+    let new = |key: &str, value: &str| (key.to_owned(), value.to_owned());
+    let old = key.strip_prefix("KEY_").unwrap_or(&key);
+    match (old, &*value) {
+        (
+            "CPU_THROUGHPUT_STREAMS" | "GPU_THROUGHPUT_STREAMS",
+            "CPU_THROUGHPUT_AUTO" | "GPU_THROUGHPUT_AUTO",
+        ) => new("PERFORMANCE_HINT", "THROUGHPUT"),
+        ("CPU_THROUGHPUT_STREAMS" | "GPU_THROUGHPUT_STREAMS", _) => new("NUM_STREAMS", &value),
+        ("CPU_THREADS_NUM", _) => new("INFERENCE_NUM_THREADS", &value),
+        // It has two more values, which nothing is the same as.
+        ("CPU_BIND_THREAD", "YES" | "NO") => new("ENABLE_CPU_PINNING", &value),
         _ => (key, value),
     }
 }
@@ -129,6 +132,14 @@ mod tests {
         assert_eq!(
             pairs(r#"{"CPU_THROUGHPUT_STREAMS":"CPU_THROUGHPUT_AUTO"}"#),
             "PERFORMANCE_HINT=THROUGHPUT;"
+        );
+        assert_eq!(
+            pairs(r#"{"KEY_CPU_BIND_THREAD":true,"KEY_CPU_THREADS_NUM":"2"}"#),
+            "ENABLE_CPU_PINNING=YES;INFERENCE_NUM_THREADS=2;PERFORMANCE_HINT=LATENCY;"
+        );
+        assert_eq!(
+            pairs(r#"{"CPU_BIND_THREAD":"NUMA","KEY_X":1,"NUM_STREAMS":1}"#),
+            "CPU_BIND_THREAD=NUMA;KEY_X=1;NUM_STREAMS=1;"
         );
     }
 

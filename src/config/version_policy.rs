@@ -32,7 +32,11 @@ pub(super) fn parse(text: &str) -> Result<VersionPolicy, PolicyError> {
     let value = source.parse().map_err(|fault| wrong(&fault))?;
     let findings = Findings::new(&source);
     let policy = read(&Node::root(&value, &findings));
-    match (policy, findings.into_parts().0.first()) {
+    let (faults, _, warnings) = findings.into_parts();
+    if let Some(twice) = warnings.first() {
+        return Err(PolicyError::WrongFormat(twice.text.clone()));
+    }
+    match (policy, faults.first()) {
         (Some(policy), None) => Ok(policy),
         (_, Some(fault)) => Err(wrong(fault)),
         (None, None) => Err(PolicyError::WrongFormat(text.to_owned())),
@@ -129,6 +133,7 @@ mod tests {
             "[]",
             r#""all""#,
             r#"{"all":{},"latest":{}}"#,
+            r#"{"all":{},"all":{}}"#,
             r#"{"all":1}"#,
             r#"{"all":{"x":1}}"#,
             r#"{"latest":{"num_versions":0}}"#,

@@ -1,7 +1,7 @@
 //! `mapping_config.json` beside a model: the names that clients use for its tensors.
 //!
 //! `{"inputs":{"tensor":"public"},"outputs":{…}}`, with no other keys. Whether the model has the
-//! tensors is judged when it is loaded.
+//! tensors is seen when it is loaded; names of none have no effect and are told in the log.
 
 use std::{
     collections::BTreeMap,
@@ -77,7 +77,11 @@ pub fn read(version: &Path) -> Result<Names, MappingError> {
     // A struct is read from a list as well, which is no form that anybody knows.
     serde_json::from_slice::<Map<String, Value>>(&text)?;
     let Form { inputs, outputs } = serde_json::from_slice(&text)?;
-    Ok(Names { inputs, outputs })
+    Ok(Names {
+        inputs,
+        outputs,
+        file: path,
+    })
 }
 
 #[cfg(test)]
@@ -104,7 +108,8 @@ mod tests {
         let names = read_text(r#"{"inputs":{"x":"picture"},"outputs":{"y":"scores"}}"#).unwrap();
         assert_eq!(names.inputs["x"], "picture");
         assert_eq!(names.outputs["y"], "scores");
-        assert_eq!(read_text("{}").unwrap(), Names::default());
+        let none = read_text("{}").unwrap();
+        assert!(none.inputs.is_empty() && none.outputs.is_empty());
     }
 
     #[test]

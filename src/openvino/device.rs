@@ -178,8 +178,23 @@ fn set(core: &mut Core, devices: &Devices<'_>, key: &str, value: &str) -> Result
     Err(LoadError::UnknownProperty {
         device: devices.text.to_owned(),
         key: key.escape_debug().to_string(),
+        successor: successor(key),
         nearest: nearest(key, known.map(String::as_str)).map(ToOwned::to_owned),
     })
+}
+
+/// Says what has taken the place of a property of older releases.
+fn successor(key: &str) -> Option<&'static str> {
+    match key.strip_prefix("KEY_").unwrap_or(key) {
+        "CPU_BIND_THREAD" | "AFFINITY" => Some("use ENABLE_CPU_PINNING (YES or NO)"),
+        "ENFORCE_BF16" => Some("use INFERENCE_PRECISION_HINT (bf16 or f32)"),
+        "CPU_THREADS_NUM" => Some("use INFERENCE_NUM_THREADS"),
+        "CPU_THROUGHPUT_STREAMS" | "GPU_THROUGHPUT_STREAMS" => Some("use NUM_STREAMS"),
+        "DYN_BATCH_ENABLED" | "DYN_BATCH_LIMIT" => {
+            Some("set a range such as 1:8 as the batch size")
+        }
+        _ => None,
+    }
 }
 
 fn set_on(core: &mut Core, device: &str, key: &str, value: &str) -> Result<(), LoadError> {

@@ -40,13 +40,15 @@ pub enum LoadError {
     /// The device does not know a property.
     #[error(
         "Model config is invalid - device {device} has no property {key}{}",
-        did_you_mean(nearest.as_deref())
+        instead(*successor, nearest.as_deref())
     )]
     UnknownProperty {
         /// The device.
         device: String,
         /// The property's name.
         key: String,
+        /// What to use instead, if older releases had it.
+        successor: Option<&'static str>,
         /// The nearest name that the device knows.
         nearest: Option<String>,
     },
@@ -166,6 +168,13 @@ impl LoadError {
             name.clone_into(device);
         }
         self
+    }
+}
+
+fn instead(successor: Option<&str>, nearest: Option<&str>) -> String {
+    match successor {
+        Some(successor) => format!(", which is of older releases; {successor} instead"),
+        None => did_you_mean(nearest),
     }
 }
 

@@ -24,6 +24,7 @@ pub fn inspect(load: Load<'_>) -> Result<ServableInfo, LoadError> {
         model,
         inputs,
         outputs,
+        stale: _,
     } = load::prepared(&mut core, &load)?;
     let inputs = describe::inputs(|port| model.get_input_by_index(port), inputs, load.layouts)?;
     let outputs = describe::outputs(

@@ -115,7 +115,13 @@ pub fn load(load: Load<'_>) -> Result<Compiled, LoadError> {
         model,
         inputs,
         outputs,
+        stale,
     } = prepared(&mut core, &load)?;
+    // Loads for the shapes of requests would say it again and again.
+    for stale in stale.iter().filter(|_| load.asked.is_empty()) {
+        let file = load.names.file.display();
+        tracing::warn!(model = load.name, "{file}: {stale}");
+    }
     let mut compiled = compile(&mut core, &model, options)?;
     // What was read is compiled now; its graph and weights need no longer stay.
     drop(model);

@@ -1,6 +1,10 @@
 //! The names that clients use for a model's tensors, where they are others than the model's own.
 
-use std::collections::{BTreeMap, HashSet};
+use std::{
+    collections::{BTreeMap, HashSet},
+    fmt,
+    path::PathBuf,
+};
 
 use crate::tensor::PartialShape;
 
@@ -12,21 +16,13 @@ pub struct Names {
     pub inputs: BTreeMap<String, String>,
     /// Of outputs.
     pub outputs: BTreeMap<String, String>,
+    /// The file that says so, for messages.
+    pub file: PathBuf,
 }
 
 /// Names that do not fit the model.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum NamesError {
-    /// There is no tensor of a name.
-    #[error("the model has no {direction} `{name}` to give another name; it has: {known}")]
-    Unknown {
-        /// `input` or `output`.
-        direction: &'static str,
-        /// The name that the model should have.
-        name: String,
-        /// Those that it has.
-        known: String,
-    },
     /// Two tensors would have one name.
     #[error("two {direction}s of the model would have the name `{name}`")]
     Twice {
@@ -35,6 +31,33 @@ pub enum NamesError {
         /// The public name.
         name: String,
     },
+}
+
+/// A name for a tensor that the model does not have, as an older release of the model may have had it.
+/// It has no effect.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Stale {
+    /// `input` or `output`.
+    direction: &'static str,
+    /// The name that the model should have.
+    name: String,
+    /// Those that it has.
+    known: String,
+}
+
+impl fmt::Display for Stale {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self {
+            direction,
+            name,
+            known,
+        } = self;
+        write!(
+            f,
+            "the name for the {direction} `{name}` is left out: the model has no such {direction}; it \
+             has: {known}"
+        )
+    }
 }
 
 /// An input or output of a model, before it is compiled.
@@ -55,21 +78,23 @@ impl Port {
     }
 }
 
-/// Gives tensors their public names.
+/// Gives tensors their public names, and adds names of none of them to `stale`.
 pub(super) fn publish(
     direction: &'static str,
     ports: Vec<(String, Option<PartialShape>)>,
     names: &BTreeMap<String, String>,
+    stale: &mut Vec<Stale>,
 ) -> Result<Vec<Port>, NamesError> {
-    if let Some(name) = names
-        .keys()
-        .find(|&name| ports.iter().all(|(own, _)| own != name))
-    {
-        let known: Vec<&str> = ports.iter().map(|(own, _)| own.as_str()).collect();
-        return Err(NamesError::Unknown {
+    let (mut renamed, own) = (false, |(own, _): &(String, _)| own.clone());
+    for name in names.keys() {
+        if ports.iter().any(|(own, _)| own == name) {
+            renamed = true;
+            continue;
+        }
+        stale.push(Stale {
             direction,
             name: name.clone(),
-            known: known.join(", "),
+            known: ports.iter().map(own).collect::<Vec<_>>().join(", "),
         });
     }
     let ports: Vec<Port> = ports
@@ -84,7 +109,7 @@ pub(super) fn publish(
     // A model may itself give one name to several outputs; that is its own affair.
     let twice = ports
         .iter()
-        .find(|port| !seen.insert(&port.public) && !names.is_empty());
+        .find(|port| !seen.insert(&port.public) && renamed);
     match twice {
         Some(port) => Err(NamesError::Twice {
             direction,
@@ -106,9 +131,12 @@ mod tests {
             .iter()
             .map(|&(own, public)| (own.to_owned(), public.to_owned()))
             .collect();
-        publish("input", own, &names)
-            .map(|ports| ports.into_iter().map(|port| port.public).collect())
-            .map_err(|error| error.to_string())
+        let mut stale = Vec::new();
+        let ports = publish("input", own, &names, &mut stale).map_err(|error| error.to_string())?;
+        let public = ports.into_iter().map(|port| port.public);
+        Ok(public
+            .chain(stale.iter().map(ToString::to_string))
+            .collect())
     }
 
     #[test]
@@ -119,11 +147,19 @@ mod tests {
     }
 
     #[test]
-    fn names_that_do_not_fit_are_refused() {
+    fn names_of_no_tensor_are_left_out_and_told() {
         insta::assert_snapshot!(
-            publish_ab(&[("c", "x")]).unwrap_err(),
-            @"the model has no input `c` to give another name; it has: a, b"
+            publish_ab(&[("b", "x"), ("c", "a")]).unwrap().join("\n"),
+            @"
+        a
+        x
+        the name for the input `c` is left out: the model has no such input; it has: a, b
+        "
         );
+    }
+
+    #[test]
+    fn two_tensors_of_one_name_are_refused() {
         insta::assert_snapshot!(
             publish_ab(&[("a", "b")]).unwrap_err(),
             @"two inputs of the model would have the name `b`"

@@ -12,7 +12,7 @@ use super::{
     error::LoadError,
     layouts,
     load::Load,
-    names::{self, Port},
+    names::{self, Port, Stale},
     node::Owned,
     options::LayoutOption,
     shapes,
@@ -26,11 +26,15 @@ pub(super) struct Prepared<'a> {
     pub(super) inputs: Vec<(Port, Option<&'a LayoutOption>)>,
     /// Its outputs, likewise, but with the shapes that the model gives them.
     pub(super) outputs: Vec<(Port, Option<&'a LayoutOption>)>,
+    /// Names for tensors that it does not have.
+    pub(super) stale: Vec<Stale>,
 }
 
 pub(super) fn prepare<'a>(model: Model, load: &Load<'a>) -> Result<Prepared<'a>, LoadError> {
-    let mut inputs = names::publish("input", inputs_of(&model)?, &load.names.inputs)?;
-    let outputs = names::publish("output", outputs_of(&model)?, &load.names.outputs)?;
+    let mut stale = Vec::new();
+    let names = load.names;
+    let mut inputs = names::publish("input", inputs_of(&model)?, &names.inputs, &mut stale)?;
+    let outputs = names::publish("output", outputs_of(&model)?, &names.outputs, &mut stale)?;
     let (of_inputs, of_outputs) = layouts::choose(&inputs, &outputs, &load.options.layouts)?;
     let mut model = turn(model, &mut inputs, &of_inputs)?;
     let known: Vec<Layout> = inputs
@@ -44,6 +48,7 @@ pub(super) fn prepare<'a>(model: Model, load: &Load<'a>) -> Result<Prepared<'a>,
         model,
         inputs: inputs.into_iter().zip(of_inputs).collect(),
         outputs: outputs.into_iter().zip(of_outputs).collect(),
+        stale,
     })
 }
 

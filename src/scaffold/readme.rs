@@ -77,6 +77,15 @@ fn write(text: &mut String, of: &Scaffold, wiring: &Wiring) -> fmt::Result {
     writeln!(text, "ovms serve --config_path {} --port 9000", of.config)?;
     let stream = if of.generative { " --stream" } else { "" };
     writeln!(text, "ovms infer {name}{stream} {flags}\n```\n")?;
+    if of.generative {
+        writeln!(
+            text,
+            "Answers have the time of their request and those after it. A second request on a stream needs a \
+             time\nabove that of the last answer, or the stream ends with `Packet timestamp mismatch`: the request \
+             parameter\n`OVMS_MP_TIMESTAMP` (int64), or `timestamp` in a line of `ovms infer --stream -i -`. Steps of 1000, \
+             or the\nmicroseconds of the clock, leave room for as many answers.\n"
+        )?;
+    }
     writeln!(
         text,
         "Handlers see the packages of the virtual environment that the server is started with. After a \

@@ -160,31 +160,58 @@ fn links_are_followed_wherever_they_lead() {
 fn a_file_of_names_that_cannot_be_used_is_told() {
     let root = repository::of(&[("1", "dummy")]);
     let mapping = root.path().join("1/mapping_config.json");
-    let start = || {
-        let run = crate::support::cli::run(
-            crate::support::cli::command()
-                .args(["serve", "--model_name=m", "--model_path"])
-                .arg(root.path())
-                .args(crate::support::server::on(
-                    crate::support::server::free_ports(),
-                )),
-        );
-        run.failure()
-            .replace(&*root.path().to_string_lossy(), "<folder>")
-    };
     fs::write(&mapping, r#"{"inputs":{"b":"x"},"more":{}}"#).unwrap();
-    let unknown = start();
-    fs::write(&mapping, r#"{"inputs":{"c":"x"}}"#).unwrap();
-    let said = format!("{unknown}\n{}", start());
+    let run = crate::support::cli::run(
+        crate::support::cli::command()
+            .args(["serve", "--model_name=m", "--model_path"])
+            .arg(root.path())
+            .args(crate::support::server::on(
+                crate::support::server::free_ports(),
+            )),
+    );
+    let said = run
+        .failure()
+        .replace(&*root.path().to_string_lossy(), "<folder>");
     insta::assert_snapshot!(said, @r#"
     exit 1
     error: cannot load version 1 of model `m`
       caused by: cannot use <folder>/1/mapping_config.json
       caused by: expected {"inputs":{"name in the model":"public name"},"outputs":{…}}, each of the two if needed
       caused by: unknown field `more`, expected `inputs` or `outputs` at line 1 column 26
-
-    exit 1
-    error: cannot load version 1 of model `m`
-      caused by: the model has no input `c` to give another name; it has: b
     "#);
+}
+
+#[test]
+fn a_name_for_a_tensor_that_is_not_there_is_told_and_has_no_effect() {
+    let root = repository::of(&[("1", "dummy")]);
+    let mapping = root.path().join("1/mapping_config.json");
+    fs::write(
+        mapping,
+        r#"{"inputs":{"b":"x","c":"b"},"outputs":{"zz":"y"}}"#,
+    )
+    .unwrap();
+    let server = Server::begin("m", root.path(), &[]);
+    server.wait_ready();
+    let line = |text| {
+        let line = server.wait_log(text);
+        let (_, text) = line.split_once("WARN ").unwrap();
+        text.replace(root.path().to_str().unwrap(), "<folder>")
+    };
+    insta::assert_snapshot!(format!("{}\n{}", line("for the input"), line("for the output")), @r#"
+    <folder>/1/mapping_config.json: the name for the input `c` is left out: the model has no such input; it has: b model="m"
+    <folder>/1/mapping_config.json: the name for the output `zz` is left out: the model has no such output; it has: a model="m"
+    "#);
+    let grpc = Grpc::connect(&server);
+    let request = ovms::proto::kserve::ModelMetadataRequest {
+        name: "m".to_owned(),
+        version: String::new(),
+    };
+    let metadata = grpc.wait(grpc.client.clone().model_metadata(request));
+    let metadata = metadata.unwrap();
+    let names = |tensors: Vec<ovms::proto::kserve::model_metadata_response::TensorMetadata>| {
+        let names = tensors.into_iter().map(|tensor| tensor.name);
+        names.collect::<Vec<_>>()
+    };
+    assert_eq!(names(metadata.inputs), ["x"]);
+    assert_eq!(names(metadata.outputs), ["a"]);
 }

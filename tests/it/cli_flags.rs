@@ -171,6 +171,8 @@ fn the_environment_stands_in_for_flags() {
         "{}",
         run.stderr
     );
+    let hint = "hint: the environment has GRPC_SERVERS=1000000, which goes before --grpc_workers;";
+    assert!(run.stderr.contains(hint), "{}", run.stderr);
 }
 
 #[test]
@@ -181,6 +183,8 @@ fn unmatched_arguments_are_listed_with_what_was_meant() {
         refused(&["--demo", "true"]),
         refused(&["--stateful", "false", "--batchsize=1"]),
         refused(&["--mean=1", "--source_model=a"]),
+        refused(&["--mean_values", "1"]),
+        refused(&["--model_name=", "--model_path=m", "--port=1"]),
     ]
     .join("\n");
     insta::assert_snapshot!(answers, @"
@@ -195,10 +199,12 @@ fn unmatched_arguments_are_listed_with_what_was_meant() {
 
     exit 64
     error parsing options - unmatched arguments: true, 
+    hint: write `--demo=true` in place of `--demo true`
     hint: `ovms serve --help` lists the flags
 
     exit 64
     error parsing options - unmatched arguments: false, --batchsize=1, 
+    hint: write `--stateful=false` in place of `--stateful false`
     hint: for `--batchsize=1`, did you mean `--batch_size`?
     hint: `ovms serve --help` lists the flags
 
@@ -206,6 +212,14 @@ fn unmatched_arguments_are_listed_with_what_was_meant() {
     error parsing options - unmatched arguments: --mean=1, --source_model=a, 
     hint: `--source_model` is a flag of the C++ server that this release does not have
     hint: `ovms serve --help` lists the flags
+
+    exit 64
+    error parsing options - unmatched arguments: --mean_values, 1, 
+    hint: `ovms serve --help` lists the flags
+
+    exit 64
+    model_name is empty
+    hint: give --model_name the name that clients will use
     ");
 }
 

@@ -53,7 +53,7 @@ fn a_path_through_its_parent_is_refused() {
     exit 1
     error: cannot load model `m`
       caused by: The provided base path is invalid or doesn't exists - /tmp/../tmp: a path with `..` is not accepted
-    hint: --model_path is the folder above the version folders: /models/resnet for /models/resnet/1/model.xml
+    hint: give --model_path without `..`: /tmp
     ");
 }
 

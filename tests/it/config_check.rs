@@ -144,6 +144,29 @@ fn faults_and_warnings_of_a_file_are_told_together() {
 }
 
 #[test]
+fn a_key_that_is_given_twice_is_a_warning() {
+    let folder = repository::folder();
+    let config = folder.path().join("config.json");
+    let path = model("dummy");
+    fs::write(
+        &config,
+        format!(
+            "{{\"model_config_list\": [\n  {{\"config\": {{\"name\": \"m\", \"nireq\": 2, \"nireq\": 4,\n   \
+             \"base_path\": {path:?}}}}}\n]}}"
+        ),
+    )
+    .unwrap();
+    let run = check(folder.path(), &["--config_path", config.to_str().unwrap()]);
+    insta::assert_snapshot!(shown(&run), @"
+    model  versions  state
+    m      1         ok
+    exit 2
+    warning: the check found 1 warning
+      warning: <folder>/config.json:2:40 model_config_list[0].config.nireq: the key `nireq` is here again; its first value counts
+    ");
+}
+
+#[test]
 fn a_file_with_faults_shows_them_in_their_lines() {
     let folder = repository::folder();
     let config = folder.path().join("config.json");

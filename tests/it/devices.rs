@@ -145,6 +145,23 @@ fn properties_that_no_device_knows_are_refused_by_name() {
 }
 
 #[test]
+fn properties_of_older_releases_are_refused_with_what_has_taken_their_place() {
+    let faults = [
+        ("CPU_BIND_THREAD", "NUMA"),
+        ("ENFORCE_BF16", "YES"),
+        ("AFFINITY", "CORE"),
+        ("KEY_DYN_BATCH_ENABLED", "YES"),
+    ]
+    .map(|property| refused("CPU", &[property]));
+    insta::assert_snapshot!(faults.join("\n"), @"
+    Model config is invalid - device CPU has no property CPU_BIND_THREAD, which is of older releases; use ENABLE_CPU_PINNING (YES or NO) instead
+    Model config is invalid - device CPU has no property ENFORCE_BF16, which is of older releases; use INFERENCE_PRECISION_HINT (bf16 or f32) instead
+    Model config is invalid - device CPU has no property AFFINITY, which is of older releases; use ENABLE_CPU_PINNING (YES or NO) instead
+    Model config is invalid - device CPU has no property KEY_DYN_BATCH_ENABLED, which is of older releases; set a range such as 1:8 as the batch size instead
+    ");
+}
+
+#[test]
 fn devices_that_are_not_there_are_refused() {
     let hint = [("PERFORMANCE_HINT", "LATENCY")];
     let faults = ["TOASTER", "", "CPU\0", "AUTO:TOASTER", "HETERO:TOASTER"]

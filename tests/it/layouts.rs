@@ -224,14 +224,10 @@ fn names_that_do_not_fit_are_refused() {
         ..options()
     };
     let faults = [
-        fault(mapped(r#"{"inputs":{"x":"y"}}"#).path(), &options()),
-        fault(mapped(r#"{"outputs":{"x":"y"}}"#).path(), &options()),
         fault(renamed.path(), &by_own_name),
         fault(renamed.path(), &named(&[("input", "NCHW")])),
     ];
     insta::assert_snapshot!(faults.join("\n"), @"
-    the model has no input `x` to give another name; it has: input
-    the model has no output `x` to give another name; it has: output
     Shape from config has real name. Use mapped name instead - `input` is mapped to `picture`
     Layout from config not found in model - no input or output `input`; the model has: picture, output
     ");

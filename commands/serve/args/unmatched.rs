@@ -28,9 +28,18 @@ pub(crate) fn refuse_unmatched(args: &[OsString]) -> Result<(), Failure> {
             .find(|arg| arg.get_long() == Some(name))
     };
     let mut unmatched = Vec::new();
+    // Flags with `true` or `false` behind a blank.
+    let mut parted = Vec::new();
+    let mut optional = None;
     let mut args = args.iter().map(|arg| arg.to_string_lossy());
     while let Some(arg) = args.next() {
+        let before = optional.take();
         let Some(long) = arg.strip_prefix("--") else {
+            if let (Some(flag), "true" | "false") = (before, &*arg) {
+                parted.push(format!(
+                    "write `--{flag}={arg}` in place of `--{flag} {arg}`"
+                ));
+            }
             if arg != "-h" && arg != "-q" {
                 unmatched.push(arg.into_owned());
             }
@@ -46,6 +55,9 @@ pub(crate) fn refuse_unmatched(args: &[OsString]) -> Result<(), Failure> {
                 // What follows is its value, whatever it looks like.
                 args.next();
             }
+            Some(known) if known.is_require_equals_set() && !long.contains('=') => {
+                optional = Some(name.to_owned());
+            }
             Some(_) => {}
             None if matches!(name, "help" | "version" | "quiet") => {}
             None => unmatched.push(arg.into_owned()),
@@ -58,6 +70,9 @@ pub(crate) fn refuse_unmatched(args: &[OsString]) -> Result<(), Failure> {
     let mut failure = Failure::usage_verbatim(format!(
         "error parsing options - unmatched arguments: {list}"
     ));
+    for hint in parted {
+        failure = failure.hint(hint);
+    }
     for arg in &unmatched {
         let name = arg.trim_start_matches('-');
         let name = name.split('=').next().unwrap_or(name);
@@ -68,11 +83,18 @@ pub(crate) fn refuse_unmatched(args: &[OsString]) -> Result<(), Failure> {
             continue;
         }
         let known = command.get_arguments().filter_map(|arg| arg.get_long());
-        if let Some(name) = ovms::error::nearest(arg.trim_start_matches('-'), known) {
+        let near = ovms::error::nearest(name, known).filter(|known| is_slip(name, known));
+        if let Some(name) = near {
             failure = failure.hint(format!("for `{arg}`, did you mean `--{name}`?"));
         }
     }
     Err(failure.hint("`ovms serve --help` lists the flags"))
+}
+
+/// Tells whether a flag may have been typed in the place of another. Names of flags have words in common, so
+/// that even the nearest may be far.
+fn is_slip(typed: &str, known: &str) -> bool {
+    2 * strsim::osa_distance(typed, known) <= known.len()
 }
 
 #[cfg(test)]

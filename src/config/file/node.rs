@@ -1,9 +1,10 @@
 //! Values of a file with their places, and what is expected of them: each that is something else
-//! becomes a fault, and reading goes on.
+//! becomes a fault, and reading goes on. A key that is given twice is a warning: the C++ server
+//! starts with such a file as well.
 
 use std::{
     cell::{Cell, RefCell},
-    collections::HashSet,
+    collections::HashMap,
 };
 
 use jsonc_parser::ast::{ObjectPropName, Value};
@@ -14,8 +15,15 @@ use super::{
 };
 use crate::error::nearest;
 
-/// The most faults that are told one by one; nobody reads more.
+/// The most faults, and the most warnings, that are told one by one; nobody reads more.
 const MOST: usize = 100;
+
+/// Which value of a key counts that is given twice.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Twice {
+    First,
+    Last,
+}
 
 /// What has been found in a file so far.
 #[derive(Debug)]
@@ -25,6 +33,8 @@ pub(in crate::config) struct Findings<'a> {
     /// Faults that were not kept.
     more: Cell<usize>,
     warnings: RefCell<Vec<Warning>>,
+    /// Warnings that were not kept.
+    more_warnings: Cell<usize>,
 }
 
 impl<'a> Findings<'a> {
@@ -34,6 +44,7 @@ impl<'a> Findings<'a> {
             faults: RefCell::default(),
             more: Cell::new(0),
             warnings: RefCell::default(),
+            more_warnings: Cell::new(0),
         }
     }
 
@@ -47,12 +58,29 @@ impl<'a> Findings<'a> {
         }
     }
 
+    /// Keeps a warning about what begins at a byte, unless there are too many.
+    fn warn(&self, byte: usize, path: &str, text: impl Into<String>) {
+        let mut warnings = self.warnings.borrow_mut();
+        if warnings.len() < MOST {
+            warnings.push(Warning {
+                place: self.source.place(byte, path),
+                text: text.into(),
+            });
+        } else {
+            self.more_warnings.set(self.more_warnings.get() + 1);
+        }
+    }
+
     /// Returns the faults in the order of the file, how many more there were, and the warnings.
     pub(in crate::config) fn into_parts(self) -> (Vec<Fault>, usize, Vec<Warning>) {
         let mut faults = self.faults.into_inner();
         faults.sort_by_key(|fault| (fault.place.line, fault.place.column));
         let mut warnings = self.warnings.into_inner();
         warnings.sort_by_key(|warning| (warning.place.line, warning.place.column));
+        let more = self.more_warnings.get();
+        if let Some(last) = warnings.last_mut().filter(|_| more > 0) {
+            last.text.push_str(&format!(" (and {more} more warnings)"));
+        }
         (faults, self.more.get(), warnings)
     }
 }
@@ -132,10 +160,8 @@ impl<'a> Node<'a> {
 
     /// Says something about the value that is no fault.
     pub(in crate::config) fn warn(&self, text: impl Into<String>) {
-        self.findings.warnings.borrow_mut().push(Warning {
-            place: self.place(),
-            text: text.into(),
-        });
+        let start = range(self.value).0;
+        self.findings.warn(start, &self.path, text);
     }
 
     /// Reads an object of which the keys are known.
@@ -148,7 +174,7 @@ impl<'a> Node<'a> {
             self.expected(format!("an object with {}", known.join(", ")));
             return None;
         }
-        let mut fields = self.entries(|key| known.contains(&key), known)?;
+        let mut fields = self.entries(|key| known.contains(&key), known, Twice::First)?;
         for key in required {
             if !fields.iter().any(|(name, _)| name == key) {
                 let start = range(self.value).0;
@@ -169,23 +195,36 @@ impl<'a> Node<'a> {
 
     /// Reads an object of any keys.
     pub(in crate::config) fn pairs(&self, of_what: &str) -> Option<Vec<(String, Self)>> {
+        self.any_keys(of_what, Twice::First)
+    }
+
+    /// Reads an object of any keys, of which the last counts if one is given twice: so the C++
+    /// server reads the maps that it keeps by name.
+    pub(in crate::config) fn last_pairs(&self, of_what: &str) -> Option<Vec<(String, Self)>> {
+        self.any_keys(of_what, Twice::Last)
+    }
+
+    fn any_keys(&self, of_what: &str, twice: Twice) -> Option<Vec<(String, Self)>> {
         if !matches!(self.value, Value::Object(_)) {
             self.expected(format!("an object of {of_what}"));
             return None;
         }
-        self.entries(|_| true, &[])
+        self.entries(|_| true, &[], twice)
     }
 
-    /// Returns what an object has, and says of keys that are given twice or not known.
+    /// Returns what an object has, each key once, and says of keys that are given twice or not
+    /// known.
     fn entries(
         &self,
         is_known: impl Fn(&str) -> bool,
         known: &[&str],
+        twice: Twice,
     ) -> Option<Vec<(String, Self)>> {
         let Value::Object(object) = self.value else {
             return None;
         };
-        let mut seen = HashSet::new();
+        // Where among the entries a key is.
+        let mut seen = HashMap::new();
         let mut entries: Vec<(String, Self)> = Vec::with_capacity(object.properties.len());
         for property in &object.properties {
             let ObjectPropName::String(name) = &property.name else {
@@ -194,12 +233,22 @@ impl<'a> Node<'a> {
             let key = name.value.as_ref();
             let at = (name.range.start, name.range.end);
             let path = self.below(key);
-            if !seen.insert(key) {
-                let found = format!("the key `{}` again", shorten(key));
-                self.findings
-                    .add(|source| source.fault(at, &path, found, "each key once"));
+            if let Some(&first) = seen.get(key) {
+                let key = shorten(key);
+                let text = match twice {
+                    Twice::First => {
+                        format!("the key `{key}` is here again; its first value counts")
+                    }
+                    Twice::Last => format!("the key `{key}` is here again; its last value counts"),
+                };
+                self.findings.warn(at.0, &path, text);
+                if twice == Twice::Last {
+                    let entry: &mut (String, Self) = &mut entries[first];
+                    entry.1.value = &property.value;
+                }
                 continue;
             }
+            seen.insert(key, entries.len());
             if !is_known(key) {
                 self.findings.add(|source| {
                     let found = format!("the unknown key `{}`", shorten(key));

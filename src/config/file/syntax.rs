@@ -3,7 +3,9 @@
 //! JSON as it is defined, and two things more: comments (`#` or `//` to the end of the line) and a
 //! comma before a closing bracket. Comments are made blank, so that what remains keeps its place.
 
-use jsonc_parser::{CollectOptions, ParseOptions, ast::Value, common::Ranged, parse_to_ast};
+use jsonc_parser::{
+    CollectOptions, ParseOptions, ast::Value, common::Ranged, errors::ParseErrorKind, parse_to_ast,
+};
 
 use super::fault::{Fault, Place};
 
@@ -75,7 +77,10 @@ impl Source {
                 .ok_or_else(|| Box::new(self.fault((0, 0), "", "an empty file", "a JSON object"))),
             Err(error) => {
                 let range = error.range();
-                let reason = error.kind().to_string();
+                let reason = match error.kind() {
+                    ParseErrorKind::CommentsNotAllowed => "another form of comment".to_owned(),
+                    kind => kind.to_string(),
+                };
                 let mut reason = reason.chars();
                 let reason: String = reason
                     .next()
@@ -93,7 +98,13 @@ impl Source {
                     Some(line) => format!("`{}` ({reason})", shorten(line.trim_end())),
                     None => format!("the end of the file ({reason})"),
                 };
-                Err(self.fault((range.start, end), "", found, "JSON").into())
+                let expected = match error.kind() {
+                    ParseErrorKind::CommentsNotAllowed => {
+                        "JSON, in which comments begin with # or // and end with the line"
+                    }
+                    _ => "JSON",
+                };
+                Err(self.fault((range.start, end), "", found, expected).into())
             }
         }
     }

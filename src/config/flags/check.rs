@@ -122,6 +122,9 @@ fn check(flags: &Flags) -> Result<ServerSettings, FlagError> {
         (Some(_), _) => return Err(FlagError::FileAndModel),
         (None, _) => return Err(FlagError::ModelMissing),
     }
+    if flags.model_name.as_deref() == Some("") {
+        return Err(FlagError::NameEmpty);
+    }
     let parameters = [
         &flags.batch_size,
         &flags.shape,
@@ -138,7 +141,10 @@ fn check(flags: &Flags) -> Result<ServerSettings, FlagError> {
         .filter(|&number: &u32| number > 0);
     let grpc_workers = from_environment.unwrap_or(flags.grpc_workers);
     if !(1..=cores).contains(&(grpc_workers as usize)) {
-        return Err(FlagError::GrpcWorkers(cores));
+        return Err(FlagError::GrpcWorkers {
+            cores,
+            variable: from_environment,
+        });
     }
     let metrics_list = flags
         .metrics_list

@@ -47,7 +47,7 @@ type Break = fn(&mut Flags);
 fn the_first_fault_in_order_is_the_answer() {
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     // From the last rule to the first: each is broken while the ones behind it are broken, too.
-    let rules: [(Break, FlagError); 18] = [
+    let rules: [(Break, FlagError); 19] = [
         (
             |f| f.plugin_config = Some("[]".to_owned()),
             FlagError::PluginConfig(String::new()),
@@ -90,7 +90,14 @@ fn the_first_fault_in_order_is_the_answer() {
             FlagError::MetricsNotEnabled,
         ),
         (|f| f.metrics_enable = true, FlagError::MetricsWithoutPort),
-        (|f| f.grpc_workers = 0, FlagError::GrpcWorkers(cores)),
+        (
+            |f| f.grpc_workers = 0,
+            FlagError::GrpcWorkers {
+                cores,
+                variable: None,
+            },
+        ),
+        (|f| f.model_name = Some(String::new()), FlagError::NameEmpty),
         (|f| f.model_path = None, FlagError::ModelMissing),
         (
             |f| f.config_path = Some("/models/config.json".into()),

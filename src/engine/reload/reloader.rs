@@ -184,7 +184,9 @@ impl Reloader {
             }
         };
         if done.new_file {
-            tracing::info!("the configuration file is another one and comes into effect");
+            tracing::info!(
+                "the configuration file has changed; bringing what is served up to date"
+            );
         }
         self.bring(&config, trigger, &mut done).await;
         self.tell(&done.faults, trigger);

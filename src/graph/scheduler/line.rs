@@ -1,6 +1,6 @@
 //! What is known of a stream in a run.
 
-use crate::graph::{Code, Fault, Handler, Plan, Timestamp};
+use crate::graph::{Code, Fault, Handler, Plan, Timestamp, convert::TIMESTAMP};
 
 /// A stream in a run.
 #[derive(Debug)]
@@ -58,7 +58,7 @@ impl Line {
                 return Err(Fault::invalid(format!(
                     "Packet timestamp mismatch on a calculator receiving from stream \"{name}\". Current \
                      minimum expected timestamp is {} but received {at}. Times on a stream have to \
-                     increase.",
+                     increase; a client gives a request its time with the parameter {TIMESTAMP}.",
                     self.bound
                 )));
             }

@@ -21,7 +21,7 @@ fn all_faults_of_a_file_are_told_with_their_places() {
             "stateful": 1,
             "plugin_config": {"A": {}, "B": null},
             "model_version_policy": {"specific": {"versions": [1, 0, "2"]}},
-            "shape": {"x": 1}, "shape": "auto"
+            "shape": {"x": 1}
         }},
         {"config": {"base_path": "/m"}, "name": "x"},
         {"config": {"name": "", "warmup": [{"count": 0}, {"data": "ones"}]}},
@@ -49,7 +49,6 @@ fn all_faults_of_a_file_are_told_with_their_places() {
     10:67 model_config_list[0].config.model_version_policy.specific.versions[1]: found 0; expected a whole number from 1
     10:70 model_config_list[0].config.model_version_policy.specific.versions[2]: found the text "2"; expected a whole number from 1
     11:28 model_config_list[0].config.shape.x: found 1; expected a text
-    11:32 model_config_list[0].config.shape: found the key `shape` again; expected each key once
     13:20 model_config_list[1].config.name: found nothing; expected the key `name`
     13:41 model_config_list[1].name: found the unknown key `name`; expected `config`
     14:29 model_config_list[2].config.name: found the text ""; expected a text that is not empty
@@ -133,7 +132,7 @@ fn what_is_no_json_is_told_with_its_place() {
     1:8: found `\x` (invalid escape); expected JSON
     1:8: found `\ud800"` (invalid unicode escape sequence. 'd800 (unpaired high surrogate)' is not a valid UTF8 character); expected JSON
     1:4: found `{` (text cannot contain more than one JSON value); expected JSON
-    1:4: found `/* no */` (comments are not allowed); expected JSON
+    1:4: found `/* no */` (another form of comment); expected JSON, in which comments begin with # or // and end with the line
     1:9: found `/` (unexpected token); expected JSON
     1:4: found `,` (unexpected comma); expected JSON
     1:2: found `,` (unexpected comma); expected JSON
@@ -151,6 +150,15 @@ fn comments_and_last_commas_are_accepted_and_strings_left_alone() {
     )
     .unwrap();
     assert!(matches!(&config.models[0], ModelEntry::Model(model) if model.name == "a#//\"b"));
+}
+
+#[test]
+fn very_many_warnings_are_counted_but_not_all_told() {
+    let again = ", \"model_config_list\": []".repeat(100_000);
+    let config = read(&format!("{{\"model_config_list\": []{again}}}")).unwrap();
+    assert_eq!(config.warnings.len(), 100);
+    let last = config.warnings.last().unwrap().to_string();
+    assert!(last.ends_with("(and 99900 more warnings)"), "{last}");
 }
 
 #[test]

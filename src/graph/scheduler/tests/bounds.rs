@@ -21,6 +21,8 @@ fn times_of_a_graph_input_increase() {
     let text = "Packet timestamp mismatch on a calculator receiving from stream \"in\". Current \
                 minimum expected timestamp is 1 but received 0";
     assert!(fault.message.starts_with(text), "{fault}");
+    let next = "a client gives a request its time with the parameter OVMS_MP_TIMESTAMP.";
+    assert!(fault.message.ends_with(next), "{fault}");
     rig.run();
     assert!(rig.scheduler.is_finished());
     assert_eq!(rig.count("pass", Step::Close), 1);
