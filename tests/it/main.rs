@@ -123,6 +123,7 @@ mod setup;
 mod shapes;
 mod shutdown;
 mod sizes;
+mod start_faults;
 mod storage;
 mod storage_clouds;
 mod storage_faults;
