@@ -119,6 +119,7 @@ mod sequence_metrics;
 mod sequence_order;
 mod sequence_params;
 mod sequence_reload;
+mod serve_check;
 mod setup;
 mod shapes;
 mod shutdown;
