@@ -1,4 +1,4 @@
-//! How much a check has found.
+//! How much a check has found, and what.
 
 use std::{fmt, iter::Sum};
 
@@ -8,6 +8,15 @@ pub(crate) struct Counts {
     pub(crate) faults: usize,
     pub(crate) warnings: usize,
     pub(crate) unchecked: usize,
+}
+
+/// What a check has found of one thing, a line each.
+#[derive(Debug, Default)]
+pub(crate) struct Findings {
+    pub(crate) faults: Vec<String>,
+    pub(crate) warnings: Vec<String>,
+    /// What nobody could look at, and why.
+    pub(crate) unchecked: Vec<String>,
 }
 
 impl Sum for Counts {

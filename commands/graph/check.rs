@@ -7,11 +7,15 @@ mod text;
 use std::path::PathBuf;
 
 use clap::ValueEnum;
-use ovms::{config::Defaults, python};
+use ovms::{
+    config::{Defaults, FileConfig, GraphConfig},
+    python,
+};
 
-use self::report::{Report, Verdict};
+use self::report::{Entry, GraphReport, Report, Verdict};
 use super::{environment, source};
 use crate::{
+    counts::Findings,
     error::{Failure, FailureKind},
     pipeline::aside::Aside,
 };
@@ -112,6 +116,46 @@ pub(super) fn run(args: &Args) -> Result<(), Failure> {
     })?;
     python::stop(super::LIMIT);
     end(&report)
+}
+
+/// Looks at a graph of a configuration and imports its handlers, and tells what it finds in lines that
+/// begin with their places; those of no line begin with `origin`.
+pub(crate) fn findings(graph: &GraphConfig, file: &FileConfig, origin: &str) -> Findings {
+    let report = look::at(graph, Some(file), Depth::Import);
+    let lines = |entries: &[Entry]| {
+        let lines = entries.iter().map(|entry| line(&report, entry, origin));
+        lines.collect()
+    };
+    let unchecked = report.unchecked.iter();
+    Findings {
+        faults: lines(&report.faults),
+        warnings: lines(&report.warnings),
+        unchecked: unchecked
+            .map(|text| format!("{}: graph `{}`: {text}", report.file, report.name))
+            .collect(),
+    }
+}
+
+/// Writes a fault or warning as one line.
+fn line(report: &GraphReport, entry: &Entry, origin: &str) -> String {
+    let file = entry.file.as_ref().unwrap_or(&report.file);
+    let mut text = match (entry.line, entry.column) {
+        (Some(line), Some(column)) => format!("{file}:{line}:{column}"),
+        _ => origin.to_owned(),
+    };
+    text.extend([": graph `", &report.name, "`"]);
+    if let Some(node) = &entry.node {
+        text.extend([", node `", node, "`"]);
+    }
+    text.push_str(": ");
+    if let Some(status) = entry.status {
+        text.extend([status, " - "]);
+    }
+    text.push_str(&entry.message);
+    if let Some(hint) = &entry.hint {
+        text.extend(["; ", hint]);
+    }
+    text
 }
 
 /// Says in a sentence what came of it, and makes the exit code.

@@ -1,6 +1,6 @@
 //! `ovms graph`: write, draw, check and try graphs with Python nodes, without a server.
 
-mod check;
+pub(crate) mod check;
 mod new;
 mod run;
 mod show;

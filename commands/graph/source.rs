@@ -154,8 +154,8 @@ pub(super) fn models_of_graphs(file: &FileConfig, but: Option<&str>) -> Vec<Mode
     let graphs = file.graphs.iter();
     let others = graphs.filter(|graph| but.is_none_or(|but| graph.name != but));
     let read = others.filter_map(|graph| {
-        let models = config::read_subconfig(&graph.subconfig, &Defaults::default());
-        models.ok().flatten()
+        let read = config::read_subconfig(&graph.subconfig, &Defaults::default());
+        Some(read.ok()??.models)
     });
     read.flatten().collect()
 }

@@ -32,10 +32,20 @@ pub(crate) struct Options {
     pub(crate) custom_nodes: bool,
 }
 
+/// What is done with the handlers of Python nodes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Handlers {
+    /// Their objects are made, as a server does.
+    Made,
+    /// Their files are imported.
+    Imported,
+}
+
 /// The facts of a configuration file.
 pub(crate) struct Facts<'a> {
     file: &'a FileConfig,
     options: Options,
+    handlers: Handlers,
     /// Whether there is a runtime; why not.
     runtime: OnceCell<Result<(), String>>,
     models: RefCell<HashMap<(String, i64), Looked>>,
@@ -62,11 +72,21 @@ impl<'a> Facts<'a> {
         Self {
             file,
             options,
+            handlers: Handlers::Made,
             runtime: OnceCell::new(),
             models: RefCell::default(),
             libraries: RefCell::default(),
             notes: RefCell::default(),
             python: OnceCell::new(),
+        }
+    }
+
+    /// Has handlers of Python nodes imported only, with the packages that somebody has named already.
+    pub(crate) fn importing(self) -> Self {
+        Self {
+            handlers: Handlers::Imported,
+            python: OnceCell::from(()),
+            ..self
         }
     }
 
@@ -229,7 +249,8 @@ impl Facts<'_> {
         Some(&config.base_path)
     }
 
-    /// Makes the object of a Python node, as the server does, and lets it go again.
+    /// Makes the object of a Python node, as the server does, and lets it go again; or looks at its
+    /// handler.
     fn handler(
         &self,
         node: &NodeConfig,
@@ -245,7 +266,10 @@ impl Facts<'_> {
             return Err(CustomFault::NotOpen(reason.to_owned()));
         }
         self.python.get_or_init(|| graph::environment(None));
-        PythonNode::load(node, params, path, false)?.finalize();
+        match self.handlers {
+            Handlers::Made => PythonNode::load(node, params, path, false)?.finalize(),
+            Handlers::Imported => PythonNode::inspect(node, params, path)?,
+        }
         Ok(CustomFacts {
             is_open: true,
             ..CustomFacts::default()

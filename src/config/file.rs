@@ -253,16 +253,22 @@ fn parse_as<T>(
     Ok((config, warnings))
 }
 
+/// The models that a graph brings along.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Subconfig {
+    /// The models, in the order of the file.
+    pub models: Vec<ModelEntry>,
+    /// What is served, though perhaps not as meant.
+    pub warnings: Vec<Warning>,
+}
+
 /// Reads a file with the models of a graph from disk: a `model_config_list` and nothing else. `None` if
 /// there is no such file. Blocks.
 ///
 /// # Errors
 ///
 /// Fails as [`read`] does.
-pub fn read_subconfig(
-    path: &Path,
-    defaults: &Defaults,
-) -> Result<Option<Vec<ModelEntry>>, FileError> {
+pub fn read_subconfig(path: &Path, defaults: &Defaults) -> Result<Option<Subconfig>, FileError> {
     let fault = |source| FileError::Read {
         path: path.to_owned(),
         source,
@@ -290,8 +296,11 @@ pub fn read_subconfig(
         models.extend(refused);
         Some(models)
     };
-    let (models, _) = parse_as(&content, path, read)?;
-    Ok(Some(models.unwrap_or_default()))
+    let (models, warnings) = parse_as(&content, path, read)?;
+    Ok(Some(Subconfig {
+        models: models.unwrap_or_default(),
+        warnings,
+    }))
 }
 
 /// Reads the root object.

@@ -18,7 +18,7 @@ use std::path::PathBuf;
 pub use file::{
     Connection, CustomLoaderConfig, Defaults, EditError, EmptyResults, EntryFault, Fault,
     FileConfig, FileError, GraphConfig, LibraryConfig, ModelEntry, NodeConfig, NodeKind,
-    NodeOutput, PipelineConfig, Place, Places, Refused, Warning, add_model, parse, read,
+    NodeOutput, PipelineConfig, Place, Places, Refused, Subconfig, Warning, add_model, parse, read,
     read_subconfig, remove_model,
 };
 pub use flags::{Environment, FlagError, Flags};

@@ -21,6 +21,7 @@ pub(super) use found::{Found, New};
 
 use super::{
     calculator::{Contract, Factory},
+    calculators,
     packet::PacketType,
     pbtxt,
     plan::{GraphPort, Plan, PlanNode, PoolSize, Side, Stream},
@@ -189,6 +190,11 @@ impl<'a> Draft<'a> {
                 let message = format!("Unable to find Calculator \"{calculator}\"");
                 let hint = if calculator.is_empty() {
                     Some("add `calculator: \"…\"`".to_owned())
+                } else if let Some(what) = calculators::absent(calculator) {
+                    Some(format!(
+                        "graphs for {what} are absent from this server on purpose; docs/moving.md \
+                         lists what is"
+                    ))
                 } else {
                     let near = nearest(calculator, known.keys().copied());
                     near.map(|name| format!("did you mean {name}?"))

@@ -44,6 +44,18 @@ fn each_once<'a>(names: impl Iterator<Item = &'a String>) -> Vec<String> {
     all
 }
 
+/// Returns what the handler of a node is told of it.
+fn facts(node: &NodeConfig, params: &[(String, String)], path: &Path) -> NodeFacts {
+    let (input_names, output_names) = names(node);
+    NodeFacts {
+        node_name: node.name.clone(),
+        input_names,
+        output_names,
+        handler_path: std::path::absolute(path).unwrap_or_else(|_| path.to_owned()),
+        params: Some(params.to_vec()),
+    }
+}
+
 /// What clients know of a node that failed.
 const FAILED: &str = "Custom node failed during execution";
 
@@ -59,14 +71,8 @@ impl PythonNode {
         path: &Path,
         is_silent: bool,
     ) -> Result<Self, CustomFault> {
-        let (input_names, output_names) = names(node);
-        let facts = NodeFacts {
-            node_name: node.name.clone(),
-            input_names,
-            output_names: output_names.clone(),
-            handler_path: std::path::absolute(path).unwrap_or_else(|_| path.to_owned()),
-            params: Some(params.to_vec()),
-        };
+        let facts = facts(node, params, path);
+        let outputs = facts.output_names.clone();
         let handler = Handler::load(facts).map_err(|error| {
             tracing::error!("{error}");
             CustomFault::from(error)
@@ -74,9 +80,24 @@ impl PythonNode {
         Ok(Self {
             handler,
             name: node.name.clone(),
-            outputs: output_names,
+            outputs,
             is_silent,
         })
+    }
+
+    /// Runs the handler file of a node and looks at its class, without making an object. Blocks for as
+    /// long as that takes.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the file does not run, or has no such class.
+    pub fn inspect(
+        node: &NodeConfig,
+        params: &[(String, String)],
+        path: &Path,
+    ) -> Result<(), CustomFault> {
+        Handler::inspect(&facts(node, params, path))?;
+        Ok(())
     }
 
     /// Finalizes the object, once no call is under way any more. Blocks for as long as that takes.

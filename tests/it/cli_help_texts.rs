@@ -342,8 +342,10 @@ fn the_help_of_serve_tells_every_flag() {
           --check[=<BOOL>]
               Check flags, configuration file and model folders without serving
 
-              Needs no ports and no runtime. Ends with 0, with 1 if there is a fault, or with 2 if there
-              are only warnings.
+              Pipelines and graphs are checked, too: models of pipelines are read if there is a runtime,
+              libraries of custom nodes are opened, and handlers are imported. Needs no ports. Ends with
+              0, with 1 if there is a fault, or with 2 if there are only warnings, or something could
+              not be checked.
 
           --list_models[=<BOOL>]
               List the models below --model_repository_path

@@ -90,18 +90,18 @@ fn faults_and_warnings_of_a_file_are_told_together() {
     .unwrap();
     let run = check(folder.path(), &["--config_path", config.to_str().unwrap()]);
     insta::assert_snapshot!(shown(&run), @r#"
-    model    versions  state
-    latest   10        ok
-    all      1, 3, 10  fault
-    some     3         fault
-    broken   1         fault
-    empty    -         empty
-    flat     -         empty
-    missing  -         fault
-    all      -         refused
-    shape    -         refused
-    far      -         not looked at
-    graph    -         fault
+    name     kind   versions  state
+    latest   model  10        ok
+    all      model  1, 3, 10  fault
+    some     model  3         fault
+    broken   model  1         fault
+    empty    model  -         empty
+    flat     model  -         empty
+    missing  model  -         fault
+    all      model  -         refused
+    shape    model  -         refused
+    far      model  -         not looked at
+    graph    graph  -         fault
     exit 1
     error: the check found 7 faults and 4 warnings
       fault: <folder>/config.json: model `all`, version 3: <folder>/good/3/mapping_config.json: expected {"inputs":{"name in the model":"public name"},"outputs":{…}}, each of the two if needed: unknown field `input`, expected `inputs` or `outputs` at line 1 column 8
@@ -110,11 +110,12 @@ fn faults_and_warnings_of_a_file_are_told_together() {
       fault: <folder>/config.json: model `missing`: The provided base path is invalid or doesn't exists - <folder>/missing: No such file or directory (os error 2)
       fault: <folder>/config.json:10:25 model_config_list[7].config.name: Given model name is already occupied
       fault: <folder>/config.json:11:64 model_config_list[8].config.shape: The provided shape is in wrong format - found `[1]`; expected auto, (d1,d2,…) with each d a number, -1 or a range such as 1:8, or a JSON object of those by input name
-      fault: <folder>/config.json: graph `graph`: Failed to open mediapipe graph definition: graph, file: <folder>/graph/graph.pbtxt: No such file or directory (os error 2)
+      fault: <folder>/config.json:14:29 mediapipe_config_list[0]: graph `graph`: File not found or cannot open - <folder>/graph/graph.pbtxt: No such file or directory (os error 2); name a folder with a graph.pbtxt in base_path, or the file in graph_path
       warning: <folder>/config.json: model `some`: there is no version 4, which model_version_policy names
       warning: <folder>/config.json: model `empty`: there is no version to serve in <folder>/empty
       warning: <folder>/config.json: model `flat`: there is no version to serve in <folder>/flat; its files belong into a folder 1 there
       warning: <folder>/config.json:8:68 model_config_list[5].config.batch_size: batch_size is left out of account: found `many`; expected a number, -1, auto or a range such as 1:8
+    hint: `ovms graph check <folder>/config.json` shows the lines that are meant
     "#);
 
     fs::write(

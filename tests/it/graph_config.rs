@@ -312,10 +312,10 @@ fn a_check_reads_graphs() {
     assert_eq!(
         rows[1..],
         [
-            ["good", "1", "ok"],
-            ["empty", "-", "fault"],
-            ["typing", "-", "fault"],
-            ["missing", "-", "fault"],
+            ["good", "graph", "1", "ok"],
+            ["empty", "graph", "-", "fault"],
+            ["typing", "graph", "-", "fault"],
+            ["missing", "graph", "-", "fault"],
         ]
     );
     let told = run.stderr;

@@ -276,7 +276,7 @@ fn names_layouts_and_shapes_of_the_configuration_count() {
 }
 
 #[test]
-fn the_check_of_a_server_names_this_one() {
+fn the_check_of_a_server_looks_at_pipelines() {
     let case = Case::new();
     case.config(&file(&[dummy()], &[], &[sound("p")]));
     let serve = || {
@@ -290,20 +290,22 @@ fn the_check_of_a_server_names_this_one() {
         ])))
     };
     insta::assert_snapshot!(serve(), @"
-    model  versions  state
-    dummy  1         ok
-    exit 0
-    hint: `ovms pipeline check config.json` checks its pipelines
+    name   kind      versions  state
+    dummy  model     1         ok
+    p      pipeline  1         not checked
+    exit 2
+    warning: no fault was found, but 1 thing could not be checked
+      not checked: config.json:8:49 pipeline_config_list[0].nodes[0].model_name: pipeline `p`, node `a`: no OpenVINO runtime found
+    hint: run `ovms setup` for a runtime, which the models of pipelines are looked at with
     ");
     case.config(&file(&[dummy()], &[], &[sound("dummy")]));
     insta::assert_snapshot!(serve(), @"
-    model  versions  state
-    dummy  1         ok
-    dummy  -         refused
+    name   kind      versions  state
+    dummy  model     1         ok
+    dummy  pipeline  -         refused
     exit 1
     error: the check found 1 fault
       fault: config.json:6:1 pipeline_config_list[0]: Pipeline has the same name as model
-    hint: `ovms pipeline check config.json` checks its pipelines
     ");
     case.config(&file(&[dummy()], &[], &[]));
     insta::assert_snapshot!(serve(), @"

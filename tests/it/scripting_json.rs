@@ -188,7 +188,7 @@ fn checks_and_changes_of_files_fit_their_schemas() {
     );
     assert_eq!(
         found[0]["models"],
-        json!([{"name": "dummy", "versions": [1], "state": "ok"}])
+        json!([{"name": "dummy", "kind": "model", "versions": [1], "state": "ok"}])
     );
     let removed = [&name[..], &["--remove_from_config"]].concat();
     checked("serve-config", 0, &serve(&removed));

@@ -197,7 +197,7 @@ fn session(
     let others = file.map(|file| source::models_of_graphs(file, Some(&graph.name)));
     let models = own
         .iter()
-        .flatten()
+        .flat_map(|own| &own.models)
         .chain(others.iter().flatten())
         .chain(file.iter().flat_map(|file| &file.models));
     let mut names: Vec<String> = models

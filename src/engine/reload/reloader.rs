@@ -44,8 +44,8 @@ pub struct Reloader {
     pub(super) pipelines: Pipelines,
     pub(super) graphs: Graphs,
     subconfigs: Subconfigs,
-    /// Whether there is nothing but one model to serve.
-    one_model: bool,
+    /// What there is to serve if there is no file.
+    only: Option<Only>,
     /// The faults of the last pass, so that the watcher tells each of them once.
     told: HashSet<String>,
 }
@@ -54,13 +54,17 @@ impl Reloader {
     /// Makes the reloader of an engine.
     #[must_use]
     pub fn new(engine: Arc<Engine>, source: Source, metrics: Arc<Metrics>) -> Self {
-        let one_model = matches!(source, Source::Model(_));
+        let only = match &source {
+            Source::Model(_) => Some(Only::Model),
+            Source::Graph { .. } => Some(Only::Graph),
+            Source::File { .. } => None,
+        };
         let defaults = match &source {
             Source::File { defaults, .. } | Source::Graph { defaults, .. } => defaults.clone(),
             Source::Model(_) => Defaults::default(),
         };
         Self {
-            one_model,
+            only,
             ..Self::of(engine, Reader::new(source), &defaults, metrics)
         }
     }
@@ -89,7 +93,7 @@ impl Reloader {
                 defaults.hide_python_errors,
             ),
             subconfigs: Subconfigs::new(defaults.clone()),
-            one_model: false,
+            only: None,
             told: HashSet::new(),
         }
     }
@@ -111,12 +115,20 @@ impl Reloader {
     /// # Errors
     ///
     /// Fails if there is no file and the one model has no version that can be loaded. What fails
-    /// of a file is logged and returned, and the others are served.
+    /// of a file is logged and returned, and the others are served; a graph that fails never ends the
+    /// start.
     pub async fn start(&mut self) -> Result<Vec<Fault>, Fault> {
         let mut faults = self.load().await;
         let serves = self.served.values().any(Served::serves);
-        if self.one_model && !serves && !faults.is_empty() {
+        if self.only == Some(Only::Model) && !serves && !faults.is_empty() {
             return Err(faults.swap_remove(0));
+        }
+        let is_graph = |fault: &Fault| matches!(fault, Fault::Graph { .. });
+        if self.only == Some(Only::Graph) && faults.iter().any(is_graph) {
+            tracing::warn!(
+                "the server goes on without its graph; once that is mended, POST \
+                 /v1/config/reload loads it"
+            );
         }
         self.tell(&faults, Trigger::Start);
         Ok(faults)
@@ -305,6 +317,13 @@ impl Reloader {
             self.told = now;
         }
     }
+}
+
+/// What the flags name, if there is no file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Only {
+    Model,
+    Graph,
 }
 
 /// Returns how much may go on at once in each pipeline.

@@ -131,6 +131,7 @@ impl Served {
             config = before.clone();
         }
         outcome.changed |= self.config.is_none() && trigger != Trigger::Start;
+        let is_news = trigger != Trigger::Watch || self.config.as_ref() != Some(&config);
         if self.config.as_ref().map(|before| &before.base_path) != Some(&config.base_path) {
             self.repository = None;
             self.ignored.clear();
@@ -147,6 +148,8 @@ impl Served {
                 });
                 if found.is_empty() && trigger != Trigger::Watch {
                     warn_of_nothing(config.name.clone(), config.base_path.clone()).await;
+                } else if is_news {
+                    warn_of_missing(&config, &found);
                 }
                 let round = Round {
                     config,
@@ -344,6 +347,20 @@ async fn load(
 fn drain(config: &ModelConfig) -> Duration {
     let stateful = config.stateful.as_ref();
     stateful.map_or(Duration::ZERO, |stateful| stateful.drain)
+}
+
+/// Tells of versions that the policy names and that are not there. That is no fault: they may come.
+fn warn_of_missing(config: &ModelConfig, found: &BTreeMap<i64, Found>) {
+    let VersionPolicy::Specific(named) = &config.policy else {
+        return;
+    };
+    for version in named.iter().filter(|number| !found.contains_key(number)) {
+        tracing::warn!(
+            "model `{}`: there is no version {version} in {}, which model_version_policy names",
+            config.name,
+            config.base_path
+        );
+    }
 }
 
 async fn warn_of_nothing(name: String, folder: String) {

@@ -73,6 +73,7 @@ impl Subconfigs {
                 }
             };
             let models: Arc<[ModelEntry]> = models
+                .models
                 .into_iter()
                 .map(|entry| placed(entry, path))
                 .collect();

@@ -3,6 +3,7 @@
 //! One file for each meaning, with a table of its factories. Those that exist once for each kind of element
 //! (`BeginLoopFloatCalculator`, …) are one implementation each and a table of names and kinds.
 
+mod absent;
 mod bounds;
 mod contract;
 mod converter;
@@ -34,6 +35,8 @@ mod thinner;
 mod value;
 
 use std::sync::LazyLock;
+
+pub use absent::absent;
 
 use super::Factory;
 

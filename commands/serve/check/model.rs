@@ -1,0 +1,86 @@
+//! A model: its folders and the files in them.
+
+use std::path::Path;
+
+use ovms::{
+    config::{ModelConfig, VersionPolicy},
+    error::chain,
+    model::{Ignored, mapping, repository, storage, wanted},
+};
+
+use super::{FAULT, GOOD, Kind, Report};
+
+impl Report {
+    /// Looks at the folders of a model. What is said of it begins with `origin`.
+    pub(super) fn model(&mut self, model: &ModelConfig, origin: &str) {
+        let name = &model.name;
+        if storage::is_remote(&model.base_path) {
+            // It is for the server to fetch.
+            self.row(Kind::Model, name, Vec::new(), "not looked at");
+            return;
+        }
+        let survey = match repository::survey(Path::new(&model.base_path)) {
+            Ok(survey) => survey,
+            Err(error) => {
+                self.row(Kind::Model, name, Vec::new(), FAULT);
+                self.findings
+                    .faults
+                    .push(format!("{origin}model `{name}`: {error}"));
+                return;
+            }
+        };
+        // Other names say nothing of versions, such as that of `lost+found`.
+        let numbered = |folder: &&Ignored| folder.number().is_some();
+        for folder in survey.ignored.iter().filter(numbered) {
+            let place = Path::new(&model.base_path).join(&folder.name);
+            self.findings.warnings.push(format!(
+                "{origin}model `{name}`: {}: {folder}",
+                place.display()
+            ));
+        }
+        let existing = survey.versions;
+        let numbers: Vec<i64> = existing.iter().map(|(number, _)| *number).collect();
+        if let VersionPolicy::Specific(named) = &model.policy {
+            for version in named.iter().filter(|number| !numbers.contains(number)) {
+                self.findings.warnings.push(format!(
+                    "{origin}model `{name}`: there is no version {version}, which \
+                     model_version_policy names"
+                ));
+            }
+        }
+        let chosen = wanted::choose(&model.policy, &numbers);
+        if chosen.is_empty() {
+            self.row(Kind::Model, name, Vec::new(), "empty");
+            self.findings.warnings.push(format!(
+                "{origin}model `{name}`: there is no version to serve in {}{}",
+                model.base_path,
+                if repository::files(Path::new(&model.base_path)).is_ok() {
+                    "; its files belong into a folder 1 there"
+                } else {
+                    ""
+                }
+            ));
+            return;
+        }
+        let mut state: &'static str = GOOD;
+        let chosen = |(number, _): &&(i64, _)| chosen.contains(number);
+        for (number, folder) in existing.iter().filter(chosen) {
+            let mut fault = |fault: String| {
+                state = FAULT;
+                self.findings
+                    .faults
+                    .push(format!("{origin}model `{name}`, version {number}: {fault}"));
+            };
+            if let Err(error) = repository::files(folder) {
+                fault(chain(&error));
+            }
+            if let Err(error) = mapping::read(folder) {
+                let path = mapping::path(folder);
+                fault(format!("{}: {}", path.display(), chain(&error)));
+            }
+        }
+        let numbers = existing.iter().filter(chosen).map(|(number, _)| *number);
+        let numbers = numbers.collect();
+        self.row(Kind::Model, name, numbers, state);
+    }
+}

@@ -1,0 +1,124 @@
+//! What is said of what was found.
+
+use serde::Serialize;
+
+use super::{Kind, Report, Row};
+use crate::{
+    error::{Failure, FailureKind},
+    ui::{self, Align, Look, NOTHING, Table},
+};
+
+/// What has been found, as programs read it; the fields stand in this order.
+#[derive(Debug, Serialize)]
+struct ReportJson<'a> {
+    verdict: &'static str,
+    models: &'a [Row],
+    faults: &'a [String],
+    warnings: &'a [String],
+    unchecked: &'a [String],
+    hint: Option<String>,
+}
+
+impl Kind {
+    const fn name(self) -> &'static str {
+        match self {
+            Self::Model => "model",
+            Self::Pipeline => "pipeline",
+            Self::Graph => "graph",
+        }
+    }
+}
+
+impl Report {
+    /// Writes everything as one object.
+    pub(super) fn json(&self) -> String {
+        let found = &self.findings;
+        let is_clean = found.warnings.is_empty() && found.unchecked.is_empty();
+        let report = ReportJson {
+            verdict: match (found.faults.is_empty(), is_clean) {
+                (false, _) => "faults",
+                (true, false) => "warnings",
+                (true, true) => "ok",
+            },
+            models: &self.rows,
+            faults: &found.faults,
+            warnings: &found.warnings,
+            unchecked: &found.unchecked,
+            hint: (!self.hints.is_empty()).then(|| self.hints.join("; ")),
+        };
+        serde_json::to_string(&report).expect("texts and numbers have a JSON form")
+    }
+
+    /// Draws what would be served. What kind it is has a column if it is not models alone.
+    pub(super) fn table(&self, look: Look) -> String {
+        if self.rows.is_empty() {
+            return String::new();
+        }
+        let has_kinds = self.rows.iter().any(|row| row.kind != Kind::Model);
+        let (versions, state) = (("versions", Align::Left), ("state", Align::Left));
+        let mut table = match has_kinds {
+            true => Table::new(&[
+                ("name", Align::Left),
+                ("kind", Align::Left),
+                versions,
+                state,
+            ]),
+            false => Table::new(&[("model", Align::Left), versions, state]),
+        };
+        for row in &self.rows {
+            let versions: Vec<String> = row.versions.iter().map(i64::to_string).collect();
+            let versions = match versions.join(", ") {
+                none if none.is_empty() => NOTHING.to_owned(),
+                versions => versions,
+            };
+            let (name, state) = (row.name.clone(), row.state.to_owned());
+            match has_kinds {
+                true => table.row([name, row.kind.name().to_owned(), versions, state]),
+                false => table.row([name, versions, state]),
+            };
+        }
+        table.draw(look)
+    }
+
+    /// Makes the end of the command of faults and warnings.
+    pub(super) fn end(self) -> Result<(), Failure> {
+        let found = self.findings;
+        let (faults, warnings) = (found.faults.len(), found.warnings.len());
+        let unchecked = match found.unchecked.len() {
+            0 => None,
+            number => Some(ui::counted(number, "thing")),
+        };
+        let numbers = [(faults, "fault"), (warnings, "warning")]
+            .into_iter()
+            .filter(|(number, _)| *number > 0)
+            .map(|(number, what)| ui::counted(number, what))
+            .collect::<Vec<_>>()
+            .join(" and ");
+        let text = match (numbers.is_empty(), unchecked) {
+            (true, None) => return Ok(()),
+            (true, Some(things)) => {
+                format!("no fault was found, but {things} could not be checked")
+            }
+            (false, None) => format!("the check found {numbers}"),
+            (false, Some(things)) => {
+                format!("the check found {numbers}; {things} could not be checked")
+            }
+        };
+        let kind = match faults {
+            0 => FailureKind::Warnings,
+            _ => FailureKind::Failed,
+        };
+        let told = [
+            ("fault", found.faults),
+            ("warning", found.warnings),
+            ("not checked", found.unchecked),
+        ];
+        let told = told.into_iter();
+        let lines = told.flat_map(|(what, lines)| {
+            let lines = lines.into_iter();
+            lines.map(move |line| format!("{what}: {line}"))
+        });
+        let failure = lines.fold(Failure::new(kind, text), Failure::detail);
+        Err(self.hints.into_iter().fold(failure, Failure::hint))
+    }
+}
