@@ -79,8 +79,7 @@ impl<'a> Findings<'a> {
         warnings.sort_by_key(|warning| (warning.place.line, warning.place.column));
         let more = self.more_warnings.get();
         if let Some(last) = warnings.last_mut().filter(|_| more > 0) {
-            last.text
-                .extend([" (and ", &more.to_string(), " more warnings)"]);
+            last.text = format!("{} (and {more} more warnings)", last.text);
         }
         (faults, self.more.get(), warnings)
     }
