@@ -146,7 +146,7 @@ complete -c ovms -n "__fish_ovms_using_subcommand serve" -l read_timeout_seconds
 complete -c ovms -n "__fish_ovms_using_subcommand serve" -l min_receive_rate -d 'Least bytes a second of a body, once the read timeout has been used up; 0 means any' -r -f
 complete -c ovms -n "__fish_ovms_using_subcommand serve" -l loading_wait_seconds -d 'How long a request waits for a version that is loading' -r -f
 complete -c ovms -n "__fish_ovms_using_subcommand serve" -l shutdown_timeout_seconds -d 'How long requests under way may take after SIGINT or SIGTERM; a second signal ends at once' -r -f
-complete -c ovms -n "__fish_ovms_using_subcommand serve" -l check -d 'Find every fault of flags, files, models, pipelines and graphs; serve nothing' -r -f -a "true\t''
+complete -c ovms -n "__fish_ovms_using_subcommand serve" -l check -d 'Check flags, files, models, pipelines and graphs, and serve nothing' -r -f -a "true\t''
 false\t''"
 complete -c ovms -n "__fish_ovms_using_subcommand serve" -l list_models -d 'List the models below --model_repository_path' -r -f -a "true\t''
 false\t''"

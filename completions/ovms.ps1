@@ -121,7 +121,7 @@ Register-ArgumentCompleter -Native -CommandName 'ovms' -ScriptBlock {
             [CompletionResult]::new('--min_receive_rate', '--min_receive_rate', [CompletionResultType]::ParameterName, 'Least bytes a second of a body, once the read timeout has been used up; 0 means any')
             [CompletionResult]::new('--loading_wait_seconds', '--loading_wait_seconds', [CompletionResultType]::ParameterName, 'How long a request waits for a version that is loading')
             [CompletionResult]::new('--shutdown_timeout_seconds', '--shutdown_timeout_seconds', [CompletionResultType]::ParameterName, 'How long requests under way may take after SIGINT or SIGTERM; a second signal ends at once')
-            [CompletionResult]::new('--check', '--check', [CompletionResultType]::ParameterName, 'Find every fault of flags, files, models, pipelines and graphs; serve nothing')
+            [CompletionResult]::new('--check', '--check', [CompletionResultType]::ParameterName, 'Check flags, files, models, pipelines and graphs, and serve nothing')
             [CompletionResult]::new('--list_models', '--list_models', [CompletionResultType]::ParameterName, 'List the models below --model_repository_path')
             [CompletionResult]::new('--add_to_config', '--add_to_config', [CompletionResultType]::ParameterName, 'Add --model_name with --model_path to the file of --config_path, which is made if it is not there')
             [CompletionResult]::new('--remove_from_config', '--remove_from_config', [CompletionResultType]::ParameterName, 'Remove --model_name from the file of --config_path, whose comments stay')

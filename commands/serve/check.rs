@@ -2,9 +2,11 @@
 //! serving.
 //!
 //! Of pipelines and graphs it finds what `ovms pipeline check` and `ovms graph check` find: models of
-//! pipelines are read if there is a runtime, libraries of custom nodes are opened, and handlers are
-//! imported. No object of a handler is made.
+//! pipelines are read if there is a runtime, custom nodes of libraries are made and asked for their
+//! inputs and outputs, and handlers are imported. No object of a handler is made. What takes longer than a
+//! server would wait for it ends the check.
 
+mod limit;
 mod model;
 mod page;
 mod servables;
@@ -19,6 +21,7 @@ use ovms::{
 
 use serde::Serialize;
 
+use self::limit::Limit;
 use super::files;
 use crate::{
     counts::Findings,
@@ -34,6 +37,7 @@ struct Report {
     /// Name, versions and state of whatever can be served.
     rows: Vec<Row>,
     findings: Findings,
+    limit: Limit,
     /// What to do next.
     hints: Vec<String>,
 }
@@ -81,6 +85,7 @@ pub(super) fn run(mut config: Config, output: Output) -> Result<(), Failure> {
                 graphs: vec![*graph],
                 ..config::FileConfig::default()
             };
+            report.limit.set(&defaults);
             let file = report.subconfigs(&file, &defaults);
             report.servables(&file, environment, |_| origin.clone());
         }
@@ -120,6 +125,7 @@ impl Report {
         for entry in &file.models {
             self.entry(entry, &path.to_string());
         }
+        self.limit.set(defaults);
         let with_more = self.subconfigs(file, defaults);
         self.servables(&with_more, environment, |place| format!("{path}:{place}"));
         for entry in &file.refused {

@@ -1,6 +1,11 @@
 //! The signals that stop a server.
 
-use std::{fs, future::Future, path::PathBuf};
+use std::{
+    fs,
+    future::Future,
+    path::PathBuf,
+    time::{Duration, Instant},
+};
 
 use tokio::signal::unix::{Signal, SignalKind, signal as listen_for};
 
@@ -8,6 +13,9 @@ use crate::{
     error::{Failure, FailureKind},
     ui,
 };
+
+/// For how long after the first signal SIGTERM is no second one.
+const TOGETHER: Duration = Duration::from_millis(500);
 
 /// Tells whether SIGHUP, which says that the terminal is closed, would end the process. Who starts it
 /// with `nohup` wants it to go on; so it does too where that cannot be found out.
@@ -38,14 +46,18 @@ pub(super) fn signal(
             _ = interrupt.recv() => {}
             _ = terminate.recv() => {}
             Some(()) = async { hangup.as_mut()?.recv().await } => {
-                tracing::info!("the terminal is closed");
+                tracing::info!("SIGHUP: stopping");
             }
         }
         let _ = first.send(());
-        // Both the system and the shell tell that a terminal is closed, so that it is no second signal.
-        tokio::select! {
-            _ = interrupt.recv() => {}
-            _ = terminate.recv() => {}
+        // Both the system and the shell tell that a terminal is closed, and `timeout` tells a process and
+        // its group, so that these are no second signals.
+        let began = Instant::now();
+        loop {
+            tokio::select! {
+                _ = interrupt.recv() => break,
+                _ = terminate.recv() => if began.elapsed() > TOGETHER { break },
+            }
         }
         tracing::warn!("second signal; ending at once");
         ui::clear_foot();

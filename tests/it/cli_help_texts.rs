@@ -340,7 +340,7 @@ fn the_help_of_serve_tells_every_flag() {
 
     Instead of serving:
           --check[=<BOOL>]
-              Find every fault of flags, files, models, pipelines and graphs; serve nothing
+              Check flags, files, models, pipelines and graphs, and serve nothing
 
               Pipelines and graphs are checked, too: models of pipelines are read if there is a runtime,
               libraries of custom nodes are opened, and handlers are imported. Needs no ports. Ends with

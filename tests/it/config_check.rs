@@ -103,7 +103,7 @@ fn faults_and_warnings_of_a_file_are_told_together() {
     far      model  -         not looked at
     graph    graph  -         fault
     exit 1
-    error: the check found 7 faults and 4 warnings
+    error: the check found 7 faults and 4 warnings; 1 thing could not be checked
       fault: <folder>/config.json: model `all`, version 3: <folder>/good/3/mapping_config.json: expected {"inputs":{"name in the model":"public name"},"outputs":{…}}, each of the two if needed: unknown field `input`, expected `inputs` or `outputs` at line 1 column 8
       fault: <folder>/config.json: model `some`, version 3: <folder>/good/3/mapping_config.json: expected {"inputs":{"name in the model":"public name"},"outputs":{…}}, each of the two if needed: unknown field `input`, expected `inputs` or `outputs` at line 1 column 8
       fault: <folder>/config.json: model `broken`, version 1: File not found or cannot open - no model in <folder>/broken/1; expected *.xml with *.bin, *.onnx, *.pdmodel with *.pdiparams, *.pb, or *.tflite
@@ -115,6 +115,7 @@ fn faults_and_warnings_of_a_file_are_told_together() {
       warning: <folder>/config.json: model `empty`: there is no version to serve in <folder>/empty
       warning: <folder>/config.json: model `flat`: there is no version to serve in <folder>/flat; its files belong into a folder 1 there
       warning: <folder>/config.json:8:68 model_config_list[5].config.batch_size: batch_size is left out of account: found `many`; expected a number, -1, auto or a range such as 1:8
+      not checked: <folder>/config.json: model `far`: s3://bucket/model is looked at by the server alone
     hint: `ovms graph check <folder>/config.json` shows the lines that are meant
     "#);
 

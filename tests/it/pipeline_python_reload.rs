@@ -56,12 +56,23 @@ fn code_that_does_not_load_any_more_leaves_what_serves() {
         &[scale("n", "2", "in=request.x", "out=o")],
         "y=n.o",
     );
+    let nodes = [
+        scale("n", "2", "in=request.x", "out=o"),
+        dl("m", "dummy", "b=n.o", "a=o"),
+    ];
+    config.pipeline("q", "x", &nodes, "y=m.o");
     let server = config.serve();
     let client = Grpc::connect(&server);
     fs::write(config.beside("steps.py"), "this is no Python\n").unwrap();
     assert_eq!(reload(&server), 412);
     assert_eq!(status(&server, "p"), "AVAILABLE UNKNOWN");
     assert_eq!(infer(&client, ten("p", 1.0)), "y [1,10] 2");
+    assert_eq!(infer(&client, ten("q", 1.0)), "y [1,10] 3");
+    // Another model does not bring the handler that is broken into the one that serves.
+    config.json["model_config_list"][0]["config"]["nireq"] = 3.into();
+    config.reload(&server);
+    assert_eq!(status(&server, "q"), "AVAILABLE UNKNOWN");
+    assert_eq!(infer(&client, ten("q", 1.0)), "y [1,10] 3");
     fs::write(config.beside("steps.py"), STEPS).unwrap();
     assert_eq!(reload(&server), 201);
     assert_eq!(status(&server, "p"), "AVAILABLE OK");

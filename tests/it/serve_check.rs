@@ -141,6 +141,21 @@ fn graphs_that_cannot_be_served_are_faults() {
 }
 
 #[test]
+fn code_that_does_not_come_back_ends_the_check() {
+    let case = Case::new();
+    write(&case.path().join("slow"), PYTHON);
+    let handler = case.path().join("slow/handler.py");
+    fs::write(handler, "import time\ntime.sleep(600)\n").unwrap();
+    graphs(&case, &["slow"]);
+    let flags = ["--config_path=config.json", "--graph_load_seconds=1"];
+    insta::assert_snapshot!(shown(&check_with(&case, cli::command(), &flags)), @"
+    exit 1
+    error: the handlers of graph `slow` took longer than 1s
+    hint: see what they do when they begin, or raise --graph_load_seconds
+    ");
+}
+
+#[test]
 fn models_of_graphs_are_looked_at() {
     let case = Case::new();
     for (name, subconfig) in [

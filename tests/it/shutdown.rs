@@ -3,6 +3,7 @@
 use std::{
     io::{Read as _, Write as _},
     os::unix::process::ExitStatusExt as _,
+    process::Command,
     time::{Duration, Instant},
 };
 
@@ -63,6 +64,21 @@ fn a_second_signal_ends_at_once() {
         server.log()
     );
     assert!(started.elapsed() < SOON, "it took {:?}", started.elapsed());
+}
+
+#[test]
+fn two_terms_together_are_one() {
+    let mut server = busy::serve(&[]);
+    let grpc = Grpc::connect(&server);
+    let runs = busy::running(&server, &grpc, busy::SECONDS);
+    // As `timeout` sends them: to the process, and to its group.
+    let twice = "kill -s TERM $0; sleep 0.02; kill -s TERM $0";
+    let sent = Command::new("sh")
+        .args(["-c", twice, &server.id().to_string()])
+        .status();
+    assert!(sent.unwrap().success());
+    busy::check(busy::SECONDS, &runs.wait());
+    assert_eq!(server.wait().code(), Some(0), "{}", server.log());
 }
 
 #[test]

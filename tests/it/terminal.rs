@@ -18,7 +18,7 @@ use crate::support::{
 };
 
 /// Widths of windows, those of a phone and of half a screen among them.
-const WIDTHS: [usize; 4] = [50, 60, 80, 120];
+const WIDTHS: [usize; 5] = [40, 50, 60, 80, 120];
 
 /// Fails if the terminal had to break a line, or a table is not closed on both sides.
 fn whole(screen: &Screen) -> String {
@@ -221,11 +221,11 @@ fn a_server_stops_when_its_terminal_is_closed() {
 
 #[test]
 fn a_hangup_stops_a_server_unless_it_was_ignored_from_the_start() {
-    let mut heard = busy::serve(&[]);
+    let mut heard = busy::through(&["env", "--default-signal=HUP"]);
     let grpc = Grpc::connect(&heard);
     let runs = busy::running(&heard, &grpc, busy::SECONDS);
     heard.signal("HUP");
-    heard.wait_log("the terminal is closed");
+    heard.wait_log("SIGHUP: stopping");
     // The system sends one, and then the shell another.
     heard.signal("HUP");
     busy::check(busy::SECONDS, &runs.wait());
@@ -254,7 +254,7 @@ fn a_hangup_stops_a_server_unless_it_was_ignored_from_the_start() {
     ignored.signal("TERM");
     assert_eq!(ignored.wait().code(), Some(0), "{}", ignored.log());
     assert!(
-        !ignored.log().contains("the terminal is closed"),
+        !ignored.log().contains("SIGHUP: stopping"),
         "{}",
         ignored.log()
     );

@@ -9,7 +9,7 @@ use crate::ui::Output;
 #[group(skip)]
 #[command(next_help_heading = "Instead of serving")]
 pub(in crate::serve) struct Args {
-    /// Find every fault of flags, files, models, pipelines and graphs; serve nothing
+    /// Check flags, files, models, pipelines and graphs, and serve nothing
     ///
     /// Pipelines and graphs are checked, too: models of pipelines are read if there is a runtime,
     /// libraries of custom nodes are opened, and handlers are imported. Needs no ports. Ends with 0,

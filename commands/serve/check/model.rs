@@ -17,6 +17,10 @@ impl Report {
         if storage::is_remote(&model.base_path) {
             // It is for the server to fetch.
             self.row(Kind::Model, name, Vec::new(), "not looked at");
+            let place = &model.base_path;
+            self.findings.unchecked.push(format!(
+                "{origin}model `{name}`: {place} is looked at by the server alone"
+            ));
             return;
         }
         let survey = match repository::survey(Path::new(&model.base_path)) {

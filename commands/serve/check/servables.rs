@@ -90,7 +90,10 @@ impl Report {
         graph::environment(environment);
         let facts = Facts::new(file, Options { custom_nodes: true }).importing();
         for pipeline in &file.pipelines {
+            let of = format!("the custom nodes of pipeline `{}`", pipeline.name);
+            let watched = self.limit.of_pipelines(of);
             let findings = of_pipeline(pipeline, &facts, &at);
+            drop(watched);
             self.add(Kind::Pipeline, &pipeline.name, findings);
         }
         self.findings.warnings.extend(facts.notes());
@@ -101,7 +104,10 @@ impl Report {
             );
         }
         for graph in &file.graphs {
+            let of = format!("the handlers of graph `{}`", graph.name);
+            let watched = self.limit.of_graphs(of);
             let mut findings = graph::check::findings(graph, file, &at(&graph.place));
+            drop(watched);
             if let Err(error) = config::read_subconfig(&graph.subconfig, &Defaults::default()) {
                 // It has been told, and in more detail.
                 let error = chain(&error);

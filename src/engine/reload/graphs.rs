@@ -72,6 +72,12 @@ impl Graphs {
         self.known.contains_key(name)
     }
 
+    /// Tells whether a graph of the name serves.
+    pub(super) fn serves(&self, name: &str) -> bool {
+        let known = self.known.get(name);
+        known.is_some_and(|known| known.graph.definition().is_ok())
+    }
+
     /// Makes those known that there are, so that nothing else gets their names.
     pub(super) fn keep_names(&self, names: &mut Registry) {
         for known in self.known.values() {

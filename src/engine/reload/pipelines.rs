@@ -13,7 +13,7 @@ use super::{
     code::{Code, Libraries, drop_elsewhere},
     facts::{Facts, Kept},
     served::Trigger,
-    serving::{Before, Left, Serving, as_made},
+    serving::{Before, Left, Serving},
 };
 use crate::{
     config::{EntryFault, FileConfig, NodeKind, PipelineConfig},
@@ -104,9 +104,13 @@ impl Pipelines {
             let mut listed = config.pipelines.iter();
             listed.any(|pipeline| pipeline.name == name && uses(pipeline))
         };
+        let is_user = |known: &Known| {
+            let serving = known.serving.as_ref().map(|serving| &serving.config);
+            known.config.iter().chain(serving).any(uses)
+        };
         let mut known = self.known.iter();
         known
-            .find(|(name, known)| known.config.as_ref().is_some_and(uses) && goes_on(name))
+            .find(|(name, known)| is_user(known) && goes_on(name))
             .map(|(name, _)| name.as_str())
     }
 
@@ -261,11 +265,7 @@ impl Pipelines {
         };
         let before = match &known.serving {
             None => Before::Goes,
-            Some(serving) => serving.before(&config, models, |config| {
-                let mut libraries = all.clone();
-                as_made(config, custom, &mut libraries);
-                facts(libraries)
-            }),
+            Some(serving) => serving.before(&config, models, all.clone(), custom, facts),
         };
         let facts = facts(all);
         let due = Due {

@@ -209,7 +209,10 @@ impl Reloader {
     async fn bring(&mut self, config: &FileConfig, trigger: Trigger, done: &mut Done) {
         let looks = done.new_file || trigger != Trigger::Watch;
         if looks {
-            done.changed |= self.subconfigs.read(config, &mut done.faults).await;
+            let graphs = &self.graphs;
+            let serves = |name: &str| graphs.serves(name);
+            let read = self.subconfigs.read(config, serves, &mut done.faults);
+            done.changed |= read.await;
         }
         let is_taken = |name: &str| {
             let mut pipelines = config.pipelines.iter();

@@ -27,7 +27,7 @@ pub(super) struct Serving {
 
 /// How the definition that serves stands before a check.
 pub(super) enum Before {
-    /// There is none, or it goes if the check fails: its own entry does not fit its models any more.
+    /// There is none, or it goes if the check fails: it is what is checked, with other models.
     Goes,
     /// Its models are what they were, so that it may go on.
     Stays,
@@ -52,23 +52,27 @@ pub(super) enum Left {
 }
 
 impl Serving {
-    /// Tells how it stands with the models of the moment, should this configuration be refused.
-    /// `facts` are those of the moment, with the custom nodes that it has.
+    /// Tells how it stands with the models of the moment, should this configuration be refused with
+    /// these libraries. `custom` are the custom nodes that it has; `facts` makes the facts of a check
+    /// from libraries.
     pub(super) fn before(
         &self,
         config: &PipelineConfig,
         models: &BTreeMap<String, Arc<Model>>,
-        facts: impl FnOnce(&PipelineConfig) -> Facts,
+        mut libraries: BTreeMap<String, Opened>,
+        custom: &BTreeMap<String, Kept>,
+        facts: impl FnOnce(BTreeMap<String, Opened>) -> Facts,
     ) -> Before {
         let now = found(&self.config, models);
         if are_same(&now, &self.models) && now.iter().all(|model| model.strong_count() > 0) {
             return Before::Stays;
         }
-        if self.config == *config {
+        let is_same = as_made(&self.config, custom, &mut libraries);
+        if is_same && self.config == *config {
             return Before::Goes;
         }
         Before::Again(Box::new(Again {
-            facts: facts(&self.config),
+            facts: facts(libraries),
             serving: Self {
                 config: self.config.clone(),
                 models: now,
@@ -99,17 +103,23 @@ impl Before {
     }
 }
 
-/// Puts the code that custom nodes are made of in the place of what their libraries are by now.
-pub(super) fn as_made(
+/// Puts the code that custom nodes are made of in the place of what their libraries are by now. Returns
+/// whether it is the same.
+fn as_made(
     config: &PipelineConfig,
     custom: &BTreeMap<String, Kept>,
     libraries: &mut BTreeMap<String, Opened>,
-) {
+) -> bool {
+    let mut is_same = true;
     for node in &config.nodes {
-        if let (NodeKind::Custom { library_name, .. }, Some(kept)) =
-            (&node.kind, custom.get(&node.name))
-        {
-            libraries.insert(library_name.clone(), Ok(kept.code()));
-        }
+        let NodeKind::Custom { library_name, .. } = &node.kind else {
+            continue;
+        };
+        let Some(code) = custom.get(&node.name).map(Kept::code) else {
+            continue;
+        };
+        let now = libraries.insert(library_name.clone(), Ok(Arc::clone(&code)));
+        is_same &= now.is_some_and(|now| now.is_ok_and(|now| Arc::ptr_eq(&now, &code)));
     }
+    is_same
 }

@@ -30,10 +30,16 @@ impl Subconfigs {
     }
 
     /// Reads the files that the graphs name. One that cannot be read leaves the models that it named
-    /// before, and so does a graph that is not there: the one before goes on. Returns whether any names
-    /// other models now.
-    pub(super) async fn read(&mut self, config: &FileConfig, faults: &mut Vec<Fault>) -> bool {
-        let absent = absent(&config.graphs).await;
+    /// before, and so does a graph that `serves` and is not there any more: it goes on. Returns whether
+    /// any names other models now.
+    pub(super) async fn read(
+        &mut self,
+        config: &FileConfig,
+        serves: impl Fn(&str) -> bool,
+        faults: &mut Vec<Fault>,
+    ) -> bool {
+        let serving = config.graphs.iter().filter(|graph| serves(&graph.name));
+        let absent = absent(serving).await;
         let of = |graph: &GraphConfig| {
             let before = self
                 .of
@@ -120,8 +126,7 @@ impl Subconfigs {
 }
 
 /// Returns the names of the graphs of which there is no file.
-async fn absent(graphs: &[GraphConfig]) -> BTreeSet<String> {
-    let graphs = graphs.iter();
+async fn absent(graphs: impl Iterator<Item = &GraphConfig>) -> BTreeSet<String> {
     let files: Vec<_> = graphs
         .map(|it| (it.name.clone(), it.graph_path.clone()))
         .collect();

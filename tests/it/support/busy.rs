@@ -1,13 +1,15 @@
 //! The model `busy`: inferences that take as long as a test needs them to.
 
-use std::time::Duration;
+use std::{process::Command, time::Duration};
 
 use ovms::proto::kserve::{ModelInferRequest, ModelInferResponse};
 use tonic::Status;
 
 use super::{
-    Server, eventually,
+    Server, cli, eventually,
     grpc::{self, Call, Grpc, to_floats},
+    model,
+    server::{free_ports, on},
 };
 
 /// Steps that take a processor core 1 to 3 seconds.
@@ -32,6 +34,22 @@ pub(crate) fn serve(flags: &[&str]) -> Server {
         }
     }
     Server::start_with("busy", &all)
+}
+
+/// Serves it with one slot, started by another program that becomes it.
+pub(crate) fn through(program: &[&str]) -> Server {
+    let (ports, served) = (free_ports(), cli::command());
+    let mut command = Command::new(program[0]);
+    command
+        .args(&program[1..])
+        .arg(served.get_program())
+        .args(["serve", "--model_name", "busy", "--model_path"])
+        .arg(model("busy"))
+        .args(["--plugin_config", PLUGIN_CONFIG, "--nireq", "1"])
+        .args(on(ports));
+    let server = Server::spawn(&mut command, ports);
+    server.wait_ready();
+    server
 }
 
 /// Makes the request for a number of steps.

@@ -1,0 +1,57 @@
+//! How long code of users may take in a check: as long as the server would wait for it.
+
+use std::{
+    sync::mpsc::{self, RecvTimeoutError},
+    time::Duration,
+};
+
+use ovms::{config::Defaults, task};
+
+use crate::error::{Failure, FailureKind};
+
+/// How long custom nodes and graphs may take.
+#[derive(Debug, Default)]
+pub(super) struct Limit {
+    custom: Duration,
+    graph: Duration,
+}
+
+/// Something that is being looked at. Takes its watch along when it is dropped.
+pub(super) struct Watched(
+    #[expect(dead_code, reason = "its end is what the watch hears")] mpsc::Sender<()>,
+);
+
+impl Limit {
+    /// Takes the limits of the server.
+    pub(super) fn set(&mut self, defaults: &Defaults) {
+        self.custom = defaults.custom_load;
+        self.graph = defaults.graph_load;
+    }
+
+    /// Watches the look at a pipeline.
+    pub(super) fn of_pipelines(&self, what: String) -> Watched {
+        watch(what, self.custom, "--custom_node_load_seconds")
+    }
+
+    /// Watches the look at a graph.
+    pub(super) fn of_graphs(&self, what: String) -> Watched {
+        watch(what, self.graph, "--graph_load_seconds")
+    }
+}
+
+/// Ends the process if something takes too long: code that does not come back cannot be left otherwise.
+fn watch(what: String, limit: Duration, flag: &'static str) -> Watched {
+    let (sender, ended) = mpsc::channel();
+    let watch = move || {
+        if ended.recv_timeout(limit) == Err(RecvTimeoutError::Timeout) {
+            let text = format!("{what} took longer than {limit:?}");
+            let failure = Failure::new(FailureKind::Failed, text)
+                .hint(format!("see what they do when they begin, or raise {flag}"));
+            let _ = failure.print();
+            std::process::exit(i32::from(failure.kind().code()));
+        }
+    };
+    // Without a thread nothing is watched, and all is looked at all the same.
+    let _ = task::thread("check limit", watch);
+    Watched(sender)
+}
