@@ -15,7 +15,7 @@ use crate::{
 };
 
 /// For how long after the first signal SIGTERM is no second one.
-const TOGETHER: Duration = Duration::from_millis(500);
+const TOGETHER: Duration = Duration::from_millis(100);
 
 /// Tells whether SIGHUP, which says that the terminal is closed, would end the process. Who starts it
 /// with `nohup` wants it to go on; so it does too where that cannot be found out.

@@ -159,14 +159,20 @@ impl Run {
         !self.elsewhere.is_empty()
     }
 
+    /// Runs what can run, for as long as a turn may take, or until something has come out.
+    pub(super) fn turn_to_output(&mut self) -> More {
+        self.turn_while(|scheduler| !scheduler.has_output())
+    }
+
     /// Runs what can run, for as long as a turn may take.
     pub(super) fn turn(&mut self) -> More {
         self.turn_while(|_| true)
     }
 
-    /// Runs what can run, for as long as a turn may take, or until something has come out.
-    pub(super) fn turn_to_output(&mut self) -> More {
-        self.turn_while(|scheduler| !scheduler.has_output())
+    /// Runs what can run, for so long at most, and with it to the end of the step that is under way then.
+    pub(super) fn turn_for(&mut self, limit: Duration) -> More {
+        let began = Instant::now();
+        self.turn_while(|_| began.elapsed() < limit)
     }
 
     fn turn_while(&mut self, goes_on: impl Fn(&Scheduler) -> bool) -> More {
@@ -185,7 +191,10 @@ impl Run {
                 }
             }
         }
-        More::Yes
+        match self.scheduler.is_idle() {
+            true => More::No,
+            false => More::Yes,
+        }
     }
 
     /// Waits until something that went on elsewhere has ended; for ever if there is nothing.

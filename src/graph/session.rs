@@ -1,6 +1,9 @@
 //! A stream of requests and one graph that lives as long as it.
 
-use std::sync::Arc;
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 
@@ -20,6 +23,10 @@ use crate::{
 
 /// How many bytes of answers wait to be taken. One that is larger waits alone.
 const MOST_WAITING: u32 = 4 << 20;
+
+/// What comes out within such a time leaves together, once something has come out as quickly. What is out
+/// otherwise leaves before the next step, which may take long.
+const BURST: Duration = Duration::from_micros(50);
 
 /// What a stream answers, in the order in which it came to be.
 #[derive(Debug)]
@@ -78,11 +85,17 @@ impl Session {
     ) -> Result<()> {
         let room = Arc::new(Semaphore::new(MOST_WAITING as usize));
         let mut is_open = true;
+        let mut is_burst = false;
         loop {
-            let more = self.run.turn_to_output();
-            let mut any = false;
+            let began = Instant::now();
+            let more = match is_burst {
+                true => self.run.turn_for(BURST),
+                false => self.run.turn_to_output(),
+            };
+            let took = began.elapsed();
+            let mut count = 0;
             while let Some((output, packet)) = self.run.take_output() {
-                any = true;
+                count += 1;
                 let port = &self.definition.plan().outputs[output];
                 let name = self.definition.name();
                 let response = match convert::response(name, "", [(port, &packet)]) {
@@ -112,7 +125,8 @@ impl Session {
             if self.run.is_finished() && is_over {
                 break;
             }
-            if any {
+            is_burst = count > 1 || (count == 1 && !is_burst && took < BURST);
+            if count > 0 {
                 // There is room for more now.
                 if more == More::Yes {
                     tokio::task::yield_now().await;

@@ -165,8 +165,9 @@ fn a_request_waits_for_a_graph_that_is_about_to_be_loaded() {
     let handler = graphs::add_python(&mut config, "slow", SLOW);
     let server = config.begin(&[]);
     let client = eventually("the ports are open", || {
-        let listens = std::net::TcpStream::connect(("127.0.0.1", server.port)).is_ok();
-        listens.then(|| Grpc::connect(&server))
+        let listens = |port| std::net::TcpStream::connect(("127.0.0.1", port)).is_ok();
+        let both = listens(server.port) && listens(server.rest_port);
+        both.then(|| Grpc::connect(&server))
     });
     eventually("it is known", || {
         (status(&server, "slow") == "LOADING OK").then_some(())

@@ -416,7 +416,7 @@ fn a_second_signal_ends_sequences_at_once() {
     server.signal("TERM");
     server.wait_log("stopping");
     let before = Instant::now();
-    server.signal("TERM");
+    server.signal("INT");
     server.wait();
     assert!(before.elapsed() < SOON);
 }

@@ -72,7 +72,7 @@ fn two_terms_together_are_one() {
     let grpc = Grpc::connect(&server);
     let runs = busy::running(&server, &grpc, busy::SECONDS);
     // As `timeout` sends them: to the process, and to its group.
-    let twice = "kill -s TERM $0; sleep 0.02; kill -s TERM $0";
+    let twice = "kill -s TERM $0; kill -s TERM $0";
     let sent = Command::new("sh")
         .args(["-c", twice, &server.id().to_string()])
         .status();
