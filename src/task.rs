@@ -5,13 +5,15 @@
 //! thread whose owner says how it ends.
 
 use std::{
+    cell::Cell,
     future::Future,
     panic::{AssertUnwindSafe, catch_unwind},
     pin::Pin,
     sync::{Arc, Mutex, OnceLock, PoisonError, mpsc},
-    task::{Context, Poll},
+    task::{Context, Poll, Waker},
 };
 
+use futures::future::{BoxFuture, Either, Ready, ready};
 use tokio::{
     sync::oneshot,
     task::{JoinError, JoinHandle},
@@ -64,6 +66,34 @@ impl<T> Drop for Task<T> {
             handle.abort();
         }
     }
+}
+
+thread_local! {
+    /// Whether this thread is within [`try_inline`].
+    static INLINE: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Polls a future once, here and now; one that is not done then goes on in a task of its own.
+pub fn try_inline(mut future: BoxFuture<'static, ()>) {
+    let before = INLINE.replace(true);
+    // Whatever it waits for learns of the task's waker in the poll after this one.
+    let mut context = Context::from_waker(Waker::noop());
+    // A panic ends the future, as it would end a task, and not whoever polls it.
+    let polled = catch_unwind(AssertUnwindSafe(|| future.as_mut().poll(&mut context)));
+    INLINE.set(before);
+    if let Ok(Poll::Pending) = polled {
+        Task::spawn(future).detach();
+    }
+}
+
+/// Waits for a task of its own if the caller is within [`try_inline`]: what follows takes long enough
+/// to be worth one.
+pub async fn own() {
+    std::future::poll_fn(|_| match INLINE.get() {
+        true => Poll::Pending,
+        false => Poll::Ready(()),
+    })
+    .await;
 }
 
 /// Runs work that blocks (files, model loads) on the runtime's threads for that.
@@ -153,15 +183,15 @@ fn heavy_threads() -> Option<&'static mpsc::Sender<Job>> {
 
 /// Runs work whose time grows with its input: at once if the input is small, else as
 /// [`blocking`], so that one large request does not hold up an async worker.
-pub async fn sized<T: Send + 'static>(
+pub fn sized<T: Send + 'static>(
     name: &'static str,
     bytes: usize,
     work: impl FnOnce() -> T + Send + 'static,
-) -> T {
+) -> Either<Ready<T>, BoxFuture<'static, T>> {
     if bytes <= AT_ONCE {
-        work()
+        Either::Left(ready(work()))
     } else {
-        blocking(name, work).await
+        Either::Right(Box::pin(blocking(name, work)))
     }
 }
 

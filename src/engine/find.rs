@@ -64,12 +64,15 @@ impl Engine {
         version: Option<i64>,
         origin: Origin,
     ) -> Result<Target> {
+        // What may wait is in boxes, so that a request to a loaded model carries no room for it.
         let model = match self.servable(name)? {
             Servable::Model(model) => model,
             Servable::Pipeline(pipeline) => {
-                return self.find_pipeline(pipeline, origin, place).await;
+                return Box::pin(self.find_pipeline(pipeline, origin, place)).await;
             }
-            Servable::Graph(graph) => return self.find_graph(graph, origin, place).await,
+            Servable::Graph(graph) => {
+                return Box::pin(self.find_graph(graph, origin, place)).await;
+            }
         };
         let named = version.is_some();
         let (version, loaded) = loop {
@@ -91,7 +94,7 @@ impl Engine {
             Err(not_loaded) => match version.draining() {
                 // Its sequences go on.
                 Some(draining) => draining,
-                None => self.wait_loaded(&version, not_loaded).await?,
+                None => Box::pin(self.wait_loaded(&version, not_loaded)).await?,
             },
         };
         let target = Target::new(version, loaded, call, place);

@@ -289,10 +289,10 @@ impl Each {
         let origin = self.origin;
         // Here, since this is called for one request after the other.
         let arrival = self.line.arrive();
-        arrival.concerns(&name);
         let infer = async move {
-            let target = engine.find(&name, version?, origin).await?;
-            target.arrived(arrival).infer(request).await
+            let find = engine.find(&name, version?, origin);
+            let target = arrival.finds(&name, find).await?.arrived(arrival);
+            target.infer(request).await
         };
         Box::pin(async move {
             let answer = match limit {

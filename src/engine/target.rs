@@ -129,9 +129,13 @@ impl Target {
     pub fn arrived(mut self, arrival: Arc<Arrival>) -> Self {
         match &mut self.found {
             Found::Model(OfModel {
+                version,
                 stateful: Some(stateful),
                 ..
-            }) => stateful.arrival = Some(arrival),
+            }) => {
+                arrival.concerns(version.model());
+                stateful.arrival = Some(arrival);
+            }
             _ => arrival.leave(),
         }
         self
@@ -178,12 +182,15 @@ impl Target {
         let id = std::mem::take(&mut request.id);
         let found = match &self.found {
             Found::Model(found) => found,
-            Found::Pipeline(found) => return found.infer(id, request, &self.call).await,
-            Found::Graph(found) => return found.infer(id, request, &self.call).await,
+            // In boxes, so that a request to a plain model does not carry room for these.
+            Found::Pipeline(found) => {
+                return Box::pin(found.infer(id, request, &self.call)).await;
+            }
+            Found::Graph(found) => return Box::pin(found.infer(id, request, &self.call)).await,
         };
         if let Some(stateful) = &found.stateful {
             let answer = found.infer_in_sequence(stateful, id, request, &self.call);
-            return answer.await;
+            return Box::pin(answer).await;
         }
         let (outputs, ran) = found
             .version

@@ -1,26 +1,52 @@
 //! Time limits that clients set: in the headers of a gRPC call, or as the request parameter
 //! `timeout` of either transport.
 
-use std::{future::Future, time::Duration};
+use std::{
+    future::Future,
+    pin::Pin,
+    task::{Context, Poll},
+    time::Duration,
+};
 
 use axum::http::HeaderMap;
+use tokio::time::Sleep;
 
 use crate::{
-    error::{Error, Result},
+    error::Error,
     request::{Parameter, Parameters},
 };
 
 /// Runs a call within a time limit, if there is one.
-pub(super) async fn within<T, E: From<Passed>>(
-    limit: Option<Duration>,
-    call: impl Future<Output = Result<T, E>>,
-) -> Result<T, E> {
-    let Some(limit) = limit else {
-        return call.await;
-    };
-    tokio::time::timeout(limit, call)
-        .await
-        .unwrap_or_else(|_| Err(Passed(limit).into()))
+pub(super) fn within<F>(limit: Option<Duration>, call: F) -> Within<F> {
+    Within {
+        call,
+        limit: limit.map(|limit| (limit, Box::pin(tokio::time::sleep(limit)))),
+    }
+}
+
+pin_project_lite::pin_project! {
+    /// A call with a time limit. Not an `async fn`, which would have room for the call three times.
+    pub(super) struct Within<F> {
+        #[pin]
+        call: F,
+        limit: Option<(Duration, Pin<Box<Sleep>>)>,
+    }
+}
+
+impl<T, E: From<Passed>, F: Future<Output = Result<T, E>>> Future for Within<F> {
+    type Output = Result<T, E>;
+
+    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        let this = self.project();
+        let polled = this.call.poll(context);
+        match this.limit {
+            Some((limit, sleep)) if polled.is_pending() => sleep
+                .as_mut()
+                .poll(context)
+                .map(|()| Err(Passed(*limit).into())),
+            _ => polled,
+        }
+    }
 }
 
 /// A time limit that passed.

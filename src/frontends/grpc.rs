@@ -3,7 +3,7 @@
 use std::{convert::Infallible, sync::Arc};
 
 use axum::http::{Request, Response};
-use futures::future::BoxFuture;
+use futures::{FutureExt, future::BoxFuture};
 use http_body_util::BodyExt;
 use hyper::body::Incoming;
 use tonic::{codec::CompressionEncoding, service::Routes};
@@ -172,10 +172,8 @@ impl GrpcService {
         let intake = self.intake.clone();
         // Here, since this is called for one request after the other.
         let arrival = self.line.arrive();
-        Box::pin(Arc::clone(&arrival).run(async move {
-            let response = unary::call(&service, &intake, request, arrival).await;
-            Ok(response.map(GrpcBody::Left))
-        }))
+        let call = unary::call(service, intake, request, Arc::clone(&arrival));
+        Box::pin(arrival.run(call.map(|response| Ok(response.map(GrpcBody::Left)))))
     }
 
     /// Answers any other call.

@@ -15,6 +15,7 @@ use std::{
 
 use axum::http::{Extensions, HeaderMap, HeaderValue, Request, Response, header};
 use bytes::{Buf, BufMut, Bytes, BytesMut};
+use futures::FutureExt;
 use http_body_util::BodyExt;
 use hyper::body::{Body, Frame, Incoming, SizeHint};
 use prost::Message;
@@ -89,16 +90,17 @@ pub(super) fn takes<C: Unary>(request: &Request<Incoming>) -> bool {
 }
 
 /// Answers a call.
-pub(super) async fn call<C: Unary>(
-    service: &C,
-    intake: &Intake,
+pub(super) fn call<C: Unary>(
+    service: C,
+    intake: Intake,
     request: Request<Incoming>,
     arrival: Arc<Arrival>,
-) -> Response<UnaryBody> {
+) -> impl Future<Output = Response<UnaryBody>> + Send {
     let (parts, body) = request.into_parts();
     let limit = deadline::of_headers(&parts.headers);
-    let answer = deadline::within(limit, async {
-        let message = receive::<C>(body, &parts.extensions, intake).await?;
+    let extensions = parts.extensions;
+    let answer = async move {
+        let message = receive::<C>(body, &extensions, &intake).await?;
         arrival.received();
         let size = message.len();
         // Raw contents are not looked at here; typed ones are read value by value.
@@ -107,7 +109,7 @@ pub(super) async fn call<C: Unary>(
             .await
             // The framework's own words and code for the same fault.
             .map_err(|error| Status::internal(error.to_string()))?;
-        let seen = access::seen(&parts.extensions, C::model(&request));
+        let seen = access::seen(&extensions, C::model(&request));
         let answer = service
             .run(request, size / RAW_SPEED, arrival)
             .await
@@ -118,12 +120,11 @@ pub(super) async fn call<C: Unary>(
             frame(&answer, limit)
         })
         .await
-    })
-    .await;
-    match answer {
+    };
+    deadline::within(limit, answer).map(|answer| match answer {
         Ok(data) => success(data),
         Err(status) => status.into_http(),
-    }
+    })
 }
 
 /// Receives one message.

@@ -267,6 +267,18 @@ pub(crate) struct Times {
     pub(crate) ended: Instant,
 }
 
+impl Times {
+    /// Takes the times of a run that begins now, for which a slot was asked before.
+    pub(crate) fn begun(call: &Call, asked: Instant, started: Instant) -> Self {
+        Self {
+            prepared: call.elapsed(asked),
+            waited: started - asked,
+            started,
+            ended: started,
+        }
+    }
+}
+
 /// An infer request in use, until dropped.
 pub(crate) struct Active(Option<Arc<Reporter>>);
 

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use futures::future::{BoxFuture, Either, Ready, ready};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use super::check::{check, is_slow};
@@ -13,6 +14,9 @@ use crate::{
     task,
     tensor::images::PixelLimit,
 };
+
+/// What a slot takes of a request, and the places of the wanted outputs.
+pub(crate) type Judged = Result<(Vec<SlotInput>, Vec<usize>)>;
 
 /// The bounds of one model version or pipeline. A decoded image takes much more memory than its file, so that
 /// no more requests are decoded at once than there are cores, and the others wait in turn.
@@ -38,15 +42,20 @@ impl Decoding {
     }
 
     /// Judges a request, away from the async workers if that takes time.
-    pub(crate) async fn judge(
-        &self,
-        info: &ServableInfo,
+    pub(crate) fn judge<'a>(
+        &'a self,
+        info: &'a ServableInfo,
         request: InferRequest,
-    ) -> Result<(Vec<SlotInput>, Vec<usize>)> {
-        let limit = self.limit;
-        if !is_slow(info, &request) {
-            return check(info, request, limit);
+    ) -> Either<Ready<Judged>, BoxFuture<'a, Judged>> {
+        if is_slow(info, &request) {
+            Either::Right(Box::pin(self.decode(info, request)))
+        } else {
+            Either::Left(ready(check(info, request, self.limit)))
         }
+    }
+
+    async fn decode(&self, info: &ServableInfo, request: InferRequest) -> Judged {
+        let limit = self.limit;
         let turn = self.turn().await?;
         let info = info.clone();
         task::blocking("decode images", move || {

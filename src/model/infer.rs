@@ -5,7 +5,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use super::{Loaded, Version, resize};
+use super::{Loaded, Version, decoding::Judged, resize};
 use crate::{
     error::{Error, ErrorKind, Result},
     metrics::{Call, Times},
@@ -25,6 +25,19 @@ impl Version {
     ///
     /// Fails if the request does not fit the model, no slot comes free, or the runtime fails.
     pub async fn infer(
+        self: &Arc<Self>,
+        loaded: &Arc<Loaded>,
+        request: InferRequest,
+        call: &Call,
+    ) -> Result<(TensorMap, Instant)> {
+        match resize::asked(loaded, &request) {
+            None => loaded.infer(request, call).await,
+            // In a box, so that requests to other models do not carry room for it.
+            Some(_) => Box::pin(self.infer_resized(loaded, request, call)).await,
+        }
+    }
+
+    async fn infer_resized(
         self: &Arc<Self>,
         loaded: &Arc<Loaded>,
         request: InferRequest,
@@ -64,12 +77,12 @@ impl Loaded {
     }
 
     /// Judges a request, away from the async workers if that takes time.
-    pub(crate) async fn judge(
-        &self,
-        info: &ServableInfo,
+    pub(crate) fn judge<'a>(
+        &'a self,
+        info: &'a ServableInfo,
         request: InferRequest,
-    ) -> Result<(Vec<SlotInput>, Vec<usize>)> {
-        self.decoding.judge(info, request).await
+    ) -> impl Future<Output = Judged> + Send + 'a {
+        self.decoding.judge(info, request)
     }
 
     /// Runs a judged request; `hold` lives until the run has ended, even if nobody waits for it any

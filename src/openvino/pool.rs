@@ -85,9 +85,17 @@ impl<S> Pool<S> {
         patience: Patience,
         queue: Queue,
     ) -> Result<Lease<S>, PoolError> {
-        if let Some(slot) = self.take_now(patience) {
-            return Ok(self.lend(slot));
+        match self.lease_now(patience) {
+            Some(lease) => Ok(lease),
+            None => self.lease_in_turn(queue).await,
         }
+    }
+
+    /// Lends a slot after a wait in the queue.
+    pub(super) async fn lease_in_turn(
+        self: &Arc<Self>,
+        queue: Queue,
+    ) -> Result<Lease<S>, PoolError> {
         let place = self.queue(queue)?;
         // With others before us, what comes free is theirs until we are called. One that is
         // called and does not come passes the call on.
@@ -109,9 +117,10 @@ impl<S> Pool<S> {
         }
     }
 
-    /// Lends a slot that is free, unless others wait for one.
-    pub(super) fn lease_now(self: &Arc<Self>) -> Option<Lease<S>> {
-        let slot = self.take_now(Patience::InTurn)?;
+    /// Lends a slot without putting the task to sleep: one that is free, or comes free while patience
+    /// spins; none past others that wait if it is for waiting in turn.
+    pub(super) fn lease_now(self: &Arc<Self>, patience: Patience) -> Option<Lease<S>> {
+        let slot = self.take_now(patience)?;
         Some(self.lend(slot))
     }
 

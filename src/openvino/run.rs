@@ -24,6 +24,7 @@ use super::{
 };
 use crate::{
     metrics::{Call, Times},
+    task,
     tensor::Tensor,
 };
 
@@ -36,9 +37,11 @@ const IN_PLACE: Duration = Duration::from_micros(200);
 /// slot and 16 clients the effect could not be told from the noise.
 const SPIN: Duration = Duration::from_micros(20);
 
-/// The weight of one run in the moving average: 1/16. One run of seconds among fast ones keeps
-/// the model off the async workers for about a hundred runs; one delayed by the system for a few.
+/// The weight of one run in the moving average: 1/16.
 const WEIGHT_SHIFT: u32 = 4;
+
+/// Any run may count for this many nanoseconds, however short the runs before were.
+const MIN_SAMPLE: u64 = 1000;
 
 /// Why a request was not run to its end.
 #[derive(Debug, thiserror::Error)]
@@ -61,9 +64,13 @@ pub enum RunError {
 pub struct Runner {
     pool: Arc<Pool>,
     workers: Workers,
-    /// Moving average of the run time in nanoseconds; starts high, so that the first runs, which
-    /// are slow, are done on the worker threads.
-    average: AtomicU64,
+    /// The run time; starts high, so that the first runs, which are slow, are done on the worker
+    /// threads. One run of seconds among fast ones keeps the model off the async workers for about a
+    /// hundred runs; one delayed by the system for a few.
+    average: Average,
+    /// The same, but a run counts as twice the average at most: one whose thread was kept from the
+    /// processor says nothing of the model.
+    typical: Average,
     /// Whether every input has a fixed number of bytes.
     steady: bool,
     streams: u32,
@@ -81,7 +88,8 @@ impl Runner {
         Self {
             pool: Pool::new(slots, most_waiting),
             workers,
-            average: AtomicU64::new(nanoseconds(IN_PLACE) * 2),
+            average: Average(AtomicU64::new(nanoseconds(IN_PLACE) * 2)),
+            typical: Average(AtomicU64::new(nanoseconds(IN_PLACE) * 2)),
             steady,
             streams,
         }
@@ -139,7 +147,7 @@ impl Runner {
     /// Returns what a run takes on average if it is done in place; `None` if the worker threads do it.
     #[must_use]
     pub fn in_place(&self) -> Option<Duration> {
-        let average = self.average.load(Ordering::Relaxed);
+        let average = self.average.0.load(Ordering::Relaxed);
         (self.steady && average < nanoseconds(IN_PLACE)).then(|| Duration::from_nanos(average))
     }
 
@@ -151,54 +159,70 @@ impl Runner {
         call: &Call,
         queue: Queue,
     ) -> Result<(Vec<Tensor>, Times), RunError> {
-        let in_place = self.in_place();
-        let patience = match in_place {
-            Some(average) if average < SPIN => Patience::Spin(SPIN),
-            _ => Patience::InTurn,
-        };
         let asked = Instant::now();
-        let reporter = call.reporter();
-        let times = |started| Times {
-            prepared: call.elapsed(asked),
-            waited: started - asked,
-            started,
-            ended: started,
-        };
-        if in_place.is_some() {
-            let mut lease = self.pool.lease(patience, queue).await?;
-            let started = Instant::now();
-            let times = times(started);
-            let _active = reporter.active();
-            let outputs = lease.slot().infer(hold.state(), &inputs, &wanted);
-            let ended = Instant::now();
-            hold.ended(outputs.is_ok());
-            self.learn(ended - started);
-            let outputs = outputs?;
-            let times = Times { ended, ..times };
-            reporter.ran(&times);
-            return Ok((outputs, times));
+        if self.in_place().is_none() {
+            // In a box, as are waits, so that runs in place do not carry room for it.
+            let run = self.run_on_worker(inputs, wanted, hold, call, queue, asked);
+            return Box::pin(run).await;
         }
+        let patience = if self.typical.0.load(Ordering::Relaxed) < nanoseconds(SPIN) {
+            Patience::Spin(SPIN)
+        } else {
+            // Longer than others of the same connection are to wait.
+            task::own().await;
+            Patience::InTurn
+        };
+        let mut lease = match self.pool.lease_now(patience) {
+            Some(lease) => lease,
+            None => Box::pin(self.pool.lease_in_turn(queue)).await?,
+        };
+        let started = Instant::now();
+        let reporter = call.reporter();
+        let _active = reporter.active();
+        let outputs = lease.slot().infer(hold.state(), &inputs, &wanted);
+        let ended = Instant::now();
+        hold.ended(outputs.is_ok());
+        self.learn(ended - started);
+        let outputs = outputs?;
+        let times = Times {
+            ended,
+            ..Times::begun(call, asked, started)
+        };
+        reporter.ran(&times);
+        Ok((outputs, times))
+    }
+
+    /// Has a worker thread do it.
+    async fn run_on_worker(
+        &self,
+        inputs: Vec<SlotInput>,
+        wanted: Vec<usize>,
+        hold: impl Hold,
+        call: &Call,
+        queue: Queue,
+        asked: Instant,
+    ) -> Result<(Vec<Tensor>, Times), RunError> {
         let (reply, answer) = oneshot::channel();
-        let run = |times, reply| Run {
+        let run = |started, reply| Run {
             inputs,
             wanted,
             hold: Box::new(hold),
             asked,
-            times,
-            reporter: Arc::clone(reporter),
+            times: Times::begun(call, asked, started),
+            reporter: Arc::clone(call.reporter()),
             reply,
         };
         let free = match queue {
-            Queue::Bounded => Some(self.pool.lease(patience, queue).await?),
-            Queue::Admitted => self.pool.lease_now(),
+            Queue::Bounded => Some(self.pool.lease(Patience::InTurn, queue).await?),
+            Queue::Admitted => self.pool.lease_now(Patience::InTurn),
         };
         let answer = match free {
             Some(lease) => {
-                let run = run(times(Instant::now()), reply);
+                let run = run(Instant::now(), reply);
                 self.workers.submit(run.with(lease))?;
                 answer.await
             }
-            None => self.offer(run(times(asked), reply), answer).await?,
+            None => self.offer(run(asked, reply), answer).await?,
         };
         let (outputs, times) = answer.map_err(|_| RunError::Lost)?;
         self.learn(times.ended - times.started);
@@ -227,9 +251,21 @@ impl Runner {
 
     /// Two threads that learn at once may lose one of the two samples, which does no harm.
     fn learn(&self, took: Duration) {
-        let old = self.average.load(Ordering::Relaxed);
-        let new = old - (old >> WEIGHT_SHIFT) + (nanoseconds(took) >> WEIGHT_SHIFT);
-        self.average.store(new, Ordering::Relaxed);
+        let took = nanoseconds(took);
+        self.average.add(took);
+        let typical = self.typical.0.load(Ordering::Relaxed);
+        self.typical.add(took.min(typical * 2 + MIN_SAMPLE));
+    }
+}
+
+/// A moving average in nanoseconds.
+struct Average(AtomicU64);
+
+impl Average {
+    fn add(&self, sample: u64) {
+        let old = self.0.load(Ordering::Relaxed);
+        let new = old - (old >> WEIGHT_SHIFT) + (sample >> WEIGHT_SHIFT);
+        self.0.store(new, Ordering::Relaxed);
     }
 }
 

@@ -1,29 +1,40 @@
-//! The order in which the requests of one connection came.
+//! Order of arrival of the calls of one connection.
 //!
-//! Each call of a gRPC connection runs in a task of its own, on whichever thread is free, so that
-//! a later request may be read and judged before an earlier one. That harms nobody, except where
-//! both are for the same sequence. A [`Line`] is one connection; an [`Arrival`] is the place of a
-//! call in it. Before a request enters its sequence, [`Arrival::turn`] waits for those before it
-//! that are for the same model and have been received whole; one that is still being received
-//! holds up nobody, since the order is that in which messages were complete.
+//! The calls of a gRPC connection are polled for the first time one after the other, in the order
+//! in which they came. One that gets as far as its sequence in that poll, which most do, needs
+//! nothing from here. One that has to wait before goes on in a task of its own, where a later one
+//! may overtake it. That harms nobody, except where both are for the same sequence. So whoever waits
+//! is listed: a [`Line`] is the list of one connection, an [`Arrival`] the place of a call in it.
+//! Before a request enters its sequence, [`Arrival::turn`] waits for those listed before it that are
+//! for the same model and have been received whole; one that is still being received holds up
+//! nobody, since the order is that in which messages were complete. Calls to models without
+//! sequences are never listed, unless their message or their model keeps them waiting.
 
 use std::{
     collections::BTreeMap,
     fmt,
     future::{Future, poll_fn},
-    pin::pin,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    pin::{Pin, pin},
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicU8, AtomicU64, Ordering},
+    },
     task::{Context, Poll, Waker},
 };
 
 /// A connection.
 #[derive(Debug, Clone, Default)]
-pub struct Line(Arc<Mutex<State>>);
+pub struct Line(Arc<Connection>);
 
-/// The calls under way on a connection, by number.
+#[derive(Debug, Default)]
+struct Connection {
+    next: AtomicU64,
+    listed: Mutex<State>,
+}
+
+/// The calls that wait, by number.
 #[derive(Debug, Default)]
 struct State {
-    next: u64,
     calls: BTreeMap<u64, Call>,
     /// Counts the questions whether a message has come.
     questions: u64,
@@ -53,7 +64,17 @@ enum Phase {
 pub struct Arrival {
     line: Line,
     number: u64,
+    standing: AtomicU8,
 }
+
+/// Not listed, and its message is not known to be there.
+const NEW: u8 = 0;
+/// Not listed, and its message is there.
+const RECEIVED: u8 = 1;
+/// In the list.
+const LISTED: u8 = 2;
+/// Not listed any more, nor ever again.
+const LEFT: u8 = 3;
 
 /// Returns the place that a request carries; a new one, on a connection of its own, if it has none.
 #[must_use]
@@ -66,27 +87,16 @@ impl Line {
     /// Adds a call. They are in the order of these calls.
     #[must_use]
     pub fn arrive(&self) -> Arc<Arrival> {
-        let mut state = self.lock();
-        let number = state.next;
-        state.next += 1;
-        let call = Call {
-            phase: Phase::Receiving {
-                task: None,
-                answered: 0,
-            },
-            watchers: Vec::new(),
-        };
-        state.calls.insert(number, call);
-        drop(state);
         Arc::new(Arrival {
             line: self.clone(),
-            number,
+            number: self.0.next.fetch_add(1, Ordering::Relaxed),
+            standing: AtomicU8::new(NEW),
         })
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
         // Each change is whole; wakers only put tasks into a queue.
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.listed.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -108,22 +118,82 @@ impl Call {
 }
 
 impl Arrival {
-    /// Runs the call; sees whether it waits for its message.
-    pub async fn run<F: Future>(self: Arc<Self>, call: F) -> F::Output {
-        let mut call = pin!(call);
-        poll_fn(|context| {
-            let question = self.line.lock().questions;
-            let polled = call.as_mut().poll(context);
-            if polled.is_pending() {
-                self.waits(context, question);
-            }
-            polled
-        })
-        .await
+    /// Runs the call, and lists it if it has to wait.
+    pub fn run<F: Future>(self: Arc<Self>, call: F) -> Run<F> {
+        Run {
+            call,
+            arrival: self,
+        }
     }
 
-    /// Notes that all that has come before `question` was looked at.
+    /// Says that the message is there.
+    pub fn received(&self) {
+        let new =
+            self.standing
+                .compare_exchange(NEW, RECEIVED, Ordering::Relaxed, Ordering::Relaxed);
+        if new == Err(LISTED) {
+            self.list(Phase::Received(None));
+        }
+    }
+
+    /// Says which model the message is for, and that later calls for the same have to wait.
+    pub fn concerns(&self, model: &str) {
+        if self.standing.load(Ordering::Relaxed) != LEFT {
+            self.list(Phase::Received(Some(model.into())));
+        }
+    }
+
+    /// Looks for the model that the message is for; only a wait for it is one for later calls, too.
+    pub async fn finds<F: Future>(&self, model: &str, find: F) -> F::Output {
+        let mut find = pin!(find);
+        if let Poll::Ready(found) =
+            poll_fn(|context| Poll::Ready(find.as_mut().poll(context))).await
+        {
+            return found;
+        }
+        self.concerns(model);
+        find.await
+    }
+
+    fn list(&self, phase: Phase) {
+        self.standing.store(LISTED, Ordering::Relaxed);
+        let mut state = self.line.lock();
+        match state.calls.get_mut(&self.number) {
+            Some(call) => {
+                call.phase = phase;
+                call.changed();
+            }
+            None => {
+                let watchers = Vec::new();
+                state.calls.insert(self.number, Call { phase, watchers });
+            }
+        }
+    }
+
+    /// Says that nobody has to wait for this call any more.
+    pub fn leave(&self) {
+        if self.standing.swap(LEFT, Ordering::Relaxed) == LISTED {
+            let call = self.line.lock().calls.remove(&self.number);
+            if let Some(mut call) = call {
+                call.changed();
+            }
+        }
+    }
+
+    /// Notes that a poll of the call has ended in a wait. All that had come before `question` was
+    /// asked has been looked at.
     fn waits(&self, context: &Context<'_>, question: u64) {
+        match self.standing.load(Ordering::Relaxed) {
+            NEW => {
+                return self.list(Phase::Receiving {
+                    task: Some(context.waker().clone()),
+                    answered: question,
+                });
+            }
+            RECEIVED => return self.list(Phase::Received(None)),
+            LISTED => {}
+            _ => return,
+        }
         let mut state = self.line.lock();
         let Some(call) = state.calls.get_mut(&self.number) else {
             return;
@@ -143,32 +213,6 @@ impl Arrival {
                 // Asked while it looked.
                 context.waker().wake_by_ref();
             }
-        }
-    }
-
-    /// Says that the message is there.
-    pub fn received(&self) {
-        self.set(Phase::Received(None));
-    }
-
-    /// Says which model the message is for.
-    pub fn concerns(&self, model: &str) {
-        self.set(Phase::Received(Some(model.into())));
-    }
-
-    fn set(&self, phase: Phase) {
-        let mut state = self.line.lock();
-        if let Some(call) = state.calls.get_mut(&self.number) {
-            call.phase = phase;
-            call.changed();
-        }
-    }
-
-    /// Says that nobody has to wait for this call any more.
-    pub fn leave(&self) {
-        let call = self.line.lock().calls.remove(&self.number);
-        if let Some(mut call) = call {
-            call.changed();
         }
     }
 
@@ -214,6 +258,35 @@ impl Arrival {
     }
 }
 
+pin_project_lite::pin_project! {
+    /// A call that is listed when it waits, see [`Arrival::run`].
+    pub struct Run<F> {
+        #[pin]
+        call: F,
+        arrival: Arc<Arrival>,
+    }
+}
+
+impl<F: Future> Future for Run<F> {
+    type Output = F::Output;
+
+    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<F::Output> {
+        let this = self.project();
+        // Before the first wait nobody asks: those that come later are polled later.
+        let asked = this.arrival.standing.load(Ordering::Relaxed) == LISTED;
+        let question = if asked {
+            this.arrival.line.lock().questions
+        } else {
+            0
+        };
+        let polled = this.call.poll(context);
+        if polled.is_pending() {
+            this.arrival.waits(context, question);
+        }
+        polled
+    }
+}
+
 impl Drop for Arrival {
     fn drop(&mut self) {
         self.leave();
@@ -240,7 +313,12 @@ mod tests {
     async fn those_before_come_first_if_they_are_whole_and_for_the_same_model() {
         let line = Line::default();
         let (first, second, other) = (line.arrive(), line.arrive(), line.arrive());
-        first.received();
+        let place = first.clone();
+        let mut unknown = pin!(first.clone().run(async move {
+            place.received();
+            std::future::pending::<()>().await;
+        }));
+        assert!(poll!(unknown.as_mut()).is_pending());
         second.concerns("m");
         other.concerns("n");
         assert!(
@@ -252,7 +330,44 @@ mod tests {
         first.concerns("m");
         assert!(poll!(turn.as_mut()).is_pending());
         other.turn("n").await;
-        drop(first);
+        first.leave();
+        turn.await;
+    }
+
+    #[tokio::test]
+    async fn a_call_that_waits_for_nothing_is_never_listed() {
+        let line = Line::default();
+        let (first, second) = (line.arrive(), line.arrive());
+        let place = first.clone();
+        first
+            .run(async move {
+                place.received();
+                assert_eq!(place.finds("m", std::future::ready(1)).await, 1);
+                assert!(line.lock().calls.is_empty());
+                place.leave();
+            })
+            .await;
+        second.turn("m").await;
+    }
+
+    #[tokio::test]
+    async fn one_whose_model_is_waited_for_goes_first() {
+        let line = Line::default();
+        let (first, second) = (line.arrive(), line.arrive());
+        let (found, finding) = tokio::sync::oneshot::channel();
+        let place = first.clone();
+        let mut first = pin!(first.run(async move {
+            place.received();
+            place.finds("m", finding).await.unwrap();
+            place.leave();
+            std::future::pending::<()>().await;
+        }));
+        assert!(poll!(first.as_mut()).is_pending());
+        line.arrive().turn("n").await;
+        let mut turn = pin!(second.turn("m"));
+        assert!(poll!(turn.as_mut()).is_pending());
+        found.send(()).unwrap();
+        assert!(poll!(first.as_mut()).is_pending());
         turn.await;
     }
 

@@ -2,7 +2,7 @@
 
 use std::{
     convert::Infallible,
-    future::Future,
+    future::{Future, poll_fn},
     net::{SocketAddr, TcpListener as StdListener},
     pin::Pin,
     sync::{
@@ -19,7 +19,7 @@ use hyper::{
     service::{Service, service_fn},
 };
 use hyper_util::{
-    rt::{TokioExecutor, TokioIo, TokioTimer},
+    rt::{TokioIo, TokioTimer},
     server::graceful::GracefulConnection,
 };
 use socket2::{SockRef, TcpKeepalive};
@@ -31,6 +31,7 @@ use tokio::{
 
 use super::{
     channel::Channel,
+    inline_calls::{InlineCalls, InlineDriver},
     listen::Listeners,
     pace::{Paced, Turn},
 };
@@ -243,7 +244,8 @@ impl Future for Call {
 }
 
 async fn grpc_connection(stream: Paced, calls: Calls, channel: Arc<Channel>, stop: Stop) {
-    let mut builder = hyper::server::conn::http2::Builder::new(TokioExecutor::new());
+    let inline = InlineCalls::default();
+    let mut builder = hyper::server::conn::http2::Builder::new(inline.clone());
     builder
         .timer(TokioTimer::new())
         .initial_stream_window_size(STREAM_WINDOW)
@@ -255,7 +257,10 @@ async fn grpc_connection(stream: Paced, calls: Calls, channel: Arc<Channel>, sto
     let used = Arc::clone(&calls.used);
     let connection = builder.serve_connection(TokioIo::new(stream), calls);
     let age = channel.age;
-    if let Err(error) = drive(connection, &*used, age, stop).await {
+    let driver = InlineDriver::new(inline);
+    let poll =
+        |connection: Pin<&mut _>, context: &mut Context<'_>| driver.poll(connection, context);
+    if let Err(error) = drive(connection, poll, &*used, age, stop).await {
         tracing::debug!("gRPC connection ended: {error}");
     }
 }
@@ -289,7 +294,7 @@ async fn rest_connection(
         .header_read_timeout(None)
         .max_header_size(HEAD)
         .serve_connection(TokioIo::new(stream), service);
-    if let Err(error) = drive(connection, &*turn, None, stop).await {
+    if let Err(error) = drive(connection, Future::poll, &*turn, None, stop).await {
         tracing::debug!("REST connection ended: {error}");
     }
 }
@@ -325,10 +330,11 @@ async fn stopped(stop: &mut Stop) {
     let _ = stop.wait_for(|stop| *stop).await;
 }
 
-/// Runs a connection to its end; after the sign to stop, or when it is old, to the end of what it
-/// is at. One that is at nothing is dropped.
+/// Runs a connection to its end, polled in its own way; after the sign to stop, or when it is old, to
+/// the end of what it is at. One that is at nothing is dropped.
 async fn drive<C: GracefulConnection>(
     connection: C,
+    poll: impl Fn(Pin<&mut C>, &mut Context<'_>) -> Poll<C::Output>,
     at_work: &(dyn AtWork + Sync),
     age: Option<Duration>,
     mut stop: Stop,
@@ -336,13 +342,13 @@ async fn drive<C: GracefulConnection>(
     let mut connection = std::pin::pin!(connection);
     if let Some(age) = age {
         tokio::select! {
-            ended = connection.as_mut() => return ended,
+            ended = poll_fn(|context| poll(connection.as_mut(), context)) => return ended,
             () = sleep(age) => connection.as_mut().graceful_shutdown(),
             () = stopped(&mut stop) => {}
         }
     }
     tokio::select! {
-        ended = connection.as_mut() => return ended,
+        ended = poll_fn(|context| poll(connection.as_mut(), context)) => return ended,
         () = stopped(&mut stop) => {
             if !at_work.is() {
                 return Ok(());
@@ -351,7 +357,7 @@ async fn drive<C: GracefulConnection>(
             connection.as_mut().graceful_shutdown();
         }
     }
-    connection.await
+    poll_fn(|context| poll(connection.as_mut(), context)).await
 }
 
 /// The body of an HTTP/1 answer, which tells the turn when it is over.

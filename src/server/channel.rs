@@ -3,8 +3,7 @@
 
 use std::time::Duration;
 
-use hyper_util::rt::TokioExecutor;
-
+use super::inline_calls::InlineCalls;
 use crate::config::ChannelArgument;
 
 /// Calls that one connection may have under way at once.
@@ -60,7 +59,7 @@ impl Channel {
     }
 
     /// Sets a connection up.
-    pub(super) fn set(&self, builder: &mut hyper::server::conn::http2::Builder<TokioExecutor>) {
+    pub(super) fn set(&self, builder: &mut hyper::server::conn::http2::Builder<InlineCalls>) {
         builder
             .max_concurrent_streams(self.streams)
             .keep_alive_interval(self.keepalive);

@@ -6,6 +6,7 @@
 
 mod accept;
 mod channel;
+mod inline_calls;
 mod linger;
 mod listen;
 mod pace;

@@ -117,15 +117,12 @@ impl Unary for KserveService {
         effort: usize,
         arrival: Arc<Arrival>,
     ) -> Result<ModelInferResponse> {
-        arrival.concerns(&request.model_name);
         let version = self.version_of(&request.model_name, &request.model_version)?;
         let limit = codec::time_limit(&request);
         deadline::within(limit, async {
-            let target = self
-                .engine
-                .find(&request.model_name, version, ORIGIN)
-                .await?
-                .arrived(arrival);
+            let name = &request.model_name;
+            let find = self.engine.find(name, version, ORIGIN);
+            let target = arrival.finds(name, find).await?.arrived(arrival);
             let request = task::sized("unpack", effort, move || codec::decode(request)).await;
             Ok(codec::encode(target.infer(request).await?))
         })

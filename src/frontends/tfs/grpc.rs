@@ -141,9 +141,8 @@ impl Unary for TfsService {
         arrival: Arc<Arrival>,
     ) -> Result<PredictResponse> {
         let (name, version) = asked(request.model_spec.take())?;
-        arrival.concerns(&name);
-        let target = self.engine.find(&name, version, ORIGIN).await?;
-        let target = target.arrived(arrival);
+        let find = self.engine.find(&name, version, ORIGIN);
+        let target = arrival.finds(&name, find).await?.arrived(arrival);
         let stateful = target.is_stateful();
         let decode = move || tensors::decode(request, stateful);
         let request = task::sized("unpack", effort, decode).await?;
