@@ -89,9 +89,14 @@ pub fn try_inline(mut future: BoxFuture<'static, ()>) {
 /// Waits for a task of its own if the caller is within [`try_inline`]: what follows takes long enough
 /// to be worth one.
 pub async fn own() {
-    std::future::poll_fn(|_| match INLINE.get() {
-        true => Poll::Pending,
-        false => Poll::Ready(()),
+    std::future::poll_fn(|context| {
+        if INLINE.get() {
+            // Whoever polls this among others has to do so again.
+            context.waker().wake_by_ref();
+            Poll::Pending
+        } else {
+            Poll::Ready(())
+        }
     })
     .await;
 }

@@ -43,6 +43,9 @@ impl OfPipeline {
         request: InferRequest,
         call: &Call,
     ) -> Result<InferResponse> {
+        if !self.definition.is_inline() {
+            task::own().await;
+        }
         let info = self.asked(&request);
         let (inputs, wanted) = self.pipeline.judge(&info, request).await?;
         let inputs = tensors(&info, inputs)?;

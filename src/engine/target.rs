@@ -15,6 +15,7 @@ use crate::{
         infer::{self, Selection},
     },
     servable::ServableInfo,
+    task,
 };
 
 /// How often a start looks for what has replaced the instance that it has found. A reload replaces it
@@ -186,7 +187,11 @@ impl Target {
             Found::Pipeline(found) => {
                 return Box::pin(found.infer(id, request, &self.call)).await;
             }
-            Found::Graph(found) => return Box::pin(found.infer(id, request, &self.call)).await,
+            Found::Graph(found) => {
+                // Handlers may take any time.
+                task::own().await;
+                return Box::pin(found.infer(id, request, &self.call)).await;
+            }
         };
         if let Some(stateful) = &found.stateful {
             let answer = found.infer_in_sequence(stateful, id, request, &self.call);

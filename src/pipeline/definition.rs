@@ -64,6 +64,10 @@ pub struct Definition {
     times: Vec<Arc<NodeTimes>>,
 }
 
+/// The nodes of a pipeline that may run in the task of a connection: with models of microseconds they
+/// take as long as a few requests to one of them.
+const MAX_INLINE_NODES: usize = 10;
+
 /// What a node runs.
 pub(super) enum Work {
     /// Nothing.
@@ -157,6 +161,15 @@ impl Definition {
             info,
             plan: Arc::new(plan),
         }
+    }
+
+    /// Returns true if a request may run in the task of its connection, as far as its models allow it:
+    /// a few models one after another, and nothing that splits tensors or runs code of others.
+    pub(crate) fn is_inline(&self) -> bool {
+        let is_model = |work: &Work| matches!(work, Work::End | Work::Model(_));
+        self.plan.levels().is_empty()
+            && self.works.len() <= MAX_INLINE_NODES
+            && self.works.iter().all(is_model)
     }
 
     /// Returns the plan.

@@ -139,3 +139,157 @@ impl InlineDriver {
         self.calls.0.woken();
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::{
+        future::poll_fn,
+        pin::pin,
+        sync::{Arc, Mutex},
+    };
+
+    use futures::{StreamExt, poll, stream::FuturesUnordered};
+    use tokio::{runtime::Handle, sync::oneshot};
+
+    use super::*;
+    use crate::task::Task;
+
+    /// Drives a connection that is never at its end.
+    struct Driven(InlineDriver);
+
+    impl Driven {
+        fn new() -> Self {
+            Self(InlineDriver::new(InlineCalls::default()))
+        }
+
+        /// Polls once, and tells how often that polled the connection.
+        async fn turn(&self) -> usize {
+            let mut polled = 0;
+            let mut connection = pin!(poll_fn(|_| {
+                polled += 1;
+                Poll::<()>::Pending
+            }));
+            let turn = poll_fn(|context| Poll::Ready(self.0.poll(connection.as_mut(), context)));
+            assert!(turn.await.is_pending());
+            polled
+        }
+
+        fn call(&self, call: impl Future<Output = ()> + Send + 'static) {
+            self.0.calls.execute(call);
+        }
+    }
+
+    fn tasks() -> usize {
+        Handle::current().metrics().num_alive_tasks()
+    }
+
+    #[tokio::test]
+    async fn what_does_not_wait_is_done_in_order_and_needs_no_task() {
+        let driven = Driven::new();
+        let done = Arc::<Mutex<Vec<usize>>>::default();
+        for number in 0..MAX_CALLS {
+            let done = done.clone();
+            driven.call(async move { done.lock().unwrap().push(number) });
+        }
+        driven.turn().await;
+        assert!(done.lock().unwrap().iter().copied().eq(0..MAX_CALLS));
+        assert_eq!(tasks(), 0);
+    }
+
+    #[tokio::test]
+    async fn what_waits_goes_on_in_a_task() {
+        let driven = Driven::new();
+        let (wake, waits) = oneshot::channel::<()>();
+        let (reply, answer) = oneshot::channel();
+        driven.call(async move {
+            waits.await.unwrap();
+            reply.send(1).unwrap();
+        });
+        driven.turn().await;
+        assert_eq!(tasks(), 1);
+        wake.send(()).unwrap();
+        assert_eq!(answer.await, Ok(1));
+    }
+
+    #[tokio::test]
+    async fn what_asks_for_a_task_of_its_own_gets_one() {
+        let driven = Driven::new();
+        let (reply, answer) = oneshot::channel();
+        driven.call(async move {
+            task::own().await;
+            reply.send(1).unwrap();
+        });
+        driven.turn().await;
+        assert_eq!(tasks(), 1);
+        assert_eq!(answer.await, Ok(1));
+        // Nobody else waits for one.
+        task::own().await;
+    }
+
+    #[tokio::test]
+    async fn one_of_several_that_asks_for_a_task_is_not_forgotten() {
+        let driven = Driven::new();
+        let (reply, answer) = oneshot::channel();
+        driven.call(async move {
+            let several = (0..3).map(|_| task::own());
+            several.collect::<FuturesUnordered<_>>().count().await;
+            reply.send(1).unwrap();
+        });
+        driven.turn().await;
+        assert_eq!(answer.await, Ok(1));
+    }
+
+    #[tokio::test]
+    async fn the_connection_writes_between_calls_and_then_others_of_its_thread_are_next() {
+        let driven = Driven::new();
+        let done = Arc::new(AtomicU8::new(0));
+        let calls = MAX_CALLS * MAX_ROUNDS + 1;
+        for _ in 0..calls {
+            let done = done.clone();
+            driven.call(async move {
+                done.fetch_add(1, Ordering::Relaxed);
+            });
+        }
+        assert_eq!(driven.turn().await, MAX_ROUNDS);
+        assert_eq!(usize::from(done.load(Ordering::Relaxed)), calls - 1);
+        driven.turn().await;
+        assert_eq!(usize::from(done.load(Ordering::Relaxed)), calls);
+    }
+
+    #[tokio::test]
+    async fn a_call_that_panics_ends_alone() {
+        let driven = Driven::new();
+        let (reply, answer) = oneshot::channel();
+        driven.call(async { panic!("a test") });
+        driven.call(async move { reply.send(1).unwrap() });
+        driven.turn().await;
+        assert_eq!(answer.await, Ok(1));
+    }
+
+    #[tokio::test]
+    async fn a_wake_up_is_not_lost_whenever_it_comes() {
+        let driver = InlineDriver::new(InlineCalls::default());
+        let waker = Arc::<Mutex<Option<Waker>>>::default();
+        let mut polled = 0;
+        let mut connection = pin!(poll_fn(|context| {
+            polled += 1;
+            *waker.lock().unwrap() = Some(context.waker().clone());
+            match polled {
+                // Woken within its own poll.
+                1 => {
+                    context.waker().wake_by_ref();
+                    Poll::Pending
+                }
+                2 => Poll::Pending,
+                _ => Poll::Ready(polled),
+            }
+        }));
+        let mut driven = pin!(poll_fn(|context| driver.poll(connection.as_mut(), context)));
+        assert!(poll!(driven.as_mut()).is_pending());
+        // From elsewhere, while nobody polls it.
+        let wake = waker.lock().unwrap().take().unwrap();
+        let woken = Task::spawn(async move { wake.wake() });
+        assert_eq!(driven.await, 3);
+        woken.await.unwrap();
+    }
+}
