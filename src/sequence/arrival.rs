@@ -410,17 +410,23 @@ mod tests {
         let line = Line::default();
         let order = std::sync::Arc::new(std::sync::Mutex::new(Vec::new()));
         let calls: Vec<_> = (0..500).map(|number| (number, line.arrive())).collect();
-        // The last first, as a scheduler may have it.
-        let tasks = calls.into_iter().rev().map(|(number, arrival)| {
+        let tasks = calls.into_iter().map(|(number, arrival)| {
             let order = order.clone();
-            arrival.clone().run(async move {
+            Box::pin(arrival.clone().run(async move {
+                // Its message comes later.
+                tokio::task::yield_now().await;
                 arrival.concerns("m");
                 arrival.turn("m").await;
                 order.lock().unwrap().push(number);
                 arrival.leave();
-            })
+            }))
         });
-        futures::future::join_all(tasks).await;
+        let mut tasks: Vec<_> = tasks.collect();
+        for task in &mut tasks {
+            assert!(poll!(task.as_mut()).is_pending());
+        }
+        // Then the last first, as a scheduler may have it.
+        futures::future::join_all(tasks.into_iter().rev()).await;
         assert!(order.lock().unwrap().is_sorted());
     }
 }
