@@ -99,6 +99,10 @@ pub(crate) fn run(args: &[&str]) {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let sources = Sources::of(root).expect("the tree is there");
     let lengths = Lengths::new(library(), wanted.is_quick);
+    if let Some(path) = &wanted.page {
+        // A run is long, so what is wrong with the page is told before it.
+        look_at(path, &parts, &sources);
+    }
     let head = head(&sources, wanted.is_quick);
     println!("{head}\n");
     let load_average = meter::load_average();
@@ -275,6 +279,23 @@ fn json(sources: &Sources, wanted: &Wanted, load_average: &[f64], done: &[Done])
         "load_average_before": load_average,
         "parts": parts,
     })
+}
+
+/// Stops if a page lacks blocks; tells what has changed since it was written.
+fn look_at(path: &Path, parts: &[Part], sources: &Sources) {
+    let text = fs::read_to_string(path).unwrap_or_else(|error| stop(66, &told(path, &error)));
+    let blocks = page::blocks(&text);
+    let names = parts.iter().map(|part| part.name);
+    for name in [page::RUN].into_iter().chain(names) {
+        if !blocks.iter().any(|(block, _)| *block == name) {
+            stop(65, &format!("{} has no block `{name}`", path.display()));
+        }
+    }
+    match Sources::read(&text).map(|before| before.changed(sources)) {
+        Some(changed) if changed.is_empty() => eprintln!("the page is of these sources already"),
+        Some(changed) => eprintln!("changed since the page was written: {}", changed.join(", ")),
+        None => {}
+    }
 }
 
 /// Replaces the blocks of a page.

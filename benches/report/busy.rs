@@ -107,13 +107,4 @@ impl Others {
     pub(crate) fn are_busy(self) -> bool {
         self.share > MOST
     }
-
-    /// Returns the one that took more.
-    pub(crate) fn max(self, other: Self) -> Self {
-        if other.share > self.share {
-            other
-        } else {
-            self
-        }
-    }
 }

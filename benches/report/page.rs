@@ -29,12 +29,3 @@ pub(crate) fn blocks(page: &str) -> Vec<(&str, &str)> {
         })
         .collect()
 }
-
-/// Returns the names of the rows of a block.
-pub(crate) fn ids(block: &str) -> Vec<&str> {
-    block
-        .lines()
-        .filter_map(|line| line.strip_prefix("| `")?.split_once("` |"))
-        .map(|(id, _)| id)
-        .collect()
-}
