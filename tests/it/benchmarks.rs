@@ -197,15 +197,26 @@ fn sample() -> (Part, Vec<Row>) {
 #[test]
 fn rows_are_a_table() {
     let (part, rows) = sample();
-    insta::assert_snapshot!(table::markdown(&part, &rows), @"");
+    insta::assert_snapshot!(table::markdown(&part, &rows), @"
+    | row | figure | wanted | measured | of | pairs | |
+    |---|---|---|---|---|--:|---|
+    | `quiet` | a comparison | ≥ 0.8 | 0.850 (0.825 to 0.875) | ovms 850/s, echo 1000/s, a note | 3 | met |
+    | `busy` | a comparison beside others | ≥ 0.8 | — | ovms 850/s, echo 1000/s | 3 | busy |
+    | `missed` | a time | < 2 ms | 2.50 ms (2.25 to 2.75) |  | 3 | **missed** |
+    | `busy-time` | a time beside others |  | 1.25 s |  | 1 | busy |
+    | `memory` | memory | ≤ 17 MB | 15.5 MB | ovms 60.0 MB, raw 44.5 MB | 1 | met |
+    | `yes` | an answer | yes | yes |  | 1 | met |
+
+    The machine was busy: others took up to 25 % of it, so there are neither ratios nor verdicts in the rows that say so.
+    ");
 }
 
 #[test]
 fn rows_are_json() {
     let (part, rows) = sample();
     let json = table::json(&part, &rows);
-    insta::assert_snapshot!(serde_json::to_string(&json[0]).unwrap(), @"");
-    insta::assert_snapshot!(serde_json::to_string(&json[1]).unwrap(), @"");
+    insta::assert_snapshot!(json[0], @r#"{"busy":false,"id":"quiet","median":0.85,"note":"a note","of":[{"median":850.0,"name":"ovms","unit":"/s","values":[900.0,850.0,800.0]},{"median":1000.0,"name":"echo","unit":"/s","values":[1000.0,1000.0,1000.0]}],"others":0.0,"pairs":3,"quartiles":[0.825,0.875],"text":"a comparison","unit":"ratio","values":[0.9,0.85,0.8],"verdict":"met","wanted":{"bound":"≥","value":0.8}}"#);
+    insta::assert_snapshot!(json[1], @r#"{"busy":true,"id":"busy","note":"","of":[{"median":850.0,"name":"ovms","unit":"/s","values":[900.0,850.0,800.0]},{"median":1000.0,"name":"echo","unit":"/s","values":[1000.0,1000.0,1000.0]}],"others":0.25,"pairs":3,"text":"a comparison beside others","unit":"ratio","verdict":null,"wanted":{"bound":"≥","value":0.8}}"#);
     assert_eq!(json.as_array().unwrap().len(), rows.len());
 }
 
