@@ -252,9 +252,17 @@ impl Drop for Raw {
     }
 }
 
-/// Returns the server program that is measured: this tree's, if no other one is named.
+/// Names a server program to measure instead of this tree's.
+const PROGRAM: &str = "BENCH_PROGRAM";
+
+/// Returns the server program that is measured.
 pub(crate) fn program() -> OsString {
-    std::env::var_os("BENCH_PROGRAM").unwrap_or_else(|| env!("CARGO_BIN_EXE_ovms").into())
+    std::env::var_os(PROGRAM).unwrap_or_else(|| env!("CARGO_BIN_EXE_ovms").into())
+}
+
+/// Returns whether another program than this tree's is measured.
+pub(crate) fn is_other() -> bool {
+    std::env::var_os(PROGRAM).is_some()
 }
 
 fn free_port() -> u16 {

@@ -103,7 +103,14 @@ pub(crate) fn run(args: &[&str]) {
         // A run is long, so what is wrong with the page is told before it.
         look_at(path, &parts, &sources);
     }
-    let head = head(&sources, wanted.is_quick);
+    let is_other = peer::is_other();
+    if is_other && wanted.page.is_some() {
+        stop(
+            64,
+            "--write takes the program of the tree, so unset BENCH_PROGRAM",
+        );
+    }
+    let head = head(&sources, wanted.is_quick, is_other);
     println!("{head}\n");
     let load_average = meter::load_average();
     let done: Vec<Done> = parts
@@ -235,14 +242,19 @@ fn measures(part: &str) -> fn(&Lengths) -> Vec<Row> {
 }
 
 /// Says what is measured, when and on what.
-fn head(sources: &Sources, is_quick: bool) -> String {
+fn head(sources: &Sources, is_quick: bool, is_other: bool) -> String {
+    let other = if is_other {
+        "\n\nThe server is the one that BENCH_PROGRAM names; only the bench is of these sources."
+    } else {
+        ""
+    };
     let quick = if is_quick {
         "\n\nA quick run, which only shows that everything works: its figures mean nothing."
     } else {
         ""
     };
     format!(
-        "{}; {}; {}.\n\n`{sources}`{quick}",
+        "{}; {}; {}.\n\n`{sources}`{other}{quick}",
         machine(),
         version(),
         today()
@@ -275,6 +287,7 @@ fn json(sources: &Sources, wanted: &Wanted, load_average: &[f64], done: &[Done])
         "version": version(),
         "date": today(),
         "sources": sources.to_string(),
+        "other_program": peer::is_other(),
         "quick": wanted.is_quick,
         "load_average_before": load_average,
         "parts": parts,

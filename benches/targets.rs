@@ -64,7 +64,7 @@ pub(crate) fn raw(lengths: &Lengths) -> Vec<Row> {
     let sides = ["ovms", "raw"];
     let mut rows = Vec::new();
     for (id, model, count, figure) in [
-        // A quarter of a second each.
+        // Turns of a quarter of a second at most.
         ("resnet50-cpu", &CONVOLUTIONAL, 8, Figure::Cpu),
         ("classifier-cpu", &CLASSIFIER, 150, Figure::Cpu),
         ("dummy-added", &TINY, 500, Figure::P50),
