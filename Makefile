@@ -59,9 +59,13 @@ test-clients: test-tools ## Clients that others wrote, and the fixtures
 		$(VENV)/bin/python -m pytest -q -rs -p no:cacheprovider tests/clients fixtures
 
 .PHONY: bench
-bench: $(VENV_STAMP) ## Measure against raw OpenVINO and a bare echo service
+bench: $(VENV_STAMP) ## Measure against raw OpenVINO and a bare echo service (BENCH=echo,raw: parts; BENCH=list)
 	test -d target/bench-models/resnet50 || $(VENV)/bin/python fixtures/make_bench.py target/bench-models
-	OPENVINO_INSTALL_DIR=$(CURDIR)/$(VENV) cargo bench --locked --bench serving
+	OPENVINO_INSTALL_DIR=$(CURDIR)/$(VENV) cargo bench --locked --bench serving -- $(BENCH) $(BENCH_FLAGS)
+
+.PHONY: bench-page
+bench-page: ## Measure everything and write docs/benchmarks.md
+	$(MAKE) bench BENCH= BENCH_FLAGS="--write docs/benchmarks.md"
 
 .PHONY: deb
 deb: ## Build a Debian package (needs cargo-deb)

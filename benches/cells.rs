@@ -1,4 +1,4 @@
-//! One cell of the table: a load on one process, and what it cost.
+//! The table of absolute figures: each side with each number of clients.
 
 use std::{path::Path, time::Duration};
 
@@ -8,32 +8,84 @@ use ovms::{
 };
 
 use crate::{
-    Model,
+    CLASSIFIER, CONVOLUTIONAL, INPUT_600K, Model, TINY,
+    meter::watched,
     peer::{Peer, Raw},
     process,
+    raw::Span,
+    report::{
+        catalog::{CELL_MODELS, CELL_SIDES},
+        row::{Row, Side, Unit},
+    },
+    run::Lengths,
 };
 
-/// What was measured.
+/// What a cell costs.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Cell {
-    pub(crate) per_second: f64,
-    pub(crate) p50_us: f64,
-    pub(crate) p99_us: f64,
+struct Cell {
+    per_second: f64,
+    p50_us: f64,
+    p99_us: f64,
     /// Processor time of the serving process for each request.
-    pub(crate) cpu_us: f64,
-    pub(crate) peak_mb: f64,
+    cpu_us: f64,
+    peak_mb: f64,
 }
 
-/// How long to measure.
-#[derive(Debug, Clone, Copy)]
-pub(crate) enum Length {
-    Seconds(f64),
-    Requests(u64),
+/// Measures all cells.
+pub(crate) fn run(lengths: &Lengths) -> Vec<Row> {
+    let mut rows = Vec::new();
+    for ((name, clients, with_echo), model) in
+        CELL_MODELS
+            .into_iter()
+            .zip([TINY, INPUT_600K, CLASSIFIER, CONVOLUTIONAL])
+    {
+        assert_eq!(name, model.name);
+        // Few requests fit into the time otherwise.
+        let seconds = if name == CONVOLUTIONAL.name { 2.0 } else { 1.0 } * lengths.cell;
+        for (side, _) in CELL_SIDES {
+            if side == "echo" && !with_echo {
+                continue;
+            }
+            for &clients in clients {
+                let id = format!("{name}-{side}-{clients}");
+                rows.extend(watched(|| {
+                    vec![row(
+                        &id,
+                        measure(&lengths.library, side, &model, clients, seconds),
+                    )]
+                }));
+            }
+        }
+    }
+    rows
+}
+
+/// Measures a cell, with a process of its own, so that its peak of memory is its own.
+fn measure(library: &Path, side: &str, model: &Model, clients: usize, seconds: f64) -> Cell {
+    match side {
+        "raw" => raw(library, model, clients, seconds),
+        "echo" => served(&Peer::echo(), Api::KserveGrpc, model, clients, seconds),
+        "grpc" => served(&Peer::ovms(model), Api::KserveGrpc, model, clients, seconds),
+        _ => served(&Peer::ovms(model), Api::KserveRest, model, clients, seconds),
+    }
+}
+
+fn row(id: &str, cell: Cell) -> Row {
+    let side = |name, unit, value| Side::new(name, unit, vec![value]);
+    Row {
+        sides: vec![
+            side("p50", Unit::Micros, cell.p50_us),
+            side("p99", Unit::Micros, cell.p99_us),
+            side("CPU a request", Unit::Micros, cell.cpu_us),
+            side("peak memory", Unit::Megabytes, cell.peak_mb),
+        ],
+        ..Row::new(id, vec![cell.per_second])
+    }
 }
 
 /// Measures raw OpenVINO with one infer request for each thread.
-pub(crate) fn raw(library: &Path, model: &Model, threads: usize, seconds: f64) -> Cell {
-    let outcome = Raw::load(library, model, threads, seconds).run();
+fn raw(library: &Path, model: &Model, threads: usize, seconds: f64) -> Cell {
+    let outcome = Raw::load(library, model, threads).infer(Span::Seconds(seconds));
     Cell {
         per_second: outcome.requests as f64 / outcome.seconds,
         p50_us: outcome.p50_us,
@@ -44,24 +96,8 @@ pub(crate) fn raw(library: &Path, model: &Model, threads: usize, seconds: f64) -
 }
 
 /// Measures a process over the wire, with tensors as bytes.
-pub(crate) fn served(
-    peer: &Peer,
-    api: Api,
-    model: &Model,
-    concurrency: usize,
-    length: Length,
-) -> Cell {
-    load(peer, api, &request(model), concurrency, length)
-}
-
-/// Measures a process over the wire with a request.
-pub(crate) fn load(
-    peer: &Peer,
-    api: Api,
-    request: &Request,
-    concurrency: usize,
-    length: Length,
-) -> Cell {
+fn served(peer: &Peer, api: Api, model: &Model, concurrency: usize, seconds: f64) -> Cell {
+    let request = request(model);
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
@@ -70,12 +106,12 @@ pub(crate) fn load(
         let options = peer.options(api, concurrency);
         let client = Client::connect(&options).await.expect("the server listens");
         let call = client
-            .call(request)
+            .call(&request)
             .expect("the request has a form in the protocol");
-        let warm = bench::Bench::new(plan(concurrency, Length::Seconds(0.5)));
+        let warm = bench::Bench::new(plan(concurrency, seconds / 4.0));
         warm.run(&call).await.expect("requests are answered");
         let cpu = process::cpu(peer.id());
-        let measured = bench::Bench::new(plan(concurrency, length));
+        let measured = bench::Bench::new(plan(concurrency, seconds));
         measured.run(&call).await.expect("requests are answered");
         let cpu = process::cpu(peer.id()) - cpu;
         let report = measured.report();
@@ -92,14 +128,10 @@ pub(crate) fn load(
     })
 }
 
-fn plan(concurrency: usize, length: Length) -> bench::Plan {
-    let (requests, duration) = match length {
-        Length::Seconds(seconds) => (None, Some(Duration::from_secs_f64(seconds))),
-        Length::Requests(requests) => (Some(requests), None),
-    };
+fn plan(concurrency: usize, seconds: f64) -> bench::Plan {
     bench::Plan {
-        requests,
-        duration,
+        requests: None,
+        duration: Some(Duration::from_secs_f64(seconds)),
         concurrency,
         warmup: 0,
     }

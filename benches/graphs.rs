@@ -3,45 +3,41 @@
 //! that do nothing.
 
 mod files;
-mod inside;
+mod process;
 mod streams;
-
-use std::process::Command;
 
 use ovms::client::{Form, Request};
 use tempfile::TempDir;
 
 use self::files::Node;
 use crate::{
-    Model, cells,
-    jobs::{self, Load},
+    Model, cells, inside,
+    jobs::{self, Figure, Load},
+    meter::watched,
     peer::Peer,
-    report::Times,
-    targets::line,
+    report::row::Row,
+    run::Lengths,
 };
 
-/// Measures and prints the targets.
-pub(crate) fn run(times: &Times) {
-    // What is in one process with Python is in a process of its own, of which nothing is left here.
-    let measured = Command::new(std::env::current_exe().expect("a program has a path"))
-        .arg("graphs")
-        .arg(times.slices.to_string())
-        .status()
-        .expect("the program starts again");
-    assert!(measured.success());
-    for (node, least) in [(Node::Echo, 0.6), (Node::Numpy, 0.5)] {
-        echo(node, least, times);
+/// Measures what is in one process, Python nodes, and streams.
+pub(crate) fn run(lengths: &Lengths) -> Vec<Row> {
+    let pairs = lengths.pairs.to_string();
+    // In a process of its own with Python, of which nothing is left here.
+    let mut rows = inside::rows(&["graphs".as_ref(), pairs.as_ref()]);
+    for node in [Node::Echo, Node::Numpy] {
+        rows.extend(echo(node, lengths));
     }
-    streams::run(times);
+    rows.extend(streams::run(lengths));
+    rows
 }
 
-/// Measures and prints what needs no server.
-pub(crate) fn in_process(slices: usize) {
-    inside::run(slices);
+/// Measures what needs no server.
+pub(crate) fn in_process(pairs: usize) -> Vec<Row> {
+    process::run(pairs)
 }
 
 /// A graph of one Python node against a bare echo service.
-fn echo(node: Node, least: f64, times: &Times) {
+fn echo(node: Node, lengths: &Lengths) -> Vec<Row> {
     let (_folder, peer) = serve(node);
     let bare = Peer::echo();
     let runtime = jobs::runtime();
@@ -52,40 +48,24 @@ fn echo(node: Node, least: f64, times: &Times) {
     let jobs = [vec![request(node)]];
     let load = || Load::new(&peer, &runtime, &ours, &jobs);
     let bare = || Load::new(&bare, &runtime, &bares, &jobs);
-    let alone = times.requests / 4;
-    let [added] = jobs::in_turn(
-        [&load().alone(), &bare().alone()],
-        [alone; 2],
-        times.slices,
-        |ours, bare| [ours.p50_us - bare.p50_us],
-    );
-    line(
-        &format!(
-            "{}: p50 latency that a graph of one Python node adds to the bare echo service, gRPC, \
-             concurrency 1",
-            node.text()
-        ),
-        "≤ 60 µs",
-        &format!("{added:.0} µs"),
-        added <= 60.0,
-    );
-    let [ratio, cpu] = jobs::in_turn(
-        [&load(), &bare()],
-        [times.requests; 2],
-        times.slices,
-        |ours, bare| [ours.per_second / bare.per_second, ours.cpu_us - bare.cpu_us],
-    );
-    line(
-        &format!(
-            "{}: requests/s of a graph of one Python node against the bare echo service, gRPC, \
-             concurrency {}; server CPU time {cpu:+.0} µs a request",
-            node.text(),
-            jobs::CONCURRENCY
-        ),
-        &format!("≥ {least}"),
-        &format!("{ratio:.3}"),
-        ratio >= least,
-    );
+    let id = |figure: &str| format!("python-{}-{figure}", node.name());
+    let sides = ["graph", "echo"];
+    let mut rows = watched(|| {
+        let loads = [&load().alone(), &bare().alone()];
+        let pairs = jobs::in_turn(loads, [lengths.requests / 4; 2], lengths.pairs);
+        vec![
+            pairs.ratio(&id("p50-1"), Figure::P50, sides),
+            pairs.difference(&id("added"), Figure::P50, sides),
+        ]
+    });
+    rows.extend(watched(|| {
+        let pairs = jobs::in_turn([&load(), &bare()], [lengths.requests; 2], lengths.pairs);
+        let mut row = pairs.ratio(&id("share-16"), Figure::Rate, sides);
+        let cpu = pairs.sides(Figure::Cpu, ["CPU a request: graph", "echo"]);
+        row.sides.extend(cpu);
+        vec![row]
+    }));
+    rows
 }
 
 /// Starts a server with one graph of one node.

@@ -1,5 +1,5 @@
-//! A load whose requests differ: jobs of one request or of several after each other, which the
-//! clients take in turn.
+//! Loads that take turns. Each is of jobs of one request or of several after each other, which the
+//! clients take one after the other.
 
 use std::{
     cell::{Cell, RefCell},
@@ -10,7 +10,11 @@ use futures::future::join_all;
 use ovms::client::{Api, Call, Client, Request};
 use tokio::runtime::{Builder, Runtime};
 
-use crate::{peer::Peer, process};
+use crate::{
+    peer::Peer,
+    process,
+    report::row::{Row, Side, Unit},
+};
 
 /// Clients at once. Many, so that little of a request's time is that of waking up.
 pub(crate) const CONCURRENCY: usize = 16;
@@ -26,7 +30,32 @@ pub(crate) struct Cost {
     pub(crate) per_second: f64,
 }
 
-/// A load on one process, over gRPC.
+/// One of the figures of a load.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Figure {
+    P50,
+    Cpu,
+    Rate,
+}
+
+impl Figure {
+    pub(crate) const fn of(self, cost: &Cost) -> f64 {
+        match self {
+            Self::P50 => cost.p50_us,
+            Self::Cpu => cost.cpu_us,
+            Self::Rate => cost.per_second,
+        }
+    }
+
+    const fn unit(self) -> Unit {
+        match self {
+            Self::P50 | Self::Cpu => Unit::Micros,
+            Self::Rate => Unit::PerSecond,
+        }
+    }
+}
+
+/// A load on one process.
 pub(crate) struct Load<'a> {
     peer: &'a Peer,
     runtime: &'a Runtime,
@@ -44,9 +73,14 @@ pub(crate) fn runtime() -> Runtime {
         .expect("a runtime")
 }
 
-/// Connects to a process.
+/// Connects to a process over KServe's gRPC.
 pub(crate) fn connect(runtime: &Runtime, peer: &Peer) -> Client {
-    let options = peer.options(Api::KserveGrpc, CONCURRENCY);
+    connect_by(runtime, peer, Api::KserveGrpc)
+}
+
+/// Connects to a process.
+pub(crate) fn connect_by(runtime: &Runtime, peer: &Peer, api: Api) -> Client {
+    let options = peer.options(api, CONCURRENCY);
     let client = runtime.block_on(Client::connect(&options));
     client.expect("the server listens")
 }
@@ -90,7 +124,7 @@ impl<'a> Load<'a> {
     pub(crate) fn run(&self, count: usize) -> Cost {
         let end = self.next.get() + count;
         let took = RefCell::new(Vec::with_capacity(count));
-        let cpu = process::cpu_of_threads(self.peer.id());
+        let cpu = process::cpu(self.peer.id());
         let begun = Instant::now();
         self.runtime.block_on(async {
             let lanes = (0..self.clients).map(async |lane| {
@@ -107,7 +141,7 @@ impl<'a> Load<'a> {
             join_all(lanes).await;
         });
         let seconds = begun.elapsed().as_secs_f64();
-        let cpu = process::cpu_of_threads(self.peer.id()) - cpu;
+        let cpu = process::cpu(self.peer.id()) - cpu;
         let mut took = took.into_inner();
         took.sort();
         Cost {
@@ -118,32 +152,66 @@ impl<'a> Load<'a> {
     }
 }
 
-/// Does two loads in turn, `count` of the jobs of each at a time, and returns the median of what
-/// `compare` makes of each two. What disturbs the machine falls on both, as the turns are short.
-pub(crate) fn in_turn<const N: usize>(
-    loads: [&Load<'_>; 2],
-    counts: [usize; 2],
+/// Measures two sides in turn, and which is the first changes from pair to pair (A B, B A, A B …):
+/// what disturbs the machine falls on both, as turns are short. Both are there all the time, and the
+/// one whose turn it is not has nothing to do.
+pub(crate) fn alternate<T>(
     pairs: usize,
-    compare: impl Fn(Cost, Cost) -> [f64; N],
-) -> [f64; N] {
-    for load in loads {
-        // To warm up.
-        load.run(counts[0].max(200));
+    mut one: impl FnMut() -> T,
+    mut other: impl FnMut() -> T,
+) -> [Vec<T>; 2] {
+    let mut both = [Vec::with_capacity(pairs), Vec::with_capacity(pairs)];
+    for pair in 0..pairs {
+        if pair % 2 == 0 {
+            both[0].push(one());
+            both[1].push(other());
+        } else {
+            both[1].push(other());
+            both[0].push(one());
+        }
     }
-    let mut compared: Vec<[f64; N]> = (0..pairs)
-        .map(|pair| {
-            let first = pair % 2;
-            let one = loads[first].run(counts[first]);
-            let other = loads[1 - first].run(counts[1 - first]);
-            if first == 0 {
-                compare(one, other)
-            } else {
-                compare(other, one)
-            }
-        })
-        .collect();
-    std::array::from_fn(|index| {
-        compared.sort_by(|a, b| a[index].total_cmp(&b[index]));
-        compared[pairs / 2][index]
-    })
+    both
+}
+
+/// What two loads cost in their turns, by pairs.
+pub(crate) struct Pairs(pub(crate) [Vec<Cost>; 2]);
+
+/// Does two loads in turn, so many of the jobs of each at a time.
+pub(crate) fn in_turn(loads: [&Load<'_>; 2], counts: [usize; 2], pairs: usize) -> Pairs {
+    for (load, count) in loads.into_iter().zip(counts) {
+        // What is made at first is there afterwards.
+        load.run(count);
+    }
+    Pairs(alternate(
+        pairs,
+        || loads[0].run(counts[0]),
+        || loads[1].run(counts[1]),
+    ))
+}
+
+impl Pairs {
+    /// Returns a figure of both sides, which have these names.
+    pub(crate) fn sides(&self, figure: Figure, names: [&str; 2]) -> [Side; 2] {
+        let side = |index: usize| {
+            let values = self.0[index].iter().map(|cost| figure.of(cost)).collect();
+            Side::new(names[index], figure.unit(), values)
+        };
+        [side(0), side(1)]
+    }
+
+    /// Makes a row of the first over the second.
+    pub(crate) fn ratio(&self, id: &str, figure: Figure, names: [&str; 2]) -> Row {
+        Row::ratio(id, self.sides(figure, names))
+    }
+
+    /// Makes a row of the first less the second.
+    pub(crate) fn difference(&self, id: &str, figure: Figure, names: [&str; 2]) -> Row {
+        Row::difference(id, self.sides(figure, names))
+    }
+
+    /// Makes a row of one of the two.
+    pub(crate) fn of(&self, id: &str, figure: Figure, index: usize) -> Row {
+        let values = self.0[index].iter().map(|cost| figure.of(cost)).collect();
+        Row::new(id, values)
+    }
 }

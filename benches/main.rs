@@ -1,15 +1,19 @@
 //! `make bench`: how close the server is to raw OpenVINO and to a bare echo service.
 //!
-//! Everything is measured in one run on one machine, and what counts are ratios within that run.
+//! Everything is measured in one run on one machine, and what counts are ratios within that run, of
+//! pairs of turns that alternate. What there is to measure is in [`report::catalog`].
 //! Four kinds of process take part, all on loopback: raw OpenVINO (this program again, [`raw`]),
 //! a bare tonic echo service (this program again, [`echo`]), `ovms serve`, and the load (this
 //! process, through the crate's own client). Processor time and memory are the kernel's figures
 //! for the process that serves.
 
+mod against;
 mod cells;
 mod echo;
 mod graphs;
+mod inside;
 mod jobs;
+mod meter;
 mod metrics;
 mod peer;
 mod pipelines;
@@ -19,6 +23,7 @@ mod raw_requests;
 mod reload;
 mod report;
 mod rest;
+mod run;
 mod sequences;
 mod targets;
 
@@ -89,24 +94,16 @@ fn main() {
     let args: Vec<String> = std::env::args().skip(1).collect();
     let args: Vec<&str> = args.iter().map(String::as_str).collect();
     match args.as_slice() {
-        ["raw", library, model, threads, seconds] => {
-            raw::run(library, model, number(threads), number(seconds));
-        }
-        ["requests", library, model, count, lent] => {
+        ["--inner", "raw", library, model, threads] => raw::run(library, model, number(threads)),
+        ["--inner", "requests", library, model, count, lent] => {
             raw_requests::run(library, model, number(count), *lent == "lent");
         }
-        ["pipelines", library, slices] => pipelines::in_process(library, number(slices)),
-        ["graphs", slices] => graphs::in_process(number(slices)),
-        ["echo", port] => echo::run(number(port)),
-        // Cargo adds `--bench`.
-        _ if args.contains(&"--echo") => report::run_echo(),
-        _ if args.contains(&"--metrics") => report::run_metrics(args.contains(&"--quick")),
-        _ if args.contains(&"--reload") => report::run_reload(args.contains(&"--quick")),
-        _ if args.contains(&"--rest") => report::run_rest(args.contains(&"--quick")),
-        _ if args.contains(&"--sequences") => report::run_sequences(args.contains(&"--quick")),
-        _ if args.contains(&"--pipelines") => report::run_pipelines(args.contains(&"--quick")),
-        _ if args.contains(&"--graphs") => report::run_graphs(args.contains(&"--quick")),
-        _ => report::run(args.contains(&"--quick")),
+        ["--inner", "pipelines", library, pairs] => {
+            inside::say(&pipelines::in_process(library, number(pairs)));
+        }
+        ["--inner", "graphs", pairs] => inside::say(&graphs::in_process(number(pairs))),
+        ["--inner", "echo", port] => echo::run(number(port)),
+        args => run::run(args),
     }
 }
 

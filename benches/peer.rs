@@ -1,16 +1,21 @@
 //! The processes that are measured: started, waited for, and stopped.
 
 use std::{
+    ffi::OsString,
     io::{BufRead, BufReader, Write},
     net::TcpListener,
     path::Path,
-    process::{Child, ChildStdout, Command, Stdio},
+    process::{Child, ChildStdin, ChildStdout, Command, Stdio},
     time::{Duration, Instant},
 };
 
 use ovms::client::{Address, Api, Client, Options};
 
-use crate::{Model, PROPERTIES, raw::Outcome, raw_requests};
+use crate::{
+    Model, PROPERTIES,
+    raw::{Loaded, Outcome, Span},
+    raw_requests,
+};
 
 /// A process that serves; killed on drop.
 pub(crate) struct Peer {
@@ -32,14 +37,24 @@ impl Peer {
 
     /// Starts it with more properties of the device, and more flags.
     pub(crate) fn ovms_on(model: &Model, properties: &[(&str, &str)], flags: &[&str]) -> Self {
+        Self::ovms_by(program(), model, properties, flags)
+    }
+
+    /// Starts another server program so.
+    pub(crate) fn ovms_by(
+        program: OsString,
+        model: &Model,
+        properties: &[(&str, &str)],
+        flags: &[&str],
+    ) -> Self {
         let properties: serde_json::Map<String, serde_json::Value> = PROPERTIES
             .iter()
             .chain(properties)
             .map(|(key, value)| ((*key).to_owned(), (*value).into()))
             .collect();
-        let mut command = program();
+        let mut command = Command::new(program);
         command
-            .args(["--model_name", model.name, "--model_path"])
+            .args(["serve", "--model_name", model.name, "--model_path"])
             .arg(model.path())
             .args([
                 "--plugin_config",
@@ -50,8 +65,13 @@ impl Peer {
 
     /// Starts it with a configuration file.
     pub(crate) fn of_file(path: &Path, flags: &[&str]) -> Self {
-        let mut command = program();
-        command.arg("--config_path").arg(path);
+        Self::of_file_by(program(), path, flags)
+    }
+
+    /// Starts another server program with a configuration file.
+    pub(crate) fn of_file_by(program: OsString, path: &Path, flags: &[&str]) -> Self {
+        let mut command = Command::new(program);
+        command.args(["serve", "--config_path"]).arg(path);
         Self::spawn(command, flags)
     }
 
@@ -87,7 +107,7 @@ impl Peer {
     pub(crate) fn echo() -> Self {
         let port = free_port();
         let child = Command::new(std::env::current_exe().expect("a program has a path"))
-            .args(["echo", &port.to_string()])
+            .args(["--inner", "echo", &port.to_string()])
             .stdin(Stdio::null())
             .spawn()
             .expect("the echo service starts");
@@ -158,30 +178,49 @@ impl Drop for Peer {
     }
 }
 
-/// A process with raw OpenVINO that has loaded its model and waits for the start.
+/// A process with raw OpenVINO that has loaded its model and waits for what to do; killed on drop.
 pub(crate) struct Raw {
     child: Child,
+    stdin: ChildStdin,
     lines: std::io::Lines<BufReader<ChildStdout>>,
+    /// Resident memory after the load and one inference.
+    pub(crate) loaded_mb: f64,
 }
 
 impl Raw {
-    pub(crate) fn load(library: &Path, model: &Model, threads: usize, seconds: f64) -> Self {
+    pub(crate) fn load(library: &Path, model: &Model, threads: usize) -> Self {
         let mut child = Command::new(std::env::current_exe().expect("a program has a path"))
-            .arg("raw")
+            .args(["--inner", "raw"])
             .arg(library)
             .arg(model.path())
-            .args([threads.to_string(), seconds.to_string()])
+            .arg(threads.to_string())
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .spawn()
             .expect("raw OpenVINO starts");
-        let mut lines = BufReader::new(child.stdout.take().expect("stdout is piped")).lines();
-        let loaded = lines
-            .next()
-            .expect("it says something")
-            .expect("it is text");
-        assert_eq!(loaded, "loaded");
-        Self { child, lines }
+        let stdin = child.stdin.take().expect("stdin is piped");
+        let stdout = child.stdout.take().expect("stdout is piped");
+        let mut raw = Self {
+            child,
+            stdin,
+            lines: BufReader::new(stdout).lines(),
+            loaded_mb: 0.0,
+        };
+        raw.loaded_mb = raw.answer::<Loaded>().resident_mb;
+        raw
+    }
+
+    /// Has it infer; it is idle before and after.
+    pub(crate) fn infer(&mut self, span: Span) -> Outcome {
+        let mut line = serde_json::to_string(&span).expect("plain numbers");
+        line.push('\n');
+        self.stdin.write_all(line.as_bytes()).expect("it reads");
+        self.answer()
+    }
+
+    fn answer<T: serde::de::DeserializeOwned>(&mut self) -> T {
+        let line = self.lines.next().expect("it says something");
+        serde_json::from_str(&line.expect("it is text")).expect("as it was written")
     }
 
     /// Makes infer requests that run once each, in a process of their own.
@@ -192,7 +231,7 @@ impl Raw {
         lent: bool,
     ) -> raw_requests::Outcome {
         let output = Command::new(std::env::current_exe().expect("a program has a path"))
-            .arg("requests")
+            .args(["--inner", "requests"])
             .arg(library)
             .arg(model.path())
             .arg(count.to_string())
@@ -204,30 +243,26 @@ impl Raw {
         assert!(output.status.success());
         serde_json::from_slice(&output.stdout).expect("an outcome")
     }
+}
 
-    /// Runs the loop.
-    pub(crate) fn run(mut self) -> Outcome {
-        let mut stdin = self.child.stdin.take().expect("stdin is piped");
-        stdin.write_all(b"\n").expect("it reads");
-        let line = self
-            .lines
-            .next()
-            .expect("it says something")
-            .expect("it is text");
-        let outcome = serde_json::from_str(&line).expect("an outcome");
-        let ended = self.child.wait().expect("it is our child");
-        assert!(ended.success());
-        outcome
+impl Drop for Raw {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
     }
 }
 
-/// Makes the command of `ovms serve`; another program is named to compare two.
-fn program() -> Command {
-    let program =
-        std::env::var_os("BENCH_PROGRAM").unwrap_or_else(|| env!("CARGO_BIN_EXE_ovms").into());
-    let mut command = Command::new(program);
-    command.arg("serve");
-    command
+/// Names a server program to measure instead of this tree's.
+const PROGRAM: &str = "BENCH_PROGRAM";
+
+/// Returns the server program that is measured.
+pub(crate) fn program() -> OsString {
+    std::env::var_os(PROGRAM).unwrap_or_else(|| env!("CARGO_BIN_EXE_ovms").into())
+}
+
+/// Returns whether another program than this tree's is measured.
+pub(crate) fn is_other() -> bool {
+    std::env::var_os(PROGRAM).is_some()
 }
 
 fn free_port() -> u16 {

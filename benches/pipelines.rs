@@ -6,7 +6,7 @@ mod bytes;
 mod raw;
 mod served;
 
-use std::{path::Path, process::Command, time::Instant};
+use std::time::Instant;
 
 use ovms::{
     client::{Form, Request},
@@ -21,15 +21,22 @@ use self::{
     served::{Served, model, node, pipeline},
 };
 use crate::{
-    Model, TINY, cells,
-    jobs::{self, Load},
+    Model, TINY, cells, inside,
+    jobs::{self, Figure, Load, alternate},
+    meter::watched,
     peer::Peer,
-    report::{Times, places},
-    targets::line,
+    report::{
+        row::{Row, Side, Unit},
+        stats::median,
+    },
+    run::{Lengths, places},
 };
 
 /// Nodes of the chain.
 const CHAIN: usize = 5;
+
+/// The name of the pipeline that is a chain.
+pub(crate) const CHAIN_NAME: &str = "chain";
 
 /// Parts that a request is split into.
 const PARTS: usize = 64;
@@ -60,60 +67,50 @@ const COPY: Model = Model {
     folder: "fixtures/models/passthrough_f32",
 };
 
-/// Measures and prints the targets.
-pub(crate) fn run(library: &Path, times: &Times) {
-    // What is in one process with raw OpenVINO is in a process of its own, of which nothing is left
-    // here.
-    let measured = Command::new(std::env::current_exe().expect("a program has a path"))
-        .arg("pipelines")
-        .arg(library)
-        .arg(times.slices.to_string())
-        .status()
-        .expect("the program starts again");
-    assert!(measured.success());
-    clients(times);
+/// Measures what is in one process, and clients of the server.
+pub(crate) fn run(lengths: &Lengths) -> Vec<Row> {
+    let library = lengths.library.as_os_str();
+    let pairs = lengths.pairs.to_string();
+    // In a process of its own, of which nothing is left here.
+    let mut rows = inside::rows(&["pipelines".as_ref(), library, pairs.as_ref()]);
+    rows.extend(clients(lengths));
+    rows
 }
 
-/// Measures and prints what needs no server.
-pub(crate) fn in_process(library: &str, slices: usize) {
+/// Measures what needs no server.
+pub(crate) fn in_process(library: &str, pairs: usize) -> Vec<Row> {
     runtime::open(&places()).expect("the runtime opens");
-    chain(library, slices);
-    bytes::run(slices);
-    parts(library, slices);
-    copies(library, slices);
+    let mut rows = watched(|| vec![chain(library, pairs)]);
+    rows.extend(watched(|| bytes::run(pairs)));
+    rows.extend(watched(|| vec![parts(library, pairs)]));
+    rows.extend(watched(|| vec![copies(library, pairs)]));
+    rows
 }
 
 /// A chain of tiny models against the same models one after the other.
-fn chain(library: &str, slices: usize) {
-    let served = Served::new(&chain_config());
+fn chain(library: &str, pairs: usize) -> Row {
+    let served = Served::new(&chain_config(CHAIN));
     let mut raw = Chain::new(library, &TINY, CHAIN);
     let data = numbers(&TINY);
     let request = request(&[(TINY.input, DataType::F32, &[1, 10], data.clone())]);
-    let added = in_turn(slices, |side| match side {
-        Side::Raw => median_us(CHAINS, || {
-            std::hint::black_box(raw.run(&data));
-        }),
-        Side::Ours => served.median_us("chain", &request, CHAINS),
-    });
-    let mut added: Vec<f64> = added
-        .into_iter()
-        .map(|(ours, raw)| (ours - raw) / CHAIN as f64)
-        .collect();
-    let added = median(&mut added);
-    line(
-        &format!(
-            "{}: time of a chain of {CHAIN} beyond that of the same models one after the other with \
-             raw OpenVINO, in one process, for each node",
-            TINY.name
-        ),
-        "≤ 15 µs",
-        &format!("{added:.1} µs"),
-        added <= 15.0,
+    let [ours, raw] = in_turn(
+        pairs,
+        || served.median_us(CHAIN_NAME, &request, CHAINS),
+        || {
+            median_us(CHAINS, || {
+                std::hint::black_box(raw.run(&data));
+            })
+        },
     );
+    let sides = [
+        Side::new("engine", Unit::Micros, ours),
+        Side::new("raw", Unit::Micros, raw),
+    ];
+    Row::compared("chain-node", sides, |ours, raw| (ours - raw) / CHAIN as f64)
 }
 
 /// A demultiplexer before a model of a millisecond against requests beside each other.
-fn parts(library: &str, slices: usize) {
+fn parts(library: &str, pairs: usize) -> Row {
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     let streams = cores.to_string();
     // As many streams as threads, and as many infer requests.
@@ -134,26 +131,19 @@ fn parts(library: &str, slices: usize) {
         ("steps", DataType::I64, &[PARTS, 1], steps.repeat(PARTS)),
         ("x", DataType::F32, &[PARTS, 64, 64], x.repeat(PARTS)),
     ]);
-    let both = in_turn(slices, |side| match side {
-        Side::Raw => median_us(SPLITS, || {
-            std::hint::black_box(raw.run(&[("steps", &steps), ("x", &x)]));
-        }),
-        Side::Ours => served.median_us("split", &request, SPLITS),
-    });
-    let usual = median(&mut both.iter().map(|(_, raw)| *raw).collect::<Vec<_>>());
-    let mut ratios: Vec<f64> = both.into_iter().map(|(ours, raw)| raw / ours).collect();
-    let ratio = median(&mut ratios);
-    line(
-        &format!(
-            "{}: throughput of a demultiplexer with {PARTS} branches against {PARTS} raw requests \
-             beside each other, {cores} streams on both sides, {:.2} ms for each on a stream",
-            BUSY.name,
-            usual * cores as f64 / PARTS as f64 / 1e3
-        ),
-        "≥ 0.95",
-        &format!("{ratio:.3}"),
-        ratio >= 0.95,
+    let [ours, raw] = in_turn(
+        pairs,
+        || served.median_us("split", &request, SPLITS),
+        || {
+            median_us(SPLITS, || {
+                std::hint::black_box(raw.run(&[("steps", &steps), ("x", &x)]));
+            })
+        },
     );
+    let each = median(&raw) * cores as f64 / PARTS as f64 / 1e3;
+    let sides = [in_ms("engine", &ours), in_ms("raw", &raw)];
+    Row::compared("split-busy", sides, |ours, raw| raw / ours)
+        .noted(format!("{cores} streams, {each:.2} ms a branch"))
 }
 
 /// Returns how many steps of the model take the time that is asked for.
@@ -172,7 +162,7 @@ fn steps(library: &str, properties: &[(&str, &str)]) -> Vec<u8> {
 
 /// 600 KB for each branch through a model that gives what it takes, against the same with raw
 /// OpenVINO, which has each result copied to its place in the whole.
-fn copies(library: &str, slices: usize) {
+fn copies(library: &str, pairs: usize) -> Row {
     let properties = [("NUM_STREAMS", "1"), ("INFERENCE_NUM_THREADS", "1")];
     let config = split_config(
         model(COPY.name, &COPY, &properties, Some(1)),
@@ -185,9 +175,11 @@ fn copies(library: &str, slices: usize) {
     let whole = data.repeat(PARTS);
     let shape = [PARTS, 1, COPY.shape[1]];
     let request = request(&[("in", DataType::F32, &shape, whole.clone())]);
-    let mut copied = Vec::with_capacity(slices);
-    let both = in_turn(slices, |side| match side {
-        Side::Raw => {
+    let mut copied = Vec::with_capacity(pairs);
+    let [ours, raw] = in_turn(
+        pairs,
+        || served.median_us("split", &request, SPLITS),
+        || {
             copied.push(median_us(SPLITS, || {
                 std::hint::black_box(copy(&whole));
             }));
@@ -199,24 +191,14 @@ fn copies(library: &str, slices: usize) {
                 }
                 std::hint::black_box(result);
             })
-        }
-        Side::Ours => served.median_us("split", &request, SPLITS),
-    });
-    let memcpy = median(&mut copied);
-    let mut beyond: Vec<f64> = both.into_iter().map(|(ours, raw)| ours - raw).collect();
-    let beyond = median(&mut beyond);
-    line(
-        &format!(
-            "{}: time of {PARTS} branches of {} KB in and out beyond that of as many inferences \
-             with raw OpenVINO, one stream, against one copy of all ({:.1} ms)",
-            COPY.name,
-            data.len() / 1000,
-            memcpy / 1e3
-        ),
-        "—",
-        &format!("{:.1} ms = {:.2}", beyond / 1e3, beyond / memcpy),
-        true,
+        },
     );
+    let copied = in_ms("one copy", &copied);
+    let one = median(&copied.values);
+    let sides = [in_ms("engine", &ours), in_ms("raw", &raw)];
+    let mut row = Row::compared("split-copies", sides, |ours, raw| (ours - raw) / one);
+    row.sides.push(copied);
+    row
 }
 
 /// Copies into new memory, as gathering does.
@@ -227,10 +209,10 @@ fn copy(bytes: &[u8]) -> Vec<u8> {
 }
 
 /// A chain in the server against its calls one after the other.
-fn clients(times: &Times) {
+fn clients(lengths: &Lengths) -> Vec<Row> {
     let folder = tempfile::tempdir().expect("a folder for the file");
     let path = folder.path().join("config.json");
-    std::fs::write(&path, chain_config().to_string()).expect("the folder is ours");
+    std::fs::write(&path, chain_config(CHAIN).to_string()).expect("the folder is ours");
     let peer = Peer::of_file(&path, &["--file_system_poll_wait_seconds", "0"]);
     let runtime = jobs::runtime();
     let client = jobs::connect(&runtime, &peer);
@@ -239,36 +221,26 @@ fn clients(times: &Times) {
         request.model.name = name;
         request
     };
-    let one = [vec![request("chain".to_owned())]];
+    let one = [vec![request(CHAIN_NAME.to_owned())]];
     let calls = [(0..CHAIN).map(|at| request(format!("model{at}"))).collect()];
-    for clients in [1, 4, 16] {
+    let measure = |clients| {
         let load = |jobs: &[Vec<Request>]| Load::new(&peer, &runtime, &client, jobs).by(clients);
-        let count = times.requests / if clients == 1 { 8 } else { 2 };
-        let [faster] = jobs::in_turn(
-            [&load(&one), &load(&calls)],
-            [count, count / 2],
-            times.slices,
-            |chain, calls| [chain.per_second / calls.per_second],
-        );
-        line(
-            &format!(
-                "{}: chains of {CHAIN} a second as a pipeline against a client's calls one after \
-                 the other, gRPC, concurrency {clients}",
-                TINY.name
-            ),
-            "> 1.0",
-            &format!("{faster:.2}"),
-            faster > 1.0,
-        );
-    }
+        let count = lengths.requests / if clients == 1 { 8 } else { 2 };
+        let loads = [&load(&one), &load(&calls)];
+        let pairs = jobs::in_turn(loads, [count, count / 2], lengths.pairs);
+        let id = format!("chain-calls-{clients}");
+        vec![pairs.ratio(&id, Figure::Rate, ["pipeline", "calls"])]
+    };
+    let rows = [1, 4, 16].map(|clients| watched(|| measure(clients)));
+    rows.into_iter().flatten().collect()
 }
 
-/// Five models, each a load of its own, and a pipeline of all of them.
-fn chain_config() -> Value {
-    let models: Vec<Value> = (0..CHAIN)
+/// Models, each a load of its own, and a pipeline of all of them.
+pub(crate) fn chain_config(nodes: usize) -> Value {
+    let models: Vec<Value> = (0..nodes)
         .map(|at| model(&format!("model{at}"), &TINY, &[], None))
         .collect();
-    let nodes: Vec<Value> = (0..CHAIN)
+    let steps: Vec<Value> = (0..nodes)
         .map(|at| {
             let from = match at.checked_sub(1) {
                 None => json!({"node_name": "request", "data_item": "b"}),
@@ -278,10 +250,10 @@ fn chain_config() -> Value {
             node(&format!("node{at}"), &format!("model{at}"), &inputs, "a")
         })
         .collect();
-    let last = format!("node{}", CHAIN - 1);
+    let last = format!("node{}", nodes - 1);
     json!({
         "model_config_list": models,
-        "pipeline_config_list": [pipeline("chain", &["b"], &nodes, (&last, "a"), None)],
+        "pipeline_config_list": [pipeline(CHAIN_NAME, &["b"], &steps, (&last, "a"), None)],
     })
 }
 
@@ -317,46 +289,31 @@ fn request(inputs: &[(&str, DataType, &[usize], Vec<u8>)]) -> InferRequest {
     }
 }
 
-/// Who is measured.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Side {
-    Ours,
-    Raw,
+/// Makes the side of a row of times in microseconds.
+fn in_ms(name: &str, took: &[f64]) -> Side {
+    let values = took.iter().map(|us| us / 1e3).collect();
+    Side::new(name, Unit::Millis, values)
 }
 
-/// Measures both in turn, so that what disturbs the machine falls on both; which is the first
-/// changes. Returns pairs of ours and raw.
-fn in_turn(slices: usize, mut measure: impl FnMut(Side) -> f64) -> Vec<(f64, f64)> {
-    for side in [Side::Ours, Side::Raw] {
-        // To warm up.
-        measure(side);
-    }
-    (0..slices)
-        .map(|slice| {
-            if slice % 2 == 0 {
-                let ours = measure(Side::Ours);
-                (ours, measure(Side::Raw))
-            } else {
-                let raw = measure(Side::Raw);
-                (measure(Side::Ours), raw)
-            }
-        })
-        .collect()
+/// Measures both in turn after a turn of each to warm up, in microseconds.
+fn in_turn(
+    pairs: usize,
+    mut ours: impl FnMut() -> f64,
+    mut raw: impl FnMut() -> f64,
+) -> [Vec<f64>; 2] {
+    ours();
+    raw();
+    alternate(pairs, ours, raw)
 }
 
 /// Returns the median time of some work, in microseconds.
 fn median_us(count: usize, mut work: impl FnMut()) -> f64 {
-    let mut took: Vec<f64> = (0..count)
+    let took: Vec<f64> = (0..count)
         .map(|_| {
             let begun = Instant::now();
             work();
             begun.elapsed().as_secs_f64() * 1e6
         })
         .collect();
-    median(&mut took)
-}
-
-fn median(values: &mut [f64]) -> f64 {
-    values.sort_by(f64::total_cmp);
-    values[values.len() / 2]
+    median(&took)
 }

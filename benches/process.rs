@@ -1,34 +1,25 @@
-//! What the kernel says about a process (Linux, proc(5)).
+//! What the kernel says about a process (Linux).
 
 use std::{fs, time::Duration};
 
-/// Kernel ticks a second; 100 on every Linux that this runs on.
-const TICKS: f64 = 100.0;
-
-/// Returns the processor time, user and system, of all threads that there are and were.
+/// Returns the processor time, user and system, of all threads that there are and were, to the
+/// nanosecond: turns are short against a tick of `/proc`, and threads end between two looks.
 pub(crate) fn cpu(id: u32) -> Duration {
-    let stat = fs::read_to_string(format!("/proc/{id}/stat")).expect("the process runs");
-    // The name, in brackets, may contain spaces; fields 14 and 15 are counted from behind it.
-    let fields = stat.rsplit(')').next().expect("one part at least");
-    let ticks: f64 = fields
-        .split_whitespace()
-        .skip(11)
-        .take(2)
-        .map(|field| field.parse::<f64>().expect("ticks are numbers"))
-        .sum();
-    Duration::from_secs_f64(ticks / TICKS)
-}
-
-/// Returns the processor time of the threads that there are, to the nanosecond: for spans that are
-/// short against a tick, of a process whose threads stay.
-pub(crate) fn cpu_of_threads(id: u32) -> Duration {
-    let threads = fs::read_dir(format!("/proc/{id}/task")).expect("the process runs");
-    let nanoseconds = threads.filter_map(|thread| {
-        // A thread may end while this looks.
-        let stat = fs::read_to_string(thread.ok()?.path().join("schedstat")).ok()?;
-        stat.split_whitespace().next()?.parse::<u64>().ok()
-    });
-    Duration::from_nanos(nanoseconds.sum())
+    let id = libc::pid_t::try_from(id).expect("ids of processes are small");
+    let mut clock: libc::clockid_t = 0;
+    // SAFETY: `clock` is there for the call, which writes one id to it.
+    let found = unsafe { libc::clock_getcpuclockid(id, &raw mut clock) };
+    assert_eq!(found, 0, "the process runs");
+    let mut time = libc::timespec {
+        tv_sec: 0,
+        tv_nsec: 0,
+    };
+    // SAFETY: `time` is there for the call, which writes one time to it.
+    let read = unsafe { libc::clock_gettime(clock, &raw mut time) };
+    assert_eq!(read, 0, "the process runs");
+    let seconds = u64::try_from(time.tv_sec).expect("it does not run backwards");
+    let nanoseconds = u32::try_from(time.tv_nsec).expect("there are as many in a second");
+    Duration::new(seconds, nanoseconds)
 }
 
 /// Returns the resident memory.

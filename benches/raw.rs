@@ -3,7 +3,7 @@
 //! Uses the `openvino` crate directly, so that nothing of the server's own wrapping is in it.
 
 use std::{
-    io::{BufRead, Write},
+    io::Write,
     time::{Duration, Instant},
 };
 
@@ -11,9 +11,24 @@ use hdrhistogram::Histogram;
 use openvino::{CompiledModel, Core, DeviceType, InferRequest, RwPropertyKey};
 use serde::{Deserialize, Serialize};
 
-use crate::{PROPERTIES, process};
+use crate::{PROPERTIES, jobs::Cost, process};
 
-/// What a raw run says on its last line.
+/// How long to infer.
+#[derive(Debug, Clone, Copy, Serialize, Deserialize)]
+pub(crate) enum Span {
+    Seconds(f64),
+    /// So often on each thread.
+    Inferences(usize),
+}
+
+/// What a process says once it has loaded its model.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct Loaded {
+    /// Resident memory after the load and one inference.
+    pub(crate) resident_mb: f64,
+}
+
+/// What it says after it has inferred.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Outcome {
     pub(crate) requests: u64,
@@ -22,8 +37,17 @@ pub(crate) struct Outcome {
     pub(crate) p99_us: f64,
     pub(crate) cpu_us: f64,
     pub(crate) peak_mb: f64,
-    /// Resident memory after the load and one inference, before the loop.
-    pub(crate) loaded_mb: f64,
+}
+
+impl Outcome {
+    /// Returns it as that of a load.
+    pub(crate) fn cost(&self) -> Cost {
+        Cost {
+            p50_us: self.p50_us,
+            cpu_us: self.cpu_us,
+            per_second: self.requests as f64 / self.seconds,
+        }
+    }
 }
 
 /// Compiles a model as every side does.
@@ -57,8 +81,8 @@ pub(crate) fn compile_with(
         .expect("the model compiles")
 }
 
-/// Loads a model, says so, waits for a line, and infers in a loop.
-pub(crate) fn run(library: &str, model: &str, threads: usize, seconds: f64) {
+/// Loads a model, says so, and infers as long as each line says that comes.
+pub(crate) fn run(library: &str, model: &str, threads: usize) {
     let mut compiled = compile(library, model);
     let mut requests: Vec<InferRequest> = (0..threads)
         .map(|_| compiled.create_infer_request().expect("a request"))
@@ -66,59 +90,72 @@ pub(crate) fn run(library: &str, model: &str, threads: usize, seconds: f64) {
     for request in &mut requests {
         request.infer().expect("an inference");
     }
-    let loaded_mb = process::resident_mb(std::process::id());
-    println!("loaded");
-    std::io::stdout().flush().expect("the parent reads");
-    std::io::stdin()
-        .lock()
-        .read_line(&mut String::new())
-        .expect("the parent writes");
+    say(&Loaded {
+        resident_mb: process::resident_mb(std::process::id()),
+    });
+    for line in std::io::stdin().lines() {
+        let line = line.expect("the parent writes text");
+        let span = serde_json::from_str(&line).expect("as it was written");
+        say(&infer(&mut requests, span));
+    }
+}
 
+fn say(what: &impl Serialize) {
+    let line = serde_json::to_string(what).expect("plain numbers");
+    println!("{line}");
+    std::io::stdout().flush().expect("the parent reads");
+}
+
+fn infer(requests: &mut [InferRequest], span: Span) -> Outcome {
     let cpu = process::cpu(std::process::id());
     let started = Instant::now();
-    let limit = Duration::from_secs_f64(seconds);
-    let latencies = std::thread::scope(|scope| {
-        let threads: Vec<_> = requests
-            .iter_mut()
-            .map(|request| scope.spawn(move || infer_for(request, limit)))
-            .collect();
-        let mut all = new_histogram();
-        for thread in threads {
-            all.add(thread.join().expect("no thread fails"))
-                .expect("same bounds");
-        }
-        all
-    });
+    let latencies = match requests {
+        [request] => infer_for(request, span),
+        requests => std::thread::scope(|scope| {
+            let threads: Vec<_> = requests
+                .iter_mut()
+                .map(|request| scope.spawn(move || infer_for(request, span)))
+                .collect();
+            let mut all = new_histogram();
+            for thread in threads {
+                all.add(thread.join().expect("no thread fails"))
+                    .expect("same bounds");
+            }
+            all
+        }),
+    };
     let seconds = started.elapsed().as_secs_f64();
     let cpu = process::cpu(std::process::id()) - cpu;
     let micros = |quantile| nanoseconds_to_us(latencies.value_at_quantile(quantile));
-    let outcome = Outcome {
+    Outcome {
         requests: latencies.len(),
         seconds,
         p50_us: micros(0.5),
         p99_us: micros(0.99),
         cpu_us: cpu.as_secs_f64() * 1e6 / latencies.len() as f64,
         peak_mb: process::peak_mb(std::process::id()),
-        loaded_mb,
-    };
-    println!(
-        "{}",
-        serde_json::to_string(&outcome).expect("plain numbers")
-    );
+    }
 }
 
-fn infer_for(request: &mut InferRequest, limit: Duration) -> Histogram<u64> {
+fn infer_for(request: &mut InferRequest, span: Span) -> Histogram<u64> {
     let mut latencies = new_histogram();
-    let end = Instant::now() + limit;
-    loop {
+    let (end, most) = match span {
+        Span::Seconds(seconds) => (
+            Some(Instant::now() + Duration::from_secs_f64(seconds)),
+            u64::MAX,
+        ),
+        Span::Inferences(count) => (None, count as u64),
+    };
+    while latencies.len() < most {
         let started = Instant::now();
-        if started >= end {
-            return latencies;
+        if end.is_some_and(|end| started >= end) {
+            break;
         }
         request.infer().expect("an inference");
         let took = started.elapsed().as_nanos();
         latencies.saturating_record(u64::try_from(took).unwrap_or(u64::MAX));
     }
+    latencies
 }
 
 fn new_histogram() -> Histogram<u64> {

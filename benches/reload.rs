@@ -12,11 +12,13 @@ use ovms::client::{Api, Client, Form, Request};
 use tokio::time::MissedTickBehavior;
 
 use crate::{
-    Model, PROPERTIES, TINY, cells,
+    PROPERTIES, TINY, cells,
+    jobs::alternate,
+    meter::watched,
     peer::Peer,
     process,
-    report::Times,
-    targets::{line, pairs},
+    report::row::{Row, Side, Unit},
+    run::Lengths,
 };
 
 /// Models in the file.
@@ -104,51 +106,45 @@ fn request() -> Request {
     request
 }
 
-/// Measures and prints the targets.
-pub(crate) fn run(times: &Times) {
-    let seconds = pairs(times.pairs, || {
-        let file = File::new();
-        let started = Instant::now();
-        let _peer = file.serve();
-        started.elapsed().as_secs_f64()
+/// Measures the start, requests beside reloads, and memory.
+pub(crate) fn run(lengths: &Lengths) -> Vec<Row> {
+    let mut rows = watched(|| {
+        let seconds = (0..lengths.restarts).map(|_| {
+            let file = File::new();
+            let started = Instant::now();
+            let _peer = file.serve();
+            started.elapsed().as_secs_f64()
+        });
+        vec![Row::new("reload-start", seconds.collect())]
     });
-    line(
-        &format!("start with {MODELS} tiny models"),
-        "< 3 s",
-        &format!("{seconds:.2} s"),
-        seconds < 3.0,
-    );
-    let mut file = File::new();
-    let peer = file.serve();
-    let mut both: Vec<(f64, f64)> = (0..times.pairs)
-        .map(|_| (p99(&peer, times, None), p99(&peer, times, Some(&mut file))))
-        .collect();
-    both.sort_by(|a, b| (a.1 - a.0).total_cmp(&(b.1 - b.0)));
-    let (quiet, beside) = both[both.len() / 2];
-    let most = (quiet * 1.5).max(quiet + 2.0);
-    line(
-        &format!(
-            "p99 of another model at {RATE} requests/s while one of {MODELS} is reloaded four \
-             times a second; {quiet:.2} ms when quiet"
-        ),
-        &format!("≤ {most:.2} ms"),
-        &format!("{beside:.2} ms"),
-        beside <= most,
-    );
-    drop(peer);
-    memory();
+    rows.extend(watched(|| {
+        let mut file = File::new();
+        let peer = file.serve();
+        let seconds = lengths.rate;
+        p99(&peer, seconds, None);
+        let [beside, quiet] = alternate(
+            lengths.restarts,
+            || p99(&peer, seconds, Some(&mut file)),
+            || p99(&peer, seconds, None),
+        );
+        let sides = [("beside reloads", beside), ("quiet", quiet)];
+        let sides = sides.map(|(name, values)| Side::new(name, Unit::Millis, values));
+        vec![Row::ratio("reload-p99", sides)]
+    }));
+    rows.extend(memory());
+    rows
 }
 
 /// Sends requests at a fixed rate and returns the 99th percentile of their times in milliseconds,
 /// each from the moment it was due.
-fn p99(peer: &Peer, times: &Times, file: Option<&mut File>) -> f64 {
+fn p99(peer: &Peer, seconds: f64, file: Option<&mut File>) -> f64 {
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(1)
         .enable_all()
         .build()
         .expect("a runtime");
     let options = peer.options(Api::KserveGrpc, 16);
-    let count = (f64::from(RATE) * times.large) as usize;
+    let count = (f64::from(RATE) * seconds) as usize;
     let load = async move {
         let client = Client::connect(&options).await.expect("it listens");
         let request = request();
@@ -188,7 +184,7 @@ fn p99(peer: &Peer, times: &Times, file: Option<&mut File>) -> f64 {
     })
 }
 
-fn memory() {
+fn memory() -> Vec<Row> {
     let mut file = File::new();
     let peer = file.serve();
     let mut done = 0;
@@ -200,17 +196,9 @@ fn memory() {
         settled_mb(&peer)
     };
     let (early, late) = (after(RELOADS.0), after(RELOADS.1));
-    let ratio = late / early;
-    line(
-        &format!(
-            "resident memory after {} reloads of one model of {MODELS} against after {} ({early:.0} \
-             MB)",
-            RELOADS.1, RELOADS.0
-        ),
-        "≤ 1.05",
-        &format!("{ratio:.3}"),
-        ratio <= 1.05,
-    );
+    let side = |name, value| Side::new(name, Unit::Megabytes, vec![value]);
+    let sides = [side("late", late), side("early", early)];
+    vec![Row::ratio("reload-memory", sides)]
 }
 
 /// Returns the resident memory once what was swapped out is gone: the least within a second.
@@ -221,28 +209,4 @@ fn settled_mb(peer: &Peer) -> f64 {
             process::resident_mb(peer.id())
         })
         .fold(f64::INFINITY, f64::min)
-}
-
-/// Measures and prints TensorFlow Serving against KServe, the same model over gRPC.
-pub(crate) fn tfs(times: &Times, models: &[&Model]) {
-    for model in models {
-        let ratio = pairs(times.pairs, || {
-            let peer = Peer::ovms(model);
-            let rate = |api| {
-                let length = cells::Length::Seconds(times.tiny);
-                cells::served(&peer, api, model, 16, length).per_second
-            };
-            let kserve = rate(Api::KserveGrpc);
-            rate(Api::TfsGrpc) / kserve
-        });
-        line(
-            &format!(
-                "{}: requests/s of TensorFlow Serving against KServe, gRPC, concurrency 16",
-                model.name
-            ),
-            "≥ 0.90",
-            &format!("{ratio:.3}"),
-            ratio >= 0.9,
-        );
-    }
 }

@@ -1,4 +1,5 @@
-//! What REST costs: JSON in bytes a second, and binary data against gRPC.
+//! What other APIs cost: JSON in bytes a second, REST with binary data and TensorFlow Serving's API
+//! against KServe's gRPC.
 
 use ovms::{
     client::{Api, Form},
@@ -6,43 +7,59 @@ use ovms::{
 };
 
 use crate::{
-    INPUT_600K, Model, TINY,
-    cells::{self, Length},
+    INPUT_600K, Model, TINY, cells,
+    jobs::{self, Figure, Load, Pairs},
+    meter::watched,
     peer::Peer,
-    report::Times,
-    targets::{line, pairs},
+    report::row::Row,
+    run::Lengths,
 };
 
-/// Clients at once. With one alone the time of a request is mostly that of waking up.
-const CONCURRENCY: usize = 16;
+/// Requests of 600 KB in a turn: half a second or less.
+const LARGE: usize = 400;
 
-/// Measures and prints the targets of REST.
-pub(crate) fn run(times: &Times) {
-    let rate = pairs(times.pairs, || json_rate(times.tiny));
-    line(
-        "REST JSON of 1x3x224x224 floats: MB of body for each second of the server's CPU time",
-        "≥ 60 MB/s",
-        &format!("{rate:.0} MB/s"),
-        rate >= 60.0,
-    );
-    for (model, least) in [(&INPUT_600K, Some(0.8)), (&TINY, None)] {
-        let ratio = pairs(times.pairs, || binary_ratio(model, times.tiny));
-        let wanted = least.map_or("—".to_owned(), |least| format!("≥ {least:.2}"));
-        line(
-            &format!(
-                "{}: requests/s over REST with binary data against gRPC, concurrency {CONCURRENCY}",
-                model.name
-            ),
-            &wanted,
-            &format!("{ratio:.3}"),
-            least.is_none_or(|least| ratio >= least),
-        );
+/// Measures JSON, and REST against gRPC.
+pub(crate) fn run(lengths: &Lengths) -> Vec<Row> {
+    let mut rows = watched(|| vec![Row::new("rest-json", json_rates(lengths))]);
+    for (id, model) in [("rest-fullsize", &INPUT_600K), ("rest-dummy", &TINY)] {
+        rows.extend(watched(|| {
+            let pairs = over_grpc(Api::KserveRest, model, lengths);
+            vec![pairs.ratio(id, Figure::Rate, ["REST", "gRPC"])]
+        }));
     }
+    rows
+}
+
+/// Measures TensorFlow Serving's API over gRPC.
+pub(crate) fn tfs(lengths: &Lengths) -> Vec<Row> {
+    let mut rows = Vec::new();
+    for (id, model) in [("tfs-dummy", &TINY), ("tfs-fullsize", &INPUT_600K)] {
+        rows.extend(watched(|| {
+            let pairs = over_grpc(Api::TfsGrpc, model, lengths);
+            vec![pairs.ratio(id, Figure::Rate, ["TensorFlow Serving", "KServe"])]
+        }));
+    }
+    rows
+}
+
+/// Asks one server by another API and by KServe's gRPC in turn.
+fn over_grpc(api: Api, model: &Model, lengths: &Lengths) -> Pairs {
+    let runtime = jobs::runtime();
+    let peer = Peer::ovms(model);
+    let clients = [api, Api::KserveGrpc].map(|api| jobs::connect_by(&runtime, &peer, api));
+    let jobs = [vec![cells::request(model)]];
+    let load = |index: usize| Load::new(&peer, &runtime, &clients[index], &jobs);
+    let count = if model.name == TINY.name {
+        lengths.requests * 2
+    } else {
+        LARGE.min(lengths.requests)
+    };
+    jobs::in_turn([&load(0), &load(1)], [count; 2], lengths.pairs)
 }
 
 /// Returns megabytes of JSON a second of processor time, which has all that the server does for a
 /// request in it: to receive the body, to parse it, and to run the model.
-fn json_rate(seconds: f64) -> f64 {
+fn json_rates(lengths: &Lengths) -> Vec<f64> {
     let model = &INPUT_600K;
     let elements: usize = model.shape.iter().product();
     // As many digits as a float of a picture has. A fixed sequence, so that runs compare.
@@ -55,22 +72,13 @@ fn json_rate(seconds: f64) -> f64 {
     let mut json = Vec::new();
     write_json(&tensor, &mut json);
     let request = cells::request_of(model, data, Form::Values);
+    let runtime = jobs::runtime();
     let peer = Peer::ovms(model);
-    let cell = cells::load(
-        &peer,
-        Api::KserveRest,
-        &request,
-        2,
-        Length::Seconds(seconds),
-    );
-    json.len() as f64 / cell.cpu_us
-}
-
-/// Returns how many requests a second REST answers for each that gRPC does, of one server.
-fn binary_ratio(model: &Model, seconds: f64) -> f64 {
-    let peer = Peer::ovms(model);
-    let rate =
-        |api| cells::served(&peer, api, model, CONCURRENCY, Length::Seconds(seconds)).per_second;
-    let grpc = rate(Api::KserveGrpc);
-    rate(Api::KserveRest) / grpc
+    let client = jobs::connect_by(&runtime, &peer, Api::KserveRest);
+    let load = Load::new(&peer, &runtime, &client, &[vec![request]]).by(2);
+    let count = (lengths.requests / 50).max(5);
+    load.run(count);
+    (0..lengths.pairs)
+        .map(|_| json.len() as f64 / load.run(count).cpu_us)
+        .collect()
 }

@@ -5,8 +5,6 @@
 //! spin while they wait for each other, and on a machine with other work that takes far more than
 //! what is measured, with sequences and without.
 
-use std::path::Path;
-
 use ovms::{
     client::Request,
     request::Parameter,
@@ -18,11 +16,12 @@ use tokio::runtime::Runtime;
 
 use crate::{
     Model, cells,
-    jobs::{self, CONCURRENCY, Load},
+    jobs::{self, CONCURRENCY, Figure, Load},
+    meter::watched,
     peer::{Peer, Raw},
     process,
-    report::Times,
-    targets::line,
+    report::row::{Row, Side, Unit},
+    run::Lengths,
 };
 
 /// Sound in, three variables of 1 KB together inside.
@@ -32,9 +31,6 @@ const VAD: Model = Model {
     shape: &[1, 512],
     folder: "fixtures/models/vad_stateful",
 };
-
-/// The bytes of its variables.
-const STATE: f64 = 1024.0;
 
 /// One sequence for each client, as clients do that wait for their answers.
 const CLIENTS: u64 = CONCURRENCY as u64;
@@ -68,25 +64,21 @@ enum Place {
     End,
 }
 
-/// Measures and prints the targets.
-pub(crate) fn run(library: &Path, times: &Times) {
+/// Measures requests in sequences, starts and ends, and many sequences.
+pub(crate) fn run(lengths: &Lengths) -> Vec<Row> {
     let runtime = jobs::runtime();
     let stateless = serve(&[]);
     let client = jobs::connect(&runtime, &stateless);
     let request = [vec![cells::request(&VAD)]];
     let load = || Load::new(&stateless, &runtime, &client, &request);
-    extra(&runtime, [&load().alone(), &load()], times);
-    start_and_end(&runtime, &load(), times);
-    live(&runtime, library, times);
+    let mut rows = extra(&runtime, [&load().alone(), &load()], lengths);
+    rows.extend(watched(|| vec![start_and_end(&runtime, &load(), lengths)]));
+    rows.extend(live(&runtime, lengths));
+    rows
 }
 
-fn extra(runtime: &Runtime, [one, many]: [&Load<'_>; 2], times: &Times) {
-    for (form, name, sequences, stateless) in [
-        (Form::Parameters, "parameters", 1, one),
-        (Form::Parameters, "parameters", CLIENTS, many),
-        (Form::Inputs, "special inputs", CLIENTS, many),
-        (Form::Parameters, "parameters", USUAL, many),
-    ] {
+fn extra(runtime: &Runtime, [one, many]: [&Load<'_>; 2], lengths: &Lengths) -> Vec<Row> {
+    let measure = |(id, form, sequences, stateless): (&str, Form, u64, &Load<'_>)| {
         let peer = stateful(sequences);
         let client = jobs::connect(runtime, &peer);
         let load = |jobs: &[Vec<Request>]| Load::new(&peer, runtime, &client, jobs);
@@ -96,28 +88,22 @@ fn extra(runtime: &Runtime, [one, many]: [&Load<'_>; 2], times: &Times) {
             within = within.alone();
         }
         // One client alone takes longer for as many.
-        let count = times.requests / if sequences == 1 { 4 } else { 1 };
-        let [extra] = jobs::in_turn(
-            [&within, stateless],
-            [count, count],
-            times.slices,
-            |within, stateless| [within.cpu_us - stateless.cpu_us],
-        );
-        line(
-            &format!(
-                "{}: server CPU time of a request in one of {sequences} sequences, told by {name}, \
-                 beyond that of the same request without, gRPC, concurrency {}",
-                VAD.name,
-                CLIENTS.min(sequences)
-            ),
-            "≤ 5 µs",
-            &format!("{extra:.1} µs"),
-            extra <= 5.0,
-        );
-    }
+        let count = lengths.requests / if sequences == 1 { 4 } else { 1 };
+        let pairs = jobs::in_turn([&within, stateless], [count; 2], lengths.pairs);
+        pairs.difference(id, Figure::Cpu, ["with", "without"])
+    };
+    [
+        ("sequences-1", Form::Parameters, 1, one),
+        ("sequences-16", Form::Parameters, CLIENTS, many),
+        ("sequences-16-inputs", Form::Inputs, CLIENTS, many),
+        ("sequences-500", Form::Parameters, USUAL, many),
+    ]
+    .into_iter()
+    .flat_map(|row| watched(|| vec![measure(row)]))
+    .collect()
 }
 
-fn start_and_end(runtime: &Runtime, stateless: &Load<'_>, times: &Times) {
+fn start_and_end(runtime: &Runtime, stateless: &Load<'_>, lengths: &Lengths) -> Row {
     let peer = stateful(USUAL);
     let client = jobs::connect(runtime, &peer);
     let jobs: Vec<_> = (1..=PASSING)
@@ -125,26 +111,15 @@ fn start_and_end(runtime: &Runtime, stateless: &Load<'_>, times: &Times) {
         .map(Vec::from)
         .collect();
     let both = Load::new(&peer, runtime, &client, &jobs);
-    let count = times.requests;
-    let [beyond] = jobs::in_turn(
-        [&both, stateless],
-        [count / 2, count],
-        times.slices,
-        |both, stateless| [both.cpu_us - 2.0 * stateless.cpu_us],
-    );
-    line(
-        &format!(
-            "{}: server CPU time of a sequence of a start and an end beyond that of two requests \
-             without, gRPC, concurrency {CONCURRENCY}",
-            VAD.name
-        ),
-        "≤ 200 µs",
-        &format!("{beyond:.1} µs"),
-        beyond <= 200.0,
-    );
+    let count = lengths.requests;
+    let pairs = jobs::in_turn([&both, stateless], [count / 2, count], lengths.pairs);
+    let sides = pairs.sides(Figure::Cpu, ["both", "a request without"]);
+    Row::compared("sequences-start-end", sides, |both, stateless| {
+        both - 2.0 * stateless
+    })
 }
 
-fn live(runtime: &Runtime, library: &Path, times: &Times) {
+fn live(runtime: &Runtime, lengths: &Lengths) -> Vec<Row> {
     let peer = stateful(MANY + PASSING);
     let client = jobs::connect(runtime, &peer);
     let load = |jobs: &[Vec<Request>]| Load::new(&peer, runtime, &client, jobs);
@@ -153,21 +128,23 @@ fn live(runtime: &Runtime, library: &Path, times: &Times) {
     load(&each(MANY + 1..=MANY + PASSING, Place::End)).once();
     let before = process::resident_mb(peer.id());
     load(&each(1..=MANY, Place::Start)).once();
-    let bytes = (process::resident_mb(peer.id()) - before) * 1024.0 * 1024.0 / MANY as f64;
-    let raw = |lent| Raw::requests(library, &VAD, MANY as usize, lent).bytes / 1024.0;
-    line(
-        &format!(
-            "{}: resident memory for each of {MANY} sequences that are idle; an infer request of \
-             raw OpenVINO that has run once takes {:.1} KB with its own tensors, and {:.1} KB with \
-             lent ones",
-            VAD.name,
-            raw(false),
-            raw(true)
-        ),
-        &format!("≤ {:.0} KB", STATE / 1024.0 + 16.0),
-        &format!("{:.1} KB", bytes / 1024.0),
-        bytes <= STATE + 16.0 * 1024.0,
-    );
+    let each_kb = (process::resident_mb(peer.id()) - before) * 1024.0 / MANY as f64;
+    let raw = |lent| {
+        let outcome = Raw::requests(&lengths.library, &VAD, MANY as usize, lent);
+        Side::new(
+            if lent {
+                "with lent tensors"
+            } else {
+                "a raw infer request"
+            },
+            Unit::Kilobytes,
+            vec![outcome.bytes / 1024.0],
+        )
+    };
+    let mut rows = vec![Row {
+        sides: vec![raw(false), raw(true)],
+        ..Row::new("sequences-idle", vec![each_kb])
+    }];
     let many = load(&round(1..=MANY, Form::Parameters));
     for sequences in [FEW, CLIENTS] {
         let peer = stateful(sequences);
@@ -175,26 +152,18 @@ fn live(runtime: &Runtime, library: &Path, times: &Times) {
         let few = |jobs: &[Vec<Request>]| Load::new(&peer, runtime, &client, jobs);
         few(&each(1..=sequences, Place::Start)).once();
         let few = few(&round(1..=sequences, Form::Parameters));
-        let count = times.requests;
-        let ratios = jobs::in_turn([&many, &few], [count, count], times.slices, |many, few| {
-            [many.p50_us / few.p50_us, many.cpu_us / few.cpu_us]
-        });
-        for (what, ratio) in ["p50 latency", "server CPU time per request"]
-            .iter()
-            .zip(ratios)
-        {
-            line(
-                &format!(
-                    "{}: {what} going round {MANY} sequences against {sequences}, gRPC, \
-                     concurrency {CONCURRENCY}",
-                    VAD.name
-                ),
-                "≤ 1.10",
-                &format!("{ratio:.3}"),
-                ratio <= 1.1,
-            );
-        }
+        rows.extend(watched(|| {
+            let count = lengths.requests;
+            let pairs = jobs::in_turn([&many, &few], [count; 2], lengths.pairs);
+            let figures = [("p50", Figure::P50), ("cpu", Figure::Cpu)];
+            let row = |(name, figure)| {
+                let id = format!("sequences-round-{sequences}-{name}");
+                pairs.ratio(&id, figure, ["many", "few"])
+            };
+            figures.map(row).into()
+        }));
     }
+    rows
 }
 
 /// Serves the model with sequences.

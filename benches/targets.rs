@@ -1,152 +1,129 @@
-//! The figures that the project sets itself, each measured so that the machine's noise falls on
-//! both sides of the ratio.
-
-use std::path::Path;
+//! A tiny model against a bare echo service, served inferences against raw OpenVINO, and what memory
+//! the server takes.
 
 use ovms::client::Api;
 
 use crate::{
-    CLASSIFIER, CONVOLUTIONAL, INPUT_600K, Model, TINY,
-    cells::{self, Length},
+    CLASSIFIER, CONVOLUTIONAL, INPUT_600K, Model, TINY, cells,
+    jobs::{self, Figure, Load, Pairs, alternate},
+    meter::watched,
     peer::{Peer, Raw},
     process,
-    report::Times,
+    raw::Span,
+    report::row::{Row, Side, Unit},
+    run::Lengths,
 };
+
+const SIDES: [&str; 2] = ["ovms", "echo"];
+
+/// Measures against the echo service.
+pub(crate) fn echo(lengths: &Lengths) -> Vec<Row> {
+    let runtime = jobs::runtime();
+    let (peer, bare) = (Peer::ovms(&TINY), Peer::echo());
+    let clients = [&peer, &bare].map(|peer| jobs::connect(&runtime, peer));
+    let rest = jobs::connect_by(&runtime, &peer, Api::KserveRest);
+    let jobs = [vec![cells::request(&TINY)]];
+    let ours = || Load::new(&peer, &runtime, &clients[0], &jobs);
+    let echo = || Load::new(&bare, &runtime, &clients[1], &jobs);
+    let rest = Load::new(&peer, &runtime, &rest, &jobs);
+    let count = lengths.requests * 2;
+    let mut rows = watched(|| {
+        let pairs = jobs::in_turn([&ours(), &echo()], [count; 2], lengths.pairs);
+        vec![
+            pairs
+                .ratio("echo-share-16", Figure::Rate, SIDES)
+                .noted(ALLOCATOR.to_owned()),
+            pairs.of("echo-cpu", Figure::Cpu, 1),
+        ]
+    });
+    rows.extend(watched(|| {
+        let pairs = jobs::in_turn([&ours(), &rest], [count; 2], lengths.pairs);
+        vec![
+            pairs.of("grpc-cpu", Figure::Cpu, 0),
+            pairs.of("rest-cpu", Figure::Cpu, 1),
+            pairs.ratio("grpc-over-rest-cpu", Figure::Cpu, ["gRPC", "REST"]),
+        ]
+    }));
+    rows.extend(watched(|| {
+        let loads = [&ours().alone(), &echo().alone()];
+        let pairs = jobs::in_turn(loads, [lengths.requests / 2; 2], lengths.pairs);
+        vec![pairs.ratio("echo-p50-1", Figure::P50, SIDES)]
+    }));
+    rows
+}
 
 /// What the echo service allocates with; see the feature in `Cargo.toml`.
 const ALLOCATOR: &str = if cfg!(feature = "same-allocator") {
-    "our allocator"
+    "the echo with the server's allocator"
 } else {
-    "the system's allocator"
+    "the echo with the system's allocator"
 };
 
-/// Measures and prints the targets.
-pub(crate) fn run(library: &Path, times: &Times) {
-    println!("| target | wanted | measured | |");
-    println!("|---|---|---|---|");
-    echo(times);
-    for (model, most) in [(&TINY, 150.0), (&INPUT_600K, 600.0)] {
-        let added = pairs(times.pairs, || added_latency(library, model, times.tiny));
-        line(
-            &format!(
-                "{}: added p50 latency over raw inference, gRPC, concurrency 1",
-                model.name
-            ),
-            &format!("≤ {most:.0} µs"),
-            &format!("{added:.0} µs"),
-            added <= most,
-        );
-    }
-    for (model, seconds, most) in [
-        (&CONVOLUTIONAL, times.large, Some(1.08)),
-        (&CLASSIFIER, times.tiny, None),
+/// Measures against raw OpenVINO.
+pub(crate) fn raw(lengths: &Lengths) -> Vec<Row> {
+    let sides = ["ovms", "raw"];
+    let mut rows = Vec::new();
+    for (id, model, count, figure) in [
+        // Turns of a quarter of a second at most.
+        ("resnet50-cpu", &CONVOLUTIONAL, 8, Figure::Cpu),
+        ("classifier-cpu", &CLASSIFIER, 150, Figure::Cpu),
+        ("dummy-added", &TINY, 500, Figure::P50),
+        ("fullsize-added", &INPUT_600K, 300, Figure::P50),
     ] {
-        let ratio = pairs(times.pairs, || cpu_ratio(library, model, seconds));
-        let wanted = most.map_or("—".to_owned(), |most| format!("≤ {most}"));
-        line(
-            &format!(
-                "{}: server CPU time per request against raw OpenVINO's, gRPC",
-                model.name
-            ),
-            &wanted,
-            &format!("{ratio:.3}"),
-            most.is_none_or(|most| ratio <= most),
-        );
+        rows.extend(watched(|| {
+            let pairs = beside_raw(lengths, model, count);
+            vec![match figure {
+                Figure::P50 => pairs.difference(id, figure, sides),
+                _ => pairs.ratio(id, figure, sides),
+            }]
+        }));
     }
-    memory(library, times);
+    rows
 }
 
-/// Measures and prints the target against the echo service.
-pub(crate) fn echo(times: &Times) {
-    let ratio = pairs(times.pairs, || {
-        let echo = Peer::echo();
-        let ovms = Peer::ovms(&TINY);
-        let rate = |peer: &Peer| {
-            cells::served(
-                peer,
-                Api::KserveGrpc,
-                &TINY,
-                16,
-                Length::Seconds(times.tiny),
-            )
-            .per_second
-        };
-        let echo = rate(&echo);
-        rate(&ovms) / echo
+/// Infers by the server and by raw OpenVINO in turn, both with one client; so many of a turn.
+fn beside_raw(lengths: &Lengths, model: &Model, count: usize) -> Pairs {
+    let runtime = jobs::runtime();
+    let peer = Peer::ovms(model);
+    let client = jobs::connect(&runtime, &peer);
+    let jobs = [vec![cells::request(model)]];
+    let load = Load::new(&peer, &runtime, &client, &jobs).alone();
+    let mut raw = Raw::load(&lengths.library, model, 1);
+    let mut raw = || raw.infer(Span::Inferences(count)).cost();
+    // What is made at first is there afterwards.
+    load.run(count);
+    raw();
+    Pairs(alternate(lengths.pairs, || load.run(count), raw))
+}
+
+/// Measures resident memory.
+pub(crate) fn memory(lengths: &Lengths) -> Vec<Row> {
+    let side = |name: &str, values| Side::new(name, Unit::Megabytes, values);
+    let [ours, raw] = alternate(lengths.restarts, fresh_mb, || {
+        Raw::load(&lengths.library, &TINY, 1).loaded_mb
     });
-    line(
-        &format!(
-            "tiny model over gRPC, requests/s against the echo service with {ALLOCATOR}, concurrency 16"
-        ),
-        "≥ 0.80",
-        &format!("{ratio:.3}"),
-        ratio >= 0.80,
-    );
-}
-
-/// Returns the median of alternating pairs of runs.
-pub(crate) fn pairs(count: usize, mut measure: impl FnMut() -> f64) -> f64 {
-    let mut ratios: Vec<f64> = (0..count).map(|_| measure()).collect();
-    ratios.sort_by(f64::total_cmp);
-    ratios[ratios.len() / 2]
-}
-
-fn added_latency(library: &Path, model: &Model, seconds: f64) -> f64 {
-    let raw = cells::raw(library, model, 1, seconds);
-    let peer = Peer::ovms(model);
-    let served = cells::served(&peer, Api::KserveGrpc, model, 1, Length::Seconds(seconds));
-    served.p50_us - raw.p50_us
-}
-
-fn cpu_ratio(library: &Path, model: &Model, seconds: f64) -> f64 {
-    let raw = cells::raw(library, model, 1, seconds);
-    let peer = Peer::ovms(model);
-    let served = cells::served(&peer, Api::KserveGrpc, model, 1, Length::Seconds(seconds));
-    served.cpu_us / raw.cpu_us
-}
-
-fn memory(library: &Path, times: &Times) {
-    let raw = Raw::load(library, &TINY, 1, 0.1).run().loaded_mb;
+    let sides = [side("ovms", ours), side("raw", raw)];
+    let beyond = Row::difference("memory-tiny", sides);
+    let runtime = jobs::runtime();
     let peer = Peer::ovms(&TINY);
-    let load = |requests| {
-        cells::served(
-            &peer,
-            Api::KserveGrpc,
-            &TINY,
-            16,
-            Length::Requests(requests),
-        );
+    let client = jobs::connect(&runtime, &peer);
+    let load = Load::new(&peer, &runtime, &client, &[vec![cells::request(&TINY)]]);
+    let after = |requests| {
+        load.run(requests);
         process::resident_mb(peer.id())
     };
-    // One request first: the raw process has run one inference, too.
-    load(1);
-    let fresh = process::resident_mb(peer.id());
-    line(
-        "resident memory with the tiny model against a bare process with OpenVINO and the model",
-        "≤ +25 MB",
-        &format!("{fresh:.0} MB − {raw:.0} MB = {:+.1} MB", fresh - raw),
-        fresh - raw <= 25.0,
-    );
-    let early = load(times.many / 10);
-    let late = load(times.many - times.many / 10);
-    let growth = (late / early - 1.0) * 100.0;
-    line(
-        &format!(
-            "resident memory after {} requests against after {}",
-            times.many,
-            times.many / 10
-        ),
-        "≤ +3 %",
-        &format!("{late:.1} MB / {early:.1} MB = {growth:+.1} %"),
-        growth <= 3.0,
-    );
+    let early = after(lengths.many / 10);
+    let late = after(lengths.many - lengths.many / 10);
+    let sides = [side("late", vec![late]), side("early", vec![early])];
+    vec![beyond, Row::ratio("memory-growth", sides)]
 }
 
-pub(crate) fn line(target: &str, wanted: &str, measured: &str, met: bool) {
-    let verdict = match (wanted, met) {
-        ("—", _) => "",
-        (_, true) => "met",
-        (_, false) => "**missed**",
-    };
-    println!("| {target} | {wanted} | {measured} | {verdict} |");
+/// Returns the resident memory of a server that has answered a request, as the raw process has run
+/// one inference.
+fn fresh_mb() -> f64 {
+    let runtime = jobs::runtime();
+    let peer = Peer::ovms(&TINY);
+    let client = jobs::connect(&runtime, &peer);
+    Load::new(&peer, &runtime, &client, &[vec![cells::request(&TINY)]]).run(1);
+    process::resident_mb(peer.id())
 }

@@ -44,15 +44,6 @@ impl Node {
         }
     }
 
-    /// Returns what it is, for a table.
-    pub(super) const fn text(self) -> &'static str {
-        match self {
-            Self::Echo => "a handler that returns its [1,10] input",
-            Self::Numpy => "the same with NumPy",
-            _ => self.name(),
-        }
-    }
-
     const fn execute(self) -> &'static str {
         match self {
             Self::Echo => "return [Tensor('output', inputs[0])]",

@@ -10,11 +10,12 @@ use super::{
     request, serve,
 };
 use crate::{
-    jobs::{self, CONCURRENCY, Load},
+    jobs::{self, CONCURRENCY, Load, alternate},
+    meter::watched,
     peer::Peer,
     process,
-    report::Times,
-    targets::line,
+    report::row::{Row, Side, Unit},
+    run::Lengths,
 };
 
 /// Streams that are open and idle.
@@ -23,51 +24,36 @@ const IDLE: usize = 500;
 /// Streams of one connection: servers of gRPC allow a hundred at least.
 const TOGETHER: usize = 50;
 
-/// Measures and prints the targets.
-pub(super) fn run(times: &Times) {
-    small(times);
-    generator(times);
-    idle();
+/// Measures streams.
+pub(super) fn run(lengths: &Lengths) -> Vec<Row> {
+    let mut rows = watched(|| vec![small(lengths)]);
+    rows.extend(watched(|| generator(lengths)));
+    rows.push(idle());
+    rows
 }
 
 /// One stream with so many requests under way against as many single requests.
-fn small(times: &Times) {
+fn small(lengths: &Lengths) -> Row {
     let (_folder, peer) = serve(Node::Echo);
     let runtime = jobs::runtime();
     let client = jobs::connect(&runtime, &peer);
     let jobs = [vec![request(Node::Echo)]];
     let unary = Load::new(&peer, &runtime, &client, &jobs);
     let (requests, mut answers) = client.stream().expect("KServe has streams");
+    let count = lengths.requests;
     let mut stream = || {
         let begun = Instant::now();
-        runtime.block_on(exchange(&requests, &mut answers, times.requests));
-        times.requests as f64 / begun.elapsed().as_secs_f64()
+        runtime.block_on(exchange(&requests, &mut answers, count));
+        count as f64 / begun.elapsed().as_secs_f64()
     };
+    let single = || unary.run(count).per_second;
     // To warm up.
     stream();
-    unary.run(times.requests);
-    let mut ratios: Vec<f64> = (0..times.slices)
-        .map(|slice| {
-            if slice % 2 == 0 {
-                let one = stream();
-                one / unary.run(times.requests).per_second
-            } else {
-                let other = unary.run(times.requests).per_second;
-                stream() / other
-            }
-        })
-        .collect();
-    let ratio = median(&mut ratios);
-    line(
-        &format!(
-            "{}: requests/s on one stream with {CONCURRENCY} under way against single requests, as \
-             many at once, on one connection",
-            Node::Echo.text()
-        ),
-        "≥ 1.5",
-        &format!("{ratio:.2}"),
-        ratio >= 1.5,
-    );
+    single();
+    let [stream, single] = alternate(lengths.pairs, stream, single);
+    let sides = [("stream", stream), ("single", single)];
+    let sides = sides.map(|(name, values)| Side::new(name, Unit::PerSecond, values));
+    Row::ratio("stream-unary", sides)
 }
 
 /// Sends requests and takes their answers, with so many under way at once.
@@ -99,27 +85,22 @@ async fn answer(answers: &mut Answers<'_>) {
 }
 
 /// One client that takes what a generator gives, and the same from a bare service.
-fn generator(times: &Times) {
+fn generator(lengths: &Lengths) -> Vec<Row> {
     let (_folder, peer) = serve(Node::Generator);
     let bare = Peer::echo();
     let runtime = jobs::runtime();
     let clients = [&peer, &bare].map(|peer| jobs::connect(&runtime, peer));
-    let rates = || clients.each_ref().map(|client| generate(&runtime, client));
+    let rate = |index: usize| generate(&runtime, &clients[index]);
     // To warm up.
-    rates();
-    let rounds: Vec<[f64; 2]> = (0..times.slices.min(21)).map(|_| rates()).collect();
-    let mut ours: Vec<f64> = rounds.iter().map(|[ours, _]| *ours).collect();
-    let mut ratios: Vec<f64> = rounds.iter().map(|[ours, bare]| ours / bare).collect();
-    let (rate, ratio) = (median(&mut ours), median(&mut ratios));
-    line(
-        &format!(
-            "a generator of {OUTPUTS} outputs of 4 bytes: responses/s to one client; {ratio:.2} of a \
-             bare service that sends as many messages"
-        ),
-        "≥ 20000",
-        &format!("{rate:.0}"),
-        rate >= 20_000.0,
-    );
+    rate(0);
+    rate(1);
+    let [ours, bare] = alternate(lengths.pairs.min(21), || rate(0), || rate(1));
+    let sides = [("ovms", ours.clone()), ("bare", bare)];
+    let sides = sides.map(|(name, values)| Side::new(name, Unit::PerSecond, values));
+    vec![
+        Row::new("generator", ours),
+        Row::ratio("generator-share", sides),
+    ]
 }
 
 /// Returns the responses of a second, from the request on.
@@ -142,7 +123,7 @@ fn generate(runtime: &Runtime, client: &Client) -> f64 {
 }
 
 /// Streams that have had an answer and wait.
-fn idle() {
+fn idle() -> Row {
     let (_folder, peer) = serve(Node::Echo);
     let runtime = jobs::runtime();
     let options = peer.options(Api::KserveGrpc, 1);
@@ -162,15 +143,7 @@ fn idle() {
     let after = process::resident_mb(peer.id());
     assert_eq!(streams.len(), IDLE);
     let each = (after - before) * 1024.0 / IDLE as f64;
-    line(
-        &format!(
-            "resident memory of the server for each of {IDLE} streams to a graph of one Python node \
-             that are open and idle"
-        ),
-        "≤ 100 KB",
-        &format!("{each:.1} KB"),
-        each <= 100.0,
-    );
+    Row::new("stream-idle", vec![each])
 }
 
 /// Opens a stream and has one request answered.
@@ -178,9 +151,4 @@ fn open<'a>(runtime: &Runtime, client: &'a Client) -> (Requests, Answers<'a>) {
     let (requests, mut answers) = client.stream().expect("KServe has streams");
     runtime.block_on(exchange(&requests, &mut answers, 1));
     (requests, answers)
-}
-
-fn median(values: &mut [f64]) -> f64 {
-    values.sort_by(f64::total_cmp);
-    values[values.len() / 2]
 }

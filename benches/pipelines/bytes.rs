@@ -10,10 +10,10 @@ use ovms::{
 };
 
 use super::{
-    PARTS, Side, copy, in_turn, median, median_us,
+    PARTS, copy, in_ms, in_turn, median_us,
     served::{node, pipeline},
 };
-use crate::targets::line;
+use crate::report::row::Row;
 use serde_json::json;
 
 /// A part: 600 KB.
@@ -55,8 +55,8 @@ impl Sources for Known {
     }
 }
 
-/// Measures and prints the targets.
-pub(super) fn run(slices: usize) {
+/// Measures splitting and gathering.
+pub(super) fn run(pairs: usize) -> Vec<Row> {
     let plan = plan();
     let elements = PARTS * SHAPE.iter().product::<usize>();
     let bytes: Vec<u8> = (0..elements)
@@ -67,35 +67,24 @@ pub(super) fn run(slices: usize) {
     let (result, copied) = round(&plan, &whole);
     assert!(result == whole, "every part is in its place");
     let copies = copied as f64 / whole.data().len() as f64;
-    line(
-        &format!(
-            "splitting and gathering {PARTS} parts of {} KB: bytes copied, by their number",
-            whole.data().len() / PARTS / 1000
-        ),
-        "≤ 1 copy",
-        &format!("{copies:.2}"),
-        copies <= 1.0,
+    let [ours, one] = in_turn(
+        pairs,
+        || {
+            median_us(ROUNDS, || {
+                std::hint::black_box(round(&plan, &whole));
+            })
+        },
+        || {
+            median_us(ROUNDS, || {
+                std::hint::black_box(copy(whole.data()));
+            })
+        },
     );
-    let both = in_turn(slices, |side| match side {
-        Side::Raw => median_us(ROUNDS, || {
-            std::hint::black_box(copy(whole.data()));
-        }),
-        Side::Ours => median_us(ROUNDS, || {
-            std::hint::black_box(round(&plan, &whole));
-        }),
-    });
-    let memcpy = median(&mut both.iter().map(|(_, raw)| *raw).collect::<Vec<_>>());
-    let mut ratios: Vec<f64> = both.into_iter().map(|(ours, copy)| ours / copy).collect();
-    let ratio = median(&mut ratios);
-    line(
-        &format!(
-            "the same: its time against one copy of as many bytes into new memory ({:.1} ms)",
-            memcpy / 1e3
-        ),
-        "≤ 1.05",
-        &format!("{ratio:.3}"),
-        ratio <= 1.05,
-    );
+    let sides = [in_ms("both", &ours), in_ms("one copy", &one)];
+    vec![
+        Row::new("split-bytes", vec![copies]),
+        Row::ratio("split-time", sides),
+    ]
 }
 
 /// Splits a tensor and gathers the parts. Returns the result and how many bytes were copied: those

@@ -16,8 +16,7 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 use tokio::runtime::{Builder, Runtime};
 
-use super::median;
-use crate::{Model, PROPERTIES};
+use crate::{Model, PROPERTIES, report::stats::median};
 
 const ORIGIN: Origin = Origin {
     api: Api::KServe,
@@ -88,7 +87,7 @@ impl Served {
                 drop(answer);
                 took.push(begun.elapsed().as_secs_f64() * 1e6);
             }
-            median(&mut took)
+            median(&took)
         };
         let done = self.runtime.block_on(async { Task::spawn(work).await });
         done.expect("nothing fails")

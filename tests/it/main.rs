@@ -11,6 +11,7 @@ mod bad_clients;
 mod bad_input;
 mod bad_json;
 mod bad_models;
+mod benchmarks;
 mod cache;
 mod cli_flags;
 mod cli_help;

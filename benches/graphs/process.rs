@@ -16,7 +16,14 @@ use ovms::{
 use tokio::runtime::{Builder, Runtime};
 
 use super::files::{self, INPUT, Node};
-use crate::{report::places, targets::line};
+use crate::{
+    meter::watched,
+    report::{
+        row::{Row, Side, Unit},
+        stats::median,
+    },
+    run::places,
+};
 
 /// Nodes of the chain beyond the first.
 const NODES: usize = 20;
@@ -30,8 +37,8 @@ const LARGE: usize = 20;
 /// The bytes of the large input.
 const BYTES: usize = 10_000_000;
 
-/// Measures and prints the targets.
-pub(super) fn run(slices: usize) {
+/// Measures a large input, and nodes that do nothing.
+pub(super) fn run(pairs: usize) -> Vec<Row> {
     // The packages that a server that finds this runtime would see.
     let library = runtime::find(&places()).map(|found| found.library);
     let environment = library.ok().and_then(|library| {
@@ -46,12 +53,13 @@ pub(super) fn run(slices: usize) {
         .enable_all()
         .build()
         .expect("a runtime");
-    large(&runtime, slices);
-    nodes(&runtime, slices);
+    let mut rows = watched(|| large(&runtime, pairs));
+    rows.extend(watched(|| vec![nodes(&runtime, pairs)]));
+    rows
 }
 
 /// A large input: where it lies, and what it costs to look at it against copying it.
-fn large(runtime: &Runtime, slices: usize) {
+fn large(runtime: &Runtime, pairs: usize) -> Vec<Row> {
     let large = request(vec![1, BYTES as i64], DataType::U8, vec![7; BYTES]);
     let [address, look, copy] = [Node::Address, Node::Look, Node::Copy].map(Graph::of_node);
     let Data::Raw(sent) = &large.inputs[0].data else {
@@ -60,56 +68,53 @@ fn large(runtime: &Runtime, slices: usize) {
     let answer = address.answer(runtime, &large);
     let seen: [u8; 8] = answer.loose[0].data[..].try_into().expect("eight bytes");
     let is_same = u64::from_le_bytes(seen) == sent.as_ptr() as u64;
-    line(
-        "10 MB into a Python node: the address that Python sees is that of the bytes in the request",
-        "yes",
-        if is_same { "yes" } else { "no" },
-        is_same,
-    );
     let tiny = request(vec![1, 10], DataType::U8, vec![7; 10]);
-    let [more, copied] = in_turn(
-        slices,
+    let [large, tiny, copied] = in_turn(
+        pairs,
         [
             &|| look.median_us(runtime, &large, LARGE),
             &|| look.median_us(runtime, &tiny, LARGE),
             &|| copy.median_us(runtime, &large, LARGE),
         ],
-        |[large, tiny, copied]| [large - tiny, copied - large],
     );
-    line(
-        &format!(
-            "the same: time beyond that of 10 bytes where the handler looks at the size only; one \
-             that copies its input takes {copied:.0} µs more"
-        ),
-        "≤ 0.02 copies",
-        &format!("{more:.1} µs = {:.3}", more / copied),
-        more <= 0.02 * copied,
-    );
+    // Next to the time of a copy all else is small, so that its own noise is not in the row.
+    let beyond = copied
+        .iter()
+        .zip(&large)
+        .map(|(copied, large)| copied - large);
+    let one = median(&beyond.collect::<Vec<_>>());
+    let sides = [("10 MB", large), ("10 bytes", tiny)];
+    let sides = sides.map(|(name, values)| Side::new(name, Unit::Micros, values));
+    let mut row = Row::compared("python-large", sides, |large, tiny| (large - tiny) / one);
+    row.sides
+        .push(Side::new("with a copy", Unit::Micros, copied));
+    vec![
+        Row::new("python-address", vec![f64::from(u8::from(is_same))]),
+        row,
+    ]
 }
 
 /// A chain of nodes that hand on what they take against one such node.
-fn nodes(runtime: &Runtime, slices: usize) {
+fn nodes(runtime: &Runtime, pairs: usize) -> Row {
     let [one, many] = [1, 1 + NODES].map(Graph::of_chain);
     let request = InferRequest {
         inputs: vec![input("stream0", vec![1, 10], DataType::F32, vec![0; 40])],
         ..InferRequest::default()
     };
-    let [added] = in_turn(
-        slices,
+    let took = in_turn(
+        pairs,
         [&|| many.median_us(runtime, &request, CHAINS), &|| {
             one.median_us(runtime, &request, CHAINS)
         }],
-        |[many, one]| [(many - one) / NODES as f64],
     );
-    line(
-        &format!(
-            "{NODES} PassThroughCalculator nodes beyond the first, in one process: time for each in a \
-             request"
-        ),
-        "≤ 2 µs",
-        &format!("{added:.2} µs"),
-        added <= 2.0,
-    );
+    let [many, one] = took;
+    let sides = [
+        Side::new("21 nodes", Unit::Micros, many),
+        Side::new("1 node", Unit::Micros, one),
+    ];
+    Row::compared("pass-through", sides, |many, one| {
+        (many - one) / NODES as f64
+    })
 }
 
 /// A graph that is loaded.
@@ -148,7 +153,7 @@ impl Graph {
 
     /// Sends a request again and again, and returns the median time of one, in microseconds.
     fn median_us(&self, runtime: &Runtime, request: &InferRequest, count: usize) -> f64 {
-        let mut took: Vec<f64> = runtime.block_on(async {
+        let took: Vec<f64> = runtime.block_on(async {
             let mut took = Vec::with_capacity(count);
             for _ in 0..count {
                 let request = request.clone();
@@ -160,7 +165,7 @@ impl Graph {
             }
             took
         });
-        median(&mut took)
+        median(&took)
     }
 }
 
@@ -189,35 +194,19 @@ fn input(name: &str, shape: Vec<i64>, dtype: DataType, data: Vec<u8>) -> InputTe
     }
 }
 
-/// Does all in turn, again and again, now this first and now that, and returns the medians of what
-/// `compare` makes of each round.
-fn in_turn<const N: usize, const M: usize>(
-    slices: usize,
-    measure: [&dyn Fn() -> f64; N],
-    compare: impl Fn([f64; N]) -> [f64; M],
-) -> [f64; M] {
+/// Does all in turn, again and again, now this first and now that, and returns the times of each.
+fn in_turn<const N: usize>(rounds: usize, measure: [&dyn Fn() -> f64; N]) -> [Vec<f64>; N] {
     for measure in measure {
         // To warm up.
         measure();
         measure();
     }
-    let rounds: Vec<[f64; M]> = (0..slices)
-        .map(|slice| {
-            let mut took = [0.0; N];
-            for turn in 0..N {
-                let which = (slice + turn) % N;
-                took[which] = measure[which]();
-            }
-            compare(took)
-        })
-        .collect();
-    std::array::from_fn(|index| {
-        let mut values: Vec<f64> = rounds.iter().map(|round| round[index]).collect();
-        median(&mut values)
-    })
-}
-
-fn median(values: &mut [f64]) -> f64 {
-    values.sort_by(f64::total_cmp);
-    values[values.len() / 2]
+    let mut took = [const { Vec::new() }; N];
+    for round in 0..rounds {
+        for turn in 0..N {
+            let which = (round + turn) % N;
+            took[which].push(measure[which]());
+        }
+    }
+    took
 }

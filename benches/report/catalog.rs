@@ -1,0 +1,421 @@
+//! Every figure that a run measures, by the parts that can be measured alone.
+
+use super::row::{
+    Bound::{self, Above, Below, Least, Most},
+    Spec,
+    Unit::{
+        self, Copies, Kilobytes, Megabytes, MegabytesPerSecond, Micros, PerSecond, Ratio, Seconds,
+        Yes,
+    },
+};
+
+/// The part of absolute figures, whose table has columns of its own.
+pub(crate) const CELLS: &str = "cells";
+
+/// The part that compares two server programs; only for those who ask for it.
+pub(crate) const AGAINST: &str = "against";
+
+/// What can be measured alone.
+#[derive(Debug)]
+pub(crate) struct Part {
+    pub(crate) name: &'static str,
+    pub(crate) about: &'static str,
+    pub(crate) rows: Vec<Spec>,
+}
+
+/// Returns the parts of a full run, in its order.
+pub(crate) fn parts() -> Vec<Part> {
+    let part = |name, about, rows| Part { name, about, rows };
+    vec![
+        part(CELLS, "absolute figures of every side", cells()),
+        part("echo", "a tiny model against a bare echo service", echo()),
+        part("raw", "served inferences against raw OpenVINO", raw()),
+        part("memory", "resident memory with one tiny model", memory()),
+        part("tfs", "TensorFlow Serving's API against KServe's", tfs()),
+        part("rest", "JSON, and REST against gRPC", rest()),
+        part("metrics", "metrics on against off", metrics()),
+        part("reload", "fifty models, one of them reloaded", reload()),
+        part(
+            "sequences",
+            "requests in sequences against those without",
+            sequences(),
+        ),
+        part(
+            "pipelines",
+            "pipelines against raw OpenVINO and against single calls",
+            pipelines(),
+        ),
+        part("graphs", "Python nodes, streams and generators", graphs()),
+    ]
+}
+
+/// Returns the part that compares two server programs.
+pub(crate) fn against() -> Part {
+    let mut rows = Vec::new();
+    for (id, text) in AGAINST_LOADS {
+        for (figure, name) in [
+            ("cpu", "CPU a request"),
+            ("rate", "requests/s"),
+            ("p50", "p50"),
+        ] {
+            let id = format!("against-{id}-{figure}");
+            rows.push(row(
+                &id,
+                Ratio,
+                None,
+                &format!("{text}: {name}, over the baseline's"),
+            ));
+        }
+    }
+    let text = "resident memory with the tiny model, after load, over the baseline's";
+    rows.push(row("against-memory", Ratio, None, text).steady());
+    Part {
+        name: AGAINST,
+        about: "BENCH_PROGRAM against BENCH_BASELINE, which names another server program",
+        rows,
+    }
+}
+
+/// The loads on two programs.
+pub(crate) const AGAINST_LOADS: [(&str, &str); 7] = [
+    ("tiny-16", "dummy over gRPC, 16 clients"),
+    ("tiny-1", "dummy over gRPC, 1 client"),
+    ("600k-16", "fullsize over gRPC, 16 clients"),
+    ("rest-16", "dummy over REST, 16 clients"),
+    ("resnet50-1", "resnet50 over gRPC, 1 client"),
+    ("metrics-16", "dummy over gRPC with metrics, 16 clients"),
+    (
+        "pipeline-16",
+        "a pipeline of two dummy nodes over gRPC, 16 clients",
+    ),
+];
+
+/// The models of the table of cells, the clients of each, and whether the echo service takes part.
+pub(crate) const CELL_MODELS: [(&str, &[usize], bool); 4] = [
+    ("dummy", &[1, 4, 16], true),
+    ("fullsize", &[1, 4, 16], true),
+    ("classifier", &[1, 16], false),
+    ("resnet50", &[1, 4], false),
+];
+
+/// The sides of the table of cells, by what stands in the names of rows.
+pub(crate) const CELL_SIDES: [(&str, &str); 4] = [
+    ("raw", "raw OpenVINO"),
+    ("echo", "bare echo"),
+    ("grpc", "ovms gRPC"),
+    ("rest", "ovms REST"),
+];
+
+fn row(id: &str, unit: Unit, wanted: Option<Bound>, text: &str) -> Spec {
+    Spec::new(id, unit, wanted, text)
+}
+
+fn cells() -> Vec<Spec> {
+    let mut rows = Vec::new();
+    for (model, clients, with_echo) in CELL_MODELS {
+        for (side, text) in CELL_SIDES {
+            if side == "echo" && !with_echo {
+                continue;
+            }
+            for clients in clients {
+                let id = format!("{model}-{side}-{clients}");
+                let plural = if *clients == 1 { "" } else { "s" };
+                let text = match side {
+                    "raw" => format!("{model}, {text}, {clients} thread{plural}"),
+                    _ => format!("{model}, {text}, {clients} client{plural}"),
+                };
+                rows.push(row(&id, PerSecond, None, &text));
+            }
+        }
+    }
+    rows
+}
+
+fn echo() -> Vec<Spec> {
+    vec![
+        row(
+            "echo-share-16",
+            Ratio,
+            Some(Least(0.8)),
+            "dummy over gRPC, 16 clients: requests/s over the bare echo's",
+        ),
+        row(
+            "echo-cpu",
+            Micros,
+            None,
+            "the bare echo, 16 clients: CPU a request",
+        ),
+        row(
+            "grpc-cpu",
+            Micros,
+            None,
+            "dummy over gRPC, 16 clients: server CPU a request",
+        ),
+        row(
+            "rest-cpu",
+            Micros,
+            None,
+            "dummy over REST, 16 clients: server CPU a request",
+        ),
+        row(
+            "grpc-over-rest-cpu",
+            Ratio,
+            Some(Most(1.0)),
+            "dummy, 16 clients: server CPU a request, gRPC over REST",
+        ),
+        row(
+            "echo-p50-1",
+            Ratio,
+            None,
+            "dummy over gRPC, 1 client: p50 over the bare echo's",
+        ),
+    ]
+}
+
+fn raw() -> Vec<Spec> {
+    vec![
+        row(
+            "resnet50-cpu",
+            Ratio,
+            Some(Most(1.01)),
+            "resnet50 over gRPC, 1 client: CPU a request over raw OpenVINO's",
+        ),
+        row(
+            "classifier-cpu",
+            Ratio,
+            None,
+            "classifier over gRPC, 1 client: CPU a request over raw OpenVINO's",
+        ),
+        row(
+            "dummy-added",
+            Micros,
+            Some(Most(150.0)),
+            "dummy over gRPC, 1 client: p50 beyond raw OpenVINO's",
+        ),
+        row(
+            "fullsize-added",
+            Micros,
+            Some(Most(600.0)),
+            "fullsize over gRPC, 1 client: p50 beyond raw OpenVINO's",
+        ),
+    ]
+}
+
+fn memory() -> Vec<Spec> {
+    vec![
+        row(
+            "memory-tiny",
+            Megabytes,
+            Some(Most(17.0)),
+            "resident memory with dummy beyond that of a bare process with OpenVINO and dummy",
+        )
+        .steady(),
+        row(
+            "memory-growth",
+            Ratio,
+            Some(Most(1.03)),
+            "resident memory after 200,000 requests over that after 20,000",
+        )
+        .steady(),
+    ]
+}
+
+fn tfs() -> Vec<Spec> {
+    ["dummy", "fullsize"]
+        .map(|model| {
+            let text = format!("{model} over gRPC, 16 clients: requests/s of TensorFlow Serving's API over KServe's");
+            row(&format!("tfs-{model}"), Ratio, Some(Least(0.9)), &text)
+        })
+        .into()
+}
+
+fn rest() -> Vec<Spec> {
+    let text = |model| {
+        format!("{model}, 16 clients: requests/s over REST with binary data over those over gRPC")
+    };
+    vec![
+        row(
+            "rest-json",
+            MegabytesPerSecond,
+            Some(Least(60.0)),
+            "JSON of 1x3x224x224 floats: body for each second of the server's CPU time",
+        ),
+        row("rest-fullsize", Ratio, Some(Least(0.8)), &text("fullsize")),
+        row("rest-dummy", Ratio, None, &text("dummy")),
+    ]
+}
+
+fn metrics() -> Vec<Spec> {
+    let text = "dummy over gRPC, 16 clients: server CPU a request, metrics on over off";
+    vec![row("metrics-cpu", Ratio, Some(Most(1.02)), text)]
+}
+
+fn reload() -> Vec<Spec> {
+    vec![
+        row(
+            "reload-start",
+            Seconds,
+            Some(Below(3.0)),
+            "start with 50 tiny models",
+        ),
+        row(
+            "reload-p99",
+            Ratio,
+            Some(Most(1.5)),
+            "p99 of one of 50 models at 500 requests/s while another is reloaded four times a second, over quiet",
+        ),
+        row(
+            "reload-memory",
+            Ratio,
+            Some(Most(1.05)),
+            "resident memory after 220 reloads of one model of 50 over that after 20",
+        )
+        .steady(),
+    ]
+}
+
+fn sequences() -> Vec<Spec> {
+    let mut rows = Vec::new();
+    for (id, sequences, told, clients) in [
+        ("sequences-1", 1, "parameters", 1),
+        ("sequences-16", 16, "parameters", 16),
+        ("sequences-16-inputs", 16, "special inputs", 16),
+        ("sequences-500", 500, "parameters", 16),
+    ] {
+        let text = format!(
+            "a request in one of {sequences} sequences, told by {told}, {clients} client{}: server CPU \
+             beyond that of the same request without",
+            if clients == 1 { "" } else { "s" }
+        );
+        rows.push(row(id, Micros, Some(Most(5.0)), &text));
+    }
+    rows.push(row(
+        "sequences-start-end",
+        Micros,
+        Some(Most(200.0)),
+        "a sequence of a start and an end, 16 clients: server CPU beyond that of two requests without",
+    ));
+    rows.push(
+        row(
+            "sequences-idle",
+            Kilobytes,
+            Some(Most(17.0)),
+            "resident memory for each of 10,000 idle sequences",
+        )
+        .steady(),
+    );
+    for few in [10, 16] {
+        for (figure, name) in [("p50", "p50"), ("cpu", "server CPU a request")] {
+            let id = format!("sequences-round-{few}-{figure}");
+            let text =
+                format!("{name} going round 10,000 sequences over going round {few}, 16 clients");
+            rows.push(row(&id, Ratio, Some(Most(1.1)), &text));
+        }
+    }
+    rows
+}
+
+fn pipelines() -> Vec<Spec> {
+    let mut rows = vec![
+        row(
+            "chain-node",
+            Micros,
+            Some(Most(15.0)),
+            "a chain of 5 dummy nodes in one process: time beyond raw OpenVINO's, for each node",
+        ),
+        row(
+            "split-bytes",
+            Copies,
+            Some(Most(1.0)),
+            "splitting and gathering 64 parts of 602 KB: bytes copied, by their number",
+        )
+        .steady(),
+        row(
+            "split-time",
+            Ratio,
+            Some(Most(1.05)),
+            "the same: time over that of one copy into new memory",
+        ),
+        row(
+            "split-busy",
+            Ratio,
+            Some(Least(0.95)),
+            "64 branches of about 1 ms of work: throughput over that of 64 raw requests beside each other",
+        ),
+        row(
+            "split-copies",
+            Copies,
+            None,
+            "64 branches of 602 KB in and out: time beyond raw inferences, in copies of all of it",
+        ),
+    ];
+    for clients in [1, 4, 16] {
+        let plural = if clients == 1 { "" } else { "s" };
+        let text = format!(
+            "a chain of 5 dummy nodes, {clients} client{plural}: chains/s over those of a client's single calls"
+        );
+        rows.push(row(
+            &format!("chain-calls-{clients}"),
+            Ratio,
+            Some(Above(1.0)),
+            &text,
+        ));
+    }
+    rows
+}
+
+fn graphs() -> Vec<Spec> {
+    let mut rows = vec![
+        row(
+            "python-address",
+            Yes,
+            Some(Least(1.0)),
+            "10 MB into a Python node: Python sees the address of the bytes in the request",
+        )
+        .steady(),
+        row(
+            "python-large",
+            Copies,
+            Some(Most(0.02)),
+            "the same: time beyond that of 10 bytes, in copies by the handler",
+        ),
+        row(
+            "pass-through",
+            Micros,
+            Some(Most(2.0)),
+            "20 PassThroughCalculator nodes beyond the first, in one process: time of each",
+        ),
+    ];
+    for (id, handler, least) in [
+        ("echo", "a handler that returns its [1,10] input", 0.6),
+        ("numpy", "the same by way of NumPy", 0.5),
+    ] {
+        rows.extend([
+            row(
+                &format!("python-{id}-p50-1"),
+                Ratio,
+                None,
+                &format!("{handler}, 1 client: p50 over the bare echo's"),
+            ),
+            row(
+                &format!("python-{id}-added"),
+                Micros,
+                Some(Most(60.0)),
+                &format!("{handler}, 1 client: p50 beyond the bare echo's"),
+            ),
+            row(
+                &format!("python-{id}-share-16"),
+                Ratio,
+                Some(Least(least)),
+                &format!("{handler}, 16 clients: requests/s over the bare echo's"),
+            ),
+        ]);
+    }
+    rows.extend([
+        row("stream-unary", Ratio, Some(Least(1.5)), "the first handler, 16 requests in flight: requests/s on one stream over single requests"),
+        row("generator", PerSecond, Some(Least(20_000.0)), "a generator of 10,000 outputs of 4 bytes: responses/s to one client"),
+        row("generator-share", Ratio, None, "the same over a bare service that sends as many messages"),
+        row("stream-idle", Kilobytes, Some(Most(100.0)), "resident memory for each of 500 open and idle streams to a Python node").steady(),
+    ]);
+    rows
+}
