@@ -16,7 +16,7 @@ use gungraun::{
     Callgrind, Dhat, LibraryBenchmarkConfig, library_benchmark, library_benchmark_group, main,
 };
 
-use self::{cases::Case, record::Recorded, wire::Answered};
+use self::{cases::Case, record::Recorded, served::Side, wire::Answered};
 
 /// Requests of a connection before those that count: first ones fill caches and tables.
 const WARM: usize = 20;
@@ -56,8 +56,35 @@ fn prepare(case: Case) -> Ready {
 /// Sees to it that the answers that were counted are those that the client was given, which were
 /// successes.
 fn check(ready: Ready) {
-    let same = lasting(&ready.recorded.answers) == lasting(&ready.answered.answers());
-    assert!(same, "the answers are not those that were recorded");
+    let (recorded, counted) = (ready.recorded.answers, ready.answered.answers());
+    match ready.recorded.side {
+        Side::Rest => assert!(lasting(&recorded) == lasting(&counted), "other answers"),
+        Side::Grpc => {
+            let (recorded, counted) = (frames(&recorded), frames(&counted));
+            assert_eq!(recorded.len(), counted.len(), "frames of answers");
+            for (recorded, counted) in recorded.into_iter().zip(counted) {
+                assert_eq!(recorded, counted, "a frame of an answer");
+            }
+        }
+    }
+}
+
+/// Returns the frames of an HTTP/2 connection that are of answers, without those about the
+/// connection, whose order is that of the tasks.
+fn frames(mut answers: &[u8]) -> Vec<&[u8]> {
+    const HEAD: usize = 9;
+    let mut frames = Vec::new();
+    while let [a, b, c, kind, ..] = *answers {
+        let length = u32::from_be_bytes([0, a, b, c]);
+        let length = HEAD + usize::try_from(length).expect("frames fit into memory");
+        let (frame, rest) = answers.split_at(length);
+        // DATA and HEADERS.
+        if kind <= 1 {
+            frames.push(frame);
+        }
+        answers = rest;
+    }
+    frames
 }
 
 /// Leaves out of answers what changes by itself: the time of an HTTP answer.

@@ -27,6 +27,7 @@ const TURNS: usize = 100;
 
 /// The connection of a client that was answered all its requests with success.
 pub(crate) struct Recorded {
+    pub(crate) side: Side,
     pub(crate) steps: Vec<Step>,
     /// All that the server wrote for them.
     pub(crate) answers: Vec<u8>,
@@ -55,9 +56,10 @@ impl Cutter {
         (self.sent, self.answered) = (heard.sent.len(), heard.answers.len());
     }
 
-    fn done(self) -> Recorded {
+    fn done(self, side: Side) -> Recorded {
         let heard = self.heard.lock().expect("no panic holds it");
         Recorded {
+            side,
             steps: self.steps,
             answers: heard.answers[..self.answered].to_vec(),
         }
@@ -102,7 +104,7 @@ async fn http(mut client: DuplexStream, case: Case, count: usize, mut cutter: Cu
         );
         cutter.cut().await;
     }
-    cutter.done()
+    cutter.done(case.side())
 }
 
 /// Tells whether an answer over HTTP/1 is there to its end.
@@ -156,7 +158,7 @@ async fn grpc(client: DuplexStream, case: Case, count: usize, mut cutter: Cutter
             release(body, &data);
             cutter.cut().await;
         }
-        return cutter.done();
+        return cutter.done(case.side());
     }
     for at in 0..count {
         call(&mut calls, case, place(at)).await;
@@ -166,7 +168,7 @@ async fn grpc(client: DuplexStream, case: Case, count: usize, mut cutter: Cutter
         // It begins again when this is replayed.
         call(&mut calls, case, Place::Last).await;
     }
-    cutter.done()
+    cutter.done(case.side())
 }
 
 /// A call with one message each way, which must be answered with success.

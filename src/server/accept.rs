@@ -16,7 +16,7 @@ use std::{
 use hyper::{
     Request, Response,
     body::{Body, Frame, Incoming, SizeHint},
-    service::{Service as _, service_fn},
+    service::service_fn,
 };
 use hyper_util::{
     rt::{TokioIo, TokioTimer},
