@@ -14,7 +14,11 @@ OPENCV_STAMP := $(OPENCV)/.stamp-$(shell cksum < tests/opencv/install.py | cut -
 # Shells, a proxy and a browser that tests drive: of the system, or Debian's packages.
 TOOLS := target/tools
 TOOLS_STAMP := $(TOOLS)/.stamp-$(shell cat tests/tools/*.py | cksum | cut -d' ' -f1)
-TOOLS_NAMES := zsh fish nginx chromium
+TOOLS_NAMES := zsh fish nginx chromium valgrind
+# What starts the guard's programs in valgrind; of the version of its crate.
+RUNNER := target/guard-runner
+RUNNER_VERSION := $(shell sed -n 's/^gungraun = "=\(.*\)"$$/\1/p' Cargo.toml)
+RUNNER_STAMP := $(RUNNER)/.stamp-$(RUNNER_VERSION)
 OVMS := target/release/ovms
 
 .DEFAULT_GOAL := help
@@ -36,6 +40,7 @@ test: ## Every check
 # The network has one part of this to do and the processor the other.
 	$(MAKE) -j2 lint test-tools
 	$(MAKE) test-rust
+	$(MAKE) guard
 	$(MAKE) test-clients
 
 .PHONY: test-tools
@@ -57,6 +62,14 @@ test-clients: test-tools ## Clients that others wrote, and the fixtures
 	cargo test --locked --no-run
 	OPENVINO_INSTALL_DIR=$(CURDIR)/$(VENV) OVMS=$(CURDIR)/target/debug/ovms \
 		$(VENV)/bin/python -m pytest -q -rs -p no:cacheprovider tests/clients fixtures
+
+.PHONY: guard
+guard: test-tools $(RUNNER_STAMP) ## Fail if a request takes more instructions than before
+	$(PYTHON) benches/guard/compare.py
+
+.PHONY: guard-update
+guard-update: test-tools $(RUNNER_STAMP) ## Store what requests take now; say why in the commit
+	$(PYTHON) benches/guard/compare.py --update
 
 .PHONY: bench
 bench: $(VENV_STAMP) ## Measure against raw OpenVINO and a bare echo service (BENCH=echo,raw: parts; BENCH=list)
@@ -103,6 +116,11 @@ $(AZURITE_STAMP): tests/azurite/package-lock.json $(VENV_STAMP)
 $(TOOLS_STAMP): $(wildcard tests/tools/*.py)
 	$(PYTHON) tests/tools/install.py $(TOOLS) $(TOOLS_NAMES)
 	@rm -f $(TOOLS)/.stamp-*
+	@touch $@
+
+$(RUNNER_STAMP):
+	cargo install --locked --quiet gungraun-runner --version $(RUNNER_VERSION) --root $(RUNNER) --target-dir $(RUNNER)/build
+	@rm -rf $(RUNNER)/build $(RUNNER)/.stamp-*
 	@touch $@
 
 $(OPENCV_STAMP): tests/opencv/install.py

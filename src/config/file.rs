@@ -31,7 +31,7 @@ pub(in crate::config) use node::{Findings, Node};
 pub(in crate::config) use syntax::Source;
 
 use super::{MetricsSettings, ModelConfig};
-use crate::tensor::images::PixelLimit;
+use crate::{openvino::Placement, tensor::images::PixelLimit};
 
 /// What the flags of the server add to the models of a file.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -54,6 +54,8 @@ pub struct Defaults {
     pub cache_dir: Option<PathBuf>,
     /// A library with more operations for the CPU.
     pub cpu_extension: Option<PathBuf>,
+    /// On which threads models run; no flag sets it.
+    pub placement: Placement,
 }
 
 /// A configuration file that is valid as a whole; single entries may still be refused.

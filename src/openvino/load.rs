@@ -158,7 +158,7 @@ pub fn load(load: Load<'_>) -> Result<Compiled, LoadError> {
     let infos = |tensors: Vec<Described>| tensors.into_iter().map(|tensor| tensor.info).collect();
     Ok(Compiled {
         info: ServableInfo::new(infos(inputs), infos(outputs)),
-        runner: Runner::new(slots, options.most_waiting, steady, streams, load.name),
+        runner: Runner::new(slots, options, steady, streams, load.name),
         from_cache,
     })
 }

@@ -37,7 +37,7 @@ pub use layouts::LayoutFault;
 pub use load::{Compiled, Load, NIREQ_LIMIT, load};
 pub use low_latency::LowLatencyError;
 pub use names::{Names, NamesError};
-pub use options::{BatchOption, LayoutOption, LoadOptions, PerTensor, ShapeOption};
+pub use options::{BatchOption, LayoutOption, LoadOptions, PerTensor, Placement, ShapeOption};
 pub use pool::PoolError;
 pub use run::{RunError, Runner};
 pub use shapes::ShapeError;

@@ -32,6 +32,19 @@ pub struct LoadOptions {
     pub cpu_extension: Option<PathBuf>,
     /// Whether operators that iterate become one step with its state in variables.
     pub low_latency: bool,
+    /// On which threads it runs.
+    pub placement: Placement,
+}
+
+/// On which threads a model runs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Placement {
+    /// Where its runs are done best, as long as they were found to take.
+    #[default]
+    Measured,
+    /// On the thread that asks, as runs of a few microseconds: for whoever counts what a request
+    /// costs while time says nothing. No flag and no configuration file sets it.
+    InPlace,
 }
 
 impl LoadOptions {

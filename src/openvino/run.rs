@@ -17,6 +17,7 @@ use std::{
 use tokio::sync::oneshot;
 
 use super::{
+    options::{LoadOptions, Placement},
     pool::{Patience, Pool, PoolError, Queue},
     slot::{Slot, SlotError, SlotInput},
     state::Hold,
@@ -73,24 +74,26 @@ pub struct Runner {
     typical: Average,
     /// Whether every input has a fixed number of bytes.
     steady: bool,
+    placement: Placement,
     streams: u32,
 }
 
 impl Runner {
     pub(super) fn new(
         slots: Vec<Slot>,
-        most_waiting: usize,
+        options: &LoadOptions,
         steady: bool,
         streams: u32,
         name: &str,
     ) -> Self {
         let workers = Workers::new(slots.len(), name);
         Self {
-            pool: Pool::new(slots, most_waiting),
+            pool: Pool::new(slots, options.most_waiting),
             workers,
             average: Average(AtomicU64::new(nanoseconds(IN_PLACE) * 2)),
             typical: Average(AtomicU64::new(nanoseconds(IN_PLACE) * 2)),
             steady,
+            placement: options.placement,
             streams,
         }
     }
@@ -147,6 +150,9 @@ impl Runner {
     /// Returns what a run takes on average if it is done in place; `None` if the worker threads do it.
     #[must_use]
     pub fn in_place(&self) -> Option<Duration> {
+        if self.placement == Placement::InPlace {
+            return Some(Duration::ZERO);
+        }
         let average = self.average.0.load(Ordering::Relaxed);
         (self.steady && average < nanoseconds(IN_PLACE)).then(|| Duration::from_nanos(average))
     }
@@ -165,7 +171,9 @@ impl Runner {
             let run = self.run_on_worker(inputs, wanted, hold, call, queue, asked);
             return Box::pin(run).await;
         }
-        let patience = if self.typical.0.load(Ordering::Relaxed) < nanoseconds(SPIN) {
+        let short = self.placement == Placement::InPlace
+            || self.typical.0.load(Ordering::Relaxed) < nanoseconds(SPIN);
+        let patience = if short {
             Patience::Spin(SPIN)
         } else {
             // Longer than others of the same connection are to wait.

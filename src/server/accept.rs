@@ -3,7 +3,7 @@
 use std::{
     convert::Infallible,
     future::{Future, poll_fn},
-    net::{SocketAddr, TcpListener as StdListener},
+    net::{Ipv4Addr, SocketAddr, TcpListener as StdListener},
     pin::Pin,
     sync::{
         Arc,
@@ -16,7 +16,7 @@ use std::{
 use hyper::{
     Request, Response,
     body::{Body, Frame, Incoming, SizeHint},
-    service::{Service, service_fn},
+    service::service_fn,
 };
 use hyper_util::{
     rt::{TokioIo, TokioTimer},
@@ -24,6 +24,7 @@ use hyper_util::{
 };
 use socket2::{SockRef, TcpKeepalive};
 use tokio::{
+    io::{AsyncRead, AsyncWrite},
     net::{TcpListener, TcpStream},
     sync::{Semaphore, watch},
     time::sleep,
@@ -76,6 +77,41 @@ pub(super) struct Connections {
     stop: watch::Sender<bool>,
 }
 
+/// What a connection is served by.
+#[derive(Clone)]
+pub enum Service {
+    /// HTTP/2 with the gRPC services.
+    Grpc(GrpcService),
+    /// HTTP/1 with the REST side.
+    Rest(Rest),
+}
+
+/// Serves one connection until it ends, over any stream: for a server within another program, and
+/// for tests. It is served as one of a port's.
+pub async fn serve_stream(
+    stream: impl AsyncRead + AsyncWrite + Send + Unpin + 'static,
+    service: Service,
+    access: AccessLog,
+    settings: &ServerSettings,
+) {
+    let read = settings.limits.read;
+    // Nobody else has it, so that there is no sign to stop.
+    let stop = watch::Sender::new(false);
+    let peer = SocketAddr::from((Ipv4Addr::UNSPECIFIED, 0));
+    match service {
+        Service::Grpc(grpc) => {
+            let channel = Arc::new(Channel::new(&settings.grpc_channel_arguments));
+            let calls = Calls::new(&grpc, access, peer);
+            let stream = Paced::http2(stream, read);
+            Box::pin(grpc_connection(stream, calls, channel, stop.subscribe())).await;
+        }
+        Service::Rest(rest) => {
+            let stop = stop.subscribe();
+            Box::pin(rest_connection(stream, peer, read, rest, access, stop)).await;
+        }
+    }
+}
+
 /// Tells a connection to end.
 type Stop = watch::Receiver<bool>;
 
@@ -96,12 +132,7 @@ pub(super) fn serve(
         let (grpc, access, read) = (grpc.clone(), access.clone(), limits.read);
         let channel = Arc::clone(&channel);
         accepting.push(side.accept(listener, move |stream, peer, stop| {
-            let calls = Calls {
-                grpc: grpc.connected(),
-                access: access.clone(),
-                peer,
-                used: Arc::default(),
-            };
+            let calls = Calls::new(&grpc, access.clone(), peer);
             grpc_connection(
                 Paced::http2(stream, read),
                 calls,
@@ -213,7 +244,18 @@ struct Calls {
     used: Arc<AtomicBool>,
 }
 
-impl Service<Request<Incoming>> for Calls {
+impl Calls {
+    fn new(grpc: &GrpcService, access: AccessLog, peer: SocketAddr) -> Self {
+        Self {
+            grpc: grpc.connected(),
+            access,
+            peer,
+            used: Arc::default(),
+        }
+    }
+}
+
+impl hyper::service::Service<Request<Incoming>> for Calls {
     type Response = Response<Logged<GrpcBody>>;
     type Error = Infallible;
     type Future = Call;
@@ -230,7 +272,7 @@ impl Service<Request<Incoming>> for Calls {
 
 /// A call and its line in the log.
 struct Call {
-    answer: <GrpcService as Service<Request<Incoming>>>::Future,
+    answer: <GrpcService as hyper::service::Service<Request<Incoming>>>::Future,
     entry: Option<Entry>,
 }
 
@@ -243,7 +285,12 @@ impl Future for Call {
     }
 }
 
-async fn grpc_connection(stream: Paced, calls: Calls, channel: Arc<Channel>, stop: Stop) {
+async fn grpc_connection<S: AsyncRead + AsyncWrite + Unpin + 'static>(
+    stream: Paced<S>,
+    calls: Calls,
+    channel: Arc<Channel>,
+    stop: Stop,
+) {
     let inline = InlineCalls::default();
     let mut builder = hyper::server::conn::http2::Builder::new(inline.clone());
     builder
@@ -265,8 +312,8 @@ async fn grpc_connection(stream: Paced, calls: Calls, channel: Arc<Channel>, sto
     }
 }
 
-async fn rest_connection(
-    stream: TcpStream,
+async fn rest_connection<S: AsyncRead + AsyncWrite + Unpin + 'static>(
+    stream: S,
     peer: SocketAddr,
     read: Duration,
     rest: Rest,

@@ -17,6 +17,7 @@ use std::{
     time::{Duration, Instant},
 };
 
+pub use accept::{Service, serve_stream};
 pub use listen::{BindError, Listeners, bind};
 
 use crate::{

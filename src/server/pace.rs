@@ -19,7 +19,6 @@ use std::{
 
 use tokio::{
     io::{AsyncRead, AsyncWrite, ReadBuf},
-    net::TcpStream,
     time::Sleep,
 };
 
@@ -99,8 +98,8 @@ impl Turn {
 }
 
 /// A connection with a time limit on what is expected next.
-pub(super) struct Paced {
-    stream: TcpStream,
+pub(super) struct Paced<S> {
+    stream: S,
     expect: Expect,
     limit: Duration,
     deadline: Option<Pin<Box<Sleep>>>,
@@ -110,9 +109,9 @@ pub(super) struct Paced {
     linger: Option<Linger>,
 }
 
-impl Paced {
+impl<S> Paced<S> {
     /// Expects an HTTP/2 preface.
-    pub(super) fn http2(stream: TcpStream, limit: Duration) -> Self {
+    pub(super) fn http2(stream: S, limit: Duration) -> Self {
         Self {
             stream,
             expect: Expect::Preface(PREFACE),
@@ -124,7 +123,7 @@ impl Paced {
     }
 
     /// Expects the heads of HTTP/1 requests, as the turn says.
-    pub(super) fn http1(stream: TcpStream, limit: Duration, turn: Arc<Turn>) -> Self {
+    pub(super) fn http1(stream: S, limit: Duration, turn: Arc<Turn>) -> Self {
         Self {
             stream,
             expect: Expect::Head(turn),
@@ -174,7 +173,7 @@ impl Paced {
     }
 }
 
-impl AsyncRead for Paced {
+impl<S: AsyncRead + Unpin> AsyncRead for Paced<S> {
     fn poll_read(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
@@ -207,7 +206,7 @@ impl AsyncRead for Paced {
     }
 }
 
-impl AsyncWrite for Paced {
+impl<S: AsyncRead + AsyncWrite + Unpin> AsyncWrite for Paced<S> {
     fn poll_write(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,

@@ -44,6 +44,13 @@ TOOLS = {
         "environment": {},
         "probe": ["-v"],
     },
+    # Its parts are looked for below /usr otherwise.
+    "valgrind": {
+        "packages": ["valgrind"],
+        "program": "usr/bin/valgrind",
+        "environment": {"VALGRIND_LIB": "usr/libexec/valgrind/"},
+        "probe": ["--tool=dhat", "--dhat-out-file=/dev/null", "/bin/true"],
+    },
     "chromium": {
         "packages": ["chromium-headless-shell", "fonts-dejavu-core"],
         "program": "usr/lib/chromium/chromium-headless-shell",

@@ -147,6 +147,7 @@ fn entry<'a>(
         low_latency: stateful
             .as_ref()
             .is_some_and(|stateful| stateful.low_latency_transformation),
+        placement: defaults.placement,
     };
     let model = ModelConfig {
         name: name.to_owned(),

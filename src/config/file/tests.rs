@@ -9,7 +9,7 @@ use std::{path::Path, time::Duration};
 use super::{Defaults, EntryFault, FileConfig, FileError, ModelEntry, parse};
 use crate::{
     config::{ModelConfig, StatefulConfig, VersionPolicy, WarmupData},
-    openvino::{BatchOption, PerTensor, ShapeOption},
+    openvino::{BatchOption, PerTensor, Placement, ShapeOption},
     tensor::{Dim, images::PixelLimit},
 };
 
@@ -24,6 +24,7 @@ fn read(text: &str) -> Result<FileConfig, FileError> {
         most_image_pixels: PixelLimit(9),
         cache_dir: Some("/cache".into()),
         cpu_extension: Some("/ext.so".into()),
+        placement: Placement::Measured,
     };
     parse(text.as_bytes(), Path::new("/models/config.json"), &defaults)
 }

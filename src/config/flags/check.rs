@@ -12,7 +12,7 @@ use crate::{
         ModelConfig, PythonSettings, ServerSettings, Source, StatefulConfig, VersionPolicy,
         address, layout_option, plugin, shape, version_policy,
     },
-    openvino::{LoadOptions, PerTensor},
+    openvino::{LoadOptions, PerTensor, Placement},
     tensor::images::PixelLimit,
 };
 
@@ -41,6 +41,7 @@ impl Config {
             most_image_pixels: PixelLimit(flags.max_image_pixels),
             cache_dir,
             cpu_extension: flags.cpu_extension.clone(),
+            placement: Placement::Measured,
         };
         let mut warnings = Vec::new();
         let source = match &flags.config_path {
@@ -365,6 +366,7 @@ fn model(
             low_latency: stateful
                 .as_ref()
                 .is_some_and(|stateful| stateful.low_latency_transformation),
+            placement: defaults.placement,
         },
         allow_cache: false,
         stateful,

@@ -1,0 +1,195 @@
+"""Counts what requests cost, and holds it against the figures that are stored.
+
+    python compare.py [--update]
+
+Exits 1 if a request takes over 3 % more instructions, allocations or allocated bytes than
+`figures.json` says, which `--update` writes. Where valgrind is missing, or the figures were taken
+with another compiler or another system library, it says so and exits 0.
+"""
+
+import json
+import os
+import platform
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent
+ROOT = HERE.parents[1]
+STORED = HERE / "figures.json"
+LIMIT = 0.03
+FIGURES = ("instructions", "allocations", "bytes")
+# What gungraun calls them.
+METRICS = {"Ir": "instructions", "TotalBlocks": "allocations", "TotalBytes": "bytes"}
+
+
+class Failed(Exception):
+    """The figures cannot be had."""
+
+
+def judge(stored, now):
+    """Hold figures against those that are stored: what has grown, and what else there is to tell."""
+    grown, notices = [], []
+    for name, figures in now.items():
+        before = stored.get(name)
+        if before is None:
+            grown.append(f"{name}: no figures are stored")
+            continue
+        for kind in FIGURES:
+            if kind not in before:
+                grown.append(f"{name}: {kind} are not stored")
+                continue
+            old, new = before[kind], figures[kind]
+            if new > old * (1 + LIMIT):
+                grown.append(f"{name}: {kind} have grown from {old} to {new} a request ({change(old, new)})")
+            elif new < old * (1 - LIMIT):
+                notices.append(f"{name}: {kind} have fallen from {old} to {new} a request ({change(old, new)})")
+    for name in stored:
+        if name not in now:
+            grown.append(f"{name}: figures are stored, and nothing was counted")
+    return grown, notices
+
+
+def change(old, new):
+    """How far a figure went, in percent."""
+    if old == 0:
+        return "0.0 %" if new == 0 else "new"
+    return f"{(new / old - 1) * 100:+.1f} %"
+
+
+def other(stored, made):
+    """Whether figures were taken with something else than there is: what is told then, or None."""
+    differ = [f"{key} {stored.get(key)}, here {value}" for key, value in made.items() if stored.get(key) != value]
+    if not differ:
+        return None
+    return (
+        f"NOTICE: the guard compares nothing: its figures were taken with {'; '.join(differ)}. "
+        "`make guard-update` on a tree without changes takes them again"
+    )
+
+
+def table(stored, now):
+    """The figures beside each other."""
+    rows = [("a request", "instructions", "", "", "", "allocations", "", "", "bytes", "", "")]
+    for name, figures in now.items():
+        before = stored.get(name, {})
+        row = [name]
+        for kind in FIGURES:
+            old, new = before.get(kind), figures[kind]
+            row += ["—" if old is None else f"{old:,}", "→", f"{new:,}"]
+            if kind == "instructions":
+                row.append("" if old is None else change(old, new))
+        rows.append(tuple(row))
+    widths = [max(len(row[at]) for row in rows if row is not rows[0]) for at in range(len(rows[1]))]
+    lines = [f"{'a request':{widths[0]}}  instructions, allocations, allocated bytes: stored → now"]
+    for row in rows[1:]:
+        cells = [row[0].ljust(widths[0])] + [cell.rjust(width) for cell, width in zip(row[1:], widths[1:])]
+        lines.append("  ".join(cells).rstrip())
+    return "\n".join(lines)
+
+
+def report(stored, now):
+    """Tell how it went; the exit code."""
+    print(table(stored, now))
+    grown, notices = judge(stored, now)
+    for notice in notices:
+        print(f"NOTICE: {notice}")
+    if notices:
+        print("`make guard-update` stores what has fallen, so that it stays.")
+    if not grown:
+        return 0
+    for line in grown:
+        print(f"FAILED: {line}", file=sys.stderr)
+    print(
+        f"A request costs more than {LIMIT:.0%} beyond what benches/guard/figures.json says. If that is meant "
+        "to be: `make guard-update` writes the figures; commit them with the change, and say in the commit's "
+        "message why they grew.",
+        file=sys.stderr,
+    )
+    return 1
+
+
+def output(*command):
+    """What a command says, or a reason why it says nothing."""
+    try:
+        return subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip()
+    except (OSError, subprocess.CalledProcessError) as error:
+        raise Failed(str(error)) from error
+
+
+def valgrind():
+    """The program, of the system or of the tests' tools; None if it is missing or does not start."""
+    for place in (shutil.which("valgrind"), str(ROOT / "target/tools/bin/valgrind")):
+        if place and Path(place).exists():
+            return place
+    return None
+
+
+def openvino():
+    """The version of the runtime."""
+    folder = Path(os.environ.get("OPENVINO_INSTALL_DIR", ROOT / ".venv"))
+    for place in sorted(folder.glob("**/openvino-*.dist-info")):
+        return place.name.removeprefix("openvino-").removesuffix(".dist-info")
+    return "unknown"
+
+
+def made_with(program):
+    """What the figures depend on, besides the code."""
+    return {
+        "rustc": output("rustc", "--version"),
+        "openvino": openvino(),
+        "valgrind": output(program, "--version"),
+        "libc": "-".join(platform.libc_ver()),
+    }
+
+
+def count(program):
+    """Run the benchmarks: figures of one request, by name."""
+    counted = int(re.search(r"const COUNTED: usize = (\d+);", (HERE / "main.rs").read_text())[1])
+    with tempfile.TemporaryDirectory() as home:
+        runner = ROOT / "target/guard-runner/bin"
+        environment = {
+            **os.environ,
+            "PATH": f"{runner}{os.pathsep}{os.environ['PATH']}",
+            "GUNGRAUN_HOME": home,
+            "GUNGRAUN_SAVE_SUMMARY": "json",
+            "GUNGRAUN_VALGRIND_BIN": program,
+        }
+        environment.setdefault("OPENVINO_INSTALL_DIR", str(ROOT / ".venv"))
+        command = ["cargo", "bench", "--locked", "--profile", "guard", "--bench", "guard"]
+        done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True)
+        if done.returncode != 0:
+            raise Failed(f"{done.stdout}{done.stderr}\n{' '.join(command)} has failed")
+        files = sorted(Path(home).rglob("summary.json"))
+        return dict(figures(json.loads(file.read_text()), counted) for file in files)
+
+
+def main(arguments):
+    """Count, and compare or store."""
+    update = arguments == ["--update"]
+    program = valgrind()
+    if program is None:
+        print("NOTICE: the guard is skipped: valgrind is missing (apt-get install valgrind)")
+        return 0
+    stored = json.loads(STORED.read_text()) if STORED.exists() else {}
+    try:
+        made = made_with(program)
+        if not update and (notice := other(stored.get("made_with", {}), made)):
+            print(notice)
+            return 0
+        now = count(program)
+    except Failed as error:
+        print(error, file=sys.stderr)
+        return 1
+    if update:
+        print(table(stored.get("requests", {}), now))
+        STORED.write_text(json.dumps({"made_with": made, "requests": now}, indent=2) + "\n")
+        return 0
+    return report(stored.get("requests", {}), now)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

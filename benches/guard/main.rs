@@ -1,0 +1,116 @@
+//! `make guard`: what a request costs in instructions and allocations, which needs no quiet machine.
+//!
+//! Server, engine and runtime are in this process and on one thread, and so is the connection: a
+//! client's bytes are recorded before anything is counted ([`record`]), and the server then gets them
+//! again from memory ([`wire`]). Valgrind counts what the server does between the first byte of the
+//! first request and the last byte of the last answer. `compare.py` holds that against `figures.json`.
+
+#![expect(missing_docs, reason = "what the macros make has none")]
+
+mod cases;
+mod record;
+mod served;
+mod wire;
+
+use gungraun::{
+    Callgrind, Dhat, LibraryBenchmarkConfig, library_benchmark, library_benchmark_group, main,
+};
+
+use self::{cases::Case, record::Recorded, served::Side, wire::Answered};
+
+/// Requests of a connection before those that count: first ones fill caches and tables.
+const WARM: usize = 20;
+
+/// Requests that count; `compare.py` reads the number here.
+const COUNTED: usize = 50;
+
+#[library_benchmark(setup = prepare, teardown = check)]
+#[bench::grpc_tiny(Case::GrpcTiny)]
+#[bench::grpc_600k(Case::Grpc600K)]
+#[bench::rest_json(Case::RestJson)]
+#[bench::rest_binary(Case::RestBinary)]
+#[bench::tfs_grpc(Case::TfsGrpc)]
+#[bench::sequence_step(Case::SequenceStep)]
+#[bench::pipeline_two(Case::PipelineTwo)]
+#[bench::stream_step(Case::StreamStep)]
+fn requests(mut ready: Ready) -> Ready {
+    ready.answered.run(WARM..WARM + COUNTED);
+    ready
+}
+
+/// A connection that is warm, with the requests that are to be counted.
+struct Ready {
+    answered: Answered,
+    recorded: Recorded,
+}
+
+/// Loads the models, records the client, and warms the connection up that is counted.
+fn prepare(case: Case) -> Ready {
+    let served = served::Served::new(&case.config());
+    let recorded = record::record(&served, case, WARM + COUNTED);
+    let mut answered = Answered::new(served, case.side(), recorded.steps.clone());
+    answered.run(0..WARM);
+    Ready { answered, recorded }
+}
+
+/// Sees to it that the answers that were counted are those that the client was given, which were
+/// successes.
+fn check(ready: Ready) {
+    let (recorded, counted) = (ready.recorded.answers, ready.answered.answers());
+    match ready.recorded.side {
+        Side::Rest => assert!(lasting(&recorded) == lasting(&counted), "other answers"),
+        Side::Grpc => {
+            let (recorded, counted) = (frames(&recorded), frames(&counted));
+            assert_eq!(recorded.len(), counted.len(), "frames of answers");
+            for (recorded, counted) in recorded.into_iter().zip(counted) {
+                assert_eq!(recorded, counted, "a frame of an answer");
+            }
+        }
+    }
+}
+
+/// Returns the frames of an HTTP/2 connection that are of answers, without those about the
+/// connection, whose order is that of the tasks.
+fn frames(mut answers: &[u8]) -> Vec<&[u8]> {
+    const HEAD: usize = 9;
+    let mut frames = Vec::new();
+    while let [a, b, c, kind, ..] = *answers {
+        let length = u32::from_be_bytes([0, a, b, c]);
+        let length = HEAD + usize::try_from(length).expect("frames fit into memory");
+        let (frame, rest) = answers.split_at(length);
+        // DATA and HEADERS.
+        if kind <= 1 {
+            frames.push(frame);
+        }
+        answers = rest;
+    }
+    frames
+}
+
+/// Leaves out of answers what changes by itself: the time of an HTTP answer.
+fn lasting(answers: &[u8]) -> Vec<u8> {
+    const DATE: &[u8] = b"date: ";
+    let mut answers = answers.to_vec();
+    let mut at = 0;
+    while let Some(found) = answers[at..]
+        .windows(DATE.len())
+        .position(|window| window == DATE)
+    {
+        at += found + DATE.len();
+        let end = answers
+            .len()
+            .min(at + "Sun, 06 Nov 1994 08:49:37 GMT".len());
+        answers[at..end].fill(b'-');
+    }
+    answers
+}
+
+library_benchmark_group!(name = guard, benchmarks = requests);
+
+main!(
+    config = LibraryBenchmarkConfig::default()
+        .pass_through_envs(["OPENVINO_INSTALL_DIR"])
+        .tool(Callgrind::default())
+        .tool(Dhat::default()),
+    library_benchmark_groups = guard
+);

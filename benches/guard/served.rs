@@ -1,0 +1,121 @@
+//! The server's insides, in this process and on one thread.
+
+use std::{
+    path::{Path, PathBuf},
+    sync::Arc,
+    time::Duration,
+};
+
+use ovms::{
+    config::{Config, Flags, ServerSettings, Source},
+    engine::{Engine, reload::Reloader},
+    frontends::{access::AccessLog, grpc, intake::Intake, rest::Rest},
+    metrics::Metrics,
+    openvino::{
+        Placement,
+        runtime::{self, Places},
+    },
+    server::{self, Service},
+    task::Task,
+};
+use serde_json::Value;
+use tempfile::TempDir;
+use tokio::{
+    io::{AsyncRead, AsyncWrite},
+    runtime::{Builder, Runtime},
+};
+
+/// Which side of the server a connection is to.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Side {
+    Grpc,
+    Rest,
+}
+
+/// What a configuration file serves.
+pub(crate) struct Served {
+    pub(crate) runtime: Runtime,
+    engine: Arc<Engine>,
+    settings: ServerSettings,
+    metrics: Arc<Metrics>,
+    /// Keeps what is served.
+    _reloader: Reloader,
+    _folder: TempDir,
+}
+
+impl Served {
+    /// Loads everything.
+    pub(crate) fn new(config: &Value) -> Self {
+        let places = Places {
+            install_dir: std::env::var_os("OPENVINO_INSTALL_DIR").map(PathBuf::from),
+            system: true,
+            ..Places::default()
+        };
+        runtime::open(&places).expect("the runtime opens");
+        let folder = tempfile::tempdir().expect("a folder for the file");
+        let path = folder.path().join("config.json");
+        std::fs::write(&path, config.to_string()).expect("the folder is ours");
+        let flags = Flags {
+            config_path: Some(path),
+            port: 9000,
+            rest_port: 8000,
+            ..Flags::default()
+        };
+        let mut config = Config::from_flags(flags).expect("the flags are right");
+        if let Source::File { defaults, .. } = &mut config.source {
+            // Under valgrind every run takes long.
+            defaults.placement = Placement::InPlace;
+            defaults.cache_dir = None;
+        }
+        let runtime = Builder::new_current_thread()
+            .enable_all()
+            .build()
+            .expect("a runtime");
+        let metrics = Metrics::off();
+        let engine = Engine::new(Duration::ZERO, 16);
+        let reloader = runtime.block_on(async {
+            let mut reloader =
+                Reloader::new(Arc::clone(&engine), config.source, Arc::clone(&metrics));
+            reloader.read().await.expect("the file is right");
+            let faults = reloader.start().await.expect("the models load");
+            assert!(faults.is_empty(), "{faults:?}");
+            reloader
+        });
+        engine.set_ready();
+        Self {
+            runtime,
+            engine,
+            settings: config.settings,
+            metrics,
+            _reloader: reloader,
+            _folder: folder,
+        }
+    }
+
+    /// Serves a connection; needs the runtime.
+    pub(crate) fn connect(
+        &self,
+        stream: impl AsyncRead + AsyncWrite + Send + Unpin + 'static,
+        side: Side,
+    ) -> Task<()> {
+        let engine = Arc::clone(&self.engine);
+        let intake = Intake::of(&self.settings.limits);
+        let service = match side {
+            Side::Grpc => Service::Grpc(grpc::service(engine, intake).0),
+            Side::Rest => {
+                let metrics = Arc::clone(&self.metrics);
+                Service::Rest(Rest::new(engine, intake, &self.settings, metrics))
+            }
+        };
+        let settings = self.settings.clone();
+        Task::spawn(async move {
+            server::serve_stream(stream, service, AccessLog::default(), &settings).await;
+        })
+    }
+}
+
+/// Returns where a model of the tests lies.
+pub(crate) fn fixture(name: &str) -> String {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures/models");
+    folder.join(name).display().to_string()
+}

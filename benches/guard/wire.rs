@@ -1,0 +1,245 @@
+//! Both ends of a connection in memory: one that is overheard, and one whose client is a recording.
+
+use std::{
+    io,
+    ops::Range,
+    pin::Pin,
+    sync::{Arc, Mutex, MutexGuard},
+    task::{Context, Poll, Waker},
+    time::Duration,
+};
+
+use bytes::{Buf, Bytes};
+use ovms::task::Task;
+use tokio::io::{AsyncRead, AsyncWrite, DuplexStream, ReadBuf};
+
+use crate::served::{Served, Side};
+
+/// An answer takes milliseconds, also under valgrind; without a bound a fault would hang.
+const LIMIT: Duration = Duration::from_secs(300);
+
+/// What a client sent for one request, and how many bytes it was answered with.
+#[derive(Debug, Clone)]
+pub(crate) struct Step {
+    pub(crate) sent: Bytes,
+    pub(crate) answer: usize,
+}
+
+/// What went through an overheard connection.
+#[derive(Debug, Default)]
+pub(crate) struct Heard {
+    pub(crate) sent: Vec<u8>,
+    pub(crate) answers: Vec<u8>,
+}
+
+/// The server's end of a connection that is overheard.
+pub(crate) struct Overheard {
+    stream: DuplexStream,
+    heard: Arc<Mutex<Heard>>,
+}
+
+impl Overheard {
+    pub(crate) fn new(stream: DuplexStream) -> (Self, Arc<Mutex<Heard>>) {
+        let heard = Arc::<Mutex<Heard>>::default();
+        let overheard = Self {
+            stream,
+            heard: Arc::clone(&heard),
+        };
+        (overheard, heard)
+    }
+}
+
+impl AsyncRead for Overheard {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        let before = buffer.filled().len();
+        let read = Pin::new(&mut self.stream).poll_read(context, buffer);
+        let mut heard = self.heard.lock().expect("no panic holds it");
+        heard.sent.extend_from_slice(&buffer.filled()[before..]);
+        read
+    }
+}
+
+impl AsyncWrite for Overheard {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        let written = Pin::new(&mut self.stream).poll_write(context, bytes);
+        if let Poll::Ready(Ok(count)) = written {
+            let mut heard = self.heard.lock().expect("no panic holds it");
+            heard.answers.extend_from_slice(&bytes[..count]);
+        }
+        written
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_flush(context)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_shutdown(context)
+    }
+}
+
+/// The client of a replayed connection.
+#[derive(Default)]
+struct Client {
+    /// What the server has yet to read.
+    sent: Bytes,
+    /// What it wrote, in memory that was there before.
+    answers: Vec<u8>,
+    /// How much that is to be.
+    wanted: usize,
+    /// The server, which waits for more.
+    server: Option<Waker>,
+    /// Whoever waits for the answers.
+    waiting: Option<Waker>,
+}
+
+impl Client {
+    /// Takes a part of an answer.
+    fn take<'a>(&mut self, pieces: impl IntoIterator<Item = &'a [u8]>) {
+        for piece in pieces {
+            self.answers.extend_from_slice(piece);
+        }
+        if self.answers.len() >= self.wanted
+            && let Some(waiting) = self.waiting.take()
+        {
+            waiting.wake();
+        }
+    }
+}
+
+/// The server's end of a replayed connection.
+#[derive(Clone, Default)]
+struct Replayed(Arc<Mutex<Client>>);
+
+impl Replayed {
+    fn client(&self) -> MutexGuard<'_, Client> {
+        self.0.lock().expect("no panic holds it")
+    }
+
+    /// Sends what the client sent, and waits until it is answered.
+    async fn step(&self, step: &Step) {
+        let server = {
+            let mut client = self.client();
+            client.sent = step.sent.clone();
+            client.wanted += step.answer;
+            client.server.take()
+        };
+        if let Some(server) = server {
+            server.wake();
+        }
+        std::future::poll_fn(|context| {
+            let mut client = self.client();
+            if client.answers.len() >= client.wanted && client.sent.is_empty() {
+                return Poll::Ready(());
+            }
+            client.waiting = Some(context.waker().clone());
+            Poll::Pending
+        })
+        .await;
+    }
+}
+
+impl AsyncRead for Replayed {
+    fn poll_read(
+        self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        let mut client = self.client();
+        if client.sent.is_empty() {
+            client.server = Some(context.waker().clone());
+            return Poll::Pending;
+        }
+        let count = buffer.remaining().min(client.sent.len());
+        buffer.put_slice(&client.sent[..count]);
+        client.sent.advance(count);
+        Poll::Ready(Ok(()))
+    }
+}
+
+impl AsyncWrite for Replayed {
+    fn poll_write(
+        self: Pin<&mut Self>,
+        _: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        self.client().take([bytes]);
+        Poll::Ready(Ok(bytes.len()))
+    }
+
+    fn poll_write_vectored(
+        self: Pin<&mut Self>,
+        _: &mut Context<'_>,
+        slices: &[io::IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        self.client().take(slices.iter().map(|slice| &**slice));
+        Poll::Ready(Ok(slices.iter().map(|slice| slice.len()).sum()))
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        true
+    }
+
+    fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn poll_shutdown(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Poll::Ready(Ok(()))
+    }
+}
+
+/// A connection whose client is a recording.
+pub(crate) struct Answered {
+    steps: Vec<Step>,
+    client: Replayed,
+    _server: Task<()>,
+    served: Served,
+}
+
+impl Answered {
+    /// Connects.
+    pub(crate) fn new(served: Served, side: Side, steps: Vec<Step>) -> Self {
+        let client = Replayed::default();
+        let bytes = steps.iter().map(|step| step.answer).sum();
+        client.client().answers.reserve(bytes);
+        let within = served.runtime.enter();
+        let server = served.connect(client.clone(), side);
+        drop(within);
+        Self {
+            steps,
+            client,
+            _server: server,
+            served,
+        }
+    }
+
+    /// Sends some of the requests, each when the one before is answered.
+    pub(crate) fn run(&mut self, which: Range<usize>) {
+        let steps = &self.steps[which];
+        let client = &self.client;
+        let run = async {
+            for step in steps {
+                client.step(step).await;
+            }
+        };
+        let done = self
+            .served
+            .runtime
+            .block_on(async { tokio::time::timeout(LIMIT, run).await });
+        done.expect("each request is answered as it was recorded");
+    }
+
+    /// Returns all that the server wrote.
+    pub(crate) fn answers(&self) -> Vec<u8> {
+        self.client.client().answers.clone()
+    }
+}

@@ -1,0 +1,67 @@
+"""How `make guard` judges figures; the counting itself is in `benches/guard`."""
+
+import sys
+from pathlib import Path
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "benches" / "guard"))
+import compare  # noqa: E402
+
+STORED = {"tiny": {"instructions": 100_000, "allocations": 100, "bytes": 10_000}}
+MADE = {"rustc": "rustc 1.95.0", "openvino": "2026.4.1"}
+
+
+def now(**figures):
+    return {"tiny": {**STORED["tiny"], **figures}}
+
+
+@pytest.mark.parametrize("kind", compare.FIGURES)
+def test_what_grows_fails(kind, capsys):
+    grown = now(**{kind: STORED["tiny"][kind] * 1.05})
+    assert compare.report(STORED, grown) == 1
+    said = capsys.readouterr()
+    assert f"FAILED: tiny: {kind} have grown from" in said.err
+    assert "(+5.0 %)" in said.err
+    assert "make guard-update" in said.err
+
+
+def test_a_little_passes(capsys):
+    assert compare.report(STORED, now(instructions=102_900, allocations=98)) == 0
+    said = capsys.readouterr()
+    assert "100,000  →  102,900  +2.9 %" in said.out
+    assert "NOTICE" not in said.out
+
+
+def test_what_falls_is_told(capsys):
+    assert compare.report(STORED, now(instructions=90_000)) == 0
+    assert "NOTICE: tiny: instructions have fallen from" in capsys.readouterr().out
+
+
+def test_figures_that_are_not_stored_fail(capsys):
+    assert compare.report({}, now()) == 1
+    assert "tiny: no figures are stored" in capsys.readouterr().err
+    without = {"tiny": {"instructions": 100_000, "bytes": 10_000}}
+    assert compare.judge(without, now())[0] == ["tiny: allocations are not stored"]
+
+
+def test_figures_that_are_not_counted_fail():
+    more = {**STORED, "gone": STORED["tiny"]}
+    assert compare.judge(more, now())[0] == ["gone: figures are stored, and nothing was counted"]
+
+
+def test_another_compiler_is_told(monkeypatch, tmp_path, capsys):
+    assert compare.other(MADE, dict(MADE)) is None
+    file = tmp_path / "figures.json"
+    file.write_text(compare.json.dumps({"made_with": MADE, "requests": STORED}))
+    monkeypatch.setattr(compare, "STORED", file)
+    monkeypatch.setattr(compare, "valgrind", lambda: "valgrind")
+    monkeypatch.setattr(compare, "made_with", lambda _: {**MADE, "rustc": "rustc 1.96.0"})
+    assert compare.main([]) == 0
+    assert "rustc rustc 1.95.0, here rustc 1.96.0" in capsys.readouterr().out
+
+
+def test_without_valgrind_it_is_skipped(monkeypatch, capsys):
+    monkeypatch.setattr(compare, "valgrind", lambda: None)
+    assert compare.main([]) == 0
+    assert "NOTICE: the guard is skipped" in capsys.readouterr().out
