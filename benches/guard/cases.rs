@@ -10,7 +10,7 @@ use ovms::{
         tensorflow::{DataType, TensorProto, TensorShapeProto, tensor_shape_proto::Dim},
         tensorflow_serving::{ModelSpec, PredictRequest},
     },
-    sequence::{CONTROL_INPUT, SEQUENCE_ID},
+    sequence::SEQUENCE_ID,
 };
 use prost::Message;
 use serde_json::{Value, json};
@@ -23,8 +23,6 @@ use crate::served::{Side, fixture};
 pub(crate) enum Case {
     /// Ten numbers, KServe over gRPC.
     GrpcTiny,
-    /// 600 KB, KServe over gRPC.
-    Grpc600K,
     /// Ten numbers, KServe over REST, as JSON.
     RestJson,
     /// The same as bytes behind the JSON.
@@ -59,12 +57,12 @@ impl Case {
         }
     }
 
-    /// Tells whether all requests are one call.
+    /// Returns true if all requests are one call.
     pub(crate) fn streams(self) -> bool {
         self == Self::StreamStep
     }
 
-    /// Tells whether all requests are one sequence.
+    /// Returns true if all requests are one sequence.
     pub(crate) fn is_sequence(self) -> bool {
         self == Self::SequenceStep
     }
@@ -72,7 +70,6 @@ impl Case {
     /// Returns the configuration of what is served: only what the case asks for.
     pub(crate) fn config(self) -> Value {
         let (name, more) = match self {
-            Self::Grpc600K => ("fullsize", json!({})),
             Self::SequenceStep => ("vad_stateful", json!({"stateful": true})),
             _ => ("dummy", json!({})),
         };
@@ -136,7 +133,6 @@ impl Case {
     pub(crate) fn message(self, place: Place) -> Bytes {
         let message = match self {
             Self::TfsGrpc => predict().encode_to_vec(),
-            Self::Grpc600K => infer("fullsize", "image", &[1, 3, 224, 224]).encode_to_vec(),
             Self::SequenceStep => step(place).encode_to_vec(),
             Self::PipelineTwo => infer("two", "b", &[1, 10]).encode_to_vec(),
             _ => infer("dummy", "b", &[1, 10]).encode_to_vec(),
@@ -218,9 +214,9 @@ fn step(place: Place) -> ModelInferRequest {
     };
     set(SEQUENCE_ID, ParameterChoice::Int64Param(7));
     match place {
-        Place::First => set(CONTROL_INPUT, ParameterChoice::Int64Param(1)),
+        Place::First => set("sequence_start", ParameterChoice::BoolParam(true)),
         Place::Next => {}
-        Place::Last => set(CONTROL_INPUT, ParameterChoice::Int64Param(2)),
+        Place::Last => set("sequence_end", ParameterChoice::BoolParam(true)),
     }
     request
 }

@@ -13,7 +13,7 @@ mod served;
 mod wire;
 
 use gungraun::{
-    Callgrind, Dhat, LibraryBenchmarkConfig, library_benchmark, library_benchmark_group, main,
+    Callgrind, LibraryBenchmarkConfig, library_benchmark, library_benchmark_group, main,
 };
 
 use self::{cases::Case, record::Recorded, served::Side, wire::Answered};
@@ -26,7 +26,6 @@ const COUNTED: usize = 50;
 
 #[library_benchmark(setup = prepare, teardown = check)]
 #[bench::grpc_tiny(Case::GrpcTiny)]
-#[bench::grpc_600k(Case::Grpc600K)]
 #[bench::rest_json(Case::RestJson)]
 #[bench::rest_binary(Case::RestBinary)]
 #[bench::tfs_grpc(Case::TfsGrpc)]
@@ -110,7 +109,6 @@ library_benchmark_group!(name = guard, benchmarks = requests);
 main!(
     config = LibraryBenchmarkConfig::default()
         .pass_through_envs(["OPENVINO_INSTALL_DIR"])
-        .tool(Callgrind::default())
-        .tool(Dhat::default()),
+        .tool(Callgrind::default()),
     library_benchmark_groups = guard
 );

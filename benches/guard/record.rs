@@ -13,7 +13,7 @@ use tokio::{
 use crate::{
     cases::{Case, Place, judge},
     served::{Served, Side},
-    wire::{Heard, Overheard, Step},
+    wire::{Counter, Heard, Overheard, Step},
 };
 
 /// More than either side sends without waiting for the other.
@@ -36,6 +36,7 @@ pub(crate) struct Recorded {
 /// Cuts what is heard into steps.
 struct Cutter {
     heard: Arc<Mutex<Heard>>,
+    counter: Counter,
     /// What the steps so far have of either side.
     sent: usize,
     answered: usize,
@@ -51,7 +52,7 @@ impl Cutter {
         let heard = self.heard.lock().expect("no panic holds it");
         self.steps.push(Step {
             sent: Bytes::copy_from_slice(&heard.sent[self.sent..]),
-            answer: heard.answers.len() - self.answered,
+            answer: self.counter.count(&heard.answers[self.answered..]),
         });
         (self.sent, self.answered) = (heard.sent.len(), heard.answers.len());
     }
@@ -74,6 +75,7 @@ pub(crate) fn record(served: &Served, case: Case, count: usize) -> Recorded {
         let connection = served.connect(server, case.side());
         let cutter = Cutter {
             heard,
+            counter: Counter::new(case.side()),
             sent: 0,
             answered: 0,
             steps: Vec::new(),
@@ -107,7 +109,7 @@ async fn http(mut client: DuplexStream, case: Case, count: usize, mut cutter: Cu
     cutter.done(case.side())
 }
 
-/// Tells whether an answer over HTTP/1 is there to its end.
+/// Returns true if an answer over HTTP/1 is there to its end.
 fn whole(answer: &[u8]) -> bool {
     const END: &[u8] = b"\r\n\r\n";
     let Some(end) = answer.windows(END.len()).position(|window| window == END) else {

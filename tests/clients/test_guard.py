@@ -8,7 +8,7 @@ import pytest
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "benches" / "guard"))
 import compare  # noqa: E402
 
-STORED = {"tiny": {"instructions": 100_000, "allocations": 100, "bytes": 10_000}}
+STORED = {"tiny": {"instructions": 100_000, "allocations": 100}}
 MADE = {"rustc": "rustc 1.95.0", "openvino": "2026.4.1"}
 
 
@@ -41,7 +41,7 @@ def test_what_falls_is_told(capsys):
 def test_figures_that_are_not_stored_fail(capsys):
     assert compare.report({}, now()) == 1
     assert "tiny: no figures are stored" in capsys.readouterr().err
-    without = {"tiny": {"instructions": 100_000, "bytes": 10_000}}
+    without = {"tiny": {"instructions": 100_000}}
     assert compare.judge(without, now())[0] == ["tiny: allocations are not stored"]
 
 
@@ -65,3 +65,45 @@ def test_without_valgrind_it_is_skipped(monkeypatch, capsys):
     monkeypatch.setattr(compare, "valgrind", lambda: None)
     assert compare.main([]) == 0
     assert "NOTICE: the guard is skipped" in capsys.readouterr().out
+
+
+PROFILE = """\
+# callgrind format
+positions: line
+events: Ir
+ob=(1) /somewhere/guard-0123
+fl=(1) /somewhere/main.rs
+fn=(1) guard::requests
+10 400
+cfn=(2) guard::answer
+calls=2 20
++1 600
+fn=(2)
+20 100
+cob=(2) /usr/lib/libc.so.6
+cfn=(3) malloc
+calls=6 0
+* 60
++2 50
+cob=(3) /somewhere/libopenvino.so.2641
+cfn=(4) ov::infer
+calls=2 0
++1 5000
+ob=(2)
+fn=(3)
+0 60
+cfn=(5) _int_malloc
+calls=6 0
+0 0
+ob=(3)
+fn=(4)
+0 5000
+cob=(2)
+cfn=(3)
+calls=40 0
+0 0
+"""
+
+
+def test_a_profile_counts_what_is_not_the_runtimes():
+    assert compare.figures(PROFILE, 2) == {"instructions": 305, "allocations": 3.0}
