@@ -26,8 +26,8 @@ FIGURES = ("instructions", "allocations")
 RUNTIME = re.compile(r"/lib(openvino|tbb|hwloc)[^/]*$")
 # Calls that give memory; those of the runtime do not count.
 ALLOCATOR = re.compile(r"^_*(malloc|calloc|realloc|posix_memalign|aligned_alloc|memalign)\b")
-# The files of one benchmark.
-FILE = re.compile(r"^callgrind\.requests\.(\w+)\.out$")
+# The files of one benchmark: one for each thread and process.
+FILE = re.compile(r"^callgrind\.requests\.(\w+)\.(?!.*\b(old|log)\b)")
 
 
 class Failed(Exception):
@@ -166,8 +166,16 @@ def count(program):
         done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True)
         if done.returncode != 0:
             raise Failed(f"{done.stdout}{done.stderr}\n{' '.join(command)} has failed")
-        found = ((FILE.match(path.name), path) for path in sorted(Path(home).rglob("callgrind.*.out")))
-        return {match[1]: figures(path.read_text(), counted) for match, path in found if match}
+        counts = {}
+        for path in sorted(Path(home).rglob("callgrind.*")):
+            if match := FILE.match(path.name):
+                of_file = figures(path.read_text(), counted)
+                before = counts.setdefault(match[1], dict.fromkeys(FIGURES, 0))
+                counts[match[1]] = {kind: round(before[kind] + of_file[kind], 1) for kind in FIGURES}
+        if not counts:
+            names = sorted(str(path.relative_to(home)) for path in Path(home).rglob("*"))
+            raise Failed(f"{done.stdout}no profiles among {names[:40]}")
+        return counts
 
 
 def figures(profile, counted):
