@@ -160,14 +160,15 @@ impl Case {
             .to_string()
             .into_bytes();
         let length = body.len();
-        let mut head =
-            String::from("POST /v2/models/dummy/infer HTTP/1.1\r\nhost: localhost:8000\r\n");
-        if binary {
+        let binary_head = if binary {
             body.extend_from_slice(&data);
-            head += &format!("inference-header-content-length: {length}\r\n");
-        }
-        head += &format!(
-            "user-agent: python-requests/2.32\r\naccept: */*\r\ncontent-type: application/json\r\n\
+            format!("inference-header-content-length: {length}\r\n")
+        } else {
+            String::new()
+        };
+        let head = format!(
+            "POST /v2/models/dummy/infer HTTP/1.1\r\nhost: localhost:8000\r\n{binary_head}\
+             user-agent: python-requests/2.32\r\naccept: */*\r\ncontent-type: application/json\r\n\
              content-length: {}\r\n\r\n",
             body.len()
         );
