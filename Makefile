@@ -14,7 +14,7 @@ OPENCV_STAMP := $(OPENCV)/.stamp-$(shell cksum < tests/opencv/install.py | cut -
 # Shells, a proxy and a browser that tests drive: of the system, or Debian's packages.
 TOOLS := target/tools
 TOOLS_STAMP := $(TOOLS)/.stamp-$(shell cat tests/tools/*.py | cksum | cut -d' ' -f1)
-TOOLS_NAMES := zsh fish nginx chromium valgrind
+TOOLS_NAMES := zsh fish nginx chromium
 # What starts the guard's programs in valgrind; of the version of its crate.
 RUNNER := target/guard-runner
 RUNNER_VERSION := $(shell sed -n 's/^gungraun = "=\(.*\)"$$/\1/p' Cargo.toml)
@@ -40,7 +40,6 @@ test: ## Every check
 # The network has one part of this to do and the processor the other.
 	$(MAKE) -j2 lint test-tools
 	$(MAKE) test-rust
-	$(MAKE) guard
 	$(MAKE) test-clients
 
 .PHONY: test-tools

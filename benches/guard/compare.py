@@ -2,7 +2,7 @@
 
     python compare.py [--update]
 
-Exits 1 if a request takes over 3 % more instructions or allocations than `figures.json` says, which
+Exits 1 if a request takes over 3 % more instructions than `figures.json` says, which
 `--update` writes. Where valgrind is missing, or the figures were taken
 with another compiler or another system library, it says so and exits 0.
 """
@@ -21,11 +21,9 @@ HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
 STORED = HERE / "figures.json"
 LIMIT = 0.03
-FIGURES = ("instructions", "allocations")
+FIGURES = ("instructions",)
 # What the runtime does within an inference is no part of the request path.
 RUNTIME = re.compile(r"/lib(openvino|tbb|hwloc)[^/]*$")
-# Calls that give memory; those of the runtime do not count.
-ALLOCATOR = re.compile(r"^_*(malloc|calloc|realloc|posix_memalign|aligned_alloc|memalign)\b")
 # The files of one benchmark: one for each thread and process.
 FILE = re.compile(r"^callgrind\.requests\.(\w+)\.(?!.*\b(old|log)\b)")
 
@@ -77,7 +75,7 @@ def other(stored, made):
 
 def table(stored, now):
     """The figures beside each other."""
-    rows = [("a request", "instructions", "", "", "", "allocations", "", "")]
+    rows = [("a request", "instructions", "", "", "")]
     for name, figures in now.items():
         before = stored.get(name, {})
         row = [name]
@@ -88,7 +86,7 @@ def table(stored, now):
                 row.append("" if old is None else change(old, new))
         rows.append(tuple(row))
     widths = [max(len(row[at]) for row in rows if row is not rows[0]) for at in range(len(rows[1]))]
-    lines = [f"{'a request':{widths[0]}}  instructions, allocations: stored → now"]
+    lines = [f"{'a request':{widths[0]}}  instructions: stored → now"]
     for row in rows[1:]:
         cells = [row[0].ljust(widths[0])] + [cell.rjust(width) for cell, width in zip(row[1:], widths[1:])]
         lines.append("  ".join(cells).rstrip())
@@ -171,7 +169,7 @@ def count(program):
             if match := FILE.match(path.name):
                 of_file = figures(path.read_text(), counted)
                 before = counts.setdefault(match[1], dict.fromkeys(FIGURES, 0))
-                counts[match[1]] = {kind: round(before[kind] + of_file[kind], 1) for kind in FIGURES}
+                counts[match[1]] = {kind: before[kind] + of_file[kind] for kind in FIGURES}
         if not counts:
             names = sorted(str(path.relative_to(home)) for path in Path(home).rglob("*"))
             raise Failed(f"{done.stdout}no profiles among {names[:40]}")
@@ -182,7 +180,7 @@ def figures(profile, counted):
     """What one request costs, by the profile of callgrind of so many (its manual, "Callgrind Format")."""
     names = {}
     at = {"ob": "", "fn": "", "cob": "", "cfn": ""}
-    instructions = allocations = 0
+    instructions = 0
     is_call = False
     for line in profile.splitlines():
         if match := re.match(r"^(c?ob|c?fn)=\((\d+)\)(?: (.*))?$", line):
@@ -194,16 +192,13 @@ def figures(profile, counted):
             if key == "ob":
                 at["cob"] = at["ob"]
         elif line.startswith("calls="):
-            times = int(line[len("calls=") :].split()[0])
-            if ALLOCATOR.match(at["cfn"]) and not RUNTIME.search(at["ob"]) and "/libc" not in at["ob"]:
-                allocations += times
             is_call = True
         elif re.match(r"^[+*\-\d]", line):
             # The line after a call is what the call cost, which is counted where it was spent.
             if not is_call and not RUNTIME.search(at["ob"]):
                 instructions += int(line.split()[1])
             is_call = False
-    return {"instructions": round(instructions / counted), "allocations": round(allocations / counted, 1)}
+    return {"instructions": round(instructions / counted)}
 
 
 def main(arguments):

@@ -1,4 +1,4 @@
-//! `make guard`: what a request costs in instructions and allocations, which needs no quiet machine.
+//! `make guard`: what a request costs in instructions, which needs no quiet machine.
 //!
 //! Server, engine and runtime are in this process and on one thread, and so is the connection: a
 //! client's bytes are recorded before anything is counted ([`record`]), and the server then gets them
