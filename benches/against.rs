@@ -23,7 +23,7 @@ pub(crate) const BASELINE: &str = "BENCH_BASELINE";
 
 const SIDES: [&str; 2] = ["program", "baseline"];
 
-/// What both programs serve, and how they are asked.
+/// Load that both programs get: a servable, and the requests to it.
 struct Setting {
     model: &'static Model,
     api: Api,

@@ -20,7 +20,7 @@ use crate::{
     run::Lengths,
 };
 
-/// What a cell costs.
+/// Cost of a cell.
 #[derive(Debug, Clone, Copy)]
 struct Cell {
     per_second: f64,

@@ -173,7 +173,7 @@ pub(crate) fn alternate<T>(
     both
 }
 
-/// What two loads cost in their turns, by pairs.
+/// Costs of two loads in their turns, by pairs.
 pub(crate) struct Pairs(pub(crate) [Vec<Cost>; 2]);
 
 /// Does two loads in turn, so many of the jobs of each at a time.

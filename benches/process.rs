@@ -1,4 +1,4 @@
-//! What the kernel says about a process (Linux).
+//! Figures of the kernel about a process (Linux).
 
 use std::{fs, time::Duration};
 

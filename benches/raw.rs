@@ -21,14 +21,14 @@ pub(crate) enum Span {
     Inferences(usize),
 }
 
-/// What a process says once it has loaded its model.
+/// Report of a process that has loaded its model.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Loaded {
     /// Resident memory after the load and one inference.
     pub(crate) resident_mb: f64,
 }
 
-/// What it says after it has inferred.
+/// Report after a turn of inferences.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Outcome {
     pub(crate) requests: u64,

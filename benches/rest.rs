@@ -1,4 +1,4 @@
-//! What other APIs cost: JSON in bytes a second, REST with binary data and TensorFlow Serving's API
+//! Cost of the other APIs: JSON in bytes a second, REST with binary data and TensorFlow Serving's API
 //! against KServe's gRPC.
 
 use ovms::{

@@ -70,7 +70,7 @@ impl Lengths {
     }
 }
 
-/// What was asked for on the command line.
+/// Request of the command line.
 #[derive(Debug, Default)]
 struct Wanted {
     parts: Vec<String>,

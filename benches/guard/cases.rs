@@ -1,4 +1,4 @@
-//! What is asked of the server, in each of the ways that are counted.
+//! Requests to the server, in each of the ways that are counted.
 
 use bytes::{BufMut, Bytes, BytesMut};
 use ovms::{

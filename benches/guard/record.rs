@@ -19,7 +19,7 @@ use crate::{
 /// More than either side sends without waiting for the other.
 const PIPE: usize = 16 << 20;
 
-/// What the server may send before it is read.
+/// Bytes that the server may send before it is read.
 const WINDOW: u32 = 16 << 20;
 
 /// Turns in which the other tasks of the thread come to rest.
@@ -37,7 +37,7 @@ pub(crate) struct Recorded {
 struct Cutter {
     heard: Arc<Mutex<Heard>>,
     counter: Counter,
-    /// What the steps so far have of either side.
+    /// Bytes of either side in the steps so far.
     sent: usize,
     answered: usize,
     steps: Vec<Step>,

@@ -32,7 +32,7 @@ pub(crate) enum Side {
     Rest,
 }
 
-/// What a configuration file serves.
+/// The servables of a configuration file.
 pub(crate) struct Served {
     pub(crate) runtime: Runtime,
     engine: Arc<Engine>,

@@ -28,7 +28,7 @@ pub(crate) struct Counter {
     /// The head of a frame, as far as it is there.
     head: [u8; HEAD],
     known: usize,
-    /// What is left of the frame, and whether it counts.
+    /// The rest of the frame, and whether it counts.
     left: usize,
     is_answer: bool,
 }
@@ -77,14 +77,14 @@ impl Counter {
     }
 }
 
-/// What a client sent for one request, and how many bytes of answers followed.
+/// Bytes that a client sent for one request, and the number of bytes of answers that followed.
 #[derive(Debug, Clone)]
 pub(crate) struct Step {
     pub(crate) sent: Bytes,
     pub(crate) answer: usize,
 }
 
-/// What went through an overheard connection.
+/// Bytes of both directions of an overheard connection.
 #[derive(Debug, Default)]
 pub(crate) struct Heard {
     pub(crate) sent: Vec<u8>,
@@ -150,15 +150,15 @@ struct Client {
     counter: Counter,
     /// Bytes of answers so far.
     counted: usize,
-    /// What the server has yet to read.
+    /// Bytes that the server has yet to read.
     sent: Bytes,
-    /// What it wrote, in memory that was there before.
+    /// All that the server wrote, in memory that was reserved before.
     answers: Vec<u8>,
     /// How much that is to be.
     wanted: usize,
     /// The server, which waits for more.
     server: Option<Waker>,
-    /// Whoever waits for the answers.
+    /// The task that waits for the answers.
     waiting: Option<Waker>,
 }
 

@@ -23,7 +23,7 @@ const ORIGIN: Origin = Origin {
     interface: Interface::Grpc,
 };
 
-/// What a configuration file serves.
+/// The servables of a configuration file.
 pub(super) struct Served {
     runtime: Runtime,
     engine: Arc<Engine>,

@@ -76,7 +76,7 @@ impl Processes {
     }
 }
 
-/// What is not of the bench, as shares of all processors' time.
+/// Other work on the machine, as shares of all processors' time.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub(crate) struct Others {
     /// All of it.

@@ -15,7 +15,7 @@ pub(crate) const CELLS: &str = "cells";
 /// The part that compares two server programs; only for those who ask for it.
 pub(crate) const AGAINST: &str = "against";
 
-/// What can be measured alone.
+/// A part that can be measured alone.
 #[derive(Debug)]
 pub(crate) struct Part {
     pub(crate) name: &'static str,

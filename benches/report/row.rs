@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{busy::MOST, stats::Summary};
 
-/// What a value counts.
+/// Unit of a value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum Unit {
     /// One figure over another.
@@ -66,7 +66,7 @@ impl Unit {
     }
 }
 
-/// What is wanted of a figure.
+/// Bound of a figure.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) enum Bound {
     Least(f64),
@@ -154,7 +154,7 @@ pub(crate) struct Row {
     pub(crate) values: Vec<f64>,
     /// Where the values are comparisons: the figures that they are made of.
     pub(crate) sides: Vec<Side>,
-    /// What there is to say beside.
+    /// A remark beside the figure.
     pub(crate) note: String,
     /// The share of the machine that others took meanwhile.
     pub(crate) others: f64,

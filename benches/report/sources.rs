@@ -13,7 +13,7 @@ const PARTS: [&str; 5] = ["src", "commands", "proto", "benches", "Cargo"];
 /// Hex digits of each hash: chance is not to make two alike, and nobody tries to.
 const DIGITS: usize = 12;
 
-/// What stands before the hashes.
+/// Text before the hashes.
 const LABEL: &str = "sources: ";
 
 /// The hashes of a tree.

@@ -15,7 +15,7 @@ use crate::{
     tensor::images::PixelLimit,
 };
 
-/// What a slot takes of a request, and the places of the wanted outputs.
+/// Inputs for a slot, and the places of the wanted outputs.
 pub(crate) type Judged = Result<(Vec<SlotInput>, Vec<usize>)>;
 
 /// The bounds of one model version or pipeline. A decoded image takes much more memory than its file, so that

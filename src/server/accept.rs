@@ -77,7 +77,7 @@ pub(super) struct Connections {
     stop: watch::Sender<bool>,
 }
 
-/// What a connection is served by.
+/// The service behind a connection.
 #[derive(Clone)]
 pub enum Service {
     /// HTTP/2 with the gRPC services.
