@@ -14,7 +14,7 @@ OPENCV_STAMP := $(OPENCV)/.stamp-$(shell cksum < tests/opencv/install.py | cut -
 # Shells, a proxy and a browser that tests drive: of the system, or Debian's packages.
 TOOLS := target/tools
 TOOLS_STAMP := $(TOOLS)/.stamp-$(shell cat tests/tools/*.py | cksum | cut -d' ' -f1)
-TOOLS_NAMES := zsh fish nginx chromium
+TOOLS_NAMES := zsh fish nginx chromium valgrind
 # What starts the guard's programs in valgrind; of the version of its crate.
 RUNNER := target/guard-runner
 RUNNER_VERSION := $(shell sed -n 's/^gungraun = "=\(.*\)"$$/\1/p' Cargo.toml)
@@ -41,6 +41,7 @@ test: ## Every check
 	$(MAKE) -j2 lint test-tools
 	$(MAKE) test-rust
 	$(MAKE) test-clients
+	$(MAKE) guard
 
 .PHONY: test-tools
 test-tools: $(VENV_STAMP) $(AZURITE_STAMP) $(OPENCV_STAMP) $(TOOLS_STAMP) ## What tests need beyond Cargo
@@ -63,7 +64,7 @@ test-clients: test-tools ## Clients that others wrote, and the fixtures
 		$(VENV)/bin/python -m pytest -q -rs -p no:cacheprovider tests/clients fixtures
 
 .PHONY: guard
-guard: test-tools $(RUNNER_STAMP) ## Fail if a request takes more instructions than before
+guard: test-tools $(RUNNER_STAMP) ## Fail if a request takes more instructions or allocations than before
 	$(PYTHON) benches/guard/compare.py
 
 .PHONY: guard-update

@@ -23,6 +23,8 @@ use crate::served::{Side, fixture};
 pub(crate) enum Case {
     /// Ten numbers, KServe over gRPC.
     GrpcTiny,
+    /// A picture of 600 KB, KServe over gRPC.
+    GrpcLarge,
     /// Ten numbers, KServe over REST, as JSON.
     RestJson,
     /// The same as bytes behind the JSON.
@@ -49,6 +51,20 @@ pub(crate) enum Place {
 const PREFIX: usize = 5;
 
 impl Case {
+    /// Returns the name of its figures, which is that of its benchmark.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::GrpcTiny => "grpc_tiny",
+            Self::GrpcLarge => "grpc_600k",
+            Self::RestJson => "rest_json",
+            Self::RestBinary => "rest_binary",
+            Self::TfsGrpc => "tfs_grpc",
+            Self::SequenceStep => "sequence_step",
+            Self::PipelineTwo => "pipeline_two",
+            Self::StreamStep => "stream_step",
+        }
+    }
+
     /// Returns the side of the server that it is asked of.
     pub(crate) fn side(self) -> Side {
         match self {
@@ -70,6 +86,7 @@ impl Case {
     /// Returns the configuration of what is served: only what the case asks for.
     pub(crate) fn config(self) -> Value {
         let (name, more) = match self {
+            Self::GrpcLarge => ("fullsize", json!({})),
             Self::SequenceStep => ("vad_stateful", json!({"stateful": true})),
             _ => ("dummy", json!({})),
         };
@@ -134,12 +151,13 @@ impl Case {
         let message = match self {
             Self::TfsGrpc => predict().encode_to_vec(),
             Self::SequenceStep => step(place).encode_to_vec(),
+            Self::GrpcLarge => infer("fullsize", "image", &[1, 3, 224, 224]).encode_to_vec(),
             Self::PipelineTwo => infer("two", "b", &[1, 10]).encode_to_vec(),
             _ => infer("dummy", "b", &[1, 10]).encode_to_vec(),
         };
         let mut framed = BytesMut::with_capacity(PREFIX + message.len());
         framed.put_u8(0);
-        framed.put_u32(u32::try_from(message.len()).expect("messages are small"));
+        framed.put_u32(u32::try_from(message.len()).expect("messages are below 4 GiB"));
         framed.put_slice(&message);
         framed.freeze()
     }

@@ -2,9 +2,9 @@
 
     python compare.py [--update]
 
-Exits 1 if a request takes over 3 % more instructions than `figures.json` says, which
-`--update` writes. Where valgrind is missing, or the figures were taken
-with another compiler or another system library, it says so and exits 0.
+Exits 1 if a request takes over 3 % more instructions or allocations than `figures.json` says,
+which `--update` writes. Where valgrind is missing, or the figures were taken with another compiler or
+another system library, it says so and exits 0.
 """
 
 import json
@@ -21,7 +21,7 @@ HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
 STORED = HERE / "figures.json"
 LIMIT = 0.03
-FIGURES = ("instructions",)
+FIGURES = ("instructions", "allocations")
 # What the runtime does within an inference is no part of the request path.
 RUNTIME = re.compile(r"/lib(openvino|tbb|hwloc)[^/]*$")
 # The files of one benchmark: one for each thread and process.
@@ -75,19 +75,18 @@ def other(stored, made):
 
 def table(stored, now):
     """The figures beside each other."""
-    rows = [("a request", "instructions", "", "", "")]
+    rows = []
     for name, figures in now.items():
-        before = stored.get(name, {})
         row = [name]
         for kind in FIGURES:
-            old, new = before.get(kind), figures[kind]
-            row += ["—" if old is None else f"{old:,}", "→", f"{new:,}"]
-            if kind == "instructions":
-                row.append("" if old is None else change(old, new))
-        rows.append(tuple(row))
-    widths = [max(len(row[at]) for row in rows if row is not rows[0]) for at in range(len(rows[1]))]
-    lines = [f"{'a request':{widths[0]}}  instructions: stored → now"]
-    for row in rows[1:]:
+            old, new = stored.get(name, {}).get(kind), figures[kind]
+            row += ["—" if old is None else f"{old:,}", "→", f"{new:,}", "" if old is None else change(old, new)]
+        rows.append(row)
+    widths = [max(len(row[at]) for row in rows) for at in range(len(rows[0]))]
+    group = sum(widths[1:5]) + 6
+    heads = [f"{kind}: stored → now".rjust(group) for kind in FIGURES]
+    lines = [f"{'a request':{widths[0]}}  {heads[0]}  {heads[1].strip()}"]
+    for row in rows:
         cells = [row[0].ljust(widths[0])] + [cell.rjust(width) for cell, width in zip(row[1:], widths[1:])]
         lines.append("  ".join(cells).rstrip())
     return "\n".join(lines)
@@ -151,12 +150,13 @@ def made_with(program):
 def count(program):
     """Run the benchmarks: figures of one request, by name."""
     counted = int(re.search(r"const COUNTED: usize = (\d+);", (HERE / "main.rs").read_text())[1])
-    with tempfile.TemporaryDirectory() as home:
+    with tempfile.TemporaryDirectory() as home, tempfile.TemporaryDirectory() as allocations:
         environment = {
             **os.environ,
             # Not through PATH: build scripts run again when that changes.
             "GUNGRAUN_RUNNER": str(ROOT / "target/guard-runner/bin/gungraun-runner"),
             "GUNGRAUN_HOME": home,
+            "GUARD_ALLOCATIONS": allocations,
             "GUNGRAUN_VALGRIND_BIN": program,
         }
         environment.setdefault("OPENVINO_INSTALL_DIR", str(ROOT / ".venv"))
@@ -164,20 +164,25 @@ def count(program):
         done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True)
         if done.returncode != 0:
             raise Failed(f"{done.stdout}{done.stderr}\n{' '.join(command)} has failed")
-        counts = {}
+        instructions = {}
         for path in sorted(Path(home).rglob("callgrind.*")):
             if match := FILE.match(path.name):
-                of_file = figures(path.read_text(), counted)
-                before = counts.setdefault(match[1], dict.fromkeys(FIGURES, 0))
-                counts[match[1]] = {kind: before[kind] + of_file[kind] for kind in FIGURES}
-        if not counts:
+                of_thread = instructions_of(path.read_text())
+                instructions[match[1]] = instructions.get(match[1], 0) + of_thread
+        if not instructions:
             names = sorted(str(path.relative_to(home)) for path in Path(home).rglob("*"))
             raise Failed(f"{done.stdout}no profiles among {names[:40]}")
-        return counts
+        return {
+            name: {
+                "instructions": round(instructions[name] / counted),
+                "allocations": round(int((Path(allocations) / name).read_text()) / counted),
+            }
+            for name in sorted(instructions)
+        }
 
 
-def figures(profile, counted):
-    """What one request costs, by the profile of callgrind of so many (its manual, "Callgrind Format")."""
+def instructions_of(profile):
+    """What was counted of a thread, but for the runtime (the manual of callgrind, "Callgrind Format")."""
     names = {}
     at = {"ob": "", "fn": "", "cob": "", "cfn": ""}
     instructions = 0
@@ -198,7 +203,7 @@ def figures(profile, counted):
             if not is_call and not RUNTIME.search(at["ob"]):
                 instructions += int(line.split()[1])
             is_call = False
-    return {"instructions": round(instructions / counted)}
+    return instructions
 
 
 def main(arguments):

@@ -1,9 +1,10 @@
-//! `make guard`: what a request costs in instructions, which needs no quiet machine.
+//! `make guard`: what a request costs in instructions and allocations, which needs no quiet machine.
 //!
 //! Server, engine and runtime are in this process and on one thread, and so is the connection: a
 //! client's bytes are recorded before anything is counted ([`record`]), and the server then gets them
 //! again from memory ([`wire`]). Valgrind counts what the server does between the first byte of the
-//! first request and the last byte of the last answer. `compare.py` holds that against `figures.json`.
+//! first request and the last byte of the last answer; allocations are those of this program, without
+//! the runtime's. `compare.py` holds both against `figures.json`.
 
 #![expect(missing_docs, reason = "what the macros make has none")]
 
@@ -12,20 +13,24 @@ mod record;
 mod served;
 mod wire;
 
+use std::{env, fs, path::PathBuf};
+
+use allocation_counter::AllocationInfo;
 use gungraun::{
     Callgrind, LibraryBenchmarkConfig, library_benchmark, library_benchmark_group, main,
 };
 
 use self::{cases::Case, record::Recorded, served::Side, wire::Answered};
 
-/// Requests of a connection before those that count: first ones fill caches and tables.
-const WARM: usize = 20;
+/// What comes before those that count: the greeting, and requests that fill caches and tables.
+const WARM: usize = 1 + 20;
 
 /// Requests that count; `compare.py` reads the number here.
 const COUNTED: usize = 50;
 
 #[library_benchmark(setup = prepare, teardown = check)]
 #[bench::grpc_tiny(Case::GrpcTiny)]
+#[bench::grpc_600k(Case::GrpcLarge)]
 #[bench::rest_json(Case::RestJson)]
 #[bench::rest_binary(Case::RestBinary)]
 #[bench::tfs_grpc(Case::TfsGrpc)]
@@ -33,28 +38,45 @@ const COUNTED: usize = 50;
 #[bench::pipeline_two(Case::PipelineTwo)]
 #[bench::stream_step(Case::StreamStep)]
 fn requests(mut ready: Ready) -> Ready {
-    ready.answered.run(WARM..WARM + COUNTED);
+    let answered = &mut ready.answered;
+    ready.allocated = allocation_counter::measure(|| answered.run(WARM..WARM + COUNTED));
     ready
 }
 
 /// A connection that is warm, with the requests that are to be counted.
 struct Ready {
+    case: Case,
     answered: Answered,
     recorded: Recorded,
+    /// What the requests that were counted have allocated.
+    allocated: AllocationInfo,
 }
+
+/// Names the folder for the counts of allocations; without it they are not written down.
+const ALLOCATIONS: &str = "GUARD_ALLOCATIONS";
 
 /// Loads the models, records the client, and warms the connection up that is counted.
 fn prepare(case: Case) -> Ready {
     let served = served::Served::new(&case.config());
-    let recorded = record::record(&served, case, WARM + COUNTED);
+    let recorded = record::record(&served, case, WARM - 1 + COUNTED);
     let mut answered = Answered::new(served, case.side(), recorded.steps.clone());
     answered.run(0..WARM);
-    Ready { answered, recorded }
+    Ready {
+        case,
+        answered,
+        recorded,
+        allocated: AllocationInfo::default(),
+    }
 }
 
 /// Sees to it that the answers that were counted are those that the client was given, which were
-/// successes.
+/// successes, and writes down what they have allocated.
 fn check(ready: Ready) {
+    if let Some(folder) = env::var_os(ALLOCATIONS) {
+        let path = PathBuf::from(folder).join(ready.case.name());
+        let count = ready.allocated.count_total.to_string();
+        fs::write(path, count).expect("the folder is there");
+    }
     let (recorded, counted) = (ready.recorded.answers, ready.answered.answers());
     match ready.recorded.side {
         Side::Rest => assert!(lasting(&recorded) == lasting(&counted), "other answers"),
@@ -108,7 +130,7 @@ library_benchmark_group!(name = guard, benchmarks = requests);
 
 main!(
     config = LibraryBenchmarkConfig::default()
-        .pass_through_envs(["OPENVINO_INSTALL_DIR"])
-        .tool(Callgrind::default()),
+        .pass_through_envs(["OPENVINO_INSTALL_DIR", ALLOCATIONS])
+        .tool(Callgrind::with_args(["--cache-sim=no"])),
     library_benchmark_groups = guard
 );

@@ -28,6 +28,7 @@ const TURNS: usize = 100;
 /// The connection of a client that was answered all its requests with success.
 pub(crate) struct Recorded {
     pub(crate) side: Side,
+    /// The client's greeting, then its requests.
     pub(crate) steps: Vec<Step>,
     /// All that the server wrote for them.
     pub(crate) answers: Vec<u8>,
@@ -92,6 +93,8 @@ pub(crate) fn record(served: &Served, case: Case, count: usize) -> Recorded {
 /// Requests over HTTP/1, one after the other.
 async fn http(mut client: DuplexStream, case: Case, count: usize, mut cutter: Cutter) -> Recorded {
     let request = case.http();
+    // HTTP/1 has no greeting.
+    cutter.cut().await;
     for _ in 0..count {
         client.write_all(&request).await.expect("the server reads");
         let mut answer = Vec::new();
@@ -135,6 +138,8 @@ async fn grpc(client: DuplexStream, case: Case, count: usize, mut cutter: Cutter
     let _connection = Task::spawn(async move {
         let _ = connection.await;
     });
+    // What follows is more than may be sent before the server has said how much that is.
+    cutter.cut().await;
     let place = |at| match at {
         0 => Place::First,
         _ => Place::Next,

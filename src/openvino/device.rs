@@ -6,7 +6,7 @@
 use openvino::{Core, DeviceType, PropertyKey, RwPropertyKey};
 use serde_json::{Map, Value};
 
-use super::{error::LoadError, options::LoadOptions};
+use super::error::LoadError;
 use crate::error::nearest;
 
 /// Devices that hand models on to others.
@@ -33,9 +33,13 @@ struct Devices<'a> {
 }
 
 /// Sets the properties of a model's devices, each where it belongs.
-pub(super) fn set_properties(core: &mut Core, options: &LoadOptions) -> Result<(), LoadError> {
-    let devices = devices_of(core, &options.device)?;
-    for (key, value) in &options.properties {
+pub(super) fn set_properties(
+    core: &mut Core,
+    device: &str,
+    properties: &[(String, String)],
+) -> Result<(), LoadError> {
+    let devices = devices_of(core, device)?;
+    for (key, value) in properties {
         if key == NESTED {
             set_nested(core, &devices, value)?;
         } else {
@@ -68,7 +72,7 @@ pub(super) fn available(core: &Core) -> Vec<String> {
 
 /// Returns the device for a model whose infer requests keep state: the CPU, since others, and
 /// those that hand requests on to others, keep none from one run to the next.
-pub(super) fn of_stateful(core: &Core, device: &str) -> Result<&'static str, LoadError> {
+pub(super) fn of_stateful(device: &str) -> Result<&'static str, LoadError> {
     const CPU: &str = "CPU";
     let (front, below) = split(device);
     let is_cpu = |name: &str| name.split(['.', '(']).next() == Some(CPU);
@@ -83,7 +87,8 @@ pub(super) fn of_stateful(core: &Core, device: &str) -> Result<&'static str, Loa
             .split(',')
             .filter_map(|name| name.trim().strip_prefix('-'))
             .collect();
-        let devices = available(core);
+        let core = Core::new().map_err(|error| LoadError::Runtime(error.into()))?;
+        let devices = available(&core);
         let mut devices = devices.iter().filter(|device| {
             let kind = device.split('.').next().unwrap_or_default();
             !left_out.contains(&kind) && !left_out.contains(&device.as_str())

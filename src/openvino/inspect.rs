@@ -1,6 +1,7 @@
 //! From a model file to its inputs and outputs, without compiling it.
 
 use super::{
+    cores::Ready,
     describe::{self, Described},
     error::LoadError,
     load::{self, Load},
@@ -15,11 +16,9 @@ use crate::servable::ServableInfo;
 ///
 /// Fails as [`load`](super::load()) does before it compiles; a device may still refuse the model.
 pub fn inspect(load: Load<'_>) -> Result<ServableInfo, LoadError> {
-    let (mut core, options) = load::core(load.options)?;
-    let load = Load {
-        options: &options,
-        ..load
-    };
+    let options = &*load::options(load.options)?;
+    let load = Load { options, ..load };
+    let mut core = Ready::new(options, None)?;
     let Prepared {
         model,
         inputs,
@@ -32,6 +31,7 @@ pub fn inspect(load: Load<'_>) -> Result<ServableInfo, LoadError> {
         outputs,
         load.layouts,
     )?;
+    core.keep();
     let infos = |tensors: Vec<Described>| tensors.into_iter().map(|tensor| tensor.info).collect();
     Ok(ServableInfo::new(infos(inputs), infos(outputs)))
 }

@@ -6,12 +6,12 @@ use openvino::{CompiledModel, Core, DeviceType, Model, PropertyKey, RwPropertyKe
 
 use super::{
     cache,
+    cores::Ready,
     describe::{self, Described},
     device,
     error::LoadError,
-    extension,
     fault::Fault,
-    low_latency,
+    loader, low_latency,
     names::Names,
     options::LoadOptions,
     prepare::{self, Prepared},
@@ -50,9 +50,6 @@ pub struct Load<'a> {
     pub asked: &'a [(String, Vec<usize>)],
 }
 
-/// Whether weights are mapped from their file instead of read.
-const MMAP: &str = "ENABLE_MMAP";
-
 /// A model that is ready to run.
 pub struct Compiled {
     /// Inputs and outputs, sorted by name.
@@ -63,31 +60,19 @@ pub struct Compiled {
     pub from_cache: bool,
 }
 
-/// Makes the options that a model is really loaded with, and a runtime with them.
-pub(super) fn core(options: &LoadOptions) -> Result<(Core, Cow<'_, LoadOptions>), LoadError> {
+/// Makes the options that a model is really loaded with.
+pub(super) fn options(options: &LoadOptions) -> Result<Cow<'_, LoadOptions>, LoadError> {
     let mut options = Cow::Borrowed(options);
     if options.nireq > NIREQ_LIMIT {
         return Err(LoadError::Nireq(options.nireq));
     }
-    let mut core = Core::new().map_err(|error| LoadError::Runtime(error.into()))?;
     if options.stateful {
-        let device = device::of_stateful(&core, &options.device)?;
+        let device = device::of_stateful(&options.device)?;
         if options.device != device {
             options.to_mut().device = device.to_owned();
         }
     }
-    if let Some(path) = &options.cpu_extension {
-        extension::add(&core, path).map_err(|source| LoadError::Extension {
-            path: path.clone(),
-            source,
-        })?;
-    }
-    // A file that is mapped and overwritten in place, as `cp` does, takes the process down.
-    if !options.properties.iter().any(|(key, _)| key == MMAP) {
-        device::set_of_runtime(&mut core, &options.device, MMAP, "NO")?;
-    }
-    device::set_properties(&mut core, &options)?;
-    Ok((core, options))
+    Ok(options)
 }
 
 /// Reads a model and does everything to it that comes before it is compiled.
@@ -105,12 +90,11 @@ pub(super) fn prepared<'a>(core: &mut Core, load: &Load<'a>) -> Result<Prepared<
 ///
 /// See [`LoadError`].
 pub fn load(load: Load<'_>) -> Result<Compiled, LoadError> {
-    let (mut core, options) = core(load.options)?;
-    let options = &*options;
+    loader::give_way();
+    let options = &*options(load.options)?;
     let load = Load { options, ..load };
-    if let Some(folder) = options.cache_dir.as_deref().and_then(cache::prepare) {
-        device::set_of_runtime(&mut core, &options.device, "CACHE_DIR", &folder)?;
-    }
+    let folder = options.cache_dir.as_deref().and_then(cache::prepare);
+    let mut core = Ready::new(options, folder.as_deref())?;
     let Prepared {
         model,
         inputs,
@@ -125,6 +109,7 @@ pub fn load(load: Load<'_>) -> Result<Compiled, LoadError> {
     let mut compiled = compile(&mut core, &model, options)?;
     // What was read is compiled now; its graph and weights need no longer stay.
     drop(model);
+    core.keep();
 
     let inputs = describe::inputs(
         |port| compiled.get_input_by_index(port),

@@ -1,13 +1,16 @@
 //! The OpenVINO runtime: the only folder that names the `openvino` crate.
 //!
 //! [`runtime`] finds and opens the shared library, [`load`] turns a model file into a
-//! [`Compiled`] model with the names, shapes and layouts that are wanted, [`inspect`] only tells
-//! what those would be, [`slot`] runs one infer request, [`low_latency`] has loops unrolled before that, [`strings`] knows how the runtime keeps strings, [`pool`] lends slots, and [`run`]
-//! decides on which thread a slot runs. What the rest of the crate sees is [`Runner`] and the
+//! [`Compiled`] model with the names, shapes and layouts that are wanted, [`cores`] keeps what loads
+//! have in common, [`loader`] says how their threads run, [`inspect`] only tells what a model would
+//! be, [`slot`] runs one infer request, [`low_latency`] has loops unrolled before that, [`strings`]
+//! knows how the runtime keeps strings, [`pool`] lends slots, and [`run`] decides on which thread a
+//! slot runs. What the rest of the crate sees is [`Runner`] and the
 //! tensors of [`crate::tensor`].
 
 mod cache;
 mod convert;
+mod cores;
 mod describe;
 mod device;
 mod error;
@@ -16,6 +19,7 @@ mod fault;
 mod inspect;
 mod layouts;
 mod load;
+mod loader;
 mod low_latency;
 mod names;
 mod node;

@@ -8,7 +8,7 @@ import pytest
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "benches" / "guard"))
 import compare  # noqa: E402
 
-STORED = {"tiny": {"instructions": 100_000}}
+STORED = {"tiny": {"instructions": 100_000, "allocations": 100}}
 MADE = {"rustc": "rustc 1.95.0", "openvino": "2026.4.1"}
 
 
@@ -29,7 +29,7 @@ def test_what_grows_fails(kind, capsys):
 def test_a_little_passes(capsys):
     assert compare.report(STORED, now(instructions=102_900)) == 0
     said = capsys.readouterr()
-    assert "100,000  →  102,900  +2.9 %" in said.out
+    assert "100,000  →  102,900  +2.9 %  100  →  100  +0.0 %" in said.out
     assert "NOTICE" not in said.out
 
 
@@ -42,7 +42,8 @@ def test_figures_that_are_not_stored_fail(capsys):
     assert compare.report({}, now()) == 1
     assert "tiny: no figures are stored" in capsys.readouterr().err
     without = {"tiny": {}}
-    assert compare.judge(without, now())[0] == ["tiny: instructions are not stored"]
+    missing = [f"tiny: {kind} are not stored" for kind in compare.FIGURES]
+    assert compare.judge(without, now())[0] == missing
 
 
 def test_figures_that_are_not_counted_fail():
@@ -106,4 +107,4 @@ calls=40 0
 
 
 def test_a_profile_counts_what_is_not_the_runtimes():
-    assert compare.figures(PROFILE, 2) == {"instructions": 305}
+    assert compare.instructions_of(PROFILE) == 610

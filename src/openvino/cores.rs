@@ -1,0 +1,125 @@
+//! Runtimes that loads use one after the other.
+//!
+//! A new one asks its devices for all they know before the first model: milliseconds of each load. One
+//! with the same properties does as well; properties cannot be taken back, so others need another.
+
+use std::{
+    collections::VecDeque,
+    ops::{Deref, DerefMut},
+    path::Path,
+    sync::{Mutex, MutexGuard, PoisonError},
+};
+
+use openvino::Core;
+
+use super::{device, error::LoadError, extension, options::LoadOptions};
+
+/// The most runtimes that are kept for the next load.
+const MOST: usize = 8;
+
+/// Runtimes that no load has at the moment, the one that was used last at the end.
+static IDLE: Mutex<VecDeque<(Setting, Core)>> = Mutex::new(VecDeque::new());
+
+/// Whether weights are mapped from their file instead of read.
+const MMAP: &str = "ENABLE_MMAP";
+
+/// What a runtime was told.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Setting {
+    device: String,
+    properties: Vec<(String, String)>,
+    cache: Option<String>,
+}
+
+/// A runtime that has its properties.
+pub(super) struct Ready {
+    core: Core,
+    /// `None` if another load must not have it.
+    setting: Option<Setting>,
+}
+
+impl Ready {
+    /// Returns a runtime with the properties and the extension of these options, and with compiled
+    /// models kept in the folder `cache`.
+    pub(super) fn new(options: &LoadOptions, cache: Option<&str>) -> Result<Self, LoadError> {
+        let setting = Setting {
+            device: options.device.clone(),
+            properties: options.properties.clone(),
+            cache: cache.map(ToOwned::to_owned),
+        };
+        // The file of an extension may be another one by the next load.
+        if let Some(extension) = options.cpu_extension.as_deref() {
+            let core = make(&setting, Some(extension))?;
+            return Ok(Self {
+                core,
+                setting: None,
+            });
+        }
+        let core = match take(&setting) {
+            Some(core) => core,
+            None => make(&setting, None)?,
+        };
+        Ok(Self {
+            core,
+            setting: Some(setting),
+        })
+    }
+
+    /// Leaves it to the next load, since this one went well.
+    pub(super) fn keep(self) {
+        let Some(setting) = self.setting else {
+            return;
+        };
+        let mut idle = idle();
+        idle.push_back((setting, self.core));
+        let oldest = (idle.len() > MOST).then(|| idle.pop_front());
+        drop(idle);
+        // Takes a moment.
+        drop(oldest);
+    }
+}
+
+impl Deref for Ready {
+    type Target = Core;
+
+    fn deref(&self) -> &Core {
+        &self.core
+    }
+}
+
+impl DerefMut for Ready {
+    fn deref_mut(&mut self) -> &mut Core {
+        &mut self.core
+    }
+}
+
+/// Makes a runtime.
+fn make(setting: &Setting, extension: Option<&Path>) -> Result<Core, LoadError> {
+    let mut core = Core::new().map_err(|error| LoadError::Runtime(error.into()))?;
+    if let Some(path) = extension {
+        extension::add(&core, path).map_err(|source| LoadError::Extension {
+            path: path.to_owned(),
+            source,
+        })?;
+    }
+    let device = &setting.device;
+    // A file that is mapped and overwritten in place, as `cp` does, takes the process down.
+    if !setting.properties.iter().any(|(key, _)| key == MMAP) {
+        device::set_of_runtime(&mut core, device, MMAP, "NO")?;
+    }
+    device::set_properties(&mut core, device, &setting.properties)?;
+    if let Some(folder) = &setting.cache {
+        device::set_of_runtime(&mut core, device, "CACHE_DIR", folder)?;
+    }
+    Ok(core)
+}
+
+fn take(setting: &Setting) -> Option<Core> {
+    let mut idle = idle();
+    let at = idle.iter().rposition(|(known, _)| known == setting)?;
+    idle.remove(at).map(|(_, core)| core)
+}
+
+fn idle() -> MutexGuard<'static, VecDeque<(Setting, Core)>> {
+    IDLE.lock().unwrap_or_else(PoisonError::into_inner)
+}
