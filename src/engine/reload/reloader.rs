@@ -18,7 +18,7 @@ use super::{
     done::{Done, answer},
     graphs::Graphs,
     pipelines::{Pipelines, Why},
-    served::{Outcome, Served, Trigger},
+    served::{Outcome, Served, Surveyed, Trigger},
     source::Reader,
     subconfigs::Subconfigs,
 };
@@ -28,6 +28,7 @@ use crate::{
     error::{Result, chain},
     graph,
     metrics::Metrics,
+    model::storage::survey_folders,
     pipeline,
     request::{Api, Interface, Origin},
 };
@@ -238,13 +239,20 @@ impl Reloader {
             Trigger::Start => cores,
             Trigger::Watch | Trigger::Asked => (cores / 2).max(1),
         };
+        // At the start each model is looked at by itself, so that a folder that hangs holds up no other.
+        let mut surveyed = match trigger {
+            Trigger::Start => BTreeMap::new(),
+            Trigger::Watch | Trigger::Asked => survey(&wanted).await,
+        };
         let work: Vec<_> = wanted
             .into_iter()
             .filter_map(|(name, config)| Some((self.served.remove(&name)?, name, config)))
             .map(|(mut served, name, config)| {
                 let metrics = Arc::clone(&self.metrics);
+                let surveyed = surveyed.remove(&name);
                 async move {
-                    let bring = AssertUnwindSafe(served.bring(config, trigger, metrics));
+                    let bring = served.bring(config, surveyed, trigger, metrics);
+                    let bring = AssertUnwindSafe(bring);
                     let outcome = bring.catch_unwind().await.unwrap_or_else(|_| {
                         tracing::error!(model = name, "a bug: the reload ended in a panic");
                         Outcome::default()
@@ -327,6 +335,13 @@ impl Reloader {
 enum Only {
     Model,
     Graph,
+}
+
+/// Looks at the folders of all models.
+async fn survey(wanted: &BTreeMap<String, ModelConfig>) -> BTreeMap<String, Surveyed> {
+    let base_paths = wanted.iter();
+    let base_paths = base_paths.map(|(name, config)| (name.clone(), config.base_path.clone()));
+    survey_folders(base_paths.collect()).await
 }
 
 /// Returns how much may go on at once in each pipeline.

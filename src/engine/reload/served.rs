@@ -20,7 +20,7 @@ use crate::{
     error::chain,
     metrics::Metrics,
     model::{
-        Loaded, Model, Spec, State, Version, VersionError, VersionFault, repository,
+        Loaded, Model, Spec, State, Survey, Version, VersionError, VersionFault, repository,
         storage::{Found, Locator, Options, Repository, SourceError},
         wanted,
     },
@@ -49,6 +49,9 @@ pub(super) struct Served {
     /// The folders at the base path that are no versions.
     ignored: Told,
 }
+
+/// What was found at a base path.
+pub(super) type Surveyed = Result<Survey<Found>, SourceError>;
 
 /// What was done.
 #[derive(Default)]
@@ -107,10 +110,12 @@ impl Served {
         was
     }
 
-    /// Brings the model up to date with its configuration and its folders.
+    /// Brings the model up to date with its configuration and its folders, which are looked at if they
+    /// were not.
     pub(super) async fn bring(
         &mut self,
         config: ModelConfig,
+        mut surveyed: Option<Surveyed>,
         trigger: Trigger,
         metrics: Arc<Metrics>,
     ) -> Outcome {
@@ -129,6 +134,7 @@ impl Served {
             refused = Some(fault.to_string());
             outcome.faults.push(fault);
             config = before.clone();
+            surveyed = None;
         }
         outcome.changed |= self.config.is_none() && trigger != Trigger::Start;
         let is_news = trigger != Trigger::Watch || self.config.as_ref() != Some(&config);
@@ -140,7 +146,7 @@ impl Served {
         for version in self.model.versions() {
             version.set_drain(drain(&config));
         }
-        match self.survey(config.base_path.clone()).await {
+        match self.survey(config.base_path.clone(), surveyed).await {
             Ok((repository, found)) => {
                 self.model.surveyed(match found.is_empty() {
                     true => Err(format!("there is no version in {}", config.base_path)),
@@ -181,6 +187,7 @@ impl Served {
     async fn survey(
         &mut self,
         base_path: String,
+        surveyed: Option<Surveyed>,
     ) -> Result<(Repository, BTreeMap<i64, Found>), SourceError> {
         let repository = match self.repository.take() {
             Some(repository) => repository,
@@ -190,7 +197,11 @@ impl Served {
                 repository
             }
         };
-        let survey = match repository.survey().await {
+        let survey = match surveyed {
+            Some(surveyed) => surveyed,
+            None => repository.survey().await,
+        };
+        let survey = match survey {
             Ok(survey) => survey,
             Err(error) => {
                 self.repository = Some(repository);

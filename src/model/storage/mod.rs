@@ -46,4 +46,4 @@ pub use listing::{Identity, Object, RemoteVersion};
 pub use location::is_remote;
 pub use options::{Limits, Options};
 pub use remote::Storage;
-pub use repository::{Found, Locator, Repository, SourceError};
+pub use repository::{Found, Locator, Repository, SourceError, survey_folders};

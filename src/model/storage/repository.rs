@@ -1,6 +1,7 @@
 //! A model's repository, wherever it is: what the loader looks at.
 
 use std::{
+    collections::BTreeMap,
     fs, io,
     path::{Path, PathBuf},
     time::UNIX_EPOCH,
@@ -147,6 +148,24 @@ impl Repository {
             storage.keep_only(&versions).await;
         }
     }
+}
+
+/// Finds the versions of base paths that are folders of this machine, by the names of their models;
+/// others are left out.
+///
+/// In one go, since the way to a thread that may block and back takes longer than the look at a folder.
+pub async fn survey_folders(
+    base_paths: BTreeMap<String, String>,
+) -> BTreeMap<String, Result<Survey<Found>, SourceError>> {
+    let look = move || {
+        let folders = base_paths
+            .into_iter()
+            .filter(|(_, base_path)| !is_remote(base_path));
+        folders
+            .map(|(name, base_path)| (name, local(Path::new(&base_path)).map_err(Into::into)))
+            .collect()
+    };
+    task::blocking("repository scan", look).await
 }
 
 fn local(base_path: &Path) -> Result<Survey<Found>, RepositoryError> {
