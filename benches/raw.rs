@@ -19,6 +19,11 @@ pub(crate) enum Span {
     Seconds(f64),
     /// So often on each thread.
     Inferences(usize),
+    /// So often on each thread, each after a pause.
+    Apart {
+        count: usize,
+        pause: Duration,
+    },
 }
 
 /// Report of a process that has loaded its model.
@@ -139,14 +144,18 @@ fn infer(requests: &mut [InferRequest], span: Span) -> Outcome {
 
 fn infer_for(request: &mut InferRequest, span: Span) -> Histogram<u64> {
     let mut latencies = new_histogram();
-    let (end, most) = match span {
-        Span::Seconds(seconds) => (
-            Some(Instant::now() + Duration::from_secs_f64(seconds)),
-            u64::MAX,
-        ),
-        Span::Inferences(count) => (None, count as u64),
+    let (end, most, pause) = match span {
+        Span::Seconds(seconds) => {
+            let end = Instant::now() + Duration::from_secs_f64(seconds);
+            (Some(end), u64::MAX, None)
+        }
+        Span::Inferences(count) => (None, count as u64, None),
+        Span::Apart { count, pause } => (None, count as u64, Some(pause)),
     };
     while latencies.len() < most {
+        if let Some(pause) = pause {
+            std::thread::sleep(pause);
+        }
         let started = Instant::now();
         if end.is_some_and(|end| started >= end) {
             break;

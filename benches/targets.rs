@@ -1,6 +1,8 @@
 //! A tiny model against a bare echo service, served inferences against raw OpenVINO, and what memory
 //! the server takes.
 
+use std::{cell::RefCell, time::Duration};
+
 use ovms::client::Api;
 
 use crate::{
@@ -10,7 +12,10 @@ use crate::{
     peer::{Peer, Raw},
     process,
     raw::Span,
-    report::row::{Row, Side, Unit},
+    report::{
+        row::{Row, Side, Unit},
+        stats::median,
+    },
     run::Lengths,
 };
 
@@ -72,13 +77,34 @@ pub(crate) fn raw(lengths: &Lengths) -> Vec<Row> {
     ] {
         rows.extend(watched(|| {
             let pairs = beside_raw(lengths, model, count);
-            vec![match figure {
+            let mut rows = vec![match figure {
                 Figure::P50 => pairs.difference(id, figure, sides),
                 _ => pairs.ratio(id, figure, sides),
-            }]
+            }];
+            if id == "resnet50-cpu" {
+                rows.push(apart(lengths, model, count, &pairs));
+            }
+            rows
         }));
     }
     rows
+}
+
+/// Has raw OpenVINO pause between inferences, for as long as the server's answers took longer than raw
+/// inferences: the processor time that threads of the runtime spin meanwhile is no work of the server's.
+fn apart(lengths: &Lengths, model: &Model, count: usize, beside: &Pairs) -> Row {
+    let [ours, raw] = beside.sides(Figure::P50, ["", ""]);
+    let longer = (median(&ours.values) - median(&raw.values)).max(0.0);
+    let pause = Duration::from_secs_f64(longer / 1e6);
+    let raw = RefCell::new(Raw::load(&lengths.library, model, 1));
+    let infer = |span| raw.borrow_mut().infer(span).cost();
+    infer(Span::Inferences(count));
+    let pairs = Pairs(alternate(
+        lengths.pairs,
+        || infer(Span::Apart { count, pause }),
+        || infer(Span::Inferences(count)),
+    ));
+    pairs.ratio("resnet50-apart-cpu", Figure::Cpu, ["apart", "raw"])
 }
 
 /// Infers by the server and by raw OpenVINO in turn, both with one client; so many of a turn.

@@ -29,6 +29,8 @@ use mimalloc::MiMalloc;
 static ALLOCATOR: MiMalloc = MiMalloc;
 
 fn main() -> ExitCode {
+    // Before there is any other thread.
+    ovms::openvino::spare_binding();
     match catch_unwind(|| cli::run(std::env::args_os())) {
         Ok(Ok(())) => ExitCode::SUCCESS,
         Ok(Err(failure)) => failure.print(),

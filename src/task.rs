@@ -88,7 +88,7 @@ pub fn try_inline(mut future: BoxFuture<'static, ()>) {
 
 /// Waits for a task of its own if the caller is within [`try_inline`]: what follows takes long enough
 /// to be worth one.
-pub async fn own() {
+pub async fn in_own_task() {
     std::future::poll_fn(|context| {
         if INLINE.get() {
             // Whoever polls this among others has to do so again.

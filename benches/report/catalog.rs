@@ -181,6 +181,12 @@ fn raw() -> Vec<Spec> {
             "resnet50 over gRPC, 1 client: CPU a request over raw OpenVINO's",
         ),
         row(
+            "resnet50-apart-cpu",
+            Ratio,
+            None,
+            "raw OpenVINO with pauses as long as the way to the client and back: CPU over that without",
+        ),
+        row(
             "classifier-cpu",
             Ratio,
             None,

@@ -44,7 +44,7 @@ impl OfPipeline {
         call: &Call,
     ) -> Result<InferResponse> {
         if !self.definition.is_inline() {
-            task::own().await;
+            task::in_own_task().await;
         }
         let info = self.asked(&request);
         let (inputs, wanted) = self.pipeline.judge(&info, request).await?;

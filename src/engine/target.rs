@@ -189,7 +189,7 @@ impl Target {
             }
             Found::Graph(found) => {
                 // Handlers may take any time.
-                task::own().await;
+                task::in_own_task().await;
                 return Box::pin(found.infer(id, request, &self.call)).await;
             }
         };

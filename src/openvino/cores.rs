@@ -123,3 +123,30 @@ fn take(setting: &Setting) -> Option<Core> {
 fn idle() -> MutexGuard<'static, VecDeque<(Setting, Core)>> {
     IDLE.lock().unwrap_or_else(PoisonError::into_inner)
 }
+
+#[cfg(test)]
+mod tests {
+    use openvino::{DeviceType, PropertyKey, RwPropertyKey};
+
+    use super::*;
+    use crate::openvino::testing::open;
+
+    #[test]
+    fn a_load_gets_a_runtime_with_its_own_properties() {
+        open();
+        let streams = |count: &str| {
+            let options = LoadOptions {
+                device: "CPU".to_owned(),
+                properties: vec![("NUM_STREAMS".to_owned(), count.to_owned())],
+                ..LoadOptions::default()
+            };
+            let core = Ready::new(&options, None).unwrap();
+            let key = PropertyKey::Rw(RwPropertyKey::NumStreams);
+            let told = core.get_property(&DeviceType::CPU, &key).unwrap();
+            core.keep();
+            told
+        };
+        let told = ["2", "3", "2", "3"].map(streams);
+        assert_eq!(told, ["2", "3", "2", "3"]);
+    }
+}

@@ -1,5 +1,9 @@
 //! How the threads that load share the processor with those that answer.
 
+/// The longest slice that there is, in nanoseconds.
+#[cfg(target_os = "linux")]
+const LONGEST: u64 = 100_000_000;
+
 /// Lets every other thread that wakes go before this one, which keeps its share of the time; threads
 /// that it starts are as any other. Does nothing where the system has no such thing, or was told
 /// otherwise.
@@ -12,8 +16,6 @@
 #[cfg(target_os = "linux")]
 pub(super) fn give_way() {
     use std::mem::{size_of, zeroed};
-
-    const LONGEST: u64 = 100_000_000;
 
     let size = size_of::<libc::sched_attr>();
     // SAFETY: all its fields are numbers, for which zero is a value.
@@ -43,7 +45,7 @@ pub(super) fn give_way() {}
 mod tests {
     use super::*;
 
-    /// Returns policy, nice value and flags of this thread (proc(5), `/proc/PID/stat`, fields 19 and 41).
+    /// Returns how this thread is scheduled.
     fn attributes() -> libc::sched_attr {
         // SAFETY: all its fields are numbers, for which zero is a value.
         let mut attributes: libc::sched_attr = unsafe { std::mem::zeroed() };
@@ -55,23 +57,28 @@ mod tests {
         attributes
     }
 
+    /// Does something on a thread of its own.
+    fn on_thread<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> T {
+        let (done, result) = std::sync::mpsc::channel();
+        let work = move || done.send(work()).expect("it is waited for");
+        crate::task::thread("test", work).expect("there is room for a thread");
+        result.recv().expect("no test panics there")
+    }
+
     #[test]
     fn a_thread_that_loads_gives_way_and_those_it_starts_do_not() {
-        let tests = std::thread::spawn(|| {
+        let (before, after, started) = on_thread(|| {
             let before = attributes();
             give_way();
-            let after = attributes();
-            let started = std::thread::spawn(attributes).join().unwrap();
-            (before, after, started)
+            (before, attributes(), on_thread(attributes))
         });
-        let (before, after, started) = tests.join().unwrap();
         let nice = [before.sched_nice, after.sched_nice, started.sched_nice];
         assert_eq!(nice, [before.sched_nice; 3]);
         let reset = libc::SCHED_FLAG_RESET_ON_FORK as u64;
         assert_eq!(after.sched_flags & reset, reset);
         assert_eq!(started.sched_flags & reset, 0);
         // Older systems tell no slice, and have no other.
-        assert!(after.sched_runtime == before.sched_runtime || after.sched_runtime == 100_000_000);
+        assert!(after.sched_runtime == before.sched_runtime || after.sched_runtime == LONGEST);
         assert_eq!(started.sched_runtime, before.sched_runtime);
     }
 }

@@ -2,12 +2,13 @@
 //!
 //! [`runtime`] finds and opens the shared library, [`load`] turns a model file into a
 //! [`Compiled`] model with the names, shapes and layouts that are wanted, [`cores`] keeps what loads
-//! have in common, [`loader`] says how their threads run, [`inspect`] only tells what a model would
+//! have in common, [`loader`] says how their threads run and [`binding`] where those of inferences do, [`inspect`] only tells what a model would
 //! be, [`slot`] runs one infer request, [`low_latency`] has loops unrolled before that, [`strings`]
 //! knows how the runtime keeps strings, [`pool`] lends slots, and [`run`] decides on which thread a
 //! slot runs. What the rest of the crate sees is [`Runner`] and the
 //! tensors of [`crate::tensor`].
 
+mod binding;
 mod cache;
 mod convert;
 mod cores;
@@ -32,8 +33,11 @@ mod shapes;
 mod slot;
 mod state;
 mod strings;
+#[cfg(test)]
+mod testing;
 mod workers;
 
+pub use binding::spare_binding;
 pub use error::LoadError;
 pub use fault::Fault;
 pub use inspect::inspect;

@@ -177,7 +177,7 @@ impl Runner {
             Patience::Spin(SPIN)
         } else {
             // Longer than others of the same connection are to wait.
-            task::own().await;
+            task::in_own_task().await;
             Patience::InTurn
         };
         let mut lease = match self.pool.lease_now(patience) {

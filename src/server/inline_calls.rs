@@ -5,7 +5,7 @@
 //! answer. Here calls are queued while the connection reads, then polled once, in the order in
 //! which they came, and the connection writes the answers of all of them together. What has to wait
 //! in that poll, for the rest of its message, an inference of some length, or another thread, goes
-//! on in a task of its own, as does what asks for one ([`task::own`]).
+//! on in a task of its own, as does what asks for one ([`task::in_own_task`]).
 
 use std::{
     collections::VecDeque,
@@ -216,14 +216,14 @@ mod tests {
         let driven = Driven::new();
         let (reply, answer) = oneshot::channel();
         driven.call(async move {
-            task::own().await;
+            task::in_own_task().await;
             reply.send(1).unwrap();
         });
         driven.turn().await;
         assert_eq!(tasks(), 1);
         assert_eq!(answer.await, Ok(1));
         // Nobody else waits for one.
-        task::own().await;
+        task::in_own_task().await;
     }
 
     #[tokio::test]
@@ -231,7 +231,7 @@ mod tests {
         let driven = Driven::new();
         let (reply, answer) = oneshot::channel();
         driven.call(async move {
-            let several = (0..3).map(|_| task::own());
+            let several = (0..3).map(|_| task::in_own_task());
             several.collect::<FuturesUnordered<_>>().count().await;
             reply.send(1).unwrap();
         });

@@ -3,23 +3,7 @@
 use proptest::prelude::*;
 
 use super::{CppString, LOCAL_AT, StringsError, is_known, new_tensor, read, write};
-use crate::{
-    openvino::runtime::{self, Places},
-    tensor::strings::push,
-};
-
-/// Opens the runtime that the tests run with.
-fn open() {
-    let path = |name: &str| std::env::var_os(name).map(std::path::PathBuf::from);
-    let places = Places {
-        install_dir: path("OPENVINO_INSTALL_DIR"),
-        venv: path("VIRTUAL_ENV"),
-        managed: path("HOME").map(|home| home.join(".local/share/ovms/runtime")),
-        library_path: std::env::var_os("LD_LIBRARY_PATH"),
-        system: true,
-    };
-    runtime::open(&places).expect("the tests need a runtime; `ovms setup` gets one");
-}
+use crate::{openvino::testing::open, tensor::strings::push};
 
 fn framed(strings: &[Vec<u8>]) -> Vec<u8> {
     let mut framed = Vec::new();
