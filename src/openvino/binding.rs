@@ -14,6 +14,10 @@ const VARIABLE: &str = "HWLOC_THISSYSTEM";
 /// a tiny model on two cores: 4.5 µs an inference with them, 1.6 µs without. On a machine of equal
 /// cores with one thread each, on one memory node, all of which the process may use, any core is as
 /// good as any other. Elsewhere, and where the variable is set, nothing changes.
+#[expect(
+    clippy::disallowed_methods,
+    reason = "there is no other thread, and hwloc takes nothing else"
+)]
 pub fn spare_binding() {
     let threads = fs::read_dir("/proc/self/task").map_or(0, Iterator::count);
     let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
@@ -102,7 +106,10 @@ mod tests {
     fn a_process_with_other_threads_keeps_its_environment() {
         // The threads of the tests.
         let (done, wait) = std::sync::mpsc::channel::<()>();
-        crate::task::thread("test", move || drop(wait.recv())).unwrap();
+        crate::task::thread("test", move || {
+            let _ = wait.recv();
+        })
+        .unwrap();
         let before = env::var_os(VARIABLE);
         spare_binding();
         assert_eq!(env::var_os(VARIABLE), before);
