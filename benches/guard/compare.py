@@ -22,8 +22,9 @@ ROOT = HERE.parents[1]
 STORED = HERE / "figures.json"
 LIMIT = 0.03
 FIGURES = ("instructions", "allocations")
-# What the runtime does within an inference is no part of the request path.
-RUNTIME = re.compile(r"/lib(openvino|tbb|hwloc)[^/]*$")
+# What the runtime does within an inference is no part of the request path, nor is the code that it makes as it
+# goes, which is of no library.
+RUNTIME = re.compile(r"/lib(openvino|tbb|hwloc)[^/]*$|^[?]+$")
 # The files of one benchmark: one for each thread and process.
 FILE = re.compile(r"^callgrind\.requests\.(\w+)\.(?!.*\b(old|log)\b)")
 
@@ -184,23 +185,22 @@ def count(program):
 def instructions_of(profile):
     """What was counted of a thread, but for the runtime (the manual of callgrind, "Callgrind Format")."""
     names = {}
-    at = {"ob": "", "fn": "", "cob": "", "cfn": ""}
+    # The library of what follows.
+    library = ""
     instructions = 0
     is_call = False
     for line in profile.splitlines():
-        if match := re.match(r"^(c?ob|c?fn)=\((\d+)\)(?: (.*))?$", line):
-            key, number, name = match.groups()
-            kind = (key[-2:], number)
-            if name is not None:
-                names[kind] = name
-            at[key] = names[kind]
-            if key == "ob":
-                at["cob"] = at["ob"]
+        if match := re.match(r"^(c?)ob=(?:\((\d+)\) ?)?(.*)$", line):
+            called, number, name = match.groups()
+            # Names may be numbered, and are then given once.
+            name = names.setdefault(number, name) if number else name
+            if not called:
+                library = name
         elif line.startswith("calls="):
             is_call = True
         elif re.match(r"^[+*\-\d]", line):
             # The line after a call is what the call cost, which is counted where it was spent.
-            if not is_call and not RUNTIME.search(at["ob"]):
+            if not is_call and not RUNTIME.search(library):
                 instructions += int(line.split()[1])
             is_call = False
     return instructions
