@@ -7,6 +7,7 @@
     reason = "all of this is tests, which may fail so"
 )]
 
+mod attacks;
 mod bad_clients;
 mod bad_input;
 mod bad_json;

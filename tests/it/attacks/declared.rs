@@ -1,0 +1,1 @@
+//! Lengths that are declared and never sent.
