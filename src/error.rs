@@ -22,6 +22,8 @@ pub enum ErrorKind {
     NotLoaded,
     /// Every slot is taken and the queue is full, or the server is stopping; try again elsewhere.
     Overloaded,
+    /// The bytes of requests and answers under way are as many as may be; try again later.
+    Exhausted,
     /// The request's state does not fit (for example a shape that the model refuses).
     FailedPrecondition,
     /// The request was fine and came to nothing.
@@ -54,7 +56,7 @@ impl ErrorKind {
             Self::Aborted => tonic::Code::Aborted,
             Self::NotLoaded | Self::Overloaded => tonic::Code::Unavailable,
             Self::Unauthorized => tonic::Code::Unauthenticated,
-            Self::TooLarge => tonic::Code::ResourceExhausted,
+            Self::TooLarge | Self::Exhausted => tonic::Code::ResourceExhausted,
             Self::MethodNotAllowed | Self::Unimplemented => tonic::Code::Unimplemented,
             Self::DeadlineExceeded => tonic::Code::DeadlineExceeded,
             Self::Cancelled => tonic::Code::Cancelled,
@@ -76,7 +78,7 @@ impl ErrorKind {
             Self::Cancelled => 499,
             Self::Internal => 500,
             Self::Unimplemented => 501,
-            Self::Overloaded => 503,
+            Self::Overloaded | Self::Exhausted => 503,
             Self::DeadlineExceeded => 504,
         }
     }

@@ -11,6 +11,7 @@
 //! emits `tracing` events. `commands/` does the rest.
 #![deny(clippy::print_stdout, clippy::print_stderr, clippy::exit)]
 
+pub mod budget;
 pub mod client;
 pub mod config;
 pub mod custom_node;

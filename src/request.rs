@@ -6,7 +6,11 @@
 
 use bytes::Bytes;
 
-use crate::tensor::{DataType, TensorMap};
+use crate::{
+    budget::Budget,
+    error::Result,
+    tensor::{DataType, TensorMap},
+};
 
 /// How a call came in: the labels of its figures, and nothing that changes what it does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -54,6 +58,21 @@ pub struct InferRequest {
     /// The special inputs of stateful models, where the protocol has them in a form of their own;
     /// else they are among the inputs.
     pub special: SpecialInputs,
+}
+
+impl InferRequest {
+    /// Charges the values that inputs were packed from.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the budget has no room for them.
+    pub fn charged(mut self, budget: &Budget) -> Result<Self> {
+        for input in &mut self.inputs {
+            let data = std::mem::replace(&mut input.data, Data::Both);
+            input.data = data.charged(budget)?;
+        }
+        Ok(self)
+    }
 }
 
 /// What a request to a stateful model says about its sequence.
@@ -156,6 +175,23 @@ pub enum Data {
     Both,
     /// Values that are no elements of the declared type: the reason.
     Unfit(String),
+}
+
+impl Data {
+    /// Charges values that were packed; raw bytes are those of the message, which is charged.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the budget has no room for them.
+    pub fn charged(self, budget: &Budget) -> Result<Self> {
+        Ok(match self {
+            Self::Values { count, bytes } => Self::Values {
+                count,
+                bytes: budget.keep(bytes)?,
+            },
+            other => other,
+        })
+    }
 }
 
 /// The outcome of an inference.

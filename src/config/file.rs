@@ -31,7 +31,7 @@ pub(in crate::config) use node::{Findings, Node};
 pub(in crate::config) use syntax::Source;
 
 use super::{MetricsSettings, ModelConfig};
-use crate::{openvino::Placement, tensor::images::PixelLimit};
+use crate::{budget::Budget, openvino::Placement, tensor::images::PixelLimit};
 
 /// What the flags of the server add to the models of a file.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -50,6 +50,8 @@ pub struct Defaults {
     pub hide_python_errors: bool,
     /// The most pixels of an encoded image that an input takes.
     pub most_image_pixels: PixelLimit,
+    /// What requests and answers may take of the memory.
+    pub budget: Budget,
     /// Where compiled models are kept.
     pub cache_dir: Option<PathBuf>,
     /// A library with more operations for the CPU.

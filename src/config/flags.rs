@@ -63,7 +63,7 @@ pub struct Flags {
     pub allowed_local_media_path: Option<PathBuf>,
 
     pub max_message_size: usize,
-    pub max_bytes_in_flight: usize,
+    pub max_bytes_in_flight: Option<usize>,
     pub max_connections: usize,
     pub max_queued_requests: usize,
     /// `--max_custom_node_runs`.
@@ -149,7 +149,7 @@ impl Default for Flags {
             api_key_file: None,
             allowed_local_media_path: None,
             max_message_size: 1 << 30,
-            max_bytes_in_flight: 1 << 32,
+            max_bytes_in_flight: None,
             max_connections: 4096,
             max_queued_requests: 1024,
             max_custom_node_runs: 16,

@@ -2,6 +2,8 @@
 
 use std::{path::PathBuf, time::Duration};
 
+use crate::budget::Budget;
+
 /// Where the server listens, and how it behaves towards all clients.
 #[derive(Debug, Clone)]
 pub struct ServerSettings {
@@ -56,8 +58,8 @@ pub struct Limits {
     pub message_size: usize,
     /// Connections open at once on each port.
     pub connections: usize,
-    /// Bytes of the bodies of all requests under way together.
-    pub bytes_in_flight: usize,
+    /// What requests and answers may take of the memory, all of them together.
+    pub budget: Budget,
     /// The longest pause within a request's body, and the time for its header.
     pub read: Duration,
     /// Bytes a second that a body has to come in, once `read` is over; 0 for any.

@@ -1,7 +1,6 @@
 //! Request bodies: read whole within bounds, and expanded within bounds.
 
 use std::{
-    io::Read,
     pin::Pin,
     sync::Arc,
     task::{Context, Poll},
@@ -9,107 +8,64 @@ use std::{
 };
 
 use axum::http::{Extensions, header, request::Parts};
-use bytes::{Buf, Bytes, BytesMut};
+use bytes::Bytes;
 use http_body_util::BodyExt;
 use hyper::body::{Body, Frame, SizeHint};
 use tokio::time::{Instant, Sleep};
 
 use super::{
     access::Note,
-    intake::{Hold, Intake},
+    expand::{expand, too_large},
+    gather::Gather,
+    intake::Intake,
 };
 use crate::{
+    budget::Charge,
     error::{Error, ErrorKind, Result},
-    task,
 };
 
-/// The most that is set aside on the word of a `Content-Length` alone.
-const MOST_AHEAD: u64 = 1 << 24;
+/// What a request over HTTP/1 takes before it has a body: its head, and what waits for the rest.
+const CALL: usize = 4 << 10;
 
 /// Reads a body whole and expands it if it is gzip.
 ///
 /// # Errors
 ///
 /// Fails if the body is above the limit as sent or as expanded, stops coming, comes too slowly, or
-/// is encoded in another way, or if the bodies of all connections together are too much.
+/// is encoded in another way, or if the budget has no room for it.
 pub(super) async fn read<B>(parts: &Parts, body: B, intake: &Intake) -> Result<Bytes>
 where
     B: Body<Data = Bytes> + Unpin,
     B::Error: std::fmt::Display,
 {
     let limit = intake.message_size();
-    let announced = body.size_hint().lower();
-    if announced > limit as u64 {
+    if body.size_hint().lower() > limit as u64 {
         return Err(too_large(limit));
     }
-    let mut hold = intake.hold();
+    let mut gather = Gather::new(intake.budget().charge(CALL)?);
     let mut body = std::pin::pin!(Paced::new(body, intake, &parts.extensions));
-    let mut whole: Option<Bytes> = None;
-    let mut buffer = BytesMut::new();
     while let Some(frame) = body.frame().await {
         let Ok(data) = frame?.into_data() else {
             continue;
         };
-        let so_far = whole.as_ref().map_or(buffer.len(), Bytes::len);
-        if so_far + data.len() > limit {
+        if gather.len() + data.len() > limit {
             return Err(too_large(limit));
         }
-        hold.grow(so_far + data.len())?;
-        // A body of one piece, which most are, is not copied.
-        if so_far == 0 {
-            whole = Some(data);
-            continue;
-        }
-        if let Some(first) = whole.take() {
-            buffer.reserve(usize::try_from(announced.min(MOST_AHEAD)).unwrap_or(0));
-            buffer.extend_from_slice(&first);
-        }
-        buffer.extend_from_slice(&data);
+        gather.push(data)?;
     }
-    let body = whole.unwrap_or_else(|| buffer.freeze());
+    let body = gather.finish();
     match parts
         .headers
         .get(header::CONTENT_ENCODING)
         .map(|value| value.as_bytes())
     {
-        None | Some(b"identity") => Ok(hold.keep(body)),
-        Some(b"gzip") => {
-            task::sized("expand", body.len(), move || expand(&body, limit, hold)).await
-        }
+        None | Some(b"identity") => Ok(body),
+        Some(b"gzip") => expand(body, limit, intake.budget()).await,
         Some(other) => Err(Error::invalid(format!(
             "Content-Encoding {} is not supported; send gzip or no encoding",
             String::from_utf8_lossy(other)
         ))),
     }
-}
-
-/// Expands gzip.
-pub(super) fn expand(body: &Bytes, limit: usize, mut hold: Hold) -> Result<Bytes> {
-    /// What is expanded before it is counted.
-    const STEP: u64 = 1 << 20;
-    let mut expanded = Vec::new();
-    let mut reader = flate2::bufread::MultiGzDecoder::new(body.clone().reader());
-    loop {
-        let more = (limit - expanded.len()) as u64 + 1;
-        let read = (&mut reader)
-            .take(more.min(STEP))
-            .read_to_end(&mut expanded)
-            .map_err(|error| Error::invalid(format!("request body is not valid gzip: {error}")))?;
-        if expanded.len() > limit {
-            return Err(too_large(limit));
-        }
-        if read == 0 {
-            return Ok(hold.keep(expanded.into()));
-        }
-        hold.grow(body.len() + expanded.len())?;
-    }
-}
-
-fn too_large(limit: usize) -> Error {
-    Error::new(
-        ErrorKind::TooLarge,
-        format!("request body is larger than {limit} bytes; see --max_message_size"),
-    )
 }
 
 /// A body whose sender may not pause for longer than a limit, nor send slower than a rate once it
@@ -126,8 +82,10 @@ pub(super) struct Paced<B> {
     /// body that is there costs no timer.
     waiting: Option<(Instant, Pin<Box<Sleep>>)>,
     note: Option<Arc<Note>>,
-    /// Counts what has come, for a body that nobody else counts.
-    hold: Option<Hold>,
+    /// Charges what has come, for a body that nobody else charges.
+    charge: Option<Charge>,
+    /// Whether the sender may take any time.
+    pausing: bool,
 }
 
 impl<B> Paced<B> {
@@ -141,13 +99,26 @@ impl<B> Paced<B> {
             since: None,
             waiting: None,
             note: Note::of(extensions),
-            hold: None,
+            charge: None,
+            pausing: false,
         }
     }
 
-    /// Counts what comes among the bodies of all connections, until this is dropped.
-    pub(super) fn counted(mut self, intake: &Intake) -> Self {
-        self.hold = Some(intake.hold());
+    /// Lets the sender take any time, until [`begin`](Self::begin).
+    pub(super) fn pause(&mut self) {
+        self.pausing = true;
+    }
+
+    /// Begins to watch the sender as if nothing had come so far.
+    pub(super) fn begin(&mut self) {
+        self.pausing = false;
+        self.received = 0;
+        self.since = None;
+    }
+
+    /// Charges what comes, until this is dropped.
+    pub(super) fn charged(mut self, intake: &Intake) -> Self {
+        self.charge = Some(intake.budget().empty());
         self
     }
 
@@ -181,14 +152,6 @@ impl<B> Paced<B> {
     }
 }
 
-impl<B> Drop for Paced<B> {
-    fn drop(&mut self) {
-        if let Some(note) = &self.note {
-            note.received(self.received);
-        }
-    }
-}
-
 impl<B> Body for Paced<B>
 where
     B: Body<Data = Bytes> + Unpin,
@@ -204,9 +167,12 @@ where
         if let Poll::Ready(frame) = Pin::new(&mut self.body).poll_frame(context) {
             self.waiting = None;
             if let Some(Ok(frame)) = &frame {
-                self.received += frame.data_ref().map_or(0, |data| data.len() as u64);
-                let received = usize::try_from(self.received).unwrap_or(usize::MAX);
-                if let Some(Err(error)) = self.hold.as_mut().map(|hold| hold.grow(received)) {
+                let length = frame.data_ref().map_or(0, Bytes::len);
+                self.received += length as u64;
+                if let Some(note) = &self.note {
+                    note.received(length as u64);
+                }
+                if let Some(Err(error)) = self.charge.as_mut().map(|charge| charge.add(length)) {
                     return Poll::Ready(Some(Err(error)));
                 }
             }
@@ -218,6 +184,9 @@ where
                     )
                 })
             }));
+        }
+        if self.pausing {
+            return Poll::Pending;
         }
         let (began, mut deadline) = match self.waiting.take() {
             Some(waiting) => waiting,
@@ -251,11 +220,11 @@ mod tests {
     use tokio_stream::StreamExt as _;
 
     use super::read;
-    use crate::{error::ErrorKind, frontends::intake::Intake};
+    use crate::{budget::Budget, error::ErrorKind, frontends::intake::Intake};
 
     /// Takes 100 bytes, and waits for five seconds.
     fn intake(rate: u64) -> Intake {
-        Intake::new(100, Duration::from_secs(5), rate, 1 << 20)
+        Intake::new(100, Duration::from_secs(5), rate, Budget::new(1 << 20))
     }
 
     fn gzip(data: &[u8]) -> Vec<u8> {
@@ -305,16 +274,16 @@ mod tests {
 
     #[tokio::test]
     async fn all_bodies_together_are_bounded_for_as_long_as_they_are_used() {
-        let intake = Intake::new(1 << 20, Duration::from_secs(5), 0, 1 << 20);
+        let intake = Intake::new(1 << 20, Duration::from_secs(5), 0, Budget::new(1 << 20));
         let half = || Full::from(vec![0; 600_000]);
         let first = read(&parts(None), half(), &intake).await.unwrap();
         let refused = read(&parts(None), half(), &intake).await.unwrap_err();
-        assert_eq!(refused.kind(), ErrorKind::Overloaded);
-        insta::assert_snapshot!(refused, @"Server is overloaded - bodies of requests under way: the most bytes allowed are 1048576, see --max_bytes_in_flight; try again later");
+        assert_eq!(refused.kind(), ErrorKind::Exhausted);
+        insta::assert_snapshot!(refused, @"Server is overloaded - requests and answers under way: the most bytes allowed are 1048576, see --max_bytes_in_flight; try again later");
         // What is expanded counts as well.
         let bomb = Full::from(gzip(&[0; 600_000]));
         let refused = read(&parts(Some("gzip")), bomb, &intake).await.unwrap_err();
-        assert_eq!(refused.kind(), ErrorKind::Overloaded);
+        assert_eq!(refused.kind(), ErrorKind::Exhausted);
         let slice = first.slice(10..20);
         drop(first);
         assert!(

@@ -6,7 +6,7 @@ use axum::http::{Request, Response};
 use futures::{FutureExt, future::BoxFuture};
 use http_body_util::BodyExt;
 use hyper::body::Incoming;
-use tonic::{codec::CompressionEncoding, service::Routes};
+use tonic::{Status, service::Routes};
 use tonic_health::{ServingStatus, server::HealthReporter};
 use tower::Service;
 
@@ -22,14 +22,20 @@ use crate::{
     engine::Engine,
     proto::{
         DESCRIPTORS,
-        kserve::grpc_inference_service_server::{GrpcInferenceServiceServer, SERVICE_NAME},
-        tensorflow_serving::{
-            model_service_server::{self, ModelServiceServer},
-            prediction_service_server::{self, PredictionServiceServer},
-        },
+        kserve::grpc_inference_service_server::SERVICE_NAME,
+        tensorflow_serving::{model_service_server, prediction_service_server},
     },
     sequence::Line,
 };
+
+/// The largest question to health and reflection, in bytes; each names a service or a symbol.
+const MAX_QUESTION: usize = 64 << 10;
+
+/// What the paths of KServe's service begin with.
+const KSERVE: &str = "/inference.GRPCInferenceService/";
+
+/// What the paths of the health service begin with.
+const HEALTH: &str = "/grpc.health.v1.Health/";
 
 /// What the paths of TensorFlow Serving's services begin with.
 const TENSORFLOW_SERVING: &str = "/tensorflow.serving.";
@@ -41,42 +47,30 @@ const TENSORFLOW_SERVING: &str = "/tensorflow.serving.";
 /// Never: the descriptors are those that this crate was compiled with.
 #[must_use]
 pub fn service(engine: Arc<Engine>, intake: Intake) -> (GrpcService, Health) {
-    let infer = KserveService::new(Arc::clone(&engine));
-    let predict = TfsService::new(engine);
-    let kserve = GrpcInferenceServiceServer::new(infer.clone())
-        .max_decoding_message_size(intake.message_size())
-        .max_encoding_message_size(intake.message_size())
-        .accept_compressed(CompressionEncoding::Gzip);
     let (reporter, health) = tonic_health::server::health_reporter();
     let reflection = || {
         tonic_reflection::server::Builder::configure()
             .register_encoded_file_descriptor_set(DESCRIPTORS)
             .register_encoded_file_descriptor_set(tonic_health::pb::FILE_DESCRIPTOR_SET)
     };
-    let others = Routes::new(health)
-        .add_service(
-            PredictionServiceServer::new(predict.clone())
-                .max_decoding_message_size(intake.message_size())
-                .max_encoding_message_size(intake.message_size())
-                .accept_compressed(CompressionEncoding::Gzip),
-        )
-        .add_service(
-            ModelServiceServer::new(predict.clone())
-                .max_decoding_message_size(intake.message_size())
-                .accept_compressed(CompressionEncoding::Gzip),
-        )
+    let others = Routes::new(health.max_decoding_message_size(MAX_QUESTION))
         // Tools ask for the first version or for the one before it.
-        .add_service(reflection().build_v1().expect("own descriptors are valid"))
+        .add_service(
+            reflection()
+                .build_v1()
+                .expect("own descriptors are valid")
+                .max_decoding_message_size(MAX_QUESTION),
+        )
         .add_service(
             reflection()
                 .build_v1alpha()
-                .expect("own descriptors are valid"),
+                .expect("own descriptors are valid")
+                .max_decoding_message_size(MAX_QUESTION),
         )
         .prepare();
     let service = GrpcService {
-        infer,
-        predict,
-        kserve,
+        infer: KserveService::new(Arc::clone(&engine)),
+        predict: TfsService::new(engine),
         others,
         intake,
         line: Line::default(),
@@ -117,13 +111,11 @@ impl Health {
     }
 }
 
-/// All gRPC services. Inference, which nearly all calls are for, has a path of its own; the rest
-/// of KServe is reached without a router.
+/// All gRPC services. Health and reflection have a router behind the others.
 #[derive(Clone)]
 pub struct GrpcService {
     infer: KserveService,
     predict: TfsService,
-    kserve: GrpcInferenceServiceServer<KserveService>,
     others: Routes,
     intake: Intake,
     /// The calls of the connection.
@@ -136,24 +128,33 @@ impl hyper::service::Service<Request<Incoming>> for GrpcService {
     type Future = Answer;
 
     fn call(&self, request: Request<Incoming>) -> Self::Future {
-        if unary::takes::<TfsService>(&request) {
-            return self.unary(self.predict.clone(), request);
-        }
-        if unary::takes::<KserveService>(&request) {
+        let path = request.uri().path();
+        if path == KserveService::PATH {
             return self.unary(self.infer.clone(), request);
         }
-        if request.uri().path() == stream::PATH {
+        if path == TfsService::PATH {
+            return self.unary(self.predict.clone(), request);
+        }
+        if path == stream::PATH {
             let engine = Arc::clone(self.infer.engine());
             let answer = stream::call(engine, &self.intake, request).map(GrpcBody::Right);
             return Box::pin(std::future::ready(Ok(answer)));
         }
-        if !unary::is::<KserveService>(&request) && !unary::is::<TfsService>(&request) {
-            return self.general(request);
+        if let Some(method) = path.strip_prefix(KSERVE) {
+            if let Some(answer) = triton::answer_call(method) {
+                return Box::pin(std::future::ready(Ok(answer.map(GrpcBody::Left))));
+            }
+            let method = method.to_owned();
+            let answer = self
+                .infer
+                .clone()
+                .query(&method, self.intake.clone(), request);
+            return of_query(answer);
         }
-        let mut request = request;
-        let arrival = self.line.arrive();
-        request.extensions_mut().insert(Arc::clone(&arrival));
-        Box::pin(arrival.run(self.general(request)))
+        if path.starts_with(TENSORFLOW_SERVING) {
+            return of_query(self.predict.clone().query(self.intake.clone(), request));
+        }
+        self.other(request)
     }
 }
 
@@ -176,45 +177,28 @@ impl GrpcService {
         Box::pin(arrival.run(call.map(|response| Ok(response.map(GrpcBody::Left)))))
     }
 
-    /// Answers any other call.
-    fn general(&self, request: Request<Incoming>) -> Answer {
-        let path = request.uri().path();
-        let method = path
-            .strip_prefix('/')
-            .and_then(|path| path.strip_prefix(SERVICE_NAME))
-            .and_then(|rest| rest.strip_prefix('/'));
-        if let Some(method) = method {
-            if let Some(answer) = triton::answer_call(method) {
-                return Box::pin(std::future::ready(Ok(answer.map(GrpcBody::Left))));
-            }
-            let mut kserve = self.kserve.clone();
-            let request = self.paced(request);
-            Box::pin(async move {
-                let answer = kserve.call(request);
-                Ok(answer.await?.map(GrpcBody::Right))
-            })
-        } else if path.starts_with(TENSORFLOW_SERVING) {
-            let answer = self.others.clone().call(self.paced(request));
-            Box::pin(async move { Ok(answer.await?.map(GrpcBody::Right)) })
-        } else {
-            // Streams of reflection may pause.
-            let answer = self.others.clone().call(request);
-            Box::pin(async move { Ok(answer.await?.map(GrpcBody::Right)) })
-        }
-    }
-
-    /// Bounds the body of a request; what goes wrong is a status, so that the text reaches the
-    /// client.
-    fn paced(
-        &self,
-        request: Request<Incoming>,
-    ) -> Request<impl hyper::body::Body<Data = bytes::Bytes, Error = tonic::Status> + Unpin + use<>>
-    {
+    /// Answers a call of health or reflection.
+    fn other(&self, request: Request<Incoming>) -> Answer {
         let (parts, body) = request.into_parts();
-        let body = Paced::new(body, &self.intake, &parts.extensions)
-            .counted(&self.intake)
-            .map_err(|error| reply::status(&error));
-        Request::from_parts(parts, body)
+        let mut body = Paced::new(body, &self.intake, &parts.extensions).charged(&self.intake);
+        if !parts.uri.path().starts_with(HEALTH) {
+            // Streams of reflection may pause.
+            body.pause();
+        }
+        let body = body.map_err(|error| reply::status(&error));
+        let answer = self.others.clone().call(Request::from_parts(parts, body));
+        Box::pin(async move { Ok(answer.await?.map(GrpcBody::Right)) })
+    }
+}
+
+/// Makes the answer of a query; what is unknown has no query.
+fn of_query(answer: Option<BoxFuture<'static, Response<UnaryBody>>>) -> Answer {
+    match answer {
+        Some(answer) => Box::pin(answer.map(|response| Ok(response.map(GrpcBody::Left)))),
+        None => {
+            let response = Status::unimplemented("").into_http();
+            Box::pin(std::future::ready(Ok(response.map(GrpcBody::Left))))
+        }
     }
 }
 

@@ -1,26 +1,30 @@
-//! The messages of a gRPC call that takes any number of them, read one by one.
+//! The messages of a gRPC call, read one by one.
 //!
-//! Between messages a client may pause for as long as it likes; one that has begun has to go on. A
-//! message is counted among the bodies of all connections for as long as it is used, and takes
+//! Between messages of a stream a client may pause for as long as it likes; one that has begun has to go
+//! on. A message is charged from its first byte for as long as it is used, and takes
 //! room among those of its stream, so that a client that sends large ones has few on their way.
 
 use std::sync::Arc;
 
 use axum::http::{Extensions, HeaderMap, Request};
-use bytes::{Buf, Bytes, BytesMut};
+use bytes::{Buf, Bytes};
 use http_body_util::BodyExt;
 use hyper::body::{Body, Incoming};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
-use tonic::{Code, Status};
+use tonic::Status;
 
 use super::{
-    access::Note,
-    body::{self, Paced},
+    body::Paced,
+    expand::expand,
+    gather::Gather,
     intake::Intake,
     reply,
-    unary::{MOST_AHEAD, PREFIX, incomplete, too_large},
+    unary::{PREFIX, incomplete, too_large},
 };
-use crate::task;
+use crate::{
+    budget::{Charge, OVERHEAD},
+    error::Result,
+};
 
 /// What room is counted in, as a power of two of bytes; less is not counted.
 const UNIT: u32 = 12;
@@ -31,65 +35,72 @@ const ROOM: u32 = 8 << (20 - UNIT);
 /// The encodings that messages may have.
 const ENCODINGS: &str = "gzip,identity";
 
-/// The messages of a call.
-pub(super) struct Messages<B = Incoming> {
-    body: B,
+/// What a call takes before it has any message: its headers, and what waits for the rest.
+const CALL: usize = 8 << 10;
+
+/// Reads messages off a body.
+pub(super) struct Reader<B = Incoming> {
+    body: Paced<B>,
     intake: Intake,
-    extensions: Extensions,
-    note: Option<Arc<Note>>,
     /// What has come and was not read yet.
     rest: Bytes,
     is_gzip: bool,
-    room: Arc<Semaphore>,
+    /// That of the call itself.
+    charge: Charge,
 }
 
-/// A message, and the room that it takes.
-pub(super) struct Message {
-    pub(super) bytes: Bytes,
-    pub(super) room: Option<OwnedSemaphorePermit>,
-}
-
-impl<B> Messages<B>
+impl<B> Reader<B>
 where
     B: Body<Data = Bytes> + Unpin,
     B::Error: std::fmt::Display,
 {
-    /// Takes the body of a request.
+    /// Takes the body of a call with these headers, and charges what the call takes without it.
     ///
     /// # Errors
     ///
-    /// Fails if the messages have an encoding that is not known.
-    pub(super) fn new(request: Request<B>, intake: &Intake) -> Result<Self, Status> {
-        let (parts, body) = request.into_parts();
+    /// Fails if the messages have an encoding that is not known, or the budget has nothing left.
+    pub(super) fn new(
+        body: B,
+        headers: &HeaderMap,
+        extensions: &Extensions,
+        intake: &Intake,
+    ) -> Result<Self, Status> {
+        let charge = intake.budget().charge(CALL);
         Ok(Self {
-            body,
+            body: Paced::new(body, intake, extensions),
             intake: intake.clone(),
-            is_gzip: is_gzip(&parts.headers)?,
-            note: Note::of(&parts.extensions),
-            extensions: parts.extensions,
             rest: Bytes::new(),
-            room: Arc::new(Semaphore::new(ROOM as usize)),
+            is_gzip: is_gzip(headers)?,
+            charge: charge.map_err(|error| reply::status(&error))?,
         })
     }
 
-    /// Returns what the way of the request has added to it.
-    pub(super) fn extensions(&self) -> &Extensions {
-        &self.extensions
+    /// Ends reading; returns the charge of the call.
+    pub(super) fn into_charge(self) -> Charge {
+        self.charge
     }
 
-    /// Reads the next message; `None` if there are no more.
-    ///
-    /// # Errors
-    ///
-    /// Fails if the message is cut short, too large, or stops coming, and if all bodies together
-    /// are too much.
-    pub(super) async fn next(&mut self) -> Result<Option<Message>, Status> {
-        if self.rest.is_empty() && !self.first().await? {
-            return Ok(None);
+    /// Waits for as long as it takes for something to come; returns whether it did.
+    async fn wait(&mut self) -> Result<bool, Status> {
+        self.body.pause();
+        while self.rest.is_empty() {
+            match self.piece().await? {
+                Some(piece) => self.rest = piece,
+                None => return Ok(false),
+            }
         }
+        self.body.begin();
+        Ok(true)
+    }
+
+    /// Reads the flag and the length before a message.
+    async fn head(&mut self) -> Result<(bool, usize), Status> {
         while self.rest.len() < PREFIX {
-            let more = self.more().await?;
-            self.rest = [std::mem::take(&mut self.rest), more].concat().into();
+            let more = self.piece().await?.ok_or_else(incomplete)?;
+            self.rest = match self.rest.is_empty() {
+                true => more,
+                false => [std::mem::take(&mut self.rest), more].concat().into(),
+            };
         }
         let is_compressed = match self.rest.get_u8() {
             0 => false,
@@ -112,62 +123,118 @@ where
         if length > limit {
             return Err(too_large("decoded", length, limit));
         }
-        let room = self.room(length).await;
-        let mut hold = self.intake.hold();
-        let mut grow = |bytes| hold.grow(bytes).map_err(|error| reply::status(&error));
-        let bytes = if self.rest.len() >= length {
-            grow(length)?;
-            self.rest.split_to(length)
-        } else {
-            let mut message = BytesMut::with_capacity(length.min(MOST_AHEAD));
-            message.extend_from_slice(&std::mem::take(&mut self.rest));
-            while message.len() < length {
-                let mut more = self.more().await?;
-                let piece = more.split_to(more.len().min(length - message.len()));
-                grow(message.len() + piece.len())?;
-                message.extend_from_slice(&piece);
-                self.rest = more;
-            }
-            message.freeze()
-        };
-        let bytes = if is_compressed {
-            let expand = move || body::expand(&bytes, limit, hold);
-            let expanded = task::sized("expand", length, expand).await;
-            expanded.map_err(|error| reply::status(&error))?
-        } else {
-            hold.keep(bytes)
-        };
-        Ok(Some(Message { bytes, room }))
+        Ok((is_compressed, length))
     }
 
-    /// Waits for as long as it takes for something to come; whether it did.
-    async fn first(&mut self) -> Result<bool, Status> {
-        while let Some(frame) = self.body.frame().await {
-            // The client is gone, and nobody reads what is said of it.
-            let frame = frame.map_err(|error| Status::new(Code::Cancelled, error.to_string()))?;
-            if let Ok(data) = frame.into_data()
-                && !data.is_empty()
-            {
-                if let Some(note) = &self.note {
-                    note.received(data.len() as u64);
-                }
-                self.rest = data;
-                return Ok(true);
+    /// Reads the message behind its head.
+    async fn contents(&mut self, is_compressed: bool, length: usize) -> Result<Bytes, Status> {
+        let fault = |error| reply::status(&error);
+        let charge = self.intake.budget().charge(OVERHEAD).map_err(fault)?;
+        let mut gather = Gather::new(charge);
+        loop {
+            let missing = length - gather.len();
+            let piece = self.rest.split_to(self.rest.len().min(missing));
+            gather.push(piece).map_err(fault)?;
+            if gather.len() == length {
+                break;
+            }
+            self.rest = self.piece().await?.ok_or_else(incomplete)?;
+        }
+        let bytes = gather.finish();
+        if is_compressed {
+            let limit = self.intake.message_size();
+            let expanded = expand(bytes, limit, self.intake.budget()).await;
+            return expanded.map_err(fault);
+        }
+        Ok(bytes)
+    }
+
+    /// Reads the one message of a call.
+    ///
+    /// # Errors
+    ///
+    /// Fails if there is none or more than one, if it is cut short, too large, or stops coming, and if the
+    /// budget has no room for it.
+    pub(super) async fn only(&mut self, name: &str) -> Result<Bytes, Status> {
+        let (is_compressed, length) = self.head().await?;
+        let message = self.contents(is_compressed, length).await?;
+        // Known without asking in nearly all cases.
+        while self.rest.is_empty() && !self.body.is_end_stream() {
+            match self.piece().await? {
+                None => break,
+                Some(piece) => self.rest = piece,
             }
         }
-        Ok(false)
+        if self.rest.is_empty() {
+            return Ok(message);
+        }
+        Err(Status::internal(format!(
+            "a call of {name} takes one message, and another one followed"
+        )))
     }
 
-    /// Waits for more of a message that has begun.
-    async fn more(&mut self) -> Result<Bytes, Status> {
-        let mut body = Paced::new(&mut self.body, &self.intake, &self.extensions);
-        while let Some(frame) = body.frame().await {
+    /// Waits for the next piece; `None` if there are no more.
+    async fn piece(&mut self) -> Result<Option<Bytes>, Status> {
+        while let Some(frame) = self.body.frame().await {
             let frame = frame.map_err(|error| reply::status(&error))?;
             if let Ok(data) = frame.into_data() {
-                return Ok(data);
+                return Ok(Some(data));
             }
         }
-        Err(incomplete())
+        Ok(None)
+    }
+}
+
+/// The messages of a stream.
+pub(super) struct Messages<B = Incoming> {
+    reader: Reader<B>,
+    extensions: Extensions,
+    room: Arc<Semaphore>,
+}
+
+/// A message, and the room that it takes.
+pub(super) struct Message {
+    pub(super) bytes: Bytes,
+    pub(super) room: Option<OwnedSemaphorePermit>,
+}
+
+impl<B> Messages<B>
+where
+    B: Body<Data = Bytes> + Unpin,
+    B::Error: std::fmt::Display,
+{
+    /// Takes the body of a request.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the messages have an encoding that is not known, or the budget has nothing left.
+    pub(super) fn new(request: Request<B>, intake: &Intake) -> Result<Self, Status> {
+        let (parts, body) = request.into_parts();
+        Ok(Self {
+            reader: Reader::new(body, &parts.headers, &parts.extensions, intake)?,
+            extensions: parts.extensions,
+            room: Arc::new(Semaphore::new(ROOM as usize)),
+        })
+    }
+
+    /// Returns what the way of the request has added to it.
+    pub(super) fn extensions(&self) -> &Extensions {
+        &self.extensions
+    }
+
+    /// Reads the next message; `None` if there are no more.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the message is cut short, too large, or stops coming, and if the budget has no room for it.
+    pub(super) async fn next(&mut self) -> Result<Option<Message>, Status> {
+        if !self.reader.wait().await? {
+            return Ok(None);
+        }
+        let (is_compressed, length) = self.reader.head().await?;
+        let room = self.room(length).await;
+        let bytes = self.reader.contents(is_compressed, length).await?;
+        Ok(Some(Message { bytes, room }))
     }
 
     /// Waits until the messages before leave room for one of this length.
@@ -210,7 +277,7 @@ mod tests {
     use hyper::body::{Body, Frame};
 
     use super::{Messages, ROOM, UNIT};
-    use crate::frontends::intake::Intake;
+    use crate::{budget::Budget, frontends::intake::Intake};
 
     type Piece = Result<Frame<Bytes>, std::io::Error>;
 
@@ -232,7 +299,7 @@ mod tests {
             let encoding = encoding.parse().unwrap();
             request.headers_mut().insert("grpc-encoding", encoding);
         }
-        let intake = Intake::new(1 << 26, Duration::from_secs(5), 0, 1 << 30);
+        let intake = Intake::new(1 << 26, Duration::from_secs(5), 0, Budget::default());
         Messages::new(request, &intake).unwrap()
     }
 

@@ -8,6 +8,8 @@ pub mod access;
 mod body;
 pub mod dashboard;
 mod deadline;
+mod expand;
+mod gather;
 pub mod grpc;
 mod gzip;
 pub mod intake;
@@ -22,6 +24,7 @@ pub mod rest;
 pub mod tfs;
 mod unary;
 mod v3;
+mod weight;
 
 /// The product name that metadata calls answer.
 pub const SERVER_NAME: &str = "OpenVINO Model Server";

@@ -7,7 +7,10 @@ use axum::{
 };
 use serde::Serialize;
 
-use crate::error::{Error, chain};
+use crate::{
+    budget::{Charge, OVERHEAD},
+    error::{Error, Result, chain},
+};
 
 /// The longest text of a gRPC status, in bytes. It travels in a header: percent-encoding may make
 /// three bytes of each, and clients refuse headers of more than 8 KiB.
@@ -58,6 +61,12 @@ pub(super) fn serialized(value: &impl Serialize) -> Response {
     }
 }
 
+/// Returns how many times larger than its tensors an answer may get while it is written: as JSON, a byte
+/// takes four, in a buffer that doubles.
+pub(super) const fn growth(binary: bool) -> usize {
+    if binary { 4 } else { 8 }
+}
+
 /// A good answer with a JSON body, and perhaps binary data behind it, before it is handed to the
 /// server.
 pub(super) struct Whole {
@@ -66,11 +75,18 @@ pub(super) struct Whole {
 }
 
 impl Whole {
-    /// Makes the HTTP response.
-    pub(super) fn into_response(self) -> Response {
-        let mut response = json(StatusCode::OK, self.body);
+    /// Makes the HTTP response, whose body has the charge, as much of it as it takes.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the body has become larger than the charge, and the budget has nothing left.
+    pub(super) fn into_response(self, mut charge: Charge) -> Result<Response> {
+        let size = self.body.capacity() + OVERHEAD;
+        charge.grow(size)?;
+        charge.shrink(size);
+        let mut response = json(StatusCode::OK, charge.keep(self.body.into()));
         response.headers_mut().extend(self.headers);
-        response
+        Ok(response)
     }
 }
 

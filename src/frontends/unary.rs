@@ -1,9 +1,8 @@
-//! Inference over gRPC without the detours that a general framework has to take.
+//! Calls over gRPC without the detours that a general framework has to take.
 //!
-//! Nearly all calls are inference, so it has a path of its own in either protocol: the message is decoded from the
+//! The message is decoded from the
 //! bytes as they were received, without gathering them in another buffer first, and the answer is
-//! one piece of data and the trailers. Everything out of the ordinary (compressed messages, other
-//! methods) takes the general path. The framing is that of "gRPC over HTTP/2": a byte that says
+//! data and the trailers. The framing is that of "gRPC over HTTP/2": a byte that says
 //! whether the message is compressed, its length in four bytes, big endian, and the message.
 
 use std::{
@@ -13,22 +12,22 @@ use std::{
     task::{Context, Poll},
 };
 
-use axum::http::{Extensions, HeaderMap, HeaderValue, Request, Response, header};
-use bytes::{Buf, BufMut, Bytes, BytesMut};
+use axum::http::{HeaderMap, HeaderValue, Request, Response, header};
+use bytes::{BufMut, Bytes, BytesMut};
 use futures::FutureExt;
-use http_body_util::BodyExt;
 use hyper::body::{Body, Frame, Incoming, SizeHint};
 use prost::Message;
 use tonic::{Code, Status};
 
-use super::{access, body::Paced, deadline, intake::Intake, reply};
+use super::{access, deadline, intake::Intake, messages::Reader, reply, weight::Kind};
 use crate::{
+    budget::{Budget, Charge, OVERHEAD},
     error::{self, Error, ErrorKind},
     sequence::Arrival,
     task,
 };
 
-/// A call with one message each way.
+/// An inference: a call with one message each way.
 pub(super) trait Unary: Clone + Send + Sync + 'static {
     /// The message that is received.
     type Request: Message + Default + 'static;
@@ -38,13 +37,19 @@ pub(super) trait Unary: Clone + Send + Sync + 'static {
     /// The path of the call.
     const PATH: &str;
 
+    /// What the message is, for what it takes when it is decoded.
+    const KIND: Kind;
+
     /// Answers a request; `effort` is how much there is to unpack, in the bytes of
-    /// [`task::sized`], and `arrival` its place among the calls of its connection.
+    /// [`task::sized`], `arrival` its place among the calls of its connection, `decoded` the charge of the
+    /// message, and `budget` what it is unpacked to.
     fn run(
         &self,
         request: Self::Request,
+        decoded: Charge,
         effort: usize,
         arrival: Arc<Arrival>,
+        budget: &Budget,
     ) -> impl Future<Output = error::Result<Self::Response>> + Send;
 
     /// Returns about how many bytes an answer has.
@@ -68,28 +73,13 @@ pub(super) const RAW_SPEED: usize = 16;
 /// The flag and the length before a message.
 pub(super) const PREFIX: usize = 5;
 
-/// The most that is set aside on the word of a message's length alone.
-pub(super) const MOST_AHEAD: usize = 1 << 24;
+/// What a message that is not an inference may have; its texts are names.
+const MAX_QUERY: usize = 4 << 20;
 
-/// Tells whether a request is this call, in whatever form.
-pub(super) fn is<C: Unary>(request: &Request<Incoming>) -> bool {
-    request.uri().path() == C::PATH
-}
+/// How many times more memory than bytes such a message takes at most.
+const QUERY_WEIGHT: usize = 16;
 
-/// Tells whether a request is this call and can take this path: messages as they are, not
-/// compressed.
-pub(super) fn takes<C: Unary>(request: &Request<Incoming>) -> bool {
-    let headers = request.headers();
-    let plain = headers
-        .get("grpc-encoding")
-        .is_none_or(|encoding| encoding == "identity");
-    let grpc = headers
-        .get(header::CONTENT_TYPE)
-        .is_some_and(|kind| kind.as_bytes().starts_with(b"application/grpc"));
-    is::<C>(request) && plain && grpc && request.method() == axum::http::Method::POST
-}
-
-/// Answers a call.
+/// Answers an inference.
 pub(super) fn call<C: Unary>(
     service: C,
     intake: Intake,
@@ -99,124 +89,86 @@ pub(super) fn call<C: Unary>(
     let (parts, body) = request.into_parts();
     let limit = deadline::of_headers(&parts.headers);
     let extensions = parts.extensions;
+    let reader = Reader::new(body, &parts.headers, &extensions, &intake);
     let answer = async move {
-        let message = receive::<C>(body, &extensions, &intake).await?;
+        let mut reader = reader?;
+        let message = reader.only(name(C::PATH)).await?;
+        let charge = reader.into_charge();
         arrival.received();
         let size = message.len();
+        let weight = C::KIND.weight(&message);
+        let budget = intake.budget();
+        let decoded = budget
+            .charge(weight)
+            .map_err(|error| reply::status(&error))?;
         // Raw contents are not looked at here; typed ones are read value by value.
         let decode = move || C::Request::decode(message);
-        let request = task::sized("decode", size / RAW_SPEED, decode)
+        let request = task::sized("decode", size.max(weight) / RAW_SPEED, decode)
             .await
             // The framework's own words and code for the same fault.
             .map_err(|error| Status::internal(error.to_string()))?;
         let seen = access::seen(&extensions, C::model(&request));
         let answer = service
-            .run(request, size / RAW_SPEED, arrival)
+            .run(request, decoded, size / RAW_SPEED, arrival, budget)
             .await
             .map_err(|error| reply::status(&error))?;
         seen.version(|| C::version(&answer));
         let limit = intake.message_size();
-        task::sized("encode", C::size(&answer) / RAW_SPEED, move || {
-            frame(&answer, limit)
+        let size = C::size(&answer);
+        task::sized("encode", size / RAW_SPEED, move || {
+            framed(&answer, limit, charge)
         })
         .await
     };
-    deadline::within(limit, answer).map(|answer| match answer {
+    deadline::within(limit, answer).map(response)
+}
+
+/// Answers a call whose message is small, and whose answer is known at once.
+pub(super) async fn query<Q, A>(
+    intake: Intake,
+    request: Request<Incoming>,
+    answer: impl FnOnce(Q) -> Result<A, Status>,
+) -> Response<UnaryBody>
+where
+    Q: Message + Default,
+    A: Message,
+{
+    let (parts, body) = request.into_parts();
+    let limit = deadline::of_headers(&parts.headers);
+    let path = parts.uri.path();
+    let intake = intake.with_message_size(intake.message_size().min(MAX_QUERY));
+    let answer = async {
+        let mut reader = Reader::new(body, &parts.headers, &parts.extensions, &intake)?;
+        let message = reader.only(name(path)).await?;
+        let mut charge = reader.into_charge();
+        charge
+            .add(message.len() * QUERY_WEIGHT)
+            .map_err(|error| reply::status(&error))?;
+        let message = Q::decode(message).map_err(|error| Status::internal(error.to_string()))?;
+        framed(
+            &answer(message)?,
+            intake.message_size().max(MAX_QUERY),
+            charge,
+        )
+    };
+    response(deadline::within(limit, answer).await)
+}
+
+/// Returns the method of a path.
+fn name(path: &str) -> &str {
+    path.rsplit('/').next().unwrap_or_default()
+}
+
+/// Makes the answer of a call, good or not.
+fn response(answer: Result<Bytes, Status>) -> Response<UnaryBody> {
+    match answer {
         Ok(data) => success(data),
         Err(status) => status.into_http(),
-    })
-}
-
-/// Receives one message.
-async fn receive<C: Unary>(
-    body: Incoming,
-    extensions: &Extensions,
-    intake: &Intake,
-) -> Result<Bytes, Status> {
-    let mut hold = intake.hold();
-    let mut body = Paced::new(body, intake, extensions);
-    let mut first = Bytes::new();
-    // A message in one piece, which most are, is not copied.
-    while first.len() < PREFIX {
-        let Some(piece) = next(&mut body).await? else {
-            return Err(incomplete());
-        };
-        if first.is_empty() {
-            first = piece;
-        } else {
-            first = [first, piece].concat().into();
-        }
     }
-    if first.get_u8() != 0 {
-        return Err(Status::internal(
-            "protocol error: received message with compressed-flag but no grpc-encoding was \
-             specified",
-        ));
-    }
-    let length = first.get_u32() as usize;
-    if length > intake.message_size() {
-        return Err(too_large("decoded", length, intake.message_size()));
-    }
-    let mut count = |bytes| hold.grow(bytes).map_err(|error| reply::status(&error));
-    if first.len() >= length {
-        count(length)?;
-        let message = first.split_to(length);
-        ended::<C>(body, first).await?;
-        return Ok(hold.keep(message));
-    }
-    let mut message = BytesMut::with_capacity(length.min(MOST_AHEAD));
-    message.extend_from_slice(&first);
-    while message.len() < length {
-        let Some(piece) = next(&mut body).await? else {
-            return Err(incomplete());
-        };
-        let missing = length - message.len();
-        count(message.len() + piece.len().min(missing))?;
-        message.extend_from_slice(&piece[..piece.len().min(missing)]);
-        if piece.len() > missing {
-            return Err(second::<C>());
-        }
-    }
-    ended::<C>(body, Bytes::new()).await?;
-    Ok(hold.keep(message.freeze()))
-}
-
-/// Sees to it that nothing follows the message.
-async fn ended<C: Unary>(mut body: Paced<Incoming>, rest: Bytes) -> Result<(), Status> {
-    if !rest.is_empty() {
-        return Err(second::<C>());
-    }
-    // Known without asking in nearly all cases.
-    while !body.is_end_stream() {
-        match next(&mut body).await? {
-            None => break,
-            Some(piece) if piece.is_empty() => {}
-            Some(_) => return Err(second::<C>()),
-        }
-    }
-    Ok(())
-}
-
-async fn next(body: &mut Paced<Incoming>) -> Result<Option<Bytes>, Status> {
-    while let Some(frame) = body.frame().await {
-        let frame = frame.map_err(|error| reply::status(&error))?;
-        if let Ok(data) = frame.into_data() {
-            return Ok(Some(data));
-        }
-    }
-    Ok(None)
 }
 
 pub(super) fn incomplete() -> Status {
     Status::new(Code::Internal, "Unexpected EOF decoding stream.")
-}
-
-fn second<C: Unary>() -> Status {
-    let name = C::PATH.rsplit('/').next().unwrap_or_default();
-    Status::new(
-        Code::Internal,
-        format!("a call of {name} takes one message, and another one followed"),
-    )
 }
 
 pub(super) fn too_large(what: &str, length: usize, limit: usize) -> Status {
@@ -229,8 +181,21 @@ pub(super) fn too_large(what: &str, length: usize, limit: usize) -> Status {
     ))
 }
 
+/// Writes a message with its prefix into one buffer, which has the charge, as much of it as it takes.
+pub(super) fn framed(
+    message: &impl Message,
+    limit: usize,
+    mut charge: Charge,
+) -> Result<Bytes, Status> {
+    let length = PREFIX + message.encoded_len() + OVERHEAD;
+    charge.grow(length).map_err(|error| reply::status(&error))?;
+    let data = frame(message, limit)?;
+    charge.shrink(length);
+    Ok(charge.keep(data))
+}
+
 /// Writes a message with its prefix into one buffer.
-pub(super) fn frame(message: &impl Message, limit: usize) -> Result<Bytes, Status> {
+fn frame(message: &impl Message, limit: usize) -> Result<Bytes, Status> {
     let length = message.encoded_len();
     let prefix = u32::try_from(length)
         .ok()

@@ -9,6 +9,7 @@ use ::bytes::Bytes;
 
 use self::bytes::Planned;
 use crate::{
+    budget::Budget,
     error::{Error, Result},
     openvino::SlotInput,
     request::{Data, Declared, Dialect, InferRequest, InputTensor},
@@ -30,7 +31,7 @@ pub fn is_slow(info: &ServableInfo, request: &InferRequest) -> bool {
 }
 
 /// Judges a request; returns what a slot takes and the places of the wanted outputs. Encoded images
-/// of more pixels than the limit are not decoded.
+/// of more pixels than the limit are not decoded; what strings and images become is charged to the budget.
 ///
 /// # Errors
 ///
@@ -39,6 +40,7 @@ pub fn check(
     info: &ServableInfo,
     request: InferRequest,
     limit: PixelLimit,
+    budget: &Budget,
 ) -> Result<(Vec<SlotInput>, Vec<usize>)> {
     if request.inputs.len() != info.inputs.len() {
         return Err(Error::invalid(format!(
@@ -78,7 +80,7 @@ pub fn check(
     let wanted = wanted(info, &request.outputs)?;
     let inputs = planned
         .into_iter()
-        .map(|input| input.finish(limit))
+        .map(|input| input.finish(limit, budget))
         .collect::<Result<_>>()?;
     Ok((inputs, wanted))
 }

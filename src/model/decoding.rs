@@ -7,6 +7,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use super::check::{check, is_slow};
 use crate::{
+    budget::Budget,
     error::{Error, ErrorKind, Result},
     openvino::SlotInput,
     request::InferRequest,
@@ -23,6 +24,7 @@ pub(crate) type Judged = Result<(Vec<SlotInput>, Vec<usize>)>;
 #[derive(Debug)]
 pub(crate) struct Decoding {
     limit: PixelLimit,
+    budget: Budget,
     turns: Arc<Semaphore>,
     /// How many may wait.
     places: Semaphore,
@@ -31,10 +33,11 @@ pub(crate) struct Decoding {
 
 impl Decoding {
     /// Bounds the pixels of an image, and the requests that wait for their turn.
-    pub(crate) fn new(limit: PixelLimit, most_waiting: usize) -> Self {
+    pub(crate) fn new(limit: PixelLimit, most_waiting: usize, budget: Budget) -> Self {
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
         Self {
             limit,
+            budget,
             turns: Arc::new(Semaphore::new(cores)),
             places: Semaphore::new(most_waiting.min(Semaphore::MAX_PERMITS)),
             most_waiting,
@@ -50,16 +53,22 @@ impl Decoding {
         if is_slow(info, &request) {
             Either::Right(Box::pin(self.decode(info, request)))
         } else {
-            Either::Left(ready(check(info, request, self.limit)))
+            Either::Left(ready(check(info, request, self.limit, &self.budget)))
         }
+    }
+
+    /// Returns what holds the bytes that requests are expanded to, and those of answers.
+    pub(crate) fn budget(&self) -> &Budget {
+        &self.budget
     }
 
     async fn decode(&self, info: &ServableInfo, request: InferRequest) -> Judged {
         let limit = self.limit;
         let turn = self.turn().await?;
         let info = info.clone();
+        let budget = self.budget.clone();
         task::blocking("decode images", move || {
-            let judged = check(&info, request, limit);
+            let judged = check(&info, request, limit, &budget);
             drop(turn);
             judged
         })
@@ -100,11 +109,11 @@ mod tests {
     use futures::poll;
 
     use super::Decoding;
-    use crate::{error::ErrorKind, tensor::images::PixelLimit};
+    use crate::{budget::Budget, error::ErrorKind, tensor::images::PixelLimit};
 
     #[tokio::test]
     async fn those_beyond_the_cores_wait_and_those_beyond_the_queue_are_refused() {
-        let decoding = Decoding::new(PixelLimit::default(), 1);
+        let decoding = Decoding::new(PixelLimit::default(), 1, Budget::default());
         let mut turns = Vec::new();
         while decoding.turns.available_permits() > 0 {
             turns.push(decoding.turn().await.unwrap());

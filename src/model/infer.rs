@@ -7,6 +7,7 @@ use std::{
 
 use super::{Loaded, Version, decoding::Judged, resize};
 use crate::{
+    budget::OVERHEAD,
     error::{Error, ErrorKind, Result},
     metrics::{Call, Times},
     openvino::{Hold, RunError, SlotInput},
@@ -94,11 +95,16 @@ impl Loaded {
         hold: impl Hold,
         call: &Call,
     ) -> Result<(TensorMap, Instant), Failed> {
+        let budget = self.decoding.budget();
+        // What the outputs take is known before the run, where shapes tell it.
+        let expected = budget.charge(self.fixed_outputs).map_err(Failed::Outputs)?;
         let (outputs, ended) = self
             .runner
             .infer(inputs, wanted.clone(), hold, call)
             .await
             .map_err(Failed::Run)?;
+        drop(expected);
+        let outputs = self.charged(outputs).map_err(Failed::Outputs)?;
         let outputs: TensorMap = wanted
             .into_iter()
             .map(|port| self.output_name(port).to_owned())
@@ -114,6 +120,21 @@ impl Loaded {
         Ok((outputs, ended))
     }
 
+    /// Charges what has come out of a run. A step of a sequence cannot be taken back, so that its outputs
+    /// are charged whatever is left.
+    fn charged(&self, outputs: Vec<Tensor>) -> Result<Vec<Tensor>> {
+        let budget = self.decoding.budget();
+        let charged = |tensor: Tensor| {
+            let bytes = tensor.data().len() + OVERHEAD;
+            let charge = match self.is_stateful() {
+                true => budget.take(bytes),
+                false => budget.charge(bytes)?,
+            };
+            Ok(tensor.charged(charge))
+        };
+        outputs.into_iter().map(charged).collect()
+    }
+
     /// Runs what a node of a pipeline has for the model: judged inputs, and ports of outputs. The
     /// outputs come as they are, in that order.
     pub(crate) async fn run_node(
@@ -122,8 +143,13 @@ impl Loaded {
         wanted: Vec<usize>,
         call: &Call,
     ) -> Result<(Vec<Tensor>, Times), Failed> {
+        let budget = self.decoding.budget();
+        let expected = budget.charge(self.fixed_outputs).map_err(Failed::Outputs)?;
         let ran = self.runner.infer_node(inputs, wanted, call).await;
-        ran.map_err(Failed::Run)
+        let (outputs, times) = ran.map_err(Failed::Run)?;
+        drop(expected);
+        let outputs = self.charged(outputs).map_err(Failed::Outputs)?;
+        Ok((outputs, times))
     }
 
     /// Returns what a run takes on average if it is done in place; `None` if the worker threads do it.

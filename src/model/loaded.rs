@@ -21,8 +21,9 @@ use crate::{
     error::ErrorKind,
     openvino::{self, Compiled, Load, LoadError, LoadOptions},
     sequence::Bounds,
-    servable::ServableInfo,
+    servable::{ServableInfo, TensorInfo},
     task,
+    tensor::byte_size,
 };
 
 /// How often it is looked whether the last request has left.
@@ -54,6 +55,13 @@ pub struct Loaded {
     pub spec: Arc<Spec>,
     pub(super) runner: openvino::Runner,
     pub(super) decoding: Decoding,
+    /// Bytes of the outputs whose shapes are fixed, all together.
+    pub(super) fixed_outputs: usize,
+}
+
+/// Returns the bytes of a tensor that says how many it has.
+fn fixed_bytes(tensor: &TensorInfo) -> Option<usize> {
+    byte_size(tensor.dtype, &tensor.shape.fixed()?).ok()?
 }
 
 /// Why a version was not loaded.
@@ -211,11 +219,16 @@ impl Loaded {
             tracing::info!(model = name, "taken from the cache of compiled models");
         }
         Ok(Self {
+            fixed_outputs: info.outputs.iter().filter_map(fixed_bytes).sum(),
             info,
             rt_info: rt_info::read(&files),
             spec: Arc::clone(spec),
             runner,
-            decoding: Decoding::new(options.most_image_pixels, options.most_waiting),
+            decoding: Decoding::new(
+                options.most_image_pixels,
+                options.most_waiting,
+                options.budget.clone(),
+            ),
         })
     }
 

@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use crate::budget::Budget;
 use crate::tensor::{Dim, Layout, PartialShape, images::PixelLimit};
 
 /// How to load a model.
@@ -20,6 +21,8 @@ pub struct LoadOptions {
     pub most_waiting: usize,
     /// The most pixels of an encoded image that an input takes.
     pub most_image_pixels: PixelLimit,
+    /// What requests and answers may take of the memory.
+    pub budget: Budget,
     /// The batch dimension of all inputs; the model's own if `None`. Shapes come before it.
     pub batch: Option<BatchOption>,
     /// The shapes of inputs; the model's own for those that are not named.

@@ -12,6 +12,7 @@ use tokio::sync::Semaphore;
 
 use super::{NodeId, NodeTensor, PipelineTensor, Plan, PlanKind, PythonNode};
 use crate::{
+    budget::Budget,
     custom_node::Node,
     error::{Error, ErrorKind, Result},
     metrics::{NodeTimes, Reporter},
@@ -25,7 +26,7 @@ use crate::{
 const LOOK: Duration = Duration::from_millis(10);
 
 /// How much may go on at once in a pipeline.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Limits {
     /// Requests under way.
     pub requests: usize,
@@ -35,6 +36,8 @@ pub struct Limits {
     pub custom_load: Duration,
     /// Pixels of an encoded image that an input takes.
     pub image_pixels: PixelLimit,
+    /// What requests and answers may take of the memory.
+    pub budget: Budget,
 }
 
 /// Which tensors of a pipeline are meant.

@@ -57,7 +57,7 @@ impl Pipeline {
         Arc::new(Self {
             live: Live::new(name, reporter, limits.requests),
             outline: ArcSwapOption::empty(),
-            decoding: Decoding::new(limits.image_pixels, limits.requests),
+            decoding: Decoding::new(limits.image_pixels, limits.requests, limits.budget.clone()),
             limits,
         })
     }
@@ -75,8 +75,8 @@ impl Pipeline {
 
     /// Returns how much may go on at once.
     #[must_use]
-    pub fn limits(&self) -> Limits {
-        self.limits
+    pub fn limits(&self) -> &Limits {
+        &self.limits
     }
 
     /// Judges a request by these inputs and outputs, as one to a model is.

@@ -33,6 +33,7 @@ mod tests {
 
     use super::{answer, size};
     use crate::{
+        budget::Budget,
         model::check::check,
         pipeline::{PipelineInfo, PipelineTensor},
         request::{Data, Declared, InferRequest, InputTensor},
@@ -70,7 +71,8 @@ mod tests {
     fn strings_of_a_request_are_rows_for_a_pipeline_and_come_back() {
         let info = info(Dim::Any, Dim::Any).servable().unwrap();
         let request = request(&[b"one", b"", b"three"]);
-        let (mut inputs, wanted) = check(&info, request, PixelLimit::default()).unwrap();
+        let (mut inputs, wanted) =
+            check(&info, request, PixelLimit::default(), &Budget::default()).unwrap();
         assert_eq!(wanted, [0]);
         let rows = inputs.remove(0);
         assert_eq!(rows.shape, [3, 6]);
@@ -93,7 +95,12 @@ mod tests {
     fn strings_that_are_too_long_or_too_many_are_refused() {
         let refused = |rows, width| {
             let info = info(rows, width).servable().unwrap();
-            let error = check(&info, request(&[b"one", b"two"]), PixelLimit::default());
+            let error = check(
+                &info,
+                request(&[b"one", b"two"]),
+                PixelLimit::default(),
+                &Budget::default(),
+            );
             error.unwrap_err().message().to_owned()
         };
         insta::assert_snapshot!(refused(Dim::Any, Dim::Fixed(3)), @"Invalid input shape - Expected batch size: -1; got: 2; Expected max null terminated string length: 3; got: 4; input name: text");

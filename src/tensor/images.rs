@@ -13,6 +13,7 @@ use half::f16;
 
 use self::{decode::Decoded, resize::each_row};
 use super::{DataType, Dim, Layout, PartialShape, ShapeText, strings::Strings};
+use crate::{budget::Budget, error::Error};
 
 pub use self::decode::DecodeError;
 
@@ -78,6 +79,9 @@ pub enum ImageError {
     /// The tensor allows another size only, and the images are not to be resized.
     #[error("the images have shape {0}")]
     Shape(String),
+    /// The images need more memory than is left for requests.
+    #[error(transparent)]
+    Budget(#[from] Error),
     /// The images need too much memory.
     #[error("the images need more than {MOST_BYTES} bytes")]
     TooLarge,
@@ -126,7 +130,7 @@ impl ImageTensor<'_> {
     }
 
     /// Decodes the images and fills the tensor; takes time and memory in proportion to their
-    /// pixels.
+    /// pixels, and charges the memory before it takes it.
     ///
     /// # Errors
     ///
@@ -135,6 +139,7 @@ impl ImageTensor<'_> {
         &self,
         images: &Strings,
         limit: PixelLimit,
+        budget: &Budget,
     ) -> Result<(Vec<usize>, Bytes), ImageError> {
         self.check()?;
         let route = self.route()?;
@@ -146,9 +151,14 @@ impl ImageTensor<'_> {
         let mut first: Option<First> = None;
         let mut target = [0; 3];
         let mut data = Vec::new();
+        let mut charge = budget.empty();
         for (index, encoded) in images.iter().enumerate() {
-            let image = decode::decode(encoded, limit, keeps_alpha)
-                .map_err(|source| ImageError::Decode { index, source })?;
+            let broken = |source| ImageError::Decode { index, source };
+            let encoded = decode::plain(encoded).map_err(broken)?;
+            let image = decode::Header::read(&encoded, limit).map_err(broken)?;
+            // Known before it is decoded, and charged while it is.
+            let _decoding = budget.charge(image.memory())?;
+            let image = image.decode(keeps_alpha).map_err(broken)?;
             let size = [image.height, image.width];
             if !resizes && first.as_ref().is_some_and(|first| first.size != size) {
                 return Err(ImageError::Sizes { index });
@@ -171,6 +181,7 @@ impl ImageTensor<'_> {
                     image.channels,
                 ];
                 let total = total_bytes(self.dtype, images.count(), target)?;
+                charge.add(total)?;
                 data.reserve_exact(total);
                 first = Some(First {
                     size,
@@ -183,7 +194,8 @@ impl ImageTensor<'_> {
             }
             self.append(&mut data, &image, [target[0], target[1]], route);
         }
-        Ok((self.tensor_shape(images.count(), target), data.into()))
+        let shape = self.tensor_shape(images.count(), target);
+        Ok((shape, charge.keep(data.into())))
     }
 
     fn tensor_shape(&self, count: usize, size: [usize; 3]) -> Vec<usize> {

@@ -15,6 +15,8 @@ pub mod values;
 
 use bytes::Bytes;
 
+use crate::budget::Charge;
+
 pub use cast::cast;
 pub use dtype::DataType;
 pub use layout::{Layout, LayoutError};
@@ -68,6 +70,15 @@ impl Tensor {
             });
         }
         Ok(Self { dtype, shape, data })
+    }
+
+    /// Returns the tensor with a charge, which lasts as long as any part of the elements.
+    #[must_use]
+    pub fn charged(self, charge: Charge) -> Self {
+        Self {
+            data: charge.keep(self.data),
+            ..self
+        }
     }
 
     /// Returns the element type.

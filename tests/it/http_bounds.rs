@@ -45,11 +45,11 @@ fn bodies_of_all_connections_together_are_bounded() {
         let answer = second();
         (answer.status == 503).then_some((first, answer))
     });
-    insta::assert_snapshot!(refused.fault(), @"503: Server is overloaded - bodies of requests under way: the most bytes allowed are 1000000, see --max_bytes_in_flight; try again later");
+    insta::assert_snapshot!(refused.fault(), @"503: Server is overloaded - requests and answers under way: the most bytes allowed are 1000000, see --max_bytes_in_flight; try again later");
     let mut large = dummy();
     large.raw_input_contents[0] = vec![0; LARGE].into();
     let grpc = Grpc::connect(&server);
-    insta::assert_snapshot!(grpc.refused(large.clone()), @"Unavailable: Server is overloaded - bodies of requests under way: the most bytes allowed are 1000000, see --max_bytes_in_flight; try again later");
+    insta::assert_snapshot!(grpc.refused(large.clone()), @"ResourceExhausted: Server is overloaded - requests and answers under way: the most bytes allowed are 1000000, see --max_bytes_in_flight; try again later");
     // Compressed messages, of bytes that cannot be, are counted on their own path.
     let mut noise = 1_u32;
     let mut next = || {
@@ -63,7 +63,7 @@ fn bodies_of_all_connections_together_are_bounded() {
         .clone()
         .send_compressed(CompressionEncoding::Gzip);
     let status = grpc.wait(async move { client.model_infer(packed).await });
-    assert_eq!(status.unwrap_err().code(), tonic::Code::Unavailable);
+    assert_eq!(status.unwrap_err().code(), tonic::Code::ResourceExhausted);
     // Small ones go through.
     grpc.check_serves();
     assert_eq!(get(&server, "/v2/health/ready").status, 200);

@@ -69,14 +69,14 @@ pub(in crate::serve) struct Args {
         help_heading = "Limits"
     )]
     pub(super) max_message_size: usize,
-    /// Bytes of the bodies of all requests under way; more requests are refused (UNAVAILABLE, 503)
+    /// Bytes of all requests and answers under way, as received, expanded, decoded and queued; more
+    /// requests are refused (RESOURCE_EXHAUSTED, 503) [default: a quarter of the memory]
     #[arg(
         long = "max_bytes_in_flight",
         value_name = "BYTES",
-        default_value_t = 1 << 32,
         help_heading = "Limits"
     )]
-    pub(super) max_bytes_in_flight: usize,
+    pub(super) max_bytes_in_flight: Option<usize>,
     /// Connections open at once on each port; more wait to be accepted
     #[arg(
         long = "max_connections",

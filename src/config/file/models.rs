@@ -139,6 +139,7 @@ fn entry<'a>(
             .unwrap_or(0),
         most_waiting: defaults.most_waiting,
         most_image_pixels: defaults.most_image_pixels,
+        budget: defaults.budget.clone(),
         batch,
         shapes,
         layouts,

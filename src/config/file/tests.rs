@@ -8,6 +8,7 @@ use std::{path::Path, time::Duration};
 
 use super::{Defaults, EntryFault, FileConfig, FileError, ModelEntry, parse};
 use crate::{
+    budget::Budget,
     config::{ModelConfig, StatefulConfig, VersionPolicy, WarmupData},
     openvino::{BatchOption, PerTensor, Placement, ShapeOption},
     tensor::{Dim, images::PixelLimit},
@@ -22,6 +23,7 @@ fn read(text: &str) -> Result<FileConfig, FileError> {
         most_custom_runs: 5,
         custom_load: std::time::Duration::from_secs(3),
         most_image_pixels: PixelLimit(9),
+        budget: Budget::new(11),
         cache_dir: Some("/cache".into()),
         cpu_extension: Some("/ext.so".into()),
         placement: Placement::Measured,
@@ -93,6 +95,7 @@ fn every_field_of_a_model_is_read() {
     assert_eq!((load.nireq, load.device.as_str()), (4, "AUTO"));
     assert_eq!(load.most_waiting, 7);
     assert_eq!(load.most_image_pixels, PixelLimit(9));
+    assert_eq!(load.budget.max(), 11);
     assert_eq!(load.cpu_extension.as_deref(), Some(Path::new("/ext.so")));
     assert_eq!(load.cache_dir.as_deref(), Some(Path::new("/cache")));
     let pairs: Vec<String> = load

@@ -7,6 +7,7 @@ use std::{
 
 use super::{FlagError, Flags};
 use crate::{
+    budget::{self, Budget},
     config::{
         ChannelArgument, Config, Cors, Defaults, FileConfig, GraphConfig, Limits, MetricsSettings,
         ModelConfig, PythonSettings, ServerSettings, Source, StatefulConfig, VersionPolicy,
@@ -39,6 +40,7 @@ impl Config {
             graph_load: Duration::from_secs(flags.graph_load_seconds.into()),
             hide_python_errors: flags.hide_python_errors,
             most_image_pixels: PixelLimit(flags.max_image_pixels),
+            budget: settings.limits.budget.clone(),
             cache_dir,
             cpu_extension: flags.cpu_extension.clone(),
             placement: Placement::Measured,
@@ -224,7 +226,7 @@ fn check(flags: &Flags) -> Result<ServerSettings, FlagError> {
         limits: Limits {
             message_size: flags.max_message_size,
             connections: flags.max_connections,
-            bytes_in_flight: flags.max_bytes_in_flight,
+            budget: Budget::new(flags.max_bytes_in_flight.unwrap_or_else(budget::usual)),
             receive_rate: flags.min_receive_rate,
             read: Duration::from_secs(flags.read_timeout_seconds),
             loading: Duration::from_secs(flags.loading_wait_seconds),
@@ -358,6 +360,7 @@ fn model(
             nireq: flags.nireq,
             most_waiting: defaults.most_waiting,
             most_image_pixels: defaults.most_image_pixels,
+            budget: defaults.budget,
             batch,
             shapes,
             layouts,

@@ -125,7 +125,7 @@ impl Pipelines {
             if names.get(&listed.name).is_none() && !self.has(&listed.name) {
                 let reporter = metrics.reporter(&listed.name, pipeline::VERSION);
                 let known = Known {
-                    pipeline: Pipeline::new(&listed.name, reporter, self.limits),
+                    pipeline: Pipeline::new(&listed.name, reporter, self.limits.clone()),
                     config: None,
                     models: Vec::new(),
                     libraries: Vec::new(),
@@ -337,7 +337,7 @@ impl Known {
         let (pipeline, handle) = (&self.pipeline, |name: &str| {
             made.get(name).map(|made| made.node.clone())
         });
-        let limits = pipeline.limits();
+        let limits = pipeline.limits().clone();
         let definition = Definition::new(checked.plan, handle, limits, pipeline.reporter());
         pipeline.install(Arc::new(definition));
         let kept = made.iter().map(|(name, made)| (name.clone(), made.keep()));

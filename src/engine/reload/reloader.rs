@@ -353,6 +353,7 @@ fn limits(defaults: &Defaults) -> pipeline::Limits {
         custom_runs: defaults.most_custom_runs,
         custom_load: defaults.custom_load,
         image_pixels: defaults.most_image_pixels,
+        budget: defaults.budget.clone(),
     }
 }
 

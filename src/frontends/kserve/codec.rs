@@ -6,6 +6,8 @@ use std::{collections::HashMap, time::Duration};
 
 use super::contents;
 use crate::{
+    budget::Budget,
+    error::Result,
     frontends::deadline,
     proto::kserve::{
         InferParameter, ModelInferRequest, ModelInferResponse,
@@ -20,7 +22,11 @@ use crate::{
 };
 
 /// Reads a request; name and version have been used already.
-pub(super) fn decode(message: ModelInferRequest) -> InferRequest {
+///
+/// # Errors
+///
+/// Fails if the budget has no room for what typed contents are packed to.
+pub(super) fn decode(message: ModelInferRequest, budget: &Budget) -> Result<InferRequest> {
     let raw = message.raw_input_contents;
     let has_raw = !raw.is_empty();
     let raw_mismatch = (has_raw && raw.len() != message.inputs.len()).then_some(raw.len());
@@ -31,10 +37,10 @@ pub(super) fn decode(message: ModelInferRequest) -> InferRequest {
         .map(|input| {
             // An input without its buffer is refused later, by `raw_mismatch`.
             let raw = has_raw.then(|| raw.next().unwrap_or_default());
-            decode_input(input, raw.map(Data::Raw))
+            decode_input(input, raw.map(Data::Raw), budget)
         })
-        .collect();
-    InferRequest {
+        .collect::<Result<_>>()?;
+    Ok(InferRequest {
         id: message.id,
         parameters: decode_parameters(message.parameters),
         inputs,
@@ -46,7 +52,7 @@ pub(super) fn decode(message: ModelInferRequest) -> InferRequest {
         raw_mismatch,
         dialect: Dialect::KServe,
         special: SpecialInputs::default(),
-    }
+    })
 }
 
 /// Reads the time limit among the parameters of a message that is not decoded yet.
@@ -59,19 +65,25 @@ pub(super) fn time_limit(message: &ModelInferRequest) -> Option<Duration> {
     }
 }
 
-fn decode_input(input: InferInputTensor, raw: Option<Data>) -> InputTensor {
+fn decode_input(
+    input: InferInputTensor,
+    raw: Option<Data>,
+    budget: &Budget,
+) -> Result<InputTensor> {
     let datatype = Declared::from_kserve(input.datatype);
     let data = match (raw, input.contents) {
         (Some(_), Some(contents)) if !contents::is_empty(&contents) => Data::Both,
         (Some(raw), _) => raw,
-        (None, contents) => contents::pack(&datatype, contents.unwrap_or_default()),
+        (None, contents) => {
+            contents::pack(&datatype, contents.unwrap_or_default()).charged(budget)?
+        }
     };
-    InputTensor {
+    Ok(InputTensor {
         name: input.name,
         datatype,
         shape: input.shape,
         data,
-    }
+    })
 }
 
 fn decode_parameters(parameters: HashMap<String, InferParameter>) -> Parameters {

@@ -1,33 +1,39 @@
 //! The KServe v2 service over gRPC.
 
-use std::{pin::Pin, sync::Arc};
+use std::sync::Arc;
 
+use axum::http::{Request, Response};
 use bytes::Bytes;
-use futures::Stream;
-use prost::Message;
-use tonic::{Request, Response, Status, Streaming};
+use futures::future::BoxFuture;
+use hyper::body::Incoming;
 
 use super::{
     PLATFORM, codec, grpc_version, index, model_config::Config, statistics, tensors,
     triton::EXTENSIONS, version_for,
 };
 use crate::{
+    budget::{Budget, Charge},
     engine::{Engine, Servable},
     error::{Error, Result},
-    frontends::{SERVER_NAME, SERVER_VERSION, access, deadline, reply, unary::Unary},
+    frontends::{
+        SERVER_NAME, SERVER_VERSION, deadline,
+        intake::Intake,
+        reply,
+        unary::{Unary, UnaryBody, query},
+        weight::{INFER, Kind},
+    },
     metrics::Query,
     model::State,
     proto::kserve::{
         ModelConfigRequest, ModelConfigResponse, ModelInferRequest, ModelInferResponse,
         ModelMetadataRequest, ModelMetadataResponse, ModelReadyRequest, ModelReadyResponse,
-        ModelStatisticsRequest, ModelStatisticsResponse, ModelStreamInferResponse,
-        RepositoryIndexRequest, RepositoryIndexResponse, ServerLiveRequest, ServerLiveResponse,
-        ServerMetadataRequest, ServerMetadataResponse, ServerReadyRequest, ServerReadyResponse,
-        grpc_inference_service_server::GrpcInferenceService,
+        ModelStatisticsRequest, ModelStatisticsResponse, RepositoryIndexRequest,
+        RepositoryIndexResponse, ServerLiveRequest, ServerLiveResponse, ServerMetadataRequest,
+        ServerMetadataResponse, ServerReadyRequest, ServerReadyResponse,
         model_metadata_response::TensorMetadata, repository_index_response::ModelIndex,
     },
     request::{Api, Interface, Origin},
-    sequence::{self, Arrival},
+    sequence::Arrival,
     task,
 };
 
@@ -111,11 +117,15 @@ impl Unary for KserveService {
 
     const PATH: &str = "/inference.GRPCInferenceService/ModelInfer";
 
+    const KIND: Kind = INFER;
+
     async fn run(
         &self,
         request: ModelInferRequest,
+        decoded: Charge,
         effort: usize,
         arrival: Arc<Arrival>,
+        budget: &Budget,
     ) -> Result<ModelInferResponse> {
         let version = self.version_of(&request.model_name, &request.model_version)?;
         let limit = codec::time_limit(&request);
@@ -123,7 +133,13 @@ impl Unary for KserveService {
             let name = &request.model_name;
             let find = self.engine.find(name, version, ORIGIN);
             let target = arrival.finds(name, find).await?.arrived(arrival);
-            let request = task::sized("unpack", effort, move || codec::decode(request)).await;
+            let budget = budget.clone();
+            let unpack = move || {
+                let request = codec::decode(request, &budget);
+                drop(decoded);
+                request
+            };
+            let request = task::sized("unpack", effort, unpack).await?;
             Ok(codec::encode(target.infer(request).await?))
         })
         .await
@@ -142,66 +158,51 @@ impl Unary for KserveService {
     }
 }
 
-/// Returns the versions that serve, the lowest first.
-pub(super) fn available_versions(servable: &Servable) -> Vec<String> {
-    let versions = servable.available().into_iter();
-    versions.map(|number| number.to_string()).collect()
-}
-
-type ReplyStream = Pin<Box<dyn Stream<Item = Result<ModelStreamInferResponse, Status>> + Send>>;
-
-#[tonic::async_trait]
-impl GrpcInferenceService for KserveService {
-    async fn server_live(
-        &self,
-        _: Request<ServerLiveRequest>,
-    ) -> Result<Response<ServerLiveResponse>, Status> {
-        Ok(Response::new(ServerLiveResponse { live: true }))
+impl KserveService {
+    /// Answers any other call of the service; `None` if there is no such method.
+    pub(in crate::frontends) fn query(
+        self,
+        method: &str,
+        intake: Intake,
+        request: Request<Incoming>,
+    ) -> Option<BoxFuture<'static, Response<UnaryBody>>> {
+        let fault = |error: Error| reply::status(&error);
+        Some(match method {
+            "ServerLive" => Box::pin(query(intake, request, |_: ServerLiveRequest| {
+                Ok(ServerLiveResponse { live: true })
+            })),
+            "ServerReady" => Box::pin(query(intake, request, move |_: ServerReadyRequest| {
+                let ready = self.engine.ready();
+                Ok(ServerReadyResponse { ready })
+            })),
+            "ServerMetadata" => Box::pin(query(intake, request, |_: ServerMetadataRequest| {
+                Ok(ServerMetadataResponse {
+                    name: SERVER_NAME.to_owned(),
+                    version: SERVER_VERSION.to_owned(),
+                    extensions: EXTENSIONS.map(str::to_owned).to_vec(),
+                })
+            })),
+            "ModelReady" => Box::pin(query(intake, request, move |asked| {
+                self.model_ready(&asked).map_err(fault)
+            })),
+            "ModelMetadata" => Box::pin(query(intake, request, move |asked| {
+                self.model_metadata(&asked).map_err(fault)
+            })),
+            "ModelConfig" => Box::pin(query(intake, request, move |asked| {
+                self.model_config(&asked).map_err(fault)
+            })),
+            "ModelStatistics" => Box::pin(query(intake, request, move |asked| {
+                self.model_statistics(&asked).map_err(fault)
+            })),
+            "RepositoryIndex" => Box::pin(query(intake, request, move |asked| {
+                Ok(self.repository_index(&asked))
+            })),
+            _ => return None,
+        })
     }
 
-    async fn server_ready(
-        &self,
-        _: Request<ServerReadyRequest>,
-    ) -> Result<Response<ServerReadyResponse>, Status> {
-        Ok(Response::new(ServerReadyResponse {
-            ready: self.engine.ready(),
-        }))
-    }
-
-    async fn model_ready(
-        &self,
-        request: Request<ModelReadyRequest>,
-    ) -> Result<Response<ModelReadyResponse>, Status> {
-        self.model_ready(request.get_ref())
-            .map(Response::new)
-            .map_err(|error| reply::status(&error))
-    }
-
-    async fn server_metadata(
-        &self,
-        _: Request<ServerMetadataRequest>,
-    ) -> Result<Response<ServerMetadataResponse>, Status> {
-        Ok(Response::new(ServerMetadataResponse {
-            name: SERVER_NAME.to_owned(),
-            version: SERVER_VERSION.to_owned(),
-            extensions: EXTENSIONS.map(str::to_owned).to_vec(),
-        }))
-    }
-
-    async fn model_metadata(
-        &self,
-        request: Request<ModelMetadataRequest>,
-    ) -> Result<Response<ModelMetadataResponse>, Status> {
-        self.model_metadata(request.get_ref())
-            .map(Response::new)
-            .map_err(|error| reply::status(&error))
-    }
-
-    async fn repository_index(
-        &self,
-        request: Request<RepositoryIndexRequest>,
-    ) -> Result<Response<RepositoryIndexResponse>, Status> {
-        let models = index::entries(&self.engine, request.get_ref().ready)
+    fn repository_index(&self, request: &RepositoryIndexRequest) -> RepositoryIndexResponse {
+        let models = index::entries(&self.engine, request.ready)
             .into_iter()
             .map(|entry| ModelIndex {
                 name: entry.name,
@@ -210,52 +211,12 @@ impl GrpcInferenceService for KserveService {
                 reason: entry.reason,
             })
             .collect();
-        Ok(Response::new(RepositoryIndexResponse { models }))
+        RepositoryIndexResponse { models }
     }
+}
 
-    async fn model_config(
-        &self,
-        request: Request<ModelConfigRequest>,
-    ) -> Result<Response<ModelConfigResponse>, Status> {
-        self.model_config(request.get_ref())
-            .map(Response::new)
-            .map_err(|error| reply::status(&error))
-    }
-
-    async fn model_statistics(
-        &self,
-        request: Request<ModelStatisticsRequest>,
-    ) -> Result<Response<ModelStatisticsResponse>, Status> {
-        self.model_statistics(request.get_ref())
-            .map(Response::new)
-            .map_err(|error| reply::status(&error))
-    }
-
-    async fn model_infer(
-        &self,
-        request: Request<ModelInferRequest>,
-    ) -> Result<Response<ModelInferResponse>, Status> {
-        let (metadata, extensions, request) = request.into_parts();
-        let seen = access::seen(&extensions, Some(&request.model_name));
-        let arrival = sequence::arrival::of(&extensions);
-        // What comes this way was packed by the client, so nobody is in a hurry.
-        let effort = request.encoded_len();
-        deadline::within(deadline::of_headers(metadata.as_ref()), async {
-            let answer = self.run(request, effort, arrival).await;
-            let answer = answer.map_err(|error| reply::status(&error))?;
-            seen.version(|| Self::version(&answer));
-            Ok(Response::new(answer))
-        })
-        .await
-    }
-
-    type ModelStreamInferStream = ReplyStream;
-
-    async fn model_stream_infer(
-        &self,
-        _: Request<Streaming<ModelInferRequest>>,
-    ) -> Result<Response<ReplyStream>, Status> {
-        // Streams take a path of their own, see `stream`.
-        Err(reply::status(&Error::internal("Internal error")))
-    }
+/// Returns the versions that serve, the lowest first.
+pub(super) fn available_versions(servable: &Servable) -> Vec<String> {
+    let versions = servable.available().into_iter();
+    versions.map(|number| number.to_string()).collect()
 }

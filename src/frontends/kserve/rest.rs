@@ -19,6 +19,7 @@ use crate::{
     frontends::{
         SERVER_NAME, SERVER_VERSION, access, body, deadline, gzip, reply,
         rest::{self, Context},
+        weight,
     },
     metrics::Query,
     model::rt_info::RtInfo,
@@ -191,7 +192,18 @@ async fn run(context: &Context, names: &Names, request: Request) -> Result<Respo
     // The body is parsed before the model is looked up, as clients of this protocol expect.
     let json_length = json_length(&parts.headers);
     let json_bytes = json::length(&body, json_length.as_deref());
-    let decode = move || json::decode(&body, json_length.as_deref());
+    let budget = context.intake.budget();
+    let decoded = budget
+        .charge(weight::of_json(&body[..json_bytes]))
+        .inspect_err(refused)?;
+    let decode = {
+        let budget = budget.clone();
+        move || {
+            let (request, wishes) = json::decode(&body, json_length.as_deref())?;
+            drop(decoded);
+            Ok::<_, Error>((request.charged(&budget)?, wishes))
+        }
+    };
     let (request, wishes) = task::sized("decode JSON", json_bytes, decode)
         .await
         .inspect_err(refused)?;
@@ -209,15 +221,15 @@ async fn run(context: &Context, names: &Names, request: Request) -> Result<Respo
         .iter()
         .map(|(_, tensor)| tensor.data().len())
         .chain(loose)
-        .sum();
+        .sum::<usize>();
     let compress = gzip::wished(&parts.headers);
+    let charge = budget.charge(output_bytes * reply::growth(wishes.reads_binary))?;
     let encode = move || {
         let reply = json_reply::encode(response, has_id, &wishes)?;
-        Ok::<_, Error>(if compress { gzip::pack(reply) } else { reply })
+        let reply = if compress { gzip::pack(reply) } else { reply };
+        reply.into_response(charge)
     };
-    Ok(task::sized("encode", output_bytes, encode)
-        .await?
-        .into_response())
+    task::sized("encode", output_bytes, encode).await
 }
 
 /// Returns the header that says how much of a body is JSON.

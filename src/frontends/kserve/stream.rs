@@ -23,6 +23,7 @@ use tonic::{Code, Status};
 
 use super::{codec, grpc::ORIGIN, grpc_version};
 use crate::{
+    budget::{Budget, Charge},
     engine::{
         Engine,
         stream::{Answer, Answers, Course, Requests, StreamHead, StreamRequest, shutting_down},
@@ -34,7 +35,8 @@ use crate::{
         intake::Intake,
         messages::{Message, Messages},
         reply,
-        unary::{RAW_SPEED, frame},
+        unary::{self, RAW_SPEED, too_large},
+        weight::INFER,
     },
     proto::kserve::{ModelInferRequest, ModelStreamInferResponse},
     task,
@@ -62,10 +64,11 @@ pub(in crate::frontends) fn call(
     };
     let course = engine.course();
     let talk = Talk {
-        phase: Phase::Opening(Box::pin(open(engine, messages))),
+        phase: Phase::Opening(Box::pin(open(engine, messages, intake.budget().clone()))),
         outcome: Some(Status::new(Code::Ok, "")),
         framing: None,
         message_size: intake.message_size(),
+        budget: intake.budget().clone(),
         deadline: limit.map(|limit| (limit, Box::pin(tokio::time::sleep(limit)))),
         change: Box::pin(reaches(course.clone(), Course::Draining)),
         course,
@@ -84,8 +87,10 @@ struct Talk {
     /// What the trailers will say.
     outcome: Option<Status>,
     /// A large answer on its way to bytes.
-    framing: Option<BoxFuture<'static, Bytes>>,
+    framing: Option<BoxFuture<'static, Result<Bytes, Status>>>,
     message_size: usize,
+    /// What has the answers, until their client has taken them.
+    budget: Budget,
     deadline: Option<(Duration, Pin<Box<Sleep>>)>,
     /// The next change of the course.
     change: BoxFuture<'static, ()>,
@@ -108,12 +113,12 @@ struct Open {
     seen: Seen,
 }
 
-async fn open(engine: Arc<Engine>, mut messages: Messages) -> Result<Open, Status> {
+async fn open(engine: Arc<Engine>, mut messages: Messages, budget: Budget) -> Result<Open, Status> {
     let first = messages.next().await?.ok_or_else(|| {
         let text = "Client disconnected during reading first streaming request";
         reply::status(&Error::invalid(text))
     })?;
-    let first = read(first).await?;
+    let first = read(first, &budget).await?;
     let seen = access::seen(messages.extensions(), Some(&first.name));
     let head = StreamHead {
         name: &first.name,
@@ -124,7 +129,7 @@ async fn open(engine: Arc<Engine>, mut messages: Messages) -> Result<Open, Statu
     let stream = opened.map_err(|error| reply::status(&error))?;
     Ok(Open {
         answers: stream.answers,
-        feed: Some(Box::pin(feed(messages, first, stream.requests))),
+        feed: Some(Box::pin(feed(messages, first, stream.requests, budget))),
         seen,
     })
 }
@@ -134,33 +139,41 @@ async fn feed(
     mut messages: Messages,
     first: StreamRequest,
     requests: Requests,
+    budget: Budget,
 ) -> Result<(), Status> {
     let mut request = first;
     while requests.send(request).await {
         let Some(message) = messages.next().await? else {
             break;
         };
-        request = read(message).await?;
+        request = read(message, &budget).await?;
     }
     Ok(())
 }
 
 /// Decodes a request.
-async fn read(message: Message) -> Result<StreamRequest, Status> {
+async fn read(message: Message, budget: &Budget) -> Result<StreamRequest, Status> {
     let Message { bytes, room } = message;
-    let effort = bytes.len() / RAW_SPEED;
+    let weight = INFER.weight(&bytes);
+    let decoded = budget
+        .charge(weight)
+        .map_err(|error| reply::status(&error))?;
+    let effort = bytes.len().max(weight) / RAW_SPEED;
+    let budget = budget.clone();
     let decode = move || {
-        let mut message = ModelInferRequest::decode(bytes)?;
-        Ok(StreamRequest {
+        let mut message = ModelInferRequest::decode(bytes)
+            .map_err(|error| Status::internal(error.to_string()))?;
+        let request = StreamRequest {
             name: std::mem::take(&mut message.model_name),
             version: grpc_version(&message.model_version),
             limit: codec::time_limit(&message),
-            request: codec::decode(message),
+            request: codec::decode(message, &budget).map_err(|error| reply::status(&error))?,
             room,
-        })
+        };
+        drop(decoded);
+        Ok(request)
     };
-    let request = task::sized("unpack", effort, decode).await;
-    request.map_err(|error: prost::DecodeError| Status::internal(error.to_string()))
+    task::sized("unpack", effort, decode).await
 }
 
 async fn reaches(mut course: watch::Receiver<Course>, at_least: Course) {
@@ -206,7 +219,7 @@ impl Talk {
         if let Some(framing) = &mut self.framing {
             let data = ready!(framing.poll_unpin(context));
             self.framing = None;
-            return Poll::Ready(data);
+            return Poll::Ready(self.sent(data));
         }
         if let Phase::Opening(opening) = &mut self.phase {
             match ready!(opening.poll_unpin(context)) {
@@ -247,19 +260,36 @@ impl Talk {
             }
             let message = message(answer);
             let (size, limit) = (size(&message), self.message_size);
+            let charge = self.budget.empty();
             if size > LARGE {
-                let framed =
-                    task::sized("encode", size / RAW_SPEED, move || framed(&message, limit));
+                let framed = task::sized("encode", size / RAW_SPEED, move || {
+                    framed(&message, limit, charge)
+                });
                 self.framing = Some(Box::pin(framed));
                 break;
             }
-            let framed = framed(&message, limit);
+            let framed = match framed(&message, limit, charge) {
+                Ok(framed) => framed,
+                Err(status) => {
+                    self.end(status);
+                    break;
+                }
+            };
             if together.is_empty() && framed.len() >= TOGETHER {
                 return Poll::Ready(framed);
             }
             together.extend_from_slice(&framed);
         }
-        Poll::Ready(together.freeze())
+        let together = self.budget.keep(together.freeze());
+        Poll::Ready(self.sent(together.map_err(|error| reply::status(&error))))
+    }
+
+    /// Returns what is to be sent, or ends without it.
+    fn sent(&mut self, data: Result<Bytes, Status>) -> Bytes {
+        data.unwrap_or_else(|status| {
+            self.end(status);
+            Bytes::new()
+        })
     }
 
     /// Makes the trailers, once.
@@ -324,9 +354,16 @@ fn fault(status: &Status) -> ModelStreamInferResponse {
 }
 
 /// Frames a message, or the fault that it is too large.
-fn framed(message: &ModelStreamInferResponse, limit: usize) -> Bytes {
-    match frame(message, limit) {
-        Ok(data) => data,
-        Err(status) => frame(&fault(&status), usize::MAX).unwrap_or_default(),
+fn framed(
+    message: &ModelStreamInferResponse,
+    limit: usize,
+    charge: Charge,
+) -> Result<Bytes, Status> {
+    match message.encoded_len() {
+        length if length > limit => {
+            let status = too_large("encoded", length, limit);
+            unary::framed(&fault(&status), usize::MAX, charge)
+        }
+        _ => unary::framed(message, limit, charge),
     }
 }

@@ -2,28 +2,34 @@
 
 use std::{collections::BTreeMap, sync::Arc};
 
+use axum::http::{Request, Response};
+use futures::future::BoxFuture;
+use hyper::body::Incoming;
 use prost::Message;
-use tonic::{Request, Response, Status};
+use tonic::Status;
 
 use super::{SIGNATURE, SIGNATURES_TYPE, loaded, status, tensors, wire_type_of};
 use crate::{
+    budget::{Budget, Charge},
     engine::{Engine, Facts},
     error::{Error, ErrorKind, Result},
-    frontends::{deadline, reply, unary::Unary},
+    frontends::{
+        intake::Intake,
+        reply,
+        unary::{Unary, UnaryBody, query},
+        weight::{Kind, PREDICT},
+    },
     pipeline::Side,
     proto::{
         tensorflow::{SignatureDef, TensorInfo, TensorShapeProto, tensor_shape_proto::Dim},
         tensorflow_serving::{
-            ClassificationRequest, ClassificationResponse, GetModelMetadataRequest,
-            GetModelMetadataResponse, GetModelStatusRequest, GetModelStatusResponse, ModelSpec,
-            MultiInferenceRequest, MultiInferenceResponse, PredictRequest, PredictResponse,
-            RegressionRequest, RegressionResponse, ReloadConfigRequest, ReloadConfigResponse,
-            SignatureDefMap, model_service_server::ModelService, model_spec::VersionChoice,
-            prediction_service_server::PredictionService,
+            GetModelMetadataRequest, GetModelMetadataResponse, GetModelStatusRequest,
+            GetModelStatusResponse, ModelSpec, PredictRequest, PredictResponse,
+            ReloadConfigResponse, SignatureDefMap, model_spec::VersionChoice,
         },
     },
     request::{Api, Interface, Origin},
-    sequence::{self, Arrival},
+    sequence::Arrival,
     task,
 };
 
@@ -31,6 +37,13 @@ const ORIGIN: Origin = Origin {
     api: Api::TensorFlowServing,
     interface: Interface::Grpc,
 };
+
+/// What the paths of the calls begin with that predict or ask about it.
+const PREDICTION: &str = "/tensorflow.serving.PredictionService/";
+
+const METADATA: &str = "/tensorflow.serving.PredictionService/GetModelMetadata";
+const STATUS: &str = "/tensorflow.serving.ModelService/GetModelStatus";
+const RELOAD: &str = "/tensorflow.serving.ModelService/HandleReloadConfigRequest";
 
 /// The metadata that can be asked for.
 const SIGNATURE_DEF: &str = "signature_def";
@@ -130,6 +143,8 @@ impl Unary for TfsService {
 
     const PATH: &str = "/tensorflow.serving.PredictionService/Predict";
 
+    const KIND: Kind = PREDICT;
+
     fn model(request: &PredictRequest) -> Option<&str> {
         Some(&request.model_spec.as_ref()?.name)
     }
@@ -137,14 +152,21 @@ impl Unary for TfsService {
     async fn run(
         &self,
         mut request: PredictRequest,
+        decoded: Charge,
         effort: usize,
         arrival: Arc<Arrival>,
+        budget: &Budget,
     ) -> Result<PredictResponse> {
         let (name, version) = asked(request.model_spec.take())?;
         let find = self.engine.find(&name, version, ORIGIN);
         let target = arrival.finds(&name, find).await?.arrived(arrival);
         let stateful = target.is_stateful();
-        let decode = move || tensors::decode(request, stateful);
+        let budget = budget.clone();
+        let decode = move || {
+            let request = tensors::decode(request, stateful, &budget);
+            drop(decoded);
+            request
+        };
         let request = task::sized("unpack", effort, decode).await?;
         Ok(tensors::encode(target.infer(request).await?))
     }
@@ -161,73 +183,35 @@ impl Unary for TfsService {
     }
 }
 
-#[tonic::async_trait]
-impl PredictionService for TfsService {
-    async fn predict(
-        &self,
-        request: Request<PredictRequest>,
-    ) -> Result<Response<PredictResponse>, Status> {
-        let (metadata, extensions, request) = request.into_parts();
-        let arrival = sequence::arrival::of(&extensions);
-        // What comes this way was packed by the client, so nobody is in a hurry.
-        let effort = request.encoded_len();
-        deadline::within(deadline::of_headers(metadata.as_ref()), async {
-            self.run(request, effort, arrival)
-                .await
-                .map(Response::new)
-                .map_err(|error| reply::status(&error))
+impl TfsService {
+    /// Answers any other call of the two services; `None` if there is no such method.
+    pub(in crate::frontends) fn query(
+        self,
+        intake: Intake,
+        request: Request<Incoming>,
+    ) -> Option<BoxFuture<'static, Response<UnaryBody>>> {
+        let fault = |error: Error| reply::status(&error);
+        let path = request.uri().path();
+        if let Some(method) = path.strip_prefix(PREDICTION) {
+            let call = ["Classify", "Regress", "MultiInference"].into_iter();
+            if let Some(call) = call.into_iter().find(|call| *call == method) {
+                let response = unserved(call).into_http();
+                return Some(Box::pin(std::future::ready(response)));
+            }
+        }
+        Some(match path {
+            METADATA => Box::pin(query(intake, request, move |asked| {
+                self.metadata(asked).map_err(fault)
+            })),
+            STATUS => Box::pin(query(intake, request, move |asked| {
+                self.status(asked).map_err(fault)
+            })),
+            // Good and without effect, as start scripts that send it expect.
+            RELOAD => Box::pin(query(intake, request, |(): ()| {
+                Ok(ReloadConfigResponse::default())
+            })),
+            _ => return None,
         })
-        .await
-    }
-
-    async fn get_model_metadata(
-        &self,
-        request: Request<GetModelMetadataRequest>,
-    ) -> Result<Response<GetModelMetadataResponse>, Status> {
-        self.metadata(request.into_inner())
-            .map(Response::new)
-            .map_err(|error| reply::status(&error))
-    }
-
-    async fn classify(
-        &self,
-        _: Request<ClassificationRequest>,
-    ) -> Result<Response<ClassificationResponse>, Status> {
-        Err(unserved("Classify"))
-    }
-
-    async fn regress(
-        &self,
-        _: Request<RegressionRequest>,
-    ) -> Result<Response<RegressionResponse>, Status> {
-        Err(unserved("Regress"))
-    }
-
-    async fn multi_inference(
-        &self,
-        _: Request<MultiInferenceRequest>,
-    ) -> Result<Response<MultiInferenceResponse>, Status> {
-        Err(unserved("MultiInference"))
-    }
-}
-
-#[tonic::async_trait]
-impl ModelService for TfsService {
-    async fn get_model_status(
-        &self,
-        request: Request<GetModelStatusRequest>,
-    ) -> Result<Response<GetModelStatusResponse>, Status> {
-        self.status(request.into_inner())
-            .map(Response::new)
-            .map_err(|error| reply::status(&error))
-    }
-
-    /// Good and without effect, as start scripts that send it expect.
-    async fn handle_reload_config_request(
-        &self,
-        _: Request<ReloadConfigRequest>,
-    ) -> Result<Response<ReloadConfigResponse>, Status> {
-        Ok(Response::new(ReloadConfigResponse::default()))
     }
 }
 

@@ -21,6 +21,7 @@ use crate::{
     frontends::{
         access, body, gzip, reply,
         rest::{Context, not_allowed},
+        weight,
     },
     pipeline::Side,
     request::{Api, Interface, Origin},
@@ -80,6 +81,9 @@ async fn predict(context: &Context, names: &Names, request: Request) -> Result<R
         .find(&names.model, names.version, ORIGIN)
         .await?;
     let length = body.len();
+    let budget = context.intake.budget();
+    let decoded = budget.charge(weight::of_json(&body))?;
+    let of_values = budget.clone();
     let decode = move || {
         // A sequence may run on an instance with other inputs than the newest one's.
         let elsewhere = target
@@ -96,7 +100,10 @@ async fn predict(context: &Context, names: &Names, request: Request) -> Result<R
         } else {
             json::Kind::Plain
         };
-        let request = json::decode(&body, info, kind);
+        let request = json::decode(&body, info, kind).and_then(|(request, format)| {
+            drop(decoded);
+            Ok((request.charged(&of_values)?, format))
+        });
         (target, request)
     };
     let (target, request) = task::sized("decode JSON", length, decode).await;
@@ -107,15 +114,15 @@ async fn predict(context: &Context, names: &Names, request: Request) -> Result<R
         .outputs
         .iter()
         .map(|(_, tensor)| tensor.data().len())
-        .sum();
+        .sum::<usize>();
     let compress = gzip::wished(&parts.headers);
+    let charge = budget.charge(output_bytes * reply::growth(false))?;
     let encode = move || {
         let reply = json_reply::encode(&response, format)?;
-        Ok(if compress { gzip::pack(reply) } else { reply })
+        let reply = if compress { gzip::pack(reply) } else { reply };
+        reply.into_response(charge)
     };
-    task::sized("encode", output_bytes, encode)
-        .await
-        .map(reply::Whole::into_response)
+    task::sized("encode", output_bytes, encode).await
 }
 
 fn statuses(engine: &Engine, names: &Names) -> Result<Response> {

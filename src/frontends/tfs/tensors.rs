@@ -9,6 +9,7 @@ use bytes::Bytes;
 
 use super::{own_type, wire_type};
 use crate::{
+    budget::Budget,
     error::{Error, Result},
     frontends::packed::{fixed, one_by_one, values},
     proto::{
@@ -27,8 +28,13 @@ use crate::{
 ///
 /// # Errors
 ///
-/// Fails if a tensor does not say how many dimensions it has.
-pub(super) fn decode(mut message: PredictRequest, stateful: bool) -> Result<InferRequest> {
+/// Fails if a tensor does not say how many dimensions it has, or the budget has no room for what lists
+/// are packed to.
+pub(super) fn decode(
+    mut message: PredictRequest,
+    stateful: bool,
+    budget: &Budget,
+) -> Result<InferRequest> {
     let mut special = SpecialInputs::default();
     if stateful {
         let id = message.inputs.remove(SEQUENCE_ID);
@@ -39,7 +45,7 @@ pub(super) fn decode(mut message: PredictRequest, stateful: bool) -> Result<Infe
     let inputs = message
         .inputs
         .into_iter()
-        .map(|(name, tensor)| decode_input(name, tensor))
+        .map(|(name, tensor)| decode_input(name, tensor, budget))
         .collect::<Result<_>>()?;
     Ok(InferRequest {
         id: String::new(),
@@ -65,7 +71,7 @@ fn decode_special<T: Copy + Into<u64>>(tensor: &TensorProto, values: &[T]) -> Sp
     }
 }
 
-fn decode_input(name: String, mut tensor: TensorProto) -> Result<InputTensor> {
+fn decode_input(name: String, mut tensor: TensorProto, budget: &Budget) -> Result<InputTensor> {
     let shape = tensor.tensor_shape.take().unwrap_or_default();
     if shape.unknown_rank {
         return Err(Error::invalid(format!(
@@ -74,7 +80,7 @@ fn decode_input(name: String, mut tensor: TensorProto) -> Result<InputTensor> {
         )));
     }
     let (datatype, data) = match own_type(tensor.dtype) {
-        Some(dtype) => (Declared::Known(dtype), pack(dtype, tensor)),
+        Some(dtype) => (Declared::Known(dtype), pack(dtype, tensor).charged(budget)?),
         // Refused later, with this text; the data is not looked at.
         None => (
             Declared::Unknown("INVALID".to_owned()),
@@ -205,7 +211,7 @@ mod tests {
     use proptest::prelude::*;
     use prost::Message;
 
-    use super::{decode, encode_output, pack, strings};
+    use super::{Budget, decode, encode_output, pack, strings};
     use crate::{
         frontends::tfs::{own_type, wire_type},
         proto::{
@@ -315,7 +321,7 @@ mod tests {
             ..PredictRequest::default()
         };
         insta::assert_snapshot!(
-            decode(request, false).unwrap_err(),
+            decode(request, false, &Budget::default()).unwrap_err(),
             @"Invalid number of shape dimensions - Expected: a shape; Actual: unknown_rank; input name: b"
         );
     }
@@ -358,12 +364,12 @@ mod tests {
                 output_filter: vec!["a".to_owned()],
                 ..PredictRequest::default()
             };
-            prop_assert_eq!(decode(request.clone(), false).unwrap().inputs.len(), 1);
+            prop_assert_eq!(decode(request.clone(), false, &Budget::default()).unwrap().inputs.len(), 1);
             let mut wire = request.encode_to_vec();
             let place = place.index(wire.len());
             wire[place] = byte;
             if let Ok(request) = PredictRequest::decode(&wire[..]) {
-                drop(decode(request, false));
+                drop(decode(request, false, &Budget::default()));
             }
         }
     }

@@ -6,6 +6,7 @@
 
 use super::{check_shape, count_fault, lengths};
 use crate::{
+    budget::Budget,
     error::{Error, ErrorKind, Result},
     openvino::SlotInput,
     request::{Data, Dialect, InputTensor},
@@ -17,10 +18,16 @@ use crate::{
     },
 };
 
+/// The memory of a string in the runtime beside its bytes: its object, and a pointer and a start while
+/// it is set.
+const NATIVE_STRING: usize = 64;
+
 /// An input that has been judged, up to what takes time.
 pub(super) enum Planned<'a> {
     /// Ready for a slot.
     Ready(SlotInput),
+    /// Strings for a slot, as many as it says.
+    Native(SlotInput, usize),
     /// Strings to be padded to rows.
     Padded(&'a TensorInfo, Strings),
     /// Images to be decoded.
@@ -125,11 +132,12 @@ pub(super) fn plan(
             if crate::tensor::elements(&shape) != Some(strings.count()) {
                 return Err(count_fault(expected, &shape, strings.count(), dialect));
             }
-            Ok(Planned::Ready(SlotInput {
+            let input = SlotInput {
                 port: expected.port,
                 shape,
                 data: strings.framed().clone(),
-            }))
+            };
+            Ok(Planned::Native(input, strings.count()))
         }
         Treatment::Padded => {
             padded(expected, &shape, &strings, dialect)?;
@@ -248,23 +256,33 @@ fn image_tensor(expected: &TensorInfo) -> ImageTensor<'_> {
 
 impl Planned<'_> {
     /// Does what takes time.
-    pub(super) fn finish(self, limit: PixelLimit) -> Result<SlotInput> {
+    pub(super) fn finish(self, limit: PixelLimit, budget: &Budget) -> Result<SlotInput> {
         match self {
             Self::Ready(input) => Ok(input),
+            Self::Native(input, count) => {
+                // In the runtime each string is an object, and set by way of pointers.
+                let charge = budget.charge(input.data.len() + count * NATIVE_STRING)?;
+                Ok(SlotInput {
+                    data: charge.keep(input.data),
+                    ..input
+                })
+            }
             Self::Padded(expected, strings) => {
                 let fault = |error| {
                     Error::invalid("Maximum 2D array after string conversion exceeded 1GB")
                         .with_source(error)
                 };
+                let shape = strings.padded_shape().map_err(fault)?;
+                let charge = budget.charge(shape.iter().product())?;
                 Ok(SlotInput {
                     port: expected.port,
-                    shape: strings.padded_shape().map_err(fault)?.to_vec(),
-                    data: strings.pad().map_err(fault)?,
+                    shape: shape.to_vec(),
+                    data: charge.keep(strings.pad().map_err(fault)?),
                 })
             }
             Self::Images(expected, strings) => {
                 let (shape, data) = image_tensor(expected)
-                    .fill(&strings, limit)
+                    .fill(&strings, limit, budget)
                     .map_err(|error| image_fault(expected, error))?;
                 Ok(SlotInput {
                     port: expected.port,
@@ -279,6 +297,8 @@ impl Planned<'_> {
 fn image_fault(expected: &TensorInfo, error: ImageError) -> Error {
     let name = &expected.name;
     let text = match &error {
+        // Not the fault of this request.
+        ImageError::Budget(error) => return Error::new(error.kind(), error.message()),
         ImageError::Layout(layout) => format!(
             "Received binary image input but resource not configured to accept NHWC layout - \
              Expected: N...HWC; Actual: {layout}; input name: {name}"

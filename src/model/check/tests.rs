@@ -2,6 +2,7 @@
 
 use super::check as check_with_limit;
 use crate::{
+    budget::Budget,
     error::Result,
     openvino::SlotInput,
     request::{Data, Declared, InferRequest, InputTensor},
@@ -10,7 +11,7 @@ use crate::{
 };
 
 fn check(info: &ServableInfo, request: InferRequest) -> Result<(Vec<SlotInput>, Vec<usize>)> {
-    check_with_limit(info, request, PixelLimit::default())
+    check_with_limit(info, request, PixelLimit::default(), &Budget::default())
 }
 
 fn info() -> ServableInfo {

@@ -1,6 +1,6 @@
 //! From the bytes of a JPEG or PNG file to samples.
 
-use std::io::Cursor;
+use std::{borrow::Cow, io::Cursor};
 
 use image::{ColorType, ImageDecoder, ImageFormat, ImageReader, Limits};
 
@@ -58,6 +58,9 @@ pub enum DecodeError {
         /// The limit.
         most: u64,
     },
+    /// The end is missing.
+    #[error("found no end of the picture: it is cut short")]
+    Truncated,
     /// A JPEG goes over the picture too often.
     #[error("found more than {MOST_SCANS} scans")]
     Scans,
@@ -67,43 +70,150 @@ pub enum DecodeError {
 /// every pixel; programs that write JPEG make about ten.
 const MOST_SCANS: usize = 500;
 
-/// Decodes a picture. Alpha is left out unless it is wanted.
-pub(super) fn decode(
-    encoded: &[u8],
-    limit: PixelLimit,
-    keeps_alpha: bool,
-) -> Result<Decoded, DecodeError> {
+/// The memory of a picture while it is decoded, over that of its samples: JPEG keeps the coefficients of
+/// all scans, in twice the bytes of the samples, and PNG a copy of wide samples.
+const WORKING: usize = 3;
+
+/// What PNG files begin with (PNG specification, 5.2).
+const PNG: &[u8] = b"\x89PNG\r\n\x1a\n";
+
+/// Checks that a file is whole, as far as its end tells, and leaves out what is no part of the picture:
+/// chunks of a PNG that say something of it may be packed, and expand to any size.
+///
+/// # Errors
+///
+/// Fails if it is neither JPEG nor PNG, or is cut short.
+pub(super) fn plain(encoded: &[u8]) -> Result<Cow<'_, [u8]>, DecodeError> {
     if encoded.is_empty() {
         return Err(DecodeError::Empty);
     }
-    let Ok(format @ (ImageFormat::Jpeg | ImageFormat::Png)) = image::guess_format(encoded) else {
-        return Err(DecodeError::Format);
-    };
-    if format == ImageFormat::Jpeg {
-        let marks = encoded.windows(2).filter(|pair| *pair == [0xff, 0xda]);
-        if marks.count() > MOST_SCANS {
-            return Err(DecodeError::Scans);
+    match image::guess_format(encoded) {
+        Ok(ImageFormat::Jpeg) => {
+            check_jpeg(encoded)?;
+            Ok(encoded.into())
+        }
+        Ok(ImageFormat::Png) => plain_png(encoded),
+        _ => Err(DecodeError::Format),
+    }
+}
+
+/// Checks the number of scans of a JPEG, and that the last is followed by the end of the image (ITU-T T.81,
+/// B.1.1.3): decoders fill up what is missing with grey.
+fn check_jpeg(encoded: &[u8]) -> Result<(), DecodeError> {
+    let mut scans = 0;
+    let mut last = 0;
+    for (place, _) in encoded
+        .windows(2)
+        .enumerate()
+        .filter(|(_, pair)| *pair == [0xff, 0xda])
+    {
+        scans += 1;
+        last = place;
+    }
+    if scans > MOST_SCANS {
+        return Err(DecodeError::Scans);
+    }
+    // Without a scan it is broken in another way, of which the decoder says more.
+    let is_whole = scans == 0 || encoded[last..].windows(2).any(|pair| pair == [0xff, 0xd9]);
+    is_whole.then_some(()).ok_or(DecodeError::Truncated)
+}
+
+/// Returns a PNG with the chunks that make up the picture: those that every reader has to know (their names
+/// begin with a capital letter), and which color is transparent (PNG specification, 5.3 and 11.3).
+fn plain_png(encoded: &[u8]) -> Result<Cow<'_, [u8]>, DecodeError> {
+    let mut rest = encoded.strip_prefix(PNG).ok_or(DecodeError::Format)?;
+    let mut kept = Vec::new();
+    loop {
+        let Some((length, after)) = rest.split_first_chunk::<4>() else {
+            return Err(DecodeError::Truncated);
+        };
+        // Length, name, contents, checksum.
+        let length = u32::from_be_bytes(*length) as usize;
+        let chunk = length.checked_add(12).and_then(|size| rest.get(..size));
+        let (Some(chunk), Some(name)) = (chunk, after.first_chunk::<4>()) else {
+            return Err(DecodeError::Truncated);
+        };
+        if name[0].is_ascii_uppercase() || name == b"tRNS" {
+            kept.push(chunk);
+        }
+        rest = &rest[chunk.len()..];
+        if name == b"IEND" {
+            break;
         }
     }
-    let mut limits = Limits::default();
-    // The widest pixel has 8 bytes; decoders need about as much again while they work.
-    limits.max_alloc = Some(limit.0.saturating_mul(16).max(1 << 20));
-    let mut reader = ImageReader::with_format(Cursor::new(encoded), format);
-    reader.limits(limits);
-    let decoder = reader.into_decoder()?;
-    let (width, height) = decoder.dimensions();
-    if u64::from(width) * u64::from(height) > limit.0 {
-        return Err(DecodeError::Pixels {
-            width,
-            height,
-            most: limit.0,
-        });
+    let length: usize = kept.iter().map(|chunk| chunk.len()).sum();
+    if PNG.len() + length + rest.len() == encoded.len() {
+        return Ok(encoded.into());
     }
-    let color = decoder.color_type();
-    let length = usize::try_from(decoder.total_bytes()).map_err(|_| DecodeError::Format)?;
-    let mut bytes = vec![0; length];
-    decoder.read_image(&mut bytes)?;
+    Ok(PNG
+        .iter()
+        .copied()
+        .chain(kept.concat())
+        .collect::<Vec<u8>>()
+        .into())
+}
 
+/// A picture of which the header is read.
+pub(super) struct Header<'a> {
+    decoder: Box<dyn ImageDecoder + 'a>,
+    bytes: usize,
+}
+
+impl<'a> Header<'a> {
+    /// Reads what kind of picture it is, and how large.
+    ///
+    /// # Errors
+    ///
+    /// Fails if that cannot be read, or is too large.
+    pub(super) fn read(encoded: &'a [u8], limit: PixelLimit) -> Result<Self, DecodeError> {
+        let format = image::guess_format(encoded).map_err(|_| DecodeError::Format)?;
+        let mut limits = Limits::default();
+        // The widest pixel has 8 bytes; decoders need about as much again while they work.
+        limits.max_alloc = Some(limit.0.saturating_mul(16).max(1 << 20));
+        let mut reader = ImageReader::with_format(Cursor::new(encoded), format);
+        reader.limits(limits);
+        let decoder = reader.into_decoder()?;
+        let (width, height) = decoder.dimensions();
+        if u64::from(width) * u64::from(height) > limit.0 {
+            return Err(DecodeError::Pixels {
+                width,
+                height,
+                most: limit.0,
+            });
+        }
+        let bytes = usize::try_from(decoder.total_bytes()).map_err(|_| DecodeError::Format)?;
+        Ok(Self {
+            decoder: Box::new(decoder),
+            bytes,
+        })
+    }
+
+    /// Returns how many bytes decoding it takes.
+    pub(super) fn memory(&self) -> usize {
+        self.bytes.saturating_mul(WORKING)
+    }
+
+    /// Decodes the picture. Alpha is left out unless it is wanted.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the picture is broken, or of samples that are not read.
+    pub(super) fn decode(self, keeps_alpha: bool) -> Result<Decoded, DecodeError> {
+        let (width, height) = self.decoder.dimensions();
+        let color = self.decoder.color_type();
+        let mut bytes = vec![0; self.bytes];
+        self.decoder.read_image(&mut bytes)?;
+        samples(bytes, color, [width as usize, height as usize], keeps_alpha)
+    }
+}
+
+/// Puts the samples of a picture in order.
+fn samples(
+    bytes: Vec<u8>,
+    color: ColorType,
+    [width, height]: [usize; 2],
+    keeps_alpha: bool,
+) -> Result<Decoded, DecodeError> {
     let found = usize::from(color.channel_count());
     let channels = match (found, keeps_alpha) {
         (1 | 2, _) => 1,
@@ -125,8 +235,8 @@ pub(super) fn decode(
         _ => return Err(DecodeError::Format),
     };
     Ok(Decoded {
-        width: width as usize,
-        height: height as usize,
+        width,
+        height,
         channels,
         samples,
     })

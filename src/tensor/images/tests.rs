@@ -8,6 +8,7 @@ use proptest::prelude::*;
 
 use super::{ImageError, ImageTensor, PixelLimit, takes_images};
 use crate::{
+    budget::Budget,
     error::chain,
     tensor::{
         DataType, Dim, Layout, PartialShape, Tensor,
@@ -83,7 +84,7 @@ fn fill(
         layout: &layout,
     };
     let (shape, data) = tensor
-        .fill(&list(files), PixelLimit::default())
+        .fill(&list(files), PixelLimit::default(), &Budget::default())
         .map_err(|error| chain(&error))?;
     let tensor = Tensor::new(dtype, shape.clone(), data).expect("shape and data agree");
     let elements = values(&tensor).map(|value| value.as_f64().unwrap());
@@ -344,7 +345,7 @@ fn a_picture_that_is_too_large_is_refused_by_its_header() {
         layout: &layout,
     };
     let six = drawn_png(2, 3, 1);
-    let fill = |limit| tensor.fill(&list(&[&six]), PixelLimit(limit));
+    let fill = |limit| tensor.fill(&list(&[&six]), PixelLimit(limit), &Budget::default());
     assert!(fill(6).is_ok());
     assert!(matches!(fill(5), Err(ImageError::Decode { .. })));
 }
@@ -423,7 +424,7 @@ proptest! {
         let shape = PartialShape(vec![Dim::Any; 4]);
         let layout = Layout::unspecified(4);
         let tensor = ImageTensor { dtype: DataType::U8, shape: &shape, layout: &layout };
-        if let Ok((shape, data)) = tensor.fill(&list(&[&file]), PixelLimit(1 << 20)) {
+        if let Ok((shape, data)) = tensor.fill(&list(&[&file]), PixelLimit(1 << 20), &Budget::default()) {
             prop_assert_eq!(shape.iter().product::<usize>(), Bytes::len(&data));
         }
     }

@@ -1,6 +1,7 @@
 //! Models loaded in the test's own process, without a server.
 
 use ovms::{
+    budget::Budget,
     metrics::Call,
     model::{check::check, layouts, mapping, repository},
     openvino::{self, Compiled, Load, LoadError, LoadOptions, runtime},
@@ -103,8 +104,13 @@ pub(crate) fn infer(
         inputs,
         ..InferRequest::default()
     };
-    let (inputs, wanted) = check(&compiled.info, request, PixelLimit::default())
-        .map_err(|error| error.message().to_owned())?;
+    let (inputs, wanted) = check(
+        &compiled.info,
+        request,
+        PixelLimit::default(),
+        &Budget::default(),
+    )
+    .map_err(|error| error.message().to_owned())?;
     let runtime = tokio::runtime::Builder::new_current_thread()
         .build()
         .unwrap();

@@ -5,6 +5,7 @@ use bytes::Bytes;
 
 use super::super::{check, is_slow, tensor_shape};
 use crate::{
+    budget::Budget,
     error::ErrorKind,
     openvino::SlotInput,
     request::{Data, Declared, Dialect, InferRequest, InputTensor},
@@ -55,12 +56,18 @@ fn request(dialect: Dialect, shape: &[i64], data: Data) -> InferRequest {
 
 fn taken(info: &ServableInfo, shape: &[i64], data: Data) -> SlotInput {
     let request = request(Dialect::KServe, shape, data);
-    let (mut inputs, _) = check(info, request, PixelLimit::default()).unwrap();
+    let (mut inputs, _) = check(info, request, PixelLimit::default(), &Budget::default()).unwrap();
     inputs.remove(0)
 }
 
 fn refused(info: &ServableInfo, dialect: Dialect, shape: &[i64], data: Data) -> String {
-    let error = check(info, request(dialect, shape, data), PixelLimit::default()).unwrap_err();
+    let error = check(
+        info,
+        request(dialect, shape, data),
+        PixelLimit::default(),
+        &Budget::default(),
+    )
+    .unwrap_err();
     assert_eq!(error.kind(), ErrorKind::InvalidArgument);
     error.message().to_owned()
 }
@@ -218,7 +225,7 @@ fn other_tensors_take_no_strings() {
     ] {
         let info = info(dtype, &vec![ANY; rank], "N...");
         let asked = request(Dialect::KServe, &[1], typed(&[b"a"]));
-        let error = check(&info, asked, PixelLimit::default()).unwrap_err();
+        let error = check(&info, asked, PixelLimit::default(), &Budget::default()).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Unimplemented);
         let text = error.message();
         assert!(

@@ -1,0 +1,344 @@
+//! One bound for the bytes that the server holds for its clients, on all connections together.
+//!
+//! A [`Charge`] is what something has of a [`Budget`]. [`Charge::keep`] puts it inside a buffer, so that it
+//! ends with the last [`Bytes`] that shares the buffer, wherever that is by then: in a queue, in a
+//! tensor, or with the connection as an answer that its client does not take.
+
+use std::{
+    path::Path,
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
+};
+
+use bytes::Bytes;
+
+use crate::error::{Error, ErrorKind, Result};
+
+/// Bytes that a buffer costs beside its contents: its owner, its charge, and what the allocator adds.
+pub const OVERHEAD: usize = 128;
+
+/// The share of the memory that is the budget unless a flag says otherwise, as a divisor.
+const SHARE: u64 = 4;
+
+/// The budget of a machine that does not say how much memory it has.
+const UNKNOWN: usize = 1 << 30;
+
+/// The bound, and what is charged at the moment. Clones are the same budget.
+#[derive(Debug, Clone)]
+pub struct Budget(Arc<Account>);
+
+#[derive(Debug)]
+struct Account {
+    charged: AtomicUsize,
+    max: usize,
+}
+
+impl Budget {
+    /// Makes a budget of so many bytes.
+    #[must_use]
+    pub fn new(max: usize) -> Self {
+        Self(Arc::new(Account {
+            charged: AtomicUsize::new(0),
+            max,
+        }))
+    }
+
+    /// Returns the bound, in bytes.
+    #[must_use]
+    pub fn max(&self) -> usize {
+        self.0.max
+    }
+
+    /// Returns the bytes that are charged at the moment.
+    #[must_use]
+    pub fn charged(&self) -> usize {
+        self.0.charged.load(Ordering::Relaxed)
+    }
+
+    /// Charges bytes.
+    ///
+    /// # Errors
+    ///
+    /// Fails with [`ErrorKind::Exhausted`] if they are more than is left.
+    pub fn charge(&self, bytes: usize) -> Result<Charge> {
+        let mut charge = self.empty();
+        charge.add(bytes)?;
+        Ok(charge)
+    }
+
+    /// Charges bytes that are there already and cannot be refused, even if they are more than is left:
+    /// others are refused until they are gone.
+    #[must_use]
+    pub fn take(&self, bytes: usize) -> Charge {
+        self.0.charged.fetch_add(bytes, Ordering::Relaxed);
+        Charge {
+            budget: self.clone(),
+            bytes,
+        }
+    }
+
+    /// Returns a charge of nothing.
+    #[must_use]
+    pub fn empty(&self) -> Charge {
+        Charge {
+            budget: self.clone(),
+            bytes: 0,
+        }
+    }
+
+    /// Charges a buffer, for as long as any part of it is there.
+    ///
+    /// # Errors
+    ///
+    /// Fails if it is more than is left.
+    pub fn keep(&self, bytes: Bytes) -> Result<Bytes> {
+        if bytes.is_empty() {
+            return Ok(bytes);
+        }
+        let charge = self.charge(bytes.len() + OVERHEAD)?;
+        Ok(charge.keep(bytes))
+    }
+
+    /// Returns the error of one who comes while too much is charged.
+    fn exhausted(&self) -> Error {
+        Error::new(
+            ErrorKind::Exhausted,
+            format!(
+                "Server is overloaded - requests and answers under way: the most bytes allowed are {}, see \
+                 --max_bytes_in_flight; try again later",
+                self.0.max
+            ),
+        )
+    }
+}
+
+impl Default for Budget {
+    /// A budget without a bound, for what no client can reach.
+    fn default() -> Self {
+        Self::new(usize::MAX)
+    }
+}
+
+impl PartialEq for Budget {
+    fn eq(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.0, &other.0) || self.0.max == other.0.max
+    }
+}
+
+impl Eq for Budget {}
+
+/// Bytes of a budget, which it has back when this is dropped.
+#[derive(Debug)]
+pub struct Charge {
+    budget: Budget,
+    bytes: usize,
+}
+
+impl Charge {
+    /// Returns how many bytes it is.
+    #[must_use]
+    pub fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    /// Charges more.
+    ///
+    /// # Errors
+    ///
+    /// Fails if that is more than is left; what was charged before stays.
+    pub fn add(&mut self, more: usize) -> Result<()> {
+        let account = &*self.budget.0;
+        let before = account.charged.fetch_add(more, Ordering::Relaxed);
+        if before.checked_add(more).is_none_or(|sum| sum > account.max) {
+            // At once, so that others do not find the room taken.
+            account.charged.fetch_sub(more, Ordering::Relaxed);
+            return Err(self.budget.exhausted());
+        }
+        self.bytes += more;
+        Ok(())
+    }
+
+    /// Charges what is missing to so many bytes.
+    ///
+    /// # Errors
+    ///
+    /// Fails if that is more than is left.
+    pub fn grow(&mut self, to: usize) -> Result<()> {
+        match to.checked_sub(self.bytes) {
+            None | Some(0) => Ok(()),
+            Some(more) => self.add(more),
+        }
+    }
+
+    /// Gives back what is more than so many bytes.
+    pub fn shrink(&mut self, to: usize) {
+        if let Some(less) = self.bytes.checked_sub(to) {
+            self.bytes = to;
+            self.budget.0.charged.fetch_sub(less, Ordering::Relaxed);
+        }
+    }
+
+    /// Puts the charge into a buffer: it ends when no part of the buffer is left.
+    #[must_use]
+    pub fn keep(self, bytes: Bytes) -> Bytes {
+        Bytes::from_owner(Kept {
+            bytes,
+            _charge: self,
+        })
+    }
+}
+
+impl Drop for Charge {
+    fn drop(&mut self) {
+        self.shrink(0);
+    }
+}
+
+/// A buffer with its charge.
+struct Kept {
+    bytes: Bytes,
+    _charge: Charge,
+}
+
+impl AsRef<[u8]> for Kept {
+    fn as_ref(&self) -> &[u8] {
+        &self.bytes
+    }
+}
+
+/// Returns the budget, in bytes, of a server that is not told one: a quarter of the memory that this
+/// process may have, of the machine or of its control group, whichever is less.
+#[must_use]
+pub fn usual() -> usize {
+    let machine = memory_total(&read("/proc/meminfo"));
+    let groups = read("/proc/self/cgroup");
+    let group = group_folders(&groups)
+        .iter()
+        .filter_map(|folder| group_limit(Path::new(folder)))
+        .min();
+    let memory = [machine, group].into_iter().flatten().min();
+    memory.map_or(UNKNOWN, |bytes| {
+        usize::try_from(bytes / SHARE).unwrap_or(usize::MAX)
+    })
+}
+
+fn read(path: impl AsRef<Path>) -> String {
+    std::fs::read_to_string(path).unwrap_or_default()
+}
+
+/// Reads `MemTotal` (proc_meminfo(5), in KiB) as bytes.
+fn memory_total(meminfo: &str) -> Option<u64> {
+    let line = meminfo
+        .lines()
+        .find_map(|line| line.strip_prefix("MemTotal:"))?;
+    let kibibytes: u64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
+    Some(kibibytes << 10)
+}
+
+/// Returns the folders that may limit the memory of a process with these control groups (cgroups(7)):
+/// its own of either version of the interface, and those above, of which each limits what is below.
+fn group_folders(groups: &str) -> Vec<String> {
+    let mut folders = Vec::new();
+    for line in groups.lines() {
+        let mut fields = line.splitn(3, ':').skip(1);
+        let (Some(controllers), Some(path)) = (fields.next(), fields.next()) else {
+            continue;
+        };
+        let root = if controllers.is_empty() {
+            "/sys/fs/cgroup"
+        } else if controllers.split(',').any(|name| name == "memory") {
+            "/sys/fs/cgroup/memory"
+        } else {
+            continue;
+        };
+        let own = path.trim_end_matches('/');
+        let ends = own.char_indices().filter(|&(_, letter)| letter == '/');
+        let above = ends.map(|(end, _)| &own[..end]);
+        // In a container the folder of the group may be the root itself.
+        folders.extend(above.chain([own]).map(|path| format!("{root}{path}")));
+        folders.push(root.to_owned());
+    }
+    folders
+}
+
+/// Reads the limit of a control group's folder: `memory.max`, or that of the first version.
+fn group_limit(folder: &Path) -> Option<u64> {
+    let limit = |name| read(folder.join(name)).trim().parse::<u64>().ok();
+    // `max` is no number, and the first version has a number that no machine reaches.
+    limit("memory.max").or_else(|| limit("memory.limit_in_bytes"))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::*;
+
+    #[test]
+    fn a_charge_lives_as_long_as_any_part_of_its_buffer() {
+        let budget = Budget::new(1000);
+        let bytes = budget.keep(vec![1; 800].into()).unwrap();
+        assert_eq!(budget.charged(), 800 + OVERHEAD);
+        let error = budget.keep(vec![1; 1].into()).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Exhausted);
+        insta::assert_snapshot!(error, @"Server is overloaded - requests and answers under way: the most bytes allowed are 1000, see --max_bytes_in_flight; try again later");
+        let part = bytes.slice(10..20);
+        drop(bytes);
+        assert_eq!(budget.charged(), 800 + OVERHEAD);
+        drop(part);
+        assert_eq!(budget.charged(), 0);
+    }
+
+    #[test]
+    fn a_charge_that_is_refused_takes_nothing() {
+        let budget = Budget::new(100);
+        let mut charge = budget.charge(60).unwrap();
+        assert!(charge.grow(101).is_err());
+        assert!(budget.charge(usize::MAX).is_err());
+        assert_eq!((charge.bytes(), budget.charged()), (60, 60));
+        charge.grow(100).unwrap();
+        charge.shrink(30);
+        charge.grow(10).unwrap();
+        assert_eq!((charge.bytes(), budget.charged()), (30, 30));
+        drop(charge);
+        assert_eq!(budget.charged(), 0);
+    }
+
+    #[test]
+    fn nothing_costs_nothing() {
+        let budget = Budget::new(0);
+        assert!(budget.keep(Bytes::new()).unwrap().is_empty());
+        assert_eq!(budget.charged(), 0);
+    }
+
+    #[test]
+    fn the_least_limit_on_the_way_counts() {
+        assert_eq!(
+            memory_total("MemFree: 1 kB\nMemTotal:       2048 kB\n"),
+            Some(2 << 20)
+        );
+        assert_eq!(memory_total("nothing"), None);
+        assert_eq!(
+            group_folders("0::/a/b\n"),
+            [
+                "/sys/fs/cgroup",
+                "/sys/fs/cgroup/a",
+                "/sys/fs/cgroup/a/b",
+                "/sys/fs/cgroup"
+            ]
+        );
+        assert_eq!(
+            group_folders("5:cpu,memory:/\n4:pids:/x\n"),
+            ["/sys/fs/cgroup/memory", "/sys/fs/cgroup/memory"]
+        );
+        let folder = tempfile::tempdir().unwrap();
+        assert_eq!(group_limit(folder.path()), None);
+        fs::write(folder.path().join("memory.max"), "max\n").unwrap();
+        assert_eq!(group_limit(folder.path()), None);
+        fs::write(folder.path().join("memory.max"), "2147483648\n").unwrap();
+        assert_eq!(group_limit(folder.path()), Some(2 << 30));
+        assert!(usual() > 0 && usual() < usize::MAX);
+    }
+}

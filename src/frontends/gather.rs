@@ -1,0 +1,164 @@
+//! One message or body, put together from the pieces in which it comes, and charged from the first.
+
+use bytes::Bytes;
+
+use crate::{
+    budget::{Charge, OVERHEAD},
+    error::Result,
+};
+
+/// Pieces below this size are copied together: each would keep the buffer in which it was received.
+const SMALL: usize = 4 << 10;
+
+/// The most that small pieces are copied into one buffer, which is then a piece.
+const MAX_TAIL: usize = 64 << 10;
+
+/// Pieces that have come.
+#[derive(Debug)]
+pub(super) struct Gather {
+    charge: Charge,
+    pieces: Vec<Bytes>,
+    /// Small pieces behind the others.
+    tail: Vec<u8>,
+    length: usize,
+}
+
+impl Gather {
+    /// Begins with a charge, to which the pieces are added.
+    pub(super) fn new(charge: Charge) -> Self {
+        Self {
+            charge,
+            pieces: Vec::new(),
+            tail: Vec::new(),
+            length: 0,
+        }
+    }
+
+    /// Returns how many bytes have come.
+    pub(super) fn len(&self) -> usize {
+        self.length
+    }
+
+    /// Takes the next piece.
+    ///
+    /// # Errors
+    ///
+    /// Fails if it is more than the budget has left.
+    pub(super) fn push(&mut self, piece: Bytes) -> Result<()> {
+        if piece.is_empty() {
+            return Ok(());
+        }
+        self.charge.add(piece.len())?;
+        self.length += piece.len();
+        if self.pieces.is_empty() && self.tail.is_empty() {
+            // Most have but one, which is not copied.
+            self.pieces.push(piece);
+            return Ok(());
+        }
+        if let [first] = &self.pieces[..]
+            && first.len() < SMALL
+            && self.tail.is_empty()
+        {
+            self.tail.extend_from_slice(first);
+            self.pieces.clear();
+        }
+        if piece.len() < SMALL && self.tail.len() + piece.len() <= MAX_TAIL {
+            self.tail.extend_from_slice(&piece);
+            return Ok(());
+        }
+        self.end_tail()?;
+        if piece.len() < SMALL {
+            self.tail.extend_from_slice(&piece);
+        } else {
+            self.pieces.push(piece);
+        }
+        Ok(())
+    }
+
+    /// Makes a piece of the small ones.
+    fn end_tail(&mut self) -> Result<()> {
+        if !self.tail.is_empty() {
+            self.charge.add(OVERHEAD)?;
+            self.pieces.push(std::mem::take(&mut self.tail).into());
+        }
+        Ok(())
+    }
+
+    /// Returns all that has come as one buffer, which has the charge.
+    pub(super) fn finish(mut self) -> Bytes {
+        if self.pieces.is_empty() {
+            return match self.tail.is_empty() {
+                true => Bytes::new(),
+                false => self.charge.keep(self.tail.into()),
+            };
+        }
+        if let [_] = &self.pieces[..]
+            && self.tail.is_empty()
+            && let Some(piece) = self.pieces.pop()
+        {
+            return self.charge.keep(piece);
+        }
+        // The system gives the memory as it is written to, and each piece goes as soon as it is copied.
+        let mut whole = Vec::with_capacity(self.length);
+        for piece in self.pieces.drain(..) {
+            whole.extend_from_slice(&piece);
+        }
+        whole.extend_from_slice(&self.tail);
+        self.charge.keep(whole.into())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use bytes::Bytes;
+    use proptest::prelude::*;
+
+    use super::Gather;
+    use crate::budget::Budget;
+
+    #[test]
+    fn a_single_piece_is_not_copied() {
+        let budget = Budget::new(1 << 20);
+        let piece = Bytes::from(vec![1; 100]);
+        let mut gather = Gather::new(budget.charge(10).unwrap());
+        gather.push(piece.clone()).unwrap();
+        let whole = gather.finish();
+        assert_eq!(whole.as_ptr(), piece.as_ptr());
+        assert_eq!(budget.charged(), 110);
+        drop(whole);
+        assert_eq!(budget.charged(), 0);
+    }
+
+    #[test]
+    fn what_is_too_much_is_refused_with_its_first_byte() {
+        let budget = Budget::new(150);
+        let mut gather = Gather::new(budget.empty());
+        gather.push(vec![1; 100].into()).unwrap();
+        assert!(gather.push(vec![1; 51].into()).is_err());
+        gather.push(vec![1; 1].into()).unwrap();
+        drop(gather);
+        assert_eq!(budget.charged(), 0);
+    }
+
+    proptest! {
+        #[test]
+        fn pieces_of_any_size_are_put_together(
+            sizes in prop::collection::vec(prop_oneof![0_usize..20, 4000_usize..5000, Just(70_000)], 0..40),
+        ) {
+            let budget = Budget::default();
+            let mut gather = Gather::new(budget.empty());
+            let mut expected = Vec::new();
+            for (index, size) in sizes.into_iter().enumerate() {
+                let piece = vec![index.to_le_bytes()[0]; size];
+                expected.extend_from_slice(&piece);
+                gather.push(piece.into()).unwrap();
+                prop_assert_eq!(gather.len(), expected.len());
+            }
+            let whole = gather.finish();
+            prop_assert_eq!(&whole, &expected);
+            prop_assert!(budget.charged() >= expected.len());
+            drop(whole);
+            prop_assert_eq!(budget.charged(), 0);
+        }
+    }
+}
