@@ -35,7 +35,7 @@ const MOST_AHEAD: u64 = 1 << 24;
 pub(super) async fn read<B>(parts: &Parts, body: B, intake: &Intake) -> Result<Bytes>
 where
     B: Body<Data = Bytes> + Unpin,
-    B::Error: std::fmt::Display,
+    B::Error: std::error::Error + 'static,
 {
     let limit = intake.message_size();
     let announced = body.size_hint().lower();
@@ -181,6 +181,28 @@ impl<B> Paced<B> {
     }
 }
 
+/// Tells a body that is no body, such as chunks without sizes, from a client that is gone.
+fn unreadable(error: &(dyn std::error::Error + 'static)) -> Error {
+    let causes = std::iter::successors(Some(error), |error| error.source());
+    let fault = causes
+        .filter_map(|cause| cause.downcast_ref::<std::io::Error>())
+        .find(|cause| {
+            matches!(
+                cause.kind(),
+                std::io::ErrorKind::InvalidInput
+                    | std::io::ErrorKind::InvalidData
+                    | std::io::ErrorKind::UnexpectedEof
+            )
+        });
+    match fault {
+        Some(fault) => Error::invalid(format!("request body cannot be read: {fault}")),
+        None => Error::new(
+            ErrorKind::Cancelled,
+            format!("request body cannot be read: {error}"),
+        ),
+    }
+}
+
 impl<B> Drop for Paced<B> {
     fn drop(&mut self) {
         if let Some(note) = &self.note {
@@ -192,7 +214,7 @@ impl<B> Drop for Paced<B> {
 impl<B> Body for Paced<B>
 where
     B: Body<Data = Bytes> + Unpin,
-    B::Error: std::fmt::Display,
+    B::Error: std::error::Error + 'static,
 {
     type Data = Bytes;
     type Error = Error;
@@ -210,14 +232,7 @@ where
                     return Poll::Ready(Some(Err(error)));
                 }
             }
-            return Poll::Ready(frame.map(|frame| {
-                frame.map_err(|error| {
-                    Error::new(
-                        ErrorKind::Cancelled,
-                        format!("request body cannot be read: {error}"),
-                    )
-                })
-            }));
+            return Poll::Ready(frame.map(|frame| frame.map_err(|error| unreadable(&error))));
         }
         let (began, mut deadline) = match self.waiting.take() {
             Some(waiting) => waiting,

@@ -52,7 +52,7 @@ pub(super) struct Message {
 impl<B> Messages<B>
 where
     B: Body<Data = Bytes> + Unpin,
-    B::Error: std::fmt::Display,
+    B::Error: std::error::Error + 'static,
 {
     /// Takes the body of a request.
     ///

@@ -10,6 +10,7 @@ pub mod dashboard;
 mod deadline;
 pub mod grpc;
 mod gzip;
+mod host;
 pub mod intake;
 mod json_fault;
 mod json_numbers;
