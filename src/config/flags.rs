@@ -65,6 +65,10 @@ pub struct Flags {
     pub max_message_size: usize,
     pub max_bytes_in_flight: Option<usize>,
     pub max_connections: usize,
+    /// `--max_connections_per_address`; 0 for any number.
+    pub max_connections_per_address: usize,
+    /// `--grpc_max_concurrent_streams`
+    pub grpc_max_concurrent_streams: Option<u32>,
     pub max_queued_requests: usize,
     /// `--max_custom_node_runs`.
     pub max_custom_node_runs: usize,
@@ -84,6 +88,10 @@ pub struct Flags {
     pub max_python_runs: usize,
     pub max_image_pixels: u64,
     pub read_timeout_seconds: u64,
+    /// `--write_timeout_seconds`
+    pub write_timeout_seconds: u32,
+    /// `--idle_timeout_seconds`
+    pub idle_timeout_seconds: u32,
     pub min_receive_rate: u64,
     pub loading_wait_seconds: u64,
     pub shutdown_timeout_seconds: u64,
@@ -151,6 +159,8 @@ impl Default for Flags {
             max_message_size: 1 << 30,
             max_bytes_in_flight: None,
             max_connections: 4096,
+            max_connections_per_address: 0,
+            grpc_max_concurrent_streams: None,
             max_queued_requests: 1024,
             max_custom_node_runs: 16,
             custom_node_load_seconds: 300,
@@ -162,6 +172,8 @@ impl Default for Flags {
             max_python_runs: 64,
             max_image_pixels: MAX_IMAGE_PIXELS,
             read_timeout_seconds: 60,
+            write_timeout_seconds: 60,
+            idle_timeout_seconds: 900,
             min_receive_rate: 1024,
             loading_wait_seconds: 10,
             shutdown_timeout_seconds: 30,

@@ -60,8 +60,17 @@ pub struct Limits {
     pub connections: usize,
     /// What requests and answers may take of the memory, all of them together.
     pub budget: Budget,
+    /// Connections open at once from one address on each port; `None` for any number.
+    pub connections_per_address: Option<usize>,
+    /// Calls that one gRPC connection may have open at once; `None` leaves it to
+    /// `grpc_channel_arguments`.
+    pub connection_streams: Option<u32>,
     /// The longest pause within a request's body, and the time for its header.
     pub read: Duration,
+    /// The longest time that a client may take for 64 KiB of an answer.
+    pub write: Duration,
+    /// How long a connection may have no request.
+    pub idle: Duration,
     /// Bytes a second that a body has to come in, once `read` is over; 0 for any.
     pub receive_rate: u64,
     /// How long a request waits for a version that is loading.

@@ -36,7 +36,7 @@ const CALL: usize = 4 << 10;
 pub(super) async fn read<B>(parts: &Parts, body: B, intake: &Intake) -> Result<Bytes>
 where
     B: Body<Data = Bytes> + Unpin,
-    B::Error: std::fmt::Display,
+    B::Error: std::error::Error + 'static,
 {
     let limit = intake.message_size();
     if body.size_hint().lower() > limit as u64 {
@@ -152,10 +152,32 @@ impl<B> Paced<B> {
     }
 }
 
+/// Tells a body that is no body, such as chunks without sizes, from a client that is gone.
+fn unreadable(error: &(dyn std::error::Error + 'static)) -> Error {
+    let causes = std::iter::successors(Some(error), |error| error.source());
+    let fault = causes
+        .filter_map(|cause| cause.downcast_ref::<std::io::Error>())
+        .find(|cause| {
+            matches!(
+                cause.kind(),
+                std::io::ErrorKind::InvalidInput
+                    | std::io::ErrorKind::InvalidData
+                    | std::io::ErrorKind::UnexpectedEof
+            )
+        });
+    match fault {
+        Some(fault) => Error::invalid(format!("request body cannot be read: {fault}")),
+        None => Error::new(
+            ErrorKind::Cancelled,
+            format!("request body cannot be read: {error}"),
+        ),
+    }
+}
+
 impl<B> Body for Paced<B>
 where
     B: Body<Data = Bytes> + Unpin,
-    B::Error: std::fmt::Display,
+    B::Error: std::error::Error + 'static,
 {
     type Data = Bytes;
     type Error = Error;
@@ -176,14 +198,7 @@ where
                     return Poll::Ready(Some(Err(error)));
                 }
             }
-            return Poll::Ready(frame.map(|frame| {
-                frame.map_err(|error| {
-                    Error::new(
-                        ErrorKind::Cancelled,
-                        format!("request body cannot be read: {error}"),
-                    )
-                })
-            }));
+            return Poll::Ready(frame.map(|frame| frame.map_err(|error| unreadable(&error))));
         }
         if self.pausing {
             return Poll::Pending;

@@ -52,7 +52,7 @@ pub(super) struct Reader<B = Incoming> {
 impl<B> Reader<B>
 where
     B: Body<Data = Bytes> + Unpin,
-    B::Error: std::fmt::Display,
+    B::Error: std::error::Error + 'static,
 {
     /// Takes the body of a call with these headers, and charges what the call takes without it.
     ///
@@ -201,7 +201,7 @@ pub(super) struct Message {
 impl<B> Messages<B>
 where
     B: Body<Data = Bytes> + Unpin,
-    B::Error: std::fmt::Display,
+    B::Error: std::error::Error + 'static,
 {
     /// Takes the body of a request.
     ///

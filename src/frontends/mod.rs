@@ -12,6 +12,7 @@ mod expand;
 mod gather;
 pub mod grpc;
 mod gzip;
+mod host;
 pub mod intake;
 mod json_fault;
 mod json_numbers;

@@ -14,6 +14,7 @@ use tower::Service as _;
 
 use super::{
     dashboard::{self, Dashboard},
+    host,
     intake::Intake,
     kserve::{rest as kserve, triton},
     metrics, reply,
@@ -65,7 +66,9 @@ impl Rest {
 
     /// Answers a request.
     pub async fn answer(&self, request: Request<Incoming>) -> Response {
-        let mut response = if request.method() == Method::OPTIONS {
+        let mut response = if let Err(error) = host::check(&request) {
+            reply::response(&error)
+        } else if request.method() == Method::OPTIONS {
             Response::default()
         } else if leaves_the_tree(request.uri().path()) {
             reply::response(&Error::invalid(

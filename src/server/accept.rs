@@ -26,18 +26,23 @@ use socket2::{SockRef, TcpKeepalive};
 use tokio::{
     io::{AsyncRead, AsyncWrite},
     net::{TcpListener, TcpStream},
-    sync::{Semaphore, watch},
+    sync::{OwnedSemaphorePermit, Semaphore, watch},
     time::sleep,
 };
 
 use super::{
+    addresses::{Addresses, Counted},
     channel::Channel,
     inline_calls::{InlineCalls, InlineDriver},
     listen::Listeners,
-    pace::{Paced, Turn},
+    log_limit::LogLimit,
+    pace::{Paced, Patience, Turn},
+    pieces::Pieces,
+    reaper::Reaper,
+    watchdog::{Close, Watchdog},
 };
 use crate::{
-    config::ServerSettings,
+    config::{Limits, ServerSettings},
     frontends::{
         access::{AccessLog, Entry, Logged, Protocol},
         grpc::{GrpcBody, GrpcService},
@@ -94,21 +99,26 @@ pub async fn serve_stream(
     access: AccessLog,
     settings: &ServerSettings,
 ) {
-    let read = settings.limits.read;
+    let terms = Terms::new(&settings.limits);
     // Nobody else has it, so that there is no sign to stop.
     let stop = watch::Sender::new(false);
     let peer = SocketAddr::from((Ipv4Addr::UNSPECIFIED, 0));
-    match service {
+    let looks = Arc::clone(&terms.reaper);
+    let connection: Pin<Box<dyn Future<Output = ()> + Send>> = match service {
         Service::Grpc(grpc) => {
-            let channel = Arc::new(Channel::new(&settings.grpc_channel_arguments));
+            let channel = Arc::new(Channel::of(settings));
             let calls = Calls::new(&grpc, access, peer);
-            let stream = Paced::http2(stream, read);
-            Box::pin(grpc_connection(stream, calls, channel, stop.subscribe())).await;
+            let stop = stop.subscribe();
+            Box::pin(grpc_connection(stream, calls, terms, channel, stop))
         }
         Service::Rest(rest) => {
             let stop = stop.subscribe();
-            Box::pin(rest_connection(stream, peer, read, rest, access, stop)).await;
+            Box::pin(rest_connection(stream, peer, terms, rest, access, stop))
         }
+    };
+    tokio::select! {
+        () = connection => {}
+        () = looks.run() => {}
     }
 }
 
@@ -126,26 +136,21 @@ pub(super) fn serve(
     let limits = &settings.limits;
     let stop = watch::Sender::new(false);
     let mut accepting = Vec::new();
-    let channel = Arc::new(Channel::new(&settings.grpc_channel_arguments));
+    let channel = Arc::new(Channel::of(settings));
     for listener in listeners.grpc {
-        let side = Side::new("gRPC", limits.connections, stop.subscribe());
-        let (grpc, access, read) = (grpc.clone(), access.clone(), limits.read);
+        let side = Side::new("gRPC", limits, stop.subscribe());
+        let (grpc, access) = (grpc.clone(), access.clone());
         let channel = Arc::clone(&channel);
-        accepting.push(side.accept(listener, move |stream, peer, stop| {
+        accepting.push(side.accept(listener, move |stream, peer, terms, stop| {
             let calls = Calls::new(&grpc, access.clone(), peer);
-            grpc_connection(
-                Paced::http2(stream, read),
-                calls,
-                Arc::clone(&channel),
-                stop,
-            )
+            grpc_connection(stream, calls, terms, Arc::clone(&channel), stop)
         }));
     }
     for listener in listeners.rest {
-        let side = Side::new("REST", limits.connections, stop.subscribe());
-        let (rest, access, read) = (rest.clone(), access.clone(), limits.read);
-        accepting.push(side.accept(listener, move |stream, peer, stop| {
-            rest_connection(stream, peer, read, rest.clone(), access.clone(), stop)
+        let side = Side::new("REST", limits, stop.subscribe());
+        let (rest, access) = (rest.clone(), access.clone());
+        accepting.push(side.accept(listener, move |stream, peer, terms, stop| {
+            rest_connection(stream, peer, terms, rest.clone(), access.clone(), stop)
         }));
     }
     Connections { accepting, stop }
@@ -165,28 +170,60 @@ impl Connections {
     }
 }
 
+/// What holds for each connection of a listener.
+#[derive(Clone)]
+struct Terms {
+    patience: Patience,
+    reaper: Arc<Reaper>,
+}
+
+impl Terms {
+    fn new(limits: &Limits) -> Self {
+        Self {
+            patience: Patience {
+                read: limits.read,
+                write: limits.write,
+            },
+            reaper: Arc::new(Reaper::new(limits.connections, limits.idle, limits.write)),
+        }
+    }
+}
+
 /// One listener's bound and means.
 struct Side {
     name: &'static str,
     room: Arc<Semaphore>,
+    most: usize,
+    addresses: Addresses,
+    terms: Terms,
     stop: Stop,
+    /// What one client, or all together, could fill the log with.
+    full: LogLimit,
+    crowded: LogLimit,
+    refused: LogLimit,
 }
 
 impl Side {
-    fn new(name: &'static str, connections: usize, stop: Stop) -> Self {
+    fn new(name: &'static str, limits: &Limits, stop: Stop) -> Self {
         Self {
             name,
-            room: Arc::new(Semaphore::new(connections)),
+            room: Arc::new(Semaphore::new(limits.connections)),
+            most: limits.connections,
+            addresses: Addresses::new(limits.connections_per_address),
+            terms: Terms::new(limits),
             stop,
+            full: LogLimit::default(),
+            crowded: LogLimit::default(),
+            refused: LogLimit::default(),
         }
     }
 
-    /// Accepts connections until the task is dropped. Those above the bound wait in the system's
-    /// queue until another one ends.
+    /// Accepts connections until the task is dropped. Those above the bound wait, all but the first
+    /// of them in the system's queue, until another one ends.
     fn accept<F>(
         self,
         listener: StdListener,
-        serve: impl Fn(TcpStream, SocketAddr, Stop) -> F + Send + 'static,
+        serve: impl Fn(TcpStream, SocketAddr, Terms, Stop) -> F + Send + Sync + 'static,
     ) -> Task<()>
     where
         F: Future<Output = ()> + Send + 'static,
@@ -199,41 +236,90 @@ impl Side {
                     return;
                 }
             };
-            loop {
-                let Ok(place) = Arc::clone(&self.room).acquire_owned().await else {
-                    return;
-                };
-                match listener.accept().await {
-                    Ok((stream, peer)) => {
-                        // A listener of both families has those of IPv4 as mapped addresses.
-                        let peer = SocketAddr::new(peer.ip().to_canonical(), peer.port());
-                        // Answers are whole; waiting for more to send with them gains nothing.
-                        if let Err(error) = stream.set_nodelay(true) {
-                            tracing::debug!("cannot set TCP_NODELAY: {error}");
-                        }
-                        // A client whose machine is gone must not keep its place for ever.
-                        let alive = TcpKeepalive::new()
-                            .with_time(SILENCE)
-                            .with_interval(SILENCE);
-                        if let Err(error) = SockRef::from(&stream).set_tcp_keepalive(&alive) {
-                            tracing::debug!("cannot set SO_KEEPALIVE: {error}");
-                        }
-                        let connection = serve(stream, peer, self.stop.clone());
-                        Task::spawn(async move {
-                            connection.await;
-                            drop(place);
-                        })
-                        .detach();
-                    }
-                    Err(error) => {
-                        tracing::warn!("cannot accept a {} connection: {error}", self.name);
-                        sleep(AFTER_REFUSAL).await;
-                    }
+            let accepts = async {
+                while let Some((stream, peer, place)) = self.next(&listener).await {
+                    let connection = serve(stream, peer, self.terms.clone(), self.stop.clone());
+                    Task::spawn(async move {
+                        connection.await;
+                        drop(place);
+                    })
+                    .detach();
                 }
+            };
+            tokio::select! {
+                () = accepts => {}
+                () = self.terms.reaper.run() => {}
             }
         })
     }
+
+    /// Waits for a connection, and for its place.
+    async fn next(&self, listener: &TcpListener) -> Option<(TcpStream, SocketAddr, Place)> {
+        loop {
+            let (stream, peer) = match listener.accept().await {
+                Ok(accepted) => accepted,
+                Err(error) => {
+                    if let Some(more) = self.refused.next() {
+                        let name = self.name;
+                        tracing::warn!(more, "cannot accept a {name} connection: {error}");
+                    }
+                    sleep(AFTER_REFUSAL).await;
+                    continue;
+                }
+            };
+            // A listener of both families has those of IPv4 as mapped addresses.
+            let peer = SocketAddr::new(peer.ip().to_canonical(), peer.port());
+            let Some(counted) = self.addresses.count(peer.ip()) else {
+                if let Some(more) = self.crowded.next() {
+                    tracing::warn!(
+                        more,
+                        "closed a {} connection of {}, which has as many open as one address may; \
+                         see --max_connections_per_address",
+                        self.name,
+                        peer.ip()
+                    );
+                }
+                continue;
+            };
+            // Answers are whole; waiting for more to send with them gains nothing.
+            if let Err(error) = stream.set_nodelay(true) {
+                tracing::debug!("cannot set TCP_NODELAY: {error}");
+            }
+            // A client whose machine is gone must not keep its place for ever.
+            let alive = TcpKeepalive::new()
+                .with_time(SILENCE)
+                .with_interval(SILENCE);
+            if let Err(error) = SockRef::from(&stream).set_tcp_keepalive(&alive) {
+                tracing::debug!("cannot set SO_KEEPALIVE: {error}");
+            }
+            let permit = self.place().await?;
+            return Some((stream, peer, (permit, counted)));
+        }
+    }
+
+    /// Waits for a place; never `None`, since the semaphore is not closed.
+    async fn place(&self) -> Option<OwnedSemaphorePermit> {
+        if let Ok(place) = Arc::clone(&self.room).try_acquire_owned() {
+            return Some(place);
+        }
+        if let Some(more) = self.full.next() {
+            tracing::warn!(
+                more,
+                "all {} connections that the {} port may have are open; the longest idle make room \
+                 for new ones, which wait; see --max_connections and --idle_timeout_seconds",
+                self.most,
+                self.name
+            );
+        }
+        self.terms.reaper.set_full(true);
+        let place = Arc::clone(&self.room).acquire_owned().await;
+        self.terms.reaper.set_full(false);
+        place.ok()
+    }
 }
+
+/// The place of a connection, among all and among those of its address.
+type Place = (OwnedSemaphorePermit, Counted);
 
 /// The calls of one gRPC connection.
 struct Calls {
@@ -242,6 +328,7 @@ struct Calls {
     peer: SocketAddr,
     /// Whether there has been one.
     used: Arc<AtomicBool>,
+    watchdog: Arc<Watchdog>,
 }
 
 impl Calls {
@@ -251,12 +338,13 @@ impl Calls {
             access,
             peer,
             used: Arc::default(),
+            watchdog: Arc::new(Watchdog::http2()),
         }
     }
 }
 
 impl hyper::service::Service<Request<Incoming>> for Calls {
-    type Response = Response<Logged<GrpcBody>>;
+    type Response = Response<Pieces<Logged<GrpcBody>>>;
     type Error = Infallible;
     type Future = Call;
 
@@ -266,6 +354,9 @@ impl hyper::service::Service<Request<Incoming>> for Calls {
         Call {
             answer: self.grpc.call(request),
             entry,
+            // Its task is started next.
+            stream: self.watchdog.begin(),
+            watchdog: Arc::clone(&self.watchdog),
         }
     }
 }
@@ -274,24 +365,34 @@ impl hyper::service::Service<Request<Incoming>> for Calls {
 struct Call {
     answer: <GrpcService as hyper::service::Service<Request<Incoming>>>::Future,
     entry: Option<Entry>,
+    watchdog: Arc<Watchdog>,
+    stream: usize,
 }
 
 impl Future for Call {
-    type Output = Result<Response<Logged<GrpcBody>>, Infallible>;
+    type Output = Result<Response<Pieces<Logged<GrpcBody>>>, Infallible>;
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         let answer = self.answer.as_mut().poll(context)?;
-        answer.map(|response| Ok(Entry::answered(self.entry.take(), response)))
+        answer.map(|response| {
+            let response = Entry::answered(self.entry.take(), response);
+            let watchdog = Arc::clone(&self.watchdog);
+            Ok(response.map(|body| Pieces::new(body, watchdog, self.stream)))
+        })
     }
 }
 
 async fn grpc_connection<S: AsyncRead + AsyncWrite + Unpin + 'static>(
-    stream: Paced<S>,
+    stream: S,
     calls: Calls,
+    terms: Terms,
     channel: Arc<Channel>,
     stop: Stop,
 ) {
-    let inline = InlineCalls::default();
+    let stream = Paced::http2(stream, terms.patience, channel.most_block());
+    let watchdog = Arc::clone(&calls.watchdog);
+    terms.reaper.watch(&watchdog);
+    let inline = InlineCalls::new(Arc::clone(&watchdog));
     let mut builder = hyper::server::conn::http2::Builder::new(inline.clone());
     builder
         .timer(TokioTimer::new())
@@ -307,7 +408,7 @@ async fn grpc_connection<S: AsyncRead + AsyncWrite + Unpin + 'static>(
     let driver = InlineDriver::new(inline);
     let poll =
         |connection: Pin<&mut _>, context: &mut Context<'_>| driver.poll(connection, context);
-    if let Err(error) = drive(connection, poll, &*used, age, stop).await {
+    if let Err(error) = drive(connection, poll, &*used, &watchdog, age, stop).await {
         tracing::debug!("gRPC connection ended: {error}");
     }
 }
@@ -315,13 +416,15 @@ async fn grpc_connection<S: AsyncRead + AsyncWrite + Unpin + 'static>(
 async fn rest_connection<S: AsyncRead + AsyncWrite + Unpin + 'static>(
     stream: S,
     peer: SocketAddr,
-    read: Duration,
+    terms: Terms,
     rest: Rest,
     access: AccessLog,
     stop: Stop,
 ) {
     let turn = Arc::<Turn>::default();
-    let stream = Paced::http1(stream, read, Arc::clone(&turn));
+    let stream = Paced::http1(stream, terms.patience, Arc::clone(&turn));
+    let watchdog = Arc::new(Watchdog::http1(Arc::clone(&turn)));
+    terms.reaper.watch(&watchdog);
     let service = {
         let turn = Arc::clone(&turn);
         service_fn(move |mut request: Request<Incoming>| {
@@ -340,8 +443,10 @@ async fn rest_connection<S: AsyncRead + AsyncWrite + Unpin + 'static>(
         .timer(TokioTimer::new())
         .header_read_timeout(None)
         .max_header_size(HEAD)
+        // A client that has said all may still want to hear the answer.
+        .half_close(true)
         .serve_connection(TokioIo::new(stream), service);
-    if let Err(error) = drive(connection, Future::poll, &*turn, None, stop).await {
+    if let Err(error) = drive(connection, Future::poll, &*turn, &watchdog, None, stop).await {
         tracing::debug!("REST connection ended: {error}");
     }
 }
@@ -377,34 +482,49 @@ async fn stopped(stop: &mut Stop) {
     let _ = stop.wait_for(|stop| *stop).await;
 }
 
-/// Runs a connection to its end, polled in its own way; after the sign to stop, or when it is old, to
-/// the end of what it is at. One that is at nothing is dropped.
+/// Runs a connection to its end, polled in its own way; after the sign to stop, or when it is old or
+/// asked to, to the end of what it is at. One that is at nothing is dropped.
 async fn drive<C: GracefulConnection>(
     connection: C,
     poll: impl Fn(Pin<&mut C>, &mut Context<'_>) -> Poll<C::Output>,
     at_work: &(dyn AtWork + Sync),
+    watchdog: &Watchdog,
     age: Option<Duration>,
     mut stop: Stop,
 ) -> Result<(), C::Error> {
     let mut connection = std::pin::pin!(connection);
-    if let Some(age) = age {
+    let mut old = std::pin::pin!(async {
+        match age {
+            Some(age) => sleep(age).await,
+            None => std::future::pending().await,
+        }
+    });
+    let mut is_ending = false;
+    let mut is_stopping = false;
+    loop {
+        let next = match is_ending {
+            false => Close::Gracefully,
+            true => Close::Now,
+        };
         tokio::select! {
             ended = poll_fn(|context| poll(connection.as_mut(), context)) => return ended,
-            () = sleep(age) => connection.as_mut().graceful_shutdown(),
-            () = stopped(&mut stop) => {}
-        }
-    }
-    tokio::select! {
-        ended = poll_fn(|context| poll(connection.as_mut(), context)) => return ended,
-        () = stopped(&mut stop) => {
-            if !at_work.is() {
-                return Ok(());
+            () = poll_fn(|context| watchdog.poll_asked(next, context)) => {
+                if next == Close::Now {
+                    return Ok(());
+                }
             }
-            at_work.stop();
-            connection.as_mut().graceful_shutdown();
+            () = &mut old, if !is_ending => {}
+            () = stopped(&mut stop), if !is_stopping => {
+                if !at_work.is() {
+                    return Ok(());
+                }
+                is_stopping = true;
+                at_work.stop();
+            }
         }
+        is_ending = true;
+        connection.as_mut().graceful_shutdown();
     }
-    poll_fn(|context| poll(connection.as_mut(), context)).await
 }
 
 /// The body of an HTTP/1 answer, which tells the turn when it is over.

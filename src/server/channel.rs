@@ -4,30 +4,49 @@
 use std::time::Duration;
 
 use super::inline_calls::InlineCalls;
-use crate::config::ChannelArgument;
+use crate::config::{ChannelArgument, ServerSettings};
 
 /// Calls that one connection may have under way at once.
-const STREAMS: u32 = 1024;
+const STREAMS: u32 = 128;
+
+/// How long a connection may say nothing before it is asked whether it is there.
+const KEEPALIVE: Duration = Duration::from_secs(60);
+
+/// How long it has to answer that.
+const KEEPALIVE_TIMEOUT: Duration = Duration::from_secs(20);
+
+/// The most bytes of the headers of a call, as HTTP/2 counts them; that of gRPC's own libraries.
+const METADATA: u32 = 8 << 10;
 
 /// The settings of a connection.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Channel {
     streams: u32,
     keepalive: Option<Duration>,
-    keepalive_timeout: Option<Duration>,
-    metadata: Option<u32>,
+    keepalive_timeout: Duration,
+    metadata: u32,
     /// After this time a connection takes no more calls, so that clients connect anew.
     pub(super) age: Option<Duration>,
 }
 
 impl Channel {
+    /// Reads the settings of a server.
+    pub(super) fn of(settings: &ServerSettings) -> Self {
+        let channel = Self::new(&settings.grpc_channel_arguments);
+        match settings.limits.connection_streams {
+            // Said by a flag of its own.
+            Some(streams) => Self { streams, ..channel },
+            None => channel,
+        }
+    }
+
     /// Reads the arguments.
-    pub(super) fn new(arguments: &[(String, ChannelArgument)]) -> Self {
+    fn new(arguments: &[(String, ChannelArgument)]) -> Self {
         let mut channel = Self {
             streams: STREAMS,
-            keepalive: None,
-            keepalive_timeout: None,
-            metadata: None,
+            keepalive: Some(KEEPALIVE),
+            keepalive_timeout: KEEPALIVE_TIMEOUT,
+            metadata: METADATA,
             age: None,
         };
         for (name, value) in arguments {
@@ -48,9 +67,11 @@ impl Channel {
         match name {
             "grpc.max_concurrent_streams" => self.streams = number.unwrap_or(u32::MAX),
             "grpc.keepalive_time_ms" => self.keepalive = time,
-            "grpc.keepalive_timeout_ms" => self.keepalive_timeout = time,
+            "grpc.keepalive_timeout_ms" => {
+                self.keepalive_timeout = time.unwrap_or(KEEPALIVE_TIMEOUT);
+            }
             "grpc.max_connection_age_ms" => self.age = time,
-            "grpc.max_metadata_size" => self.metadata = number,
+            "grpc.max_metadata_size" => self.metadata = number.unwrap_or(METADATA),
             // Used by `message_size`.
             "grpc.max_receive_message_length" => {}
             _ => return false,
@@ -62,13 +83,15 @@ impl Channel {
     pub(super) fn set(&self, builder: &mut hyper::server::conn::http2::Builder<InlineCalls>) {
         builder
             .max_concurrent_streams(self.streams)
-            .keep_alive_interval(self.keepalive);
-        if let Some(limit) = self.keepalive_timeout {
-            builder.keep_alive_timeout(limit);
-        }
-        if let Some(bytes) = self.metadata {
-            builder.max_header_list_size(bytes);
-        }
+            .keep_alive_interval(self.keepalive)
+            .keep_alive_timeout(self.keepalive_timeout)
+            .max_header_list_size(self.metadata);
+    }
+
+    /// Returns the longest header block that is read: what is too large for the list, but not by
+    /// far, is refused by its stream, and more ends the connection.
+    pub(super) fn most_block(&self) -> usize {
+        4 * self.metadata.max(METADATA) as usize
     }
 }
 

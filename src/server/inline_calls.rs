@@ -20,7 +20,9 @@ use std::{
 
 use futures::{future::BoxFuture, task::AtomicWaker};
 use hyper::rt::Executor;
+use pin_project_lite::pin_project;
 
+use super::watchdog::{Stream, Watchdog};
 use crate::task;
 
 /// Calls that are tried before the connection writes. Measured with a tiny model and 16 calls in
@@ -40,20 +42,36 @@ const POLLING: u8 = 1;
 const WOKEN: u8 = 2;
 
 /// The executor of one connection's calls.
-#[derive(Clone, Default)]
+#[derive(Clone)]
 pub(super) struct InlineCalls(Arc<Shared>);
 
-#[derive(Default)]
 struct Shared {
+    watchdog: Arc<Watchdog>,
     queue: Mutex<VecDeque<BoxFuture<'static, ()>>>,
     state: AtomicU8,
     /// The task of the connection.
     task: AtomicWaker,
 }
 
+impl InlineCalls {
+    /// Runs calls that the watchdog was told of.
+    pub(super) fn new(watchdog: Arc<Watchdog>) -> Self {
+        Self(Arc::new(Shared {
+            watchdog,
+            queue: Mutex::default(),
+            state: AtomicU8::new(IDLE),
+            task: AtomicWaker::new(),
+        }))
+    }
+}
+
 impl<F: Future<Output = ()> + Send + 'static> Executor<F> for InlineCalls {
     fn execute(&self, call: F) {
-        self.0.queue().push_back(Box::pin(call));
+        let call: BoxFuture<'static, ()> = match self.0.watchdog.claim() {
+            Some(stream) => Box::pin(Watched { call, stream }),
+            None => Box::pin(call),
+        };
+        self.0.queue().push_back(call);
         // Nearly always within a poll of the connection, which then comes to it.
         self.0.woken();
     }
@@ -83,6 +101,28 @@ impl Wake for Shared {
 
     fn wake_by_ref(self: &Arc<Self>) {
         self.woken();
+    }
+}
+
+pin_project! {
+    /// A call that is given up when its client takes nothing, which resets its stream.
+    struct Watched<F> {
+        #[pin]
+        call: F,
+        stream: Stream,
+    }
+}
+
+impl<F: Future<Output = ()>> Future for Watched<F> {
+    type Output = ();
+
+    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
+        let this = self.project();
+        let polled = this.call.poll(context);
+        if polled.is_pending() && this.stream.is_stuck(context.waker()) {
+            return Poll::Ready(());
+        }
+        polled
     }
 }
 
@@ -146,10 +186,11 @@ mod tests {
         future::poll_fn,
         pin::pin,
         sync::{Arc, Mutex},
+        time::Duration,
     };
 
     use futures::{StreamExt, poll, stream::FuturesUnordered};
-    use tokio::{runtime::Handle, sync::oneshot};
+    use tokio::{runtime::Handle, sync::oneshot, time::Instant};
 
     use super::*;
     use crate::task::Task;
@@ -159,7 +200,9 @@ mod tests {
 
     impl Driven {
         fn new() -> Self {
-            Self(InlineDriver::new(InlineCalls::default()))
+            Self(InlineDriver::new(InlineCalls::new(Arc::new(
+                Watchdog::http2(),
+            ))))
         }
 
         /// Polls once, and tells how often that polled the connection.
@@ -256,6 +299,30 @@ mod tests {
         assert_eq!(usize::from(done.load(Ordering::Relaxed)), calls);
     }
 
+    #[tokio::test(start_paused = true)]
+    async fn a_call_whose_client_takes_nothing_is_dropped() {
+        let driven = Driven::new();
+        let watchdog = driven.0.calls.0.watchdog.clone();
+        let stream = watchdog.begin();
+        let (held, dropped) = oneshot::channel::<()>();
+        let (piece, name) = (watchdog.clone(), stream);
+        driven.call(async move {
+            piece.made(name);
+            std::future::pending::<()>().await;
+            drop(held);
+        });
+        driven.turn().await;
+        let limit = Duration::from_secs(60);
+        for _ in 0..2 {
+            // The task waits by now.
+            tokio::time::advance(limit).await;
+            watchdog.check_writes(Instant::now(), limit);
+        }
+        assert!(dropped.await.is_err());
+        watchdog.left(stream);
+        assert!(!watchdog.activity().is_busy);
+    }
+
     #[tokio::test]
     async fn a_call_that_panics_ends_alone() {
         let driven = Driven::new();
@@ -268,7 +335,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_wake_up_is_not_lost_whenever_it_comes() {
-        let driver = InlineDriver::new(InlineCalls::default());
+        let driver = InlineDriver::new(InlineCalls::new(Arc::new(Watchdog::http2())));
         let waker = Arc::<Mutex<Option<Waker>>>::default();
         let mut polled = 0;
         let mut connection = pin!(poll_fn(|context| {

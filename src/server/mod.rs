@@ -5,11 +5,18 @@
 //! knows no flags and no signals: the caller hands both in.
 
 mod accept;
+mod addresses;
 mod channel;
+mod frames;
+mod heads;
 mod inline_calls;
 mod linger;
 mod listen;
+mod log_limit;
 mod pace;
+mod pieces;
+mod reaper;
+mod watchdog;
 
 use std::{
     future::Future,

@@ -2,7 +2,7 @@
 //!
 //! HTTP/2: the preface must come soon after the connection. HTTP/1: the first request's head must
 //! be whole soon after the connection, and a later one's soon after its first byte. A connection
-//! that is idle between requests is left alone for as long as its client likes. A client that
+//! that is idle between requests is for the [reaper](super::reaper). A client that
 //! takes nothing of what is sent to it is let go as well. An HTTP/1 connection is not closed before
 //! its client had time to read the last answer, see [`Linger`].
 
@@ -11,7 +11,7 @@ use std::{
     pin::Pin,
     sync::{
         Arc,
-        atomic::{AtomicBool, AtomicU8, Ordering},
+        atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering},
     },
     task::{Context, Poll, ready},
     time::Duration,
@@ -22,10 +22,22 @@ use tokio::{
     time::Sleep,
 };
 
-use super::linger::Linger;
+use super::{frames::Frames, heads::Heads, linger::Linger};
 
 /// The HTTP/2 preface and the head of the SETTINGS frame that follows it (RFC 9113, 3.4).
 const PREFACE: usize = 24 + 9;
+
+/// In the place of a head with a line that ends with LF alone: no parser takes a NUL.
+const REFUSED_HEAD: &[u8] = b"\0\r\n\r\n";
+
+/// How long a client may take.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Patience {
+    /// To say something, and for a head.
+    pub(super) read: Duration,
+    /// To take anything of what is sent to it.
+    pub(super) write: Duration,
+}
 
 /// What is waited for.
 enum Expect {
@@ -43,6 +55,7 @@ pub(super) struct Turn {
     /// From a request's head to the head of its answer.
     answering: AtomicBool,
     state: AtomicU8,
+    requests: AtomicU64,
     /// Whether the server stops.
     stopping: AtomicBool,
 }
@@ -61,6 +74,12 @@ impl Turn {
     pub(super) fn begin(&self) {
         self.answering.store(true, Ordering::Release);
         self.state.store(ANSWERING, Ordering::Release);
+        self.requests.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Returns how many requests there have been.
+    pub(super) fn requests(&self) -> u64 {
+        self.requests.load(Ordering::Relaxed)
     }
 
     /// The head of the answer is there.
@@ -101,7 +120,8 @@ impl Turn {
 pub(super) struct Paced<S> {
     stream: S,
     expect: Expect,
-    limit: Duration,
+    wire: Wire,
+    patience: Patience,
     deadline: Option<Pin<Box<Sleep>>>,
     /// Armed while the client takes nothing.
     stalled: Option<Pin<Box<Sleep>>>,
@@ -109,26 +129,39 @@ pub(super) struct Paced<S> {
     linger: Option<Linger>,
 }
 
+/// What is looked at on its way in.
+enum Wire {
+    Http1 {
+        heads: Heads,
+        /// What is yet to be read in the place of what came.
+        refusal: &'static [u8],
+    },
+    Http2(Frames),
+}
+
 impl<S> Paced<S> {
-    /// Expects an HTTP/2 preface.
-    pub(super) fn http2(stream: S, limit: Duration) -> Self {
-        Self {
-            stream,
-            expect: Expect::Preface(PREFACE),
-            limit,
-            deadline: Some(Box::pin(tokio::time::sleep(limit))),
-            stalled: None,
-            linger: None,
-        }
+    /// Expects an HTTP/2 preface, and header blocks up to a size.
+    pub(super) fn http2(stream: S, patience: Patience, most_block: usize) -> Self {
+        let wire = Wire::Http2(Frames::new(most_block));
+        Self::new(stream, Expect::Preface(PREFACE), wire, patience)
     }
 
     /// Expects the heads of HTTP/1 requests, as the turn says.
-    pub(super) fn http1(stream: S, limit: Duration, turn: Arc<Turn>) -> Self {
+    pub(super) fn http1(stream: S, patience: Patience, turn: Arc<Turn>) -> Self {
+        let wire = Wire::Http1 {
+            heads: Heads::default(),
+            refusal: b"",
+        };
+        Self::new(stream, Expect::Head(turn), wire, patience)
+    }
+
+    fn new(stream: S, expect: Expect, wire: Wire, patience: Patience) -> Self {
         Self {
             stream,
-            expect: Expect::Head(turn),
-            limit,
-            deadline: Some(Box::pin(tokio::time::sleep(limit))),
+            expect,
+            wire,
+            patience,
+            deadline: Some(Box::pin(tokio::time::sleep(patience.read))),
             stalled: None,
             linger: None,
         }
@@ -144,7 +177,7 @@ impl<S> Paced<S> {
             self.stalled = None;
             return written;
         }
-        let limit = self.limit;
+        let limit = self.patience.write;
         let stalled = self
             .stalled
             .get_or_insert_with(|| Box::pin(tokio::time::sleep(limit)));
@@ -165,10 +198,59 @@ impl<S> Paced<S> {
             }
             Expect::Head(turn) => {
                 if !turn.answering.load(Ordering::Acquire) && self.deadline.is_none() {
-                    self.deadline = Some(Box::pin(tokio::time::sleep(self.limit)));
+                    self.deadline = Some(Box::pin(tokio::time::sleep(self.patience.read)));
                 }
             }
             Expect::Nothing => {}
+        }
+    }
+}
+
+impl Wire {
+    /// Reads, within what one connection may at a time.
+    fn poll_read(
+        &mut self,
+        stream: &mut (impl AsyncRead + Unpin),
+        context: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        let before = buffer.filled().len();
+        match self {
+            Self::Http1 { heads, refusal } => {
+                if refusal.is_empty() {
+                    ready!(Pin::new(stream).poll_read(context, buffer))?;
+                    let Some(at) = heads.read(&buffer.filled()[before..]) else {
+                        return Poll::Ready(Ok(()));
+                    };
+                    buffer.set_filled(before + at);
+                    *refusal = REFUSED_HEAD;
+                }
+                let (part, rest) = refusal.split_at(refusal.len().min(buffer.remaining()));
+                buffer.put_slice(part);
+                *refusal = rest;
+                Poll::Ready(Ok(()))
+            }
+            Self::Http2(frames) => {
+                if frames.is_round_over() {
+                    context.waker().wake_by_ref();
+                    return Poll::Pending;
+                }
+                let most = frames.most();
+                let polled = if buffer.remaining() / 2 <= most {
+                    Pin::new(stream).poll_read(context, buffer)
+                } else {
+                    let mut part = ReadBuf::new(buffer.initialize_unfilled_to(most));
+                    let polled = Pin::new(stream).poll_read(context, &mut part);
+                    let bytes = part.filled().len();
+                    buffer.advance(bytes);
+                    polled
+                };
+                if polled.is_pending() {
+                    frames.rest();
+                }
+                ready!(polled)?;
+                Poll::Ready(frames.read(&buffer.filled()[before..]))
+            }
         }
     }
 }
@@ -180,7 +262,8 @@ impl<S: AsyncRead + Unpin> AsyncRead for Paced<S> {
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
         let before = buffer.filled().len();
-        match Pin::new(&mut self.stream).poll_read(context, buffer) {
+        let Self { stream, wire, .. } = &mut *self;
+        match wire.poll_read(stream, context, buffer) {
             Poll::Ready(Ok(())) => {
                 let bytes = buffer.filled().len() - before;
                 self.received(bytes);

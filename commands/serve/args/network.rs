@@ -32,6 +32,13 @@ pub(in crate::serve) struct Args {
     /// counterpart are named in the log
     #[arg(long = "grpc_channel_arguments", value_name = "LIST")]
     pub(super) grpc_channel_arguments: Option<String>,
+    /// Calls that one gRPC connection may have open at once [default: 128]
+    #[arg(
+        long = "grpc_max_concurrent_streams",
+        value_name = "N",
+        value_parser = clap::value_parser!(u32).range(1..)
+    )]
+    pub(super) grpc_max_concurrent_streams: Option<u32>,
     /// Leave out the page at / of the REST port, which shows browsers what is served and how it
     /// does
     #[arg(long = "no_dashboard")]

@@ -77,7 +77,7 @@ pub(in crate::serve) struct Args {
         help_heading = "Limits"
     )]
     pub(super) max_bytes_in_flight: Option<usize>,
-    /// Connections open at once on each port; more wait to be accepted
+    /// Connections open at once on each port; more wait, and idle ones are closed for them
     #[arg(
         long = "max_connections",
         value_name = "N",
@@ -86,6 +86,17 @@ pub(in crate::serve) struct Args {
         help_heading = "Limits"
     )]
     pub(super) max_connections: usize,
+    /// Connections open at once from one address; more are closed; 0 means any
+    ///
+    /// An IPv6 network of 64 bits counts as one address. Clients behind one proxy have one address
+    /// as well.
+    #[arg(
+        long = "max_connections_per_address",
+        value_name = "N",
+        default_value_t = 0,
+        help_heading = "Limits"
+    )]
+    pub(super) max_connections_per_address: usize,
     /// Requests of a model that may wait for an infer request; more are refused (UNAVAILABLE,
     /// 503)
     #[arg(
@@ -166,6 +177,24 @@ pub(in crate::serve) struct Args {
         help_heading = "Limits"
     )]
     pub(super) read_timeout_seconds: u64,
+    /// Longest time a client may take for 64 KiB of an answer
+    #[arg(
+        long = "write_timeout_seconds",
+        value_name = "N",
+        default_value_t = 60,
+        value_parser = clap::value_parser!(u32).range(1..),
+        help_heading = "Limits"
+    )]
+    pub(super) write_timeout_seconds: u32,
+    /// Longest time a connection may have no request; much shorter when places run out
+    #[arg(
+        long = "idle_timeout_seconds",
+        value_name = "N",
+        default_value_t = 900,
+        value_parser = clap::value_parser!(u32).range(1..),
+        help_heading = "Limits"
+    )]
+    pub(super) idle_timeout_seconds: u32,
     /// Least bytes a second of a body, once the read timeout has been used up; 0 means any
     #[arg(
         long = "min_receive_rate",

@@ -227,8 +227,13 @@ fn check(flags: &Flags) -> Result<ServerSettings, FlagError> {
             message_size: flags.max_message_size,
             connections: flags.max_connections,
             budget: Budget::new(flags.max_bytes_in_flight.unwrap_or_else(budget::usual)),
+            connections_per_address: (flags.max_connections_per_address > 0)
+                .then_some(flags.max_connections_per_address),
+            connection_streams: flags.grpc_max_concurrent_streams,
             receive_rate: flags.min_receive_rate,
             read: Duration::from_secs(flags.read_timeout_seconds),
+            write: Duration::from_secs(flags.write_timeout_seconds.into()),
+            idle: Duration::from_secs(flags.idle_timeout_seconds.into()),
             loading: Duration::from_secs(flags.loading_wait_seconds),
             shutdown: Duration::from_secs(flags.shutdown_timeout_seconds),
             waiting: flags.max_queued_requests,

@@ -1,3 +1,13 @@
 //! Attacks: what one client does to hurt others, each with the figure that bounds it.
 
 mod declared;
+mod gzip;
+mod http1;
+mod http2;
+mod idle;
+mod memory;
+mod pictures;
+mod queues;
+mod small;
+mod trailers;
+mod windows;

@@ -1,0 +1,272 @@
+//! Closes the connections of a port that are idle for too long, or whose clients take nothing.
+//!
+//! A connection is idle while it has no request, whatever else its client sends: after a request,
+//! before the first, or with half a header. An open stream is not idle. When somebody waits for a
+//! place, those that have been idle for the longest make room.
+
+use std::{
+    cmp::Reverse,
+    sync::{
+        Arc, Mutex, PoisonError, Weak,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
+};
+
+use tokio::{
+    sync::Notify,
+    time::{Instant, sleep},
+};
+
+use super::watchdog::{Close, Watchdog};
+
+/// The longest time from one look at all connections to the next.
+const PERIOD: Duration = Duration::from_secs(1);
+
+/// The same while somebody waits for a place.
+const PERIOD_WAITING: Duration = Duration::from_millis(100);
+
+/// How long a connection is let be in any case: a client may be about to send its first request, or
+/// its next one.
+const LEAST_IDLE: Duration = Duration::from_secs(1);
+
+/// How long a client has to close a connection that it was told to.
+const GRACE: Duration = Duration::from_secs(2);
+
+/// The connections of a port.
+#[derive(Debug)]
+pub(super) struct Reaper {
+    idle: Duration,
+    write: Duration,
+    /// How many make room at a time.
+    batch: usize,
+    entries: Mutex<Vec<Entry>>,
+    /// Whether somebody waits for a place.
+    is_full: AtomicBool,
+    look: Notify,
+}
+
+#[derive(Debug)]
+struct Entry {
+    connection: Weak<Watchdog>,
+    begun: u64,
+    /// When it was first seen to be idle.
+    idle: Option<Instant>,
+    /// When it was asked to close for that.
+    asked: Option<Instant>,
+}
+
+impl Reaper {
+    /// Looks after as many connections; the limits are for those that are idle and those whose
+    /// clients take nothing.
+    pub(super) fn new(connections: usize, idle: Duration, write: Duration) -> Self {
+        Self {
+            idle,
+            write,
+            batch: connections / 64 + 1,
+            entries: Mutex::default(),
+            is_full: AtomicBool::new(false),
+            look: Notify::new(),
+        }
+    }
+
+    /// Looks after a connection until it is dropped.
+    pub(super) fn watch(&self, connection: &Arc<Watchdog>) {
+        let entry = Entry {
+            connection: Arc::downgrade(connection),
+            begun: 0,
+            idle: Some(Instant::now()),
+            asked: None,
+        };
+        self.entries().push(entry);
+    }
+
+    /// Told when somebody waits for a place, and when nobody does any more.
+    pub(super) fn set_full(&self, is_full: bool) {
+        self.is_full.store(is_full, Ordering::Relaxed);
+        if is_full {
+            self.look.notify_one();
+        }
+    }
+
+    /// Looks at all connections again and again.
+    pub(super) async fn run(&self) {
+        let usual = (self.idle.min(self.write) / 4).min(PERIOD);
+        loop {
+            let is_full = self.is_full.load(Ordering::Relaxed);
+            let period = if is_full { PERIOD_WAITING } else { usual };
+            tokio::select! {
+                () = sleep(period) => {}
+                () = self.look.notified() => {}
+            }
+            self.look(Instant::now());
+        }
+    }
+
+    fn look(&self, now: Instant) {
+        let mut idle = Vec::new();
+        let is_full = self.is_full.load(Ordering::Relaxed);
+        self.entries().retain_mut(|entry| {
+            let Some(connection) = entry.connection.upgrade() else {
+                return false;
+            };
+            connection.check_writes(now, self.write);
+            let Some(since) = entry.idle_since(&connection, now) else {
+                return true;
+            };
+            let time = now.duration_since(since);
+            if time >= self.idle {
+                let asked = *entry.asked.get_or_insert(now);
+                let is_over = now.duration_since(asked) >= GRACE;
+                connection.ask(if is_over {
+                    Close::Now
+                } else {
+                    Close::Gracefully
+                });
+            }
+            if is_full && time >= LEAST_IDLE {
+                idle.push((Reverse(time), connection));
+            }
+            true
+        });
+        if idle.len() > self.batch {
+            idle.select_nth_unstable_by_key(self.batch, |(time, _)| *time);
+        }
+        for (_, connection) in idle.iter().take(self.batch) {
+            connection.ask(Close::Now);
+        }
+    }
+
+    fn entries(&self) -> std::sync::MutexGuard<'_, Vec<Entry>> {
+        // A list of connections is whole after each of these calls.
+        self.entries.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Entry {
+    /// Returns since when the connection has been idle, if it is.
+    fn idle_since(&mut self, connection: &Watchdog, now: Instant) -> Option<Instant> {
+        let activity = connection.activity();
+        if activity.is_busy || activity.begun != self.begun {
+            self.begun = activity.begun;
+            self.asked = None;
+            self.idle = (!activity.is_busy).then_some(now);
+        } else if self.idle.is_none() {
+            self.idle = Some(now);
+        }
+        self.idle
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{future::poll_fn, sync::Arc, time::Duration};
+
+    use futures::FutureExt as _;
+    use tokio::time::{Instant, advance};
+
+    use super::{GRACE, Reaper};
+    use crate::server::watchdog::{Close, Watchdog};
+
+    const IDLE: Duration = Duration::from_secs(100);
+    const WRITE: Duration = Duration::from_secs(60);
+
+    fn reaper(places: usize) -> Reaper {
+        Reaper::new(places, IDLE, WRITE)
+    }
+
+    fn connection(reaper: &Reaper) -> Arc<Watchdog> {
+        let connection = Arc::new(Watchdog::http2());
+        reaper.watch(&connection);
+        connection
+    }
+
+    fn is_asked(connection: &Watchdog, close: Close) -> bool {
+        let asked = poll_fn(|context| connection.poll_asked(close, context));
+        asked.now_or_never().is_some()
+    }
+
+    /// Lets time pass, and looks.
+    async fn after(reaper: &Reaper, time: Duration) {
+        advance(time).await;
+        reaper.look(Instant::now());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn one_that_is_idle_is_told_to_close_and_then_closed() {
+        let reaper = reaper(64);
+        let connection = connection(&reaper);
+        after(&reaper, IDLE - Duration::from_secs(1)).await;
+        assert!(!is_asked(&connection, Close::Gracefully));
+        after(&reaper, Duration::from_secs(1)).await;
+        assert!(is_asked(&connection, Close::Gracefully));
+        assert!(!is_asked(&connection, Close::Now));
+        after(&reaper, GRACE).await;
+        assert!(is_asked(&connection, Close::Now));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn one_with_a_request_is_not_idle_and_begins_anew_after_it() {
+        let reaper = reaper(64);
+        let connection = connection(&reaper);
+        after(&reaper, IDLE / 2).await;
+        connection.begin();
+        let stream = connection.claim();
+        after(&reaper, 10 * IDLE).await;
+        assert!(!is_asked(&connection, Close::Gracefully));
+        drop(stream);
+        after(&reaper, IDLE / 2).await;
+        // One between two looks.
+        connection.begin();
+        drop(connection.claim());
+        after(&reaper, IDLE - Duration::from_secs(1)).await;
+        after(&reaper, IDLE - Duration::from_secs(1)).await;
+        assert!(!is_asked(&connection, Close::Gracefully));
+        after(&reaper, Duration::from_secs(1)).await;
+        assert!(is_asked(&connection, Close::Gracefully));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn the_longest_idle_make_room_for_one_that_waits() {
+        let reaper = reaper(64);
+        let busy = connection(&reaper);
+        busy.begin();
+        let _stream = busy.claim();
+        let mut idle = Vec::new();
+        for _ in 0..4 {
+            idle.push(connection(&reaper));
+            after(&reaper, Duration::from_millis(600)).await;
+        }
+        assert!(!idle.iter().any(|it| is_asked(it, Close::Gracefully)));
+        reaper.set_full(true);
+        reaper.look(Instant::now());
+        let asked: Vec<_> = idle.iter().map(|it| is_asked(it, Close::Now)).collect();
+        assert_eq!(asked, [true, true, false, false]);
+        assert!(!is_asked(&busy, Close::Gracefully));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_place_that_is_new_is_left_to_its_client() {
+        let reaper = reaper(1);
+        let connection = connection(&reaper);
+        reaper.set_full(true);
+        after(&reaper, Duration::from_millis(900)).await;
+        assert!(!is_asked(&connection, Close::Now));
+        after(&reaper, Duration::from_millis(100)).await;
+        assert!(is_asked(&connection, Close::Now));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_h2_alone_holds_ends_the_connection() {
+        let reaper = reaper(64);
+        let connection = connection(&reaper);
+        let stream = connection.begin();
+        connection.made(stream);
+        drop(connection.claim());
+        reaper.look(Instant::now());
+        after(&reaper, WRITE - Duration::from_secs(1)).await;
+        assert!(!is_asked(&connection, Close::Gracefully));
+        after(&reaper, Duration::from_secs(1)).await;
+        assert!(is_asked(&connection, Close::Now));
+    }
+}

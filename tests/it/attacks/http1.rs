@@ -1,0 +1,123 @@
+//! HTTP/1 requests that two servers in a row could take for different ones, and clients that have
+//! said all.
+
+use std::{
+    io::{Read as _, Write as _},
+    net::Shutdown,
+};
+
+use crate::support::{
+    Server, busy,
+    grpc::Grpc,
+    http::{JSON_LENGTH, connect, exchange, get, head, read},
+};
+
+const INFER: &str = "/v2/models/dummy/infer";
+
+/// Sends bytes over a connection of its own; returns the status of each answer.
+fn statuses(server: &Server, bytes: &[u8]) -> Vec<u16> {
+    let mut stream = connect(server);
+    stream.write_all(bytes).unwrap();
+    stream.shutdown(Shutdown::Write).unwrap();
+    let mut answers = Vec::new();
+    stream.read_to_end(&mut answers).unwrap();
+    String::from_utf8_lossy(&answers)
+        .split("HTTP/1.")
+        .skip(1)
+        .map(|answer| answer[2..5].parse().unwrap())
+        .collect()
+}
+
+#[test]
+fn lines_that_end_with_lf_alone_are_refused() {
+    let server = Server::start("dummy");
+    let good = "GET /v2/health/live HTTP/1.1\r\nHost: test\r\n\r\n";
+    for bad in [
+        "GET /v2/health/live HTTP/1.1\nHost: test\r\n\r\n",
+        "GET /v2/health/live HTTP/1.1\r\nHost: test\n\r\n",
+        "GET /v2/health/live HTTP/1.1\r\nHost: test\r\n\n",
+        "GET /v2/health/live HTTP/1.1\r\nHost: test\r\nX: y\nTransfer-Encoding: chunked\r\n\r\n",
+        "\nGET /v2/health/live HTTP/1.1\r\nHost: test\r\n\r\n",
+    ] {
+        assert_eq!(statuses(&server, bad.as_bytes()), [400], "{bad:?}");
+        let behind = format!("{good}{bad}");
+        assert_eq!(statuses(&server, behind.as_bytes()), [200, 400], "{bad:?}");
+    }
+    // A byte at a time, as a client that stays.
+    let mut stream = connect(&server);
+    stream.set_nodelay(true).unwrap();
+    for byte in b"GET /v2/health/live HTTP/1.1\r\nHost: test\n" {
+        stream.write_all(&[*byte]).unwrap();
+    }
+    assert_eq!(read(&mut stream).status, 400);
+    // In bodies it is a byte like any other.
+    let body = "\n{\n}\n";
+    let request = head("POST", INFER, body.len(), &[]) + body + good;
+    assert_eq!(statuses(&server, request.as_bytes()), [400, 200]);
+}
+
+#[test]
+fn a_request_needs_one_host() {
+    let server = Server::start("dummy");
+    let status = |head: &str| statuses(&server, format!("{head}\r\n\r\n").as_bytes());
+    assert_eq!(status("GET /v2/health/live HTTP/1.1"), [400]);
+    assert_eq!(
+        status("GET /v2/health/live HTTP/1.1\r\nHost: a\r\nHost: a"),
+        [400]
+    );
+    assert_eq!(
+        status("OPTIONS /v2 HTTP/1.1\r\nHost: a\r\nX: y\r\nHOST: b"),
+        [400]
+    );
+    assert_eq!(status("GET /v2/health/live HTTP/1.1\r\nhost: a"), [200]);
+    assert_eq!(status("GET /v2/health/live HTTP/1.0"), [200]);
+}
+
+#[test]
+fn broken_chunks_are_refused() {
+    let server = Server::start("dummy");
+    let head = format!("POST {INFER} HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n");
+    for chunks in [
+        "xyz\r\n{}\r\n0\r\n\r\n",
+        "\r\n{}\r\n0\r\n\r\n",
+        "-2\r\n{}\r\n0\r\n\r\n",
+        "2\n{}\r\n0\r\n\r\n",
+        "2\r\n{}0\r\n\r\n",
+        "1\r\n{}\r\n0\r\n\r\n",
+        "fffffffffffffffff\r\n{}",
+        // Cut short.
+        "2\r\n{",
+        "2\r\n{}\r\n",
+    ] {
+        let request = format!("{head}{chunks}");
+        assert_eq!(statuses(&server, request.as_bytes()), [400], "{chunks:?}");
+    }
+    let mut stream = connect(&server);
+    stream
+        .write_all(format!("{head}xyz\r\n").as_bytes())
+        .unwrap();
+    insta::assert_snapshot!(read(&mut stream).fault(), @"400: request body cannot be read: Invalid chunk size line: missing size digit");
+    assert_eq!(get(&server, "/v2/health/ready").status, 200);
+}
+
+#[test]
+fn a_client_that_has_said_all_gets_its_answer() {
+    let server = busy::serve(&[]);
+    let (length, body) = busy::body(busy::SECONDS);
+    let headers = [(JSON_LENGTH, length.as_str())];
+    let request = head("POST", "/v2/models/busy/infer", body.len(), &headers);
+    let mut stream = connect(&server);
+    let live = head("GET", "/v2/health/live", 0, &[]);
+    assert_eq!(exchange(&mut stream, &live, b"").status, 200);
+    stream.write_all(request.as_bytes()).unwrap();
+    stream.write_all(&body).unwrap();
+    stream.shutdown(Shutdown::Write).unwrap();
+    assert_eq!(read(&mut stream).status, 200);
+    // One that has not: what came is no request, and it is told so.
+    let mut stream = connect(&server);
+    stream.write_all(request.as_bytes()).unwrap();
+    stream.write_all(&body[..10]).unwrap();
+    stream.shutdown(Shutdown::Write).unwrap();
+    assert_eq!(read(&mut stream).status, 400);
+    busy::check(1, &Grpc::connect(&server).infer(busy::request(1)));
+}

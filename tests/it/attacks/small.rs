@@ -1,0 +1,111 @@
+//! Many small things at once: bodies, messages, and elements of no bytes.
+
+use prost::Message as _;
+
+use super::{
+    http2::{ACK, DATA, HEADERS, Http2, INFER, PING},
+    memory::{Growth, WITH_BUDGET},
+};
+use crate::support::{
+    Server, eventually,
+    grpc::{Grpc, dummy, fault, raw, typed},
+};
+use ovms::proto::kserve::{
+    InferTensorContents, ModelInferRequest, model_infer_request::InferInputTensor,
+};
+
+/// Messages that nobody answers before they are whole.
+const LENGTH: usize = 60_000;
+
+#[test]
+fn bodies_below_a_buffer_count_from_their_first_byte() {
+    let server = Server::start_with("dummy", &[WITH_BUDGET]);
+    Grpc::connect(&server).check_serves();
+    let growth = Growth::of(&server);
+    let mut part = vec![0, 0, 1, 0, 0];
+    part.resize(LENGTH / 4, 10);
+    let mut connections: Vec<Http2> = (0..40).map(|_| Http2::connect(&server, &[])).collect();
+    let mut refused = 0;
+    for connection in &mut connections {
+        for _ in 0..100 {
+            let stream = connection.open(INFER);
+            for _ in 0..4 {
+                connection.frame(DATA, 0, stream, &part);
+            }
+        }
+        // All that came before it has been read when this is answered.
+        connection.ping();
+        loop {
+            let frame = connection.read().expect("the connection goes on");
+            match frame.kind {
+                HEADERS => refused += 1,
+                PING if frame.flags & ACK != 0 => break,
+                _ => {}
+            }
+        }
+    }
+    // 40 x 100 x 60 kB are 240 MB.
+    assert!(refused > 1000, "{refused}");
+    growth.check();
+    drop(connections);
+    let grpc = Grpc::connect(&server);
+    eventually("there is room again", || grpc.infer(dummy()).ok());
+}
+
+#[test]
+fn strings_of_no_bytes_count_as_what_they_become() {
+    let server = Server::start_with("passthrough_string", &[WITH_BUDGET]);
+    let grpc = Grpc::connect(&server);
+    let count = 4 << 20;
+    let length = i64::from(count);
+    let raw_empty = raw(
+        "passthrough_string",
+        "in",
+        "BYTES",
+        &[length],
+        &vec![0; 4 * count as usize],
+    );
+    let contents = InferTensorContents {
+        bytes_contents: vec![bytes::Bytes::new(); count as usize],
+        ..InferTensorContents::default()
+    };
+    let typed_empty = typed("passthrough_string", "in", "BYTES", &[length], contents);
+    let growth = Growth::of(&server);
+    for request in [raw_empty, typed_empty] {
+        let calls: Vec<_> = (0..4).map(|_| grpc.call(request.clone())).collect();
+        for call in calls {
+            let status = call.wait().unwrap_err();
+            assert_eq!(
+                status.code(),
+                tonic::Code::ResourceExhausted,
+                "{}",
+                fault(&status)
+            );
+        }
+    }
+    growth.check();
+}
+
+#[test]
+fn inputs_of_no_bytes_count_as_what_they_become() {
+    let server = Server::start_with("dummy", &[WITH_BUDGET]);
+    let grpc = Grpc::connect(&server);
+    let request = ModelInferRequest {
+        model_name: "dummy".to_owned(),
+        inputs: vec![InferInputTensor::default(); 4 << 20],
+        ..ModelInferRequest::default()
+    };
+    assert!(request.encoded_len() < 10 << 20);
+    let growth = Growth::of(&server);
+    let calls: Vec<_> = (0..2).map(|_| grpc.call(request.clone())).collect();
+    for call in calls {
+        let status = call.wait().unwrap_err();
+        assert_eq!(
+            status.code(),
+            tonic::Code::ResourceExhausted,
+            "{}",
+            fault(&status)
+        );
+    }
+    growth.check();
+}
