@@ -43,6 +43,7 @@ use super::{
 };
 use crate::{
     config::{Limits, ServerSettings},
+    error::chain,
     frontends::{
         access::{AccessLog, Entry, Logged, Protocol},
         grpc::{GrpcBody, GrpcService},
@@ -52,11 +53,12 @@ use crate::{
 };
 
 /// What one stream may send before it is read. The default of 64 KiB makes a tensor of 600 KB
-/// wait nine times for the other side.
-const STREAM_WINDOW: u32 = 4 << 20;
+/// wait nine times for the other side. It is also what a stream may hold that nobody reads, as one to a
+/// graph that takes no more.
+const STREAM_WINDOW: u32 = 1 << 20;
 
 /// What all streams of a connection may send together before it is read.
-const CONNECTION_WINDOW: u32 = 32 << 20;
+const CONNECTION_WINDOW: u32 = 8 << 20;
 
 /// The largest piece that a sender may cut its data into.
 const FRAME: u32 = 1 << 20;
@@ -409,7 +411,7 @@ async fn grpc_connection<S: AsyncRead + AsyncWrite + Unpin + 'static>(
     let poll =
         |connection: Pin<&mut _>, context: &mut Context<'_>| driver.poll(connection, context);
     if let Err(error) = drive(connection, poll, &*used, &watchdog, age, stop).await {
-        tracing::debug!("gRPC connection ended: {error}");
+        tracing::debug!("gRPC connection ended: {}", chain(&error));
     }
 }
 
@@ -447,7 +449,7 @@ async fn rest_connection<S: AsyncRead + AsyncWrite + Unpin + 'static>(
         .half_close(true)
         .serve_connection(TokioIo::new(stream), service);
     if let Err(error) = drive(connection, Future::poll, &*turn, &watchdog, None, stop).await {
-        tracing::debug!("REST connection ended: {error}");
+        tracing::debug!("REST connection ended: {}", chain(&error));
     }
 }
 

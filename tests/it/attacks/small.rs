@@ -3,7 +3,7 @@
 use prost::Message as _;
 
 use super::{
-    http2::{ACK, DATA, HEADERS, Http2, INFER, PING},
+    http2::{ACK, DATA, HEADERS, Http2, INFER, PING, WINDOW_UPDATE},
     memory::{Growth, WITH_BUDGET},
 };
 use crate::support::{
@@ -27,6 +27,7 @@ fn bodies_below_a_buffer_count_from_their_first_byte() {
     let mut connections: Vec<Http2> = (0..40).map(|_| Http2::connect(&server, &[])).collect();
     let mut refused = 0;
     for connection in &mut connections {
+        connection.until("room for more", |frame| frame.kind == WINDOW_UPDATE);
         for _ in 0..100 {
             let stream = connection.open(INFER);
             for _ in 0..4 {
@@ -56,7 +57,7 @@ fn bodies_below_a_buffer_count_from_their_first_byte() {
 fn strings_of_no_bytes_count_as_what_they_become() {
     let server = Server::start_with("passthrough_string", &[WITH_BUDGET]);
     let grpc = Grpc::connect(&server);
-    let count = 4 << 20;
+    let count = 3 << 19;
     let length = i64::from(count);
     let raw_empty = raw(
         "passthrough_string",
@@ -92,7 +93,7 @@ fn inputs_of_no_bytes_count_as_what_they_become() {
     let grpc = Grpc::connect(&server);
     let request = ModelInferRequest {
         model_name: "dummy".to_owned(),
-        inputs: vec![InferInputTensor::default(); 4 << 20],
+        inputs: vec![InferInputTensor::default(); 1 << 20],
         ..ModelInferRequest::default()
     };
     assert!(request.encoded_len() < 10 << 20);
