@@ -75,6 +75,8 @@ pub(crate) fn start(settings: &Settings) -> Result<LogFile, Failure> {
         Targets::new()
             .with_default(level.min(tracing::Level::WARN))
             .with_target("ovms", level)
+            // It warns of what clients send, a line for each frame.
+            .with_target("h2", LevelFilter::ERROR)
     };
     let colour =
         io::stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|it| it.is_empty());

@@ -191,6 +191,11 @@ fn the_help_of_serve_tells_every_flag() {
               grpc.max_concurrent_streams=100,grpc.max_connection_age_ms=60000; those without a
               counterpart are named in the log
 
+          --grpc_max_concurrent_streams <N>
+              Calls that one gRPC connection may have open at once
+
+              [default: 128]
+
           --no_dashboard
               Leave out the page at / of the REST port, which shows browsers what is served and how it
               does
@@ -273,9 +278,17 @@ fn the_help_of_serve_tells_every_flag() {
               [default: 4294967296]
 
           --max_connections <N>
-              Connections open at once on each port; more wait to be accepted
+              Connections open at once on each port; more wait, and idle ones are closed for them
 
               [default: 4096]
+
+          --max_connections_per_address <N>
+              Connections open at once from one address; more are closed; 0 means any
+
+              An IPv6 network of 64 bits counts as one address. Clients behind one proxy have one
+              address as well.
+
+              [default: 0]
 
           --max_queued_requests <N>
               Requests of a model that may wait for an infer request; more are refused (UNAVAILABLE,
@@ -322,6 +335,16 @@ fn the_help_of_serve_tells_every_flag() {
               Longest pause within a request that is being received
 
               [default: 60]
+
+          --write_timeout_seconds <N>
+              Longest time a client may take for 64 KiB of an answer
+
+              [default: 60]
+
+          --idle_timeout_seconds <N>
+              Longest time a connection may have no request; much shorter when places run out
+
+              [default: 900]
 
           --min_receive_rate <BYTES>
               Least bytes a second of a body, once the read timeout has been used up; 0 means any

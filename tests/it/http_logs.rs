@@ -91,7 +91,7 @@ fn each_request_has_its_line() {
     <time> <peer> gRPC POST /inference.GRPCInferenceService/ModelInfer status=0 model=dummy version=1 bytes_in=69 bytes_out=72 duration_us=<time>
     <time> <peer> gRPC POST /inference.GRPCInferenceService/ModelInfer status=5 model="a \"b\"\nc" bytes_in=71 bytes_out=0 duration_us=<time>
     <time> <peer> gRPC POST /inference.GRPCInferenceService/ServerLive status=0 bytes_in=5 bytes_out=7 duration_us=<time>
-    <time> <peer> HTTP POST /v2/models/dummy/infer status=499 model=dummy bytes_in=1 bytes_out=77 duration_us=<time>
+    <time> <peer> HTTP POST /v2/models/dummy/infer status=400 model=dummy bytes_in=1 bytes_out=82 duration_us=<time>
     "#);
 }
 

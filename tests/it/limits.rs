@@ -113,16 +113,18 @@ fn every_request_that_waits_is_served() {
 fn a_connection_above_the_limit_waits_until_another_one_closes() {
     let server = Server::start_with("dummy", &["--max_connections", "1"]);
     let request = head("GET", "/v2/health/live", 0, &[]);
+    // At work, or it would make room.
     let mut first = connect(&server);
-    assert_eq!(exchange(&mut first, &request, b"").status, 200);
+    let begun = head("POST", "/v2/models/dummy/infer", 1, &[]);
+    std::io::Write::write_all(&mut first, begun.as_bytes()).unwrap();
 
     let mut second = connect(&server);
     second
-        .set_read_timeout(Some(Duration::from_millis(300)))
+        .set_read_timeout(Some(Duration::from_millis(1500)))
         .unwrap();
     std::io::Write::write_all(&mut second, request.as_bytes()).unwrap();
-    assert!(second.read(&mut [0]).is_err(), "nobody has accepted it");
-    assert_eq!(exchange(&mut first, &request, b"").status, 200);
+    assert!(second.read(&mut [0]).is_err(), "there is no place for it");
+    assert_eq!(exchange(&mut first, "", b" ").status, 412);
     // The other port has a limit of its own.
     Grpc::connect(&server).check_serves();
 

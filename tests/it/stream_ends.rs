@@ -153,7 +153,8 @@ fn memory(server: &Server) -> usize {
 #[test]
 fn idle_streams_cost_little_and_are_left_alone() {
     const COUNT: usize = 150;
-    let server = Server::start_with("dummy", &["--read_timeout_seconds", "1"]);
+    let streams = format!("--grpc_max_concurrent_streams={}", COUNT + 1);
+    let server = Server::start_with("dummy", &["--read_timeout_seconds=1", &streams]);
     let grpc = Grpc::connect(&server);
     Talk::open(&grpc).ask(dummy()).response();
     let before = memory(&server);

@@ -5,6 +5,7 @@ mod gzip;
 mod http1;
 mod http2;
 mod idle;
+mod log;
 mod memory;
 mod pictures;
 mod queues;
