@@ -26,6 +26,9 @@ fn read(text: &str) -> Result<FileConfig, FileError> {
         budget: Budget::new(11),
         cache_dir: Some("/cache".into()),
         cpu_extension: Some("/ext.so".into()),
+        inference_timeout: None,
+        recovery_interval: std::time::Duration::from_secs(2),
+        hide_inference_errors: true,
         placement: Placement::Measured,
     };
     parse(text.as_bytes(), Path::new("/models/config.json"), &defaults)

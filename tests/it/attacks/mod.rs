@@ -7,6 +7,7 @@ mod http2;
 mod idle;
 mod memory;
 mod pictures;
+mod poison;
 mod queues;
 mod small;
 mod trailers;
