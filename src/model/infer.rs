@@ -250,10 +250,10 @@ impl Failed {
             RunError::Thread(_) | RunError::Lost => String::new(),
         };
         let text = "Internal inference error";
-        let error = match reason.is_empty() || hide {
-            true => Error::internal(text).with_source(error),
-            false => Error::internal(format!("{text} - {reason}")).with_source(error),
-        };
-        error
+        if hide || reason.is_empty() {
+            return Error::internal(text).with_source(error);
+        }
+        // The log has the text, so that the reason needs to be there once only.
+        Error::internal(format!("{text} - {reason}"))
     }
 }

@@ -137,7 +137,16 @@ pub fn inspect(
     options: &LoadOptions,
 ) -> Result<ServableInfo, VersionFault> {
     let files = repository::files(folder)?;
-    let inspect = || with_load(name, &files, folder, options, (&[], false), openvino::inspect);
+    let inspect = || {
+        with_load(
+            name,
+            &files,
+            folder,
+            options,
+            (&[], false),
+            openvino::inspect,
+        )
+    };
     catch_unwind(AssertUnwindSafe(inspect)).unwrap_or(Err(VersionFault::Panicked))
 }
 

@@ -30,24 +30,30 @@ impl Fault {
         let mut text = String::new();
         let mut rest = self.0.as_str();
         // `Check '<condition>' failed at <file>:<line>:` is a place within a line.
-        while let Some((before, check)) = rest.split_once("Check '") {
+        while let Some((before, check)) = rest.split_once("Check '")
+            && let Some((_, place)) = check.split_once("' failed at ")
+        {
             text.push_str(before);
-            rest = match check.split_once("' failed at ") {
-                Some((_, place)) => place.split_once(' ').map_or("", |(_, after)| after),
-                None => {
-                    text.push_str("Check '");
-                    check
-                }
-            };
-            if rest.is_empty() && text.ends_with(' ') {
-                text.pop();
+            rest = place.split_once(' ').map_or("", |(_, after)| after);
+            // The colon behind the place stands behind what was before it then.
+            text.truncate(text.trim_end().len());
+            if !text.is_empty() && !rest.is_empty() && text.ends_with(|c: char| !is_separator(c)) {
+                text.push(':');
             }
+            text.push(' ');
         }
         text.push_str(rest);
         let words = text.split_whitespace().filter(|word| !is_path(word));
-        let text = words.collect::<Vec<_>>().join(" ");
-        text.trim_end_matches([';', ':', ' ']).chars().take(LONGEST).collect()
+        let text = words.collect::<Vec<_>>().join(" ").replace(":;", ":");
+        text.trim_end_matches(|c| is_separator(c) || c == ' ')
+            .chars()
+            .take(LONGEST)
+            .collect()
     }
+}
+
+fn is_separator(character: char) -> bool {
+    matches!(character, ':' | ';' | ',')
 }
 
 /// Returns true for the path of a file: absolute, or with a line, as those of the runtime's sources.
@@ -117,7 +123,7 @@ mod tests {
                     Eltwise shape infer input shapes dim index: 1 mismatch\n";
         assert_eq!(
             Fault::new(said).reason(),
-            "[CPU] Add node with name '/model.0/Add_5.0'; \
+            "[CPU] Add node with name '/model.0/Add_5.0': \
              Eltwise shape infer input shapes dim index: 1 mismatch"
         );
         let said = "cannot read '/srv/models/a.bin' of i64/f32 in core/src/model.cpp:12: no";

@@ -57,7 +57,11 @@ struct Spare {
 impl Guard {
     /// Makes a guard of an uncompiled model; `None` if all shapes of its inputs are fixed, so that
     /// there is nothing to find out.
-    pub(super) fn new(model: Model, inputs: &[Described], most_waiting: usize) -> Option<Arc<Self>> {
+    pub(super) fn new(
+        model: Model,
+        inputs: &[Described],
+        most_waiting: usize,
+    ) -> Option<Arc<Self>> {
         let declared: Vec<_> = inputs
             .iter()
             .map(|input| (input.info.port, input.info.shape.clone()))

@@ -164,3 +164,75 @@ pub(super) enum Admission {
     /// On what takes its place.
     Elsewhere,
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::openvino::fault::Fault;
+
+    fn health(dynamic: bool, stateful: bool) -> Health {
+        Health::new(Nature { dynamic, stateful })
+    }
+
+    fn work() -> Work {
+        Work {
+            inputs: Vec::new(),
+            wanted: Vec::new(),
+        }
+    }
+
+    /// Has an inference fail; returns true if it is to be repeated elsewhere.
+    fn fails(health: &Health, step: &'static str) -> bool {
+        let source = Fault::new("no");
+        let ran = health.judge(Err(SlotError::Runtime { step, source }), work);
+        matches!(ran, Err(RunError::Spoilt(Some(_), _)))
+    }
+
+    #[test]
+    fn the_first_failure_of_a_model_keeps_requests_and_answers_from_it() {
+        let health = health(true, false);
+        assert!(
+            !fails(&health, "reach an output tensor"),
+            "nothing is spoilt"
+        );
+        assert!(health.is_sound() && health.judge(Ok(Vec::new()), work).is_ok());
+        assert!(fails(&health, "infer"));
+        assert!(health.is_spoilt() && health.sends_away());
+        let doubtful = health.judge(Ok(Vec::new()), work);
+        assert!(matches!(doubtful, Err(RunError::Spoilt(None, _))));
+        health.resume();
+        assert!(
+            health.is_spoilt() && !health.sends_away(),
+            "nothing better is to be had"
+        );
+        assert!(health.judge(Ok(Vec::new()), work).is_ok());
+    }
+
+    #[test]
+    fn where_shapes_are_tried_the_first_to_fail_is_to_blame_and_others_are_repeated() {
+        let health = health(true, false);
+        health.watch(None);
+        assert!(!health.is_sound() && !health.is_spoilt());
+        assert!(!fails(&health, "infer"));
+        assert!(health.is_spoilt() && !health.sends_away());
+        assert!(fails(&health, "infer"));
+        assert!(health.judge(Ok(Vec::new()), work).is_ok());
+    }
+
+    #[test]
+    fn steps_are_never_repeated_and_fixed_shapes_never_spoilt() {
+        let stateful = health(true, true);
+        for _ in 0..2 {
+            assert!(!fails(&stateful, "infer"));
+            assert!(stateful.is_spoilt() && !stateful.sends_away());
+        }
+        stateful.stick();
+        assert!(stateful.judge(Ok(Vec::new()), work).is_ok());
+        let fixed = health(false, false);
+        assert!(!fails(&fixed, "infer"));
+        assert!(fixed.is_sound());
+        fixed.stick();
+        assert!(fixed.sends_away(), "stuck for all that");
+        assert!(fixed.judge(Ok(Vec::new()), work).is_ok());
+    }
+}

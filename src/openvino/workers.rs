@@ -206,6 +206,15 @@ impl Shared {
             // Its client has left meanwhile.
             return None;
         }
+        if self.health.sends_away() {
+            // It would run for nothing: what comes out is not to be trusted.
+            let answer = (Err(RunError::Spoilt(None, run.work)), run.times);
+            drop(lease);
+            if let Some(reply) = run.reply {
+                let _ = reply.send(answer);
+            }
+            return None;
+        }
         run.times.started = Instant::now();
         // A panic is told to the one client; the thread has others to serve.
         let infer = || self.infer(&mut lease, &mut run);

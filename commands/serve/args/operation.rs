@@ -168,7 +168,8 @@ pub(in crate::serve) struct Args {
         help_heading = "Limits"
     )]
     pub(super) max_image_pixels: u64,
-    /// Least time between two replacements of a compiled model after failed inferences
+    /// Least time in milliseconds between two replacements of a compiled model after failed
+    /// inferences
     #[arg(
         long = "recovery_interval_ms",
         value_name = "N",

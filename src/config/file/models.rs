@@ -156,9 +156,7 @@ fn entry<'a>(
         placement: defaults.placement,
         inference_timeout: match timeout {
             None => defaults.inference_timeout,
-            Some(milliseconds) => {
-                (milliseconds > 0).then(|| Duration::from_millis(milliseconds))
-            }
+            Some(milliseconds) => (milliseconds > 0).then(|| Duration::from_millis(milliseconds)),
         },
         recovery_interval: defaults.recovery_interval,
         hide_errors: defaults.hide_inference_errors,

@@ -19,6 +19,8 @@ use crate::support::{
     http::{get, post},
     model,
     pipelines::{Config, dl},
+    repository,
+    sequence::{self, Ask, Client, Wire},
     thread,
 };
 
@@ -40,10 +42,7 @@ fn pair(name: &str, a: [i64; 2], b: [i64; 2]) -> ModelInferRequest {
     };
     ModelInferRequest {
         model_name: name.to_owned(),
-        inputs: vec![
-            grpc::input("a", "INT64", &a),
-            grpc::input("b", "INT64", &b),
-        ],
+        inputs: vec![grpc::input("a", "INT64", &a), grpc::input("b", "INT64", &b)],
         raw_input_contents: vec![ones(a), ones(b)],
         ..ModelInferRequest::default()
     }
@@ -136,10 +135,18 @@ fn bad_shapes_every_100_ms_fail_none_of_the_valid_requests_of_16_clients() {
     over.store(true, Ordering::Relaxed);
     let refused = attacker.join().unwrap();
     println!("{count} valid requests; p99 {quiet:?} quiet, {p99:?} under attack");
-    assert_eq!(failed.len(), 0, "of {count}: {:?}", &failed[..failed.len().min(3)]);
+    assert_eq!(
+        failed.len(),
+        0,
+        "of {count}: {:?}",
+        &failed[..failed.len().min(3)]
+    );
     assert!(refused.len() > 20, "{}", refused.len());
     for text in refused {
-        assert!(text.starts_with("Internal: Internal inference error - "), "{text}");
+        assert!(
+            text.starts_with("Internal: Internal inference error - "),
+            "{text}"
+        );
         assert!(!text.contains(".cpp") && !text.contains(".hpp"), "{text}");
     }
     // Wanted is three times; other tests run beside this one.
@@ -148,7 +155,10 @@ fn bad_shapes_every_100_ms_fail_none_of_the_valid_requests_of_16_clients() {
     assert_eq!(get(&server, "/v2/models/pair/ready").status, 200);
     let log = server.log();
     let replaced = log.matches("the compiled model was replaced").count();
-    assert_eq!(replaced, 1, "what does not fit is refused before it runs: {log}");
+    assert_eq!(
+        replaced, 1,
+        "what does not fit is refused before it runs: {log}"
+    );
 }
 
 #[test]
@@ -161,10 +171,7 @@ fn values_that_make_inferences_fail_replace_the_model_at_most_once_in_the_time_s
             grpc::input("x", "FP32", &[i64::try_from(x.len()).unwrap()]),
             grpc::input("length", "INT64", &[1]),
         ],
-        raw_input_contents: vec![
-            grpc::floats(x).into(),
-            length.to_le_bytes().to_vec().into(),
-        ],
+        raw_input_contents: vec![grpc::floats(x).into(), length.to_le_bytes().to_vec().into()],
         ..ModelInferRequest::default()
     };
     let good = |length: usize, x: &[f32]| {
@@ -173,13 +180,20 @@ fn values_that_make_inferences_fail_replace_the_model_at_most_once_in_the_time_s
     };
     good(2, &[1.0, 2.0, 3.0]);
     let refused = client.refused(cut(9, &[1.0, 2.0, 3.0]));
-    assert!(refused.starts_with("Internal: Internal inference error - "), "{refused}");
+    assert!(
+        refused.starts_with("Internal: Internal inference error - "),
+        "{refused}"
+    );
     // It was run again on the replacement, and is its own fault.
     server.wait_log("the compiled model was replaced");
     good(2, &[1.0, 2.0, 3.0, 4.0]);
     good(3, &[1.0, 2.0, 3.0]);
     let log = server.log();
-    assert_eq!(log.matches("the compiled model was replaced").count(), 1, "{log}");
+    assert_eq!(
+        log.matches("the compiled model was replaced").count(),
+        1,
+        "{log}"
+    );
 }
 
 #[test]
@@ -202,7 +216,11 @@ fn a_pipeline_repeats_what_a_bad_request_to_its_model_has_failed() {
         valid();
         valid();
     }
-    assert!(client.refused(pair("n", [1, 3], [1, 2])).contains("mismatch"));
+    assert!(
+        client
+            .refused(pair("n", [1, 3], [1, 2]))
+            .contains("inconsistent")
+    );
 }
 
 #[test]
@@ -216,7 +234,11 @@ fn the_reason_is_told_on_all_apis_and_can_be_hidden() {
         let client = Grpc::connect(server);
         let rest = |path: &str, body: &serde_json::Value| {
             let answer = post(server, path, body.to_string().as_bytes());
-            format!("{} {}", answer.status, answer.json()["error"].as_str().unwrap())
+            format!(
+                "{} {}",
+                answer.status,
+                answer.json()["error"].as_str().unwrap()
+            )
         };
         [
             client.refused(pair("pair", [1, 3], [1, 2])),
@@ -226,16 +248,26 @@ fn the_reason_is_told_on_all_apis_and_can_be_hidden() {
     };
     for text in told(&Server::start("pair")) {
         let (_, reason) = text.split_once("Internal inference error - ").expect(&text);
-        assert!(reason.contains("mismatch") || reason.contains("inconsistent"), "{text}");
-        assert!(!reason.contains(".cpp") && !reason.contains(" at src"), "{text}");
+        assert!(
+            reason.ends_with("Argument shapes are inconsistent."),
+            "{text}"
+        );
+        assert!(
+            !reason.contains(".cpp") && !reason.contains(" at src"),
+            "{text}"
+        );
     }
     let hidden = Server::start_with("pair", &["--hide_inference_errors"]);
     let text = "Internal inference error";
     assert_eq!(
         told(&hidden),
-        [format!("Internal: {text}"), format!("500 {text}"), format!("500 {text}")]
+        [
+            format!("Internal: {text}"),
+            format!("500 {text}"),
+            format!("500 {text}")
+        ]
     );
-    assert!(hidden.log().contains("mismatch"), "the log has it");
+    hidden.wait_log("Argument shapes are inconsistent.");
 }
 
 #[test]
@@ -252,7 +284,9 @@ fn inferences_that_do_not_end_are_answered_and_leave_the_model_to_others() {
         page().contains(&line).then_some(())
     };
     eventually("the inference runs", || {
-        page().contains("ovms_current_requests{name=\"busy\",version=\"1\"} 1").then_some(())
+        page()
+            .contains("ovms_current_requests{name=\"busy\",version=\"1\"} 1")
+            .then_some(())
     });
     // One that waits behind it for the only slot is run on what takes its place.
     let behind = client.call(busy::request(2));
@@ -272,9 +306,57 @@ fn inferences_that_do_not_end_are_answered_and_leave_the_model_to_others() {
 
 #[test]
 fn an_endless_inference_whose_client_has_left_holds_up_nobody() {
-    let server = busy::serve(&["--inference_timeout_ms", "1000"]);
+    let flags = [
+        ["--inference_timeout_ms", "1000"],
+        ["--shutdown_timeout_seconds", "1"],
+    ];
+    let mut server = busy::serve(flags.as_flattened());
     let client = Grpc::connect(&server);
     drop(busy::running(&server, &client, busy::ENDLESS));
     server.wait_log("the compiled model was replaced");
     busy::check(2, &client.infer(busy::request(2)));
+    // The server ends all the same.
+    server.signal("TERM");
+    eventually("the server ends", || server.ended());
+}
+
+#[test]
+fn a_failed_step_leaves_other_sequences_where_they_are() {
+    let server = sequence::serve("running_fail", &[]);
+    let client = Client::connect(&server);
+    let step = |id: u64, split: i64| Ask::new("running_fail", 1.0).extra("split", split).id(id);
+    let total = |ask: Ask| client.total(Wire::Raw, &ask);
+    assert_eq!(total(step(1, 2).start()), (1, 1.0));
+    let refused = client.refused(Wire::Raw, &step(2, 3).start());
+    assert!(
+        refused.ends_with(" - sequence 2 has been closed"),
+        "{refused}"
+    );
+    server.wait_log("the compiled model was replaced");
+    // One goes on, another begins on what is there now.
+    assert_eq!(total(step(1, 2)), (1, 2.0));
+    assert_eq!(total(step(3, 2).start()), (3, 1.0));
+    assert_eq!(total(step(1, 2).end()), (1, 3.0));
+    assert_eq!(total(step(3, 2).end()), (3, 2.0));
+}
+
+#[test]
+fn a_model_that_cannot_be_replaced_goes_on() {
+    let folder = repository::folder();
+    let version = folder.path().join("1");
+    repository::copy(&model("pair").join("1"), &version);
+    let flags = ["--file_system_poll_wait_seconds", "0"];
+    let server = Server::begin("pair", folder.path(), &flags);
+    server.wait_ready();
+    let client = Grpc::connect(&server);
+    std::fs::remove_dir_all(&version).unwrap();
+    let refused = client.refused(pair("pair", [1, 3], [1, 2]));
+    assert!(refused.contains("Internal inference error - "), "{refused}");
+    server.wait_log("and the model cannot be replaced");
+    for shape in [[1, 8], [2, 2], [3, 1]] {
+        assert_eq!(
+            misfit(&client.infer(pair("pair", shape, shape)), shape),
+            None
+        );
+    }
 }
