@@ -56,6 +56,12 @@ pub struct Defaults {
     pub cache_dir: Option<PathBuf>,
     /// A library with more operations for the CPU.
     pub cpu_extension: Option<PathBuf>,
+    /// How long an inference may take before its client is answered.
+    pub inference_timeout: Option<Duration>,
+    /// The shortest time between two replacements of a compiled model after failed inferences.
+    pub recovery_interval: Duration,
+    /// Whether clients are not told why an inference failed.
+    pub hide_inference_errors: bool,
     /// On which threads models run; no flag sets it.
     pub placement: Placement,
 }

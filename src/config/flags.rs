@@ -22,6 +22,8 @@ pub struct Flags {
     pub layout: Option<String>,
     pub model_version_policy: Option<String>,
     pub nireq: u32,
+    /// `--inference_timeout_ms`; 0 for none.
+    pub inference_timeout_ms: u32,
     pub target_device: Option<String>,
     pub plugin_config: Option<String>,
     pub stateful: bool,
@@ -87,6 +89,10 @@ pub struct Flags {
     /// `--max_python_runs`
     pub max_python_runs: usize,
     pub max_image_pixels: u64,
+    /// `--recovery_interval_ms`
+    pub recovery_interval_ms: u32,
+    /// `--hide_inference_errors`
+    pub hide_inference_errors: bool,
     pub read_timeout_seconds: u64,
     /// `--write_timeout_seconds`
     pub write_timeout_seconds: u32,
@@ -123,6 +129,7 @@ impl Default for Flags {
             layout: None,
             model_version_policy: None,
             nireq: 0,
+            inference_timeout_ms: 0,
             target_device: None,
             plugin_config: None,
             stateful: false,
@@ -171,6 +178,8 @@ impl Default for Flags {
             hide_python_errors: false,
             max_python_runs: 64,
             max_image_pixels: MAX_IMAGE_PIXELS,
+            recovery_interval_ms: 1000,
+            hide_inference_errors: false,
             read_timeout_seconds: 60,
             write_timeout_seconds: 60,
             idle_timeout_seconds: 900,

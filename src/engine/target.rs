@@ -274,7 +274,11 @@ impl OfModel {
         if let Some(arrival) = &stateful.arrival {
             arrival.leave();
         }
-        let (outputs, id, ran) = infer::run(begun, judged, selection, call).await?;
+        let ran = infer::run(begun, judged, selection, call).await;
+        if ran.is_err() {
+            site.version.tend(&site.loaded);
+        }
+        let (outputs, id, ran) = ran?;
         call.answered(ran);
         Ok(InferResponse {
             model_name: site.version.model().to_owned(),

@@ -22,6 +22,8 @@ pub enum Family {
     QueueSize,
     /// Infer requests in use.
     Active,
+    /// Inferences that do not end.
+    Stuck,
     /// Graphs that run.
     CurrentGraphs,
     /// Requests of graphs that put packets in.
@@ -96,7 +98,7 @@ const fn entry(
 
 /// Every family, in the order of the enum and of the page.
 #[rustfmt::skip]
-const TABLE: [Entry; 21] = {
+const TABLE: [Entry; 22] = {
     use Family as F;
     use Kind::{Counter, Gauge, Histogram};
     [
@@ -109,6 +111,7 @@ const TABLE: [Entry; 21] = {
     entry(F::WaitTime, "ovms_wait_for_infer_req_time_us", Histogram, true, "Request waiting time for a free infer request."),
     entry(F::QueueSize, "ovms_infer_req_queue_size", Gauge, false, "Number of infer requests (nireq)."),
     entry(F::Active, "ovms_infer_req_active", Gauge, false, "Number of infer requests currently in use."),
+    entry(F::Stuck, "ovms_inferences_stuck", Gauge, true, "Number of inferences that go on beyond their time limit and cannot be cancelled."),
     entry(F::CurrentGraphs, "ovms_current_graphs", Gauge, true, "Number of graphs currently running."),
     entry(F::RequestsAccepted, "ovms_requests_accepted", Counter, true, "Number of requests to a graph whose packets were accepted."),
     entry(F::RequestsRejected, "ovms_requests_rejected", Counter, true, "Number of requests to a graph whose packets were rejected."),

@@ -64,6 +64,10 @@ pub(super) fn write(families: Families, models: &[Model]) -> String {
         let level = version.reporter.cells.level(|shard| &shard.active);
         page.number(F::Active, version, level);
     });
+    each(page, F::Stuck, models, |page, version| {
+        let stuck = version.reporter.inferences_stuck();
+        page.number(F::Stuck, version, stuck.try_into().unwrap_or(u64::MAX));
+    });
     of_graphs(page, models);
     type Count = fn(&SequenceCounts) -> &AtomicU64;
     let of_sequences: [(Family, Count); 5] = [

@@ -32,6 +32,7 @@ pub struct Reporter {
     known: AtomicBool,
     streams: AtomicU32,
     slots: AtomicUsize,
+    stuck: AtomicUsize,
     pub(super) cells: Cells,
     pub(super) metadata: [Outcomes; ORIGINS],
     sequences: SequenceCounts,
@@ -240,6 +241,17 @@ impl Reporter {
         }
     }
 
+    /// Says that an inference goes on beyond its time limit, until the return value is dropped.
+    pub(crate) fn stuck(self: &Arc<Self>) -> Stuck {
+        self.stuck.fetch_add(1, Relaxed);
+        Stuck(Arc::clone(self))
+    }
+
+    /// Returns how many inferences go on beyond their time limit.
+    pub fn inferences_stuck(&self) -> usize {
+        self.stuck.load(Relaxed)
+    }
+
     /// Says that an infer request is in use until the return value is dropped.
     pub(crate) fn active(self: &Arc<Self>) -> Active {
         let counted = self.families.has(Family::Active);
@@ -276,6 +288,15 @@ impl Times {
             started,
             ended: started,
         }
+    }
+}
+
+/// An inference that goes on beyond its time limit, until dropped.
+pub(crate) struct Stuck(Arc<Reporter>);
+
+impl Drop for Stuck {
+    fn drop(&mut self) {
+        self.0.stuck.fetch_sub(1, Relaxed);
     }
 }
 

@@ -10,7 +10,7 @@ use crate::{
     budget::OVERHEAD,
     error::{Error, ErrorKind, Result},
     metrics::{Call, Times},
-    openvino::{Hold, RunError, SlotInput},
+    openvino::{Hold, RunError, SlotError, SlotInput, Work},
     request::InferRequest,
     servable::ServableInfo,
     task,
@@ -32,7 +32,10 @@ impl Version {
         call: &Call,
     ) -> Result<(TensorMap, Instant)> {
         match resize::asked(loaded, &request) {
-            None => loaded.infer(request, call).await,
+            None => {
+                let (inputs, wanted) = loaded.judge(&loaded.info, request).await?;
+                self.run(loaded, inputs, wanted, call).await
+            }
             // In a box, so that requests to other models do not carry room for it.
             Some(_) => Box::pin(self.infer_resized(loaded, request, call)).await,
         }
@@ -47,36 +50,68 @@ impl Version {
         let mut loaded = Arc::clone(loaded);
         loop {
             let Some((info, asked)) = resize::asked(&loaded, &request) else {
-                return loaded.infer(request, call).await;
+                let (inputs, wanted) = loaded.judge(&loaded.info, request).await?;
+                return self.run(&loaded, inputs, wanted, call).await;
             };
             // Judged as if it were loaded: a request that does not fit itself loads nothing.
             let (inputs, wanted) = loaded.judge(&info, request.clone()).await?;
             let resized = self.resize(&asked).await?;
             if resize::is_same_but_for_shapes(&info, &resized.info) {
-                return resized
-                    .run(inputs, wanted, (), call)
-                    .await
-                    .map_err(Failed::explain);
+                return self.run(&resized, inputs, wanted, call).await;
             }
             // Another model is there by now, so the request is judged again.
             loaded = resized;
         }
     }
+
+    /// Runs a judged request; once more if a failed inference of another one was in its way.
+    async fn run(
+        self: &Arc<Self>,
+        loaded: &Arc<Loaded>,
+        inputs: Vec<SlotInput>,
+        wanted: Vec<usize>,
+        call: &Call,
+    ) -> Result<(TensorMap, Instant)> {
+        let failed = match loaded.run(inputs, wanted, (), call).await {
+            Ok(done) => return Ok(done),
+            Err(failed) => failed,
+        };
+        // In a box, so that requests that succeed do not carry room for it.
+        let repeated = Box::pin(async {
+            let (fresh, Work { inputs, wanted }) = self.recover(loaded, failed).await?;
+            let ran = fresh.run(inputs, wanted, (), call).await;
+            self.tend(&fresh);
+            ran
+        });
+        let hide = loaded.spec.options.hide_errors;
+        repeated.await.map_err(|failed| failed.explain(hide))
+    }
+
+    /// Does the same with what a node of a pipeline has for the model: judged inputs, and ports of
+    /// outputs. The outputs come as they are, in that order.
+    pub(crate) async fn run_node(
+        self: &Arc<Self>,
+        loaded: &Arc<Loaded>,
+        inputs: Vec<SlotInput>,
+        wanted: Vec<usize>,
+        call: &Call,
+    ) -> Result<(Vec<Tensor>, Times)> {
+        let failed = match loaded.run_node(inputs, wanted, call).await {
+            Ok(done) => return Ok(done),
+            Err(failed) => failed,
+        };
+        let repeated = Box::pin(async {
+            let (fresh, Work { inputs, wanted }) = self.recover(loaded, failed).await?;
+            let ran = fresh.run_node(inputs, wanted, call).await;
+            self.tend(&fresh);
+            ran
+        });
+        let hide = loaded.spec.options.hide_errors;
+        repeated.await.map_err(|failed| failed.explain(hide))
+    }
 }
 
 impl Loaded {
-    /// Runs one inference, counted and returned in the same way.
-    ///
-    /// # Errors
-    ///
-    /// Fails if the request does not fit the model, no slot comes free, or the runtime fails.
-    pub async fn infer(&self, request: InferRequest, call: &Call) -> Result<(TensorMap, Instant)> {
-        let (inputs, wanted) = self.judge(&self.info, request).await?;
-        self.run(inputs, wanted, (), call)
-            .await
-            .map_err(Failed::explain)
-    }
-
     /// Judges a request, away from the async workers if that takes time.
     pub(crate) fn judge<'a>(
         &'a self,
@@ -135,9 +170,7 @@ impl Loaded {
         outputs.into_iter().map(charged).collect()
     }
 
-    /// Runs what a node of a pipeline has for the model: judged inputs, and ports of outputs. The
-    /// outputs come as they are, in that order.
-    pub(crate) async fn run_node(
+    async fn run_node(
         &self,
         inputs: Vec<SlotInput>,
         wanted: Vec<usize>,
@@ -183,18 +216,44 @@ pub(crate) enum Failed {
 impl Failed {
     /// Tells whether a run began and did not end well.
     pub(crate) fn broke_off(&self) -> bool {
-        matches!(self, Self::Run(RunError::Slot(_) | RunError::Lost))
+        let Self::Run(error) = self else { return false };
+        matches!(
+            error,
+            RunError::Slot(_) | RunError::Spoilt(Some(_), _) | RunError::Lost
+        )
     }
 
-    /// Says to the client what it may know; the cause stays for the log.
-    pub(crate) fn explain(self) -> Error {
-        match self {
-            Self::Outputs(error) => error,
-            Self::Run(RunError::Pool(error)) => Error::new(
-                ErrorKind::Overloaded,
-                format!("Server is overloaded - {error}; try again later"),
-            ),
-            Self::Run(error) => Error::internal("Internal inference error").with_source(error),
+    /// Says to the client what it may know: the runtime's reason as well, unless that is to be
+    /// hidden. The cause stays for the log.
+    pub(crate) fn explain(self, hide: bool) -> Error {
+        let error = match self {
+            Self::Outputs(error) => return error,
+            Self::Run(error) => error,
+        };
+        let reason = match &error {
+            RunError::Pool(error) => {
+                return Error::new(
+                    ErrorKind::Overloaded,
+                    format!("Server is overloaded - {error}; try again later"),
+                );
+            }
+            RunError::Slot(SlotError::Timeout(_)) => {
+                let text = format!("Inference timed out - {error}");
+                return Error::new(ErrorKind::DeadlineExceeded, text);
+            }
+            RunError::Spoilt(None, _) => {
+                let text = format!("Server is overloaded - {error}; try again later");
+                return Error::new(ErrorKind::Overloaded, text);
+            }
+            RunError::Slot(error) | RunError::Spoilt(Some(error), _) => error.reason(),
+            RunError::Shapes(fault) => fault.reason(),
+            RunError::Thread(_) | RunError::Lost => String::new(),
+        };
+        let text = "Internal inference error";
+        if hide || reason.is_empty() {
+            return Error::internal(text).with_source(error);
         }
+        // The log has the text, so that the reason needs to be there once only.
+        Error::internal(format!("{text} - {reason}"))
     }
 }

@@ -19,7 +19,7 @@ use super::{
 use crate::{
     config::{StatefulConfig, Warmup},
     error::ErrorKind,
-    openvino::{self, Compiled, Load, LoadError, LoadOptions},
+    openvino::{self, Compiled, Guard, Load, LoadError, LoadOptions},
     sequence::Bounds,
     servable::{ServableInfo, TensorInfo},
     task,
@@ -42,6 +42,16 @@ pub struct Spec {
     pub warmup: Vec<Warmup>,
 }
 
+/// Whether shapes are tried before they run.
+enum Watch {
+    /// They are not, since no inference has failed.
+    Off,
+    /// On a spare model that is to be made.
+    New,
+    /// On that of the compiled model before.
+    By(Arc<Guard>),
+}
+
 /// Input shapes that a request asks for, by name.
 pub(super) type Asked = Vec<(String, Vec<usize>)>;
 
@@ -53,6 +63,8 @@ pub struct Loaded {
     pub rt_info: Option<RtInfo>,
     /// What it was loaded from.
     pub spec: Arc<Spec>,
+    /// The shapes that a request asked for, if it was loaded for them.
+    pub(super) asked: Asked,
     pub(super) runner: openvino::Runner,
     pub(super) decoding: Decoding,
     /// Bytes of the outputs whose shapes are fixed, all together.
@@ -125,7 +137,16 @@ pub fn inspect(
     options: &LoadOptions,
 ) -> Result<ServableInfo, VersionFault> {
     let files = repository::files(folder)?;
-    let inspect = || with_load(name, &files, folder, options, &[], openvino::inspect);
+    let inspect = || {
+        with_load(
+            name,
+            &files,
+            folder,
+            options,
+            (&[], false),
+            openvino::inspect,
+        )
+    };
     catch_unwind(AssertUnwindSafe(inspect)).unwrap_or(Err(VersionFault::Panicked))
 }
 
@@ -135,7 +156,7 @@ fn with_load<T>(
     files: &ModelFiles,
     folder: &Path,
     options: &LoadOptions,
-    asked: &[(String, Vec<usize>)],
+    (asked, guarded): (&[(String, Vec<usize>)], bool),
     then: impl FnOnce(Load<'_>) -> Result<T, LoadError>,
 ) -> Result<T, VersionFault> {
     let names = mapping::read(folder).map_err(|error| LoadError::Mapping {
@@ -151,6 +172,7 @@ fn with_load<T>(
         names: &names,
         layouts: &layouts::read(files),
         asked,
+        guarded,
     });
     Ok(done?)
 }
@@ -169,9 +191,31 @@ impl Loaded {
         spec: &Arc<Spec>,
         asked: Asked,
     ) -> Result<Arc<Self>, VersionError> {
+        Self::load_watched(model, number, spec, asked, Watch::Off).await
+    }
+
+    /// Loads what was loaded before, as it was, to take its place: shapes are tried before they
+    /// run from now on.
+    pub(super) async fn load_again(
+        &self,
+        model: &str,
+        number: i64,
+    ) -> Result<Arc<Self>, VersionError> {
+        let watch = self.runner.guard().map_or(Watch::New, Watch::By);
+        Self::load_watched(model, number, &self.spec, self.asked.clone(), watch).await
+    }
+
+    async fn load_watched(
+        model: &str,
+        number: i64,
+        spec: &Arc<Spec>,
+        asked: Asked,
+        watch: Watch,
+    ) -> Result<Arc<Self>, VersionError> {
         let name = model.to_owned();
         let from = Arc::clone(spec);
-        let load = move || catch_unwind(AssertUnwindSafe(|| Self::compile(&name, &from, &asked)));
+        let compile = move || Self::compile(&name, &from, asked, watch);
+        let load = move || catch_unwind(AssertUnwindSafe(compile));
         let loaded = match task::heavy("load", load).await {
             Ok(Ok(loaded)) => {
                 let loaded = Arc::new(loaded);
@@ -193,21 +237,32 @@ impl Loaded {
         })
     }
 
-    fn compile(name: &str, spec: &Arc<Spec>, asked: &Asked) -> Result<Self, VersionFault> {
+    fn compile(
+        name: &str,
+        spec: &Arc<Spec>,
+        asked: Asked,
+        watch: Watch,
+    ) -> Result<Self, VersionFault> {
         let files = repository::files(&spec.folder)?;
         let compiled = with_load(
             name,
             &files,
             &spec.folder,
             &spec.options,
-            asked,
+            (&asked, matches!(watch, Watch::New)),
             openvino::load,
         )?;
         let Compiled {
             info,
             runner,
+            guard,
             from_cache,
         } = compiled;
+        match watch {
+            Watch::Off => {}
+            Watch::New => runner.watch(guard),
+            Watch::By(guard) => runner.watch(Some(guard)),
+        }
         let options = &spec.options;
         if options.stateful && !options.low_latency && variables::exist(&files) == Some(false) {
             tracing::warn!(
@@ -223,6 +278,7 @@ impl Loaded {
             info,
             rt_info: rt_info::read(&files),
             spec: Arc::clone(spec),
+            asked,
             runner,
             decoding: Decoding::new(
                 options.most_image_pixels,

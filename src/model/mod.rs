@@ -14,6 +14,7 @@ mod live;
 mod loaded;
 pub mod mapping;
 mod phase;
+mod recover;
 pub mod repository;
 mod resize;
 pub mod rt_info;

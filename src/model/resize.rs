@@ -175,7 +175,7 @@ impl Version {
         resizing
     }
 
-    async fn load_for(&self, current: Arc<Loaded>, asked: Asked) -> Outcome {
+    async fn load_for(self: &Arc<Self>, current: Arc<Loaded>, asked: Asked) -> Outcome {
         tracing::info!(
             model = self.model(),
             version = self.number(),

@@ -17,6 +17,7 @@ use tokio::sync::watch;
 
 use super::{
     Loaded,
+    recover::Recovery,
     resize::Resizing,
     state::{Code, State, Status},
 };
@@ -45,6 +46,8 @@ pub struct Version {
     pub(super) resizers: AtomicUsize,
     /// The load for another shape that is under way, if any.
     pub(super) resizing: Mutex<Option<Resizing>>,
+    /// What becomes of compiled models that failed inferences have spoilt.
+    pub(super) recovery: Recovery,
 }
 
 impl Version {
@@ -63,6 +66,7 @@ impl Version {
             retirements: AtomicU64::new(0),
             resizers: AtomicUsize::new(0),
             resizing: Mutex::default(),
+            recovery: Recovery::default(),
         })
     }
 
@@ -134,7 +138,8 @@ impl Version {
 
     /// Puts a load in the place of the present one, if any, which goes when its last request has
     /// left. Needs a runtime.
-    pub fn install(&self, loaded: Arc<Loaded>) {
+    pub fn install(self: &Arc<Self>, loaded: Arc<Loaded>) {
+        self.attend(&loaded);
         self.reporter.loaded(loaded.streams(), loaded.slots());
         if loaded.is_stateful() {
             self.reporter.sequences().keep();
@@ -156,7 +161,24 @@ impl Version {
     }
 
     /// Does the same, if what is loaded is still what the caller thinks it is.
-    pub(super) fn install_after(&self, before: &Arc<Loaded>, loaded: Arc<Loaded>) -> bool {
+    pub(super) fn install_after(
+        self: &Arc<Self>,
+        before: &Arc<Loaded>,
+        loaded: Arc<Loaded>,
+    ) -> bool {
+        let done = self.install_beside(before, loaded);
+        if done {
+            Task::spawn(Arc::clone(before).drain()).detach();
+        }
+        done
+    }
+
+    /// Does the same, and leaves it to the caller to let go of what was loaded before.
+    pub(super) fn install_beside(
+        self: &Arc<Self>,
+        before: &Arc<Loaded>,
+        loaded: Arc<Loaded>,
+    ) -> bool {
         let found = self
             .loaded
             .compare_and_swap(before, Some(Arc::clone(&loaded)));
@@ -164,8 +186,8 @@ impl Version {
             .as_ref()
             .is_some_and(|found| Arc::ptr_eq(found, before));
         if done {
+            self.attend(&loaded);
             self.reporter.loaded(loaded.streams(), loaded.slots());
-            Task::spawn(Arc::clone(before).drain()).detach();
         }
         done
     }

@@ -19,6 +19,58 @@ impl Fault {
     }
 }
 
+/// The longest reason that a client is told, in characters.
+const LONGEST: usize = 1000;
+
+impl Fault {
+    /// Returns the text for a client: without the places in the runtime's sources, and without paths
+    /// of this machine.
+    #[must_use]
+    pub fn reason(&self) -> String {
+        let mut text = String::new();
+        let mut rest = self.0.as_str();
+        // `Check '<condition>' failed at <file>:<line>:` is a place within a line.
+        while let Some((before, check)) = rest.split_once("Check '")
+            && let Some((_, place)) = check.split_once("' failed at ")
+        {
+            text.push_str(before);
+            rest = place.split_once(' ').map_or("", |(_, after)| after);
+            // The colon behind the place stands behind what was before it then.
+            text.truncate(text.trim_end().len());
+            if !text.is_empty() && !rest.is_empty() && text.ends_with(|c: char| !is_separator(c)) {
+                text.push(':');
+            }
+            text.push(' ');
+        }
+        text.push_str(rest);
+        let words = text.split_whitespace().filter(|word| !is_path(word));
+        let text = words.collect::<Vec<_>>().join(" ").replace(":;", ":");
+        text.trim_end_matches(|c| is_separator(c) || c == ' ')
+            .chars()
+            .take(LONGEST)
+            .collect()
+    }
+}
+
+fn is_separator(character: char) -> bool {
+    matches!(character, ':' | ';' | ',')
+}
+
+/// Returns true for the path of a file: absolute, or with a line, as those of the runtime's sources.
+fn is_path(word: &str) -> bool {
+    let word = word.trim_matches(|c: char| c.is_ascii_punctuation() && c != '/' && c != '_');
+    let Some((_, file)) = word.rsplit_once('/') else {
+        return false;
+    };
+    let Some((_, ending)) = file.rsplit_once('.') else {
+        return false;
+    };
+    let kind = ending.split(':').next().unwrap_or_default();
+    let is_source = ["c", "cc", "cpp", "cxx", "h", "hpp"].contains(&kind);
+    // Operations have names such as `/model.0/conv/Conv`, which have no such ending.
+    is_source || (word.starts_with('/') && kind.chars().all(char::is_alphabetic))
+}
+
 /// Tells whether a line only says where in the runtime's sources something was noticed.
 fn is_place(line: &str) -> bool {
     let line = line.strip_prefix("general error: ").unwrap_or(line);
@@ -60,5 +112,24 @@ mod tests {
             Fault::new(said).to_string(),
             "Error parsing element attribute at offset 748"
         );
+    }
+
+    #[test]
+    fn a_reason_has_no_paths_and_keeps_names() {
+        let said = "Exception from src/inference/src/cpp/infer_request.cpp:224:\n\
+                    Exception from src/plugins/intel_cpu/src/node.cpp:794:\n\
+                    [CPU] Add node with name '/model.0/Add_5.0' Check 'input_shape[j] == 1' failed \
+                    at src/plugins/intel_cpu/src/shape_inference/custom/eltwise.cpp:52:\n\
+                    Eltwise shape infer input shapes dim index: 1 mismatch\n";
+        assert_eq!(
+            Fault::new(said).reason(),
+            "[CPU] Add node with name '/model.0/Add_5.0': \
+             Eltwise shape infer input shapes dim index: 1 mismatch"
+        );
+        let said = "cannot read '/srv/models/a.bin' of i64/f32 in core/src/model.cpp:12: no";
+        assert_eq!(Fault::new(said).reason(), "cannot read of i64/f32 in no");
+        assert_eq!(Fault::new("Check 'a").reason(), "Check 'a");
+        let long = "x".repeat(5000);
+        assert_eq!(Fault::new(&long).reason().len(), 1000);
     }
 }

@@ -11,6 +11,8 @@ use super::{
     device,
     error::LoadError,
     fault::Fault,
+    guard::Guard,
+    health::Nature,
     loader, low_latency,
     names::Names,
     options::LoadOptions,
@@ -48,6 +50,8 @@ pub struct Load<'a> {
     /// They are to be those of a request whose data is as large, since memory is set aside for
     /// them.
     pub asked: &'a [(String, Vec<usize>)],
+    /// Whether what was read is kept, to try the shapes of requests on.
+    pub guarded: bool,
 }
 
 /// A model that is ready to run.
@@ -56,6 +60,8 @@ pub struct Compiled {
     pub info: ServableInfo,
     /// Its slots.
     pub runner: Runner,
+    /// Tries the shapes of requests, if that was asked for and they may vary.
+    pub guard: Option<Arc<Guard>>,
     /// Whether it came compiled from the cache.
     pub from_cache: bool,
 }
@@ -107,8 +113,12 @@ pub fn load(load: Load<'_>) -> Result<Compiled, LoadError> {
         tracing::warn!(model = load.name, "{file}: {stale}");
     }
     let mut compiled = compile(&mut core, &model, options)?;
-    // What was read is compiled now; its graph and weights need no longer stay.
-    drop(model);
+    let nature = Nature {
+        dynamic: model.is_dynamic(),
+        stateful: options.stateful,
+    };
+    // What was read is compiled now; usually its graph and weights need no longer stay.
+    let spare = load.guarded.then_some(model);
     core.keep();
 
     let inputs = describe::inputs(
@@ -121,11 +131,14 @@ pub fn load(load: Load<'_>) -> Result<Compiled, LoadError> {
         outputs,
         load.layouts,
     )?;
+    let (streams, from_cache) = (streams(&compiled), is_from_cache(&compiled));
     let nireq = match options.nireq {
+        // A stream for each, so that none waits behind an inference that does not end, and is
+        // taken for another one.
+        0 if options.inference_timeout.is_some() && options.device == "CPU" => streams.max(1),
         0 => optimal_nireq(&compiled).max(one_for_each_core(&inputs, &outputs)),
         nireq => nireq,
     };
-    let (streams, from_cache) = (streams(&compiled), is_from_cache(&compiled));
     let slots = if options.stateful {
         let maker = Arc::new(Maker::new(compiled, inputs.clone(), outputs.clone()));
         (0..nireq)
@@ -140,10 +153,12 @@ pub fn load(load: Load<'_>) -> Result<Compiled, LoadError> {
         .iter()
         .map(|input| &input.info)
         .all(|info| info.shape.fixed().is_some() && info.dtype != DataType::String);
+    let guard = spare.and_then(|model| Guard::new(model, &inputs, options.most_waiting));
     let infos = |tensors: Vec<Described>| tensors.into_iter().map(|tensor| tensor.info).collect();
     Ok(Compiled {
         info: ServableInfo::new(infos(inputs), infos(outputs)),
-        runner: Runner::new(slots, options, steady, streams, load.name),
+        runner: Runner::new(slots, options, steady, streams, load.name, nature),
+        guard,
         from_cache,
     })
 }

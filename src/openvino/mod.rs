@@ -4,8 +4,8 @@
 //! [`Compiled`] model with the names, shapes and layouts that are wanted, [`cores`] keeps what loads
 //! have in common, [`loader`] says how their threads run and [`binding`] where those of inferences do, [`inspect`] only tells what a model would
 //! be, [`slot`] runs one infer request, [`low_latency`] has loops unrolled before that, [`strings`]
-//! knows how the runtime keeps strings, [`pool`] lends slots, and [`run`] decides on which thread a
-//! slot runs. What the rest of the crate sees is [`Runner`] and the
+//! knows how the runtime keeps strings, [`pool`] lends slots, [`run`] decides on which thread a
+//! slot runs, and [`health`] and [`guard`] see to it that failed inferences do no harm to others. What the rest of the crate sees is [`Runner`] and the
 //! tensors of [`crate::tensor`].
 
 mod binding;
@@ -17,6 +17,8 @@ mod device;
 mod error;
 mod extension;
 mod fault;
+mod guard;
+mod health;
 mod inspect;
 mod layouts;
 mod load;
@@ -40,6 +42,7 @@ mod workers;
 pub use binding::spare_binding;
 pub use error::LoadError;
 pub use fault::Fault;
+pub use guard::Guard;
 pub use inspect::inspect;
 pub use layouts::LayoutFault;
 pub use load::{Compiled, Load, NIREQ_LIMIT, load};
@@ -47,7 +50,7 @@ pub use low_latency::LowLatencyError;
 pub use names::{Names, NamesError};
 pub use options::{BatchOption, LayoutOption, LoadOptions, PerTensor, Placement, ShapeOption};
 pub use pool::PoolError;
-pub use run::{RunError, Runner};
+pub use run::{RunError, Runner, Work};
 pub use shapes::ShapeError;
 pub use slot::{SlotError, SlotInput};
 pub use state::{Hold, State};

@@ -1,6 +1,6 @@
 //! How a model is to be loaded: plain data that [`crate::config`] fills.
 
-use std::path::PathBuf;
+use std::{path::PathBuf, time::Duration};
 
 use crate::budget::Budget;
 use crate::tensor::{Dim, Layout, PartialShape, images::PixelLimit};
@@ -37,6 +37,12 @@ pub struct LoadOptions {
     pub low_latency: bool,
     /// On which threads it runs.
     pub placement: Placement,
+    /// How long an inference may take before its client is answered; any time if `None`.
+    pub inference_timeout: Option<Duration>,
+    /// The shortest time between two replacements of the compiled model after failed inferences.
+    pub recovery_interval: Duration,
+    /// Whether clients are not told why an inference failed.
+    pub hide_errors: bool,
 }
 
 /// On which threads a model runs.

@@ -9,7 +9,7 @@ use std::{
     pin::pin,
     sync::{
         Arc, Mutex, MutexGuard, PoisonError,
-        atomic::{AtomicUsize, Ordering},
+        atomic::{AtomicBool, AtomicUsize, Ordering},
     },
     time::{Duration, Instant},
 };
@@ -29,6 +29,15 @@ pub enum PoolError {
         /// The longest queue allowed.
         waiting: usize,
     },
+    /// As many requests as allowed wait until the shapes of their inputs have been tried.
+    #[error("requests whose shapes are to be tried: {0}, the most allowed")]
+    Shapes(usize),
+    /// As many requests as allowed wait for the compiled model to be replaced.
+    #[error("requests waiting for the model to be compiled again: {0}, the most allowed")]
+    Replacement(usize),
+    /// The slots are not to be waited for any more: others take their place, or all are stuck.
+    #[error("all infer requests of the model are stuck in inferences that do not end")]
+    Shut,
 }
 
 /// How a request waits for a slot.
@@ -59,6 +68,10 @@ pub(super) struct Pool<S = Slot> {
     waiting: AtomicUsize,
     most_waiting: usize,
     returned: Notify,
+    /// Slots in inferences that do not end.
+    stuck: AtomicUsize,
+    /// Whether nobody is to wait any more.
+    shut: AtomicBool,
 }
 
 impl<S> Pool<S> {
@@ -71,6 +84,8 @@ impl<S> Pool<S> {
             waiting: AtomicUsize::new(0),
             most_waiting,
             returned: Notify::new(),
+            stuck: AtomicUsize::new(0),
+            shut: AtomicBool::new(false),
         })
     }
 
@@ -112,9 +127,22 @@ impl<S> Pool<S> {
                 }
                 return Ok(self.lend(slot));
             }
+            if self.is_shut() {
+                return Err(PoolError::Shut);
+            }
             returned.await;
             may_take = true;
         }
+    }
+
+    /// Sends away those that wait, and those that come and find no slot free.
+    pub(super) fn shut(&self) {
+        self.shut.store(true, Ordering::SeqCst);
+        self.returned.notify_waiters();
+    }
+
+    fn is_shut(&self) -> bool {
+        self.shut.load(Ordering::SeqCst) || self.stuck.load(Ordering::SeqCst) >= self.size
     }
 
     /// Lends a slot without putting the task to sleep: one that is free, or comes free while patience
@@ -224,6 +252,35 @@ impl<S> Lease<S> {
     pub(super) fn waiting(&self) -> usize {
         self.pool.waiting.load(Ordering::SeqCst)
     }
+
+    /// Returns where the slot belongs.
+    pub(super) fn home(&self) -> Home<S> {
+        Home(Arc::clone(&self.pool))
+    }
+}
+
+/// The pool of a slot that is on loan.
+pub(super) struct Home<S = Slot>(Arc<Pool<S>>);
+
+impl<S> Home<S> {
+    /// Says that the inference of the slot does not end, until the return value is dropped. If that is
+    /// so of all slots, those that wait are sent away.
+    pub(super) fn stuck(&self) -> Stuck<S> {
+        let stuck = self.0.stuck.fetch_add(1, Ordering::SeqCst) + 1;
+        if stuck >= self.0.size {
+            self.0.returned.notify_waiters();
+        }
+        Stuck(Arc::clone(&self.0))
+    }
+}
+
+/// A slot whose inference does not end.
+pub(super) struct Stuck<S = Slot>(Arc<Pool<S>>);
+
+impl<S> Drop for Stuck<S> {
+    fn drop(&mut self) {
+        self.0.stuck.fetch_sub(1, Ordering::SeqCst);
+    }
 }
 
 impl<S> Drop for Lease<S> {
@@ -330,6 +387,23 @@ mod tests {
                 .unwrap();
             drop((one.unwrap(), two.unwrap()));
         }
+    }
+
+    #[tokio::test]
+    async fn nobody_waits_for_slots_that_are_all_stuck_or_were_replaced() {
+        let pool = Pool::new(vec!["slot"], 10);
+        let held = pool.lease(Patience::InTurn, Queue::Bounded).await.unwrap();
+        let mut waiting = pin!(pool.lease(Patience::InTurn, Queue::Bounded));
+        assert!(poll!(waiting.as_mut()).is_pending());
+        let stuck = held.home().stuck();
+        assert_eq!(waiting.await.err(), Some(PoolError::Shut));
+        let refused = pool.lease(Patience::InTurn, Queue::Bounded).await.err();
+        assert_eq!(refused, Some(PoolError::Shut));
+        drop(stuck);
+        let mut waiting = pin!(pool.lease(Patience::InTurn, Queue::Bounded));
+        assert!(poll!(waiting.as_mut()).is_pending(), "it may come back");
+        pool.shut();
+        assert_eq!(waiting.await.err(), Some(PoolError::Shut));
     }
 
     #[tokio::test]

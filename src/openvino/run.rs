@@ -14,9 +14,12 @@ use std::{
     time::{Duration, Instant},
 };
 
-use tokio::sync::oneshot;
+use tokio::sync::{Notify, oneshot};
 
 use super::{
+    fault::Fault,
+    guard::Guard,
+    health::{Admission, Health, Nature},
     options::{LoadOptions, Placement},
     pool::{Patience, Pool, PoolError, Queue},
     slot::{Slot, SlotError, SlotInput},
@@ -53,12 +56,28 @@ pub enum RunError {
     /// The inference failed.
     #[error(transparent)]
     Slot(#[from] SlotError),
+    /// The model does not take shapes such as these together.
+    #[error("OpenVINO refuses the shapes of the inputs")]
+    Shapes(#[source] Fault),
+    /// The compiled model is spoilt, and the request can run on another one: what it was, and what
+    /// failed if it has run.
+    #[error("the compiled model has to be replaced, since an inference before failed")]
+    Spoilt(#[source] Option<SlotError>, Work),
     /// The system gave no thread to run on.
     #[error("cannot start a worker thread")]
     Thread(#[source] std::io::Error),
     /// The worker ended before it answered; a bug in the runtime or here.
     #[error("the worker thread ended without an answer")]
     Lost,
+}
+
+/// A request as slots take it.
+#[derive(Debug)]
+pub struct Work {
+    /// The inputs.
+    pub inputs: Vec<SlotInput>,
+    /// The outputs that are wanted, by port.
+    pub wanted: Vec<usize>,
 }
 
 /// The slots of a model version and the threads that they run on.
@@ -76,6 +95,7 @@ pub struct Runner {
     steady: bool,
     placement: Placement,
     streams: u32,
+    health: Arc<Health>,
 }
 
 impl Runner {
@@ -85,8 +105,13 @@ impl Runner {
         steady: bool,
         streams: u32,
         name: &str,
+        nature: Nature,
     ) -> Self {
-        let workers = Workers::new(slots.len(), name);
+        let health = Arc::new(Health::new(nature));
+        let limit = options.inference_timeout;
+        let workers = Workers::new(slots.len(), name, Arc::clone(&health), limit);
+        // Nobody can be answered from within a run in place.
+        let steady = steady && limit.is_none();
         Self {
             pool: Pool::new(slots, options.most_waiting),
             workers,
@@ -95,6 +120,7 @@ impl Runner {
             steady,
             placement: options.placement,
             streams,
+            health,
         }
     }
 
@@ -102,6 +128,42 @@ impl Runner {
     #[must_use]
     pub fn streams(&self) -> u32 {
         self.streams
+    }
+
+    /// Returns true if the compiled model is to be replaced, since an inference of it failed or is
+    /// stuck.
+    #[must_use]
+    pub fn is_spoilt(&self) -> bool {
+        self.health.is_spoilt()
+    }
+
+    /// Has the shapes of requests tried by a guard before they run, where they are not fixed.
+    pub fn watch(&self, guard: Option<Arc<Guard>>) {
+        self.health.watch(guard);
+    }
+
+    /// Returns what tries the shapes of requests, if anything does.
+    #[must_use]
+    pub fn guard(&self) -> Option<Arc<Guard>> {
+        self.health.guard().cloned()
+    }
+
+    /// Lets requests in that were kept out, since there is nothing to take its place.
+    pub fn resume(&self) {
+        self.health.resume();
+    }
+
+    /// Sends requests that wait to what has taken its place.
+    pub fn hand_over(&self) {
+        if self.health.lets_go() {
+            self.pool.shut();
+        }
+    }
+
+    /// Returns what is told of inferences that do not end, and of the end of this.
+    #[must_use]
+    pub fn stuck(&self) -> Arc<Notify> {
+        Arc::clone(&self.health.stuck)
     }
 
     /// Returns the number of slots.
@@ -166,6 +228,11 @@ impl Runner {
         queue: Queue,
     ) -> Result<(Vec<Tensor>, Times), RunError> {
         let asked = Instant::now();
+        if !self.health.is_sound()
+            && Box::pin(self.health.admit(&inputs)).await? == Admission::Elsewhere
+        {
+            return Err(RunError::Spoilt(None, Work { inputs, wanted }));
+        }
         if self.in_place().is_none() {
             // In a box, as are waits, so that runs in place do not carry room for it.
             let run = self.run_on_worker(inputs, wanted, hold, call, queue, asked);
@@ -180,18 +247,22 @@ impl Runner {
             task::in_own_task().await;
             Patience::InTurn
         };
-        let mut lease = match self.pool.lease_now(patience) {
-            Some(lease) => lease,
-            None => Box::pin(self.pool.lease_in_turn(queue)).await?,
+        let lease = match self.pool.lease_now(patience) {
+            Some(lease) => Ok(lease),
+            None => Box::pin(self.pool.lease_in_turn(queue)).await,
+        };
+        let mut lease = match lease {
+            Ok(lease) => lease,
+            Err(error) => return Err(self.not_lent(error, Work { inputs, wanted })),
         };
         let started = Instant::now();
         let reporter = call.reporter();
         let _active = reporter.active();
-        let outputs = lease.slot().infer(hold.state(), &inputs, &wanted);
+        let outputs = lease.slot().infer(hold.state(), &inputs, &wanted, None);
         let ended = Instant::now();
         hold.ended(outputs.is_ok());
         self.learn(ended - started);
-        let outputs = outputs?;
+        let outputs = self.health.judge(outputs, || Work { inputs, wanted })?;
         let times = Times {
             ended,
             ..Times::begun(call, asked, started)
@@ -211,26 +282,29 @@ impl Runner {
         asked: Instant,
     ) -> Result<(Vec<Tensor>, Times), RunError> {
         let (reply, answer) = oneshot::channel();
-        let run = |started, reply| Run {
-            inputs,
-            wanted,
+        let run = |work, started, reply| Run {
+            work,
             hold: Box::new(hold),
             asked,
             times: Times::begun(call, asked, started),
             reporter: Arc::clone(call.reporter()),
-            reply,
+            reply: Some(reply),
         };
+        let work = Work { inputs, wanted };
         let free = match queue {
-            Queue::Bounded => Some(self.pool.lease(Patience::InTurn, queue).await?),
+            Queue::Bounded => match self.pool.lease(Patience::InTurn, queue).await {
+                Ok(lease) => Some(lease),
+                Err(error) => return Err(self.not_lent(error, work)),
+            },
             Queue::Admitted => self.pool.lease_now(Patience::InTurn),
         };
         let answer = match free {
             Some(lease) => {
-                let run = run(Instant::now(), reply);
+                let run = run(work, Instant::now(), reply);
                 self.workers.submit(run.with(lease))?;
                 answer.await
             }
-            None => self.offer(run(asked, reply), answer).await?,
+            None => self.offer(run(work, asked, reply), answer).await?,
         };
         let (outputs, times) = answer.map_err(|_| RunError::Lost)?;
         self.learn(times.ended - times.started);
@@ -248,13 +322,24 @@ impl Runner {
             biased;
             answer = &mut answer => return Ok(answer),
             lease = self.pool.lease(Patience::InTurn, Queue::Admitted) => {
-                let lease = lease?;
                 if let Some(run) = offer.take_back() {
+                    let lease = match lease {
+                        Ok(lease) => lease,
+                        Err(error) => return Err(self.not_lent(error, run.work)),
+                    };
                     self.workers.submit(run.with(lease))?;
                 }
             }
         }
         Ok(answer.await)
+    }
+
+    /// Says what a request comes to that was lent no slot.
+    fn not_lent(&self, error: PoolError, work: Work) -> RunError {
+        match error {
+            PoolError::Shut if self.health.lets_go() => RunError::Spoilt(None, work),
+            error => RunError::Pool(error),
+        }
     }
 
     /// Two threads that learn at once may lose one of the two samples, which does no harm.
@@ -263,6 +348,13 @@ impl Runner {
         self.average.add(took);
         let typical = self.typical.0.load(Ordering::Relaxed);
         self.typical.add(took.min(typical * 2 + MIN_SAMPLE));
+    }
+}
+
+impl Drop for Runner {
+    fn drop(&mut self) {
+        // Whoever waits to be told of inferences that do not end waits no longer.
+        self.health.stuck.notify_one();
     }
 }
 

@@ -7,10 +7,10 @@
 //! has its own, with its state inside. It uses the tensors that the slot lends it, so that a
 //! sequence takes memory for its state, and none for inputs and outputs; unless they are small.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use bytes::Bytes;
-use openvino::{CompiledModel, ElementType, InferRequest, InferenceError};
+use openvino::{CompiledModel, ElementType, InferRequest, InferenceError, InferenceErrorKind};
 
 use super::{
     convert,
@@ -57,6 +57,9 @@ pub enum SlotError {
         /// Bytes given.
         actual: usize,
     },
+    /// The inference has been going on for longer than it may.
+    #[error("the inference takes longer than inference_timeout_ms, {} ms", .0.as_millis())]
+    Timeout(Duration),
     /// Strings do not get into a tensor or out of it.
     #[error(transparent)]
     Strings(#[from] StringsError),
@@ -66,6 +69,47 @@ pub enum SlotError {
          read; strings can be read from the builds for Linux with 64 bits, such as the wheel"
     )]
     StringOutput(String),
+}
+
+impl SlotError {
+    /// Returns true if an inference broke off, so that it may have left shapes half updated.
+    pub(super) fn is_of_inference(&self) -> bool {
+        match self {
+            Self::Runtime { step, .. } => *step == INFER,
+            Self::Timeout(_) => true,
+            _ => false,
+        }
+    }
+
+    /// Returns the reason for a client: without paths, and in one line.
+    #[must_use]
+    pub fn reason(&self) -> String {
+        match self {
+            Self::Runtime { source, .. } => source.reason(),
+            other => other.to_string(),
+        }
+    }
+}
+
+/// The step that is the inference itself.
+const INFER: &str = "infer";
+
+/// How long a cancelled inference may take to end.
+const CANCEL: Duration = Duration::from_millis(500);
+
+/// How long an inference may take, and who is told that it takes longer.
+pub(super) struct Limit<'a> {
+    pub(super) after: Duration,
+    pub(super) passed: &'a mut dyn FnMut(Late),
+}
+
+/// What a limit says.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Late {
+    /// The time is over. The inference is cancelled next.
+    Over,
+    /// It does not end for that.
+    Stuck,
 }
 
 /// One infer request, or the tensors for one.
@@ -186,12 +230,13 @@ impl Slot {
         state: Option<&mut State>,
         inputs: &[SlotInput],
         wanted: &[usize],
+        limit: Option<Limit<'_>>,
     ) -> Result<Vec<Tensor>, SlotError> {
         let mut passing = State::default();
         let (bound, lends) = match &mut self.engine {
             Engine::Own(own) => (own, false),
             Engine::OfSequences(maker) => match maker.kept(state.unwrap_or(&mut passing))? {
-                Kept::Owning(slot) => return slot.infer(None, inputs, wanted),
+                Kept::Owning(slot) => return slot.infer(None, inputs, wanted, limit),
                 Kept::Borrowing(bound) => (bound, true),
             },
         };
@@ -234,7 +279,10 @@ impl Slot {
             }
             bound.set = self.set;
         }
-        request.infer().map_err(runtime("infer"))?;
+        match limit {
+            None => request.infer().map_err(runtime(INFER))?,
+            Some(limit) => infer_within(request, limit)?,
+        }
         let outputs = wanted
             .iter()
             .map(|&port| {
@@ -382,6 +430,29 @@ fn copy_out(
         step: "shape an output",
         source: Fault::new(&error.to_string()),
     })
+}
+
+/// Runs an inference that may take only so long; returns when it has ended, however long it takes.
+fn infer_within(request: &mut InferRequest, limit: Limit<'_>) -> Result<(), SlotError> {
+    let wait = |request: &mut InferRequest, most: Duration| {
+        let most = i64::try_from(most.as_millis()).unwrap_or(i64::MAX);
+        match request.wait(most) {
+            Err(error) if error.kind == InferenceErrorKind::ResultNotReady => None,
+            ended => Some(ended),
+        }
+    };
+    request.infer_async().map_err(runtime(INFER))?;
+    if let Some(ended) = wait(request, limit.after) {
+        return ended.map_err(runtime(INFER));
+    }
+    (limit.passed)(Late::Over);
+    // Whether it can be cancelled is seen by whether it ends.
+    let _ = request.cancel();
+    if wait(request, CANCEL).is_none() {
+        (limit.passed)(Late::Stuck);
+        while wait(request, Duration::from_secs(3600)).is_none() {}
+    }
+    Err(SlotError::Timeout(limit.after))
 }
 
 /// Names the step at which the runtime failed.

@@ -9,15 +9,16 @@ use std::{
     collections::VecDeque,
     panic::{AssertUnwindSafe, catch_unwind},
     sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError},
-    time::Instant,
+    time::{Duration, Instant},
 };
 
 use tokio::sync::oneshot;
 
 use super::{
+    health::Health,
     pool::Lease,
-    run::RunError,
-    slot::{SlotError, SlotInput},
+    run::{RunError, Work},
+    slot::{Late, Limit, SlotError},
     state::Hold,
 };
 use crate::{
@@ -27,19 +28,19 @@ use crate::{
 };
 
 /// What comes back from a run.
-pub(super) type Answer = (Result<Vec<Tensor>, SlotError>, Times);
+pub(super) type Answer = (Result<Vec<Tensor>, RunError>, Times);
 
 /// One inference.
 pub(super) struct Run {
-    pub(super) inputs: Vec<SlotInput>,
-    pub(super) wanted: Vec<usize>,
+    pub(super) work: Work,
     pub(super) hold: Box<dyn Hold>,
     /// When a slot was asked for.
     pub(super) asked: Instant,
     /// As far as it has come.
     pub(super) times: Times,
     pub(super) reporter: Arc<Reporter>,
-    pub(super) reply: oneshot::Sender<Answer>,
+    /// `None` once the client has been answered.
+    pub(super) reply: Option<oneshot::Sender<Answer>>,
 }
 
 impl Run {
@@ -73,6 +74,9 @@ pub(super) struct Workers {
 struct Shared {
     state: Mutex<State>,
     wake: Condvar,
+    health: Arc<Health>,
+    /// How long an inference may take.
+    limit: Option<Duration>,
 }
 
 #[derive(Default)]
@@ -119,11 +123,18 @@ impl Drop for Offer<'_> {
 }
 
 impl Workers {
-    pub(super) fn new(most: usize, name: &str) -> Self {
+    pub(super) fn new(
+        most: usize,
+        name: &str,
+        health: Arc<Health>,
+        limit: Option<Duration>,
+    ) -> Self {
         Self {
             shared: Arc::new(Shared {
                 state: Mutex::new(State::default()),
                 wake: Condvar::new(),
+                health,
+                limit,
             }),
             most,
             name: format!("infer {name}"),
@@ -191,30 +202,75 @@ impl Shared {
             active,
             mut run,
         } = job;
-        if run.reply.is_closed() {
+        if run.reply.as_ref().is_none_or(oneshot::Sender::is_closed) {
             // Its client has left meanwhile.
             return None;
         }
+        if self.health.sends_away() {
+            // It would run for nothing: what comes out is not to be trusted.
+            let answer = (Err(RunError::Spoilt(None, run.work)), run.times);
+            drop(lease);
+            if let Some(reply) = run.reply {
+                let _ = reply.send(answer);
+            }
+            return None;
+        }
         run.times.started = Instant::now();
-        let infer = || {
-            lease
-                .slot()
-                .infer(run.hold.state(), &run.inputs, &run.wanted)
-        };
         // A panic is told to the one client; the thread has others to serve.
+        let infer = || self.infer(&mut lease, &mut run);
         let outputs = catch_unwind(AssertUnwindSafe(infer)).ok()?;
         run.times.ended = Instant::now();
         run.hold.ended(outputs.is_ok());
+        let Run {
+            work, times, reply, ..
+        } = run;
+        let outputs = self.health.judge(outputs, || work);
         if outputs.is_ok() {
-            run.reporter.ran(&run.times);
+            run.reporter.ran(&times);
         }
         // The slot is free before the answer is out, so that a client that sends its next
         // request at once finds it.
         drop(active);
         let next = self.offered(lease);
-        // A client that left is not an error.
-        let _ = run.reply.send((outputs, run.times));
+        match reply {
+            // A client that left is not an error.
+            Some(reply) => drop(reply.send((outputs, times))),
+            // Its time was over, so that nobody else would see to what it has left.
+            None => self.health.stuck.notify_one(),
+        }
         next
+    }
+
+    /// Runs the inference; answers its client before it has ended if it takes too long.
+    fn infer(&self, lease: &mut Lease, run: &mut Run) -> Result<Vec<Tensor>, SlotError> {
+        let Some(after) = self.limit else {
+            let Work { inputs, wanted } = &run.work;
+            return lease.slot().infer(run.hold.state(), inputs, wanted, None);
+        };
+        let home = lease.home();
+        let (reply, reporter, mut times) = (&mut run.reply, &run.reporter, run.times);
+        let mut stuck = None;
+        let mut passed = |late| match late {
+            Late::Over => {
+                times.ended = Instant::now();
+                if let Some(reply) = reply.take() {
+                    let _ = reply.send((Err(SlotError::Timeout(after).into()), times));
+                }
+            }
+            Late::Stuck => {
+                stuck = Some((home.stuck(), reporter.stuck()));
+                self.health.stick();
+            }
+        };
+        let limit = Limit {
+            after,
+            passed: &mut passed,
+        };
+        let Work { inputs, wanted } = &run.work;
+        let state = run.hold.state();
+        let ended = lease.slot().infer(state, inputs, wanted, Some(limit));
+        drop(stuck);
+        ended
     }
 
     /// Gives a slot to the first offer, or back if others wait for it as well, which have their turn.

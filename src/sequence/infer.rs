@@ -91,7 +91,7 @@ pub(crate) async fn run(
         .await
         .map_err(|failed| {
             let ran = failed.broke_off();
-            let error = failed.explain();
+            let error = failed.explain(loaded.spec.options.hide_errors);
             if ran {
                 // What the state is now, nobody knows.
                 error.with_more(&format!(" - sequence {id} has been closed"))

@@ -88,6 +88,7 @@ fn a_version_folder_that_vanishes_is_told() {
         names: &ovms::openvino::Names::default(),
         layouts: &ovms::model::layouts::read(&files),
         asked: &[],
+        guarded: false,
     });
     assert!(matches!(load, Err(ovms::openvino::LoadError::Read { .. })));
 }

@@ -103,6 +103,12 @@ fn the_help_of_serve_tells_every_flag() {
 
               [default: 0]
 
+          --inference_timeout_ms <N>
+              Longest time of an inference in milliseconds; its client is answered then, and what does
+              not end is replaced; 0 means any time
+
+              [default: 0]
+
           --target_device <DEVICE>
               Device to run on, such as CPU, GPU, AUTO
 
@@ -330,6 +336,15 @@ fn the_help_of_serve_tells_every_flag() {
               Pixels of a picture in a request, which are known before it is decoded
 
               [default: 67108864]
+
+          --recovery_interval_ms <N>
+              Least time in milliseconds between two replacements of a compiled model after failed
+              inferences
+
+              [default: 1000]
+
+          --hide_inference_errors
+              Do not tell clients why an inference failed; the log has it
 
           --read_timeout_seconds <N>
               Longest pause within a request that is being received

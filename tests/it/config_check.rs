@@ -185,7 +185,7 @@ fn a_file_with_faults_shows_them_in_their_lines() {
       3:39 model_config_list[0].config.nireq: found the text "4"; expected a whole number from 0 to 4294967295
         3 | {"config": {"name": "a", "nireq": "4",
           |                                   ^^^
-      4:9 model_config_list[0].config.base_pth: found the unknown key `base_pth`; expected one of name, base_path, batch_size, shape, layout, model_version_policy, nireq, target_device, plugin_config, stateful, idle_sequence_cleanup, low_latency_transformation, max_sequence_number, drain_sequences_seconds, allow_cache, custom_loader_options, graph_path, subconfig, warmup (did you mean `base_path`?)
+      4:9 model_config_list[0].config.base_pth: found the unknown key `base_pth`; expected one of name, base_path, batch_size, shape, layout, model_version_policy, nireq, inference_timeout_ms, target_device, plugin_config, stateful, idle_sequence_cleanup, low_latency_transformation, max_sequence_number, drain_sequences_seconds, allow_cache, custom_loader_options, graph_path, subconfig, warmup (did you mean `base_path`?)
         4 | "base_pth": "/m"}}
           | ^^^^^^^^^^
     "#);

@@ -28,7 +28,10 @@ fn works(x: f32) -> Ask {
 }
 
 fn closed(wire: Wire, id: u64) -> String {
-    let text = format!("Internal inference error - sequence {id} has been closed");
+    let text = format!(
+        "Internal inference error - [CPU] Reshape node with name 'Reshape_6': [cpu]reshape: the shape \
+         of input data (1.4) conflicts with the reshape pattern (3.-1) - sequence {id} has been closed"
+    );
     wire.fault(Code::Internal, 500, &text)
 }
 

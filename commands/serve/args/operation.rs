@@ -168,6 +168,18 @@ pub(in crate::serve) struct Args {
         help_heading = "Limits"
     )]
     pub(super) max_image_pixels: u64,
+    /// Least time in milliseconds between two replacements of a compiled model after failed
+    /// inferences
+    #[arg(
+        long = "recovery_interval_ms",
+        value_name = "N",
+        default_value_t = 1000,
+        help_heading = "Limits"
+    )]
+    pub(super) recovery_interval_ms: u32,
+    /// Do not tell clients why an inference failed; the log has it
+    #[arg(long = "hide_inference_errors", help_heading = "Limits")]
+    pub(super) hide_inference_errors: bool,
     /// Longest pause within a request that is being received
     #[arg(
         long = "read_timeout_seconds",

@@ -20,7 +20,7 @@ use crate::{
 };
 
 /// The keys of `config`.
-const KEYS: [&str; 19] = [
+const KEYS: [&str; 20] = [
     "name",
     "base_path",
     "batch_size",
@@ -28,6 +28,7 @@ const KEYS: [&str; 19] = [
     "layout",
     "model_version_policy",
     "nireq",
+    "inference_timeout_ms",
     "target_device",
     "plugin_config",
     "stateful",
@@ -105,6 +106,10 @@ fn entry<'a>(
     let nireq = fields
         .get("nireq")
         .and_then(|node| node.whole(0, i64::from(u32::MAX)));
+    let timeout = fields
+        .get("inference_timeout_ms")
+        .and_then(|node| node.whole(0, i64::from(u32::MAX)))
+        .and_then(|number| u64::try_from(number).ok());
     let allow_cache = flag("allow_cache").unwrap_or(false);
     let loader = fields.get("custom_loader_options");
     if let Some(loader) = loader {
@@ -149,6 +154,12 @@ fn entry<'a>(
             .as_ref()
             .is_some_and(|stateful| stateful.low_latency_transformation),
         placement: defaults.placement,
+        inference_timeout: match timeout {
+            None => defaults.inference_timeout,
+            Some(milliseconds) => (milliseconds > 0).then(|| Duration::from_millis(milliseconds)),
+        },
+        recovery_interval: defaults.recovery_interval,
+        hide_errors: defaults.hide_inference_errors,
     };
     let model = ModelConfig {
         name: name.to_owned(),

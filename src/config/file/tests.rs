@@ -26,6 +26,9 @@ fn read(text: &str) -> Result<FileConfig, FileError> {
         budget: Budget::new(11),
         cache_dir: Some("/cache".into()),
         cpu_extension: Some("/ext.so".into()),
+        inference_timeout: None,
+        recovery_interval: std::time::Duration::from_secs(2),
+        hide_inference_errors: true,
         placement: Placement::Measured,
     };
     parse(text.as_bytes(), Path::new("/models/config.json"), &defaults)
@@ -71,7 +74,7 @@ fn every_field_of_a_model_is_read() {
     let model = model(
         r#""base_path": "sub/m", "batch_size": 0, "shape": {"a": "(1:8,3)", "b": "(-1)"},
            "layout": {"a": "NC"}, "model_version_policy": {"specific": {"versions": [1, 3]}},
-           "nireq": 4, "target_device": "AUTO", "allow_cache": true,
+           "nireq": 4, "inference_timeout_ms": 250, "target_device": "AUTO", "allow_cache": true,
            "plugin_config": {"NUM_STREAMS": 2, "A": true, "B": 1.5, "C": "x"},
            "stateful": true, "idle_sequence_cleanup": false, "low_latency_transformation": true,
            "max_sequence_number": 4294967295,
@@ -94,6 +97,9 @@ fn every_field_of_a_model_is_read() {
     let load = &model.load;
     assert_eq!((load.nireq, load.device.as_str()), (4, "AUTO"));
     assert_eq!(load.most_waiting, 7);
+    assert_eq!(load.inference_timeout, Some(Duration::from_millis(250)));
+    assert_eq!(load.recovery_interval, Duration::from_secs(2));
+    assert!(load.hide_errors);
     assert_eq!(load.most_image_pixels, PixelLimit(9));
     assert_eq!(load.budget.max(), 11);
     assert_eq!(load.cpu_extension.as_deref(), Some(Path::new("/ext.so")));

@@ -43,6 +43,10 @@ impl Config {
             budget: settings.limits.budget.clone(),
             cache_dir,
             cpu_extension: flags.cpu_extension.clone(),
+            inference_timeout: (flags.inference_timeout_ms > 0)
+                .then(|| Duration::from_millis(flags.inference_timeout_ms.into())),
+            recovery_interval: Duration::from_millis(flags.recovery_interval_ms.into()),
+            hide_inference_errors: flags.hide_inference_errors,
             placement: Placement::Measured,
         };
         let mut warnings = Vec::new();
@@ -375,6 +379,9 @@ fn model(
                 .as_ref()
                 .is_some_and(|stateful| stateful.low_latency_transformation),
             placement: defaults.placement,
+            inference_timeout: defaults.inference_timeout,
+            recovery_interval: defaults.recovery_interval,
+            hide_errors: defaults.hide_inference_errors,
         },
         allow_cache: false,
         stateful,

@@ -130,8 +130,8 @@ impl Shared {
         }
         let call = Call::new(model.version.reporter(), self.origin);
         let wanted = model.bound.outputs.clone();
-        let ran = model.loaded.run_node(inputs, wanted, &call).await;
-        let (outputs, times) = ran.map_err(crate::model::infer::Failed::explain)?;
+        let ran = model.version.run_node(&model.loaded, inputs, wanted, &call);
+        let (outputs, times) = ran.await?;
         call.ran_node(times.ended);
         Ok((outputs, times.started, times.ended))
     }

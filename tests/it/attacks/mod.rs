@@ -8,6 +8,7 @@ mod idle;
 mod log;
 mod memory;
 mod pictures;
+mod poison;
 mod queues;
 mod small;
 mod trailers;

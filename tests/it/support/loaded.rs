@@ -43,6 +43,7 @@ pub(crate) fn load(
         names: &mapping::read(files.folder()).unwrap(),
         layouts: &layouts::read(&files),
         asked: &asked,
+        guarded: false,
     })
 }
 

@@ -1,0 +1,233 @@
+//! Combinations of input shapes that a model takes, found out without the compiled one.
+//!
+//! A compiled model with dynamic shapes may be left with half-updated shapes by an inference whose
+//! inputs do not fit each other, and then gives errors or wrong values for inputs that do. From a
+//! model's first failed inference on, each combination of shapes is first tried on a spare,
+//! uncompiled model, which is only reshaped, and what that refuses never runs.
+
+use std::{
+    collections::HashMap,
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicUsize, Ordering},
+    },
+};
+
+use openvino::{InferenceError, Model};
+use tokio::sync::Semaphore;
+
+use super::{
+    convert, describe::Described, fault::Fault, pool::PoolError, run::RunError, slot::SlotInput,
+};
+use crate::{
+    task,
+    tensor::{Dim, PartialShape},
+};
+
+/// The most combinations that are remembered as accepted; more push out those that are used least.
+const MOST_ACCEPTED: usize = 2048;
+
+/// The most combinations that are remembered as refused, each with a text.
+const MOST_REFUSED: usize = 256;
+
+/// A spare model, and the verdicts on combinations of shapes so far.
+pub struct Guard {
+    spare: Mutex<Spare>,
+    verdicts: Mutex<Verdicts>,
+    /// Held while the spare model is reshaped, also if nobody waits for the verdict any more.
+    turn: Arc<Semaphore>,
+    waiting: AtomicUsize,
+    most_waiting: usize,
+}
+
+/// A combination: the lengths of all inputs, whose ranks never change.
+type Combination = Box<[usize]>;
+
+struct Verdicts {
+    accepted: Recent<()>,
+    refused: Recent<Fault>,
+}
+
+/// The model, and its inputs' shapes as they are declared: all may change but for fixed ones.
+struct Spare {
+    model: Model,
+    declared: Vec<(usize, PartialShape)>,
+}
+
+impl Guard {
+    /// Makes a guard of an uncompiled model; `None` if all shapes of its inputs are fixed, so that
+    /// there is nothing to find out.
+    pub(super) fn new(
+        model: Model,
+        inputs: &[Described],
+        most_waiting: usize,
+    ) -> Option<Arc<Self>> {
+        let declared: Vec<_> = inputs
+            .iter()
+            .map(|input| (input.info.port, input.info.shape.clone()))
+            .filter(|(_, shape)| shape.fixed().is_none())
+            .collect();
+        if declared.is_empty() {
+            return None;
+        }
+        Some(Arc::new(Self {
+            spare: Mutex::new(Spare { model, declared }),
+            verdicts: Mutex::new(Verdicts {
+                accepted: Recent::new(MOST_ACCEPTED),
+                refused: Recent::new(MOST_REFUSED),
+            }),
+            turn: Arc::new(Semaphore::new(1)),
+            waiting: AtomicUsize::new(0),
+            most_waiting,
+        }))
+    }
+
+    /// Finds out whether the model takes the shapes of these inputs.
+    ///
+    /// # Errors
+    ///
+    /// Fails with what the runtime says of them, or if too many wait to be told.
+    pub(super) async fn admit(self: &Arc<Self>, inputs: &[SlotInput]) -> Result<(), RunError> {
+        let lengths = inputs.iter().flat_map(|input| input.shape.iter().copied());
+        let combination: Combination = lengths.collect();
+        if let Some(verdict) = self.known(&combination) {
+            return verdict;
+        }
+        let _place = self.queue()?;
+        let turn = Arc::clone(&self.turn).acquire_owned().await;
+        // One that waited for the same combination before may have its verdict by now.
+        if let Some(verdict) = self.known(&combination) {
+            return verdict;
+        }
+        let guard = Arc::clone(self);
+        let shapes: Vec<_> = inputs.iter().map(|i| (i.port, i.shape.clone())).collect();
+        task::blocking("try shapes", move || {
+            let verdict = guard.spare().takes(&shapes);
+            let mut verdicts = guard.verdicts();
+            match &verdict {
+                Ok(()) => verdicts.accepted.insert(combination, ()),
+                Err(fault) => verdicts.refused.insert(combination, fault.clone()),
+            }
+            drop((verdicts, turn));
+            verdict.map_err(RunError::Shapes)
+        })
+        .await
+    }
+
+    fn known(&self, combination: &Combination) -> Option<Result<(), RunError>> {
+        let mut verdicts = self.verdicts();
+        if verdicts.accepted.get(combination).is_some() {
+            return Some(Ok(()));
+        }
+        let refused = verdicts.refused.get(combination)?;
+        Some(Err(RunError::Shapes(refused.clone())))
+    }
+
+    fn queue(&self) -> Result<Place<'_>, RunError> {
+        let place = Place(&self.waiting);
+        if self.waiting.fetch_add(1, Ordering::Relaxed) > self.most_waiting {
+            return Err(RunError::Pool(PoolError::Shapes(self.most_waiting)));
+        }
+        Ok(place)
+    }
+
+    fn spare(&self) -> MutexGuard<'_, Spare> {
+        // The runtime leaves a model with shapes that can be set, whatever happens.
+        self.spare.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn verdicts(&self) -> MutexGuard<'_, Verdicts> {
+        // Each change is a single step: a panic cannot leave it half done.
+        self.verdicts.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Spare {
+    fn takes(&mut self, shapes: &[(usize, Vec<usize>)]) -> Result<(), Fault> {
+        let asked: Vec<_> = shapes
+            .iter()
+            .filter(|(port, _)| self.declared.iter().any(|(known, _)| known == port))
+            .map(|(port, shape)| {
+                let fixed = shape.iter().map(|&length| Dim::Fixed(length));
+                (*port, PartialShape(fixed.collect()))
+            })
+            .collect();
+        if reshape(&mut self.model, &asked).is_ok() {
+            return Ok(());
+        }
+        // Bodies of loops may keep what an earlier combination told of them, so that only what is
+        // refused after the declared shapes is.
+        if reshape(&mut self.model, &self.declared).is_err() {
+            return Ok(());
+        }
+        reshape(&mut self.model, &asked).map_err(Fault::from)
+    }
+}
+
+fn reshape(model: &mut Model, shapes: &[(usize, PartialShape)]) -> Result<(), InferenceError> {
+    let shapes = shapes
+        .iter()
+        .map(|(port, shape)| Ok((*port, convert::to_partial_shape(shape)?)))
+        .collect::<Result<Vec<_>, InferenceError>>()?;
+    let shapes: Vec<_> = shapes.iter().map(|(port, shape)| (*port, shape)).collect();
+    model.reshape_by_port_indexes(&shapes)
+}
+
+/// A place among those that wait for a verdict.
+struct Place<'a>(&'a AtomicUsize);
+
+impl Drop for Place<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+/// Verdicts of a kind, in two generations: what was asked for since the younger one began is kept,
+/// so that no flood of new combinations pushes out those that are in use.
+struct Recent<V> {
+    young: HashMap<Combination, V>,
+    old: HashMap<Combination, V>,
+    most: usize,
+}
+
+impl<V> Recent<V> {
+    fn new(most: usize) -> Self {
+        Self {
+            young: HashMap::new(),
+            old: HashMap::new(),
+            most: most / 2,
+        }
+    }
+
+    fn get(&mut self, combination: &Combination) -> Option<&V> {
+        if let Some((combination, verdict)) = self.old.remove_entry(combination) {
+            self.insert(combination, verdict);
+        }
+        self.young.get(combination)
+    }
+
+    fn insert(&mut self, combination: Combination, verdict: V) {
+        if self.young.len() >= self.most {
+            self.old = std::mem::take(&mut self.young);
+        }
+        self.young.insert(combination, verdict);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Recent;
+
+    #[test]
+    fn a_flood_of_combinations_keeps_those_in_use_and_little_memory() {
+        let mut recent = Recent::new(8);
+        let used = || vec![1_usize, 8].into_boxed_slice();
+        recent.insert(used(), 0);
+        for length in 0..1000 {
+            recent.insert(vec![2, length].into(), length);
+            assert_eq!(recent.get(&used()), Some(&0), "after {length}");
+            assert!(recent.young.len() + recent.old.len() <= 8);
+        }
+        assert_eq!(recent.get(&vec![2, 0].into()), None);
+    }
+}

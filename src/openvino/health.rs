@@ -1,0 +1,238 @@
+//! Whether a compiled model can still be trusted.
+//!
+//! An inference that fails may leave a compiled model with half-updated shapes, in one of its
+//! streams, and nothing tells which, or makes it good again but another compiled model. Until that
+//! is there, a model's first failure keeps further requests from it. Where the shapes of all
+//! requests are tried by a [`Guard`] before, only values can make an inference fail; such a model
+//! goes on while it waits to be replaced.
+
+use std::sync::{
+    Arc, OnceLock,
+    atomic::{AtomicU8, Ordering::Relaxed},
+};
+
+use tokio::sync::Notify;
+
+use super::{
+    guard::Guard,
+    run::{RunError, Work},
+    slot::{SlotError, SlotInput},
+};
+use crate::tensor::Tensor;
+
+/// Nothing has failed.
+const SOUND: u8 = 0;
+/// Made since one before it failed: shapes are tried before they run.
+const WATCHED: u8 = 1;
+/// Something has failed nevertheless. It goes on until it is replaced.
+const TAINTED: u8 = 2;
+/// It takes no requests any more, until it is replaced or cannot be.
+const CLOSED: u8 = 3;
+
+/// The health of one compiled model.
+pub(super) struct Health {
+    state: AtomicU8,
+    nature: Nature,
+    guard: OnceLock<Arc<Guard>>,
+    /// Told of each inference that is stuck, and of the end.
+    pub(super) stuck: Arc<Notify>,
+}
+
+/// The properties of a model that decide what a failure does to others.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Nature {
+    /// Whether any shape in it may change, so that a failure may leave one half updated.
+    pub(super) dynamic: bool,
+    /// Whether it has sequences, which cannot leave their compiled model.
+    pub(super) stateful: bool,
+}
+
+impl Health {
+    pub(super) fn new(nature: Nature) -> Self {
+        Self {
+            state: AtomicU8::new(SOUND),
+            nature,
+            guard: OnceLock::new(),
+            stuck: Arc::default(),
+        }
+    }
+
+    /// Has the shapes of requests tried before they run, where they are not fixed.
+    pub(super) fn watch(&self, guard: Option<Arc<Guard>>) {
+        if let Some(guard) = guard {
+            let _ = self.guard.set(guard);
+        }
+        let _ = self
+            .state
+            .compare_exchange(SOUND, WATCHED, Relaxed, Relaxed);
+    }
+
+    /// Returns what tries shapes, if anything does.
+    pub(super) fn guard(&self) -> Option<&Arc<Guard>> {
+        self.guard.get()
+    }
+
+    /// Returns true if requests may run without more ado.
+    pub(super) fn is_sound(&self) -> bool {
+        self.state.load(Relaxed) == SOUND
+    }
+
+    /// Returns true if it is to be replaced.
+    pub(super) fn is_spoilt(&self) -> bool {
+        self.state.load(Relaxed) >= TAINTED
+    }
+
+    /// Returns true if requests are to run on what takes its place.
+    pub(super) fn sends_away(&self) -> bool {
+        self.state.load(Relaxed) == CLOSED && !self.nature.stateful
+    }
+
+    /// Returns true if a request that cannot run here can run on what takes its place.
+    pub(super) fn lets_go(&self) -> bool {
+        !self.nature.stateful
+    }
+
+    /// Lets requests in again, since it cannot be replaced.
+    pub(super) fn resume(&self) {
+        let _ = self
+            .state
+            .compare_exchange(CLOSED, TAINTED, Relaxed, Relaxed);
+    }
+
+    /// Keeps requests from a compiled model that is stuck, and says so.
+    pub(super) fn stick(&self) {
+        self.state.store(CLOSED, Relaxed);
+        self.stuck.notify_one();
+    }
+
+    /// Lets a request in; only to be called if it is not sound.
+    pub(super) async fn admit(&self, inputs: &[SlotInput]) -> Result<Admission, RunError> {
+        if self.sends_away() {
+            return Ok(Admission::Elsewhere);
+        }
+        if let Some(guard) = self.guard() {
+            guard.admit(inputs).await?;
+        }
+        Ok(Admission::Here)
+    }
+
+    /// Says what a run comes to, which has just ended.
+    pub(super) fn judge(
+        &self,
+        ran: Result<Vec<Tensor>, SlotError>,
+        work: impl FnOnce() -> Work,
+    ) -> Result<Vec<Tensor>, RunError> {
+        match ran {
+            // Another one has failed meanwhile, perhaps in the same stream just before: what came
+            // out may be wrong.
+            Ok(_) if self.nature.dynamic && self.sends_away() => {
+                Err(RunError::Spoilt(None, work()))
+            }
+            Ok(outputs) => Ok(outputs),
+            Err(error) => Err(self.failed(error, work)),
+        }
+    }
+
+    fn failed(&self, error: SlotError, work: impl FnOnce() -> Work) -> RunError {
+        // What failed before or behind the inference has left nothing half done.
+        if !self.nature.dynamic || !error.is_of_inference() {
+            return RunError::Slot(error);
+        }
+        let to = match self.nature.stateful {
+            true => TAINTED,
+            false => CLOSED,
+        };
+        let begun = self.state.compare_exchange(SOUND, to, Relaxed, Relaxed);
+        // Of a model whose shapes were tried, the first to fail has nobody but itself to blame.
+        let blamed = begun == Err(WATCHED)
+            && self
+                .state
+                .compare_exchange(WATCHED, TAINTED, Relaxed, Relaxed)
+                .is_ok();
+        if blamed || self.nature.stateful {
+            return RunError::Slot(error);
+        }
+        RunError::Spoilt(Some(error), work())
+    }
+}
+
+/// Where a request runs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Admission {
+    /// Where it came to.
+    Here,
+    /// On what takes its place.
+    Elsewhere,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::openvino::fault::Fault;
+
+    fn health(dynamic: bool, stateful: bool) -> Health {
+        Health::new(Nature { dynamic, stateful })
+    }
+
+    fn work() -> Work {
+        Work {
+            inputs: Vec::new(),
+            wanted: Vec::new(),
+        }
+    }
+
+    /// Has an inference fail; returns true if it is to be repeated elsewhere.
+    fn fails(health: &Health, step: &'static str) -> bool {
+        let source = Fault::new("no");
+        let ran = health.judge(Err(SlotError::Runtime { step, source }), work);
+        matches!(ran, Err(RunError::Spoilt(Some(_), _)))
+    }
+
+    #[test]
+    fn the_first_failure_of_a_model_keeps_requests_and_answers_from_it() {
+        let health = health(true, false);
+        assert!(
+            !fails(&health, "reach an output tensor"),
+            "nothing is spoilt"
+        );
+        assert!(health.is_sound() && health.judge(Ok(Vec::new()), work).is_ok());
+        assert!(fails(&health, "infer"));
+        assert!(health.is_spoilt() && health.sends_away());
+        let doubtful = health.judge(Ok(Vec::new()), work);
+        assert!(matches!(doubtful, Err(RunError::Spoilt(None, _))));
+        health.resume();
+        assert!(
+            health.is_spoilt() && !health.sends_away(),
+            "nothing better is to be had"
+        );
+        assert!(health.judge(Ok(Vec::new()), work).is_ok());
+    }
+
+    #[test]
+    fn where_shapes_are_tried_the_first_to_fail_is_to_blame_and_others_are_repeated() {
+        let health = health(true, false);
+        health.watch(None);
+        assert!(!health.is_sound() && !health.is_spoilt());
+        assert!(!fails(&health, "infer"));
+        assert!(health.is_spoilt() && !health.sends_away());
+        assert!(fails(&health, "infer"));
+        assert!(health.judge(Ok(Vec::new()), work).is_ok());
+    }
+
+    #[test]
+    fn steps_are_never_repeated_and_fixed_shapes_never_spoilt() {
+        let stateful = health(true, true);
+        for _ in 0..2 {
+            assert!(!fails(&stateful, "infer"));
+            assert!(stateful.is_spoilt() && !stateful.sends_away());
+        }
+        stateful.stick();
+        assert!(stateful.judge(Ok(Vec::new()), work).is_ok());
+        let fixed = health(false, false);
+        assert!(!fails(&fixed, "infer"));
+        assert!(fixed.is_sound());
+        fixed.stick();
+        assert!(fixed.sends_away(), "stuck for all that");
+        assert!(fixed.judge(Ok(Vec::new()), work).is_ok());
+    }
+}
