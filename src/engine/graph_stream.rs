@@ -75,7 +75,10 @@ impl GraphStream {
                 Ok(()) if ending.is_heeded() => Err(shutting_down()),
                 served => served,
             };
-            drop(running);
+            match served {
+                Ok(()) => running.succeeded(),
+                Err(_) => drop(running),
+            }
             counts.ended(served.is_ok());
             served
         });
