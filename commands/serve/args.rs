@@ -114,6 +114,7 @@ impl From<Args> for Flags {
             hide_python_errors: operation.hide_python_errors,
             max_python_runs: operation.max_python_runs,
             max_image_pixels: operation.max_image_pixels,
+            max_string_elements: operation.max_string_elements,
             read_timeout_seconds: operation.read_timeout_seconds,
             min_receive_rate: operation.min_receive_rate,
             loading_wait_seconds: operation.loading_wait_seconds,

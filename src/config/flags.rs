@@ -5,7 +5,9 @@ mod check;
 use std::path::PathBuf;
 
 use super::{
-    AccessLog, Cors, LogFormat, PolicyError, settings::MAX_IMAGE_PIXELS, shape::ShapeError,
+    AccessLog, Cors, LogFormat, PolicyError,
+    settings::{MAX_IMAGE_PIXELS, MAX_STRING_ELEMENTS},
+    shape::ShapeError,
 };
 use crate::tensor::LayoutError;
 
@@ -83,6 +85,8 @@ pub struct Flags {
     /// `--max_python_runs`
     pub max_python_runs: usize,
     pub max_image_pixels: u64,
+    /// `--max_string_elements`
+    pub max_string_elements: usize,
     pub read_timeout_seconds: u64,
     pub min_receive_rate: u64,
     pub loading_wait_seconds: u64,
@@ -161,6 +165,7 @@ impl Default for Flags {
             hide_python_errors: false,
             max_python_runs: 64,
             max_image_pixels: MAX_IMAGE_PIXELS,
+            max_string_elements: MAX_STRING_ELEMENTS,
             read_timeout_seconds: 60,
             min_receive_rate: 1024,
             loading_wait_seconds: 10,

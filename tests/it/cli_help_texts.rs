@@ -318,6 +318,11 @@ fn the_help_of_serve_tells_every_flag() {
 
               [default: 67108864]
 
+          --max_string_elements <N>
+              Strings of one input of a request, each of which takes far more memory than its bytes
+
+              [default: 1048576]
+
           --read_timeout_seconds <N>
               Longest pause within a request that is being received
 

@@ -157,6 +157,15 @@ pub(in crate::serve) struct Args {
         help_heading = "Limits"
     )]
     pub(super) max_image_pixels: u64,
+    /// Strings of one input of a request, each of which takes far more memory than its bytes
+    #[arg(
+        long = "max_string_elements",
+        value_name = "N",
+        default_value_t = 1 << 20,
+        value_parser = at_least_one,
+        help_heading = "Limits"
+    )]
+    pub(super) max_string_elements: usize,
     /// Longest pause within a request that is being received
     #[arg(
         long = "read_timeout_seconds",
