@@ -8,8 +8,8 @@ use bytes::Bytes;
 
 use crate::{
     budget::Budget,
-    error::Result,
-    tensor::{DataType, TensorMap},
+    error::{Error, Result},
+    tensor::{DataType, TensorMap, strings},
 };
 
 /// How a call came in: the labels of its figures, and nothing that changes what it does.
@@ -73,6 +73,24 @@ impl InferRequest {
         }
         Ok(self)
     }
+
+    /// Sees to it that no input has more strings than so many. Each of them costs far more memory than the
+    /// four bytes that an empty one has on the wire.
+    ///
+    /// # Errors
+    ///
+    /// Fails with the first input that has more.
+    pub fn bound_strings(&self, most: usize) -> Result<()> {
+        let mut inputs = self.inputs.iter();
+        match inputs.find(|input| input.has_more_strings(most)) {
+            None => Ok(()),
+            Some(input) => Err(Error::invalid(format!(
+                "Invalid number of strings - Expected: {most} at most, see --max_string_elements; \
+                 Actual: more; input name: {}",
+                input.name
+            ))),
+        }
+    }
 }
 
 /// What a request to a stateful model says about its sequence.
@@ -117,6 +135,21 @@ pub struct InputTensor {
 }
 
 impl InputTensor {
+    /// Tells whether it has more strings than so many.
+    fn has_more_strings(&self, most: usize) -> bool {
+        if self.datatype != Declared::Known(DataType::String) {
+            return false;
+        }
+        match &self.data {
+            Data::Values { count, .. } => *count > most,
+            // Most are known to be few without a look.
+            Data::Raw(bytes) => {
+                bytes.len() / strings::PREFIX > most && strings::strings(bytes).nth(most).is_some()
+            }
+            Data::Both | Data::Unfit(_) => false,
+        }
+    }
+
     /// Returns how many bytes its elements take.
     #[must_use]
     pub fn bytes(&self) -> usize {

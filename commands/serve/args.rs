@@ -119,6 +119,7 @@ impl From<Args> for Flags {
             max_image_pixels: operation.max_image_pixels,
             recovery_interval_ms: operation.recovery_interval_ms,
             hide_inference_errors: operation.hide_inference_errors,
+            max_string_elements: operation.max_string_elements,
             read_timeout_seconds: operation.read_timeout_seconds,
             write_timeout_seconds: operation.write_timeout_seconds,
             idle_timeout_seconds: operation.idle_timeout_seconds,

@@ -5,7 +5,9 @@ mod check;
 use std::path::PathBuf;
 
 use super::{
-    AccessLog, Cors, LogFormat, PolicyError, settings::MAX_IMAGE_PIXELS, shape::ShapeError,
+    AccessLog, Cors, LogFormat, PolicyError,
+    settings::{MAX_IMAGE_PIXELS, MAX_STRING_ELEMENTS},
+    shape::ShapeError,
 };
 use crate::tensor::LayoutError;
 
@@ -93,6 +95,8 @@ pub struct Flags {
     pub recovery_interval_ms: u32,
     /// `--hide_inference_errors`
     pub hide_inference_errors: bool,
+    /// `--max_string_elements`
+    pub max_string_elements: usize,
     pub read_timeout_seconds: u64,
     /// `--write_timeout_seconds`
     pub write_timeout_seconds: u32,
@@ -180,6 +184,7 @@ impl Default for Flags {
             max_image_pixels: MAX_IMAGE_PIXELS,
             recovery_interval_ms: 1000,
             hide_inference_errors: false,
+            max_string_elements: MAX_STRING_ELEMENTS,
             read_timeout_seconds: 60,
             write_timeout_seconds: 60,
             idle_timeout_seconds: 900,

@@ -81,6 +81,8 @@ pub struct Limits {
     pub waiting: usize,
     /// Pixels (width × height) of a picture in a request, known before it is decoded.
     pub image_pixels: u64,
+    /// Strings of an input of a request.
+    pub string_elements: usize,
     /// Streams of requests that may be open at once.
     pub streams: usize,
 }
@@ -96,6 +98,9 @@ pub struct PythonSettings {
 
 /// The most pixels of a picture unless said otherwise: 8192 × 8192.
 pub(super) const MAX_IMAGE_PIXELS: u64 = 1 << 26;
+
+/// The most strings of an input unless said otherwise.
+pub(super) const MAX_STRING_ELEMENTS: usize = 1 << 20;
 
 /// The headers that tell browsers which other origins may call. A text that is empty leaves its
 /// header out.

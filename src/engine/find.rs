@@ -41,7 +41,8 @@ impl Engine {
         if self.stopping.load(Ordering::SeqCst) {
             return Err(stream::shutting_down());
         }
-        self.find_in(place, name, version, origin).await
+        let target = self.find_in(place, name, version, origin).await?;
+        Ok(target.bounded(self.most_strings()))
     }
 
     /// Finds what a node of a graph runs, for a request of this origin that is under way: also while

@@ -56,9 +56,12 @@ impl GraphStream {
         let (sender, answers) = mpsc::channel(ANSWERS_AHEAD);
         let name = head.name.to_owned();
         let mut is_first = true;
+        let most_strings = engine.most_strings();
         let read = move |came: &mut StreamRequest| {
             let first = std::mem::take(&mut is_first);
-            read(came, &name, first)
+            let request = read(came, &name, first)?;
+            request.bound_strings(most_strings)?;
+            Ok(request)
         };
         let (course, grace) = (engine.course(), engine.stream_grace());
         let over = stopped(course, grace, ending.clone());
@@ -75,7 +78,10 @@ impl GraphStream {
                 Ok(()) if ending.is_heeded() => Err(shutting_down()),
                 served => served,
             };
-            drop(running);
+            match served {
+                Ok(()) => running.succeeded(),
+                Err(_) => drop(running),
+            }
             counts.ended(served.is_ok());
             served
         });

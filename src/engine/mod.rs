@@ -61,6 +61,8 @@ pub struct Engine {
     course: watch::Sender<stream::Course>,
     /// How long a stop waits, if that is known.
     stop_limit: OnceLock<Duration>,
+    /// How many strings an input of a request may have, if that is bounded.
+    most_strings: OnceLock<usize>,
 }
 
 impl Engine {
@@ -90,7 +92,18 @@ impl Engine {
             reloads: OnceLock::new(),
             course: watch::Sender::default(),
             stop_limit: OnceLock::new(),
+            most_strings: OnceLock::new(),
         })
+    }
+
+    /// Says how many strings an input of a request may have; only the first word counts.
+    pub fn limit_strings(&self, most: usize) {
+        let _ = self.most_strings.set(most);
+    }
+
+    /// Returns how many strings an input of a request may have.
+    fn most_strings(&self) -> usize {
+        self.most_strings.get().copied().unwrap_or(usize::MAX)
     }
 
     /// Puts another registry in the place of the present one. Requests under way keep what they

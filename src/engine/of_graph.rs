@@ -55,7 +55,9 @@ impl OfGraph {
         };
         let ran = self.definition.infer(env, request, &run, None);
         let response = Box::pin(ran).await?;
-        drop(run);
+        if let Some(running) = run.running.into_inner() {
+            running.succeeded();
+        }
         let ended = Instant::now();
         // To those who ask for statistics, all of it is one run.
         call.reporter().ran(&Times {

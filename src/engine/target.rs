@@ -27,6 +27,8 @@ pub struct Target {
     found: Found,
     /// Counts the request as failed, unless it is answered.
     call: Call,
+    /// How many strings an input may have.
+    most_strings: usize,
     /// The request counts as under way for as long as it has its target.
     _place: Place,
 }
@@ -75,6 +77,7 @@ impl Target {
                 stateful: None,
             }),
             call,
+            most_strings: usize::MAX,
             _place: place,
         }
     }
@@ -83,6 +86,7 @@ impl Target {
         Self {
             found: Found::Pipeline(Box::new(found)),
             call,
+            most_strings: usize::MAX,
             _place: place,
         }
     }
@@ -91,6 +95,7 @@ impl Target {
         Self {
             found: Found::Graph(Box::new(found)),
             call,
+            most_strings: usize::MAX,
             _place: place,
         }
     }
@@ -98,6 +103,12 @@ impl Target {
     /// Makes it the target of a node, whose time is none of requests.
     pub(super) fn of_node(mut self) -> Self {
         self.call = self.call.of_node();
+        self
+    }
+
+    /// Says how many strings an input may have.
+    pub(super) fn bounded(mut self, most_strings: usize) -> Self {
+        self.most_strings = most_strings;
         self
     }
 
@@ -180,6 +191,7 @@ impl Target {
     /// Fails if the request does not fit, no slot comes free, the rules of sequences do not allow
     /// it, or the runtime fails.
     pub async fn infer(&self, mut request: InferRequest) -> Result<InferResponse> {
+        request.bound_strings(self.most_strings)?;
         let id = std::mem::take(&mut request.id);
         let found = match &self.found {
             Found::Model(found) => found,

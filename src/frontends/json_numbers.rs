@@ -30,9 +30,6 @@ pub(super) enum Fault {
     /// Lists of one level differ in length, or values are not all as deep as each other.
     #[error("the lists are not rectangular")]
     Ragged,
-    /// A list without elements.
-    #[error("a list is empty")]
-    Empty,
     /// A single value where a list belongs.
     #[error("expected a list")]
     NoList,

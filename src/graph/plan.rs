@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use super::{
     calculator::{Contract, Factory},
+    calculators::{LOOPBACK, is_python},
     node::{NodeSpec, Port, TagIndex},
     packet::PacketType,
 };
@@ -169,6 +170,15 @@ impl GraphPort {
 }
 
 impl Plan {
+    /// Goes through the streams that bring generating nodes back to themselves.
+    pub fn loops(&self) -> impl Iterator<Item = usize> {
+        let nodes = self.nodes.iter().filter(|node| is_python(&node.spec));
+        nodes.filter_map(|node| {
+            let place = node.spec.inputs.find(LOOPBACK, 0)?;
+            Some(node.inputs[place])
+        })
+    }
+
     /// Finds an input by the name that clients use.
     #[must_use]
     pub fn input(&self, name: &str) -> Option<usize> {

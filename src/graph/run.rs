@@ -115,6 +115,12 @@ impl Run {
         (0..self.plan.inputs.len()).all(|input| self.scheduler.accepts(input))
     }
 
+    /// Returns the time up to which generating nodes have come.
+    #[must_use]
+    pub(super) fn generated(&self) -> Option<Timestamp> {
+        self.scheduler.generated()
+    }
+
     /// Says that no more packets come.
     pub(super) fn close_inputs(&mut self) {
         self.scheduler.close_inputs();

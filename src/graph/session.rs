@@ -178,6 +178,13 @@ impl Session {
         self.last == Some(Timestamp::MAX)
     }
 
+    /// Returns the time of a request that gives none. What a generator has given since the last request has
+    /// taken times of its own; where it goes on, or would have, is free.
+    fn following(&self) -> Result<Timestamp> {
+        let next = convert::following(self.last)?;
+        Ok(self.run.generated().map_or(next, |at| at.max(next)))
+    }
+
     /// Puts a request in, as far as it can be read; says what cannot.
     fn put(&mut self, request: InferRequest, tally: &dyn Tally) -> Option<String> {
         let which = if std::mem::take(&mut self.is_first) {
@@ -191,7 +198,7 @@ impl Session {
             Some(format!("{text}; partial deserialization of {which}"))
         };
         let given = convert::timestamp(&request);
-        let at = given.and_then(|at| at.map_or_else(|| convert::following(self.last), Ok));
+        let at = given.and_then(|at| at.map_or_else(|| self.following(), Ok));
         let at = match at {
             Ok(at) => at,
             Err(error) => return refuse(&error),

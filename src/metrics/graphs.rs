@@ -157,7 +157,7 @@ impl GraphCall {
         count.fetch_add(1, Relaxed);
     }
 
-    /// Says that the graph runs until the return value is dropped.
+    /// Says that the graph runs until the return value is dropped, or told that all went well.
     #[must_use]
     pub fn running(&self) -> Running {
         self.counts().running.fetch_add(1, Relaxed);
@@ -176,23 +176,29 @@ impl fmt::Debug for GraphCall {
     }
 }
 
-/// A run of a graph, until dropped.
+/// A run of a graph, until dropped. Its time counts if it [has succeeded](Self::succeeded): those that
+/// fail or are left, often at once, would make graphs look fast.
 #[derive(Debug)]
 pub struct Running {
     call: GraphCall,
     since: Instant,
 }
 
-impl Drop for Running {
-    fn drop(&mut self) {
-        let counts = self.call.counts();
-        counts.running.fetch_sub(1, Relaxed);
-        let took = self.since.elapsed();
-        let (_, method) = WAYS[self.call.way];
-        let times = &counts.times[method as usize];
+impl Running {
+    /// Ends the run, which has succeeded.
+    pub fn succeeded(self) {
         if self.call.reporter.shows(Family::GraphTime) {
+            let took = self.since.elapsed();
+            let (_, method) = WAYS[self.call.way];
+            let times = &self.call.counts().times[method as usize];
             times.run.observe(took);
             cells::add(&times.ns, took);
         }
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        self.call.counts().running.fetch_sub(1, Relaxed);
     }
 }

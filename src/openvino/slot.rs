@@ -149,6 +149,8 @@ struct Output {
     axes: Option<Vec<usize>>,
     /// Shape, as the runtime has it, and tensor of an output that never changes its shape.
     fixed: Option<(Vec<usize>, openvino::Tensor)>,
+    /// Whether it has no dimensions, which the C interface does not tell of a tensor.
+    is_scalar: bool,
 }
 
 impl Slot {
@@ -311,7 +313,7 @@ impl Input {
             shape: Vec::new(),
             tensor: None,
             bound: false,
-            scalar: (scalar && info.dtype != DataType::String).then(|| own.clone()),
+            scalar: scalar.then(|| own.clone()),
         }
     }
 
@@ -366,7 +368,9 @@ impl Output {
             if info.dtype == DataType::String && !strings::is_known() {
                 return Err(SlotError::StringOutput(info.name.clone()));
             }
-            let fixed = match info.shape.fixed() {
+            let shape = info.shape.fixed();
+            let is_scalar = shape.as_ref().is_some_and(Vec::is_empty);
+            let fixed = match shape {
                 Some(shape) if info.dtype != DataType::String => fixed(described, &shape)?
                     .map(|tensor| (described.runtime_shape(&shape), tensor)),
                 _ => None,
@@ -375,6 +379,7 @@ impl Output {
                 dtype: info.dtype,
                 axes: axes.clone(),
                 fixed,
+                is_scalar,
             })
         };
         outputs.iter().map(one).collect()
@@ -388,10 +393,14 @@ impl Output {
         let tensor = request
             .get_output_tensor_by_index(port)
             .map_err(runtime("reach an output tensor"))?;
-        let shape = tensor
-            .get_shape()
-            .map_err(runtime("read an output's shape"))?;
-        copy_out(self.dtype, convert::dims(&shape), axes, &tensor)
+        let shape = match self.is_scalar {
+            true => Vec::new(),
+            false => {
+                let shape = tensor.get_shape();
+                convert::dims(&shape.map_err(runtime("read an output's shape"))?)
+            }
+        };
+        copy_out(self.dtype, shape, axes, &tensor)
     }
 }
 

@@ -80,10 +80,10 @@ fn write(text: &mut String, of: &Scaffold, wiring: &Wiring) -> fmt::Result {
     if of.generative {
         writeln!(
             text,
-            "Answers have the time of their request and those after it. A second request on a stream needs a \
-             time\nabove that of the last answer, or the stream ends with `Packet timestamp mismatch`: the request \
-             parameter\n`OVMS_MP_TIMESTAMP` (int64), or `timestamp` in a line of `ovms infer --stream -i -`. Steps of 1000, \
-             or the\nmicroseconds of the clock, leave room for as many answers.\n"
+            "Answers have the time of their request and those after it. A second request on a stream that does not \
+             wait\nfor the last answer needs a time above that of it, or the stream ends: the request parameter\n\
+             `OVMS_MP_TIMESTAMP` (int64), or `timestamp` in a line of `ovms infer --stream -i -`. Steps of 1000, or \
+             the\nmicroseconds of the clock, leave room for as many answers.\n"
         )?;
     }
     writeln!(

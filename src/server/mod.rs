@@ -96,6 +96,7 @@ pub async fn serve(
     let metrics = Metrics::watched(shown.enable, shown.families.as_deref(), watched)?;
     let engine = Engine::with_streams(limits.loading, limits.waiting, limits.streams);
     engine.limit_stop(limits.shutdown);
+    engine.limit_strings(limits.string_elements);
     let mut reloader = Reloader::new(engine.clone(), config.source, Arc::clone(&metrics));
     reloader.read().await?;
     let settings = &config.settings;

@@ -126,7 +126,10 @@ impl ImageTensor<'_> {
     /// that the axes are others.
     fn resizes(&self) -> bool {
         !self.shape.0.contains(&Dim::Any)
-            && matches!(self.layout.as_str(), "NHWC" | "N?HWC" | "N..." | "...")
+            && matches!(
+                self.layout.as_str(),
+                "NHWC" | "N?HWC" | "N..." | "N?..." | "..."
+            )
     }
 
     /// Decodes the images and fills the tensor; takes time and memory in proportion to their

@@ -9,7 +9,7 @@ use bytes::Bytes;
 use super::{DataType, Tensor, TensorError, TensorMap};
 
 /// Bytes of the length before each string.
-const PREFIX: usize = 4;
+pub const PREFIX: usize = 4;
 
 /// What the name of an output of UINT8 ends with if its rows are strings.
 const NAME_END: &str = "_string";

@@ -164,7 +164,7 @@ fn types_that_the_model_does_not_take() {
     lower case: InvalidArgument: Invalid input precision - Expected: FP32; Actual: fp32; input name: b
     nonsense: InvalidArgument: Invalid input precision - Expected: FP32; Actual: FP33; input name: b
     no type: InvalidArgument: Invalid input precision - Expected: FP32; Actual: ; input name: b
-    strings: Unimplemented: Functionality not implemented - BYTES for a tensor of FP32 with shape (1,10): strings are taken by tensors of strings with one dimension and of UINT8 with two, images by those with four; input name: b
+    strings: Unimplemented: Functionality not implemented - BYTES for a tensor of FP32 with shape (1,10): strings are taken by tensors of strings and by those of UINT8 with two dimensions, images by those with four, and with five where a request is split; input name: b
     ");
 }
 

@@ -346,6 +346,11 @@ fn the_help_of_serve_tells_every_flag() {
           --hide_inference_errors
               Do not tell clients why an inference failed; the log has it
 
+          --max_string_elements <N>
+              Strings of one input of a request, each of which takes far more memory than its bytes
+
+              [default: 1048576]
+
           --read_timeout_seconds <N>
               Longest pause within a request that is being received
 

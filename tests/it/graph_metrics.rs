@@ -1,10 +1,11 @@
 //! What graphs count.
 
 use crate::support::{
-    graphs::{PASS, add},
+    graphs::{CODE, PASS, add, add_python, code},
     grpc::Grpc,
     http::{get, post},
     pipelines::{Config, request},
+    streams::Talk,
 };
 
 /// Returns the lines of a family that have a name, without it.
@@ -77,6 +78,34 @@ fn graphs_count_what_goes_in_and_what_comes_out() {
     ovms_responses{api="KServe",interface="REST",method="ModelInfer",name="g"} 1
     ovms_graph_processing_time_us_count{method="ModelInfer",name="g"} 3
     "#);
+}
+
+#[test]
+fn only_runs_that_succeed_are_timed() {
+    let mut config = Config::of(&[]);
+    add_python(&mut config, "g", CODE);
+    let server = config.serve_with(&["--metrics_enable"]);
+    let client = Grpc::connect(&server);
+    let (good, bad) = ("return [Tensor('out', b'a')]", "raise ValueError");
+    client.answered(code("g", good));
+    client.refused(code("g", bad));
+    // Nothing comes out.
+    client.refused(code("g", "return []"));
+    for body in [good, bad] {
+        let talk = Talk::open(&client);
+        talk.send(code("g", body));
+        talk.rest();
+    }
+    let page = get(&server, "/metrics").text();
+    let lines = |family| of(&page, family).join("\n");
+    insta::assert_snapshot!(lines("ovms_graph_processing_time_us_count"), @r#"
+    ovms_graph_processing_time_us_count{method="ModelInfer",name="g"} 1
+    ovms_graph_processing_time_us_count{method="ModelInferStream",name="g"} 1
+    "#);
+    assert_eq!(
+        lines("ovms_current_graphs"),
+        r#"ovms_current_graphs{name="g"} 0"#
+    );
 }
 
 #[test]

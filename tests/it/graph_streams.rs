@@ -7,7 +7,7 @@ use ovms::proto::kserve::{ModelInferRequest, infer_parameter::ParameterChoice};
 use crate::support::{
     graphs::{
         CODE, PASS, PYTHON, TWO, add, add_python, at, code, failed, file, generative, graph, next,
-        node, python, rest, time, with_parameter,
+        node, python, rest, time, told, with_parameter,
     },
     grpc::{Grpc, input, raw},
     pipelines::Config,
@@ -65,6 +65,13 @@ fn the_first_request_opens_the_graph_or_ends_the_stream() {
             )],
         ),
     );
+    let gate = node(
+        "GateCalculator",
+        "in",
+        "out",
+        "input_side_packet: \"ALLOW:open\"",
+    );
+    add(&mut config, "gate", &graph("in", "out", &[gate]));
     let server = config.serve();
     let client = Grpc::connect(&server);
     config.remove(crate::support::graphs::LIST, "gone");
@@ -109,6 +116,15 @@ fn the_first_request_opens_the_graph_or_ends_the_stream() {
         came[0].contains("Side packet \"wanted\" is required but was not provided."),
         "{came:?}"
     );
+    // So does a gate that is told by one.
+    let missing = "FailedPrecondition: Failed to start mediapipe graph - FAILED_PRECONDITION: Side packet \"open\" is required but was not provided.";
+    assert_eq!(told(&client, byte("gate", 1)), missing);
+    assert_eq!(
+        opened(&client, byte("gate", 1)),
+        [format!("end: {missing}")]
+    );
+    let allowed = with_parameter("open", ParameterChoice::BoolParam(true), byte("gate", b'a'));
+    assert_eq!(told(&client, allowed), "out UINT8 [1] a");
     // With it the stream lives; parameters of later requests do not matter.
     let mut talk = Talk::open(&client);
     talk.send(with_parameter("wanted", text("x"), byte("side", b'a')));
@@ -296,10 +312,10 @@ fn times_count_up_from_the_last_request_that_was_good() {
             end.contains(&format!("but received {second}")) || first == MAX,
             "{end}"
         );
-        let told = |text: &String| {
+        let is_told = |text: &String| {
             text.starts_with("error: Failed to add packet to mediapipe graph input stream - ")
         };
-        assert!(came.iter().all(told), "{came:?}");
+        assert!(came.iter().all(is_told), "{came:?}");
     }
     // Unary requests may have a time as well.
     let answer = client.answered(at(77, byte("g", b'a')));
@@ -444,7 +460,7 @@ fn generators_give_sets_at_times_of_their_own() {
         [sets(0, 12), vec![OK.to_owned()]].concat()
     );
     assert_eq!(opened(&client, count(0)), [OK]);
-    // Another request needs a time behind the last set.
+    // Another request goes on where the last has ended, or at a time of its own behind that.
     let mut talk = Talk::open(&client);
     talk.send(at(100, count(3)));
     wait(&mut talk, &sets(100, 3));
@@ -460,9 +476,19 @@ fn generators_give_sets_at_times_of_their_own() {
     assert_eq!(next(&mut talk), "1: out UINT8 [1] 0");
     assert_eq!(rest(talk), [OK]);
     let mut talk = Talk::open(&client);
+    for (t0, n) in [(0, 3), (3, 5), (8, 1), (9, 2), (11, 4)] {
+        talk.send(count(usize::try_from(n).unwrap()));
+        wait(&mut talk, &sets(t0, n));
+    }
+    // One without sets takes its time all the same.
+    talk.send(count(0));
+    talk.send(count(2));
+    wait(&mut talk, &sets(16, 2));
+    assert_eq!(rest(talk), [OK]);
+    let mut talk = Talk::open(&client);
     talk.send(count(3));
     wait(&mut talk, &sets(0, 3));
-    talk.send(count(3));
+    talk.send(at(2, count(3)));
     let end = rest(talk).pop().unwrap();
     assert!(end.starts_with("end: InvalidArgument: Mediapipe execution failed. MP status - INVALID_ARGUMENT: CalculatorGraph::Run() failed: "), "{end}");
     assert!(end.contains("Packet timestamp mismatch"), "{end}");
@@ -499,6 +525,34 @@ fn generators_give_sets_at_times_of_their_own() {
     fs::write(&go, "").unwrap();
     let came = rest(talk);
     let end = came.last().unwrap();
+    // One whose time comes after that waits for the generator.
+    let go = config.beside("later");
+    let mut later = Talk::open(&client);
+    later.send(waits(&go));
+    wait(&mut later, &sets(0, 1));
+    later.send(at(50, count(2)));
+    later.send(at(60, count(1)));
+    client.round_trip();
+    fs::write(&go, "").unwrap();
+    wait(&mut later, &["1: out UINT8 [1] 1".to_owned()]);
+    wait(&mut later, &sets(50, 2));
+    wait(&mut later, &sets(60, 1));
+    assert_eq!(rest(later), [OK]);
+    // It gets in at the time at which the generator would have gone on, and not before.
+    let mut far = [2, 1].map(|time| {
+        let go = config.beside(&format!("far {time}"));
+        let mut talk = Talk::open(&client);
+        talk.send(waits(&go));
+        wait(&mut talk, &sets(0, 1));
+        talk.send(at(time, count(1)));
+        client.round_trip();
+        fs::write(&go, "").unwrap();
+        assert_eq!(next(&mut talk), "1: out UINT8 [1] 1");
+        rest(talk)
+    });
+    assert_eq!(far[0], ["2: out UINT8 [1] 0", OK]);
+    let end = &end.clone();
+    assert_eq!(far[1].pop().as_ref(), Some(end));
     let busy = "end: InvalidArgument: Mediapipe execution failed. MP status - RESOURCE_EXHAUSTED: CalculatorGraph::Run() failed: \nCalculator::Process() for node \"py\" failed: Node is already processing data. Create new stream for another request.";
     assert_eq!(end, busy);
     // What came before an exception is delivered.

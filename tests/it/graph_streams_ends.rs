@@ -398,8 +398,8 @@ fn a_stop_hears_finite_generators_out_and_ends_the_others() {
         talk.next().response();
     }
     // What these have asked for is all that they want.
-    closed.close();
-    whole.close();
+    closed.close_heard();
+    whole.close_heard();
     let since = Instant::now();
     server.signal("TERM");
     server.wait_log("stopping; waiting for the requests under way");
@@ -426,6 +426,37 @@ fn a_stop_hears_finite_generators_out_and_ends_the_others() {
     );
     assert!(!server.log().contains("the time to stop is over"));
     assert_eq!(lines(&log, "closed").len(), 2);
+}
+
+#[test]
+fn a_stop_hears_of_an_end_of_the_requests_that_comes_late() {
+    let config = lab();
+    let mut server = config.serve_with(&["--shutdown_timeout_seconds", "60"]);
+    let client = Grpc::connect(&server);
+    let go = config.beside("go");
+    let body = format!(
+        "yield [Tensor('out', b'0')]\nwhile not os.path.exists({go:?}): time.sleep(0.01)\nyield [Tensor('out', b'1')]"
+    );
+    let mut talks: Vec<Talk<'_>> = (0..3).map(|_| Talk::open(&client)).collect();
+    for talk in &mut talks {
+        talk.send(code("gen", &body));
+        talk.next().response();
+    }
+    server.signal("TERM");
+    server.wait_log("stopping; waiting for the requests under way");
+    let [ended, asks, waits] = &mut talks[..] else {
+        panic!("three are open");
+    };
+    // The last two want more than they are given.
+    ended.close_heard();
+    asks.send(code("gen", &body));
+    asks.close_heard();
+    fs::write(&go, "").unwrap();
+    for (talk, end) in [(ended, OK), (asks, STOPPED), (waits, STOPPED)] {
+        assert_eq!(next(talk), "1: out UINT8 [1] 1");
+        assert_eq!(next(talk), end);
+    }
+    assert!(server.wait().success(), "{}", server.log());
 }
 
 #[test]

@@ -4,13 +4,16 @@
 use std::{fs, io::Cursor};
 
 use image::{DynamicImage, ImageFormat, RgbImage};
+use serde_json::json;
 
 use crate::support::{
     Server,
     bytes::{ANY_BYTES, Form, Output, Served},
     eventually, fixture,
     grpc::{self, Grpc, to_floats},
-    infer::{APIS, infer},
+    infer::{APIS, TFS_APIS, infer},
+    model,
+    pipelines::{Config, dl},
 };
 
 fn star(extension: &str) -> Vec<u8> {
@@ -82,6 +85,77 @@ fn pictures_are_resized_where_a_size_is_known() {
         );
         let jpeg = served.ask(form, &[1], &[&star("jpg")]).unwrap();
         assert_eq!(jpeg.shape, [1, 4, 6, 3]);
+    }
+}
+
+#[test]
+fn a_pipeline_splits_a_request_of_pictures() {
+    let mut config = Config::of(&["image_fixed", "image_any"]);
+    config.model("turned", &model("image_any"))["layout"] = json!("NCHW");
+    for (name, model, count) in [
+        ("fixed", "image_fixed", 2),
+        ("any", "image_any", -1),
+        ("other", "turned", -1),
+    ] {
+        let node = dl("only", model, "image=request.x", "out=y");
+        config.pipeline(name, "x", &[node], "out=only.y")["demultiply_count"] = json!(count);
+    }
+    let server = config.serve();
+    let mut served = Served {
+        grpc: Grpc::connect(&server),
+        server,
+        model: "fixed",
+        input: "x",
+    };
+    let (large, as_it_is) = (plain(30, 20, [1, 2, 3]), plain(6, 4, [7, 8, 9]));
+    let pixels = [[3, 2, 1], [9, 8, 7]].map(|pixel: [u8; 3]| pixel.repeat(24));
+    for form in ANY_BYTES {
+        let two = served.ask(form, &[2], &[&large, &as_it_is]);
+        let expected = Output {
+            datatype: "UINT8".to_owned(),
+            shape: vec![2, 1, 4, 6, 3],
+            data: pixels.concat(),
+        };
+        assert_eq!(two, Ok(expected), "{form:?}");
+    }
+    let mut texts = vec![
+        served.ask(Form::Raw, &[1], &[&large]).unwrap_err(),
+        served
+            .ask(Form::Raw, &[2, 1], &[&large, &large])
+            .unwrap_err(),
+    ];
+    served.model = "any";
+    for form in ANY_BYTES {
+        let three = served.ask(form, &[3], &[&as_it_is, &as_it_is, &as_it_is]);
+        let three = three.unwrap();
+        assert_eq!(three.shape, [3, 1, 4, 6, 3], "{form:?}");
+        assert_eq!(to_floats(&three.data), floats(&pixels[1].repeat(3)));
+    }
+    texts.push(
+        served
+            .ask(Form::Raw, &[2], &[&large, &as_it_is])
+            .unwrap_err(),
+    );
+    served.model = "other";
+    texts.push(served.ask(Form::Raw, &[1], &[&large]).unwrap_err());
+    insta::assert_snapshot!(texts.join("\n"), @"
+    InvalidArgument: Invalid input batch size - Expected: 2; Actual: 1; input name: x
+    InvalidArgument: Invalid number of shape dimensions - Expected number of input shape dimensions: 1; Actual: 2; input name: x
+    InvalidArgument: Binary input images for this endpoint are required to have the same resolution - image 1 has another than the first; input name: x
+    InvalidArgument: Received binary image input but resource not configured to accept NHWC layout - Expected: N...HWC; Actual: N?CHW; input name: x
+    ");
+    let file = config.beside("picture.png");
+    fs::write(&file, &as_it_is).unwrap();
+    for api in APIS.into_iter().chain(TFS_APIS) {
+        let given = format!("x:BYTES=@{}", file.display());
+        let run = infer(
+            &served.server,
+            api,
+            &["any", "-i", &given, "--output", "json"],
+        );
+        assert_eq!(run.code, Some(0), "{api}: {}", run.stderr);
+        let told: serde_json::Value = serde_json::from_slice(&run.stdout).unwrap();
+        assert_eq!(told["outputs"][0]["shape"], json!([1, 1, 4, 6, 3]), "{api}");
     }
 }
 

@@ -108,7 +108,7 @@ fn faults_are_told_with_line_and_connection() {
         expected  a node with demultiply_count, of which there is none
         next      change gather_from_node, or give that node a demultiply_count
 
-      config.json:11:23: warning: the input `idle` has to be sent, and no node uses it
+      config.json:11:23: warning: the input `idle` is left out, since no node uses it
           11 | "inputs": ["x", "idle"],
              |           ^^^^^^^^^^^^^
 
@@ -366,7 +366,7 @@ fn without_a_runtime_what_needs_none_is_checked() {
         expected  a version that it has: 1
         next      change the version, or leave it out for the default one
 
-      config.json:8:25: warning: the input `x` has to be sent, and no node uses it
+      config.json:8:25: warning: the input `x` is left out, since no node uses it
           8 | {"name": "p", "inputs": ["x"],
             |                         ^^^^^
 
@@ -432,7 +432,7 @@ fn the_end_says_how_it_looks() {
     pipeline `p`: no faults
     pipeline `idle`: 1 warning
 
-      config.json:18:28: warning: the input `y` has to be sent, and no node uses it
+      config.json:18:28: warning: the input `y` is left out, since no node uses it
           18 | {"name": "idle", "inputs": ["x", "y"],
              |                            ^^^^^^^^^^
 

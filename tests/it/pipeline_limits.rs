@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use serde_json::json;
 
 use crate::support::{
-    fixture,
+    cli, fixture,
     grpc::Grpc,
     http::get,
     pipelines::{Config, custom, dl, infer, request, status, ten, wait_lines},
@@ -154,4 +154,27 @@ fn statistics_of_a_pipeline_are_of_its_requests() {
         assert_eq!(stage["count"], 1, "{stage}");
         assert!(stage["ns"].as_u64() > Some(0), "{stage}");
     }
+}
+
+#[test]
+fn a_check_takes_time_in_proportion_to_the_nodes() {
+    const COUNT: usize = 5000;
+    let mut config = Config::of(&["dummy"]);
+    let node = |number: usize| {
+        let name = format!("n{number}");
+        match number {
+            0 => dl(&name, "dummy", X, "a=y"),
+            _ => dl(&name, "dummy", &format!("b=n{}.y", number - 1), "a=y"),
+        }
+    };
+    let nodes: Vec<_> = (0..COUNT).map(node).collect();
+    config.pipeline("chain", "x", &nodes, &format!("out=n{}.y", COUNT - 1));
+    let path = config.write();
+    let began = Instant::now();
+    let run = cli::run(cli::command().args(["pipeline", "check"]).arg(path));
+    assert_eq!(run.code, Some(0), "{}", run.stderr);
+    // It takes a third of a second, unoptimized; if each node looked at all others, or at all of the
+    // file, it would be 40 seconds.
+    let took = began.elapsed();
+    assert!(took < Duration::from_secs(5), "{took:?}");
 }

@@ -310,6 +310,37 @@ fn requests_are_judged_as_those_to_models_are() {
 }
 
 #[test]
+fn an_input_that_no_node_uses_is_none() {
+    let mut config = Config::of(&["dummy"]);
+    config.pipeline(
+        "p",
+        "idle x rest",
+        &[dl("one", "dummy", X, "a=y")],
+        "out=one.y",
+    );
+    let server = config.serve();
+    let client = Grpc::connect(&server);
+    assert_eq!(
+        tensors(&metadata(&client, "p", "")),
+        "x FP32 [1, 10] -> out FP32 [1, 10]"
+    );
+    assert_eq!(
+        infer(&client, ten("p", 1.0)),
+        told(&client.answered(ten("p", 1.0)))
+    );
+    let sent = [("x", &[1, 10][..], &ONES[..]), ("idle", &[1, 10], &ONES)];
+    insta::assert_snapshot!(client.refused(request("p", &sent)), @"InvalidArgument: Invalid number of inputs - Expected: 1; Actual: 2");
+    let listed = get(&server, "/v1/models/p/metadata").json();
+    let inputs = &listed["metadata"]["signature_def"]["signatureDef"]["serving_default"]["inputs"];
+    assert_eq!(
+        inputs.as_object().unwrap().keys().collect::<Vec<_>>(),
+        ["x"]
+    );
+    let body = br#"{"instances":[{"x":[0,1,2,3,4,5,6,7,8,9]}]}"#;
+    assert_eq!(post(&server, "/v1/models/p:predict", body).status, 200);
+}
+
+#[test]
 fn inputs_of_json_are_named() {
     let server = chain().serve();
     let predict = |name: &str, body: serde_json::Value| {

@@ -158,7 +158,7 @@ fn only_outputs_that_are_asked_for_so_are_binary() {
     {"outputs":[{"name":"total","parameters":{"binary_data":false}}]}: all JSON
     {"outputs":[{"name":"total","parameters":{"binary_data":"true"}}]}: all JSON
     {"outputs":[{"name":"twice"},{"name":"total","parameters":{"binary_data":false}}],"parameters":{"binary_data_output":true}}: "twice": binary, "total": JSON; bytes of [2.0, 4.0, 6.0, 8.0]
-    {"parameters":{"binary_data_output":true}}: "total": JSON, "twice": JSON; bytes of []
+    {"parameters":{"binary_data_output":true}}: "total": binary, "twice": binary; bytes of [10.0, 2.0, 4.0, 6.0, 8.0]
     {"outputs":[{"name":"twice"}],"parameters":{"binary_data_output":1}}: all JSON
     "#);
 }

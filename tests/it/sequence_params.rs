@@ -365,7 +365,7 @@ fn the_id_is_binary_if_it_or_all_else_is_wished_so_and_never_unknown() {
     total 16, sequence_id null of 16
     total null, sequence_id 8 of 8
     total 16, sequence_id 8 of 24
-    total null, sequence_id null of 0
+    total 16, sequence_id 8 of 24
     total 16, sequence_id 8 of 24
     ");
 }

@@ -3,10 +3,12 @@
 use serde_json::json;
 
 use crate::support::{
+    Server,
     bytes::{ANY_BYTES, FORMS, Form, Output, Served, framed},
     grpc,
     http::{JSON_LENGTH, get, post, send},
-    infer::{APIS, infer},
+    infer::{APIS, TFS_APIS, infer},
+    ir, repository,
 };
 
 /// Letters of several bytes, nothing, a line with an end, and more than a C++ string holds itself.
@@ -37,6 +39,128 @@ fn strings_come_back_in_every_form() {
         );
         assert_eq!(served.ask(form, &[0], &[]), Ok(strings(&[])), "{form:?}");
     }
+}
+
+/// Serves a model of strings with so many dimensions.
+fn of_rank(rank: usize, flags: &[&str]) -> (tempfile::TempDir, Served) {
+    let folder = repository::folder();
+    ir::strings(folder.path(), rank);
+    let server = Server::begin("strings", folder.path(), flags);
+    server.wait_ready();
+    let grpc = grpc::Grpc::connect(&server);
+    let served = Served {
+        server,
+        grpc,
+        model: "strings",
+        input: "in",
+    };
+    (folder, served)
+}
+
+#[test]
+fn strings_have_any_number_of_dimensions() {
+    let six: [&[u8]; 6] = [b"a", b"", b"c\n", TEXTS[0], TEXTS[3], TEXTS[4]];
+    for (shapes, given, answer) in [
+        (vec![vec![]], r#"in="a word""#, json!([[], ["a word"]])),
+        (
+            vec![vec![2, 3], vec![3, 2], vec![0, 3]],
+            r#"[["a",""],["c","ž"]]"#,
+            json!([[2, 2], ["a", "", "c", "ž"]]),
+        ),
+        (
+            vec![vec![1, 2, 3], vec![6, 1, 1]],
+            r#"[[["a"],["b"],["c"]]]"#,
+            json!([[1, 3, 1], ["a", "b", "c"]]),
+        ),
+        (
+            vec![vec![1, 3, 1, 2]],
+            r#"[[[["a"]],[["b"]]]]"#,
+            json!([[1, 2, 1, 1], ["a", "b"]]),
+        ),
+    ] {
+        let (_folder, served) = of_rank(shapes[0].len(), &[]);
+        for shape in shapes {
+            let count = usize::try_from(shape.iter().product::<i64>()).unwrap();
+            let given = &six[..count];
+            for form in FORMS {
+                let answer = Output {
+                    shape: shape.clone(),
+                    ..strings(given)
+                };
+                assert_eq!(served.ask(form, &shape, given), Ok(answer), "{form:?}");
+            }
+        }
+        for api in APIS.into_iter().chain(TFS_APIS) {
+            let args = ["strings", "-i", given, "--output", "json"];
+            let run = infer(&served.server, api, &args);
+            assert_eq!(run.code, Some(0), "{api:?} {given}: {}", run.stderr);
+            let told: serde_json::Value = serde_json::from_slice(&run.stdout).unwrap();
+            let output = &told["outputs"][0];
+            let told = json!([output["shape"], output["data"]]);
+            assert_eq!(told, answer, "{api:?}");
+        }
+    }
+    let (_folder, served) = of_rank(2, &[]);
+    let rest = |body: &str| {
+        post(
+            &served.server,
+            "/v1/models/strings:predict",
+            body.as_bytes(),
+        )
+        .text()
+    };
+    let answers = [
+        r#"{"instances":[["a","b"],["c",{"b64":"YWI="}]]}"#,
+        r#"{"instances":[{"in":["a","b"]},{"in":["c","d"]}]}"#,
+        r#"{"inputs":{"in":[["a"],["b"]]}}"#,
+        r#"{"inputs":[["a","b"]]}"#,
+        r#"{"inputs":[[],[]]}"#,
+        r#"{"inputs":["a"]}"#,
+    ]
+    .map(rest);
+    insta::assert_snapshot!(answers.join("\n"), @r#"
+    {"predictions":[["a","b"],["c","ab"]]}
+    {"predictions":[["a","b"],["c","d"]]}
+    {"outputs":[["a"],["b"]]}
+    {"outputs":[["a","b"]]}
+    {"outputs":[[],[]]}
+    {"error":"Invalid number of shape dimensions - Expected: (-1,-1); Actual: (1); input name: in"}
+    "#);
+}
+
+#[test]
+fn strings_are_bounded_in_number() {
+    let (_folder, served) = of_rank(2, &["--max_string_elements", "3"]);
+    let list: [&[u8]; 4] = [b""; 4];
+    for form in FORMS {
+        assert!(served.ask(form, &[1, 3], &list[..3]).is_ok(), "{form:?}");
+    }
+    let mut texts: Vec<String> = FORMS
+        .into_iter()
+        .map(|form| served.ask(form, &[2, 2], &list).unwrap_err())
+        .collect();
+    // Long ones are not taken for many.
+    let long = vec![b'x'; 1000];
+    assert!(served.ask(Form::Raw, &[1, 1], &[&long]).is_ok());
+    for api in APIS.into_iter().chain(TFS_APIS) {
+        let run = infer(
+            &served.server,
+            api,
+            &["strings", "-i", r#"[["a","b","c","d"]]"#],
+        );
+        assert_ne!(run.code, Some(0));
+        texts.push(run.stderr.trim().to_owned());
+    }
+    insta::assert_snapshot!(texts.join("\n"), @"
+    InvalidArgument: Invalid number of strings - Expected: 3 at most, see --max_string_elements; Actual: more; input name: in
+    InvalidArgument: Invalid number of strings - Expected: 3 at most, see --max_string_elements; Actual: more; input name: in
+    400: Invalid number of strings - Expected: 3 at most, see --max_string_elements; Actual: more; input name: in
+    400: Invalid number of strings - Expected: 3 at most, see --max_string_elements; Actual: more; input name: in
+    error: the server refused the request: INVALID_ARGUMENT: Invalid number of strings - Expected: 3 at most, see --max_string_elements; Actual: more; input name: in
+    error: the server refused the request: 400 Bad Request: Invalid number of strings - Expected: 3 at most, see --max_string_elements; Actual: more; input name: in
+    error: the server refused the request: INVALID_ARGUMENT: Invalid number of strings - Expected: 3 at most, see --max_string_elements; Actual: more; input name: in
+    error: the server refused the request: 400 Bad Request: Invalid number of strings - Expected: 3 at most, see --max_string_elements; Actual: more; input name: in
+    ");
 }
 
 #[test]

@@ -176,7 +176,7 @@ fn each_fault_has_its_code_and_text() {
     400: Invalid number of shape dimensions - Expected number of binary input shape dimensions: 1; Actual: 2; input name: image
     InvalidArgument: Invalid number of values in tensor proto container - Expected: 3; Actual: 1; input name: in
     400: Invalid number of shape dimensions - Expected: (-1); Actual: (1,1); input name: in
-    Unimplemented: Functionality not implemented - BYTES for a tensor of FP32 with shape (1,10): strings are taken by tensors of strings with one dimension and of UINT8 with two, images by those with four; input name: b
-    501: Functionality not implemented - BYTES for a tensor of FP32 with shape (1,10): strings are taken by tensors of strings with one dimension and of UINT8 with two, images by those with four; input name: b
+    Unimplemented: Functionality not implemented - BYTES for a tensor of FP32 with shape (1,10): strings are taken by tensors of strings and by those of UINT8 with two dimensions, images by those with four, and with five where a request is split; input name: b
+    501: Functionality not implemented - BYTES for a tensor of FP32 with shape (1,10): strings are taken by tensors of strings and by those of UINT8 with two dimensions, images by those with four, and with five where a request is split; input name: b
     ");
 }

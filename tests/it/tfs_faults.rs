@@ -297,5 +297,5 @@ fn strings_for_a_model_of_numbers() {
         ..tensor(DataType::DtString, &[1])
     };
     // Neither an image nor text fits two dimensions of floats.
-    insta::assert_snapshot!(refused([("strings", b(strings))]), @r#"strings: Unimplemented: Functionality not implemented - BYTES for a tensor of FP32 with shape (1,10): strings are taken by tensors of strings with one dimension and of UINT8 with two, images by those with four; input name: b"#);
+    insta::assert_snapshot!(refused([("strings", b(strings))]), @r#"strings: Unimplemented: Functionality not implemented - BYTES for a tensor of FP32 with shape (1,10): strings are taken by tensors of strings and by those of UINT8 with two dimensions, images by those with four, and with five where a request is split; input name: b"#);
 }

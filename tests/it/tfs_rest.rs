@@ -261,6 +261,45 @@ fn every_datatype_comes_back() {
 }
 
 #[test]
+fn tensors_without_elements_are_run() {
+    let server = Server::start("passthrough_f32");
+    let ask = |body: &str| {
+        let answer = post(
+            &server,
+            "/v1/models/passthrough_f32:predict",
+            body.as_bytes(),
+        );
+        format!("{body}: {} {}", answer.status, answer.text())
+    };
+    let strings = Server::start("passthrough_string");
+    let none = post(
+        &strings,
+        "/v1/models/passthrough_string:predict",
+        br#"{"inputs":[]}"#,
+    );
+    assert_eq!(none.text(), r#"{"outputs":[]}"#);
+    let answers = [
+        r#"{"inputs":[[],[]]}"#,
+        r#"{"inputs":{"in":[[]]}}"#,
+        r#"{"instances":[[],[]]}"#,
+        r#"{"instances":[{"in":[]},{"in":[]},{"in":[]}]}"#,
+        r#"{"inputs":[]}"#,
+        r#"{"instances":[{}]}"#,
+        r#"{"instances":[{"in":[1]},{}]}"#,
+    ]
+    .map(ask);
+    insta::assert_snapshot!(answers.join("\n"), @r#"
+    {"inputs":[[],[]]}: 200 {"outputs":[[],[]]}
+    {"inputs":{"in":[[]]}}: 200 {"outputs":[[]]}
+    {"instances":[[],[]]}: 200 {"predictions":[[],[]]}
+    {"instances":[{"in":[]},{"in":[]},{"in":[]}]}: 200 {"predictions":[[],[],[]]}
+    {"inputs":[]}: 400 {"error":"Invalid number of shape dimensions - Expected: (-1,-1); Actual: (0); input name: in"}
+    {"instances":[{}]}: 400 {"error":"Could not parse instance content. Not valid ndarray detected - an instance names no input"}
+    {"instances":[{"in":[1]},{}]}: 400 {"error":"Could not parse instance content. Not valid ndarray detected - an instance names no input"}
+    "#);
+}
+
+#[test]
 fn fractions_are_cut_for_integers() {
     let server = Server::start("passthrough_i32");
     let answer = post(
@@ -294,13 +333,13 @@ fn faults_of_the_tensors_have_their_texts() {
     insta::assert_snapshot!(answers.concat(), @r#"
     {"inputs":{"c":[[1]]}}: 400: Missing input with specific name - Required input: b
     {"inputs":{"b":[[1]],"c":[[1]]}}: 400: Invalid number of inputs - Expected: 1; Actual: 2
-    {"instances":[{}]}: 400: Invalid number of inputs - Expected: 1; Actual: 0
+    {"instances":[{}]}: 400: Could not parse instance content. Not valid ndarray detected - an instance names no input
     {"inputs":[1,2]}: 400: Invalid number of shape dimensions - Expected: (1,10); Actual: (2); input name: b
     {"inputs":1}: 400: Invalid number of shape dimensions - Expected: (1,10); Actual: (); input name: b
     {"instances":[[1],[2]]}: 400: Invalid input batch size - Expected: 1; Actual: 2; input name: b
     {"instances":[[1,2]]}: 400: Invalid input shape - Expected: (1,10); Actual: (1,2); input name: b
-    {"instances":["a"]}: 501: Functionality not implemented - BYTES for a tensor of FP32 with shape (1,10): strings are taken by tensors of strings with one dimension and of UINT8 with two, images by those with four; input name: b
-    {"instances":[{"b64":"YQ=="}]}: 501: Functionality not implemented - BYTES for a tensor of FP32 with shape (1,10): strings are taken by tensors of strings with one dimension and of UINT8 with two, images by those with four; input name: b
+    {"instances":["a"]}: 501: Functionality not implemented - BYTES for a tensor of FP32 with shape (1,10): strings are taken by tensors of strings and by those of UINT8 with two dimensions, images by those with four, and with five where a request is split; input name: b
+    {"instances":[{"b64":"YQ=="}]}: 501: Functionality not implemented - BYTES for a tensor of FP32 with shape (1,10): strings are taken by tensors of strings and by those of UINT8 with two dimensions, images by those with four, and with five where a request is split; input name: b
     "#);
     assert_eq!(post(&server, PREDICT, BODY).text(), ANSWER);
 }
@@ -346,8 +385,8 @@ fn faults_of_the_body_have_their_texts() {
     {"instances":[{"b":[1]},2]}: 400: Invalid JSON structure. One of named instances is not a JSON object.
     {"instances":[null]}: 400: Could not detect neither named or nonamed format
     {"instances":[[1,2],[3]]}: 400: Could not parse instance content. Not valid ndarray detected - the lists are not rectangular
-    {"instances":[[]]}: 400: Could not parse instance content. Not valid ndarray detected - a list is empty
-    {"instances":[{"b":[1]},{}]}: 400: Invalid JSON structure. Request inputs have different batch sizes
+    {"instances":[[]]}: 400: Invalid input shape - Expected: (1,10); Actual: (1,0); input name: b
+    {"instances":[{"b":[1]},{}]}: 400: Could not parse instance content. Not valid ndarray detected - an instance names no input
     {"inputs":"a"}: 400: Invalid JSON structure. One of inputs is not a JSON object.
     {"inputs":null}: 400: Invalid JSON structure. One of inputs is not a JSON object.
     {"inputs":{}}: 400: Invalid JSON structure, missing inputs

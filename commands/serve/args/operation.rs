@@ -180,6 +180,15 @@ pub(in crate::serve) struct Args {
     /// Do not tell clients why an inference failed; the log has it
     #[arg(long = "hide_inference_errors", help_heading = "Limits")]
     pub(super) hide_inference_errors: bool,
+    /// Strings of one input of a request, each of which takes far more memory than its bytes
+    #[arg(
+        long = "max_string_elements",
+        value_name = "N",
+        default_value_t = 1 << 20,
+        value_parser = at_least_one,
+        help_heading = "Limits"
+    )]
+    pub(super) max_string_elements: usize,
     /// Longest pause within a request that is being received
     #[arg(
         long = "read_timeout_seconds",

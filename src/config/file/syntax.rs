@@ -19,6 +19,10 @@ pub(in crate::config) struct Source {
     original: String,
     /// The same with blanks in the place of comments.
     json: String,
+    /// Where lines begin, but the first.
+    lines: Vec<usize>,
+    /// The bytes that are in a character and not its first, which are no columns.
+    inner: Vec<usize>,
 }
 
 /// Only what [`Source::blank`] leaves over: comments are gone by then.
@@ -48,19 +52,29 @@ impl Source {
                     _ => format!("the byte 0x{:02X}", content[error.valid_up_to()]),
                 };
                 let end = valid.len();
-                let source = Self {
-                    json: String::new(),
-                    original: valid,
-                };
+                let source = Self::of(valid);
                 return Err(source.fault((end, end), "", found, "text in UTF-8").into());
             }
         };
-        let mut source = Self {
-            json: String::new(),
-            original,
-        };
+        let mut source = Self::of(original);
         source.json = source.blank()?;
         Ok(source)
+    }
+
+    /// Takes a text, and finds the places in it: everything is asked for its own, so that each has to be
+    /// known without going through what is before it.
+    fn of(original: String) -> Self {
+        let places = |is_one: fn(&u8) -> bool, shift: usize| -> Vec<usize> {
+            let bytes = original.bytes().enumerate();
+            let found = bytes.filter(|(_, byte)| is_one(byte));
+            found.map(|(place, _)| place + shift).collect()
+        };
+        Self {
+            json: String::new(),
+            lines: places(|byte| *byte == b'\n', 1),
+            inner: places(|byte| byte & 0xC0 == 0x80, 0),
+            original,
+        }
     }
 
     /// Parses the text.
@@ -121,11 +135,16 @@ impl Source {
 
     /// Returns the place of a byte.
     pub(in crate::config) fn place(&self, byte: usize, path: &str) -> Place {
-        let before = self.original.get(..byte).unwrap_or(&self.original);
-        let start = before.rfind('\n').map_or(0, |newline| newline + 1);
+        let byte = match self.original.is_char_boundary(byte) {
+            true => byte,
+            false => self.original.len(),
+        };
+        let line = self.lines.partition_point(|start| *start <= byte);
+        let start = line.checked_sub(1).map_or(0, |before| self.lines[before]);
+        let inner = |byte| self.inner.partition_point(|inner| *inner < byte);
         Place {
-            line: before.matches('\n').count() + 1,
-            column: before[start..].chars().count() + 1,
+            line: line + 1,
+            column: byte - start - (inner(byte) - inner(start)) + 1,
             path: path.to_owned(),
         }
     }
@@ -230,4 +249,23 @@ pub(in crate::config) fn shorten(text: &str) -> String {
         return text.to_owned();
     }
     text.chars().take(MOST).chain(['…']).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::Source;
+
+    proptest! {
+        #[test]
+        fn places_are_those_that_counting_gives(text in "[ab\u{e4}\u{1f600}\r\n]{0,60}", byte in 0_usize..200) {
+            let source = Source::of(text.clone());
+            let before = text.get(..byte).unwrap_or(&text);
+            let line = before.split('\n').next_back().unwrap_or_default();
+            let place = source.place(byte, "");
+            prop_assert_eq!(place.line, before.split('\n').count());
+            prop_assert_eq!(place.column, line.chars().count() + 1);
+        }
+    }
 }

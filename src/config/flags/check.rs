@@ -242,6 +242,7 @@ fn check(flags: &Flags) -> Result<ServerSettings, FlagError> {
             shutdown: Duration::from_secs(flags.shutdown_timeout_seconds),
             waiting: flags.max_queued_requests,
             image_pixels: flags.max_image_pixels,
+            string_elements: flags.max_string_elements,
             streams: flags.max_streams,
         },
         python: PythonSettings {

@@ -320,7 +320,7 @@ impl Tensor {
 /// Writes a layout, unless it says nothing.
 fn layout(tensor: &TensorInfo) -> String {
     match tensor.layout.as_str() {
-        "N..." | "..." => String::new(),
+        "N..." | "N?..." | "..." => String::new(),
         layout => layout.to_owned(),
     }
 }

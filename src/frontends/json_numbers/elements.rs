@@ -27,7 +27,7 @@ pub(in crate::frontends) enum Rules {
     /// A list, nested in any way: the shape is told elsewhere, only the number of elements counts.
     /// Every element is one of the type.
     KServe,
-    /// The shape is that of the lists, which are rectangular and not empty. For a type of numbers
+    /// The shape is that of the lists, which are rectangular. For a type of numbers
     /// there may be strings as well, and `{"b64": "…"}`; integers are cut out of fractions.
     TensorFlowServing,
 }
@@ -176,7 +176,8 @@ impl Elements {
         }
         let length = length.unwrap_or(0);
         if length == 0 {
-            return Err(Fault::Empty);
+            // Its elements would be here, as deep as those of all other lists.
+            self.at_depth(depth)?;
         }
         if self.lengths.len() < depth {
             self.lengths.resize(depth, None);
@@ -200,7 +201,11 @@ impl Elements {
                 Ok(())
             };
         }
-        let depth = outer + lists;
+        self.at_depth(outer + lists)
+    }
+
+    /// Sees to it that all elements are as deep as each other.
+    fn at_depth(&mut self, depth: usize) -> Result<(), Fault> {
         match self.rank {
             Some(rank) if rank != depth => Err(Fault::Ragged),
             _ => {

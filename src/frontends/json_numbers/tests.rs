@@ -49,6 +49,10 @@ fn the_lists_are_the_shape() {
         shown(DataType::Bool, "[[true],[false]]"),
         "BOOL [2, 1] [true,false]"
     );
+    // Empty lists are where the elements would be.
+    assert_eq!(f32("[]"), "FP32 [0] []");
+    assert_eq!(f32("[[],[ ]]"), "FP32 [2, 0] []");
+    assert_eq!(f32("[[[],[]]]"), "FP32 [1, 2, 0] []");
 }
 
 #[test]
@@ -59,17 +63,18 @@ fn what_is_not_rectangular_is_refused() {
         "[[1],2]",
         "[[1],[[2]]]",
         "[[[1]],[2]]",
+        "[[1],[]]",
+        "[[],[1]]",
+        "[[],1]",
+        "[1,[]]",
+        "[[[]],[]]",
+        "[[],[[]]]",
+        "[[],[[],[]]]",
+        "[[[]],[1]]",
     ] {
         assert_eq!(
             shown(DataType::F32, text),
             Fault::Ragged.to_string(),
-            "{text}"
-        );
-    }
-    for text in ["[]", "[[],[]]", "[[1],[]]"] {
-        assert_eq!(
-            shown(DataType::F32, text),
-            Fault::Empty.to_string(),
             "{text}"
         );
     }

@@ -93,7 +93,7 @@ fn output(
     wishes: &Wishes,
 ) -> Result<()> {
     head(json, name, tensor.shape(), tensor.dtype().kserve());
-    if is_binary(name, || has_no_json(tensor), wishes) {
+    if is_binary(name, wishes) {
         behind(json, binary, tensor.data());
     } else {
         check_is_text(name, tensor)?;
@@ -111,13 +111,11 @@ fn loose_output(
     wishes: &Wishes,
 ) -> Result<()> {
     head(json, &output.name, &output.shape, &output.datatype);
-    let tensor = typed(output);
-    let has_no_json = || tensor.as_ref().map_or(true, has_no_json);
-    if is_binary(&output.name, has_no_json, wishes) {
+    if is_binary(&output.name, wishes) {
         behind(json, binary, &output.data);
         return Ok(());
     }
-    let tensor = tensor.map_err(|reason| {
+    let tensor = typed(output).map_err(|reason| {
         Error::invalid(format!(
             "Response parsing to JSON error - output {} {reason}, for which JSON has no form; ask \
              for binary outputs with the parameter binary_data_output",
@@ -201,22 +199,15 @@ fn first_binary(tensor: &Tensor) -> Option<usize> {
     strings(tensor.data()).position(|string| std::str::from_utf8(string).is_err())
 }
 
-/// Listed outputs are as wished. The one that may come with them unlisted, the id of a sequence, is
+/// Tells whether an output is wanted in binary. Listed ones are as wished; where none is listed, all
+/// are as the request says. The one that may come unlisted beside others, the id of a sequence, is
 /// binary if they all are: Triton's C++ client frees memory that is not its own if an answer has
-/// outputs of both forms. Where none is listed they are JSON, save that what has no JSON form in the
-/// protocol, half floats and strings that are no text, is binary for a client that reads binary.
-fn is_binary(name: &str, has_no_json: impl FnOnce() -> bool, wishes: &Wishes) -> bool {
+/// outputs of both forms.
+fn is_binary(name: &str, wishes: &Wishes) -> bool {
     match wishes.listed.iter().find(|(listed, _)| listed == name) {
         Some((_, binary)) => *binary,
-        None if wishes.listed.is_empty() => wishes.reads_binary && has_no_json(),
+        None if wishes.listed.is_empty() => wishes.reads_binary,
         None => wishes.listed.iter().all(|(_, binary)| *binary),
-    }
-}
-
-fn has_no_json(tensor: &Tensor) -> bool {
-    match tensor.dtype() {
-        DataType::F16 | DataType::Bf16 => true,
-        _ => first_binary(tensor).is_some(),
     }
 }
 
@@ -321,10 +312,8 @@ mod tests {
             let whole = format!(
                 "{start}\"shape\":{shape_text},\"datatype\":\"{datatype}\",\"data\":{expected}}}]}}"
             );
-            for reads_binary in [false, true] {
-                let written = loosely(datatype, shape, data, reads_binary).unwrap();
-                assert_eq!(written, whole, "{datatype}");
-            }
+            let written = loosely(datatype, shape, data, false).unwrap();
+            assert_eq!(written, whole, "{datatype}");
         }
     }
 

@@ -7,7 +7,8 @@
 
 use std::{
     convert::Infallible,
-    pin::Pin,
+    future::poll_fn,
+    pin::{Pin, pin},
     sync::Arc,
     task::{Context, Poll, ready},
     time::Duration,
@@ -64,7 +65,12 @@ pub(in crate::frontends) fn call(
     };
     let course = engine.course();
     let talk = Talk {
-        phase: Phase::Opening(Box::pin(open(engine, messages, intake.budget().clone()))),
+        phase: Phase::Opening(Box::pin(open(
+            engine,
+            messages,
+            intake.budget().clone(),
+            course.clone(),
+        ))),
         outcome: Some(Status::new(Code::Ok, "")),
         framing: None,
         message_size: intake.message_size(),
@@ -108,12 +114,17 @@ enum Phase {
 /// An open stream.
 struct Open {
     answers: Answers,
-    /// Reads requests and hands them over; `None` when there are no more.
-    feed: Option<BoxFuture<'static, Result<(), Status>>>,
+    /// Reads requests and hands them over, as [`feed`] does; `None` when there are no more.
+    feed: Option<BoxFuture<'static, Result<bool, Status>>>,
     seen: Seen,
 }
 
-async fn open(engine: Arc<Engine>, mut messages: Messages, budget: Budget) -> Result<Open, Status> {
+async fn open(
+    engine: Arc<Engine>,
+    mut messages: Messages,
+    budget: Budget,
+    course: watch::Receiver<Course>,
+) -> Result<Open, Status> {
     let first = messages.next().await?.ok_or_else(|| {
         let text = "Client disconnected during reading first streaming request";
         reply::status(&Error::invalid(text))
@@ -129,26 +140,61 @@ async fn open(engine: Arc<Engine>, mut messages: Messages, budget: Budget) -> Re
     let stream = opened.map_err(|error| reply::status(&error))?;
     Ok(Open {
         answers: stream.answers,
-        feed: Some(Box::pin(feed(messages, first, stream.requests, budget))),
+        feed: Some(Box::pin(feed(
+            messages,
+            first,
+            stream.requests,
+            budget,
+            course,
+        ))),
         seen,
     })
 }
 
-/// Hands over requests until there are no more, or nobody takes them.
+/// Hands over requests until there are no more, or nobody takes them. Whether all that the client had
+/// to send has been handed over.
+///
+/// From the begin of a drain on nothing is handed over. What comes is still looked at: an end of the
+/// requests says that the client lacks nothing, however late the server hears of it.
 async fn feed(
     mut messages: Messages,
     first: StreamRequest,
     requests: Requests,
     budget: Budget,
-) -> Result<(), Status> {
+    course: watch::Receiver<Course>,
+) -> Result<bool, Status> {
     let mut request = first;
-    while requests.send(request).await {
-        let Some(message) = messages.next().await? else {
-            break;
+    loop {
+        if before_drain(&course, pin!(requests.send(request))).await != Some(true) {
+            return Ok(false);
+        }
+        let mut next = pin!(messages.next());
+        let Some(message) = before_drain(&course, next.as_mut()).await else {
+            drop(requests);
+            return Ok(matches!(next.await, Ok(None)));
         };
-        request = read(message, &budget).await?;
+        let Some(message) = message? else {
+            return Ok(true);
+        };
+        let Some(read) = before_drain(&course, pin!(read(message, &budget))).await else {
+            return Ok(false);
+        };
+        request = read?;
     }
-    Ok(())
+}
+
+/// Awaits what is there before a drain begins; `None` if that comes first. The [`Talk`], which polls
+/// this, is woken by the drain.
+async fn before_drain<F: Future>(
+    course: &watch::Receiver<Course>,
+    mut future: Pin<&mut F>,
+) -> Option<F::Output> {
+    poll_fn(|context| match future.as_mut().poll(context) {
+        Poll::Ready(output) => Poll::Ready(Some(output)),
+        Poll::Pending if *course.borrow() >= Course::Draining => Poll::Ready(None),
+        Poll::Pending => Poll::Pending,
+    })
+    .await
 }
 
 /// Decodes a request.
@@ -204,8 +250,9 @@ impl Talk {
             match &mut self.phase {
                 Phase::Open(open) if course == Course::Draining => {
                     self.change = Box::pin(reaches(self.course.clone(), Course::Over));
-                    // A client that has sent all that it has gets all that it asked for.
-                    if open.feed.take().is_some() {
+                    // A client that has sent all that it has gets all that it asked for; the feed
+                    // tells if this is one.
+                    if open.feed.is_some() {
                         self.outcome = Some(stops);
                     }
                 }
@@ -232,7 +279,12 @@ impl Talk {
         };
         if let Some(feed) = &mut open.feed {
             match feed.poll_unpin(context) {
-                Poll::Ready(Ok(())) => open.feed = None,
+                Poll::Ready(Ok(is_whole)) => {
+                    open.feed = None;
+                    if is_whole {
+                        self.outcome = Some(Status::new(Code::Ok, ""));
+                    }
+                }
                 Poll::Ready(Err(status)) => {
                     self.end(status);
                     return Poll::Ready(Bytes::new());

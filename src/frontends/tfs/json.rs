@@ -311,7 +311,9 @@ fn named_rows(cursor: &mut Cursor<'_>, model: Model<'_>) -> Result<Vec<InputTens
                 "Invalid JSON structure. One of named instances is not a JSON object.",
             ));
         }
+        let mut is_empty = true;
         members(cursor, |name, cursor| {
+            is_empty = false;
             if !tensors.contains_key(&*name) {
                 let rows = Rows {
                     elements: match (model.input(&name), model.special(&name)) {
@@ -338,6 +340,9 @@ fn named_rows(cursor: &mut Cursor<'_>, model: Model<'_>) -> Result<Vec<InputTens
                 Row::Stranger => cursor.skip().map_err(malformed),
             }
         })?;
+        if is_empty {
+            return Err(Format::Row.no_array("an instance names no input"));
+        }
         batch += 1;
         if !cursor.more(b']').map_err(malformed)? {
             break;

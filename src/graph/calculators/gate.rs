@@ -25,8 +25,6 @@ struct Gate {
     control: Option<(usize, bool)>,
     /// What a side packet says.
     fixed: Option<bool>,
-    /// Whether a side packet is named at all.
-    by_side: bool,
     was: Option<bool>,
     closed: bool,
 }
@@ -43,8 +41,8 @@ fn contract(node: &NodeSpec) -> Result<Contract, String> {
         .takes("", Count::Any, &PacketType::Any)
         .takes("ALLOW", Count::Optional, &PacketType::Bool)
         .takes("DISALLOW", Count::Optional, &PacketType::Bool)
-        .uses("ALLOW", &PacketType::Bool)
-        .uses("DISALLOW", &PacketType::Bool)
+        .needs("ALLOW", Count::Optional, &PacketType::Bool)
+        .needs("DISALLOW", Count::Optional, &PacketType::Bool)
         .gives_same("", "")
         .gives("STATE_CHANGE", Count::Optional, &PacketType::Bool)
         .settles()
@@ -64,25 +62,20 @@ impl Gate {
             },
             control: allow.or_else(disallow),
             fixed: None,
-            by_side: !node.side_inputs.is_empty(),
             closed: false,
             options,
         }
     }
 
     fn allows(&self, context: &Context<'_>) -> Result<bool, Fault> {
-        let missing = self.options.empty_packets_as_allow();
         if let Some((place, opens)) = self.control {
             let what = &context.node.inputs[place].at.tag;
             return match context.input(place) {
                 Some(payload) => Ok(value::flag(payload, what)? == opens),
-                None => Ok(missing),
+                None => Ok(self.options.empty_packets_as_allow()),
             };
         }
-        if self.by_side {
-            return Ok(self.fixed.unwrap_or(missing));
-        }
-        Ok(self.options.allow())
+        Ok(self.fixed.unwrap_or_else(|| self.options.allow()))
     }
 }
 
@@ -126,7 +119,10 @@ impl Calculator for Gate {
 mod tests {
     use super::super::harness::Node;
     use crate::{
-        graph::Payload::{Bool, Int},
+        graph::{
+            PacketType,
+            Payload::{Bool, Int},
+        },
         proto::mediapipe::{GateCalculatorOptions, gate_calculator_options::GateState},
     };
 
@@ -186,8 +182,8 @@ mod tests {
         let mut run = allow.clone().side("s", Bool(false)).start();
         assert_eq!(run.at(0, &[("a", Int(1))]), ["x closed"]);
         assert!(run.at(1, &[("a", Int(1))]).is_empty());
-        let mut run = allow.start();
-        assert!(run.at(0, &[("a", Int(1))]).is_empty(), "not given: denied");
+        let asked = allow.contract().unwrap().side_inputs;
+        assert_eq!(asked, [(PacketType::Bool, false)], "it has to be given");
 
         let disallow = node.side_inputs(&["DISALLOW:s"]);
         let mut run = disallow.clone().side("s", Bool(false)).start();

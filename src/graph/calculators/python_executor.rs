@@ -18,6 +18,11 @@ use crate::{
 /// The tag of the streams that bring a generating node back to itself.
 pub(crate) const LOOPBACK: &str = "LOOPBACK";
 
+/// Tells whether a node runs a Python class.
+pub(crate) fn is_python(node: &NodeSpec) -> bool {
+    node.calculator == FACTORY.name
+}
+
 /// The tag of the side packet that Python nodes take.
 pub(crate) const RESOURCES: &str = "PYTHON_NODE_RESOURCES";
 

@@ -7,8 +7,8 @@ use crate::graph::{Code, Fault, Handler, Plan, Timestamp, convert::TIMESTAMP};
 pub(super) struct Line {
     /// The lowest time that a packet may have.
     pub(super) bound: Timestamp,
-    /// Whether anything was sent.
-    is_used: bool,
+    /// The highest time of a packet that was sent; [`Timestamp::UNSET`] if none was.
+    pub(super) last: Timestamp,
     /// Whether times may be anything: all who take from it ignore them.
     is_timeless: bool,
     /// How many of the queues that it feeds are full.
@@ -25,7 +25,7 @@ impl Line {
             && takers.all(|(node, _)| plan.nodes[*node].handler == Handler::Barrier);
         Self {
             bound: Timestamp::PRE_STREAM,
-            is_used: false,
+            last: Timestamp::UNSET,
             is_timeless,
             full: 0,
         }
@@ -48,7 +48,7 @@ impl Line {
             )));
         }
         if !self.is_timeless {
-            if at == Timestamp::POST_STREAM && self.is_used {
+            if at == Timestamp::POST_STREAM && self.last != Timestamp::UNSET {
                 return Err(Fault::invalid(format!(
                     "In stream \"{name}\", a packet at Timestamp::PostStream() must be the only Packet in an \
                      InputStream."
@@ -63,7 +63,7 @@ impl Line {
                 )));
             }
         }
-        self.is_used = true;
+        self.last = self.last.max(at);
         self.bound = self.bound.max(at.next_allowed());
         Ok(())
     }

@@ -169,6 +169,14 @@ impl Scheduler {
         sent
     }
 
+    /// Returns the highest time that a node which generates has sent to itself, to go on at.
+    #[must_use]
+    pub fn generated(&self) -> Option<Timestamp> {
+        let loops = self.plan.loops();
+        let last = loops.map(|stream| self.lines[stream].last).max()?;
+        (last != Timestamp::UNSET).then_some(last)
+    }
+
     /// Says that nothing before a time will come at an input of the graph.
     pub fn bound(&mut self, input: usize, bound: Timestamp) {
         if bound == Timestamp::DONE {

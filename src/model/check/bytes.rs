@@ -45,12 +45,18 @@ enum Treatment {
 /// Returns what an input does with strings, if it takes any.
 fn treatment(expected: &TensorInfo) -> Option<Treatment> {
     match (expected.dtype, expected.shape.0.len()) {
-        (DataType::String, 1) => Some(Treatment::Native),
-        (DataType::String, _) => None,
+        (DataType::String, _) => Some(Treatment::Native),
         (DataType::U8, 2) => Some(Treatment::Padded),
         (_, 4) => Some(Treatment::Images),
+        (_, 5) if is_split(expected) => Some(Treatment::Images),
         _ => None,
     }
+}
+
+/// Tells whether a request is split along the first axis: what comes then is that of each part, which is a
+/// batch of one image.
+fn is_split(expected: &TensorInfo) -> bool {
+    expected.layout.as_str().starts_with("N?")
 }
 
 /// Tells whether strings for an input take longer to judge than an async worker should be held up.
@@ -108,8 +114,8 @@ pub(super) fn plan(
             ErrorKind::Unimplemented,
             format!(
                 "Functionality not implemented - BYTES for a tensor of {} with shape {}: strings \
-                 are taken by tensors of strings with one dimension and of UINT8 with two, images \
-                 by those with four; input name: {name}",
+                 are taken by tensors of strings and by those of UINT8 with two dimensions, images \
+                 by those with four, and with five where a request is split; input name: {name}",
                 expected.dtype, expected.shape
             ),
         ));
@@ -188,6 +194,13 @@ fn images(
     let name = &expected.name;
     is_list(expected, shape, dialect)?;
     check_batch(expected, shape[0], strings)?;
+    if is_split(expected) && !expected.shape.0[1].allows(1) {
+        return Err(Error::invalid(format!(
+            "Invalid input batch size - Expected: {} in each part; Actual: 1, an image; input name: \
+             {name}",
+            expected.shape.0[1]
+        )));
+    }
     image_tensor(expected)
         .check()
         .map_err(|error| image_fault(expected, error))?;

@@ -110,7 +110,7 @@ fn each_fault_has_its_text() {
     Invalid input shape - Negative or zero dimension size is not acceptable: (-1,2); input name: b
     Invalid input precision - Expected: FP32; Actual: INT32; input name: b
     Invalid input precision - Expected: FP32; Actual: FLOAT; input name: b
-    Functionality not implemented - BYTES for a tensor of FP32 with shape ([1~4],2): strings are taken by tensors of strings with one dimension and of UINT8 with two, images by those with four; input name: b
+    Functionality not implemented - BYTES for a tensor of FP32 with shape ([1~4],2): strings are taken by tensors of strings and by those of UINT8 with two dimensions, images by those with four, and with five where a request is split; input name: b
     Invalid number of shape dimensions - Expected: ([1~4],2); Actual: (1,1,2); input name: b
     Invalid input batch size - Expected: [1~4]; Actual: 5; input name: b
     Invalid input shape - Expected: ([1~4],2); Actual: (1,3); input name: b

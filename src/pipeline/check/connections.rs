@@ -47,12 +47,12 @@ impl Draft<'_> {
     fn source(&mut self, node: usize, connection: &Connection) -> Option<usize> {
         let last = self.nodes.len() - 1;
         let name = connection.node_name.as_str();
-        let known: Vec<&str> = self.nodes[..last].iter().map(|node| node.name).collect();
         let (rule, found) = match self.names.get(name).copied() {
             Some(source) if source == last => (Rule::ResponseAsSource, "`response`".to_owned()),
             Some(source) => return Some(source),
             None => (Rule::MissingNode, format!("`{name}`, which is no node")),
         };
+        let known: Vec<&str> = self.nodes[..last].iter().map(|node| node.name).collect();
         let expected = one_of("a node that gives something", &known);
         let next = or_meant(name, &known, "change node_name");
         self.fault_at(node, rule, connection.place.clone(), found, expected, next);

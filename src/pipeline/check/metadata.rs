@@ -4,13 +4,14 @@ use super::draft::{Draft, Gathers, REQUEST, text};
 use crate::{
     pipeline::{
         Count, NodeTensor, PipelineTensor, Rule,
-        dims::{common_layout, common_shape},
+        dims::{common_layout, common_shape, letters},
     },
     tensor::{Dim, Layout, PartialShape},
 };
 
 impl Draft<'_> {
-    /// Returns the inputs of the pipeline, each once.
+    /// Returns the inputs of the pipeline, each once. What no node uses is none: nobody would know what it
+    /// has to be.
     pub(super) fn inputs(&mut self) -> Vec<PipelineTensor> {
         let mut inputs: Vec<PipelineTensor> = Vec::new();
         let place = self.config.places.of("inputs").clone();
@@ -21,8 +22,9 @@ impl Draft<'_> {
             }
             let (used, tensor) = self.input(index);
             if !used {
-                let text = format!("the input `{name}` has to be sent, and no node uses it");
+                let text = format!("the input `{name}` is left out, since no node uses it");
                 self.warn(&place, text);
+                continue;
             }
             let mut input = PipelineTensor {
                 name: name.clone(),
@@ -37,7 +39,9 @@ impl Draft<'_> {
                 input.layout = tensor.layout;
             }
             if let Some(count) = self.nodes[0].count {
+                let layout = split(&input.layout, input.shape.0.len());
                 prepend(&mut input, &[dim(count)]);
+                input.layout = layout;
             }
             inputs.push(input);
         }
@@ -96,6 +100,20 @@ fn common(a: &NodeTensor, b: &NodeTensor) -> Option<NodeTensor> {
         shape,
         layout,
     })
+}
+
+/// Returns the layout of what is split into parts of a layout and rank: N are the parts, each of which
+/// has one axis more without a letter where it had its own.
+fn split(layout: &Layout, rank: usize) -> Layout {
+    let text: String = match (rank, *layout == Layout::unspecified(rank)) {
+        (0, _) => return Layout::unspecified(1),
+        (_, true) => "?...".to_owned(),
+        (_, false) => {
+            let letters = letters(layout, rank).into_iter();
+            letters.map(|it| if it == 'N' { '?' } else { it }).collect()
+        }
+    };
+    Layout::parse(&format!("N{text}")).unwrap_or(Layout::unspecified(rank + 1))
 }
 
 /// Returns the dimension of a level.

@@ -1,5 +1,7 @@
 //! Each node for itself: rules 6 to 14, and 24.
 
+use std::collections::HashSet;
+
 use super::draft::{Draft, Failure, Gathers, one_of, or_meant};
 use crate::{
     config::NodeKind,
@@ -261,6 +263,10 @@ impl Draft<'_> {
 
     /// Warns of outputs that do not exist, where nobody uses them.
     pub(super) fn unused_outputs(&mut self) {
+        let connections = self.nodes.iter().flat_map(|node| node.connections);
+        let used: HashSet<(&str, &str)> = connections
+            .map(|from| (&*from.node_name, &*from.data_item))
+            .collect();
         let mut found = Vec::new();
         for node in &self.nodes {
             let (Some(config), Some(facts)) = (node.config, &node.facts) else {
@@ -274,10 +280,7 @@ impl Draft<'_> {
                     .outputs
                     .iter()
                     .any(|real| real.name == output.data_item);
-                let mut connections = self.nodes.iter().flat_map(|node| node.connections);
-                let used = connections
-                    .any(|from| from.node_name == node.name && from.data_item == output.alias);
-                if !exists && !used {
+                if !exists && !used.contains(&(node.name, &*output.alias)) {
                     let text = format!(
                         "what the node `{}` runs has no output `{}`, which nothing uses",
                         node.name, output.data_item

@@ -82,9 +82,13 @@ impl Outline {
     /// Finds the levels, and which of them each node runs in. Where the file contradicts itself,
     /// the deepest that an input comes from counts.
     fn stack(&mut self) {
+        let mut into = vec![Vec::new(); self.nodes.len()];
+        for (index, edge) in self.edges.iter().enumerate() {
+            into[edge.to].push(index);
+        }
         for node in self.order() {
             let mut stack: Vec<usize> = Vec::new();
-            for edge in self.edges.iter().filter(|edge| edge.to == node) {
+            for edge in into[node].iter().map(|edge| &self.edges[*edge]) {
                 let given = self.given(edge.from);
                 if edge.from != node && given.len() > stack.len() {
                     stack = given;

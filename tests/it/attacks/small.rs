@@ -55,7 +55,10 @@ fn bodies_below_a_buffer_count_from_their_first_byte() {
 
 #[test]
 fn strings_of_no_bytes_count_as_what_they_become() {
-    let server = Server::start_with("passthrough_string", &[WITH_BUDGET]);
+    let server = Server::start_with(
+        "passthrough_string",
+        &[WITH_BUDGET, "--max_string_elements=100000000"],
+    );
     let grpc = Grpc::connect(&server);
     let count = 3 << 19;
     let length = i64::from(count);

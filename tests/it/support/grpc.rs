@@ -3,7 +3,7 @@
 use std::{future::Future, time::Duration};
 
 use ovms::proto::kserve::{
-    InferTensorContents, ModelInferRequest, ModelInferResponse,
+    InferTensorContents, ModelInferRequest, ModelInferResponse, ServerLiveRequest,
     grpc_inference_service_client::GrpcInferenceServiceClient,
     model_infer_request::{InferInputTensor, InferRequestedOutputTensor},
 };
@@ -105,6 +105,13 @@ impl Grpc {
     /// Sends a request that must be refused; returns its code and text.
     pub(crate) fn refused(&self, request: ModelInferRequest) -> String {
         fault(&self.infer(request).expect_err("the request is bad"))
+    }
+
+    /// Asks the server something over the same connection, so that what was written before has been read.
+    pub(crate) fn round_trip(&self) {
+        let mut client = self.client.clone();
+        // A server that stops may refuse it; that is an answer as well.
+        let _ = self.wait(async move { client.server_live(ServerLiveRequest {}).await });
     }
 
     /// Asserts that the server answers a good request for the model `dummy`.

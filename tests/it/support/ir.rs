@@ -38,3 +38,47 @@ pub(crate) fn relu(base_path: &Path, input: &str, output: &str, dims: &[usize]) 
     fs::write(folder.join("model.xml"), text).expect("the folder is ours");
     fs::write(folder.join("model.bin"), "").expect("the folder is ours");
 }
+
+/// Writes version 1 of a model that gives the strings of its input `in` as `out`, for any lengths of so
+/// many dimensions.
+pub(crate) fn strings(base_path: &Path, rank: usize) {
+    let dims = "<dim>-1</dim>".repeat(rank);
+    let shape = vec!["?"; rank].join(",");
+    let port = |id: u8, names: &str| {
+        format!("<port id=\"{id}\" precision=\"STRING\"{names}>{dims}</port>")
+    };
+    let axes = format!("<port id=\"1\" precision=\"I64\"><dim>{rank}</dim></port>");
+    let size = 8 * rank;
+    let text = format!(
+        r#"<?xml version="1.0"?>
+<net name="strings" version="11">
+<layers>
+<layer id="0" name="in" type="Parameter" version="opset1">
+<data shape="{shape}" element_type="string"/><output>{}</output>
+</layer>
+<layer id="1" name="same" type="Const" version="opset1">
+<data element_type="i64" shape="{rank}" offset="0" size="{size}"/><output>{axes}</output>
+</layer>
+<layer id="2" name="reshape" type="Reshape" version="opset1">
+<data special_zero="true"/><input>{}{axes}</input><output>{}</output>
+</layer>
+<layer id="3" name="out/sink" type="Result" version="opset1"><input>{}</input></layer>
+</layers>
+<edges>
+<edge from-layer="0" from-port="0" to-layer="2" to-port="0"/>
+<edge from-layer="1" from-port="1" to-layer="2" to-port="1"/>
+<edge from-layer="2" from-port="2" to-layer="3" to-port="0"/>
+</edges>
+</net>
+"#,
+        port(0, " names=\"in\""),
+        port(0, ""),
+        port(2, " names=\"out\""),
+        port(0, "")
+    );
+    let folder = base_path.join("1");
+    fs::create_dir_all(&folder).expect("the folder is ours");
+    fs::write(folder.join("model.xml"), text).expect("the folder is ours");
+    // A zero keeps a length as it is; no bytes at all are no file of weights.
+    fs::write(folder.join("model.bin"), vec![0; size.max(8)]).expect("the folder is ours");
+}

@@ -1,9 +1,13 @@
 //! One stream of requests and what comes back, by tonic's own client.
 
-use std::time::Duration;
+use std::{
+    pin::Pin,
+    task::{Context, Poll},
+    time::Duration,
+};
 
 use ovms::proto::kserve::{ModelInferRequest, ModelInferResponse, ModelStreamInferResponse};
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, oneshot};
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Request, Status, Streaming};
 
@@ -16,7 +20,32 @@ const LIMIT: Duration = Duration::from_secs(60);
 pub(crate) struct Talk<'a> {
     grpc: &'a Grpc,
     requests: Option<mpsc::Sender<ModelInferRequest>>,
+    /// Answered when the connection has taken the last request, and the end.
+    taken: oneshot::Receiver<()>,
     answers: Streaming<ModelStreamInferResponse>,
+}
+
+/// The requests of a stream, and who is told when the connection is through with them.
+struct Outgoing(
+    ReceiverStream<ModelInferRequest>,
+    Option<oneshot::Sender<()>>,
+);
+
+impl Drop for Outgoing {
+    fn drop(&mut self) {
+        if let Some(taken) = self.1.take() {
+            // Most tests do not want to know.
+            let _ = taken.send(());
+        }
+    }
+}
+
+impl tokio_stream::Stream for Outgoing {
+    type Item = ModelInferRequest;
+
+    fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        Pin::new(&mut self.0).poll_next(context)
+    }
 }
 
 /// What came.
@@ -58,7 +87,9 @@ impl<'a> Talk<'a> {
     /// Opens a stream with a time limit for all of it.
     pub(crate) fn open_within(grpc: &'a Grpc, limit: Option<Duration>) -> Self {
         let (requests, receiver) = mpsc::channel(1);
-        let mut request = Request::new(ReceiverStream::new(receiver));
+        let (takes, taken) = oneshot::channel();
+        let outgoing = Outgoing(ReceiverStream::new(receiver), Some(takes));
+        let mut request = Request::new(outgoing);
         if let Some(limit) = limit {
             request.set_timeout(limit);
         }
@@ -67,6 +98,7 @@ impl<'a> Talk<'a> {
         Self {
             grpc,
             requests: Some(requests),
+            taken,
             answers: opened.expect("an answer begins at once"),
         }
     }
@@ -90,6 +122,15 @@ impl<'a> Talk<'a> {
     /// Says that there are no more requests.
     pub(crate) fn close(&mut self) {
         self.requests = None;
+    }
+
+    /// Says that there are no more requests, and waits until the server knows.
+    pub(crate) fn close_heard(&mut self) {
+        self.close();
+        let taken = async { tokio::time::timeout(LIMIT, &mut self.taken).await };
+        let taken = self.grpc.runtime.block_on(taken);
+        taken.expect("in time").expect("its drop tells");
+        self.grpc.round_trip();
     }
 
     /// Waits for what comes next.

@@ -180,14 +180,58 @@ fn both_formats_are_read() {
         r#"{"inputs":{"y":[[1]]}}"#,
         r#"{"inputs":{"y":[1],"stranger":[[1],"a",{}]}}"#,
         r#"{"instances":[{"y":1,"stranger":null},{"y":2,"stranger":[]}]}"#,
-        r#"{"instances":[{},{}]}"#,
     ]), @r#"
     Row; x: FP32 [2, 2] [1.0,2.0,3.0,4.0]; y: INT64 [2, 1] [-1,9007199254740993]
     Column; x: FP32 [1, 2] [0.5,0.001]; y: INT64 [1, 1] [1]
     Column; y: INT64 [1, 1] [1]
     Column; stranger: INVALID; y: INT64 [1] [1]
     Row; stranger: INVALID; y: INT64 [2] [1,2]
-    Row
+    "#);
+}
+
+#[test]
+fn tensors_without_elements_are_read() {
+    insta::assert_snapshot!(all(&one(), &[
+        r#"{"inputs":[]}"#,
+        r#"{"inputs":{"b":[]}}"#,
+        r#"{"inputs":[[],[]]}"#,
+        r#"{"inputs":[[[],[]]]}"#,
+        r#"{"instances":[[]]}"#,
+        r#"{"instances":[[],[]]}"#,
+        r#"{"instances":[{"b":[]},{"b":[ ]}]}"#,
+        r#"{"inputs":[[],[1]]}"#,
+        r#"{"inputs":[[1],[]]}"#,
+        r#"{"inputs":[[[]],[]]}"#,
+        r#"{"inputs":[[],[[]]]}"#,
+        r#"{"inputs":[[],1]}"#,
+        r#"{"inputs":[1,[]]}"#,
+        r#"{"instances":[{"b":[]},{"b":1}]}"#,
+    ]), @"
+    Column; b: FP32 [0] []
+    Column; b: FP32 [0] []
+    Column; b: FP32 [2, 0] []
+    Column; b: FP32 [1, 2, 0] []
+    Row; b: FP32 [1, 0] []
+    Row; b: FP32 [2, 0] []
+    Row; b: FP32 [2, 0] []
+    400 Could not parse input content. Not valid ndarray detected - the lists are not rectangular
+    400 Could not parse input content. Not valid ndarray detected - the lists are not rectangular
+    400 Could not parse input content. Not valid ndarray detected - the lists are not rectangular
+    400 Could not parse input content. Not valid ndarray detected - the lists are not rectangular
+    400 Could not parse input content. Not valid ndarray detected - the lists are not rectangular
+    400 Could not parse input content. Not valid ndarray detected - the lists are not rectangular
+    400 Could not parse instance content. Not valid ndarray detected - the lists are not rectangular
+    ");
+    insta::assert_snapshot!(all(&info(&[("s", DataType::String)]), &[
+        r#"{"inputs":[]}"#,
+        r#"{"inputs":[[],[]]}"#,
+        r#"{"instances":[["a",""],["b","c"]]}"#,
+        r#"{"instances":[{"s":[["a"],["b"]]}]}"#,
+    ]), @r#"
+    Column; s: BYTES [0] []
+    Column; s: BYTES [2, 0] []
+    Row; s: BYTES [2, 2] ["a","","b","c"]
+    Row; s: BYTES [1, 2, 1] ["a","b"]
     "#);
 }
 
@@ -269,11 +313,10 @@ fn every_fault_has_its_text_and_status() {
         r#"{"instances":[[1,2],[3]]}"#,
         r#"{"instances":[[1,2],3]}"#,
         r#"{"instances":[[1,"a"]]}"#,
-        r#"{"instances":[[]]}"#,
         r#"{"instances":[[null]]}"#,
         r#"{"instances":[[1],{"b":1}]}"#,
-        r#"{"instances":[{"b":[]}]}"#,
         r#"{"instances":[{"b":[1]},{"b":[1,2]}]}"#,
+        r#"{"instances":[{}]}"#,
         r#"{"instances":[{"b":1},{}]}"#,
         r#"{"instances":[{"b":[1]},{"c":[1]}]}"#,
         r#"{"instances":[{"b":1,"b":2}]}"#,
@@ -281,7 +324,6 @@ fn every_fault_has_its_text_and_status() {
         r#"{"inputs":null}"#,
         r#"{"inputs":true}"#,
         r#"{"inputs":{}}"#,
-        r#"{"inputs":[]}"#,
         r#"{"inputs":{"b":[[1,2],[3]]}}"#,
         r#"{"inputs":{"b":"a"}}"#,
         r#"{"inputs":{"b":{"c":1}}}"#,
@@ -315,19 +357,17 @@ fn every_fault_has_its_text_and_status() {
     400 Could not parse instance content. Not valid ndarray detected - the lists are not rectangular
     400 Could not parse instance content. Not valid ndarray detected - the lists are not rectangular
     400 Could not parse instance content. Not valid ndarray detected - strings and other values are mixed
-    400 Could not parse instance content. Not valid ndarray detected - a list is empty
     400 Could not parse instance content. Not valid ndarray detected - found null, expected a list of FP32 values
     400 Could not parse instance content. Not valid ndarray detected - the lists are not rectangular
-    400 Could not parse instance content. Not valid ndarray detected - a list is empty
     400 Could not parse instance content. Not valid ndarray detected - the lists are not rectangular
-    400 Invalid JSON structure. Request inputs have different batch sizes
+    400 Could not parse instance content. Not valid ndarray detected - an instance names no input
+    400 Could not parse instance content. Not valid ndarray detected - an instance names no input
     400 Invalid JSON structure. Request inputs have different batch sizes
     400 Could not parse instance content. Not valid ndarray detected - `b` is there twice
     400 Invalid JSON structure. One of inputs is not a JSON object.
     400 Invalid JSON structure. One of inputs is not a JSON object.
     400 Invalid JSON structure. One of inputs is not a JSON object.
     400 Invalid JSON structure, missing inputs
-    400 Could not parse input content. Not valid ndarray detected - a list is empty
     400 Could not parse input content. Not valid ndarray detected - the lists are not rectangular
     400 Could not parse input content. Not valid ndarray detected - expected a list
     400 Could not parse input content. Not valid ndarray detected - expected a list

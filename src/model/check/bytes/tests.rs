@@ -220,8 +220,6 @@ fn other_tensors_take_no_strings() {
         (DataType::U8, 1),
         (DataType::U8, 3),
         (DataType::F32, 5),
-        (DataType::String, 2),
-        (DataType::String, 4),
     ] {
         let info = info(dtype, &vec![ANY; rank], "N...");
         let asked = request(Dialect::KServe, &[1], typed(&[b"a"]));

@@ -24,12 +24,23 @@ fn inputs_and_outputs_are_those_of_the_nodes() {
         ),
         (
             "in i\nsplit -1\nx = dummy(b < request.i) -> a\nout o < x.a",
-            "i FP32 (-1,1,10) N...",
+            "i FP32 (-1,1,10) N?...",
             "o FP32 (-1,1,10) N...",
         ),
         (
+            "in i, j\nsplit 2\nx = nchw(b < request.i) -> a\ny = nhwc(b < request.j) -> a\n\
+             out o < x.a\nout p < y.a",
+            "i FP32 (2,1,3,4,4) N?CHW, j FP32 (2,1,3,4,4) N?HWC",
+            "o FP32 (2,1,3,4,4) N..., p FP32 (2,1,3,4,4) N...",
+        ),
+        (
+            "in idle, i, rest\nx = dummy(b < request.i) -> a\nout o < x.a",
+            "i FP32 (1,10) N...",
+            "o FP32 (1,10) N...",
+        ),
+        (
             "in i\nsplit 4\nx = dummy(b < request.i) -> a\nout o < x.a",
-            "i FP32 (4,1,10) N...",
+            "i FP32 (4,1,10) N?...",
             "o FP32 (4,1,10) N...",
         ),
         (
@@ -82,7 +93,7 @@ fn inputs_and_outputs_are_those_of_the_nodes() {
         // A level of the request that is closed at once.
         (
             "in i\nsplit -1\ng = gather4(b < request.i) -> a; gather request\nout o < g.a",
-            "i FP32 (-1,1,10) N...",
+            "i FP32 (-1,1,10) N?...",
             "o FP32 (1,10) N...",
         ),
     ] {

@@ -323,7 +323,7 @@ fn what_may_not_be_meant_is_told() {
         ),
         (
             "in i, j\na = dummy(b < request.i) -> a\nout o < a.a",
-            "the input `j` has to be sent, and no node uses it",
+            "the input `j` is left out, since no node uses it",
         ),
         (
             "in i\na = dummy(b < request.i) -> a, idle:x\nout o < a.a",
