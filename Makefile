@@ -44,7 +44,13 @@ test: ## Every check
 	$(MAKE) guard
 
 .PHONY: test-tools
-test-tools: $(VENV_STAMP) $(AZURITE_STAMP) $(OPENCV_STAMP) $(TOOLS_STAMP) ## What tests need beyond Cargo
+test-tools: crates $(VENV_STAMP) $(AZURITE_STAMP) $(OPENCV_STAMP) $(TOOLS_STAMP) ## What tests need beyond a build
+
+.PHONY: crates
+crates:
+# Tests ask Cargo what there is, without a network, and it wants to see the crates of all platforms; a
+# build gets those of its own.
+	cargo fetch --locked --quiet
 
 .PHONY: lint
 lint: ## Formatting and clippy
