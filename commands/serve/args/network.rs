@@ -13,9 +13,11 @@ pub(in crate::serve) struct Args {
     /// Port for REST; 0 means no REST
     #[arg(long = "rest_port", value_name = "PORT", default_value_t = 0)]
     pub(in crate::serve) rest_port: u32,
-    /// Port for management over HTTP, besides REST's: health, metrics, states, reload, and the page
-    /// at /. Its connections are counted apart, so that probes are answered when all those of the
-    /// other ports are taken; 0 means no such port
+    /// Port for health, metrics, and reload alone; 0 means none
+    ///
+    /// It serves over HTTP what the REST port has for those who run the server: health, readiness and states of
+    /// models, /metrics, /v1/config and /v1/config/reload, and the page at /. Its connections are counted apart:
+    /// probes are answered when all those of the other ports are taken. What the REST port serves stays the same.
     #[arg(long = "management_port", value_name = "PORT", default_value_t = 0)]
     pub(super) management_port: u32,
     /// Addresses or host names for gRPC, separated by commas [default: 0.0.0.0; with --demo
@@ -85,8 +87,12 @@ pub(in crate::serve) struct Args {
         help_heading = "Access"
     )]
     pub(super) allowed_headers: String,
-    /// Hosts, separated by commas, under whose names browsers may use the paths of management, *
-    /// for any [default: loopback names and the bound addresses]
+    /// Hosts, separated by commas, that browsers may manage [default: loopback names and the bound
+    /// addresses]
+    ///
+    /// `*` means any, and 0.0.0.0 any numeric address. Under these names alone, and only for pages of the server's
+    /// own, browsers may use `/`, `/dashboard`, `/metrics`, `/v1/config`, and what is below. Requests without
+    /// Origin and Sec-Fetch-Site are not those of browsers.
     #[arg(long = "allowed_hosts", value_name = "LIST", help_heading = "Access")]
     pub(super) allowed_hosts: Option<String>,
     /// File whose first line is the key that clients of /v3 must send

@@ -72,7 +72,6 @@ fn the_first_fault_in_order_is_the_answer() {
             |f| f.cpu_extension = Some("/nonexistent/a.so".into()),
             FlagError::CpuExtension("/nonexistent/a.so".to_owned()),
         ),
-        (|f| f.rest_port = 9000, FlagError::SamePorts),
         (
             |f| f.allowed_hosts = Some("a:1".to_owned()),
             FlagError::AllowedHosts("a:1".to_owned()),
@@ -82,6 +81,7 @@ fn the_first_fault_in_order_is_the_answer() {
             FlagError::ManagementAddressWithoutPort,
         ),
         (|f| f.management_port = 65536, FlagError::ManagementPort),
+        (|f| f.rest_port = 9000, FlagError::SamePorts),
         (
             |f| f.grpc_bind_address = Some("?".to_owned()),
             FlagError::GrpcBindAddress,
@@ -98,7 +98,10 @@ fn the_first_fault_in_order_is_the_answer() {
             |f| f.metrics_list = Some("a".to_owned()),
             FlagError::MetricsNotEnabled,
         ),
-        (|f| f.metrics_enable = true, FlagError::MetricsWithoutPort),
+        (
+            |f| (f.metrics_enable, f.management_port) = (true, 0),
+            FlagError::MetricsWithoutPort,
+        ),
         (
             |f| f.grpc_workers = 0,
             FlagError::GrpcWorkers {

@@ -173,7 +173,19 @@ fn own_pages_may_and_others_may_not() {
     .iter()
     .map(|headers| check(&hosts, Method::POST, "/v1/config/reload", headers))
     .collect();
-    insta::assert_snapshot!(refused.join("\n"), @"");
+    insta::assert_snapshot!(refused.join("\n"), @"
+    Pages of other origins may not use this path; expected the Origin of localhost:8000, found `https://evil.example`
+    Pages of other origins may not use this path; expected the Origin of localhost:8000, found `null`
+    Pages of other origins may not use this path; expected the Origin of localhost:8000, found `http://localhost:3000`
+    Pages of other origins may not use this path; expected the Origin of localhost:8000, found `http://a`
+    Pages of other origins may not use this path; expected the Origin of ovms.example, found `https://ovms.example:8443`
+    Pages of other origins may not use this path; expected Sec-Fetch-Site to be same-origin or none, found `cross-site`
+    Pages of other origins may not use this path; expected Sec-Fetch-Site to be same-origin or none, found `same-site`
+    Pages of other origins may not use this path; expected Sec-Fetch-Site to be same-origin or none, found `cross-site`
+    Host is not one that browsers may use here; expected one of --allowed_hosts, found `evil.example:8000`
+    Host is not one that browsers may use here; expected one of --allowed_hosts, found `evil.example`
+    Host is not one that browsers may use here; expected one of --allowed_hosts, found none
+    ");
 }
 
 #[test]

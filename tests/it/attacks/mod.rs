@@ -1,10 +1,12 @@
 //! Attacks: what one client does to hurt others, each with the figure that bounds it.
 
+mod browsers;
 mod declared;
 mod gzip;
 mod http1;
 mod http2;
 mod idle;
+mod management;
 mod memory;
 mod pictures;
 mod queues;
