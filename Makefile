@@ -53,9 +53,12 @@ crates:
 	cargo fetch --locked --quiet
 
 .PHONY: lint
-lint: ## Formatting and clippy
+lint: ## Formatting, clippy, and cargo deny where it is installed
 	cargo fmt --check
 	cargo clippy --locked --all-targets -- -D warnings
+# Advisories, sources, and licences; the licences are among the tests as well.
+	@if cargo deny --version > /dev/null 2>&1; then echo cargo deny check; cargo deny check; \
+		else echo "SKIPPED: cargo deny; it is not installed"; fi
 
 .PHONY: test-rust
 test-rust: test-tools ## Unit and integration tests

@@ -90,9 +90,9 @@ pub(in crate::serve) struct Args {
     /// Hosts, separated by commas, that browsers may manage [default: loopback names and the bound
     /// addresses]
     ///
-    /// `*` means any, and 0.0.0.0 any numeric address. Under these names alone, and only for pages of the server's
-    /// own, browsers may use `/`, `/dashboard`, `/metrics`, `/v1/config`, and what is below. Requests without
-    /// Origin and Sec-Fetch-Site are not those of browsers.
+    /// A * means any, and 0.0.0.0 any numeric address. Under these names alone, and only for pages
+    /// of the server's own, browsers may use /, /dashboard, /metrics, /v1/config, and what is
+    /// below. Requests without Origin and Sec-Fetch-Site are not those of browsers.
     #[arg(long = "allowed_hosts", value_name = "LIST", help_heading = "Access")]
     pub(super) allowed_hosts: Option<String>,
     /// File whose first line is the key that clients of /v3 must send
