@@ -60,9 +60,17 @@ fn paths_of_management_are_known_however_they_are_written() {
     }
 }
 
+/// The bind addresses, the flag, hosts that are allowed, and hosts that are not.
+type Case = (
+    &'static str,
+    Option<&'static str>,
+    &'static [&'static str],
+    &'static [&'static str],
+);
+
 #[test]
 fn hosts_are_those_of_this_machine_and_the_bound_ones_unless_said_otherwise() {
-    let cases: [(&str, Option<&str>, &[&str], &[&str]); 6] = [
+    let cases: [Case; 6] = [
         (
             "127.0.0.1",
             None,
