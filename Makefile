@@ -44,12 +44,21 @@ test: ## Every check
 	$(MAKE) guard
 
 .PHONY: test-tools
-test-tools: $(VENV_STAMP) $(AZURITE_STAMP) $(OPENCV_STAMP) $(TOOLS_STAMP) ## What tests need beyond Cargo
+test-tools: crates $(VENV_STAMP) $(AZURITE_STAMP) $(OPENCV_STAMP) $(TOOLS_STAMP) ## What tests need beyond a build
+
+.PHONY: crates
+crates:
+# Tests ask Cargo what there is, without a network, and it wants to see the crates of all platforms; a
+# build gets those of its own.
+	cargo fetch --locked --quiet
 
 .PHONY: lint
-lint: ## Formatting and clippy
+lint: ## Formatting, clippy, and cargo deny where it is installed
 	cargo fmt --check
 	cargo clippy --locked --all-targets -- -D warnings
+# Advisories, sources, and licences; the licences are among the tests as well.
+	@if cargo deny --version > /dev/null 2>&1; then echo cargo deny check; cargo deny check; \
+		else echo "SKIPPED: cargo deny; it is not installed"; fi
 
 .PHONY: test-rust
 test-rust: test-tools ## Unit and integration tests

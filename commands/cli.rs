@@ -69,6 +69,9 @@ enum Command {
     /// Open one runtime and say its version; run by `setup` in a process of its own
     #[command(hide = true)]
     ProbeRuntime(setup::ProbeArgs),
+    /// Run a program that ends when stdin is closed; run by `setup`
+    #[command(hide = true)]
+    Supervise(setup::SuperviseArgs),
     /// Start the interpreter and say what it is; run by `doctor` in a process of its own
     #[command(hide = true)]
     ProbePython,
@@ -104,6 +107,7 @@ pub(crate) fn run(args: impl IntoIterator<Item = OsString>) -> Result<(), Failur
         Command::Man(args) => man::run(&args),
         Command::Complete(args) => complete::run(args, started),
         Command::ProbeRuntime(args) => setup::probe(&args),
+        Command::Supervise(args) => setup::supervise(&args),
         Command::ProbePython => doctor::probe_python(),
     }
 }

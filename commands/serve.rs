@@ -13,12 +13,12 @@ mod summary;
 use std::{io::IsTerminal, time::Duration};
 
 use ovms::{
-    config::{self, AccessLog, Config, FlagError, Source},
+    config::{self, AccessLog, Config, FlagError, ServerSettings, Source},
     error::chain,
     frontends::access,
     model::demo,
     openvino::runtime,
-    server,
+    server::{self, Listeners},
 };
 use tempfile::TempDir;
 
@@ -114,6 +114,7 @@ pub(crate) fn run(mut args: Args) -> Result<(), Failure> {
     let demo_folder = demo.as_ref().map(|it| it.path().display().to_string());
     let start = Start::new(&config.settings, opened, demo_folder);
     announce(&config, demo.as_ref().filter(|_| !start.is_seen()));
+    warn_of_strangers(&config.settings, &listeners);
     let runtime = tokio::runtime::Builder::new_multi_thread()
         // One worker that is held up for a moment must not hold up everybody.
         .worker_threads(
@@ -171,6 +172,11 @@ fn announce(config: &Config, demo: Option<&TempDir>) {
     for (side, port, addresses) in [
         ("gRPC", settings.port, &settings.grpc_bind_addresses),
         ("REST", settings.rest_port, &settings.rest_bind_addresses),
+        (
+            "management",
+            settings.management_port,
+            &settings.management_bind_addresses,
+        ),
     ] {
         if let Some(port) = port {
             tracing::info!("{side} listens on {} port {port}", addresses.join(", "));
@@ -185,6 +191,21 @@ fn announce(config: &Config, demo: Option<&TempDir>) {
         };
         let arguments = summary::demo_arguments(&folder);
         tracing::info!("try, in another terminal: ovms infer {arguments} {url}");
+    }
+}
+
+/// Says that other machines reach the server, and that it asks none of them who it is.
+fn warn_of_strangers(settings: &ServerSettings, listeners: &Listeners) {
+    if settings.api_key.is_some() {
+        return;
+    }
+    let reachable: Vec<String> = listeners.reachable().map(|it| it.to_string()).collect();
+    if !reachable.is_empty() {
+        tracing::warn!(
+            "other machines can reach {} without a key or TLS, and use or reload what is served; bind \
+             127.0.0.1, or put a proxy in front that asks for both",
+            reachable.join(", ")
+        );
     }
 }
 

@@ -2,6 +2,7 @@
 
 mod install;
 mod progress;
+mod supervise;
 
 use std::{
     ffi::OsStr,
@@ -12,6 +13,8 @@ use std::{
 use ovms::openvino::runtime::{self, Device, Found, Origin, Places, RuntimeError};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
+
+pub(crate) use supervise::{Args as SuperviseArgs, run as supervise};
 
 use crate::{
     apart,

@@ -30,6 +30,8 @@ pub enum ErrorKind {
     Aborted,
     /// The key that the path asks for is missing or another one.
     Unauthorized,
+    /// The request is not one that this client may send.
+    Forbidden,
     /// A message or body above the limit.
     TooLarge,
     /// The method of this path is another one.
@@ -56,6 +58,7 @@ impl ErrorKind {
             Self::Aborted => tonic::Code::Aborted,
             Self::NotLoaded | Self::Overloaded => tonic::Code::Unavailable,
             Self::Unauthorized => tonic::Code::Unauthenticated,
+            Self::Forbidden => tonic::Code::PermissionDenied,
             Self::TooLarge | Self::Exhausted => tonic::Code::ResourceExhausted,
             Self::MethodNotAllowed | Self::Unimplemented => tonic::Code::Unimplemented,
             Self::DeadlineExceeded => tonic::Code::DeadlineExceeded,
@@ -70,6 +73,7 @@ impl ErrorKind {
         match self {
             Self::InvalidArgument => 400,
             Self::Unauthorized => 401,
+            Self::Forbidden => 403,
             Self::NotFound | Self::NotLoaded => 404,
             Self::MethodNotAllowed => 405,
             Self::AlreadyExists | Self::Aborted => 409,

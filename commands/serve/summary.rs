@@ -60,6 +60,7 @@ pub(super) struct Summary {
     python: Option<String>,
     grpc: Option<Place>,
     rest: Option<Place>,
+    management: Option<Place>,
     has_dashboard: bool,
     devices: Vec<String>,
     served: Vec<Entry>,
@@ -98,6 +99,10 @@ impl Summary {
             python: python.map(|text| text.split(" of ").next().unwrap_or_default().to_owned()),
             grpc: Place::of(settings.port, &settings.grpc_bind_addresses),
             rest: Place::of(settings.rest_port, &settings.rest_bind_addresses),
+            management: Place::of(
+                settings.management_port,
+                &settings.management_bind_addresses,
+            ),
             has_dashboard: settings.dashboard,
             devices: Vec::new(),
             missing: servables.len() - served.len(),
@@ -135,6 +140,7 @@ impl Summary {
                 names = names.get(..LISTED).unwrap_or(&names).join(","),
                 grpc = self.grpc.as_ref().map(Place::address),
                 rest = self.rest.as_ref().map(Place::address),
+                management = self.management.as_ref().map(Place::address),
                 openvino = self.openvino,
                 python = self.python,
                 "serving"
@@ -209,6 +215,12 @@ impl Summary {
             if self.has_dashboard {
                 rows.push(("dashboard", vec![format!("http://{}/", rest.address())]));
             }
+        }
+        if let Some(place) = &self.management {
+            rows.push((
+                "management",
+                vec![format!("http://{}{}", place.address(), place.about)],
+            ));
         }
         if !self.devices.is_empty() {
             rows.push(("devices", vec![self.devices.join(", ")]));

@@ -1,12 +1,16 @@
 //! Installs the runtime's wheel into a virtual environment with pip.
 //!
+//! What is installed is known by its hashes, and nothing else is: not what the packages name beside
+//! it, among which is one that sends telemetry. pip ends with this program ([`supervise`]).
+//!
 //! A mark in the folder says that an installation is under way; it goes when the runtime has been
 //! seen to work. A setup that finds the mark goes on where the last one ended: pip keeps what it
 //! has downloaded, and what may be half written is written again.
 
 use std::{
+    ffi::OsStr,
     fs,
-    io::{BufRead, BufReader, Read},
+    io::{BufRead, BufReader},
     path::{Path, PathBuf},
     process::{Command, Stdio},
 };
@@ -15,14 +19,35 @@ use ovms::openvino::runtime::PINNED_VERSION;
 
 use crate::{
     error::{Failure, FailureKind},
-    setup::progress::Progress,
+    setup::{progress::Progress, supervise::Supervised},
 };
 
-/// The release of numpy that goes with the runtime.
-const NUMPY: &str = "2.4.6";
+/// What is installed with one call: a file of requirements, which stays in the folder.
+struct Requirements {
+    file: &'static str,
+    text: &'static str,
+}
 
-/// The release of pip from which on it tells its progress to programs.
-const PIP: &str = "25.3";
+/// A release of pip that tells its progress to programs.
+const PIP: Requirements = Requirements {
+    file: "ovms-setup.pip.txt",
+    text: include_str!("pip.txt"),
+};
+
+/// The runtime, and the release of numpy that goes with it.
+const RUNTIME: Requirements = Requirements {
+    file: "ovms-setup.runtime.txt",
+    text: include_str!("runtime.txt"),
+};
+
+impl Requirements {
+    /// Returns the packages with their releases.
+    fn packages(&self) -> Vec<&'static str> {
+        let lines = self.text.lines();
+        let words = lines.filter_map(|line| line.split_whitespace().next());
+        words.filter(|word| word.contains("==")).collect()
+    }
+}
 
 /// The mark of an installation under way.
 const MARK: &str = "ovms-setup.unfinished";
@@ -63,21 +88,16 @@ pub(super) fn install(dir: &Path, python: &Path) -> Result<(), Failure> {
     ));
     make_venv(dir, python)?;
     let python = dir.join("bin/python");
-    let mut pip: Vec<String> = Vec::new();
-    if again {
-        // Files that a broken-off installation left may look whole.
-        pip.push("--force-reinstall".to_owned());
-    }
     progress.say("getting pip");
-    run_pip(
-        &python,
-        &["--upgrade".to_owned(), format!("pip=={PIP}")],
-        &progress,
-    )?;
-    pip.push(format!("openvino=={PINNED_VERSION}"));
-    pip.push(format!("numpy=={NUMPY}"));
+    run_pip(dir, &python, "--upgrade", &PIP, &progress)?;
     progress.say(&format!("getting OpenVINO {PINNED_VERSION}"));
-    run_pip(&python, &pip, &progress)?;
+    // Files that a broken-off installation left may look whole.
+    let how = if again {
+        "--force-reinstall"
+    } else {
+        "--upgrade"
+    };
+    run_pip(dir, &python, how, &RUNTIME, &progress)?;
     progress.finish();
     Ok(())
 }
@@ -124,11 +144,8 @@ fn check_python(python: &Path) -> Result<(), Failure> {
 
 /// Making an environment where one is keeps what is in it and mends what is missing.
 fn make_venv(dir: &Path, python: &Path) -> Result<(), Failure> {
-    let output = Command::new(python)
-        .args(["-m", "venv"])
-        .arg(dir)
-        .stdin(Stdio::null())
-        .output()?;
+    let args = [OsStr::new("-m"), OsStr::new("venv"), dir.as_os_str()];
+    let output = Supervised::start(python.as_os_str(), &args)?.output()?;
     if output.status.success() {
         return Ok(());
     }
@@ -149,48 +166,47 @@ fn make_venv(dir: &Path, python: &Path) -> Result<(), Failure> {
 }
 
 /// Runs `pip install` and shows how far it is.
-fn run_pip(python: &PathBuf, what: &[String], progress: &Progress) -> Result<(), Failure> {
-    let raw_progress = version_at_least(python, 24);
-    let mut command = Command::new(python);
-    command.args([
+fn run_pip(
+    dir: &Path,
+    python: &PathBuf,
+    how: &str,
+    what: &Requirements,
+    progress: &Progress,
+) -> Result<(), Failure> {
+    let file = dir.join(what.file);
+    fs::write(&file, what.text)?;
+    let mut args: Vec<&OsStr> = [
         "-m",
         "pip",
         "install",
         "--no-input",
         "--disable-pip-version-check",
-    ]);
-    if raw_progress {
-        command.args(["--progress-bar", "raw"]);
+        // What is not in the file is neither looked for nor built.
+        "--require-hashes",
+        "--no-deps",
+        "--only-binary=:all:",
+    ]
+    .map(OsStr::new)
+    .into();
+    if version_at_least(python, 24) {
+        args.extend(["--progress-bar", "raw"].map(OsStr::new));
     }
-    let mut pip = command
-        .args(what)
-        // What pip prints is read as it comes, not in blocks.
-        .env("PYTHONUNBUFFERED", "1")
-        .stdin(Stdio::null())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()?;
+    args.extend([OsStr::new(how), OsStr::new("-r"), file.as_os_str()]);
+    let mut pip = Supervised::start(python.as_os_str(), &args)?;
     // pip writes little to stderr, so it cannot fill up while stdout is being read.
-    if let Some(stdout) = pip.stdout.take() {
+    if let Some(stdout) = pip.child.stdout.take() {
         for line in BufReader::new(stdout).lines().map_while(Result::ok) {
             show(&line, progress);
         }
     }
-    let mut said = String::new();
-    if let Some(mut stderr) = pip.stderr.take() {
-        stderr.read_to_string(&mut said)?;
-    }
-    if pip.wait()?.success() {
+    let output = pip.output()?;
+    if output.status.success() {
         return Ok(());
     }
-    let packages: Vec<&str> = what
-        .iter()
-        .map(String::as_str)
-        .filter(|word| !word.starts_with("--"))
-        .collect();
+    let said = String::from_utf8_lossy(&output.stderr);
     Err(Failure::new(
         FailureKind::Failed,
-        format!("pip cannot install {}: {}", packages.join(" "), last_error(&said)),
+        format!("pip cannot install {}: {}", what.packages().join(" "), last_error(&said)),
     )
     .hint("check the network and pip's configuration, then run `ovms setup` again; it goes on where it was"))
 }
@@ -235,4 +251,31 @@ fn last_error(text: &str) -> &str {
         .rev()
         .find_map(|line| line.strip_prefix("ERROR: "))
         .unwrap_or_else(|| last_line(text))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::{PINNED_VERSION, PIP, RUNTIME};
+
+    #[test]
+    fn what_is_installed_is_pinned_and_sends_no_telemetry() {
+        let runtime = format!("openvino=={PINNED_VERSION}");
+        let tested = include_str!("../../fixtures/requirements.txt");
+        let numpy = tested.lines().find(|line| line.starts_with("numpy=="));
+        assert_eq!(RUNTIME.packages(), [numpy.unwrap(), &runtime]);
+        assert_eq!(PIP.packages().len(), 1);
+        for (text, wheels) in [(PIP.text, 1), (RUNTIME.text, 16)] {
+            let hashes = text.match_indices("--hash=sha256:");
+            let hashes: BTreeSet<&str> = hashes
+                .map(|(at, it)| &text[at + it.len()..][..64])
+                .collect();
+            // Four releases of Python on two kinds of processors.
+            assert_eq!(hashes.len(), wheels);
+            for hash in hashes {
+                assert!(hash.bytes().all(|it| it.is_ascii_hexdigit()), "{hash}");
+            }
+        }
+    }
 }

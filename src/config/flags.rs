@@ -37,8 +37,14 @@ pub struct Flags {
 
     pub port: u32,
     pub rest_port: u32,
-    pub grpc_bind_address: String,
-    pub rest_bind_address: String,
+    /// `--management_port`
+    pub management_port: u32,
+    /// `--demo`: addresses that are not given are loopback.
+    pub demo: bool,
+    pub grpc_bind_address: Option<String>,
+    pub rest_bind_address: Option<String>,
+    /// `--management_bind_address`
+    pub management_bind_address: Option<String>,
     pub grpc_workers: u32,
     pub grpc_max_threads: Option<u32>,
     pub grpc_memory_quota: u64,
@@ -63,6 +69,8 @@ pub struct Flags {
     pub allowed_origins: String,
     pub allowed_methods: String,
     pub allowed_headers: String,
+    /// `--allowed_hosts`
+    pub allowed_hosts: Option<String>,
     pub api_key_file: Option<PathBuf>,
     pub allowed_local_media_path: Option<PathBuf>,
 
@@ -143,8 +151,11 @@ impl Default for Flags {
             drain_sequences_seconds: None,
             port: 0,
             rest_port: 0,
-            grpc_bind_address: "0.0.0.0".to_owned(),
-            rest_bind_address: "0.0.0.0".to_owned(),
+            management_port: 0,
+            demo: false,
+            grpc_bind_address: None,
+            rest_bind_address: None,
+            management_bind_address: None,
             grpc_workers: 1,
             grpc_max_threads: None,
             grpc_memory_quota: 1 << 31,
@@ -165,6 +176,7 @@ impl Default for Flags {
             allowed_origins: cors.allowed_origins,
             allowed_methods: cors.allowed_methods,
             allowed_headers: cors.allowed_headers,
+            allowed_hosts: None,
             api_key_file: None,
             allowed_local_media_path: None,
             max_message_size: 1 << 30,
@@ -237,6 +249,19 @@ pub enum FlagError {
     GrpcBindAddress,
     #[error("port and rest_port cannot have the same values")]
     SamePorts,
+    #[error("management_port number out of range from 0 to 65535")]
+    ManagementPort,
+    #[error("management_bind_address has invalid format: proper hostname or IP address expected.")]
+    ManagementBindAddress,
+    #[error("management_port has to be another port than port and rest_port; found {0} twice")]
+    ManagementPortTaken(u16),
+    #[error("management_bind_address is set but management_port is not set")]
+    ManagementAddressWithoutPort,
+    #[error(
+        "allowed_hosts has invalid format: expected host names and IP addresses without ports, \
+         separated by commas, or * for any; found {0}"
+    )]
+    AllowedHosts(String),
     #[error(
         "File path provided as an --cpu_extension parameter does not exist in the filesystem: {0}"
     )]
@@ -310,6 +335,11 @@ impl FlagError {
             | Self::RestBindAddress
             | Self::GrpcBindAddress
             | Self::SamePorts
+            | Self::ManagementPort
+            | Self::ManagementBindAddress
+            | Self::ManagementPortTaken(_)
+            | Self::ManagementAddressWithoutPort
+            | Self::AllowedHosts(_)
             | Self::CpuExtension(_)
             | Self::LogLevel
             | Self::NotStateful

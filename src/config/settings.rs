@@ -11,16 +11,23 @@ pub struct ServerSettings {
     pub port: Option<u16>,
     /// The HTTP port; `None` for no HTTP.
     pub rest_port: Option<u16>,
+    /// The HTTP port for management alone; `None` for no such port.
+    pub management_port: Option<u16>,
     /// Addresses or host names that the gRPC port is opened on.
     pub grpc_bind_addresses: Vec<String>,
     /// Addresses or host names that the HTTP port is opened on.
     pub rest_bind_addresses: Vec<String>,
+    /// Addresses or host names that the management port is opened on.
+    pub management_bind_addresses: Vec<String>,
     /// The bounds.
     pub limits: Limits,
     /// What runs Python nodes.
     pub python: PythonSettings,
     /// What browsers are told about other origins.
     pub cors: Cors,
+    /// Hosts under whose names browsers may use management paths, `*` for any; those of this machine
+    /// for itself and the bound addresses if `None`.
+    pub allowed_hosts: Option<Vec<String>>,
     /// Whether `/metrics` is there, and which families it has.
     pub metrics: MetricsSettings,
     /// Whether the HTTP port has a page for people.
@@ -49,6 +56,14 @@ pub struct ServerSettings {
     pub log_format: LogFormat,
     /// Where a line for each request is written; nowhere if `None`.
     pub access_log: Option<AccessLog>,
+}
+
+impl ServerSettings {
+    /// Returns true if there is any port for HTTP.
+    #[must_use]
+    pub fn has_http(&self) -> bool {
+        self.rest_port.is_some() || self.management_port.is_some()
+    }
 }
 
 /// The bounds of everything that could otherwise grow or wait without end.

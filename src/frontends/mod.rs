@@ -6,6 +6,7 @@
 
 pub mod access;
 mod body;
+mod cross_origin;
 pub mod dashboard;
 mod deadline;
 mod expand;

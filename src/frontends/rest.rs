@@ -13,6 +13,7 @@ use hyper::body::Incoming;
 use tower::Service as _;
 
 use super::{
+    cross_origin::{self, AllowedHosts},
     dashboard::{self, Dashboard},
     host,
     intake::Intake,
@@ -28,6 +29,12 @@ use crate::{
     metrics::Metrics,
 };
 
+/// A model's path, without and with a version.
+const MODEL: [&str; 2] = [
+    "/v2/models/{model}",
+    "/v2/models/{model}/versions/{version}",
+];
+
 /// What the handlers share.
 #[derive(Clone)]
 pub(crate) struct Context {
@@ -40,8 +47,24 @@ pub(crate) struct Context {
 #[derive(Clone)]
 pub struct Rest {
     paths: Router,
-    /// Headers of every answer.
-    headers: Arc<[(HeaderName, HeaderValue)]>,
+    rules: Arc<Rules>,
+}
+
+/// What holds for all paths.
+struct Rules {
+    /// Headers of every answer that pages of other origins may read.
+    headers: Vec<(HeaderName, HeaderValue)>,
+    hosts: AllowedHosts,
+    port: Port,
+}
+
+/// The port that the paths are those of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Port {
+    /// Everything.
+    Rest,
+    /// Probes, figures, states, and reloads.
+    Management,
 }
 
 impl Rest {
@@ -60,13 +83,39 @@ impl Rest {
         };
         Self {
             paths: paths(&context, settings),
-            headers: cors(&settings.cors).collect(),
+            rules: Rules::new(settings, Port::Rest),
+        }
+    }
+
+    /// Makes what an engine's management port serves: the same as on the REST port, without inference.
+    #[must_use]
+    pub fn management(
+        engine: Arc<Engine>,
+        intake: Intake,
+        settings: &ServerSettings,
+        metrics: Arc<Metrics>,
+    ) -> Self {
+        let context = Context {
+            engine,
+            intake,
+            metrics,
+        };
+        Self {
+            paths: management_paths(settings).with_state(context),
+            rules: Rules::new(settings, Port::Management),
         }
     }
 
     /// Answers a request.
     pub async fn answer(&self, request: Request<Incoming>) -> Response {
-        let mut response = if let Err(error) = host::check(&request) {
+        let rules = &self.rules;
+        let is_open =
+            rules.port == Port::Rest && !cross_origin::is_management(request.uri().path());
+        let checked = host::check(&request).and_then(|()| match is_open {
+            true => Ok(()),
+            false => (rules.hosts).check(request.method(), request.uri(), request.headers()),
+        });
+        let mut response = if let Err(error) = checked {
             reply::response(&error)
         } else if request.method() == Method::OPTIONS {
             Response::default()
@@ -78,39 +127,35 @@ impl Rest {
             let Ok(response) = self.paths.clone().call(request).await as Result<_, Infallible>;
             response
         };
-        for (name, value) in self.headers.iter() {
-            response.headers_mut().insert(name.clone(), value.clone());
+        if is_open {
+            for (name, value) in &rules.headers {
+                response.headers_mut().insert(name.clone(), value.clone());
+            }
         }
         response
     }
 }
 
+impl Rules {
+    fn new(settings: &ServerSettings, port: Port) -> Arc<Self> {
+        Arc::new(Self {
+            headers: cors(&settings.cors).collect(),
+            hosts: AllowedHosts::new(settings),
+            port,
+        })
+    }
+}
+
 /// Every path.
 fn paths(context: &Context, settings: &ServerSettings) -> Router {
-    let get_only = |route: MethodRouter<Context>| {
-        route.fallback(|| async { not_allowed("GET, HEAD, OPTIONS") })
-    };
-    let post_only =
-        |route: MethodRouter<Context>| route.fallback(|| async { not_allowed("POST, OPTIONS") });
     // The protocol's paths are more than patterns can say; it reads them itself.
     let tfs = || get(tfs::call).post(tfs::call).fallback(tfs::call);
     Router::new()
         .route("/v1/{*rest}", tfs())
         .route("//v1/{*rest}", tfs())
-        .route("/metrics", get_only(get(metrics::page)))
-        .route("/v2", get_only(get(kserve::server_metadata)))
-        .route("/v2/health/live", get_only(get(kserve::live)))
-        .route("/v2/health/ready", get_only(get(kserve::ready)))
-        .route(
-            "/v2/repository/index",
-            post_only(post(kserve::repository_index)),
-        )
+        .merge(probes(settings, Port::Rest))
         .route("/v2/models/{model}", get_only(get(kserve::metadata)))
         .route("/v2/models/{model}/", get_only(get(kserve::metadata)))
-        .route(
-            "/v2/models/{model}/ready",
-            get_only(get(kserve::model_ready)),
-        )
         .route("/v2/models/{model}/infer", post_only(post(kserve::infer)))
         .route(
             "/v2/models/{model}/versions/{version}",
@@ -121,18 +166,10 @@ fn paths(context: &Context, settings: &ServerSettings) -> Router {
             get_only(get(kserve::metadata)),
         )
         .route(
-            "/v2/models/{model}/versions/{version}/ready",
-            get_only(get(kserve::model_ready)),
-        )
-        .route(
             "/v2/models/{model}/versions/{version}/infer",
             post_only(post(kserve::infer)),
         )
-        .merge(extensions(get_only, post_only))
-        .merge(match settings.dashboard {
-            true => dashboard::routes(Dashboard::new(settings)),
-            false => Router::new(),
-        })
+        .merge(extensions())
         .fallback(|| async { reply::response(&unknown_path()) })
         .with_state(context.clone())
         .merge(v3::paths(
@@ -141,13 +178,49 @@ fn paths(context: &Context, settings: &ServerSettings) -> Router {
         ))
 }
 
-/// The paths that clients of Triton know besides those of the protocol.
-fn extensions(
-    get_only: impl Fn(MethodRouter<Context>) -> MethodRouter<Context>,
-    post_only: impl Fn(MethodRouter<Context>) -> MethodRouter<Context>,
-) -> Router<Context> {
+/// The paths of the management port.
+fn management_paths(settings: &ServerSettings) -> Router<Context> {
+    Router::new()
+        .merge(probes(settings, Port::Management))
+        .route("/v1/config", get_only(get(tfs::call)))
+        .route("/v1/config/reload", post_only(post(tfs::call)))
+        .route("/v1/models/{*rest}", get_only(get(tfs::call)))
+        .fallback(|| async { reply::response(&unknown_path()) })
+}
+
+/// The paths that tell how the server does and what it serves.
+fn probes(settings: &ServerSettings, port: Port) -> Router<Context> {
     let mut router = Router::new()
+        .route("/metrics", get_only(get(metrics::page)))
+        .route("/v2", get_only(get(kserve::server_metadata)))
+        .route("/v2/health/live", get_only(get(kserve::live)))
+        .route("/v2/health/ready", get_only(get(kserve::ready)))
+        .route(
+            "/v2/repository/index",
+            post_only(post(kserve::repository_index)),
+        )
         .route("/v2/models/stats", get_only(get(triton::all_statistics)))
+        .merge(match settings.dashboard {
+            true => dashboard::routes(Dashboard::new(settings, port)),
+            false => Router::new(),
+        });
+    for model in MODEL {
+        router = router
+            .route(
+                &format!("{model}/ready"),
+                get_only(get(kserve::model_ready)),
+            )
+            .route(
+                &format!("{model}/stats"),
+                get_only(get(triton::model_statistics)),
+            );
+    }
+    router
+}
+
+/// The paths that clients of Triton know besides those of the protocol.
+fn extensions() -> Router<Context> {
+    let mut router = Router::new()
         .route(
             "/v2/repository/models/{model}/load",
             post_only(post(triton::no_repository)),
@@ -159,16 +232,8 @@ fn extensions(
         .route("/v2/logging", any(triton::no_setting))
         .route("/v2/trace/setting", any(triton::no_setting))
         .route("/v2/models/{model}/trace/setting", any(triton::no_setting));
-    for model in [
-        "/v2/models/{model}",
-        "/v2/models/{model}/versions/{version}",
-    ] {
-        router = router
-            .route(&format!("{model}/config"), get_only(get(triton::config)))
-            .route(
-                &format!("{model}/stats"),
-                get_only(get(triton::model_statistics)),
-            );
+    for model in MODEL {
+        router = router.route(&format!("{model}/config"), get_only(get(triton::config)));
     }
     for memory in ["/v2/systemsharedmemory", "/v2/cudasharedmemory"] {
         let region = format!("{memory}/region/{{name}}");
@@ -216,6 +281,14 @@ fn leaves_the_tree(path: &str) -> bool {
         4 | 6 => part.to_ascii_lowercase().replace("%2e", ".") == "..",
         _ => false,
     })
+}
+
+fn get_only(route: MethodRouter<Context>) -> MethodRouter<Context> {
+    route.fallback(|| async { not_allowed("GET, HEAD, OPTIONS") })
+}
+
+fn post_only(route: MethodRouter<Context>) -> MethodRouter<Context> {
+    route.fallback(|| async { not_allowed("POST, OPTIONS") })
 }
 
 pub(super) fn not_allowed(allow: &'static str) -> Response {

@@ -132,6 +132,7 @@ pub(super) fn serve(
     listeners: Listeners,
     grpc: &GrpcService,
     rest: &Rest,
+    management: &Rest,
     access: &AccessLog,
     settings: &ServerSettings,
 ) -> Connections {
@@ -148,8 +149,12 @@ pub(super) fn serve(
             grpc_connection(stream, calls, terms, Arc::clone(&channel), stop)
         }));
     }
-    for listener in listeners.rest {
-        let side = Side::new("REST", limits, stop.subscribe());
+    // Management has places of its own, which no client of the other ports can take.
+    let ports = listeners.rest.into_iter().map(|it| ("REST", rest, it));
+    let own = listeners.management.into_iter();
+    let own = own.map(|it| ("management", management, it));
+    for (name, rest, listener) in ports.chain(own) {
+        let side = Side::new(name, limits, stop.subscribe());
         let (rest, access) = (rest.clone(), access.clone());
         accepting.push(side.accept(listener, move |stream, peer, terms, stop| {
             rest_connection(stream, peer, terms, rest.clone(), access.clone(), stop)

@@ -9,13 +9,15 @@ use crate::config::ServerSettings;
 /// Connections that the system keeps for us while we are busy.
 const BACKLOG: i32 = 1024;
 
-/// The open ports of both sides.
+/// The open ports of all sides.
 #[derive(Debug, Default)]
 pub struct Listeners {
     /// For gRPC.
     pub grpc: Vec<TcpListener>,
     /// For HTTP.
     pub rest: Vec<TcpListener>,
+    /// For HTTP of those who manage the server.
+    pub management: Vec<TcpListener>,
 }
 
 /// Why a port was not opened.
@@ -24,7 +26,7 @@ pub enum BindError {
     /// Another process has it.
     #[error("Failed to start {side} server at {address}:{port} - port is busy")]
     Busy {
-        /// `gRPC` or `REST`.
+        /// `gRPC`, `REST`, or `management`.
         side: &'static str,
         /// The address as given.
         address: String,
@@ -34,7 +36,7 @@ pub enum BindError {
     /// The address cannot be used on this machine.
     #[error("Failed to start {side} server at {address}:{port}")]
     Address {
-        /// `gRPC` or `REST`.
+        /// `gRPC`, `REST`, or `management`.
         side: &'static str,
         /// The address as given.
         address: String,
@@ -46,7 +48,17 @@ pub enum BindError {
     },
 }
 
-/// Opens every address of both sides.
+impl Listeners {
+    /// Returns the addresses that other machines may reach, without those of this machine for itself.
+    pub fn reachable(&self) -> impl Iterator<Item = SocketAddr> {
+        let all = [&self.grpc, &self.rest, &self.management];
+        let addresses = all.into_iter().flatten();
+        let addresses = addresses.filter_map(|listener| listener.local_addr().ok());
+        addresses.filter(|address| !address.ip().to_canonical().is_loopback())
+    }
+}
+
+/// Opens every address of all sides.
 ///
 /// # Errors
 ///
@@ -55,6 +67,11 @@ pub fn bind(settings: &ServerSettings) -> Result<Listeners, BindError> {
     Ok(Listeners {
         grpc: bind_all("gRPC", &settings.grpc_bind_addresses, settings.port)?,
         rest: bind_all("REST", &settings.rest_bind_addresses, settings.rest_port)?,
+        management: bind_all(
+            "management",
+            &settings.management_bind_addresses,
+            settings.management_port,
+        )?,
     })
 }
 

@@ -33,7 +33,7 @@ use crate::{
         Engine,
         reload::{Fault, Reloader},
     },
-    frontends::{self, access::AccessLog, intake::Intake},
+    frontends::{self, access::AccessLog, intake::Intake, rest::Rest},
     metrics::{Family, Metrics, NameError},
     python,
     sequence::cleaner,
@@ -88,8 +88,7 @@ pub async fn serve(
 ) -> Result<(), StartError> {
     let limits = config.settings.limits.clone();
     let shown = &config.settings.metrics;
-    let watched: &[Family] = match config.settings.dashboard && config.settings.rest_port.is_some()
-    {
+    let watched: &[Family] = match config.settings.dashboard && config.settings.has_http() {
         true => &frontends::dashboard::COUNTED,
         false => &[],
     };
@@ -105,8 +104,10 @@ pub async fn serve(
     let (grpc, mut health) =
         frontends::grpc::service(engine.clone(), intake.with_message_size(message_size));
     health.set(false).await;
-    let rest = frontends::rest::Rest::new(engine.clone(), intake, settings, metrics);
-    let connections = accept::serve(listeners, &grpc, &rest, &access, settings);
+    let (shared, counted) = (intake.clone(), Arc::clone(&metrics));
+    let rest = Rest::new(engine.clone(), intake, settings, metrics);
+    let management = Rest::management(engine.clone(), shared, settings, counted);
+    let connections = accept::serve(listeners, &grpc, &rest, &management, &access, settings);
 
     let mut shutdown = std::pin::pin!(shutdown);
     // On its own, so that the answers given meanwhile do not wait for it.

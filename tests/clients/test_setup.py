@@ -17,6 +17,12 @@ def test_install(tmp_path):
         done = subprocess.run(command, env=env, capture_output=True, text=True, timeout=300)
         assert done.returncode == 0, done.stderr
         assert f" {verb} and working: {tmp_path}" in done.stdout
+    python = str(tmp_path / "runtime/bin/python")
+    listed = subprocess.check_output([python, "-m", "pip", "list", "--format=freeze"], text=True)
+    names = {line.split("==")[0] for line in listed.split()}
+    assert {"openvino", "numpy"} <= names <= {"openvino", "numpy", "pip", "setuptools"}
+    # Without what is left out, which is telemetry.
+    subprocess.run([python, "-c", "import numpy, openvino; openvino.Core()"], check=True, timeout=60)
     env["OPENVINO_INSTALL_DIR"] = str(tmp_path / "runtime")
     command = [PROGRAM, "serve", "--model_name=m", "--model_path=/nonexistent", "--port=1"]
     done = subprocess.run(command, env=env, capture_output=True, text=True, timeout=60)

@@ -182,15 +182,30 @@ fn the_help_of_serve_tells_every_flag() {
 
               [default: 0]
 
+          --management_port <PORT>
+              Port for health, metrics, and reload alone; 0 means none
+
+              It serves over HTTP what the REST port has for those who run the server: health, readiness
+              and states of models, /metrics, /v1/config and /v1/config/reload, and the page at /. Its
+              connections are counted apart: probes are answered when all those of the other ports are
+              taken. What the REST port serves stays the same.
+
+              [default: 0]
+
           --grpc_bind_address <LIST>
               Addresses or host names for gRPC, separated by commas
 
-              [default: 0.0.0.0]
+              [default: 0.0.0.0; with --demo 127.0.0.1]
 
           --rest_bind_address <LIST>
               Addresses or host names for REST, separated by commas
 
-              [default: 0.0.0.0]
+              [default: 0.0.0.0; with --demo 127.0.0.1]
+
+          --management_bind_address <LIST>
+              Addresses or host names for management, separated by commas
+
+              [default: those of REST]
 
           --grpc_channel_arguments <LIST>
               Settings of gRPC connections by the names of the C++ server's library, as in
@@ -211,19 +226,29 @@ fn the_help_of_serve_tells_every_flag() {
               Let browsers send credentials from other origins
 
           --allowed_origins <TEXT>
-              Access-Control-Allow-Origin of every HTTP answer; an empty text leaves it out
+              Access-Control-Allow-Origin of HTTP answers but those of management; an empty text leaves
+              it out
 
               [default: *]
 
           --allowed_methods <TEXT>
-              Access-Control-Allow-Methods of every HTTP answer; an empty text leaves it out
+              Access-Control-Allow-Methods of the same answers; an empty text leaves it out
 
               [default: *]
 
           --allowed_headers <TEXT>
-              Access-Control-Allow-Headers of every HTTP answer; an empty text leaves it out
+              Access-Control-Allow-Headers of the same answers; an empty text leaves it out
 
               [default: *]
+
+          --allowed_hosts <LIST>
+              Hosts, separated by commas, that browsers may manage
+
+              A * means any, and 0.0.0.0 any numeric address. Under these names alone, and only for
+              pages of the server's own, browsers may use /, /dashboard, /metrics, /v1/config, and what
+              is below. Requests without Origin and Sec-Fetch-Site are not those of browsers.
+
+              [default: loopback names and the bound addresses]
 
           --api_key_file <FILE>
               File whose first line is the key that clients of /v3 must send

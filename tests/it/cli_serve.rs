@@ -121,6 +121,63 @@ fn an_address_of_another_machine_is_told() {
     ");
 }
 
+/// Starts a server that is told what to listen on, and returns its log up to the end of the start.
+fn start_log(args: &[&str]) -> String {
+    let ports = free_ports();
+    let mut command = cli::command();
+    command.args(["serve", &format!("--port={}", ports.0)]);
+    let server = Server::spawn(
+        command.arg(format!("--rest_port={}", ports.1)).args(args),
+        ports,
+    );
+    // Among the last lines of the start.
+    server.wait_log("  model: ");
+    server.log()
+}
+
+#[test]
+fn the_example_is_for_this_machine_unless_said_otherwise() {
+    let log = start_log(&["--demo"]);
+    assert_eq!(
+        log.matches(" listens on 127.0.0.1 port ").count(),
+        2,
+        "{log}"
+    );
+    assert!(!log.contains(" WARN "), "{log}");
+    let log = start_log(&["--demo", "--grpc_bind_address=0.0.0.0"]);
+    assert!(log.contains("gRPC listens on 0.0.0.0 port "), "{log}");
+    assert!(log.contains("REST listens on 127.0.0.1 port "), "{log}");
+}
+
+#[test]
+fn a_server_that_others_can_reach_says_so_once() {
+    let path = model("dummy");
+    let args = ["--model_name=dummy", "--model_path", path.to_str().unwrap()];
+    let warnings = |more: &[&str]| {
+        let log = start_log(&[&args[..], more].concat());
+        let warned = log.lines().filter(|line| line.contains(" WARN "));
+        let texts = warned.map(|line| line.split_once(" WARN ").unwrap().1.to_owned());
+        texts.collect::<Vec<_>>()
+    };
+    let mut open = warnings(&[]);
+    assert_eq!(open.len(), 1, "{open:?}");
+    insta::with_settings!({filters => [(r"0\.0\.0\.0:\d+", "0.0.0.0:<port>")]}, {
+        insta::assert_snapshot!(open.remove(0), @"other machines can reach 0.0.0.0:<port>, 0.0.0.0:<port> without a key or TLS, and use or reload what is served; bind 127.0.0.1, or put a proxy in front that asks for both");
+    });
+    let here = [
+        "--grpc_bind_address=127.0.0.1",
+        "--rest_bind_address=localhost",
+    ];
+    assert_eq!(warnings(&here), [""; 0]);
+    let folder = repository::folder();
+    let key = folder.path().join("key");
+    fs::write(&key, "secret\n").unwrap();
+    assert_eq!(
+        warnings(&["--api_key_file", key.to_str().unwrap()]),
+        [""; 0]
+    );
+}
+
 #[test]
 fn a_log_file_has_what_stdout_has() {
     let folder = repository::folder();

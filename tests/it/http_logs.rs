@@ -27,6 +27,15 @@ fn lines(file: &Path, count: usize) -> Vec<String> {
     })
 }
 
+/// Waits until a file has a whole line with a text, and returns its whole lines.
+fn lines_with(file: &Path, text: &str) -> String {
+    eventually(&format!("`{text}` in {}", file.display()), || {
+        let mut written = fs::read_to_string(file).unwrap_or_default();
+        written.truncate(written.rfind('\n').map_or(0, |at| at + 1));
+        written.contains(text).then_some(written)
+    })
+}
+
 /// Puts words in the place of what differs from run to run.
 fn steady(line: &str) -> String {
     let mut words: Vec<String> = line.split(' ').map(str::to_owned).collect();
@@ -111,14 +120,16 @@ fn lines_may_be_json_as_those_of_the_log() {
             log.to_str().unwrap(),
         ],
     );
-    server.wait_log("\"ready\"");
+    let ready = r#""message":"ready""#;
+    server.wait_log(ready);
     post(&server, INFER, BODY);
     let mut line: Value = serde_json::from_str(&lines(&file, 1)[0]).unwrap();
     for changing in ["timestamp", "peer", "duration_us"] {
         assert!(!line[changing].take().is_null(), "{changing} is there");
     }
     insta::assert_snapshot!(line, @r#"{"bytes_in":87,"bytes_out":150,"duration_us":null,"method":"POST","model":"dummy","path":"/v2/models/dummy/infer","peer":null,"protocol":"HTTP","status":200,"timestamp":null,"version":1}"#);
-    for text in [server.log(), fs::read_to_string(&log).unwrap()] {
+    // Each line goes to stdout first, and to the file after that.
+    for text in [server.log(), lines_with(&log, ready)] {
         let lines: Vec<Value> = text
             .lines()
             .map(|line| serde_json::from_str(line).unwrap())

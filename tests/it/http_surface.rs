@@ -55,6 +55,10 @@ fn every_answer_tells_browsers_what_they_may() {
         let answer = send(&server, method, path, &[], body);
         assert_eq!(cors(&answer), expected, "{method} {path}");
     }
+    // What manages the server is not for pages of other origins.
+    for path in ["/v1/config", "/metrics", "/", "/dashboard/state"] {
+        assert_eq!(cors(&get(&server, path)), "", "{path}");
+    }
 }
 
 #[test]

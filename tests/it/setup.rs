@@ -4,13 +4,14 @@ use std::{
     fs,
     os::unix::fs::symlink,
     path::{Path, PathBuf},
-    process::Command,
+    process::{Command, Stdio},
 };
 
 use tempfile::TempDir;
 
 use crate::support::{
     cli::{self, Run},
+    eventually,
     repository::folder,
     server::{free_ports, on},
 };
@@ -203,9 +204,9 @@ fn where_there_is_none_it_is_installed() {
     -c import sys; print(*sys.version_info[:2])
     -m venv <home>/runtime
     -c import pip; print(pip.__version__.split('.')[0])
-    -m pip install --no-input --disable-pip-version-check --progress-bar raw --upgrade pip==<version>
+    -m pip install --no-input --disable-pip-version-check --require-hashes --no-deps --only-binary=:all: --progress-bar raw --upgrade -r <home>/runtime/ovms-setup.pip.txt
     -c import pip; print(pip.__version__.split('.')[0])
-    -m pip install --no-input --disable-pip-version-check --progress-bar raw openvino==<version> numpy==<version>
+    -m pip install --no-input --disable-pip-version-check --require-hashes --no-deps --only-binary=:all: --progress-bar raw --upgrade -r <home>/runtime/ovms-setup.runtime.txt
     ");
     let mark = home.dir().join("ovms-setup.unfinished");
     assert!(!mark.exists(), "the installation is finished");
@@ -265,7 +266,7 @@ fn an_installation_that_fails_says_why_and_the_next_goes_on() {
     making a virtual environment in <home>/runtime
     getting pip
     getting OpenVINO <version>
-    error: pip cannot install openvino==<version> numpy==<version>: Could not find a version that satisfies the requirement openvino
+    error: pip cannot install numpy==<version> openvino==<version>: Could not find a version that satisfies the requirement openvino
     hint: check the network and pip's configuration, then run `ovms setup` again; it goes on where it was
     ");
     assert!(home.dir().join("ovms-setup.unfinished").exists());
@@ -277,6 +278,38 @@ fn an_installation_that_fails_says_why_and_the_next_goes_on() {
     // What may be half written is written again.
     assert!(last.contains("--force-reinstall"), "{last}");
     assert!(!home.dir().join("ovms-setup.unfinished").exists());
+}
+
+/// Tells whether a process is there and is not only what its parent has not asked about yet.
+fn runs(id: &str) -> bool {
+    let status = fs::read_to_string(format!("/proc/{id}/status")).unwrap_or_default();
+    status
+        .lines()
+        .any(|line| line.starts_with("State:") && !line.contains('Z'))
+}
+
+#[test]
+fn pip_ends_with_a_setup_that_is_broken_off() {
+    for signal in ["INT", "TERM", "KILL"] {
+        let home = Home::new();
+        let file = home.folder.path().join("ids");
+        let mut command = home.setup();
+        command.env("FAKE_HANG", &file).stderr(Stdio::null());
+        let mut setup = command.spawn().unwrap();
+        let ids = eventually("pip at work", || fs::read_to_string(&file).ok());
+        let ids: Vec<&str> = ids.split_whitespace().collect();
+        assert_eq!(ids.len(), 2);
+        assert!(ids.iter().all(|id| runs(id)), "{ids:?}");
+        let id = setup.id().to_string();
+        let sent = Command::new("kill").args(["-s", signal, &id]).status();
+        assert!(sent.unwrap().success());
+        assert!(!setup.wait().unwrap().success());
+        eventually("the end of pip and its child", || {
+            (!ids.iter().any(|id| runs(id))).then_some(())
+        });
+        // The next one goes on.
+        assert_eq!(cli::run(&mut home.setup()).code, Some(0));
+    }
 }
 
 #[test]
@@ -311,7 +344,7 @@ fn an_installed_runtime_that_does_not_work_is_installed_again() {
     making a virtual environment in <home>/runtime
     getting pip
     getting OpenVINO <version>
-    error: pip cannot install openvino==<version> numpy==<version>: disk full
+    error: pip cannot install numpy==<version> openvino==<version>: disk full
     hint: check the network and pip's configuration, then run `ovms setup` again; it goes on where it was
     ");
 }

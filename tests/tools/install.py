@@ -69,7 +69,12 @@ def starter(tool, root):
         values = sorted(str(path) for path in found)
         variables[name] = ":".join(values)
     libraries = {path.parent for path in root.rglob("*.so*") if "lib" in path.parent.parts}
-    usual = [path for path in sorted(libraries) if path.name.endswith("-linux-gnu")]
+    # PulseAudio's are found by a path below /usr otherwise.
+    usual = [
+        path
+        for path in sorted(libraries)
+        if path.name.endswith("-linux-gnu") or path.name == "pulseaudio"
+    ]
     if usual:
         variables["LD_LIBRARY_PATH"] = ":".join(str(path) for path in usual)
     for name, value in variables.items():

@@ -13,20 +13,24 @@ pub(in crate::serve) struct Args {
     /// Port for REST; 0 means no REST
     #[arg(long = "rest_port", value_name = "PORT", default_value_t = 0)]
     pub(in crate::serve) rest_port: u32,
-    /// Addresses or host names for gRPC, separated by commas
-    #[arg(
-        long = "grpc_bind_address",
-        value_name = "LIST",
-        default_value = "0.0.0.0"
-    )]
-    pub(super) grpc_bind_address: String,
-    /// Addresses or host names for REST, separated by commas
-    #[arg(
-        long = "rest_bind_address",
-        value_name = "LIST",
-        default_value = "0.0.0.0"
-    )]
-    pub(super) rest_bind_address: String,
+    /// Port for health, metrics, and reload alone; 0 means none
+    ///
+    /// It serves over HTTP what the REST port has for those who run the server: health, readiness and states of
+    /// models, /metrics, /v1/config and /v1/config/reload, and the page at /. Its connections are counted apart:
+    /// probes are answered when all those of the other ports are taken. What the REST port serves stays the same.
+    #[arg(long = "management_port", value_name = "PORT", default_value_t = 0)]
+    pub(super) management_port: u32,
+    /// Addresses or host names for gRPC, separated by commas [default: 0.0.0.0; with --demo
+    /// 127.0.0.1]
+    #[arg(long = "grpc_bind_address", value_name = "LIST")]
+    pub(super) grpc_bind_address: Option<String>,
+    /// Addresses or host names for REST, separated by commas [default: 0.0.0.0; with --demo
+    /// 127.0.0.1]
+    #[arg(long = "rest_bind_address", value_name = "LIST")]
+    pub(super) rest_bind_address: Option<String>,
+    /// Addresses or host names for management, separated by commas [default: those of REST]
+    #[arg(long = "management_bind_address", value_name = "LIST")]
+    pub(super) management_bind_address: Option<String>,
     /// Settings of gRPC connections by the names of the C++ server's library, as in
     /// grpc.max_concurrent_streams=100,grpc.max_connection_age_ms=60000; those without a
     /// counterpart are named in the log
@@ -58,7 +62,8 @@ pub(in crate::serve) struct Args {
         help_heading = "Access"
     )]
     pub(super) allow_credentials: bool,
-    /// Access-Control-Allow-Origin of every HTTP answer; an empty text leaves it out
+    /// Access-Control-Allow-Origin of HTTP answers but those of management; an empty text leaves it
+    /// out
     #[arg(
         long = "allowed_origins",
         value_name = "TEXT",
@@ -66,7 +71,7 @@ pub(in crate::serve) struct Args {
         help_heading = "Access"
     )]
     pub(super) allowed_origins: String,
-    /// Access-Control-Allow-Methods of every HTTP answer; an empty text leaves it out
+    /// Access-Control-Allow-Methods of the same answers; an empty text leaves it out
     #[arg(
         long = "allowed_methods",
         value_name = "TEXT",
@@ -74,7 +79,7 @@ pub(in crate::serve) struct Args {
         help_heading = "Access"
     )]
     pub(super) allowed_methods: String,
-    /// Access-Control-Allow-Headers of every HTTP answer; an empty text leaves it out
+    /// Access-Control-Allow-Headers of the same answers; an empty text leaves it out
     #[arg(
         long = "allowed_headers",
         value_name = "TEXT",
@@ -82,6 +87,14 @@ pub(in crate::serve) struct Args {
         help_heading = "Access"
     )]
     pub(super) allowed_headers: String,
+    /// Hosts, separated by commas, that browsers may manage [default: loopback names and the bound
+    /// addresses]
+    ///
+    /// A * means any, and 0.0.0.0 any numeric address. Under these names alone, and only for pages
+    /// of the server's own, browsers may use /, /dashboard, /metrics, /v1/config, and what is
+    /// below. Requests without Origin and Sec-Fetch-Site are not those of browsers.
+    #[arg(long = "allowed_hosts", value_name = "LIST", help_heading = "Access")]
+    pub(super) allowed_hosts: Option<String>,
     /// File whose first line is the key that clients of /v3 must send
     #[arg(long = "api_key_file", value_name = "FILE", help_heading = "Access")]
     pub(super) api_key_file: Option<PathBuf>,

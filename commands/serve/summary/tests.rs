@@ -19,6 +19,7 @@ fn example() -> Summary {
         python: Some("Python 3.11.2".to_owned()),
         grpc: place(9000, &["0.0.0.0"]),
         rest: place(8123, &["127.0.0.1", "192.0.2.1"]),
+        management: place(8124, &["127.0.0.1"]),
         has_dashboard: true,
         devices: Vec::new(),
         served: vec![

@@ -107,7 +107,7 @@ impl Config {
         if self.settings.metrics.enable {
             return Err(FlagError::MetricsTwice);
         }
-        if monitoring.enable && self.settings.rest_port.is_none() {
+        if monitoring.enable && !self.settings.has_http() {
             return Err(FlagError::FileMetricsWithoutPort);
         }
         self.settings.metrics = monitoring.clone();
@@ -160,7 +160,8 @@ fn check(flags: &Flags) -> Result<ServerSettings, FlagError> {
     // Without any port there is nothing to check of them.
     let no_ports = flags.port == 0 && flags.rest_port == 0;
     let serving = !(flags.check && no_ports);
-    if serving && flags.metrics_enable && flags.rest_port == 0 {
+    let no_http = flags.rest_port == 0 && flags.management_port == 0;
+    if serving && flags.metrics_enable && no_http {
         return Err(FlagError::MetricsWithoutPort);
     }
     if metrics_list.is_some() && !flags.metrics_enable {
@@ -179,13 +180,19 @@ fn check(flags: &Flags) -> Result<ServerSettings, FlagError> {
     }
     let port = u16::try_from(flags.port).map_err(|_| FlagError::Port)?;
     let rest_port = u16::try_from(flags.rest_port).map_err(|_| FlagError::RestPort)?;
+    // The example is for whoever tries it on this machine.
+    let usual = if flags.demo { "127.0.0.1" } else { "0.0.0.0" };
     let rest_bind_addresses =
-        address::parse_list(&flags.rest_bind_address).ok_or(FlagError::RestBindAddress)?;
+        address::parse_list(flags.rest_bind_address.as_deref().unwrap_or(usual))
+            .ok_or(FlagError::RestBindAddress)?;
     let grpc_bind_addresses =
-        address::parse_list(&flags.grpc_bind_address).ok_or(FlagError::GrpcBindAddress)?;
+        address::parse_list(flags.grpc_bind_address.as_deref().unwrap_or(usual))
+            .ok_or(FlagError::GrpcBindAddress)?;
     if serving && port == rest_port {
         return Err(FlagError::SamePorts);
     }
+    let (management_port, management_bind_addresses) = management(flags, &rest_bind_addresses)?;
+    let allowed_hosts = allowed_hosts(flags.allowed_hosts.as_deref())?;
     if let Some(path) = &flags.cpu_extension
         && !path.exists()
     {
@@ -225,8 +232,10 @@ fn check(flags: &Flags) -> Result<ServerSettings, FlagError> {
     Ok(ServerSettings {
         port: (port != 0).then_some(port),
         rest_port: (rest_port != 0).then_some(rest_port),
+        management_port,
         grpc_bind_addresses,
         rest_bind_addresses,
+        management_bind_addresses,
         limits: Limits {
             message_size: flags.max_message_size,
             connections: flags.max_connections,
@@ -255,6 +264,7 @@ fn check(flags: &Flags) -> Result<ServerSettings, FlagError> {
             allowed_methods: flags.allowed_methods.clone(),
             allowed_headers: flags.allowed_headers.clone(),
         },
+        allowed_hosts,
         metrics: MetricsSettings {
             enable: flags.metrics_enable,
             families: metrics_list
@@ -277,6 +287,36 @@ fn check(flags: &Flags) -> Result<ServerSettings, FlagError> {
         log_format: flags.log_format,
         access_log: flags.access_log.clone(),
     })
+}
+
+/// Reads where management is served: on the addresses of REST unless others are given.
+fn management(flags: &Flags, rest: &[String]) -> Result<(Option<u16>, Vec<String>), FlagError> {
+    let port = u16::try_from(flags.management_port).map_err(|_| FlagError::ManagementPort)?;
+    if port == 0 && flags.management_bind_address.is_some() {
+        return Err(FlagError::ManagementAddressWithoutPort);
+    }
+    if port != 0 && [flags.port, flags.rest_port].contains(&u32::from(port)) {
+        return Err(FlagError::ManagementPortTaken(port));
+    }
+    let addresses = match &flags.management_bind_address {
+        Some(list) => address::parse_list(list).ok_or(FlagError::ManagementBindAddress)?,
+        None => rest.to_vec(),
+    };
+    Ok(((port != 0).then_some(port), addresses))
+}
+
+/// Reads the names under which browsers may manage the server.
+fn allowed_hosts(list: Option<&str>) -> Result<Option<Vec<String>>, FlagError> {
+    let Some(list) = list.filter(|list| !list.is_empty()) else {
+        return Ok(None);
+    };
+    if list.trim() == "*" {
+        return Ok(Some(vec!["*".to_owned()]));
+    }
+    let hosts = address::parse_list(list);
+    hosts
+        .map(Some)
+        .ok_or_else(|| FlagError::AllowedHosts(list.to_owned()))
 }
 
 /// Reads the key of `/v3`: the first line of the file, or the environment's.

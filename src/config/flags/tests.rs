@@ -47,7 +47,7 @@ type Break = fn(&mut Flags);
 fn the_first_fault_in_order_is_the_answer() {
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     // From the last rule to the first: each is broken while the ones behind it are broken, too.
-    let rules: [(Break, FlagError); 19] = [
+    let rules: [(Break, FlagError); 22] = [
         (
             |f| f.plugin_config = Some("[]".to_owned()),
             FlagError::PluginConfig(String::new()),
@@ -72,13 +72,22 @@ fn the_first_fault_in_order_is_the_answer() {
             |f| f.cpu_extension = Some("/nonexistent/a.so".into()),
             FlagError::CpuExtension("/nonexistent/a.so".to_owned()),
         ),
+        (
+            |f| f.allowed_hosts = Some("a:1".to_owned()),
+            FlagError::AllowedHosts("a:1".to_owned()),
+        ),
+        (
+            |f| f.management_bind_address = Some("0.0.0.0".to_owned()),
+            FlagError::ManagementAddressWithoutPort,
+        ),
+        (|f| f.management_port = 65536, FlagError::ManagementPort),
         (|f| f.rest_port = 9000, FlagError::SamePorts),
         (
-            |f| f.grpc_bind_address = "?".to_owned(),
+            |f| f.grpc_bind_address = Some("?".to_owned()),
             FlagError::GrpcBindAddress,
         ),
         (
-            |f| f.rest_bind_address = "?".to_owned(),
+            |f| f.rest_bind_address = Some("?".to_owned()),
             FlagError::RestBindAddress,
         ),
         (|f| f.rest_port = 65536, FlagError::RestPort),
@@ -89,7 +98,10 @@ fn the_first_fault_in_order_is_the_answer() {
             |f| f.metrics_list = Some("a".to_owned()),
             FlagError::MetricsNotEnabled,
         ),
-        (|f| f.metrics_enable = true, FlagError::MetricsWithoutPort),
+        (
+            |f| (f.metrics_enable, f.management_port) = (true, 0),
+            FlagError::MetricsWithoutPort,
+        ),
         (
             |f| f.grpc_workers = 0,
             FlagError::GrpcWorkers {

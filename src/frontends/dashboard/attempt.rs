@@ -8,7 +8,7 @@ use super::{
     ask::encoded,
     view::{Kind, Loaded, Tensor, View},
 };
-use crate::tensor::Dim;
+use crate::{frontends::rest::Port, tensor::Dim};
 
 /// The most elements that a line writes out.
 const MOST_WRITTEN: usize = 64;
@@ -21,7 +21,8 @@ pub(super) struct Address {
     host: String,
     port: Option<u16>,
     rest_port: Option<u16>,
-    rest: String,
+    /// Where REST is; `None` if there is none.
+    rest: Option<String>,
 }
 
 impl Address {
@@ -34,11 +35,16 @@ impl Address {
             let port = rest_port.map_or(String::new(), |port| format!(":{port}"));
             format!("localhost{port}")
         };
-        let rest = named
+        let reached = named
             .filter(|it| is_address(it))
             .map_or_else(usual, str::to_owned);
+        let host = host(&reached).to_owned();
+        let rest = match (dashboard.looked_through, rest_port) {
+            (Port::Rest, _) => Some(reached),
+            (Port::Management, port) => port.map(|port| format!("{host}:{port}")),
+        };
         Self {
-            host: host(&rest).to_owned(),
+            host,
             port: dashboard.port,
             rest_port,
             rest,
@@ -49,7 +55,10 @@ impl Address {
     fn flags(&self) -> String {
         match self.port {
             Some(port) => format!(" --url {}", quoted(&format!("{}:{port}", self.host))),
-            None => format!(" --api kserve-rest --url {}", quoted(&self.rest)),
+            None => format!(
+                " --api kserve-rest --url {}",
+                quoted(self.rest.as_deref().unwrap_or(&self.host))
+            ),
         }
     }
 
@@ -88,25 +97,21 @@ pub(super) fn attempts(view: &View, address: &Address) -> Vec<Attempt> {
     let Some(loaded) = &view.loaded else {
         return Vec::new();
     };
-    let path = format!("http://{}/v2/models/{}", address.rest, encoded(&view.name));
-    let curl = match body(view.kind, loaded) {
-        Some(body) => format!(
-            "curl {} -d {}",
-            quoted(&format!("{path}/infer")),
-            quoted(&body.to_string())
-        ),
-        None => format!("curl {}", quoted(&path)),
-    };
-    vec![
-        Attempt {
-            with: "ovms",
-            line: infer(view, loaded, address),
-        },
-        Attempt {
-            with: "curl",
-            line: curl,
-        },
-    ]
+    let curl = address.rest.as_ref().map(|rest| {
+        let path = format!("http://{rest}/v2/models/{}", encoded(&view.name));
+        match body(view.kind, loaded) {
+            Some(body) => format!(
+                "curl {} -d {}",
+                quoted(&format!("{path}/infer")),
+                quoted(&body.to_string())
+            ),
+            None => format!("curl {}", quoted(&path)),
+        }
+    });
+    let ovms = infer(view, loaded, address);
+    let lines = [Some(("ovms", ovms)), curl.map(|line| ("curl", line))];
+    let lines = lines.into_iter().flatten();
+    lines.map(|(with, line)| Attempt { with, line }).collect()
 }
 
 fn infer(view: &View, loaded: &Loaded, address: &Address) -> String {

@@ -28,6 +28,7 @@ use axum::http::HeaderValue;
 use tokio::{sync::SetOnce, time::timeout};
 
 use self::{picture::Pictures, state::Device};
+use super::rest::Port;
 use crate::{
     config::ServerSettings,
     metrics::Family,
@@ -55,6 +56,8 @@ pub(super) struct Dashboard {
     pictures: Arc<Pictures>,
     port: Option<u16>,
     rest_port: Option<u16>,
+    /// The one that it is looked at through.
+    looked_through: Port,
     /// What browsers may do with the page.
     policy: HeaderValue,
     /// What they may do with parts of it.
@@ -63,7 +66,7 @@ pub(super) struct Dashboard {
 
 impl Dashboard {
     /// Makes the page of a server that has just begun.
-    pub(super) fn new(settings: &ServerSettings) -> Arc<Self> {
+    pub(super) fn new(settings: &ServerSettings, looked_through: Port) -> Arc<Self> {
         let since_1970 = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
         let started_ms = since_1970.unwrap_or_default().as_millis();
         Arc::new(Self {
@@ -75,6 +78,7 @@ impl Dashboard {
             pictures: Arc::default(),
             port: settings.port,
             rest_port: settings.rest_port,
+            looked_through,
             policy: page::policy(),
             policy_of_parts: page::policy_of_parts(),
         })

@@ -1,11 +1,13 @@
 //! Attacks: what one client does to hurt others, each with the figure that bounds it.
 
+mod browsers;
 mod declared;
 mod gzip;
 mod http1;
 mod http2;
 mod idle;
 mod log;
+mod management;
 mod memory;
 mod pictures;
 mod poison;

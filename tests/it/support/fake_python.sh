@@ -5,6 +5,7 @@
 # FAKE_LOG:     the file that its arguments are written to, a line for each call.
 # FAKE_RUNTIME: the folder that "the wheel of openvino" brings.
 # FAKE_FAULT:   what pip complains of instead of installing that wheel.
+# FAKE_HANG:    the file that pip writes its id and a child's to, before it hangs.
 set -eu
 echo "$*" >>"$FAKE_LOG"
 case "$*" in
@@ -15,7 +16,13 @@ case "$*" in
 	cp "$0" "$3/bin/python"
 	echo "version = 3.11" >"$3/pyvenv.cfg"
 	;;
-*openvino==*)
+*runtime.txt)
+	if [ -n "${FAKE_HANG:-}" ]; then
+		sleep 1000 &
+		echo "$$ $!" >"$FAKE_HANG.part"
+		mv "$FAKE_HANG.part" "$FAKE_HANG"
+		wait
+	fi
 	echo "Collecting openvino"
 	if [ -n "$FAKE_FAULT" ]; then
 		echo "WARNING: Retrying after connection broken" >&2

@@ -1,0 +1,87 @@
+//! Subprocesses that end with this program, however it ends.
+//!
+//! A program that is killed cannot end what it has started. So a supervisor stands between: this
+//! program again, with a pipe from its caller that nothing is ever written to. When the pipe is
+//! closed, which the system does for a caller that is gone, the supervisor kills the subprocess and
+//! all that this has started in its process group.
+
+use std::{
+    ffi::{OsStr, OsString},
+    io::{self, Read},
+    os::unix::process::{CommandExt, ExitStatusExt},
+    process::{Child, ChildStdin, Command, Output, Stdio},
+};
+
+use ovms::task;
+use rustix::process::{Pid, Signal, kill_process_group};
+
+use crate::error::{Failure, FailureKind};
+
+/// Arguments of the hidden `ovms supervise`.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    /// The program and its arguments
+    #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true)]
+    command: Vec<OsString>,
+}
+
+/// A subprocess under supervision.
+pub(super) struct Supervised {
+    pub(super) child: Child,
+    /// The pipe that ends it when it is closed.
+    alive: Option<ChildStdin>,
+}
+
+impl Supervised {
+    /// Starts a program with arguments; what it prints is piped.
+    pub(super) fn start(program: &OsStr, args: &[&OsStr]) -> io::Result<Self> {
+        let mut child = Command::new(std::env::current_exe()?)
+            .args(["supervise", "--"])
+            .arg(program)
+            .args(args)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            // What Python prints is read as it comes, not in blocks.
+            .env("PYTHONUNBUFFERED", "1")
+            // A Ctrl-C is for the caller alone: the supervisor has to see its end.
+            .process_group(0)
+            .spawn()?;
+        let alive = child.stdin.take();
+        Ok(Self { child, alive })
+    }
+
+    /// Waits for the end, and returns what is left to be read of its output.
+    pub(super) fn output(self) -> io::Result<Output> {
+        let Self { child, alive } = self;
+        let output = child.wait_with_output();
+        drop(alive);
+        output
+    }
+}
+
+/// Runs a program until its end, or until stdin is closed.
+pub(crate) fn run(args: &Args) -> Result<(), Failure> {
+    let [program, arguments @ ..] = &args.command[..] else {
+        return Err(Failure::new(FailureKind::Usage, "no program is named"));
+    };
+    let started = Command::new(program)
+        .args(arguments)
+        .stdin(Stdio::null())
+        .process_group(0)
+        .spawn();
+    let mut child = started.map_err(|error| {
+        let text = format!("cannot run {}", program.display());
+        Failure::new(FailureKind::SystemPart, text).caused_by(&error)
+    })?;
+    let group = Pid::from_child(&child);
+    task::thread("caller", move || {
+        // The end of the pipe, or an error, which is as good as one.
+        let _ = io::stdin().read_to_end(&mut Vec::new());
+        // It may have ended by itself.
+        let _ = kill_process_group(group, Signal::KILL);
+    })?;
+    let status = child.wait()?;
+    let killed = || 128 + status.signal().unwrap_or_default();
+    std::process::exit(status.code().unwrap_or_else(killed));
+}

@@ -1,0 +1,109 @@
+//! A client that takes every place of a port: the management port still answers.
+
+use std::{
+    io::{ErrorKind, Read as _, Write as _},
+    net::TcpStream,
+    time::Duration,
+};
+
+use crate::support::{
+    Server,
+    http::{Answer, connect, exchange, head, read},
+    model,
+    server::free_ports,
+};
+
+/// Sends a request to the management port.
+fn ask(port: u16, method: &str, path: &str) -> Answer {
+    let mut stream = TcpStream::connect(("127.0.0.1", port)).unwrap();
+    let limit = Duration::from_secs(60);
+    stream.set_read_timeout(Some(limit)).unwrap();
+    exchange_whole(&mut stream, method, path)
+}
+
+fn exchange_whole(stream: &mut TcpStream, method: &str, path: &str) -> Answer {
+    let mut head = head(method, path, 0, &[("Accept", "text/html")]);
+    head.insert_str(head.len() - 2, "Connection: close\r\n");
+    stream.write_all(head.as_bytes()).unwrap();
+    read(stream)
+}
+
+/// Starts a server with a management port.
+fn start(flags: &[&str]) -> (Server, u16) {
+    let port = free_ports().0;
+    let own = format!("--management_port={port}");
+    let flags = [&["--metrics_enable", own.as_str()], flags].concat();
+    let server = Server::begin("dummy", &model("dummy"), &flags);
+    server.wait_ready();
+    (server, port)
+}
+
+#[test]
+fn probes_are_answered_when_all_places_are_taken() {
+    const PLACES: usize = 8;
+    let (server, management) = start(&[&format!("--max_connections={PLACES}")]);
+    let live = head("GET", "/v2/health/live", 0, &[]);
+    // Each has been answered, so that it has a place.
+    let mut taken: Vec<TcpStream> = (0..PLACES).map(|_| connect(&server)).collect();
+    for stream in &mut taken {
+        assert_eq!(exchange(stream, &live, b"").status, 200);
+    }
+    let mut waits = connect(&server);
+    waits.write_all(live.as_bytes()).unwrap();
+
+    for (method, path, status) in [
+        ("GET", "/v2/health/live", 200),
+        ("GET", "/v2/health/ready", 200),
+        ("GET", "/v2/models/dummy/ready", 200),
+        ("GET", "/v2/models/dummy/versions/1/ready", 200),
+        ("GET", "/v1/models/dummy", 200),
+        ("GET", "/v1/config", 200),
+        ("POST", "/v1/config/reload", 200),
+        ("GET", "/metrics", 200),
+        ("GET", "/", 200),
+        ("GET", "/dashboard/state", 200),
+    ] {
+        assert_eq!(ask(management, method, path).status, status, "{path}");
+    }
+
+    // The REST port has not answered meanwhile, and does as soon as there is a place.
+    waits.set_nonblocking(true).unwrap();
+    let nothing = waits.read(&mut [0]).unwrap_err();
+    assert_eq!(nothing.kind(), ErrorKind::WouldBlock);
+    waits.set_nonblocking(false).unwrap();
+    drop(taken.pop());
+    let mut status = [0; 12];
+    waits.read_exact(&mut status).unwrap();
+    assert_eq!(&status, b"HTTP/1.1 200");
+}
+
+#[test]
+fn it_serves_no_inference_and_no_page_of_other_origins() {
+    let (_server, management) = start(&[]);
+    for (method, path, status) in [
+        ("POST", "/v2/models/dummy/infer", 404),
+        ("POST", "/v1/models/dummy:predict", 405),
+        ("GET", "/v3/models", 404),
+        ("GET", "/nowhere", 404),
+        ("POST", "/v2/health/live", 405),
+    ] {
+        let answer = ask(management, method, path);
+        assert_eq!(answer.status, status, "{method} {path}");
+        assert_eq!(answer.header("access-control-allow-origin"), None);
+    }
+    let mut stream = TcpStream::connect(("127.0.0.1", management)).unwrap();
+    let foreign = [("Origin", "https://evil.example")];
+    let live = head("GET", "/v2/health/live", 0, &foreign);
+    assert_eq!(exchange(&mut stream, &live, b"").status, 403);
+}
+
+#[test]
+fn the_page_tells_commands_that_reach_the_ports_of_inference() {
+    let (server, management) = start(&[]);
+    let page = ask(management, "GET", "/").text();
+    let (grpc, rest) = (server.port, server.rest_port);
+    assert!(page.contains(&format!("test:{grpc}")), "{page}");
+    let curl = format!("curl http://test:{rest}/v2/models/dummy/infer");
+    assert!(page.contains(&curl), "{page}");
+    assert!(!page.contains(&format!("curl http://test:{management}/")));
+}
