@@ -125,9 +125,7 @@ impl Elements {
                     self.truth(first == b't')?;
                 }
                 Some(b'"') => {
-                    if outer + counts.len() == 0 {
-                        return Err(Fault::NoList);
-                    }
+                    self.list_of_strings(outer + counts.len())?;
                     self.element(outer, counts.len())?;
                     let text = cursor.string()?;
                     self.string(&text)?;
@@ -136,9 +134,7 @@ impl Elements {
                     if self.rules == Rules::KServe {
                         return Err(Fault::kind("an object", self.dtype));
                     }
-                    if outer + counts.len() == 0 {
-                        return Err(Fault::NoList);
-                    }
+                    self.list_of_strings(outer + counts.len())?;
                     self.element(outer, counts.len())?;
                     let text = base64_object(cursor)?;
                     self.base64(&text)?;
@@ -202,6 +198,15 @@ impl Elements {
             };
         }
         self.at_depth(outer + lists)
+    }
+
+    /// Sees to it that a string is in a list, unless the type is that of strings: bytes that stand for
+    /// numbers or pictures are always several.
+    fn list_of_strings(&self, depth: usize) -> Result<(), Fault> {
+        match depth {
+            0 if self.dtype != DataType::String => Err(Fault::NoList),
+            _ => Ok(()),
+        }
     }
 
     /// Sees to it that all elements are as deep as each other.

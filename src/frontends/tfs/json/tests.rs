@@ -227,11 +227,15 @@ fn tensors_without_elements_are_read() {
         r#"{"inputs":[[],[]]}"#,
         r#"{"instances":[["a",""],["b","c"]]}"#,
         r#"{"instances":[{"s":[["a"],["b"]]}]}"#,
+        r#"{"inputs":{"s":"a"}}"#,
+        r#"{"inputs":{"s":{"b64":"YWI="}}}"#,
     ]), @r#"
     Column; s: BYTES [0] []
     Column; s: BYTES [2, 0] []
     Row; s: BYTES [2, 2] ["a","","b","c"]
     Row; s: BYTES [1, 2, 1] ["a","b"]
+    Column; s: BYTES [] ["a"]
+    Column; s: BYTES [] ["ab"]
     "#);
 }
 
