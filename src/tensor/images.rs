@@ -157,7 +157,7 @@ impl ImageTensor<'_> {
         let mut charge = budget.empty();
         for (index, encoded) in images.iter().enumerate() {
             let broken = |source| ImageError::Decode { index, source };
-            let encoded = decode::plain(encoded).map_err(broken)?;
+            let encoded = decode::plain(encoded, limit).map_err(broken)?;
             let image = decode::Header::read(&encoded, limit).map_err(broken)?;
             // Known before it is decoded, and charged while it is.
             let _decoding = budget.charge(image.memory())?;

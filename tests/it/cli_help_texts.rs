@@ -303,10 +303,10 @@ fn the_help_of_serve_tells_every_flag() {
               [default: 1073741824]
 
           --max_bytes_in_flight <BYTES>
-              Bytes of the bodies of all requests under way; more requests are refused (UNAVAILABLE,
-              503)
+              Bytes of all requests and answers under way, as received, expanded, decoded and queued;
+              more requests are refused (RESOURCE_EXHAUSTED, 503)
 
-              [default: 4294967296]
+              [default: a quarter of the memory]
 
           --max_connections <N>
               Connections open at once on each port; more wait, and idle ones are closed for them

@@ -134,7 +134,7 @@ fn what_is_no_message_is_refused() {
     a model name that is no UTF-8: HTTP 200, status 13, message failed%20to%20decode%20Protobuf%20message:%20ModelInferRequest.model_name:%20invalid%20string%20value:%20data%20is%20not%20UTF-8%20encoded
     an empty message: HTTP 200, status 5, message Model%20with%20requested%20name%20is%20not%20found
     compressed without saying how: HTTP 200, status 13, message protocol%20error:%20received%20message%20with%20compressed-flag%20but%20no%20grpc-encoding%20was%20specified
-    an unknown flag: HTTP 200, status 13, message protocol%20error:%20received%20message%20with%20compressed-flag%20but%20no%20grpc-encoding%20was%20specified
+    an unknown flag: HTTP 200, status 13, message protocol%20error:%20received%20message%20with%20invalid%20compression%20flag:%202%20(valid%20flags%20are%200%20and%201)
     ");
 }
 

@@ -10,7 +10,7 @@ use std::{
 /// and of the rows above it here, never one further down.
 const LAYERS: [&[&str]; 8] = [
     &[
-        "error", "request", "servable", "task", "https", "proto", "tensor",
+        "budget", "error", "request", "servable", "task", "https", "proto", "tensor",
     ],
     &["metrics"],
     &["openvino", "custom_node", "python"],

@@ -77,51 +77,62 @@ const WORKING: usize = 3;
 /// What PNG files begin with (PNG specification, 5.2).
 const PNG: &[u8] = b"\x89PNG\r\n\x1a\n";
 
-/// Checks that a file is whole, as far as its end tells, and leaves out what is no part of the picture:
-/// chunks of a PNG that say something of it may be packed, and expand to any size.
+/// Leaves out what is no part of the picture: chunks of a PNG that say something of it may be packed, and
+/// expand to any size.
 ///
 /// # Errors
 ///
-/// Fails if it is neither JPEG nor PNG, or is cut short.
-pub(super) fn plain(encoded: &[u8]) -> Result<Cow<'_, [u8]>, DecodeError> {
+/// Fails if it is neither JPEG nor PNG, or a PNG that is too large or cut short.
+pub(super) fn plain(encoded: &[u8], limit: PixelLimit) -> Result<Cow<'_, [u8]>, DecodeError> {
     if encoded.is_empty() {
         return Err(DecodeError::Empty);
     }
     match image::guess_format(encoded) {
         Ok(ImageFormat::Jpeg) => {
-            check_jpeg(encoded)?;
+            check_scans(encoded)?;
             Ok(encoded.into())
         }
-        Ok(ImageFormat::Png) => plain_png(encoded),
+        Ok(ImageFormat::Png) => plain_png(encoded, limit),
         _ => Err(DecodeError::Format),
     }
 }
 
-/// Checks the number of scans of a JPEG, and that the last is followed by the end of the image (ITU-T T.81,
-/// B.1.1.3): decoders fill up what is missing with grey.
-fn check_jpeg(encoded: &[u8]) -> Result<(), DecodeError> {
-    let mut scans = 0;
-    let mut last = 0;
-    for (place, _) in encoded
-        .windows(2)
-        .enumerate()
-        .filter(|(_, pair)| *pair == [0xff, 0xda])
-    {
-        scans += 1;
-        last = place;
+/// Returns the places where a JPEG begins a scan (ITU-T T.81, B.1.1.3), and some that look like it.
+fn scans(encoded: &[u8]) -> impl Iterator<Item = usize> {
+    let pairs = encoded.windows(2).enumerate();
+    pairs.filter_map(|(place, pair)| (pair == [0xff, 0xda]).then_some(place))
+}
+
+fn check_scans(encoded: &[u8]) -> Result<(), DecodeError> {
+    match scans(encoded).count() {
+        count if count > MOST_SCANS => Err(DecodeError::Scans),
+        _ => Ok(()),
     }
-    if scans > MOST_SCANS {
-        return Err(DecodeError::Scans);
-    }
+}
+
+/// Checks that the last scan of a JPEG is followed by the end of the image: decoders fill up what is missing
+/// with grey.
+fn check_end(encoded: &[u8]) -> Result<(), DecodeError> {
     // Without a scan it is broken in another way, of which the decoder says more.
-    let is_whole = scans == 0 || encoded[last..].windows(2).any(|pair| pair == [0xff, 0xd9]);
+    let is_whole = scans(encoded)
+        .last()
+        .is_none_or(|last| encoded[last..].windows(2).any(|pair| pair == [0xff, 0xd9]));
     is_whole.then_some(()).ok_or(DecodeError::Truncated)
 }
 
 /// Returns a PNG with the chunks that make up the picture: those that every reader has to know (their names
 /// begin with a capital letter), and which color is transparent (PNG specification, 5.3 and 11.3).
-fn plain_png(encoded: &[u8]) -> Result<Cow<'_, [u8]>, DecodeError> {
+fn plain_png(encoded: &[u8], limit: PixelLimit) -> Result<Cow<'_, [u8]>, DecodeError> {
     let mut rest = encoded.strip_prefix(PNG).ok_or(DecodeError::Format)?;
+    // The header is the first chunk: length, name, width, height.
+    if let Some([_, _, _, _, b'I', b'H', b'D', b'R', sides @ ..]) = rest.first_chunk::<16>() {
+        let [a, b, c, d, e, f, g, h] = *sides;
+        check_pixels(
+            u32::from_be_bytes([a, b, c, d]),
+            u32::from_be_bytes([e, f, g, h]),
+            limit,
+        )?;
+    }
     let mut kept = Vec::new();
     loop {
         let Some((length, after)) = rest.split_first_chunk::<4>() else {
@@ -145,17 +156,26 @@ fn plain_png(encoded: &[u8]) -> Result<Cow<'_, [u8]>, DecodeError> {
     if PNG.len() + length + rest.len() == encoded.len() {
         return Ok(encoded.into());
     }
-    Ok(PNG
-        .iter()
-        .copied()
-        .chain(kept.concat())
-        .collect::<Vec<u8>>()
-        .into())
+    let plain = PNG.iter().copied().chain(kept.concat());
+    Ok(plain.collect::<Vec<u8>>().into())
+}
+
+fn check_pixels(width: u32, height: u32, limit: PixelLimit) -> Result<(), DecodeError> {
+    if u64::from(width) * u64::from(height) > limit.0 {
+        return Err(DecodeError::Pixels {
+            width,
+            height,
+            most: limit.0,
+        });
+    }
+    Ok(())
 }
 
 /// A picture of which the header is read.
 pub(super) struct Header<'a> {
     decoder: Box<dyn ImageDecoder + 'a>,
+    encoded: &'a [u8],
+    format: ImageFormat,
     bytes: usize,
 }
 
@@ -174,16 +194,12 @@ impl<'a> Header<'a> {
         reader.limits(limits);
         let decoder = reader.into_decoder()?;
         let (width, height) = decoder.dimensions();
-        if u64::from(width) * u64::from(height) > limit.0 {
-            return Err(DecodeError::Pixels {
-                width,
-                height,
-                most: limit.0,
-            });
-        }
+        check_pixels(width, height, limit)?;
         let bytes = usize::try_from(decoder.total_bytes()).map_err(|_| DecodeError::Format)?;
         Ok(Self {
             decoder: Box::new(decoder),
+            encoded,
+            format,
             bytes,
         })
     }
@@ -199,6 +215,9 @@ impl<'a> Header<'a> {
     ///
     /// Fails if the picture is broken, or of samples that are not read.
     pub(super) fn decode(self, keeps_alpha: bool) -> Result<Decoded, DecodeError> {
+        if self.format == ImageFormat::Jpeg {
+            check_end(self.encoded)?;
+        }
         let (width, height) = self.decoder.dimensions();
         let color = self.decoder.color_type();
         let mut bytes = vec![0; self.bytes];
