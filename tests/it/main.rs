@@ -34,6 +34,7 @@ mod completions;
 mod completions_names;
 mod completions_shells;
 mod config_check;
+mod config_check_depth;
 mod config_directives;
 mod config_schema;
 mod custom_node_examples;
