@@ -204,3 +204,39 @@ fn failure(error: &dyn Error) -> Failure {
         None => failure,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::io;
+
+    use ovms::server::BindError;
+
+    use super::{of_bind, unsupported};
+
+    #[test]
+    fn a_port_that_needs_rights_says_so() {
+        let failure = of_bind(&BindError::Address {
+            side: "REST",
+            address: "0.0.0.0".to_owned(),
+            port: 80,
+            source: io::Error::from(io::ErrorKind::PermissionDenied),
+        });
+        insta::assert_snapshot!(failure.text(), @"");
+    }
+
+    #[test]
+    fn an_operator_that_is_not_supported_is_named() {
+        for said in [
+            "OpenVINO does not support the following ONNX operations: custom.Nothing",
+            "[TensorFlow Frontend] No conversion rule found for operations: custom.Nothing; more",
+            "Cannot create custom.Nothing layer id:3",
+        ] {
+            assert_eq!(
+                unsupported(said).as_deref(),
+                Some("custom.Nothing"),
+                "{said}"
+            );
+        }
+        assert_eq!(unsupported("the file is cut off"), None);
+    }
+}
