@@ -155,7 +155,7 @@ fn of_unread(path: &Path, reason: &str) -> String {
     }
     match unsupported(reason) {
         Some(operators) => format!(
-            "OpenVINO has no operator {operators}; export the model without it, or give a library \
+            "OpenVINO has no operator `{operators}`; export the model without it, or give a library \
              that has it as --cpu_extension"
         ),
         None => "check that the file is whole, for example by exporting it again".to_owned(),
@@ -164,14 +164,10 @@ fn of_unread(path: &Path, reason: &str) -> String {
 
 /// Finds the operators that the runtime says it does not have.
 fn unsupported(reason: &str) -> Option<String> {
-    // TensorFlow and TensorFlow Lite name them behind a colon, ONNX and IR in other words.
+    // Converters of other formats say it in the one way, the reader of IR in the other.
     let marks = [
         ("No conversion rule found for operations:", ';'),
-        (
-            "OpenVINO does not support the following ONNX operations:",
-            ';',
-        ),
-        ("Cannot create", ' '),
+        ("doesn't contain the operation with type:", ';'),
     ];
     marks.iter().find_map(|(mark, end)| {
         let (_, rest) = reason.split_once(mark)?;
@@ -227,9 +223,8 @@ mod tests {
     #[test]
     fn an_operator_that_is_not_supported_is_named() {
         for said in [
-            "OpenVINO does not support the following ONNX operations: custom.Nothing",
-            "[TensorFlow Frontend] No conversion rule found for operations: custom.Nothing; more",
-            "Cannot create custom.Nothing layer id:3",
+            "Summary:; -- No conversion rule found for operations: custom.Nothing",
+            "Opset opset1 doesn't contain the operation with type: custom.Nothing; more",
         ] {
             assert_eq!(
                 unsupported(said).as_deref(),

@@ -200,7 +200,7 @@ fn a_file_with_faults_shows_them_in_their_lines() {
     exit 1
     error: cannot read the configuration file /nonexistent/config.json
       caused by: No such file or directory (os error 2)
-    hint: --config_path names a JSON file; is /nonexistent/config.json the right one, and may it be read?
+    hint: --config_path names a JSON file; is /nonexistent/config.json the right one?
     ");
 }
 
@@ -242,7 +242,7 @@ fn the_server_does_not_start_with_such_a_file() {
     exit 1
     error: cannot read the configuration file <folder>/config.json
       caused by: No such file or directory (os error 2)
-    hint: --config_path names a JSON file; is <folder>/config.json the right one, and may it be read?
+    hint: --config_path names a JSON file; is <folder>/config.json the right one?
     ");
     fs::write(&config, "{\"model_config_list\": [}").unwrap();
     insta::assert_snapshot!(start(&["--port=9000"]), @r#"

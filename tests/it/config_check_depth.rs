@@ -53,18 +53,49 @@ fn a_model_that_is_cut_off_is_an_error() {
     fs::write(at("cut/1/model.xml"), &whole[..whole.len() / 2]).unwrap();
     fs::copy(model("dummy").join("1/model.bin"), at("cut/1/model.bin")).unwrap();
     let config = r#"{"model_config_list": [{"config": {"name": "m", "base_path": "cut"}}]}"#;
-    insta::assert_snapshot!(shown(&check(folder.path(), config, "--check", &[])), @"");
+    insta::assert_snapshot!(shown(&check(folder.path(), config, "--check", &[])), @"
+    model  versions  state
+    m      1         fault
+    exit 1
+    error: the check found 1 fault
+      fault: <folder>/config.json: model `m`, version 1: cannot read <folder>/cut/1/model.xml: Error parsing element attribute at offset 747
+    hint: check that the file is whole, for example by exporting it again
+    ");
     let quick = check(folder.path(), config, "--check=syntax", &[]);
-    insta::assert_snapshot!(shown(&quick), @"");
+    insta::assert_snapshot!(shown(&quick), @"
+    model  versions  state
+    m      -         not looked at
+    exit 0
+    ");
 }
 
 #[test]
 fn what_a_device_refuses_is_an_error() {
     let folder = repository::folder();
     let said = |more: &str| shown(&check(folder.path(), &of_dummy(more), "--check", &[]));
-    insta::assert_snapshot!(said(", \"target_device\": \"CUP\""), @"");
-    insta::assert_snapshot!(said(", \"plugin_config\": {\"NUM_STREAM\": \"2\"}"), @"");
-    insta::assert_snapshot!(said(", \"shape\": {\"nobody\": \"(1,10)\"}"), @"");
+    insta::assert_snapshot!(said(", \"target_device\": \"CUP\""), @r#"
+    model  versions  state
+    m      1         fault
+    exit 1
+    error: the check found 1 fault
+      fault: <folder>/config.json: model `m`, version 1: cannot use device `CUP`: Device with "CUP" name is not registered in the OpenVINO Runtime
+    hint: target_device takes the devices of this machine (CPU), or AUTO, HETERO and MULTI with a list of them
+    "#);
+    insta::assert_snapshot!(said(", \"plugin_config\": {\"NUM_STREAM\": \"2\"}"), @"
+    model  versions  state
+    m      1         fault
+    exit 1
+    error: the check found 1 fault
+      fault: <folder>/config.json: model `m`, version 1: Model config is invalid - device CPU has no property NUM_STREAM; did you mean NUM_STREAMS?
+    hint: fix or leave out NUM_STREAM in plugin_config; its keys are properties of OpenVINO
+    ");
+    insta::assert_snapshot!(said(", \"shape\": {\"nobody\": \"(1,10)\"}"), @"
+    model  versions  state
+    m      1         fault
+    exit 1
+    error: the check found 1 fault
+      fault: <folder>/config.json: model `m`, version 1: Shape from config not found in model - no input `nobody`; the model has: b
+    ");
 }
 
 #[test]
@@ -79,9 +110,21 @@ fn libraries_and_handlers_that_no_node_uses_are_opened() {
         {"name": "l", "base_path": "missing.so"}, {"name": "h", "base_path": "missing.py"},
         {"name": "b", "base_path": "broken.py"}]}"#;
     let config = of_dummy("").replace("]}", libraries);
-    insta::assert_snapshot!(shown(&check(folder.path(), &config, "--check", &[])), @"");
+    insta::assert_snapshot!(shown(&check(folder.path(), &config, "--check", &[])), @"
+    model  versions  state
+    m      1         ok
+    exit 1
+    error: the check found 3 faults
+      fault: <folder>/config.json: custom_node_library_config_list: library `l`: <folder>/missing.so: cannot open shared object file: No such file or directory
+      fault: <folder>/config.json: custom_node_library_config_list: library `h`: <folder>/missing.py: there is no such file
+      fault: <folder>/config.json: custom_node_library_config_list: library `b`: Error during python node initialization for handler_path: <folder>/broken.py - ModuleNotFoundError: No module named 'nothing_of_the_kind'
+    ");
     let quick = check(folder.path(), &config, "--check=syntax", &[]);
-    insta::assert_snapshot!(shown(&quick), @"");
+    insta::assert_snapshot!(shown(&quick), @"
+    model  versions  state
+    m      -         not looked at
+    exit 0
+    ");
 }
 
 #[test]
@@ -166,4 +209,20 @@ fn one_typo_is_one_error() {
         let counts = [count("faults"), count("warnings"), count("unchecked")];
         assert_eq!(counts, [1, 0, 0], "{from} to {to}: {found:#}");
     }
+}
+
+#[test]
+fn an_operator_that_there_is_not_is_named() {
+    let folder = repository::folder();
+    let at = |path: &str| folder.path().join(path);
+    fs::create_dir_all(at("odd/1")).unwrap();
+    let whole = fs::read_to_string(model("dummy").join("1/model.xml")).unwrap();
+    let odd = whole.replace("type=\"Add\"", "type=\"Nothing\"");
+    fs::write(at("odd/1/model.xml"), odd).unwrap();
+    fs::copy(model("dummy").join("1/model.bin"), at("odd/1/model.bin")).unwrap();
+    let config = r#"{"model_config_list": [{"config": {"name": "m", "base_path": "odd"}}]}"#;
+    let run = check(folder.path(), config, "--check", &[]);
+    assert_eq!(run.code, Some(1), "{}", run.stderr);
+    let hint = "hint: OpenVINO has no operator `Nothing`";
+    assert!(run.stderr.contains(hint), "{}", run.stderr);
 }

@@ -257,7 +257,7 @@ fn what_fails_says_why() {
     let all = state(&server);
     assert_eq!(
         all["totals"]["conditions"],
-        json!({"failed": 4, "warning": 0, "loading": 0, "ready": 1, "retired": 0})
+        json!({"failed": 4, "failing": 0, "warning": 0, "loading": 0, "ready": 1, "retired": 0})
     );
     let failure = |name: &str| {
         let entry = of(&all, name);

@@ -66,6 +66,7 @@ mod graph_streams;
 mod graph_streams_ends;
 mod grpc_services;
 mod grpc_wire;
+mod handler_output;
 mod http_bounds;
 mod http_logs;
 mod http_refusals;
