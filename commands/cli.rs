@@ -238,12 +238,22 @@ fn explain(error: clap::Error) -> Failure {
                 Err(failure) => failure,
             }
         }
+        _ if is_of_header(&error) => {
+            let text =
+                "invalid value for '--header <KEY=VALUE>' or OVMS_HEADER: expected KEY=VALUE";
+            Failure::usage_verbatim(format!("error parsing options: {text}"))
+                .hint("the value is not shown, since it may be a secret")
+        }
         _ => {
             let text = error.render().to_string();
             let text = text.trim_end();
             let text = text.strip_prefix("error: ").unwrap_or(text);
             let text = without_odd_tips(text);
             let failure = Failure::usage_verbatim(format!("error parsing options: {text}"));
+            let failure = match subcommand_meant(&error) {
+                Some(command) => failure.hint(format!("`{command}` does that")),
+                None => failure,
+            };
             match variable(&error) {
                 Some(name) => failure.hint(format!(
                     "the value is that of the environment variable {name}"
@@ -252,6 +262,31 @@ fn explain(error: clap::Error) -> Failure {
             }
         }
     }
+}
+
+/// Returns the command for what other programs have a subcommand for.
+fn subcommand_meant(error: &clap::Error) -> Option<&'static str> {
+    let Some(ContextValue::String(typed)) = error.get(ContextKind::InvalidSubcommand) else {
+        return None;
+    };
+    match typed.as_str() {
+        "status" => Some("ovms infer --status"),
+        "metadata" => Some("ovms infer --metadata"),
+        "check" => Some("ovms serve --check"),
+        "load" | "bench" | "benchmark" => Some("ovms infer --load"),
+        "top" => Some("ovms infer --top"),
+        "list" | "models" => Some("ovms infer --status"),
+        _ => None,
+    }
+}
+
+/// Returns true if a header is refused, whose value is nobody's to see.
+fn is_of_header(error: &clap::Error) -> bool {
+    error.kind() == ErrorKind::ValueValidation
+        && matches!(
+            error.get(ContextKind::InvalidArg),
+            Some(ContextValue::String(arg)) if arg.starts_with("--header ")
+        )
 }
 
 /// Leaves out the tip to pass an unknown flag as a value: whoever mistypes one means no model.

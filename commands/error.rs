@@ -92,6 +92,15 @@ impl Failure {
         &self.message
     }
 
+    /// Returns the sentence and its causes in one line.
+    pub(crate) fn line(&self) -> String {
+        let mut line = self.message.clone();
+        for cause in &self.causes {
+            line.extend([": ", cause]);
+        }
+        line
+    }
+
     /// Returns the lines with the next step.
     pub(crate) fn hints(&self) -> &[String] {
         &self.hints

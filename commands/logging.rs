@@ -1,5 +1,7 @@
 //! The log of `ovms serve`: to stdout, and to a file if one is named; and where the access log goes.
 
+mod indented;
+
 use std::{
     fs::{File, OpenOptions},
     io::{self, IsTerminal, Write},
@@ -20,6 +22,7 @@ use tracing_subscriber::{
     util::SubscriberInitExt,
 };
 
+use self::indented::Indented;
 use crate::{
     error::{Failure, FailureKind},
     ui,
@@ -110,10 +113,15 @@ fn layer<W>(
 where
     W: for<'a> MakeWriter<'a> + Send + Sync + 'static,
 {
-    let layer = fmt::layer().with_writer(writer).with_ansi(colour);
     match format {
-        LogFormat::Text => layer.with_target(false).boxed(),
-        LogFormat::Json => layer
+        LogFormat::Text => fmt::layer()
+            .with_writer(Indented(writer))
+            .with_ansi(colour)
+            .with_target(false)
+            .boxed(),
+        LogFormat::Json => fmt::layer()
+            .with_writer(writer)
+            .with_ansi(colour)
             .json()
             .flatten_event(true)
             .with_current_span(false)

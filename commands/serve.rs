@@ -4,7 +4,7 @@ mod args;
 mod check;
 mod directives;
 pub(crate) mod files;
-mod hints;
+pub(crate) mod hints;
 mod loading;
 mod start;
 mod stop;
@@ -13,18 +13,19 @@ mod summary;
 use std::{io::IsTerminal, time::Duration};
 
 use ovms::{
-    config::{self, AccessLog, Config, FlagError, ServerSettings, Source},
+    config::{self, AccessLog, Config, FlagError, LogFormat, ServerSettings, Source},
     error::chain,
     frontends::access,
     model::demo,
     openvino::runtime,
+    python,
     server::{self, Listeners},
 };
 use tempfile::TempDir;
 
 pub(crate) use args::{Args, refuse_unmatched};
 
-use self::start::Start;
+use self::{args::Check, start::Start};
 use crate::{
     error::{Failure, FailureKind},
     logging::{self, LogFile},
@@ -48,10 +49,9 @@ pub(crate) fn run(mut args: Args) -> Result<(), Failure> {
     }
     let output = args.instead.output;
     let demo = prepare_demo(&mut args)?;
-    if args.instead.check {
-        let config = Config::from_flags(args.into()).map_err(|error| hints::of_flags(&error))?;
-        places::check_python(&config.settings.python)?;
-        return check::run(config, output);
+    match args.instead.check {
+        Check::Off => {}
+        depth => return check::run(args, output, depth),
     }
     if output == Output::Json {
         let text = "`--output json` is for --check, --list_models, --add_to_config and \
@@ -105,6 +105,9 @@ pub(crate) fn run(mut args: Args) -> Result<(), Failure> {
     );
     for warning in &config.warnings {
         tracing::warn!("{warning}");
+    }
+    if config.settings.log_format == LogFormat::Json {
+        python::print_to_log();
     }
     places::prepare_python(&config.settings.python, Some(&opened.found.library));
     let listeners = server::bind(&config.settings).map_err(|error| {

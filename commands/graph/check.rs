@@ -87,7 +87,7 @@ enum Output {
 
 /// How far Python goes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Depth {
+pub(crate) enum Depth {
     /// Nothing is run.
     Nothing,
     /// Modules are imported.
@@ -120,8 +120,13 @@ pub(super) fn run(args: &Args) -> Result<(), Failure> {
 
 /// Looks at a graph of a configuration and imports its handlers, and tells what it finds in lines that
 /// begin with their places; those of no line begin with `origin`.
-pub(crate) fn findings(graph: &GraphConfig, file: &FileConfig, origin: &str) -> Findings {
-    let report = look::at(graph, Some(file), Depth::Import);
+pub(crate) fn findings(
+    graph: &GraphConfig,
+    file: &FileConfig,
+    origin: &str,
+    depth: Depth,
+) -> Findings {
+    let report = look::at(graph, Some(file), depth);
     let lines = |entries: &[Entry]| {
         let lines = entries.iter().map(|entry| line(&report, entry, origin));
         lines.collect()

@@ -148,6 +148,17 @@ pub(super) struct QuestionArgs {
     /// with --status and --metadata.
     #[arg(long, conflicts_with = "load")]
     pub(super) print_curl: bool,
+
+    /// Show the credentials of --print-curl
+    ///
+    /// Otherwise the values of headers with credentials are `***`, so that the command can be passed on.
+    #[arg(long = "show-secrets", requires = "print_curl")]
+    pub(super) show_secrets: bool,
+}
+
+/// Reads a header as KEY=VALUE. What is wrong is said without the text, which may be a secret.
+fn secret_pair(text: &str) -> Result<(String, String), String> {
+    pair(text).map_err(|_| "expected KEY=VALUE".to_owned())
 }
 
 /// Reads what flags have as KEY=VALUE.

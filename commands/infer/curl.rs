@@ -23,6 +23,23 @@ const LONGEST: usize = 64 << 10;
 /// How many characters of base64 stand in a line.
 const LINE: usize = 76;
 
+/// Whether credentials are printed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Secrets {
+    Masked,
+    Shown,
+}
+
+impl From<bool> for Secrets {
+    /// Takes `--show-secrets`.
+    fn from(show: bool) -> Self {
+        match show {
+            true => Self::Shown,
+            false => Self::Masked,
+        }
+    }
+}
+
 /// Prints a request, or each of several.
 pub(super) async fn request(mut job: Job) -> Result<(), Failure> {
     let sequence = job.sequence.as_ref();
@@ -69,16 +86,27 @@ pub(super) async fn request(mut job: Job) -> Result<(), Failure> {
             spelled => spelled,
         }
     };
-    print(&spelled.map_err(refused)?)
+    print(spelled.map_err(refused)?, job.secrets)
 }
 
 /// Prints the question for the states of a model, or of all models.
-pub(super) fn status(server: &Options, model: Option<&ModelId>) -> Result<(), Failure> {
-    print(&[spelled::status(server, model).map_err(refused)?])
+pub(super) fn status(
+    server: &Options,
+    model: Option<&ModelId>,
+    secrets: Secrets,
+) -> Result<(), Failure> {
+    print(
+        vec![spelled::status(server, model).map_err(refused)?],
+        secrets,
+    )
 }
 
 /// Prints the question for inputs and outputs of a model, or of each model that the server has.
-pub(super) async fn metadata(server: &Options, model: Option<&ModelId>) -> Result<(), Failure> {
+pub(super) async fn metadata(
+    server: &Options,
+    model: Option<&ModelId>,
+    secrets: Secrets,
+) -> Result<(), Failure> {
     let models = match model {
         Some(model) => vec![model.clone()],
         None => {
@@ -100,7 +128,10 @@ pub(super) async fn metadata(server: &Options, model: Option<&ModelId>) -> Resul
     };
     let models = models.iter();
     let spelled = models.map(|model| spelled::metadata(server, model));
-    print(&spelled.collect::<Result<Vec<_>, _>>().map_err(refused)?)
+    print(
+        spelled.collect::<Result<Vec<_>, _>>().map_err(refused)?,
+        secrets,
+    )
 }
 
 fn refused(error: RequestError) -> Failure {
@@ -128,7 +159,17 @@ async fn requests(
     Ok(vec![request])
 }
 
-fn print(spelled: &[Spelled]) -> Result<(), Failure> {
+fn print(mut spelled: Vec<Spelled>, secrets: Secrets) -> Result<(), Failure> {
+    let mut masked = false;
+    for spelled in spelled.iter_mut().filter(|_| secrets == Secrets::Masked) {
+        masked |= mask(match spelled {
+            Spelled::Http(call) => &mut call.headers,
+            Spelled::Grpc(call) => &mut call.headers,
+        });
+    }
+    if masked {
+        ui::note("Credentials are shown as `***`; --show-secrets prints them.");
+    }
     let commands: String = spelled
         .iter()
         .map(|spelled| match spelled {
@@ -190,6 +231,35 @@ fn grpcurl(call: &GrpcCall) -> String {
     }
 }
 
+/// Parts of the names of headers that have credentials.
+const SECRET: [&str; 8] = [
+    "auth",
+    "cookie",
+    "token",
+    "secret",
+    "key",
+    "password",
+    "credential",
+    "session",
+];
+
+/// Puts `***` in the place of credentials. Returns whether there were any.
+fn mask(headers: &mut [(String, String)]) -> bool {
+    let mut masked = false;
+    for (name, value) in headers {
+        let name = name.to_ascii_lowercase();
+        let scheme = ["Bearer ", "Basic "].into_iter().find(|scheme| {
+            let start = value.get(..scheme.len());
+            start.is_some_and(|start| start.eq_ignore_ascii_case(scheme))
+        });
+        if scheme.is_some() || SECRET.iter().any(|part| name.contains(part)) {
+            *value = format!("{}***", scheme.unwrap_or_default());
+            masked = true;
+        }
+    }
+    masked
+}
+
 fn push_headers(command: &mut String, headers: &[(String, String)]) {
     for (name, value) in headers {
         command.extend([" -H ", &quoted(&format!("{name}: {value}"))]);
@@ -209,7 +279,7 @@ fn quoted(text: &str) -> String {
 mod tests {
     use ovms::client::spelled::{GrpcCall, HttpCall};
 
-    use super::{LONGEST, curl, grpcurl, quoted};
+    use super::{LONGEST, curl, grpcurl, mask, quoted};
 
     fn call(body: &[u8]) -> HttpCall {
         HttpCall {
@@ -252,6 +322,21 @@ mod tests {
         let mut named = call(b"");
         named.url.push_str("/[a]");
         assert!(curl(&named).starts_with("curl -sS -g -X POST "));
+    }
+
+    #[test]
+    fn credentials_are_masked() {
+        let mut headers = [
+            ("authorization", "bearer abc"),
+            ("x-api-key", "abc"),
+            ("Cookie", "a=b"),
+            ("x-a", "Basic abc"),
+            ("x-b", "abc"),
+        ]
+        .map(|(name, value)| (name.to_owned(), value.to_owned()));
+        assert!(mask(&mut headers));
+        let values = headers.map(|(_, value)| value);
+        assert_eq!(values, ["Bearer ***", "***", "***", "Basic ***", "abc"]);
     }
 
     #[test]

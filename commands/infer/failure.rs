@@ -55,6 +55,10 @@ pub(super) fn client(error: ClientError) -> Failure {
                 RequestError::Header(_) => failure.hint(
                     "the protocol sets it itself, or it has characters that headers do not have",
                 ),
+                RequestError::HeaderName => failure.hint(
+                    "write --header KEY=VALUE, with letters, digits and `-` in the key; neither is \
+                     shown here, since it may be a secret",
+                ),
                 RequestError::NoField { .. } => failure.hint("only KServe's requests have it"),
                 RequestError::Size | RequestError::Version(_) | RequestError::Value(_) => failure,
                 RequestError::Empty(_) => failure.hint("`--api tfs-grpc` has a place for it"),

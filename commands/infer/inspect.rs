@@ -21,6 +21,7 @@ pub(super) struct Inspection {
     question: Question,
     is_json: bool,
     is_printed: bool,
+    secrets: curl::Secrets,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -53,16 +54,19 @@ impl Inspection {
             question,
             is_json,
             is_printed: args.question.print_curl,
+            secrets: args.question.show_secrets.into(),
         }))
     }
 
     /// Asks and prints what was told.
     pub(super) async fn run(self) -> Result<(), Failure> {
         if self.is_printed {
-            let (server, model) = (&self.server, self.model.as_ref());
+            let (server, model, secrets) = (&self.server, self.model.as_ref(), self.secrets);
             return match self.question {
-                Question::Status => curl::status(server, model),
-                Question::Metadata => unless_interrupted(curl::metadata(server, model)).await,
+                Question::Status => curl::status(server, model, secrets),
+                Question::Metadata => {
+                    unless_interrupted(curl::metadata(server, model, secrets)).await
+                }
             };
         }
         let listing = unless_interrupted(self.ask()).await?;

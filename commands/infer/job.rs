@@ -12,6 +12,7 @@ use ovms::{
 
 use super::{
     args::{Args, InputArgs, PictureArgs, RequestArgs, ServerArgs},
+    curl::Secrets,
     failure,
     sequence::Sequence,
     stream,
@@ -37,6 +38,8 @@ pub(super) struct Job {
     pub(super) is_form_given: bool,
     /// Whether the request is printed, and not sent.
     pub(super) is_printed: bool,
+    /// Whether credentials are printed with it.
+    pub(super) secrets: Secrets,
     pub(super) task: Task,
     /// What the request is of, if it is of a sequence.
     pub(super) sequence: Option<Sequence>,
@@ -105,6 +108,7 @@ impl Job {
             form,
             is_form_given,
             is_printed,
+            secrets: args.question.show_secrets.into(),
             task,
             sequence,
             stream,

@@ -6,6 +6,7 @@ use crate::error::Failure;
 
 /// Our own way to stdout. Whatever else the process writes there goes to stderr from now on, also
 /// what a library keeps to itself until the process ends.
+#[derive(Debug)]
 pub(crate) struct Aside(File);
 
 impl Aside {
@@ -14,6 +15,11 @@ impl Aside {
         let ours = std::io::stdout().as_fd().try_clone_to_owned()?;
         rustix::stdio::dup2_stdout(std::io::stderr()).map_err(std::io::Error::from)?;
         Ok(Self(ours.into()))
+    }
+
+    /// Returns another handle of it.
+    pub(crate) fn try_clone(&self) -> std::io::Result<Self> {
+        self.0.try_clone().map(Self)
     }
 
     /// Writes to stdout.

@@ -19,11 +19,11 @@ use ovms::{
     pipeline::{
         CustomFacts, CustomFault, MissingModel, ModelFacts, PythonNode, Sources, python::is_handler,
     },
-    python,
+    python::{self, Handler, NodeFacts},
     servable::ServableInfo,
 };
 
-use crate::{graph, places};
+use crate::{graph, places, serve::hints::of_load};
 
 /// How far facts are looked for.
 #[derive(Debug, Clone, Copy)]
@@ -48,20 +48,35 @@ pub(crate) struct Facts<'a> {
     handlers: Handlers,
     /// Whether there is a runtime; why not.
     runtime: OnceCell<Result<(), String>>,
+    /// Whether models are looked at.
+    reads_models: bool,
     models: RefCell<HashMap<(String, i64), Looked>>,
     libraries: RefCell<HashMap<String, Result<Arc<Library>, String>>>,
     notes: RefCell<Vec<String>>,
     /// Whether it has been said whose packages handlers see.
     python: OnceCell<()>,
+    /// Models and libraries of which an error has been reported, so that what follows from it in
+    /// pipelines is left out. `None` reports everything at each pipeline.
+    reported: Option<RefCell<BTreeSet<Reported>>>,
 }
 
-/// What a look at a version gave.
+/// Something that an error has been reported of.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Reported {
+    Model(String),
+    Library(String),
+}
+
+/// The reason why something was not looked at of which an error has been reported.
+pub(crate) const REPORTED: &str = "its error is reported elsewhere";
+
+/// Result of a look at a version.
 #[derive(Debug, Clone)]
-enum Looked {
+pub(crate) enum Looked {
     /// What it takes and gives.
     Info(ServableInfo),
-    /// What is wrong with it.
-    Fault(String),
+    /// What is wrong with it, and what to do about it.
+    Fault(String, Option<String>),
     /// Why it could not be looked at.
     Unknown(String),
 }
@@ -74,20 +89,45 @@ impl<'a> Facts<'a> {
             options,
             handlers: Handlers::Made,
             runtime: OnceCell::new(),
+            reads_models: true,
             models: RefCell::default(),
             libraries: RefCell::default(),
             notes: RefCell::default(),
             python: OnceCell::new(),
+            reported: None,
         }
     }
 
-    /// Has handlers of Python nodes imported only, with the packages that somebody has named already.
+    /// Has handlers of Python nodes imported only, with the packages that somebody has named already,
+    /// and each error reported once.
     pub(crate) fn importing(self) -> Self {
         Self {
             handlers: Handlers::Imported,
             python: OnceCell::from(()),
+            reported: Some(RefCell::default()),
             ..self
         }
+    }
+
+    /// Has no model looked at.
+    pub(crate) fn without_models(self) -> Self {
+        Self {
+            reads_models: false,
+            ..self
+        }
+    }
+
+    /// Has what follows from an error of this left out from now on.
+    pub(crate) fn report(&self, what: Reported) {
+        if let Some(reported) = &self.reported {
+            reported.borrow_mut().insert(what);
+        }
+    }
+
+    /// Returns true if an error of this has been reported; remembers it in any case.
+    fn was_reported(&self, what: Reported) -> bool {
+        let reported = self.reported.as_ref();
+        reported.is_some_and(|reported| !reported.borrow_mut().insert(what))
     }
 
     /// Tells whether a runtime was looked for, and there is none.
@@ -129,6 +169,9 @@ impl<'a> Facts<'a> {
 
     /// Chooses the version that a server would serve, and looks at it.
     fn version(&self, model: &ModelConfig, pinned: Option<i64>) -> Result<Looked, MissingModel> {
+        if !self.reads_models {
+            return Ok(Looked::Unknown("models are not to be read".to_owned()));
+        }
         if storage::is_remote(&model.base_path) {
             let reason = format!("its files are in the cloud, at {}", model.base_path);
             return Ok(Looked::Unknown(reason));
@@ -157,7 +200,7 @@ impl<'a> Facts<'a> {
             let mut failed = None;
             for number in judged.into_iter().rev() {
                 match self.looked(model, number, &existing[&number]) {
-                    Looked::Fault(reason) => {
+                    Looked::Fault(reason, _) => {
                         failed = Some((number, reason));
                         break;
                     }
@@ -196,7 +239,7 @@ impl<'a> Facts<'a> {
     }
 
     /// Looks at a version, once.
-    fn looked(&self, model: &ModelConfig, number: i64, folder: &Path) -> Looked {
+    pub(crate) fn looked(&self, model: &ModelConfig, number: i64, folder: &Path) -> Looked {
         let key = (model.name.clone(), number);
         if let Some(known) = self.models.borrow().get(&key) {
             return known.clone();
@@ -208,11 +251,11 @@ impl<'a> Facts<'a> {
 
     fn look(&self, model: &ModelConfig, folder: &Path) -> Looked {
         if let Err(error) = repository::files(folder) {
-            return Looked::Fault(chain(&error));
+            return Looked::Fault(chain(&error), None);
         }
         if let Err(error) = mapping::read(folder) {
             let path = mapping::path(folder);
-            return Looked::Fault(format!("{}: {}", path.display(), chain(&error)));
+            return Looked::Fault(format!("{}: {}", path.display(), chain(&error)), None);
         }
         let opened = self.runtime.get_or_init(|| {
             let opened = runtime::open(&places::all());
@@ -226,12 +269,18 @@ impl<'a> Facts<'a> {
             Err(error @ VersionFault::Load(LoadError::Runtime(_))) => {
                 Looked::Unknown(chain(&error))
             }
-            Err(error) => Looked::Fault(chain(&error)),
+            Err(error) => {
+                let hint = match &error {
+                    VersionFault::Load(error) => of_load(error),
+                    _ => None,
+                };
+                Looked::Fault(chain(&error), hint)
+            }
         }
     }
 
     /// Opens a library, once.
-    fn library(&self, name: &str, path: &Path) -> Result<Arc<Library>, CustomFault> {
+    pub(crate) fn library(&self, name: &str, path: &Path) -> Result<Arc<Library>, CustomFault> {
         let mut libraries = self.libraries.borrow_mut();
         let opened = libraries
             .entry(name.to_owned())
@@ -243,10 +292,37 @@ impl<'a> Facts<'a> {
 impl Facts<'_> {
     /// Finds the file of a library. Of two with one name the later one counts, as if the file had been
     /// changed to it.
-    fn path(&self, library: &str) -> Option<&Path> {
+    pub(crate) fn path(&self, library: &str) -> Option<&Path> {
         let mut known = self.file.custom_node_libraries.iter().rev();
         let config = known.find(|known| known.name == library)?;
         Some(&config.base_path)
+    }
+
+    /// Imports a handler that no node uses.
+    pub(crate) fn import(&self, name: &str, path: &Path) -> Result<(), CustomFault> {
+        self.importable(path)?;
+        Handler::inspect(&NodeFacts {
+            node_name: name.to_owned(),
+            input_names: Vec::new(),
+            output_names: Vec::new(),
+            handler_path: std::path::absolute(path).unwrap_or_else(|_| path.to_owned()),
+            params: Some(Vec::new()),
+        })?;
+        Ok(())
+    }
+
+    /// Sees to it that there are a handler file and a Python to import it.
+    fn importable(&self, path: &Path) -> Result<(), CustomFault> {
+        if !path.is_file() {
+            let reason = format!("{}: there is no such file", path.display());
+            return Err(CustomFault::NotOpen(reason));
+        }
+        if !python::AVAILABLE {
+            let reason = "custom nodes in Python need a build with the feature `python`";
+            return Err(CustomFault::NotOpen(reason.to_owned()));
+        }
+        self.python.get_or_init(|| graph::environment(None));
+        Ok(())
     }
 
     /// Makes the object of a Python node, as the server does, and lets it go again; or looks at its
@@ -257,15 +333,7 @@ impl Facts<'_> {
         path: &Path,
         params: &[(String, String)],
     ) -> Result<CustomFacts, CustomFault> {
-        if !path.is_file() {
-            let reason = format!("{}: there is no such file", path.display());
-            return Err(CustomFault::NotOpen(reason));
-        }
-        if !python::AVAILABLE {
-            let reason = "custom nodes in Python need a build with the feature `python`";
-            return Err(CustomFault::NotOpen(reason.to_owned()));
-        }
-        self.python.get_or_init(|| graph::environment(None));
+        self.importable(path)?;
         match self.handlers {
             Handlers::Made => PythonNode::load(node, params, path, false)?.finalize(),
             Handlers::Imported => PythonNode::inspect(node, params, path)?,
@@ -284,15 +352,38 @@ impl Sources for Facts<'_> {
     }
 
     fn model(&self, name: &str, version: Option<i64>) -> Result<ModelFacts, MissingModel> {
-        let model = self.entry(name)?;
+        let model = match self.entry(name) {
+            Err(MissingModel::NotAvailable(_))
+                if self.was_reported(Reported::Model(name.to_owned())) =>
+            {
+                return Err(MissingModel::NotLooked {
+                    reason: REPORTED.to_owned(),
+                    stateful: false,
+                    auto: false,
+                });
+            }
+            found => found?,
+        };
         let (stateful, auto) = (model.stateful.is_some(), model.load.is_auto());
-        match self.version(model, version)? {
+        let looked = self.version(model, version);
+        let failed = matches!(
+            looked,
+            Ok(Looked::Fault(..)) | Err(MissingModel::NotAvailable(_))
+        );
+        if failed && self.was_reported(Reported::Model(name.to_owned())) {
+            return Err(MissingModel::NotLooked {
+                reason: REPORTED.to_owned(),
+                stateful,
+                auto,
+            });
+        }
+        match looked? {
             Looked::Info(info) => Ok(ModelFacts {
                 info,
                 stateful,
                 auto,
             }),
-            Looked::Fault(reason) => Err(MissingModel::NotAvailable(reason)),
+            Looked::Fault(reason, _) => Err(MissingModel::NotAvailable(reason)),
             Looked::Unknown(reason) => Err(MissingModel::NotLooked {
                 reason,
                 stateful,
@@ -319,7 +410,11 @@ impl Sources for Facts<'_> {
         if is_handler(path) {
             return self.handler(node, path, params);
         }
-        let library = self.library(library, path)?;
+        let opened = self.library(library, path);
+        if opened.is_err() && self.was_reported(Reported::Library(library.to_owned())) {
+            return Err(CustomFault::NotLooked(REPORTED.to_owned()));
+        }
+        let library = opened?;
         let params = params.iter().map(|(key, value)| (&**key, &**value));
         let node = Node::initialize(&library, params)?;
         Ok(CustomFacts {

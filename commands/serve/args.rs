@@ -10,6 +10,8 @@ mod unused;
 
 use ovms::config::{Environment, Flags};
 
+pub(super) use instead::Check;
+
 pub(crate) use unmatched::refuse_unmatched;
 
 /// What ends the help.
@@ -130,7 +132,7 @@ impl From<Args> for Flags {
             min_receive_rate: operation.min_receive_rate,
             loading_wait_seconds: operation.loading_wait_seconds,
             shutdown_timeout_seconds: operation.shutdown_timeout_seconds,
-            check: instead.check,
+            check: instead.check != Check::Off,
             environment: Environment {
                 grpc_servers: std::env::var("GRPC_SERVERS").ok(),
                 api_key: std::env::var("API_KEY").ok(),

@@ -1,20 +1,23 @@
-//! `ovms serve --check`: flags, configuration file, model folders, pipelines and graphs, without
-//! serving.
+//! `ovms serve --check`: flags, configuration file, models, pipelines and graphs, without serving.
 //!
-//! Of pipelines and graphs it finds what `ovms pipeline check` and `ovms graph check` find: models of
-//! pipelines are read if there is a runtime, custom nodes of libraries are made and asked for their
-//! inputs and outputs, and handlers are imported. No object of a handler is made. What takes longer than a
-//! server would wait for it ends the check.
+//! Everything is opened that a server would load: models are read and their devices asked for the
+//! properties, libraries are opened, custom nodes are made and asked for their inputs and outputs, and
+//! handlers are imported. Nothing is compiled, and no object of a handler is made. What takes longer
+//! than a server would wait for it ends the check. `--check=syntax` opens nothing: it stays with the
+//! flags, the configuration file, and the graph files.
 
 mod limit;
 mod model;
 mod page;
 mod servables;
 
-use std::path::{Path, PathBuf};
+use std::{
+    collections::BTreeMap,
+    path::{Path, PathBuf},
+};
 
 use ovms::{
-    config::{self, Config, Defaults, EntryFault, ModelEntry, Source},
+    config::{self, Config, Defaults, EntryFault, FileConfig, ModelEntry, Place, Source},
     metrics::Metrics,
     python,
 };
@@ -22,12 +25,16 @@ use ovms::{
 use serde::Serialize;
 
 use self::limit::Limit;
-use super::files;
+use super::{Args, args::Check, files, hints};
 use crate::{
     counts::Findings,
     error::Failure,
     graph,
-    pipeline::aside::Aside,
+    pipeline::{
+        aside::Aside,
+        facts::{Facts, Reported},
+    },
+    places,
     ui::{Look, Output},
 };
 
@@ -38,6 +45,10 @@ struct Report {
     rows: Vec<Row>,
     findings: Findings,
     limit: Limit,
+    /// Whether nothing is opened that the files name.
+    is_syntax: bool,
+    /// Why models were not read, and their names.
+    unread: BTreeMap<String, Vec<String>>,
     /// What to do next.
     hints: Vec<String>,
 }
@@ -66,44 +77,30 @@ const GOOD: &str = "ok";
 /// What it is called if anything is wrong with it.
 const FAULT: &str = "fault";
 
+/// What it is called if not everything could be looked at.
+const NOT_CHECKED: &str = "not checked";
+
 /// What it is called if its entry is refused.
 const REFUSED: &str = "refused";
 
-/// Checks what accepted flags lead to, prints a table of what they serve, and what is wrong.
-pub(super) fn run(mut config: Config, output: Output) -> Result<(), Failure> {
+/// Checks what flags lead to, prints a table of what they serve, and what is wrong.
+pub(super) fn run(args: Args, output: Output, depth: Check) -> Result<(), Failure> {
     let look = Look::of_stdout();
     // Libraries and handlers may print.
     let mut stdout = Aside::take()?;
-    let mut report = Report::default();
-    report.findings.warnings.append(&mut config.warnings);
-    let environment = config.settings.python.environment.clone();
-    match config.source.clone() {
-        Source::Model(model) => report.model(&model, ""),
-        Source::Graph { graph, defaults } => {
-            let origin = graph.graph_path.display().to_string();
-            let file = config::FileConfig {
-                graphs: vec![*graph],
-                ..config::FileConfig::default()
-            };
-            report.limit.set(&defaults);
-            let file = report.subconfigs(&file, &defaults);
-            report.servables(&file, environment, |_| origin.clone());
-        }
-        Source::File { path, defaults } => {
-            let file = config::read(&path, &defaults)
-                .map_err(|error| files::explain(&error, "--config_path"))?;
-            report.file(&path, &file, &defaults, environment);
-            let ports = config.settings.port.or(config.settings.rest_port).is_some();
-            match config.add_monitoring(&file) {
-                Err(config::FlagError::FileMetricsWithoutPort) if !ports => {}
-                Err(error) => report.findings.faults.push(error.to_string()),
-                Ok(()) => {}
-            }
-        }
+    let mut report = Report {
+        is_syntax: depth == Check::Syntax,
+        ..Report::default()
+    };
+    if output == Output::Json {
+        report.limit.write_to(stdout.try_clone().ok());
     }
-    let metrics = &config.settings.metrics;
-    if let Err(error) = Metrics::new(metrics.enable, metrics.families.as_deref()) {
-        report.findings.faults.push(error.to_string());
+    if let Err(failure) = report.look(args) {
+        if output == Output::Json {
+            report.add_failure(&failure);
+            stdout.print(&(report.json() + "\n"))?;
+        }
+        return Err(failure);
     }
     match output {
         Output::Json => stdout.print(&(report.json() + "\n"))?,
@@ -114,20 +111,64 @@ pub(super) fn run(mut config: Config, output: Output) -> Result<(), Failure> {
 }
 
 impl Report {
+    /// Looks at everything that the flags name.
+    fn look(&mut self, args: Args) -> Result<(), Failure> {
+        let mut config =
+            Config::from_flags(args.into()).map_err(|error| hints::of_flags(&error))?;
+        places::check_python(&config.settings.python)?;
+        self.findings.warnings.append(&mut config.warnings);
+        let environment = config.settings.python.environment.clone();
+        match config.source.clone() {
+            Source::Model(model) => {
+                let file = FileConfig {
+                    models: vec![ModelEntry::Model(model)],
+                    ..FileConfig::default()
+                };
+                self.servables(&file, &[], environment, "", |_| String::new());
+            }
+            Source::Graph { graph, defaults } => {
+                let origin = graph.graph_path.display().to_string();
+                let file = FileConfig {
+                    graphs: vec![*graph],
+                    ..FileConfig::default()
+                };
+                self.limit.set(&defaults);
+                let (file, origins) = self.subconfigs(&file, &defaults);
+                self.servables(&file, &origins, environment, "", |_| origin.clone());
+            }
+            Source::File { path, defaults } => {
+                let file = config::read(&path, &defaults).map_err(|error| {
+                    self.unread(&path.display().to_string(), &error);
+                    files::explain(&error, "--config_path")
+                })?;
+                self.file(&path, &file, &defaults, environment);
+                let ports = config.settings.port.or(config.settings.rest_port).is_some();
+                match config.add_monitoring(&file) {
+                    Err(config::FlagError::FileMetricsWithoutPort) if !ports => {}
+                    Err(error) => self.findings.faults.push(error.to_string()),
+                    Ok(()) => {}
+                }
+            }
+        }
+        let metrics = &config.settings.metrics;
+        if let Err(error) = Metrics::new(metrics.enable, metrics.families.as_deref()) {
+            self.findings.faults.push(error.to_string());
+        }
+        Ok(())
+    }
+
     fn file(
         &mut self,
         path: &Path,
-        file: &config::FileConfig,
+        file: &FileConfig,
         defaults: &Defaults,
         environment: Option<PathBuf>,
     ) {
-        let path = path.display();
-        for entry in &file.models {
-            self.entry(entry, &path.to_string());
-        }
+        let path = path.display().to_string();
         self.limit.set(defaults);
-        let with_more = self.subconfigs(file, defaults);
-        self.servables(&with_more, environment, |place| format!("{path}:{place}"));
+        let (with_more, origins) = self.subconfigs(file, defaults);
+        let at = |place: &Place| format!("{path}:{place}");
+        self.servables(&with_more, &origins, environment, &path, at);
         for entry in &file.refused {
             let kind = match entry.reason {
                 EntryFault::PipelineName => Kind::Pipeline,
@@ -156,10 +197,21 @@ impl Report {
         }
     }
 
-    /// Looks at an entry of a list of models, in a file.
-    fn entry(&mut self, entry: &ModelEntry, file: &str) {
+    /// Looks at an entry of a list of models. What is said of it begins with the file that it is in,
+    /// if it is in one.
+    fn entry(&mut self, entry: &ModelEntry, file: &str, facts: &Facts<'_>) {
         match entry {
-            ModelEntry::Model(model) => self.model(model, &format!("{file}: ")),
+            ModelEntry::Model(model) => {
+                let origin = match file {
+                    "" => String::new(),
+                    file => format!("{file}: "),
+                };
+                let faults = self.findings.faults.len();
+                self.model(model, &origin, facts);
+                if self.findings.faults.len() > faults {
+                    facts.report(Reported::Model(model.name.clone()));
+                }
+            }
             ModelEntry::Refused {
                 name,
                 reason,
@@ -168,6 +220,7 @@ impl Report {
                 self.row(Kind::Model, name, Vec::new(), REFUSED);
                 let fault = format!("{file}:{place}: {reason}");
                 self.findings.faults.push(fault);
+                facts.report(Reported::Model(name.clone()));
             }
         }
     }

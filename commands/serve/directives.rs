@@ -13,7 +13,7 @@ use ovms::{
 };
 use serde_json::json;
 
-use super::Args;
+use super::{Args, args::Check};
 use crate::{
     error::{Failure, FailureKind},
     ui::{self, Output},
@@ -32,7 +32,7 @@ pub(super) fn run(args: &Args) -> Option<Result<(), Failure>> {
         ("list_models", instead.list_models),
         ("add_to_config", instead.add_to_config),
         ("remove_from_config", instead.remove_from_config),
-        ("check", instead.check),
+        ("check", instead.check != Check::Off),
     ];
     let mut asked = asked.iter().filter(|(_, given)| *given);
     let (first, second) = (asked.next(), asked.next());

@@ -16,10 +16,16 @@ pub(crate) fn explain(error: &FileError, argument: &str) -> Failure {
         FileError::Read { path, source } => {
             return Failure::new(FailureKind::Failed, error.to_string())
                 .caused_by(source)
-                .hint(format!(
-                    "{argument} names a JSON file; is {} the right one, and may it be read?",
-                    path.display()
-                ));
+                .hint(match source.kind() {
+                    std::io::ErrorKind::PermissionDenied => format!(
+                        "permission denied: let the user that runs ovms read {}",
+                        path.display()
+                    ),
+                    _ => format!(
+                        "{argument} names a JSON file; is {} the right one?",
+                        path.display()
+                    ),
+                });
         }
         FileError::Syntax { path, .. } => (path, error.faults(), 0),
         FileError::Schema { path, more, .. } => (path, error.faults(), *more),

@@ -1,6 +1,9 @@
 //! What to do about a server that does not start.
 
-use std::{error::Error, path::Component};
+use std::{
+    error::Error,
+    path::{Component, Path},
+};
 
 use ovms::{
     config::FlagError,
@@ -53,6 +56,14 @@ pub(super) fn of_bind(error: &BindError) -> Failure {
         BindError::Busy { port, .. } => failure.hint(format!(
             "another process listens on port {port}; stop it, or choose another port"
         )),
+        BindError::Address { port, source, .. }
+            if source.kind() == std::io::ErrorKind::PermissionDenied =>
+        {
+            failure.hint(format!(
+                "a port below 1024, such as {port}, needs root or CAP_NET_BIND_SERVICE; choose a port \
+                 from 1024 on, or give the program that capability"
+            ))
+        }
         BindError::Address { .. } => {
             failure.hint("give an address of this machine, or 0.0.0.0 for all of them")
         }
@@ -88,7 +99,10 @@ pub(super) fn of_start(error: &StartError) -> Failure {
                 Some(hint) => failure.hint(hint),
                 None => failure,
             },
-            VersionFault::Load(error) => of_load(failure, error),
+            VersionFault::Load(error) => match of_load(error) {
+                Some(hint) => failure.hint(hint),
+                None => failure,
+            },
             _ => failure,
         },
         StartError::Metrics(error) => of_metrics(failure, error),
@@ -109,27 +123,62 @@ fn of_metrics(failure: Failure, error: &NameError) -> Failure {
     }
 }
 
-fn of_load(failure: Failure, error: &LoadError) -> Failure {
+/// Returns what to do about a model that the runtime does not take.
+pub(crate) fn of_load(error: &LoadError) -> Option<String> {
     match error {
         LoadError::Device { device, known, .. } | LoadError::Compile { device, known, .. }
             if is_unknown(device, known) =>
         {
-            failure.hint(format!(
-                "--target_device takes the devices of this machine ({}), or AUTO, HETERO and \
-                 MULTI with a list of them",
+            Some(format!(
+                "target_device takes the devices of this machine ({}), or AUTO, HETERO and MULTI \
+                 with a list of them",
                 known.join(", ")
             ))
         }
-        LoadError::Property { key, .. } | LoadError::UnknownProperty { key, .. } => {
-            failure.hint(format!(
-                "mend or leave out {key} in --plugin_config; its keys are properties of OpenVINO"
-            ))
-        }
-        LoadError::Read { .. } => {
-            failure.hint("check that the file is whole, for example by exporting it again")
-        }
-        _ => failure,
+        LoadError::Property { key, .. } | LoadError::UnknownProperty { key, .. } => Some(format!(
+            "fix or leave out {key} in plugin_config; its keys are properties of OpenVINO"
+        )),
+        LoadError::Read { path, source } => Some(of_unread(path, &source.to_string())),
+        _ => None,
     }
+}
+
+/// Returns what to do about a model file that was not read.
+fn of_unread(path: &Path, reason: &str) -> String {
+    if let Err(error) = std::fs::File::open(path)
+        && error.kind() == std::io::ErrorKind::PermissionDenied
+    {
+        return format!(
+            "permission denied: let the user of the server read {}",
+            path.display()
+        );
+    }
+    match unsupported(reason) {
+        Some(operators) => format!(
+            "OpenVINO has no operator `{operators}`; export the model without it, or give a library \
+             that has it as --cpu_extension"
+        ),
+        None => "check that the file is whole, for example by exporting it again".to_owned(),
+    }
+}
+
+/// Finds the operators that the runtime says it does not have.
+fn unsupported(reason: &str) -> Option<String> {
+    // Converters of other formats say it in the one way, the reader of IR in the other.
+    let marks = [
+        ("No conversion rule found for operations:", ';'),
+        ("doesn't contain the operation with type:", ';'),
+    ];
+    marks.iter().find_map(|(mark, end)| {
+        let (_, rest) = reason.split_once(mark)?;
+        let named = rest
+            .trim_start()
+            .split(*end)
+            .next()?
+            .trim_end_matches('.')
+            .trim();
+        (!named.is_empty()).then(|| named.to_owned())
+    })
 }
 
 /// Tells whether a device is none of those known; `GPU.1` is one of `GPU`, and `AUTO:CPU` is put
@@ -149,5 +198,40 @@ fn failure(error: &dyn Error) -> Failure {
     match error.source() {
         Some(source) => failure.caused_by(source),
         None => failure,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io;
+
+    use ovms::server::BindError;
+
+    use super::{of_bind, unsupported};
+
+    #[test]
+    fn a_port_that_needs_rights_says_so() {
+        let failure = of_bind(&BindError::Address {
+            side: "REST",
+            address: "0.0.0.0".to_owned(),
+            port: 80,
+            source: io::Error::from(io::ErrorKind::PermissionDenied),
+        });
+        insta::assert_snapshot!(failure.text(), @"");
+    }
+
+    #[test]
+    fn an_operator_that_is_not_supported_is_named() {
+        for said in [
+            "Summary:; -- No conversion rule found for operations: custom.Nothing",
+            "Opset opset1 doesn't contain the operation with type: custom.Nothing; more",
+        ] {
+            assert_eq!(
+                unsupported(said).as_deref(),
+                Some("custom.Nothing"),
+                "{said}"
+            );
+        }
+        assert_eq!(unsupported("the file is cut off"), None);
     }
 }

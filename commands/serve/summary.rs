@@ -274,7 +274,13 @@ impl Entry {
                 ("model", about, tries)
             }
             (Servable::Model(_), _) => return None,
-            (Servable::Pipeline(_), _) => ("pipeline", String::new(), Tries::Random),
+            (Servable::Pipeline(_), facts) => {
+                let tries = match facts.is_ok_and(|facts| facts.is_split()) {
+                    true => Tries::Look,
+                    false => Tries::Random,
+                };
+                ("pipeline", String::new(), tries)
+            }
             (Servable::Graph(_), _) => ("graph", String::new(), Tries::Look),
         };
         Some(Self {

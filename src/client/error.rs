@@ -187,6 +187,9 @@ pub enum RequestError {
     /// A header that the protocol itself uses, or one with characters that headers do not have.
     #[error("the header `{0}` cannot be sent")]
     Header(String),
+    /// The name of a header has characters that names do not have.
+    #[error("a header has a name that cannot be sent")]
+    HeaderName,
     /// A value does not fit the wire's field.
     #[error(transparent)]
     Value(#[from] ValueError),

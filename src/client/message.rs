@@ -146,7 +146,8 @@ pub struct Opaque {
 /// header themselves.
 pub fn header(name: &str, value: &str) -> Result<(HeaderName, HeaderValue), RequestError> {
     let refused = || RequestError::Header(name.to_owned());
-    let key = HeaderName::from_bytes(name.as_bytes()).map_err(|_| refused())?;
+    // What is no name may be a value with a `=` in it, and so a secret.
+    let key = HeaderName::from_bytes(name.as_bytes()).map_err(|_| RequestError::HeaderName)?;
     let text = key.as_str();
     // `-bin` marks binary metadata of gRPC, whose values are not text.
     if RESERVED.contains(&text) || text.starts_with("grpc-") || text.ends_with("-bin") {

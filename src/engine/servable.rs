@@ -199,6 +199,13 @@ impl Facts {
         matches!(self, Self::Model(loaded) if loaded.is_stateful())
     }
 
+    /// Returns true if it is a pipeline that splits tensors: how many parts a request has to have, and
+    /// what is in them, its inputs do not say.
+    #[must_use]
+    pub fn is_split(&self) -> bool {
+        matches!(self, Self::Pipeline(definition) if !definition.plan().levels().is_empty())
+    }
+
     /// Returns the `model_info` that the file of a model carries, if any.
     #[must_use]
     pub fn rt_info(&self) -> Option<&RtInfo> {

@@ -197,22 +197,27 @@ impl Target {
             Found::Model(found) => found,
             // In boxes, so that a request to a plain model does not carry room for these.
             Found::Pipeline(found) => {
-                return Box::pin(found.infer(id, request, &self.call)).await;
+                let answer = Box::pin(found.infer(id, request, &self.call)).await;
+                return answer.inspect_err(|error| self.call.failed(error));
             }
             Found::Graph(found) => {
                 // Handlers may take any time.
                 task::in_own_task().await;
-                return Box::pin(found.infer(id, request, &self.call)).await;
+                let answer = Box::pin(found.infer(id, request, &self.call)).await;
+                return answer.inspect_err(|error| self.call.failed(error));
             }
         };
         if let Some(stateful) = &found.stateful {
             let answer = found.infer_in_sequence(stateful, id, request, &self.call);
-            return Box::pin(answer).await;
+            return Box::pin(answer)
+                .await
+                .inspect_err(|error| self.call.failed(error));
         }
         let (outputs, ran) = found
             .version
             .infer(&found.loaded, request, &self.call)
-            .await?;
+            .await
+            .inspect_err(|error| self.call.failed(error))?;
         self.call.answered(ran);
         Ok(InferResponse {
             model_name: found.version.model().to_owned(),

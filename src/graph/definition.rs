@@ -72,6 +72,14 @@ pub struct LoadFault {
 }
 
 impl LoadFault {
+    /// Returns what clients are told: the first line of the log, which has the cause. What Python has
+    /// raised may be among it, and is left out if `is_silent`.
+    #[must_use]
+    pub fn told(&self, is_silent: bool) -> &str {
+        let first = self.log.first().filter(|_| !is_silent);
+        first.unwrap_or(&self.status)
+    }
+
     fn new(status: impl Into<String>, log: Vec<String>) -> Self {
         Self {
             status: status.into(),

@@ -25,7 +25,7 @@ pub use graphs::{GraphCall, Method, Running};
 pub use latency::Latency;
 pub use parts::{NodeTimes, SequenceCounts};
 pub(crate) use reporter::{Active, Times};
-pub use reporter::{Call, Query, Reporter};
+pub use reporter::{Call, Health, Query, Reporter};
 pub use statistics::{Figures, Stage, Statistics};
 
 /// The families that are switched on, and their values.

@@ -17,7 +17,10 @@ use super::{
     parts::{NodeTimes, SequenceCounts},
     statistics::{Figures, Stage, Statistics},
 };
-use crate::request::{Interface, Origin};
+use crate::{
+    error::Error,
+    request::{Interface, Origin},
+};
 
 /// Counts what happens to one version of a model.
 ///
@@ -40,9 +43,33 @@ pub struct Reporter {
     pipeline: AtomicBool,
     /// What only graphs count.
     graph: OnceLock<Box<GraphCounts>>,
+    /// The last request that failed within.
+    broken: Mutex<Option<Broken>>,
     /// The nodes of a pipeline or graph, by name.
     pub(super) nodes: Mutex<BTreeMap<String, Arc<NodeTimes>>>,
 }
+
+/// A request that failed for a reason within the server.
+struct Broken {
+    text: Arc<str>,
+    at: Instant,
+    /// How many had been answered until then.
+    answers: u64,
+}
+
+/// What the last requests say of a servable.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Health {
+    /// None has failed for a reason within the server, or not lately.
+    Good,
+    /// One has failed lately, and others have been answered since: why.
+    Unsteady(Arc<str>),
+    /// None has been answered since the last one that failed: why.
+    Failing(Arc<str>),
+}
+
+/// How long a failure counts that others have been answered after.
+const LATELY: Duration = Duration::from_secs(60);
 
 /// Calls that ask for no version in particular, by origin.
 #[derive(Default)]
@@ -80,6 +107,48 @@ impl Reporter {
         self.streams.store(streams, Relaxed);
         self.slots.store(slots, Relaxed);
         self.known.store(true, Relaxed);
+        self.renewed();
+    }
+
+    /// Notes that a request has failed for a reason within the server.
+    pub(crate) fn broke(&self, text: &str) {
+        let broken = Broken {
+            text: text.into(),
+            at: Instant::now(),
+            answers: self.answers(),
+        };
+        *self.broken() = Some(broken);
+    }
+
+    /// Forgets requests that failed, since what runs is another one from now on.
+    pub(crate) fn renewed(&self) {
+        *self.broken() = None;
+    }
+
+    /// Returns what the last requests say.
+    #[must_use]
+    pub fn health(&self) -> Health {
+        let answers = self.answers();
+        match &*self.broken() {
+            Some(broken) if broken.answers >= answers => Health::Failing(Arc::clone(&broken.text)),
+            Some(broken) if broken.at.elapsed() < LATELY => {
+                Health::Unsteady(Arc::clone(&broken.text))
+            }
+            _ => Health::Good,
+        }
+    }
+
+    fn broken(&self) -> MutexGuard<'_, Option<Broken>> {
+        // One assignment at a time: a panic cannot leave it half done.
+        self.broken.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Returns how many requests have been answered, over streams as well.
+    fn answers(&self) -> u64 {
+        let cells = &self.cells;
+        let answers = (0..ORIGINS).map(|origin| cells.sum(|shard| &shard.success[origin]));
+        let streamed = self.of_graph().map_or(0, |graph| graph.streamed().0);
+        answers.sum::<u64>() + streamed
     }
 
     /// Says that a pipeline is there, which counts requests and the runs of its nodes.
@@ -373,6 +442,15 @@ impl Call {
         shard.success[place].fetch_add(1, Relaxed);
         // Not among the times of requests, of which the page has a histogram.
         cells::add(&shard.nodes_ns, self.elapsed(ran));
+    }
+
+    /// Notes why the request has failed, if the reason is within the server: that is nothing a client
+    /// can change.
+    #[cold]
+    pub(crate) fn failed(&self, error: &Error) {
+        if error.kind().http() == 500 {
+            self.reporter.broke(error.message());
+        }
     }
 
     /// Counts an answer; `ran` is when its run ended.

@@ -5,8 +5,11 @@ use std::{
     time::{Duration, Instant},
 };
 
-use super::{Call, Metrics, Query, Reporter, Times, cells::ALL_ORIGINS};
-use crate::request::{Api, Interface, Origin};
+use super::{Call, Health, Metrics, Query, Reporter, Times, cells::ALL_ORIGINS};
+use crate::{
+    error::{Error, ErrorKind},
+    request::{Api, Interface, Origin},
+};
 
 const GRPC: Origin = Origin {
     api: Api::KServe,
@@ -282,4 +285,27 @@ fn requests_of_our_own_show_nowhere() {
             .lines()
             .any(|line| line.ends_with("\"} 1") && !line.starts_with("ovms_streams"))
     );
+}
+
+#[test]
+fn a_servable_is_failing_until_a_request_is_answered_again() {
+    let reporter: Arc<Reporter> = Arc::default();
+    let request = |fails: Option<ErrorKind>| {
+        let call = Call::new(&reporter, GRPC);
+        match fails {
+            Some(kind) => call.failed(&Error::new(kind, "Internal inference error - why")),
+            None => call.answered(Instant::now()),
+        }
+    };
+    request(None);
+    request(Some(ErrorKind::InvalidArgument));
+    assert_eq!(reporter.health(), Health::Good, "a client is to blame");
+    request(Some(ErrorKind::Internal));
+    let why = "Internal inference error - why".into();
+    assert_eq!(reporter.health(), Health::Failing(why));
+    request(None);
+    let why = "Internal inference error - why".into();
+    assert_eq!(reporter.health(), Health::Unsteady(why));
+    reporter.renewed();
+    assert_eq!(reporter.health(), Health::Good);
 }

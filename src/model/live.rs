@@ -13,7 +13,7 @@ use std::{
 use arc_swap::ArcSwapOption;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 
-use super::{Event, Phase, State, Status};
+use super::{Code, Event, Phase, State, Status};
 use crate::{
     error::{Error, ErrorKind, Result},
     metrics::Reporter,
@@ -117,7 +117,12 @@ impl<D: Served> Live<D> {
     #[must_use]
     pub fn status(&self) -> Status {
         if self.definition.load().is_none() {
-            return self.phase().status();
+            let status = self.phase().status();
+            let failure = self.failure().filter(|_| status.code != Code::Ok);
+            return Status {
+                failure: failure.map(|failure| failure.as_str().into()),
+                ..status
+            };
         }
         let kept = self.kept.load();
         kept.as_deref()
@@ -179,6 +184,7 @@ impl<D: Served> Live<D> {
     /// its last request has left. Needs a runtime.
     pub fn install(&self, definition: Arc<D>) {
         self.put(Some(definition));
+        self.reporter.renewed();
         self.handle(Event::ValidationPassed);
     }
 

@@ -47,7 +47,7 @@ pub struct Status {
     pub state: State,
     /// How the last step went.
     pub code: Code,
-    /// What went wrong, for a version that serves although it should be another one by now.
+    /// What went wrong, if anything did and it is known.
     pub failure: Option<Arc<str>>,
 }
 
@@ -69,6 +69,15 @@ impl Status {
             state: State::Loading,
             code: Code::Unknown,
             failure: None,
+        }
+    }
+
+    /// A load that failed, and why.
+    #[must_use]
+    pub fn failed_with(failure: &str) -> Self {
+        Self {
+            failure: Some(failure.into()),
+            ..Self::failed()
         }
     }
 

@@ -198,7 +198,7 @@ impl Version {
         let status = if self.loaded.load().is_some() {
             Status::kept(failure)
         } else {
-            Status::failed()
+            Status::failed_with(failure)
         };
         self.status.send_replace(status);
     }
@@ -251,6 +251,17 @@ impl Version {
             }
         })
         .detach();
+    }
+
+    /// Waits until it is not about to be unloaded, or not any more.
+    pub async fn unloaded(&self) {
+        let mut status = self.status.subscribe();
+        // The sender lives as long as this does.
+        drop(
+            status
+                .wait_for(|status| status.state != State::Unloading)
+                .await,
+        );
     }
 
     /// Tells whether anything is loaded.
@@ -341,7 +352,7 @@ mod tests {
         let version = Version::new("dummy", 1, Arc::default());
         version.begin();
         version.fail("no files");
-        assert_eq!(version.status().message(), "UNKNOWN");
+        assert_eq!(version.status().message(), "no files");
         assert_eq!(version.failure().unwrap().as_str(), "no files");
         version.begin();
         assert_eq!(version.failure(), None, "it is tried again");

@@ -94,6 +94,7 @@ pub fn survey(config: &PipelineConfig, sources: &impl Sources) -> Survey {
     let stacks = draft.levels(&order, &reached);
     draft.batches(&stacks);
     let inputs = draft.inputs();
+    draft.leave_out_consequences();
     let complete = draft.faults.is_empty() && draft.unchecked.is_empty();
     Survey {
         plan: complete.then(|| draft.plan(&order, &stacks, inputs)),
@@ -129,6 +130,16 @@ impl Draft<'_> {
                 expected: "a name of its own".to_owned(),
                 next: "rename the pipeline".to_owned(),
             });
+        }
+    }
+
+    /// Leaves out what only follows from a connection to something that is not there: one typo is one
+    /// error.
+    fn leave_out_consequences(&mut self) {
+        let is_dangling =
+            |fault: &Fault| matches!(fault.rule, Rule::MissingNode | Rule::ResponseAsSource);
+        if self.faults.iter().any(is_dangling) {
+            self.faults.retain(|fault| fault.rule != Rule::Unconnected);
         }
     }
 

@@ -11,6 +11,7 @@ import gc
 import importlib
 import importlib.machinery
 import importlib.util
+import io
 import linecache
 import os
 import sys
@@ -358,6 +359,40 @@ def describe(error, trace, most_message, most_traceback):
     except BaseException as inner:
         told = f"<the traceback cannot be told: {type(inner).__name__}>"
     return _cut(kind, 200), _cut(message, most_message), _cut(told, most_traceback)
+
+
+class Lines(io.TextIOBase):
+    """A stream that hands on whole lines, for a log."""
+
+    encoding = "utf-8"
+    errors = "backslashreplace"
+
+    def __init__(self, emit, stream):
+        self._emit = emit
+        self._stream = stream
+        self._rest = threading.local()
+
+    def writable(self):
+        return True
+
+    def fileno(self):
+        return self._stream.fileno()
+
+    def write(self, text):
+        *lines, rest = (getattr(self._rest, "text", "") + text).split("\n")
+        if len(rest) > 16384:
+            lines.append(rest)
+            rest = ""
+        self._rest.text = rest
+        for line in lines:
+            self._emit(_cut(line, 16384))
+        return len(text)
+
+    def flush(self):
+        rest = getattr(self._rest, "text", "")
+        self._rest.text = ""
+        if rest:
+            self._emit(_cut(rest, 16384))
 
 
 def collect():

@@ -1,12 +1,15 @@
 //! The part of loading that is written in Python.
 
-use std::ffi::CString;
+use std::{
+    ffi::CString,
+    sync::atomic::{AtomicBool, Ordering},
+};
 
 use pyo3::{
     exceptions::PyRuntimeError,
     prelude::*,
     sync::PyOnceLock,
-    types::{PyAny, PyModule},
+    types::{PyAny, PyCFunction, PyModule},
 };
 
 /// What `loading.py` offers.
@@ -19,12 +22,37 @@ pub(super) struct Tools {
     pub(super) collect: Py<PyAny>,
 }
 
+/// Whether what handlers print goes to the log.
+static PRINTS_TO_LOG: AtomicBool = AtomicBool::new(false);
+
+/// Has what handlers print become events of the log, a line each, for logs that are read by programs.
+/// Counts if the interpreter has not started yet.
+pub fn print_to_log() {
+    PRINTS_TO_LOG.store(true, Ordering::Relaxed);
+}
+
+fn prints_to_log() -> bool {
+    PRINTS_TO_LOG.load(Ordering::Relaxed)
+}
+
 static TOOLS: PyOnceLock<Tools> = PyOnceLock::new();
 
 /// Loads them; once, at the start of the interpreter.
 pub(super) fn prepare(py: Python<'_>) -> PyResult<()> {
     let code = CString::new(include_str!("loading.py"))?;
     let module = PyModule::from_code(py, &code, c"<ovms loading>", c"_ovms_loading")?;
+    if prints_to_log() {
+        let sys = py.import("sys")?;
+        let class = module.getattr("Lines")?;
+        for name in ["stdout", "stderr"] {
+            let emit = PyCFunction::new_closure(py, None, None, move |args, _| {
+                let line: String = args.get_item(0)?.extract()?;
+                tracing::info!(target: "ovms::python", stream = name, "{line}");
+                PyResult::Ok(())
+            })?;
+            sys.setattr(name, class.call1((emit, sys.getattr(name)?))?)?;
+        }
+    }
     let part = |name| module.getattr(name).map(Bound::unbind);
     let tools = Tools {
         space: part("Space")?,

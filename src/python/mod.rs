@@ -76,7 +76,8 @@ use std::path::PathBuf;
 pub use error::{LoadError, Raised};
 #[cfg(not(feature = "python"))]
 pub use off::{
-    Generator, Handler, Instance, configure, describe, environment_fault, set_limits, stop, survey,
+    Generator, Handler, Instance, configure, describe, environment_fault, print_to_log, set_limits,
+    stop, survey,
 };
 pub use tensor::Tensor;
 #[cfg(feature = "python")]
@@ -85,6 +86,7 @@ pub use {
     handler::Handler,
     instance::{Generator, Instance},
     interpreter::{configure, describe, stop},
+    loading::print_to_log,
     place::set_limits,
     survey::survey,
 };

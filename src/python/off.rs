@@ -12,6 +12,9 @@ use super::{LoadError, NodeFacts, Produced, Raised, Survey, Tensor};
 /// Does nothing.
 pub fn configure(_environment: Option<PathBuf>, _runtime: Option<PathBuf>) {}
 
+/// Does nothing.
+pub fn print_to_log() {}
+
 /// Returns `None`.
 #[must_use]
 pub fn environment_fault(_folder: &Path) -> Option<String> {

@@ -407,13 +407,14 @@ fn the_help_of_serve_tells_every_flag() {
               [default: 30]
 
     Instead of serving:
-          --check[=<BOOL>]
+          --check[=<DEPTH>]
               Check flags, files, models, pipelines and graphs, and serve nothing
 
-              Pipelines and graphs are checked, too: models of pipelines are read if there is a runtime,
-              libraries of custom nodes are opened, and handlers are imported. Needs no ports. Ends with
-              0, with 1 if there is a fault, or with 2 if there are only warnings, or something could
-              not be checked.
+              Loads what a server would, short of compiling: reads each model, asks each device for its
+              properties, opens all libraries of custom nodes, and imports all handlers. --check=syntax
+              is the fast form: it reads the flags, the configuration file and the graph files, and
+              opens nothing that they name. Needs no ports. Exits with 0, with 1 if there is an error,
+              or with 2 if there are only warnings, or something could not be checked.
 
           --list_models[=<BOOL>]
               List the models below --model_repository_path

@@ -282,3 +282,29 @@ fn ctrl_c_ends_the_wait_for_the_server() {
         );
     }
 }
+
+#[test]
+fn a_malformed_header_is_not_shown() {
+    for header in ["hunter2", "Authorization: Bearer hunter2=="] {
+        let flags: [&[&str]; 2] = [&["--header", header], &[]];
+        for given in flags {
+            let mut command = cli::command();
+            command.args(["infer", "--status"]).args(given);
+            if given.is_empty() {
+                command.env("OVMS_HEADER", header);
+            }
+            let run = cli::run(&mut command);
+            assert_eq!(run.code, Some(64), "{}", run.stderr);
+            assert!(!run.stderr.contains("hunter2"), "{}", run.stderr);
+            assert!(run.stderr.contains("KEY=VALUE"), "{}", run.stderr);
+        }
+    }
+}
+
+#[test]
+fn a_subcommand_of_other_programs_is_a_hint() {
+    let run = cli::run(cli::command().arg("status"));
+    assert_eq!(run.code, Some(64));
+    let hint = "hint: `ovms infer --status` does that";
+    assert!(run.stderr.contains(hint), "{}", run.stderr);
+}

@@ -7,10 +7,9 @@ use crate::support::{
     model, repository,
 };
 
-/// Runs a check without any runtime; paths are taken out of what it says.
+/// Runs a check; paths are taken out of what it says.
 fn check(folder: &Path, flags: &[&str]) -> Run {
-    let home = folder.join("home");
-    let mut run = cli::run(cli::bare(&home).args(["serve", "--check"]).args(flags));
+    let mut run = cli::run(cli::command().args(["serve", "--check"]).args(flags));
     run.stderr = run.stderr.replace(folder.to_str().unwrap(), "<folder>");
     run
 }
@@ -56,16 +55,11 @@ fn folders_that_only_begin_with_a_number_are_told_and_are_no_versions() {
 fn faults_and_warnings_of_a_file_are_told_together() {
     let folder = repository::folder();
     let at = |path: &str| folder.path().join(path);
-    for path in ["good/1", "good/3", "good/10", "broken/1", "empty", "flat"] {
+    for path in ["broken/1", "empty"] {
         fs::create_dir_all(at(path)).unwrap();
     }
-    for path in [
-        "good/1/m.onnx",
-        "good/3/m.onnx",
-        "good/10/m.onnx",
-        "flat/m.onnx",
-    ] {
-        fs::write(at(path), "").unwrap();
+    for path in ["good/1", "good/3", "good/10", "flat"] {
+        repository::copy(&model("dummy").join("1"), &at(path));
     }
     fs::write(at("broken/1/m.xml"), "").unwrap();
     fs::write(at("good/3/mapping_config.json"), "{\"input\": {}}").unwrap();
@@ -206,7 +200,7 @@ fn a_file_with_faults_shows_them_in_their_lines() {
     exit 1
     error: cannot read the configuration file /nonexistent/config.json
       caused by: No such file or directory (os error 2)
-    hint: --config_path names a JSON file; is /nonexistent/config.json the right one, and may it be read?
+    hint: --config_path names a JSON file; is /nonexistent/config.json the right one?
     ");
 }
 
@@ -248,7 +242,7 @@ fn the_server_does_not_start_with_such_a_file() {
     exit 1
     error: cannot read the configuration file <folder>/config.json
       caused by: No such file or directory (os error 2)
-    hint: --config_path names a JSON file; is <folder>/config.json the right one, and may it be read?
+    hint: --config_path names a JSON file; is <folder>/config.json the right one?
     ");
     fs::write(&config, "{\"model_config_list\": [}").unwrap();
     insta::assert_snapshot!(start(&["--port=9000"]), @r#"

@@ -257,7 +257,7 @@ fn what_fails_says_why() {
     let all = state(&server);
     assert_eq!(
         all["totals"]["conditions"],
-        json!({"failed": 4, "warning": 0, "loading": 0, "ready": 1, "retired": 0})
+        json!({"failed": 4, "failing": 0, "warning": 0, "loading": 0, "ready": 1, "retired": 0})
     );
     let failure = |name: &str| {
         let entry = of(&all, name);
@@ -408,4 +408,40 @@ fn a_server_that_stops_says_so_as_long_as_it_answers() {
     client.total(sequence::Wire::Raw, &ask().id(id).end());
     drop(client);
     assert_eq!(server.wait().code(), Some(0));
+}
+
+#[test]
+fn a_servable_that_fails_requests_says_so() {
+    let mut config = Config::of(&["dummy"]);
+    graphs::add_python(&mut config, "g", graphs::CODE);
+    let server = config.serve();
+    let client = Grpc::connect(&server);
+    assert_eq!(of(&state(&server), "g")["condition"], "ready");
+    graphs::told(&client, graphs::code("g", "raise ValueError('seen')"));
+    let failing = state(&server);
+    assert_eq!(failing["server"]["state"], "failing");
+    assert_eq!(failing["totals"]["conditions"]["failing"], 1);
+    let of_graph = of(&failing, "g");
+    assert_eq!(of_graph["condition"], "failing");
+    let error = of_graph["versions"][0]["last_error"].as_str().unwrap();
+    assert!(error.contains("seen"), "{error}");
+    let page = open(&server, "/").text();
+    assert!(page.contains("<details class=\"card failing\""));
+    assert!(page.contains("last failed request: "));
+
+    graphs::told(&client, graphs::code("g", "return [Tensor('out', b'a')]"));
+    let unsteady = state(&server);
+    assert_eq!(unsteady["server"]["state"], "ready");
+    assert_eq!(of(&unsteady, "g")["condition"], "warning");
+}
+
+#[test]
+fn no_line_to_try_fails_for_a_pipeline_that_splits() {
+    let mut config = Config::of(&["dummy"]);
+    let node = dl("n", "dummy", "b=request.x", "a=a");
+    config.pipeline("p", "x", &[node], "y=n.a")["demultiply_count"] = json!(3);
+    let server = config.serve();
+    let card = get(&server, "/dashboard/servable?name=p").text();
+    assert!(card.contains("<code>ovms infer --metadata "), "{card}");
+    assert!(!card.contains("/infer"), "{card}");
 }

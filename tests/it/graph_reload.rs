@@ -12,7 +12,7 @@ use crate::support::{
     repository,
 };
 
-const FAILED: &str = "412: Reloading config file failed. Check server logs for more info.";
+const FAILED: &str = "412: Reloading config file failed. ";
 
 /// Returns what status calls say of a graph besides its state.
 fn message(server: &Server, name: &str) -> String {
@@ -156,7 +156,7 @@ fn another_folder_is_another_graph() {
     let inputs = &get(&server, "/v2/models/g").json()["inputs"];
     assert_eq!(inputs.as_array().unwrap().len(), 2);
     config.json[LIST][0]["base_path"] = "nowhere".into();
-    assert_eq!(config.reload(&server), FAILED);
+    assert!(config.reload(&server).starts_with(FAILED));
     assert_eq!(status(&server, "g"), "AVAILABLE UNKNOWN");
     let inputs = &get(&server, "/v2/models/g").json()["inputs"];
     assert_eq!(inputs.as_array().unwrap().len(), 2);
@@ -170,7 +170,7 @@ fn another_folder_is_another_graph() {
     Grpc::connect(&server).check_serves();
     // What goes on although its folder is another one keeps them.
     config.json[LIST][0]["base_path"] = "nowhere".into();
-    assert_eq!(config.reload(&server), FAILED);
+    assert!(config.reload(&server).starts_with(FAILED));
     assert_eq!(status(&server, "g"), "AVAILABLE UNKNOWN");
     Grpc::connect(&server).check_serves();
     config.json[LIST][0]["base_path"] = "g".into();

@@ -66,7 +66,7 @@ fn faults_are_told_with_line_and_connection() {
 "#,
     );
     insta::assert_snapshot!(shown(&case.check(&[])), @r#"
-    pipeline `first`: 5 faults, 1 warning, 2 things that could not be checked
+    pipeline `first`: 5 faults, 2 things that could not be checked
 
       config.json:21:25: Invalid input shape [rule 21]
           21 | {"in": {"node_name": "one", "data_item": "a"}},
@@ -108,10 +108,6 @@ fn faults_are_told_with_line_and_connection() {
         expected  a node with demultiply_count, of which there is none
         next      change gather_from_node, or give that node a demultiply_count
 
-      config.json:11:23: warning: the input `idle` is left out, since no node uses it
-          11 | "inputs": ["x", "idle"],
-             |           ^^^^^^^^^^^^^
-
       config.json:29:72: not checked: node `three`: its inputs and outputs, and what depends on them, since the model cannot be asked
       config.json:35:71: not checked: node `four`: its files are in the cloud, at s3://bucket/far
 
@@ -126,7 +122,7 @@ fn faults_are_told_with_line_and_connection() {
 
     pipeline `straight`: no faults
     exit 1
-    error: 2 of 3 pipelines cannot be served: 6 faults, 1 warning, 2 things that could not be checked
+    error: 2 of 3 pipelines cannot be served: 6 faults, 2 things that could not be checked
     "#);
     insta::assert_snapshot!(shown(&case.check(&["straight"])), @"
     pipeline `straight`: no faults
@@ -332,7 +328,7 @@ fn without_a_runtime_what_needs_none_is_checked() {
         &[pipeline("p", &nodes, &["o < e.a"], "")],
     ));
     insta::assert_snapshot!(shown(&case.check_bare(&[])), @r#"
-    pipeline `p`: 4 faults, 1 warning, 4 things that could not be checked
+    pipeline `p`: 4 faults, 4 things that could not be checked
 
       config.json:11:13: Pipeline definition has reference to missing data source [rule 19]
           11 | "inputs": [{"b": {"node_name": "request", "data_item": "y"}}],
@@ -366,17 +362,13 @@ fn without_a_runtime_what_needs_none_is_checked() {
         expected  a version that it has: 1
         next      change the version, or leave it out for the default one
 
-      config.json:8:25: warning: the input `x` is left out, since no node uses it
-          8 | {"name": "p", "inputs": ["x"],
-            |                         ^^^^^
-
       config.json:10:49: not checked: node `a`: no OpenVINO runtime found
       config.json:13:49: not checked: node `c`: no OpenVINO runtime found
       config.json:16:49: not checked: node `d`: its inputs and outputs, and what depends on them, since the model cannot be asked
       config.json:19:69: not checked: node `e`: its inputs and outputs, and what depends on them, since the model cannot be asked
 
     exit 1
-    error: the pipeline `p` cannot be served: 4 faults, 1 warning, 4 things that could not be checked
+    error: the pipeline `p` cannot be served: 4 faults, 4 things that could not be checked
     hint: run `ovms setup` for a runtime, which models are looked at with
     "#);
     case.config(&file(&[dummy()], &[], &[sound("p")]));

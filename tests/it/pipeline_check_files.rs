@@ -16,7 +16,7 @@ fn files_that_are_no_configuration_are_refused() {
     exit 1
     error: cannot read the configuration file config.json
       caused by: No such file or directory (os error 2)
-    hint: CONFIG names a JSON file; is config.json the right one, and may it be read?
+    hint: CONFIG names a JSON file; is config.json the right one?
     ");
     insta::assert_snapshot!(case.check(&["--output=json"]).text(), @r#"
     {
@@ -44,7 +44,7 @@ fn files_that_are_no_configuration_are_refused() {
     exit 1
     error: cannot read the configuration file config.json
       caused by: Is a directory (os error 21)
-    hint: CONFIG names a JSON file; is config.json the right one, and may it be read?
+    hint: CONFIG names a JSON file; is config.json the right one?
     ");
     fs::remove_dir(&path).unwrap();
 
@@ -100,7 +100,7 @@ fn a_file_without_rights_is_refused() {
     exit 1
     error: cannot read the configuration file config.json
       caused by: Permission denied (os error 13)
-    hint: CONFIG names a JSON file; is config.json the right one, and may it be read?
+    hint: CONFIG names a JSON file; is config.json the right one?
     ");
 }
 

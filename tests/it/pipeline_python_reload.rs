@@ -34,7 +34,7 @@ fn changed_code_takes_effect_when_somebody_asks() {
     fs::write(config.beside("helper.py"), "more = lambda it: it + 100\n").unwrap();
     fs::write(config.beside("steps.py"), changed).unwrap();
     assert_eq!(infer(&client, ten("p", 1.0)), "y [1,10] 2");
-    reload(&server);
+    assert_eq!(reload(&server), 201, "another handler is a change");
     assert_eq!(infer(&client, ten("p", 1.0)), "y [1,10] 102");
     assert_eq!(infer(&client, ten("q", 1.0)), "y [1,10] 103");
     wait_lines(&log, "finalize n", 2);

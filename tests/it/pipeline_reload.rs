@@ -18,7 +18,7 @@ use crate::support::{
 };
 
 const X: &str = "b=request.x";
-const FAILED: &str = "412: Reloading config file failed. Check server logs for more info.";
+const FAILED: &str = "412: Reloading config file failed. ";
 
 /// Asks for a reload without another file; returns the status.
 fn reload(server: &Server) -> u16 {
@@ -48,7 +48,7 @@ fn a_pipeline_fails_without_its_model_and_comes_back_with_it() {
     let client = Grpc::connect(&server);
     assert_eq!(infer(&client, ten("p", 1.0)), "out [1,10] 2");
     let dummy = config.remove("model_config_list", "dummy");
-    assert_eq!(config.reload(&server), FAILED);
+    assert!(config.reload(&server).starts_with(FAILED));
     assert_eq!(status(&server, "p"), "LOADING FAILED_PRECONDITION");
     assert_eq!(
         infer(&client, ten("p", 1.0)),
@@ -91,7 +91,7 @@ fn an_entry_that_becomes_invalid_leaves_what_serves() {
         let nodes = &mut config.json["pipeline_config_list"][pipeline]["nodes"];
         nodes[node]["model_name"] = json!("dumy");
     }
-    assert_eq!(config.reload(&server), FAILED);
+    assert!(config.reload(&server).starts_with(FAILED));
     assert_eq!(states(), ["AVAILABLE UNKNOWN"; 2]);
     assert_eq!(answers(), serves);
 
@@ -100,14 +100,14 @@ fn an_entry_that_becomes_invalid_leaves_what_serves() {
     let mut other = dummy.clone();
     other["config"]["nireq"] = json!(3);
     config.put("model_config_list", other);
-    assert_eq!(config.reload(&server), FAILED);
+    assert!(config.reload(&server).starts_with(FAILED));
     assert_eq!(states(), ["AVAILABLE UNKNOWN"; 2]);
     assert_eq!(answers(), serves);
     assert_eq!((lines(&log, "I").len(), lines(&log, "D").len()), (1, 0));
 
     // Without it nothing is left to serve, and it comes back with the model and with its entry.
     config.remove("model_config_list", "dummy");
-    assert_eq!(config.reload(&server), FAILED);
+    assert!(config.reload(&server).starts_with(FAILED));
     assert_eq!(states(), ["LOADING FAILED_PRECONDITION"; 2]);
     assert_eq!(answers(), ["Unavailable: Pipeline is not loaded yet"; 2]);
     wait_lines(&log, "D 0", 1);
@@ -263,7 +263,7 @@ fn models_that_are_used_do_not_become_what_cannot_be_used() {
     for (index, key, value, text) in texts {
         let before = config.json.clone();
         config.json["model_config_list"][index]["config"][key] = value.clone();
-        assert_eq!(config.reload(&server), FAILED, "{key}");
+        assert!(config.reload(&server).starts_with(FAILED), "{key}");
         server.wait_log(text);
         assert_eq!(status(&server, "p"), "AVAILABLE OK");
         ask();
@@ -277,7 +277,7 @@ fn models_that_are_used_do_not_become_what_cannot_be_used() {
     let twenty = request("dummy", &[("b", &[2, 10], &[1.0; 20])]);
     assert_eq!(infer(&client, twenty), "a [2,10] 2 2");
     config.put("pipeline_config_list", pipeline);
-    assert_eq!(config.reload(&server), FAILED);
+    assert!(config.reload(&server).starts_with(FAILED));
     server.wait_log("Validation of pipeline definition: p failed: Value of provided parameter");
 }
 
@@ -335,7 +335,7 @@ fn a_node_keeps_its_handle_until_it_is_another_one() {
     config.remove("custom_node_library_config_list", "shaped");
     let absent = config.beside("libabsent.so");
     config.library_at("shaped", &absent);
-    assert_eq!(config.reload(&server), FAILED);
+    assert!(config.reload(&server).starts_with(FAILED));
     assert_eq!(status(&server, "p"), "AVAILABLE UNKNOWN");
     assert_eq!(infer(&client, ten("p", 1.0)), "out [1,10] 1");
     assert_eq!(made(), (3, 2), "nothing has taken its place");

@@ -341,7 +341,7 @@ fn what_cannot_run_says_why_and_what_next() {
     exit 1
     error: cannot read the configuration file /nonexistent/config.json
       caused by: No such file or directory (os error 2)
-    hint: CONFIG names a JSON file; is /nonexistent/config.json the right one, and may it be read?
+    hint: CONFIG names a JSON file; is /nonexistent/config.json the right one?
     "
     );
 }

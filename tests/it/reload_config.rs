@@ -200,22 +200,13 @@ fn garbage_changes_nothing_and_a_whole_file_is_picked_up() {
     let whole = fs::read(file.path()).unwrap();
     fs::write(file.path(), &whole[..whole.len() / 2]).unwrap();
     server.wait_log("the configuration file");
-    assert_eq!(
-        reload(&server),
-        "412: Reloading config file failed. Check server logs for more info."
-    );
+    assert!(reload(&server).starts_with("412: Reloading config file failed. "));
     assert_eq!(config(&server), ["first 1 AVAILABLE OK"]);
     assert_eq!(ones(&server, "first", &[1, 10]), "[1,10]");
     fs::write(file.path(), r#"{"model_config_list": [{"config": {}}]}"#).unwrap();
-    assert_eq!(
-        reload(&server),
-        "412: Reloading config file failed. Check server logs for more info."
-    );
+    assert!(reload(&server).starts_with("412: Reloading config file failed. "));
     fs::remove_file(file.path()).unwrap();
-    assert_eq!(
-        reload(&server),
-        "500: Config file not found or cannot open."
-    );
+    assert!(reload(&server).starts_with("500: Config file not found or cannot open. "));
     assert_eq!(ones(&server, "first", &[1, 10]), "[1,10]");
     file.write(&json!([dummy("first"), dummy("second")]));
     wait_config(&server, &["first 1 AVAILABLE OK", "second 1 AVAILABLE OK"]);
@@ -232,10 +223,7 @@ fn a_running_model_that_cannot_be_reloaded_goes_on_as_it_was() {
         with(good(), "shape", json!("(1,2,3)")),
         dummy("other")
     ]));
-    assert_eq!(
-        reload(&server),
-        "412: Reloading config file failed. Check server logs for more info."
-    );
+    assert!(reload(&server).starts_with("412: Reloading config file failed. "));
     assert_eq!(
         config(&server),
         ["m 1 AVAILABLE UNKNOWN", "other 1 AVAILABLE OK"]
@@ -248,10 +236,7 @@ fn a_running_model_that_cannot_be_reloaded_goes_on_as_it_was() {
     assert_eq!(shape(), before);
     assert_eq!(get(&server, "/v2/models/m/ready").status, 200);
     // Still wrong, and the file is as before.
-    assert_eq!(
-        reload(&server),
-        "412: Reloading models versions failed. Check server logs for more info."
-    );
+    assert!(reload(&server).starts_with("412: Reloading models versions failed. "));
     // Nothing is loaded for the way back: what serves is what is wanted.
     file.write(&json!([good(), dummy("other")]));
     assert_eq!(reload(&server), "201");
@@ -270,10 +255,7 @@ fn an_entry_that_is_refused_leaves_what_runs_and_the_others() {
         dummy("other"),
         dummy("new")
     ]));
-    assert_eq!(
-        reload(&server),
-        "500: Reloading config file failed. Check server logs for more info."
-    );
+    assert!(reload(&server).starts_with("500: Reloading config file failed. "));
     assert_eq!(
         config(&server),
         [
@@ -298,10 +280,7 @@ fn of_two_entries_with_one_name_the_first_is_served() {
     assert_eq!(config(&server), ["m 1 AVAILABLE OK"]);
     assert_eq!(ones(&server, "m", &[1, 10]), "[1,10]");
     server.wait_log("Given model name is already occupied");
-    assert_eq!(
-        reload(&server),
-        "500: Reloading config file failed. Check server logs for more info."
-    );
+    assert!(reload(&server).starts_with("500: Reloading config file failed. "));
 }
 
 #[test]
@@ -309,10 +288,7 @@ fn a_model_does_not_become_stateful_while_it_runs() {
     let file = File::new(&json!([dummy("m")]));
     let server = file.serve();
     file.write(&json!([with(dummy("m"), "stateful", json!(true))]));
-    assert_eq!(
-        reload(&server),
-        "500: Reloading config file failed. Check server logs for more info."
-    );
+    assert!(reload(&server).starts_with("500: Reloading config file failed. "));
     server.wait_log("Model type cannot be changed after it is loaded");
     assert_eq!(ones(&server, "m", &[1, 10]), "[1,10]");
 }
@@ -363,10 +339,7 @@ fn a_path_that_does_not_exist_is_told_by_its_code() {
         dummy("m"),
         entry("n", Path::new("/no/such/folder"))
     ]));
-    assert_eq!(
-        reload(&server),
-        "400: Reloading config file failed. Check server logs for more info."
-    );
+    assert!(reload(&server).starts_with("400: Reloading config file failed. "));
     assert_eq!(message(&server, "m"), "OK");
     // A model that runs goes on from where it was, and says why.
     file.write(&json!([entry("m", Path::new("/no/such/folder"))]));
@@ -439,10 +412,7 @@ fn one_model_of_the_flags_is_reloaded_too() {
     assert_eq!(reload(&server), "201");
     wait_config(&server, &["m 1 END OK", "m 2 AVAILABLE OK"]);
     repository::copy(&model("broken").join("1"), &root.path().join("3"));
-    assert_eq!(
-        reload(&server),
-        "500: Reloading models versions failed. Check server logs for more info."
-    );
+    assert!(reload(&server).starts_with("500: Reloading models versions failed. "));
     assert_eq!(
         config(&server),
         ["m 1 END OK", "m 2 AVAILABLE OK", "m 3 LOADING UNKNOWN"]
@@ -543,4 +513,53 @@ fn a_version_serves_after_its_warm_up() {
     );
     server.wait_log("warm-up: cannot read");
     server.wait_log("warm-up: the model has no input `c`; it has: b");
+}
+
+#[test]
+fn a_reload_answers_with_the_errors() {
+    let file = File::new(&json!([dummy("m")]));
+    let server = file.serve();
+    file.write(&json!([
+        dummy("m"),
+        entry("n", Path::new("/no/such/folder")),
+        with(dummy("device"), "target_device", json!("CUP")),
+    ]));
+    let said = reload(&server);
+    for part in [
+        "Reloading config file failed. ",
+        "cannot load model `n`: ",
+        "/no/such/folder",
+        "version 1 of model `device`: cannot use device `CUP`",
+    ] {
+        assert!(said.contains(part), "{part} is not in {said}");
+    }
+    let status = get(&server, "/v1/models/device").text();
+    assert!(status.contains("cannot use device `CUP`"), "{status}");
+}
+
+#[test]
+fn a_retired_version_has_ended_when_the_reload_answers() {
+    let root = repository::folder();
+    for version in ["1", "2"] {
+        repository::copy(&model("dummy").join("1"), &root.path().join(version));
+    }
+    let serving = |versions: &[i64]| {
+        let policy = json!({"specific": {"versions": versions}});
+        with(entry("m", root.path()), "model_version_policy", policy)
+    };
+    let file = File::new(&json!([serving(&[1, 2])]));
+    let server = file.serve();
+    file.write(&json!([serving(&[2])]));
+    let answer = post(&server, "/v1/config/reload", b"");
+    assert_eq!(answer.status, 201);
+    assert_eq!(
+        config(&server),
+        ["m 1 END OK", "m 2 AVAILABLE OK"],
+        "asked at once"
+    );
+    let said = answer.text();
+    assert!(
+        said.contains("\"END\"") && !said.contains("UNLOADING"),
+        "{said}"
+    );
 }

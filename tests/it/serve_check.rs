@@ -66,13 +66,13 @@ fn pipelines_that_cannot_be_served_are_faults() {
     good      pipeline  1         ok
     unknown   pipeline  -         fault
     stateful  pipeline  -         fault
-    library   pipeline  -         fault
+    library   pipeline  1         not checked
     input     pipeline  -         fault
     exit 1
     error: the check found 5 faults
+      fault: config.json: custom_node_library_config_list: library `lib`: <folder>/lib.so: cannot open shared object file: No such file or directory
       fault: config.json:15:49 pipeline_config_list[1].nodes[0].model_name: pipeline `unknown`, node `a`: Pipeline definition has reference to missing model - found the model `dumy`, which is not there; expected a model of model_config_list: dummy, total; did you mean `dummy`?
       fault: config.json:21:49 pipeline_config_list[2].nodes[0].model_name: pipeline `stateful`, node `a`: Stateful model cannot be subscribed to pipeline - found a stateful model; expected a model without state; send requests to the stateful model directly
-      fault: config.json:27:49 pipeline_config_list[3].nodes[0].library_name: pipeline `library`, node `a`: Pipeline refers to incorrect library - found the library `lib`, which does not open: <folder>/lib.so: cannot open shared object file: No such file or directory; expected a library that opens and has all six functions; build it, or correct its base_path
       fault: config.json:34:13 pipeline_config_list[4].nodes[0].inputs[0]: pipeline `input`, node `a`: Pipeline definition has connection to non existing model input - found the input `c`; expected an input of what it runs: b; take it away, or rename it
       fault: config.json:34:12 pipeline_config_list[4].nodes[0].inputs: pipeline `input`, node `a`: Pipeline definition does not have connections for all inputs of underlying models - found no source for the input `b`; expected one for each input; add {"b": {"node_name": …, "data_item": …}}
     hint: `ovms pipeline check config.json` shows the lines that are meant
@@ -92,12 +92,13 @@ fn pipelines_that_cannot_be_served_are_faults() {
     let run = check_with(&case, bare(), &["--config_path=config.json"]);
     insta::assert_snapshot!(shown(&run), @"
     name   kind      versions  state
-    dummy  model     1         ok
+    dummy  model     1         not checked
     good   pipeline  1         not checked
     exit 2
-    warning: no fault was found, but 1 thing could not be checked
+    warning: no fault was found, but 2 things could not be checked
+      not checked: model `dummy`: no OpenVINO runtime found
       not checked: config.json:8:49 pipeline_config_list[0].nodes[0].model_name: pipeline `good`, node `a`: no OpenVINO runtime found
-    hint: run `ovms setup` for a runtime, which the models of pipelines are looked at with
+    hint: run `ovms setup` for a runtime, which models are read with
     ");
 }
 
@@ -193,9 +194,9 @@ fn models_of_graphs_are_looked_at() {
     exit 1
     error: the check found 4 faults and 1 warning
       fault: <folder>/key/subconfig.json:1:67 model_config_list[0].config.nirek: found the unknown key `nirek`; expected one of name, base_path, batch_size, shape, layout, model_version_policy, nireq, inference_timeout_ms, target_device, plugin_config, stateful, idle_sequence_cleanup, low_latency_transformation, max_sequence_number, drain_sequences_seconds, allow_cache, custom_loader_options, graph_path, subconfig, warmup (did you mean `nireq`?)
+      fault: <folder>/json/subconfig.json:1:25: found `]` (unexpected token in object); expected JSON
       fault: <folder>/path/subconfig.json: model `b`: The provided base path is invalid or doesn't exists - <folder>/path/b: No such file or directory (os error 2)
       fault: <folder>/shape/subconfig.json:1:76 model_config_list[0].config.shape: The provided shape is in wrong format - found `[1]`; expected auto, (d1,d2,…) with each d a number, -1 or a range such as 1:8, or a JSON object of those by input name
-      fault: <folder>/json/subconfig.json:1:25: found `]` (unexpected token in object); expected JSON
       warning: <folder>/taken/subconfig.json: the model `dummy` is left out, since its name is taken; the first counts
     ");
     let run = check_with(

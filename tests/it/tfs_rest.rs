@@ -506,11 +506,12 @@ fn status_tells_every_version_or_one() {
         (text.matches("AVAILABLE").count() == 2 && text.contains("UNKNOWN")).then_some(())
     });
     let answers = ["/v1/models/m", "/v1/models/m/versions/2", "/v1/config"]
-        .map(|path| get(&server, path).text());
+        .map(|path| get(&server, path).text())
+        .map(|text| text.replace(root.path().to_str().unwrap(), "<folder>"));
     insta::assert_snapshot!(answers.join("\n"), @r#"
-    {"model_version_status":[{"version":"1","state":"AVAILABLE","status":{"error_code":"OK","error_message":"OK"}},{"version":"2","state":"LOADING","status":{"error_code":"UNKNOWN","error_message":"UNKNOWN"}},{"version":"10","state":"AVAILABLE","status":{"error_code":"OK","error_message":"OK"}}]}
-    {"model_version_status":[{"version":"2","state":"LOADING","status":{"error_code":"UNKNOWN","error_message":"UNKNOWN"}}]}
-    {"m":{"model_version_status":[{"version":"1","state":"AVAILABLE","status":{"error_code":"OK","error_message":"OK"}},{"version":"2","state":"LOADING","status":{"error_code":"UNKNOWN","error_message":"UNKNOWN"}},{"version":"10","state":"AVAILABLE","status":{"error_code":"OK","error_message":"OK"}}]}}
+    {"model_version_status":[{"version":"1","state":"AVAILABLE","status":{"error_code":"OK","error_message":"OK"}},{"version":"2","state":"LOADING","status":{"error_code":"UNKNOWN","error_message":"cannot read <folder>/2/model.xml: Error parsing element attribute at offset 748"}},{"version":"10","state":"AVAILABLE","status":{"error_code":"OK","error_message":"OK"}}]}
+    {"model_version_status":[{"version":"2","state":"LOADING","status":{"error_code":"UNKNOWN","error_message":"cannot read <folder>/2/model.xml: Error parsing element attribute at offset 748"}}]}
+    {"m":{"model_version_status":[{"version":"1","state":"AVAILABLE","status":{"error_code":"OK","error_message":"OK"}},{"version":"2","state":"LOADING","status":{"error_code":"UNKNOWN","error_message":"cannot read <folder>/2/model.xml: Error parsing element attribute at offset 748"}},{"version":"10","state":"AVAILABLE","status":{"error_code":"OK","error_message":"OK"}}]}}
     "#);
     // The highest that is there, and the one that is named.
     let version = |path: &str| get(&server, path).json()["modelSpec"]["version"].clone();
@@ -564,7 +565,9 @@ fn a_reload_that_fails_says_so() {
     server.wait_ready();
     let reload = || {
         let answer = post(&server, "/v1/config/reload", b"");
-        format!("{} {}", answer.status, answer.text())
+        let text = answer.text();
+        let text = text.replace(root.path().to_str().unwrap(), "<folder>");
+        format!("{} {text}", answer.status)
     };
     let mut answers = vec![reload()];
     std::fs::write(&config, r#"{"model_config_list":["#).unwrap();
@@ -578,8 +581,8 @@ fn a_reload_that_fails_says_so() {
     answers.push(reload());
     insta::assert_snapshot!(answers.join("\n"), @r#"
     200 {}
-    412 {"error":"Reloading config file failed. Check server logs for more info."}
-    400 {"error":"Reloading config file failed. Check server logs for more info."}
-    500 {"error":"Config file not found or cannot open."}
+    412 {"error":"Reloading config file failed. cannot read the configuration: The file is not valid json - the configuration file <folder>/config.json:1:22: found `[` (unterminated array); expected JSON"}
+    400 {"error":"Reloading config file failed. cannot load model `m`: The provided base path is invalid or doesn't exists - <folder>/nothing: No such file or directory (os error 2)"}
+    500 {"error":"Config file not found or cannot open. cannot read the configuration: cannot read the configuration file <folder>/config.json: No such file or directory (os error 2)"}
     "#);
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use clap::ValueEnum;
 use ovms::client::Api;
 
-use super::pair;
+use super::secret_pair;
 use crate::infer::{duration::duration, job::URL};
 
 #[derive(Debug, Clone, clap::Args)]
@@ -43,7 +43,7 @@ pub(in crate::infer) struct ServerArgs {
     #[arg(
         long,
         value_name = "KEY=VALUE",
-        value_parser = pair,
+        value_parser = secret_pair,
         value_delimiter = '\n',
         env = "OVMS_HEADER",
         hide_env_values = true

@@ -4,6 +4,27 @@ use std::path::PathBuf;
 
 use crate::ui::Output;
 
+/// How far a check goes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in crate::serve) enum Check {
+    /// There is none.
+    Off,
+    /// Flags and files alone: nothing that they name is opened.
+    Syntax,
+    /// Everything that a server would load is opened and read.
+    Full,
+}
+
+/// Reads the value of `--check`.
+fn depth(text: &str) -> Result<Check, String> {
+    match text.to_ascii_lowercase().as_str() {
+        "true" | "1" | "t" => Ok(Check::Full),
+        "false" | "0" | "f" => Ok(Check::Off),
+        "syntax" => Ok(Check::Syntax),
+        _ => Err("expected true, false or syntax".to_owned()),
+    }
+}
+
 /// Flags that ask for something else than serving.
 #[derive(Debug, clap::Args)]
 #[group(skip)]
@@ -11,22 +32,23 @@ use crate::ui::Output;
 pub(in crate::serve) struct Args {
     /// Check flags, files, models, pipelines and graphs, and serve nothing
     ///
-    /// Pipelines and graphs are checked, too: models of pipelines are read if there is a runtime,
-    /// libraries of custom nodes are opened, and handlers are imported. Needs no ports. Ends with 0,
-    /// with 1 if there is a fault, or with 2 if there are only warnings, or something could not be
-    /// checked.
+    /// Loads what a server would, short of compiling: reads each model, asks each device for its
+    /// properties, opens all libraries of custom nodes, and imports all handlers. --check=syntax is the
+    /// fast form: it reads the flags, the configuration file and the graph files, and opens nothing
+    /// that they name. Needs no ports. Exits with 0, with 1 if there is an error, or with 2 if there are
+    /// only warnings, or something could not be checked.
     #[arg(
         long = "check",
         num_args = 0..=1,
         require_equals = true,
-        default_value_t = false,
+        default_value = "false",
         default_missing_value = "true",
         hide_default_value = true,
-        hide_possible_values = true,
+        value_parser = depth,
         action = clap::ArgAction::Set,
-        value_name = "BOOL"
+        value_name = "DEPTH"
     )]
-    pub(in crate::serve) check: bool,
+    pub(in crate::serve) check: Check,
     /// List the models below --model_repository_path
     #[arg(
         long = "list_models",

@@ -7,13 +7,19 @@ use std::{
 
 use ovms::{config::Defaults, task};
 
-use crate::error::{Failure, FailureKind};
+use super::page;
+use crate::{
+    error::{Failure, FailureKind},
+    pipeline::aside::Aside,
+};
 
 /// How long custom nodes and graphs may take.
 #[derive(Debug, Default)]
 pub(super) struct Limit {
     custom: Duration,
     graph: Duration,
+    /// Where a document goes if time is up, for those who read JSON.
+    stdout: Option<Aside>,
 }
 
 /// Something that is being looked at. Takes its watch along when it is dropped.
@@ -28,30 +34,40 @@ impl Limit {
         self.graph = defaults.graph_load;
     }
 
+    /// Has a document written if time is up.
+    pub(super) fn write_to(&mut self, stdout: Option<Aside>) {
+        self.stdout = stdout;
+    }
+
     /// Watches the look at a pipeline.
     pub(super) fn of_pipelines(&self, what: String) -> Watched {
-        watch(what, self.custom, "--custom_node_load_seconds")
+        self.watch(what, self.custom, "--custom_node_load_seconds")
     }
 
     /// Watches the look at a graph.
     pub(super) fn of_graphs(&self, what: String) -> Watched {
-        watch(what, self.graph, "--graph_load_seconds")
+        self.watch(what, self.graph, "--graph_load_seconds")
     }
-}
 
-/// Ends the process if something takes too long: code that does not come back cannot be left otherwise.
-fn watch(what: String, limit: Duration, flag: &'static str) -> Watched {
-    let (sender, ended) = mpsc::channel();
-    let watch = move || {
-        if ended.recv_timeout(limit) == Err(RecvTimeoutError::Timeout) {
-            let text = format!("{what} took longer than {limit:?}");
-            let failure = Failure::new(FailureKind::Failed, text)
-                .hint(format!("see what they do when they begin, or raise {flag}"));
-            let _ = failure.print();
-            std::process::exit(i32::from(failure.kind().code()));
-        }
-    };
-    // Without a thread nothing is watched, and all is looked at all the same.
-    let _ = task::thread("check limit", watch);
-    Watched(sender)
+    /// Ends the process if something takes too long: code that does not come back cannot be left
+    /// otherwise.
+    fn watch(&self, what: String, limit: Duration, flag: &'static str) -> Watched {
+        let (sender, ended) = mpsc::channel();
+        let stdout = self.stdout.as_ref().and_then(|it| it.try_clone().ok());
+        let watch = move || {
+            if ended.recv_timeout(limit) == Err(RecvTimeoutError::Timeout) {
+                let text = format!("{what} took longer than {limit:?}");
+                let failure = Failure::new(FailureKind::Failed, text)
+                    .hint(format!("see what they do when they begin, or raise {flag}"));
+                if let Some(mut stdout) = stdout {
+                    let _ = stdout.print(&page::of_failure(&failure));
+                }
+                let _ = failure.print();
+                std::process::exit(i32::from(failure.kind().code()));
+            }
+        };
+        // Without a thread nothing is watched, and all is looked at all the same.
+        let _ = task::thread("check limit", watch);
+        Watched(sender)
+    }
 }

@@ -1,22 +1,29 @@
-//! A model: its folders and the files in them.
+//! A model: its folders, and what the runtime says of the files in them.
 
 use std::path::Path;
 
 use ovms::{
     config::{ModelConfig, VersionPolicy},
-    error::chain,
-    model::{Ignored, mapping, repository, storage, wanted},
+    model::{Ignored, repository, storage, wanted},
 };
 
-use super::{FAULT, GOOD, Kind, Report};
+use super::{FAULT, GOOD, Kind, NOT_CHECKED, Report};
+use crate::pipeline::facts::{Facts, Looked};
+
+/// What a model is called in the table that is left to the server.
+const NOT_LOOKED_AT: &str = "not looked at";
 
 impl Report {
     /// Looks at the folders of a model. What is said of it begins with `origin`.
-    pub(super) fn model(&mut self, model: &ModelConfig, origin: &str) {
+    pub(super) fn model(&mut self, model: &ModelConfig, origin: &str, facts: &Facts<'_>) {
         let name = &model.name;
+        if self.is_syntax {
+            self.row(Kind::Model, name, Vec::new(), NOT_LOOKED_AT);
+            return;
+        }
         if storage::is_remote(&model.base_path) {
             // It is for the server to fetch.
-            self.row(Kind::Model, name, Vec::new(), "not looked at");
+            self.row(Kind::Model, name, Vec::new(), NOT_LOOKED_AT);
             let place = &model.base_path;
             self.findings.unchecked.push(format!(
                 "{origin}model `{name}`: {place} is looked at by the server alone"
@@ -67,21 +74,45 @@ impl Report {
             return;
         }
         let mut state: &'static str = GOOD;
+        // What all versions have in common, such as a device that is not there, is one error.
+        let mut faults: Vec<(String, Vec<String>)> = Vec::new();
         let chosen = |(number, _): &&(i64, _)| chosen.contains(number);
         for (number, folder) in existing.iter().filter(chosen) {
-            let mut fault = |fault: String| {
-                state = FAULT;
-                self.findings
-                    .faults
-                    .push(format!("{origin}model `{name}`, version {number}: {fault}"));
+            match facts.looked(model, *number, folder) {
+                Looked::Info(_) => {}
+                Looked::Fault(reason, hint) => {
+                    state = FAULT;
+                    match faults.iter_mut().find(|(known, _)| *known == reason) {
+                        Some((_, numbers)) => numbers.push(number.to_string()),
+                        None => faults.push((reason, vec![number.to_string()])),
+                    }
+                    if let Some(hint) = hint
+                        && !self.hints.contains(&hint)
+                    {
+                        self.hints.push(hint);
+                    }
+                }
+                Looked::Unknown(reason) => {
+                    if state == GOOD {
+                        state = NOT_CHECKED;
+                    }
+                    let names = self.unread.entry(reason).or_default();
+                    if !names.contains(name) {
+                        names.push(name.clone());
+                    }
+                }
+            }
+        }
+        for (reason, numbers) in faults {
+            let word = if numbers.len() == 1 {
+                "version"
+            } else {
+                "versions"
             };
-            if let Err(error) = repository::files(folder) {
-                fault(chain(&error));
-            }
-            if let Err(error) = mapping::read(folder) {
-                let path = mapping::path(folder);
-                fault(format!("{}: {}", path.display(), chain(&error)));
-            }
+            self.findings.faults.push(format!(
+                "{origin}model `{name}`, {word} {}: {reason}",
+                numbers.join(", ")
+            ));
         }
         let numbers = existing.iter().filter(chosen).map(|(number, _)| *number);
         let numbers = numbers.collect();

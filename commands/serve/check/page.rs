@@ -19,6 +19,13 @@ struct ReportJson<'a> {
     hint: Option<String>,
 }
 
+/// Writes the document of a check that did not come to its end.
+pub(super) fn of_failure(failure: &Failure) -> String {
+    let mut report = Report::default();
+    report.add_failure(failure);
+    report.json() + "\n"
+}
+
 impl Kind {
     const fn name(self) -> &'static str {
         match self {
@@ -30,6 +37,14 @@ impl Kind {
 }
 
 impl Report {
+    /// Adds why the check has ended early, unless errors that say it are there.
+    pub(super) fn add_failure(&mut self, failure: &Failure) {
+        if self.findings.faults.is_empty() {
+            self.findings.faults.push(failure.line());
+        }
+        self.hints.extend(failure.hints().iter().cloned());
+    }
+
     /// Writes everything as one object.
     pub(super) fn json(&self) -> String {
         let found = &self.findings;

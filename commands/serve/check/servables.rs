@@ -1,28 +1,31 @@
-//! Pipelines and graphs, and the models that graphs bring along.
+//! Everything that a configuration names: its models and those that graphs bring along, libraries,
+//! pipelines and graphs.
 
 use std::{collections::BTreeSet, path::PathBuf};
 
 use ovms::{
-    config::{self, Defaults, FileConfig, FileError, ModelEntry, PipelineConfig, Place},
+    config::{self, Defaults, FileConfig, FileError, ModelEntry, NodeKind, PipelineConfig, Place},
     error::chain,
-    pipeline::survey,
+    pipeline::{CustomFault, python::is_handler, survey},
 };
 
-use super::{FAULT, GOOD, Kind, Report};
+use super::{FAULT, GOOD, Kind, NOT_CHECKED, Report};
 use crate::{
     counts::Findings,
-    graph,
-    pipeline::facts::{Facts, Options},
+    graph::{self, check::Depth},
+    pipeline::facts::{Facts, Options, REPORTED, Reported},
 };
 
-/// What a pipeline or graph is called in the table of which not everything could be looked at.
-const NOT_CHECKED: &str = "not checked";
-
 impl Report {
-    /// Looks at the models that graphs bring along in files of their own. Returns the configuration with
-    /// those of them whose names are free.
-    pub(super) fn subconfigs(&mut self, file: &FileConfig, defaults: &Defaults) -> FileConfig {
+    /// Reads the models that graphs bring along in files of their own. Returns the configuration with
+    /// those of them whose names are free at its end, and the file of each of them.
+    pub(super) fn subconfigs(
+        &mut self,
+        file: &FileConfig,
+        defaults: &Defaults,
+    ) -> (FileConfig, Vec<String>) {
         let mut with_more = file.clone();
+        let mut origins = Vec::new();
         let mut seen = BTreeSet::new();
         let graphs = file.graphs.iter().map(|graph| &graph.subconfig);
         for path in graphs.filter(|path| seen.insert(*path)) {
@@ -50,21 +53,21 @@ impl Report {
                     ));
                     continue;
                 }
-                self.entry(&entry, &shown);
+                origins.push(shown.clone());
                 with_more.models.push(entry);
             }
         }
-        with_more
+        (with_more, origins)
     }
 
-    /// Tells why a file with models of a graph cannot be read.
-    fn unread(&mut self, path: &str, error: &FileError) {
+    /// Adds why a file cannot be read, or not as a configuration.
+    pub(super) fn unread(&mut self, path: &str, error: &FileError) {
         let faults = error.faults().iter();
         let told = faults.map(|fault| format!("{path}:{fault}"));
         self.findings.faults.extend(told);
         match error {
             FileError::Read { source, .. } => {
-                let fault = format!("{path}: {source}");
+                let fault = format!("{path}: cannot read the configuration file: {source}");
                 self.findings.faults.push(fault);
             }
             FileError::Schema { more, .. } if *more > 0 => {
@@ -76,50 +79,109 @@ impl Report {
         }
     }
 
-    /// Looks at the pipelines and graphs of a configuration. Handlers see the packages of an
-    /// environment; `at` writes a place in the configuration.
+    /// Looks at everything that a configuration names. Handlers see the packages of an environment;
+    /// the last models are from the files `origins`, the others from `path`, if they are from a file;
+    /// `at` writes a place in the configuration.
     pub(super) fn servables(
         &mut self,
         file: &FileConfig,
+        origins: &[String],
         environment: Option<PathBuf>,
+        path: &str,
         at: impl Fn(&Place) -> String,
     ) {
-        if file.pipelines.is_empty() && file.graphs.is_empty() {
-            return;
-        }
         graph::environment(environment);
-        let facts = Facts::new(file, Options { custom_nodes: true }).importing();
+        let options = Options {
+            custom_nodes: !self.is_syntax,
+        };
+        let mut facts = Facts::new(file, options).importing();
+        if self.is_syntax {
+            facts = facts.without_models();
+        }
+        let own = file.models.len() - origins.len();
+        for (index, entry) in file.models.iter().enumerate() {
+            let from = index.checked_sub(own).and_then(|more| origins.get(more));
+            self.entry(entry, from.map_or(path, String::as_str), &facts);
+        }
+        let unread = std::mem::take(&mut self.unread);
+        self.findings
+            .unchecked
+            .extend(unread.into_iter().map(|(reason, names)| {
+                let models = if names.len() == 1 { "model" } else { "models" };
+                format!("{models} `{}`: {reason}", names.join("`, `"))
+            }));
+        if !self.is_syntax {
+            self.libraries(file, path, &facts);
+        }
         for pipeline in &file.pipelines {
             let of = format!("the custom nodes of pipeline `{}`", pipeline.name);
             let watched = self.limit.of_pipelines(of);
-            let findings = of_pipeline(pipeline, &facts, &at);
+            let (findings, is_whole) = of_pipeline(pipeline, &facts, self.is_syntax, &at);
             drop(watched);
-            self.add(Kind::Pipeline, &pipeline.name, findings);
+            self.add(Kind::Pipeline, &pipeline.name, findings, is_whole);
         }
-        self.findings.warnings.extend(facts.notes());
         if facts.lacks_runtime() {
-            self.hints.push(
-                "run `ovms setup` for a runtime, which the models of pipelines are looked at with"
-                    .to_owned(),
-            );
+            self.hints
+                .push("run `ovms setup` for a runtime, which models are read with".to_owned());
         }
+        let depth = match self.is_syntax {
+            true => Depth::Nothing,
+            false => Depth::Import,
+        };
         for graph in &file.graphs {
             let of = format!("the handlers of graph `{}`", graph.name);
             let watched = self.limit.of_graphs(of);
-            let mut findings = graph::check::findings(graph, file, &at(&graph.place));
+            let mut findings = graph::check::findings(graph, file, &at(&graph.place), depth);
             drop(watched);
             if let Err(error) = config::read_subconfig(&graph.subconfig, &Defaults::default()) {
-                // It has been told, and in more detail.
+                // It has been reported, and in more detail.
                 let error = chain(&error);
                 findings.unchecked.retain(|text| !text.ends_with(&error));
             }
-            self.add(Kind::Graph, &graph.name, findings);
+            if self.is_syntax {
+                findings.unchecked.clear();
+            }
+            self.add(Kind::Graph, &graph.name, findings, true);
+        }
+    }
+
+    /// Opens the libraries of custom nodes, and imports the handlers among them that no node uses: those
+    /// of nodes are imported with them.
+    fn libraries(&mut self, file: &FileConfig, path: &str, facts: &Facts<'_>) {
+        let mut seen = BTreeSet::new();
+        let names = file
+            .custom_node_libraries
+            .iter()
+            .map(|library| &library.name);
+        for name in names.filter(|name| seen.insert(*name)) {
+            // Of two with one name the later one counts.
+            let Some(library) = facts.path(name) else {
+                continue;
+            };
+            let watched = self.limit.of_pipelines(format!("the library `{name}`"));
+            let opened = match is_handler(library) {
+                true if is_used(file, name) => Ok(()),
+                true => facts.import(name, library),
+                false => facts.library(name, library).map(drop),
+            };
+            drop(watched);
+            if let Err(fault) = opened {
+                let reason = match fault {
+                    CustomFault::NotOpen(reason) | CustomFault::Handler(reason) => reason,
+                    _ => "it does not open".to_owned(),
+                };
+                facts.report(Reported::Library(name.clone()));
+                self.findings.faults.push(format!(
+                    "{path}: custom_node_library_config_list: library `{name}`: {reason}"
+                ));
+            }
         }
     }
 
     /// Adds what was found of something.
-    fn add(&mut self, kind: Kind, name: &str, mut found: Findings) {
-        let (versions, state) = match (found.faults.is_empty(), found.unchecked.is_empty()) {
+    fn add(&mut self, kind: Kind, name: &str, mut found: Findings, is_whole: bool) {
+        let is_whole = is_whole && found.unchecked.is_empty();
+        let (versions, state) = match (found.faults.is_empty(), is_whole) {
             (false, _) => (Vec::new(), FAULT),
             (true, false) => (vec![1], NOT_CHECKED),
             (true, true) => (vec![1], GOOD),
@@ -132,12 +194,14 @@ impl Report {
     }
 }
 
-/// Looks at a pipeline.
+/// Looks at a pipeline. The second value is false if something was left out of which an error has been
+/// reported elsewhere.
 fn of_pipeline(
     pipeline: &PipelineConfig,
     facts: &Facts<'_>,
+    is_syntax: bool,
     at: impl Fn(&Place) -> String,
-) -> Findings {
+) -> (Findings, bool) {
     let survey = survey(pipeline, facts);
     let line = |place: &Place, node: Option<&str>, text: String| {
         let node = node.map_or_else(String::new, |node| format!(", node `{node}`"));
@@ -157,12 +221,25 @@ fn of_pipeline(
     let warnings = warnings.map(|warning| line(&warning.place, None, warning.text.clone()));
     // What is not judged because of a fault needs no word beside it.
     let unchecked = survey.unchecked.iter().filter(|it| it.rule.is_some());
+    let (follows, unchecked): (Vec<_>, Vec<_>) = unchecked
+        .filter(|_| !is_syntax)
+        .partition(|it| it.reason == REPORTED);
+    let unchecked = unchecked.into_iter();
     let unchecked = unchecked.map(|it| line(&it.place, Some(&it.node), it.reason.clone()));
-    Findings {
+    let findings = Findings {
         faults: faults.collect(),
         warnings: warnings.collect(),
         unchecked: unchecked.collect(),
-    }
+    };
+    (findings, follows.is_empty())
+}
+
+/// Returns true if a node of a pipeline uses a library.
+fn is_used(file: &FileConfig, library: &str) -> bool {
+    let mut nodes = file.pipelines.iter().flat_map(|pipeline| &pipeline.nodes);
+    nodes.any(|node| {
+        matches!(&node.kind, NodeKind::Custom { library_name, .. } if library_name == library)
+    })
 }
 
 fn name_of(entry: &ModelEntry) -> &str {

@@ -11,7 +11,7 @@ pub(super) enum Tries {
     Random,
     /// With a sequence of that.
     Sequence,
-    /// Its inputs have no types, so that they are looked at first.
+    /// Its inputs have no types, or not all that fits them works, so that they are looked at first.
     Look,
 }
 

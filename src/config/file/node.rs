@@ -103,13 +103,22 @@ pub(in crate::config) struct Node<'a> {
 
 /// The fields of an object with known keys.
 #[derive(Debug)]
-pub(in crate::config) struct Fields<'a>(Vec<(String, Node<'a>)>);
+pub(in crate::config) struct Fields<'a> {
+    known: Vec<(String, Node<'a>)>,
+    /// The keys that unknown ones of the object were probably meant to be.
+    meant: Vec<String>,
+}
 
 impl<'a> Fields<'a> {
     /// Returns the value of a key.
     pub(in crate::config) fn get(&self, key: &str) -> Option<&Node<'a>> {
-        let found = self.0.iter().find(|(name, _)| name == key);
+        let found = self.known.iter().find(|(name, _)| name == key);
         found.map(|(_, node)| node)
+    }
+
+    /// Returns true if the key is missing because it is misspelled, which is an error already.
+    pub(in crate::config) fn is_misspelled(&self, key: &str) -> bool {
+        self.meant.iter().any(|meant| meant == key)
     }
 
     /// Returns the text of a key, if it is there and is one.
@@ -175,8 +184,15 @@ impl<'a> Node<'a> {
             return None;
         }
         let mut fields = self.entries(|key| known.contains(&key), known, Twice::First)?;
+        let unknown = fields.iter().map(|(name, _)| name.as_str());
+        let unknown = unknown.filter(|name| !known.contains(name));
+        let meant: Vec<String> = unknown
+            .filter_map(|name| nearest(name, known.iter().copied()))
+            .map(ToOwned::to_owned)
+            .collect();
         for key in required {
-            if !fields.iter().any(|(name, _)| name == key) {
+            let is_misspelled = meant.iter().any(|meant| meant == key);
+            if !is_misspelled && !fields.iter().any(|(name, _)| name == key) {
                 let start = range(self.value).0;
                 let path = self.below(key);
                 self.findings.add(|source| {
@@ -190,7 +206,10 @@ impl<'a> Node<'a> {
             }
         }
         fields.retain(|(name, _)| known.contains(&name.as_str()));
-        Some(Fields(fields))
+        Some(Fields {
+            known: fields,
+            meant,
+        })
     }
 
     /// Reads an object of any keys.

@@ -236,7 +236,9 @@ fn pipeline_node(node: &Node<'_>) -> Option<NodeConfig> {
     if let (key, Some(forbidden)) = forbidden {
         forbidden.expected(format!("no `{key}` in a node of type \"{text}\""));
     }
-    if let (key, None) = needed {
+    if let (key, None) = needed
+        && !fields.is_misspelled(key)
+    {
         node.expected(format!("the key `{key}` in a node of type \"{text}\""));
     }
     let kind = if text == "custom" {

@@ -3,7 +3,7 @@
 use super::Fault;
 use crate::{
     engine::Reload,
-    error::{Error, ErrorKind, Result},
+    error::{Error, ErrorKind, Result, chain},
 };
 
 /// What a pass did.
@@ -26,8 +26,14 @@ impl Done {
     }
 }
 
-/// What a client that asked for a pass is told.
-pub(super) fn answer(done: &Done) -> Result<Reload> {
+/// The most errors that an answer has.
+const MOST_ERRORS: usize = 16;
+
+/// The most bytes of one of them.
+const LONGEST_ERROR: usize = 1024;
+
+/// Answer to a client that asked for a pass. `is_silent` leaves out what Python may have raised.
+pub(super) fn answer(done: &Done, is_silent: bool) -> Result<Reload> {
     let Some(fault) = done.faults.first() else {
         return Ok(if done.changed || done.new_file {
             Reload::Changed
@@ -35,6 +41,7 @@ pub(super) fn answer(done: &Done) -> Result<Reload> {
             Reload::Unchanged
         });
     };
+    // What clients know the kind of the failure by.
     let text = match fault {
         Fault::File(crate::config::FileError::Read { .. }) => {
             "Config file not found or cannot open."
@@ -43,17 +50,37 @@ pub(super) fn answer(done: &Done) -> Result<Reload> {
         | Fault::Subconfig { .. }
         | Fault::Entry { .. }
         | Fault::PipelineEntry { .. }
-        | Fault::GraphEntry { .. } => {
-            "Reloading config file failed. Check server logs for more info."
-        }
-        _ if done.new_file => "Reloading config file failed. Check server logs for more info.",
-        _ => "Reloading models versions failed. Check server logs for more info.",
+        | Fault::GraphEntry { .. } => "Reloading config file failed.",
+        _ if done.new_file => "Reloading config file failed.",
+        _ => "Reloading models versions failed.",
     };
-    // The cause is in the log already, as one of the faults of the pass.
     let kind = match fault.kind() {
         ErrorKind::InvalidArgument => ErrorKind::InvalidArgument,
         ErrorKind::FailedPrecondition => ErrorKind::FailedPrecondition,
         _ => ErrorKind::Internal,
     };
-    Err(Error::new(kind, text))
+    let errors = done.faults.iter().take(MOST_ERRORS);
+    let mut errors: Vec<String> = errors.map(|fault| error(fault, is_silent)).collect();
+    if done.faults.len() > MOST_ERRORS {
+        errors.push(format!("and {} more", done.faults.len() - MOST_ERRORS));
+    }
+    Err(Error::new(kind, format!("{text} {}", errors.join("; "))))
+}
+
+/// Writes an error with its place and its cause in one line.
+fn error(fault: &Fault, is_silent: bool) -> String {
+    let text = match fault {
+        Fault::Graph { name, fault } => {
+            format!("graph `{name}`: {}", fault.told(is_silent))
+        }
+        Fault::Pipeline { .. } if is_silent => fault.to_string(),
+        fault => chain(fault),
+    };
+    let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    if text.len() <= LONGEST_ERROR {
+        return text;
+    }
+    let mut ends = (0..=LONGEST_ERROR).rev();
+    let end = ends.find(|end| text.is_char_boundary(*end));
+    format!("{}…", &text[..end.unwrap_or(0)])
 }

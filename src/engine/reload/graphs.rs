@@ -193,7 +193,7 @@ impl Graphs {
                     tracing::error!("graph {name}: {fault}");
                 }
                 known.files = None;
-                known.graph.fail(told(&fault, self.is_silent));
+                known.graph.fail(fault.told(self.is_silent));
                 outcome.faults.push(Fault::Graph {
                     name: name.clone(),
                     fault,
@@ -246,13 +246,6 @@ impl Known {
         self.loading = Arc::downgrade(&due.loading);
         Some(due)
     }
-}
-
-/// Returns what status calls say of a failure: the first line of the log, which has the cause. What
-/// Python has raised may be among it.
-fn told(fault: &LoadFault, is_silent: bool) -> &str {
-    let first = fault.log.first().filter(|_| !is_silent);
-    first.unwrap_or(&fault.status)
 }
 
 fn source(config: &GraphConfig) -> GraphSource {

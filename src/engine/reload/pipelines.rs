@@ -65,6 +65,8 @@ struct Due {
     config: PipelineConfig,
     /// Whether the configuration is another one.
     changes: bool,
+    /// Whether the code of a custom node is another one, such as that of a handler.
+    is_other_code: bool,
     /// Whether it has failed, and somebody wants it to be tried again.
     is_asked: bool,
     /// What it uses at the moment.
@@ -223,6 +225,7 @@ impl Pipelines {
             let due = Due {
                 config,
                 changes: false,
+                is_other_code: false,
                 is_asked: false,
                 models: found,
                 libraries,
@@ -271,6 +274,7 @@ impl Pipelines {
         let due = Due {
             config,
             changes: is_new || is_another,
+            is_other_code: !are_same(&libraries, &known.libraries),
             is_asked,
             models: found,
             libraries,
@@ -286,7 +290,8 @@ impl Pipelines {
         let Some(known) = self.known.get_mut(name) else {
             return;
         };
-        outcome.changed |= due.changes || (due.is_asked && checked.is_ok());
+        let is_renewed = due.is_asked || due.is_other_code;
+        outcome.changed |= due.changes || (is_renewed && checked.is_ok());
         match checked {
             Ok(checked) => {
                 let serving = Serving {

@@ -47,6 +47,8 @@ pub struct Reloader {
     subconfigs: Subconfigs,
     /// What there is to serve if there is no file.
     only: Option<Only>,
+    /// Whether clients are not told what Python code raises.
+    is_silent: bool,
     /// The faults of the last pass, so that the watcher tells each of them once.
     told: HashSet<String>,
 }
@@ -95,6 +97,7 @@ impl Reloader {
             ),
             subconfigs: Subconfigs::new(defaults.clone()),
             only: None,
+            is_silent: defaults.hide_python_errors,
             told: HashSet::new(),
         }
     }
@@ -169,8 +172,9 @@ impl Reloader {
                         return;
                     };
                     let done = self.pass(Trigger::Asked).await;
+                    self.unloaded().await;
                     // A client that left is not an error.
-                    let _ = reply.send(answer(&done));
+                    let _ = reply.send(answer(&done, self.is_silent));
                 }
                 () = tick => {
                     self.pass(Trigger::Watch).await;
@@ -204,6 +208,18 @@ impl Reloader {
         self.bring(&config, trigger, &mut done).await;
         self.tell(&done.faults, trigger);
         done
+    }
+
+    /// Waits until the versions that are retired are unloaded, so that whoever has asked finds them
+    /// so. Those that still have requests after [`UNLOAD`] end later, as those do whose sequences drain.
+    async fn unloaded(&self) {
+        let models = self.served.values().map(|served| &served.model);
+        let versions = models.flat_map(|model| model.versions());
+        let ends = versions
+            .filter(|version| version.sequences().is_empty())
+            .map(async |version| version.unloaded().await);
+        let all = futures::future::join_all(ends);
+        drop(tokio::time::timeout(UNLOAD, all).await);
     }
 
     /// Brings everything up to date.
@@ -362,6 +378,9 @@ const AT_LOAD: Origin = Origin {
     api: Api::KServe,
     interface: Interface::Grpc,
 };
+
+/// How long the answer of a reload waits for versions that it has retired.
+const UNLOAD: Duration = Duration::from_secs(2);
 
 /// The most texts that are remembered as told.
 const MOST_TOLD: usize = 1000;

@@ -115,6 +115,10 @@ pub(super) fn attempts(view: &View, address: &Address) -> Vec<Attempt> {
 }
 
 fn infer(view: &View, loaded: &Loaded, address: &Address) -> String {
+    let name = quoted(&view.name);
+    if loaded.is_split {
+        return format!("ovms infer --metadata{} -- {name}", address.flags());
+    }
     let is_text = |it: &&Tensor| it.datatype.is_none_or(|datatype| datatype == "BYTES");
     let mut flags = String::new();
     for text in loaded.inputs.iter().filter(is_text) {
@@ -127,7 +131,6 @@ fn infer(view: &View, loaded: &Loaded, address: &Address) -> String {
         flags += " --start --end";
     }
     flags += &address.flags();
-    let name = quoted(&view.name);
     // A name that begins like a flag is none.
     match view.name.starts_with('-') {
         true => format!("ovms infer{flags} -- {name}"),
@@ -137,7 +140,7 @@ fn infer(view: &View, loaded: &Loaded, address: &Address) -> String {
 
 /// Makes the body of a small request; `None` if it would not be small, or nobody knows what to send.
 fn body(kind: Kind, loaded: &Loaded) -> Option<Value> {
-    if kind == Kind::Graph || loaded.more_inputs > 0 {
+    if kind == Kind::Graph || loaded.more_inputs > 0 || loaded.is_split {
         return None;
     }
     let mut elements = 0;

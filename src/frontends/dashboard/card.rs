@@ -15,7 +15,11 @@ pub(super) fn write(view: &View, address: &Address, open: bool) -> String {
     let mut card = String::new();
     let name = text(&view.name);
     let condition = view.condition.text();
-    let open = match open || matches!(view.condition, Condition::Failed | Condition::Warning) {
+    let open = match open
+        || matches!(
+            view.condition,
+            Condition::Failed | Condition::Failing | Condition::Warning
+        ) {
         true => " open",
         false => "",
     };
@@ -153,7 +157,9 @@ fn versions(card: &mut String, view: &View) {
 }
 
 fn version(card: &mut String, kind: Kind, version: &Version) {
+    let is_failing = version.broken.as_ref().is_some_and(|(_, failing)| *failing);
     let (class, state) = match (version.state, &version.failure) {
+        ("AVAILABLE", _) if is_failing => ("failing", "failing"),
         ("AVAILABLE", None) => ("ready", "available"),
         ("AVAILABLE", Some(_)) => ("warning", "available as before"),
         (_, Some(_)) => ("failed", "not loaded"),
@@ -177,6 +183,9 @@ fn version(card: &mut String, kind: Kind, version: &Version) {
     }
     if let Some(failure) = &version.failure {
         *card += &self::failure(failure);
+    }
+    if let Some((broken, _)) = &version.broken {
+        *card += &self::failure(&format!("last failed request: {broken}"));
     }
     *card += "</li>\n";
 }

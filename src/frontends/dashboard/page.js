@@ -160,7 +160,7 @@
     for (const name of told.keys()) if (name !== '' && !known.has(name)) told.delete(name);
   }
   function tell(readiness, text) {
-    const names = { ready: 'ready', loading: 'loading', stopping: 'warning', gone: 'gone' };
+    const names = { ready: 'ready', loading: 'loading', failing: 'failing', stopping: 'warning', gone: 'gone' };
     $('readiness').className = `state ${names[readiness]}`;
     $('readiness').textContent = readiness;
     body.classList.toggle('stale', readiness === 'gone');
@@ -170,6 +170,7 @@
   const NOTICES = {
     ready: '',
     loading: 'The server loads what it is to serve.',
+    failing: 'Requests fail: see the servables that are failing.',
     stopping: 'The server is stopping: requests under way go on, new ones are refused.',
   };
 

@@ -135,6 +135,7 @@ const fn class(readiness: Readiness) -> &'static str {
     match readiness {
         Readiness::Ready => "ready",
         Readiness::Loading => "loading",
+        Readiness::Failing => "failing",
         Readiness::Stopping => "warning",
     }
 }
@@ -144,6 +145,7 @@ const fn notice(readiness: Readiness) -> &'static str {
     match readiness {
         Readiness::Ready => "",
         Readiness::Loading => "The server loads what it is to serve.",
+        Readiness::Failing => "Requests fail: see the servables that are failing.",
         Readiness::Stopping => {
             "The server is stopping: requests under way go on, new ones are refused."
         }

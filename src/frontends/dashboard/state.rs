@@ -61,6 +61,8 @@ pub(super) enum Readiness {
     /// The first load is under way.
     Loading,
     Ready,
+    /// It takes requests, and something that it serves fails all of them.
+    Failing,
     /// It ends.
     Stopping,
 }
@@ -115,6 +117,7 @@ struct EntryVersion {
     version: i64,
     state: &'static str,
     failure: Option<String>,
+    last_error: Option<String>,
     requests: u64,
     failed: u64,
     runs: u64,
@@ -127,9 +130,13 @@ impl State {
         let servables = engine.servables();
         let Found { count, shown } = ask.find(&servables);
         let views: Vec<View> = shown.iter().map(View::of).collect();
+        let (mut server, totals) = (Server::of(dashboard, engine), Totals::of(&servables));
+        if server.state == Readiness::Ready && totals.conditions.count(Condition::Failing) > 0 {
+            server.state = Readiness::Failing;
+        }
         Self {
-            server: Server::of(dashboard, engine),
-            totals: Totals::of(&servables),
+            server,
+            totals,
             bounds_us: Latency::BOUNDS,
             found: count,
             offset: ask.offset,
@@ -168,6 +175,7 @@ impl Readiness {
         match self {
             Self::Loading => "loading",
             Self::Ready => "ready",
+            Self::Failing => "failing",
             Self::Stopping => "stopping",
         }
     }
@@ -234,6 +242,7 @@ impl Entry {
             version: version.number,
             state: version.state,
             failure: version.failure.clone(),
+            last_error: version.broken.as_ref().map(|(text, _)| text.clone()),
             requests: version.figures.requests + version.figures.streamed,
             failed: version.figures.failed,
             runs: version.figures.runs,

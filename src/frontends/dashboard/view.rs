@@ -7,7 +7,7 @@ use std::{
 
 use crate::{
     engine::{Facts, Part, Servable},
-    metrics::Figures,
+    metrics::{Figures, Health},
     model::{Code, State},
     pipeline::Side,
     servable::TensorInfo,
@@ -54,7 +54,9 @@ pub(super) enum Kind {
 pub(super) enum Condition {
     /// It serves.
     Ready,
-    /// It serves, and something else of it has failed.
+    /// It serves, and no request has been answered since one failed within the server.
+    Failing,
+    /// It serves, and something else of it has failed, or a request lately.
     Warning,
     /// It is about to serve.
     Loading,
@@ -70,6 +72,8 @@ pub(super) struct Version {
     pub(super) number: i64,
     pub(super) state: &'static str,
     pub(super) failure: Option<String>,
+    /// Why a request has failed lately, and whether none has been answered since.
+    pub(super) broken: Option<(String, bool)>,
     pub(super) runs: Option<Runs>,
     /// How many sequences live, if there can be any.
     pub(super) sequences: Option<usize>,
@@ -96,6 +100,8 @@ pub(super) struct Loaded {
     /// How many outputs are left out.
     pub(super) more_outputs: usize,
     pub(super) is_stateful: bool,
+    /// Whether tensors are split on the way, so that not every request of the right shapes fits.
+    pub(super) is_split: bool,
 }
 
 /// An input or output.
@@ -121,8 +127,9 @@ impl Kind {
 
 impl Condition {
     /// All of them, what needs somebody first.
-    pub(super) const ALL: [Self; 5] = [
+    pub(super) const ALL: [Self; 6] = [
         Self::Failed,
+        Self::Failing,
         Self::Warning,
         Self::Loading,
         Self::Ready,
@@ -135,6 +142,7 @@ impl Condition {
             Self::Warning => "warning",
             Self::Loading => "loading",
             Self::Failed => "failed",
+            Self::Failing => "failing",
             Self::Retired => "retired",
         }
     }
@@ -151,10 +159,17 @@ impl Condition {
             };
         }
         let (mut serves, mut fails, mut loads) = (false, false, false);
-        for status in parts.iter().map(Part::status) {
-            serves |= status.state == State::Available;
+        for part in &parts {
+            let status = part.status();
+            let is_serving = status.state == State::Available;
+            serves |= is_serving;
             fails |= status.code != Code::Ok;
             loads |= status.state <= State::Loading;
+            match part.reporter().health() {
+                Health::Failing(_) if is_serving => return Self::Failing,
+                Health::Unsteady(_) if is_serving => fails = true,
+                _ => {}
+            }
         }
         match (serves, fails, loads) {
             (true, true, _) => Self::Warning,
@@ -234,7 +249,7 @@ impl View {
         (self.more_versions, self.drawing).hash(&mut hasher);
         for version in &self.versions {
             (version.number, version.state).hash(&mut hasher);
-            (&version.failure, &version.runs).hash(&mut hasher);
+            (&version.failure, &version.broken, &version.runs).hash(&mut hasher);
         }
         if let Some(loaded) = &self.loaded {
             for tensor in loaded.inputs.iter().chain(&loaded.outputs) {
@@ -277,6 +292,12 @@ impl Version {
                 Some(failure) => shortened(&failure),
                 None => status.message().to_owned(),
             }),
+            broken: match part.reporter().health() {
+                Health::Failing(text) => Some((shortened(&text), true)),
+                Health::Unsteady(text) => Some((shortened(&text), false)),
+                Health::Good => None,
+            }
+            .filter(|_| status.state == State::Available),
             runs,
             sequences,
             figures: part.reporter().figures(),
@@ -305,6 +326,7 @@ impl Loaded {
             more_inputs: info.inputs.len().saturating_sub(MOST_TENSORS),
             more_outputs: info.outputs.len().saturating_sub(MOST_TENSORS),
             is_stateful: facts.is_stateful(),
+            is_split: facts.is_split(),
         }
     }
 }

@@ -3,7 +3,7 @@
 use super::draft::{Draft, Gathers, REQUEST, text};
 use crate::{
     pipeline::{
-        Count, NodeTensor, PipelineTensor, Rule,
+        Count, Fault, NodeTensor, PipelineTensor, Rule,
         dims::{common_layout, common_shape, letters},
     },
     tensor::{Dim, Layout, PartialShape},
@@ -22,6 +22,12 @@ impl Draft<'_> {
             }
             let (used, tensor) = self.input(index);
             if !used {
+                // Whoever names another one by mistake means this one.
+                let is_missed =
+                    |fault: &Fault| matches!(fault.rule, Rule::MissingSource | Rule::MissingNode);
+                if self.faults.iter().any(is_missed) {
+                    continue;
+                }
                 let text = format!("the input `{name}` is left out, since no node uses it");
                 self.warn(&place, text);
                 continue;

@@ -131,7 +131,7 @@ impl Shared {
         let call = Call::new(model.version.reporter(), self.origin);
         let wanted = model.bound.outputs.clone();
         let ran = model.version.run_node(&model.loaded, inputs, wanted, &call);
-        let (outputs, times) = ran.await?;
+        let (outputs, times) = ran.await.inspect_err(|error| call.failed(error))?;
         call.ran_node(times.ended);
         Ok((outputs, times.started, times.ended))
     }

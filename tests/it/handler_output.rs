@@ -1,0 +1,53 @@
+//! What handlers print and raise, in the log: only an event begins a line.
+
+use serde_json::Value;
+
+use crate::support::{graphs::add_python, pipelines::Config};
+
+const CLASS: &str = "class OvmsPythonModel:\n  def execute(self, inputs): return []\n";
+
+#[test]
+fn what_handlers_print_is_an_event_of_a_json_log() {
+    let mut config = Config::of(&[]);
+    let prints = "import sys\nprint('one\\nERROR two')\nprint('three', file=sys.stderr)\n";
+    add_python(&mut config, "g", &format!("{prints}{CLASS}"));
+    let server = config.serve_with(&["--log_format", "json"]);
+    server.wait_log("three");
+    let log = server.log();
+    let events = log.lines().map(|line| {
+        let event: Value = serde_json::from_str(line).expect("each line is an event");
+        event
+    });
+    let printed: Vec<String> = events
+        .filter(|event| event["target"] == "ovms::python")
+        .map(|event| format!("{} {}", event["stream"], event["message"]))
+        .collect();
+    assert_eq!(
+        printed,
+        [
+            r#""stdout" "one""#,
+            r#""stdout" "ERROR two""#,
+            r#""stderr" "three""#
+        ]
+    );
+}
+
+#[test]
+fn a_traceback_does_not_begin_a_line() {
+    let mut config = Config::of(&[]);
+    let raises = "raise ValueError('first\\nERROR forged\\rERROR overwritten')\n";
+    add_python(&mut config, "g", &format!("{raises}{CLASS}"));
+    let server = config.serve();
+    server.wait_log("Traceback");
+    let log = server.log();
+    let shown: Vec<&str> = log
+        .lines()
+        .filter(|line| line.contains("forged") || line.contains("Traceback"))
+        .collect();
+    assert!(shown.len() >= 2, "{log}");
+    for line in shown {
+        let is_event = line.starts_with("20");
+        assert!(is_event || line.starts_with("    "), "{line}");
+        assert!(!line.contains('\r'), "{line:?}");
+    }
+}
