@@ -212,9 +212,11 @@ impl Summary {
                 "REST",
                 vec![format!("http://{}{}", rest.address(), rest.about)],
             ));
-            if self.has_dashboard {
-                rows.push(("dashboard", vec![format!("http://{}/", rest.address())]));
-            }
+        }
+        if self.has_dashboard
+            && let Some(place) = self.rest.as_ref().or(self.management.as_ref())
+        {
+            rows.push(("dashboard", vec![format!("http://{}/", place.address())]));
         }
         if let Some(place) = &self.management {
             rows.push((

@@ -55,6 +55,7 @@ fn a_summary_fits_a_terminal() {
       gRPC        localhost:9000 (all addresses of this machine)
       REST        http://localhost:8123 (127.0.0.1, 192.0.2.1)
       dashboard   http://localhost:8123/
+      management  http://localhost:8124
       devices     CPU (Some Processor @ 2 GHz)
       model       resnet, versions 1 and 3 on CPU
       model       vad, version 1 on CPU, stateful
@@ -73,6 +74,7 @@ fn a_summary_fits_a_terminal() {
       REST        http://localhost:8123 (127.0.0.1,
                   192.0.2.1)
       dashboard   http://localhost:8123/
+      management  http://localhost:8124
       devices     CPU (Some Processor @ 2 GHz)
       model       resnet, versions 1 and 3 on CPU
       model       vad, version 1 on CPU, stateful
@@ -94,8 +96,19 @@ fn many_models_are_counted() {
         .collect();
     summary.failures = vec!["x".to_owned(); 20];
     let drawn = summary.drawn(Some(80));
-    assert!(drawn.lines().count() <= 26, "{drawn}");
+    assert!(drawn.lines().count() <= 27, "{drawn}");
     assert!(drawn.contains("37 more: ovms infer --status"), "{drawn}");
+}
+
+#[test]
+fn the_page_is_on_the_management_port_where_there_is_no_other() {
+    let mut summary = example();
+    summary.rest = None;
+    let drawn = summary.drawn(Some(80));
+    assert!(
+        drawn.contains("dashboard   http://localhost:8124/\n"),
+        "{drawn}"
+    );
 }
 
 #[test]
