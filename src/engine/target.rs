@@ -5,6 +5,7 @@ use std::{sync::Arc, time::Instant};
 use super::{Engine, Place, of_graph::OfGraph, of_pipeline::OfPipeline};
 use crate::{
     error::{Error, ErrorKind, Result},
+    graph,
     metrics::Call,
     model::{Loaded, Model, Version},
     openvino::{SlotInput, State},
@@ -204,7 +205,10 @@ impl Target {
                 // Handlers may take any time.
                 task::in_own_task().await;
                 let answer = Box::pin(found.infer(id, request, &self.call)).await;
-                return answer.inspect_err(|error| self.call.failed(error));
+                return answer.inspect_err(|error| match graph::is_within(error) {
+                    true => self.call.broke(error),
+                    false => self.call.failed(error),
+                });
             }
         };
         if let Some(stateful) = &found.stateful {

@@ -47,4 +47,4 @@ pub use spec::{
     ExecutorEntry, GraphSpec, HandlerEntry, InfoEntry, NodeEntry, NodePorts, PortEntry,
 };
 pub use timestamp::Timestamp;
-pub use unary::{NoTally, Tally};
+pub use unary::{NoTally, Tally, is_within};

@@ -332,4 +332,14 @@ pub(super) fn explain(fault: &Fault) -> Error {
         ErrorKind::InvalidArgument,
         format!("Mediapipe execution failed. MP status - {fault}"),
     )
+    .with_source(fault.clone())
+}
+
+/// Returns true if a node has failed by itself, not because of what a client sent, though clients are
+/// told with the same code.
+#[must_use]
+pub fn is_within(error: &Error) -> bool {
+    let source = std::error::Error::source(error);
+    let fault = source.and_then(|source| source.downcast_ref::<Fault>());
+    fault.is_some_and(|fault| matches!(fault.code, Code::Internal | Code::Unknown))
 }

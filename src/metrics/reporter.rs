@@ -449,8 +449,14 @@ impl Call {
     #[cold]
     pub(crate) fn failed(&self, error: &Error) {
         if error.kind().http() == 500 {
-            self.reporter.broke(error.message());
+            self.broke(error);
         }
+    }
+
+    /// Notes why the request has failed, which is nothing a client can change.
+    #[cold]
+    pub(crate) fn broke(&self, error: &Error) {
+        self.reporter.broke(error.message());
     }
 
     /// Counts an answer; `ran` is when its run ended.

@@ -11,7 +11,7 @@ fn what_handlers_print_is_an_event_of_a_json_log() {
     let mut config = Config::of(&[]);
     let prints = "import sys\nprint('one\\nERROR two')\nprint('three', file=sys.stderr)\n";
     add_python(&mut config, "g", &format!("{prints}{CLASS}"));
-    let server = config.serve_with(&["--log_format", "json"]);
+    let server = config.begin(&["--log_format", "json"]);
     server.wait_log("three");
     let log = server.log();
     let events = log.lines().map(|line| {

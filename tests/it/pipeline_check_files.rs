@@ -100,7 +100,7 @@ fn a_file_without_rights_is_refused() {
     exit 1
     error: cannot read the configuration file config.json
       caused by: Permission denied (os error 13)
-    hint: CONFIG names a JSON file; is config.json the right one?
+    hint: permission denied: let the user that runs ovms read config.json
     ");
 }
 
@@ -291,27 +291,33 @@ fn the_check_of_a_server_looks_at_pipelines() {
     };
     insta::assert_snapshot!(serve(), @"
     name   kind      versions  state
-    dummy  model     1         ok
+    dummy  model     1         not checked
     p      pipeline  1         not checked
     exit 2
-    warning: no fault was found, but 1 thing could not be checked
+    warning: no fault was found, but 2 things could not be checked
+      not checked: model `dummy`: no OpenVINO runtime found
       not checked: config.json:8:49 pipeline_config_list[0].nodes[0].model_name: pipeline `p`, node `a`: no OpenVINO runtime found
-    hint: run `ovms setup` for a runtime, which the models of pipelines are looked at with
+    hint: run `ovms setup` for a runtime, which models are read with
     ");
     case.config(&file(&[dummy()], &[], &[sound("dummy")]));
     insta::assert_snapshot!(serve(), @"
     name   kind      versions  state
-    dummy  model     1         ok
+    dummy  model     1         not checked
     dummy  pipeline  -         refused
     exit 1
-    error: the check found 1 fault
+    error: the check found 1 fault; 1 thing could not be checked
       fault: config.json:6:1 pipeline_config_list[0]: Pipeline has the same name as model
+      not checked: model `dummy`: no OpenVINO runtime found
+    hint: run `ovms setup` for a runtime, which models are read with
     ");
     case.config(&file(&[dummy()], &[], &[]));
     insta::assert_snapshot!(serve(), @"
     model  versions  state
-    dummy  1         ok
-    exit 0
+    dummy  1         not checked
+    exit 2
+    warning: no fault was found, but 1 thing could not be checked
+      not checked: model `dummy`: no OpenVINO runtime found
+    hint: run `ovms setup` for a runtime, which models are read with
     ");
 }
 
