@@ -30,8 +30,10 @@ impl<W: Write> Write for Lines<W> {
     fn write(&mut self, event: &[u8]) -> io::Result<usize> {
         let whole = event.strip_suffix(b"\n").unwrap_or(event);
         if whole.iter().any(|byte| breaks(*byte)) {
-            self.0.write_all(&indented(whole))?;
-            self.0.write_all(&event[whole.len()..])?;
+            // In one piece, so that no other event gets between it and its end.
+            let mut text = indented(whole);
+            text.extend_from_slice(&event[whole.len()..]);
+            self.0.write_all(&text)?;
         } else {
             self.0.write_all(event)?;
         }

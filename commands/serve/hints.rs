@@ -57,7 +57,7 @@ pub(super) fn of_bind(error: &BindError) -> Failure {
             "another process listens on port {port}; stop it, or choose another port"
         )),
         BindError::Address { port, source, .. }
-            if source.kind() == std::io::ErrorKind::PermissionDenied =>
+            if *port < 1024 && source.kind() == std::io::ErrorKind::PermissionDenied =>
         {
             failure.hint(format!(
                 "a port below 1024, such as {port}, needs root or CAP_NET_BIND_SERVICE; choose a port \

@@ -47,7 +47,10 @@ pub(super) fn prepare(py: Python<'_>) -> PyResult<()> {
         for name in ["stdout", "stderr"] {
             let emit = PyCFunction::new_closure(py, None, None, move |args, _| {
                 let line: String = args.get_item(0)?.extract()?;
-                tracing::info!(target: "ovms::python", stream = name, "{line}");
+                // Whoever reads the log may be slow; other handlers are not to wait for that.
+                args.py().detach(|| {
+                    tracing::info!(target: "ovms::python", stream = name, "{line}");
+                });
                 PyResult::Ok(())
             })?;
             sys.setattr(name, class.call1((emit, sys.getattr(name)?))?)?;

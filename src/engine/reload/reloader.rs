@@ -31,6 +31,7 @@ use crate::{
     model::storage::survey_folders,
     pipeline,
     request::{Api, Interface, Origin},
+    task::Task,
 };
 
 /// A client's wish for a pass, and where the answer goes.
@@ -172,9 +173,13 @@ impl Reloader {
                         return;
                     };
                     let done = self.pass(Trigger::Asked).await;
-                    self.unloaded().await;
-                    // A client that left is not an error.
-                    let _ = reply.send(answer(&done, self.is_silent));
+                    let (unloaded, answer) = (self.unloaded(), answer(&done, self.is_silent));
+                    // Beside what follows; bounded, and a client that left is not an error.
+                    Task::spawn(async move {
+                        unloaded.await;
+                        let _ = reply.send(answer);
+                    })
+                    .detach();
                 }
                 () = tick => {
                     self.pass(Trigger::Watch).await;
@@ -212,14 +217,17 @@ impl Reloader {
 
     /// Waits until the versions that are retired are unloaded, so that whoever has asked finds them
     /// so. Those that still have requests after [`UNLOAD`] end later, as those do whose sequences drain.
-    async fn unloaded(&self) {
+    fn unloaded(&self) -> impl Future<Output = ()> + Send + use<> {
         let models = self.served.values().map(|served| &served.model);
         let versions = models.flat_map(|model| model.versions());
-        let ends = versions
+        let ends: Vec<_> = versions
             .filter(|version| version.sequences().is_empty())
-            .map(async |version| version.unloaded().await);
-        let all = futures::future::join_all(ends);
-        drop(tokio::time::timeout(UNLOAD, all).await);
+            .map(|version| async move { version.unloaded().await })
+            .collect();
+        async {
+            let all = futures::future::join_all(ends);
+            drop(tokio::time::timeout(UNLOAD, all).await);
+        }
     }
 
     /// Brings everything up to date.
