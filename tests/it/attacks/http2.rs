@@ -65,6 +65,10 @@ impl Http2 {
         let mut connection = Self::open_socket(server);
         connection.say(settings);
         connection.settings = connection.server_settings();
+        // The server takes more than the usual 64 KiB from when it has said so.
+        connection.until("room", |frame| {
+            frame.kind == WINDOW_UPDATE && frame.stream == 0
+        });
         connection
     }
 

@@ -21,18 +21,28 @@ use crate::support::{
 /// A client that takes nothing has a second.
 const IMPATIENT: &[&str] = &["--write_timeout_seconds=1"];
 
-/// An answer of more than a window and a piece.
-fn large() -> ModelInferRequest {
-    const LENGTH: usize = 300_000;
-    let length = LENGTH.try_into().expect("it is small");
-    raw("passthrough_u8", "in", "UINT8", &[1, length], &[7; LENGTH])
+/// An answer of more than one piece; a hundred requests of it are what a connection may send ahead.
+const PIECES: usize = 70_000;
+
+/// A request for an answer of so many bytes.
+fn large(bytes: usize) -> ModelInferRequest {
+    let length = bytes.try_into().expect("it is small");
+    raw(
+        "passthrough_u8",
+        "in",
+        "UINT8",
+        &[1, length],
+        &vec![7; bytes],
+    )
 }
 
 #[test]
 fn streams_whose_windows_stay_shut_are_reset_whatever_else_the_client_sends() {
     let server = Server::start_with("passthrough_u8", IMPATIENT);
     let mut attacker = Http2::connect(&server, &[(INITIAL_WINDOW_SIZE, 0)]);
-    let streams: Vec<u32> = (0..20).map(|_| attacker.call(INFER, &large())).collect();
+    let streams: Vec<u32> = (0..100)
+        .map(|_| attacker.call(INFER, &large(PIECES)))
+        .collect();
     let mut reset = Vec::new();
     let mut answered = 0;
     while reset.len() < streams.len() {
@@ -52,22 +62,22 @@ fn streams_whose_windows_stay_shut_are_reset_whatever_else_the_client_sends() {
     assert_eq!(reset, streams);
     // The connection itself has done no wrong, and others neither.
     attacker.say(&[(INITIAL_WINDOW_SIZE, 1 << 20)]);
-    let good = attacker.call(INFER, &large());
+    let good = attacker.call(INFER, &large(PIECES));
     attacker.frame(WINDOW_UPDATE, 0, 0, &(1_u32 << 20).to_be_bytes());
     let ends = |frame: &super::http2::Frame| {
         frame.stream == good && frame.kind == HEADERS && frame.flags & END_STREAM != 0
     };
     attacker.until("the answer", ends);
     let grpc = Grpc::connect(&server);
-    let answer = grpc.answered(large());
-    assert_eq!(answer.raw_output_contents[0].len(), 300_000);
+    let answer = grpc.answered(large(PIECES));
+    assert_eq!(answer.raw_output_contents[0].len(), PIECES);
 }
 
 #[test]
 fn a_window_that_opens_in_time_gets_all_of_an_answer() {
     let server = Server::start_with("passthrough_u8", IMPATIENT);
     let mut slow = Http2::connect(&server, &[(INITIAL_WINDOW_SIZE, 0)]);
-    let stream = slow.call(INFER, &large());
+    let stream = slow.call(INFER, &large(300_000));
     let mut received = 0;
     // Pauses of more than the limit in all, and each well within it.
     for _ in 0..10 {
