@@ -1,5 +1,6 @@
 //! The flags of `ovms serve`, in the reference's spelling, one struct for each subject.
 
+mod empty;
 mod files;
 mod instead;
 mod model;
@@ -8,9 +9,10 @@ mod operation;
 mod unmatched;
 mod unused;
 
+use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use ovms::config::{Environment, Flags};
 
-pub(crate) use unmatched::refuse_unmatched;
+pub(crate) use self::{empty::without_empty, unmatched::refuse_unmatched};
 
 /// What ends the help.
 const AFTER_HELP: &str = "\
@@ -46,6 +48,14 @@ pub(crate) struct Args {
     pub(super) instead: instead::Args,
     #[command(flatten)]
     unused: unused::Args,
+}
+
+/// Reads a boolean in each of the spellings that the C++ server takes.
+fn boolean() -> impl TypedValueParser<Value = bool> {
+    const YES: [&str; 5] = ["true", "True", "t", "T", "1"];
+    const NO: [&str; 5] = ["false", "False", "f", "F", "0"];
+    let value = |[name, others @ ..]: [&'static str; 5]| PossibleValue::new(name).aliases(others);
+    PossibleValuesParser::new([value(YES), value(NO)]).map(|text| YES.contains(&&*text))
 }
 
 impl From<Args> for Flags {

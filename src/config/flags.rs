@@ -181,8 +181,6 @@ pub enum FlagError {
     ModelMissing,
     #[error("Model parameters in CLI are exclusive with the config file")]
     FileAndParameters,
-    #[error("model_name is empty")]
-    NameEmpty,
     #[error("grpc_workers count should be from 1 to CPU core count : {cores}")]
     GrpcWorkers {
         cores: usize,
@@ -272,7 +270,6 @@ impl FlagError {
             Self::FileAndModel
             | Self::ModelMissing
             | Self::FileAndParameters
-            | Self::NameEmpty
             | Self::GrpcWorkers { .. }
             | Self::MetricsWithoutPort
             | Self::MetricsNotEnabled

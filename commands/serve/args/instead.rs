@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use super::boolean;
 use crate::ui::Output;
 
 /// Flags that ask for something else than serving.
@@ -23,6 +24,7 @@ pub(in crate::serve) struct Args {
         default_missing_value = "true",
         hide_default_value = true,
         hide_possible_values = true,
+        value_parser = boolean(),
         action = clap::ArgAction::Set,
         value_name = "BOOL"
     )]
@@ -36,6 +38,7 @@ pub(in crate::serve) struct Args {
         default_missing_value = "true",
         hide_default_value = true,
         hide_possible_values = true,
+        value_parser = boolean(),
         action = clap::ArgAction::Set,
         value_name = "BOOL"
     )]
@@ -50,6 +53,7 @@ pub(in crate::serve) struct Args {
         default_missing_value = "true",
         hide_default_value = true,
         hide_possible_values = true,
+        value_parser = boolean(),
         action = clap::ArgAction::Set,
         value_name = "BOOL"
     )]
@@ -63,6 +67,7 @@ pub(in crate::serve) struct Args {
         default_missing_value = "true",
         hide_default_value = true,
         hide_possible_values = true,
+        value_parser = boolean(),
         action = clap::ArgAction::Set,
         value_name = "BOOL"
     )]

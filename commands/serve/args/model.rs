@@ -2,6 +2,8 @@
 
 use std::path::PathBuf;
 
+use super::boolean;
+
 /// Flags about the model.
 #[derive(Debug, clap::Args)]
 #[command(next_help_heading = "Model")]
@@ -24,6 +26,7 @@ pub(in crate::serve) struct Args {
         default_missing_value = "true",
         hide_default_value = true,
         hide_possible_values = true,
+        value_parser = boolean(),
         action = clap::ArgAction::Set,
         value_name = "BOOL",
         conflicts_with_all = ["model_name", "model_path", "config_path"]
@@ -66,6 +69,7 @@ pub(in crate::serve) struct Args {
         default_missing_value = "true",
         hide_default_value = true,
         hide_possible_values = true,
+        value_parser = boolean(),
         action = clap::ArgAction::Set,
         value_name = "BOOL",
         help_heading = "Stateful model"
@@ -78,6 +82,7 @@ pub(in crate::serve) struct Args {
         require_equals = true,
         default_missing_value = "true",
         hide_possible_values = true,
+        value_parser = boolean(),
         value_name = "BOOL",
         help_heading = "Stateful model"
     )]
@@ -89,6 +94,7 @@ pub(in crate::serve) struct Args {
         require_equals = true,
         default_missing_value = "true",
         hide_possible_values = true,
+        value_parser = boolean(),
         value_name = "BOOL",
         help_heading = "Stateful model"
     )]

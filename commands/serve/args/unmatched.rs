@@ -35,7 +35,7 @@ pub(crate) fn refuse_unmatched(args: &[OsString]) -> Result<(), Failure> {
     while let Some(arg) = args.next() {
         let before = optional.take();
         let Some(long) = arg.strip_prefix("--") else {
-            if let (Some(flag), "true" | "false") = (before, &*arg) {
+            if let (Some(flag), "true" | "false" | "True" | "False") = (before, &*arg) {
                 parted.push(format!(
                     "write `--{flag}={arg}` in place of `--{flag} {arg}`"
                 ));

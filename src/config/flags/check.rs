@@ -117,14 +117,12 @@ fn usual_cache_dir() -> Option<PathBuf> {
 
 /// Checks what concerns the server, in the known order.
 fn check(flags: &Flags) -> Result<ServerSettings, FlagError> {
-    let single = (flags.model_name.as_ref(), flags.model_path.as_ref());
+    let name = flags.model_name.as_ref().filter(|name| !name.is_empty());
+    let single = (name, flags.model_path.as_ref());
     match (&flags.config_path, single) {
         (Some(_), (None, None)) | (None, (Some(_), Some(_))) => {}
         (Some(_), _) => return Err(FlagError::FileAndModel),
         (None, _) => return Err(FlagError::ModelMissing),
-    }
-    if flags.model_name.as_deref() == Some("") {
-        return Err(FlagError::NameEmpty);
     }
     let parameters = [
         &flags.batch_size,
