@@ -3,7 +3,7 @@
 mod empty;
 mod files;
 mod instead;
-mod model;
+pub(super) mod model;
 mod network;
 mod operation;
 mod unmatched;
@@ -17,7 +17,8 @@ pub(crate) use self::{empty::without_empty, unmatched::refuse_unmatched};
 /// What ends the help.
 const AFTER_HELP: &str = "\
 The model folder holds one folder for each version: /models/resnet/1/model.xml and model.bin. The \
-highest version is served, unless --model_version_policy says otherwise.
+highest version is served, unless --model_version_policy says otherwise. A folder that holds a model \
+and no version folder, or a model file, is version 1.
 
 Environment: GRPC_SERVERS goes before --grpc_workers, API_KEY is used without --api_key_file, and \
 OVMS_MODEL_REPOSITORY_PATH without --model_repository_path.
@@ -75,6 +76,10 @@ impl From<Args> for Flags {
             batch_size: model.batch_size,
             shape: model.shape,
             layout: model.layout,
+            mean: model.mean,
+            scale: model.scale,
+            color_format: model.color_format,
+            precision: model.precision,
             model_version_policy: model.model_version_policy,
             nireq: model.nireq,
             target_device: model.target_device,

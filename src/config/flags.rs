@@ -5,7 +5,8 @@ mod check;
 use std::path::PathBuf;
 
 use super::{
-    AccessLog, Cors, LogFormat, PolicyError, settings::MAX_IMAGE_PIXELS, shape::ShapeError,
+    AccessLog, Cors, LogFormat, PolicyError, PreprocessingError, settings::MAX_IMAGE_PIXELS,
+    shape::ShapeError,
 };
 use crate::tensor::LayoutError;
 
@@ -20,6 +21,10 @@ pub struct Flags {
     pub batch_size: Option<String>,
     pub shape: Option<String>,
     pub layout: Option<String>,
+    pub mean: Option<String>,
+    pub scale: Option<String>,
+    pub color_format: Option<String>,
+    pub precision: Option<String>,
     pub model_version_policy: Option<String>,
     pub nireq: u32,
     pub target_device: Option<String>,
@@ -113,6 +118,10 @@ impl Default for Flags {
             batch_size: None,
             shape: None,
             layout: None,
+            mean: None,
+            scale: None,
+            color_format: None,
+            precision: None,
             model_version_policy: None,
             nireq: 0,
             target_device: None,
@@ -175,6 +184,10 @@ impl Default for Flags {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[expect(missing_docs, reason = "the texts say it")]
 pub enum FlagError {
+    #[error("error parsing options - --{0} parameter requires --layout to be set")]
+    LayoutMissing(&'static str),
+    #[error("error parsing options - {0}")]
+    Preprocessing(#[from] PreprocessingError),
     #[error("Use either config_path or model_path with model_name")]
     FileAndModel,
     #[error("Use config_path or model_path with model_name")]
@@ -267,7 +280,9 @@ impl FlagError {
             | Self::StatefulAuto
             | Self::MetricsTwice
             | Self::FileMetricsWithoutPort => false,
-            Self::FileAndModel
+            Self::LayoutMissing(_)
+            | Self::Preprocessing(_)
+            | Self::FileAndModel
             | Self::ModelMissing
             | Self::FileAndParameters
             | Self::GrpcWorkers { .. }

@@ -31,7 +31,7 @@ const LOOK: Duration = Duration::from_millis(10);
 /// What a version is loaded from.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Spec {
-    /// The version folder.
+    /// The version folder, or the model file.
     pub folder: PathBuf,
     /// How to load the model.
     pub options: LoadOptions,
@@ -117,7 +117,7 @@ pub fn inspect(
     options: &LoadOptions,
 ) -> Result<ServableInfo, VersionFault> {
     let files = repository::files(folder)?;
-    let inspect = || with_load(name, &files, folder, options, &[], openvino::inspect);
+    let inspect = || with_load(name, &files, options, &[], openvino::inspect);
     catch_unwind(AssertUnwindSafe(inspect)).unwrap_or(Err(VersionFault::Panicked))
 }
 
@@ -125,11 +125,11 @@ pub fn inspect(
 fn with_load<T>(
     name: &str,
     files: &ModelFiles,
-    folder: &Path,
     options: &LoadOptions,
     asked: &[(String, Vec<usize>)],
     then: impl FnOnce(Load<'_>) -> Result<T, LoadError>,
 ) -> Result<T, VersionFault> {
+    let folder = files.folder();
     let names = mapping::read(folder).map_err(|error| LoadError::Mapping {
         path: mapping::path(folder),
         source: error.into(),
@@ -187,14 +187,7 @@ impl Loaded {
 
     fn compile(name: &str, spec: &Arc<Spec>, asked: &Asked) -> Result<Self, VersionFault> {
         let files = repository::files(&spec.folder)?;
-        let compiled = with_load(
-            name,
-            &files,
-            &spec.folder,
-            &spec.options,
-            asked,
-            openvino::load,
-        )?;
+        let compiled = with_load(name, &files, &spec.options, asked, openvino::load)?;
         let Compiled {
             info,
             runner,

@@ -5,7 +5,7 @@ use std::path::Path;
 use ovms::{
     config::{ModelConfig, VersionPolicy},
     error::chain,
-    model::{Ignored, mapping, repository, storage, wanted},
+    model::{Ignored, Reason, mapping, repository, storage, wanted},
 };
 
 use super::{FAULT, GOOD, Kind, Report};
@@ -34,7 +34,8 @@ impl Report {
             }
         };
         // Other names say nothing of versions, such as that of `lost+found`.
-        let numbered = |folder: &&Ignored| folder.number().is_some();
+        let numbered =
+            |folder: &&Ignored| folder.number().is_some() || folder.reason == Reason::Beside;
         for folder in survey.ignored.iter().filter(numbered) {
             let place = Path::new(&model.base_path).join(&folder.name);
             self.findings.warnings.push(format!(
@@ -56,13 +57,8 @@ impl Report {
         if chosen.is_empty() {
             self.row(Kind::Model, name, Vec::new(), "empty");
             self.findings.warnings.push(format!(
-                "{origin}model `{name}`: there is no version to serve in {}{}",
-                model.base_path,
-                if repository::files(Path::new(&model.base_path)).is_ok() {
-                    "; its files belong into a folder 1 there"
-                } else {
-                    ""
-                }
+                "{origin}model `{name}`: there is no version to serve in {}",
+                model.base_path
             ));
             return;
         }
@@ -75,12 +71,14 @@ impl Report {
                     .faults
                     .push(format!("{origin}model `{name}`, version {number}: {fault}"));
             };
-            if let Err(error) = repository::files(folder) {
-                fault(chain(&error));
-            }
-            if let Err(error) = mapping::read(folder) {
-                let path = mapping::path(folder);
-                fault(format!("{}: {}", path.display(), chain(&error)));
+            match repository::files(folder) {
+                Ok(files) => {
+                    if let Err(error) = mapping::read(files.folder()) {
+                        let path = mapping::path(files.folder());
+                        fault(format!("{}: {}", path.display(), chain(&error)));
+                    }
+                }
+                Err(error) => fault(chain(&error)),
             }
         }
         let numbers = existing.iter().filter(chosen).map(|(number, _)| *number);
