@@ -46,6 +46,7 @@ pub(crate) struct Cli {
 #[derive(Debug, Subcommand)]
 enum Command {
     /// Serve models, pipelines and graphs over gRPC and REST
+    #[command(args_override_self = true)]
     Serve(Box<serve::Args>),
     /// Send inference requests to a server, or ask what it serves
     Infer(Box<infer::Args>),
@@ -81,9 +82,11 @@ enum Command {
 pub(crate) fn run(args: impl IntoIterator<Item = OsString>) -> Result<(), Failure> {
     let started = Instant::now();
     let args = with_subcommand(args.into_iter().collect());
-    let args = without_help_for_help(&Cli::command(), args);
+    let mut args = without_help_for_help(&Cli::command(), args);
     let name = 1 + args.iter().skip(1).take_while(|arg| is_quiet(arg)).count();
     if args.get(name).is_some_and(|name| name == "serve") {
+        let flags = serve::without_empty(&args[name + 1..]);
+        args.splice(name + 1.., flags);
         serve::refuse_unmatched(&args[name + 1..])?;
     }
     let command = with_defaults_apart(without_empty_variables(Cli::command()));

@@ -23,7 +23,7 @@ use ovms::{
 };
 use tempfile::TempDir;
 
-pub(crate) use args::{Args, refuse_unmatched};
+pub(crate) use args::{Args, refuse_unmatched, without_empty};
 
 use self::{args::Check, start::Start};
 use crate::{

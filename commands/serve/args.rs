@@ -1,23 +1,26 @@
 //! The flags of `ovms serve`, in the reference's spelling, one struct for each subject.
 
+mod empty;
 mod files;
 mod instead;
-mod model;
+pub(super) mod model;
 mod network;
 mod operation;
 mod unmatched;
 mod unused;
 
+use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use ovms::config::{Environment, Flags};
 
 pub(super) use instead::Check;
 
-pub(crate) use unmatched::refuse_unmatched;
+pub(crate) use self::{empty::without_empty, unmatched::refuse_unmatched};
 
 /// What ends the help.
 const AFTER_HELP: &str = "\
 The model folder holds one folder for each version: /models/resnet/1/model.xml and model.bin. The \
-highest version is served, unless --model_version_policy says otherwise.
+highest version is served, unless --model_version_policy says otherwise. A folder that holds a model \
+and no version folder, or a model file, is version 1.
 
 Environment: GRPC_SERVERS goes before --grpc_workers, API_KEY is used without --api_key_file, and \
 OVMS_MODEL_REPOSITORY_PATH without --model_repository_path.
@@ -50,6 +53,14 @@ pub(crate) struct Args {
     unused: unused::Args,
 }
 
+/// Reads a boolean in each of the spellings that the C++ server takes.
+fn boolean() -> impl TypedValueParser<Value = bool> {
+    const YES: [&str; 5] = ["true", "True", "t", "T", "1"];
+    const NO: [&str; 5] = ["false", "False", "f", "F", "0"];
+    let value = |[name, others @ ..]: [&'static str; 5]| PossibleValue::new(name).aliases(others);
+    PossibleValuesParser::new([value(YES), value(NO)]).map(|text| YES.contains(&&*text))
+}
+
 impl From<Args> for Flags {
     fn from(args: Args) -> Self {
         let Args {
@@ -67,6 +78,10 @@ impl From<Args> for Flags {
             batch_size: model.batch_size,
             shape: model.shape,
             layout: model.layout,
+            mean: model.mean,
+            scale: model.scale,
+            color_format: model.color_format,
+            precision: model.precision,
             model_version_policy: model.model_version_policy,
             nireq: model.nireq,
             inference_timeout_ms: model.inference_timeout_ms,

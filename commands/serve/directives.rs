@@ -1,6 +1,8 @@
 //! What is done with model folders and the configuration file instead of serving:
 //! `--list_models`, `--add_to_config`, `--remove_from_config`.
 
+mod settings;
+
 use std::{
     fs,
     io::Write,
@@ -21,6 +23,16 @@ use crate::{
 
 /// Where models are, in the place of `--model_repository_path`.
 const REPOSITORY: &str = "OVMS_MODEL_REPOSITORY_PATH";
+
+/// How models are added.
+const ADD: [&str; 2] = [
+    "--add_to_config --model_name <model_name> --model_repository_path <repo_path> --config_path \
+     <config_path>",
+    "--add_to_config --model_name <model_name> --model_path <model_path> --config_path <config_path>",
+];
+
+/// How they are removed.
+const REMOVE: &str = "--remove_from_config --model_name <model_name> --config_path <config_path>";
 
 /// How deep below the repository models are looked for.
 const DEPTH: usize = 8;
@@ -56,7 +68,9 @@ pub(super) fn run(args: &Args) -> Option<Result<(), Failure>> {
 /// Prints the names of the models below the repository, one a line.
 fn list(args: &Args) -> Result<(), Failure> {
     let Some(root) = repository_path(args) else {
-        return Err(missing("--list_models", "--model_repository_path"));
+        return Err(Failure::usage_verbatim(
+            "Use --list_models with --model_repository_path",
+        ));
     };
     let failed = |error: &std::io::Error| {
         Failure::new(
@@ -115,44 +129,74 @@ fn is_servable(folder: &Path) -> bool {
 
 /// Adds a model to the file, which is made if it is not there.
 fn add(args: &Args) -> Result<(), Failure> {
-    let path = config_path(args, "--add_to_config")?;
-    let name = model_name(args, "--add_to_config")?;
-    let folder = match (&args.model.model_path, repository_path(args)) {
-        (Some(folder), _) => folder.clone(),
-        (None, Some(repository)) => repository.join(name),
+    let path = config_path(args)?;
+    let name = model_name(args)?;
+    let base_path = match (&args.model.model_path, repository_path(args)) {
+        // Relative to the file, as all paths in it.
+        (Some(path), _) => path.clone(),
+        // Relative to where we are.
+        (None, Some(repository)) => {
+            let folder = repository.join(name);
+            let is_remote = folder.to_string_lossy().contains("://");
+            let absolute = (!is_remote).then(|| std::path::absolute(&folder).ok());
+            absolute.flatten().unwrap_or(folder)
+        }
         (None, None) => {
-            return Err(missing(
-                "--add_to_config",
-                "--model_path or --model_repository_path",
-            ));
+            let text = "Set model_name either with model_path or model_repository_path with \
+                        add_to_config";
+            return Err(Failure::usage_verbatim(format!("{text}\n{}", usage(&ADD))));
         }
     };
-    let address = folder.to_string_lossy();
-    // Paths in the file are relative to it; this one is relative to where we are.
-    let base_path = if address.contains("://") {
-        address.into_owned()
-    } else {
-        let absolute = std::path::absolute(&folder).unwrap_or_else(|_| folder.clone());
-        if !absolute.is_dir() {
-            ui::warn(&format!("note: there is no folder {}", absolute.display()));
-        }
-        absolute.to_string_lossy().into_owned()
-    };
+    let base_path = base_path.to_string_lossy();
+    let settings = settings::of(&args.model, args.files.cache_dir.as_deref())?;
     let content = match fs::read(&path) {
         Ok(content) => Some(content),
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => None,
         Err(error) => return Err(unreadable(&path, &error)),
     };
-    let edited = config::add_model(content.as_deref(), name, &base_path)
+    let edited = config::add_model(content.as_deref(), (name, &base_path), &settings)
         .map_err(|error| refused(&path, &error))?;
+    settings::check(content.as_deref(), &edited, &path, name)?;
+    if !base_path.contains("://") {
+        note_missing(&path, Path::new(&*base_path));
+    }
     write(&path, &edited)?;
     done(args, &path, name, "added")
 }
 
+/// Notes that there is nothing at the path of a model, which may come later.
+fn note_missing(file: &Path, base_path: &Path) {
+    let folder = file.parent().unwrap_or(Path::new(""));
+    let found = folder.join(base_path);
+    let found = std::path::absolute(&found).unwrap_or(found);
+    if found.exists() {
+        return;
+    }
+    let relative = match base_path.is_relative() {
+        true => "; a relative path is relative to the configuration file",
+        false => "",
+    };
+    let found = found.display();
+    ui::warn(&format!("note: there is no folder {found}{relative}"));
+}
+
 /// Removes a model from the file.
 fn remove(args: &Args) -> Result<(), Failure> {
-    let path = config_path(args, "--remove_from_config")?;
-    let name = model_name(args, "--remove_from_config")?;
+    let path = config_path(args)?;
+    let name = model_name(args)?;
+    let mut others: Vec<&str> = Vec::new();
+    if args.model.model_path.is_some() {
+        others.push("model_path");
+    }
+    let settings = settings::of(&args.model, args.files.cache_dir.as_deref())?;
+    others.extend(settings.iter().map(|(key, _)| *key));
+    if !others.is_empty() {
+        let others: String = others.iter().map(|key| format!("{key}, ")).collect();
+        return Err(Failure::usage_verbatim(format!(
+            "Removing models from the configuration file, allows passing only model_name parameter. \
+             Invalid parameters passed: {others}"
+        )));
+    }
     let content = fs::read(&path).map_err(|error| unreadable(&path, &error))?;
     let edited = config::remove_model(&content, name).map_err(|error| refused(&path, &error))?;
     write(&path, &edited)?;
@@ -207,24 +251,29 @@ fn repository_path(args: &Args) -> Option<PathBuf> {
     given.or_else(|| std::env::var_os(REPOSITORY).map(PathBuf::from))
 }
 
-fn config_path(args: &Args, directive: &str) -> Result<PathBuf, Failure> {
+fn config_path(args: &Args) -> Result<PathBuf, Failure> {
     let usual = || Some(PathBuf::from(std::env::var_os(REPOSITORY)?).join("config.json"));
     let given = args.files.config_path.clone();
-    given
-        .or_else(usual)
-        .ok_or_else(|| missing(directive, "--config_path"))
+    given.or_else(usual).ok_or_else(|| {
+        Failure::usage_verbatim("Set config_path with add_to_config/remove_from_config")
+    })
 }
 
-fn model_name<'a>(args: &'a Args, directive: &str) -> Result<&'a str, Failure> {
-    let name = args.model.model_name.as_deref().unwrap_or_default();
-    if name.is_empty() {
-        return Err(missing(directive, "--model_name"));
-    }
-    Ok(name)
+fn model_name(args: &Args) -> Result<&str, Failure> {
+    args.model.model_name.as_deref().ok_or_else(|| {
+        let text = "Set model_name with add_to_config/remove_from_config";
+        let usage = usage(&[ADD[0], ADD[1], REMOVE]);
+        Failure::usage_verbatim(format!("{text}\n{usage}"))
+    })
 }
 
-fn missing(directive: &str, flag: &str) -> Failure {
-    Failure::new(FailureKind::Usage, format!("{directive} needs {flag}"))
+/// Writes how a directive is called, as the reference does.
+fn usage(lines: &[&str]) -> String {
+    let lines: Vec<String> = lines
+        .iter()
+        .map(|line| format!("\n  ovms {line}"))
+        .collect();
+    format!("Usage: {}", lines.concat())
 }
 
 fn unreadable(path: &Path, error: &std::io::Error) -> Failure {

@@ -34,7 +34,6 @@ pub(super) fn of_flags(error: &FlagError) -> Failure {
             "the environment has GRPC_SERVERS={number}, which goes before --grpc_workers; unset it, \
              or set it to a number from 1 to {cores}"
         )),
-        FlagError::NameEmpty => failure.hint("give --model_name the name that clients will use"),
         FlagError::FileAndParameters => {
             failure.hint("write them into the file, at the model that they are for")
         }

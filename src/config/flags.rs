@@ -5,7 +5,7 @@ mod check;
 use std::path::PathBuf;
 
 use super::{
-    AccessLog, Cors, LogFormat, PolicyError,
+    AccessLog, Cors, LogFormat, PolicyError, PreprocessingError,
     settings::{MAX_IMAGE_PIXELS, MAX_STRING_ELEMENTS},
     shape::ShapeError,
 };
@@ -22,6 +22,10 @@ pub struct Flags {
     pub batch_size: Option<String>,
     pub shape: Option<String>,
     pub layout: Option<String>,
+    pub mean: Option<String>,
+    pub scale: Option<String>,
+    pub color_format: Option<String>,
+    pub precision: Option<String>,
     pub model_version_policy: Option<String>,
     pub nireq: u32,
     /// `--inference_timeout_ms`; 0 for none.
@@ -139,6 +143,10 @@ impl Default for Flags {
             batch_size: None,
             shape: None,
             layout: None,
+            mean: None,
+            scale: None,
+            color_format: None,
+            precision: None,
             model_version_policy: None,
             nireq: 0,
             inference_timeout_ms: 0,
@@ -213,14 +221,16 @@ impl Default for Flags {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[expect(missing_docs, reason = "the texts say it")]
 pub enum FlagError {
+    #[error("error parsing options - --{0} parameter requires --layout to be set")]
+    LayoutMissing(&'static str),
+    #[error("error parsing options - {0}")]
+    Preprocessing(#[from] PreprocessingError),
     #[error("Use either config_path or model_path with model_name")]
     FileAndModel,
     #[error("Use config_path or model_path with model_name")]
     ModelMissing,
     #[error("Model parameters in CLI are exclusive with the config file")]
     FileAndParameters,
-    #[error("model_name is empty")]
-    NameEmpty,
     #[error("grpc_workers count should be from 1 to CPU core count : {cores}")]
     GrpcWorkers {
         cores: usize,
@@ -320,10 +330,11 @@ impl FlagError {
             | Self::StatefulAuto
             | Self::MetricsTwice
             | Self::FileMetricsWithoutPort => false,
-            Self::FileAndModel
+            Self::LayoutMissing(_)
+            | Self::Preprocessing(_)
+            | Self::FileAndModel
             | Self::ModelMissing
             | Self::FileAndParameters
-            | Self::NameEmpty
             | Self::GrpcWorkers { .. }
             | Self::MetricsWithoutPort
             | Self::MetricsNotEnabled

@@ -9,6 +9,7 @@ mod flags;
 mod layout_option;
 mod model;
 mod plugin;
+mod preprocessing;
 mod settings;
 mod shape;
 mod version_policy;
@@ -23,6 +24,7 @@ pub use file::{
 };
 pub use flags::{Environment, FlagError, Flags};
 pub use model::{ModelConfig, StatefulConfig, VersionPolicy, Warmup, WarmupData};
+pub use preprocessing::PreprocessingError;
 pub use settings::{
     AccessLog, ChannelArgument, Cors, Limits, LogFormat, MetricsSettings, PythonSettings,
     ServerSettings,

@@ -9,7 +9,8 @@ use crate::openvino::{BatchOption, LoadOptions, PerTensor, ShapeOption};
 pub struct ModelConfig {
     /// The name that clients use.
     pub name: String,
-    /// The folder with the version folders, resolved; or a cloud address such as `s3://…`.
+    /// The folder with the version folders or with a model, or a model file, resolved; or a cloud address
+    /// such as `s3://…`.
     pub base_path: String,
     /// Which versions are served.
     pub policy: VersionPolicy,

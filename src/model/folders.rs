@@ -15,7 +15,7 @@ pub struct Survey<V> {
     pub ignored: Vec<Ignored>,
 }
 
-/// A folder that is no version; displayed as what is said of it.
+/// A folder that is no version, or a model outside of them; displayed as what is said of it.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Ignored {
     /// Its name.
@@ -33,6 +33,8 @@ pub enum Reason {
     More(i64),
     /// There is another folder of this number, with this name.
     Twice(i64, String),
+    /// A model file where there are version folders.
+    Beside,
 }
 
 impl Ignored {
@@ -40,7 +42,7 @@ impl Ignored {
     #[must_use]
     pub fn number(&self) -> Option<i64> {
         match self.reason {
-            Reason::NoNumber => None,
+            Reason::NoNumber | Reason::Beside => None,
             Reason::More(number) | Reason::Twice(number, _) => Some(number),
         }
     }
@@ -58,6 +60,9 @@ impl fmt::Display for Ignored {
             Reason::Twice(number, other) => write!(
                 f,
                 "ignoring another folder of version {number}; the one named `{other}` is served"
+            ),
+            Reason::Beside => f.write_str(
+                "ignoring a model beside version folders; to be served, it must be in one of them",
             ),
         }
     }

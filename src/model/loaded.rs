@@ -32,7 +32,7 @@ const LOOK: Duration = Duration::from_millis(10);
 /// What a version is loaded from.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Spec {
-    /// The version folder.
+    /// The version folder, or the model file.
     pub folder: PathBuf,
     /// How to load the model.
     pub options: LoadOptions,
@@ -137,16 +137,7 @@ pub fn inspect(
     options: &LoadOptions,
 ) -> Result<ServableInfo, VersionFault> {
     let files = repository::files(folder)?;
-    let inspect = || {
-        with_load(
-            name,
-            &files,
-            folder,
-            options,
-            (&[], false),
-            openvino::inspect,
-        )
-    };
+    let inspect = || with_load(name, &files, options, (&[], false), openvino::inspect);
     catch_unwind(AssertUnwindSafe(inspect)).unwrap_or(Err(VersionFault::Panicked))
 }
 
@@ -154,11 +145,11 @@ pub fn inspect(
 fn with_load<T>(
     name: &str,
     files: &ModelFiles,
-    folder: &Path,
     options: &LoadOptions,
     (asked, guarded): (&[(String, Vec<usize>)], bool),
     then: impl FnOnce(Load<'_>) -> Result<T, LoadError>,
 ) -> Result<T, VersionFault> {
+    let folder = files.folder();
     let names = mapping::read(folder).map_err(|error| LoadError::Mapping {
         path: mapping::path(folder),
         source: error.into(),
@@ -247,7 +238,6 @@ impl Loaded {
         let compiled = with_load(
             name,
             &files,
-            &spec.folder,
             &spec.options,
             (&asked, matches!(watch, Watch::New)),
             openvino::load,

@@ -1,11 +1,18 @@
 //! The model repository on disk: `<base path>/<version>/<files>`.
 //!
 //! Version folders are positive whole numbers; [`Survey`] has the rules. In a version folder the
-//! first format of [`ModelFiles`] that is complete wins.
+//! first format of [`ModelFiles`] that is complete wins. A base path that holds a model and no version
+//! folder, or is a model file, is version 1.
 
 use std::path::{Component, Path, PathBuf};
 
-use super::Survey;
+use super::{Ignored, Reason, Survey};
+
+/// The version that a base path without version folders is.
+const ONLY: i64 = 1;
+
+/// The files that are models, for texts.
+const MODELS: &str = "*.xml with *.bin, *.onnx, *.pdmodel with *.pdiparams, *.pb, or *.tflite";
 
 /// The files of one version.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -46,7 +53,7 @@ impl ModelFiles {
         }
     }
 
-    /// Returns the version folder.
+    /// Returns the folder that the model is in.
     #[must_use]
     pub fn folder(&self) -> &Path {
         match self {
@@ -73,8 +80,7 @@ pub enum RepositoryError {
     },
     /// A version folder has no complete set of files of any format.
     #[error(
-        "File not found or cannot open - no model in {}; expected *.xml with *.bin, *.onnx, \
-         *.pdmodel with *.pdiparams, *.pb, or *.tflite",
+        "File not found or cannot open - no model in {}; expected {MODELS}",
         .0.display()
     )]
     NoModel(PathBuf),
@@ -114,21 +120,91 @@ pub fn survey(base_path: &Path) -> Result<Survey<(i64, PathBuf)>, RepositoryErro
     {
         return Err(refuse("a path with `..` is not accepted".to_owned()));
     }
+    if base_path.is_file() {
+        if !is_named_as_model(base_path) {
+            let reason = format!("it is a file; expected a folder, or {MODELS}");
+            return Err(refuse(reason));
+        }
+        return Ok(only(base_path));
+    }
     let entries = std::fs::read_dir(base_path).map_err(|error| refuse(error.to_string()))?;
     let folders = entries.flatten().filter_map(|entry| {
         let path = entry.path();
         let name = entry.file_name().to_string_lossy().into_owned();
         path.is_dir().then_some((name, path))
     });
-    Ok(Survey::of(folders, |number, _, path| (number, path)))
+    let mut survey = Survey::of(folders, |number, _, path| (number, path));
+    if let Ok(found) = files(base_path) {
+        if survey.versions.is_empty() {
+            // Its other folders are its own, but for those that were to be versions.
+            survey.ignored.retain(|folder| folder.number().is_some());
+            survey.versions = only(base_path).versions;
+        } else {
+            let (model, _) = found.paths();
+            let name = model.strip_prefix(base_path).unwrap_or(model);
+            survey.ignored.push(Ignored {
+                name: name.to_string_lossy().into_owned(),
+                reason: Reason::Beside,
+            });
+        }
+    }
+    Ok(survey)
 }
 
-/// Finds the model in a version folder.
+/// Makes the survey of a base path that is its only version.
+fn only(base_path: &Path) -> Survey<(i64, PathBuf)> {
+    Survey {
+        versions: vec![(ONLY, base_path.to_owned())],
+        ignored: Vec::new(),
+    }
+}
+
+/// Returns true for the name of a file that is a model, or half of one.
+fn is_named_as_model(path: &Path) -> bool {
+    let extension = path.extension().and_then(|extension| extension.to_str());
+    let known = ["xml", "onnx", "pdmodel", "pdiparams", "pb", "tflite"];
+    extension.is_some_and(|extension| known.contains(&extension))
+}
+
+/// Finds the files of the model that a file is, or is half of.
+fn of_file(path: &Path) -> Option<ModelFiles> {
+    let whole = || path.to_owned();
+    let beside = |extension| {
+        let path = path.with_extension(extension);
+        path.is_file().then_some(path)
+    };
+    Some(match path.extension()?.to_str()? {
+        "xml" => ModelFiles::Ir {
+            graph: whole(),
+            weights: beside("bin")?,
+        },
+        "onnx" => ModelFiles::Onnx(whole()),
+        "pdmodel" => ModelFiles::Paddle {
+            program: whole(),
+            parameters: beside("pdiparams")?,
+        },
+        "pdiparams" => ModelFiles::Paddle {
+            program: beside("pdmodel")?,
+            parameters: whole(),
+        },
+        "pb" if path.ends_with("saved_model.pb") => {
+            ModelFiles::TensorFlow(path.parent()?.to_owned())
+        }
+        "pb" => ModelFiles::TensorFlow(whole()),
+        "tflite" => ModelFiles::TfLite(whole()),
+        _ => return None,
+    })
+}
+
+/// Finds the model in a version folder, or the one that a file is.
 ///
 /// # Errors
 ///
 /// Fails if the folder cannot be read or has no model.
 pub fn files(version: &Path) -> Result<ModelFiles, RepositoryError> {
+    if version.is_file() {
+        return of_file(version).ok_or_else(|| RepositoryError::NoModel(version.to_owned()));
+    }
     let mut names: Vec<PathBuf> = std::fs::read_dir(version)
         .and_then(|entries| {
             entries
@@ -199,6 +275,72 @@ mod tests {
         assert_eq!(survey.versions, expected);
         let ignored: Vec<&str> = survey.ignored.iter().map(|it| it.name.as_str()).collect();
         assert_eq!(ignored, ["3.tmp", "9.bak", "backup"]);
+    }
+
+    #[test]
+    fn a_model_without_version_folders_is_version_1() {
+        let root = tempfile::tempdir().unwrap();
+        let base = root.path().join("model");
+        touch(&base, &["m.xml", "m.bin", "notes.txt"]);
+        fs::create_dir(base.join("assets")).unwrap();
+        let found = survey(&base).unwrap();
+        assert_eq!(found.versions, [(1, base.clone())]);
+        assert!(found.ignored.is_empty(), "its own folders are no versions");
+
+        fs::create_dir(base.join("4")).unwrap();
+        let found = survey(&base).unwrap();
+        assert_eq!(found.versions, [(4, base.join("4"))]);
+        let told: Vec<String> = found.ignored.iter().map(ToString::to_string).collect();
+        assert_eq!(
+            told,
+            [
+                "ignoring a folder whose name is not a version number",
+                "ignoring a model beside version folders; to be served, it must be in one of them"
+            ]
+        );
+    }
+
+    #[test]
+    fn a_model_file_is_version_1() {
+        let root = tempfile::tempdir().unwrap();
+        let base = root.path();
+        touch(
+            base,
+            &[
+                "a.xml",
+                "a.bin",
+                "b.xml",
+                "c.pdmodel",
+                "c.pdiparams",
+                "d.onnx",
+                "e.pb",
+                "f.txt",
+            ],
+        );
+        touch(&base.join("saved"), &["saved_model.pb"]);
+        let found = |name: &str| {
+            let path = base.join(name);
+            assert_eq!(versions(&path).unwrap(), [(1, path.clone())]);
+            files(&path)
+        };
+        let ir = ModelFiles::Ir {
+            graph: base.join("a.xml"),
+            weights: base.join("a.bin"),
+        };
+        assert_eq!(found("a.xml").unwrap(), ir);
+        assert!(matches!(found("b.xml"), Err(RepositoryError::NoModel(_))));
+        let paddle = ModelFiles::Paddle {
+            program: base.join("c.pdmodel"),
+            parameters: base.join("c.pdiparams"),
+        };
+        assert_eq!(found("c.pdmodel").unwrap(), paddle);
+        assert_eq!(found("c.pdiparams").unwrap(), paddle);
+        let onnx = base.join("d.onnx");
+        assert_eq!(found("d.onnx").unwrap(), ModelFiles::Onnx(onnx));
+        let saved = ModelFiles::TensorFlow(base.join("saved"));
+        assert_eq!(found("saved/saved_model.pb").unwrap(), saved);
+        let other = versions(&base.join("f.txt"));
+        assert!(matches!(other, Err(RepositoryError::BasePath { .. })));
     }
 
     #[test]

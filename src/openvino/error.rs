@@ -113,6 +113,26 @@ pub enum LoadError {
     /// The transposition of an input cannot be added.
     #[error("cannot add the transposition of inputs")]
     Transpose(#[source] Fault),
+    /// Preprocessing is for models with one input.
+    #[error(
+        "mean, scale, color_format and precision are for models with one input - the model has \
+         {count}: {known}"
+    )]
+    PreprocessingInputs {
+        /// How many inputs there are.
+        count: usize,
+        /// Their names.
+        known: String,
+    },
+    /// The preprocessing of the input cannot be added.
+    #[error("cannot add {setting} to the model")]
+    Preprocessing {
+        /// The setting that the runtime refuses, or all of them.
+        setting: &'static str,
+        /// What the runtime said.
+        #[source]
+        source: Fault,
+    },
     /// The device cannot compile the model.
     #[error("Cannot compile model into target device - {device}")]
     Compile {

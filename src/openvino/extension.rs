@@ -3,14 +3,10 @@
 //! The `openvino` crate has no call for it, so this one goes to the C interface itself, with the
 //! pointer that the crate's `Core` wraps. The crate is pinned to one release for that.
 
-use std::{
-    ffi::{CStr, CString},
-    os::unix::ffi::OsStrExt,
-    path::Path,
-};
+use std::{ffi::CString, os::unix::ffi::OsStrExt, path::Path};
 
 use openvino::Core;
-use openvino_sys::{ov_core_add_extension, ov_core_t, ov_get_last_err_msg, ov_status_e};
+use openvino_sys::{ov_core_add_extension, ov_core_t, ov_status_e};
 
 use super::fault::Fault;
 
@@ -36,13 +32,7 @@ pub(super) fn add(core: &Core, path: &Path) -> Result<(), Fault> {
     if status == ov_status_e::OK {
         return Ok(());
     }
-    // SAFETY: the runtime returns null or a string of its own that stays until the next call on
-    // this thread, and there is none before it is copied.
-    let said = unsafe {
-        let text = ov_get_last_err_msg();
-        (!text.is_null()).then(|| CStr::from_ptr(text).to_string_lossy().into_owned())
-    };
-    Err(Fault::new(said.as_deref().unwrap_or("it is no extension")))
+    Err(Fault::last("it is no extension"))
 }
 
 /// Returns the pointer that a core wraps.

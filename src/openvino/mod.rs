@@ -29,6 +29,7 @@ mod node;
 mod options;
 mod pool;
 mod prepare;
+mod preprocessing;
 mod run;
 pub mod runtime;
 mod shapes;
@@ -48,7 +49,10 @@ pub use layouts::LayoutFault;
 pub use load::{Compiled, Load, NIREQ_LIMIT, load};
 pub use low_latency::LowLatencyError;
 pub use names::{Names, NamesError};
-pub use options::{BatchOption, LayoutOption, LoadOptions, PerTensor, Placement, ShapeOption};
+pub use options::{
+    BatchOption, ColorFormat, Conversion, LayoutOption, LoadOptions, PerChannel, PerTensor,
+    Placement, Precision, Preprocessing, ShapeOption,
+};
 pub use pool::PoolError;
 pub use run::{RunError, Runner, Work};
 pub use shapes::ShapeError;

@@ -3,7 +3,7 @@
 use std::{path::PathBuf, time::Duration};
 
 use crate::budget::Budget;
-use crate::tensor::{Dim, Layout, PartialShape, images::PixelLimit};
+use crate::tensor::{DataType, Dim, Layout, PartialShape, images::PixelLimit};
 
 /// How to load a model.
 #[derive(Debug, Clone, PartialEq, Default)]
@@ -29,6 +29,8 @@ pub struct LoadOptions {
     pub shapes: PerTensor<ShapeOption>,
     /// The layouts of inputs and outputs; the model's own for those that are not named.
     pub layouts: PerTensor<LayoutOption>,
+    /// What is done to the elements of the input before the model sees them.
+    pub preprocessing: Preprocessing,
     /// Where compiled models are kept between starts; nowhere if `None`.
     pub cache_dir: Option<PathBuf>,
     /// A library with more operations for the CPU.
@@ -109,4 +111,82 @@ pub enum PerTensor<T> {
     Anonymous(T),
     /// By name, in the order given.
     Named(Vec<(String, T)>),
+}
+
+/// Preprocessing of a model's one input, within the compiled model. The order of the fields is that of
+/// the steps.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Preprocessing {
+    /// The colors that clients send, and those that the model is given.
+    pub color: Option<Conversion<ColorFormat>>,
+    /// The element type that clients send, and the one that the steps behind have.
+    pub precision: Option<Conversion<Precision>>,
+    /// Subtracted from the values.
+    pub mean: Option<PerChannel>,
+    /// Divides the values.
+    pub scale: Option<PerChannel>,
+}
+
+impl Preprocessing {
+    /// Returns true if nothing is done.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        *self == Self::default()
+    }
+}
+
+/// A conversion of what clients send.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Conversion<T> {
+    /// As sent.
+    pub source: T,
+    /// As converted.
+    pub target: T,
+}
+
+/// A number for all channels, or one for each.
+#[derive(Debug, Clone, PartialEq)]
+pub enum PerChannel {
+    /// For all of them.
+    All(f32),
+    /// For each, in the order of the channels.
+    Each(Vec<f32>),
+}
+
+/// Colors of images.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[expect(missing_docs, reason = "the names are those of OpenVINO")]
+pub enum ColorFormat {
+    Rgb,
+    Bgr,
+    Gray,
+    /// One tensor with both planes.
+    Nv12,
+    /// A tensor for each plane.
+    Nv12Planes,
+    /// One tensor with all planes.
+    I420,
+    /// A tensor for each plane.
+    I420Planes,
+}
+
+impl ColorFormat {
+    /// Returns the names of its planes, if each is a tensor.
+    #[must_use]
+    pub const fn planes(self) -> &'static [&'static str] {
+        match self {
+            Self::Nv12Planes => &["Y", "UV"],
+            Self::I420Planes => &["Y", "U", "V"],
+            Self::Rgb | Self::Bgr | Self::Gray | Self::Nv12 | Self::I420 => &[],
+        }
+    }
+}
+
+/// An element type of the runtime.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Precision {
+    /// One that clients can send.
+    Type(DataType),
+    /// Single bits.
+    Bit,
 }

@@ -1,5 +1,5 @@
 //! What is done to a model that has been read, before it is compiled: public names, transposition
-//! of inputs, shapes.
+//! and preprocessing of inputs, shapes.
 //!
 //! Layouts come before shapes, since configured shapes are those that clients see. Outputs are
 //! transposed when they are read (`slot`): the C interface of the runtime has no layouts for
@@ -15,7 +15,7 @@ use super::{
     names::{self, Port, Stale},
     node::Owned,
     options::LayoutOption,
-    shapes,
+    preprocessing, shapes,
 };
 use crate::tensor::{Layout, PartialShape};
 
@@ -35,8 +35,12 @@ pub(super) fn prepare<'a>(model: Model, load: &Load<'a>) -> Result<Prepared<'a>,
     let names = load.names;
     let mut inputs = names::publish("input", inputs_of(&model)?, &names.inputs, &mut stale)?;
     let outputs = names::publish("output", outputs_of(&model)?, &names.outputs, &mut stale)?;
-    let (of_inputs, of_outputs) = layouts::choose(&inputs, &outputs, &load.options.layouts)?;
-    let mut model = turn(model, &mut inputs, &of_inputs)?;
+    let (mut of_inputs, of_outputs) = layouts::choose(&inputs, &outputs, &load.options.layouts)?;
+    let mut model = if load.options.preprocessing.is_empty() {
+        turn(model, &mut inputs, &of_inputs)?
+    } else {
+        preprocess(&model, &mut inputs, &mut of_inputs, load)?
+    };
     let known: Vec<Layout> = inputs
         .iter()
         .zip(&of_inputs)
@@ -50,6 +54,27 @@ pub(super) fn prepare<'a>(model: Model, load: &Load<'a>) -> Result<Prepared<'a>,
         outputs: outputs.into_iter().zip(of_outputs).collect(),
         stale,
     })
+}
+
+/// Adds the preprocessing of the one input, transposition included.
+fn preprocess<'a>(
+    model: &Model,
+    inputs: &mut Vec<Port>,
+    options: &mut Vec<Option<&'a LayoutOption>>,
+    load: &Load<'a>,
+) -> Result<Model, LoadError> {
+    let option = options.first().copied().flatten();
+    let own = inputs
+        .first()
+        .and_then(|input| load.layouts.get(&input.own));
+    let wanted = &load.options.preprocessing;
+    let model = preprocessing::add(model, inputs, option, own, wanted)?;
+    for (input, (_, shape)) in inputs.iter_mut().zip(inputs_of(&model)?) {
+        input.shape = shape;
+    }
+    // Planes of one image have its layout.
+    options.resize(inputs.len(), option);
+    Ok(model)
 }
 
 /// Adds the transposition of inputs that clients have in another layout than the model.

@@ -218,8 +218,82 @@ fn unmatched_arguments_are_listed_with_what_was_meant() {
     hint: `ovms serve --help` lists the flags
 
     exit 64
-    model_name is empty
-    hint: give --model_name the name that clients will use
+    Use config_path or model_path with model_name
+    hint: give --config_path, or both --model_name and --model_path, or --demo for an example
+    ");
+}
+
+#[test]
+fn of_a_flag_that_is_given_twice_the_last_value_counts() {
+    let with = |flags: &[&str]| refused(&[&DUMMY, flags].concat());
+    let told = [
+        with(&["--port=9000", "--port=70000"]),
+        with(&["--port", "70000", "--port=9000", "--log_level=info"]),
+        with(&[
+            "--port=1",
+            "--metrics_enable",
+            "--metrics_enable=false",
+            "--metrics_list=a",
+        ]),
+        with(&["--port=1", "--metrics_enable=false", "--metrics_enable"]),
+    ]
+    .concat();
+    insta::assert_snapshot!(told, @"
+    exit 64
+    port number out of range from 0 to 65535
+    exit 64
+    log_level should be one of: TRACE, DEBUG, INFO, WARNING, ERROR
+    exit 64
+    metrics_enable setting is missing, required when metrics_list is provided
+    exit 64
+    rest_port setting is missing, metrics are enabled on rest port
+    ");
+}
+
+#[test]
+fn booleans_have_the_spellings_of_the_other_server() {
+    let told = |flag: &str, value: &str| {
+        let flag = format!("--{flag}={value}");
+        refused(&[&DUMMY[..], &["--port=1", &flag, "--metrics_list=a"]].concat())
+    };
+    for yes in ["true", "True", "t", "T", "1"] {
+        let enabled = told("metrics_enable", yes);
+        assert!(enabled.contains("metrics are enabled"), "{yes}: {enabled}");
+    }
+    for no in ["false", "False", "f", "F", "0"] {
+        let disabled = told("metrics_enable", no);
+        assert!(
+            disabled.contains("is missing, required"),
+            "{no}: {disabled}"
+        );
+    }
+    for flag in ["no_dashboard", "hide_python_errors", "stateful", "check"] {
+        let taken = told(flag, "True");
+        assert!(taken.contains("is missing, required"), "{flag}: {taken}");
+    }
+}
+
+#[test]
+fn a_flag_with_an_empty_text_is_not_given() {
+    let with = |flags: &[&str]| refused(&[&DUMMY, flags].concat());
+    let told = [
+        // Each would be refused for another reason if the empty text counted.
+        with(&["--config_path=", "--port=70000"]),
+        with(&["--log_level=", "--grpc_bind_address=", "--port=70000"]),
+        with(&["--metrics_list=", "--access_log", "", "--port=70000"]),
+        with(&["--model_path=", "--port=9000"]),
+    ]
+    .concat();
+    insta::assert_snapshot!(told, @"
+    exit 64
+    port number out of range from 0 to 65535
+    exit 64
+    port number out of range from 0 to 65535
+    exit 64
+    port number out of range from 0 to 65535
+    exit 64
+    Use config_path or model_path with model_name
+    hint: give --config_path, or both --model_name and --model_path, or --demo for an example
     ");
 }
 
@@ -233,12 +307,11 @@ fn values_of_another_kind_are_refused() {
         refused(&["--max_connections=0"]),
         refused(&["--read_timeout_seconds=0"]),
         refused(&["--demo=yes"]),
-        refused(&["--stateful=1"]),
+        refused(&["--stateful=2"]),
         refused(&["--max_sequence_number=4294967296"]),
         refused(&["--log_format=xml"]),
-        refused(&["--access_log="]),
+        refused(&["--port="]),
         refused(&["--demo", "--model_name=dummy"]),
-        refused(&["--port=1", "--port=2"]),
     ]
     .join("\n");
     insta::assert_snapshot!(answers, @"
@@ -281,7 +354,7 @@ fn values_of_another_kind_are_refused() {
     For more information, try '--help'.
 
     exit 64
-    error parsing options: invalid value '1' for '--stateful[=<BOOL>]'
+    error parsing options: invalid value '2' for '--stateful[=<BOOL>]'
       [possible values: true, false]
 
     For more information, try '--help'.
@@ -298,7 +371,7 @@ fn values_of_another_kind_are_refused() {
     For more information, try '--help'.
 
     exit 64
-    error parsing options: invalid value '' for '--access_log <FILE>': expected a file, or - for stdout
+    error parsing options: invalid value '' for '--port <PORT>': cannot parse integer from empty string
 
     For more information, try '--help'.
 
@@ -306,13 +379,6 @@ fn values_of_another_kind_are_refused() {
     error parsing options: the argument '--demo[=<BOOL>]' cannot be used with '--model_name <NAME>'
 
     Usage: ovms serve --demo[=<BOOL>]
-
-    For more information, try '--help'.
-
-    exit 64
-    error parsing options: the argument '--port <PORT>' cannot be used multiple times
-
-    Usage: ovms serve [OPTIONS]
 
     For more information, try '--help'.
     ");

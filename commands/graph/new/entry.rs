@@ -34,7 +34,7 @@ pub(super) fn added(
     let graph = (name.to_owned(), folder);
     for (name, base_path) in models.iter().chain([&graph]) {
         let before = text.as_deref().map(str::as_bytes).or(content);
-        let after = config::add_model(before, name, base_path).map_err(|error| {
+        let after = config::add_model(before, (name, base_path), &[]).map_err(|error| {
             let text = format!("cannot add `{name}` to {}", path.display());
             Failure::new(FailureKind::Failed, text)
                 .caused_by(&error)

@@ -29,7 +29,7 @@ pub(in crate::serve) struct Args {
     /// Folder for compiled models, which makes the next start faster; made if it is not there
     /// [default: /opt/cache if there is such a folder]
     #[arg(long = "cache_dir", value_name = "DIR", help_heading = "Runtime")]
-    pub(super) cache_dir: Option<PathBuf>,
+    pub(in crate::serve) cache_dir: Option<PathBuf>,
     /// Shared library with more operations for the CPU
     #[arg(long = "cpu_extension", value_name = "FILE", help_heading = "Runtime")]
     pub(super) cpu_extension: Option<PathBuf>,

@@ -58,6 +58,7 @@ pub(in crate::serve) struct Args {
         default_missing_value = "true",
         hide_default_value = true,
         hide_possible_values = true,
+        value_parser = boolean(),
         action = clap::ArgAction::Set,
         value_name = "BOOL"
     )]
@@ -72,6 +73,7 @@ pub(in crate::serve) struct Args {
         default_missing_value = "true",
         hide_default_value = true,
         hide_possible_values = true,
+        value_parser = boolean(),
         action = clap::ArgAction::Set,
         value_name = "BOOL"
     )]
@@ -85,6 +87,7 @@ pub(in crate::serve) struct Args {
         default_missing_value = "true",
         hide_default_value = true,
         hide_possible_values = true,
+        value_parser = boolean(),
         action = clap::ArgAction::Set,
         value_name = "BOOL"
     )]

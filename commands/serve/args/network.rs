@@ -2,6 +2,8 @@
 
 use std::path::PathBuf;
 
+use super::boolean;
+
 /// Flags about the network.
 #[derive(Debug, clap::Args)]
 #[command(next_help_heading = "Network")]
@@ -45,7 +47,18 @@ pub(in crate::serve) struct Args {
     pub(super) grpc_max_concurrent_streams: Option<u32>,
     /// Leave out the page at / of the REST port, which shows browsers what is served and how it
     /// does
-    #[arg(long = "no_dashboard")]
+    #[arg(
+        long = "no_dashboard",
+        num_args = 0..=1,
+        require_equals = true,
+        default_value_t = false,
+        default_missing_value = "true",
+        hide_default_value = true,
+        hide_possible_values = true,
+        value_parser = boolean(),
+        action = clap::ArgAction::Set,
+        value_name = "BOOL"
+    )]
     pub(super) no_dashboard: bool,
 
     /// Let browsers send credentials from other origins
@@ -57,6 +70,7 @@ pub(in crate::serve) struct Args {
         default_missing_value = "true",
         hide_default_value = true,
         hide_possible_values = true,
+        value_parser = boolean(),
         action = clap::ArgAction::Set,
         value_name = "BOOL",
         help_heading = "Access"

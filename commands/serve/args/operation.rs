@@ -1,8 +1,10 @@
 //! What operators watch and bound: log, metrics, limits.
 
-use std::path::PathBuf;
+use std::{convert::Infallible, path::PathBuf};
 
 use ovms::config::{AccessLog, LogFormat};
+
+use super::boolean;
 
 /// Flags about log, metrics and limits.
 #[derive(Debug, clap::Args)]
@@ -41,6 +43,7 @@ pub(in crate::serve) struct Args {
         default_missing_value = "true",
         hide_default_value = true,
         hide_possible_values = true,
+        value_parser = boolean(),
         action = clap::ArgAction::Set,
         value_name = "BOOL",
         help_heading = "Metrics"
@@ -58,7 +61,19 @@ pub(in crate::serve) struct Args {
     )]
     pub(super) python_environment: Option<PathBuf>,
     /// Do not tell clients what a Python node has raised; the log has it
-    #[arg(long = "hide_python_errors", help_heading = "Python nodes")]
+    #[arg(
+        long = "hide_python_errors",
+        num_args = 0..=1,
+        require_equals = true,
+        default_value_t = false,
+        default_missing_value = "true",
+        hide_default_value = true,
+        hide_possible_values = true,
+        value_parser = boolean(),
+        action = clap::ArgAction::Set,
+        value_name = "BOOL",
+        help_heading = "Python nodes"
+    )]
     pub(super) hide_python_errors: bool,
 
     /// Largest message or body in bytes, as sent and as expanded
@@ -258,12 +273,11 @@ impl From<Format> for LogFormat {
     }
 }
 
-fn access_log(text: &str) -> Result<AccessLog, String> {
-    match text {
-        "" => Err("expected a file, or - for stdout".to_owned()),
-        "-" => Ok(AccessLog::Stdout),
-        path => Ok(AccessLog::File(path.into())),
-    }
+fn access_log(text: &str) -> Result<AccessLog, Infallible> {
+    Ok(match text {
+        "-" => AccessLog::Stdout,
+        path => AccessLog::File(path.into()),
+    })
 }
 
 fn at_least_one(text: &str) -> Result<usize, String> {

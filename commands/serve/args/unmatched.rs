@@ -7,16 +7,67 @@ use clap::{Args as _, Command};
 use super::Args;
 use crate::error::Failure;
 
-/// Flags of the C++ server that are not there yet; a guess at another flag would mislead.
-const NOT_YET: [&str; 7] = [
-    "draft_source_model",
-    "gguf_filename",
-    "overwrite_models",
-    "pull",
-    "source_model",
-    "task",
-    "vocoder",
+/// Flags of the C++ server that are absent, by what they are for; a guess at another flag would
+/// mislead.
+const ABSENT: [(&str, &[&str]); 6] = [
+    (
+        "downloading models",
+        &[
+            "extra_quantization_params",
+            "gguf_filename",
+            "overwrite_models",
+            "pull",
+            "source_loras",
+            "source_model",
+            "task",
+            "weight-format",
+        ],
+    ),
+    (
+        "graphs of large language models",
+        &[
+            "cache_size",
+            "draft_source_model",
+            "dynamic_split_fuse",
+            "enable_prefix_caching",
+            "enable_tool_guided_generation",
+            "kv_cache_precision",
+            "max_num_batched_tokens",
+            "max_num_seqs",
+            "max_prompt_len",
+            "model_distribution_policy",
+            "pipeline_type",
+            "reasoning_parser",
+            "tool_parser",
+        ],
+    ),
+    (
+        "graphs of embeddings",
+        &["normalize", "pooling", "truncate"],
+    ),
+    ("graphs that rerank", &["max_allowed_chunks"]),
+    (
+        "graphs that generate images",
+        &[
+            "default_num_inference_steps",
+            "default_resolution",
+            "guidance_scale",
+            "max_num_images_per_prompt",
+            "max_num_inference_steps",
+            "max_resolution",
+            "num_images_per_prompt",
+            "num_inference_steps",
+            "resolution",
+        ],
+    ),
+    ("graphs of generative models", &["num_streams", "vocoder"]),
 ];
+
+/// Returns what an absent flag of the C++ server is for.
+fn absent(name: &str) -> Option<&'static str> {
+    let found = ABSENT.iter().find(|(_, names)| names.contains(&name));
+    found.map(|(what, _)| *what)
+}
 
 /// Refuses arguments that are no flags of `serve`, all at once and in the words that start
 /// scripts know.
@@ -35,7 +86,7 @@ pub(crate) fn refuse_unmatched(args: &[OsString]) -> Result<(), Failure> {
     while let Some(arg) = args.next() {
         let before = optional.take();
         let Some(long) = arg.strip_prefix("--") else {
-            if let (Some(flag), "true" | "false") = (before, &*arg) {
+            if let (Some(flag), "true" | "false" | "True" | "False") = (before, &*arg) {
                 parted.push(format!(
                     "write `--{flag}={arg}` in place of `--{flag} {arg}`"
                 ));
@@ -76,9 +127,10 @@ pub(crate) fn refuse_unmatched(args: &[OsString]) -> Result<(), Failure> {
     for arg in &unmatched {
         let name = arg.trim_start_matches('-');
         let name = name.split('=').next().unwrap_or(name);
-        if arg.starts_with("--") && NOT_YET.contains(&name) {
+        if let Some(what) = absent(name).filter(|_| arg.starts_with("--")) {
             failure = failure.hint(format!(
-                "`--{name}` is a flag of the C++ server that this release does not have"
+                "`--{name}` is absent from this server on purpose: it is for {what}; \
+                 docs/moving.md lists what is absent"
             ));
             continue;
         }
@@ -106,6 +158,23 @@ mod tests {
     fn refused(args: &[&str]) -> Option<String> {
         let args: Vec<OsString> = args.iter().map(OsString::from).collect();
         refuse_unmatched(&args).err().map(|failure| failure.text())
+    }
+
+    #[test]
+    fn flags_of_graphs_that_are_absent_are_no_spelling_mistakes() {
+        let all = super::ABSENT.iter().flat_map(|(_, names)| *names);
+        for name in all {
+            let told = refused(&[&format!("--{name}")]).unwrap();
+            let hint =
+                format!("hint: `--{name}` is absent from this server on purpose: it is for ");
+            assert!(told.contains(&hint), "{told}");
+            assert!(!told.contains("did you mean"), "{told}");
+        }
+        insta::assert_snapshot!(refused(&["--pooling", "LAST"]).unwrap(), @"
+        error parsing options - unmatched arguments: --pooling, LAST, 
+        hint: `--pooling` is absent from this server on purpose: it is for graphs of embeddings; docs/moving.md lists what is absent
+        hint: `ovms serve --help` lists the flags
+        ");
     }
 
     #[test]

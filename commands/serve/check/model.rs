@@ -4,7 +4,7 @@ use std::path::Path;
 
 use ovms::{
     config::{ModelConfig, VersionPolicy},
-    model::{Ignored, repository, storage, wanted},
+    model::{Ignored, Reason, repository, storage, wanted},
 };
 
 use super::{FAULT, GOOD, Kind, NOT_CHECKED, Report};
@@ -41,7 +41,8 @@ impl Report {
             }
         };
         // Other names say nothing of versions, such as that of `lost+found`.
-        let numbered = |folder: &&Ignored| folder.number().is_some();
+        let numbered =
+            |folder: &&Ignored| folder.number().is_some() || folder.reason == Reason::Beside;
         for folder in survey.ignored.iter().filter(numbered) {
             let place = Path::new(&model.base_path).join(&folder.name);
             self.findings.warnings.push(format!(
@@ -63,13 +64,8 @@ impl Report {
         if chosen.is_empty() {
             self.row(Kind::Model, name, Vec::new(), "empty");
             self.findings.warnings.push(format!(
-                "{origin}model `{name}`: there is no version to serve in {}{}",
-                model.base_path,
-                if repository::files(Path::new(&model.base_path)).is_ok() {
-                    "; its files belong into a folder 1 there"
-                } else {
-                    ""
-                }
+                "{origin}model `{name}`: there is no version to serve in {}",
+                model.base_path
             ));
             return;
         }

@@ -17,7 +17,7 @@ pub enum EditError {
     /// It is no configuration file.
     #[error("found no list of models in it; expected an object with model_config_list")]
     NoList,
-    /// The name is there already, with another path.
+    /// The name is there already, with another path or setting.
     #[error("Given model name is already occupied - `{0}`")]
     Occupied(String),
     /// There is no such name.
@@ -31,17 +31,22 @@ pub enum EditError {
 }
 
 /// Adds a model at the end of the list and returns the new text; of no text, it makes a new file.
-/// A model of this name and path that is there already is left as it is.
+/// A model of this name, path, and settings that is there already is left as it is.
 ///
 /// # Errors
 ///
-/// Fails if the text is no configuration file, or has the name with another path.
-pub fn add_model(content: Option<&[u8]>, name: &str, base_path: &str) -> Result<String, EditError> {
-    let entry = serde_json::json!({ "config": { "name": name, "base_path": base_path } });
-    let entry = format!(
-        "{{\"config\": {{\"name\": {}, \"base_path\": {}}}}}",
-        entry["config"]["name"], entry["config"]["base_path"]
-    );
+/// Fails if the text is no configuration file, or has the name with another path or setting.
+pub fn add_model(
+    content: Option<&[u8]>,
+    (name, base_path): (&str, &str),
+    settings: &[(&str, serde_json::Value)],
+) -> Result<String, EditError> {
+    let path = [("name", name.into()), ("base_path", base_path.into())];
+    let keys = path.iter().chain(settings);
+    let keys: Vec<String> = keys
+        .map(|(key, value)| format!("\"{key}\": {value}"))
+        .collect();
+    let entry = format!("{{\"config\": {{{}}}}}", keys.join(", "));
     let Some(content) = content else {
         return Ok(format!(
             "{{\n    \"model_config_list\": [\n        {entry}\n    ]\n}}\n"
@@ -62,7 +67,12 @@ pub fn add_model(content: Option<&[u8]>, name: &str, base_path: &str) -> Result<
         return Ok(splice(text, (at, at), &format!("{list}{end}")));
     };
     if let Some((_, config)) = entries(list).find(|(_, config)| is(config, "name", name)) {
-        if is(config, "base_path", base_path) {
+        let has = |(key, value): &(&str, serde_json::Value)| {
+            let found = property(config, key).map(range);
+            let found = found.map(|(start, end)| &source.json()[start..end]);
+            found.is_some_and(|text| serde_json::from_str(text).ok().as_ref() == Some(value))
+        };
+        if is(config, "base_path", base_path) && settings.iter().all(has) {
             return Ok(text.to_owned());
         }
         return Err(EditError::Occupied(name.to_owned()));
@@ -220,7 +230,11 @@ fn syntax(fault: Box<Fault>) -> EditError {
 
 #[cfg(test)]
 mod tests {
-    use super::{EditError, add_model, remove_model};
+    use super::{EditError, remove_model};
+
+    fn add_model(content: Option<&[u8]>, name: &str, path: &str) -> Result<String, EditError> {
+        super::add_model(content, (name, path), &[])
+    }
 
     #[test]
     fn a_new_file_has_one_model() {
@@ -231,6 +245,26 @@ mod tests {
             ]
         }
         "#);
+    }
+
+    #[test]
+    fn settings_stand_behind_the_path() {
+        let settings = [
+            ("nireq", serde_json::json!(4)),
+            ("plugin_config", serde_json::json!({"NUM_STREAMS": "2"})),
+        ];
+        let added = super::add_model(None, ("a", "m"), &settings).unwrap();
+        insta::assert_snapshot!(added, @r#"
+        {
+            "model_config_list": [
+                {"config": {"name": "a", "base_path": "m", "nireq": 4, "plugin_config": {"NUM_STREAMS":"2"}}}
+            ]
+        }
+        "#);
+        let again = |settings| super::add_model(Some(added.as_bytes()), ("a", "m"), settings);
+        assert_eq!(again(&settings).unwrap(), added);
+        let other = [("nireq", serde_json::json!(5))];
+        assert!(matches!(again(&other), Err(EditError::Occupied(_))));
     }
 
     #[test]

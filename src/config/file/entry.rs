@@ -2,7 +2,10 @@
 
 use std::collections::{HashMap, hash_map::Entry};
 
-use crate::{config::shape::ShapeError, tensor::LayoutError};
+use crate::{
+    config::{PreprocessingError, shape::ShapeError},
+    tensor::LayoutError,
+};
 
 /// Why an entry is refused. The texts are those that clients of a reload and readers of logs know,
 /// with what was found behind them.
@@ -29,6 +32,9 @@ pub enum EntryFault {
     /// A text that is no layout.
     #[error(transparent)]
     Layout(#[from] LayoutError),
+    /// A text that says nothing of how the input is preprocessed.
+    #[error(transparent)]
+    Preprocessing(#[from] PreprocessingError),
     /// `allow_cache` with a custom loader.
     #[error("allow_cache is set to true with custom loader usage")]
     CacheWithLoader,

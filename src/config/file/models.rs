@@ -14,18 +14,23 @@ use super::{
 };
 use crate::{
     config::{
-        ModelConfig, StatefulConfig, VersionPolicy, layout_option, plugin, shape, version_policy,
+        ModelConfig, StatefulConfig, VersionPolicy, layout_option, plugin, preprocessing, shape,
+        version_policy,
     },
-    openvino::{BatchOption, LayoutOption, LoadOptions, PerTensor, ShapeOption},
+    openvino::{BatchOption, LayoutOption, LoadOptions, PerTensor, Preprocessing, ShapeOption},
 };
 
 /// The keys of `config`.
-const KEYS: [&str; 20] = [
+const KEYS: [&str; 25] = [
     "name",
     "base_path",
     "batch_size",
     "shape",
     "layout",
+    "mean",
+    "scale",
+    "color_format",
+    "precision",
     "model_version_policy",
     "nireq",
     "inference_timeout_ms",
@@ -36,6 +41,7 @@ const KEYS: [&str; 20] = [
     "low_latency_transformation",
     "max_sequence_number",
     "drain_sequences_seconds",
+    "cache_dir",
     "allow_cache",
     "custom_loader_options",
     "graph_path",
@@ -110,6 +116,8 @@ fn entry<'a>(
         .get("inference_timeout_ms")
         .and_then(|node| node.whole(0, i64::from(u32::MAX)))
         .and_then(|number| u64::try_from(number).ok());
+    let cache_dir = fields.text("cache_dir").filter(|path| !path.is_empty());
+    let cache_dir = cache_dir.map(|path| folder.join(path));
     let allow_cache = flag("allow_cache").unwrap_or(false);
     let loader = fields.get("custom_loader_options");
     if let Some(loader) = loader {
@@ -122,13 +130,19 @@ fn entry<'a>(
     let stateful = stateful(fields);
     let shapes = shapes(fields);
     let layouts = layouts(fields);
+    let preprocessing = preprocessing(fields);
     let mut batch = batch(fields);
 
-    if let Some(graph) = GraphConfig::find(name, Path::new(&base_path), graph_path, subconfig) {
+    let find = |base_path: &Path| GraphConfig::find(name, base_path, graph_path, subconfig);
+    let is_alone = fields.text("base_path").is_none_or(str::is_empty);
+    // A graph that is named alone is in the folder of its name, as in the list of graphs.
+    let own = is_alone.then(|| find(&folder.join(name))).flatten();
+    if let Some(graph) = own.or_else(|| find(Path::new(&base_path))) {
         warn_of_unused(node, fields);
         return Ok(Entry::Graph(graph));
     }
     let (stateful, shapes, layouts) = (stateful?, shapes?, layouts?);
+    let preprocessing = preprocessing?;
     if batch.is_some() && shapes != PerTensor::Unset {
         if let Some(node) = fields.get("batch_size") {
             node.warn("batch_size is left out of account, since shape is set");
@@ -148,7 +162,8 @@ fn entry<'a>(
         batch,
         shapes,
         layouts,
-        cache_dir: defaults.cache_dir.clone(),
+        preprocessing,
+        cache_dir: cache_dir.or_else(|| defaults.cache_dir.clone()),
         cpu_extension: defaults.cpu_extension.clone(),
         low_latency: stateful
             .as_ref()
@@ -284,6 +299,47 @@ fn layouts<'a>(fields: &Fields<'a>) -> Result<PerTensor<LayoutOption>, Refusal<'
         |text| layout_option::parse(text).map_err(EntryFault::from),
         |text| layout_option::parse_one(text).map_err(EntryFault::from),
     )
+}
+
+/// Reads what is done to the elements of the input.
+fn preprocessing<'a>(fields: &Fields<'a>) -> Result<Preprocessing, Refusal<'a>> {
+    let mut read = Preprocessing::default();
+    let mut refusal = Ok(());
+    for key in preprocessing::KEYS {
+        let Some(node) = fields.get(key) else {
+            continue;
+        };
+        let takes_numbers = ["mean", "scale"].contains(&key);
+        let text = match node.value() {
+            Value::StringLit(text) => text.value.to_string(),
+            Value::NumberLit(number) if takes_numbers => number.value.to_owned(),
+            Value::Array(_) if takes_numbers => numbers(node),
+            _ => {
+                node.expected(match takes_numbers {
+                    true => "a number, a list of numbers, or a text of those",
+                    false => "a text",
+                });
+                continue;
+            }
+        };
+        // All of them are read before the first refusal.
+        let done = preprocessing::read(&mut read, key, &text);
+        refusal = refusal.and(done.map_err(|error| (error.into(), node.clone())));
+    }
+    refusal.map(|()| read)
+}
+
+/// Writes a list of numbers as a text has it.
+fn numbers(node: &Node<'_>) -> String {
+    let numbers = node.list("numbers").unwrap_or_default();
+    let numbers = numbers.iter().filter_map(|number| match number.value() {
+        Value::NumberLit(number) => Some(number.value),
+        _ => {
+            number.expected("a number");
+            None
+        }
+    });
+    format!("[{}]", numbers.collect::<Vec<_>>().join(","))
 }
 
 fn per_tensor<'a, T>(

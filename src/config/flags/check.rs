@@ -11,9 +11,9 @@ use crate::{
     config::{
         ChannelArgument, Config, Cors, Defaults, FileConfig, GraphConfig, Limits, MetricsSettings,
         ModelConfig, PythonSettings, ServerSettings, Source, StatefulConfig, VersionPolicy,
-        address, layout_option, plugin, shape, version_policy,
+        address, layout_option, plugin, preprocessing, shape, version_policy,
     },
-    openvino::{LoadOptions, PerTensor, Placement},
+    openvino::{LoadOptions, PerTensor, Placement, Preprocessing},
     tensor::images::PixelLimit,
 };
 
@@ -30,6 +30,7 @@ impl Config {
     ///
     /// Fails with the first flag that is not accepted.
     pub fn from_flags(flags: Flags) -> Result<Self, FlagError> {
+        let preprocessing = preprocessing(&flags)?;
         let settings = check(&flags)?;
         let cache_dir = flags.cache_dir.clone().or_else(usual_cache_dir);
         let defaults = Defaults {
@@ -54,6 +55,10 @@ impl Config {
             Some(path) => {
                 let ignored = [
                     ("layout", flags.layout.is_some()),
+                    ("mean", flags.mean.is_some()),
+                    ("scale", flags.scale.is_some()),
+                    ("color_format", flags.color_format.is_some()),
+                    ("precision", flags.precision.is_some()),
                     ("stateful", flags.stateful),
                     (
                         "idle_sequence_cleanup",
@@ -85,7 +90,11 @@ impl Config {
                     graph: Box::new(graph),
                     defaults,
                 },
-                None => Source::Model(Box::new(model(flags, defaults, &mut warnings)?)),
+                None => {
+                    let mut model = model(flags, defaults, &mut warnings)?;
+                    model.load.preprocessing = preprocessing;
+                    Source::Model(Box::new(model))
+                }
             },
         };
         Ok(Self {
@@ -121,16 +130,35 @@ fn usual_cache_dir() -> Option<PathBuf> {
     usual.is_dir().then(|| usual.to_owned())
 }
 
+/// Reads what is done to the elements of the input. The reference looks at it before everything else.
+fn preprocessing(flags: &Flags) -> Result<Preprocessing, FlagError> {
+    let given = [
+        &flags.mean,
+        &flags.scale,
+        &flags.color_format,
+        &flags.precision,
+    ];
+    let mut read = Preprocessing::default();
+    for (key, text) in preprocessing::KEYS.into_iter().zip(given) {
+        let Some(text) = text else {
+            continue;
+        };
+        if flags.layout.is_none() {
+            return Err(FlagError::LayoutMissing(key));
+        }
+        preprocessing::read(&mut read, key, text)?;
+    }
+    Ok(read)
+}
+
 /// Checks what concerns the server, in the known order.
 fn check(flags: &Flags) -> Result<ServerSettings, FlagError> {
-    let single = (flags.model_name.as_ref(), flags.model_path.as_ref());
+    let name = flags.model_name.as_ref().filter(|name| !name.is_empty());
+    let single = (name, flags.model_path.as_ref());
     match (&flags.config_path, single) {
         (Some(_), (None, None)) | (None, (Some(_), Some(_))) => {}
         (Some(_), _) => return Err(FlagError::FileAndModel),
         (None, _) => return Err(FlagError::ModelMissing),
-    }
-    if flags.model_name.as_deref() == Some("") {
-        return Err(FlagError::NameEmpty);
     }
     let parameters = [
         &flags.batch_size,
@@ -414,6 +442,7 @@ fn model(
             batch,
             shapes,
             layouts,
+            preprocessing: Preprocessing::default(),
             cache_dir: defaults.cache_dir,
             cpu_extension: defaults.cpu_extension,
             low_latency: stateful
@@ -448,6 +477,10 @@ fn graph(flags: &Flags) -> Result<Option<GraphConfig>, FlagError> {
         ("batch_size", flags.batch_size.is_some()),
         ("shape", flags.shape.is_some()),
         ("layout", flags.layout.is_some()),
+        ("mean", flags.mean.is_some()),
+        ("scale", flags.scale.is_some()),
+        ("color_format", flags.color_format.is_some()),
+        ("precision", flags.precision.is_some()),
         ("model_version_policy", flags.model_version_policy.is_some()),
         ("nireq", flags.nireq != 0),
         ("target_device", flags.target_device.is_some()),

@@ -109,7 +109,10 @@ fn the_first_fault_in_order_is_the_answer() {
                 variable: None,
             },
         ),
-        (|f| f.model_name = Some(String::new()), FlagError::NameEmpty),
+        (
+            |f| f.model_name = Some(String::new()),
+            FlagError::ModelMissing,
+        ),
         (|f| f.model_path = None, FlagError::ModelMissing),
         (
             |f| f.config_path = Some("/models/config.json".into()),

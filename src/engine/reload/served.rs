@@ -5,7 +5,6 @@ mod ignored;
 
 use std::{
     collections::{BTreeMap, BTreeSet},
-    path::PathBuf,
     sync::Arc,
     time::Duration,
 };
@@ -20,11 +19,10 @@ use crate::{
     error::chain,
     metrics::Metrics,
     model::{
-        Loaded, Model, Spec, State, Survey, Version, VersionError, VersionFault, repository,
+        Loaded, Model, Spec, State, Survey, Version, VersionError, VersionFault,
         storage::{Found, Locator, Options, Repository, SourceError},
         wanted,
     },
-    task,
 };
 
 /// What a pass is for.
@@ -153,7 +151,7 @@ impl Served {
                     false => Ok(()),
                 });
                 if found.is_empty() && trigger != Trigger::Watch {
-                    warn_of_nothing(config.name.clone(), config.base_path.clone()).await;
+                    warn_of_nothing(&config.name, &config.base_path);
                 } else if is_news {
                     warn_of_missing(&config, &found);
                 }
@@ -374,17 +372,6 @@ fn warn_of_missing(config: &ModelConfig, found: &BTreeMap<i64, Found>) {
     }
 }
 
-async fn warn_of_nothing(name: String, folder: String) {
-    let base_path = PathBuf::from(&folder);
-    let is_model = move || repository::files(&base_path).is_ok();
-    if task::blocking("look for a model", is_model).await {
-        tracing::warn!(
-            "model `{name}`: {folder} holds a model, where version folders are expected; move its \
-             files to {folder}/1"
-        );
-    } else {
-        tracing::warn!(
-            "model `{name}`: there is no version folder in {folder}, so nothing to serve"
-        );
-    }
+fn warn_of_nothing(name: &str, folder: &str) {
+    tracing::warn!("model `{name}`: there is no version folder in {folder}, so nothing to serve");
 }

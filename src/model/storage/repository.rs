@@ -12,7 +12,7 @@ use tokio::sync::watch;
 use super::{Identity, Options, Progress, RemoteVersion, Storage, StorageError, is_remote};
 use crate::{
     model::{
-        Survey,
+        Survey, mapping,
         repository::{self, RepositoryError},
     },
     task,
@@ -181,8 +181,16 @@ fn local(base_path: &Path) -> Result<Survey<Found>, RepositoryError> {
 /// too. What cannot be read counts as absent; the load will say so.
 fn identity(folder: &Path) -> Identity {
     let mut facts = Vec::new();
-    // A fault ends the walk, and what was found until then is the identity.
-    let _ = walk(folder, &mut facts);
+    if folder.is_file() {
+        let names = mapping::path(folder.parent().unwrap_or(folder));
+        let parts = ["bin", "pdmodel", "pdiparams"].map(|part| folder.with_extension(part));
+        for file in [folder.to_owned(), names].iter().chain(&parts) {
+            facts.extend(fact(file));
+        }
+    } else {
+        // A fault ends the walk, and what was found until then is the identity.
+        let _ = walk(folder, &mut facts);
+    }
     facts.sort();
     Identity::of(facts)
 }
@@ -198,19 +206,22 @@ fn walk(folder: &Path, facts: &mut Vec<String>) -> io::Result<()> {
             walk(&path, facts)?;
             continue;
         }
-        let Ok(found) = path.metadata() else {
-            continue;
-        };
-        let changed = found.modified().ok();
-        let changed = changed.and_then(|time| time.duration_since(UNIX_EPOCH).ok());
-        facts.push(format!(
-            "{}\n{}\n{}",
-            path.display(),
-            found.len(),
-            changed.unwrap_or_default().as_nanos()
-        ));
+        facts.extend(fact(&path));
     }
     Ok(())
+}
+
+/// Returns name, size and time of a file; `None` if there is none.
+fn fact(path: &Path) -> Option<String> {
+    let found = path.metadata().ok()?;
+    let changed = found.modified().ok();
+    let changed = changed.and_then(|time| time.duration_since(UNIX_EPOCH).ok());
+    Some(format!(
+        "{}\n{}\n{}",
+        path.display(),
+        found.len(),
+        changed.unwrap_or_default().as_nanos()
+    ))
 }
 
 #[cfg(test)]

@@ -219,7 +219,7 @@ proptest! {
             prop_assert!(!error.to_string().is_empty());
             prop_assert!(!error.faults().is_empty());
         }
-        let _ = crate::config::add_model(Some(text.as_bytes()), "a", "/a");
+        let _ = crate::config::add_model(Some(text.as_bytes()), ("a", "/a"), &[]);
         let _ = crate::config::remove_model(text.as_bytes(), "a");
     }
 }
