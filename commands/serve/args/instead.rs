@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use super::boolean;
 use crate::ui::Output;
 
 /// How far a check goes.
