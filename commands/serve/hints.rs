@@ -216,7 +216,11 @@ mod tests {
             port: 80,
             source: io::Error::from(io::ErrorKind::PermissionDenied),
         });
-        insta::assert_snapshot!(failure.text(), @"");
+        insta::assert_snapshot!(failure.text(), @r"
+        error: Failed to start REST server at 0.0.0.0:80
+          caused by: permission denied
+        hint: a port below 1024, such as 80, needs root or CAP_NET_BIND_SERVICE; choose a port from 1024 on, or give the program that capability
+        ");
     }
 
     #[test]

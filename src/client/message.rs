@@ -188,8 +188,6 @@ mod tests {
             ("Content-Type", "x"),
             ("grpc-timeout", "1S"),
             ("trace-bin", "x"),
-            ("a b", "x"),
-            ("", "x"),
             ("a", "x\ny"),
         ] {
             let error = header(name, value).unwrap_err();
@@ -197,6 +195,11 @@ mod tests {
                 error.to_string(),
                 format!("the header `{name}` cannot be sent")
             );
+        }
+        // What is no name may be a value that stands in the wrong place, and is not shown.
+        for name in ["a b", ""] {
+            let error = header(name, "x").unwrap_err();
+            assert_eq!(error.to_string(), "a header has a name that cannot be sent");
         }
     }
 }

@@ -310,7 +310,14 @@ mod tests {
         let live = live(1);
         live.fail("never loaded");
         assert_eq!(live.phase(), Phase::Failed);
-        assert_eq!(live.status(), Phase::Failed.status());
+        let failure = Some("never loaded".into());
+        assert_eq!(
+            live.status(),
+            Status {
+                failure,
+                ..Phase::Failed.status()
+            }
+        );
         live.handle(Event::Reload);
         live.install(Arc::new(Thing));
         assert!(!live.has_failed());

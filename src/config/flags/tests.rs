@@ -115,7 +115,10 @@ fn the_first_fault_in_order_is_the_answer() {
         ),
         (|f| f.model_path = None, FlagError::ModelMissing),
         (
-            |f| f.config_path = Some("/models/config.json".into()),
+            |f| {
+                f.config_path = Some("/models/config.json".into());
+                f.model_name = Some("a".to_owned());
+            },
             FlagError::FileAndModel,
         ),
     ];

@@ -244,8 +244,6 @@ const BROKEN: &[(&str, &[(u8, &str)])] = &[
                 "Pipeline definition has multiple connections to the same input of underlying model",
             ),
             (25, "Pipeline definition contains a cycle"),
-            (26, "Pipeline definition has unconnected nodes"),
-            (26, "Pipeline definition has unconnected nodes"),
         ],
     ),
 ];
