@@ -115,7 +115,7 @@ mod tests {
           3:79 model_config_list[0].config.nireq: found the text "4"; expected a whole number from 0 to 4294967295
             3 |  {"name": "resnet", "base_path": "/models/resnet", "nireq": "4"}},
               |                                                             ^^^
-          4:30 model_config_list[1].config.base_pth: found the unknown key `base_pth`; expected one of name, base_path, batch_size, shape, layout, model_version_policy, nireq, inference_timeout_ms, target_device, plugin_config, stateful, idle_sequence_cleanup, low_latency_transformation, max_sequence_number, drain_sequences_seconds, allow_cache, custom_loader_options, graph_path, subconfig, warmup (did you mean `base_path`?)
+          4:30 model_config_list[1].config.base_pth: found the unknown key `base_pth`; expected one of name, base_path, batch_size, shape, layout, mean, scale, color_format, precision, model_version_policy, nireq, inference_timeout_ms, target_device, plugin_config, stateful, idle_sequence_cleanup, low_latency_transformation, max_sequence_number, drain_sequences_seconds, cache_dir, allow_cache, custom_loader_options, graph_path, subconfig, warmup (did you mean `base_path`?)
             4 | {"config": {"name": "face", "base_pth": "/models/face"}}
               |                             ^^^^^^^^^^
         "#);

@@ -129,6 +129,34 @@ fn every_rule_has_its_text() {
 }
 
 #[test]
+fn preprocessing_needs_a_layout_and_forms_that_are_known() {
+    let with = |flags: &[&str]| refused(&[&DUMMY, flags].concat());
+    let told = [
+        with(&["--mean=1"]),
+        with(&["--scale=(1,2)", "--precision=x"]),
+        with(&["--color_format=RGB"]),
+        with(&["--precision=fp32"]),
+        with(&["--layout=NCHW", "--mean=(1,x)"]),
+        with(&["--layout=NCHW", "--color_format=RGB:RGBA"]),
+    ]
+    .concat();
+    insta::assert_snapshot!(told, @"
+    exit 64
+    error parsing options - --mean parameter requires --layout to be set
+    exit 64
+    error parsing options - --scale parameter requires --layout to be set
+    exit 64
+    error parsing options - --color_format parameter requires --layout to be set
+    exit 64
+    error parsing options - --precision parameter requires --layout to be set
+    exit 64
+    error parsing options - The provided mean is in wrong format - found `(1,x)`; expected a number, or one for each channel, such as (123.7,116.8,103.9)
+    exit 64
+    error parsing options - The provided color_format is in wrong format - found `RGB:RGBA`; expected TARGET or TARGET:SOURCE of RGB, BGR, GRAY, NV12, NV12_2, I420, I420_3, where SOURCE is what clients send
+    ");
+}
+
+#[test]
 fn texts_that_describe_the_model_are_no_usage_errors() {
     let start = |flag: &str| {
         let run = ovms([&["serve", "--port=9000", flag], &DUMMY[..]].concat());
@@ -182,8 +210,7 @@ fn unmatched_arguments_are_listed_with_what_was_meant() {
         refused(&["--port", "9000", "dummy", "--unknown=1", "-x"]),
         refused(&["--demo", "true"]),
         refused(&["--stateful", "false", "--batchsize=1"]),
-        refused(&["--mean=1", "--source_model=a"]),
-        refused(&["--mean_values", "1"]),
+        refused(&["--max_num_seqs=1", "--source_model=a"]),
         refused(&["--model_name=", "--model_path=m", "--port=1"]),
     ]
     .join("\n");
@@ -209,12 +236,9 @@ fn unmatched_arguments_are_listed_with_what_was_meant() {
     hint: `ovms serve --help` lists the flags
 
     exit 64
-    error parsing options - unmatched arguments: --mean=1, --source_model=a, 
-    hint: `--source_model` is a flag of the C++ server that this release does not have
-    hint: `ovms serve --help` lists the flags
-
-    exit 64
-    error parsing options - unmatched arguments: --mean_values, 1, 
+    error parsing options - unmatched arguments: --max_num_seqs=1, --source_model=a, 
+    hint: `--max_num_seqs` is absent from this server on purpose: it is for graphs of large language models; docs/moving.md lists what is absent
+    hint: `--source_model` is absent from this server on purpose: it is for downloading models; docs/moving.md lists what is absent
     hint: `ovms serve --help` lists the flags
 
     exit 64

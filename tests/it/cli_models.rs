@@ -152,13 +152,47 @@ fn a_folder_without_versions_is_served_without_any() {
 }
 
 #[test]
-fn a_folder_that_is_itself_a_version_is_told() {
-    let folder = model("dummy").join("1");
+fn a_model_without_version_folders_is_version_1() {
+    let root = repository::folder();
+    let folder = root.path().join("m");
+    repository::copy(&model("dummy").join("1"), &folder);
+    let file = folder.read_dir().unwrap().flatten().map(|file| file.path());
+    let xml = file
+        .into_iter()
+        .find(|file| file.extension().is_some_and(|it| it == "xml"));
+    for path in [&folder, &xml.unwrap()] {
+        let server = Server::begin("m", path, &[]);
+        server.wait_ready();
+        let metadata = get(&server, "/v2/models/m").json();
+        assert_eq!(metadata["versions"], serde_json::json!(["1"]), "{path:?}");
+    }
+
+    fs::create_dir(folder.join("4")).unwrap();
+    repository::copy(&model("scalar").join("1"), &folder.join("4"));
     let server = Server::begin("m", &folder, &[]);
     server.wait_ready();
-    let line = server.wait_log("where version folders are expected");
-    let text = line.split_once("WARN ").unwrap().1;
-    insta::assert_snapshot!(text.replace(folder.to_str().unwrap(), "<folder>"), @"model `m`: <folder> holds a model, where version folders are expected; move its files to <folder>/1");
+    server.wait_log("ignoring a model beside version folders");
+    let metadata = get(&server, "/v2/models/m").json();
+    assert_eq!(metadata["versions"], serde_json::json!(["4"]));
+}
+
+#[test]
+fn preprocessing_that_a_model_cannot_have_is_told() {
+    let told = |name: &str, flags: &[&str]| {
+        let path = model(name);
+        failed(
+            path.to_str().unwrap(),
+            &[&["--layout=N..."], flags].concat(),
+        )
+        .failure()
+    };
+    let told = [
+        told("add", &["--mean=1", "--layout={}"]),
+        told("passthrough_u8", &["--mean=1"]),
+        told("increment4d", &["--mean=(1,2)", "--layout=NCHW"]),
+        told("increment4d", &["--color_format=NV12:RGB", "--layout=NCHW"]),
+    ];
+    insta::assert_snapshot!(told.join("\n"), @"");
 }
 
 #[test]

@@ -90,14 +90,14 @@ fn faults_and_warnings_of_a_file_are_told_together() {
     some     model  3         fault
     broken   model  1         fault
     empty    model  -         empty
-    flat     model  -         empty
+    flat     model  1         ok
     missing  model  -         fault
     all      model  -         refused
     shape    model  -         refused
     far      model  -         not looked at
     graph    graph  -         fault
     exit 1
-    error: the check found 7 faults and 4 warnings; 1 thing could not be checked
+    error: the check found 7 faults and 3 warnings; 1 thing could not be checked
       fault: <folder>/config.json: model `all`, version 3: <folder>/good/3/mapping_config.json: expected {"inputs":{"name in the model":"public name"},"outputs":{…}}, each of the two if needed: unknown field `input`, expected `inputs` or `outputs` at line 1 column 8
       fault: <folder>/config.json: model `some`, version 3: <folder>/good/3/mapping_config.json: expected {"inputs":{"name in the model":"public name"},"outputs":{…}}, each of the two if needed: unknown field `input`, expected `inputs` or `outputs` at line 1 column 8
       fault: <folder>/config.json: model `broken`, version 1: File not found or cannot open - no model in <folder>/broken/1; expected *.xml with *.bin, *.onnx, *.pdmodel with *.pdiparams, *.pb, or *.tflite
@@ -107,7 +107,6 @@ fn faults_and_warnings_of_a_file_are_told_together() {
       fault: <folder>/config.json:14:29 mediapipe_config_list[0]: graph `graph`: File not found or cannot open - <folder>/graph/graph.pbtxt: No such file or directory (os error 2); name a folder with a graph.pbtxt in base_path, or the file in graph_path
       warning: <folder>/config.json: model `some`: there is no version 4, which model_version_policy names
       warning: <folder>/config.json: model `empty`: there is no version to serve in <folder>/empty
-      warning: <folder>/config.json: model `flat`: there is no version to serve in <folder>/flat; its files belong into a folder 1 there
       warning: <folder>/config.json:8:68 model_config_list[5].config.batch_size: batch_size is left out of account: found `many`; expected a number, -1, auto or a range such as 1:8
       not checked: <folder>/config.json: model `far`: s3://bucket/model is looked at by the server alone
     hint: `ovms graph check <folder>/config.json` shows the lines that are meant
@@ -179,7 +178,7 @@ fn a_file_with_faults_shows_them_in_their_lines() {
       3:39 model_config_list[0].config.nireq: found the text "4"; expected a whole number from 0 to 4294967295
         3 | {"config": {"name": "a", "nireq": "4",
           |                                   ^^^
-      4:9 model_config_list[0].config.base_pth: found the unknown key `base_pth`; expected one of name, base_path, batch_size, shape, layout, model_version_policy, nireq, inference_timeout_ms, target_device, plugin_config, stateful, idle_sequence_cleanup, low_latency_transformation, max_sequence_number, drain_sequences_seconds, allow_cache, custom_loader_options, graph_path, subconfig, warmup (did you mean `base_path`?)
+      4:9 model_config_list[0].config.base_pth: found the unknown key `base_pth`; expected one of name, base_path, batch_size, shape, layout, mean, scale, color_format, precision, model_version_policy, nireq, inference_timeout_ms, target_device, plugin_config, stateful, idle_sequence_cleanup, low_latency_transformation, max_sequence_number, drain_sequences_seconds, cache_dir, allow_cache, custom_loader_options, graph_path, subconfig, warmup (did you mean `base_path`?)
         4 | "base_pth": "/m"}}
           | ^^^^^^^^^^
     "#);

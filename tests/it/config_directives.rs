@@ -4,7 +4,7 @@ use std::{fs, os::unix::fs::PermissionsExt};
 
 use crate::support::{
     cli::{self, Run},
-    repository,
+    model, repository,
 };
 
 fn serve(flags: &[&str]) -> Run {
@@ -47,7 +47,7 @@ fn models_of_a_repository_are_listed_by_name() {
     );
     insta::assert_snapshot!(none.failure(), @"
     exit 64
-    error: --list_models needs --model_repository_path
+    Use --list_models with --model_repository_path
     ");
     let missing = serve(&["--list_models", "--model_repository_path=/nonexistent"]);
     insta::assert_snapshot!(missing.failure(), @"
@@ -145,7 +145,6 @@ fn models_are_added_to_a_file_and_removed_from_it() {
     );
     insta::assert_snapshot!(taken, @"
     exit 1
-    note: there is no folder /elsewhere
     error: cannot edit the configuration file <folder>/config.json
       caused by: Given model name is already occupied - `a`
     hint: remove it first with --remove_from_config
@@ -158,12 +157,130 @@ fn models_are_added_to_a_file_and_removed_from_it() {
 }
 
 #[test]
+fn a_relative_path_is_relative_to_the_file() {
+    let folder = repository::folder();
+    let root = folder.path();
+    repository::copy(&model("dummy"), &root.join("models/dummy"));
+    let config = root.join("config.json");
+    let config = config.to_str().unwrap();
+    let add = |name: &str, path: &str| {
+        let name = format!("--model_name={name}");
+        let path = format!("--model_path={path}");
+        let run = serve(&["--add_to_config", "--config_path", config, &name, &path]);
+        run.failure().replace(root.to_str().unwrap(), "<folder>")
+    };
+    insta::assert_snapshot!(add("dummy", "models/dummy"), @"
+    exit 0
+    Added model `dummy` to <folder>/config.json.
+    ");
+    insta::assert_snapshot!(add("later", "models/later"), @"
+    exit 0
+    note: there is no folder <folder>/models/later; a relative path is relative to the configuration file
+    Added model `later` to <folder>/config.json.
+    ");
+    insta::assert_snapshot!(fs::read_to_string(config).unwrap(), @r#"
+    {
+        "model_config_list": [
+            {"config": {"name": "dummy", "base_path": "models/dummy"}},
+            {"config": {"name": "later", "base_path": "models/later"}}
+        ]
+    }
+    "#);
+    let checked = serve(&["--check", "--config_path", config]);
+    assert!(
+        checked.text().contains("dummy  1         ok"),
+        "{}",
+        checked.text()
+    );
+}
+
+#[test]
+fn flags_of_the_model_become_settings_of_its_entry() {
+    let folder = repository::folder();
+    let config = folder.path().join("config.json");
+    let config = config.to_str().unwrap();
+    let add = |flags: &[&str]| {
+        let add = [
+            "--add_to_config",
+            "--model_name=m",
+            "--model_path=/m",
+            "--config_path",
+        ];
+        let run = serve(&[&add[..], &[config], flags].concat());
+        run.failure()
+            .replace(folder.path().to_str().unwrap(), "<folder>")
+    };
+    let refused = [
+        add(&["--plugin_config=[]"]),
+        add(&["--scale=0"]),
+        add(&["--max_sequence_number=4"]),
+        add(&["--plugin_config={\"DEVICE_PROPERTIES\":{\"CPU\":{}}}"]),
+    ]
+    .concat();
+    insta::assert_snapshot!(refused, @r#"
+    exit 64
+    error parsing options - --plugin_config: found `[]`; expected a JSON object
+    exit 64
+    error: the settings of model `m` are refused
+      caused by: The provided scale is in wrong format - found `0`; expected a number that is not 0, or one for each channel, such as (58.4,57.1,57.4)
+    exit 64
+    error: the settings of model `m` are refused
+      caused by: Stateful model config parameter used for non stateful model - max_sequence_number
+    exit 64
+    error: the settings of model `m` are refused
+      caused by: The file is not valid json - the configuration file <folder>/config.json has 1 fault: 3:93 model_config_list[0].config.plugin_config.DEVICE_PROPERTIES: found an object; expected a text, a number, true or false
+    "#);
+    assert!(!std::path::Path::new(config).exists(), "nothing is written");
+    let added = add(&[
+        "--batch_size=auto",
+        "--shape={\"a\": \"(1,3)\"}",
+        "--layout=NHWC:NCHW",
+        "--mean=(1,2,3)",
+        "--scale=2.5",
+        "--color_format=RGB:BGR",
+        "--precision=fp32:uint8",
+        "--model_version_policy={\"all\":{}}",
+        "--nireq=2",
+        "--target_device=CPU",
+        "--plugin_config={\"NUM_STREAMS\":2}",
+        "--cache_dir=cache",
+    ]);
+    assert!(added.starts_with("exit 0"), "{added}");
+    insta::assert_snapshot!(fs::read_to_string(config).unwrap(), @r#"
+    {
+        "model_config_list": [
+            {"config": {"name": "m", "base_path": "/m", "batch_size": "auto", "shape": {"a":"(1,3)"}, "layout": "NHWC:NCHW", "mean": "(1,2,3)", "scale": "2.5", "color_format": "RGB:BGR", "precision": "fp32:uint8", "model_version_policy": {"all":{}}, "target_device": "CPU", "plugin_config": {"NUM_STREAMS":2}, "nireq": 2, "cache_dir": "cache"}}
+        ]
+    }
+    "#);
+    fs::remove_file(config).unwrap();
+    let stateful = add(&[
+        "--stateful",
+        "--idle_sequence_cleanup=false",
+        "--low_latency_transformation",
+        "--max_sequence_number=7",
+        "--drain_sequences_seconds=3",
+    ]);
+    assert!(stateful.starts_with("exit 0"), "{stateful}");
+    let text = fs::read_to_string(config).unwrap();
+    let expected = r#""/m", "stateful": true, "idle_sequence_cleanup": false, "low_latency_transformation": true, "max_sequence_number": 7, "drain_sequences_seconds": 3}"#;
+    assert!(text.contains(expected), "{text}");
+}
+
+#[test]
 fn what_a_directive_needs_is_told() {
     let told: Vec<String> = [
         &["--add_to_config", "--model_name=a", "--config_path=/x/c"][..],
         &["--add_to_config", "--model_path=a", "--config_path=/x/c"],
         &["--remove_from_config", "--config_path=/x/c"],
         &["--remove_from_config", "--model_name=a"],
+        &[
+            "--remove_from_config",
+            "--model_name=a",
+            "--model_path=m",
+            "--nireq=2",
+            "--config_path=/x/c",
+        ],
         &[
             "--remove_from_config",
             "--model_name=a",
@@ -184,13 +301,26 @@ fn what_a_directive_needs_is_told() {
     .collect();
     insta::assert_snapshot!(told.concat(), @"
     exit 64
-    error: --add_to_config needs --model_path or --model_repository_path
+    Set model_name either with model_path or model_repository_path with add_to_config
+    Usage: 
+      ovms --add_to_config --model_name <model_name> --model_repository_path <repo_path> --config_path <config_path>
+      ovms --add_to_config --model_name <model_name> --model_path <model_path> --config_path <config_path>
     exit 64
-    error: --add_to_config needs --model_name
+    Set model_name with add_to_config/remove_from_config
+    Usage: 
+      ovms --add_to_config --model_name <model_name> --model_repository_path <repo_path> --config_path <config_path>
+      ovms --add_to_config --model_name <model_name> --model_path <model_path> --config_path <config_path>
+      ovms --remove_from_config --model_name <model_name> --config_path <config_path>
     exit 64
-    error: --remove_from_config needs --model_name
+    Set model_name with add_to_config/remove_from_config
+    Usage: 
+      ovms --add_to_config --model_name <model_name> --model_repository_path <repo_path> --config_path <config_path>
+      ovms --add_to_config --model_name <model_name> --model_path <model_path> --config_path <config_path>
+      ovms --remove_from_config --model_name <model_name> --config_path <config_path>
     exit 64
-    error: --remove_from_config needs --config_path
+    Set config_path with add_to_config/remove_from_config
+    exit 64
+    Removing models from the configuration file, allows passing only model_name parameter. Invalid parameters passed: model_path, nireq, 
     exit 1
     error: cannot read the configuration file /x/c
       caused by: No such file or directory (os error 2)

@@ -37,9 +37,15 @@ fn graphs_of_both_lists_are_served() {
         let entry = json!({"config": {"name": name, "base_path": name}});
         config.put("model_config_list", entry);
     }
+    // Named alone.
+    write(&config.beside("alone"), PASS);
+    write(&config.beside("alone_versioned/1"), PASS);
+    for name in ["alone", "alone_versioned"] {
+        config.put("model_config_list", json!({"config": {"name": name}}));
+    }
     let server = config.serve();
     let client = Grpc::connect(&server);
-    for name in ["old/way", "new", "versioned"] {
+    for name in ["old/way", "new", "versioned", "alone", "alone_versioned"] {
         assert_eq!(infer(&client, one(name)), "out [1,1] 3");
     }
     client.check_serves();

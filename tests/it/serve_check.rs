@@ -193,7 +193,7 @@ fn models_of_graphs_are_looked_at() {
     json   graph  1         ok
     exit 1
     error: the check found 4 faults and 1 warning
-      fault: <folder>/key/subconfig.json:1:67 model_config_list[0].config.nirek: found the unknown key `nirek`; expected one of name, base_path, batch_size, shape, layout, model_version_policy, nireq, inference_timeout_ms, target_device, plugin_config, stateful, idle_sequence_cleanup, low_latency_transformation, max_sequence_number, drain_sequences_seconds, allow_cache, custom_loader_options, graph_path, subconfig, warmup (did you mean `nireq`?)
+      fault: <folder>/key/subconfig.json:1:67 model_config_list[0].config.nirek: found the unknown key `nirek`; expected one of name, base_path, batch_size, shape, layout, mean, scale, color_format, precision, model_version_policy, nireq, inference_timeout_ms, target_device, plugin_config, stateful, idle_sequence_cleanup, low_latency_transformation, max_sequence_number, drain_sequences_seconds, cache_dir, allow_cache, custom_loader_options, graph_path, subconfig, warmup (did you mean `nireq`?)
       fault: <folder>/json/subconfig.json:1:25: found `]` (unexpected token in object); expected JSON
       fault: <folder>/path/subconfig.json: model `b`: The provided base path is invalid or doesn't exists - <folder>/path/b: No such file or directory (os error 2)
       fault: <folder>/shape/subconfig.json:1:76 model_config_list[0].config.shape: The provided shape is in wrong format - found `[1]`; expected auto, (d1,d2,…) with each d a number, -1 or a range such as 1:8, or a JSON object of those by input name
