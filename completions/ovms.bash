@@ -943,7 +943,7 @@ _ovms_static() {
             return 0
             ;;
         ovms__subcmd__infer)
-            opts="-i -q -h -V --status --metadata --print-curl --input --zeros --random --seed --layout --mean --scale --bgr --model-version --output-name --id --parameter --param --raw --typed --binary --json-data --output --save --top --labels --sequence --axis --each --sequence-id --start --continue --end --stream --requests --timestamp --repeat --duration --concurrency --warmup --url --api --timeout --header --quiet --help --version"
+            opts="-i -q -h -V --status --metadata --print-curl --show-secrets --input --zeros --random --seed --layout --mean --scale --bgr --model-version --output-name --id --parameter --param --raw --typed --binary --json-data --output --save --top --labels --sequence --axis --each --sequence-id --start --continue --end --stream --requests --timestamp --repeat --duration --concurrency --warmup --url --api --timeout --header --quiet --help --version"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -1640,7 +1640,7 @@ _ovms_static() {
             return 0
             ;;
         ovms__subcmd__serve)
-            opts="-q -h -V --model_name --model_path --demo --model_version_policy --batch_size --shape --layout --nireq --target_device --plugin_config --stateful --idle_sequence_cleanup --low_latency_transformation --max_sequence_number --drain_sequences_seconds --sequence_cleaner_poll_wait_minutes --config_path --file_system_poll_wait_seconds --custom_node_resources_cleaner_interval_seconds --cache_dir --cpu_extension --port --rest_port --grpc_bind_address --rest_bind_address --grpc_channel_arguments --no_dashboard --allow_credentials --allowed_origins --allowed_methods --allowed_headers --api_key_file --allowed_local_media_path --log_level --log_path --log_format --access_log --metrics_enable --metrics_list --python_environment --hide_python_errors --max_message_size --max_bytes_in_flight --max_connections --max_queued_requests --max_custom_node_runs --custom_node_load_seconds --max_graph_runs --graph_load_seconds --max_streams --max_python_runs --max_image_pixels --read_timeout_seconds --min_receive_rate --loading_wait_seconds --shutdown_timeout_seconds --check --list_models --add_to_config --remove_from_config --model_repository_path --output --grpc_workers --grpc_max_threads --grpc_memory_quota --rest_workers --quiet --help --version"
+            opts="-q -h -V --model_name --model_path --demo --model_version_policy --batch_size --shape --layout --mean --scale --color_format --precision --nireq --inference_timeout_ms --target_device --plugin_config --stateful --idle_sequence_cleanup --low_latency_transformation --max_sequence_number --drain_sequences_seconds --sequence_cleaner_poll_wait_minutes --config_path --file_system_poll_wait_seconds --custom_node_resources_cleaner_interval_seconds --cache_dir --cpu_extension --port --rest_port --management_port --grpc_bind_address --rest_bind_address --management_bind_address --grpc_channel_arguments --grpc_max_concurrent_streams --no_dashboard --allow_credentials --allowed_origins --allowed_methods --allowed_headers --allowed_hosts --api_key_file --allowed_local_media_path --log_level --log_path --log_format --access_log --metrics_enable --metrics_list --python_environment --hide_python_errors --max_message_size --max_bytes_in_flight --max_connections --max_connections_per_address --max_queued_requests --max_custom_node_runs --custom_node_load_seconds --max_graph_runs --graph_load_seconds --max_streams --max_python_runs --max_image_pixels --recovery_interval_ms --hide_inference_errors --max_string_elements --read_timeout_seconds --write_timeout_seconds --idle_timeout_seconds --min_receive_rate --loading_wait_seconds --shutdown_timeout_seconds --check --list_models --add_to_config --remove_from_config --model_repository_path --output --grpc_workers --grpc_max_threads --grpc_memory_quota --rest_workers --quiet --help --version"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -1654,9 +1654,17 @@ _ovms_static() {
                     return 0
                     ;;
                 --model_path)
-                    COMPREPLY=()
+                    local oldifs
+                    if [ -n "${IFS+x}" ]; then
+                        oldifs="$IFS"
+                    fi
+                    IFS=$'\n'
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    if [ -n "${oldifs+x}" ]; then
+                        IFS="$oldifs"
+                    fi
                     if [[ "${BASH_VERSINFO[0]}" -ge 4 ]]; then
-                        compopt -o plusdirs
+                        compopt -o filenames
                     fi
                     return 0
                     ;;
@@ -1683,7 +1691,42 @@ _ovms_static() {
                     COMPREPLY=($(compgen -W "NCHW NHWC CHW HWC" -- "${cur}"))
                     return 0
                     ;;
+                --mean)
+                    COMPREPLY=("${cur}")
+                    if [[ "${BASH_VERSINFO[0]}" -ge 4 ]]; then
+                        compopt -o nospace
+                    fi
+                    return 0
+                    ;;
+                --scale)
+                    COMPREPLY=("${cur}")
+                    if [[ "${BASH_VERSINFO[0]}" -ge 4 ]]; then
+                        compopt -o nospace
+                    fi
+                    return 0
+                    ;;
+                --color_format)
+                    COMPREPLY=("${cur}")
+                    if [[ "${BASH_VERSINFO[0]}" -ge 4 ]]; then
+                        compopt -o nospace
+                    fi
+                    return 0
+                    ;;
+                --precision)
+                    COMPREPLY=("${cur}")
+                    if [[ "${BASH_VERSINFO[0]}" -ge 4 ]]; then
+                        compopt -o nospace
+                    fi
+                    return 0
+                    ;;
                 --nireq)
+                    COMPREPLY=("${cur}")
+                    if [[ "${BASH_VERSINFO[0]}" -ge 4 ]]; then
+                        compopt -o nospace
+                    fi
+                    return 0
+                    ;;
+                --inference_timeout_ms)
                     COMPREPLY=("${cur}")
                     if [[ "${BASH_VERSINFO[0]}" -ge 4 ]]; then
                         compopt -o nospace
@@ -1799,6 +1842,13 @@ _ovms_static() {
                     fi
                     return 0
                     ;;
+                --management_port)
+                    COMPREPLY=("${cur}")
+                    if [[ "${BASH_VERSINFO[0]}" -ge 4 ]]; then
+                        compopt -o nospace
+                    fi
+                    return 0
+                    ;;
                 --grpc_bind_address)
                     COMPREPLY=("${cur}")
                     if [[ "${BASH_VERSINFO[0]}" -ge 4 ]]; then
@@ -1813,11 +1863,29 @@ _ovms_static() {
                     fi
                     return 0
                     ;;
+                --management_bind_address)
+                    COMPREPLY=("${cur}")
+                    if [[ "${BASH_VERSINFO[0]}" -ge 4 ]]; then
+                        compopt -o nospace
+                    fi
+                    return 0
+                    ;;
                 --grpc_channel_arguments)
                     COMPREPLY=("${cur}")
                     if [[ "${BASH_VERSINFO[0]}" -ge 4 ]]; then
                         compopt -o nospace
                     fi
+                    return 0
+                    ;;
+                --grpc_max_concurrent_streams)
+                    COMPREPLY=("${cur}")
+                    if [[ "${BASH_VERSINFO[0]}" -ge 4 ]]; then
+                        compopt -o nospace
+                    fi
+                    return 0
+                    ;;
+                --no_dashboard)
+                    COMPREPLY=($(compgen -W "true false" -- "${cur}"))
                     return 0
                     ;;
                 --allow_credentials)
@@ -1839,6 +1907,13 @@ _ovms_static() {
                     return 0
                     ;;
                 --allowed_headers)
+                    COMPREPLY=("${cur}")
+                    if [[ "${BASH_VERSINFO[0]}" -ge 4 ]]; then
+                        compopt -o nospace
+                    fi
+                    return 0
+                    ;;
+                --allowed_hosts)
                     COMPREPLY=("${cur}")
                     if [[ "${BASH_VERSINFO[0]}" -ge 4 ]]; then
                         compopt -o nospace
@@ -1915,6 +1990,10 @@ _ovms_static() {
                     fi
                     return 0
                     ;;
+                --hide_python_errors)
+                    COMPREPLY=($(compgen -W "true false" -- "${cur}"))
+                    return 0
+                    ;;
                 --max_message_size)
                     COMPREPLY=("${cur}")
                     if [[ "${BASH_VERSINFO[0]}" -ge 4 ]]; then
@@ -1930,6 +2009,13 @@ _ovms_static() {
                     return 0
                     ;;
                 --max_connections)
+                    COMPREPLY=("${cur}")
+                    if [[ "${BASH_VERSINFO[0]}" -ge 4 ]]; then
+                        compopt -o nospace
+                    fi
+                    return 0
+                    ;;
+                --max_connections_per_address)
                     COMPREPLY=("${cur}")
                     if [[ "${BASH_VERSINFO[0]}" -ge 4 ]]; then
                         compopt -o nospace
@@ -1992,7 +2078,35 @@ _ovms_static() {
                     fi
                     return 0
                     ;;
+                --recovery_interval_ms)
+                    COMPREPLY=("${cur}")
+                    if [[ "${BASH_VERSINFO[0]}" -ge 4 ]]; then
+                        compopt -o nospace
+                    fi
+                    return 0
+                    ;;
+                --max_string_elements)
+                    COMPREPLY=("${cur}")
+                    if [[ "${BASH_VERSINFO[0]}" -ge 4 ]]; then
+                        compopt -o nospace
+                    fi
+                    return 0
+                    ;;
                 --read_timeout_seconds)
+                    COMPREPLY=("${cur}")
+                    if [[ "${BASH_VERSINFO[0]}" -ge 4 ]]; then
+                        compopt -o nospace
+                    fi
+                    return 0
+                    ;;
+                --write_timeout_seconds)
+                    COMPREPLY=("${cur}")
+                    if [[ "${BASH_VERSINFO[0]}" -ge 4 ]]; then
+                        compopt -o nospace
+                    fi
+                    return 0
+                    ;;
+                --idle_timeout_seconds)
                     COMPREPLY=("${cur}")
                     if [[ "${BASH_VERSINFO[0]}" -ge 4 ]]; then
                         compopt -o nospace
@@ -2021,7 +2135,10 @@ _ovms_static() {
                     return 0
                     ;;
                 --check)
-                    COMPREPLY=($(compgen -W "true false" -- "${cur}"))
+                    COMPREPLY=("${cur}")
+                    if [[ "${BASH_VERSINFO[0]}" -ge 4 ]]; then
+                        compopt -o nospace
+                    fi
                     return 0
                     ;;
                 --list_models)

@@ -73,7 +73,7 @@ complete -c ovms -n "__fish_ovms_needs_command" -f -a "completions" -d 'Print a 
 complete -c ovms -n "__fish_ovms_needs_command" -f -a "man" -d 'Show a page of the manual, or write all of them'
 complete -c ovms -n "__fish_ovms_needs_command" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
 complete -c ovms -n "__fish_ovms_using_subcommand serve" -l model_name -d 'Name that clients use for the model' -r -f -a "(__ovms_names)"
-complete -c ovms -n "__fish_ovms_using_subcommand serve" -l model_path -d 'Folder with the model\'s version folders' -r -f -a "(__fish_complete_directories)"
+complete -c ovms -n "__fish_ovms_using_subcommand serve" -l model_path -d 'Folder with the model\'s version folders or with one model, or a model file' -r -F
 complete -c ovms -n "__fish_ovms_using_subcommand serve" -l demo -d 'Serve the built-in example, a classifier of drawn shapes' -r -f -a "true\t''
 false\t''"
 complete -c ovms -n "__fish_ovms_using_subcommand serve" -l model_version_policy -d 'Versions to serve: \'{"latest":{"num_versions":2}}\', \'{"specific":{"versions":[1,3]}}\' or \'{"all":{}}\' [default: the latest one]' -r -f
@@ -83,7 +83,12 @@ complete -c ovms -n "__fish_ovms_using_subcommand serve" -l layout -d 'Layout of
 NHWC\t''
 CHW\t''
 HWC\t''"
+complete -c ovms -n "__fish_ovms_using_subcommand serve" -l mean -d 'Numbers to subtract from the input: 123.7, or one for each channel: \'(123.7,116.8,103.9)\'' -r -f
+complete -c ovms -n "__fish_ovms_using_subcommand serve" -l scale -d 'Numbers to divide the input by: 58.4, or one for each channel: \'(58.4,57.1,57.4)\'' -r -f
+complete -c ovms -n "__fish_ovms_using_subcommand serve" -l color_format -d 'Colors of the model and of requests, such as RGB:BGR for requests in BGR to a model in RGB' -r -f
+complete -c ovms -n "__fish_ovms_using_subcommand serve" -l precision -d 'Element types of the model and of requests, such as fp32:uint8 for requests of bytes' -r -f
 complete -c ovms -n "__fish_ovms_using_subcommand serve" -l nireq -d 'Number of infer requests, which is how many inferences run at once; 0 lets the device choose' -r -f
+complete -c ovms -n "__fish_ovms_using_subcommand serve" -l inference_timeout_ms -d 'Longest time of an inference in milliseconds; its client is answered then, and what does not end is replaced; 0 means any time' -r -f
 complete -c ovms -n "__fish_ovms_using_subcommand serve" -l target_device -d 'Device to run on, such as CPU, GPU, AUTO [default: CPU]' -r -f -a "CPU\t''
 GPU\t''
 NPU\t''
@@ -108,14 +113,20 @@ complete -c ovms -n "__fish_ovms_using_subcommand serve" -l cache_dir -d 'Folder
 complete -c ovms -n "__fish_ovms_using_subcommand serve" -l cpu_extension -d 'Shared library with more operations for the CPU' -r -F
 complete -c ovms -n "__fish_ovms_using_subcommand serve" -l port -d 'Port for gRPC; 0 means no gRPC' -r -f
 complete -c ovms -n "__fish_ovms_using_subcommand serve" -l rest_port -d 'Port for REST; 0 means no REST' -r -f
-complete -c ovms -n "__fish_ovms_using_subcommand serve" -l grpc_bind_address -d 'Addresses or host names for gRPC, separated by commas' -r -f
-complete -c ovms -n "__fish_ovms_using_subcommand serve" -l rest_bind_address -d 'Addresses or host names for REST, separated by commas' -r -f
+complete -c ovms -n "__fish_ovms_using_subcommand serve" -l management_port -d 'Port for health, metrics, and reload alone; 0 means none' -r -f
+complete -c ovms -n "__fish_ovms_using_subcommand serve" -l grpc_bind_address -d 'Addresses or host names for gRPC, separated by commas [default: 0.0.0.0; with --demo 127.0.0.1]' -r -f
+complete -c ovms -n "__fish_ovms_using_subcommand serve" -l rest_bind_address -d 'Addresses or host names for REST, separated by commas [default: 0.0.0.0; with --demo 127.0.0.1]' -r -f
+complete -c ovms -n "__fish_ovms_using_subcommand serve" -l management_bind_address -d 'Addresses or host names for management, separated by commas [default: those of REST]' -r -f
 complete -c ovms -n "__fish_ovms_using_subcommand serve" -l grpc_channel_arguments -d 'Settings of gRPC connections by the names of the C++ server\'s library, as in grpc.max_concurrent_streams=100,grpc.max_connection_age_ms=60000; those without a counterpart are named in the log' -r -f
+complete -c ovms -n "__fish_ovms_using_subcommand serve" -l grpc_max_concurrent_streams -d 'Calls that one gRPC connection may have open at once [default: 128]' -r -f
+complete -c ovms -n "__fish_ovms_using_subcommand serve" -l no_dashboard -d 'Leave out the page at / of the REST port, which shows browsers what is served and how it does' -r -f -a "true\t''
+false\t''"
 complete -c ovms -n "__fish_ovms_using_subcommand serve" -l allow_credentials -d 'Let browsers send credentials from other origins' -r -f -a "true\t''
 false\t''"
-complete -c ovms -n "__fish_ovms_using_subcommand serve" -l allowed_origins -d 'Access-Control-Allow-Origin of every HTTP answer; an empty text leaves it out' -r -f
-complete -c ovms -n "__fish_ovms_using_subcommand serve" -l allowed_methods -d 'Access-Control-Allow-Methods of every HTTP answer; an empty text leaves it out' -r -f
-complete -c ovms -n "__fish_ovms_using_subcommand serve" -l allowed_headers -d 'Access-Control-Allow-Headers of every HTTP answer; an empty text leaves it out' -r -f
+complete -c ovms -n "__fish_ovms_using_subcommand serve" -l allowed_origins -d 'Access-Control-Allow-Origin of HTTP answers but those of management; an empty text leaves it out' -r -f
+complete -c ovms -n "__fish_ovms_using_subcommand serve" -l allowed_methods -d 'Access-Control-Allow-Methods of the same answers; an empty text leaves it out' -r -f
+complete -c ovms -n "__fish_ovms_using_subcommand serve" -l allowed_headers -d 'Access-Control-Allow-Headers of the same answers; an empty text leaves it out' -r -f
+complete -c ovms -n "__fish_ovms_using_subcommand serve" -l allowed_hosts -d 'Hosts, separated by commas, that browsers may manage [default: loopback names and the bound addresses]' -r -f
 complete -c ovms -n "__fish_ovms_using_subcommand serve" -l api_key_file -d 'File whose first line is the key that clients of /v3 must send' -r -F
 complete -c ovms -n "__fish_ovms_using_subcommand serve" -l allowed_local_media_path -d 'Folder of local files that requests to /v3 may name [default: none]' -r -f -a "(__fish_complete_directories)"
 complete -c ovms -n "__fish_ovms_using_subcommand serve" -l log_level -d 'Least important messages to log: TRACE, DEBUG, INFO, WARNING, ERROR' -r -f -a "TRACE\t''
@@ -131,9 +142,12 @@ complete -c ovms -n "__fish_ovms_using_subcommand serve" -l metrics_enable -d 'S
 false\t''"
 complete -c ovms -n "__fish_ovms_using_subcommand serve" -l metrics_list -d 'Families to show, separated by commas; needs --metrics_enable [default: the usual ones]' -r -f
 complete -c ovms -n "__fish_ovms_using_subcommand serve" -l python_environment -d 'Virtual environment whose packages Python nodes see [default: the active one]' -r -f -a "(__fish_complete_directories)"
+complete -c ovms -n "__fish_ovms_using_subcommand serve" -l hide_python_errors -d 'Do not tell clients what a Python node has raised; the log has it' -r -f -a "true\t''
+false\t''"
 complete -c ovms -n "__fish_ovms_using_subcommand serve" -l max_message_size -d 'Largest message or body in bytes, as sent and as expanded' -r -f
-complete -c ovms -n "__fish_ovms_using_subcommand serve" -l max_bytes_in_flight -d 'Bytes of the bodies of all requests under way; more requests are refused (UNAVAILABLE, 503)' -r -f
-complete -c ovms -n "__fish_ovms_using_subcommand serve" -l max_connections -d 'Connections open at once on each port; more wait to be accepted' -r -f
+complete -c ovms -n "__fish_ovms_using_subcommand serve" -l max_bytes_in_flight -d 'Bytes of all requests and answers under way, as received, expanded, decoded and queued; more requests are refused (RESOURCE_EXHAUSTED, 503) [default: a quarter of the memory]' -r -f
+complete -c ovms -n "__fish_ovms_using_subcommand serve" -l max_connections -d 'Connections open at once on each port; more wait, and idle ones are closed for them' -r -f
+complete -c ovms -n "__fish_ovms_using_subcommand serve" -l max_connections_per_address -d 'Connections open at once from one address; more are closed; 0 means any' -r -f
 complete -c ovms -n "__fish_ovms_using_subcommand serve" -l max_queued_requests -d 'Requests of a model that may wait for an infer request; more are refused (UNAVAILABLE, 503)' -r -f
 complete -c ovms -n "__fish_ovms_using_subcommand serve" -l max_custom_node_runs -d 'Runs of one custom node at the same time; more wait' -r -f
 complete -c ovms -n "__fish_ovms_using_subcommand serve" -l custom_node_load_seconds -d 'How long the custom nodes of a pipeline may take until they are made and described' -r -f
@@ -142,12 +156,15 @@ complete -c ovms -n "__fish_ovms_using_subcommand serve" -l graph_load_seconds -
 complete -c ovms -n "__fish_ovms_using_subcommand serve" -l max_streams -d 'Streams open at once (ModelStreamInfer); more are refused (UNAVAILABLE)' -r -f
 complete -c ovms -n "__fish_ovms_using_subcommand serve" -l max_python_runs -d 'Runs of Python nodes at the same time, those that sleep or wait among them; more wait' -r -f
 complete -c ovms -n "__fish_ovms_using_subcommand serve" -l max_image_pixels -d 'Pixels of a picture in a request, which are known before it is decoded' -r -f
+complete -c ovms -n "__fish_ovms_using_subcommand serve" -l recovery_interval_ms -d 'Least time in milliseconds between two replacements of a compiled model after failed inferences' -r -f
+complete -c ovms -n "__fish_ovms_using_subcommand serve" -l max_string_elements -d 'Strings of one input of a request, each of which takes far more memory than its bytes' -r -f
 complete -c ovms -n "__fish_ovms_using_subcommand serve" -l read_timeout_seconds -d 'Longest pause within a request that is being received' -r -f
+complete -c ovms -n "__fish_ovms_using_subcommand serve" -l write_timeout_seconds -d 'Longest time a client may take for 64 KiB of an answer' -r -f
+complete -c ovms -n "__fish_ovms_using_subcommand serve" -l idle_timeout_seconds -d 'Longest time a connection may have no request; much shorter when places run out' -r -f
 complete -c ovms -n "__fish_ovms_using_subcommand serve" -l min_receive_rate -d 'Least bytes a second of a body, once the read timeout has been used up; 0 means any' -r -f
 complete -c ovms -n "__fish_ovms_using_subcommand serve" -l loading_wait_seconds -d 'How long a request waits for a version that is loading' -r -f
 complete -c ovms -n "__fish_ovms_using_subcommand serve" -l shutdown_timeout_seconds -d 'How long requests under way may take after SIGINT or SIGTERM; a second signal ends at once' -r -f
-complete -c ovms -n "__fish_ovms_using_subcommand serve" -l check -d 'Check flags, files, models, pipelines and graphs, and serve nothing' -r -f -a "true\t''
-false\t''"
+complete -c ovms -n "__fish_ovms_using_subcommand serve" -l check -d 'Check flags, files, models, pipelines and graphs, and serve nothing' -r -f
 complete -c ovms -n "__fish_ovms_using_subcommand serve" -l list_models -d 'List the models below --model_repository_path' -r -f -a "true\t''
 false\t''"
 complete -c ovms -n "__fish_ovms_using_subcommand serve" -l add_to_config -d 'Add --model_name with --model_path to the file of --config_path, which is made if it is not there' -r -f -a "true\t''
@@ -161,8 +178,7 @@ complete -c ovms -n "__fish_ovms_using_subcommand serve" -l grpc_workers -d 'Num
 complete -c ovms -n "__fish_ovms_using_subcommand serve" -l grpc_max_threads -d 'Most threads for gRPC; 0 means no cap [default: 8 for each core]' -r -f
 complete -c ovms -n "__fish_ovms_using_subcommand serve" -l grpc_memory_quota -d 'Most bytes of buffers for gRPC; 0 means no quota' -r -f
 complete -c ovms -n "__fish_ovms_using_subcommand serve" -l rest_workers -d 'Number of threads for REST, from 2 to 10000 [default: one for each core]' -r -f
-complete -c ovms -n "__fish_ovms_using_subcommand serve" -l no_dashboard -d 'Leave out the page at / of the REST port, which shows browsers what is served and how it does'
-complete -c ovms -n "__fish_ovms_using_subcommand serve" -l hide_python_errors -d 'Do not tell clients what a Python node has raised; the log has it'
+complete -c ovms -n "__fish_ovms_using_subcommand serve" -l hide_inference_errors -d 'Do not tell clients why an inference failed; the log has it'
 complete -c ovms -n "__fish_ovms_using_subcommand serve" -s q -l quiet -d 'Write neither notes nor progress to stderr; warnings and errors stay'
 complete -c ovms -n "__fish_ovms_using_subcommand serve" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c ovms -n "__fish_ovms_using_subcommand serve" -s V -l version -d 'Print version'
@@ -203,6 +219,7 @@ complete -c ovms -n "__fish_ovms_using_subcommand infer" -l header -d 'Send an H
 complete -c ovms -n "__fish_ovms_using_subcommand infer" -l status -d 'Show the versions of the model and their states'
 complete -c ovms -n "__fish_ovms_using_subcommand infer" -l metadata -d 'Show the inputs and outputs of the model'
 complete -c ovms -n "__fish_ovms_using_subcommand infer" -l print-curl -d 'Print the request as a command of curl, over gRPC of grpcurl, and do not send it'
+complete -c ovms -n "__fish_ovms_using_subcommand infer" -l show-secrets -d 'Show the credentials of --print-curl'
 complete -c ovms -n "__fish_ovms_using_subcommand infer" -l zeros -d 'Fill the inputs not given with zeros'
 complete -c ovms -n "__fish_ovms_using_subcommand infer" -l random -d 'Fill the inputs not given with random values'
 complete -c ovms -n "__fish_ovms_using_subcommand infer" -l bgr -d 'Send blue first and red last; means and scales follow this order'

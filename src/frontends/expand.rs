@@ -7,6 +7,7 @@ use std::{
 
 use bytes::{Buf, Bytes};
 use flate2::bufread::MultiGzDecoder;
+use memmap2::MmapMut;
 use tokio::sync::Semaphore;
 
 use crate::{
@@ -32,20 +33,20 @@ const PIECE: usize = 1 << 20;
 pub(super) async fn expand(body: Bytes, limit: usize, budget: &Budget) -> Result<Bytes> {
     let mut expansion = Expansion::new(body, limit, budget);
     if expansion.run(AT_ONCE)? {
-        return Ok(expansion.finish());
+        return expansion.finish();
     }
     // Those that wait hold what is packed. The semaphore is never closed.
     let turn = turns().acquire_owned().await.ok();
     task::blocking("expand", move || {
         let done = expansion.run(usize::MAX);
         drop(turn);
-        done.map(|_| expansion.finish())
+        done.and_then(|_| expansion.finish())
     })
     .await
 }
 
 /// Returns the turns of what is expanded beside the async workers: one for each core, since it is work for
-/// the processor, and memory that several threads have expanded into is slow to come back.
+/// the processor.
 fn turns() -> Arc<Semaphore> {
     static TURNS: LazyLock<Arc<Semaphore>> = LazyLock::new(|| {
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
@@ -62,15 +63,19 @@ pub(super) fn too_large(limit: usize) -> Error {
     )
 }
 
-/// A body that is being expanded, a piece at a time: pieces that grew would leave memory behind.
+/// A body that is being expanded, a piece at a time.
+///
+/// What is more than its first bytes is in memory of the system's, which has each piece back as soon as it
+/// is dropped: an allocator keeps what one thread has freed for a while, when the next body already grows
+/// in another.
 struct Expansion {
     reader: MultiGzDecoder<bytes::buf::Reader<Bytes>>,
     limit: usize,
-    /// Pieces that are full.
-    pieces: Vec<Vec<u8>>,
-    /// The piece that is filled, as long as its room; `filled` bytes of it are there.
-    last: Vec<u8>,
-    filled: usize,
+    /// [`AT_ONCE`] bytes at most, as long as its room.
+    first: Vec<u8>,
+    /// Of [`PIECE`] bytes each.
+    pieces: Vec<MmapMut>,
+    /// Bytes that are there.
     length: usize,
     charge: Charge,
 }
@@ -80,9 +85,8 @@ impl Expansion {
         Self {
             reader: MultiGzDecoder::new(body.reader()),
             limit,
+            first: Vec::new(),
             pieces: Vec::new(),
-            last: Vec::new(),
-            filled: 0,
             length: 0,
             charge: budget.empty(),
         }
@@ -91,19 +95,17 @@ impl Expansion {
     /// Expands until so many bytes are there; returns whether that is all.
     fn run(&mut self, until: usize) -> Result<bool> {
         while self.length < until {
-            if self.filled == self.last.len() {
-                self.begin_piece()?;
-            }
-            let read = self
-                .reader
-                .read(&mut self.last[self.filled..])
-                .map_err(|error| {
-                    Error::invalid(format!("request body is not valid gzip: {error}"))
-                })?;
+            self.make_room()?;
+            let room = match self.length.checked_sub(AT_ONCE) {
+                None => &mut self.first[self.length..],
+                Some(beyond) => &mut self.pieces[beyond / PIECE][beyond % PIECE..],
+            };
+            let read = self.reader.read(room).map_err(|error| {
+                Error::invalid(format!("request body is not valid gzip: {error}"))
+            })?;
             if read == 0 {
                 return Ok(true);
             }
-            self.filled += read;
             self.length += read;
             if self.length > self.limit {
                 return Err(too_large(self.limit));
@@ -112,30 +114,51 @@ impl Expansion {
         Ok(false)
     }
 
-    /// Begins a piece as large as all before it, within bounds.
-    fn begin_piece(&mut self) -> Result<()> {
-        let size = self.length.clamp(FIRST, PIECE);
-        self.charge.add(size)?;
-        let full = std::mem::replace(&mut self.last, vec![0; size]);
-        if !full.is_empty() {
-            self.pieces.push(full);
+    /// Sees to it that another byte finds room.
+    fn make_room(&mut self) -> Result<()> {
+        let room = self.first.len() + self.pieces.len() * PIECE;
+        if self.length < room {
+            return Ok(());
         }
-        self.filled = 0;
+        if room < AT_ONCE {
+            let more = room.clamp(FIRST, AT_ONCE - room);
+            self.charge.add(more)?;
+            self.first.resize(room + more, 0);
+        } else {
+            self.charge.add(PIECE)?;
+            self.pieces.push(map(PIECE)?);
+        }
         Ok(())
     }
 
     /// Returns all that was expanded as one buffer, which has the charge.
-    fn finish(mut self) -> Bytes {
-        self.last.truncate(self.filled);
-        if self.pieces.is_empty() {
-            return self.charge.keep(self.last.into());
+    fn finish(mut self) -> Result<Bytes> {
+        let Some(beyond) = self.length.checked_sub(AT_ONCE).filter(|bytes| *bytes > 0) else {
+            self.first.truncate(self.length);
+            return Ok(self.charge.keep(self.first.into()));
+        };
+        // The system gives the memory as it is written to, and has each piece back when it is copied.
+        let mut whole = map(self.length)?;
+        let (first, mut rest) = whole.split_at_mut(AT_ONCE);
+        first.copy_from_slice(&self.first);
+        debug_assert_eq!(rest.len(), beyond);
+        for piece in self.pieces {
+            let (filled, others) = rest.split_at_mut(rest.len().min(PIECE));
+            filled.copy_from_slice(&piece[..filled.len()]);
+            rest = others;
         }
-        // The system gives the memory as it is written to, and each piece goes as soon as it is copied.
-        let mut whole = Vec::with_capacity(self.length);
-        for piece in self.pieces.drain(..) {
-            whole.extend_from_slice(&piece);
-        }
-        whole.extend_from_slice(&self.last);
-        self.charge.keep(whole.into())
+        Ok(self.charge.keep(Bytes::from_owner(whole)))
     }
+}
+
+/// Asks the system for memory.
+fn map(bytes: usize) -> Result<MmapMut> {
+    MmapMut::map_anon(bytes).map_err(|error| {
+        Error::new(
+            ErrorKind::Exhausted,
+            format!(
+                "Server is overloaded - no memory for an expanded body: {error}; try again later"
+            ),
+        )
+    })
 }

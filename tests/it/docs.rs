@@ -40,6 +40,7 @@ pages! {
     pipelines: "pipelines.md",
     quick_start: "quick-start.md",
     scripting: "scripting.md",
+    security: "security.md",
     serve: "serve.md",
     setup: "setup.md",
     stateful: "stateful.md",
