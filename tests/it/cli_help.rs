@@ -11,9 +11,12 @@ const WIDTH: usize = 80;
 const INDENT: usize = 10;
 
 /// Flags that are another thing in another subcommand, or have an article of their own there.
-const OF_THEIR_OWN: [&str; 6] = [
+const OF_THEIR_OWN: [&str; 8] = [
     // A tensor's layout in `serve`, that of pictures in `infer`.
     "--layout",
+    // What a model does to its input in `serve`; elsewhere, what is done to a picture before.
+    "--mean",
+    "--scale",
     // Values of requests; in `graph new`, what a graph takes and gives.
     "--input",
     "--output-name",

@@ -70,8 +70,8 @@ fn the_help_of_serve_tells_every_flag() {
           --model_name <NAME>
               Name that clients use for the model
 
-          --model_path <DIR>
-              Folder with the model's version folders
+          --model_path <PATH>
+              Folder with the model's version folders or with one model, or a model file
 
           --demo[=<BOOL>]
               Serve the built-in example, a classifier of drawn shapes
@@ -96,6 +96,27 @@ fn the_help_of_serve_tells_every_flag() {
           --layout <LAYOUT>
               Layout of the input, such as NHWC, or NHWC:NCHW for requests in NHWC to a model in NCHW;
               or a JSON object of layouts by input and output name
+
+          --mean <NUMBERS>
+              Numbers to subtract from the input: 123.7, or one for each channel: '(123.7,116.8,103.9)'
+
+              For models with one input; needs --layout.
+
+          --scale <NUMBERS>
+              Numbers to divide the input by: 58.4, or one for each channel: '(58.4,57.1,57.4)'
+
+              For models with one input; needs --layout.
+
+          --color_format <FORMAT>
+              Colors of the model and of requests, such as RGB:BGR for requests in BGR to a model in RGB
+
+              Of RGB, BGR, GRAY, NV12, NV12_2, I420, I420_3. For models with one input; needs --layout.
+
+          --precision <TYPE>
+              Element types of the model and of requests, such as fp32:uint8 for requests of bytes
+
+              Of fp64, fp32, fp16, bf16, int8 to int64, uint1, uint8 to uint64. For models with one
+              input; needs --layout.
 
           --nireq <N>
               Number of infer requests, which is how many inferences run at once; 0 lets the device
@@ -217,7 +238,7 @@ fn the_help_of_serve_tells_every_flag() {
 
               [default: 128]
 
-          --no_dashboard
+          --no_dashboard[=<BOOL>]
               Leave out the page at / of the REST port, which shows browsers what is served and how it
               does
 
@@ -293,7 +314,7 @@ fn the_help_of_serve_tells_every_flag() {
 
               [default: the active one]
 
-          --hide_python_errors
+          --hide_python_errors[=<BOOL>]
               Do not tell clients what a Python node has raised; the log has it
 
     Limits:
@@ -466,7 +487,8 @@ fn the_help_of_serve_tells_every_flag() {
               [default: one for each core]
 
     The model folder holds one folder for each version: /models/resnet/1/model.xml and model.bin. The
-    highest version is served, unless --model_version_policy says otherwise.
+    highest version is served, unless --model_version_policy says otherwise. A folder that holds a model
+    and no version folder, or a model file, is version 1.
 
     Environment: GRPC_SERVERS goes before --grpc_workers, API_KEY is used without --api_key_file, and
     OVMS_MODEL_REPOSITORY_PATH without --model_repository_path.

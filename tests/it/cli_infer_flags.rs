@@ -48,6 +48,12 @@ fn the_help_explains_every_flag() {
               shapes, and not even that if each input has its own. A sequence is a command for each
               step; also with --status and --metadata.
 
+          --show-secrets
+              Show the credentials of --print-curl
+
+              Otherwise the values of headers with credentials are `***`, so that the command can be
+              passed on.
+
     Inputs:
       -i, --input <[NAME[:DTYPE[:SHAPE]]=]VALUE>
               Give an input: JSON, @FILE, or - for standard input
@@ -540,19 +546,17 @@ fn headers_that_cannot_be_sent_are_refused() {
         insta::allow_duplicates! {
             insta::assert_snapshot!(texts, @"
             exit 64
-            error parsing options: invalid value 'x-one' for '--header <KEY=VALUE>': found `x-one`, expected KEY=VALUE
-
-            For more information, try '--help'.
+            error parsing options: invalid value for '--header <KEY=VALUE>' or OVMS_HEADER: expected KEY=VALUE
+            hint: the value is not shown, since it may be a secret
 
             exit 64
-            error parsing options: invalid value '=1' for '--header <KEY=VALUE>': found `=1`, expected KEY=VALUE
-
-            For more information, try '--help'.
+            error parsing options: invalid value for '--header <KEY=VALUE>' or OVMS_HEADER: expected KEY=VALUE
+            hint: the value is not shown, since it may be a secret
 
             exit 64
             error: cannot write the request
-              caused by: the header `x one` cannot be sent
-            hint: the protocol sets it itself, or it has characters that headers do not have
+              caused by: a header has a name that cannot be sent
+            hint: write --header KEY=VALUE, with letters, digits and `-` in the key; neither is shown here, since it may be a secret
 
             exit 64
             error: cannot write the request

@@ -160,7 +160,7 @@ fn models_are_added_to_a_file_and_removed_from_it() {
 fn a_relative_path_is_relative_to_the_file() {
     let folder = repository::folder();
     let root = folder.path();
-    repository::copy(&model("dummy"), &root.join("models/dummy"));
+    repository::copy(&model("dummy/1"), &root.join("models/dummy/1"));
     let config = root.join("config.json");
     let config = config.to_str().unwrap();
     let add = |name: &str, path: &str| {
@@ -217,7 +217,7 @@ fn flags_of_the_model_become_settings_of_its_entry() {
         add(&["--plugin_config={\"DEVICE_PROPERTIES\":{\"CPU\":{}}}"]),
     ]
     .concat();
-    insta::assert_snapshot!(refused, @r#"
+    insta::assert_snapshot!(refused, @"
     exit 64
     error parsing options - --plugin_config: found `[]`; expected a JSON object
     exit 64
@@ -228,8 +228,8 @@ fn flags_of_the_model_become_settings_of_its_entry() {
       caused by: Stateful model config parameter used for non stateful model - max_sequence_number
     exit 64
     error: the settings of model `m` are refused
-      caused by: The file is not valid json - the configuration file <folder>/config.json has 1 fault: 3:93 model_config_list[0].config.plugin_config.DEVICE_PROPERTIES: found an object; expected a text, a number, true or false
-    "#);
+      caused by: The file is not valid json - the configuration file <folder>/config.json has 1 fault: 3:91 model_config_list[0].config.plugin_config.DEVICE_PROPERTIES: found an object; expected a text, a number, true or false
+    ");
     assert!(!std::path::Path::new(config).exists(), "nothing is written");
     let added = add(&[
         "--batch_size=auto",

@@ -95,7 +95,6 @@ const MODEL_INVALID: &[&str] = &[
     r#""warmup": {"data": {"a": 1}}"#,
     r#""warmup": [{"dynamic_length": 0}]"#,
     r#""warmup": {"times": 1}"#,
-    r#""mean": 1"#,
     r#""unknown": 1"#,
 ];
 

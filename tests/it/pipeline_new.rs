@@ -367,11 +367,6 @@ fn models_that_do_not_go_together_are_refused() {
     error: the pipeline cannot be called `line`, as a model is
     hint: give it a name of its own
     ");
-    insta::assert_snapshot!(new(&["chain", "p", "models/line/1"]), @"
-    exit 1
-    error: cannot use the model in <folder>/models/line/1: there is no version to serve in <folder>/models/line/1
-    hint: it is a version; name the folder above it: <folder>/models/line
-    ");
     insta::assert_snapshot!(new(&["chain", "p", "models"]), @"
     exit 1
     error: cannot use the model in <folder>/models: there is no version to serve in <folder>/models

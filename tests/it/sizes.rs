@@ -41,7 +41,7 @@ fn a_grpc_message_that_expands_above_the_limit_is_refused() {
         .send_compressed(CompressionEncoding::Gzip);
     let bomb = raw("dummy", "b", "FP32", &[1, 10_000], &[0; 40_000]);
     let status = grpc.wait(client.model_infer(bomb)).unwrap_err();
-    insta::assert_snapshot!(fault(&status), @"ResourceExhausted: Error decompressing: size limit, of 1000 bytes, exceeded while decompressing message");
+    insta::assert_snapshot!(fault(&status), @"ResourceExhausted: request body is larger than 1000 bytes; see --max_message_size");
     grpc.check_serves();
 }
 

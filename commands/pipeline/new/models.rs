@@ -7,7 +7,6 @@ use std::{
 
 use ovms::{
     config::{self, Defaults},
-    model::repository,
     pipeline::{MissingModel, Sources},
 };
 use serde_json::json;
@@ -113,23 +112,7 @@ fn explain(place: &Path, missing: MissingModel) -> Failure {
         let text = format!("there is no model in {folder}");
         return Failure::new(FailureKind::Failed, text);
     };
-    let failure = Failure::new(
-        FailureKind::Failed,
-        format!("cannot use the model in {folder}: {reason}"),
-    );
-    if let Some(parent) = place.parent()
-        && let Ok(versions) = repository::versions(parent)
-        && versions.iter().any(|(_, version)| version == place)
-    {
-        let parent = parent.display();
-        return failure.hint(format!(
-            "it is a version; name the folder above it: {parent}"
-        ));
-    }
-    if repository::files(place).is_ok() {
-        return failure.hint(format!(
-            "its files belong into a version folder: {folder}/1"
-        ));
-    }
-    failure.hint("MODEL_DIR is a folder with version folders: MODEL_DIR/1/model.xml")
+    let text = format!("cannot use the model in {folder}: {reason}");
+    Failure::new(FailureKind::Failed, text)
+        .hint("MODEL_DIR is a folder with version folders: MODEL_DIR/1/model.xml")
 }
