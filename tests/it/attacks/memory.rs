@@ -34,8 +34,13 @@ impl<'a> Growth<'a> {
 
     /// Sees to it that it was the budget and a quarter at most.
     pub(super) fn check(&self) {
+        self.check_for(BUDGET);
+    }
+
+    /// Does so for another budget.
+    pub(super) fn check_for(&self, budget: usize) {
         let bytes = self.bytes();
-        let limit = BUDGET + BUDGET / 4;
+        let limit = budget + budget / 4;
         assert!(
             bytes <= limit,
             "found {} MiB more, expected {} at most",

@@ -6,11 +6,15 @@ use std::{
     time::Duration,
 };
 
+use flate2::{Compression, write::GzEncoder};
 use ovms::proto::kserve::ModelInferRequest;
 
-use super::http2::{
-    DATA, END_STREAM, GOAWAY, HEADERS, Http2, INFER, INITIAL_WINDOW_SIZE, RST_STREAM, STREAM_INFER,
-    WINDOW_UPDATE, framed,
+use super::{
+    http2::{
+        DATA, END_STREAM, GOAWAY, HEADERS, Http2, INFER, INITIAL_WINDOW_SIZE, RST_STREAM,
+        STREAM_INFER, WINDOW_UPDATE, framed, head, header,
+    },
+    memory::Growth,
 };
 use crate::support::{
     Server, busy, eventually,
@@ -71,6 +75,58 @@ fn streams_whose_windows_stay_shut_are_reset_whatever_else_the_client_sends() {
     let grpc = Grpc::connect(&server);
     let answer = grpc.answered(large(PIECES));
     assert_eq!(answer.raw_output_contents[0].len(), PIECES);
+}
+
+#[test]
+fn answers_that_nobody_takes_count() {
+    /// What is expanded and answered, for a packed message of a kilobyte or two.
+    const LENGTH: usize = 3 << 19;
+    /// The budget of a container of 2 GiB. Buffers of that length leave tens of megabytes with the
+    /// allocator, whatever the budget.
+    const LARGER: usize = 512 << 20;
+    let flag = format!("--max_bytes_in_flight={LARGER}");
+    let server = Server::start_with("passthrough_u8", &[&flag, "--write_timeout_seconds=5"]);
+    let grpc = Grpc::connect(&server);
+    grpc.answered(large(PIECES));
+    let mut encoder = GzEncoder::new(Vec::new(), Compression::best());
+    encoder
+        .write_all(&framed(&large(LENGTH))[5..])
+        .expect("a Vec takes it");
+    let packed = encoder.finish().expect("a Vec takes it");
+    assert!(packed.len() < 4000);
+    let mut message = vec![1];
+    message.extend(
+        u32::try_from(packed.len())
+            .expect("it is short")
+            .to_be_bytes(),
+    );
+    message.extend(packed);
+    let mut call = head(INFER);
+    header(&mut call, "grpc-encoding", "gzip");
+    let growth = Growth::of(&server);
+    // 20 connections with 100 answers of 1.5 MB are 3 GB.
+    let mut attackers: Vec<Http2> = (0..20)
+        .map(|_| Http2::connect(&server, &[(INITIAL_WINDOW_SIZE, 0)]))
+        .collect();
+    let (mut held, mut refused) = (0, 0);
+    for attacker in &mut attackers {
+        for _ in 0..100 {
+            let stream = attacker.open_with(&call);
+            attacker.frame(DATA, END_STREAM, stream, &message);
+        }
+        for _ in 0..100 {
+            let head = attacker.until("a head", |frame| frame.kind == HEADERS);
+            match head.flags & END_STREAM {
+                0 => held += 1,
+                _ => refused += 1,
+            }
+        }
+    }
+    assert!(held > 5 && refused > 1500, "{held} and {refused}");
+    growth.check_for(LARGER);
+    eventually("there is room again", || grpc.infer(large(PIECES)).ok());
+    growth.check_for(LARGER);
+    drop(attackers);
 }
 
 #[test]
