@@ -8,6 +8,8 @@
 //! for the process that serves.
 
 mod against;
+mod attackers;
+mod attacks;
 mod cells;
 mod echo;
 mod graphs;
@@ -15,6 +17,7 @@ mod inside;
 mod jobs;
 mod meter;
 mod metrics;
+mod pace;
 mod peer;
 mod pipelines;
 mod process;
@@ -103,6 +106,7 @@ fn main() {
         }
         ["--inner", "graphs", pairs] => inside::say(&graphs::in_process(number(pairs))),
         ["--inner", "echo", port] => echo::run(number(port)),
+        ["--inner", "attack", kind, port] => attackers::run(kind, number(port)),
         args => run::run(args),
     }
 }

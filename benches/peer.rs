@@ -119,6 +119,11 @@ impl Peer {
         .ready()
     }
 
+    /// Returns its port for gRPC.
+    pub(crate) fn port(&self) -> u16 {
+        self.port
+    }
+
     /// Returns its REST port.
     pub(crate) fn rest_port(&self) -> u16 {
         self.rest_port

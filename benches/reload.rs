@@ -8,13 +8,13 @@ use std::{
     time::{Duration, Instant},
 };
 
-use ovms::client::{Api, Client, Form, Request};
-use tokio::time::MissedTickBehavior;
+use ovms::client::{Api, Form, Request};
 
 use crate::{
     PROPERTIES, TINY, cells,
     jobs::alternate,
     meter::watched,
+    pace,
     peer::Peer,
     process,
     report::row::{Row, Side, Unit},
@@ -138,41 +138,9 @@ pub(crate) fn run(lengths: &Lengths) -> Vec<Row> {
 /// Sends requests at a fixed rate and returns the 99th percentile of their times in milliseconds,
 /// each from the moment it was due.
 fn p99(peer: &Peer, seconds: f64, file: Option<&mut File>) -> f64 {
-    let runtime = tokio::runtime::Builder::new_multi_thread()
-        .worker_threads(1)
-        .enable_all()
-        .build()
-        .expect("a runtime");
     let options = peer.options(Api::KserveGrpc, 16);
-    let count = (f64::from(RATE) * seconds) as usize;
-    let load = async move {
-        let client = Client::connect(&options).await.expect("it listens");
-        let request = request();
-        let call = client.call(&request).expect("it has a form");
-        let mut ticks = tokio::time::interval(Duration::from_secs(1) / RATE);
-        ticks.set_missed_tick_behavior(MissedTickBehavior::Burst);
-        let mut under_way = futures::stream::FuturesUnordered::new();
-        let mut took = Vec::with_capacity(count);
-        let mut sent = 0;
-        while took.len() < count {
-            tokio::select! {
-                due = ticks.tick(), if sent < count => {
-                    let call = &call;
-                    let lane = sent % 16;
-                    sent += 1;
-                    under_way.push(async move {
-                        call.send(lane).await.expect("it is answered");
-                        due.elapsed()
-                    });
-                }
-                Some(time) = futures::StreamExt::next(&mut under_way) => took.push(time),
-            }
-        }
-        took.sort();
-        took[took.len() * 99 / 100].as_secs_f64() * 1e3
-    };
     std::thread::scope(|scope| {
-        let load = scope.spawn(|| runtime.block_on(load));
+        let load = scope.spawn(|| pace::at_rate(&options, &request(), RATE, seconds));
         if let Some(file) = file {
             while !load.is_finished() {
                 let next = Instant::now() + PERIOD;
@@ -180,7 +148,9 @@ fn p99(peer: &Peer, seconds: f64, file: Option<&mut File>) -> f64 {
                 std::thread::sleep(next.saturating_duration_since(Instant::now()));
             }
         }
-        load.join().expect("the load ends well")
+        let outcome = load.join().expect("the load ends well");
+        assert_eq!(outcome.refused, 0);
+        outcome.p99()
     })
 }
 

@@ -12,7 +12,7 @@ use ovms::openvino::runtime::{self, Places};
 use serde_json::{Value, json};
 
 use crate::{
-    against, cells, graphs, meter, metrics, peer, pipelines, reload,
+    against, attacks, cells, graphs, meter, metrics, peer, pipelines, reload,
     report::{
         busy::{MOST, Others},
         catalog::{self, AGAINST, CELLS, Part},
@@ -236,6 +236,7 @@ fn measures(part: &str) -> fn(&Lengths) -> Vec<Row> {
         "sequences" => sequences::run,
         "pipelines" => pipelines::run,
         "graphs" => graphs::run,
+        "attacks" => attacks::run,
         AGAINST => against::run,
         other => unreachable!("the catalog has no part {other}"),
     }

@@ -46,6 +46,11 @@ pub(crate) fn parts() -> Vec<Part> {
             pipelines(),
         ),
         part("graphs", "Python nodes, streams and generators", graphs()),
+        part(
+            "attacks",
+            "a client beside others that attack from one core",
+            attacks(),
+        ),
     ]
 }
 
@@ -423,5 +428,44 @@ fn graphs() -> Vec<Spec> {
         row("generator-share", Ratio, None, "the same over a bare service that sends as many messages"),
         row("stream-idle", Kilobytes, Some(Most(100.0)), "resident memory for each of 500 open and idle streams to a Python node").steady(),
     ]);
+    rows
+}
+
+/// What attackers send, and what it is called.
+pub(crate) const ATTACKS: [(&str, &str); 5] = [
+    ("packed", "200 KB of gzip that are 200 MB"),
+    ("pictures", "small pictures that claim 8000 by 8000 pixels"),
+    (
+        "windows",
+        "packed requests for 1.5 MB each whose answers nobody takes",
+    ),
+    (
+        "bodies",
+        "bodies of 60 KB without an end on thousands of streams",
+    ),
+    ("trailers", "calls with 10 KB of trailers"),
+];
+
+fn attacks() -> Vec<Spec> {
+    let mut rows = vec![row(
+        "accounting",
+        Micros,
+        Some(Most(0.3)),
+        "what a request is charged for and gives back, by one thread",
+    )];
+    for (id, text) in ATTACKS {
+        let text = format!(
+            "dummy at 200 requests/s beside {text}: p99 over what it may be, the larger of 20 ms and 10 times that \
+             without"
+        );
+        rows.push(row(&format!("attack-{id}"), Ratio, Some(Most(1.0)), &text));
+    }
+    rows.push(row(
+        "attack-shapes",
+        Ratio,
+        Some(Most(3.0)),
+        "16 clients of a model whose shapes vary, beside one that fails an inference every 100 ms: p99 over that \
+         without",
+    ));
     rows
 }

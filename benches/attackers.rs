@@ -1,0 +1,231 @@
+//! Clients that do harm: what well-behaved libraries do not send, over HTTP/2 by hand.
+
+use std::{io::Write as _, time::Duration};
+
+use axum::http::{HeaderMap, HeaderValue, Request};
+use bytes::Bytes;
+use flate2::{Compression, write::GzEncoder};
+use futures::future::join_all;
+use h2::client::{Builder, SendRequest};
+use ovms::proto::kserve::{ModelInferRequest, model_infer_request::InferInputTensor};
+use prost::Message as _;
+use tokio::net::TcpStream;
+
+/// What a connection sends at once: the server takes 128 calls.
+const TOGETHER: usize = 100;
+
+/// Attacks a port of loopback until killed.
+pub(crate) fn run(kind: &str, port: u16) {
+    let attack = Attack::of(kind);
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .expect("a runtime");
+    runtime.block_on(join_all((0..attack.connections).map(async |_| {
+        loop {
+            // A connection that the server has closed is followed by the next.
+            let _ = attack.connect(port).await;
+            tokio::task::yield_now().await;
+        }
+    })));
+}
+
+/// What the attackers do.
+struct Attack {
+    connections: usize,
+    /// Calls of a connection at once.
+    calls: usize,
+    /// The window for each answer.
+    window: u32,
+    /// A message, or the beginning of one, with its frame.
+    body: Bytes,
+    is_packed: bool,
+    end: End,
+    pause: Duration,
+}
+
+/// How a request ends.
+#[derive(Clone, Copy, PartialEq)]
+enum End {
+    Whole,
+    Trailers,
+    Never,
+}
+
+impl Attack {
+    fn of(kind: &str) -> Self {
+        let usual = Self {
+            connections: 8,
+            calls: 1,
+            window: 1 << 20,
+            body: Bytes::new(),
+            is_packed: false,
+            end: End::Whole,
+            pause: Duration::ZERO,
+        };
+        match kind {
+            "packed" => Self {
+                body: framed(&packed(&vec![0; 200 << 20]), true),
+                is_packed: true,
+                ..usual
+            },
+            "pictures" => Self {
+                body: message("image_any", &[("image", "BYTES", &[1], &picture())]),
+                ..usual
+            },
+            "windows" => {
+                let plain = message(
+                    "passthrough_u8",
+                    &[("in", "UINT8", &[1, 3 << 19], &vec![0; 3 << 19])],
+                );
+                Self {
+                    connections: 20,
+                    calls: TOGETHER,
+                    window: 0,
+                    body: framed(&packed(&plain[5..]), true),
+                    is_packed: true,
+                    ..usual
+                }
+            }
+            "bodies" => Self {
+                connections: 40,
+                calls: TOGETHER,
+                body: framed(&vec![0; 1 << 16], false).slice(..60_000),
+                end: End::Never,
+                ..usual
+            },
+            "trailers" => Self {
+                calls: TOGETHER,
+                body: message("dummy", &[("b", "FP32", &[1, 10], &[0; 40])]),
+                end: End::Trailers,
+                ..usual
+            },
+            "shapes" => Self {
+                connections: 1,
+                body: message(
+                    "pair",
+                    &[
+                        ("a", "INT64", &[1, 3], &[0; 24]),
+                        ("b", "INT64", &[1, 2], &[0; 16]),
+                    ],
+                ),
+                pause: Duration::from_millis(100),
+                ..usual
+            },
+            other => panic!("there are no attackers of the kind `{other}`"),
+        }
+    }
+
+    /// Opens a connection and sends over it until it fails.
+    async fn connect(&self, port: u16) -> Result<(), h2::Error> {
+        let Ok(stream) = TcpStream::connect(("127.0.0.1", port)).await else {
+            return Ok(());
+        };
+        let (client, connection) = Builder::new()
+            .initial_window_size(self.window)
+            .handshake(stream)
+            .await?;
+        let calls = async {
+            loop {
+                let calls = (0..self.calls).map(|_| self.call(client.clone()));
+                for outcome in join_all(calls).await {
+                    if outcome
+                        .as_ref()
+                        .is_err_and(|error| error.is_io() || error.is_go_away())
+                    {
+                        return outcome;
+                    }
+                }
+                tokio::time::sleep(self.pause).await;
+            }
+        };
+        tokio::select! {
+            ended = connection => ended,
+            ended = calls => ended,
+        }
+    }
+
+    /// Makes a call and waits for its end, whatever that is.
+    async fn call(&self, client: SendRequest<Bytes>) -> Result<(), h2::Error> {
+        let mut request = Request::post("http://bench/inference.GRPCInferenceService/ModelInfer")
+            .header("content-type", "application/grpc")
+            .header("te", "trailers");
+        if self.is_packed {
+            request = request.header("grpc-encoding", "gzip");
+        }
+        let request = request.body(()).expect("it is well-formed");
+        let (answer, mut body) = client.ready().await?.send_request(request, false)?;
+        body.send_data(self.body.clone(), self.end == End::Whole)?;
+        if self.end == End::Trailers {
+            body.send_trailers(trailers())?;
+        }
+        let mut answer = answer.await?.into_body();
+        while let Some(data) = answer.data().await {
+            answer.flow_control().release_capacity(data?.len())?;
+        }
+        Ok(())
+    }
+}
+
+/// 10 KB of headers that nobody asked for.
+fn trailers() -> HeaderMap {
+    let mut trailers = HeaderMap::new();
+    for _ in 0..400 {
+        trailers.append("x-attack", HeaderValue::from_static("0123456789abcdef"));
+    }
+    trailers
+}
+
+/// Makes a request with its frame.
+fn message(model: &str, inputs: &[(&str, &str, &[i64], &[u8])]) -> Bytes {
+    let mut request = ModelInferRequest {
+        model_name: model.to_owned(),
+        ..ModelInferRequest::default()
+    };
+    for (name, datatype, shape, bytes) in inputs {
+        request.inputs.push(InferInputTensor {
+            name: (*name).to_owned(),
+            datatype: (*datatype).to_owned(),
+            shape: shape.to_vec(),
+            ..InferInputTensor::default()
+        });
+        let raw = match *datatype {
+            "BYTES" => {
+                let length = u32::try_from(bytes.len()).expect("it is small");
+                [&length.to_le_bytes(), *bytes].concat()
+            }
+            _ => bytes.to_vec(),
+        };
+        request.raw_input_contents.push(raw.into());
+    }
+    framed(&request.encode_to_vec(), false)
+}
+
+fn framed(message: &[u8], is_packed: bool) -> Bytes {
+    let length = u32::try_from(message.len()).expect("it is small");
+    let mut framed = vec![u8::from(is_packed)];
+    framed.extend(length.to_be_bytes());
+    framed.extend(message);
+    framed.into()
+}
+
+fn packed(bytes: &[u8]) -> Vec<u8> {
+    let mut encoder = GzEncoder::new(Vec::new(), Compression::best());
+    encoder.write_all(bytes).expect("a Vec takes it");
+    encoder.finish().expect("a Vec takes it")
+}
+
+/// A picture of a few pixels as JPEG, whose header says that it is 8000 by 8000.
+fn picture() -> Vec<u8> {
+    let mut file = std::io::Cursor::new(Vec::new());
+    image::RgbImage::new(8, 8)
+        .write_to(&mut file, image::ImageFormat::Jpeg)
+        .expect("a Vec takes it");
+    let mut file = file.into_inner();
+    let frame = file.windows(2).position(|pair| pair == [0xff, 0xc0]);
+    let frame = frame.expect("it is a baseline JPEG");
+    for side in [frame + 5, frame + 7] {
+        file[side..side + 2].copy_from_slice(&8000_u16.to_be_bytes());
+    }
+    file
+}
