@@ -15,13 +15,13 @@ const CONTINUATION: u8 = 9;
 const END_HEADERS: u8 = 4;
 
 /// What may be read before other connections have their turn, in bytes of header blocks.
-pub(super) const ROUND: usize = 16 << 10;
+pub(super) const ROUND: usize = 4 << 10;
 
 /// What a frame costs whatever is in it.
 const FRAME: usize = 16;
 
 /// Bytes of data that cost as much as one of a header block; an estimate.
-const DATA_SPEED: usize = 16;
+const DATA_SPEED: usize = 64;
 
 /// Follows frames, and counts what they cost.
 #[derive(Debug)]
@@ -164,7 +164,7 @@ mod tests {
         for size in [1, 2, 8, 9, 10, 100, wire.len()] {
             let pieces: Vec<&[u8]> = wire.chunks(size).collect();
             let frames = frames(&pieces).unwrap();
-            assert_eq!(frames.cost, 3 * 16 + 100 + 200, "{size}");
+            assert_eq!(frames.cost, 3 * 16 + 100 + 50, "{size}");
             assert_eq!((frames.left, frames.have, frames.block), (0, 0, 0));
         }
     }
@@ -182,7 +182,7 @@ mod tests {
         };
         assert!(is_over(HEADERS, ROUND));
         assert!(!is_over(DATA, ROUND));
-        assert!(is_over(DATA, 16 * ROUND));
+        assert!(is_over(DATA, 64 * ROUND));
     }
 
     #[test]

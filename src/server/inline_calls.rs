@@ -16,11 +16,13 @@ use std::{
         atomic::{AtomicU8, Ordering},
     },
     task::{Context, Poll, Wake, Waker},
+    time::Duration,
 };
 
 use futures::{future::BoxFuture, task::AtomicWaker};
 use hyper::rt::Executor;
 use pin_project_lite::pin_project;
+use tokio::time::Instant;
 
 use super::watchdog::{Stream, Watchdog};
 use crate::task;
@@ -33,6 +35,9 @@ const MAX_CALLS: usize = 8;
 
 /// Times that a connection reads, tries calls and writes before other tasks of its thread are next.
 const MAX_ROUNDS: usize = 4;
+
+/// Time after which they are next whatever it has done: some calls take far longer than most.
+const MAX_TURN: Duration = Duration::from_micros(500);
 
 /// The connection is not being polled: a wake-up has its task scheduled.
 const IDLE: u8 = 0;
@@ -148,6 +153,7 @@ impl InlineDriver {
         let shared = &*self.calls.0;
         shared.task.register(context.waker());
         let mut own = Context::from_waker(&self.waker);
+        let begun = Instant::now();
         for _ in 0..MAX_ROUNDS {
             shared.state.store(POLLING, Ordering::Release);
             if let Poll::Ready(ended) = connection.as_mut().poll(&mut own) {
@@ -161,6 +167,9 @@ impl InlineDriver {
                     .compare_exchange(POLLING, IDLE, Ordering::AcqRel, Ordering::Acquire);
             if slept.is_ok() {
                 return Poll::Pending;
+            }
+            if begun.elapsed() > MAX_TURN {
+                break;
             }
         }
         shared.state.store(IDLE, Ordering::Release);
@@ -186,11 +195,10 @@ mod tests {
         future::poll_fn,
         pin::pin,
         sync::{Arc, Mutex},
-        time::Duration,
     };
 
     use futures::{StreamExt, poll, stream::FuturesUnordered};
-    use tokio::{runtime::Handle, sync::oneshot, time::Instant};
+    use tokio::{runtime::Handle, sync::oneshot};
 
     use super::*;
     use crate::task::Task;
@@ -282,7 +290,7 @@ mod tests {
         assert_eq!(answer.await, Ok(1));
     }
 
-    #[tokio::test]
+    #[tokio::test(start_paused = true)]
     async fn the_connection_writes_between_calls_and_then_others_of_its_thread_are_next() {
         let driven = Driven::new();
         let done = Arc::new(AtomicU8::new(0));
@@ -297,6 +305,16 @@ mod tests {
         assert_eq!(usize::from(done.load(Ordering::Relaxed)), calls - 1);
         driven.turn().await;
         assert_eq!(usize::from(done.load(Ordering::Relaxed)), calls);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn others_are_next_sooner_after_calls_that_take_long() {
+        let driven = Driven::new();
+        driven.call(tokio::time::advance(2 * MAX_TURN));
+        for _ in 0..MAX_CALLS {
+            driven.call(async {});
+        }
+        assert_eq!(driven.turn().await, 1);
     }
 
     #[tokio::test(start_paused = true)]
