@@ -251,9 +251,10 @@ fn explain(error: clap::Error) -> Failure {
             let text = error.render().to_string();
             let text = text.trim_end();
             let text = text.strip_prefix("error: ").unwrap_or(text);
-            let text = without_odd_tips(text);
+            let meant = subcommand_meant(&error);
+            let text = without_odd_tips(text, meant.is_some());
             let failure = Failure::usage_verbatim(format!("error parsing options: {text}"));
-            let failure = match subcommand_meant(&error) {
+            let failure = match meant {
                 Some(command) => failure.hint(format!("`{command}` does that")),
                 None => failure,
             };
@@ -292,11 +293,13 @@ fn is_of_header(error: &clap::Error) -> bool {
         )
 }
 
-/// Leaves out the tip to pass an unknown flag as a value: whoever mistypes one means no model.
-fn without_odd_tips(text: &str) -> String {
+/// Leaves out the tip to pass an unknown flag as a value: whoever mistypes one means no model. And all tips
+/// where another command is meant.
+fn without_odd_tips(text: &str, is_other: bool) -> String {
     let parts = text.split("\n\n");
+    let odd = if is_other { "  tip: " } else { "  tip: to pass '-" };
     let kept: Vec<&str> = parts
-        .filter(|part| !part.starts_with("  tip: to pass '-"))
+        .filter(|part| !part.starts_with(odd))
         .collect();
     kept.join("\n\n")
 }

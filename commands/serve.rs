@@ -117,7 +117,7 @@ pub(crate) fn run(mut args: Args) -> Result<(), Failure> {
     let demo_folder = demo.as_ref().map(|it| it.path().display().to_string());
     let start = Start::new(&config.settings, opened, demo_folder);
     announce(&config, demo.as_ref().filter(|_| !start.is_seen()));
-    warn_of_strangers(&config.settings, &listeners);
+    warn_of_strangers(&listeners);
     let runtime = tokio::runtime::Builder::new_multi_thread()
         // One worker that is held up for a moment must not hold up everybody.
         .worker_threads(
@@ -197,16 +197,14 @@ fn announce(config: &Config, demo: Option<&TempDir>) {
     }
 }
 
-/// Says that other machines reach the server, and that it asks none of them who it is.
-fn warn_of_strangers(settings: &ServerSettings, listeners: &Listeners) {
-    if settings.api_key.is_some() {
-        return;
-    }
+/// Says that other machines reach the server, and that it asks none of them who it is: a key is for paths
+/// below `/v3`, where nothing is served.
+fn warn_of_strangers(listeners: &Listeners) {
     let reachable: Vec<String> = listeners.reachable().map(|it| it.to_string()).collect();
     if !reachable.is_empty() {
         tracing::warn!(
-            "other machines can reach {} without a key or TLS, and use or reload what is served; bind \
-             127.0.0.1, or put a proxy in front that asks for both",
+            "other machines can reach {} without a key or TLS, and use or reload what is served \
+             (--api_key_file guards /v3 alone); bind 127.0.0.1, or put a proxy in front that asks for both",
             reachable.join(", ")
         );
     }

@@ -232,8 +232,10 @@ fn grpcurl(call: &GrpcCall) -> String {
 }
 
 /// Parts of the names of headers that have credentials.
-const SECRET: [&str; 8] = [
+const SECRET: [&str; 10] = [
     "auth",
+    "jwt",
+    "pwd",
     "cookie",
     "token",
     "secret",
@@ -329,6 +331,8 @@ mod tests {
         let mut headers = [
             ("authorization", "bearer abc"),
             ("x-api-key", "abc"),
+            ("x-goog-iap-jwt-assertion", "abc"),
+            ("X-Pwd", "abc"),
             ("Cookie", "a=b"),
             ("x-a", "Basic abc"),
             ("x-b", "abc"),
@@ -336,7 +340,8 @@ mod tests {
         .map(|(name, value)| (name.to_owned(), value.to_owned()));
         assert!(mask(&mut headers));
         let values = headers.map(|(_, value)| value);
-        assert_eq!(values, ["Bearer ***", "***", "***", "Basic ***", "abc"]);
+        let masked = ["Bearer ***", "***", "***", "***", "***", "Basic ***", "abc"];
+        assert_eq!(values, masked);
     }
 
     #[test]

@@ -45,9 +45,9 @@ impl<W: Write> Write for Lines<W> {
     }
 }
 
-/// Returns true for what begins a line, or writes over one.
+/// Returns true for what begins a line, writes over one, or makes a file no text.
 const fn breaks(byte: u8) -> bool {
-    matches!(byte, b'\n' | b'\r' | 0x0b | 0x0c)
+    matches!(byte, 0 | b'\n' | b'\r' | 0x0b | 0x0c)
 }
 
 /// Indents further lines. Other ways to begin a line are shown as what they are.
@@ -78,11 +78,11 @@ mod tests {
         let mut lines = Lines(&mut written);
         lines.write_all(b"INFO a\n").unwrap();
         lines
-            .write_all(b"ERROR Traceback:\n  File\r\nERROR forged\n")
+            .write_all(b"ERROR Traceback:\n  File\r\nERROR forged\0\n")
             .unwrap();
         assert_eq!(
             String::from_utf8(written).unwrap(),
-            "INFO a\nERROR Traceback:\n      File\\r\n    ERROR forged\n"
+            "INFO a\nERROR Traceback:\n      File\\r\n    ERROR forged\\x00\n"
         );
     }
 }

@@ -250,11 +250,14 @@ impl<'a> Facts<'a> {
     }
 
     fn look(&self, model: &ModelConfig, folder: &Path) -> Looked {
-        if let Err(error) = repository::files(folder) {
-            return Looked::Fault(chain(&error), None);
-        }
-        if let Err(error) = mapping::read(folder) {
-            let path = mapping::path(folder);
+        let files = match repository::files(folder) {
+            Ok(files) => files,
+            Err(error) => return Looked::Fault(chain(&error), None),
+        };
+        // Without a runtime, nothing else reads it.
+        let beside = files.folder();
+        if let Err(error) = mapping::read(beside) {
+            let path = mapping::path(beside);
             return Looked::Fault(format!("{}: {}", path.display(), chain(&error)), None);
         }
         let opened = self.runtime.get_or_init(|| {

@@ -6,7 +6,7 @@ mod settings;
 use std::{
     fs,
     io::Write,
-    path::{Path, PathBuf},
+    path::{Component, Path, PathBuf},
 };
 
 use ovms::{
@@ -138,7 +138,9 @@ fn add(args: &Args) -> Result<(), Failure> {
         (None, Some(repository)) => {
             let folder = repository.join(name);
             let is_remote = folder.to_string_lossy().contains("://");
-            let absolute = (!is_remote).then(|| std::path::absolute(&folder).ok());
+            // A path through `..` is not accepted by the server.
+            let absolute = || repository.canonicalize().ok().map(|it| it.join(name));
+            let absolute = (!is_remote).then(|| absolute().or_else(|| std::path::absolute(&folder).ok()));
             absolute.flatten().unwrap_or(folder)
         }
         (None, None) => {
@@ -169,6 +171,9 @@ fn note_missing(file: &Path, base_path: &Path) {
     let folder = file.parent().unwrap_or(Path::new(""));
     let found = folder.join(base_path);
     let found = std::path::absolute(&found).unwrap_or(found);
+    if base_path.components().any(|part| part == Component::ParentDir) {
+        ui::warn("note: the server does not accept paths through `..`");
+    }
     if found.exists() {
         return;
     }

@@ -86,8 +86,8 @@ pub(super) fn of_start(error: &StartError) -> Failure {
             source: SourceError::Local(RepositoryError::BasePath { .. }),
             ..
         }) => failure.hint(
-            "--model_path is the folder above the version folders: /models/resnet for \
-             /models/resnet/1/model.xml",
+            "--model_path is a folder with version folders, such as /models/resnet for \
+             /models/resnet/1/model.xml, a folder with one model, or a model file",
         ),
         StartError::Fault(Fault::Repository { source, .. }) => match source.hint() {
             Some(hint) => failure.hint(hint),

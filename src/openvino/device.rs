@@ -129,13 +129,22 @@ fn devices_of<'a>(core: &Core, text: &'a str) -> Result<Devices<'a>, LoadError> 
     } else {
         below
     };
+    let mut missing = None;
     for name in below {
         match ask(core, &name) {
             Ok(known) => devices.list.push(Device { name, known }),
-            Err(_) => devices.complete = false,
+            // These take no less than all that they are given.
+            Err(error) if ["HETERO", "BATCH"].contains(&front) => {
+                return Err(unknown(Some(error)));
+            }
+            Err(error) => missing = Some(error),
         }
     }
-    Ok(devices)
+    devices.complete = missing.is_none();
+    match missing {
+        Some(error) if devices.list.len() == 1 => Err(unknown(Some(error))),
+        _ => Ok(devices),
+    }
 }
 
 /// Takes a device string apart: `BATCH:CPU(4)` is BATCH over CPU, `AUTO:-GPU` AUTO over what there

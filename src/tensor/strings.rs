@@ -140,6 +140,15 @@ pub fn strings(mut framed: &[u8]) -> impl Iterator<Item = &[u8]> {
     })
 }
 
+/// Returns the index of the first string of a tensor that is no text; none for other datatypes.
+#[must_use]
+pub fn first_binary(tensor: &Tensor) -> Option<usize> {
+    if tensor.dtype() != DataType::String {
+        return None;
+    }
+    strings(tensor.data()).position(|string| std::str::from_utf8(string).is_err())
+}
+
 /// Appends one string with its length.
 ///
 /// # Errors

@@ -53,6 +53,15 @@ fn one_model_is_told_with_its_addresses_and_what_to_try() {
 }
 
 #[test]
+fn the_line_to_try_works_for_models_with_sequences() {
+    let server = Server::start_with("vad_stateful", &["--stateful"]);
+    let line = server.wait_log("try: ovms infer");
+    let (_, command) = line.split_once("try: ovms ").unwrap();
+    let tried = cli::ovms(command.split(' '));
+    assert_eq!(tried.code, Some(0), "{command}: {}", tried.stderr);
+}
+
+#[test]
 fn many_models_are_counted_and_what_is_missing_is_told() {
     let folder = repository::folder();
     let dummy = model("dummy");

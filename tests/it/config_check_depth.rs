@@ -81,6 +81,13 @@ fn what_a_device_refuses_is_an_error() {
       fault: <folder>/config.json: model `m`, version 1: cannot use device `CUP`: Device with "CUP" name is not registered in the OpenVINO Runtime
     hint: target_device takes the devices of this machine (CPU), or AUTO, HETERO and MULTI with a list of them
     "#);
+    for composed in ["MULTI:CUP", "HETERO:CUP,CPU", "AUTO:CUP", "BATCH:CUP(4)"] {
+        let told = said(&format!(", \"target_device\": \"{composed}\""));
+        let named = format!("cannot use device `{composed}`: Device with \"CUP\" name");
+        assert!(told.contains("exit 1") && told.contains(&named), "{told}");
+    }
+    let told = said(", \"target_device\": \"AUTO:CPU,CUP\"");
+    assert!(told.contains("exit 0"), "a server does without: {told}");
     insta::assert_snapshot!(said(", \"plugin_config\": {\"NUM_STREAM\": \"2\"}"), @"
     model  versions  state
     m      1         fault
@@ -203,6 +210,8 @@ fn one_typo_is_one_error() {
         ("\"name\": \"m\"", "\"naem\": \"m\""),
         ("\"model_config_list\"", "\"model_config_lst\""),
         ("\"model_name\"", "\"modle_name\""),
+        ("\"name\": \"m\"", "\"name\": \"mm\""),
+        ("{\"b\":", "{\"bb\":"),
     ] {
         let (_, found) = document(folder.path(), &good.replacen(from, to, 1), &[]);
         let count = |key: &str| found[key].as_array().map_or(0, Vec::len);

@@ -241,6 +241,7 @@ fn flags_of_the_model_become_settings_of_its_entry() {
         "--precision=fp32:uint8",
         "--model_version_policy={\"all\":{}}",
         "--nireq=2",
+        "--inference_timeout_ms=300",
         "--target_device=CPU",
         "--plugin_config={\"NUM_STREAMS\":2}",
         "--cache_dir=cache",
@@ -249,7 +250,7 @@ fn flags_of_the_model_become_settings_of_its_entry() {
     insta::assert_snapshot!(fs::read_to_string(config).unwrap(), @r#"
     {
         "model_config_list": [
-            {"config": {"name": "m", "base_path": "/m", "batch_size": "auto", "shape": {"a":"(1,3)"}, "layout": "NHWC:NCHW", "mean": "(1,2,3)", "scale": "2.5", "color_format": "RGB:BGR", "precision": "fp32:uint8", "model_version_policy": {"all":{}}, "target_device": "CPU", "plugin_config": {"NUM_STREAMS":2}, "nireq": 2, "cache_dir": "cache"}}
+            {"config": {"name": "m", "base_path": "/m", "batch_size": "auto", "shape": {"a":"(1,3)"}, "layout": "NHWC:NCHW", "mean": "(1,2,3)", "scale": "2.5", "color_format": "RGB:BGR", "precision": "fp32:uint8", "model_version_policy": {"all":{}}, "target_device": "CPU", "plugin_config": {"NUM_STREAMS":2}, "nireq": 2, "inference_timeout_ms": 300, "cache_dir": "cache"}}
         ]
     }
     "#);

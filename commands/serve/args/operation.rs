@@ -193,7 +193,19 @@ pub(in crate::serve) struct Args {
     )]
     pub(super) recovery_interval_ms: u32,
     /// Do not tell clients why an inference failed; the log has it
-    #[arg(long = "hide_inference_errors", help_heading = "Limits")]
+    #[arg(
+        long = "hide_inference_errors",
+        num_args = 0..=1,
+        require_equals = true,
+        default_value_t = false,
+        default_missing_value = "true",
+        hide_default_value = true,
+        hide_possible_values = true,
+        value_parser = boolean(),
+        action = clap::ArgAction::Set,
+        value_name = "BOOL",
+        help_heading = "Limits"
+    )]
     pub(super) hide_inference_errors: bool,
     /// Strings of one input of a request, each of which takes far more memory than its bytes
     #[arg(

@@ -54,6 +54,9 @@ pub(super) fn of(flags: &model::Args, cache_dir: Option<&Path>) -> Result<Vec<Se
     if flags.nireq != 0 {
         settings.push(("nireq", flags.nireq.into()));
     }
+    if flags.inference_timeout_ms != 0 {
+        settings.push(("inference_timeout_ms", flags.inference_timeout_ms.into()));
+    }
     if flags.stateful {
         settings.push(("stateful", true.into()));
     }

@@ -33,7 +33,7 @@ impl Summary {
         let name = quoted(&first.name);
         let mut tries = vec![match first.tries {
             Tries::Random => self.infer(&format!("{name} --random"), None),
-            Tries::Sequence => self.infer(&format!("{name} --random --sequence"), None),
+            Tries::Sequence => self.infer(&format!("{name} --random --start --end"), None),
             Tries::Look => self.infer(&format!("{name} --metadata"), None),
         }];
         if let Some(rest) = &self.rest

@@ -26,9 +26,13 @@ pub(super) fn entries(engine: &Engine, ready: bool) -> Vec<Entry> {
             let status = part.status();
             let (state, reason) = match (status.state, status.code) {
                 (State::Available, _) => ("READY", status.failure.as_deref().unwrap_or("")),
-                (_, Code::Unknown) => ("UNAVAILABLE", "the load failed; see the server's log"),
+                (_, Code::Unknown) => {
+                    let reason = status.failure.as_deref();
+                    ("UNAVAILABLE", reason.unwrap_or("the load failed"))
+                }
                 (_, Code::FailedPrecondition) => {
-                    ("UNAVAILABLE", "the check refuses it; see the server's log")
+                    let reason = status.failure.as_deref();
+                    ("UNAVAILABLE", reason.unwrap_or("the check refuses it"))
                 }
                 (State::Start | State::Loading, Code::Ok) => ("LOADING", ""),
                 (State::Unloading | State::End, Code::Ok) => ("UNAVAILABLE", "unloaded"),

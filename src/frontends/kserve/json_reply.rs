@@ -11,7 +11,7 @@ use crate::{
     request::{InferResponse, LooseTensor, Parameter, Parameters},
     tensor::{
         self, DataType, ShapeText, Tensor,
-        strings::{Strings, strings},
+        strings::{self, Strings},
         values::write_json,
     },
 };
@@ -182,21 +182,13 @@ fn elements(json: &mut Vec<u8>, tensor: &Tensor) {
 
 /// Sees to it that nothing is lost: JSON has no form for bytes that are not UTF-8.
 fn check_is_text(name: &str, tensor: &Tensor) -> Result<()> {
-    match first_binary(tensor) {
+    match strings::first_binary(tensor) {
         None => Ok(()),
         Some(index) => Err(Error::invalid(format!(
             "Response parsing to JSON error - element {index} of output {name} is not UTF-8, for \
              which JSON has no form; ask for the output with the parameter binary_data"
         ))),
     }
-}
-
-/// Returns the place of the first string that is no text.
-fn first_binary(tensor: &Tensor) -> Option<usize> {
-    if tensor.dtype() != DataType::String {
-        return None;
-    }
-    strings(tensor.data()).position(|string| std::str::from_utf8(string).is_err())
 }
 
 /// Tells whether an output is wanted in binary. Listed ones are as wished; where none is listed, all

@@ -50,6 +50,15 @@ impl Draft<'_> {
         else {
             return;
         };
+        let runs_it = |node: &DraftNode<'_>| {
+            let kind = node.config.map(|config| &config.kind);
+            matches!(kind, Some(NodeKind::Model { model_name, .. }) if model_name == name)
+        };
+        let is_unknown = matches!(missing, MissingModel::Unknown(_));
+        if is_unknown && self.nodes[..index].iter().any(runs_it) {
+            // Told of the first of them.
+            return;
+        }
         let (key, found, expected, next) = match missing {
             MissingModel::Unknown(known) => (
                 "model_name",
@@ -306,6 +315,15 @@ impl Draft<'_> {
             .filter(|input| !connected(input))
             .map(|input| input.name.clone())
             .collect();
+        let known = |name: &str| {
+            let mut inputs = node.facts.iter().flat_map(|facts| &facts.inputs);
+            inputs.any(|input| input.name == name)
+        };
+        let strangers = node.connections.iter().filter(|it| !known(&it.name));
+        // Those that were meant are connected under other names, which was told.
+        if strangers.count() >= open.len() {
+            return;
+        }
         for input in open {
             self.fault(
                 index,
