@@ -297,10 +297,12 @@ fn is_of_header(error: &clap::Error) -> bool {
 /// where another command is meant.
 fn without_odd_tips(text: &str, is_other: bool) -> String {
     let parts = text.split("\n\n");
-    let odd = if is_other { "  tip: " } else { "  tip: to pass '-" };
-    let kept: Vec<&str> = parts
-        .filter(|part| !part.starts_with(odd))
-        .collect();
+    let odd = if is_other {
+        "  tip: "
+    } else {
+        "  tip: to pass '-"
+    };
+    let kept: Vec<&str> = parts.filter(|part| !part.starts_with(odd)).collect();
     kept.join("\n\n")
 }
 

@@ -13,7 +13,7 @@ mod summary;
 use std::{io::IsTerminal, time::Duration};
 
 use ovms::{
-    config::{self, AccessLog, Config, FlagError, LogFormat, ServerSettings, Source},
+    config::{self, AccessLog, Config, FlagError, LogFormat, Source},
     error::chain,
     frontends::access,
     model::demo,
@@ -125,6 +125,9 @@ pub(crate) fn run(mut args: Args) -> Result<(), Failure> {
                 .map_or(2, usize::from)
                 .max(2),
         )
+        // A look at what has come, a microsecond, between so many turns: with the usual 61, connections that
+        // are always at work kept others waiting for tens of milliseconds.
+        .event_interval(8)
         .enable_all()
         .build()
         .map_err(|error| {

@@ -2085,6 +2085,10 @@ _ovms_static() {
                     fi
                     return 0
                     ;;
+                --hide_inference_errors)
+                    COMPREPLY=($(compgen -W "true false" -- "${cur}"))
+                    return 0
+                    ;;
                 --max_string_elements)
                     COMPREPLY=("${cur}")
                     if [[ "${BASH_VERSINFO[0]}" -ge 4 ]]; then

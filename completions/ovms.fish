@@ -157,6 +157,8 @@ complete -c ovms -n "__fish_ovms_using_subcommand serve" -l max_streams -d 'Stre
 complete -c ovms -n "__fish_ovms_using_subcommand serve" -l max_python_runs -d 'Runs of Python nodes at the same time, those that sleep or wait among them; more wait' -r -f
 complete -c ovms -n "__fish_ovms_using_subcommand serve" -l max_image_pixels -d 'Pixels of a picture in a request, which are known before it is decoded' -r -f
 complete -c ovms -n "__fish_ovms_using_subcommand serve" -l recovery_interval_ms -d 'Least time in milliseconds between two replacements of a compiled model after failed inferences' -r -f
+complete -c ovms -n "__fish_ovms_using_subcommand serve" -l hide_inference_errors -d 'Do not tell clients why an inference failed; the log has it' -r -f -a "true\t''
+false\t''"
 complete -c ovms -n "__fish_ovms_using_subcommand serve" -l max_string_elements -d 'Strings of one input of a request, each of which takes far more memory than its bytes' -r -f
 complete -c ovms -n "__fish_ovms_using_subcommand serve" -l read_timeout_seconds -d 'Longest pause within a request that is being received' -r -f
 complete -c ovms -n "__fish_ovms_using_subcommand serve" -l write_timeout_seconds -d 'Longest time a client may take for 64 KiB of an answer' -r -f
@@ -178,7 +180,6 @@ complete -c ovms -n "__fish_ovms_using_subcommand serve" -l grpc_workers -d 'Num
 complete -c ovms -n "__fish_ovms_using_subcommand serve" -l grpc_max_threads -d 'Most threads for gRPC; 0 means no cap [default: 8 for each core]' -r -f
 complete -c ovms -n "__fish_ovms_using_subcommand serve" -l grpc_memory_quota -d 'Most bytes of buffers for gRPC; 0 means no quota' -r -f
 complete -c ovms -n "__fish_ovms_using_subcommand serve" -l rest_workers -d 'Number of threads for REST, from 2 to 10000 [default: one for each core]' -r -f
-complete -c ovms -n "__fish_ovms_using_subcommand serve" -l hide_inference_errors -d 'Do not tell clients why an inference failed; the log has it'
 complete -c ovms -n "__fish_ovms_using_subcommand serve" -s q -l quiet -d 'Write neither notes nor progress to stderr; warnings and errors stay'
 complete -c ovms -n "__fish_ovms_using_subcommand serve" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c ovms -n "__fish_ovms_using_subcommand serve" -s V -l version -d 'Print version'

@@ -140,7 +140,8 @@ fn add(args: &Args) -> Result<(), Failure> {
             let is_remote = folder.to_string_lossy().contains("://");
             // A path through `..` is not accepted by the server.
             let absolute = || repository.canonicalize().ok().map(|it| it.join(name));
-            let absolute = (!is_remote).then(|| absolute().or_else(|| std::path::absolute(&folder).ok()));
+            let absolute =
+                (!is_remote).then(|| absolute().or_else(|| std::path::absolute(&folder).ok()));
             absolute.flatten().unwrap_or(folder)
         }
         (None, None) => {
@@ -171,7 +172,10 @@ fn note_missing(file: &Path, base_path: &Path) {
     let folder = file.parent().unwrap_or(Path::new(""));
     let found = folder.join(base_path);
     let found = std::path::absolute(&found).unwrap_or(found);
-    if base_path.components().any(|part| part == Component::ParentDir) {
+    if base_path
+        .components()
+        .any(|part| part == Component::ParentDir)
+    {
         ui::warn("note: the server does not accept paths through `..`");
     }
     if found.exists() {

@@ -291,8 +291,10 @@ fn booleans_have_the_spellings_of_the_other_server() {
             "{no}: {disabled}"
         );
     }
-    let help = cli::ovms(["serve", "--help"]).stdout;
-    let flags = help.lines().filter_map(|line| line.trim().strip_prefix("--"));
+    let help = cli::ovms(["serve", "--help"]).text();
+    let flags = help
+        .lines()
+        .filter_map(|line| line.trim().strip_prefix("--"));
     let (booleans, others): (Vec<&str>, Vec<&str>) = flags
         .filter(|flag| !flag.contains(" <"))
         .partition(|flag| flag.ends_with("[=<BOOL>]"));
@@ -304,7 +306,10 @@ fn booleans_have_the_spellings_of_the_other_server() {
         }
         let taken = told(flag, "True");
         let missing = ["is missing, required", "metrics are enabled"];
-        assert!(missing.iter().any(|text| taken.contains(text)), "{flag}: {taken}");
+        assert!(
+            missing.iter().any(|text| taken.contains(text)),
+            "{flag}: {taken}"
+        );
     }
 }
 

@@ -38,7 +38,7 @@ fn a_folder_that_is_missing_is_told() {
     exit 1
     error: cannot load model `m`
       caused by: The provided base path is invalid or doesn't exists - /nonexistent: No such file or directory (os error 2)
-    hint: --model_path is the folder above the version folders: /models/resnet for /models/resnet/1/model.xml
+    hint: --model_path is a folder with version folders, such as /models/resnet for /models/resnet/1/model.xml, a folder with one model, or a model file
     ");
     let log = run.text();
     assert!(

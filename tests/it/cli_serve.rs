@@ -173,7 +173,10 @@ fn a_server_that_others_can_reach_says_so_once() {
     let key = folder.path().join("key");
     fs::write(&key, "secret\n").unwrap();
     // It is no key to what is served.
-    assert_eq!(warnings(&["--api_key_file", key.to_str().unwrap()]).len(), 1);
+    assert_eq!(
+        warnings(&["--api_key_file", key.to_str().unwrap()]).len(),
+        1
+    );
 }
 
 #[test]

@@ -77,7 +77,7 @@ pub(in crate::serve) struct Args {
     /// Longest time of an inference in milliseconds; its client is answered then, and what does
     /// not end is replaced; 0 means any time
     #[arg(long = "inference_timeout_ms", value_name = "N", default_value_t = 0)]
-    pub(super) inference_timeout_ms: u32,
+    pub(in crate::serve) inference_timeout_ms: u32,
     /// Device to run on, such as CPU, GPU, AUTO [default: CPU]
     #[arg(long = "target_device", value_name = "DEVICE")]
     pub(in crate::serve) target_device: Option<String>,

@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 
-use super::draft::{Draft, Failure, Gathers, one_of, or_meant};
+use super::draft::{Draft, DraftNode, Failure, Gathers, one_of, or_meant};
 use crate::{
     config::NodeKind,
     pipeline::{Count, CustomFault, MissingModel, NodeTensor, Rule, dims::common},
@@ -52,7 +52,7 @@ impl Draft<'_> {
         };
         let runs_it = |node: &DraftNode<'_>| {
             let kind = node.config.map(|config| &config.kind);
-            matches!(kind, Some(NodeKind::Model { model_name, .. }) if model_name == name)
+            matches!(kind, Some(NodeKind::Model { model_name, .. }) if *model_name == *name)
         };
         let is_unknown = matches!(missing, MissingModel::Unknown(_));
         if is_unknown && self.nodes[..index].iter().any(runs_it) {
