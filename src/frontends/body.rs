@@ -19,10 +19,7 @@ use super::{
     gather::Gather,
     intake::Intake,
 };
-use crate::{
-    budget::Charge,
-    error::{Error, ErrorKind, Result},
-};
+use crate::error::{Error, ErrorKind, Result};
 
 /// What a request over HTTP/1 takes before it has a body: its head, and what waits for the rest.
 const CALL: usize = 4 << 10;
@@ -53,7 +50,7 @@ where
         }
         gather.push(data)?;
     }
-    let body = gather.finish();
+    let body = gather.finish()?;
     match parts
         .headers
         .get(header::CONTENT_ENCODING)
@@ -82,8 +79,6 @@ pub(super) struct Paced<B> {
     /// body that is there costs no timer.
     waiting: Option<(Instant, Pin<Box<Sleep>>)>,
     note: Option<Arc<Note>>,
-    /// Charges what has come, for a body that nobody else charges.
-    charge: Option<Charge>,
     /// Whether the sender may take any time.
     pausing: bool,
 }
@@ -99,7 +94,6 @@ impl<B> Paced<B> {
             since: None,
             waiting: None,
             note: Note::of(extensions),
-            charge: None,
             pausing: false,
         }
     }
@@ -114,12 +108,6 @@ impl<B> Paced<B> {
         self.pausing = false;
         self.received = 0;
         self.since = None;
-    }
-
-    /// Charges what comes, until this is dropped.
-    pub(super) fn charged(mut self, intake: &Intake) -> Self {
-        self.charge = Some(intake.budget().empty());
-        self
     }
 
     /// Begins to wait for more.
@@ -193,9 +181,6 @@ where
                 self.received += length as u64;
                 if let Some(note) = &self.note {
                     note.received(length as u64);
-                }
-                if let Some(Err(error)) = self.charge.as_mut().map(|charge| charge.add(length)) {
-                    return Poll::Ready(Some(Err(error)));
                 }
             }
             return Poll::Ready(frame.map(|frame| frame.map_err(|error| unreadable(&error))));

@@ -42,7 +42,7 @@ const REPEATED: usize = 200;
 pub(super) fn is_management(path: &str) -> bool {
     // Nearly all requests, and none of those below.
     if path.starts_with("/v2/models/") {
-        return false;
+        return path.trim_end_matches('/') == "/v2/models/stats";
     }
     path == "/"
         || MANAGEMENT.iter().any(|root| {

@@ -7,9 +7,9 @@ use std::{
 
 use bytes::{Buf, Bytes};
 use flate2::bufread::MultiGzDecoder;
-use memmap2::MmapMut;
 use tokio::sync::Semaphore;
 
+use super::mapped::{Mapped, PIECE};
 use crate::{
     budget::{Budget, Charge},
     error::{Error, ErrorKind, Result},
@@ -21,9 +21,6 @@ const AT_ONCE: usize = 64 << 10;
 
 /// The room that the first bytes have.
 const FIRST: usize = 8 << 10;
-
-/// The largest piece that is expanded into.
-const PIECE: usize = 1 << 20;
 
 /// Expands a body of no more than `limit` bytes once it is expanded.
 ///
@@ -64,19 +61,14 @@ pub(super) fn too_large(limit: usize) -> Error {
 }
 
 /// A body that is being expanded, a piece at a time.
-///
-/// What is more than its first bytes is in memory of the system's, which has each piece back as soon as it
-/// is dropped: an allocator keeps what one thread has freed for a while, when the next body already grows
-/// in another.
 struct Expansion {
     reader: MultiGzDecoder<bytes::buf::Reader<Bytes>>,
     limit: usize,
-    /// [`AT_ONCE`] bytes at most, as long as its room.
+    /// [`AT_ONCE`] bytes at most, as long as its room; `filled` bytes of it are there.
     first: Vec<u8>,
-    /// Of [`PIECE`] bytes each.
-    pieces: Vec<MmapMut>,
-    /// Bytes that are there.
-    length: usize,
+    filled: usize,
+    /// What follows.
+    rest: Mapped,
     charge: Charge,
 }
 
@@ -86,19 +78,31 @@ impl Expansion {
             reader: MultiGzDecoder::new(body.reader()),
             limit,
             first: Vec::new(),
-            pieces: Vec::new(),
-            length: 0,
+            filled: 0,
+            rest: Mapped::default(),
             charge: budget.empty(),
         }
     }
 
+    fn len(&self) -> usize {
+        self.filled + self.rest.len()
+    }
+
     /// Expands until so many bytes are there; returns whether that is all.
     fn run(&mut self, until: usize) -> Result<bool> {
-        while self.length < until {
-            self.make_room()?;
-            let room = match self.length.checked_sub(AT_ONCE) {
-                None => &mut self.first[self.length..],
-                Some(beyond) => &mut self.pieces[beyond / PIECE][beyond % PIECE..],
+        while self.len() < until {
+            let is_first = self.filled < AT_ONCE;
+            let room = match is_first {
+                true => {
+                    self.grow_first()?;
+                    &mut self.first[self.filled..]
+                }
+                false => {
+                    if self.rest.is_full() {
+                        self.charge.add(PIECE)?;
+                    }
+                    self.rest.room()?
+                }
             };
             let read = self.reader.read(room).map_err(|error| {
                 Error::invalid(format!("request body is not valid gzip: {error}"))
@@ -106,59 +110,35 @@ impl Expansion {
             if read == 0 {
                 return Ok(true);
             }
-            self.length += read;
-            if self.length > self.limit {
+            match is_first {
+                true => self.filled += read,
+                false => self.rest.fill(read),
+            }
+            if self.len() > self.limit {
                 return Err(too_large(self.limit));
             }
         }
         Ok(false)
     }
 
-    /// Sees to it that another byte finds room.
-    fn make_room(&mut self) -> Result<()> {
-        let room = self.first.len() + self.pieces.len() * PIECE;
-        if self.length < room {
-            return Ok(());
-        }
-        if room < AT_ONCE {
+    /// Sees to it that there is room among the first bytes.
+    fn grow_first(&mut self) -> Result<()> {
+        let room = self.first.len();
+        if self.filled == room {
             let more = room.clamp(FIRST, AT_ONCE - room);
             self.charge.add(more)?;
             self.first.resize(room + more, 0);
-        } else {
-            self.charge.add(PIECE)?;
-            self.pieces.push(map(PIECE)?);
         }
         Ok(())
     }
 
     /// Returns all that was expanded as one buffer, which has the charge.
     fn finish(mut self) -> Result<Bytes> {
-        let Some(beyond) = self.length.checked_sub(AT_ONCE).filter(|bytes| *bytes > 0) else {
-            self.first.truncate(self.length);
-            return Ok(self.charge.keep(self.first.into()));
+        self.first.truncate(self.filled);
+        let whole = match self.rest.len() {
+            0 => self.first.into(),
+            _ => self.rest.join(&self.first)?,
         };
-        // The system gives the memory as it is written to, and has each piece back when it is copied.
-        let mut whole = map(self.length)?;
-        let (first, mut rest) = whole.split_at_mut(AT_ONCE);
-        first.copy_from_slice(&self.first);
-        debug_assert_eq!(rest.len(), beyond);
-        for piece in self.pieces {
-            let (filled, others) = rest.split_at_mut(rest.len().min(PIECE));
-            filled.copy_from_slice(&piece[..filled.len()]);
-            rest = others;
-        }
-        Ok(self.charge.keep(Bytes::from_owner(whole)))
+        Ok(self.charge.keep(whole))
     }
-}
-
-/// Asks the system for memory.
-fn map(bytes: usize) -> Result<MmapMut> {
-    MmapMut::map_anon(bytes).map_err(|error| {
-        Error::new(
-            ErrorKind::Exhausted,
-            format!(
-                "Server is overloaded - no memory for an expanded body: {error}; try again later"
-            ),
-        )
-    })
 }

@@ -2,6 +2,7 @@
 
 use bytes::Bytes;
 
+use super::mapped::Mapped;
 use crate::{
     budget::{Charge, OVERHEAD},
     error::Result,
@@ -13,6 +14,10 @@ const SMALL: usize = 4 << 10;
 /// The most that small pieces are copied into one buffer, which is then a piece.
 const MAX_TAIL: usize = 64 << 10;
 
+/// What is longer than this is copied as it comes: pieces that are kept until all is there would take as much
+/// again as the whole.
+const LARGE: usize = 1 << 20;
+
 /// Pieces that have come.
 #[derive(Debug)]
 pub(super) struct Gather {
@@ -20,6 +25,8 @@ pub(super) struct Gather {
     pieces: Vec<Bytes>,
     /// Small pieces behind the others.
     tail: Vec<u8>,
+    /// All that has come, in the place of both, once that is much.
+    mapped: Option<Mapped>,
     length: usize,
 }
 
@@ -30,6 +37,7 @@ impl Gather {
             charge,
             pieces: Vec::new(),
             tail: Vec::new(),
+            mapped: None,
             length: 0,
         }
     }
@@ -50,6 +58,9 @@ impl Gather {
         }
         self.charge.add(piece.len())?;
         self.length += piece.len();
+        if let Some(mapped) = &mut self.mapped {
+            return mapped.extend(&piece);
+        }
         if self.pieces.is_empty() && self.tail.is_empty() {
             // Most have but one, which is not copied.
             self.pieces.push(piece);
@@ -72,6 +83,14 @@ impl Gather {
         } else {
             self.pieces.push(piece);
         }
+        if self.length > LARGE {
+            let mut mapped = Mapped::default();
+            for piece in self.pieces.drain(..) {
+                mapped.extend(&piece)?;
+            }
+            mapped.extend(&std::mem::take(&mut self.tail))?;
+            self.mapped = Some(mapped);
+        }
         Ok(())
     }
 
@@ -85,26 +104,32 @@ impl Gather {
     }
 
     /// Returns all that has come as one buffer, which has the charge.
-    pub(super) fn finish(mut self) -> Bytes {
+    ///
+    /// # Errors
+    ///
+    /// Fails if the system has no memory for it.
+    pub(super) fn finish(mut self) -> Result<Bytes> {
+        if let Some(mapped) = self.mapped {
+            return Ok(self.charge.keep(mapped.join(&[])?));
+        }
         if self.pieces.is_empty() {
-            return match self.tail.is_empty() {
+            return Ok(match self.tail.is_empty() {
                 true => Bytes::new(),
                 false => self.charge.keep(self.tail.into()),
-            };
+            });
         }
         if let [_] = &self.pieces[..]
             && self.tail.is_empty()
             && let Some(piece) = self.pieces.pop()
         {
-            return self.charge.keep(piece);
+            return Ok(self.charge.keep(piece));
         }
-        // The system gives the memory as it is written to, and each piece goes as soon as it is copied.
         let mut whole = Vec::with_capacity(self.length);
         for piece in self.pieces.drain(..) {
             whole.extend_from_slice(&piece);
         }
         whole.extend_from_slice(&self.tail);
-        self.charge.keep(whole.into())
+        Ok(self.charge.keep(whole.into()))
     }
 }
 
@@ -122,7 +147,7 @@ mod tests {
         let piece = Bytes::from(vec![1; 100]);
         let mut gather = Gather::new(budget.charge(10).unwrap());
         gather.push(piece.clone()).unwrap();
-        let whole = gather.finish();
+        let whole = gather.finish().unwrap();
         assert_eq!(whole.as_ptr(), piece.as_ptr());
         assert_eq!(budget.charged(), 110);
         drop(whole);
@@ -143,7 +168,7 @@ mod tests {
     proptest! {
         #[test]
         fn pieces_of_any_size_are_put_together(
-            sizes in prop::collection::vec(prop_oneof![0_usize..20, 4000_usize..5000, Just(70_000)], 0..40),
+            sizes in prop::collection::vec(prop_oneof![0_usize..20, 4000_usize..5000, Just(70_000), Just(600_000)], 0..40),
         ) {
             let budget = Budget::default();
             let mut gather = Gather::new(budget.empty());
@@ -154,7 +179,7 @@ mod tests {
                 gather.push(piece.into()).unwrap();
                 prop_assert_eq!(gather.len(), expected.len());
             }
-            let whole = gather.finish();
+            let whole = gather.finish().unwrap();
             prop_assert_eq!(&whole, &expected);
             prop_assert!(budget.charged() >= expected.len());
             drop(whole);

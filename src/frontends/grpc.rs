@@ -14,6 +14,7 @@ use super::{
     body::Paced,
     intake::Intake,
     kserve::{grpc::KserveService, stream, triton},
+    messages::CALL,
     reply,
     tfs::grpc::TfsService,
     unary::{self, Unary, UnaryBody},
@@ -36,6 +37,9 @@ const KSERVE: &str = "/inference.GRPCInferenceService/";
 
 /// What the paths of the health service begin with.
 const HEALTH: &str = "/grpc.health.v1.Health/";
+
+/// The path of a check of health.
+const CHECK: &str = "/grpc.health.v1.Health/Check";
 
 /// What the paths of TensorFlow Serving's services begin with.
 const TENSORFLOW_SERVING: &str = "/tensorflow.serving.";
@@ -177,17 +181,42 @@ impl GrpcService {
         Box::pin(arrival.run(call.map(|response| Ok(response.map(GrpcBody::Left)))))
     }
 
-    /// Answers a call of health or reflection.
+    /// Answers a call of health or reflection. One that may be a stream has a place and its charge until it
+    /// ends; a check of health is never refused.
     fn other(&self, request: Request<Incoming>) -> Answer {
         let (parts, body) = request.into_parts();
-        let mut body = Paced::new(body, &self.intake, &parts.extensions).charged(&self.intake);
+        let budget = self.intake.budget();
+        let held = match parts.uri.path() {
+            CHECK => Ok((budget.take(CALL), None)),
+            _ => budget.charge(CALL + MAX_QUESTION).and_then(|charge| {
+                let place = self.infer.engine().stream_place()?;
+                Ok((charge, Some(place)))
+            }),
+        };
+        let held = match held {
+            Ok(held) => held,
+            Err(error) => {
+                let response = reply::status(&error).into_http();
+                return Box::pin(std::future::ready(Ok(response.map(GrpcBody::Right))));
+            }
+        };
+        let mut body = Paced::new(body, &self.intake, &parts.extensions);
         if !parts.uri.path().starts_with(HEALTH) {
             // Streams of reflection may pause.
             body.pause();
         }
         let body = body.map_err(|error| reply::status(&error));
         let answer = self.others.clone().call(Request::from_parts(parts, body));
-        Box::pin(async move { Ok(answer.await?.map(GrpcBody::Right)) })
+        Box::pin(async move {
+            let answer = answer.await?;
+            Ok(answer.map(|body| {
+                let body = body.map_frame(move |frame| {
+                    let _ = &held;
+                    frame
+                });
+                GrpcBody::Right(tonic::body::Body::new(body))
+            }))
+        })
     }
 }
 

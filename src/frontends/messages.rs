@@ -36,7 +36,7 @@ const ROOM: u32 = 8 << (20 - UNIT);
 const ENCODINGS: &str = "gzip,identity";
 
 /// What a call takes before it has any message: its headers, and what waits for the rest.
-const CALL: usize = 8 << 10;
+pub(super) const CALL: usize = 8 << 10;
 
 /// Reads messages off a body.
 pub(super) struct Reader<B = Incoming> {
@@ -78,6 +78,15 @@ where
     /// Ends reading; returns the charge of the call.
     pub(super) fn into_charge(self) -> Charge {
         self.charge
+    }
+
+    /// Charges what has come of the messages that follow, which stays while those before have no room.
+    fn hold(&mut self) -> Result<(), Status> {
+        let held = CALL + self.rest.len();
+        self.charge.shrink(held);
+        self.charge
+            .grow(held)
+            .map_err(|error| reply::status(&error))
     }
 
     /// Waits for as long as it takes for something to come; returns whether it did.
@@ -140,7 +149,7 @@ where
             }
             self.rest = self.piece().await?.ok_or_else(incomplete)?;
         }
-        let bytes = gather.finish();
+        let bytes = gather.finish().map_err(fault)?;
         if is_compressed {
             let limit = self.intake.message_size();
             let expanded = expand(bytes, limit, self.intake.budget()).await;
@@ -234,6 +243,7 @@ where
         let (is_compressed, length) = self.reader.head().await?;
         let room = self.room(length).await;
         let bytes = self.reader.contents(is_compressed, length).await?;
+        self.reader.hold()?;
         Ok(Some(Message { bytes, room }))
     }
 

@@ -18,6 +18,7 @@ pub mod intake;
 mod json_fault;
 mod json_numbers;
 pub mod kserve;
+mod mapped;
 mod messages;
 mod metrics;
 mod packed;

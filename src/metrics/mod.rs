@@ -24,6 +24,7 @@ pub use families::{Families, Family, Kind, NameError};
 pub use graphs::{GraphCall, Method, Running};
 pub use latency::Latency;
 pub use parts::{NodeTimes, SequenceCounts};
+pub(crate) use reporter::MAX_STUCK;
 pub(crate) use reporter::{Active, Times};
 pub use reporter::{Call, Health, Query, Reporter};
 pub use statistics::{Figures, Stage, Statistics};

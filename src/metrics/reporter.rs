@@ -68,6 +68,10 @@ pub enum Health {
     Failing(Arc<str>),
 }
 
+/// With so many inferences of a version that do not end, another compiled model would only be the next to
+/// get stuck: each of them keeps a core busy.
+pub(crate) const MAX_STUCK: usize = 8;
+
 /// How long a failure counts that others have been answered after.
 const LATELY: Duration = Duration::from_secs(60);
 
@@ -319,6 +323,11 @@ impl Reporter {
     /// Returns how many inferences go on beyond their time limit.
     pub fn inferences_stuck(&self) -> usize {
         self.stuck.load(Relaxed)
+    }
+
+    /// Returns true if so many inferences do not end that the compiled model is not replaced any more.
+    pub fn is_stuck(&self) -> bool {
+        self.inferences_stuck() >= MAX_STUCK
     }
 
     /// Says that an infer request is in use until the return value is dropped.

@@ -18,14 +18,11 @@ use tokio::{sync::oneshot, time::Instant};
 use super::{Loaded, Version, infer::Failed, resize::is_same_but_for_shapes};
 use crate::{
     error::chain,
+    metrics::MAX_STUCK,
     openvino::{PoolError, RunError, Work},
     sequence::{LoadedInstance, cleaner},
     task::Task,
 };
-
-/// With so many inferences that do not end, another compiled model would only be the next to get
-/// stuck: each of them keeps a core busy.
-const MOST_STUCK: usize = 8;
 
 /// A pause is at least so many times as long as the load before it, so that failures keep no more
 /// than a fifth of the processor busy.
@@ -182,8 +179,8 @@ impl Version {
 
     async fn load_in_place_of(self: &Arc<Self>, spoilt: &Arc<Loaded>) -> Outcome {
         let stuck = self.reporter().inferences_stuck();
-        if stuck >= MOST_STUCK {
-            return Err(format!("{stuck} inferences do not end, {MOST_STUCK} are allowed").into());
+        if self.reporter().is_stuck() {
+            return Err(format!("{stuck} inferences do not end, {MAX_STUCK} are allowed").into());
         }
         if spoilt.is_stateful() && self.sequences().has_replaced() {
             return Err("sequences still go on on the one replaced before".into());

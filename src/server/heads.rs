@@ -13,6 +13,8 @@ pub(super) struct Heads {
     place: Place,
     /// The line so far, without what is beyond [`KEPT`].
     line: Vec<u8>,
+    /// Whether there is something beyond.
+    is_cut: bool,
     /// Whether the last byte was a CR.
     after_cr: bool,
     length: u64,
@@ -38,7 +40,8 @@ enum Place {
 }
 
 impl Heads {
-    /// Follows what was read; returns the place of an LF within a head that has no CR before it.
+    /// Follows what was read; returns the place of an LF within a head or trailers that has no CR before it,
+    /// or behind a line that says how a body ends and is longer than any good one.
     pub(super) fn read(&mut self, bytes: &[u8]) -> Option<usize> {
         let mut at = 0;
         while at < bytes.len() {
@@ -61,10 +64,14 @@ impl Heads {
                     let part = &rest[..end.unwrap_or(rest.len())];
                     let kept = part.len().min(KEPT.saturating_sub(self.line.len()));
                     self.line.extend_from_slice(&part[..kept]);
+                    self.is_cut |= kept < part.len();
                     let after_cr = part.last().map_or(self.after_cr, |&byte| byte == b'\r');
                     self.after_cr = after_cr && end.is_none();
                     let end = end?;
-                    if !after_cr && matches!(self.place, Place::Start | Place::Head) {
+                    let is_cut = std::mem::take(&mut self.is_cut) && self.tells_an_end();
+                    let is_text =
+                        matches!(self.place, Place::Start | Place::Head | Place::Trailers);
+                    if is_cut || !after_cr && is_text {
                         self.place = Place::Lost;
                         return Some(at + end);
                     }
@@ -74,6 +81,18 @@ impl Heads {
             }
         }
         None
+    }
+
+    /// Returns true within a line that says how long a body or chunk is.
+    fn tells_an_end(&self) -> bool {
+        let is_named = |name: &str| {
+            let start = self.line.get(..name.len());
+            start.is_some_and(|start| start.eq_ignore_ascii_case(name.as_bytes()))
+        };
+        match self.place {
+            Place::Head => is_named("content-length") || is_named("transfer-encoding"),
+            place => place == Place::Size,
+        }
     }
 
     fn line_ended(&mut self) {
@@ -139,7 +158,7 @@ fn size(line: &[u8]) -> Option<u64> {
 
 #[cfg(test)]
 mod tests {
-    use super::Heads;
+    use super::{Heads, KEPT};
 
     /// The place of the LF that is refused, however the bytes are cut.
     fn refused(wire: &str) -> Option<usize> {
@@ -183,6 +202,18 @@ mod tests {
             let wire = format!("{before}{before}{bad}");
             assert_eq!(refused(&wire), Some(2 * before.len() + 14), "{wire:?}");
         }
+        for bad in [
+            "POST / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\n",
+            "POST / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n0\r\nx: y\n",
+        ] {
+            assert_eq!(refused(bad), Some(bad.len() - 1), "{bad:?}");
+        }
+        let zeros = "0".repeat(KEPT);
+        let bad = format!("POST / HTTP/1.1\r\nContent-Length: {zeros}3\r\n");
+        assert_eq!(refused(&bad), Some(bad.len() - 1));
+        let chunked = "POST / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n";
+        let bad = format!("{chunked}{zeros}3\r\n");
+        assert_eq!(refused(&bad), Some(bad.len() - 1));
         let long = format!("GET / HTTP/1.1\r\nX: {}\r\n\r\n", "y".repeat(1000));
         assert_eq!(refused(&format!("{long}{bad}")), Some(long.len() + 14));
     }

@@ -157,6 +157,8 @@ impl ImageTensor<'_> {
         let mut charge = budget.empty();
         for (index, encoded) in images.iter().enumerate() {
             let broken = |source| ImageError::Decode { index, source };
+            // It may be copied.
+            let _copy = budget.charge(encoded.len())?;
             let encoded = decode::plain(encoded, limit).map_err(broken)?;
             let image = decode::Header::read(&encoded, limit).map_err(broken)?;
             // Known before it is decoded, and charged while it is.

@@ -68,7 +68,8 @@ impl KserveService {
     fn model_ready(&self, request: &ModelReadyRequest) -> Result<ModelReadyResponse> {
         let servable = self.engine.servable(&request.name)?;
         let version = servable.part(self.version_of(&request.name, &request.version)?)?;
-        let ready = Ok(version.status().state == State::Available);
+        let is_available = version.status().state == State::Available;
+        let ready = Ok(is_available && !version.reporter().is_stuck());
         version.reporter().queried(ORIGIN, Query::State, &ready);
         ready.map(|ready| ModelReadyResponse { ready })
     }

@@ -15,7 +15,7 @@ use super::{
 };
 use crate::{
     engine::Engine,
-    error::{Error, Result},
+    error::{Error, ErrorKind, Result},
     frontends::{
         SERVER_NAME, SERVER_VERSION, access, body, deadline, gzip, reply,
         rest::{self, Context},
@@ -115,7 +115,14 @@ pub(crate) async fn model_ready(State(context): State<Context>, names: Names) ->
         let version = context.engine.servable(&names.model)?.part(version)?;
         let known: Result<()> = Ok(());
         version.reporter().queried(ORIGIN, Query::State, &known);
-        version.loaded().map(drop)
+        version.loaded()?;
+        match version.reporter().is_stuck() {
+            true => Err(Error::new(
+                ErrorKind::Overloaded,
+                "Model is not ready - inferences do not end, as many as are allowed",
+            )),
+            false => Ok(()),
+        }
     };
     match ready() {
         Ok(()) => Response::default(),

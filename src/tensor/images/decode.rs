@@ -156,8 +156,12 @@ fn plain_png(encoded: &[u8], limit: PixelLimit) -> Result<Cow<'_, [u8]>, DecodeE
     if PNG.len() + length + rest.len() == encoded.len() {
         return Ok(encoded.into());
     }
-    let plain = PNG.iter().copied().chain(kept.concat());
-    Ok(plain.collect::<Vec<u8>>().into())
+    let mut plain = Vec::with_capacity(PNG.len() + length);
+    plain.extend_from_slice(PNG);
+    for chunk in kept {
+        plain.extend_from_slice(chunk);
+    }
+    Ok(plain.into())
 }
 
 fn check_pixels(width: u32, height: u32, limit: PixelLimit) -> Result<(), DecodeError> {
