@@ -1640,7 +1640,7 @@ _ovms_static() {
             return 0
             ;;
         ovms__subcmd__serve)
-            opts="-q -h -V --model_name --model_path --demo --model_version_policy --batch_size --shape --layout --mean --scale --color_format --precision --nireq --inference_timeout_ms --target_device --plugin_config --stateful --idle_sequence_cleanup --low_latency_transformation --max_sequence_number --drain_sequences_seconds --sequence_cleaner_poll_wait_minutes --config_path --file_system_poll_wait_seconds --custom_node_resources_cleaner_interval_seconds --cache_dir --cpu_extension --port --rest_port --management_port --grpc_bind_address --rest_bind_address --management_bind_address --grpc_channel_arguments --grpc_max_concurrent_streams --no_dashboard --allow_credentials --allowed_origins --allowed_methods --allowed_headers --allowed_hosts --api_key_file --allowed_local_media_path --log_level --log_path --log_format --access_log --metrics_enable --metrics_list --python_environment --hide_python_errors --max_message_size --max_bytes_in_flight --max_connections --max_connections_per_address --max_queued_requests --max_custom_node_runs --custom_node_load_seconds --max_graph_runs --graph_load_seconds --max_streams --max_python_runs --max_image_pixels --recovery_interval_ms --hide_inference_errors --max_string_elements --read_timeout_seconds --write_timeout_seconds --idle_timeout_seconds --min_receive_rate --loading_wait_seconds --shutdown_timeout_seconds --check --list_models --add_to_config --remove_from_config --model_repository_path --output --grpc_workers --grpc_max_threads --grpc_memory_quota --rest_workers --quiet --help --version"
+            opts="-q -h -V --model_name --model_path --demo --model_version_policy --batch_size --shape --layout --mean --scale --color_format --precision --nireq --inference_timeout_ms --target_device --plugin_config --stateful --idle_sequence_cleanup --low_latency_transformation --max_sequence_number --drain_sequences_seconds --sequence_cleaner_poll_wait_minutes --config_path --file_system_poll_wait_seconds --custom_node_resources_cleaner_interval_seconds --cache_dir --cpu_extension --port --rest_port --management_port --grpc_bind_address --rest_bind_address --management_bind_address --grpc_channel_arguments --grpc_max_concurrent_streams --no_dashboard --allow_credentials --allowed_origins --allowed_methods --allowed_headers --allowed_hosts --api_key_file --allowed_local_media_path --log_level --log_path --log_format --access_log --metrics_enable --metrics_list --python_environment --hide_python_errors --max_message_size --max_bytes_in_flight --max_connections --max_connections_per_address --max_queued_requests --max_custom_node_runs --custom_node_load_seconds --max_graph_runs --graph_load_seconds --max_streams --max_python_runs --max_image_pixels --recovery_interval_ms --hide_inference_errors --max_string_elements --read_timeout_seconds --write_timeout_seconds --idle_timeout_seconds --min_receive_rate --loading_wait_seconds --reload_wait_seconds --shutdown_timeout_seconds --check --list_models --add_to_config --remove_from_config --model_repository_path --output --grpc_workers --grpc_max_threads --grpc_memory_quota --rest_workers --quiet --help --version"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -2125,6 +2125,13 @@ _ovms_static() {
                     return 0
                     ;;
                 --loading_wait_seconds)
+                    COMPREPLY=("${cur}")
+                    if [[ "${BASH_VERSINFO[0]}" -ge 4 ]]; then
+                        compopt -o nospace
+                    fi
+                    return 0
+                    ;;
+                --reload_wait_seconds)
                     COMPREPLY=("${cur}")
                     if [[ "${BASH_VERSINFO[0]}" -ge 4 ]]; then
                         compopt -o nospace

@@ -165,6 +165,7 @@ complete -c ovms -n "__fish_ovms_using_subcommand serve" -l write_timeout_second
 complete -c ovms -n "__fish_ovms_using_subcommand serve" -l idle_timeout_seconds -d 'Longest time a connection may have no request; much shorter when places run out' -r -f
 complete -c ovms -n "__fish_ovms_using_subcommand serve" -l min_receive_rate -d 'Least bytes a second of a body, once the read timeout has been used up; 0 means any' -r -f
 complete -c ovms -n "__fish_ovms_using_subcommand serve" -l loading_wait_seconds -d 'How long a request waits for a version that is loading' -r -f
+complete -c ovms -n "__fish_ovms_using_subcommand serve" -l reload_wait_seconds -d 'How long the answer of a reload waits for versions that it has retired; 0 means not at all' -r -f
 complete -c ovms -n "__fish_ovms_using_subcommand serve" -l shutdown_timeout_seconds -d 'How long requests under way may take after SIGINT or SIGTERM; a second signal ends at once' -r -f
 complete -c ovms -n "__fish_ovms_using_subcommand serve" -l check -d 'Check flags, files, models, pipelines and graphs, and serve nothing' -r -f
 complete -c ovms -n "__fish_ovms_using_subcommand serve" -l list_models -d 'List the models below --model_repository_path' -r -f -a "true\t''

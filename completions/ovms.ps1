@@ -137,6 +137,7 @@ Register-ArgumentCompleter -Native -CommandName 'ovms' -ScriptBlock {
             [CompletionResult]::new('--idle_timeout_seconds', '--idle_timeout_seconds', [CompletionResultType]::ParameterName, 'Longest time a connection may have no request; much shorter when places run out')
             [CompletionResult]::new('--min_receive_rate', '--min_receive_rate', [CompletionResultType]::ParameterName, 'Least bytes a second of a body, once the read timeout has been used up; 0 means any')
             [CompletionResult]::new('--loading_wait_seconds', '--loading_wait_seconds', [CompletionResultType]::ParameterName, 'How long a request waits for a version that is loading')
+            [CompletionResult]::new('--reload_wait_seconds', '--reload_wait_seconds', [CompletionResultType]::ParameterName, 'How long the answer of a reload waits for versions that it has retired; 0 means not at all')
             [CompletionResult]::new('--shutdown_timeout_seconds', '--shutdown_timeout_seconds', [CompletionResultType]::ParameterName, 'How long requests under way may take after SIGINT or SIGTERM; a second signal ends at once')
             [CompletionResult]::new('--check', '--check', [CompletionResultType]::ParameterName, 'Check flags, files, models, pipelines and graphs, and serve nothing')
             [CompletionResult]::new('--list_models', '--list_models', [CompletionResultType]::ParameterName, 'List the models below --model_repository_path')

@@ -146,6 +146,7 @@ impl From<Args> for Flags {
             idle_timeout_seconds: operation.idle_timeout_seconds,
             min_receive_rate: operation.min_receive_rate,
             loading_wait_seconds: operation.loading_wait_seconds,
+            reload_wait_seconds: operation.reload_wait_seconds,
             shutdown_timeout_seconds: operation.shutdown_timeout_seconds,
             check: instead.check != Check::Off,
             environment: Environment {

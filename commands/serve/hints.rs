@@ -1,9 +1,6 @@
 //! What to do about a server that does not start.
 
-use std::{
-    error::Error,
-    path::{Component, Path},
-};
+use std::{error::Error, io, path::Component};
 
 use ovms::{
     config::FlagError,
@@ -56,7 +53,7 @@ pub(super) fn of_bind(error: &BindError) -> Failure {
             "another process listens on port {port}; stop it, or choose another port"
         )),
         BindError::Address { port, source, .. }
-            if *port < 1024 && source.kind() == std::io::ErrorKind::PermissionDenied =>
+            if *port < 1024 && source.kind() == io::ErrorKind::PermissionDenied =>
         {
             failure.hint(format!(
                 "a port below 1024, such as {port}, needs root or CAP_NET_BIND_SERVICE; choose a port \
@@ -137,47 +134,23 @@ pub(crate) fn of_load(error: &LoadError) -> Option<String> {
         LoadError::Property { key, .. } | LoadError::UnknownProperty { key, .. } => Some(format!(
             "fix or leave out {key} in plugin_config; its keys are properties of OpenVINO"
         )),
-        LoadError::Read { path, source } => Some(of_unread(path, &source.to_string())),
+        LoadError::Unreadable { path, source }
+            if source.kind() == io::ErrorKind::PermissionDenied =>
+        {
+            Some(format!(
+                "let the user of the server read {}",
+                path.display()
+            ))
+        }
+        LoadError::Operators { .. } => Some(
+            "export the model without such operators, or give a library that has them as --cpu_extension"
+                .to_owned(),
+        ),
+        LoadError::Read { .. } => {
+            Some("check that the file is whole, for example by exporting it again".to_owned())
+        }
         _ => None,
     }
-}
-
-/// Returns what to do about a model file that was not read.
-fn of_unread(path: &Path, reason: &str) -> String {
-    if let Err(error) = std::fs::File::open(path)
-        && error.kind() == std::io::ErrorKind::PermissionDenied
-    {
-        return format!(
-            "permission denied: let the user of the server read {}",
-            path.display()
-        );
-    }
-    match unsupported(reason) {
-        Some(operators) => format!(
-            "OpenVINO has no operator `{operators}`; export the model without it, or give a library \
-             that has it as --cpu_extension"
-        ),
-        None => "check that the file is whole, for example by exporting it again".to_owned(),
-    }
-}
-
-/// Finds the operators that the runtime says it does not have.
-fn unsupported(reason: &str) -> Option<String> {
-    // Converters of other formats say it in the one way, the reader of IR in the other.
-    let marks = [
-        ("No conversion rule found for operations:", ';'),
-        ("doesn't contain the operation with type:", ';'),
-    ];
-    marks.iter().find_map(|(mark, end)| {
-        let (_, rest) = reason.split_once(mark)?;
-        let named = rest
-            .trim_start()
-            .split(*end)
-            .next()?
-            .trim_end_matches('.')
-            .trim();
-        (!named.is_empty()).then(|| named.to_owned())
-    })
 }
 
 /// Tells whether a device is none of those known; `GPU.1` is one of `GPU`, and `AUTO:CPU` is put
@@ -206,7 +179,7 @@ mod tests {
 
     use ovms::server::BindError;
 
-    use super::{of_bind, unsupported};
+    use super::of_bind;
 
     #[test]
     fn a_port_that_needs_rights_says_so() {
@@ -221,20 +194,5 @@ mod tests {
           caused by: permission denied
         hint: a port below 1024, such as 80, needs root or CAP_NET_BIND_SERVICE; choose a port from 1024 on, or give the program that capability
         ");
-    }
-
-    #[test]
-    fn an_operator_that_is_not_supported_is_named() {
-        for said in [
-            "Summary:; -- No conversion rule found for operations: custom.Nothing",
-            "Opset opset1 doesn't contain the operation with type: custom.Nothing; more",
-        ] {
-            assert_eq!(
-                unsupported(said).as_deref(),
-                Some("custom.Nothing"),
-                "{said}"
-            );
-        }
-        assert_eq!(unsupported("the file is cut off"), None);
     }
 }

@@ -116,6 +116,8 @@ pub struct Flags {
     pub idle_timeout_seconds: u32,
     pub min_receive_rate: u64,
     pub loading_wait_seconds: u64,
+    /// `--reload_wait_seconds`
+    pub reload_wait_seconds: u32,
     pub shutdown_timeout_seconds: u64,
 
     /// Nothing is to be served: ports may be left out, and all that needs them with them.
@@ -210,6 +212,7 @@ impl Default for Flags {
             idle_timeout_seconds: 900,
             min_receive_rate: 1024,
             loading_wait_seconds: 10,
+            reload_wait_seconds: 2,
             shutdown_timeout_seconds: 30,
             check: false,
             environment: Environment::default(),

@@ -90,6 +90,8 @@ pub struct Limits {
     pub receive_rate: u64,
     /// How long a request waits for a version that is loading.
     pub loading: Duration,
+    /// How long the answer of a reload waits for versions that it has retired.
+    pub reload: Duration,
     /// How long requests under way may take after the signal to stop.
     pub shutdown: Duration,
     /// Requests that may wait for a slot, and as many for versions that are loading.

@@ -8,6 +8,7 @@
 mod cells;
 mod families;
 mod graphs;
+mod health;
 mod latency;
 mod page;
 mod parts;
@@ -22,11 +23,12 @@ use std::{
 
 pub use families::{Families, Family, Kind, NameError};
 pub use graphs::{GraphCall, Method, Running};
+pub use health::Health;
 pub use latency::Latency;
 pub use parts::{NodeTimes, SequenceCounts};
 pub(crate) use reporter::MAX_STUCK;
 pub(crate) use reporter::{Active, Times};
-pub use reporter::{Call, Health, Query, Reporter};
+pub use reporter::{Call, Query, Reporter};
 pub use statistics::{Figures, Stage, Statistics};
 
 /// The families that are switched on, and their values.

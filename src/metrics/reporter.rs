@@ -14,6 +14,7 @@ use super::{
     Families, Family, Latency,
     cells::{self, Cells, ORIGINS, place},
     graphs::GraphCounts,
+    health::{self, Health},
     parts::{NodeTimes, SequenceCounts},
     statistics::{Figures, Stage, Statistics},
 };
@@ -43,37 +44,15 @@ pub struct Reporter {
     pipeline: AtomicBool,
     /// What only graphs count.
     graph: OnceLock<Box<GraphCounts>>,
-    /// The last request that failed within.
-    broken: Mutex<Option<Broken>>,
+    /// The last requests, if one has failed within.
+    recent: health::Recent,
     /// The nodes of a pipeline or graph, by name.
     pub(super) nodes: Mutex<BTreeMap<String, Arc<NodeTimes>>>,
-}
-
-/// A request that failed for a reason within the server.
-struct Broken {
-    text: Arc<str>,
-    at: Instant,
-    /// How many had been answered until then.
-    answers: u64,
-}
-
-/// What the last requests say of a servable.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Health {
-    /// None has failed for a reason within the server, or not lately.
-    Good,
-    /// One has failed lately, and others have been answered since: why.
-    Unsteady(Arc<str>),
-    /// None has been answered since the last one that failed: why.
-    Failing(Arc<str>),
 }
 
 /// With so many inferences of a version that do not end, another compiled model would only be the next to
 /// get stuck: each of them keeps a core busy.
 pub(crate) const MAX_STUCK: usize = 8;
-
-/// How long a failure counts that others have been answered after.
-const LATELY: Duration = Duration::from_secs(60);
 
 /// Calls that ask for no version in particular, by origin.
 #[derive(Default)]
@@ -111,40 +90,22 @@ impl Reporter {
         self.streams.store(streams, Relaxed);
         self.slots.store(slots, Relaxed);
         self.known.store(true, Relaxed);
-        self.renewed();
     }
 
     /// Notes that a request has failed for a reason within the server.
     pub(crate) fn broke(&self, text: &str) {
-        let broken = Broken {
-            text: text.into(),
-            at: Instant::now(),
-            answers: self.answers(),
-        };
-        *self.broken() = Some(broken);
+        self.recent.failed(text, self.answers());
     }
 
     /// Forgets requests that failed, since what runs is another one from now on.
     pub(crate) fn renewed(&self) {
-        *self.broken() = None;
+        self.recent.forget();
     }
 
     /// Returns what the last requests say.
     #[must_use]
     pub fn health(&self) -> Health {
-        let answers = self.answers();
-        match &*self.broken() {
-            Some(broken) if broken.answers >= answers => Health::Failing(Arc::clone(&broken.text)),
-            Some(broken) if broken.at.elapsed() < LATELY => {
-                Health::Unsteady(Arc::clone(&broken.text))
-            }
-            _ => Health::Good,
-        }
-    }
-
-    fn broken(&self) -> MutexGuard<'_, Option<Broken>> {
-        // One assignment at a time: a panic cannot leave it half done.
-        self.broken.lock().unwrap_or_else(PoisonError::into_inner)
+        self.recent.health(self.answers())
     }
 
     /// Returns how many requests have been answered, over streams as well.

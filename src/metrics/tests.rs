@@ -288,7 +288,7 @@ fn requests_of_our_own_show_nowhere() {
 }
 
 #[test]
-fn a_servable_is_failing_until_a_request_is_answered_again() {
+fn a_servable_is_failing_until_enough_requests_are_answered_again() {
     let reporter: Arc<Reporter> = Arc::default();
     let request = |fails: Option<ErrorKind>| {
         let call = Call::new(&reporter, GRPC);
@@ -300,12 +300,24 @@ fn a_servable_is_failing_until_a_request_is_answered_again() {
     request(None);
     request(Some(ErrorKind::InvalidArgument));
     assert_eq!(reporter.health(), Health::Good, "a client is to blame");
+    let unsteady = Health::Unsteady("Internal inference error - why".into());
+    let failing = Health::Failing("Internal inference error - why".into());
     request(Some(ErrorKind::Internal));
-    let why = "Internal inference error - why".into();
-    assert_eq!(reporter.health(), Health::Failing(why));
+    assert_eq!(reporter.health(), unsteady);
+    request(Some(ErrorKind::Internal));
+    request(Some(ErrorKind::Internal));
+    assert_eq!(reporter.health(), failing);
+    for _ in 0..21 {
+        request(None);
+        assert_eq!(reporter.health(), failing);
+    }
     request(None);
-    let why = "Internal inference error - why".into();
-    assert_eq!(reporter.health(), Health::Unsteady(why));
+    assert_eq!(reporter.health(), unsteady);
+    for _ in 0..3 {
+        request(Some(ErrorKind::Internal));
+    }
+    reporter.loaded(1, 1);
+    assert_eq!(reporter.health(), failing, "it is compiled again");
     reporter.renewed();
     assert_eq!(reporter.health(), Health::Good);
 }

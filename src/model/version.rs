@@ -141,6 +141,8 @@ impl Version {
     pub fn install(self: &Arc<Self>, loaded: Arc<Loaded>) {
         self.attend(&loaded);
         self.reporter.loaded(loaded.streams(), loaded.slots());
+        // What is compiled again after a failure, or for other shapes, is the same model as before.
+        self.reporter.renewed();
         if loaded.is_stateful() {
             self.reporter.sequences().keep();
             let instance = LoadedInstance(Arc::clone(&loaded));

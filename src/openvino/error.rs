@@ -68,6 +68,26 @@ pub enum LoadError {
     /// The properties for each device cannot be read.
     #[error("Model config is invalid - DEVICE_PROPERTIES: {0}")]
     DeviceProperties(String),
+    /// The system does not let the server read a file of the model.
+    #[error("cannot read {}", path.display())]
+    Unreadable {
+        /// The file.
+        path: PathBuf,
+        /// What the system said.
+        #[source]
+        source: std::io::Error,
+    },
+    /// The model has operators that the runtime does not have.
+    #[error("cannot read {}: OpenVINO has no {}", path.display(), named(operators))]
+    Operators {
+        /// The file.
+        path: PathBuf,
+        /// Their names.
+        operators: Vec<String>,
+        /// What the runtime said.
+        #[source]
+        source: Fault,
+    },
     /// The model file cannot be read.
     #[error("cannot read {}", path.display())]
     Read {
@@ -200,6 +220,13 @@ fn instead(successor: Option<&str>, nearest: Option<&str>) -> String {
 
 fn did_you_mean(nearest: Option<&str>) -> String {
     nearest.map_or_else(String::new, |name| format!("; did you mean {name}?"))
+}
+
+fn named(operators: &[String]) -> String {
+    match operators {
+        [one] => format!("operator `{one}`"),
+        several => format!("operators `{}`", several.join("`, `")),
+    }
 }
 
 fn shapes(shapes: &[(String, PartialShape)]) -> String {

@@ -20,6 +20,27 @@ impl Fault {
         lines.dedup();
         Self(lines.join("; "))
     }
+
+    /// Returns the operators that the runtime says it does not have; none if it says something else.
+    pub(super) fn operators(&self) -> Vec<String> {
+        // Converters of other formats say it in the one way, the reader of IR in the other.
+        const BEGINS: [&str; 2] = [
+            "No conversion rule found for operations:",
+            "doesn't contain the operation with type:",
+        ];
+        let named = |begin: &&str| Some(self.0.split_once(*begin)?.1);
+        let Some(rest) = BEGINS.iter().find_map(named) else {
+            return Vec::new();
+        };
+        let names = rest.split(';').next().unwrap_or_default();
+        let names = names
+            .split(',')
+            .map(|name| name.trim().trim_end_matches('.'));
+        names
+            .filter(|name| !name.is_empty())
+            .map(str::to_owned)
+            .collect()
+    }
 }
 
 /// The longest reason that a client is told, in characters.
@@ -128,6 +149,24 @@ mod tests {
             Fault::new(said).to_string(),
             "Error parsing element attribute at offset 748"
         );
+    }
+
+    #[test]
+    fn operators_that_the_runtime_does_not_have_are_named() {
+        let onnx = Fault::new(
+            "FrontEnd API failed with OpConversionFailure:\nModel wasn't fully converted.\nSummary:\n\
+             -- No conversion rule found for operations: FancyOp-13, com.acme.OtherOp\n",
+        );
+        assert_eq!(onnx.operators(), ["FancyOp-13", "com.acme.OtherOp"]);
+        let ir = Fault::new("Opset opset1 doesn't contain the operation with type: FancyOp\n\n");
+        assert_eq!(ir.operators(), ["FancyOp"]);
+        for other in [
+            "Unable to read the model",
+            "No conversion rule found for operations:",
+            "doesn't contain the operation with type: ;",
+        ] {
+            assert!(Fault::new(other).operators().is_empty(), "{other}");
+        }
     }
 
     #[test]

@@ -1,6 +1,13 @@
 //! From a model file to a compiled model with its slots.
 
-use std::{borrow::Cow, collections::BTreeMap, path::Path, sync::Arc};
+use std::{
+    borrow::Cow,
+    collections::BTreeMap,
+    fs::{self, File},
+    io,
+    path::{Path, PathBuf},
+    sync::Arc,
+};
 
 use openvino::{CompiledModel, Core, DeviceType, Model, PropertyKey, RwPropertyKey};
 
@@ -176,7 +183,48 @@ pub(super) fn read(core: &mut Core, load: &Load<'_>) -> Result<Model, LoadError>
     };
     let weights = load.weights.map(text).transpose()?;
     core.read_model_from_file(text(load.model)?, weights.unwrap_or_default())
-        .map_err(|error| fail(load.model, error.into()))
+        .map_err(|error| unread(load, error.into()))
+}
+
+/// Explains why the runtime does not read a model: it says the same of a file that it may not open as
+/// of one that is broken.
+fn unread(load: &Load<'_>, source: Fault) -> LoadError {
+    let mut files = files(load.model).chain(load.weights.map(Path::to_owned));
+    if let Some((source, path)) = files.find_map(|path| Some((opened(&path).err()?, path))) {
+        return LoadError::Unreadable { path, source };
+    }
+    let path = load.model.to_owned();
+    let operators = source.operators();
+    if operators.is_empty() {
+        LoadError::Read { path, source }
+    } else {
+        LoadError::Operators {
+            path,
+            operators,
+            source,
+        }
+    }
+}
+
+/// Returns the files that a model is read from: of a `SavedModel` those in its folder.
+fn files(model: &Path) -> impl Iterator<Item = PathBuf> {
+    let (file, variables) = match model.is_dir() {
+        true => (
+            model.join("saved_model.pb"),
+            fs::read_dir(model.join("variables")).ok(),
+        ),
+        false => (model.to_owned(), None),
+    };
+    let variables = variables.into_iter().flatten().flatten();
+    std::iter::once(file).chain(variables.map(|entry| entry.path()))
+}
+
+/// Opens a file, as the runtime does; what is no plain file is left alone, since that may take forever.
+fn opened(path: &Path) -> io::Result<()> {
+    match fs::metadata(path)?.is_file() {
+        true => File::open(path).map(drop),
+        false => Ok(()),
+    }
 }
 
 fn compile(

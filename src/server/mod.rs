@@ -129,7 +129,7 @@ pub async fn serve(
         }
     };
     let reloads = engine.accept_reloads(RELOADS_WAITING);
-    let reloading = Task::spawn(reloader.run(config.settings.poll, reloads));
+    let reloading = Task::spawn(reloader.run(config.settings.poll, limits.reload, reloads));
     let _cleaning = config.settings.sequence_cleaner_poll.map(|period| {
         let engine = engine.clone();
         let models = move || engine.models().into_iter();

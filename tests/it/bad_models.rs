@@ -10,13 +10,16 @@ use std::{
 use ovms::{
     error::chain,
     model::repository::{self as versions, RepositoryError},
+    openvino::LoadError,
 };
+use serde_json::json;
 
 use crate::support::{
-    Server,
+    Server, cli,
     grpc::Grpc,
+    http::{get, post},
     loaded::{load, options},
-    repository,
+    model, repository, server,
 };
 
 /// Cuts a file to a part of its length.
@@ -90,7 +93,10 @@ fn a_version_folder_that_vanishes_is_told() {
         asked: &[],
         guarded: false,
     });
-    assert!(matches!(load, Err(ovms::openvino::LoadError::Read { .. })));
+    let Err(error) = load else {
+        panic!("a file that is gone was read");
+    };
+    assert!(matches!(error, LoadError::Unreadable { .. }), "{error}");
 }
 
 #[test]
@@ -141,6 +147,100 @@ fn a_folder_without_rights_is_told() {
       caused by: File not found or cannot open - <folder>/1
       caused by: Permission denied (os error 13)
     ");
+}
+
+/// Writes a model with an operator that OpenVINO does not have.
+fn with_odd_operator(root: &Path) {
+    let graph = root.join("1/model.xml");
+    let whole = fs::read_to_string(&graph).unwrap();
+    fs::write(&graph, whole.replace("type=\"Add\"", "type=\"Nothing\"")).unwrap();
+}
+
+#[test]
+fn files_that_may_not_be_read_and_operators_that_there_are_not_are_told_everywhere() {
+    use std::os::unix::process::CommandExt;
+    let folder = repository::folder();
+    fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o755)).unwrap();
+    for name in ["graph", "weights", "operator"] {
+        repository::copy(
+            &model("dummy").join("1"),
+            &folder.path().join(name).join("1"),
+        );
+    }
+    repository::copy(
+        &model("dummy_savedmodel").join("1"),
+        &folder.path().join("saved/1"),
+    );
+    with_odd_operator(&folder.path().join("operator"));
+    let closed = [
+        "graph/1/model.xml",
+        "weights/1/model.bin",
+        "saved/1/saved_model.pb",
+    ];
+    let closed = closed.map(|file| folder.path().join(file));
+    for file in &closed {
+        fs::set_permissions(file, fs::Permissions::from_mode(0o000)).unwrap();
+    }
+    let entries = ["graph", "weights", "saved", "operator"]
+        .map(|name| json!({"config": {"name": name, "base_path": name}}));
+    let config = folder.path().join("config.json");
+    fs::write(&config, json!({"model_config_list": entries}).to_string()).unwrap();
+
+    let ports = server::free_ports();
+    let command = |more: &[String]| {
+        let mut command = cli::command();
+        if fs::read(&closed[0]).is_ok() {
+            command.uid(NOBODY);
+        }
+        command.args(["serve", "--config_path"]).arg(&config);
+        command.args(more);
+        command
+    };
+    let plain = |text: &str| text.replace(&*folder.path().to_string_lossy(), "<folder>");
+    let checked = cli::run(&mut command(&["--check".to_owned()]));
+    insta::assert_snapshot!(plain(&checked.failure()), @"
+    exit 1
+    error: the check found 4 faults
+      fault: <folder>/config.json: model `graph`, version 1: cannot read <folder>/graph/1/model.xml: Permission denied (os error 13)
+      fault: <folder>/config.json: model `weights`, version 1: cannot read <folder>/weights/1/model.bin: Permission denied (os error 13)
+      fault: <folder>/config.json: model `saved`, version 1: cannot read <folder>/saved/1/saved_model.pb: Permission denied (os error 13)
+      fault: <folder>/config.json: model `operator`, version 1: cannot read <folder>/operator/1/model.xml: OpenVINO has no operator `Nothing`: Opset opset1 doesn't contain the operation with type: Nothing
+    hint: let the user of the server read <folder>/graph/1/model.xml
+    hint: let the user of the server read <folder>/weights/1/model.bin
+    hint: let the user of the server read <folder>/saved/1/saved_model.pb
+    hint: export the model without such operators, or give a library that has them as --cpu_extension
+    ");
+
+    let server = Server::spawn(&mut command(&server::on(ports)), ports);
+    server.wait_ready();
+    let told = |state: &serde_json::Value| {
+        let status = &state["model_version_status"][0]["status"];
+        plain(status["error_message"].as_str().unwrap())
+    };
+    let all = get(&server, "/v1/config").json();
+    let status = ["graph", "weights", "saved", "operator"].map(|name| {
+        let one = get(&server, &format!("/v1/models/{name}")).json();
+        assert_eq!(told(&one), told(&all[name]));
+        format!("{name}: {}", told(&one))
+    });
+    insta::assert_snapshot!(status.join("\n"), @"
+    graph: cannot read <folder>/graph/1/model.xml: Permission denied (os error 13)
+    weights: cannot read <folder>/weights/1/model.bin: Permission denied (os error 13)
+    saved: cannot read <folder>/saved/1/saved_model.pb: Permission denied (os error 13)
+    operator: cannot read <folder>/operator/1/model.xml: OpenVINO has no operator `Nothing`: Opset opset1 doesn't contain the operation with type: Nothing
+    ");
+    let reload = post(&server, "/v1/config/reload", b"");
+    assert_eq!(reload.status, 500);
+    let (reload, log) = (plain(&reload.text()), plain(&server.log()));
+    for told in [
+        "<folder>/graph/1/model.xml: Permission denied",
+        "<folder>/weights/1/model.bin: Permission denied",
+        "<folder>/saved/1/saved_model.pb: Permission denied",
+        "OpenVINO has no operator `Nothing`",
+    ] {
+        assert!(reload.contains(told), "{told}: {reload}");
+        assert!(log.contains(told), "{told}: {log}");
+    }
 }
 
 #[test]

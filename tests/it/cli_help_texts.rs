@@ -422,6 +422,11 @@ fn the_help_of_serve_tells_every_flag() {
 
               [default: 10]
 
+          --reload_wait_seconds <N>
+              How long the answer of a reload waits for versions that it has retired; 0 means not at all
+
+              [default: 2]
+
           --shutdown_timeout_seconds <N>
               How long requests under way may take after SIGINT or SIGTERM; a second signal ends at once
 

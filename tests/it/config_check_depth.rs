@@ -232,6 +232,6 @@ fn an_operator_that_there_is_not_is_named() {
     let config = r#"{"model_config_list": [{"config": {"name": "m", "base_path": "odd"}}]}"#;
     let run = check(folder.path(), config, "--check", &[]);
     assert_eq!(run.code, Some(1), "{}", run.stderr);
-    let hint = "hint: OpenVINO has no operator `Nothing`";
-    assert!(run.stderr.contains(hint), "{}", run.stderr);
+    let told = "<folder>/odd/1/model.xml: OpenVINO has no operator `Nothing`";
+    assert!(run.stderr.contains(told), "{}", run.stderr);
 }

@@ -7,10 +7,10 @@ use serde_json::{Value, json};
 use crate::support::{
     Server, cli, eventually,
     graphs::{self, PASS},
-    grpc::{Grpc, dummy},
+    grpc::{Grpc, dummy, input},
     http::{Answer, get, post, send},
     model,
-    pipelines::{Config, dl},
+    pipelines::{Config, dl, request},
     sequence,
 };
 
@@ -417,22 +417,88 @@ fn a_servable_that_fails_requests_says_so() {
     let server = config.serve();
     let client = Grpc::connect(&server);
     assert_eq!(of(&state(&server), "g")["condition"], "ready");
-    graphs::told(&client, graphs::code("g", "raise ValueError('seen')"));
+    let fails = |text: &str| graphs::told(&client, graphs::code("g", &format!("raise {text}")));
+    let answers = || {
+        let answer = graphs::told(&client, graphs::code("g", "return [Tensor('out', b'a')]"));
+        assert!(answer.contains("out"), "{answer}");
+    };
+    fails("ValueError('seen')");
+    let once = state(&server);
+    assert_eq!(once["server"]["state"], "ready");
+    assert_eq!(once["server"]["notice"], Value::Null);
+    assert_eq!(of(&once, "g")["condition"], "warning", "it may be bad luck");
+    fails("ValueError('seen')");
+    fails("ValueError('<seen>')");
+    answers();
     let failing = state(&server);
     assert_eq!(failing["server"]["state"], "failing");
     assert_eq!(failing["totals"]["conditions"]["failing"], 1);
+    let notice = failing["server"]["notice"].as_str().unwrap();
+    let begins = "1 servable fails requests. Last error of `g`: ";
+    assert!(
+        notice.starts_with(begins) && notice.contains("<seen>"),
+        "{notice}"
+    );
     let of_graph = of(&failing, "g");
     assert_eq!(of_graph["condition"], "failing");
     let error = of_graph["versions"][0]["last_error"].as_str().unwrap();
-    assert!(error.contains("seen"), "{error}");
+    assert!(error.contains("<seen>"), "{error}");
     let page = open(&server, "/").text();
     assert!(page.contains("<details class=\"card failing\""));
     assert!(page.contains("last failed request: "));
+    assert!(page.contains(begins) && !page.contains("<seen>"), "{page}");
 
-    graphs::told(&client, graphs::code("g", "return [Tensor('out', b'a')]"));
+    // Three of 24 are one of eight.
+    for _ in 1..21 {
+        answers();
+    }
+    assert_eq!(of(&state(&server), "g")["condition"], "failing");
+    answers();
     let unsteady = state(&server);
     assert_eq!(unsteady["server"]["state"], "ready");
+    assert_eq!(unsteady["server"]["notice"], Value::Null);
     assert_eq!(of(&unsteady, "g")["condition"], "warning");
+}
+
+#[test]
+fn a_model_of_which_every_request_fails_says_so_until_it_answers_again() {
+    let mut config = Config::of(&[]);
+    config.model("fails", &model("running_fail"));
+    let server = config.serve();
+    let client = Grpc::connect(&server);
+    // The model reshapes four numbers into so many rows, and fails unless that can be done.
+    let ask = |rows: i64| {
+        let mut request = request("fails", &[("x", &[1, 4], &[1.0; 4])]);
+        request.inputs.push(input("split", "INT64", &[1]));
+        request
+            .raw_input_contents
+            .push(rows.to_le_bytes().to_vec().into());
+        client.infer(request)
+    };
+    for _ in 0..38 {
+        assert_eq!(ask(3).unwrap_err().code(), tonic::Code::Internal);
+    }
+    let failing = state(&server);
+    assert_eq!(failing["server"]["state"], "failing");
+    assert_eq!(of(&failing, "fails")["condition"], "failing");
+    let notice = failing["server"]["notice"].as_str().unwrap();
+    assert!(
+        notice.starts_with(
+            "1 servable fails requests. Last error of `fails`: Internal inference error"
+        ),
+        "{notice}"
+    );
+    let page = open(&server, "/").text();
+    let top = page.split("<main>").next().unwrap();
+    assert!(top.contains("Internal inference error"), "{top}");
+    // As many answers as are remembered leave none of the failures.
+    for _ in 0..64 {
+        ask(2).unwrap();
+    }
+    let healed = state(&server);
+    assert_eq!(healed["server"]["state"], "ready");
+    assert_eq!(healed["server"]["notice"], Value::Null);
+    assert_eq!(of(&healed, "fails")["condition"], "warning", "for a minute");
 }
 
 #[test]

@@ -200,6 +200,30 @@ fn a_request_under_way_finishes_on_the_version_that_it_found() {
 }
 
 #[test]
+fn a_reload_waits_for_the_requests_of_a_retired_version_as_long_as_it_is_to() {
+    // Longer than it waits unless told otherwise.
+    const STEPS: i64 = 3 * busy::SECONDS;
+    for (seconds, state) in [("0", "UNLOADING"), ("600", "END")] {
+        let root = repository::of(&[("1", "busy"), ("2", "busy")]);
+        let wait = ["--reload_wait_seconds", seconds];
+        let quiet = ["--file_system_poll_wait_seconds", "0"];
+        let flags = [wait, quiet, ["--nireq", "1"]].concat();
+        let server = Server::begin("busy", root.path(), &flags);
+        server.wait_ready();
+        let client = Grpc::connect(&server);
+        let call = busy::running(&server, &client, STEPS);
+        fs::remove_dir_all(root.path().join("2")).unwrap();
+        let answer = post(&server, "/v1/config/reload", b"");
+        assert_eq!(answer.status, 201, "{}", answer.text());
+        let versions = &answer.json()["busy"]["model_version_status"];
+        let versions = versions.as_array().unwrap();
+        let retired = versions.iter().find(|it| it["version"] == "2").unwrap();
+        assert_eq!(retired["state"], state, "{seconds} s: {retired}");
+        busy::check(STEPS, &call.wait());
+    }
+}
+
+#[test]
 fn there_is_no_moment_without_service() {
     let root = repository::of(&[("1", "dummy")]);
     let server = Arc::new(serve(root.path(), &[]));

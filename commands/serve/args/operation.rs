@@ -259,6 +259,14 @@ pub(in crate::serve) struct Args {
         help_heading = "Limits"
     )]
     pub(super) loading_wait_seconds: u64,
+    /// How long the answer of a reload waits for versions that it has retired; 0 means not at all
+    #[arg(
+        long = "reload_wait_seconds",
+        value_name = "N",
+        default_value_t = 2,
+        help_heading = "Limits"
+    )]
+    pub(super) reload_wait_seconds: u32,
     /// How long requests under way may take after SIGINT or SIGTERM; a second signal ends at once
     #[arg(
         long = "shutdown_timeout_seconds",

@@ -276,6 +276,7 @@ fn check(flags: &Flags) -> Result<ServerSettings, FlagError> {
             write: Duration::from_secs(flags.write_timeout_seconds.into()),
             idle: Duration::from_secs(flags.idle_timeout_seconds.into()),
             loading: Duration::from_secs(flags.loading_wait_seconds),
+            reload: Duration::from_secs(flags.reload_wait_seconds.into()),
             shutdown: Duration::from_secs(flags.shutdown_timeout_seconds),
             waiting: flags.max_queued_requests,
             image_pixels: flags.max_image_pixels,

@@ -151,8 +151,13 @@ impl Reloader {
     }
 
     /// Goes on until the engine is gone: a pass at each tick of `poll`, if there is one, and at
-    /// each command.
-    pub async fn run(mut self, poll: Option<Duration>, mut commands: mpsc::Receiver<Command>) {
+    /// each command, whose answer waits for retired versions no longer than `wait`.
+    pub async fn run(
+        mut self,
+        poll: Option<Duration>,
+        wait: Duration,
+        mut commands: mpsc::Receiver<Command>,
+    ) {
         let mut ticks = poll.map(|period| {
             let mut ticks = tokio::time::interval_at(Instant::now() + period, period);
             ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -173,7 +178,7 @@ impl Reloader {
                         return;
                     };
                     let done = self.pass(Trigger::Asked).await;
-                    let (unloaded, answer) = (self.unloaded(), answer(&done, self.is_silent));
+                    let (unloaded, answer) = (self.unloaded(wait), answer(&done, self.is_silent));
                     // Beside what follows; bounded, and a client that left is not an error.
                     Task::spawn(async move {
                         unloaded.await;
@@ -216,17 +221,17 @@ impl Reloader {
     }
 
     /// Waits until the versions that are retired are unloaded, so that whoever has asked finds them
-    /// so. Those that still have requests after [`UNLOAD`] end later, as those do whose sequences drain.
-    fn unloaded(&self) -> impl Future<Output = ()> + Send + use<> {
+    /// so. Those that still have requests after `limit` end later, as those do whose sequences drain.
+    fn unloaded(&self, limit: Duration) -> impl Future<Output = ()> + Send + use<> {
         let models = self.served.values().map(|served| &served.model);
         let versions = models.flat_map(|model| model.versions());
         let ends: Vec<_> = versions
             .filter(|version| version.sequences().is_empty())
             .map(|version| async move { version.unloaded().await })
             .collect();
-        async {
+        async move {
             let all = futures::future::join_all(ends);
-            drop(tokio::time::timeout(UNLOAD, all).await);
+            drop(tokio::time::timeout(limit, all).await);
         }
     }
 
@@ -386,9 +391,6 @@ const AT_LOAD: Origin = Origin {
     api: Api::KServe,
     interface: Interface::Grpc,
 };
-
-/// How long the answer of a reload waits for versions that it has retired.
-const UNLOAD: Duration = Duration::from_secs(2);
 
 /// The most texts that are remembered as told.
 const MOST_TOLD: usize = 1000;

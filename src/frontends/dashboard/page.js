@@ -167,13 +167,6 @@
     if (notice.textContent !== text) notice.textContent = text;
     notice.hidden = text === '';
   }
-  const NOTICES = {
-    ready: '',
-    loading: 'The server loads what it is to serve.',
-    failing: 'Requests fail: see the servables that are failing.',
-    stopping: 'The server is stopping: requests under way go on, new ones are refused.',
-  };
-
   async function ask() {
     clearTimeout(timer);
     if (document.hidden || asking) return;
@@ -187,7 +180,7 @@
       // Another server, which may have another page.
       if (String(state.server.started_ms) !== body.dataset.started) return location.reload();
       answered = new Date();
-      tell(state.server.state, NOTICES[state.server.state]);
+      tell(state.server.state, state.server.notice ?? '');
       await show(state, signal);
     } catch {
       const when = answered.toLocaleTimeString();

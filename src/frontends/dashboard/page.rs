@@ -64,7 +64,7 @@ pub(super) fn write(state: &State, ask: &Ask, address: &Address) -> String {
         version, runtime, ..
     } = &state.server;
     let runtime = runtime.as_deref().unwrap_or("not open");
-    let readiness = state.server.state;
+    let (readiness, notice) = (state.server.state, state.server.notice.as_deref());
     let mut page = format!(
         "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
          <meta name=\"viewport\" content=\"width=device-width,initial-scale=1\">\n\
@@ -88,12 +88,11 @@ pub(super) fn write(state: &State, ask: &Ask, address: &Address) -> String {
         age(state.server.uptime()),
         text(&address.ports()),
         devices(&state.server),
-        if notice(readiness).is_empty() {
-            " hidden"
-        } else {
-            ""
+        match notice {
+            Some(_) => "",
+            None => " hidden",
         },
-        notice(readiness),
+        text(notice.unwrap_or_default()),
     );
     page += &tiles(&state.totals, state.server.requests_under_way);
     page += "<section id=\"servables\" tabindex=\"-1\">\n<h2>Servables</h2>\n";
@@ -137,18 +136,6 @@ const fn class(readiness: Readiness) -> &'static str {
         Readiness::Loading => "loading",
         Readiness::Failing => "failing",
         Readiness::Stopping => "warning",
-    }
-}
-
-/// Says what is not as usual.
-const fn notice(readiness: Readiness) -> &'static str {
-    match readiness {
-        Readiness::Ready => "",
-        Readiness::Loading => "The server loads what it is to serve.",
-        Readiness::Failing => "Requests fail: see the servables that are failing.",
-        Readiness::Stopping => {
-            "The server is stopping: requests under way go on, new ones are refused."
-        }
     }
 }
 

@@ -10,7 +10,7 @@ use serde::{Serialize, Serializer};
 use super::{
     Dashboard,
     ask::{Ask, Found},
-    view::{Condition, View},
+    view::{Condition, View, last_error},
 };
 use crate::{
     engine::{Engine, Servable},
@@ -40,6 +40,8 @@ pub(super) struct Server {
     pub(super) version: &'static str,
     pub(super) runtime: Option<String>,
     pub(super) state: Readiness,
+    /// What is not as usual, for people.
+    pub(super) notice: Option<String>,
     /// Another one for another process.
     pub(super) started_ms: u64,
     uptime_ms: u64,
@@ -131,9 +133,19 @@ impl State {
         let Found { count, shown } = ask.find(&servables);
         let views: Vec<View> = shown.iter().map(View::of).collect();
         let (mut server, totals) = (Server::of(dashboard, engine), Totals::of(&servables));
-        if server.state == Readiness::Ready && totals.conditions.count(Condition::Failing) > 0 {
+        let failing = totals.conditions.count(Condition::Failing);
+        if server.state == Readiness::Ready && failing > 0 {
             server.state = Readiness::Failing;
         }
+        server.notice = match server.state {
+            Readiness::Ready => None,
+            Readiness::Failing => Some(notice_of_failing(&servables, failing)),
+            Readiness::Loading => Some("The server loads what it is to serve.".to_owned()),
+            Readiness::Stopping => Some(
+                "The server is stopping: requests under way go on, new ones are refused."
+                    .to_owned(),
+            ),
+        };
         Self {
             server,
             totals,
@@ -147,6 +159,20 @@ impl State {
     }
 }
 
+/// Says how many servables fail, and why the first of them does.
+fn notice_of_failing(servables: &[Servable], count: usize) -> String {
+    let mut text = match count {
+        1 => "1 servable fails requests.".to_owned(),
+        _ => format!("{count} servables fail requests."),
+    };
+    let last = |servable: &Servable| Some((servable.name().to_owned(), last_error(servable)?));
+    // It may have been answered again meanwhile.
+    if let Some((name, error)) = servables.iter().find_map(last) {
+        text.extend([" Last error of `", &name, "`: ", &error]);
+    }
+    text
+}
+
 impl Server {
     fn of(dashboard: &Dashboard, engine: &Engine) -> Self {
         Self {
@@ -157,6 +183,7 @@ impl Server {
                 (false, true) => Readiness::Ready,
                 (false, false) => Readiness::Loading,
             },
+            notice: None,
             started_ms: dashboard.started_ms,
             uptime_ms: milliseconds(dashboard.started.elapsed()),
             devices: dashboard.devices.get().cloned().unwrap_or_default(),

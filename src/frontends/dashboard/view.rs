@@ -23,6 +23,9 @@ const MOST_TENSORS: usize = 64;
 /// The most bytes of a text about a failure.
 const LONGEST_FAILURE: usize = 2048;
 
+/// The most bytes of one at the top of the page.
+const LONGEST_NOTICE: usize = 300;
+
 /// A servable.
 #[derive(Debug)]
 pub(super) struct View {
@@ -54,7 +57,7 @@ pub(super) enum Kind {
 pub(super) enum Condition {
     /// It serves.
     Ready,
-    /// It serves, and no request has been answered since one failed within the server.
+    /// It serves, and too many of its recent requests have failed within the server.
     Failing,
     /// It serves, and something else of it has failed, or a request lately.
     Warning,
@@ -72,7 +75,7 @@ pub(super) struct Version {
     pub(super) number: i64,
     pub(super) state: &'static str,
     pub(super) failure: Option<String>,
-    /// Why a request has failed lately, and whether none has been answered since.
+    /// Why a request has failed lately, and whether too many have.
     pub(super) broken: Option<(String, bool)>,
     pub(super) runs: Option<Runs>,
     /// How many sequences live, if there can be any.
@@ -179,6 +182,18 @@ impl Condition {
             (false, false, false) => Self::Retired,
         }
     }
+}
+
+/// Returns why the last request of a servable failed, if it is [failing](Condition::Failing).
+pub(super) fn last_error(servable: &Servable) -> Option<String> {
+    let parts = servable.parts();
+    let mut serving = parts
+        .iter()
+        .filter(|part| part.status().state == State::Available);
+    serving.find_map(|part| match part.reporter().health() {
+        Health::Failing(text) => Some(cut(&text, LONGEST_NOTICE)),
+        Health::Good | Health::Unsteady(_) => None,
+    })
 }
 
 impl View {
@@ -349,10 +364,14 @@ fn layout(tensor: &TensorInfo) -> String {
 
 /// Cuts the end off a text that nobody reads to its end.
 fn shortened(text: &str) -> String {
-    if text.len() <= LONGEST_FAILURE {
+    cut(text, LONGEST_FAILURE)
+}
+
+fn cut(text: &str, longest: usize) -> String {
+    if text.len() <= longest {
         return text.to_owned();
     }
-    let mut ends = (0..=LONGEST_FAILURE).rev();
+    let mut ends = (0..=longest).rev();
     let end = ends.find(|end| text.is_char_boundary(*end));
     format!("{}…", &text[..end.unwrap_or(0)])
 }

@@ -101,6 +101,27 @@ fn broken_chunks_are_refused() {
 }
 
 #[test]
+fn what_hides_the_end_of_a_body_is_refused() {
+    let server = Server::start("dummy");
+    let next = "GET /v2/health/live HTTP/1.1\r\nHost: test\r\n\r\n";
+    let head = format!("POST {INFER} HTTP/1.1\r\nHost: a\r\n");
+    for rest in [
+        "Transfer-Encoding: chunked\r\n\r\n2\r\n{}\r\n0\r\n\n".to_owned(),
+        "Transfer-Encoding: chunked\r\n\r\n2\r\n{}\r\n0\r\nx: y\n\r\n".to_owned(),
+        format!(
+            "Transfer-Encoding: chunked\r\n\r\n{}2\r\n{{}}\r\n0\r\n\r\n",
+            "0".repeat(200)
+        ),
+        format!("Content-Length: {}2\r\n\r\n{{}}", "0".repeat(200)),
+    ] {
+        // What follows is not answered: where it begins is not known.
+        let wire = format!("{head}{rest}{next}");
+        let answers = statuses(&server, wire.as_bytes());
+        assert!(matches!(answers[..], [400..=412]), "{rest:?}: {answers:?}");
+    }
+}
+
+#[test]
 fn a_client_that_has_said_all_gets_its_answer() {
     let server = busy::serve(&[]);
     let (length, body) = busy::body(busy::SECONDS);

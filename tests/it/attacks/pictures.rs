@@ -106,6 +106,41 @@ fn profiles_are_not_unpacked() {
 }
 
 #[test]
+fn copies_of_pictures_count() {
+    let server = Server::start_with("image_any", &[WITH_BUDGET]);
+    let picture = image::RgbImage::from_pixel(8, 8, image::Rgb([1, 2, 3]));
+    let mut file = std::io::Cursor::new(Vec::new());
+    picture
+        .write_to(&mut file, image::ImageFormat::Png)
+        .expect("a Vec takes it");
+    let mut file = file.into_inner();
+    let chunk = |name: &[u8; 4], contents: &[u8]| {
+        let mut sum = flate2::Crc::new();
+        sum.update(name);
+        sum.update(contents);
+        let length = u32::try_from(contents.len()).expect("it is small");
+        let parts: [&[u8]; 4] = [
+            &length.to_be_bytes(),
+            name,
+            contents,
+            &sum.sum().to_be_bytes(),
+        ];
+        parts.concat()
+    };
+    // One chunk that is left out, and one of 20 MB that is not.
+    let end = file.len() - 12;
+    let more = [
+        chunk(b"tEXt", b"a\0b"),
+        chunk(b"IDAT", &vec![0; 20_000_000]),
+    ]
+    .concat();
+    file.splice(end..end, more);
+    let growth = Growth::of(&server);
+    drop(eight(&server, &file));
+    growth.check();
+}
+
+#[test]
 fn pictures_that_are_cut_short_are_refused() {
     let server = Server::start("image_any");
     for extension in ["jpg", "png"] {

@@ -1,0 +1,60 @@
+//! Streams of health and reflection, which nobody asks a model over.
+
+use tonic_health::pb::{HealthCheckRequest, health_client::HealthClient};
+
+use super::{
+    http2::{DATA, HEADERS, Http2, framed},
+    memory::Growth,
+};
+use crate::support::{Server, grpc::Grpc};
+
+const REFLECTION: &str = "/grpc.reflection.v1.ServerReflection/ServerReflectionInfo";
+const WATCH: &str = "/grpc.health.v1.Health/Watch";
+
+#[test]
+fn what_a_stream_of_reflection_has_sent_is_not_held() {
+    let server = Server::start_with("dummy", &["--max_bytes_in_flight=4000000"]);
+    Grpc::connect(&server).check_serves();
+    let growth = Growth::of(&server);
+    let mut attacker = Http2::connect(&server, &[]);
+    let stream = attacker.open(REFLECTION);
+    // `list_services` with a text of 60 kB, again and again: 6 MB.
+    let question = tonic_reflection::pb::v1::ServerReflectionRequest {
+        host: "h".repeat(60_000),
+        message_request: None,
+    };
+    let message = framed(&question);
+    for _ in 0..100 {
+        for piece in message.chunks(16 << 10) {
+            attacker.frame(DATA, 0, stream, piece);
+        }
+        attacker.ping();
+        attacker.until("an answer", |frame| frame.kind == super::http2::PING);
+    }
+    Grpc::connect(&server).check_serves();
+    assert!(growth.bytes() < 20 << 20, "{}", growth.bytes());
+}
+
+#[test]
+fn watchers_have_places_and_checks_need_none() {
+    let server = Server::start_with("dummy", &["--max_streams=3"]);
+    let mut attacker = Http2::connect(&server, &[]);
+    let request = HealthCheckRequest::default();
+    let mut refused = 0;
+    for number in 0..5 {
+        let stream = attacker.call(WATCH, &request);
+        let head = attacker.until("a head", |frame| {
+            frame.kind == HEADERS && frame.stream == stream
+        });
+        if head.flags & super::http2::END_STREAM != 0 {
+            refused += 1;
+            assert!(number >= 3, "{number}");
+        }
+    }
+    assert_eq!(refused, 2);
+    let grpc = Grpc::connect(&server);
+    let mut health = HealthClient::new(grpc.channel.clone());
+    let answer = grpc.wait(async move { health.check(request).await });
+    assert!(answer.is_ok(), "{answer:?}");
+    grpc.check_serves();
+}
