@@ -389,7 +389,7 @@ fn the_help_of_serve_tells_every_flag() {
 
               [default: 1000]
 
-          --hide_inference_errors
+          --hide_inference_errors[=<BOOL>]
               Do not tell clients why an inference failed; the log has it
 
           --max_string_elements <N>
