@@ -16,7 +16,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 # The places that Chromium has for the pipes.
 FROM_US, TO_US = 3, 4
-LIMIT = 60.0
+LIMIT = 180.0
 
 
 def find():

@@ -206,6 +206,7 @@ fn every_rule_is_found_in_one_file() {
                 node("g", "ints", &["in < a.a"], &["out"], ""),
                 node("h", "text", &["in < request.x"], &["out"], ""),
                 node("i", "text", &["in < h.out"], &["out"], ""),
+                node("j", "add", &["input1 < a.a"], &["sum"], ""),
             ],
             &["o < i.out"],
             "",
