@@ -209,11 +209,11 @@ mod tests {
             assert_eq!(refused(bad), Some(bad.len() - 1), "{bad:?}");
         }
         let zeros = "0".repeat(KEPT);
-        let bad = format!("POST / HTTP/1.1\r\nContent-Length: {zeros}3\r\n");
-        assert_eq!(refused(&bad), Some(bad.len() - 1));
+        let long = format!("POST / HTTP/1.1\r\nContent-Length: {zeros}3\r\n");
+        assert_eq!(refused(&long), Some(long.len() - 1));
         let chunked = "POST / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n";
-        let bad = format!("{chunked}{zeros}3\r\n");
-        assert_eq!(refused(&bad), Some(bad.len() - 1));
+        let long = format!("{chunked}{zeros}3\r\n");
+        assert_eq!(refused(&long), Some(long.len() - 1));
         let long = format!("GET / HTTP/1.1\r\nX: {}\r\n\r\n", "y".repeat(1000));
         assert_eq!(refused(&format!("{long}{bad}")), Some(long.len() + 14));
     }
