@@ -114,23 +114,13 @@ fn what_is_no_folder_is_told() {
     ));
 }
 
-/// The user without rights, as whom the server is started if the tests run as the one that may
-/// read everything.
-const NOBODY: u32 = 65534;
-
 #[test]
 fn a_folder_without_rights_is_told() {
-    use std::os::unix::process::CommandExt;
     let root = repository::of(&[("1", "dummy")]);
-    fs::set_permissions(root.path(), fs::Permissions::from_mode(0o755)).unwrap();
     let folder = root.path().join("1");
     fs::set_permissions(&folder, fs::Permissions::from_mode(0o000)).unwrap();
-    let mut command = crate::support::cli::command();
-    if fs::read_dir(&folder).is_ok() {
-        command.uid(NOBODY);
-    }
     let run = crate::support::cli::run(
-        command
+        crate::support::cli::without_rights(&folder)
             .args(["serve", "--model_name=m", "--model_path"])
             .arg(root.path())
             .args(crate::support::server::on(
@@ -158,9 +148,7 @@ fn with_odd_operator(root: &Path) {
 
 #[test]
 fn files_that_may_not_be_read_and_operators_that_there_are_not_are_told_everywhere() {
-    use std::os::unix::process::CommandExt;
     let folder = repository::folder();
-    fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o755)).unwrap();
     for name in ["graph", "weights", "operator"] {
         repository::copy(
             &model("dummy").join("1"),
@@ -188,10 +176,7 @@ fn files_that_may_not_be_read_and_operators_that_there_are_not_are_told_everywhe
 
     let ports = server::free_ports();
     let command = |more: &[String]| {
-        let mut command = cli::command();
-        if fs::read(&closed[0]).is_ok() {
-            command.uid(NOBODY);
-        }
+        let mut command = cli::without_rights(&closed[0]);
         command.args(["serve", "--config_path"]).arg(&config);
         command.args(more);
         command

@@ -170,8 +170,8 @@ fn devices_that_are_not_there_are_refused() {
     cannot use device `TOASTER`: Device with "TOASTER" name is not registered in the OpenVINO Runtime
     cannot use device ``
     cannot use device `CPU\0`
-    Cannot compile model into target device - AUTO:TOASTER: No available device to filter AUTO plugin
-    Cannot compile model into target device - HETERO:TOASTER: Device with "TOASTER" name is not registered in the OpenVINO Runtime
+    cannot use device `AUTO:TOASTER`: Device with "TOASTER" name is not registered in the OpenVINO Runtime
+    cannot use device `HETERO:TOASTER`: Device with "TOASTER" name is not registered in the OpenVINO Runtime
     "#);
 }
 

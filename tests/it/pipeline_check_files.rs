@@ -80,22 +80,13 @@ fn files_that_are_no_configuration_are_refused() {
     assert_eq!(report["verdict"], "faults");
 }
 
-/// The user without rights, as whom the program is started if the tests run as the one that may
-/// read everything.
-const NOBODY: u32 = 65534;
-
 #[test]
 fn a_file_without_rights_is_refused() {
-    use std::os::unix::process::CommandExt;
     let case = Case::new();
     case.config(&file(&[dummy()], &[], &[sound("p")]));
-    fs::set_permissions(case.path(), fs::Permissions::from_mode(0o755)).unwrap();
     let path = case.path().join("config.json");
     fs::set_permissions(&path, fs::Permissions::from_mode(0o000)).unwrap();
-    let mut command = cli::command();
-    if fs::read(&path).is_ok() {
-        command.uid(NOBODY);
-    }
+    let command = cli::without_rights(&path);
     insta::assert_snapshot!(shown(&case.run(command, &[])), @"
     exit 1
     error: cannot read the configuration file config.json

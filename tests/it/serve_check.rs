@@ -69,12 +69,11 @@ fn pipelines_that_cannot_be_served_are_faults() {
     library   pipeline  1         not checked
     input     pipeline  -         fault
     exit 1
-    error: the check found 5 faults
+    error: the check found 4 faults
       fault: config.json: custom_node_library_config_list: library `lib`: <folder>/lib.so: cannot open shared object file: No such file or directory
       fault: config.json:15:49 pipeline_config_list[1].nodes[0].model_name: pipeline `unknown`, node `a`: Pipeline definition has reference to missing model - found the model `dumy`, which is not there; expected a model of model_config_list: dummy, total; did you mean `dummy`?
       fault: config.json:21:49 pipeline_config_list[2].nodes[0].model_name: pipeline `stateful`, node `a`: Stateful model cannot be subscribed to pipeline - found a stateful model; expected a model without state; send requests to the stateful model directly
       fault: config.json:34:13 pipeline_config_list[4].nodes[0].inputs[0]: pipeline `input`, node `a`: Pipeline definition has connection to non existing model input - found the input `c`; expected an input of what it runs: b; take it away, or rename it
-      fault: config.json:34:12 pipeline_config_list[4].nodes[0].inputs: pipeline `input`, node `a`: Pipeline definition does not have connections for all inputs of underlying models - found no source for the input `b`; expected one for each input; add {"b": {"node_name": …, "data_item": …}}
     hint: `ovms pipeline check config.json` shows the lines that are meant
     "#);
     // What the runtime would have told is not there; all else is.

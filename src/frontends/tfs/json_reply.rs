@@ -8,7 +8,7 @@ use crate::{
     frontends::reply::Whole,
     request::InferResponse,
     tensor::{
-        DataType, Tensor, strings,
+        DataType, Tensor,
         values::{Value, Values, values, write_json_value},
     },
 };
@@ -20,14 +20,13 @@ const BYTES_SUFFIX: &str = "_bytes";
 ///
 /// # Errors
 ///
-/// Fails if the outputs cannot be divided into the same number of rows, or if strings are no text and their
-/// output has no name for base64.
+/// Fails if the outputs cannot be divided into the same number of rows.
 pub(super) fn encode(response: &InferResponse, format: Format) -> Result<Whole> {
-    let outputs = response
+    let outputs: Vec<Output<'_>> = response
         .outputs
         .iter()
         .map(|(name, tensor)| Output::new(name, tensor))
-        .collect::<Result<Vec<_>>>()?;
+        .collect();
     // About what numbers take; an estimate.
     let size: usize = response
         .outputs
@@ -54,20 +53,13 @@ struct Output<'a> {
 }
 
 impl<'a> Output<'a> {
-    fn new(name: &'a str, tensor: &'a Tensor) -> Result<Self> {
-        let base64 = tensor.dtype() == DataType::String && name.ends_with(BYTES_SUFFIX);
-        if let Some(index) = strings::first_binary(tensor).filter(|_| !base64) {
-            return Err(Error::invalid(format!(
-                "Response parsing to JSON error - element {index} of output {name} is not UTF-8, for \
-                 which JSON has no form; an output whose name ends with {BYTES_SUFFIX} is base64"
-            )));
-        }
-        Ok(Self {
+    fn new(name: &'a str, tensor: &'a Tensor) -> Self {
+        Self {
             name,
             shape: tensor.shape(),
             values: values(tensor),
-            base64,
-        })
+            base64: tensor.dtype() == DataType::String && name.ends_with(BYTES_SUFFIX),
+        }
     }
 
     /// Writes as many elements as a shape has, nested as it is.

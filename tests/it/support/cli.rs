@@ -8,6 +8,9 @@ use std::{
 
 use ovms::openvino::runtime::{self, Places};
 
+/// The program that the tests are about.
+const PROGRAM: &str = env!("CARGO_BIN_EXE_ovms");
+
 /// What a run of the program gave.
 #[derive(Debug)]
 pub(crate) struct Run {
@@ -30,7 +33,25 @@ impl Run {
 
 /// Makes the command of the program.
 pub(crate) fn command() -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_ovms"));
+    plain(Command::new(PROGRAM))
+}
+
+/// Makes the command of the program as a user who may not read `closed`: root gives up the right to
+/// read everything, but stays the owner of the folders that the program and its runtime are in.
+pub(crate) fn without_rights(closed: &Path) -> Command {
+    let readable = std::fs::File::open(closed).is_ok();
+    if !readable {
+        return command();
+    }
+    let mut command = Command::new("setpriv");
+    command
+        .arg("--bounding-set=-dac_override,-dac_read_search")
+        .arg(PROGRAM);
+    plain(command)
+}
+
+/// Takes away what the environment would change.
+fn plain(mut command: Command) -> Command {
     command
         .env("NO_COLOR", "1")
         .env("COLUMNS", "100")
