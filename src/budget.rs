@@ -172,6 +172,14 @@ impl Charge {
         }
     }
 
+    /// Charges what is missing to so many bytes that are there already and cannot be refused.
+    pub fn take(&mut self, to: usize) {
+        if let Some(more) = to.checked_sub(self.bytes) {
+            self.bytes = to;
+            self.budget.0.charged.fetch_add(more, Ordering::Relaxed);
+        }
+    }
+
     /// Gives back what is more than so many bytes.
     pub fn shrink(&mut self, to: usize) {
         if let Some(less) = self.bytes.checked_sub(to) {

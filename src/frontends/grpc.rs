@@ -5,7 +5,6 @@ use std::{convert::Infallible, sync::Arc};
 use axum::http::{Request, Response};
 use futures::{FutureExt, future::BoxFuture};
 use http_body_util::BodyExt;
-use hyper::body::Incoming;
 use tonic::{Status, service::Routes};
 use tonic_health::{ServingStatus, server::HealthReporter};
 use tower::Service;
@@ -15,11 +14,13 @@ use super::{
     intake::Intake,
     kserve::{grpc::KserveService, stream, triton},
     messages::CALL,
+    received::Received,
     reply,
     tfs::grpc::TfsService,
     unary::{self, Unary, UnaryBody},
 };
 use crate::{
+    budget::Budget,
     engine::Engine,
     proto::{
         DESCRIPTORS,
@@ -126,12 +127,12 @@ pub struct GrpcService {
     line: Line,
 }
 
-impl hyper::service::Service<Request<Incoming>> for GrpcService {
+impl hyper::service::Service<Request<Received>> for GrpcService {
     type Response = Response<GrpcBody>;
     type Error = Infallible;
     type Future = Answer;
 
-    fn call(&self, request: Request<Incoming>) -> Self::Future {
+    fn call(&self, request: Request<Received>) -> Self::Future {
         let path = request.uri().path();
         if path == KserveService::PATH {
             return self.unary(self.infer.clone(), request);
@@ -172,8 +173,14 @@ impl GrpcService {
         }
     }
 
+    /// Returns what the bytes of all connections are charged to.
+    #[must_use]
+    pub fn budget(&self) -> &Budget {
+        self.intake.budget()
+    }
+
     /// Answers an inference.
-    fn unary<C: Unary>(&self, service: C, request: Request<Incoming>) -> Answer {
+    fn unary<C: Unary>(&self, service: C, request: Request<Received>) -> Answer {
         let intake = self.intake.clone();
         // Here, since this is called for one request after the other.
         let arrival = self.line.arrive();
@@ -183,7 +190,7 @@ impl GrpcService {
 
     /// Answers a call of health or reflection. One that may be a stream has a place and its charge until it
     /// ends; a check of health is never refused.
-    fn other(&self, request: Request<Incoming>) -> Answer {
+    fn other(&self, request: Request<Received>) -> Answer {
         let (parts, body) = request.into_parts();
         let budget = self.intake.budget();
         let held = match parts.uri.path() {

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use axum::http::{Extensions, HeaderMap, Request};
 use bytes::{Buf, Bytes};
 use http_body_util::BodyExt;
-use hyper::body::{Body, Incoming};
+use hyper::body::Body;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tonic::Status;
 
@@ -18,6 +18,7 @@ use super::{
     expand::expand,
     gather::Gather,
     intake::Intake,
+    received::Received,
     reply,
     unary::{PREFIX, incomplete, too_large},
 };
@@ -39,7 +40,7 @@ const ENCODINGS: &str = "gzip,identity";
 pub(super) const CALL: usize = 8 << 10;
 
 /// Reads messages off a body.
-pub(super) struct Reader<B = Incoming> {
+pub(super) struct Reader<B = Received> {
     body: Paced<B>,
     intake: Intake,
     /// What has come and was not read yet.
@@ -195,7 +196,7 @@ where
 }
 
 /// The messages of a stream.
-pub(super) struct Messages<B = Incoming> {
+pub(super) struct Messages<B = Received> {
     reader: Reader<B>,
     extensions: Extensions,
     room: Arc<Semaphore>,

@@ -22,6 +22,7 @@ mod mapped;
 mod messages;
 mod metrics;
 mod packed;
+pub mod received;
 mod reply;
 pub mod rest;
 pub mod tfs;

@@ -23,6 +23,7 @@ use super::{
     v3,
 };
 use crate::{
+    budget::Budget,
     config::{Cors, ServerSettings},
     engine::Engine,
     error::{Error, ErrorKind},
@@ -48,6 +49,7 @@ pub(crate) struct Context {
 pub struct Rest {
     paths: Router,
     rules: Arc<Rules>,
+    budget: Budget,
 }
 
 /// What holds for all paths.
@@ -76,12 +78,14 @@ impl Rest {
         settings: &ServerSettings,
         metrics: Arc<Metrics>,
     ) -> Self {
+        let budget = intake.budget().clone();
         let context = Context {
             engine,
             intake,
             metrics,
         };
         Self {
+            budget,
             paths: paths(&context, settings),
             rules: Rules::new(settings, Port::Rest),
         }
@@ -95,15 +99,23 @@ impl Rest {
         settings: &ServerSettings,
         metrics: Arc<Metrics>,
     ) -> Self {
+        let budget = intake.budget().clone();
         let context = Context {
             engine,
             intake,
             metrics,
         };
         Self {
+            budget,
             paths: management_paths(settings).with_state(context),
             rules: Rules::new(settings, Port::Management),
         }
+    }
+
+    /// Returns what the bytes of all connections are charged to.
+    #[must_use]
+    pub fn budget(&self) -> &Budget {
+        &self.budget
     }
 
     /// Answers a request.

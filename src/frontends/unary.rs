@@ -15,11 +15,13 @@ use std::{
 use axum::http::{HeaderMap, HeaderValue, Request, Response, header};
 use bytes::{BufMut, Bytes, BytesMut};
 use futures::FutureExt;
-use hyper::body::{Body, Frame, Incoming, SizeHint};
+use hyper::body::{Body, Frame, SizeHint};
 use prost::Message;
 use tonic::{Code, Status};
 
-use super::{access, deadline, intake::Intake, messages::Reader, reply, weight::Kind};
+use super::{
+    access, deadline, intake::Intake, messages::Reader, received::Received, reply, weight::Kind,
+};
 use crate::{
     budget::{Budget, Charge, OVERHEAD},
     error::{self, Error, ErrorKind},
@@ -83,7 +85,7 @@ const QUERY_WEIGHT: usize = 16;
 pub(super) fn call<C: Unary>(
     service: C,
     intake: Intake,
-    request: Request<Incoming>,
+    request: Request<Received>,
     arrival: Arc<Arrival>,
 ) -> impl Future<Output = Response<UnaryBody>> + Send {
     let (parts, body) = request.into_parts();
@@ -126,7 +128,7 @@ pub(super) fn call<C: Unary>(
 /// Answers a call whose message is small, and whose answer is known at once.
 pub(super) async fn query<Q, A>(
     intake: Intake,
-    request: Request<Incoming>,
+    request: Request<Received>,
     answer: impl FnOnce(Q) -> Result<A, Status>,
 ) -> Response<UnaryBody>
 where

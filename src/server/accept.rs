@@ -47,6 +47,7 @@ use crate::{
     frontends::{
         access::{AccessLog, Entry, Logged, Protocol},
         grpc::{GrpcBody, GrpcService},
+        received::{ReadBytes, Received, Unread},
         rest::Rest,
     },
     task::Task,
@@ -336,6 +337,7 @@ struct Calls {
     /// Whether there has been one.
     used: Arc<AtomicBool>,
     watchdog: Arc<Watchdog>,
+    unread: Arc<Unread>,
 }
 
 impl Calls {
@@ -346,6 +348,7 @@ impl Calls {
             peer,
             used: Arc::default(),
             watchdog: Arc::new(Watchdog::http2()),
+            unread: Unread::new(grpc.budget()),
         }
     }
 }
@@ -358,8 +361,11 @@ impl hyper::service::Service<Request<Incoming>> for Calls {
     fn call(&self, mut request: Request<Incoming>) -> Call {
         self.used.store(true, Ordering::Release);
         let entry = self.access.begin(Protocol::Grpc, self.peer, &mut request);
+        let read = ReadBytes::new(&self.unread);
+        let request = request.map(|body| Received::new(body, Arc::clone(&read)));
         Call {
             answer: self.grpc.call(request),
+            read: Some(read),
             entry,
             // Its task is started next.
             stream: self.watchdog.begin(),
@@ -370,10 +376,12 @@ impl hyper::service::Service<Request<Incoming>> for Calls {
 
 /// A call and its line in the log.
 struct Call {
-    answer: <GrpcService as hyper::service::Service<Request<Incoming>>>::Future,
+    answer: <GrpcService as hyper::service::Service<Request<Received>>>::Future,
     entry: Option<Entry>,
     watchdog: Arc<Watchdog>,
     stream: usize,
+    /// What was read of the request; goes on with the answer.
+    read: Option<Arc<ReadBytes>>,
 }
 
 impl Future for Call {
@@ -384,7 +392,8 @@ impl Future for Call {
         answer.map(|response| {
             let response = Entry::answered(self.entry.take(), response);
             let watchdog = Arc::clone(&self.watchdog);
-            Ok(response.map(|body| Pieces::new(body, watchdog, self.stream)))
+            let read = self.read.take();
+            Ok(response.map(|body| Pieces::new(body, watchdog, self.stream, read)))
         })
     }
 }
@@ -396,7 +405,8 @@ async fn grpc_connection<S: AsyncRead + AsyncWrite + Unpin + 'static>(
     channel: Arc<Channel>,
     stop: Stop,
 ) {
-    let stream = Paced::http2(stream, terms.patience, channel.most_block());
+    let unread = Arc::clone(&calls.unread);
+    let stream = Paced::http2(stream, terms.patience, channel.most_block(), unread);
     let watchdog = Arc::clone(&calls.watchdog);
     terms.reaper.watch(&watchdog);
     let inline = InlineCalls::new(Arc::clone(&watchdog));
@@ -429,7 +439,7 @@ async fn rest_connection<S: AsyncRead + AsyncWrite + Unpin + 'static>(
     stop: Stop,
 ) {
     let turn = Arc::<Turn>::default();
-    let stream = Paced::http1(stream, terms.patience, Arc::clone(&turn));
+    let stream = Paced::http1(stream, terms.patience, Arc::clone(&turn), rest.budget());
     let watchdog = Arc::new(Watchdog::http1(Arc::clone(&turn)));
     terms.reaper.watch(&watchdog);
     let service = {

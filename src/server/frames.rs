@@ -1,9 +1,11 @@
-//! HTTP/2 frames as they are read, so that one connection does not keep a thread to itself.
+//! HTTP/2 frames as they are read and written: what they cost, and what streams are open.
 //!
 //! Header blocks cost far more time than data: a byte of them may stand for a whole header. So what
-//! is read at a time is bounded by what it costs.
+//! is read at a time is bounded by what it costs, and one connection does not keep a thread to itself.
 
-use std::io;
+use std::{collections::BTreeMap, io};
+
+use crate::frontends::received::PIECE;
 
 /// The preface, and the head of a frame (RFC 9113, 3.4 and 4.1).
 const PREFACE: usize = 24;
@@ -11,7 +13,9 @@ const HEAD: usize = 9;
 
 const DATA: u8 = 0;
 const HEADERS: u8 = 1;
+const RST_STREAM: u8 = 3;
 const CONTINUATION: u8 = 9;
+const END_STREAM: u8 = 1;
 const END_HEADERS: u8 = 4;
 
 /// What may be read before other connections have their turn, in bytes of header blocks.
@@ -23,32 +27,144 @@ const FRAME: usize = 16;
 /// Bytes of data that cost as much as one of a header block; an estimate.
 const DATA_SPEED: usize = 64;
 
-/// Follows frames, and counts what they cost.
+/// Finds the heads of frames in what is read or written.
 #[derive(Debug)]
-pub(super) struct Frames {
-    head: [u8; HEAD],
+struct Cutter {
+    bytes: [u8; HEAD],
     /// Bytes of the head that are there.
     have: usize,
     /// Bytes of the payload, or the preface, that are yet to come.
     left: usize,
+}
+
+/// The head of a frame.
+#[derive(Debug, Clone, Copy)]
+struct Head {
+    kind: u8,
+    flags: u8,
+    stream: u32,
+    length: usize,
+}
+
+impl Head {
+    /// Returns whether its sender sends no more of its stream.
+    fn is_end(self) -> bool {
+        match self.kind {
+            RST_STREAM => true,
+            DATA | HEADERS => self.flags & END_STREAM != 0,
+            _ => false,
+        }
+    }
+}
+
+impl Cutter {
+    /// Begins before so many bytes that are no frame.
+    fn behind(left: usize) -> Self {
+        Self {
+            bytes: [0; HEAD],
+            have: 0,
+            left,
+        }
+    }
+
+    /// Follows bytes up to the end of the next head; its payload is what follows.
+    fn next(&mut self, bytes: &mut &[u8]) -> Option<Head> {
+        let step = self.left.min(bytes.len());
+        self.left -= step;
+        *bytes = &bytes[step..];
+        let step = (HEAD - self.have).min(bytes.len());
+        self.bytes[self.have..self.have + step].copy_from_slice(&bytes[..step]);
+        self.have += step;
+        *bytes = &bytes[step..];
+        if self.have < HEAD {
+            return None;
+        }
+        self.have = 0;
+        let [high, middle, low, kind, flags, stream @ ..] = self.bytes;
+        self.left = u32::from_be_bytes([0, high, middle, low]) as usize;
+        Some(Head {
+            kind,
+            flags,
+            // The highest bit has no meaning.
+            stream: u32::from_be_bytes(stream) & (u32::MAX >> 1),
+            length: self.left,
+        })
+    }
+}
+
+/// Follows the frames of a connection both ways.
+#[derive(Debug)]
+pub(super) struct Frames {
+    read: Cutter,
+    written: Cutter,
     is_data: bool,
+    /// The length of the frame that is being read.
+    length: usize,
     /// Bytes of the header block that is not at its end.
     block: usize,
     most_block: usize,
     cost: usize,
+    streams: Streams,
+}
+
+/// The streams of a connection that are not over, with what has come for each.
+#[derive(Debug, Default)]
+struct Streams {
+    open: BTreeMap<u32, usize>,
+    /// The last that was opened.
+    last: u32,
+    news: News,
+}
+
+/// What has become of data since it was asked for, in bytes and [`PIECE`] for each piece.
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
+pub(super) struct News {
+    /// That has come for streams.
+    pub(super) received: usize,
+    /// That had come for streams which are over.
+    pub(super) ended: usize,
+}
+
+impl Streams {
+    fn read(&mut self, head: Head) {
+        match head.kind {
+            HEADERS if head.stream > self.last => {
+                self.last = head.stream;
+                self.open.insert(head.stream, 0);
+            }
+            RST_STREAM => self.end(head.stream),
+            DATA => {
+                // The end of a stream alone is not kept.
+                if (head.length > 0 || !head.is_end())
+                    && let Some(received) = self.open.get_mut(&head.stream)
+                {
+                    *received += head.length + PIECE;
+                    self.news.received += head.length + PIECE;
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn end(&mut self, stream: u32) {
+        if let Some(received) = self.open.remove(&stream) {
+            self.news.ended += received;
+        }
+    }
 }
 
 impl Frames {
     /// Takes a connection from its start; `most_block` is the longest header block.
     pub(super) fn new(most_block: usize) -> Self {
         Self {
-            head: [0; HEAD],
-            have: 0,
-            left: PREFACE,
+            read: Cutter::behind(PREFACE),
+            written: Cutter::behind(0),
             is_data: false,
+            length: 0,
             block: 0,
             most_block,
             cost: 0,
+            streams: Streams::default(),
         }
     }
 
@@ -66,11 +182,24 @@ impl Frames {
         self.cost = 0;
     }
 
+    /// Returns what has become of data since the last time.
+    pub(super) fn news(&mut self) -> News {
+        std::mem::take(&mut self.streams.news)
+    }
+
     /// Returns how much to read at most.
     pub(super) fn most(&self) -> usize {
         match self.is_data {
-            true => self.left + ROUND,
+            true => self.read.left + ROUND,
             false => ROUND,
+        }
+    }
+
+    /// Returns what was counted for a piece of data that is not whole yet.
+    pub(super) fn unfinished(&self) -> usize {
+        match self.is_data && self.read.left > 0 {
+            true => self.length + PIECE,
+            false => 0,
         }
     }
 
@@ -80,43 +209,39 @@ impl Frames {
     ///
     /// Fails if a header block is too long.
     pub(super) fn read(&mut self, mut bytes: &[u8]) -> io::Result<()> {
-        while !bytes.is_empty() {
-            if self.left > 0 {
-                let step = self.left.min(bytes.len());
-                self.left -= step;
-                bytes = &bytes[step..];
-                continue;
-            }
-            let step = (HEAD - self.have).min(bytes.len());
-            self.head[self.have..self.have + step].copy_from_slice(&bytes[..step]);
-            self.have += step;
-            bytes = &bytes[step..];
-            if self.have == HEAD {
-                self.have = 0;
-                self.begin()?;
-            }
+        while let Some(head) = self.read.next(&mut bytes) {
+            self.begin(head)?;
         }
         Ok(())
     }
 
-    fn begin(&mut self) -> io::Result<()> {
-        let [high, middle, low, kind, flags, ..] = self.head;
-        self.left = u32::from_be_bytes([0, high, middle, low]) as usize;
-        self.is_data = kind == DATA;
+    /// Follows what was written.
+    pub(super) fn written(&mut self, mut bytes: &[u8]) {
+        while let Some(head) = self.written.next(&mut bytes) {
+            if head.is_end() {
+                self.streams.end(head.stream);
+            }
+        }
+    }
+
+    fn begin(&mut self, head: Head) -> io::Result<()> {
+        self.is_data = head.kind == DATA;
+        self.length = head.length;
         self.cost += FRAME
             + match self.is_data {
-                true => self.left / DATA_SPEED,
-                false => self.left,
+                true => head.length / DATA_SPEED,
+                false => head.length,
             };
-        if kind == HEADERS || kind == CONTINUATION {
-            self.block += self.left;
+        self.streams.read(head);
+        if head.kind == HEADERS || head.kind == CONTINUATION {
+            self.block += head.length;
             if self.block > self.most_block {
                 return Err(io::Error::new(
                     io::ErrorKind::InvalidData,
                     format!("a header block is longer than {} bytes", self.most_block),
                 ));
             }
-            if flags & END_HEADERS != 0 {
+            if head.flags & END_HEADERS != 0 {
                 self.block = 0;
             }
         }
@@ -126,7 +251,10 @@ impl Frames {
 
 #[cfg(test)]
 mod tests {
-    use super::{CONTINUATION, DATA, END_HEADERS, Frames, HEADERS, PREFACE, ROUND};
+    use super::{
+        CONTINUATION, DATA, END_HEADERS, END_STREAM, Frames, HEADERS, News, PIECE, PREFACE, ROUND,
+        RST_STREAM,
+    };
 
     fn frame(kind: u8, flags: u8, length: usize) -> Vec<u8> {
         let length_bytes = u32::try_from(length).unwrap().to_be_bytes();
@@ -165,7 +293,59 @@ mod tests {
             let pieces: Vec<&[u8]> = wire.chunks(size).collect();
             let frames = frames(&pieces).unwrap();
             assert_eq!(frames.cost, 3 * 16 + 100 + 50, "{size}");
-            assert_eq!((frames.left, frames.have, frames.block), (0, 0, 0));
+            assert_eq!(
+                (frames.read.left, frames.read.have, frames.block),
+                (0, 0, 0)
+            );
+        }
+    }
+
+    #[test]
+    fn data_counts_for_streams_that_are_open() {
+        let wire = |kind, flags, length| frame(kind, flags, length);
+        let open = wire(HEADERS, END_HEADERS, 3);
+        let mut frames = frames(&[&wire(DATA, 0, 50), &open, &wire(DATA, 0, 100)]).unwrap();
+        let received = |received| News { received, ended: 0 };
+        assert_eq!(frames.news(), received(100 + PIECE));
+        assert_eq!(frames.news(), received(0));
+        // Without data, and as the end of a stream, which is not the end of what is kept for it.
+        frames.read(&wire(DATA, 0, 0)).unwrap();
+        frames.read(&wire(DATA, END_STREAM, 0)).unwrap();
+        assert_eq!(frames.news(), received(PIECE));
+        for (kind, flags) in [(HEADERS, END_HEADERS), (DATA, 0)] {
+            frames.written(&wire(kind, flags, 10));
+        }
+        assert_eq!(frames.news(), received(0));
+        let end = wire(HEADERS, END_HEADERS | END_STREAM, 10);
+        for piece in end.chunks(4) {
+            frames.written(piece);
+        }
+        let ended = 100 + 2 * PIECE;
+        assert_eq!(frames.news(), News { received: 0, ended });
+        frames.read(&wire(DATA, 0, 100)).unwrap();
+        frames.read(&open).unwrap();
+        frames.read(&wire(DATA, 0, 100)).unwrap();
+        assert_eq!(frames.news(), received(0), "it is over");
+    }
+
+    #[test]
+    fn a_stream_that_either_side_resets_is_over() {
+        let reset = frame(RST_STREAM, 0, 4);
+        for by_client in [true, false] {
+            let open = frame(HEADERS, END_HEADERS, 3);
+            let mut frames = frames(&[&open, &frame(DATA, 0, 9)]).unwrap();
+            match by_client {
+                true => frames.read(&reset).unwrap(),
+                false => frames.written(&reset),
+            }
+            let both = 9 + PIECE;
+            assert_eq!(
+                frames.news(),
+                News {
+                    received: both,
+                    ended: both
+                }
+            );
         }
     }
 
@@ -204,7 +384,11 @@ mod tests {
     #[test]
     fn data_is_read_in_one_go_and_all_else_in_small_pieces() {
         let large = frame(DATA, 0, 1 << 20);
-        assert_eq!(frames(&[&large[..9]]).unwrap().most(), (1 << 20) + ROUND);
+        let mut part = frames(&[&large[..9]]).unwrap();
+        assert_eq!(part.most(), (1 << 20) + ROUND);
+        assert_eq!(part.unfinished(), (1 << 20) + PIECE);
+        part.read(&large[9..]).unwrap();
+        assert_eq!(part.unfinished(), 0);
         let large = frame(HEADERS, 0, 900);
         assert_eq!(frames(&[&large[..9]]).unwrap().most(), ROUND);
     }

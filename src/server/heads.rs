@@ -19,6 +19,8 @@ pub(super) struct Heads {
     after_cr: bool,
     length: u64,
     is_chunked: bool,
+    /// Bytes of the head that is not at its end.
+    head: usize,
 }
 
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
@@ -67,6 +69,7 @@ impl Heads {
                     self.is_cut |= kept < part.len();
                     let after_cr = part.last().map_or(self.after_cr, |&byte| byte == b'\r');
                     self.after_cr = after_cr && end.is_none();
+                    self.head += part.len() + 1;
                     let end = end?;
                     let is_cut = std::mem::take(&mut self.is_cut) && self.tells_an_end();
                     let is_text =
@@ -81,6 +84,11 @@ impl Heads {
             }
         }
         None
+    }
+
+    /// Returns about how many bytes of a head have come that is not at its end: what the parser keeps.
+    pub(super) fn unfinished(&self) -> usize {
+        self.head
     }
 
     /// Returns true within a line that says how long a body or chunk is.
@@ -115,6 +123,9 @@ impl Heads {
             Place::Trailers if text.is_empty() => Place::Start,
             place => place,
         };
+        if self.place != Place::Head {
+            self.head = 0;
+        }
         // Its room for the next.
         self.line = line;
         self.line.clear();
@@ -187,6 +198,18 @@ mod tests {
         assert_eq!(refused("\nGET / HTTP/1.1\r\n\r\n"), Some(0));
         assert_eq!(refused(&format!("\r\n{head}\r\n{head}")), None);
         assert_eq!(refused(&format!("{head}{bad}")), Some(head.len() + 14));
+    }
+
+    #[test]
+    fn a_head_is_counted_until_its_end() {
+        let mut heads = Heads::default();
+        let head = format!("POST / HTTP/1.1\r\nX: {}\r\n", "y".repeat(1000));
+        heads.read(head.as_bytes());
+        assert_eq!(heads.unfinished(), head.len());
+        heads.read(b"Content-Length: 100\r\n\r\n");
+        assert_eq!(heads.unfinished(), 0);
+        heads.read(&[b'z'; 100]);
+        assert_eq!(heads.unfinished(), 0);
     }
 
     #[test]

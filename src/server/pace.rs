@@ -19,16 +19,23 @@ use std::{
 
 use tokio::{
     io::{AsyncRead, AsyncWrite, ReadBuf},
-    time::Sleep,
+    time::{Instant, Sleep},
 };
 
 use super::{frames::Frames, heads::Heads, linger::Linger};
+use crate::{
+    budget::{Budget, Charge},
+    frontends::received::Unread,
+};
 
 /// The HTTP/2 preface and the head of the SETTINGS frame that follows it (RFC 9113, 3.4).
 const PREFACE: usize = 24 + 9;
 
 /// In the place of a head with a line that ends with LF alone: no parser takes a NUL.
 const REFUSED_HEAD: &[u8] = b"\0\r\n\r\n";
+
+/// The part of a head that is not charged; nearly all are shorter.
+const FREE_HEAD: usize = 16 << 10;
 
 /// How long a client may take.
 #[derive(Debug, Clone, Copy)]
@@ -133,23 +140,122 @@ pub(super) struct Paced<S> {
 enum Wire {
     Http1 {
         heads: Heads,
+        /// That of a long head which is not at its end.
+        charge: Charge,
         /// What is yet to be read in the place of what came.
         refusal: &'static [u8],
     },
-    Http2(Frames),
+    Http2(Streams),
+}
+
+/// An HTTP/2 connection.
+struct Streams {
+    frames: Frames,
+    unread: Arc<Unread>,
+    /// Since when nothing is read, because too much waits to be read off the streams, and when to ask again.
+    full: Option<(Instant, Pin<Box<Sleep>>)>,
+}
+
+/// How long a connection that may not receive more waits before it asks again.
+const FULL: Duration = Duration::from_millis(5);
+
+/// How long it waits before it is closed: nobody reads its streams, and the server needs the memory.
+const MAX_FULL: Duration = Duration::from_secs(2);
+
+impl Streams {
+    /// Waits until the connection may receive more.
+    fn poll_room(&mut self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        while !self.unread.may_receive(self.frames.unfinished()) {
+            let (since, again) = self
+                .full
+                .get_or_insert_with(|| (Instant::now(), Box::pin(tokio::time::sleep(FULL))));
+            ready!(again.as_mut().poll(context));
+            if since.elapsed() >= MAX_FULL {
+                let text =
+                    "the server is overloaded, and nobody reads what this connection has sent";
+                return Poll::Ready(Err(io::Error::new(io::ErrorKind::TimedOut, text)));
+            }
+            again.as_mut().reset(Instant::now() + FULL);
+        }
+        self.full = None;
+        Poll::Ready(Ok(()))
+    }
+
+    /// Counts what has come, and what is over.
+    fn settle(&mut self) {
+        let news = self.frames.news();
+        if news.received > 0 {
+            self.unread.received(news.received);
+        }
+        if news.ended > 0 {
+            self.unread.ended(news.ended);
+        }
+    }
+
+    /// Follows what was written of these slices.
+    fn written<'a>(&mut self, mut bytes: usize, slices: impl Iterator<Item = &'a [u8]>) {
+        for slice in slices {
+            let part = slice.len().min(bytes);
+            self.frames.written(&slice[..part]);
+            bytes -= part;
+        }
+        self.settle();
+    }
+
+    /// Reads, within what one connection may at a time.
+    fn poll_read(
+        &mut self,
+        stream: &mut (impl AsyncRead + Unpin),
+        context: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        let before = buffer.filled().len();
+        if self.frames.is_round_over() {
+            context.waker().wake_by_ref();
+            return Poll::Pending;
+        }
+        ready!(self.poll_room(context))?;
+        let most = self.frames.most();
+        let polled = if buffer.remaining() / 2 <= most {
+            Pin::new(stream).poll_read(context, buffer)
+        } else {
+            let mut part = ReadBuf::new(buffer.initialize_unfilled_to(most));
+            let polled = Pin::new(stream).poll_read(context, &mut part);
+            let bytes = part.filled().len();
+            buffer.advance(bytes);
+            polled
+        };
+        if polled.is_pending() {
+            self.frames.rest();
+        }
+        ready!(polled)?;
+        self.frames.read(&buffer.filled()[before..])?;
+        self.settle();
+        Poll::Ready(Ok(()))
+    }
 }
 
 impl<S> Paced<S> {
-    /// Expects an HTTP/2 preface, and header blocks up to a size.
-    pub(super) fn http2(stream: S, patience: Patience, most_block: usize) -> Self {
-        let wire = Wire::Http2(Frames::new(most_block));
+    /// Expects an HTTP/2 preface, and header blocks up to a size; counts what is not read of its streams.
+    pub(super) fn http2(
+        stream: S,
+        patience: Patience,
+        most_block: usize,
+        unread: Arc<Unread>,
+    ) -> Self {
+        let wire = Wire::Http2(Streams {
+            frames: Frames::new(most_block),
+            unread,
+            full: None,
+        });
         Self::new(stream, Expect::Preface(PREFACE), wire, patience)
     }
 
-    /// Expects the heads of HTTP/1 requests, as the turn says.
-    pub(super) fn http1(stream: S, patience: Patience, turn: Arc<Turn>) -> Self {
+    /// Expects the heads of HTTP/1 requests, as the turn says; charges long ones.
+    pub(super) fn http1(stream: S, patience: Patience, turn: Arc<Turn>, budget: &Budget) -> Self {
         let wire = Wire::Http1 {
             heads: Heads::default(),
+            charge: budget.empty(),
             refusal: b"",
         };
         Self::new(stream, Expect::Head(turn), wire, patience)
@@ -216,10 +322,19 @@ impl Wire {
     ) -> Poll<io::Result<()>> {
         let before = buffer.filled().len();
         match self {
-            Self::Http1 { heads, refusal } => {
+            Self::Http1 {
+                heads,
+                charge,
+                refusal,
+            } => {
                 if refusal.is_empty() {
                     ready!(Pin::new(stream).poll_read(context, buffer))?;
-                    let Some(at) = heads.read(&buffer.filled()[before..]) else {
+                    let refused = heads.read(&buffer.filled()[before..]);
+                    let due = Some(heads.unfinished()).filter(|&bytes| bytes > FREE_HEAD);
+                    let due = due.unwrap_or_default();
+                    charge.shrink(due);
+                    charge.grow(due).map_err(io::Error::other)?;
+                    let Some(at) = refused else {
                         return Poll::Ready(Ok(()));
                     };
                     buffer.set_filled(before + at);
@@ -230,27 +345,7 @@ impl Wire {
                 *refusal = rest;
                 Poll::Ready(Ok(()))
             }
-            Self::Http2(frames) => {
-                if frames.is_round_over() {
-                    context.waker().wake_by_ref();
-                    return Poll::Pending;
-                }
-                let most = frames.most();
-                let polled = if buffer.remaining() / 2 <= most {
-                    Pin::new(stream).poll_read(context, buffer)
-                } else {
-                    let mut part = ReadBuf::new(buffer.initialize_unfilled_to(most));
-                    let polled = Pin::new(stream).poll_read(context, &mut part);
-                    let bytes = part.filled().len();
-                    buffer.advance(bytes);
-                    polled
-                };
-                if polled.is_pending() {
-                    frames.rest();
-                }
-                ready!(polled)?;
-                Poll::Ready(frames.read(&buffer.filled()[before..]))
-            }
+            Self::Http2(streams) => streams.poll_read(stream, context, buffer),
         }
     }
 }
@@ -296,6 +391,9 @@ impl<S: AsyncRead + AsyncWrite + Unpin> AsyncWrite for Paced<S> {
         bytes: &[u8],
     ) -> Poll<io::Result<usize>> {
         let written = Pin::new(&mut self.stream).poll_write(context, bytes);
+        if let (Wire::Http2(streams), Poll::Ready(Ok(count))) = (&mut self.wire, &written) {
+            streams.written(*count, std::iter::once(bytes));
+        }
         self.taken(context, written)
     }
 
@@ -305,6 +403,9 @@ impl<S: AsyncRead + AsyncWrite + Unpin> AsyncWrite for Paced<S> {
         slices: &[io::IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
         let written = Pin::new(&mut self.stream).poll_write_vectored(context, slices);
+        if let (Wire::Http2(streams), Poll::Ready(Ok(count))) = (&mut self.wire, &written) {
+            streams.written(*count, slices.iter().map(|slice| &**slice));
+        }
         self.taken(context, written)
     }
 

@@ -288,9 +288,18 @@ fn runs(id: &str) -> bool {
         .any(|line| line.starts_with("State:") && !line.contains('Z'))
 }
 
+/// Returns whether SIGINT is ignored here, as it is by what a shell runs in the background; the program that
+/// a test starts ignores it then as well (proc(5), bit 1 is signal 2).
+fn ignores_interrupts() -> bool {
+    let status = fs::read_to_string("/proc/self/status").unwrap();
+    let ignored = status.lines().find_map(|it| it.strip_prefix("SigIgn:"));
+    u64::from_str_radix(ignored.unwrap().trim(), 16).unwrap() & 2 != 0
+}
+
 #[test]
 fn pip_ends_with_a_setup_that_is_broken_off() {
-    for signal in ["INT", "TERM", "KILL"] {
+    let signals = ["INT", "TERM", "KILL"];
+    for signal in &signals[usize::from(ignores_interrupts())..] {
         let home = Home::new();
         let file = home.folder.path().join("ids");
         let mut command = home.setup();

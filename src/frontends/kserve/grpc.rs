@@ -5,7 +5,6 @@ use std::sync::Arc;
 use axum::http::{Request, Response};
 use bytes::Bytes;
 use futures::future::BoxFuture;
-use hyper::body::Incoming;
 
 use super::{
     PLATFORM, codec, grpc_version, index, model_config::Config, statistics, tensors,
@@ -18,6 +17,7 @@ use crate::{
     frontends::{
         SERVER_NAME, SERVER_VERSION, deadline,
         intake::Intake,
+        received::Received,
         reply,
         unary::{Unary, UnaryBody, query},
         weight::{INFER, Kind},
@@ -165,7 +165,7 @@ impl KserveService {
         self,
         method: &str,
         intake: Intake,
-        request: Request<Incoming>,
+        request: Request<Received>,
     ) -> Option<BoxFuture<'static, Response<UnaryBody>>> {
         let fault = |error: Error| reply::status(&error);
         Some(match method {

@@ -17,7 +17,7 @@ use std::{
 use axum::http::{HeaderMap, HeaderValue, Request, Response, header};
 use bytes::{Bytes, BytesMut};
 use futures::{FutureExt, StreamExt, future::BoxFuture};
-use hyper::body::{Body, Frame, Incoming};
+use hyper::body::{Body, Frame};
 use prost::Message as _;
 use tokio::{sync::watch, time::Sleep};
 use tonic::{Code, Status};
@@ -35,6 +35,7 @@ use crate::{
         deadline,
         intake::Intake,
         messages::{Message, Messages},
+        received::Received,
         reply,
         unary::{self, RAW_SPEED, too_large},
         weight::INFER,
@@ -56,7 +57,7 @@ const LARGE: usize = 1 << 20;
 pub(in crate::frontends) fn call(
     engine: Arc<Engine>,
     intake: &Intake,
-    request: Request<Incoming>,
+    request: Request<Received>,
 ) -> Response<tonic::body::Body> {
     let limit = deadline::of_headers(request.headers());
     let messages = match Messages::new(request, intake) {

@@ -4,7 +4,6 @@ use std::{collections::BTreeMap, sync::Arc};
 
 use axum::http::{Request, Response};
 use futures::future::BoxFuture;
-use hyper::body::Incoming;
 use prost::Message;
 use tonic::Status;
 
@@ -15,6 +14,7 @@ use crate::{
     error::{Error, ErrorKind, Result},
     frontends::{
         intake::Intake,
+        received::Received,
         reply,
         unary::{Unary, UnaryBody, query},
         weight::{Kind, PREDICT},
@@ -188,7 +188,7 @@ impl TfsService {
     pub(in crate::frontends) fn query(
         self,
         intake: Intake,
-        request: Request<Incoming>,
+        request: Request<Received>,
     ) -> Option<BoxFuture<'static, Response<UnaryBody>>> {
         let fault = |error: Error| reply::status(&error);
         let path = request.uri().path();

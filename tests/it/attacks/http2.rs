@@ -91,6 +91,13 @@ impl Http2 {
         let _ = self.stream.write_all(bytes);
     }
 
+    /// Sends as much as the server takes without a pause; returns whether that was all.
+    pub(super) fn push(&mut self, bytes: &[u8]) -> bool {
+        let pause = Some(Duration::from_millis(500));
+        let limited = self.stream.set_write_timeout(pause);
+        limited.is_ok() && self.stream.write_all(bytes).is_ok()
+    }
+
     pub(super) fn frame(&mut self, kind: u8, flags: u8, stream: u32, payload: &[u8]) {
         self.send(&frame(kind, flags, stream, payload));
     }

@@ -3,7 +3,9 @@
 use prost::Message as _;
 
 use super::{
-    http2::{ACK, DATA, HEADERS, Http2, INFER, PING},
+    http2::{
+        ACK, DATA, HEADERS, Http2, INFER, INITIAL_WINDOW_SIZE, PING, STREAM_INFER, frame, framed,
+    },
     memory::{Growth, WITH_BUDGET},
 };
 use crate::support::{
@@ -47,6 +49,45 @@ fn bodies_below_a_buffer_count_from_their_first_byte() {
     // 40 x 100 x 60 kB are 240 MB.
     assert!(refused > 1000, "{refused}");
     growth.check();
+    drop(connections);
+    let grpc = Grpc::connect(&server);
+    eventually("there is room again", || grpc.infer(dummy()).ok());
+}
+
+/// Sends to streams whose answers the client does not take, so that they are not read either, until the
+/// windows are used up or the server reads no more; returns the bytes that the server took.
+fn fill(server: &Server, piece: &[u8]) -> (Vec<Http2>, usize) {
+    // A little less than what a stream may send ahead.
+    const WINDOW: usize = 1_000_000;
+    let mut sent = 0;
+    let connections = (0..24).map(|_| {
+        let mut connection = Http2::connect(server, &[(INITIAL_WINDOW_SIZE, 0)]);
+        for _ in 0..8 {
+            let stream = connection.open(STREAM_INFER);
+            let data = frame(DATA, 0, stream, piece).repeat(WINDOW / piece.len());
+            if !connection.push(&data) {
+                break;
+            }
+            sent += WINDOW;
+        }
+        connection
+    });
+    (connections.collect(), sent)
+}
+
+#[test]
+fn messages_that_are_not_read_count_while_they_are_with_the_connection() {
+    let server = Server::start_with("dummy", &[WITH_BUDGET, "--max_streams=1000"]);
+    Grpc::connect(&server).check_serves();
+    let growth = Growth::of(&server);
+    let (connections, sent) = fill(&server, &framed(&dummy()).repeat(100));
+    assert!(sent > 40 << 20, "{sent}: as much as there is room for");
+    growth.check();
+    // What others hold does not keep a small request from an answer of some kind.
+    match Grpc::connect(&server).infer(dummy()) {
+        Ok(_) => {}
+        Err(status) => assert_eq!(status.code(), tonic::Code::ResourceExhausted),
+    }
     drop(connections);
     let grpc = Grpc::connect(&server);
     eventually("there is room again", || grpc.infer(dummy()).ok());
