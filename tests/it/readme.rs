@@ -108,6 +108,41 @@ fn manual() -> Vec<Document> {
     manual
 }
 
+/// Returns the decisions and their list.
+fn decisions() -> Vec<Document> {
+    let files = fs::read_dir(root().join("docs/decisions")).unwrap();
+    let names = files.map(|entry| entry.unwrap().file_name().into_string().unwrap());
+    let documents: Vec<Document> = names
+        .map(|name| document(&format!("docs/decisions/{name}")))
+        .collect();
+    assert!(documents.len() > 10, "{}", documents.len());
+    documents
+}
+
+/// A reader of the map opens what it names: every source file has its whole path, and is there.
+#[test]
+fn source_files_have_whole_paths() {
+    let mut documents = vec![
+        document("docs/architecture.md"),
+        document("CONTRIBUTING.md"),
+    ];
+    documents.extend(decisions());
+    let mut errors = Vec::new();
+    let mut seen = 0;
+    for document in documents {
+        let is_of_path = |c: char| c.is_ascii_alphanumeric() || "_-./".contains(c);
+        let words = document.text.split(|c| !is_of_path(c));
+        for path in words.filter(|word| word.ends_with(".rs")) {
+            seen += 1;
+            if !path.contains('/') || !root().join(path).is_file() {
+                errors.push(format!("{} names {path}", document.name()));
+            }
+        }
+    }
+    assert!(errors.is_empty(), "{}", errors.join("\n"));
+    assert!(seen > 80, "{seen} files");
+}
+
 /// Returns the names of the flags in a text.
 fn flags(text: &str) -> BTreeSet<String> {
     let is_of_flag = |c: char| c.is_ascii_alphanumeric() || "-_".contains(c);
@@ -283,12 +318,14 @@ fn anchors(text: &str) -> BTreeSet<String> {
 fn links_lead_to_files_and_headings() {
     let mut documents = manual();
     for path in [
+        "CONTRIBUTING.md",
         "fixtures/README.md",
         "docs/architecture.md",
         "docs/benchmarks.md",
     ] {
         documents.push(document(path));
     }
+    documents.extend(decisions());
     let mut faults = Vec::new();
     let mut seen = 0;
     for document in documents {
