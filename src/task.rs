@@ -73,17 +73,16 @@ thread_local! {
     static INLINE: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Polls a future once, here and now; one that is not done then goes on in a task of its own.
-pub fn try_inline(mut future: BoxFuture<'static, ()>) {
+/// Polls a future once, here and now; returns it if it is not done, for a task of its own.
+#[must_use]
+pub fn try_inline(mut future: BoxFuture<'static, ()>) -> Option<BoxFuture<'static, ()>> {
     let before = INLINE.replace(true);
     // Whatever it waits for learns of the task's waker in the poll after this one.
     let mut context = Context::from_waker(Waker::noop());
     // A panic ends the future, as it would end a task, and not whoever polls it.
     let polled = catch_unwind(AssertUnwindSafe(|| future.as_mut().poll(&mut context)));
     INLINE.set(before);
-    if let Ok(Poll::Pending) = polled {
-        Task::spawn(future).detach();
-    }
+    matches!(polled, Ok(Poll::Pending)).then_some(future)
 }
 
 /// Waits for a task of its own if the caller is within [`try_inline`]: what follows takes long enough

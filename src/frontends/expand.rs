@@ -17,7 +17,7 @@ use crate::{
 };
 
 /// Bytes that are expanded at once; the rest elsewhere.
-const AT_ONCE: usize = 64 << 10;
+const AT_ONCE: usize = 16 << 10;
 
 /// The room that the first bytes have.
 const FIRST: usize = 8 << 10;
@@ -42,12 +42,12 @@ pub(super) async fn expand(body: Bytes, limit: usize, budget: &Budget) -> Result
     .await
 }
 
-/// Returns the turns of what is expanded beside the async workers: one for each core, since it is work for
-/// the processor.
+/// Returns the turns of what is expanded beside the async workers: one for each core but one, since it is
+/// work for the processor, and other requests need some of that.
 fn turns() -> Arc<Semaphore> {
     static TURNS: LazyLock<Arc<Semaphore>> = LazyLock::new(|| {
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
-        Arc::new(Semaphore::new(cores))
+        Arc::new(Semaphore::new(cores.saturating_sub(1).max(1)))
     });
     Arc::clone(&TURNS)
 }

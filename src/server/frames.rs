@@ -19,7 +19,7 @@ const END_STREAM: u8 = 1;
 const END_HEADERS: u8 = 4;
 
 /// What may be read before other connections have their turn, in bytes of header blocks.
-pub(super) const ROUND: usize = 4 << 10;
+pub(super) const ROUND: usize = 2 << 10;
 
 /// What a frame costs whatever is in it.
 const FRAME: usize = 16;

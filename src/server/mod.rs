@@ -6,6 +6,7 @@
 
 mod accept;
 mod addresses;
+mod call_turns;
 mod channel;
 mod frames;
 mod heads;
