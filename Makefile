@@ -96,7 +96,7 @@ deb: ## Build a Debian package (needs cargo-deb)
 	PYO3_PYTHON=/usr/bin/python3 cargo build --release --locked
 	rm -rf target/man
 	$(OVMS) man --dir target/man
-	cargo deb --no-build
+	cargo deb --no-build -p ovms
 
 .PHONY: completions
 completions: ## Write the shells' completion scripts again

@@ -78,7 +78,7 @@ fn accounting() -> Vec<f64> {
 /// A server with the models, and the folder of its file.
 fn serve() -> (tempfile::TempDir, Peer) {
     let folder = tempfile::tempdir().expect("a folder for the file");
-    let fixtures = Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures/models");
+    let fixtures = Path::new(env!("WORKSPACE_ROOT")).join("fixtures/models");
     let models = MODELS.map(
         |name| serde_json::json!({"config": {"name": name, "base_path": fixtures.join(name)}}),
     );

@@ -81,7 +81,7 @@ pub(crate) const CLASSIFIER: Model = Model {
 
 impl Model {
     pub(crate) fn path(&self) -> PathBuf {
-        Path::new(env!("CARGO_MANIFEST_DIR")).join(self.folder)
+        Path::new(env!("WORKSPACE_ROOT")).join(self.folder)
     }
 }
 

@@ -96,7 +96,7 @@ pub(crate) fn run(args: &[&str]) {
         return;
     }
     let parts = chosen(&wanted);
-    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let root = Path::new(env!("WORKSPACE_ROOT"));
     let sources = Sources::of(root).expect("the tree is there");
     let lengths = Lengths::new(library(), wanted.is_quick);
     if let Some(path) = &wanted.page {

@@ -25,7 +25,6 @@ pub mod metrics;
 pub mod model;
 pub mod openvino;
 pub mod pipeline;
-pub mod proto;
 pub mod python;
 pub mod request;
 pub mod scaffold;
@@ -36,3 +35,4 @@ pub mod task;
 pub mod tensor;
 
 pub use error::{Error, ErrorKind, Result};
+pub use ovms_proto as proto;

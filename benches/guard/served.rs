@@ -116,6 +116,6 @@ impl Served {
 
 /// Returns where a model of the tests lies.
 pub(crate) fn fixture(name: &str) -> String {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures/models");
+    let folder = Path::new(env!("WORKSPACE_ROOT")).join("fixtures/models");
     folder.join(name).display().to_string()
 }

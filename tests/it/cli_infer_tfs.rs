@@ -149,7 +149,7 @@ fn texts_travel_for_the_server_to_take_apart() {
 #[test]
 fn pictures_travel_for_the_server_to_decode() {
     let server = Server::start("image_fixed");
-    let picture = concat!(env!("CARGO_MANIFEST_DIR"), "/fixtures/images/star.png");
+    let picture = concat!(env!("WORKSPACE_ROOT"), "/fixtures/images/star.png");
     let input = format!("image:BYTES=@{picture}");
     let decoded = |api| {
         let answer = json_of(&server, api, &["image_fixed", "-i", &input]);

@@ -11,7 +11,7 @@ use crate::support::{
 fn is_fresh(shell: &str, file: &str) {
     let run = ovms(["completions", shell]);
     assert_eq!((run.code, run.stderr.as_str()), (Some(0), ""));
-    let path = format!("{}/completions/{file}", env!("CARGO_MANIFEST_DIR"));
+    let path = format!("{}/completions/{file}", env!("WORKSPACE_ROOT"));
     let checked_in = std::fs::read_to_string(&path).unwrap_or_default();
     assert!(
         checked_in == run.text(),

@@ -192,8 +192,7 @@ fn fish_shows_what_it_knows_about_names() {
 #[test]
 fn the_script_of_power_shell_asks_as_the_others_do() {
     let script =
-        fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("completions/ovms.ps1"))
-            .unwrap();
+        fs::read_to_string(Path::new(env!("WORKSPACE_ROOT")).join("completions/ovms.ps1")).unwrap();
     let at = |text: &str| script.find(text).unwrap_or_else(|| panic!("no `{text}`"));
     // Before the static part, and within its block.
     assert!(at("param($wordToComplete") < at("complete powershell --at"));
@@ -210,6 +209,6 @@ fn the_script_of_power_shell_asks_as_the_others_do() {
     let parse = "$errors = $null; [void][System.Management.Automation.Language.Parser]::ParseFile(\
                  $args[0], [ref]$null, [ref]$errors); $errors; exit $errors.Count";
     command.args(["-NoProfile", "-Command", parse, "completions/ovms.ps1"]);
-    let run = cli::run(command.current_dir(env!("CARGO_MANIFEST_DIR")));
+    let run = cli::run(command.current_dir(env!("WORKSPACE_ROOT")));
     assert_eq!(run.code, Some(0), "{}{}", run.text(), run.stderr);
 }

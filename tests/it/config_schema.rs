@@ -185,7 +185,7 @@ const WHOLE_INVALID: &[&str] = &[
 
 #[test]
 fn schema_and_parser_agree_on_every_key() {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/config.schema.json");
+    let path = Path::new(env!("WORKSPACE_ROOT")).join("docs/config.schema.json");
     let schema: Value = serde_json::from_slice(&std::fs::read(path).unwrap()).unwrap();
     let draft = &schema["$schema"];
     assert_eq!(draft, "https://json-schema.org/draft/2020-12/schema");

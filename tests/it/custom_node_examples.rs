@@ -183,7 +183,7 @@ fn what_faces_have_in_common() {
 
 /// The node that resizes with OpenCV, which `make test` finds or gets.
 fn opencv(params: &[(&str, &str)]) -> Arc<Node> {
-    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("target/opencv/flags");
+    let file = Path::new(env!("WORKSPACE_ROOT")).join("target/opencv/flags");
     let file = file.to_str().unwrap();
     assert!(fs::exists(file).unwrap(), "`make test` writes {file}");
     let library = compiled_with("opencv_resize.cpp", &[&format!("@{file}")]);

@@ -217,7 +217,7 @@ fn the_header_is_c_and_cpp_with_the_layout_of_the_interface() {
 
 #[test]
 fn every_fixture_is_used() {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let root = Path::new(env!("WORKSPACE_ROOT"));
     let folders = [
         "tests/it",
         "tests/it/support",

@@ -1,6 +1,11 @@
 //! What the program is built from: each crate has a use and a reason, and a licence that goes with ours.
 
-use std::{collections::BTreeSet, fs, path::Path, process::Command};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fs,
+    path::Path,
+    process::Command,
+};
 
 use serde_json::Value;
 use spdx::{Expression, LicenseReq};
@@ -9,10 +14,13 @@ const MANIFEST: &str = include_str!("../../Cargo.toml");
 const DENY: &str = include_str!("../../.cargo/deny.toml");
 
 /// Crates that are there for their features, or for what links with them, and are named nowhere.
-const NAMED_NOWHERE: [&str; 0] = [];
+const NAMED_NOWHERE: [&str; 5] = ["ovms_engine", "hashbrown", "num_traits", "regex", "syn"];
+
+/// The members of the workspace.
+const MEMBERS: [&str; 3] = ["proto", "src", "commands"];
 
 fn root() -> &'static Path {
-    Path::new(env!("CARGO_MANIFEST_DIR"))
+    Path::new(env!("WORKSPACE_ROOT"))
 }
 
 /// Returns the lines of the manifest that name a crate, each with the section and the line before it.
@@ -90,6 +98,95 @@ fn each_crate_has_its_reason() {
 }
 
 #[test]
+fn each_crate_is_one_of_a_member() {
+    let manifests = MEMBERS.map(|member| {
+        let path = root().join(member).join("Cargo.toml");
+        fs::read_to_string(path).unwrap()
+    });
+    let has = |manifest: &String, name: &str| {
+        let ways = [
+            format!("\n{name}.workspace = true"),
+            format!("\n{name} = {{ workspace = true"),
+        ];
+        ways.iter().any(|way| manifest.contains(way))
+    };
+    let of_none: Vec<_> = named()
+        .into_iter()
+        .map(|(_, name, _)| name)
+        .filter(|name| !manifests.iter().any(|manifest| has(manifest, name)))
+        .collect();
+    assert_eq!(of_none, [""; 0], "take them out of Cargo.toml");
+    for (member, manifest) in MEMBERS.iter().zip(&manifests) {
+        assert!(
+            !manifest.contains(" version = \""),
+            "{member}: versions are in the workspace's Cargo.toml"
+        );
+    }
+}
+
+/// Returns the features that each crate is built with, by its name and version.
+fn features(edges: &str) -> BTreeMap<String, BTreeSet<String>> {
+    let edges = format!("features,{edges}");
+    let text = cargo(&[
+        "tree",
+        "--workspace",
+        "--locked",
+        "--offline",
+        "--target",
+        "x86_64-unknown-linux-gnu",
+        "--edges",
+        &edges,
+        "--prefix",
+        "none",
+        "--format",
+        "{p}|{f}",
+    ]);
+    let mut all: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
+    for line in text.lines() {
+        if let Some((name, features)) = line.trim_end_matches(" (*)").split_once('|') {
+            let features = features.split(',').filter(|it| !it.is_empty());
+            let known = all.entry(name.to_owned()).or_default();
+            known.extend(features.map(str::to_owned));
+        }
+    }
+    all
+}
+
+#[test]
+fn tests_add_no_feature_to_crates_of_the_program() {
+    let program = features("normal,build");
+    let with_tests = features("normal,build,dev");
+    assert!(program.len() > 200, "{}", program.len());
+    let added: Vec<String> = program
+        .iter()
+        .filter_map(|(name, features)| {
+            let more: Vec<_> = with_tests[name].difference(features).collect();
+            (!more.is_empty()).then(|| format!("{name}: {more:?}"))
+        })
+        .collect();
+    assert_eq!(
+        added, [""; 0],
+        "after `cargo test`, `cargo build` would compile these again, and all that is above them"
+    );
+}
+
+/// Runs cargo in the project, and returns what it prints.
+fn cargo(args: &[&str]) -> String {
+    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+    let run = Command::new(cargo)
+        .args(args)
+        .current_dir(root())
+        .output()
+        .unwrap();
+    assert!(
+        run.status.success(),
+        "{}",
+        String::from_utf8_lossy(&run.stderr)
+    );
+    String::from_utf8(run.stdout).unwrap()
+}
+
+#[test]
 fn licences_go_with_ours() {
     let (_, list) = DENY.split_once("allow = [").unwrap();
     let allowed: BTreeSet<&str> = list
@@ -102,19 +199,16 @@ fn licences_go_with_ours() {
         .collect();
     let is_allowed = |wanted: &LicenseReq| allowed.contains(wanted.to_string().as_str());
 
-    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
-    let run = Command::new(cargo)
-        .args(["metadata", "--format-version", "1", "--locked", "--offline"])
-        .args(["--filter-platform", "x86_64-unknown-linux-gnu"])
-        .current_dir(root())
-        .output()
-        .unwrap();
-    assert!(
-        run.status.success(),
-        "{}",
-        String::from_utf8_lossy(&run.stderr)
-    );
-    let metadata: Value = serde_json::from_slice(&run.stdout).unwrap();
+    let text = cargo(&[
+        "metadata",
+        "--format-version",
+        "1",
+        "--locked",
+        "--offline",
+        "--filter-platform",
+        "x86_64-unknown-linux-gnu",
+    ]);
+    let metadata: Value = serde_json::from_str(&text).unwrap();
     let crates = metadata["packages"].as_array().unwrap();
     assert!(crates.len() > 100);
     let refused: Vec<_> = crates

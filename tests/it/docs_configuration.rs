@@ -12,7 +12,7 @@ type Table = BTreeMap<String, String>;
 
 /// Returns the part of the page between a heading and the next of its kind.
 fn section(title: &str) -> String {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/configuration.md");
+    let path = Path::new(env!("WORKSPACE_ROOT")).join("docs/configuration.md");
     let page = fs::read_to_string(path).unwrap();
     let (_, section) = page
         .split_once(&format!("\n## {title}\n"))
@@ -113,7 +113,7 @@ fn gather_if_object(root: &Value, part: &Value, path: &str, keys: &mut Table) {
 
 #[test]
 fn every_key_is_there_with_its_default_and_no_other() {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/config.schema.json");
+    let path = Path::new(env!("WORKSPACE_ROOT")).join("docs/config.schema.json");
     let schema: Value = serde_json::from_slice(&fs::read(path).unwrap()).unwrap();
     let mut known = Table::new();
     gather(&schema, &schema, "", &mut known);

@@ -25,7 +25,7 @@ const LINES: usize = 25;
 const COLUMNS: usize = 80;
 
 fn root() -> PathBuf {
-    PathBuf::from(env!("CARGO_MANIFEST_DIR"))
+    PathBuf::from(env!("WORKSPACE_ROOT"))
 }
 
 /// Makes a command that finds the built program first, and Python where it is.

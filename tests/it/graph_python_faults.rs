@@ -447,7 +447,7 @@ fn large_and_deep_files_are_refused_or_read_in_time() {
 #[test]
 fn handlers_see_the_packages_of_the_environment() {
     let environment = crate::support::repository::folder();
-    let own = concat!(env!("CARGO_MANIFEST_DIR"), "/.venv/bin/python");
+    let own = concat!(env!("WORKSPACE_ROOT"), "/.venv/bin/python");
     let python = if fs::exists(own).unwrap() {
         own
     } else {

@@ -147,7 +147,7 @@ mod triton_calls;
 #[test]
 fn every_file_of_this_folder_is_in_the_list_above() {
     let list = include_str!("main.rs");
-    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/it");
+    let folder = concat!(env!("WORKSPACE_ROOT"), "/tests/it");
     for entry in std::fs::read_dir(folder).unwrap().flatten() {
         let name = entry.file_name().to_string_lossy().into_owned();
         if let Some(module) = name.strip_suffix(".rs") {

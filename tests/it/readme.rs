@@ -42,7 +42,7 @@ const OF_PAGES: [(&str, &[&str]); 11] = [
 ];
 
 fn root() -> &'static Path {
-    Path::new(env!("CARGO_MANIFEST_DIR"))
+    Path::new(env!("WORKSPACE_ROOT"))
 }
 
 /// A document, by its path below the project's folder.

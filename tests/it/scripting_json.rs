@@ -16,7 +16,7 @@ use crate::support::{
 };
 
 fn schema_folder() -> PathBuf {
-    PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/schemas"))
+    PathBuf::from(concat!(env!("WORKSPACE_ROOT"), "/docs/schemas"))
 }
 
 fn schema(name: &str) -> Value {
@@ -387,7 +387,7 @@ fn manual() -> String {
 /// With `UPDATE_DOCS=1` the page is written anew.
 #[test]
 fn the_manual_has_every_key() {
-    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/docs/scripting.md");
+    let path = concat!(env!("WORKSPACE_ROOT"), "/docs/scripting.md");
     let page = fs::read_to_string(path).unwrap();
     let begin = "<!-- The tables below are made of docs/schemas by a test: UPDATE_DOCS=1. -->\n\n";
     let (before, tables) = page.split_once(begin).expect("the page has the mark");

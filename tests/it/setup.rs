@@ -16,10 +16,7 @@ use crate::support::{
     server::{free_ports, on},
 };
 
-const FAKE_PYTHON: &str = concat!(
-    env!("CARGO_MANIFEST_DIR"),
-    "/tests/it/support/fake_python.sh"
-);
+const FAKE_PYTHON: &str = concat!(env!("WORKSPACE_ROOT"), "/tests/it/support/fake_python.sh");
 
 /// A home folder of a user who has no runtime yet, and a Python that needs no network.
 struct Home {

@@ -7,7 +7,7 @@ use crate::python::tests::support::handler;
 
 #[test]
 fn tensors_follow_the_rules() {
-    let rules = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/clients/tensor_rules.py");
+    let rules = Path::new(env!("WORKSPACE_ROOT")).join("tests/clients/tensor_rules.py");
     let made = handler(&format!(
         r#"
 import runpy, traceback

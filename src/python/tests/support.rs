@@ -60,7 +60,7 @@ pub(super) fn load(path: PathBuf) -> Result<Arc<Handler>, LoadError> {
 
 /// Tests see the packages of the environment with the tools, if there is one.
 pub(super) fn use_environment() {
-    let tools = Path::new(env!("CARGO_MANIFEST_DIR")).join(".venv");
+    let tools = Path::new(env!("WORKSPACE_ROOT")).join(".venv");
     let tools = std::env::var_os("OPENVINO_INSTALL_DIR").map_or(tools, PathBuf::from);
     crate::python::configure(None, Some(tools));
 }

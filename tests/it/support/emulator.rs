@@ -104,7 +104,7 @@ impl Drop for Emulator {
 }
 
 fn root() -> &'static Path {
-    Path::new(env!("CARGO_MANIFEST_DIR"))
+    Path::new(env!("WORKSPACE_ROOT"))
 }
 
 /// Returns the Python that `make test` installs packages for.

@@ -61,7 +61,7 @@ pub(crate) fn thread<T: Send + 'static>(
 
 /// Returns a path below `fixtures/`.
 pub(crate) fn fixture(below: &str) -> PathBuf {
-    PathBuf::from(env!("CARGO_MANIFEST_DIR"))
+    PathBuf::from(env!("WORKSPACE_ROOT"))
         .join("fixtures")
         .join(below)
 }

@@ -58,7 +58,7 @@ pub(crate) fn compile(source: &str, flags: &[&str]) {
     } else {
         ("cc", "-std=c11")
     };
-    let header = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/custom_node");
+    let header = Path::new(env!("WORKSPACE_ROOT")).join("src/custom_node");
     let done = Command::new(compiler)
         .args([standard, "-D_POSIX_C_SOURCE=200809L", "-O1", "-g", "-Wall"])
         .args(["-Wextra", "-Wpedantic", "-I"])

@@ -133,7 +133,7 @@ impl Shell {
     }
 
     fn typed<S: AsRef<str>>(&self, mut command: Command, lines: &[S]) -> Vec<String> {
-        let tab = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/it/support/tab.py");
+        let tab = Path::new(env!("WORKSPACE_ROOT")).join("tests/it/support/tab.py");
         let options: &[&str] = match self.name {
             "bash" => &["--noprofile", "-i"],
             "zsh" => &["-d", "-i"],

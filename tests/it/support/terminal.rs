@@ -36,7 +36,7 @@ pub(crate) fn run(
     variables: &[(&str, &Path)],
     steps: &[Step<'_>],
 ) -> Screen {
-    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/it/support/terminal.py");
+    let script = Path::new(env!("WORKSPACE_ROOT")).join("tests/it/support/terminal.py");
     let program = cli::command();
     // What `cli` says of the environment, but for what concerns terminals.
     let mut command = std::process::Command::new(emulator::python());

@@ -13,7 +13,7 @@ const TO_BE_HAD: [&str; 4] = ["zsh", "fish", "nginx", "chromium"];
 ///
 /// Without it a line says so, which the test runner does not swallow, and the test is to end.
 pub(crate) fn find(name: &str) -> Option<PathBuf> {
-    let unpacked = Path::new(env!("CARGO_MANIFEST_DIR")).join("target/tools/bin");
+    let unpacked = Path::new(env!("WORKSPACE_ROOT")).join("target/tools/bin");
     let of_system = env::var_os("PATH").unwrap_or_default();
     let found = env::split_paths(&of_system)
         .chain([unpacked])

@@ -65,7 +65,7 @@ struct Runner {
 impl Runner {
     fn new() -> Self {
         let folder = repository::folder();
-        let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+        let root = Path::new(env!("WORKSPACE_ROOT"));
         let work = folder.path().join("work");
         for name in LINKED {
             mirror(&root.join(name), &work.join(name), &|from, to| {
@@ -202,7 +202,7 @@ impl Runner {
 
     /// Makes a shell that stands in the working folder and sees no more than a new user would.
     fn command(&self, script: &str) -> process::Command {
-        let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+        let root = Path::new(env!("WORKSPACE_ROOT"));
         let mut path = vec![
             self.folder.path().join("bin"),
             root.join(".venv/bin"),
