@@ -9,7 +9,7 @@ use std::{
 use bytes::Bytes;
 use ovms::{
     budget::Budget,
-    client::{Api, Form, ModelId, Request},
+    client::{Api, TensorForm, ModelId, Request},
     tensor::{DataType, Tensor, TensorMap},
 };
 
@@ -207,7 +207,7 @@ fn pair() -> Request {
         parameters: Vec::new(),
         inputs,
         outputs: Vec::new(),
-        form: Form::Bytes,
+        form: TensorForm::Bytes,
         model_outputs: Vec::new(),
     }
 }

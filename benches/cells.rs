@@ -3,7 +3,7 @@
 use std::{path::Path, time::Duration};
 
 use ovms::{
-    client::{Api, Client, Form, ModelId, Request, bench},
+    client::{Api, Client, TensorForm, ModelId, Request, bench},
     tensor::{DataType, Tensor, TensorMap},
 };
 
@@ -128,8 +128,8 @@ fn served(peer: &Peer, api: Api, model: &Model, concurrency: usize, seconds: f64
     })
 }
 
-fn plan(concurrency: usize, seconds: f64) -> bench::Plan {
-    bench::Plan {
+fn plan(concurrency: usize, seconds: f64) -> bench::LoadPlan {
+    bench::LoadPlan {
         requests: None,
         duration: Some(Duration::from_secs_f64(seconds)),
         concurrency,
@@ -143,11 +143,11 @@ pub(crate) fn request(model: &Model) -> Request {
     let data: Vec<u8> = (0..elements)
         .flat_map(|index| ((index % 251) as f32).to_le_bytes())
         .collect();
-    request_of(model, data, Form::Bytes)
+    request_of(model, data, TensorForm::Bytes)
 }
 
 /// Makes a request of a tensor's bytes.
-pub(crate) fn request_of(model: &Model, data: Vec<u8>, form: Form) -> Request {
+pub(crate) fn request_of(model: &Model, data: Vec<u8>, form: TensorForm) -> Request {
     let tensor = Tensor::new(DataType::F32, model.shape.to_vec(), data.into())
         .expect("as many bytes as the shape needs");
     let mut inputs = TensorMap::default();

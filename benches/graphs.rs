@@ -6,7 +6,7 @@ mod files;
 mod process;
 mod streams;
 
-use ovms::client::{Form, Request};
+use ovms::client::{TensorForm, Request};
 use tempfile::TempDir;
 
 use self::files::Node;
@@ -85,5 +85,5 @@ fn request(node: Node) -> Request {
         folder: "",
     };
     let data = (0..10_u8).flat_map(|number| f32::from(number).to_le_bytes());
-    cells::request_of(&model, data.collect(), Form::Bytes)
+    cells::request_of(&model, data.collect(), TensorForm::Bytes)
 }

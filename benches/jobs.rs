@@ -7,7 +7,7 @@ use std::{
 };
 
 use futures::future::join_all;
-use ovms::client::{Api, Call, Client, Request};
+use ovms::client::{Api, EncodedRequest, Client, Request};
 use tokio::runtime::{Builder, Runtime};
 
 use crate::{
@@ -60,7 +60,7 @@ pub(crate) struct Load<'a> {
     peer: &'a Peer,
     runtime: &'a Runtime,
     /// The requests of each job, encoded before, so that the clients have little to do.
-    jobs: Vec<Vec<Call<'a>>>,
+    jobs: Vec<Vec<EncodedRequest<'a>>>,
     next: Cell<usize>,
     clients: usize,
 }

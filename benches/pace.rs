@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use futures::{StreamExt, future::join_all, stream::FuturesUnordered};
-use ovms::client::{Client, Options, Request};
+use ovms::client::{Client, ClientOptions, Request};
 use tokio::{runtime::Runtime, time::MissedTickBehavior};
 
 /// What became of the requests of a load.
@@ -33,7 +33,7 @@ impl Outcome {
 }
 
 /// Sends a request at a fixed rate over 16 connections; each time is from the moment that it was due.
-pub(crate) fn at_rate(options: &Options, request: &Request, rate: u32, seconds: f64) -> Outcome {
+pub(crate) fn at_rate(options: &ClientOptions, request: &Request, rate: u32, seconds: f64) -> Outcome {
     let count = (f64::from(rate) * seconds) as usize;
     runtime().block_on(async {
         let client = Client::connect(options).await.expect("it listens");
@@ -61,7 +61,7 @@ pub(crate) fn at_rate(options: &Options, request: &Request, rate: u32, seconds: 
 }
 
 /// Has 16 clients send requests one after the other for a time.
-pub(crate) fn by_clients(options: &Options, request: &Request, seconds: f64) -> Outcome {
+pub(crate) fn by_clients(options: &ClientOptions, request: &Request, seconds: f64) -> Outcome {
     let until = Instant::now() + Duration::from_secs_f64(seconds);
     runtime().block_on(async {
         let client = Client::connect(options).await.expect("it listens");

@@ -9,7 +9,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use ovms::client::{Address, Api, Client, Options};
+use ovms::client::{Address, Api, Client, ClientOptions};
 
 use crate::{
     Model, PROPERTIES,
@@ -135,13 +135,13 @@ impl Peer {
     }
 
     /// Returns how to reach it.
-    pub(crate) fn options(&self, api: Api, concurrency: usize) -> Options {
+    pub(crate) fn options(&self, api: Api, concurrency: usize) -> ClientOptions {
         let port = if api.is_grpc() {
             self.port
         } else {
             self.rest_port
         };
-        Options {
+        ClientOptions {
             address: Address::parse(&format!("127.0.0.1:{port}"), api).expect("a valid address"),
             api,
             timeout: Duration::from_secs(60),

@@ -9,7 +9,7 @@ mod served;
 use std::time::Instant;
 
 use ovms::{
-    client::{Form, Request},
+    client::{TensorForm, Request},
     openvino::runtime,
     request::{Data, Declared, InferRequest, InputTensor},
     tensor::DataType,
@@ -217,7 +217,7 @@ fn clients(lengths: &Lengths) -> Vec<Row> {
     let runtime = jobs::runtime();
     let client = jobs::connect(&runtime, &peer);
     let request = |name: String| {
-        let mut request: Request = cells::request_of(&TINY, numbers(&TINY), Form::Bytes);
+        let mut request: Request = cells::request_of(&TINY, numbers(&TINY), TensorForm::Bytes);
         request.model.name = name;
         request
     };

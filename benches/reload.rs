@@ -8,7 +8,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use ovms::client::{Api, Form, Request};
+use ovms::client::{Api, TensorForm, Request};
 
 use crate::{
     PROPERTIES, TINY, cells,
@@ -101,7 +101,7 @@ fn request() -> Request {
     let data: Vec<u8> = (0..10_u8)
         .flat_map(|n| f32::from(n).to_le_bytes())
         .collect();
-    let mut request = cells::request_of(&TINY, data, Form::Bytes);
+    let mut request = cells::request_of(&TINY, data, TensorForm::Bytes);
     request.model.name = name(0);
     request
 }

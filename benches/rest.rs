@@ -2,7 +2,7 @@
 //! against KServe's gRPC.
 
 use ovms::{
-    client::{Api, Form},
+    client::{Api, TensorForm},
     tensor::{DataType, Tensor, values::write_json},
 };
 
@@ -71,7 +71,7 @@ fn json_rates(lengths: &Lengths) -> Vec<f64> {
         .expect("as many bytes as the shape needs");
     let mut json = Vec::new();
     write_json(&tensor, &mut json);
-    let request = cells::request_of(model, data, Form::Values);
+    let request = cells::request_of(model, data, TensorForm::Values);
     let runtime = jobs::runtime();
     let peer = Peer::ovms(model);
     let client = jobs::connect_by(&runtime, &peer, Api::KserveRest);

@@ -8,7 +8,7 @@ use std::{
     time::Instant,
 };
 
-use ovms::openvino::runtime::{self, Places};
+use ovms::openvino::runtime::{self, RuntimeSearchPath};
 use serde_json::{Value, json};
 
 use crate::{
@@ -345,11 +345,11 @@ fn library() -> PathBuf {
 }
 
 /// Returns where the runtime is searched.
-pub(crate) fn places() -> Places {
-    Places {
+pub(crate) fn places() -> RuntimeSearchPath {
+    RuntimeSearchPath {
         install_dir: std::env::var_os("OPENVINO_INSTALL_DIR").map(PathBuf::from),
         system: true,
-        ..Places::default()
+        ..RuntimeSearchPath::default()
     }
 }
 

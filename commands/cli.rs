@@ -47,26 +47,26 @@ pub(crate) struct Cli {
 enum Command {
     /// Serve models, pipelines and graphs over gRPC and REST
     #[command(args_override_self = true)]
-    Serve(Box<serve::Args>),
+    Serve(Box<serve::ServeArgs>),
     /// Send inference requests to a server, or ask what it serves
-    Infer(Box<infer::Args>),
+    Infer(Box<infer::InferArgs>),
     /// Write, draw, check and try pipelines
     #[command(subcommand, after_help = pipeline::AFTER_HELP)]
-    Pipeline(pipeline::Command),
+    Pipeline(pipeline::PipelineCommand),
     /// Write, draw, check and try graphs with Python nodes
     #[command(subcommand, after_help = graph::AFTER_HELP)]
-    Graph(graph::Command),
+    Graph(graph::GraphCommand),
     /// Find or install the OpenVINO runtime
-    Setup(setup::Args),
+    Setup(setup::SetupArgs),
     /// Look for what keeps the server from working, and report it
-    Doctor(doctor::Args),
+    Doctor(doctor::DoctorArgs),
     /// Print a shell's completion script, or install it
-    Completions(completions::Args),
+    Completions(completions::CompletionsArgs),
     /// Show a page of the manual, or write all of them
-    Man(man::Args),
+    Man(man::ManArgs),
     /// Find names for the word under the cursor; run by the completion scripts
     #[command(hide = true)]
-    Complete(complete::Args),
+    Complete(complete::CompleteArgs),
     /// Open one runtime and say its version; run by `setup` in a process of its own
     #[command(hide = true)]
     ProbeRuntime(setup::ProbeArgs),

@@ -38,7 +38,7 @@ usage; 72 there is no OpenVINO runtime that works.";
 /// The flags as typed.
 #[derive(Debug, clap::Args)]
 #[command(after_long_help = AFTER_HELP)]
-pub(crate) struct Args {
+pub(crate) struct DoctorArgs {
     /// Port for gRPC to look at
     #[arg(long = "port", value_name = "PORT", default_value_t = 9000)]
     port: u16,
@@ -50,7 +50,7 @@ pub(crate) struct Args {
 }
 
 /// Looks at everything and prints the report.
-pub(crate) fn run(args: &Args) -> Result<(), Failure> {
+pub(crate) fn run(args: &DoctorArgs) -> Result<(), Failure> {
     let mut checks = system::all();
     let (of_runtime, found) = runtime::all();
     checks.extend(of_runtime);

@@ -136,13 +136,13 @@ pub(crate) fn start_access(settings: &config::ServerSettings) -> Result<AccessLo
         return Ok(AccessLog::default());
     };
     let name = match &place {
-        config::AccessLog::Stdout => "on stdout".to_owned(),
-        config::AccessLog::File(path) => path.display().to_string(),
+        config::AccessLogTarget::Stdout => "on stdout".to_owned(),
+        config::AccessLogTarget::File(path) => path.display().to_string(),
     };
     let open = move || -> io::Result<Box<dyn Write + Send>> {
         Ok(match &place {
-            config::AccessLog::Stdout => Box::new(ui::Stdout),
-            config::AccessLog::File(path) => Box::new(append(path)?),
+            config::AccessLogTarget::Stdout => Box::new(ui::Stdout),
+            config::AccessLogTarget::File(path) => Box::new(append(path)?),
         })
     };
     AccessLog::start(settings.log_format, Box::new(open)).map_err(|error| {

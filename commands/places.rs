@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use ovms::{config::PythonSettings, openvino::runtime::Places, python};
+use ovms::{config::PythonSettings, openvino::runtime::RuntimeSearchPath, python};
 
 use crate::error::Failure;
 
@@ -30,8 +30,8 @@ fn base(variable: &str, below_home: &str) -> Option<PathBuf> {
 }
 
 /// Every place where a runtime may be.
-pub(crate) fn all() -> Places {
-    Places {
+pub(crate) fn all() -> RuntimeSearchPath {
+    RuntimeSearchPath {
         install_dir: path("OPENVINO_INSTALL_DIR"),
         venv: path("VIRTUAL_ENV").or_else(|| path("CONDA_PREFIX")),
         managed: managed_runtime(),

@@ -13,7 +13,7 @@ mod summary;
 use std::{io::IsTerminal, time::Duration};
 
 use ovms::{
-    config::{self, AccessLog, Config, FlagError, LogFormat, Source},
+    config::{self, AccessLogTarget, Config, FlagError, LogFormat, ConfigSource},
     error::chain,
     frontends::access,
     model::demo,
@@ -23,14 +23,14 @@ use ovms::{
 };
 use tempfile::TempDir;
 
-pub(crate) use args::{Args, refuse_unmatched, without_empty};
+pub(crate) use args::{ServeArgs, refuse_unmatched, without_empty};
 
 use self::{args::Check, start::Start};
 use crate::{
     error::{Failure, FailureKind},
     logging::{self, LogFile},
     places, setup,
-    ui::{self, Output},
+    ui::{self, OutputFormat},
 };
 
 /// The ports of `--demo` when none is given.
@@ -43,7 +43,7 @@ const ACCESS_LOG_END: Duration = Duration::from_secs(1);
 const RUNTIME_END: Duration = Duration::from_secs(1);
 
 /// Serves until a signal, or does what is asked for instead.
-pub(crate) fn run(mut args: Args) -> Result<(), Failure> {
+pub(crate) fn run(mut args: ServeArgs) -> Result<(), Failure> {
     if let Some(done) = directives::run(&args) {
         return done;
     }
@@ -53,7 +53,7 @@ pub(crate) fn run(mut args: Args) -> Result<(), Failure> {
         Check::Off => {}
         depth => return check::run(args, output, depth),
     }
-    if output == Output::Json {
+    if output == OutputFormat::Json {
         let text = "`--output json` is for --check, --list_models, --add_to_config and \
                     --remove_from_config";
         return Err(Failure::new(FailureKind::Usage, text)
@@ -86,7 +86,7 @@ pub(crate) fn run(mut args: Args) -> Result<(), Failure> {
     };
     let mut config = Config::from_flags(args.into()).map_err(refused)?;
     places::check_python(&config.settings.python)?;
-    if let Source::File { path, defaults } = &config.source {
+    if let ConfigSource::File { path, defaults } = &config.source {
         // Read once more when it is served; here its faults are told before anything else.
         let file = config::read(path, defaults).map_err(|error| {
             log_start(&error);
@@ -134,7 +134,7 @@ pub(crate) fn run(mut args: Args) -> Result<(), Failure> {
             Failure::new(FailureKind::SystemPart, "cannot start threads").caused_by(&error)
         })?;
     let result = runtime.block_on(async {
-        let to_file = matches!(config.settings.access_log, Some(AccessLog::File(_)));
+        let to_file = matches!(config.settings.access_log, Some(AccessLogTarget::File(_)));
         let reopens = log_file.is_some() || to_file;
         if reopens {
             reopen_on_hangup(log_file, access.clone())?;
@@ -157,7 +157,7 @@ pub(crate) fn run(mut args: Args) -> Result<(), Failure> {
 }
 
 /// Unpacks the example and fills in what was not given.
-fn prepare_demo(args: &mut Args) -> Result<Option<TempDir>, Failure> {
+fn prepare_demo(args: &mut ServeArgs) -> Result<Option<TempDir>, Failure> {
     if !args.model.demo {
         return Ok(None);
     }

@@ -10,11 +10,11 @@ use std::{
     time::Duration,
 };
 
-use ovms::openvino::runtime::{self, Device, Found, Origin, Places, RuntimeError};
+use ovms::openvino::runtime::{self, Device, FoundRuntime, RuntimeOrigin, RuntimeSearchPath, RuntimeError};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
-pub(crate) use supervise::{Args as SuperviseArgs, run as supervise};
+pub(crate) use supervise::{SuperviseArgs as SuperviseArgs, run as supervise};
 
 use crate::{
     apart,
@@ -44,7 +44,7 @@ const LIST: Duration = Duration::from_secs(20);
 /// Arguments of `ovms setup`.
 #[derive(Debug, clap::Args)]
 #[command(after_long_help = AFTER_HELP)]
-pub(crate) struct Args {
+pub(crate) struct SetupArgs {
     /// Folder for the virtual environment with the runtime
     ///
     /// Only this folder is looked at. Without the option it is `ovms/runtime` below the user's
@@ -76,15 +76,15 @@ struct Told {
 }
 
 /// Finds or installs the runtime and says where it is.
-pub(crate) fn run(args: &Args) -> Result<(), Failure> {
+pub(crate) fn run(args: &SetupArgs) -> Result<(), Failure> {
     let dir = match &args.dir {
         Some(dir) => Some(std::path::absolute(dir)?),
         None => places::managed_runtime(),
     };
     let search = match &args.dir {
-        Some(_) => Places {
+        Some(_) => RuntimeSearchPath {
             managed: dir.clone(),
-            ..Places::default()
+            ..RuntimeSearchPath::default()
         },
         None => places::all(),
     };
@@ -100,9 +100,9 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
                 .hint("name a folder with --dir")
             })?;
             install::install(&dir, &args.python)?;
-            let only = Places {
+            let only = RuntimeSearchPath {
                 managed: Some(dir.clone()),
-                ..Places::default()
+                ..RuntimeSearchPath::default()
             };
             let found = runtime::find(&only).map_err(|error| explain(&error))?;
             let version = probe_apart(&found)?;
@@ -114,19 +114,19 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
 
 /// Finds a runtime that works. One of ours that does not, or was left half done, is installed
 /// again; another one that does not is an error to tell.
-fn existing(search: &Places, dir: Option<&Path>) -> Result<Option<(Found, String)>, Failure> {
+fn existing(search: &RuntimeSearchPath, dir: Option<&Path>) -> Result<Option<(FoundRuntime, String)>, Failure> {
     let found = match runtime::find(search) {
         Ok(found) => found,
         Err(RuntimeError::Missing) => return Ok(None),
         Err(error) => return Err(explain(&error)),
     };
-    if found.origin == Origin::Managed && dir.is_some_and(install::is_unfinished) {
+    if found.origin == RuntimeOrigin::Managed && dir.is_some_and(install::is_unfinished) {
         ui::note("an earlier setup was broken off; going on with it");
         return Ok(None);
     }
     match probe_apart(&found) {
         Ok(version) => Ok(Some((found, version))),
-        Err(failure) if found.origin == Origin::Managed => {
+        Err(failure) if found.origin == RuntimeOrigin::Managed => {
             ui::note(&format!(
                 "the installed runtime does not work ({}); installing it again",
                 failure.message()
@@ -148,7 +148,7 @@ enum Outcome {
     Installed,
 }
 
-fn report(found: &Found, version: &str, outcome: Outcome, args: &Args) -> Result<(), Failure> {
+fn report(found: &FoundRuntime, version: &str, outcome: Outcome, args: &SetupArgs) -> Result<(), Failure> {
     let verb = match outcome {
         Outcome::WasThere => "found",
         Outcome::Installed => "installed",
@@ -158,10 +158,10 @@ fn report(found: &Found, version: &str, outcome: Outcome, args: &Args) -> Result
             "version": version,
             "library": found.library.display().to_string(),
             "origin": match found.origin {
-                Origin::InstallDir => "install_dir",
-                Origin::ActiveVenv => "virtual_environment",
-                Origin::Managed => "managed",
-                Origin::System => "system",
+                RuntimeOrigin::InstallDir => "install_dir",
+                RuntimeOrigin::ActiveVenv => "virtual_environment",
+                RuntimeOrigin::Managed => "managed",
+                RuntimeOrigin::System => "system",
             },
             "installed": outcome == Outcome::Installed,
         }));
@@ -182,7 +182,7 @@ fn report(found: &Found, version: &str, outcome: Outcome, args: &Args) -> Result
 
 /// Opens a runtime in a process of its own: one that crashes takes only that process down. Returns
 /// its version.
-pub(crate) fn probe_apart(found: &Found) -> Result<String, Failure> {
+pub(crate) fn probe_apart(found: &FoundRuntime) -> Result<String, Failure> {
     let library = found.library.display();
     let failed = |text: String| Err(Failure::new(FailureKind::SystemPart, text));
     let Some(said) = apart::run(probe_command(found), PROBE)? else {
@@ -199,7 +199,7 @@ pub(crate) fn probe_apart(found: &Found) -> Result<String, Failure> {
 }
 
 /// Lists the devices of a runtime, in a process of its own as well.
-pub(crate) fn devices(found: &Found) -> Result<Vec<Device>, Failure> {
+pub(crate) fn devices(found: &FoundRuntime) -> Result<Vec<Device>, Failure> {
     let failed = |text: String| Err(Failure::new(FailureKind::SystemPart, text));
     let command = probe_command(found)
         .into_iter()
@@ -220,16 +220,16 @@ pub(crate) fn devices(found: &Found) -> Result<Vec<Device>, Failure> {
     }
 }
 
-fn probe_command(found: &Found) -> [&OsStr; 2] {
+fn probe_command(found: &FoundRuntime) -> [&OsStr; 2] {
     let folder = found.library.parent().unwrap_or(Path::new("/"));
     [OsStr::new("probe-runtime"), folder.as_os_str()]
 }
 
 /// Opens one runtime, compiles a tiny model, and prints the version; or the devices.
 pub(crate) fn probe(args: &ProbeArgs) -> Result<(), Failure> {
-    let only = Places {
+    let only = RuntimeSearchPath {
         managed: Some(args.folder.clone()),
-        ..Places::default()
+        ..RuntimeSearchPath::default()
     };
     let failed = |error: RuntimeError| Failure::new(FailureKind::SystemPart, error.to_string());
     let opened = runtime::open(&only).map_err(failed)?;

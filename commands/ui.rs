@@ -79,13 +79,13 @@ impl Look {
 #[command(next_help_heading = "Output")]
 pub(crate) struct OutputArgs {
     /// Choose what goes to stdout
-    #[arg(long, value_enum, default_value_t = Output::Table, value_name = "FORMAT")]
-    output: Output,
+    #[arg(long, value_enum, default_value_t = OutputFormat::Table, value_name = "FORMAT")]
+    output: OutputFormat,
 }
 
 /// What goes to stdout.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
-pub(crate) enum Output {
+pub(crate) enum OutputFormat {
     /// Text for people
     #[value(alias = "text")]
     Table,
@@ -95,13 +95,13 @@ pub(crate) enum Output {
 
 impl OutputArgs {
     /// Returns what goes to stdout.
-    pub(crate) fn output(self) -> Output {
+    pub(crate) fn output(self) -> OutputFormat {
         self.output
     }
 
     /// Tells whether programs are to read it.
     pub(crate) fn is_json(self) -> bool {
-        self.output == Output::Json
+        self.output == OutputFormat::Json
     }
 }
 

@@ -14,16 +14,16 @@ use crate::{
 
 /// How a call came in: the labels of its figures, and nothing that changes what it does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub struct Origin {
+pub struct RequestOrigin {
     /// The protocol.
-    pub api: Api,
+    pub api: ApiFamily,
     /// The transport.
     pub interface: Interface,
 }
 
 /// A protocol.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Api {
+pub enum ApiFamily {
     /// TensorFlow Serving.
     TensorFlowServing,
     /// KServe v2.

@@ -6,7 +6,7 @@ use std::{path::Path, sync::Arc, time::Instant};
 use bytes::Bytes;
 use ovms::{
     error::{Error, Result},
-    graph::{Definition, Env, GraphSource, NoTally, Servables, Session},
+    graph::{GraphDefinition, Env, GraphSource, NoTally, Servables, ServableSession},
     metrics::Metrics,
     openvino::runtime,
     python,
@@ -118,7 +118,7 @@ fn nodes(runtime: &Runtime, pairs: usize) -> Row {
 }
 
 /// A graph that is loaded.
-struct Graph(Arc<Definition>);
+struct Graph(Arc<GraphDefinition>);
 
 impl Graph {
     fn of_node(node: Node) -> Self {
@@ -141,7 +141,7 @@ impl Graph {
         };
         let reporter = Metrics::off().reporter("graph", 1);
         let servables: Arc<dyn Servables> = Arc::new(Nothing);
-        let loaded = Definition::load(&source, false, &servables, &reporter);
+        let loaded = GraphDefinition::load(&source, false, &servables, &reporter);
         Self(Arc::new(loaded.expect("the graph is right")))
     }
 
@@ -173,7 +173,7 @@ impl Graph {
 struct Nothing;
 
 impl Servables for Nothing {
-    fn session(&self, name: &str, _version: Option<i64>) -> Result<Arc<dyn Session>> {
+    fn session(&self, name: &str, _version: Option<i64>) -> Result<Arc<dyn ServableSession>> {
         Err(Error::internal(format!("there is no {name}")))
     }
 }

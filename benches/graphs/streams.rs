@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use ovms::client::{Answers, Api, Client, Event, Requests};
+use ovms::client::{ResponseReceiver, Api, Client, StreamEvent, RequestSender};
 use tokio::runtime::Runtime;
 
 use super::{
@@ -57,7 +57,7 @@ fn small(lengths: &Lengths) -> Row {
 }
 
 /// Sends requests and takes their answers, with so many under way at once.
-async fn exchange(requests: &Requests, answers: &mut Answers<'_>, count: usize) {
+async fn exchange(requests: &RequestSender, answers: &mut ResponseReceiver<'_>, count: usize) {
     let request = request(Node::Echo);
     let room = tokio::sync::Semaphore::new(CONCURRENCY);
     let send = async {
@@ -77,9 +77,9 @@ async fn exchange(requests: &Requests, answers: &mut Answers<'_>, count: usize) 
 }
 
 /// Waits for an answer.
-async fn answer(answers: &mut Answers<'_>) {
+async fn answer(answers: &mut ResponseReceiver<'_>) {
     match answers.next().await.expect("the stream goes on") {
-        Some(Event::Answer(_)) => {}
+        Some(StreamEvent::Answer(_)) => {}
         other => panic!("expected an answer, got {other:?}"),
     }
 }
@@ -147,7 +147,7 @@ fn idle() -> Row {
 }
 
 /// Opens a stream and has one request answered.
-fn open<'a>(runtime: &Runtime, client: &'a Client) -> (Requests, Answers<'a>) {
+fn open<'a>(runtime: &Runtime, client: &'a Client) -> (RequestSender, ResponseReceiver<'a>) {
     let (requests, mut answers) = client.stream().expect("KServe has streams");
     runtime.block_on(exchange(&requests, &mut answers, 1));
     (requests, answers)

@@ -7,13 +7,13 @@ use std::{
 };
 
 use ovms::{
-    config::{Config, Flags, ServerSettings, Source},
+    config::{Config, Flags, ServerSettings, ConfigSource},
     engine::{Engine, reload::Reloader},
-    frontends::{access::AccessLog, grpc, intake::Intake, rest::Rest},
+    frontends::{access::AccessLog, grpc, intake::BodyLimits, rest::Rest},
     metrics::Metrics,
     openvino::{
         Placement,
-        runtime::{self, Places},
+        runtime::{self, RuntimeSearchPath},
     },
     server::{self, Service},
     task::Task,
@@ -46,10 +46,10 @@ pub(crate) struct Served {
 impl Served {
     /// Loads everything.
     pub(crate) fn new(config: &Value) -> Self {
-        let places = Places {
+        let places = RuntimeSearchPath {
             install_dir: std::env::var_os("OPENVINO_INSTALL_DIR").map(PathBuf::from),
             system: true,
-            ..Places::default()
+            ..RuntimeSearchPath::default()
         };
         runtime::open(&places).expect("the runtime opens");
         let folder = tempfile::tempdir().expect("a folder for the file");
@@ -62,7 +62,7 @@ impl Served {
             ..Flags::default()
         };
         let mut config = Config::from_flags(flags).expect("the flags are right");
-        if let Source::File { defaults, .. } = &mut config.source {
+        if let ConfigSource::File { defaults, .. } = &mut config.source {
             // Under valgrind every run takes long.
             defaults.placement = Placement::InPlace;
             defaults.cache_dir = None;
@@ -99,7 +99,7 @@ impl Served {
         side: Side,
     ) -> Task<()> {
         let engine = Arc::clone(&self.engine);
-        let intake = Intake::of(&self.settings.limits);
+        let intake = BodyLimits::of(&self.settings.limits);
         let service = match side {
             Side::Grpc => Service::Grpc(grpc::service(engine, intake).0),
             Side::Rest => {

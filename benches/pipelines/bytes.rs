@@ -4,7 +4,7 @@ use std::{path::Path, sync::Arc};
 
 use ovms::{
     config::{Defaults, NodeConfig, parse},
-    pipeline::{CustomFacts, CustomFault, Flow, MissingModel, ModelFacts, Plan, Sources, check},
+    pipeline::{CustomFacts, CustomFault, RequestFlow, MissingModel, ModelFacts, PipelinePlan, Sources, check},
     servable::{ServableInfo, TensorInfo},
     tensor::{DataType, Dim, Layout, PartialShape, Tensor},
 };
@@ -89,7 +89,7 @@ pub(super) fn run(pairs: usize) -> Vec<Row> {
 
 /// Splits a tensor and gathers the parts. Returns the result and how many bytes were copied: those
 /// that do not lie where they were.
-fn round(plan: &Arc<Plan>, whole: &Tensor) -> (Tensor, usize) {
+fn round(plan: &Arc<PipelinePlan>, whole: &Tensor) -> (Tensor, usize) {
     let inside = whole.data().as_ptr_range();
     let mut copied = 0;
     let mut count = |tensors: &[Tensor]| {
@@ -100,7 +100,7 @@ fn round(plan: &Arc<Plan>, whole: &Tensor) -> (Tensor, usize) {
         }
     };
     let (mut flow, mut jobs) =
-        Flow::start(Arc::clone(plan), vec![whole.clone()]).expect("it can be split");
+        RequestFlow::start(Arc::clone(plan), vec![whole.clone()]).expect("it can be split");
     let mut given = Vec::new();
     while let Some(job) = jobs.pop() {
         let ready = job.ready;
@@ -115,7 +115,7 @@ fn round(plan: &Arc<Plan>, whole: &Tensor) -> (Tensor, usize) {
     (given.pop().expect("there is one output"), copied)
 }
 
-fn plan() -> Arc<Plan> {
+fn plan() -> Arc<PipelinePlan> {
     let inputs = json!([{"x": {"node_name": "request", "data_item": "x"}}]);
     let nodes = [node("part", "m", &inputs, "y")];
     let config = json!({

@@ -6,10 +6,10 @@ use std::{
 };
 
 use ovms::{
-    config::{Defaults, Source},
+    config::{Defaults, ConfigSource},
     engine::{Engine, reload::Reloader},
     metrics::Metrics,
-    request::{Api, InferRequest, Interface, Origin},
+    request::{ApiFamily, InferRequest, Interface, RequestOrigin},
     task::Task,
 };
 use serde_json::{Value, json};
@@ -18,8 +18,8 @@ use tokio::runtime::{Builder, Runtime};
 
 use crate::{Model, PROPERTIES, report::stats::median};
 
-const ORIGIN: Origin = Origin {
-    api: Api::KServe,
+const ORIGIN: RequestOrigin = RequestOrigin {
+    api: ApiFamily::KServe,
     interface: Interface::Grpc,
 };
 
@@ -52,7 +52,7 @@ impl Served {
                 most_custom_runs: cores,
                 ..Defaults::default()
             };
-            let source = Source::File { path, defaults };
+            let source = ConfigSource::File { path, defaults };
             let mut reloader = Reloader::new(Arc::clone(&engine), source, Metrics::off());
             reloader.read().await.expect("the file is right");
             reloader.start().await.expect("the models load");

@@ -27,7 +27,7 @@ const LIMIT: Duration = Duration::from_millis(130);
 
 /// Arguments of the hidden `ovms complete`.
 #[derive(Debug, clap::Args)]
-pub(crate) struct Args {
+pub(crate) struct CompleteArgs {
     /// The shell that asks
     #[arg(value_enum)]
     shell: Shell,
@@ -58,7 +58,7 @@ pub(crate) enum Shell {
 }
 
 /// Prints the names, if they are found in time.
-pub(crate) fn run(args: Args, started: Instant) -> Result<(), Failure> {
+pub(crate) fn run(args: CompleteArgs, started: Instant) -> Result<(), Failure> {
     let limit = args.within.map_or(LIMIT, Duration::from_millis);
     let (sender, receiver) = mpsc::sync_channel(1);
     // The process ends without it: what it waits for may be a name server or a lost disk.
@@ -74,7 +74,7 @@ pub(crate) fn run(args: Args, started: Instant) -> Result<(), Failure> {
 }
 
 /// Returns what is printed; `None` if there is nothing to offer.
-fn answer(args: Args, deadline: Instant) -> Option<String> {
+fn answer(args: CompleteArgs, deadline: Instant) -> Option<String> {
     let (words, at, typed) = match args.shell {
         Shell::Bash => {
             let mut line = args.words.into_iter().map(|it| it.into_string().ok());

@@ -4,7 +4,7 @@ use std::{env, path::Path, time::Instant};
 
 use ovms::{
     client::{
-        Address, Api, Client, ModelId, ModelMetadata, ModelStatus, Options, TensorMetadata, header,
+        Address, Api, Client, ModelId, ModelMetadata, ModelStatus, ClientOptions, TensorMetadata, header,
         input::Argument,
     },
     config::{self, Defaults, FileConfig, ModelEntry},
@@ -191,7 +191,7 @@ fn of_server(position: &Position, deadline: Instant) -> Option<Vec<Name>> {
     })
 }
 
-fn options(position: &Position, deadline: Instant) -> Option<Options> {
+fn options(position: &Position, deadline: Instant) -> Option<ClientOptions> {
     let api = match position.text("api") {
         None => Api::KserveGrpc,
         Some(name) => Api::ALL.into_iter().find(|api| api.to_string() == name)?,
@@ -201,7 +201,7 @@ fn options(position: &Position, deadline: Instant) -> Option<Options> {
         let (name, value) = text.split_once('=')?;
         header(name, value).ok()
     });
-    Some(Options {
+    Some(ClientOptions {
         address: Address::parse(url, api).ok()?,
         api,
         timeout: deadline.saturating_duration_since(Instant::now()),

@@ -34,7 +34,7 @@ Exit codes: 0 done; 1 the script cannot be written; 64 usage, also a shell that 
 /// Arguments of `ovms completions`.
 #[derive(Debug, clap::Args)]
 #[command(after_long_help = AFTER_HELP)]
-pub(crate) struct Args {
+pub(crate) struct CompletionsArgs {
     /// Shell [default: that of the variable SHELL]
     #[arg(value_enum)]
     shell: Option<Shell>,
@@ -45,7 +45,7 @@ pub(crate) struct Args {
 }
 
 /// Writes the script of one shell.
-pub(crate) fn run(args: &Args) -> Result<(), Failure> {
+pub(crate) fn run(args: &CompletionsArgs) -> Result<(), Failure> {
     let shell = match args.shell {
         Some(shell) => shell,
         None => of_environment()?,

@@ -6,7 +6,7 @@ use std::{
     time::Duration,
 };
 
-use ovms::client::{Address, Api, Client, Options, ServerMetadata};
+use ovms::client::{Address, Api, Client, ClientOptions, ServerMetadata};
 
 use super::report::{Check, Status};
 use crate::error::Failure;
@@ -38,7 +38,7 @@ async fn check(name: &'static str, flag: &str, port: u16, api: Api) -> Check {
             return Check::new(name, Status::Warn, text).hint(hint);
         }
     }
-    let options = Options {
+    let options = ClientOptions {
         address: match Address::parse(&format!("127.0.0.1:{port}"), api) {
             Ok(address) => address,
             Err(error) => return Check::new(name, Status::Warn, error.to_string()),
@@ -68,7 +68,7 @@ async fn check(name: &'static str, flag: &str, port: u16, api: Api) -> Check {
     ))
 }
 
-async fn ask(options: &Options) -> Option<ServerMetadata> {
+async fn ask(options: &ClientOptions) -> Option<ServerMetadata> {
     let asked = async {
         let client = Client::connect(options).await.ok()?;
         client.server_metadata().await.ok()?

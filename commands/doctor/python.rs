@@ -2,7 +2,7 @@
 
 use std::{path::PathBuf, time::Duration};
 
-use ovms::{openvino::runtime::Found, python};
+use ovms::{openvino::runtime::FoundRuntime, python};
 use serde::{Deserialize, Serialize};
 
 use super::report::{Check, Status};
@@ -43,7 +43,7 @@ pub(crate) fn probe() -> Result<(), Failure> {
 }
 
 /// Looks at the interpreter.
-pub(super) fn check(runtime: Option<&Found>) -> Check {
+pub(super) fn check(runtime: Option<&FoundRuntime>) -> Check {
     const NAME: &str = "python";
     if !python::AVAILABLE {
         return Check::new(NAME, Status::Note, "this build has no Python nodes");

@@ -1,12 +1,12 @@
 //! The OpenVINO runtime: which one is used, whether it works, and what it runs on.
 
-use ovms::openvino::runtime::{self, Found, Looked, PINNED_VERSION};
+use ovms::openvino::runtime::{self, FoundRuntime, SearchedPlace, PINNED_VERSION};
 
 use super::report::{Check, Status};
 use crate::{places, setup};
 
 /// Looks for the runtime and its devices; returns it if there is one.
-pub(super) fn all() -> (Vec<Check>, Option<Found>) {
+pub(super) fn all() -> (Vec<Check>, Option<FoundRuntime>) {
     let search = places::all();
     let looked = runtime::survey(&search);
     let found = match runtime::find(&search) {
@@ -44,7 +44,7 @@ pub(super) fn all() -> (Vec<Check>, Option<Found>) {
     (vec![check, devices(&found)], Some(found))
 }
 
-fn devices(found: &Found) -> Check {
+fn devices(found: &FoundRuntime) -> Check {
     match setup::devices(found) {
         Ok(devices) if devices.is_empty() => {
             Check::new("devices", Status::Warn, "the runtime knows no device")
@@ -66,8 +66,8 @@ fn devices(found: &Found) -> Check {
 }
 
 /// Tells of the places that were looked at besides.
-fn with_places(mut check: Check, looked: &[Looked], used: Option<&Found>, works: bool) -> Check {
-    for Looked {
+fn with_places(mut check: Check, looked: &[SearchedPlace], used: Option<&FoundRuntime>, works: bool) -> Check {
+    for SearchedPlace {
         origin,
         folder,
         library,

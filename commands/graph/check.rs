@@ -41,7 +41,7 @@ that could not be checked; 64 usage, also a NAME that no graph of the file has."
 /// The flags as typed.
 #[derive(Debug, clap::Args)]
 #[command(after_long_help = AFTER_HELP)]
-pub(crate) struct Args {
+pub(crate) struct GraphCheckArgs {
     /// Folder with a graph.pbtxt, a graph file, or a configuration file (.json)
     path: PathBuf,
 
@@ -97,7 +97,7 @@ pub(crate) enum Depth {
 }
 
 /// Runs the subcommand.
-pub(super) fn run(args: &Args) -> Result<(), Failure> {
+pub(super) fn run(args: &GraphCheckArgs) -> Result<(), Failure> {
     let mut stdout = Aside::take()?;
     let defaults = Defaults::default();
     let found = source::find(&args.path, args.name.as_deref(), &defaults)?;

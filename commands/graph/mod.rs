@@ -30,27 +30,27 @@ runtime; 130 Ctrl-C.";
 
 /// The subcommands of `ovms graph`.
 #[derive(Debug, Subcommand)]
-pub(crate) enum Command {
+pub(crate) enum GraphCommand {
     /// Write a graph with Python nodes that works, with a test and a README
-    New(new::Args),
+    New(new::GraphNewArgs),
     /// Draw a graph
-    Show(show::Args),
+    Show(show::GraphShowArgs),
     /// Find every fault of a graph and of its Python handlers
-    Check(check::Args),
+    Check(check::GraphCheckArgs),
     /// Run a graph once, in this process, and show each packet
-    Run(run::Args),
+    Run(run::GraphRunArgs),
     /// Install the module `pyovms` for tests and editors into a virtual environment
-    Stubs(stubs::Args),
+    Stubs(stubs::GraphStubsArgs),
 }
 
 /// Runs a subcommand.
-pub(crate) fn run(command: Command) -> Result<(), Failure> {
+pub(crate) fn run(command: GraphCommand) -> Result<(), Failure> {
     match command {
-        Command::New(args) => new::run(args),
-        Command::Show(args) => show::run(args),
-        Command::Check(args) => check::run(&args),
-        Command::Run(args) => run::run(args),
-        Command::Stubs(args) => stubs::run(&args),
+        GraphCommand::New(args) => new::run(args),
+        GraphCommand::Show(args) => show::run(args),
+        GraphCommand::Check(args) => check::run(&args),
+        GraphCommand::Run(args) => run::run(args),
+        GraphCommand::Stubs(args) => stubs::run(&args),
     }
 }
 

@@ -11,7 +11,7 @@ use std::{
 
 use ovms::{
     python,
-    scaffold::{Kind, Scaffold, Stream, flags},
+    scaffold::{ScaffoldKind, Scaffold, ScaffoldStream, flags},
 };
 
 use self::output::{Chosen, FormatOrStream};
@@ -21,7 +21,7 @@ use crate::{
         custom::{named, typed},
         save,
     },
-    ui::Output,
+    ui::OutputFormat,
 };
 
 /// What ends the help.
@@ -42,7 +42,7 @@ runtime to look at a model with.";
 /// The flags as typed.
 #[derive(Debug, clap::Args)]
 #[command(after_long_help = AFTER_HELP)]
-pub(crate) struct Args {
+pub(crate) struct GraphNewArgs {
     /// Name of the graph
     name: String,
 
@@ -72,13 +72,13 @@ pub(crate) struct Args {
     ///
     /// Can be repeated.
     #[arg(short, long = "input", value_name = "NAME[:DTYPE[:SHAPE]]")]
-    inputs: Vec<Stream>,
+    inputs: Vec<ScaffoldStream>,
 
     /// Name an output, with type and shape if they are known
     ///
     /// Can be repeated.
     #[arg(long = "output-name", value_name = "NAME[:DTYPE[:SHAPE]]")]
-    outputs: Vec<Stream>,
+    outputs: Vec<ScaffoldStream>,
 
     /// Folder to write to [default: NAME]
     #[arg(long, value_name = "DIR")]
@@ -105,21 +105,21 @@ pub(crate) struct Args {
 }
 
 /// Runs the subcommand.
-pub(super) fn run(args: Args) -> Result<(), Failure> {
+pub(super) fn run(args: GraphNewArgs) -> Result<(), Failure> {
     named(&args.name, "graph")?;
     let folder = args.dir.unwrap_or_else(|| PathBuf::from(&args.name));
     let config = args.config.clone();
     let config = config.unwrap_or_else(|| folder.join("config.json"));
     let (model, kind) = match &args.model {
-        None => (None, Kind::Chain(args.nodes)),
+        None => (None, ScaffoldKind::Chain(args.nodes)),
         Some(model) => {
             let found = servable::find(model, &config)?;
-            (found.entry, Kind::Model(found.servable))
+            (found.entry, ScaffoldKind::Model(found.servable))
         }
     };
     let ports = match &kind {
-        Kind::Model(servable) => servable.ports.as_ref(),
-        Kind::Chain(_) => None,
+        ScaffoldKind::Model(servable) => servable.ports.as_ref(),
+        ScaffoldKind::Chain(_) => None,
     };
     let (format, streams) = output::parted(args.output);
     let outputs = args.outputs.into_iter().chain(streams).collect();
@@ -169,14 +169,14 @@ pub(super) fn run(args: Args) -> Result<(), Failure> {
 
 /// Returns inputs and outputs: what is given, else the model's, else one of each.
 fn ends(
-    inputs: Vec<Stream>,
-    outputs: Vec<Stream>,
-    ports: Option<&(Vec<Stream>, Vec<Stream>)>,
-) -> (Vec<Stream>, Vec<Stream>) {
-    let like = |ports: &[Stream], taken: &[Stream]| {
+    inputs: Vec<ScaffoldStream>,
+    outputs: Vec<ScaffoldStream>,
+    ports: Option<&(Vec<ScaffoldStream>, Vec<ScaffoldStream>)>,
+) -> (Vec<ScaffoldStream>, Vec<ScaffoldStream>) {
+    let like = |ports: &[ScaffoldStream], taken: &[ScaffoldStream]| {
         let mut streams = taken.to_vec();
         for port in ports {
-            streams.push(Stream::like(port, &streams));
+            streams.push(ScaffoldStream::like(port, &streams));
         }
         streams.split_off(taken.len())
     };
@@ -184,13 +184,13 @@ fn ends(
     let inputs = match (are_given, ports) {
         (true, _) => inputs,
         (false, Some((ports, _))) => like(ports, &outputs),
-        (false, None) => like(&[Stream::untyped("input")], &outputs),
+        (false, None) => like(&[ScaffoldStream::untyped("input")], &outputs),
     };
     let outputs = match ports {
         _ if !outputs.is_empty() => outputs,
         Some((_, ports)) => like(ports, &inputs),
         None if inputs.len() == 1 => {
-            let output = Stream {
+            let output = ScaffoldStream {
                 name: "output".to_owned(),
                 ..inputs[0].clone()
             };
@@ -198,7 +198,7 @@ fn ends(
         }
         // Each input has its own.
         None => {
-            let ports = inputs.iter().map(|input| Stream {
+            let ports = inputs.iter().map(|input| ScaffoldStream {
                 name: format!("{}_out", input.name),
                 ..input.clone()
             });
@@ -233,12 +233,12 @@ fn tell(
     folder: &Path,
     config: &Path,
     files: &[(PathBuf, String)],
-    format: Output,
+    format: OutputFormat,
 ) -> Result<(), Failure> {
     let (name, flags, config) = (&of.name, flags(&of.inputs), typed(config));
     let graph = match of.kind {
-        Kind::Chain(_) => typed(folder),
-        Kind::Model(_) => format!("{config} {name}"),
+        ScaffoldKind::Chain(_) => typed(folder),
+        ScaffoldKind::Model(_) => format!("{config} {name}"),
     };
     let stream = if of.generative { " --stream" } else { "" };
     let files: Vec<&Path> = files.iter().map(|(path, _)| path.as_path()).collect();

@@ -13,9 +13,9 @@ use std::{
 
 use clap::ValueEnum;
 use ovms::{
-    graph::{Answer, Env, NoTally, Watch},
+    graph::{GraphResponse, Env, NoTally, GraphObserver},
     python,
-    request::{Api, InferRequest, Interface, Origin, Parameter},
+    request::{ApiFamily, InferRequest, Interface, RequestOrigin, Parameter},
 };
 use tokio::sync::mpsc;
 
@@ -56,7 +56,7 @@ file has; 72 no OpenVINO runtime for its models; 130 Ctrl-C.";
 /// The flags as typed.
 #[derive(Debug, clap::Args)]
 #[command(after_long_help = AFTER_HELP)]
-pub(crate) struct Args {
+pub(crate) struct GraphRunArgs {
     /// Folder with a graph.pbtxt, a graph file, or a configuration file (.json)
     path: PathBuf,
 
@@ -127,8 +127,8 @@ enum Format {
 }
 
 /// Requests of our own count as these; nobody sees it.
-const ORIGIN: Origin = Origin {
-    api: Api::KServe,
+const ORIGIN: RequestOrigin = RequestOrigin {
+    api: ApiFamily::KServe,
     interface: Interface::Grpc,
 };
 
@@ -142,7 +142,7 @@ const LEFT: Duration = Duration::from_secs(2);
 const INTERRUPTED: &str = "interrupted";
 
 /// Runs the subcommand.
-pub(super) fn run(args: Args) -> Result<(), Failure> {
+pub(super) fn run(args: GraphRunArgs) -> Result<(), Failure> {
     let mut stdout = Aside::take()?;
     environment(args.python_environment.clone());
     let feed = Feed {
@@ -190,7 +190,7 @@ async fn all(
         None => return Err(Failure::new(FailureKind::Usage, "found no request")),
     };
     let times = Arc::new(Times::new(loaded.plan()));
-    let watch: Arc<dyn Watch> = Arc::clone(&times) as _;
+    let watch: Arc<dyn GraphObserver> = Arc::clone(&times) as _;
     let env = Env::new(loaded.engine.sessions(ORIGIN));
     let begun = Instant::now();
     let session = loaded.definition.open(&first.parameters, env, Some(watch));
@@ -230,8 +230,8 @@ async fn all(
             };
             let Some(answer) = answer else { break };
             match answer {
-                Answer::Response(response, _) => stdout.print(&show::packet(format, &response))?,
-                Answer::Fault(text) => {
+                GraphResponse::Response(response, _) => stdout.print(&show::packet(format, &response))?,
+                GraphResponse::Fault(text) => {
                     refused += 1;
                     ui::warn(&format!("error: a request was refused: {text}"));
                 }

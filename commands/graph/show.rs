@@ -8,7 +8,7 @@ use std::{
 use ovms::{
     config::{Defaults, GraphConfig},
     draw::{self, graphs},
-    graph::{Outline, calculators},
+    graph::{GraphOutline, calculators},
 };
 
 use super::source;
@@ -51,7 +51,7 @@ const MOST_DRAWN: usize = 2000;
 /// The flags as typed.
 #[derive(Debug, clap::Args)]
 #[command(after_long_help = AFTER_HELP)]
-pub(crate) struct Args {
+pub(crate) struct GraphShowArgs {
     /// Folder with a graph.pbtxt, a graph file, or a configuration file (.json)
     path: PathBuf,
 
@@ -80,7 +80,7 @@ pub(crate) struct Args {
 }
 
 /// Runs the subcommand.
-pub(super) fn run(args: Args) -> Result<(), Failure> {
+pub(super) fn run(args: GraphShowArgs) -> Result<(), Failure> {
     let found = source::find(&args.path, args.name.as_deref(), &Defaults::default())?;
     if args.format == Format::Svg && found.graphs.len() > 1 {
         let text = "an SVG file has one graph, and there are several: name one";
@@ -133,13 +133,13 @@ pub(super) fn run(args: Args) -> Result<(), Failure> {
 }
 
 /// Reads what a graph looks like.
-pub(super) fn outline(graph: &GraphConfig) -> Result<Outline, Failure> {
+pub(super) fn outline(graph: &GraphConfig) -> Result<GraphOutline, Failure> {
     let path = graph.graph_path.display().to_string();
     let text = source::read(graph).map_err(|error| {
         Failure::new(FailureKind::Failed, format!("cannot read {path}")).caused_by(&error)
     })?;
     let is_there = |handler: &str| graph.base_path.join(handler).is_file();
-    Outline::read(&graph.name, &text, &path, calculators::all(), &is_there).map_err(|faults| {
+    GraphOutline::read(&graph.name, &text, &path, calculators::all(), &is_there).map_err(|faults| {
         let failure = Failure::new(
             FailureKind::Failed,
             format!(
@@ -153,12 +153,12 @@ pub(super) fn outline(graph: &GraphConfig) -> Result<Outline, Failure> {
 }
 
 fn draw(
-    args: &Args,
-    outlines: &[Outline],
+    args: &GraphShowArgs,
+    outlines: &[GraphOutline],
     style: draw::Style,
     is_list: bool,
 ) -> Result<String, Failure> {
-    let each = |draw: &dyn Fn(&Outline) -> String| -> String {
+    let each = |draw: &dyn Fn(&GraphOutline) -> String| -> String {
         let pictures: Vec<String> = outlines.iter().map(draw).collect();
         pictures.join("\n")
     };
@@ -172,7 +172,7 @@ fn draw(
             graphs::html(outlines, &format!("Graphs of {}", name.to_string_lossy()))
         }
         Format::Json => {
-            let pictures: Vec<graphs::Picture<'_>> = outlines.iter().map(graphs::json).collect();
+            let pictures: Vec<graphs::GraphDiagram<'_>> = outlines.iter().map(graphs::json).collect();
             let text = match &pictures[..] {
                 [picture] if !is_list => serde_json::to_string_pretty(picture),
                 _ => serde_json::to_string_pretty(&pictures),

@@ -67,7 +67,7 @@ pub(super) fn find(path: &Path, name: Option<&str>, defaults: &Defaults) -> Resu
             subconfig: base_path.join(SUBCONFIG),
             base_path,
             graph_path,
-            place: config::Place::default(),
+            place: config::FilePosition::default(),
         }],
         file: None,
     })

@@ -29,7 +29,7 @@ Exit codes: 0 done; 1 no such environment, or it cannot be written to; 64 usage.
 /// The flags as typed.
 #[derive(Debug, clap::Args)]
 #[command(after_long_help = AFTER_HELP)]
-pub(crate) struct Args {
+pub(crate) struct GraphStubsArgs {
     /// Virtual environment, or a folder of modules
     ///
     /// Without it, the active virtual environment (VIRTUAL_ENV), or else .venv.
@@ -41,7 +41,7 @@ pub(crate) struct Args {
 }
 
 /// Runs the subcommand.
-pub(super) fn run(args: &Args) -> Result<(), Failure> {
+pub(super) fn run(args: &GraphStubsArgs) -> Result<(), Failure> {
     let folder = match &args.into {
         Some(folder) => folder.clone(),
         None => active()?,

@@ -4,7 +4,7 @@ use std::{path::Path, time::Duration};
 
 use ovms::{
     client::{
-        Answer,
+        ClientResponse,
         output::{self, OfSequence, Ranked, hexadecimal, number},
     },
     tensor::{DataType, ShapeText, Tensor, npy, values::Value},
@@ -18,7 +18,7 @@ use crate::{
 
 /// Prints an answer; `only` is the output that is shown if one is, and `headline` is for people.
 pub(super) fn show(
-    answer: &Answer,
+    answer: &ClientResponse,
     show: &Show,
     only: Option<&str>,
     headline: &str,
@@ -80,7 +80,7 @@ pub(super) fn show(
 }
 
 /// Saves every output.
-pub(super) fn save(answer: &Answer, folder: &Path) -> Result<(), Failure> {
+pub(super) fn save(answer: &ClientResponse, folder: &Path) -> Result<(), Failure> {
     let saved = output::save(answer, folder).map_err(|error| {
         let text = format!("cannot save to {}", folder.display());
         let failure = Failure::new(FailureKind::Failed, text).caused_by(&error);
@@ -110,7 +110,7 @@ pub(super) fn save(answer: &Answer, folder: &Path) -> Result<(), Failure> {
 }
 
 /// Says who answered, and how fast.
-pub(super) fn headline(answer: &Answer, latency: Duration) -> String {
+pub(super) fn headline(answer: &ClientResponse, latency: Duration) -> String {
     let name = &answer.model_name;
     let version = match answer.model_version.as_str() {
         "" => String::new(),
@@ -132,7 +132,7 @@ fn note_id(sequence: Option<OfSequence>) {
     }
 }
 
-fn outputs_table(answer: &Answer) -> Table {
+fn outputs_table(answer: &ClientResponse) -> Table {
     let mut table = outputs::table(answer.outputs.iter());
     for opaque in &answer.opaque {
         let nothing = || ui::NOTHING.to_owned();
@@ -211,7 +211,7 @@ mod tests {
     use std::time::Duration;
 
     use ovms::{
-        client::{Answer, Opaque, output},
+        client::{ClientResponse, Opaque, output},
         tensor::{DataType, Tensor, TensorMap, values::Packer},
     };
 
@@ -226,12 +226,12 @@ mod tests {
         Tensor::new(DataType::F32, shape.to_vec(), packer.finish()).unwrap()
     }
 
-    fn example() -> Answer {
+    fn example() -> ClientResponse {
         let mut strings = Packer::new(DataType::String, 1);
         strings.push_bytes(b"two\nlines").unwrap();
         let strings = Tensor::new(DataType::String, vec![1], strings.finish()).unwrap();
         let scores = floats(&[2, 4], &[0.1, 0.7, 0.15, 0.05, 1e-7, 3.0, -2.5, 0.0]);
-        Answer {
+        ClientResponse {
             model_name: "m".to_owned(),
             model_version: "1".to_owned(),
             id: String::new(),

@@ -100,7 +100,7 @@ const OF_A_REQUEST: [&str; 32] = [
 /// Flags of `ovms infer`.
 #[derive(Debug, clap::Args)]
 #[command(override_usage = USAGE, after_long_help = AFTER_HELP)]
-pub(crate) struct Args {
+pub(crate) struct InferArgs {
     /// Name of the model; --status and --metadata do without
     #[arg(required_unless_present_any = ["status", "metadata"])]
     pub(super) model: Option<String>,

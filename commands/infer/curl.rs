@@ -3,7 +3,7 @@
 
 use base64::{Engine as _, engine::general_purpose::STANDARD as BASE64};
 use ovms::client::{
-    Client, ClientError, Form, ModelId, ModelMetadata, Options, Request, RequestError, SEQUENCE,
+    Client, ClientError, TensorForm, ModelId, ModelMetadata, ClientOptions, Request, RequestError, SEQUENCE,
     sequence::{mark, random_id},
     spelled::{self, GrpcCall, HttpCall, Spelled},
 };
@@ -76,7 +76,7 @@ pub(super) async fn request(mut job: Job) -> Result<(), Failure> {
     } else {
         // Values one by one are what people read.
         let of_values = requests.iter().map(|request| Request {
-            form: Form::Values,
+            form: TensorForm::Values,
             outputs: job.outputs.clone(),
             ..request.clone()
         });
@@ -91,7 +91,7 @@ pub(super) async fn request(mut job: Job) -> Result<(), Failure> {
 
 /// Prints the question for the states of a model, or of all models.
 pub(super) fn status(
-    server: &Options,
+    server: &ClientOptions,
     model: Option<&ModelId>,
     secrets: Secrets,
 ) -> Result<(), Failure> {
@@ -103,7 +103,7 @@ pub(super) fn status(
 
 /// Prints the question for inputs and outputs of a model, or of each model that the server has.
 pub(super) async fn metadata(
-    server: &Options,
+    server: &ClientOptions,
     model: Option<&ModelId>,
     secrets: Secrets,
 ) -> Result<(), Failure> {

@@ -1,7 +1,7 @@
 //! What a model takes and gives, for those who called it without inputs.
 
 use ovms::{
-    client::{Address, Api, ModelMetadata, Options, TensorMetadata, input::Layout},
+    client::{Address, Api, ModelMetadata, ClientOptions, TensorMetadata, input::ImageLayout},
     tensor::DataType,
 };
 
@@ -14,7 +14,7 @@ use crate::{
 const MOST_WRITTEN: usize = 4;
 
 /// Prints the model's inputs and outputs, and returns the failure with an example.
-pub(super) fn no_inputs(name: &str, model: &ModelMetadata, server: &Options) -> Failure {
+pub(super) fn no_inputs(name: &str, model: &ModelMetadata, server: &ClientOptions) -> Failure {
     ui::note(explanation(model, Look::of_stderr()).trim_end());
     ui::note("");
     Failure::new(
@@ -94,7 +94,7 @@ fn value(input: &TensorMetadata) -> String {
     match input.dtype() {
         Some(DataType::String) => "some text".to_owned(),
         Some(dtype) => match shape.fixed() {
-            _ if Layout::of_shape(shape).is_some() => "@picture.png".to_owned(),
+            _ if ImageLayout::of_shape(shape).is_some() => "@picture.png".to_owned(),
             Some(lengths) if lengths.iter().product::<usize>() <= MOST_WRITTEN => {
                 let zero = if dtype == DataType::Bool {
                     "false"

@@ -4,7 +4,7 @@ use std::error::Error;
 
 use ovms::{
     client::{
-        AddressError, Api, ClientError, ModelMetadata, RequestError, Step,
+        AddressError, Api, ClientError, ModelMetadata, RequestError, CallPhase,
         input::{InputError, PictureError, ValueProblem},
     },
     tensor::DataType,
@@ -28,8 +28,8 @@ pub(super) fn client(error: ClientError) -> Failure {
             .hint("is `ovms serve` running? `--url` names another address"),
         ClientError::Timeout { step, .. } => {
             let kind = match step {
-                Step::Connect => FailureKind::Unreachable,
-                Step::Answer => FailureKind::Failed,
+                CallPhase::Connect => FailureKind::Unreachable,
+                CallPhase::Answer => FailureKind::Failed,
             };
             Failure::new(kind, text).hint("`--timeout` sets the limit")
         }
@@ -291,7 +291,7 @@ mod tests {
 
     use ovms::{
         client::{
-            Address, Api, ClientError, Code, Refusal, TensorMetadata,
+            Address, Api, ClientError, ServerErrorCode, ServerError, TensorMetadata,
             input::{InputError, ValueProblem},
         },
         tensor::{DataType, Dim, PartialShape},
@@ -324,8 +324,8 @@ mod tests {
     #[test]
     fn a_mistyped_model_gets_the_nearest_name_where_the_server_tells_names() {
         let error = || {
-            ClientError::Refused(Refusal {
-                code: Code::Grpc(tonic::Code::NotFound),
+            ClientError::Refused(ServerError {
+                code: ServerErrorCode::Grpc(tonic::Code::NotFound),
                 message: "Model with requested name is not found".to_owned(),
             })
         };
@@ -344,8 +344,8 @@ mod tests {
     #[test]
     fn a_server_without_a_list_of_models_is_told() {
         let refused = |code| {
-            ClientError::Refused(Refusal {
-                code: Code::Grpc(code),
+            ClientError::Refused(ServerError {
+                code: ServerErrorCode::Grpc(code),
                 message: "no".to_owned(),
             })
         };

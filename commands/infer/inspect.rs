@@ -1,9 +1,9 @@
 //! Questions about models instead of a request: their states, or their inputs and outputs.
 
-use ovms::client::{Client, ClientError, ModelId, Options};
+use ovms::client::{Client, ClientError, ModelId, ClientOptions};
 
 use super::{
-    args::{Args, Format},
+    args::{InferArgs, Format},
     curl,
     job::server,
     listing::{Listing, MetadataRow, Models},
@@ -15,7 +15,7 @@ use crate::error::Failure;
 /// A question, checked, before it is asked.
 #[derive(Debug)]
 pub(super) struct Inspection {
-    server: Options,
+    server: ClientOptions,
     /// The model asked about; `None` for all.
     model: Option<ModelId>,
     question: Question,
@@ -32,7 +32,7 @@ enum Question {
 
 impl Inspection {
     /// Checks the flags; `None` if they ask for no such thing.
-    pub(super) fn new(args: &Args) -> Result<Option<Self>, Failure> {
+    pub(super) fn new(args: &InferArgs) -> Result<Option<Self>, Failure> {
         let (question, what) = match (args.question.status, args.question.metadata) {
             (true, _) => (Question::Status, "the status"),
             (false, true) => (Question::Metadata, "the metadata"),

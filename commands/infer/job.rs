@@ -4,14 +4,14 @@ use std::io;
 
 use ovms::{
     client::{
-        Address, Api, ClientError, Form, ModelId, Options, header,
-        input::{ChannelOrder, Fill, Inputs, Picture},
+        Address, Api, ClientError, TensorForm, ModelId, ClientOptions, header,
+        input::{ChannelOrder, Fill, Inputs, ImageOptions},
     },
     request::Parameters,
 };
 
 use super::{
-    args::{Args, InputArgs, PictureArgs, RequestArgs, ServerArgs},
+    args::{InferArgs, InputArgs, PictureArgs, RequestArgs, ServerArgs},
     curl::Secrets,
     failure,
     sequence::Sequence,
@@ -26,14 +26,14 @@ pub(super) const URL: &str = "OVMS_URL";
 /// What is to be done.
 #[derive(Debug)]
 pub(super) struct Job {
-    pub(super) server: Options,
+    pub(super) server: ClientOptions,
     pub(super) model: ModelId,
     pub(super) inputs: Inputs,
     /// The outputs asked for; empty for all.
     pub(super) outputs: Vec<String>,
     pub(super) id: String,
     pub(super) parameters: Parameters,
-    pub(super) form: Form,
+    pub(super) form: TensorForm,
     /// Whether a flag chose the form.
     pub(super) is_form_given: bool,
     /// Whether the request is printed, and not sent.
@@ -49,7 +49,7 @@ pub(super) struct Job {
 
 impl Job {
     /// Checks the flags and reads what they name.
-    pub(super) fn new(mut args: Args) -> Result<Self, Failure> {
+    pub(super) fn new(mut args: InferArgs) -> Result<Self, Failure> {
         let format = args.output.output;
         let is_printed = args.question.print_curl;
         let task = match args.stream.stream || is_printed {
@@ -117,7 +117,7 @@ impl Job {
 }
 
 /// Reads the flags that lead to the server.
-pub(super) fn server(args: ServerArgs, concurrency: usize) -> Result<Options, Failure> {
+pub(super) fn server(args: ServerArgs, concurrency: usize) -> Result<ClientOptions, Failure> {
     let api = Api::from(args.api);
     let url = args.url.unwrap_or_else(|| "localhost".to_owned());
     let address = Address::parse(&url, api).map_err(|error| {
@@ -136,7 +136,7 @@ pub(super) fn server(args: ServerArgs, concurrency: usize) -> Result<Options, Fa
         .map(|(name, value)| header(name, value))
         .collect::<Result<_, _>>()
         .map_err(|error| failure::client(ClientError::Request(error)))?;
-    Ok(Options {
+    Ok(ClientOptions {
         address,
         api,
         timeout: args.timeout,
@@ -145,7 +145,7 @@ pub(super) fn server(args: ServerArgs, concurrency: usize) -> Result<Options, Fa
     })
 }
 
-fn form(args: &RequestArgs, api: Api) -> Result<Form, Failure> {
+fn form(args: &RequestArgs, api: Api) -> Result<TensorForm, Failure> {
     let given = [
         (args.raw, "--raw"),
         (args.typed, "--typed"),
@@ -161,8 +161,8 @@ fn form(args: &RequestArgs, api: Api) -> Result<Form, Failure> {
         (Api::KserveRest, Some("--raw")) => "it is `--binary`",
         (Api::KserveRest, Some("--typed")) => "it is `--json-data`",
         (Api::TfsRest, Some("--raw" | "--typed" | "--binary")) => "tensors are always JSON",
-        (Api::TfsRest, _) | (_, Some("--typed" | "--json-data")) => return Ok(Form::Values),
-        _ => return Ok(Form::Bytes),
+        (Api::TfsRest, _) | (_, Some("--typed" | "--json-data")) => return Ok(TensorForm::Values),
+        _ => return Ok(TensorForm::Bytes),
     };
     let flag = flag.unwrap_or_default();
     Err(misfit(flag, api).hint(format!("over {api} {hint}")))
@@ -188,7 +188,7 @@ pub(crate) fn inputs(args: InputArgs, picture: PictureArgs) -> Result<Inputs, Fa
         (_, true) => Some(Fill::Random(args.seed)),
         _ => None,
     };
-    let picture = Picture {
+    let picture = ImageOptions {
         layout: picture.layout,
         mean: picture.mean,
         scale: picture.scale,
@@ -207,14 +207,14 @@ mod tests {
     use std::time::Duration;
 
     use clap::Parser;
-    use ovms::client::{Api, Form, bench::Plan};
+    use ovms::client::{Api, TensorForm, bench::LoadPlan};
 
-    use super::{Args, Job, Task};
+    use super::{InferArgs, Job, Task};
 
     #[derive(Debug, Parser)]
     struct Line {
         #[command(flatten)]
-        args: Args,
+        args: InferArgs,
     }
 
     fn job(flags: &str) -> Result<Job, String> {
@@ -228,7 +228,7 @@ mod tests {
         let rest = job("--api kserve-rest --json-data --model-version 3 --random").unwrap();
         assert_eq!(
             (rest.server.api, rest.form),
-            (Api::KserveRest, Form::Values)
+            (Api::KserveRest, TensorForm::Values)
         );
         assert_eq!(rest.server.address.to_string(), "localhost:8000");
         assert_eq!(rest.model.version.as_deref(), Some("3"));
@@ -239,7 +239,7 @@ mod tests {
         assert!(!is_json);
         assert_eq!(
             plan,
-            Plan {
+            LoadPlan {
                 requests: Some(5),
                 duration: Some(Duration::from_secs(60)),
                 concurrency: 7,
@@ -248,13 +248,13 @@ mod tests {
         );
         assert_eq!(load.server.concurrency, 7);
         for (flags, form) in [
-            ("", Form::Bytes),
-            ("--typed", Form::Values),
-            ("--api kserve-rest --binary", Form::Bytes),
-            ("--api tfs-grpc", Form::Bytes),
-            ("--api tfs-grpc --typed", Form::Values),
-            ("--api tfs-rest", Form::Values),
-            ("--api tfs-rest --json-data", Form::Values),
+            ("", TensorForm::Bytes),
+            ("--typed", TensorForm::Values),
+            ("--api kserve-rest --binary", TensorForm::Bytes),
+            ("--api tfs-grpc", TensorForm::Bytes),
+            ("--api tfs-grpc --typed", TensorForm::Values),
+            ("--api tfs-rest", TensorForm::Values),
+            ("--api tfs-rest --json-data", TensorForm::Values),
         ] {
             assert_eq!(job(flags).unwrap().form, form, "{flags}");
         }

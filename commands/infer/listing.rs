@@ -1,7 +1,7 @@
 //! States and metadata of models as tables and JSON.
 
 use ovms::client::{
-    Api, ModelMetadata, ModelStatus, Refusal, ServerMetadata, TensorMetadata, VersionStatus,
+    Api, ModelMetadata, ModelStatus, ServerError, ServerMetadata, TensorMetadata, VersionStatus,
 };
 use serde::Serialize;
 
@@ -37,7 +37,7 @@ pub(super) enum Models {
 #[derive(Debug)]
 pub(super) struct MetadataRow {
     pub(super) name: String,
-    pub(super) told: Result<ModelMetadata, Refusal>,
+    pub(super) told: Result<ModelMetadata, ServerError>,
 }
 
 impl Listing {

@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use ovms::client::{
     Client, Request,
-    bench::{Bench, Plan, Progress, Report},
+    bench::{Bench, LoadPlan, BenchProgress, Report},
     output::number,
 };
 use serde::Serialize;
@@ -25,7 +25,7 @@ const MOST_ERRORS: usize = 5;
 pub(super) async fn run(
     client: &Client,
     request: &Request,
-    plan: Plan,
+    plan: LoadPlan,
     is_json: bool,
 ) -> Result<(), Failure> {
     let call = client.call(request).map_err(failure::client)?;
@@ -44,7 +44,7 @@ pub(super) async fn run(
 }
 
 /// Draws the bar until it is dropped; where none can be drawn there is a line now and then.
-async fn draw(bench: &Bench, plan: Plan) {
+async fn draw(bench: &Bench, plan: LoadPlan) {
     let bar = ui::bar(1000);
     let mut step = tokio::time::interval(ui::BAR_STEP);
     let mut told = Instant::now();
@@ -69,7 +69,7 @@ async fn draw(bench: &Bench, plan: Plan) {
     clippy::cast_sign_loss,
     reason = "a share of a thousand"
 )]
-fn thousandths(progress: Progress, plan: Plan) -> u64 {
+fn thousandths(progress: BenchProgress, plan: LoadPlan) -> u64 {
     let by_number = plan
         .requests
         .map_or(0.0, |requests| progress.done as f64 / requests as f64);
@@ -79,8 +79,8 @@ fn thousandths(progress: Progress, plan: Plan) -> u64 {
     (by_number.max(by_time).min(1.0) * 1000.0) as u64
 }
 
-fn message(progress: Progress) -> String {
-    let Progress { done, failed, .. } = progress;
+fn message(progress: BenchProgress) -> String {
+    let BenchProgress { done, failed, .. } = progress;
     match failed {
         0 => format!("{done} answers"),
         _ => format!("{done} answers, {failed} failed"),
@@ -105,7 +105,7 @@ fn print(report: &Report, is_json: bool) -> Result<(), Failure> {
 
 /// Decides how the measurement ends: an interruption and failures both show in the exit code.
 fn outcome(report: &Report, interrupted: bool) -> Result<(), Failure> {
-    let Progress { done, failed, .. } = report.progress;
+    let BenchProgress { done, failed, .. } = report.progress;
     if interrupted {
         let text = format!("interrupted after {done} requests");
         return Err(Failure::new(FailureKind::Interrupted, text));
@@ -122,7 +122,7 @@ fn measurement_table(report: &Report) -> Table {
         "ok", "failed", "seconds", "ok/s", "mean ms", "p50 ms", "p90 ms", "p99 ms", "max ms",
     ];
     let mut table = Table::new(&titles.map(|title| (title, Align::Right)));
-    let Progress {
+    let BenchProgress {
         done,
         failed,
         elapsed,
@@ -171,7 +171,7 @@ struct Failures<'a> {
 }
 
 fn measurement_json(report: &Report) -> String {
-    let Progress {
+    let BenchProgress {
         done,
         failed,
         elapsed,
@@ -207,7 +207,7 @@ fn milliseconds(duration: Duration) -> f64 {
 mod tests {
     use std::time::Duration;
 
-    use ovms::client::bench::{Latency, Plan, Progress, Report};
+    use ovms::client::bench::{LatencySummary, LoadPlan, BenchProgress, Report};
 
     use super::{measurement_json, measurement_table, outcome, thousandths};
     use crate::{error::Failure, ui::Look};
@@ -215,13 +215,13 @@ mod tests {
     fn report(failed: u64) -> Report {
         let micros = Duration::from_micros;
         Report {
-            progress: Progress {
+            progress: BenchProgress {
                 done: 1000,
                 failed,
                 elapsed: Duration::from_millis(2500),
             },
             throughput: 400.0,
-            latency: (failed < 1000).then_some(Latency {
+            latency: (failed < 1000).then_some(LatencySummary {
                 mean: micros(2500),
                 p50: micros(2000),
                 p90: micros(4000),
@@ -271,7 +271,7 @@ mod tests {
 
     #[test]
     fn the_bar_follows_the_limit_that_is_nearer() {
-        let plan = |requests, seconds: Option<u64>| Plan {
+        let plan = |requests, seconds: Option<u64>| LoadPlan {
             requests,
             duration: seconds.map(Duration::from_secs),
             concurrency: 1,

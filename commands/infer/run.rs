@@ -3,13 +3,13 @@
 use std::time::Instant;
 
 use ovms::{
-    client::{Api, Client, ClientError, Form, ModelMetadata, Options, Request},
+    client::{Api, Client, ClientError, TensorForm, ModelMetadata, ClientOptions, Request},
     tensor::TensorMap,
 };
 
 use super::{
     answer,
-    args::Args,
+    args::InferArgs,
     curl, explain, failure,
     inspect::Inspection,
     job::Job,
@@ -21,7 +21,7 @@ use super::{
 use crate::error::{Failure, FailureKind};
 
 /// Runs `ovms infer`.
-pub(crate) fn run(args: Args) -> Result<(), Failure> {
+pub(crate) fn run(args: InferArgs) -> Result<(), Failure> {
     // Files and standard input are read here, where Ctrl-C still ends the process by itself.
     if let Some(inspection) = Inspection::new(&args)? {
         return runtime()?.block_on(inspection.run());
@@ -183,7 +183,7 @@ impl Job {
     }
 
     fn wants_bytes_over_rest(&self) -> bool {
-        self.server.api == Api::KserveRest && self.form == Form::Bytes
+        self.server.api == Api::KserveRest && self.form == TensorForm::Bytes
     }
 }
 
@@ -191,7 +191,7 @@ impl Job {
 /// another name, or just what the error says. `model` is the name that was asked for.
 pub(super) async fn why(
     error: ClientError,
-    server: &Options,
+    server: &ClientOptions,
     client: Option<&Client>,
     model: Option<&str>,
 ) -> Failure {

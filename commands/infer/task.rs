@@ -19,7 +19,7 @@ pub(super) enum Task {
     /// One answer, shown and saved.
     Show { show: Show, save: Option<PathBuf> },
     /// Many answers, counted.
-    Measure { plan: bench::Plan, is_json: bool },
+    Measure { plan: bench::LoadPlan, is_json: bool },
 }
 
 /// How one answer is shown.
@@ -63,7 +63,7 @@ impl Task {
                 Format::Json => true,
                 Format::Npy | Format::Raw => return Err(no_single_output("a measurement")),
             };
-            let plan = bench::Plan {
+            let plan = bench::LoadPlan {
                 requests: load.repeat,
                 duration: load.duration,
                 concurrency: load.concurrency.unwrap_or(1).into(),

@@ -29,7 +29,7 @@ Exit codes: 0 done; 1 a page cannot be written; 64 usage, also a command that is
 /// Arguments of `ovms man`.
 #[derive(Debug, clap::Args)]
 #[command(after_long_help = AFTER_HELP)]
-pub(crate) struct Args {
+pub(crate) struct ManArgs {
     /// Command whose page to show, such as `pipeline show` [default: ovms]
     ///
     /// A terminal shows the page as `man` does, and all else gets its source.
@@ -45,7 +45,7 @@ pub(crate) struct Args {
 }
 
 /// Runs the subcommand.
-pub(crate) fn run(args: &Args) -> Result<(), Failure> {
+pub(crate) fn run(args: &ManArgs) -> Result<(), Failure> {
     let root = root();
     if let Some(dir) = &args.dir {
         return write_all(&root, dir);

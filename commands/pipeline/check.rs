@@ -14,7 +14,7 @@ use ovms::{
 use self::report::{PipelineReport, Report, Verdict};
 use super::{
     aside::Aside,
-    facts::{Facts, Options},
+    facts::{ConfigurationFacts, FactOptions},
 };
 use crate::{
     error::{Failure, FailureKind},
@@ -24,7 +24,7 @@ use crate::{
 /// The flags as typed.
 #[derive(Debug, clap::Args)]
 #[command(after_long_help = AFTER_HELP)]
-pub(crate) struct Args {
+pub(crate) struct PipelineCheckArgs {
     /// Configuration file
     config: PathBuf,
 
@@ -78,9 +78,9 @@ enum Output {
 }
 
 /// Runs the subcommand.
-pub(super) fn run(args: Args) -> Result<(), Failure> {
+pub(super) fn run(args: PipelineCheckArgs) -> Result<(), Failure> {
     let mut stdout = Aside::take()?;
-    let Args {
+    let PipelineCheckArgs {
         config: path,
         name,
         no_custom_nodes,
@@ -103,10 +103,10 @@ pub(super) fn run(args: Args) -> Result<(), Failure> {
     if let Some(name) = &name {
         named(&path, &file, name)?;
     }
-    let options = Options {
+    let options = FactOptions {
         custom_nodes: !no_custom_nodes,
     };
-    let facts = Facts::new(&file, options);
+    let facts = ConfigurationFacts::new(&file, options);
     let report = look(&path, &file, &facts, name.as_deref());
     match output {
         Output::Table => {
@@ -137,7 +137,7 @@ fn named(path: &Path, file: &FileConfig, name: &str) -> Result<(), Failure> {
 }
 
 /// Returns the pipelines that have the name of a model.
-fn clashes(file: &FileConfig) -> impl Iterator<Item = (&str, &config::Place)> {
+fn clashes(file: &FileConfig) -> impl Iterator<Item = (&str, &config::FilePosition)> {
     let refused = file.refused.iter();
     refused
         .filter(|refused| refused.reason == EntryFault::PipelineName)
@@ -148,7 +148,7 @@ fn clashes(file: &FileConfig) -> impl Iterator<Item = (&str, &config::Place)> {
 fn look(
     path: &std::path::Path,
     file: &FileConfig,
-    facts: &Facts<'_>,
+    facts: &ConfigurationFacts<'_>,
     name: Option<&str>,
 ) -> Report {
     let wanted = |other: &str| name.is_none_or(|name| name == other);

@@ -15,11 +15,11 @@ use ovms::{
     custom_node::{Library, LibraryError, Node},
     error::chain,
     model::{self, VersionFault, mapping, repository, storage, wanted},
-    openvino::{LoadError, runtime},
+    openvino::{ModelLoadError, runtime},
     pipeline::{
         CustomFacts, CustomFault, MissingModel, ModelFacts, PythonNode, Sources, python::is_handler,
     },
-    python::{self, Handler, NodeFacts},
+    python::{self, PythonHandler, NodeFacts},
     servable::ServableInfo,
 };
 
@@ -27,7 +27,7 @@ use crate::{graph, places, serve::hints::of_load};
 
 /// How far facts are looked for.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Options {
+pub(crate) struct FactOptions {
     /// Whether code of custom node libraries may run.
     pub(crate) custom_nodes: bool,
 }
@@ -42,15 +42,15 @@ enum Handlers {
 }
 
 /// The facts of a configuration file.
-pub(crate) struct Facts<'a> {
+pub(crate) struct ConfigurationFacts<'a> {
     file: &'a FileConfig,
-    options: Options,
+    options: FactOptions,
     handlers: Handlers,
     /// Whether there is a runtime; why not.
     runtime: OnceCell<Result<(), String>>,
     /// Whether models are looked at.
     reads_models: bool,
-    models: RefCell<HashMap<(String, i64), Looked>>,
+    models: RefCell<HashMap<(String, i64), VersionLookup>>,
     libraries: RefCell<HashMap<String, Result<Arc<Library>, String>>>,
     notes: RefCell<Vec<String>>,
     /// Whether it has been said whose packages handlers see.
@@ -72,7 +72,7 @@ pub(crate) const REPORTED: &str = "its error is reported elsewhere";
 
 /// Result of a look at a version.
 #[derive(Debug, Clone)]
-pub(crate) enum Looked {
+pub(crate) enum VersionLookup {
     /// What it takes and gives.
     Info(ServableInfo),
     /// What is wrong with it, and what to do about it.
@@ -81,9 +81,9 @@ pub(crate) enum Looked {
     Unknown(String),
 }
 
-impl<'a> Facts<'a> {
+impl<'a> ConfigurationFacts<'a> {
     /// Makes the facts of a file; nothing is looked at yet.
-    pub(crate) fn new(file: &'a FileConfig, options: Options) -> Self {
+    pub(crate) fn new(file: &'a FileConfig, options: FactOptions) -> Self {
         Self {
             file,
             options,
@@ -168,13 +168,13 @@ impl<'a> Facts<'a> {
     }
 
     /// Chooses the version that a server would serve, and looks at it.
-    fn version(&self, model: &ModelConfig, pinned: Option<i64>) -> Result<Looked, MissingModel> {
+    fn version(&self, model: &ModelConfig, pinned: Option<i64>) -> Result<VersionLookup, MissingModel> {
         if !self.reads_models {
-            return Ok(Looked::Unknown("models are not to be read".to_owned()));
+            return Ok(VersionLookup::Unknown("models are not to be read".to_owned()));
         }
         if storage::is_remote(&model.base_path) {
             let reason = format!("its files are in the cloud, at {}", model.base_path);
-            return Ok(Looked::Unknown(reason));
+            return Ok(VersionLookup::Unknown(reason));
         }
         let unavailable = |reason| Err(MissingModel::NotAvailable(reason));
         let versions = match repository::versions(Path::new(&model.base_path)) {
@@ -200,7 +200,7 @@ impl<'a> Facts<'a> {
             let mut failed = None;
             for number in judged.into_iter().rev() {
                 match self.looked(model, number, &existing[&number]) {
-                    Looked::Fault(reason, _) => {
+                    VersionLookup::Fault(reason, _) => {
                         failed = Some((number, reason));
                         break;
                     }
@@ -239,7 +239,7 @@ impl<'a> Facts<'a> {
     }
 
     /// Looks at a version, once.
-    pub(crate) fn looked(&self, model: &ModelConfig, number: i64, folder: &Path) -> Looked {
+    pub(crate) fn looked(&self, model: &ModelConfig, number: i64, folder: &Path) -> VersionLookup {
         let key = (model.name.clone(), number);
         if let Some(known) = self.models.borrow().get(&key) {
             return known.clone();
@@ -249,35 +249,35 @@ impl<'a> Facts<'a> {
         looked
     }
 
-    fn look(&self, model: &ModelConfig, folder: &Path) -> Looked {
+    fn look(&self, model: &ModelConfig, folder: &Path) -> VersionLookup {
         let files = match repository::files(folder) {
             Ok(files) => files,
-            Err(error) => return Looked::Fault(chain(&error), None),
+            Err(error) => return VersionLookup::Fault(chain(&error), None),
         };
         // Without a runtime, nothing else reads it.
         let beside = files.folder();
         if let Err(error) = mapping::read(beside) {
             let path = mapping::path(beside);
-            return Looked::Fault(format!("{}: {}", path.display(), chain(&error)), None);
+            return VersionLookup::Fault(format!("{}: {}", path.display(), chain(&error)), None);
         }
         let opened = self.runtime.get_or_init(|| {
             let opened = runtime::open(&places::all());
             opened.map(|_| ()).map_err(|error| error.to_string())
         });
         if let Err(reason) = opened {
-            return Looked::Unknown(reason.clone());
+            return VersionLookup::Unknown(reason.clone());
         }
         match model::inspect(&model.name, folder, &model.load) {
-            Ok(info) => Looked::Info(info),
-            Err(error @ VersionFault::Load(LoadError::Runtime(_))) => {
-                Looked::Unknown(chain(&error))
+            Ok(info) => VersionLookup::Info(info),
+            Err(error @ VersionFault::Load(ModelLoadError::Runtime(_))) => {
+                VersionLookup::Unknown(chain(&error))
             }
             Err(error) => {
                 let hint = match &error {
                     VersionFault::Load(error) => of_load(error),
                     _ => None,
                 };
-                Looked::Fault(chain(&error), hint)
+                VersionLookup::Fault(chain(&error), hint)
             }
         }
     }
@@ -292,7 +292,7 @@ impl<'a> Facts<'a> {
     }
 }
 
-impl Facts<'_> {
+impl ConfigurationFacts<'_> {
     /// Finds the file of a library. Of two with one name the later one counts, as if the file had been
     /// changed to it.
     pub(crate) fn path(&self, library: &str) -> Option<&Path> {
@@ -304,7 +304,7 @@ impl Facts<'_> {
     /// Imports a handler that no node uses.
     pub(crate) fn import(&self, name: &str, path: &Path) -> Result<(), CustomFault> {
         self.importable(path)?;
-        Handler::inspect(&NodeFacts {
+        PythonHandler::inspect(&NodeFacts {
             node_name: name.to_owned(),
             input_names: Vec::new(),
             output_names: Vec::new(),
@@ -348,7 +348,7 @@ impl Facts<'_> {
     }
 }
 
-impl Sources for Facts<'_> {
+impl Sources for ConfigurationFacts<'_> {
     fn name_taken(&self, name: &str) -> bool {
         self.names().any(|model| model == name)
             || self.file.graphs.iter().any(|graph| graph.name == name)
@@ -371,7 +371,7 @@ impl Sources for Facts<'_> {
         let looked = self.version(model, version);
         let failed = matches!(
             looked,
-            Ok(Looked::Fault(..)) | Err(MissingModel::NotAvailable(_))
+            Ok(VersionLookup::Fault(..)) | Err(MissingModel::NotAvailable(_))
         );
         if failed && self.was_reported(Reported::Model(name.to_owned())) {
             return Err(MissingModel::NotLooked {
@@ -381,13 +381,13 @@ impl Sources for Facts<'_> {
             });
         }
         match looked? {
-            Looked::Info(info) => Ok(ModelFacts {
+            VersionLookup::Info(info) => Ok(ModelFacts {
                 info,
                 stateful,
                 auto,
             }),
-            Looked::Fault(reason, _) => Err(MissingModel::NotAvailable(reason)),
-            Looked::Unknown(reason) => Err(MissingModel::NotLooked {
+            VersionLookup::Fault(reason, _) => Err(MissingModel::NotAvailable(reason)),
+            VersionLookup::Unknown(reason) => Err(MissingModel::NotLooked {
                 reason,
                 stateful,
                 auto,

@@ -33,24 +33,24 @@ runtime; 130 Ctrl-C.";
 
 /// The subcommands of `ovms pipeline`.
 #[derive(Debug, Subcommand)]
-pub(crate) enum Command {
+pub(crate) enum PipelineCommand {
     /// Write a configuration file with a pipeline, or the skeleton of a custom node
-    New(new::Args),
+    New(new::PipelineNewArgs),
     /// Draw a pipeline of a configuration file
-    Show(show::Args),
+    Show(show::PipelineShowArgs),
     /// Find every fault of the pipelines of a configuration file
-    Check(check::Args),
+    Check(check::PipelineCheckArgs),
     /// Run a pipeline once, in this process, and tell where the time goes
-    Run(run::Args),
+    Run(run::PipelineRunArgs),
 }
 
 /// Runs a subcommand.
-pub(crate) fn run(command: Command) -> Result<(), Failure> {
+pub(crate) fn run(command: PipelineCommand) -> Result<(), Failure> {
     let result = match command {
-        Command::New(args) => new::run(args),
-        Command::Show(args) => show::run(args),
-        Command::Check(args) => check::run(args),
-        Command::Run(args) => run::run(args),
+        PipelineCommand::New(args) => new::run(args),
+        PipelineCommand::Show(args) => show::run(args),
+        PipelineCommand::Check(args) => check::run(args),
+        PipelineCommand::Run(args) => run::run(args),
     };
     // What handlers of Python nodes have printed.
     python::stop(graph::LIMIT);

@@ -16,12 +16,12 @@ use ovms::{
 };
 
 use self::{
-    wiring::{Misfit, Model, Wiring},
+    wiring::{Misfit, WiredModel, Wiring},
     written::Head,
 };
 use super::{
     aside::Aside,
-    facts::{Facts, Options},
+    facts::{ConfigurationFacts, FactOptions},
 };
 use crate::{
     error::{Failure, FailureKind},
@@ -35,7 +35,7 @@ use crate::{
     arg_required_else_help = true,
     after_long_help = AFTER_HELP
 )]
-pub(crate) struct Args {
+pub(crate) struct PipelineNewArgs {
     #[command(subcommand)]
     kind: Option<Kind>,
 
@@ -128,7 +128,7 @@ impl Of {
 }
 
 /// Runs the subcommand.
-pub(super) fn run(args: Args) -> Result<(), Failure> {
+pub(super) fn run(args: PipelineNewArgs) -> Result<(), Failure> {
     match (args.kind, &args.custom_node[..]) {
         (Some(Kind::Chain(of)), _) => pipeline("chain", &of, wiring::chain),
         (Some(Kind::Demultiplexer(of)), _) => pipeline("demultiplexer", &of, wiring::demultiplexer),
@@ -147,7 +147,7 @@ pub(super) fn run(args: Args) -> Result<(), Failure> {
 fn pipeline(
     kind: &str,
     of: &Of,
-    weave: impl FnOnce(&[&Model]) -> Result<Wiring, Misfit>,
+    weave: impl FnOnce(&[&WiredModel]) -> Result<Wiring, Misfit>,
 ) -> Result<(), Failure> {
     if of.output.is_json() && of.out.is_none() {
         let text = "`--output json` tells what was written, and without a file nothing is";
@@ -169,7 +169,7 @@ fn pipeline(
         let text = format!("the pipeline cannot be called `{}`, as a model is", of.name);
         return Err(Failure::new(FailureKind::Usage, text).hint("give it a name of its own"));
     }
-    let steps: Vec<&Model> = steps.iter().map(|step| &models[*step]).collect();
+    let steps: Vec<&WiredModel> = steps.iter().map(|step| &models[*step]).collect();
     let wiring = weave(&steps).map_err(explain)?;
     let file = of.out().unwrap_or(Path::new("config.json"));
     let head = Head {
@@ -219,7 +219,7 @@ fn judge(text: &str, file: &Path) -> Result<(), Failure> {
     let refused = || Failure::new(FailureKind::Failed, "such a pipeline could not be served");
     let parsed = config::parse(text.as_bytes(), file, &Defaults::default());
     let parsed = parsed.map_err(|error| refused().caused_by(&error))?;
-    let facts = Facts::new(&parsed, Options { custom_nodes: true });
+    let facts = ConfigurationFacts::new(&parsed, FactOptions { custom_nodes: true });
     for pipeline in &parsed.pipelines {
         let survey = survey(pipeline, &facts);
         if !survey.faults.is_empty() {

@@ -37,7 +37,7 @@ of the file has; 72 no OpenVINO runtime; 130 Ctrl-C.";
 /// The flags as typed.
 #[derive(Debug, clap::Args)]
 #[command(after_long_help = AFTER_HELP)]
-pub(crate) struct Args {
+pub(crate) struct PipelineRunArgs {
     /// Configuration file
     config: PathBuf,
 
@@ -98,7 +98,7 @@ enum Format {
 }
 
 /// Runs the subcommand.
-pub(super) fn run(args: Args) -> Result<(), Failure> {
+pub(super) fn run(args: PipelineRunArgs) -> Result<(), Failure> {
     let look = Look::of_stdout();
     let mut stdout = Aside::take()?;
     let inputs = infer::inputs(args.inputs, args.pictures)?;

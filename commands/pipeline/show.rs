@@ -10,12 +10,12 @@ use clap::ValueEnum;
 use ovms::{
     config::{self, Defaults, FileConfig, PipelineConfig},
     draw,
-    pipeline::Outline,
+    pipeline::PipelineOutline,
 };
 
 use super::{
     aside::Aside,
-    facts::{Facts, Options},
+    facts::{ConfigurationFacts, FactOptions},
 };
 use crate::{
     error::{Failure, FailureKind},
@@ -55,7 +55,7 @@ pipeline of the file has.";
 /// The flags as typed.
 #[derive(Debug, clap::Args)]
 #[command(after_long_help = AFTER_HELP)]
-pub(crate) struct Args {
+pub(crate) struct PipelineShowArgs {
     /// Configuration file
     config: PathBuf,
 
@@ -109,7 +109,7 @@ pub(crate) enum Format {
 }
 
 /// Runs the subcommand.
-pub(super) fn run(args: Args) -> Result<(), Failure> {
+pub(super) fn run(args: PipelineShowArgs) -> Result<(), Failure> {
     let file = read(&args.config)?;
     let pipelines = chosen(&file, &args)?;
     let look = Look::of_stdout();
@@ -117,13 +117,13 @@ pub(super) fn run(args: Args) -> Result<(), Failure> {
     let columns = ui::picture_columns();
     // Libraries may write to stdout.
     let mut stdout = Aside::take()?;
-    let options = Options {
+    let options = FactOptions {
         custom_nodes: !args.no_custom_nodes,
     };
-    let sources = Facts::new(&file, options);
-    let outlines: Vec<Outline> = pipelines
+    let sources = ConfigurationFacts::new(&file, options);
+    let outlines: Vec<PipelineOutline> = pipelines
         .into_iter()
-        .map(|pipeline| Outline::new(pipeline, &sources))
+        .map(|pipeline| PipelineOutline::new(pipeline, &sources))
         .collect();
     let out = args.out.as_deref().filter(|path| *path != Path::new("-"));
     let style = draw::Style {
@@ -146,7 +146,7 @@ fn read(path: &Path) -> Result<FileConfig, Failure> {
 }
 
 /// Returns the pipelines that are meant.
-fn chosen<'a>(file: &'a FileConfig, args: &Args) -> Result<Vec<&'a PipelineConfig>, Failure> {
+fn chosen<'a>(file: &'a FileConfig, args: &PipelineShowArgs) -> Result<Vec<&'a PipelineConfig>, Failure> {
     let path = args.config.display();
     let names = || file.pipelines.iter().map(|pipeline| pipeline.name.as_str());
     let Some(name) = &args.name else {
@@ -189,8 +189,8 @@ fn refused(file: &FileConfig, failure: Failure) -> Failure {
     })
 }
 
-fn draw(args: &Args, outlines: &[Outline], style: draw::Style) -> Result<String, Failure> {
-    let each = |draw: &dyn Fn(&Outline) -> String| -> String {
+fn draw(args: &PipelineShowArgs, outlines: &[PipelineOutline], style: draw::Style) -> Result<String, Failure> {
+    let each = |draw: &dyn Fn(&PipelineOutline) -> String| -> String {
         let pictures: Vec<String> = outlines.iter().map(draw).collect();
         pictures.join("\n")
     };
@@ -205,7 +205,7 @@ fn draw(args: &Args, outlines: &[Outline], style: draw::Style) -> Result<String,
             draw::html(outlines, &title)
         }
         Format::Json => {
-            let pictures: Vec<draw::Picture<'_>> = outlines.iter().map(draw::json).collect();
+            let pictures: Vec<draw::PipelineDiagram<'_>> = outlines.iter().map(draw::json).collect();
             let text = match (&args.name, &pictures[..]) {
                 (Some(_), [picture]) => serde_json::to_string_pretty(picture),
                 _ => serde_json::to_string_pretty(&pictures),

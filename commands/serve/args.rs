@@ -10,7 +10,7 @@ mod unmatched;
 mod unused;
 
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
-use ovms::config::{Environment, Flags};
+use ovms::config::{FlagEnvironment, Flags};
 
 pub(super) use instead::Check;
 
@@ -38,7 +38,7 @@ failed, or --check found faults; 2 --check found warnings only; 64 usage; 72 no 
 /// Arguments of `ovms serve`.
 #[derive(Debug, clap::Args)]
 #[command(after_long_help = AFTER_HELP)]
-pub(crate) struct Args {
+pub(crate) struct ServeArgs {
     #[command(flatten)]
     pub(super) model: model::Args,
     #[command(flatten)]
@@ -61,9 +61,9 @@ fn boolean() -> impl TypedValueParser<Value = bool> {
     PossibleValuesParser::new([value(YES), value(NO)]).map(|text| YES.contains(&&*text))
 }
 
-impl From<Args> for Flags {
-    fn from(args: Args) -> Self {
-        let Args {
+impl From<ServeArgs> for Flags {
+    fn from(args: ServeArgs) -> Self {
+        let ServeArgs {
             model,
             files,
             network,
@@ -149,7 +149,7 @@ impl From<Args> for Flags {
             reload_wait_seconds: operation.reload_wait_seconds,
             shutdown_timeout_seconds: operation.shutdown_timeout_seconds,
             check: instead.check != Check::Off,
-            environment: Environment {
+            environment: FlagEnvironment {
                 grpc_servers: std::env::var("GRPC_SERVERS").ok(),
                 api_key: std::env::var("API_KEY").ok(),
             },

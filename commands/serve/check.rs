@@ -17,7 +17,7 @@ use std::{
 };
 
 use ovms::{
-    config::{self, Config, Defaults, EntryFault, FileConfig, ModelEntry, Place, Source},
+    config::{self, Config, Defaults, EntryFault, FileConfig, ModelEntry, FilePosition, ConfigSource},
     metrics::Metrics,
     python,
 };
@@ -25,17 +25,17 @@ use ovms::{
 use serde::Serialize;
 
 use self::limit::Limit;
-use super::{Args, args::Check, files, hints};
+use super::{ServeArgs, args::Check, files, hints};
 use crate::{
     counts::Findings,
     error::Failure,
     graph,
     pipeline::{
         aside::Aside,
-        facts::{Facts, Reported},
+        facts::{ConfigurationFacts, Reported},
     },
     places,
-    ui::{Look, Output},
+    ui::{Look, OutputFormat},
 };
 
 /// What has been found.
@@ -84,7 +84,7 @@ const NOT_CHECKED: &str = "not checked";
 const REFUSED: &str = "refused";
 
 /// Checks what flags lead to, prints a table of what they serve, and what is wrong.
-pub(super) fn run(args: Args, output: Output, depth: Check) -> Result<(), Failure> {
+pub(super) fn run(args: ServeArgs, output: OutputFormat, depth: Check) -> Result<(), Failure> {
     let look = Look::of_stdout();
     // Libraries and handlers may print.
     let mut stdout = Aside::take()?;
@@ -92,19 +92,19 @@ pub(super) fn run(args: Args, output: Output, depth: Check) -> Result<(), Failur
         is_syntax: depth == Check::Syntax,
         ..Report::default()
     };
-    if output == Output::Json {
+    if output == OutputFormat::Json {
         report.limit.write_to(stdout.try_clone().ok());
     }
     if let Err(failure) = report.look(args) {
-        if output == Output::Json {
+        if output == OutputFormat::Json {
             report.add_failure(&failure);
             stdout.print(&(report.json() + "\n"))?;
         }
         return Err(failure);
     }
     match output {
-        Output::Json => stdout.print(&(report.json() + "\n"))?,
-        Output::Table => stdout.print(&report.table(look))?,
+        OutputFormat::Json => stdout.print(&(report.json() + "\n"))?,
+        OutputFormat::Table => stdout.print(&report.table(look))?,
     }
     python::stop(graph::LIMIT);
     report.end()
@@ -112,21 +112,21 @@ pub(super) fn run(args: Args, output: Output, depth: Check) -> Result<(), Failur
 
 impl Report {
     /// Looks at everything that the flags name.
-    fn look(&mut self, args: Args) -> Result<(), Failure> {
+    fn look(&mut self, args: ServeArgs) -> Result<(), Failure> {
         let mut config =
             Config::from_flags(args.into()).map_err(|error| hints::of_flags(&error))?;
         places::check_python(&config.settings.python)?;
         self.findings.warnings.append(&mut config.warnings);
         let environment = config.settings.python.environment.clone();
         match config.source.clone() {
-            Source::Model(model) => {
+            ConfigSource::Model(model) => {
                 let file = FileConfig {
                     models: vec![ModelEntry::Model(model)],
                     ..FileConfig::default()
                 };
                 self.servables(&file, &[], environment, "", |_| String::new());
             }
-            Source::Graph { graph, defaults } => {
+            ConfigSource::Graph { graph, defaults } => {
                 let origin = graph.graph_path.display().to_string();
                 let file = FileConfig {
                     graphs: vec![*graph],
@@ -136,7 +136,7 @@ impl Report {
                 let (file, origins) = self.subconfigs(&file, &defaults);
                 self.servables(&file, &origins, environment, "", |_| origin.clone());
             }
-            Source::File { path, defaults } => {
+            ConfigSource::File { path, defaults } => {
                 let file = config::read(&path, &defaults).map_err(|error| {
                     self.unread(&path.display().to_string(), &error);
                     files::explain(&error, "--config_path")
@@ -167,7 +167,7 @@ impl Report {
         let path = path.display().to_string();
         self.limit.set(defaults);
         let (with_more, origins) = self.subconfigs(file, defaults);
-        let at = |place: &Place| format!("{path}:{place}");
+        let at = |place: &FilePosition| format!("{path}:{place}");
         self.servables(&with_more, &origins, environment, &path, at);
         for entry in &file.refused {
             let kind = match entry.reason {
@@ -199,7 +199,7 @@ impl Report {
 
     /// Looks at an entry of a list of models. What is said of it begins with the file that it is in,
     /// if it is in one.
-    fn entry(&mut self, entry: &ModelEntry, file: &str, facts: &Facts<'_>) {
+    fn entry(&mut self, entry: &ModelEntry, file: &str, facts: &ConfigurationFacts<'_>) {
         match entry {
             ModelEntry::Model(model) => {
                 let origin = match file {

@@ -15,10 +15,10 @@ use ovms::{
 };
 use serde_json::json;
 
-use super::{Args, args::Check};
+use super::{ServeArgs, args::Check};
 use crate::{
     error::{Failure, FailureKind},
-    ui::{self, Output},
+    ui::{self, OutputFormat},
 };
 
 /// Where models are, in the place of `--model_repository_path`.
@@ -38,7 +38,7 @@ const REMOVE: &str = "--remove_from_config --model_name <model_name> --config_pa
 const DEPTH: usize = 8;
 
 /// Does what is asked for; `None` if nothing of the kind is.
-pub(super) fn run(args: &Args) -> Option<Result<(), Failure>> {
+pub(super) fn run(args: &ServeArgs) -> Option<Result<(), Failure>> {
     let instead = &args.instead;
     let asked = [
         ("list_models", instead.list_models),
@@ -66,7 +66,7 @@ pub(super) fn run(args: &Args) -> Option<Result<(), Failure>> {
 }
 
 /// Prints the names of the models below the repository, one a line.
-fn list(args: &Args) -> Result<(), Failure> {
+fn list(args: &ServeArgs) -> Result<(), Failure> {
     let Some(root) = repository_path(args) else {
         return Err(Failure::usage_verbatim(
             "Use --list_models with --model_repository_path",
@@ -85,7 +85,7 @@ fn list(args: &Args) -> Result<(), Failure> {
     let mut names = Vec::new();
     walk(&absolute, &absolute, DEPTH, &mut names);
     names.sort();
-    if args.instead.output == Output::Json {
+    if args.instead.output == OutputFormat::Json {
         let models: Vec<_> = names
             .iter()
             .map(|name| json!({ "name": name, "path": absolute.join(name).display().to_string() }))
@@ -128,7 +128,7 @@ fn is_servable(folder: &Path) -> bool {
 }
 
 /// Adds a model to the file, which is made if it is not there.
-fn add(args: &Args) -> Result<(), Failure> {
+fn add(args: &ServeArgs) -> Result<(), Failure> {
     let path = config_path(args)?;
     let name = model_name(args)?;
     let base_path = match (&args.model.model_path, repository_path(args)) {
@@ -190,7 +190,7 @@ fn note_missing(file: &Path, base_path: &Path) {
 }
 
 /// Removes a model from the file.
-fn remove(args: &Args) -> Result<(), Failure> {
+fn remove(args: &ServeArgs) -> Result<(), Failure> {
     let path = config_path(args)?;
     let name = model_name(args)?;
     let mut others: Vec<&str> = Vec::new();
@@ -213,9 +213,9 @@ fn remove(args: &Args) -> Result<(), Failure> {
 }
 
 /// Says what has become of a model in the file.
-fn done(args: &Args, path: &Path, name: &str, what: &str) -> Result<(), Failure> {
+fn done(args: &ServeArgs, path: &Path, name: &str, what: &str) -> Result<(), Failure> {
     let path = path.display().to_string();
-    if args.instead.output == Output::Json {
+    if args.instead.output == OutputFormat::Json {
         return ui::print_json(&json!({ "file": path, "model": name, "done": what }));
     }
     ui::note(&match what {
@@ -255,12 +255,12 @@ fn write(path: &Path, content: &str) -> Result<(), Failure> {
     Ok(())
 }
 
-fn repository_path(args: &Args) -> Option<PathBuf> {
+fn repository_path(args: &ServeArgs) -> Option<PathBuf> {
     let given = args.instead.model_repository_path.clone();
     given.or_else(|| std::env::var_os(REPOSITORY).map(PathBuf::from))
 }
 
-fn config_path(args: &Args) -> Result<PathBuf, Failure> {
+fn config_path(args: &ServeArgs) -> Result<PathBuf, Failure> {
     let usual = || Some(PathBuf::from(std::env::var_os(REPOSITORY)?).join("config.json"));
     let given = args.files.config_path.clone();
     given.or_else(usual).ok_or_else(|| {
@@ -268,7 +268,7 @@ fn config_path(args: &Args) -> Result<PathBuf, Failure> {
     })
 }
 
-fn model_name(args: &Args) -> Result<&str, Failure> {
+fn model_name(args: &ServeArgs) -> Result<&str, Failure> {
     args.model.model_name.as_deref().ok_or_else(|| {
         let text = "Set model_name with add_to_config/remove_from_config";
         let usage = usage(&[ADD[0], ADD[1], REMOVE]);

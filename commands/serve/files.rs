@@ -1,6 +1,6 @@
 //! A configuration file that is refused, as the user meets it.
 
-use ovms::config::{Fault, FileError};
+use ovms::config::{ConfigurationError, FileError};
 
 use crate::{
     error::{Failure, FailureKind},
@@ -52,8 +52,8 @@ pub(crate) fn explain(error: &FileError, argument: &str) -> Failure {
 }
 
 /// Writes a fault and marks it in its line.
-fn detail(fault: &Fault) -> String {
-    let Fault {
+fn detail(fault: &ConfigurationError) -> String {
+    let ConfigurationError {
         place,
         excerpt,
         width,

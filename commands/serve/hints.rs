@@ -4,10 +4,10 @@ use std::{error::Error, io, path::Component};
 
 use ovms::{
     config::FlagError,
-    engine::reload::Fault,
+    engine::reload::ReloadError,
     metrics::NameError,
     model::{VersionFault, repository::RepositoryError, storage::SourceError},
-    openvino::LoadError,
+    openvino::ModelLoadError,
     server::{BindError, StartError},
 };
 
@@ -70,7 +70,7 @@ pub(super) fn of_bind(error: &BindError) -> Failure {
 pub(super) fn of_start(error: &StartError) -> Failure {
     let failure = failure(error);
     match error {
-        StartError::Fault(Fault::Repository {
+        StartError::Fault(ReloadError::Repository {
             source: SourceError::Local(RepositoryError::BasePath { path, .. }),
             ..
         }) if path.components().any(|part| part == Component::ParentDir) => {
@@ -79,18 +79,18 @@ pub(super) fn of_start(error: &StartError) -> Failure {
                 Err(_) => "give --model_path without `..`".to_owned(),
             })
         }
-        StartError::Fault(Fault::Repository {
+        StartError::Fault(ReloadError::Repository {
             source: SourceError::Local(RepositoryError::BasePath { .. }),
             ..
         }) => failure.hint(
             "--model_path is a folder with version folders, such as /models/resnet for \
              /models/resnet/1/model.xml, a folder with one model, or a model file",
         ),
-        StartError::Fault(Fault::Repository { source, .. }) => match source.hint() {
+        StartError::Fault(ReloadError::Repository { source, .. }) => match source.hint() {
             Some(hint) => failure.hint(hint),
             None => failure,
         },
-        StartError::Fault(Fault::Version(version)) => match version.source.as_ref() {
+        StartError::Fault(ReloadError::Version(version)) => match version.source.as_ref() {
             VersionFault::Source(source) => match source.hint() {
                 Some(hint) => failure.hint(hint),
                 None => failure,
@@ -120,9 +120,9 @@ fn of_metrics(failure: Failure, error: &NameError) -> Failure {
 }
 
 /// Returns what to do about a model that the runtime does not take.
-pub(crate) fn of_load(error: &LoadError) -> Option<String> {
+pub(crate) fn of_load(error: &ModelLoadError) -> Option<String> {
     match error {
-        LoadError::Device { device, known, .. } | LoadError::Compile { device, known, .. }
+        ModelLoadError::Device { device, known, .. } | ModelLoadError::Compile { device, known, .. }
             if is_unknown(device, known) =>
         {
             Some(format!(
@@ -131,10 +131,10 @@ pub(crate) fn of_load(error: &LoadError) -> Option<String> {
                 known.join(", ")
             ))
         }
-        LoadError::Property { key, .. } | LoadError::UnknownProperty { key, .. } => Some(format!(
+        ModelLoadError::Property { key, .. } | ModelLoadError::UnknownProperty { key, .. } => Some(format!(
             "fix or leave out {key} in plugin_config; its keys are properties of OpenVINO"
         )),
-        LoadError::Unreadable { path, source }
+        ModelLoadError::Unreadable { path, source }
             if source.kind() == io::ErrorKind::PermissionDenied =>
         {
             Some(format!(
@@ -142,11 +142,11 @@ pub(crate) fn of_load(error: &LoadError) -> Option<String> {
                 path.display()
             ))
         }
-        LoadError::Operators { .. } => Some(
+        ModelLoadError::Operators { .. } => Some(
             "export the model without such operators, or give a library that has them as --cpu_extension"
                 .to_owned(),
         ),
-        LoadError::Read { .. } => {
+        ModelLoadError::Read { .. } => {
             Some("check that the file is whole, for example by exporting it again".to_owned())
         }
         _ => None,

@@ -10,7 +10,7 @@ use std::{
 use indicatif::DecimalBytes;
 use ovms::{
     engine::{Engine, Servable},
-    model::{Code, State, Status, storage},
+    model::{VersionErrorCode, VersionState, Status, storage},
 };
 use tokio::time::Instant;
 
@@ -37,7 +37,7 @@ struct UnderWay {
     name: String,
     version: Option<i64>,
     seconds: u64,
-    download: Option<storage::Progress>,
+    download: Option<storage::DownloadProgress>,
 }
 
 /// How far all of it is.
@@ -90,7 +90,7 @@ impl Stage {
                 continue;
             };
             let mut parts = parts.iter();
-            let Some(part) = parts.find(|part| part.status() == Status::ok(State::Loading)) else {
+            let Some(part) = parts.find(|part| part.status() == Status::ok(VersionState::Loading)) else {
                 continue;
             };
             let key = (part.name().to_owned(), part.number());
@@ -156,7 +156,7 @@ impl UnderWay {
         };
         let (name, seconds) = (&self.name, self.seconds);
         match self.download {
-            Some(storage::Progress {
+            Some(storage::DownloadProgress {
                 received, expected, ..
             }) => format!(
                 "{name}{version}: {} of {} ({} %), {seconds} s",
@@ -171,12 +171,12 @@ impl UnderWay {
 
 /// Tells whether something is on its way, and has not failed.
 fn is_pending(status: &Status) -> bool {
-    status.state < State::Available && status.code == Code::Ok
+    status.state < VersionState::Available && status.code == VersionErrorCode::Ok
 }
 
 #[cfg(test)]
 mod tests {
-    use ovms::model::storage::Progress;
+    use ovms::model::storage::DownloadProgress;
 
     use super::{Stage, UnderWay};
 
@@ -197,7 +197,7 @@ mod tests {
             under_way: vec![
                 under_way("resnet"),
                 UnderWay {
-                    download: Some(Progress {
+                    download: Some(DownloadProgress {
                         version: 1,
                         received: 34_200_000,
                         expected: 102_400_000,

@@ -8,7 +8,7 @@ use std::{
 
 use ovms::{
     config::{LogFormat, ServerSettings},
-    engine::{Engine, reload::Fault},
+    engine::{Engine, reload::ReloadError},
     openvino::runtime::{self, Device, Opened},
     server::Observer,
     task::{self, Task},
@@ -80,7 +80,7 @@ impl Observer for Start {
         }
     }
 
-    fn ready(&self, engine: &Arc<Engine>, faults: &[Fault]) {
+    fn ready(&self, engine: &Arc<Engine>, faults: &[ReloadError]) {
         drop(take(&self.loading));
         ui::clear_foot();
         if self.target == Target::Nowhere {

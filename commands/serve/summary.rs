@@ -7,7 +7,7 @@ mod tries;
 
 use ovms::{
     config::{LogFormat, ServerSettings},
-    engine::{Engine, Facts, Servable, reload::Fault},
+    engine::{Engine, ServableFacts, Servable, reload::ReloadError},
     error::chain,
     openvino::runtime::Device,
     python,
@@ -77,7 +77,7 @@ impl Summary {
         settings: &ServerSettings,
         openvino: &str,
         engine: &Engine,
-        faults: &[Fault],
+        faults: &[ReloadError],
     ) -> Self {
         let servables = engine.servables();
         let served: Vec<Entry> = servables.iter().filter_map(Entry::of).collect();
@@ -260,7 +260,7 @@ impl Entry {
         let newest = available.last()?;
         let facts = servable.part(Some(*newest)).and_then(|part| part.loaded());
         let (kind, about, tries) = match (servable, facts) {
-            (Servable::Model(_), Ok(Facts::Model(loaded))) => {
+            (Servable::Model(_), Ok(ServableFacts::Model(loaded))) => {
                 let numbers: Vec<String> = available.iter().map(ToString::to_string).collect();
                 let versions = if numbers.len() == 1 {
                     "version"

@@ -19,7 +19,7 @@ use crate::error::{Failure, FailureKind};
 
 /// Arguments of the hidden `ovms supervise`.
 #[derive(Debug, clap::Args)]
-pub(crate) struct Args {
+pub(crate) struct SuperviseArgs {
     /// The program and its arguments
     #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true)]
     command: Vec<OsString>,
@@ -61,7 +61,7 @@ impl Supervised {
 }
 
 /// Runs a program until its end, or until stdin is closed.
-pub(crate) fn run(args: &Args) -> Result<(), Failure> {
+pub(crate) fn run(args: &SuperviseArgs) -> Result<(), Failure> {
     let [program, arguments @ ..] = &args.command[..] else {
         return Err(Failure::new(FailureKind::Usage, "no program is named"));
     };

@@ -13,7 +13,7 @@ use std::{
 use futures::future::{join_all, try_join_all};
 use hdrhistogram::Histogram;
 
-use super::{Call, ClientError};
+use super::{EncodedRequest, ClientError};
 use crate::error::chain;
 
 /// Latencies are told apart from a nanosecond to an hour, to three digits.
@@ -25,7 +25,7 @@ const REST: Duration = Duration::from_millis(50);
 
 /// How much load. At least one of the two limits is there, or the run does not end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Plan {
+pub struct LoadPlan {
     /// Requests to send and measure.
     pub requests: Option<u64>,
     /// How long to go on sending.
@@ -39,7 +39,7 @@ pub struct Plan {
 /// A measurement.
 #[derive(Debug)]
 pub struct Bench {
-    plan: Plan,
+    plan: LoadPlan,
     /// Requests sent and not yet answered, and those answered.
     sent: Cell<u64>,
     clock: Cell<Clock>,
@@ -58,7 +58,7 @@ enum Clock {
 
 /// How far a measurement is.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Progress {
+pub struct BenchProgress {
     /// Requests answered, well or not.
     pub done: u64,
     /// Those of them that failed.
@@ -71,18 +71,18 @@ pub struct Progress {
 #[derive(Debug, Clone, PartialEq)]
 pub struct Report {
     /// How far it went.
-    pub progress: Progress,
+    pub progress: BenchProgress,
     /// Good answers a second.
     pub throughput: f64,
     /// The latencies of good answers; `None` if there is none.
-    pub latency: Option<Latency>,
+    pub latency: Option<LatencySummary>,
     /// The texts of errors and how often each came, the most frequent first.
     pub errors: Vec<(String, u64)>,
 }
 
 /// How long good answers took.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Latency {
+pub struct LatencySummary {
     /// The mean.
     pub mean: Duration,
     /// Half were faster.
@@ -98,7 +98,7 @@ pub struct Latency {
 impl Bench {
     /// Prepares a measurement.
     #[must_use]
-    pub fn new(plan: Plan) -> Self {
+    pub fn new(plan: LoadPlan) -> Self {
         let latencies = Histogram::new_with_bounds(1, LONGEST_NANOSECONDS, DIGITS)
             .expect("the bounds are in order, and the digits at most five");
         Self {
@@ -116,7 +116,7 @@ impl Bench {
     /// # Errors
     ///
     /// Fails if a request fails that is only to warm up. What fails later is counted.
-    pub async fn run(&self, call: &Call<'_>) -> Result<(), ClientError> {
+    pub async fn run(&self, call: &EncodedRequest<'_>) -> Result<(), ClientError> {
         self.run_with(async |lane| call.send(lane).await.map(drop))
             .await
     }
@@ -161,9 +161,9 @@ impl Bench {
 
     /// Tells how far it is.
     #[must_use]
-    pub fn progress(&self) -> Progress {
+    pub fn progress(&self) -> BenchProgress {
         let failed = self.failed.get();
-        Progress {
+        BenchProgress {
             done: self.latencies.borrow().len() + failed,
             failed,
             elapsed: match self.clock.get() {
@@ -191,7 +191,7 @@ impl Bench {
         Report {
             progress,
             throughput,
-            latency: Latency::of(&latencies),
+            latency: LatencySummary::of(&latencies),
             errors,
         }
     }
@@ -215,7 +215,7 @@ impl Bench {
     }
 }
 
-impl Latency {
+impl LatencySummary {
     #[expect(
         clippy::cast_possible_truncation,
         clippy::cast_sign_loss,
@@ -240,10 +240,10 @@ impl Latency {
 mod tests {
     use std::{cell::Cell, time::Duration};
 
-    use super::{Bench, Plan};
-    use crate::client::{ClientError, Code, Refusal};
+    use super::{Bench, LoadPlan};
+    use crate::client::{ClientError, ServerErrorCode, ServerError};
 
-    const PLAN: Plan = Plan {
+    const PLAN: LoadPlan = LoadPlan {
         requests: Some(100),
         duration: None,
         concurrency: 7,
@@ -251,8 +251,8 @@ mod tests {
     };
 
     fn refused() -> ClientError {
-        ClientError::Refused(Refusal {
-            code: Code::Grpc(tonic::Code::NotFound),
+        ClientError::Refused(ServerError {
+            code: ServerErrorCode::Grpc(tonic::Code::NotFound),
             message: "no".to_owned(),
         })
     }
@@ -297,7 +297,7 @@ mod tests {
 
     #[tokio::test]
     async fn the_time_limit_ends_a_run_without_a_number() {
-        let bench = Bench::new(Plan {
+        let bench = Bench::new(LoadPlan {
             requests: None,
             duration: Some(Duration::from_millis(5)),
             concurrency: 2,
@@ -314,7 +314,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_run_that_is_dropped_still_reports() {
-        let bench = Bench::new(Plan {
+        let bench = Bench::new(LoadPlan {
             requests: None,
             warmup: 0,
             ..PLAN

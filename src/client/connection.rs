@@ -7,12 +7,12 @@ use std::time::Duration;
 use futures::future::join_all;
 use reqwest::header::{HeaderMap, HeaderName};
 
-pub use call::{Call, Reply};
+pub use call::{EncodedRequest, Reply};
 
 use self::call::Body;
 use super::{
-    Address, Answer, Answers, Api, ClientError, ModelId, ModelMetadata, ModelStatus, Request,
-    RequestError, Requests, ServerMetadata, Step, VersionStatus, kserve_grpc, kserve_rest,
+    Address, ClientResponse, ResponseReceiver, Api, ClientError, ModelId, ModelMetadata, ModelStatus, Request,
+    RequestError, RequestSender, ServerMetadata, CallPhase, VersionStatus, kserve_grpc, kserve_rest,
     tfs_grpc, tfs_rest,
 };
 
@@ -25,7 +25,7 @@ pub const SEQUENCE: HeaderName = HeaderName::from_static("ovms-sequence-id");
 
 /// How to reach a server.
 #[derive(Debug, Clone)]
-pub struct Options {
+pub struct ClientOptions {
     /// The server's address.
     pub address: Address,
     /// The protocol.
@@ -62,10 +62,10 @@ macro_rules! ask {
     ($client:expr, $wire:ident => $question:expr) => {{
         let limit = &$client.limit;
         match &$client.wire {
-            Wire::KserveGrpc($wire) => limit.run(Step::Answer, $question).await,
-            Wire::KserveRest($wire) => limit.run(Step::Answer, $question).await,
-            Wire::TfsGrpc($wire) => limit.run(Step::Answer, $question).await,
-            Wire::TfsRest($wire) => limit.run(Step::Answer, $question).await,
+            Wire::KserveGrpc($wire) => limit.run(CallPhase::Answer, $question).await,
+            Wire::KserveRest($wire) => limit.run(CallPhase::Answer, $question).await,
+            Wire::TfsGrpc($wire) => limit.run(CallPhase::Answer, $question).await,
+            Wire::TfsRest($wire) => limit.run(CallPhase::Answer, $question).await,
         }
     }};
 }
@@ -78,7 +78,7 @@ impl Client {
     /// # Errors
     ///
     /// Fails if nothing listens at the address, or it takes longer than the limit.
-    pub async fn connect(options: &Options) -> Result<Self, ClientError> {
+    pub async fn connect(options: &ClientOptions) -> Result<Self, ClientError> {
         let limit = Limit {
             address: options.address.clone(),
             timeout: options.timeout,
@@ -86,12 +86,12 @@ impl Client {
         let wire = match options.api {
             Api::KserveGrpc => {
                 let connect = kserve_grpc::Wire::connect(options);
-                Wire::KserveGrpc(limit.run(Step::Connect, connect).await?)
+                Wire::KserveGrpc(limit.run(CallPhase::Connect, connect).await?)
             }
             Api::KserveRest => Wire::KserveRest(kserve_rest::Wire::new(options)?),
             Api::TfsGrpc => {
                 let connect = tfs_grpc::Wire::connect(options);
-                Wire::TfsGrpc(limit.run(Step::Connect, connect).await?)
+                Wire::TfsGrpc(limit.run(CallPhase::Connect, connect).await?)
             }
             Api::TfsRest => Wire::TfsRest(tfs_rest::Wire::new(options)?),
         };
@@ -112,9 +112,9 @@ impl Client {
     /// Finds another protocol that the address speaks, for those whose own gets no answer there.
     ///
     /// `None` as well if it speaks the one that was asked for: then that is not what is wrong.
-    pub async fn other_api(options: &Options) -> Option<Api> {
+    pub async fn other_api(options: &ClientOptions) -> Option<Api> {
         let spoken = join_all(Api::ALL.map(async |api| {
-            let options = Options {
+            let options = ClientOptions {
                 api,
                 timeout: options.timeout.min(PROBE_LIMIT),
                 concurrency: 1,
@@ -184,7 +184,7 @@ impl Client {
                 name: model.name.clone(),
                 version: None,
             };
-            match self.limit.run(Step::Answer, wire.model_status(&id)).await {
+            match self.limit.run(CallPhase::Answer, wire.model_status(&id)).await {
                 Ok(status) => told.push(status),
                 Err(ClientError::Refused(_)) => told.push(model),
                 Err(error) => return Err(error),
@@ -207,8 +207,8 @@ impl Client {
     pub async fn model_status(&self, model: &ModelId) -> Result<ModelStatus, ClientError> {
         let limit = &self.limit;
         match &self.wire {
-            Wire::TfsGrpc(wire) => limit.run(Step::Answer, wire.model_status(model)).await,
-            Wire::TfsRest(wire) => limit.run(Step::Answer, wire.model_status(model)).await,
+            Wire::TfsGrpc(wire) => limit.run(CallPhase::Answer, wire.model_status(model)).await,
+            Wire::TfsRest(wire) => limit.run(CallPhase::Answer, wire.model_status(model)).await,
             Wire::KserveGrpc(_) | Wire::KserveRest(_) => self.kserve_status(model).await,
         }
     }
@@ -231,8 +231,8 @@ impl Client {
             }
         }
         let is_ready = match &self.wire {
-            Wire::KserveRest(wire) => self.limit.run(Step::Answer, wire.model_ready(model)).await,
-            Wire::KserveGrpc(wire) => self.limit.run(Step::Answer, wire.model_ready(model)).await,
+            Wire::KserveRest(wire) => self.limit.run(CallPhase::Answer, wire.model_ready(model)).await,
+            Wire::KserveGrpc(wire) => self.limit.run(CallPhase::Answer, wire.model_ready(model)).await,
             Wire::TfsGrpc(_) | Wire::TfsRest(_) => Ok(false),
         }?;
         let asked: Vec<_> = model.version.iter().cloned().collect();
@@ -259,7 +259,7 @@ impl Client {
     /// # Errors
     ///
     /// Fails if the request has no form in the protocol.
-    pub fn call(&self, request: &Request) -> Result<Call<'_>, ClientError> {
+    pub fn call(&self, request: &Request) -> Result<EncodedRequest<'_>, ClientError> {
         let no_field = |what| RequestError::NoField {
             api: self.api,
             what,
@@ -276,7 +276,7 @@ impl Client {
             Wire::TfsGrpc(wire) => Body::TfsGrpc(wire.call(request)?),
             Wire::TfsRest(wire) => Body::TfsRest(wire.call(request)?),
         };
-        Ok(Call {
+        Ok(EncodedRequest {
             body,
             limit: &self.limit,
             headers: HeaderMap::new(),
@@ -288,22 +288,22 @@ impl Client {
     /// # Errors
     ///
     /// Fails with any other protocol.
-    pub fn stream(&self) -> Result<(Requests, Answers<'_>), ClientError> {
+    pub fn stream(&self) -> Result<(RequestSender, ResponseReceiver<'_>), ClientError> {
         let Wire::KserveGrpc(wire) = &self.wire else {
             let (api, what) = (self.api, "streams");
             return Err(RequestError::NoField { api, what }.into());
         };
         let (requests, answers) = wire.stream();
-        Ok((Requests(requests), Answers(answers)))
+        Ok((RequestSender(requests), ResponseReceiver(answers)))
     }
 
     /// Encodes a request of a sequence: the header [`SEQUENCE`] tells a proxy of which one, so that
-    /// it goes to the replica that has its state. One among the headers of the [`Options`] stays.
+    /// it goes to the replica that has its state. One among the headers of the [`ClientOptions`] stays.
     pub(super) fn call_of(
         &self,
         sequence: u64,
         request: &Request,
-    ) -> Result<Call<'_>, ClientError> {
+    ) -> Result<EncodedRequest<'_>, ClientError> {
         let mut call = self.call(request)?;
         if !self.routes_itself {
             call.headers.insert(SEQUENCE, sequence.into());
@@ -316,7 +316,7 @@ impl Client {
     /// # Errors
     ///
     /// Fails if no answer comes, the server refuses, or the answer cannot be read.
-    pub async fn infer(&self, request: &Request) -> Result<Answer, ClientError> {
+    pub async fn infer(&self, request: &Request) -> Result<ClientResponse, ClientError> {
         self.call(request)?.send(0).await?.read()
     }
 }
@@ -331,7 +331,7 @@ struct Limit {
 impl Limit {
     async fn run<T>(
         &self,
-        step: Step,
+        step: CallPhase,
         work: impl Future<Output = Result<T, ClientError>>,
     ) -> Result<T, ClientError> {
         match tokio::time::timeout(self.timeout, work).await {

@@ -15,11 +15,11 @@ pub enum ClientError {
         address: Address,
         /// What the connection said.
         #[source]
-        source: Cause,
+        source: BoxError,
     },
     /// The server answered with an error.
     #[error("the server refused the request: {0}")]
-    Refused(Refusal),
+    Refused(ServerError),
     /// The time limit passed.
     #[error("no answer from {address} within {limit:?}")]
     Timeout {
@@ -28,7 +28,7 @@ pub enum ClientError {
         /// The limit.
         limit: Duration,
         /// What was waited for.
-        step: Step,
+        step: CallPhase,
     },
     /// The answer does not follow the protocol.
     #[error("cannot read the answer of {address}")]
@@ -45,11 +45,11 @@ pub enum ClientError {
 }
 
 /// The cause of a failed connection.
-pub type Cause = Box<dyn std::error::Error + Send + Sync>;
+pub type BoxError = Box<dyn std::error::Error + Send + Sync>;
 
 /// What a call waits for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Step {
+pub enum CallPhase {
     /// The connection.
     Connect,
     /// The answer to a request.
@@ -58,29 +58,29 @@ pub enum Step {
 
 /// A server's error: its code and its text.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Refusal {
+pub struct ServerError {
     /// The gRPC code, or the HTTP status.
-    pub code: Code,
+    pub code: ServerErrorCode,
     /// The server's text.
     pub message: String,
 }
 
 /// The code of a server's error.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Code {
+pub enum ServerErrorCode {
     /// A gRPC code.
     Grpc(tonic::Code),
     /// An HTTP status.
     Http(reqwest::StatusCode),
 }
 
-impl Refusal {
+impl ServerError {
     /// Tells whether the server does not know the model, or its version.
     #[must_use]
     pub fn is_not_found(&self) -> bool {
         match self.code {
-            Code::Grpc(code) => code == tonic::Code::NotFound,
-            Code::Http(status) => status == reqwest::StatusCode::NOT_FOUND,
+            ServerErrorCode::Grpc(code) => code == tonic::Code::NotFound,
+            ServerErrorCode::Http(status) => status == reqwest::StatusCode::NOT_FOUND,
         }
     }
 
@@ -88,13 +88,13 @@ impl Refusal {
     #[must_use]
     pub fn is_unknown_call(&self) -> bool {
         match self.code {
-            Code::Grpc(code) => code == tonic::Code::Unimplemented,
-            Code::Http(status) => matches!(status.as_u16(), 400 | 404 | 405 | 501),
+            ServerErrorCode::Grpc(code) => code == tonic::Code::Unimplemented,
+            ServerErrorCode::Http(status) => matches!(status.as_u16(), 400 | 404 | 405 | 501),
         }
     }
 }
 
-impl fmt::Display for Refusal {
+impl fmt::Display for ServerError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if self.message.is_empty() {
             write!(f, "{}", self.code)
@@ -104,7 +104,7 @@ impl fmt::Display for Refusal {
     }
 }
 
-impl fmt::Display for Code {
+impl fmt::Display for ServerErrorCode {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Grpc(code) => f.write_str(grpc_name(*code)),
@@ -118,7 +118,7 @@ impl fmt::Display for Code {
 pub enum AnswerError {
     /// The message or JSON cannot be decoded.
     #[error("found a body that cannot be decoded")]
-    Decode(#[source] Cause),
+    Decode(#[source] BoxError),
     /// A datatype that no tensor has.
     #[error("found the datatype `{datatype}` of output `{name}`")]
     Datatype {
@@ -134,7 +134,7 @@ pub enum AnswerError {
         name: String,
         /// The reason.
         #[source]
-        source: Cause,
+        source: BoxError,
     },
     /// An output came without its elements.
     #[error("found no elements of output `{0}`")]

@@ -17,7 +17,7 @@ use tonic::{
 };
 use tower::Service;
 
-use super::{Address, AnswerError, ClientError, Code, Options, Refusal, RequestError};
+use super::{Address, AnswerError, ClientError, ServerErrorCode, ClientOptions, ServerError, RequestError};
 
 /// The largest message, both ways; servers have the same limit.
 pub(super) const MESSAGE_LIMIT: usize = 1 << 30;
@@ -43,7 +43,7 @@ pub(super) struct Grpc {
 }
 
 impl Grpc {
-    pub(super) async fn connect(options: &Options) -> Result<Self, ClientError> {
+    pub(super) async fn connect(options: &ClientOptions) -> Result<Self, ClientError> {
         let unreachable = |source: tonic::transport::Error| ClientError::Unreachable {
             address: options.address.clone(),
             source: source.into(),
@@ -130,8 +130,8 @@ impl Grpc {
             let source = status.into();
             return ClientError::Unreachable { address, source };
         }
-        ClientError::Refused(Refusal {
-            code: Code::Grpc(status.code()),
+        ClientError::Refused(ServerError {
+            code: ServerErrorCode::Grpc(status.code()),
             message: status.message().to_owned(),
         })
     }

@@ -8,7 +8,7 @@ use reqwest::{
 };
 use serde::Deserialize;
 
-use super::{Address, AnswerError, ClientError, Code, Options, Refusal};
+use super::{Address, AnswerError, ClientError, ServerErrorCode, ClientOptions, ServerError};
 use crate::https;
 
 /// How much of an error's body is shown if it is not the JSON of a model server.
@@ -30,7 +30,7 @@ pub(super) struct Fetched {
 }
 
 impl Http {
-    pub(super) fn new(options: &Options) -> Result<Self, ClientError> {
+    pub(super) fn new(options: &ClientOptions) -> Result<Self, ClientError> {
         let address = options.address.clone();
         let unreachable = |source| ClientError::Unreachable {
             address: address.clone(),
@@ -79,8 +79,8 @@ impl Http {
             .await
             .map_err(|error| self.failure(error))?;
         if !status.is_success() {
-            return Err(ClientError::Refused(Refusal {
-                code: Code::Http(status),
+            return Err(ClientError::Refused(ServerError {
+                code: ServerErrorCode::Http(status),
                 message: refusal_text(&bytes),
             }));
         }

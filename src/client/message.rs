@@ -94,12 +94,12 @@ pub struct Request {
     /// tell names and types. Other wires do without.
     pub model_outputs: Vec<TensorMetadata>,
     /// How the elements travel.
-    pub form: Form,
+    pub form: TensorForm,
 }
 
 /// How the elements of tensors travel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Form {
+pub enum TensorForm {
     /// As bytes: raw contents over gRPC, the binary extension over KServe's REST.
     ///
     /// TensorFlow Serving's REST has JSON alone, and over its gRPC strings, FP16, UINT16 and the
@@ -112,7 +112,7 @@ pub enum Form {
 
 /// What a server answered to a [`Request`].
 #[derive(Debug, Clone, PartialEq)]
-pub struct Answer {
+pub struct ClientResponse {
     /// The name of the model.
     pub model_name: String,
     /// The version that answered; empty if the server does not say.

@@ -31,8 +31,8 @@ mod tfs_rest;
 
 pub use address::{Address, AddressError};
 pub use api::Api;
-pub use connection::{Call, Client, Options, Reply, SEQUENCE};
-pub use error::{AnswerError, Cause, ClientError, Code, Refusal, RequestError, Step};
-pub use message::{Answer, Form, ModelId, ModelMetadata, Opaque, Request, TensorMetadata, header};
+pub use connection::{EncodedRequest, Client, ClientOptions, Reply, SEQUENCE};
+pub use error::{AnswerError, BoxError, ClientError, ServerErrorCode, ServerError, RequestError, CallPhase};
+pub use message::{ClientResponse, TensorForm, ModelId, ModelMetadata, Opaque, Request, TensorMetadata, header};
 pub use status::{ModelStatus, ServerMetadata, VersionStatus};
-pub use stream::{Answers, Event, Requests, StreamAnswer};
+pub use stream::{ResponseReceiver, StreamEvent, RequestSender, StreamAnswer};

@@ -11,7 +11,7 @@ use prost_reflect::{DescriptorPool, DynamicMessage, SerializeOptions};
 use serde_json::{Value as Json, json};
 
 use super::{
-    Api, ModelId, Options, Request, RequestError, http, kserve_grpc, kserve_rest, tfs_grpc,
+    Api, ModelId, ClientOptions, Request, RequestError, http, kserve_grpc, kserve_rest, tfs_grpc,
     tfs_rest,
 };
 use crate::{
@@ -71,7 +71,7 @@ pub struct GrpcCall {
 /// # Errors
 ///
 /// Fails if the request has no form in the protocol.
-pub fn infer(server: &Options, request: &Request) -> Result<Spelled, RequestError> {
+pub fn infer(server: &ClientOptions, request: &Request) -> Result<Spelled, RequestError> {
     match server.api {
         Api::KserveGrpc => {
             let messages = vec![kserve_message(request)?];
@@ -107,7 +107,7 @@ pub fn infer(server: &Options, request: &Request) -> Result<Spelled, RequestErro
 /// # Errors
 ///
 /// Fails if a request has no form in the protocol.
-pub fn stream(server: &Options, requests: &[Request]) -> Result<Spelled, RequestError> {
+pub fn stream(server: &ClientOptions, requests: &[Request]) -> Result<Spelled, RequestError> {
     let messages = requests.iter().map(kserve_message);
     let messages = messages.collect::<Result<_, _>>()?;
     Ok(grpc(server, format!("{KSERVE}/ModelStreamInfer"), messages))
@@ -118,7 +118,7 @@ pub fn stream(server: &Options, requests: &[Request]) -> Result<Spelled, Request
 /// # Errors
 ///
 /// Fails if the version has no form in the protocol.
-pub fn metadata(server: &Options, model: &ModelId) -> Result<Spelled, RequestError> {
+pub fn metadata(server: &ClientOptions, model: &ModelId) -> Result<Spelled, RequestError> {
     Ok(match server.api {
         Api::KserveGrpc => {
             let message = ModelMetadataRequest {
@@ -149,7 +149,7 @@ pub fn metadata(server: &Options, model: &ModelId) -> Result<Spelled, RequestErr
 /// # Errors
 ///
 /// Fails if the version has no form in the protocol.
-pub fn status(server: &Options, model: Option<&ModelId>) -> Result<Spelled, RequestError> {
+pub fn status(server: &ClientOptions, model: Option<&ModelId>) -> Result<Spelled, RequestError> {
     Ok(match (server.api, model) {
         (Api::KserveRest, _) => {
             Spelled::Http(http_call(server, "POST", &["v2", "repository", "index"]))
@@ -233,7 +233,7 @@ fn with_members<'a>(
     object
 }
 
-fn grpc(server: &Options, method: String, messages: Vec<String>) -> Spelled {
+fn grpc(server: &ClientOptions, method: String, messages: Vec<String>) -> Spelled {
     Spelled::Grpc(GrpcCall {
         address: server.address.to_string(),
         method,
@@ -242,11 +242,11 @@ fn grpc(server: &Options, method: String, messages: Vec<String>) -> Spelled {
     })
 }
 
-fn get(server: &Options, segments: &[&str]) -> Spelled {
+fn get(server: &ClientOptions, segments: &[&str]) -> Spelled {
     Spelled::Http(http_call(server, "GET", segments))
 }
 
-fn http_call(server: &Options, method: &'static str, segments: &[&str]) -> HttpCall {
+fn http_call(server: &ClientOptions, method: &'static str, segments: &[&str]) -> HttpCall {
     HttpCall {
         method,
         url: http::url(&server.address, segments),
@@ -255,7 +255,7 @@ fn http_call(server: &Options, method: &'static str, segments: &[&str]) -> HttpC
     }
 }
 
-fn headers(server: &Options) -> Vec<(String, String)> {
+fn headers(server: &ClientOptions) -> Vec<(String, String)> {
     let headers = server.headers.iter();
     let text = |value: &reqwest::header::HeaderValue| {
         String::from_utf8_lossy(value.as_bytes()).into_owned()

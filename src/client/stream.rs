@@ -2,13 +2,13 @@
 
 use std::fmt;
 
-use super::{Answer, ClientError, Request, RequestError, kserve_grpc};
+use super::{ClientResponse, ClientError, Request, RequestError, kserve_grpc};
 
 /// Where the requests of a stream go; dropped when there are no more.
 #[derive(Debug)]
-pub struct Requests(pub(super) kserve_grpc::Requests);
+pub struct RequestSender(pub(super) kserve_grpc::Requests);
 
-impl Requests {
+impl RequestSender {
     /// Sends a request, once the ones before are on their way. Whether the stream takes it: one that
     /// has come to its end takes no more.
     ///
@@ -23,21 +23,21 @@ impl Requests {
 }
 
 /// What comes back on a stream; dropping it takes the requests back.
-pub struct Answers<'a>(pub(super) kserve_grpc::Answers<'a>);
+pub struct ResponseReceiver<'a>(pub(super) kserve_grpc::Answers<'a>);
 
-impl Answers<'_> {
+impl ResponseReceiver<'_> {
     /// Waits for what comes next; `None` at the good end of the stream. There is no time limit, and
     /// a wait that is given up loses nothing.
     ///
     /// # Errors
     ///
     /// Fails if the server ends the stream with an error, or an answer cannot be read.
-    pub async fn next(&mut self) -> Result<Option<Event>, ClientError> {
+    pub async fn next(&mut self) -> Result<Option<StreamEvent>, ClientError> {
         self.0.next().await
     }
 }
 
-impl fmt::Debug for Answers<'_> {
+impl fmt::Debug for ResponseReceiver<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Answers").finish_non_exhaustive()
     }
@@ -45,7 +45,7 @@ impl fmt::Debug for Answers<'_> {
 
 /// What a server says on a stream.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Event {
+pub enum StreamEvent {
     /// An answer.
     Answer(StreamAnswer),
     /// An error after which the stream goes on.
@@ -56,7 +56,7 @@ pub enum Event {
 #[derive(Debug, Clone, PartialEq)]
 pub struct StreamAnswer {
     /// The answer.
-    pub answer: Answer,
+    pub answer: ClientResponse,
     /// The timestamp, as graphs have them.
     pub timestamp: Option<i64>,
 }

@@ -2,7 +2,7 @@
 //! read by.
 
 use super::{
-    AnswerError, ModelId, Request, TensorMetadata, VersionStatus, message::Answer, sequence,
+    AnswerError, ModelId, Request, TensorMetadata, VersionStatus, message::ClientResponse, sequence,
 };
 use crate::{
     proto::tensorflow::DataType as TfType,
@@ -104,7 +104,7 @@ impl Asked {
     /// Makes an answer of the outputs that came: those asked for, since not every server selects
     /// them, in the order asked for; all are in the model's order. The id of a sequence comes
     /// last, whatever was asked for.
-    pub(super) fn answer(&self, version: Option<i64>, mut came: Vec<(String, Tensor)>) -> Answer {
+    pub(super) fn answer(&self, version: Option<i64>, mut came: Vec<(String, Tensor)>) -> ClientResponse {
         let place = |name: &str| {
             let known = self.known.iter().map(|output| &output.name);
             let mut order = self.wanted.iter().chain(known);
@@ -115,7 +115,7 @@ impl Asked {
         }
         came.sort_by_key(|(name, _)| place(name).unwrap_or(usize::MAX));
         let version = version.map(|version| version.to_string());
-        Answer {
+        ClientResponse {
             model_name: self.model.name.clone(),
             model_version: version
                 .or_else(|| self.model.version.clone())

@@ -22,7 +22,7 @@ use std::{
 
 pub use edit::{EditError, add_model, remove_model};
 pub use entry::EntryFault;
-pub use fault::{Fault, Place, Places, Warning};
+pub use fault::{ConfigurationError, FilePosition, FilePositions, Warning};
 pub use graphs::GraphConfig;
 pub use pipelines::{Connection, EmptyResults, NodeConfig, NodeKind, NodeOutput, PipelineConfig};
 pub use sections::{CustomLoaderConfig, LibraryConfig};
@@ -80,7 +80,7 @@ pub struct FileConfig {
     /// The custom model loaders.
     pub custom_loaders: Vec<CustomLoaderConfig>,
     /// Entries that are no models and are refused by themselves.
-    pub refused: Vec<Refused>,
+    pub refused: Vec<RefusedEntry>,
     /// What `monitoring` says of metrics; it counts only at the start.
     pub monitoring: Option<MetricsSettings>,
     /// What is served, though perhaps not as meant, and what is not served yet.
@@ -99,19 +99,19 @@ pub enum ModelEntry {
         /// Why, with the text that clients of a reload know.
         reason: EntryFault,
         /// Where in the file.
-        place: Place,
+        place: FilePosition,
     },
 }
 
 /// An entry of another list that is refused by itself.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Refused {
+pub struct RefusedEntry {
     /// The name.
     pub name: String,
     /// Why.
     pub reason: EntryFault,
     /// Where in the file.
-    pub place: Place,
+    pub place: FilePosition,
 }
 
 /// Why a file is refused as a whole.
@@ -132,7 +132,7 @@ pub enum FileError {
         /// The file.
         path: PathBuf,
         /// Where it ends to be JSON.
-        fault: Box<Fault>,
+        fault: Box<ConfigurationError>,
     },
     /// It is JSON with other keys and values than a configuration file has.
     #[error(
@@ -144,7 +144,7 @@ pub enum FileError {
         /// The file.
         path: PathBuf,
         /// Every fault, in the order of the file; never empty.
-        faults: Vec<Fault>,
+        faults: Vec<ConfigurationError>,
         /// Further faults, if there are very many.
         more: usize,
     },
@@ -153,7 +153,7 @@ pub enum FileError {
 impl FileError {
     /// Returns the faults within the file; none if it could not be read.
     #[must_use]
-    pub fn faults(&self) -> &[Fault] {
+    pub fn faults(&self) -> &[ConfigurationError] {
         match self {
             Self::Read { .. } => &[],
             Self::Syntax { fault, .. } => std::slice::from_ref(fault),
@@ -163,7 +163,7 @@ impl FileError {
 }
 
 /// Writes `1 fault: …` or `2 faults: …; …`.
-fn listed(faults: &[Fault], more: usize) -> String {
+fn listed(faults: &[ConfigurationError], more: usize) -> String {
     let number = faults.len() + more;
     let mut text = format!("{number} fault{}: ", if number == 1 { "" } else { "s" });
     for (index, fault) in faults.iter().enumerate() {

@@ -5,9 +5,9 @@ mod check;
 use std::path::PathBuf;
 
 use super::{
-    AccessLog, Cors, LogFormat, PolicyError, PreprocessingError,
+    AccessLogTarget, Cors, LogFormat, PolicyError, PreprocessingError,
     settings::{MAX_IMAGE_PIXELS, MAX_STRING_ELEMENTS},
-    shape::ShapeError,
+    shape::ParseShapeError,
 };
 use crate::tensor::LayoutError;
 
@@ -57,7 +57,7 @@ pub struct Flags {
 
     pub log_level: String,
     pub log_format: LogFormat,
-    pub access_log: Option<AccessLog>,
+    pub access_log: Option<AccessLogTarget>,
     pub metrics_enable: bool,
     pub metrics_list: Option<String>,
 
@@ -122,12 +122,12 @@ pub struct Flags {
 
     /// Nothing is to be served: ports may be left out, and all that needs them with them.
     pub check: bool,
-    pub environment: Environment,
+    pub environment: FlagEnvironment,
 }
 
 /// What the process's environment says in the place of flags.
 #[derive(Debug, Clone, Default)]
-pub struct Environment {
+pub struct FlagEnvironment {
     /// `GRPC_SERVERS`: a number above 0 goes before `grpc_workers`.
     pub grpc_servers: Option<String>,
     /// `API_KEY`: the key if there is no `api_key_file`.
@@ -215,7 +215,7 @@ impl Default for Flags {
             reload_wait_seconds: 2,
             shutdown_timeout_seconds: 30,
             check: false,
-            environment: Environment::default(),
+            environment: FlagEnvironment::default(),
         }
     }
 }
@@ -304,7 +304,7 @@ pub enum FlagError {
     #[error("Plugin config is in wrong format - {0}")]
     PluginConfig(String),
     #[error(transparent)]
-    Shape(#[from] ShapeError),
+    Shape(#[from] ParseShapeError),
     #[error(transparent)]
     Layout(#[from] LayoutError),
     #[error(transparent)]

@@ -17,19 +17,19 @@ mod version_policy;
 use std::path::PathBuf;
 
 pub use file::{
-    Connection, CustomLoaderConfig, Defaults, EditError, EmptyResults, EntryFault, Fault,
+    Connection, CustomLoaderConfig, Defaults, EditError, EmptyResults, EntryFault, ConfigurationError,
     FileConfig, FileError, GraphConfig, LibraryConfig, ModelEntry, NodeConfig, NodeKind,
-    NodeOutput, PipelineConfig, Place, Places, Refused, Subconfig, Warning, add_model, parse, read,
+    NodeOutput, PipelineConfig, FilePosition, FilePositions, RefusedEntry, Subconfig, Warning, add_model, parse, read,
     read_subconfig, remove_model,
 };
-pub use flags::{Environment, FlagError, Flags};
+pub use flags::{FlagEnvironment, FlagError, Flags};
 pub use model::{ModelConfig, StatefulConfig, VersionPolicy, Warmup, WarmupData};
 pub use preprocessing::PreprocessingError;
 pub use settings::{
-    AccessLog, ChannelArgument, Cors, Limits, LogFormat, MetricsSettings, PythonSettings,
+    AccessLogTarget, ChannelArgument, Cors, ServerLimits, LogFormat, MetricsSettings, PythonSettings,
     ServerSettings,
 };
-pub use shape::ShapeError;
+pub use shape::ParseShapeError;
 pub use version_policy::PolicyError;
 
 /// Everything that the server needs to know to start.
@@ -38,14 +38,14 @@ pub struct Config {
     /// Ports, addresses and limits.
     pub settings: ServerSettings,
     /// What to serve.
-    pub source: Source,
+    pub source: ConfigSource,
     /// What is left out of account, for the log.
     pub warnings: Vec<String>,
 }
 
 /// What to serve: one model or graph from flags, or a file.
 #[derive(Debug, Clone)]
-pub enum Source {
+pub enum ConfigSource {
     /// One model.
     Model(Box<ModelConfig>),
     /// One graph.

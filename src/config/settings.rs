@@ -20,7 +20,7 @@ pub struct ServerSettings {
     /// Addresses or host names that the management port is opened on.
     pub management_bind_addresses: Vec<String>,
     /// The bounds.
-    pub limits: Limits,
+    pub limits: ServerLimits,
     /// What runs Python nodes.
     pub python: PythonSettings,
     /// What browsers are told about other origins.
@@ -55,7 +55,7 @@ pub struct ServerSettings {
     /// How lines of the log are written.
     pub log_format: LogFormat,
     /// Where a line for each request is written; nowhere if `None`.
-    pub access_log: Option<AccessLog>,
+    pub access_log: Option<AccessLogTarget>,
 }
 
 impl ServerSettings {
@@ -68,7 +68,7 @@ impl ServerSettings {
 
 /// The bounds of everything that could otherwise grow or wait without end.
 #[derive(Debug, Clone)]
-pub struct Limits {
+pub struct ServerLimits {
     /// Bytes of a message or body, as sent and as expanded.
     pub message_size: usize,
     /// Connections open at once on each port.
@@ -174,7 +174,7 @@ pub enum LogFormat {
 
 /// Where a line for each request is written.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum AccessLog {
+pub enum AccessLogTarget {
     /// Standard output.
     Stdout,
     /// A file, to whose end lines are added.

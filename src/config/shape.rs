@@ -13,18 +13,18 @@ use crate::{
     "The provided shape is in wrong format - found `{0}`; expected auto, (d1,d2,…) with each d a \
      number, -1 or a range such as 1:8, or a JSON object of those by input name"
 )]
-pub struct ShapeError(pub String);
+pub struct ParseShapeError(pub String);
 
 /// Reads one shape for whichever input there is, or a JSON object of shapes by input name. An
 /// empty text sets nothing.
-pub(super) fn parse(text: &str) -> Result<PerTensor<ShapeOption>, ShapeError> {
+pub(super) fn parse(text: &str) -> Result<PerTensor<ShapeOption>, ParseShapeError> {
     if text.trim().is_empty() {
         return Ok(PerTensor::Unset);
     }
     if !text.trim_start().starts_with('{') {
         return parse_one(text).map(PerTensor::Anonymous);
     }
-    let fault = || ShapeError(text.to_owned());
+    let fault = || ParseShapeError(text.to_owned());
     let object: Map<String, Value> = serde_json::from_str(text).map_err(|_| fault())?;
     let shapes = object.into_iter().map(|(name, value)| match value {
         Value::String(shape) => Ok((name, parse_one(&shape)?)),
@@ -34,8 +34,8 @@ pub(super) fn parse(text: &str) -> Result<PerTensor<ShapeOption>, ShapeError> {
 }
 
 /// Reads one shape.
-pub(super) fn parse_one(text: &str) -> Result<ShapeOption, ShapeError> {
-    let fault = || ShapeError(text.to_owned());
+pub(super) fn parse_one(text: &str) -> Result<ShapeOption, ParseShapeError> {
+    let fault = || ParseShapeError(text.to_owned());
     let bare: String = text.chars().filter(|c| !c.is_whitespace()).collect();
     if bare == "auto" {
         return Ok(ShapeOption::Auto);
@@ -95,7 +95,7 @@ fn length(text: &str) -> Option<usize> {
 
 #[cfg(test)]
 mod tests {
-    use super::{ShapeError, parse, parse_batch};
+    use super::{ParseShapeError, parse, parse_batch};
     use crate::openvino::{BatchOption, PerTensor, ShapeOption};
 
     fn shown(option: &ShapeOption) -> String {
@@ -105,7 +105,7 @@ mod tests {
         }
     }
 
-    fn shape(text: &str) -> Result<String, ShapeError> {
+    fn shape(text: &str) -> Result<String, ParseShapeError> {
         Ok(match parse(text)? {
             PerTensor::Unset => "unset".to_owned(),
             PerTensor::Anonymous(shape) => shown(&shape),

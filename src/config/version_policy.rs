@@ -20,7 +20,7 @@ const KINDS: [&str; 3] = ["latest", "all", "specific"];
 
 /// Reads the text of a flag.
 pub(super) fn parse(text: &str) -> Result<VersionPolicy, PolicyError> {
-    let wrong = |fault: &super::Fault| {
+    let wrong = |fault: &super::ConfigurationError| {
         let text = format!("found {}; expected {}", fault.found, fault.expected);
         if fault.unknown_key && !fault.place.path.contains('.') {
             PolicyError::UnsupportedKey(text)

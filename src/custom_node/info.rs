@@ -12,7 +12,7 @@ use crate::tensor::{DataType, Dim, PartialShape};
 
 /// One input or output of a custom node.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct NodeTensor {
+pub struct CustomNodeTensor {
     /// The name that the library uses.
     pub name: String,
     /// The element type; `None` if the library does not say.
@@ -27,7 +27,7 @@ impl Node {
     /// # Errors
     ///
     /// Fails if the library does, or gives no array.
-    pub fn inputs(&self) -> Result<Vec<NodeTensor>, NodeError> {
+    pub fn inputs(&self) -> Result<Vec<CustomNodeTensor>, NodeError> {
         self.tensors("getInputsInfo", self.functions().inputs)
     }
 
@@ -36,11 +36,11 @@ impl Node {
     /// # Errors
     ///
     /// Fails if the library does, or gives no array.
-    pub fn outputs(&self) -> Result<Vec<NodeTensor>, NodeError> {
+    pub fn outputs(&self) -> Result<Vec<CustomNodeTensor>, NodeError> {
         self.tensors("getOutputsInfo", self.functions().outputs)
     }
 
-    fn tensors(&self, function: &'static str, get: GetInfo) -> Result<Vec<NodeTensor>, NodeError> {
+    fn tensors(&self, function: &'static str, get: GetInfo) -> Result<Vec<CustomNodeTensor>, NodeError> {
         let library = || self.library().name().to_owned();
         let mut info: *mut RawInfo = ptr::null_mut();
         let mut count = 0;
@@ -103,7 +103,7 @@ impl Node {
                 );
                 continue;
             };
-            tensors.push(NodeTensor {
+            tensors.push(CustomNodeTensor {
                 name,
                 dtype: dtype(raw.precision),
                 shape: PartialShape(dims.into_iter().map(dim).collect()),

@@ -20,7 +20,7 @@ mod node;
 mod outputs;
 
 pub use error::{CallError, LibraryError, NodeError};
-pub use info::NodeTensor;
+pub use info::CustomNodeTensor;
 pub use library::Library;
 pub use node::{Node, alive};
 pub use outputs::output;

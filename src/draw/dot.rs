@@ -5,11 +5,11 @@ use super::{
     graph::{Drawing, Graph, Link, Look},
     labels::Label,
 };
-use crate::pipeline::Outline;
+use crate::pipeline::PipelineOutline;
 
 /// Writes a pipeline as a graph of Graphviz, with a cluster for each level.
 #[must_use]
-pub fn dot(outline: &Outline) -> String {
+pub fn dot(outline: &PipelineOutline) -> String {
     write(&Drawing::new(outline))
 }
 

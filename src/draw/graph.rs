@@ -6,7 +6,7 @@ use super::{
     escape::visible,
     labels::{Label, kind, tensor},
 };
-use crate::pipeline::{Count, Outline, OutlineKind};
+use crate::pipeline::{Count, PipelineOutline, PipelineNodeKind};
 
 /// What is drawn.
 #[derive(Debug, Clone)]
@@ -62,7 +62,7 @@ pub(super) struct Drawing {
 
 impl Drawing {
     /// Makes the drawing of a pipeline.
-    pub(super) fn new(outline: &Outline) -> Self {
+    pub(super) fn new(outline: &PipelineOutline) -> Self {
         let told = outline.edges.iter().map(|edge| {
             let names = [&outline.nodes[edge.from].name, &edge.item];
             let target = [&outline.nodes[edge.to].name, &edge.input];
@@ -114,13 +114,13 @@ pub(super) struct Frame {
 
 impl Graph {
     /// Makes boxes and links of an outline.
-    pub(super) fn new(outline: &Outline) -> Self {
+    pub(super) fn new(outline: &PipelineOutline) -> Self {
         let boxes = (0..outline.nodes.len()).map(|node| Node {
             look: match outline.nodes[node].kind {
                 _ if outline.nodes[node].missing.is_some() => Look::Ghost,
-                OutlineKind::Entry | OutlineKind::Exit => Look::End,
-                OutlineKind::Model { .. } => Look::Model,
-                OutlineKind::Custom { .. } => Look::Custom,
+                PipelineNodeKind::Entry | PipelineNodeKind::Exit => Look::End,
+                PipelineNodeKind::Model { .. } => Look::Model,
+                PipelineNodeKind::Custom { .. } => Look::Custom,
             },
             lines: lines(outline, node),
             levels: outline.nodes[node].levels.clone(),
@@ -160,7 +160,7 @@ impl Graph {
         flat
     }
 
-    fn edges(&mut self, outline: &Outline) {
+    fn edges(&mut self, outline: &PipelineOutline) {
         for edge in &outline.edges {
             let (from, to) = (edge.from, edge.to);
             let is_open = outline.is_open(from) || outline.is_open(to);
@@ -186,7 +186,7 @@ impl Graph {
     }
 
     /// Adds a box for each source that is not there, beside each node that wants it.
-    fn dangling(&mut self, outline: &Outline) {
+    fn dangling(&mut self, outline: &PipelineOutline) {
         let mut ghosts = HashMap::new();
         for dangling in &outline.dangling {
             let to = dangling.to;
@@ -277,7 +277,7 @@ impl Graph {
     }
 }
 
-fn lines(outline: &Outline, index: usize) -> Vec<Line> {
+fn lines(outline: &PipelineOutline, index: usize) -> Vec<Line> {
     let node = &outline.nodes[index];
     let mut lines = vec![Line {
         text: visible(&node.name),
@@ -309,8 +309,8 @@ fn lines(outline: &Outline, index: usize) -> Vec<Line> {
     }
     // What the connections show is not said twice.
     let ports = match node.kind {
-        OutlineKind::Entry if node.opens.is_some() => &node.outputs,
-        OutlineKind::Exit if !node.gathers.is_empty() => &node.inputs,
+        PipelineNodeKind::Entry if node.opens.is_some() => &node.outputs,
+        PipelineNodeKind::Exit if !node.gathers.is_empty() => &node.inputs,
         _ => return lines,
     };
     for port in ports {

@@ -16,9 +16,9 @@ use super::{
     svg::{document, element},
     text::{Style, write_all},
 };
-use crate::graph::{Outline, OutlineEdge, OutlineKind, OutlineNode, Place, Way};
+use crate::graph::{GraphOutline, GraphEdge, GraphNodeKind, GraphOutlineNode, StreamEnd, Way};
 
-pub use json::{Picture, json};
+pub use json::{GraphDiagram, json};
 
 /// The name of the box for what comes from clients.
 const REQUEST: &str = "request";
@@ -27,7 +27,7 @@ const RESPONSE: &str = "response";
 
 /// Draws a graph with characters, below a line with its name.
 #[must_use]
-pub fn text(outline: &Outline, style: Style) -> String {
+pub fn text(outline: &GraphOutline, style: Style) -> String {
     let mut drawing = drawing(outline, Backs::Boxes);
     if style.ascii {
         in_ascii(&mut drawing);
@@ -37,25 +37,25 @@ pub fn text(outline: &Outline, style: Style) -> String {
 
 /// Writes a graph as one of Graphviz.
 #[must_use]
-pub fn dot(outline: &Outline) -> String {
+pub fn dot(outline: &GraphOutline) -> String {
     write_dot(&drawing(outline, Backs::Arrows))
 }
 
 /// Writes a graph as a flow chart of Mermaid.
 #[must_use]
-pub fn mermaid(outline: &Outline) -> String {
+pub fn mermaid(outline: &GraphOutline) -> String {
     write_mermaid(&drawing(outline, Backs::Arrows))
 }
 
 /// Draws a graph as a document of its own, for light and dark surroundings.
 #[must_use]
-pub fn svg(outline: &Outline) -> String {
+pub fn svg(outline: &GraphOutline) -> String {
     document(&drawing(outline, Backs::Boxes))
 }
 
 /// Draws graphs on one page, with tables of their nodes and streams.
 #[must_use]
-pub fn html(outlines: &[Outline], title: &str) -> String {
+pub fn html(outlines: &[GraphOutline], title: &str) -> String {
     page(title, |text| {
         for outline in outlines {
             text.extend([format!(
@@ -79,7 +79,7 @@ enum Backs {
     Boxes,
 }
 
-fn drawing(outline: &Outline, backs: Backs) -> Drawing {
+fn drawing(outline: &GraphOutline, backs: Backs) -> Drawing {
     let exit = outline.nodes.len() + 1;
     let line = |text: &str, tone| Line {
         text: visible(text),
@@ -95,9 +95,9 @@ fn drawing(outline: &Outline, backs: Backs) -> Drawing {
     boxes.extend(outline.nodes.iter().map(|node| Node {
         look: match (node.missing, node.kind) {
             (Some(_), _) => Look::Ghost,
-            (None, OutlineKind::Python) => Look::Custom,
-            (None, OutlineKind::Model) => Look::Model,
-            (None, OutlineKind::Other) => Look::Other,
+            (None, GraphNodeKind::Python) => Look::Custom,
+            (None, GraphNodeKind::Model) => Look::Model,
+            (None, GraphNodeKind::Other) => Look::Other,
         },
         lines: lines(node),
         levels: Vec::new(),
@@ -121,7 +121,7 @@ fn drawing(outline: &Outline, backs: Backs) -> Drawing {
         connect(&mut drawing, outline, edge, backs);
     }
     // A link is dashed if nothing but side packets goes over it.
-    let ends = |edge: &OutlineEdge| (at(edge.from, exit), at(edge.to, exit));
+    let ends = |edge: &GraphEdge| (at(edge.from, exit), at(edge.to, exit));
     drawing.dashed = drawing.graph.links.clone();
     drawing.dashed.retain(|link| {
         let all = outline
@@ -136,16 +136,16 @@ fn drawing(outline: &Outline, backs: Backs) -> Drawing {
 }
 
 /// Returns the box of a place.
-fn at(place: Place, exit: usize) -> Option<usize> {
+fn at(place: StreamEnd, exit: usize) -> Option<usize> {
     match place {
-        Place::Request => Some(0),
-        Place::Node(index) => Some(index + 1),
-        Place::Response => Some(exit),
-        Place::Nobody => None,
+        StreamEnd::Request => Some(0),
+        StreamEnd::Node(index) => Some(index + 1),
+        StreamEnd::Response => Some(exit),
+        StreamEnd::Nobody => None,
     }
 }
 
-fn lines(node: &OutlineNode) -> Vec<Line> {
+fn lines(node: &GraphOutlineNode) -> Vec<Line> {
     let mut lines = vec![(node.name.clone(), Tone::Name)];
     // One without a name has that of its calculator, with a number if there are several.
     let is_unnamed = node
@@ -161,7 +161,7 @@ fn lines(node: &OutlineNode) -> Vec<Line> {
     }
     let kind = node.kind;
     lines.extend(node.runs.iter().map(|runs| match kind {
-        OutlineKind::Python => (runs.clone(), Tone::Detail),
+        GraphNodeKind::Python => (runs.clone(), Tone::Detail),
         _ => (format!("of {runs}"), Tone::Detail),
     }));
     lines.extend(
@@ -181,7 +181,7 @@ fn lines(node: &OutlineNode) -> Vec<Line> {
     shown.collect()
 }
 
-fn connect(drawing: &mut Drawing, outline: &Outline, edge: &OutlineEdge, backs: Backs) {
+fn connect(drawing: &mut Drawing, outline: &GraphOutline, edge: &GraphEdge, backs: Backs) {
     let exit = drawing.graph.exit;
     let Some(to) = at(edge.to, exit) else { return };
     let told = format!("{} → {}", edge.name, edge.input);
@@ -212,7 +212,7 @@ fn connect(drawing: &mut Drawing, outline: &Outline, edge: &OutlineEdge, backs: 
         drawing.graph.links.push(link);
     }
     let source = match edge.from {
-        Place::Nobody => edge.name.clone(),
+        StreamEnd::Nobody => edge.name.clone(),
         place => name(outline, place),
     };
     let target = name(outline, edge.to);
@@ -243,7 +243,7 @@ fn stand_in(drawing: &mut Drawing, name: &str, why: &str, look: Look) -> usize {
     drawing.graph.boxes.len() - 1
 }
 
-fn label(drawing: &mut Drawing, edge: &OutlineEdge, from: usize, source: &str, to: usize) {
+fn label(drawing: &mut Drawing, edge: &GraphEdge, from: usize, source: &str, to: usize) {
     let link = Link { from, to };
     if !drawing.graph.links.contains(&link) {
         drawing.graph.links.push(link);
@@ -268,12 +268,12 @@ fn label(drawing: &mut Drawing, edge: &OutlineEdge, from: usize, source: &str, t
     });
 }
 
-fn name(outline: &Outline, place: Place) -> String {
+fn name(outline: &GraphOutline, place: StreamEnd) -> String {
     match place {
-        Place::Request => REQUEST.to_owned(),
-        Place::Node(index) => outline.nodes[index].name.clone(),
-        Place::Response => RESPONSE.to_owned(),
-        Place::Nobody => String::new(),
+        StreamEnd::Request => REQUEST.to_owned(),
+        StreamEnd::Node(index) => outline.nodes[index].name.clone(),
+        StreamEnd::Response => RESPONSE.to_owned(),
+        StreamEnd::Nobody => String::new(),
     }
 }
 
@@ -299,7 +299,7 @@ const NODES: [&str; 5] = [
     "missing",
 ];
 
-fn nodes(outline: &Outline) -> Vec<Vec<String>> {
+fn nodes(outline: &GraphOutline) -> Vec<Vec<String>> {
     let rows = outline.nodes.iter().map(|node| {
         vec![
             node.name.clone(),
@@ -314,7 +314,7 @@ fn nodes(outline: &Outline) -> Vec<Vec<String>> {
 
 const EDGES: [&str; 7] = ["name", "what", "from", "tag", "to", "tag", "carries"];
 
-fn edges(outline: &Outline) -> Vec<Vec<String>> {
+fn edges(outline: &GraphOutline) -> Vec<Vec<String>> {
     let rows = outline.edges.iter().map(|edge| {
         vec![
             edge.name.clone(),
@@ -325,7 +325,7 @@ fn edges(outline: &Outline) -> Vec<Vec<String>> {
             }
             .to_owned(),
             match edge.from {
-                Place::Nobody => "(nobody)".to_owned(),
+                StreamEnd::Nobody => "(nobody)".to_owned(),
                 place => name(outline, place),
             },
             edge.output.clone(),

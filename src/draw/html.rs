@@ -6,7 +6,7 @@ use super::{
     labels::{kind, tensor},
     svg,
 };
-use crate::pipeline::{Outline, OutlinePort};
+use crate::pipeline::{PipelineOutline, OutlinePort};
 
 const STYLE: &str = "\
 :root{color-scheme:light dark;--paper:#fff;--ink:#1f2328;--soft:#656d76;--line:#d0d7de;--head:#f6f8fa}\
@@ -41,7 +41,7 @@ b.addEventListener('mouseleave',()=>set(b.dataset.node,false))}}";
 
 /// Draws pipelines on one page, with tables of their nodes and connections.
 #[must_use]
-pub fn html(outlines: &[Outline], title: &str) -> String {
+pub fn html(outlines: &[PipelineOutline], title: &str) -> String {
     page(title, |text| {
         for outline in outlines {
             text.extend([format!(
@@ -79,7 +79,7 @@ const NODES: [&str; 6] = [
     "splits or gathers",
 ];
 
-fn nodes(outline: &Outline) -> Vec<Vec<String>> {
+fn nodes(outline: &PipelineOutline) -> Vec<Vec<String>> {
     let rows = outline.nodes.iter().map(|node| {
         let levels = node.levels.iter().map(|level| {
             let level = &outline.levels[*level];
@@ -123,7 +123,7 @@ fn ports(ports: &[OutlinePort]) -> String {
 
 const CONNECTIONS: [&str; 5] = ["from", "output", "to", "input", "type and shape"];
 
-fn connections(outline: &Outline) -> Vec<Vec<String>> {
+fn connections(outline: &PipelineOutline) -> Vec<Vec<String>> {
     let edges = outline.edges.iter().map(|edge| {
         vec![
             outline.nodes[edge.from].name.clone(),

@@ -4,13 +4,13 @@ use serde::Serialize;
 use serde_json::{Value, json as value};
 
 use crate::{
-    pipeline::{Count, NodeTensor, Outline, OutlineKind, OutlinePort},
+    pipeline::{Count, TensorSource, PipelineOutline, PipelineNodeKind, OutlinePort},
     tensor::Dim,
 };
 
 /// A pipeline. The names of the fields are for others to rely on.
 #[derive(Debug, Clone, Serialize)]
-pub struct Picture<'a> {
+pub struct PipelineDiagram<'a> {
     name: &'a str,
     inputs: Vec<Port<'a>>,
     outputs: Vec<Port<'a>>,
@@ -85,16 +85,16 @@ struct Level<'a> {
 
 /// Returns a pipeline as what can be serialised.
 #[must_use]
-pub fn json(outline: &Outline) -> Picture<'_> {
+pub fn json(outline: &PipelineOutline) -> PipelineDiagram<'_> {
     let name = |node: usize| outline.nodes[node].name.as_str();
     let level = |level: &usize| name(outline.levels[*level].node);
     let node = |index: usize| {
         let node = &outline.nodes[index];
         let (kind, model, version, library) = match &node.kind {
-            OutlineKind::Entry => ("request", None, None, None),
-            OutlineKind::Exit => ("response", None, None, None),
-            OutlineKind::Model { name, version } => ("model", Some(name.as_str()), *version, None),
-            OutlineKind::Custom { library, is_python } => {
+            PipelineNodeKind::Entry => ("request", None, None, None),
+            PipelineNodeKind::Exit => ("response", None, None, None),
+            PipelineNodeKind::Model { name, version } => ("model", Some(name.as_str()), *version, None),
+            PipelineNodeKind::Custom { library, is_python } => {
                 let kind = if *is_python { "python" } else { "custom" };
                 (kind, None, None, Some(library.as_str()))
             }
@@ -135,7 +135,7 @@ pub fn json(outline: &Outline) -> Picture<'_> {
         parent: it.parent.as_ref().map(level),
         gathered_by: it.gathered_by.iter().map(|node| name(*node)).collect(),
     });
-    Picture {
+    PipelineDiagram {
         name: &outline.name,
         inputs: ports(&outline.nodes[outline.entry()].outputs),
         outputs: ports(&outline.nodes[outline.exit()].inputs),
@@ -155,7 +155,7 @@ fn ports(ports: &[OutlinePort]) -> Vec<Port<'_>> {
     ports.collect()
 }
 
-fn tensor(tensor: Option<&NodeTensor>) -> Tensor {
+fn tensor(tensor: Option<&TensorSource>) -> Tensor {
     let shape = tensor.map(|tensor| tensor.shape.0.iter().copied().map(dim).collect());
     Tensor {
         datatype: tensor.and_then(|tensor| Some(tensor.dtype?.kserve())),

@@ -1,7 +1,7 @@
 //! What is written at connections and in boxes, and how it is broken into lines.
 
 use super::escape::width;
-use crate::pipeline::{NodeTensor, OutlineKind};
+use crate::pipeline::{TensorSource, PipelineNodeKind};
 
 /// What stands at a connection.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -35,7 +35,7 @@ pub(super) enum Room {
 pub(super) type Span = (bool, String);
 
 /// Writes type and shape.
-pub(super) fn tensor(tensor: &NodeTensor) -> String {
+pub(super) fn tensor(tensor: &TensorSource) -> String {
     match tensor.dtype {
         Some(dtype) => format!("{dtype} {}", tensor.shape),
         None => format!("any type {}", tensor.shape),
@@ -43,19 +43,19 @@ pub(super) fn tensor(tensor: &NodeTensor) -> String {
 }
 
 /// Writes what a node runs.
-pub(super) fn kind(kind: &OutlineKind) -> Option<String> {
+pub(super) fn kind(kind: &PipelineNodeKind) -> Option<String> {
     let visible = super::escape::visible;
     match kind {
-        OutlineKind::Entry | OutlineKind::Exit => None,
-        OutlineKind::Model {
+        PipelineNodeKind::Entry | PipelineNodeKind::Exit => None,
+        PipelineNodeKind::Model {
             name,
             version: None,
         } => Some(format!("model {}", visible(name))),
-        OutlineKind::Model {
+        PipelineNodeKind::Model {
             name,
             version: Some(version),
         } => Some(format!("model {}, version {version}", visible(name))),
-        OutlineKind::Custom { library, is_python } => {
+        PipelineNodeKind::Custom { library, is_python } => {
             let what = if *is_python { "Python" } else { "custom" };
             Some(format!("{what} node {}", visible(library)))
         }

@@ -5,11 +5,11 @@ use super::{
     escape::visible,
     graph::{Drawing, Graph, Link, Look},
 };
-use crate::pipeline::Outline;
+use crate::pipeline::PipelineOutline;
 
 /// Writes a pipeline as a flow chart of Mermaid, with a subgraph for each level.
 #[must_use]
-pub fn mermaid(outline: &Outline) -> String {
+pub fn mermaid(outline: &PipelineOutline) -> String {
     write(&Drawing::new(outline))
 }
 

@@ -27,7 +27,7 @@ mod text;
 pub use dot::dot;
 pub use escape::xml;
 pub use html::html;
-pub use json::{Picture, json};
+pub use json::{PipelineDiagram, json};
 pub use mermaid::mermaid;
 pub use svg::{STYLE, svg};
 pub use text::{Style, WIDTH, text};

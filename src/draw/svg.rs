@@ -5,7 +5,7 @@ use super::{
     graph::{Drawing, Link, Look, Tone},
     scene::{Route, Scene, SceneBox, SceneFrame, SceneLabel},
 };
-use crate::pipeline::Outline;
+use crate::pipeline::PipelineOutline;
 
 /// The most columns of a picture.
 const WIDTH: usize = 140;
@@ -54,7 +54,7 @@ stroke-opacity:.7}\
 
 /// Draws a pipeline as a document of its own, for light and dark surroundings.
 #[must_use]
-pub fn svg(outline: &Outline) -> String {
+pub fn svg(outline: &PipelineOutline) -> String {
     document(&Drawing::new(outline))
 }
 

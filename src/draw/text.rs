@@ -6,7 +6,7 @@ use super::{
     graph::{Drawing, Look, Tone},
     scene::{Scene, tone},
 };
-use crate::pipeline::{Outline, OutlineKind};
+use crate::pipeline::{PipelineOutline, PipelineNodeKind};
 
 /// The columns of a picture for nobody in particular.
 pub const WIDTH: usize = 80;
@@ -34,7 +34,7 @@ impl Default for Style {
 
 /// Draws a pipeline with characters, below a line with its name.
 #[must_use]
-pub fn text(outline: &Outline, style: Style) -> String {
+pub fn text(outline: &PipelineOutline, style: Style) -> String {
     let named;
     let outline = if style.ascii {
         named = in_ascii(outline);
@@ -140,15 +140,15 @@ fn write(text: &mut String, tone: Tone, part: &str, style: Style) {
 }
 
 /// Returns the same with names in ASCII.
-fn in_ascii(outline: &Outline) -> Outline {
+fn in_ascii(outline: &PipelineOutline) -> PipelineOutline {
     let mut named = outline.clone();
     let mut names = vec![&mut named.name];
     for node in &mut named.nodes {
         names.push(&mut node.name);
         match &mut node.kind {
-            OutlineKind::Model { name, .. } => names.push(name),
-            OutlineKind::Custom { library, .. } => names.push(library),
-            OutlineKind::Entry | OutlineKind::Exit => {}
+            PipelineNodeKind::Model { name, .. } => names.push(name),
+            PipelineNodeKind::Custom { library, .. } => names.push(library),
+            PipelineNodeKind::Entry | PipelineNodeKind::Exit => {}
         }
         names.extend(&mut node.gathers);
         let ports = node.inputs.iter_mut().chain(&mut node.outputs);

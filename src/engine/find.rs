@@ -8,16 +8,16 @@ use std::{
 use tokio::sync::OwnedSemaphorePermit;
 
 use super::{
-    Engine, Place, Servable, Target, UnderWay, not_found, of_graph::OfGraph,
+    Engine, RequestInFlight, Servable, Target, UnderWay, not_found, of_graph::OfGraph,
     of_pipeline::OfPipeline, stream,
 };
 use crate::{
     error::{Error, Result},
     graph::Graph,
-    metrics::Call,
+    metrics::RequestRecord,
     model::{Live, Loaded, Served, Version},
     pipeline::Pipeline,
-    request::{Api, Origin},
+    request::{ApiFamily, RequestOrigin},
 };
 
 impl Engine {
@@ -34,7 +34,7 @@ impl Engine {
         self: &Arc<Self>,
         name: &str,
         version: Option<i64>,
-        origin: Origin,
+        origin: RequestOrigin,
     ) -> Result<Target> {
         let place = UnderWay::enter(&self.under_way);
         // After entering: a stop either sees this request or is seen by it.
@@ -51,7 +51,7 @@ impl Engine {
         self: &Arc<Self>,
         name: &str,
         version: Option<i64>,
-        origin: Origin,
+        origin: RequestOrigin,
     ) -> Result<Target> {
         let place = UnderWay::enter(&self.under_way);
         let target = self.find_in(place, name, version, origin).await?;
@@ -60,10 +60,10 @@ impl Engine {
 
     async fn find_in(
         self: &Arc<Self>,
-        place: Place,
+        place: RequestInFlight,
         name: &str,
         version: Option<i64>,
-        origin: Origin,
+        origin: RequestOrigin,
     ) -> Result<Target> {
         // What may wait is in boxes, so that a request to a loaded model carries no room for it.
         let model = match self.servable(name)? {
@@ -89,7 +89,7 @@ impl Engine {
             }
         };
         // From here on it counts, whatever ends it.
-        let call = Call::new(version.reporter(), origin);
+        let call = RequestRecord::new(version.reporter(), origin);
         let loaded = match loaded {
             Ok(loaded) => loaded,
             Err(not_loaded) => match version.draining() {
@@ -106,8 +106,8 @@ impl Engine {
     async fn find_pipeline(
         self: &Arc<Self>,
         pipeline: Arc<Pipeline>,
-        origin: Origin,
-        place: Place,
+        origin: RequestOrigin,
+        place: RequestInFlight,
     ) -> Result<Target> {
         let (call, admitted, definition) = self.enter(&pipeline, origin).await?;
         let found = OfPipeline {
@@ -125,11 +125,11 @@ impl Engine {
     async fn find_graph(
         self: &Arc<Self>,
         graph: Arc<Graph>,
-        origin: Origin,
-        place: Place,
+        origin: RequestOrigin,
+        place: RequestInFlight,
     ) -> Result<Target> {
         // Its own protocol is KServe's; in the others there is no such thing.
-        if origin.api == Api::TensorFlowServing {
+        if origin.api == ApiFamily::TensorFlowServing {
             return Err(not_found());
         }
         let (call, admitted, definition) = self.enter(&graph, origin).await?;
@@ -148,10 +148,10 @@ impl Engine {
     async fn enter<D: Served>(
         &self,
         live: &Live<D>,
-        origin: Origin,
-    ) -> Result<(Call, OwnedSemaphorePermit, Arc<D>)> {
+        origin: RequestOrigin,
+    ) -> Result<(RequestRecord, OwnedSemaphorePermit, Arc<D>)> {
         // From here on it counts, whatever ends it.
-        let call = Call::new(live.reporter(), origin);
+        let call = RequestRecord::new(live.reporter(), origin);
         let admitted = live.admit()?;
         let definition = self.definition(live).await?;
         Ok((call, admitted, definition))

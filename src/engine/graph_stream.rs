@@ -14,7 +14,7 @@ use tokio::{
 
 use super::{
     Engine,
-    stream::{Answer, Course, StreamHead, StreamRequest, other_name, shutting_down},
+    stream::{StreamResponse, Course, StreamHead, StreamRequest, other_name, shutting_down},
 };
 use crate::{
     error::{Error, Result},
@@ -29,7 +29,7 @@ const ANSWERS_AHEAD: usize = 32;
 
 /// What a graph gives to the client of its stream.
 pub(super) struct GraphStream {
-    answers: mpsc::Receiver<graph::Answer>,
+    answers: mpsc::Receiver<graph::GraphResponse>,
     /// Runs the graph. Dropping it drops the graph.
     task: Option<Task<Result<()>>>,
 }
@@ -91,11 +91,11 @@ impl GraphStream {
         })
     }
 
-    pub(super) fn poll_next(&mut self, context: &mut Context<'_>) -> Poll<Option<Result<Answer>>> {
+    pub(super) fn poll_next(&mut self, context: &mut Context<'_>) -> Poll<Option<Result<StreamResponse>>> {
         if let Some(answer) = ready!(self.answers.poll_recv(context)) {
             return Poll::Ready(Some(Ok(match answer {
-                graph::Answer::Response(response, _) => Answer::Response(response),
-                graph::Answer::Fault(text) => Answer::Fault(Error::invalid(text)),
+                graph::GraphResponse::Response(response, _) => StreamResponse::Response(response),
+                graph::GraphResponse::Fault(text) => StreamResponse::Fault(Error::invalid(text)),
             })));
         }
         let Some(task) = &mut self.task else {

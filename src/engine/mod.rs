@@ -27,7 +27,7 @@ use arc_swap::ArcSwap;
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, mpsc, oneshot, watch};
 
 pub use registry::Registry;
-pub use servable::{Facts, Part, Servable};
+pub use servable::{ServableFacts, ServableVersion, Servable};
 pub use target::Target;
 
 use self::sessions::Sessions;
@@ -35,10 +35,10 @@ use crate::{
     custom_node,
     error::{Error, ErrorKind, Result},
     graph::Servables,
-    metrics::Call,
+    metrics::RequestRecord,
     model::{self, Loaded, Model, Version},
     pipeline::Models,
-    request::Origin,
+    request::RequestOrigin,
 };
 
 /// What is served, and whether it is.
@@ -56,7 +56,7 @@ pub struct Engine {
     /// How many streams may be open.
     streams: Arc<Semaphore>,
     /// Where wishes for a reload go, once there is somebody to fulfil them.
-    reloads: OnceLock<mpsc::Sender<reload::Command>>,
+    reloads: OnceLock<mpsc::Sender<reload::ReloadRequest>>,
     /// Whether streams may go on.
     course: watch::Sender<stream::Course>,
     /// How long a stop waits, if that is known.
@@ -251,7 +251,7 @@ impl Engine {
     }
 
     /// Opens the way for wishes for a reload; at most so many wait.
-    pub fn accept_reloads(&self, most_waiting: usize) -> mpsc::Receiver<reload::Command> {
+    pub fn accept_reloads(&self, most_waiting: usize) -> mpsc::Receiver<reload::ReloadRequest> {
         let (sender, receiver) = mpsc::channel(most_waiting);
         // Only the first counts; there is one server to an engine.
         let _ = self.reloads.set(sender);
@@ -271,7 +271,7 @@ impl Engine {
 
     /// Returns what the nodes of graphs find models and pipelines by, for a request of this origin.
     #[must_use]
-    pub fn sessions(self: &Arc<Self>, origin: Origin) -> Arc<dyn Servables> {
+    pub fn sessions(self: &Arc<Self>, origin: RequestOrigin) -> Arc<dyn Servables> {
         Arc::new(Sessions::new(self, origin))
     }
 
@@ -292,9 +292,9 @@ impl Engine {
 
     /// Counts a request that was refused before its target was looked up, as a failed one of
     /// `origin`; one for an unknown name or version is not counted.
-    pub fn refused(&self, name: &str, version: Option<i64>, origin: Origin) {
+    pub fn refused(&self, name: &str, version: Option<i64>, origin: RequestOrigin) {
         if let Ok(part) = self.servable(name).and_then(|found| found.part(version)) {
-            drop(Call::new(part.reporter(), origin));
+            drop(RequestRecord::new(part.reporter(), origin));
         }
     }
 }
@@ -332,9 +332,9 @@ struct UnderWay {
 }
 
 impl UnderWay {
-    fn enter(this: &Arc<Self>) -> Place {
+    fn enter(this: &Arc<Self>) -> RequestInFlight {
         this.count.fetch_add(1, Ordering::SeqCst);
-        Place(Arc::clone(this))
+        RequestInFlight(Arc::clone(this))
     }
 
     async fn idle(&self) {
@@ -351,9 +351,9 @@ impl UnderWay {
 
 /// One request under way, until dropped.
 #[derive(Debug)]
-pub(crate) struct Place(Arc<UnderWay>);
+pub(crate) struct RequestInFlight(Arc<UnderWay>);
 
-impl Drop for Place {
+impl Drop for RequestInFlight {
     fn drop(&mut self) {
         if self.0.count.fetch_sub(1, Ordering::SeqCst) == 1 {
             self.0.none.notify_waiters();

@@ -10,9 +10,9 @@ use tokio::sync::OwnedSemaphorePermit;
 use super::{Engine, servable::info_of};
 use crate::{
     error::{Error, Result},
-    graph::{Definition, Env, Graph, Tally, VERSION},
-    metrics::{Call, GraphCall, Method, Running, Times},
-    request::{InferRequest, InferResponse, Origin},
+    graph::{GraphDefinition, Env, Graph, Tally, VERSION},
+    metrics::{RequestRecord, GraphCall, Method, Running, Times},
+    request::{InferRequest, InferResponse, RequestOrigin},
     servable::ServableInfo,
 };
 
@@ -20,8 +20,8 @@ use crate::{
 pub(super) struct OfGraph {
     pub(super) engine: Arc<Engine>,
     pub(super) graph: Arc<Graph>,
-    pub(super) definition: Arc<Definition>,
-    pub(super) origin: Origin,
+    pub(super) definition: Arc<GraphDefinition>,
+    pub(super) origin: RequestOrigin,
     /// Inputs and outputs, once anybody has asked.
     pub(super) info: OnceLock<ServableInfo>,
     /// The place of the request among those under way.
@@ -37,7 +37,7 @@ impl OfGraph {
         &self,
         id: String,
         request: InferRequest,
-        call: &Call,
+        call: &RequestRecord,
     ) -> Result<InferResponse> {
         let wanted = request.outputs.clone();
         let counts = GraphCall::new(call.reporter(), self.origin, Method::Infer);

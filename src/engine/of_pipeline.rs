@@ -11,10 +11,10 @@ use tokio::sync::OwnedSemaphorePermit;
 use super::Engine;
 use crate::{
     error::{Error, Result},
-    metrics::{Call, Times},
+    metrics::{RequestRecord, Times},
     openvino::SlotInput,
-    pipeline::{self, Definition, Pipeline, Side, Watch, strings},
-    request::{Declared, InferRequest, InferResponse, Origin, Parameters},
+    pipeline::{self, PipelineDefinition, Pipeline, TensorDirection, PipelineObserver, strings},
+    request::{Declared, InferRequest, InferResponse, RequestOrigin, Parameters},
     servable::{ServableInfo, TensorInfo},
     task,
     tensor::{DataType, Dim, Layout, Tensor, TensorMap},
@@ -24,10 +24,10 @@ use crate::{
 pub(super) struct OfPipeline {
     pub(super) engine: Arc<Engine>,
     pub(super) pipeline: Arc<Pipeline>,
-    pub(super) definition: Arc<Definition>,
-    pub(super) origin: Origin,
+    pub(super) definition: Arc<PipelineDefinition>,
+    pub(super) origin: RequestOrigin,
     /// Who sees what runs.
-    pub(super) watch: Option<Arc<dyn Watch>>,
+    pub(super) watch: Option<Arc<dyn PipelineObserver>>,
     /// The place of the request among those under way.
     pub(super) _admitted: OwnedSemaphorePermit,
 }
@@ -41,7 +41,7 @@ impl OfPipeline {
         &self,
         id: String,
         request: InferRequest,
-        call: &Call,
+        call: &RequestRecord,
     ) -> Result<InferResponse> {
         if !self.definition.is_inline() {
             task::in_own_task().await;
@@ -90,7 +90,7 @@ impl OfPipeline {
     /// node decides them. Of a shape, the number of parts is decided if the request is split.
     fn asked(&self, request: &InferRequest) -> Cow<'_, ServableInfo> {
         let info = self.definition.info();
-        let is_open = |input: &TensorInfo| self.definition.is_open(Side::Input, &input.name);
+        let is_open = |input: &TensorInfo| self.definition.is_open(TensorDirection::Input, &input.name);
         if !info.inputs.iter().any(is_open) {
             return Cow::Borrowed(info);
         }

@@ -6,8 +6,8 @@ use crate::{
     error::Result,
     graph::{self, Graph, GraphPort},
     metrics::Reporter,
-    model::{Loaded, Model, State, Status, Version, rt_info::RtInfo},
-    pipeline::{self, Definition, Pipeline, Side},
+    model::{Loaded, Model, VersionState, Status, Version, rt_info::RtInfo},
+    pipeline::{self, PipelineDefinition, Pipeline, TensorDirection},
     servable::{ServableInfo, TensorInfo},
     tensor::{DataType, Layout, PartialShape},
 };
@@ -25,7 +25,7 @@ pub enum Servable {
 
 /// A version of what a name stands for.
 #[derive(Debug, Clone)]
-pub enum Part {
+pub enum ServableVersion {
     /// A version of a model.
     Version(Arc<Version>),
     /// A pipeline.
@@ -35,11 +35,11 @@ pub enum Part {
 }
 
 /// What is loaded of it.
-pub enum Facts {
+pub enum ServableFacts {
     /// A model version.
     Model(Arc<Loaded>),
     /// A pipeline.
-    Pipeline(Arc<Definition>),
+    Pipeline(Arc<PipelineDefinition>),
     /// A graph: its inputs and outputs, which say no more than names.
     Graph(ServableInfo),
 }
@@ -66,11 +66,11 @@ impl Servable {
 
     /// Returns every version, the lowest first.
     #[must_use]
-    pub fn parts(&self) -> Vec<Part> {
+    pub fn parts(&self) -> Vec<ServableVersion> {
         match self {
-            Self::Model(model) => model.versions().into_iter().map(Part::Version).collect(),
-            Self::Pipeline(pipeline) => vec![Part::Pipeline(Arc::clone(pipeline))],
-            Self::Graph(graph) => vec![Part::Graph(Arc::clone(graph))],
+            Self::Model(model) => model.versions().into_iter().map(ServableVersion::Version).collect(),
+            Self::Pipeline(pipeline) => vec![ServableVersion::Pipeline(Arc::clone(pipeline))],
+            Self::Graph(graph) => vec![ServableVersion::Graph(Arc::clone(graph))],
         }
     }
 
@@ -79,11 +79,11 @@ impl Servable {
     /// # Errors
     ///
     /// Fails if there is no such version, or none is available to be the default.
-    pub fn part(&self, number: Option<i64>) -> Result<Part> {
+    pub fn part(&self, number: Option<i64>) -> Result<ServableVersion> {
         match self {
-            Self::Model(model) => model.version(number).map(Part::Version),
-            Self::Pipeline(pipeline) => Ok(Part::Pipeline(Arc::clone(pipeline))),
-            Self::Graph(graph) => Ok(Part::Graph(Arc::clone(graph))),
+            Self::Model(model) => model.version(number).map(ServableVersion::Version),
+            Self::Pipeline(pipeline) => Ok(ServableVersion::Pipeline(Arc::clone(pipeline))),
+            Self::Graph(graph) => Ok(ServableVersion::Graph(Arc::clone(graph))),
         }
     }
 
@@ -92,13 +92,13 @@ impl Servable {
     pub fn available(&self) -> Vec<i64> {
         let parts = self.parts().into_iter();
         parts
-            .filter(|part| part.status().state == State::Available)
+            .filter(|part| part.status().state == VersionState::Available)
             .map(|part| part.number())
             .collect()
     }
 }
 
-impl Part {
+impl ServableVersion {
     /// Returns the name of the servable.
     #[must_use]
     pub fn name(&self) -> &str {
@@ -154,18 +154,18 @@ impl Part {
     /// # Errors
     ///
     /// Fails if nothing is, or not any more.
-    pub fn loaded(&self) -> Result<Facts> {
+    pub fn loaded(&self) -> Result<ServableFacts> {
         match self {
-            Self::Version(version) => version.loaded().map(Facts::Model),
-            Self::Pipeline(pipeline) => pipeline.definition().map(Facts::Pipeline),
+            Self::Version(version) => version.loaded().map(ServableFacts::Model),
+            Self::Pipeline(pipeline) => pipeline.definition().map(ServableFacts::Pipeline),
             Self::Graph(graph) => graph
                 .definition()
-                .map(|it| Facts::Graph(info_of(it.plan()))),
+                .map(|it| ServableFacts::Graph(info_of(it.plan()))),
         }
     }
 }
 
-impl Facts {
+impl ServableFacts {
     /// Returns inputs and outputs.
     #[must_use]
     pub fn info(&self) -> &ServableInfo {
@@ -185,7 +185,7 @@ impl Facts {
     /// Returns the type of an input or output; `None` where no node of a pipeline decides it, and for
     /// those of graphs.
     #[must_use]
-    pub fn dtype(&self, side: Side, tensor: &TensorInfo) -> Option<DataType> {
+    pub fn dtype(&self, side: TensorDirection, tensor: &TensorInfo) -> Option<DataType> {
         match self {
             Self::Pipeline(definition) if definition.is_open(side, &tensor.name) => None,
             Self::Graph(_) => None,
@@ -217,7 +217,7 @@ impl Facts {
 }
 
 /// Returns the inputs and outputs of a graph, in the order of its file: names, and no more.
-pub(super) fn info_of(plan: &graph::Plan) -> ServableInfo {
+pub(super) fn info_of(plan: &graph::GraphPlan) -> ServableInfo {
     let named = |(place, port): (usize, &GraphPort)| TensorInfo {
         name: port.port.name.clone(),
         // Nobody is told; see `Facts::dtype`.

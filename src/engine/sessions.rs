@@ -7,8 +7,8 @@ use futures::future::BoxFuture;
 use super::{Engine, Servable, not_found};
 use crate::{
     error::{Error, ErrorKind, Result},
-    graph::{Servables, Session},
-    request::{InferRequest, Origin},
+    graph::{Servables, ServableSession},
+    request::{InferRequest, RequestOrigin},
     servable::ServableInfo,
     tensor::TensorMap,
 };
@@ -18,11 +18,11 @@ pub(super) struct Sessions {
     /// What is kept of graphs must not keep everything.
     engine: Weak<Engine>,
     /// That of the request for which the graph runs.
-    origin: Origin,
+    origin: RequestOrigin,
 }
 
 impl Sessions {
-    pub(super) fn new(engine: &Arc<Engine>, origin: Origin) -> Self {
+    pub(super) fn new(engine: &Arc<Engine>, origin: RequestOrigin) -> Self {
         Self {
             engine: Arc::downgrade(engine),
             origin,
@@ -31,7 +31,7 @@ impl Sessions {
 }
 
 impl Servables for Sessions {
-    fn session(&self, name: &str, version: Option<i64>) -> Result<Arc<dyn Session>> {
+    fn session(&self, name: &str, version: Option<i64>) -> Result<Arc<dyn ServableSession>> {
         let servable = alive(&self.engine)?.servable(name)?;
         // A graph in a graph could be itself.
         if matches!(servable, Servable::Graph(_)) {
@@ -59,11 +59,11 @@ struct OfName {
     engine: Weak<Engine>,
     name: String,
     version: Option<i64>,
-    origin: Origin,
+    origin: RequestOrigin,
     info: ServableInfo,
 }
 
-impl Session for OfName {
+impl ServableSession for OfName {
     fn info(&self) -> &ServableInfo {
         &self.info
     }

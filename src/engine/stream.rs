@@ -33,10 +33,10 @@ use futures::{
 };
 use tokio::sync::{OwnedSemaphorePermit, mpsc, watch};
 
-use super::{Engine, Place, Servable, UnderWay, graph_stream::GraphStream};
+use super::{Engine, RequestInFlight, Servable, UnderWay, graph_stream::GraphStream};
 use crate::{
     error::{Error, ErrorKind, Result},
-    request::{InferRequest, InferResponse, Origin, Parameters},
+    request::{InferRequest, InferResponse, RequestOrigin, Parameters},
     sequence::Line,
     task::Task,
 };
@@ -62,7 +62,7 @@ pub struct StreamHead<'a> {
     /// The parameters of the first request.
     pub parameters: &'a Parameters,
     /// How the stream came in.
-    pub origin: Origin,
+    pub origin: RequestOrigin,
 }
 
 /// One request of a stream, also the first.
@@ -83,7 +83,7 @@ pub struct StreamRequest {
 
 /// What a stream gives.
 #[derive(Debug)]
-pub enum Answer {
+pub enum StreamResponse {
     /// A response.
     Response(InferResponse),
     /// A fault after which the stream goes on; clients are told its text.
@@ -92,18 +92,18 @@ pub enum Answer {
 
 /// A stream that is open.
 #[derive(Debug)]
-pub struct Stream {
+pub struct OpenStream {
     /// Where requests go; dropped when there are no more.
-    pub requests: Requests,
+    pub requests: StreamRequests,
     /// Where answers come from.
-    pub answers: Answers,
+    pub answers: StreamResponses,
 }
 
 /// The half that takes requests.
 #[derive(Debug)]
-pub struct Requests(mpsc::Sender<StreamRequest>);
+pub struct StreamRequests(mpsc::Sender<StreamRequest>);
 
-impl Requests {
+impl StreamRequests {
     /// Hands over a request, after waiting for its turn. Whether the stream takes it: one that has
     /// come to its end takes no more.
     pub async fn send(&self, request: StreamRequest) -> bool {
@@ -113,10 +113,10 @@ impl Requests {
 
 /// The half that gives answers: a stream that ends when all has gone well, or after an error that
 /// is the end of it.
-pub struct Answers {
+pub struct StreamResponses {
     source: Source,
     /// A stream counts as under way, so that a stop waits for its end.
-    _place: Place,
+    _place: RequestInFlight,
     /// Its place among those that may be open.
     _seat: OwnedSemaphorePermit,
 }
@@ -129,8 +129,8 @@ enum Source {
     Graph(Box<GraphStream>),
 }
 
-impl futures::Stream for Answers {
-    type Item = Result<Answer>;
+impl futures::Stream for StreamResponses {
+    type Item = Result<StreamResponse>;
 
     fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
         match &mut self.source {
@@ -140,7 +140,7 @@ impl futures::Stream for Answers {
     }
 }
 
-impl fmt::Debug for Answers {
+impl fmt::Debug for StreamResponses {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Answers").finish_non_exhaustive()
     }
@@ -164,7 +164,7 @@ impl Engine {
     /// # Errors
     ///
     /// Fails if there is no such name, or the server is stopping.
-    pub async fn open_stream(self: &Arc<Self>, head: StreamHead<'_>) -> Result<Stream> {
+    pub async fn open_stream(self: &Arc<Self>, head: StreamHead<'_>) -> Result<OpenStream> {
         let place = UnderWay::enter(&self.under_way);
         if self.stopping.load(Ordering::SeqCst) {
             return Err(shutting_down());
@@ -174,9 +174,9 @@ impl Engine {
         let (sender, requests) = mpsc::channel(REQUESTS_AHEAD);
         if let Servable::Graph(graph) = servable {
             let graph = GraphStream::open(self, &graph, head, requests).await?;
-            return Ok(Stream {
-                requests: Requests(sender),
-                answers: Answers {
+            return Ok(OpenStream {
+                requests: StreamRequests(sender),
+                answers: StreamResponses {
                     source: Source::Graph(Box::new(graph)),
                     _place: place,
                     _seat: seat,
@@ -191,9 +191,9 @@ impl Engine {
             under_way: FuturesOrdered::new(),
             line: Line::default(),
         };
-        Ok(Stream {
-            requests: Requests(sender),
-            answers: Answers {
+        Ok(OpenStream {
+            requests: StreamRequests(sender),
+            answers: StreamResponses {
                 source: Source::Each(Box::new(each)),
                 _place: place,
                 _seat: seat,
@@ -233,14 +233,14 @@ pub fn shutting_down() -> Error {
 
 /// A request that was answered in place, or that a task sees to: one that waits here for a reader who
 /// takes nothing must not keep what others wait for, such as an infer request.
-type Begun = Either<Ready<Answer>, BoxFuture<'static, Answer>>;
+type Begun = Either<Ready<StreamResponse>, BoxFuture<'static, StreamResponse>>;
 
 /// A stream whose requests have nothing to do with each other, except that the answers come in
 /// their order, and that requests of sequences enter these in their order.
 struct Each {
     engine: Arc<Engine>,
     name: Arc<str>,
-    origin: Origin,
+    origin: RequestOrigin,
     /// `None` once the last has come.
     requests: Option<mpsc::Receiver<StreamRequest>>,
     /// Also those whose answers wait for earlier ones, so that these are bounded as well.
@@ -250,7 +250,7 @@ struct Each {
 }
 
 impl Each {
-    fn poll_next(&mut self, context: &mut Context<'_>) -> Poll<Option<Answer>> {
+    fn poll_next(&mut self, context: &mut Context<'_>) -> Poll<Option<StreamResponse>> {
         while self.under_way.len() < REQUESTS_UNDER_WAY
             && let Some(requests) = &mut self.requests
         {
@@ -274,7 +274,7 @@ impl Each {
         }
     }
 
-    fn answer(&self, request: StreamRequest) -> BoxFuture<'static, Answer> {
+    fn answer(&self, request: StreamRequest) -> BoxFuture<'static, StreamResponse> {
         let StreamRequest {
             name,
             version,
@@ -283,7 +283,7 @@ impl Each {
             room,
         } = request;
         if *name != *self.name {
-            return Box::pin(ready(Answer::Fault(other_name())));
+            return Box::pin(ready(StreamResponse::Fault(other_name())));
         }
         let engine = Arc::clone(&self.engine);
         let origin = self.origin;
@@ -303,16 +303,16 @@ impl Each {
             };
             drop(room);
             match answer {
-                Ok(response) => Answer::Response(response),
-                Err(error) => Answer::Fault(error),
+                Ok(response) => StreamResponse::Response(response),
+                Err(error) => StreamResponse::Fault(error),
             }
         })
     }
 }
 
 /// Leaves a request to a task, which ends with the stream.
-fn elsewhere(answer: BoxFuture<'static, Answer>) -> BoxFuture<'static, Answer> {
-    let lost = |_| Answer::Fault(Error::internal("Internal error"));
+fn elsewhere(answer: BoxFuture<'static, StreamResponse>) -> BoxFuture<'static, StreamResponse> {
+    let lost = |_| StreamResponse::Fault(Error::internal("Internal error"));
     Box::pin(Task::spawn(answer).unwrap_or_else(lost))
 }
 

@@ -2,17 +2,17 @@
 
 use std::{sync::Arc, time::Instant};
 
-use super::{Engine, Place, of_graph::OfGraph, of_pipeline::OfPipeline};
+use super::{Engine, RequestInFlight, of_graph::OfGraph, of_pipeline::OfPipeline};
 use crate::{
     error::{Error, ErrorKind, Result},
     graph,
-    metrics::Call,
+    metrics::RequestRecord,
     model::{Loaded, Model, Version},
-    openvino::{SlotInput, State},
-    pipeline::Watch,
+    openvino::{SlotInput, SequenceState},
+    pipeline::PipelineObserver,
     request::{InferRequest, InferResponse, Parameters},
     sequence::{
-        Arrival, Begun, Command, LoadedInstance, Refusal, control,
+        Arrival, Begun, SequenceCommand, LoadedInstance, SequenceRefusal, control,
         infer::{self, Selection},
     },
     servable::ServableInfo,
@@ -27,11 +27,11 @@ const MOST_ROUNDS: u32 = 1000;
 pub struct Target {
     found: Found,
     /// Counts the request as failed, unless it is answered.
-    call: Call,
+    call: RequestRecord,
     /// How many strings an input may have.
     most_strings: usize,
     /// The request counts as under way for as long as it has its target.
-    _place: Place,
+    _place: RequestInFlight,
 }
 
 enum Found {
@@ -68,8 +68,8 @@ impl Target {
     pub(super) fn new(
         version: Arc<Version>,
         loaded: Arc<Loaded>,
-        call: Call,
-        place: Place,
+        call: RequestRecord,
+        place: RequestInFlight,
     ) -> Self {
         Self {
             found: Found::Model(OfModel {
@@ -83,7 +83,7 @@ impl Target {
         }
     }
 
-    pub(super) fn of_pipeline(found: OfPipeline, call: Call, place: Place) -> Self {
+    pub(super) fn of_pipeline(found: OfPipeline, call: RequestRecord, place: RequestInFlight) -> Self {
         Self {
             found: Found::Pipeline(Box::new(found)),
             call,
@@ -92,7 +92,7 @@ impl Target {
         }
     }
 
-    pub(super) fn of_graph(found: OfGraph, call: Call, place: Place) -> Self {
+    pub(super) fn of_graph(found: OfGraph, call: RequestRecord, place: RequestInFlight) -> Self {
         Self {
             found: Found::Graph(Box::new(found)),
             call,
@@ -156,7 +156,7 @@ impl Target {
 
     /// Says who sees the runs of the nodes, if it is a pipeline.
     #[must_use]
-    pub fn watched(mut self, watch: Arc<dyn Watch>) -> Self {
+    pub fn watched(mut self, watch: Arc<dyn PipelineObserver>) -> Self {
         if let Found::Pipeline(found) = &mut self.found {
             found.watch = Some(watch);
         }
@@ -265,7 +265,7 @@ impl OfModel {
         stateful: &Stateful,
         request_id: String,
         mut request: InferRequest,
-        call: &Call,
+        call: &RequestRecord,
     ) -> Result<InferResponse> {
         let (command, echo) = control::take(&mut request)?;
         let selection = Selection::take(&mut request)?;
@@ -284,7 +284,7 @@ impl OfModel {
             site = now;
             match stateful.begin(&site, command) {
                 // The next look finds what has replaced it.
-                Err(Refusal::Replaced) if rounds < MOST_ROUNDS => {
+                Err(SequenceRefusal::Replaced) if rounds < MOST_ROUNDS => {
                     rounds += 1;
                     tokio::task::yield_now().await;
                 }
@@ -313,7 +313,7 @@ impl OfModel {
 
     /// Finds where a request belongs at this moment: a sequence stays on the instance that it began
     /// on, and a new one begins on the latest.
-    async fn site(&self, stateful: &Stateful, command: Command) -> Result<Site> {
+    async fn site(&self, stateful: &Stateful, command: SequenceCommand) -> Result<Site> {
         if command.control.starts() {
             return stateful.newest(&self.version).await;
         }
@@ -389,8 +389,8 @@ impl Stateful {
     fn begin(
         &self,
         site: &Site,
-        command: Command,
-    ) -> Result<Begun<LoadedInstance, State>, Refusal> {
+        command: SequenceCommand,
+    ) -> Result<Begun<LoadedInstance, SequenceState>, SequenceRefusal> {
         let sequences = site.version.sequences();
         let instance = LoadedInstance(Arc::clone(&site.loaded));
         let bounds = site.loaded.bounds();

@@ -5,11 +5,11 @@ use crate::{
     error::ErrorKind,
     metrics::Metrics,
     model::{Model, Version},
-    request::{Api, Interface, Origin},
+    request::{ApiFamily, Interface, RequestOrigin},
 };
 
-const ORIGIN: Origin = Origin {
-    api: Api::KServe,
+const ORIGIN: RequestOrigin = RequestOrigin {
+    api: ApiFamily::KServe,
     interface: Interface::Grpc,
 };
 

@@ -17,7 +17,7 @@ use super::{
     access::Note,
     expand::{expand, too_large},
     gather::Gather,
-    intake::Intake,
+    intake::BodyLimits,
 };
 use crate::error::{Error, ErrorKind, Result};
 
@@ -30,7 +30,7 @@ const CALL: usize = 4 << 10;
 ///
 /// Fails if the body is above the limit as sent or as expanded, stops coming, comes too slowly, or
 /// is encoded in another way, or if the budget has no room for it.
-pub(super) async fn read<B>(parts: &Parts, body: B, intake: &Intake) -> Result<Bytes>
+pub(super) async fn read<B>(parts: &Parts, body: B, intake: &BodyLimits) -> Result<Bytes>
 where
     B: Body<Data = Bytes> + Unpin,
     B::Error: std::error::Error + 'static,
@@ -85,7 +85,7 @@ pub(super) struct Paced<B> {
 
 impl<B> Paced<B> {
     /// Takes the body of a request with these extensions.
-    pub(super) fn new(body: B, intake: &Intake, extensions: &Extensions) -> Self {
+    pub(super) fn new(body: B, intake: &BodyLimits, extensions: &Extensions) -> Self {
         Self {
             body,
             pause: intake.pause(),
@@ -220,11 +220,11 @@ mod tests {
     use tokio_stream::StreamExt as _;
 
     use super::read;
-    use crate::{budget::Budget, error::ErrorKind, frontends::intake::Intake};
+    use crate::{budget::Budget, error::ErrorKind, frontends::intake::BodyLimits};
 
     /// Takes 100 bytes, and waits for five seconds.
-    fn intake(rate: u64) -> Intake {
-        Intake::new(100, Duration::from_secs(5), rate, Budget::new(1 << 20))
+    fn intake(rate: u64) -> BodyLimits {
+        BodyLimits::new(100, Duration::from_secs(5), rate, Budget::new(1 << 20))
     }
 
     fn gzip(data: &[u8]) -> Vec<u8> {
@@ -274,7 +274,7 @@ mod tests {
 
     #[tokio::test]
     async fn all_bodies_together_are_bounded_for_as_long_as_they_are_used() {
-        let intake = Intake::new(1 << 20, Duration::from_secs(5), 0, Budget::new(1 << 20));
+        let intake = BodyLimits::new(1 << 20, Duration::from_secs(5), 0, Budget::new(1 << 20));
         let half = || Full::from(vec![0; 600_000]);
         let first = read(&parts(None), half(), &intake).await.unwrap();
         let refused = read(&parts(None), half(), &intake).await.unwrap_err();

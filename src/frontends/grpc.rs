@@ -11,7 +11,7 @@ use tower::Service;
 
 use super::{
     body::Paced,
-    intake::Intake,
+    intake::BodyLimits,
     kserve::{grpc::KserveService, stream, triton},
     messages::CALL,
     received::Received,
@@ -51,7 +51,7 @@ const TENSORFLOW_SERVING: &str = "/tensorflow.serving.";
 ///
 /// Never: the descriptors are those that this crate was compiled with.
 #[must_use]
-pub fn service(engine: Arc<Engine>, intake: Intake) -> (GrpcService, Health) {
+pub fn service(engine: Arc<Engine>, intake: BodyLimits) -> (GrpcService, HealthService) {
     let (reporter, health) = tonic_health::server::health_reporter();
     let reflection = || {
         tonic_reflection::server::Builder::configure()
@@ -80,14 +80,14 @@ pub fn service(engine: Arc<Engine>, intake: Intake) -> (GrpcService, Health) {
         intake,
         line: Line::default(),
     };
-    (service, Health(reporter))
+    (service, HealthService(reporter))
 }
 
 /// The switch of the standard health service (`grpc.health.v1.Health`).
 #[derive(Clone)]
-pub struct Health(HealthReporter);
+pub struct HealthService(HealthReporter);
 
-impl Health {
+impl HealthService {
     /// The server as a whole, and each service.
     const NAMES: [&str; 4] = [
         "",
@@ -122,7 +122,7 @@ pub struct GrpcService {
     infer: KserveService,
     predict: TfsService,
     others: Routes,
-    intake: Intake,
+    intake: BodyLimits,
     /// The calls of the connection.
     line: Line,
 }

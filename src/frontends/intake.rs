@@ -2,18 +2,18 @@
 
 use std::time::Duration;
 
-use crate::{budget::Budget, config::Limits};
+use crate::{budget::Budget, config::ServerLimits};
 
 /// The bounds, and the budget that all that is received is charged to.
 #[derive(Debug, Clone)]
-pub struct Intake {
+pub struct BodyLimits {
     message_size: usize,
     pause: Duration,
     rate: u64,
     budget: Budget,
 }
 
-impl Intake {
+impl BodyLimits {
     /// Makes the bounds of a server. `rate` is in bytes a second.
     pub(super) fn new(message_size: usize, pause: Duration, rate: u64, budget: Budget) -> Self {
         Self {
@@ -26,7 +26,7 @@ impl Intake {
 
     /// Makes the bounds that the settings name.
     #[must_use]
-    pub fn of(limits: &Limits) -> Self {
+    pub fn of(limits: &ServerLimits) -> Self {
         Self::new(
             limits.message_size,
             limits.read,

@@ -17,7 +17,7 @@ use super::{
     body::Paced,
     expand::expand,
     gather::Gather,
-    intake::Intake,
+    intake::BodyLimits,
     received::Received,
     reply,
     unary::{PREFIX, incomplete, too_large},
@@ -42,7 +42,7 @@ pub(super) const CALL: usize = 8 << 10;
 /// Reads messages off a body.
 pub(super) struct Reader<B = Received> {
     body: Paced<B>,
-    intake: Intake,
+    intake: BodyLimits,
     /// What has come and was not read yet.
     rest: Bytes,
     is_gzip: bool,
@@ -64,7 +64,7 @@ where
         body: B,
         headers: &HeaderMap,
         extensions: &Extensions,
-        intake: &Intake,
+        intake: &BodyLimits,
     ) -> Result<Self, Status> {
         let charge = intake.budget().charge(CALL);
         Ok(Self {
@@ -218,7 +218,7 @@ where
     /// # Errors
     ///
     /// Fails if the messages have an encoding that is not known, or the budget has nothing left.
-    pub(super) fn new(request: Request<B>, intake: &Intake) -> Result<Self, Status> {
+    pub(super) fn new(request: Request<B>, intake: &BodyLimits) -> Result<Self, Status> {
         let (parts, body) = request.into_parts();
         Ok(Self {
             reader: Reader::new(body, &parts.headers, &parts.extensions, intake)?,
@@ -288,7 +288,7 @@ mod tests {
     use hyper::body::{Body, Frame};
 
     use super::{Messages, ROOM, UNIT};
-    use crate::{budget::Budget, frontends::intake::Intake};
+    use crate::{budget::Budget, frontends::intake::BodyLimits};
 
     type Piece = Result<Frame<Bytes>, std::io::Error>;
 
@@ -310,7 +310,7 @@ mod tests {
             let encoding = encoding.parse().unwrap();
             request.headers_mut().insert("grpc-encoding", encoding);
         }
-        let intake = Intake::new(1 << 26, Duration::from_secs(5), 0, Budget::default());
+        let intake = BodyLimits::new(1 << 26, Duration::from_secs(5), 0, Budget::default());
         Messages::new(request, &intake).unwrap()
     }
 

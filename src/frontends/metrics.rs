@@ -6,13 +6,13 @@ use axum::{
     response::Response,
 };
 
-use super::rest::{self, Context};
+use super::rest::{self, RestContext};
 
 /// What collectors expect of the text format.
 const CONTENT_TYPE: HeaderValue =
     HeaderValue::from_static("text/plain; version=0.0.4; charset=utf-8");
 
-pub(super) async fn page(State(context): State<Context>) -> Response {
+pub(super) async fn page(State(context): State<RestContext>) -> Response {
     let (status, text) = match context.metrics.page() {
         Some(page) => (StatusCode::OK, page),
         None => (

@@ -16,7 +16,7 @@ use super::{
     cross_origin::{self, AllowedHosts},
     dashboard::{self, Dashboard},
     host,
-    intake::Intake,
+    intake::BodyLimits,
     kserve::{rest as kserve, triton},
     metrics, reply,
     tfs::rest as tfs,
@@ -38,9 +38,9 @@ const MODEL: [&str; 2] = [
 
 /// What the handlers share.
 #[derive(Clone)]
-pub(crate) struct Context {
+pub(crate) struct RestContext {
     pub(super) engine: Arc<Engine>,
-    pub(super) intake: Intake,
+    pub(super) intake: BodyLimits,
     pub(super) metrics: Arc<Metrics>,
 }
 
@@ -74,12 +74,12 @@ impl Rest {
     #[must_use]
     pub fn new(
         engine: Arc<Engine>,
-        intake: Intake,
+        intake: BodyLimits,
         settings: &ServerSettings,
         metrics: Arc<Metrics>,
     ) -> Self {
         let budget = intake.budget().clone();
-        let context = Context {
+        let context = RestContext {
             engine,
             intake,
             metrics,
@@ -95,12 +95,12 @@ impl Rest {
     #[must_use]
     pub fn management(
         engine: Arc<Engine>,
-        intake: Intake,
+        intake: BodyLimits,
         settings: &ServerSettings,
         metrics: Arc<Metrics>,
     ) -> Self {
         let budget = intake.budget().clone();
-        let context = Context {
+        let context = RestContext {
             engine,
             intake,
             metrics,
@@ -159,7 +159,7 @@ impl Rules {
 }
 
 /// Every path.
-fn paths(context: &Context, settings: &ServerSettings) -> Router {
+fn paths(context: &RestContext, settings: &ServerSettings) -> Router {
     // The protocol's paths are more than patterns can say; it reads them itself.
     let tfs = || get(tfs::call).post(tfs::call).fallback(tfs::call);
     Router::new()
@@ -191,7 +191,7 @@ fn paths(context: &Context, settings: &ServerSettings) -> Router {
 }
 
 /// The paths of the management port.
-fn management_paths(settings: &ServerSettings) -> Router<Context> {
+fn management_paths(settings: &ServerSettings) -> Router<RestContext> {
     Router::new()
         .merge(probes(settings, Port::Management))
         .route("/v1/config", get_only(get(tfs::call)))
@@ -201,7 +201,7 @@ fn management_paths(settings: &ServerSettings) -> Router<Context> {
 }
 
 /// The paths that tell how the server does and what it serves.
-fn probes(settings: &ServerSettings, port: Port) -> Router<Context> {
+fn probes(settings: &ServerSettings, port: Port) -> Router<RestContext> {
     let mut router = Router::new()
         .route("/metrics", get_only(get(metrics::page)))
         .route("/v2", get_only(get(kserve::server_metadata)))
@@ -231,7 +231,7 @@ fn probes(settings: &ServerSettings, port: Port) -> Router<Context> {
 }
 
 /// The paths that clients of Triton know besides those of the protocol.
-fn extensions() -> Router<Context> {
+fn extensions() -> Router<RestContext> {
     let mut router = Router::new()
         .route(
             "/v2/repository/models/{model}/load",
@@ -295,11 +295,11 @@ fn leaves_the_tree(path: &str) -> bool {
     })
 }
 
-fn get_only(route: MethodRouter<Context>) -> MethodRouter<Context> {
+fn get_only(route: MethodRouter<RestContext>) -> MethodRouter<RestContext> {
     route.fallback(|| async { not_allowed("GET, HEAD, OPTIONS") })
 }
 
-fn post_only(route: MethodRouter<Context>) -> MethodRouter<Context> {
+fn post_only(route: MethodRouter<RestContext>) -> MethodRouter<RestContext> {
     route.fallback(|| async { not_allowed("POST, OPTIONS") })
 }
 

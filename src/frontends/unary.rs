@@ -20,7 +20,7 @@ use prost::Message;
 use tonic::{Code, Status};
 
 use super::{
-    access, deadline, intake::Intake, messages::Reader, received::Received, reply, weight::Kind,
+    access, deadline, intake::BodyLimits, messages::Reader, received::Received, reply, weight::Kind,
 };
 use crate::{
     budget::{Budget, Charge, OVERHEAD},
@@ -84,7 +84,7 @@ const QUERY_WEIGHT: usize = 16;
 /// Answers an inference.
 pub(super) fn call<C: Unary>(
     service: C,
-    intake: Intake,
+    intake: BodyLimits,
     request: Request<Received>,
     arrival: Arc<Arrival>,
 ) -> impl Future<Output = Response<UnaryBody>> + Send {
@@ -127,7 +127,7 @@ pub(super) fn call<C: Unary>(
 
 /// Answers a call whose message is small, and whose answer is known at once.
 pub(super) async fn query<Q, A>(
-    intake: Intake,
+    intake: BodyLimits,
     request: Request<Received>,
     answer: impl FnOnce(Q) -> Result<A, Status>,
 ) -> Response<UnaryBody>

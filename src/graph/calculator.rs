@@ -15,7 +15,7 @@ use std::{
 use futures::future::BoxFuture;
 
 use super::{
-    fault::Fault,
+    fault::GraphRunError,
     node::NodeSpec,
     packet::{Packet, PacketType, Payload},
     timestamp::Timestamp,
@@ -29,8 +29,8 @@ pub trait Calculator: Send {
     /// # Errors
     ///
     /// Fails the run.
-    fn open(&mut self, _: &mut Context<'_>) -> Result<Flow, Fault> {
-        Ok(Flow::Next)
+    fn open(&mut self, _: &mut CalculatorContext<'_>) -> Result<StepOutcome, GraphRunError> {
+        Ok(StepOutcome::Next)
     }
 
     /// Takes the packets of a time.
@@ -38,26 +38,26 @@ pub trait Calculator: Send {
     /// # Errors
     ///
     /// Fails the run.
-    fn process(&mut self, context: &mut Context<'_>) -> Result<Flow, Fault>;
+    fn process(&mut self, context: &mut CalculatorContext<'_>) -> Result<StepOutcome, GraphRunError>;
 
     /// Ends, whether the run has failed or not; only if it was opened.
     ///
     /// # Errors
     ///
     /// Fails the run.
-    fn close(&mut self, _: &mut Context<'_>) -> Result<Flow, Fault> {
-        Ok(Flow::Next)
+    fn close(&mut self, _: &mut CalculatorContext<'_>) -> Result<StepOutcome, GraphRunError> {
+        Ok(StepOutcome::Next)
     }
 }
 
 /// How a step of a calculator ends.
-pub enum Flow {
+pub enum StepOutcome {
     /// It is done; what it emitted stands in the context.
     Next,
     /// It is done, and the node has nothing more to do: it is closed next.
     Stop,
     /// It goes on elsewhere. What the future gives is emitted after what stands in the context.
-    Later(BoxFuture<'static, Result<Later, Fault>>),
+    Later(BoxFuture<'static, Result<Later, GraphRunError>>),
 }
 
 /// What came of a step that went on elsewhere.
@@ -83,7 +83,7 @@ pub enum Emit {
 }
 
 /// What a calculator is given in a step.
-pub struct Context<'a> {
+pub struct CalculatorContext<'a> {
     /// The node.
     pub node: &'a NodeSpec,
     /// The time of the inputs: [`Timestamp::UNSTARTED`] in `open`, [`Timestamp::DONE`] in `close`; of a
@@ -101,7 +101,7 @@ pub struct Context<'a> {
     emits: Vec<Emit>,
 }
 
-impl<'a> Context<'a> {
+impl<'a> CalculatorContext<'a> {
     /// Makes the context of a step.
     #[must_use]
     pub fn new(
@@ -228,11 +228,11 @@ pub trait Servables: Send + Sync {
     /// # Errors
     ///
     /// Fails if there is none, or it does not serve.
-    fn session(&self, name: &str, version: Option<i64>) -> error::Result<Arc<dyn Session>>;
+    fn session(&self, name: &str, version: Option<i64>) -> error::Result<Arc<dyn ServableSession>>;
 }
 
 /// A model or pipeline as nodes use it.
-pub trait Session: Send + Sync {
+pub trait ServableSession: Send + Sync {
     /// Returns inputs and outputs as they were when the session was opened.
     fn info(&self) -> &ServableInfo;
 
@@ -278,7 +278,7 @@ impl Contract {
 /// What is there to make calculators of: by the nodes of one definition of a graph.
 pub trait Resources: Send + Sync {
     /// Returns the Python object of a node.
-    fn python(&self, node: &str) -> Option<&Arc<python::Handler>>;
+    fn python(&self, node: &str) -> Option<&Arc<python::PythonHandler>>;
 
     /// Tells whether clients are not told what Python code has raised.
     fn hides_python_errors(&self) -> bool;

@@ -1,4 +1,4 @@
-//! Judges a graph file: every fault with its rule and place, or a [`Plan`].
+//! Judges a graph file: every fault with its rule and place, or a [`GraphPlan`].
 //!
 //! What is unknown because of a fault is not judged, so that one mistake is told once.
 
@@ -16,7 +16,7 @@ mod wiring;
 
 use std::collections::HashMap;
 
-pub use fault::{Faults, FileFault, FileWarning, Rule};
+pub use fault::{GraphErrors, FileFault, FileWarning, GraphRule};
 pub(super) use found::{Found, New};
 
 use super::{
@@ -24,16 +24,16 @@ use super::{
     calculators,
     packet::PacketType,
     pbtxt,
-    plan::{GraphPort, Plan, PlanNode, PoolSize, Side, Stream},
+    plan::{GraphPort, GraphPlan, GraphPlanNode, PoolSize, SidePacketPlan, StreamPlan},
     spec::GraphSpec,
 };
 use crate::error::nearest;
 
 /// A graph that breaks no rule.
 #[derive(Debug)]
-pub struct Checked {
+pub struct CheckedGraph {
     /// What runs.
-    pub plan: Plan,
+    pub plan: GraphPlan,
     /// What the file says.
     pub spec: GraphSpec,
     /// What is worth a word.
@@ -45,15 +45,15 @@ pub struct Checked {
 /// # Errors
 ///
 /// Tells everything that is wrong with it, as far as the text alone shows it.
-pub fn check(text: &str, file: &str, factories: &[&'static Factory]) -> Result<Checked, Faults> {
+pub fn check(text: &str, file: &str, factories: &[&'static Factory]) -> Result<CheckedGraph, GraphErrors> {
     let found = Found::new(text, file);
     let checked = graph(text, &found, factories);
     let warnings = found.end()?;
     let Some((plan, spec)) = checked else {
-        let fault = FileFault::of_file(Rule::Text, file, "the text makes no graph");
-        return Err(Faults::one(fault));
+        let fault = FileFault::of_file(GraphRule::Text, file, "the text makes no graph");
+        return Err(GraphErrors::one(fault));
     };
-    Ok(Checked {
+    Ok(CheckedGraph {
         plan,
         spec,
         warnings,
@@ -65,9 +65,9 @@ fn graph(
     text: &str,
     found: &Found<'_>,
     factories: &[&'static Factory],
-) -> Option<(Plan, GraphSpec)> {
+) -> Option<(GraphPlan, GraphSpec)> {
     if text.trim().is_empty() {
-        let fault = New::of(Rule::Empty, 0, "the file has nothing in it");
+        let fault = New::of(GraphRule::Empty, 0, "the file has nothing in it");
         found.add(fault.hint("write at least an input_stream, an output_stream and a node"));
         return None;
     }
@@ -94,7 +94,7 @@ fn graph(
     draft.contracts();
     draft.cycles();
     // Whole requests without whole responses make types differ as well.
-    if !found.has(Rule::NoResponse) && !found.has(Rule::NoRequest) {
+    if !found.has(GraphRule::NoResponse) && !found.has(GraphRule::NoRequest) {
         draft.types();
     }
     let mut nodes = Vec::with_capacity(draft.nodes.len());
@@ -105,7 +105,7 @@ fn graph(
         let node = &mut draft.nodes[place];
         // Without a factory there is a fault.
         if let (Some(factory), Some(handler)) = (node.factory, handler) {
-            nodes.push(PlanNode {
+            nodes.push(GraphPlanNode {
                 spec: entry.spec.clone(),
                 factory,
                 contract: std::mem::take(&mut node.contract).unwrap_or_default(),
@@ -119,7 +119,7 @@ fn graph(
             });
         }
     }
-    let plan = Plan {
+    let plan = GraphPlan {
         nodes,
         streams: draft.streams,
         sides: draft.sides,
@@ -142,7 +142,7 @@ fn pool(text: &str, found: &Found<'_>) -> PoolSize {
     }
     directive.size.unwrap_or_else(|value| {
         let message = format!("Invalid OVMS_GRAPH_QUEUE_MAX_SIZE value: \"{value}\"");
-        let fault = New::of(Rule::Pool, directive.at, message);
+        let fault = New::of(GraphRule::Pool, directive.at, message);
         found.add(fault.hint("write a number from 0 on, or AUTO"));
         PoolSize::Off
     })
@@ -153,8 +153,8 @@ struct Draft<'a> {
     spec: &'a GraphSpec,
     found: &'a Found<'a>,
     nodes: Vec<DraftNode>,
-    streams: Vec<Stream>,
-    sides: Vec<Side>,
+    streams: Vec<StreamPlan>,
+    sides: Vec<SidePacketPlan>,
     graph_inputs: Vec<GraphPort>,
     graph_outputs: Vec<GraphPort>,
     by_name: HashMap<&'a str, usize>,
@@ -185,7 +185,7 @@ impl<'a> Draft<'a> {
             .collect();
         let nodes = spec.nodes.iter().map(|entry| {
             let factory = known.get(entry.spec.calculator.as_str()).copied();
-            if factory.is_none() && !found.is_full(Rule::Wiring) {
+            if factory.is_none() && !found.is_full(GraphRule::Wiring) {
                 let calculator = &entry.spec.calculator;
                 let message = format!("Unable to find Calculator \"{calculator}\"");
                 let hint = if calculator.is_empty() {

@@ -11,10 +11,10 @@ use std::{
 use super::{
     calculator::{Env, Resources, Servables},
     calculators,
-    check::{self, Checked},
+    check::{self, CheckedGraph},
     convert,
     fingerprint::Fingerprint,
-    plan::{Plan, PlanNode, PoolSize},
+    plan::{GraphPlan, GraphPlanNode, PoolSize},
     pool::Pool,
     spec::GraphSpec,
     unary::Seat,
@@ -22,7 +22,7 @@ use super::{
 use crate::{
     metrics::{NodeTimes, Reporter},
     proto::mediapipe::PythonExecutorCalculatorOptions,
-    python::{Handler, NodeFacts},
+    python::{PythonHandler, NodeFacts},
     task,
 };
 
@@ -50,11 +50,11 @@ pub struct GraphSource {
 }
 
 /// A graph that is loaded. Runs hold it, so that what takes its place does not disturb them.
-pub struct Definition {
+pub struct GraphDefinition {
     name: String,
-    plan: Arc<Plan>,
+    plan: Arc<GraphPlan>,
     spec: GraphSpec,
-    handlers: BTreeMap<String, Arc<Handler>>,
+    handlers: BTreeMap<String, Arc<PythonHandler>>,
     is_silent: bool,
     pool: Option<Pool>,
     times: Arc<[Arc<NodeTimes>]>,
@@ -93,7 +93,7 @@ impl LoadFault {
 /// # Errors
 ///
 /// Fails if the file cannot be read, or the graph has faults.
-pub fn examine(source: &GraphSource) -> Result<Checked, LoadFault> {
+pub fn examine(source: &GraphSource) -> Result<CheckedGraph, LoadFault> {
     let (name, path) = (&source.name, &source.graph_path);
     let text = std::fs::read_to_string(path).map_err(|error| {
         let line = format!(
@@ -106,7 +106,7 @@ pub fn examine(source: &GraphSource) -> Result<Checked, LoadFault> {
         .map_err(|faults| LoadFault::new(faults.status(), faults.log(name)))
 }
 
-impl Definition {
+impl GraphDefinition {
     /// Reads, checks and loads a graph. Blocks, for as long as its Python code takes.
     ///
     /// # Errors
@@ -120,7 +120,7 @@ impl Definition {
     ) -> Result<Self, LoadFault> {
         // Before it is read: what changes meanwhile is then seen as a change.
         let fingerprint = Fingerprint::read(source);
-        let Checked { plan, spec, .. } = examine(source)?;
+        let CheckedGraph { plan, spec, .. } = examine(source)?;
         let plan = Arc::new(plan);
         let times = plan.nodes.iter().map(|node| reporter.node(&node.spec.name));
         let mut definition = Self {
@@ -155,7 +155,7 @@ impl Definition {
                 handler_path: base.join(handler_path(node).unwrap_or_default()),
                 params: None,
             };
-            match Handler::load(facts) {
+            match PythonHandler::load(facts) {
                 Ok(handler) => self.handlers.insert(node.spec.name.clone(), handler),
                 Err(error) => {
                     for handler in self.handlers.values() {
@@ -206,7 +206,7 @@ impl Definition {
 
     /// Returns the checked graph.
     #[must_use]
-    pub fn plan(&self) -> &Arc<Plan> {
+    pub fn plan(&self) -> &Arc<GraphPlan> {
         &self.plan
     }
 
@@ -255,7 +255,7 @@ impl Definition {
     }
 }
 
-impl Drop for Definition {
+impl Drop for GraphDefinition {
     fn drop(&mut self) {
         // The instances first: their states belong to the objects.
         self.pool = None;
@@ -265,8 +265,8 @@ impl Drop for Definition {
     }
 }
 
-impl Resources for Definition {
-    fn python(&self, node: &str) -> Option<&Arc<Handler>> {
+impl Resources for GraphDefinition {
+    fn python(&self, node: &str) -> Option<&Arc<PythonHandler>> {
         self.handlers.get(node)
     }
 
@@ -276,7 +276,7 @@ impl Resources for Definition {
 }
 
 /// Returns the handler of a Python node, as the file has it.
-pub(super) fn handler_path(node: &PlanNode) -> Option<String> {
+pub(super) fn handler_path(node: &GraphPlanNode) -> Option<String> {
     if node.spec.calculator != PYTHON {
         return None;
     }
@@ -305,7 +305,7 @@ fn pool_size(asked: PoolSize, name: &str) -> Option<usize> {
     }
 }
 
-impl fmt::Debug for Definition {
+impl fmt::Debug for GraphDefinition {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Definition")
             .field("name", &self.name)

@@ -4,7 +4,7 @@ use std::fmt;
 
 /// The kind of a fault: Abseil's status codes, whose names clients read in texts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Code {
+pub enum AbseilCode {
     /// Given up on the way.
     Cancelled,
     /// Nothing is known of it.
@@ -29,7 +29,7 @@ pub enum Code {
     Unavailable,
 }
 
-impl fmt::Display for Code {
+impl fmt::Display for AbseilCode {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Cancelled => "CANCELLED",
@@ -50,16 +50,16 @@ impl fmt::Display for Code {
 /// A fault of a node or of a stream.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{code}: {message}")]
-pub struct Fault {
+pub struct GraphRunError {
     /// The kind.
-    pub code: Code,
+    pub code: AbseilCode,
     /// What is wrong.
     pub message: String,
 }
 
 /// What a node was doing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Step {
+pub enum CalculatorStep {
     /// `Open`
     Open,
     /// `Process`
@@ -68,7 +68,7 @@ pub enum Step {
     Close,
 }
 
-impl fmt::Display for Step {
+impl fmt::Display for CalculatorStep {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Open => "Open",
@@ -78,10 +78,10 @@ impl fmt::Display for Step {
     }
 }
 
-impl Fault {
+impl GraphRunError {
     /// Makes a fault.
     #[must_use]
-    pub fn new(code: Code, message: impl Into<String>) -> Self {
+    pub fn new(code: AbseilCode, message: impl Into<String>) -> Self {
         Self {
             code,
             message: message.into(),
@@ -91,18 +91,18 @@ impl Fault {
     /// Makes a fault of what was given.
     #[must_use]
     pub fn invalid(message: impl Into<String>) -> Self {
-        Self::new(Code::InvalidArgument, message)
+        Self::new(AbseilCode::InvalidArgument, message)
     }
 
     /// Makes a fault within.
     #[must_use]
     pub fn internal(message: impl Into<String>) -> Self {
-        Self::new(Code::Internal, message)
+        Self::new(AbseilCode::Internal, message)
     }
 
     /// Says in which step of which node it happened.
     #[must_use]
-    pub fn of_node(self, step: Step, node: &str) -> Self {
+    pub fn of_node(self, step: CalculatorStep, node: &str) -> Self {
         let message = format!(
             "Calculator::{step}() for node \"{node}\" failed: {}",
             self.message
@@ -124,17 +124,17 @@ impl Fault {
 
 #[cfg(test)]
 mod tests {
-    use super::{Fault, Step};
+    use super::{GraphRunError, CalculatorStep};
 
     #[test]
     fn texts_are_those_that_clients_know() {
-        let fault = Fault::internal("Error occurred during graph execution");
-        let fault = fault.of_node(Step::Process, "py");
+        let fault = GraphRunError::internal("Error occurred during graph execution");
+        let fault = fault.of_node(CalculatorStep::Process, "py");
         assert_eq!(
-            Fault::of_run(&[fault]).unwrap().to_string(),
+            GraphRunError::of_run(&[fault]).unwrap().to_string(),
             "INTERNAL: CalculatorGraph::Run() failed: \nCalculator::Process() for node \"py\" failed: \
              Error occurred during graph execution"
         );
-        assert_eq!(Fault::of_run(&[]), None);
+        assert_eq!(GraphRunError::of_run(&[]), None);
     }
 }

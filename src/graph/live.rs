@@ -5,7 +5,7 @@ use std::{ops::Deref, sync::Arc, time::Duration};
 use arc_swap::ArcSwapOption;
 use tokio::sync::{Semaphore, SemaphorePermit};
 
-use super::{Definition, GraphSource, Outline, Tally, calculators};
+use super::{GraphDefinition, GraphSource, GraphOutline, Tally, calculators};
 use crate::{
     metrics::{GraphCall, Reporter},
     model::{Live, Served, Words},
@@ -13,7 +13,7 @@ use crate::{
 
 /// How much may go on at once in a graph.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Limits {
+pub struct GraphLimits {
     /// Requests that run.
     pub runs: usize,
     /// Requests that wait for those.
@@ -25,14 +25,14 @@ pub struct Limits {
 /// A graph as it is served.
 #[derive(Debug)]
 pub struct Graph {
-    live: Live<Definition>,
+    live: Live<GraphDefinition>,
     /// What the last load was of.
     source: ArcSwapOption<GraphSource>,
     turns: Semaphore,
-    limits: Limits,
+    limits: GraphLimits,
 }
 
-impl Served for Definition {
+impl Served for GraphDefinition {
     const WORDS: Words = Words {
         known: "Mediapipe",
         plain: "graph",
@@ -44,9 +44,9 @@ impl Served for Definition {
 }
 
 impl Deref for Graph {
-    type Target = Live<Definition>;
+    type Target = Live<GraphDefinition>;
 
-    fn deref(&self) -> &Live<Definition> {
+    fn deref(&self) -> &Live<GraphDefinition> {
         &self.live
     }
 }
@@ -54,7 +54,7 @@ impl Deref for Graph {
 impl Graph {
     /// Makes a graph that has not been loaded yet.
     #[must_use]
-    pub fn new(name: &str, reporter: Arc<Reporter>, limits: Limits) -> Arc<Self> {
+    pub fn new(name: &str, reporter: Arc<Reporter>, limits: GraphLimits) -> Arc<Self> {
         reporter.serves_graph();
         Arc::new(Self {
             live: Live::new(name, reporter, limits.runs.saturating_add(limits.waiting)),
@@ -72,18 +72,18 @@ impl Graph {
     /// Returns what it looks like: what serves, else what its file says, sound or not. Reads files,
     /// so it blocks.
     #[must_use]
-    pub fn outline(&self) -> Option<Outline> {
+    pub fn outline(&self) -> Option<GraphOutline> {
         let source = self.source.load_full()?;
         let is_there = |handler: &str| source.base_path.join(handler).is_file();
         let calculators = calculators::all();
         if let Ok(definition) = self.live.definition() {
             let (name, spec) = (definition.name(), definition.spec());
-            return Some(Outline::new(name, spec, calculators, &is_there));
+            return Some(GraphOutline::new(name, spec, calculators, &is_there));
         }
         let path = &source.graph_path;
         let text = std::fs::read_to_string(path).ok()?;
         let file = path.display().to_string();
-        Outline::read(&source.name, &text, &file, calculators, &is_there).ok()
+        GraphOutline::read(&source.name, &text, &file, calculators, &is_there).ok()
     }
 
     /// Waits until another request may run.
@@ -94,7 +94,7 @@ impl Graph {
 
     /// Returns how much may go on at once.
     #[must_use]
-    pub fn limits(&self) -> Limits {
+    pub fn limits(&self) -> GraphLimits {
         self.limits
     }
 }

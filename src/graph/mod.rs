@@ -1,6 +1,6 @@
 //! Graphs: calculators that pass packets with times to each other.
 //!
-//! A graph file becomes a [`Plan`], checked once. Each run has a state machine that knows packets, times
+//! A graph file becomes a [`GraphPlan`], checked once. Each run has a state machine that knows packets, times
 //! and bounds, but neither calculators nor waiting; a driver that runs the calculators; and ends
 //! that turn requests into packets and packets into responses.
 
@@ -27,22 +27,22 @@ mod timestamp;
 mod unary;
 
 pub use calculator::{
-    Calculator, Context, Contract, Emit, Ending, Env, Factory, Flow, Later, Resources, Servables,
-    Session,
+    Calculator, CalculatorContext, Contract, Emit, Ending, Env, Factory, StepOutcome, Later, Resources, Servables,
+    ServableSession,
 };
-pub use check::{Checked, Faults, FileFault, FileWarning, Rule, check};
+pub use check::{CheckedGraph, GraphErrors, FileFault, FileWarning, GraphRule, check};
 pub use convert::VERSION;
-pub use definition::{Definition, GraphSource, LoadFault, examine};
-pub use fault::{Code, Fault, Step};
+pub use definition::{GraphDefinition, GraphSource, LoadFault, examine};
+pub use fault::{AbseilCode, GraphRunError, CalculatorStep};
 pub use fingerprint::Fingerprint;
-pub use live::{Graph, Limits};
-pub use node::{NodeSpec, Options, Port, Ports, TagIndex};
-pub use outline::{Outline, OutlineEdge, OutlineKind, OutlineNode, Place, Way};
+pub use live::{Graph, GraphLimits};
+pub use node::{NodeSpec, NodeOptions, Port, Ports, TagIndex};
+pub use outline::{GraphOutline, GraphEdge, GraphNodeKind, GraphOutlineNode, StreamEnd, Way};
 pub use packet::{Packet, PacketType, Payload, TensorKind};
-pub use plan::{Form, GraphPort, Handler, Plan, PlanNode, PoolSize, Side, Source, Stream};
-pub use run::Watch;
-pub use scheduler::{Job, Scheduler, Ticket};
-pub use session::{Answer, Session as StreamSession};
+pub use plan::{PacketForm, GraphPort, InputHandler, GraphPlan, GraphPlanNode, PoolSize, SidePacketPlan, StreamSource, StreamPlan};
+pub use run::GraphObserver;
+pub use scheduler::{GraphJob, Scheduler, Ticket};
+pub use session::{GraphResponse, GraphSession as StreamSession};
 pub use spec::{
     ExecutorEntry, GraphSpec, HandlerEntry, InfoEntry, NodeEntry, NodePorts, PortEntry,
 };

@@ -135,9 +135,9 @@ impl std::ops::Index<usize> for Ports {
 /// The options of a node or of a handler: messages by their type, written as `node_options` or as
 /// an extension of `options`.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub struct Options(Vec<(String, Bytes)>);
+pub struct NodeOptions(Vec<(String, Bytes)>);
 
-impl Options {
+impl NodeOptions {
     /// Adds a message by its full name (`mediapipe.GateCalculatorOptions`), as encoded.
     pub fn push(&mut self, name: impl Into<String>, encoded: Bytes) {
         self.0.push((name.into(), encoded));
@@ -183,7 +183,7 @@ pub struct NodeSpec {
     /// Output side packets.
     pub side_outputs: Ports,
     /// Options.
-    pub options: Options,
+    pub options: NodeOptions,
     /// The place of the node in the file: line and column, from 1; zeros if it has none.
     pub place: (usize, usize),
 }

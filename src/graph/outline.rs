@@ -1,10 +1,10 @@
-//! What a graph looks like, whether it is sound or not: for drawing, not for running.
+//! Outline of a graph, valid or not: for diagrams, not for running.
 
 use std::collections::HashMap;
 
 use super::{
     calculator::{Contract, Factory},
-    check::{Faults, FileFault, Found, Rule, check},
+    check::{GraphErrors, FileFault, Found, GraphRule, check},
     node::Port,
     packet::{PacketType, TensorKind},
     pbtxt,
@@ -14,7 +14,7 @@ use crate::proto::mediapipe::{
     OpenVinoModelServerSessionCalculatorOptions, PythonExecutorCalculatorOptions,
 };
 
-/// Side packets that the server gives, whoever asks.
+/// Side packets that the server gives to any node.
 const GIVEN: [&str; 7] = [
     "py",
     "llm",
@@ -25,113 +25,114 @@ const GIVEN: [&str; 7] = [
     "t2s_servable",
 ];
 
-/// What a graph looks like.
+/// Outline of a graph.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Outline {
-    /// The name of the graph.
+pub struct GraphOutline {
+    /// Name of the graph.
     pub name: String,
-    /// The nodes, in the order of the file.
-    pub nodes: Vec<OutlineNode>,
-    /// What goes from one to another, in the order of who takes it.
-    pub edges: Vec<OutlineEdge>,
-    /// The names and tags of the inputs of the graph.
+    /// Nodes, in the order of the file.
+    pub nodes: Vec<GraphOutlineNode>,
+    /// Edges, in the order of their consumers.
+    pub edges: Vec<GraphEdge>,
+    /// Names and tags of the inputs of the graph.
     pub inputs: Vec<(String, String)>,
-    /// The names and tags of the outputs of the graph.
+    /// Names and tags of the outputs of the graph.
     pub outputs: Vec<(String, String)>,
 }
 
-/// A node of an outline.
+/// Node of an outline.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct OutlineNode {
-    /// Its name: that of the file, else that of the calculator.
+pub struct GraphOutlineNode {
+    /// Name of the node: that of the file, else that of the calculator.
     pub name: String,
-    /// Its calculator.
+    /// Name of its calculator.
     pub calculator: String,
-    /// What kind of calculator that is.
-    pub kind: OutlineKind,
-    /// The handler file, or the name of the model or pipeline.
+    /// Kind of the calculator.
+    pub kind: GraphNodeKind,
+    /// Path of the handler file, or name of the model or pipeline.
     pub runs: Option<String>,
-    /// Its input stream handler, if the file names one.
+    /// Input stream handler, if the file names one.
     pub handler: Option<String>,
-    /// What is missing for it to run, in a few words.
+    /// Short description of the missing part without which it cannot run.
     pub missing: Option<&'static str>,
-    /// Its place in the file: line and column, from 1.
+    /// Location in the file: line and column, from 1.
     pub place: (usize, usize),
-    /// The names of its input streams, in the order of the file.
+    /// Names of its input streams, in the order of the file.
     pub inputs: Vec<String>,
-    /// The names of its output streams, in the order of the file.
+    /// Names of its output streams, in the order of the file.
     pub outputs: Vec<String>,
-    /// Whether it wakes itself: it has an input `LOOPBACK`.
+    /// Whether it triggers itself: it has an input `LOOPBACK`.
     pub loops: bool,
 }
 
-/// What a node does, for its colour.
+/// Kind of a node, for its colour.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum OutlineKind {
-    /// Runs Python.
+pub enum GraphNodeKind {
+    /// Python node.
     Python,
-    /// Has to do with a model.
+    /// Node that uses a model.
     Model,
-    /// Anything else.
+    /// Any other node.
     Other,
 }
 
-/// Where something comes from, or goes to.
+/// Source or target of an edge.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Place {
-    /// The client, with a request.
+pub enum StreamEnd {
+    /// The client's request.
     Request,
-    /// A node, as an index.
+    /// A node, by index.
     Node(usize),
-    /// The client, with the response.
+    /// The response to the client.
     Response,
-    /// Nobody.
+    /// No source or target.
     Nobody,
 }
 
-/// A stream or side packet between two places.
+/// Stream or side packet between two places.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct OutlineEdge {
-    /// The name of the stream or side packet.
+pub struct GraphEdge {
+    /// Name of the stream or side packet.
     pub name: String,
-    /// What it is.
+    /// Kind of the edge.
     pub way: Way,
-    /// Where it comes from.
-    pub from: Place,
-    /// The tag there.
+    /// Source.
+    pub from: StreamEnd,
+    /// Tag at the source.
     pub output: String,
-    /// Where it goes to.
-    pub to: Place,
-    /// The tag there.
+    /// Target.
+    pub to: StreamEnd,
+    /// Tag at the target.
     pub input: String,
-    /// What it carries, if that is known.
+    /// Type of the packets, if known.
     pub carries: Option<String>,
 }
 
-/// What an edge is.
+/// Kind of an edge.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Way {
     /// A stream.
     Stream,
-    /// A stream that goes back.
+    /// A stream that is a back edge.
     Back,
-    /// A side packet, which is there from the start.
+    /// A side packet, available from the start.
     Side,
 }
 
-impl Outline {
-    /// Makes the outline of the text of a graph file, whatever is wrong with its nodes and streams.
+impl GraphOutline {
+    /// Builds the outline of the text of a graph file, whatever the errors in its nodes and
+    /// streams.
     ///
     /// # Errors
     ///
-    /// Fails if the text is none of a graph file.
+    /// Fails if the text is not a graph file.
     pub fn read(
         name: &str,
         text: &str,
         file: &str,
         factories: &[&'static Factory],
         is_there: &dyn Fn(&str) -> bool,
-    ) -> Result<Self, Faults> {
+    ) -> Result<Self, GraphErrors> {
         let found = Found::new(text, file);
         let document = pbtxt::read(text).ok();
         let spec = document.and_then(|document| GraphSpec::new(&document, text, &found));
@@ -139,17 +140,17 @@ impl Outline {
             Some(spec) => Ok(Self::new(name, &spec, factories, is_there)),
             None => Err(match check(text, file, factories) {
                 Err(faults) => faults,
-                Ok(_) => Faults::one(FileFault::of_file(Rule::Text, file, "it makes no graph")),
+                Ok(_) => GraphErrors::one(FileFault::of_file(GraphRule::Text, file, "it makes no graph")),
             }),
         }
     }
 }
 
-/// Who gives a stream or side packet: the place, the tag there, and what it is.
-type Sources<'a> = HashMap<&'a str, (Place, String, PacketType)>;
+/// Sources of streams or side packets by name: the place, the tag there, and the type.
+type Sources<'a> = HashMap<&'a str, (StreamEnd, String, PacketType)>;
 
-impl Outline {
-    /// Makes the outline of what a file says. `is_there` tells whether there is a handler file.
+impl GraphOutline {
+    /// Builds the outline of a parsed file. `is_there` returns whether a handler file exists.
     #[must_use]
     pub fn new(
         name: &str,
@@ -191,7 +192,7 @@ impl Outline {
     fn streams(&mut self, spec: &GraphSpec, contracts: &[Option<Contract>]) {
         let mut sources: Sources<'_> = HashMap::new();
         for input in &spec.inputs {
-            let source = (Place::Request, input.tag().to_owned(), carried(input.tag()));
+            let source = (StreamEnd::Request, input.tag().to_owned(), carried(input.tag()));
             sources.entry(input.name()).or_insert(source);
         }
         for (index, entry) in spec.nodes.iter().enumerate() {
@@ -199,7 +200,7 @@ impl Outline {
             for (place, port) in entry.spec.outputs.iter().enumerate() {
                 let kind = given.and_then(|given| given.get(place)).cloned();
                 let source = (
-                    Place::Node(index),
+                    StreamEnd::Node(index),
                     tag(port),
                     kind.unwrap_or(PacketType::Any),
                 );
@@ -214,13 +215,13 @@ impl Outline {
                     false => Way::Stream,
                 };
                 let kind = taken.and_then(|taken| taken.get(place));
-                let to = (Place::Node(index), tag(port));
+                let to = (StreamEnd::Node(index), tag(port));
                 self.edge(&sources, &port.name, way, to, kind);
             }
         }
         for output in &spec.outputs {
             let kind = carried(output.tag());
-            let to = (Place::Response, output.tag().to_owned());
+            let to = (StreamEnd::Response, output.tag().to_owned());
             self.edge(&sources, output.name(), Way::Stream, to, Some(&kind));
         }
     }
@@ -234,7 +235,7 @@ impl Outline {
             for (place, port) in entry.spec.side_outputs.iter().enumerate() {
                 let kind = given.and_then(|given| given.get(place)).cloned();
                 let source = (
-                    Place::Node(index),
+                    StreamEnd::Node(index),
                     tag(port),
                     kind.unwrap_or(PacketType::Any),
                 );
@@ -249,11 +250,11 @@ impl Outline {
                 if GIVEN.contains(&port.name.as_str()) {
                     continue;
                 }
-                // What no node gives is a parameter of the request.
-                let request = || (Place::Request, String::new(), PacketType::Any);
+                // Side packets that no node produces are parameters of the request.
+                let request = || (StreamEnd::Request, String::new(), PacketType::Any);
                 sources.entry(&port.name).or_insert_with(request);
                 let kind = taken.and_then(|taken| taken.get(place));
-                let to = (Place::Node(index), tag(port));
+                let to = (StreamEnd::Node(index), tag(port));
                 self.edge(
                     &sources,
                     &port.name,
@@ -270,7 +271,7 @@ impl Outline {
         sources: &Sources<'_>,
         name: &str,
         way: Way,
-        (to, input): (Place, String),
+        (to, input): (StreamEnd, String),
         taken: Option<&PacketType>,
     ) {
         let source = sources.get(name);
@@ -278,10 +279,10 @@ impl Outline {
         let is_known =
             |kind: &&PacketType| !matches!(kind, PacketType::Any | PacketType::SameAsInput(_));
         let carries = given.filter(is_known).or(taken.filter(is_known));
-        self.edges.push(OutlineEdge {
+        self.edges.push(GraphEdge {
             name: name.to_owned(),
             way,
-            from: source.map_or(Place::Nobody, |(from, _, _)| *from),
+            from: source.map_or(StreamEnd::Nobody, |(from, _, _)| *from),
             output: source
                 .map(|(_, output, _)| output.clone())
                 .unwrap_or_default(),
@@ -292,7 +293,7 @@ impl Outline {
     }
 }
 
-fn node(entry: &NodeEntry, is_known: bool, is_there: &dyn Fn(&str) -> bool) -> OutlineNode {
+fn node(entry: &NodeEntry, is_known: bool, is_there: &dyn Fn(&str) -> bool) -> GraphOutlineNode {
     let spec = &entry.spec;
     let python: Option<PythonExecutorCalculatorOptions> = spec.options.get();
     let session: Option<OpenVinoModelServerSessionCalculatorOptions> = spec.options.get();
@@ -308,7 +309,7 @@ fn node(entry: &NodeEntry, is_known: bool, is_there: &dyn Fn(&str) -> bool) -> O
         .inputs
         .iter()
         .filter_map(|it| it.port.as_ref());
-    OutlineNode {
+    GraphOutlineNode {
         loops: ports.any(|port| port.at.tag == "LOOPBACK"),
         name: spec.name.clone(),
         place: spec.place,
@@ -316,9 +317,9 @@ fn node(entry: &NodeEntry, is_known: bool, is_there: &dyn Fn(&str) -> bool) -> O
         outputs: names(&entry.written.outputs),
         calculator: spec.calculator.clone(),
         kind: match spec.calculator.as_str() {
-            "PythonExecutorCalculator" => OutlineKind::Python,
-            name if name.starts_with("OpenVINO") => OutlineKind::Model,
-            _ => OutlineKind::Other,
+            "PythonExecutorCalculator" => GraphNodeKind::Python,
+            name if name.starts_with("OpenVINO") => GraphNodeKind::Model,
+            _ => GraphNodeKind::Other,
         },
         runs: handler_path.or(session.map(|options| options.servable_name)),
         handler: entry.handler.as_ref().map(|handler| handler.name.clone()),
@@ -326,7 +327,7 @@ fn node(entry: &NodeEntry, is_known: bool, is_there: &dyn Fn(&str) -> bool) -> O
     }
 }
 
-/// Tells whether the file marks an input as the end of a back edge.
+/// Returns whether the file marks an input as the end of a back edge.
 fn is_back(entry: &NodeEntry, port: &Port) -> bool {
     let (full, short) = (port.at.to_string(), &port.at.tag);
     let mut infos = entry.infos.iter();
@@ -336,7 +337,7 @@ fn is_back(entry: &NodeEntry, port: &Port) -> bool {
     })
 }
 
-/// Writes tag and index as short as they can be.
+/// Formats tag and index in the shortest form.
 fn tag(port: &Port) -> String {
     match (port.at.tag.as_str(), port.at.index) {
         (tag, 0) if !tag.is_empty() => tag.to_owned(),
@@ -344,7 +345,7 @@ fn tag(port: &Port) -> String {
     }
 }
 
-/// Returns what an input or output of a graph is to clients, by how its tag begins.
+/// Returns the type of an input or output of a graph to clients, by the prefix of its tag.
 fn carried(tag: &str) -> PacketType {
     let known = [
         ("OVMS_PY_TENSOR", PacketType::Python),

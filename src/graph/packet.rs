@@ -1,15 +1,16 @@
-//! What travels on streams: a value that is shared, and its time.
+//! Packets of streams: a shared value and a timestamp.
 
 use std::{fmt, sync::Arc};
 
-use super::{calculator::Session, timestamp::Timestamp};
+use super::{calculator::ServableSession, timestamp::Timestamp};
 use crate::{
     python,
     request::{InferRequest, InferResponse, InputTensor},
     tensor::Tensor,
 };
 
-/// A value with its time; cheap to clone. One without a value says that there is nothing at that time.
+/// Value with a timestamp; cheap to clone. An empty packet means that there is no value at that
+/// timestamp.
 #[derive(Debug, Clone)]
 pub struct Packet {
     payload: Option<Arc<Payload>>,
@@ -17,7 +18,7 @@ pub struct Packet {
 }
 
 impl Packet {
-    /// Makes a packet.
+    /// Creates a packet.
     #[must_use]
     pub fn new(payload: Payload, at: Timestamp) -> Self {
         Self {
@@ -26,25 +27,25 @@ impl Packet {
         }
     }
 
-    /// Makes a packet without a value.
+    /// Creates a packet without a value.
     #[must_use]
     pub const fn empty(at: Timestamp) -> Self {
         Self { payload: None, at }
     }
 
-    /// Makes a side packet, which has no time.
+    /// Creates a side packet, which has no timestamp.
     #[must_use]
     pub fn side(payload: Payload) -> Self {
         Self::new(payload, Timestamp::UNSET)
     }
 
-    /// Returns the time.
+    /// Returns the timestamp.
     #[must_use]
     pub const fn at(&self) -> Timestamp {
         self.at
     }
 
-    /// Returns the same value at another time.
+    /// Returns the same value at another timestamp.
     #[must_use]
     pub fn moved(&self, at: Timestamp) -> Self {
         Self {
@@ -53,7 +54,7 @@ impl Packet {
         }
     }
 
-    /// Tells whether there is no value.
+    /// Returns whether there is no value.
     #[must_use]
     pub const fn is_empty(&self) -> bool {
         self.payload.is_none()
@@ -65,27 +66,27 @@ impl Packet {
         self.payload.as_deref()
     }
 
-    /// Returns about how many bytes the value holds.
+    /// Returns the approximate size of the value, in bytes.
     #[must_use]
     pub fn bytes(&self) -> usize {
         self.payload().map_or(0, Payload::bytes)
     }
 
-    /// Returns the value to keep.
+    /// Returns the shared value.
     #[must_use]
     pub fn shared(&self) -> Option<&Arc<Payload>> {
         self.payload.as_ref()
     }
 }
 
-/// A value of a packet.
+/// Value of a packet.
 #[derive(Clone)]
 pub enum Payload {
-    /// A tensor or picture of one of the frameworks that calculators speak of.
+    /// Tensor or image of one of the supported frameworks.
     Tensor(TensorKind, Tensor),
     /// A `pyovms.Tensor`.
-    Python(python::Tensor),
-    /// `int`, and what request parameters give (`int64`).
+    Python(python::HandlerTensor),
+    /// `int`, and integer request parameters (`int64`).
     Int(i64),
     /// `uint64`.
     UInt(u64),
@@ -95,43 +96,43 @@ pub enum Payload {
     Bool(bool),
     /// `std::string`.
     Text(String),
-    /// A time.
+    /// Timestamp.
     Time(Timestamp),
-    /// Several values; of vectors and pairs.
+    /// List of values; for vectors and pairs.
     List(Vec<Self>),
-    /// A whole request.
+    /// Complete request.
     Request(Arc<InferRequest>),
-    /// A whole response.
+    /// Complete response.
     Response(Arc<InferResponse>),
-    /// What models and pipelines are reached through.
-    Session(Arc<dyn Session>),
-    /// What the server gives to nodes: Python objects, or a token that only wakes a node.
+    /// Access to models and pipelines.
+    Session(Arc<dyn ServableSession>),
+    /// Marker without a value: Python objects of the server, or a token that only wakes a node.
     Token,
 }
 
-/// Whose tensor a tensor is. All of them are kept alike.
+/// Framework of a tensor. All are stored alike.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum TensorKind {
-    /// OpenVINO's.
+    /// OpenVINO tensor.
     OpenVino,
-    /// MediaPipe's.
+    /// MediaPipe tensor.
     MediaPipe,
-    /// TensorFlow's.
+    /// TensorFlow tensor.
     TensorFlow,
-    /// TensorFlow Lite's.
+    /// TensorFlow Lite tensor.
     TfLite,
-    /// A picture: height, width, channels.
+    /// Image: height, width, channels.
     Image,
 }
 
-/// What a stream may carry.
+/// Type of the packets of a stream.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum PacketType {
-    /// Anything.
+    /// Any type.
     Any,
-    /// What the input or side packet in this place of the same node carries; of outputs.
+    /// Type of the input or side packet at this index of the same node; of outputs.
     SameAsInput(usize),
-    /// A tensor or picture.
+    /// Tensor or image.
     Tensor(TensorKind),
     /// A `pyovms.Tensor`.
     Python,
@@ -145,25 +146,25 @@ pub enum PacketType {
     Bool,
     /// `std::string`.
     Text,
-    /// A time.
+    /// Timestamp.
     Time,
-    /// A vector of these.
+    /// Vector of a type.
     List(Box<Self>),
-    /// Either of these.
+    /// One of several types.
     Either(Vec<Self>),
-    /// A whole request.
+    /// Complete request.
     Request,
-    /// A whole response.
+    /// Complete response.
     Response,
-    /// What models and pipelines are reached through.
+    /// Access to models and pipelines.
     Session,
-    /// What the server gives to Python nodes.
+    /// Python objects of the server for Python nodes.
     PythonResources,
 }
 
 impl PacketType {
-    /// Tells whether a stream that gives `self` may feed one that takes `other`. What is open on either
-    /// side fits.
+    /// Returns whether a stream producing `self` may feed one that takes `other`. An open type on
+    /// either side fits.
     #[must_use]
     pub fn fits(&self, other: &Self) -> bool {
         match (self, other) {
@@ -217,7 +218,7 @@ impl fmt::Display for TensorKind {
 }
 
 impl Payload {
-    /// Returns about how many bytes it holds.
+    /// Returns the approximate size, in bytes.
     #[must_use]
     pub fn bytes(&self) -> usize {
         match self {
@@ -230,7 +231,7 @@ impl Payload {
         }
     }
 
-    /// Returns what it is.
+    /// Returns the type of the value.
     #[must_use]
     pub fn kind(&self) -> PacketType {
         match self {
@@ -255,7 +256,7 @@ impl Payload {
 }
 
 impl fmt::Debug for Payload {
-    /// Writes what it is, not what is in it.
+    /// Formats the type, not the value.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Tensor(_, tensor) => write!(f, "{} {:?}", self.kind(), tensor.shape()),

@@ -1,7 +1,7 @@
-//! Graph files: protobuf text. What a file says is known with the place of each of its parts.
+//! Graph files in protobuf text format. Each part of a file is kept with its location.
 //!
-//! The text becomes fields in fields first (`tree`), which are then held against the descriptors of the
-//! messages (`bind`); so a file with several faults is told all of them at once.
+//! The text is parsed into nested fields first (`tree`), which are then checked against the
+//! descriptors of the messages (`bind`); so all errors of a file are reported at once.
 
 use std::{cell::Cell, sync::LazyLock};
 
@@ -20,13 +20,13 @@ pub(super) use tree::{Field, Value, all};
 
 use crate::proto::GRAPH_DESCRIPTORS;
 
-/// The most bytes of a graph file.
+/// Maximum size of a graph file, in bytes.
 pub(super) const LONGEST: usize = 16 << 20;
 
-/// The most faults of a file that are told.
+/// Maximum number of errors reported for a file.
 pub(super) const MOST_FAULTS: usize = 100;
 
-/// The messages of graphs and of their options.
+/// Descriptors of the messages of graphs and of their options.
 static MESSAGES: LazyLock<DescriptorPool> =
     LazyLock::new(|| DescriptorPool::decode(GRAPH_DESCRIPTORS).expect("own descriptors are valid"));
 
@@ -35,25 +35,25 @@ pub(super) fn messages() -> &'static DescriptorPool {
     &MESSAGES
 }
 
-/// What a file says.
+/// Contents of a file.
 #[derive(Debug)]
 pub(super) struct Document {
-    /// The fields as they are written.
+    /// Fields as written.
     pub(super) fields: Box<[Field]>,
-    /// What they mean.
+    /// Decoded message.
     pub(super) message: DynamicMessage,
 }
 
-/// Why a text is no graph.
+/// Error in the text of a graph.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct TextFault {
-    /// Where, in bytes.
+    /// Position, in bytes.
     pub(super) at: usize,
-    /// The node that it is in.
+    /// Node with the error.
     pub(super) node: Option<String>,
-    /// What is wrong.
+    /// Error message.
     pub(super) message: String,
-    /// What may help.
+    /// Suggested fix.
     pub(super) hint: Option<String>,
 }
 
@@ -61,8 +61,8 @@ pub(super) struct TextFault {
 ///
 /// # Errors
 ///
-/// Tells what is wrong with it, in the order of the text: its one fault if it is no protobuf text, else
-/// all of them, but no more than [`MOST_FAULTS`].
+/// Returns the errors, in the order of the text: only the first if it is not protobuf text, else
+/// all of them, up to [`MOST_FAULTS`].
 pub(super) fn read(text: &str) -> Result<Document, Vec<TextFault>> {
     if text.len() > LONGEST {
         return Err(vec![TextFault {
@@ -84,13 +84,13 @@ pub(super) fn read(text: &str) -> Result<Document, Vec<TextFault>> {
     Ok(Document { fields, message })
 }
 
-/// The lines of a text.
+/// Lines of a text.
 #[derive(Debug)]
 pub(super) struct Lines<'a> {
     text: &'a str,
     starts: Vec<usize>,
-    /// The place that was asked for last: its byte, and that byte's column. Files of one long line are
-    /// asked for one place behind the other.
+    /// Last position looked up: its byte, and that byte's column. Files of one long line are looked
+    /// up in ascending order.
     last: Cell<(usize, usize)>,
 }
 

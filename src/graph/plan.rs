@@ -11,13 +11,13 @@ use super::{
 
 /// A checked graph.
 #[derive(Debug)]
-pub struct Plan {
+pub struct GraphPlan {
     /// The nodes, in the order of the file.
-    pub nodes: Vec<PlanNode>,
+    pub nodes: Vec<GraphPlanNode>,
     /// The streams; a stream is meant by its place in here.
-    pub streams: Vec<Stream>,
+    pub streams: Vec<StreamPlan>,
     /// The side packets, likewise.
-    pub sides: Vec<Side>,
+    pub sides: Vec<SidePacketPlan>,
     /// The inputs of the graph, in the order of the file.
     pub inputs: Vec<GraphPort>,
     /// The outputs of the graph, in the order of the file.
@@ -44,7 +44,7 @@ pub enum PoolSize {
 
 /// A node of a checked graph.
 #[derive(Debug)]
-pub struct PlanNode {
+pub struct GraphPlanNode {
     /// The node as the file has it.
     pub spec: Arc<NodeSpec>,
     /// Its calculator.
@@ -62,14 +62,14 @@ pub struct PlanNode {
     /// The side packet of each output.
     pub side_outputs: Vec<usize>,
     /// When it runs, and with what.
-    pub handler: Handler,
+    pub handler: InputHandler,
     /// The most `process` at once.
     pub max_in_flight: usize,
 }
 
 /// When a node runs, and which inputs it is given; indices are places of its inputs.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Handler {
+pub enum InputHandler {
     /// At the lowest time at which all inputs are settled and any has a packet.
     Default,
     /// As soon as any input has a packet.
@@ -98,11 +98,11 @@ pub enum Handler {
 
 /// A stream of a checked graph.
 #[derive(Debug)]
-pub struct Stream {
+pub struct StreamPlan {
     /// The name.
     pub name: String,
     /// Who sends on it.
-    pub from: Source,
+    pub from: StreamSource,
     /// Who takes from it: nodes and the places of their inputs.
     pub to: Vec<(usize, usize)>,
     /// The places among the graph's outputs that it feeds.
@@ -113,7 +113,7 @@ pub struct Stream {
 
 /// A side packet of a checked graph.
 #[derive(Debug)]
-pub struct Side {
+pub struct SidePacketPlan {
     /// The name.
     pub name: String,
     /// The node that gives it and the place among its outputs; `None` if the request or the server does.
@@ -124,7 +124,7 @@ pub struct Side {
 
 /// Who sends on a stream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Source {
+pub enum StreamSource {
     /// An input of the graph, by its place.
     Graph(usize),
     /// A node, and the place of its output.
@@ -139,12 +139,12 @@ pub struct GraphPort {
     /// The stream.
     pub stream: usize,
     /// What of a request becomes of it, or it becomes of in a response.
-    pub form: Form,
+    pub form: PacketForm,
 }
 
 /// What a packet is to clients, as the tag of an input or output of the graph says by what it begins with.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Form {
+pub enum PacketForm {
     /// OpenVINO's tensor: `OVTENSOR`, no tag, or any other one.
     OvTensor,
     /// MediaPipe's tensor: `TENSOR`.
@@ -169,7 +169,7 @@ impl GraphPort {
     }
 }
 
-impl Plan {
+impl GraphPlan {
     /// Goes through the streams that bring generating nodes back to themselves.
     pub fn loops(&self) -> impl Iterator<Item = usize> {
         let nodes = self.nodes.iter().filter(|node| is_python(&node.spec));

@@ -1,4 +1,4 @@
-//! Graphs that are kept between requests.
+//! Pool of graph instances kept between requests.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -6,7 +6,7 @@ use tokio::sync::{Semaphore, SemaphorePermit};
 
 use super::unary::Seat;
 
-/// The started instances of a graph. Each place has one, or makes one when it is next needed.
+/// Started instances of a graph. Each slot has one, or starts one when it is next needed.
 pub(super) struct Pool {
     places: Semaphore,
     idle: Mutex<Vec<Seat>>,
@@ -20,7 +20,7 @@ impl Pool {
         }
     }
 
-    /// Waits in turn for a place; how many wait is bounded by who comes in.
+    /// Waits in turn for a slot; the number of waiters is bounded by admission.
     pub(super) async fn take(&self) -> Place<'_> {
         // Never closed.
         let permit = self.places.acquire().await.ok();
@@ -32,7 +32,7 @@ impl Pool {
         }
     }
 
-    /// Puts a started instance in.
+    /// Adds a started instance.
     pub(super) fn add(&self, seat: Seat) {
         self.idle().push(seat);
     }
@@ -43,7 +43,7 @@ impl Pool {
     }
 }
 
-/// A place of the pool, held by a request.
+/// Slot of the pool, held by a request.
 pub(super) struct Place<'a> {
     pool: &'a Pool,
     seat: Option<Seat>,
@@ -56,7 +56,7 @@ impl Place<'_> {
         self.seat.take()
     }
 
-    /// Gives an instance back that may be used again.
+    /// Returns a reusable instance to the pool.
     pub(super) fn put(self, seat: Seat) {
         self.pool.add(seat);
     }

@@ -13,11 +13,11 @@ use std::{
 use futures::{StreamExt, future::BoxFuture, stream::FuturesUnordered};
 
 use super::{
-    calculator::{Calculator, Context, Env, Flow, Later, Resources},
-    fault::{Fault, Step},
+    calculator::{Calculator, CalculatorContext, Env, StepOutcome, Later, Resources},
+    fault::{GraphRunError, CalculatorStep},
     packet::Packet,
-    plan::Plan,
-    scheduler::{Job, Scheduler, Ticket},
+    plan::GraphPlan,
+    scheduler::{GraphJob, Scheduler, Ticket},
     timestamp::Timestamp,
 };
 use crate::metrics::NodeTimes;
@@ -30,34 +30,34 @@ const TURN: Duration = Duration::from_micros(200);
 const STEPS: usize = 16;
 
 /// Sees what the nodes of a run do.
-pub trait Watch: Send + Sync {
+pub trait GraphObserver: Send + Sync {
     /// A node has done a step. `took` is from its begin to its end, with what went on elsewhere.
-    fn ran(&self, node: usize, step: Step, at: Timestamp, began: Instant, took: Duration);
+    fn ran(&self, node: usize, step: CalculatorStep, at: Timestamp, began: Instant, took: Duration);
 }
 
 /// One life of a graph.
 pub(super) struct Run {
-    plan: Arc<Plan>,
+    plan: Arc<GraphPlan>,
     scheduler: Scheduler,
     nodes: Vec<Box<dyn Calculator>>,
     elsewhere: FuturesUnordered<BoxFuture<'static, Done>>,
     env: Env,
     times: Arc<[Arc<NodeTimes>]>,
-    watch: Option<Arc<dyn Watch>>,
+    watch: Option<Arc<dyn GraphObserver>>,
 }
 
 /// A step that went on elsewhere and has ended.
 struct Done {
     ticket: Ticket,
     step: Told,
-    outcome: Result<Later, Fault>,
+    outcome: Result<Later, GraphRunError>,
 }
 
 /// Which step it is, for figures.
 #[derive(Clone, Copy)]
 struct Told {
     node: usize,
-    step: Step,
+    step: CalculatorStep,
     at: Timestamp,
     began: Option<Instant>,
 }
@@ -78,13 +78,13 @@ impl Run {
     ///
     /// Fails if a side packet is missing.
     pub(super) fn new(
-        plan: &Arc<Plan>,
+        plan: &Arc<GraphPlan>,
         side: Vec<Option<Packet>>,
         resources: &dyn Resources,
         env: Env,
         times: &Arc<[Arc<NodeTimes>]>,
-        watch: Option<Arc<dyn Watch>>,
-    ) -> Result<Self, Fault> {
+        watch: Option<Arc<dyn GraphObserver>>,
+    ) -> Result<Self, GraphRunError> {
         let scheduler = Scheduler::new(Arc::clone(plan), side)?;
         let nodes = plan.nodes.iter();
         Ok(Self {
@@ -105,7 +105,7 @@ impl Run {
     /// # Errors
     ///
     /// Fails, and the run with it, if the time of the packet is not above that of the last one.
-    pub(super) fn push(&mut self, input: usize, packet: Packet) -> Result<(), Fault> {
+    pub(super) fn push(&mut self, input: usize, packet: Packet) -> Result<(), GraphRunError> {
         self.scheduler.push(input, packet)
     }
 
@@ -132,13 +132,13 @@ impl Run {
     }
 
     /// Makes the run fail.
-    pub(super) fn fail(&mut self, fault: Fault) {
+    pub(super) fn fail(&mut self, fault: GraphRunError) {
         self.scheduler.fail(fault);
     }
 
     /// Returns why the run has failed.
     #[must_use]
-    pub(super) fn fault(&self) -> Option<Fault> {
+    pub(super) fn fault(&self) -> Option<GraphRunError> {
         self.scheduler.fault()
     }
 
@@ -223,7 +223,7 @@ impl Run {
         }
     }
 
-    fn step(&mut self, job: Job) {
+    fn step(&mut self, job: GraphJob) {
         let counts = self.watch.is_some() || self.times[job.node].counts();
         let told = Told {
             node: job.node,
@@ -232,7 +232,7 @@ impl Run {
             began: counts.then(Instant::now),
         };
         let node = &self.plan.nodes[job.node];
-        if job.step == Step::Process && node.inputs.is_empty() && self.env.is_ending() {
+        if job.step == CalculatorStep::Process && node.inputs.is_empty() && self.env.is_ending() {
             let stop = Later {
                 stop: true,
                 ..Later::default()
@@ -240,7 +240,7 @@ impl Run {
             self.scheduler.done(job.ticket, Ok(stop));
             return;
         }
-        let mut context = Context::new(
+        let mut context = CalculatorContext::new(
             &node.spec,
             job.at,
             &job.inputs,
@@ -250,15 +250,15 @@ impl Run {
         );
         let calculator = &mut self.nodes[job.node];
         let flow = match job.step {
-            Step::Open => calculator.open(&mut context),
-            Step::Process => calculator.process(&mut context),
-            Step::Close => calculator.close(&mut context),
+            CalculatorStep::Open => calculator.open(&mut context),
+            CalculatorStep::Process => calculator.process(&mut context),
+            CalculatorStep::Close => calculator.close(&mut context),
         };
         let emits = context.into_emits();
         let outcome = match flow {
-            Ok(Flow::Next) => Ok(Later { emits, stop: false }),
-            Ok(Flow::Stop) => Ok(Later { emits, stop: true }),
-            Ok(Flow::Later(rest)) => {
+            Ok(StepOutcome::Next) => Ok(Later { emits, stop: false }),
+            Ok(StepOutcome::Stop) => Ok(Later { emits, stop: true }),
+            Ok(StepOutcome::Later(rest)) => {
                 let ticket = job.ticket;
                 self.elsewhere.push(Box::pin(async move {
                     let outcome = rest.await.map(|mut later| {
@@ -293,7 +293,7 @@ impl Run {
         } = done.step;
         if let Some(began) = began {
             let took = began.elapsed();
-            if step == Step::Process {
+            if step == CalculatorStep::Process {
                 self.times[node].ran(took);
             }
             if let Some(watch) = &self.watch {

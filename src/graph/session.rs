@@ -10,9 +10,9 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 use super::{
     calculator::Env,
     convert,
-    definition::Definition,
-    fault::Code,
-    run::{More, Run, Watch},
+    definition::GraphDefinition,
+    fault::AbseilCode,
+    run::{More, Run, GraphObserver},
     timestamp::Timestamp,
     unary::{Tally, explain, not_added},
 };
@@ -30,7 +30,7 @@ const BURST: Duration = Duration::from_micros(50);
 
 /// What a stream answers, in the order in which it came to be.
 #[derive(Debug)]
-pub enum Answer {
+pub enum GraphResponse {
     /// A packet has come out of the graph. Its room among those that wait is free when it is dropped.
     Response(InferResponse, Option<OwnedSemaphorePermit>),
     /// A request was refused; the stream goes on.
@@ -38,15 +38,15 @@ pub enum Answer {
 }
 
 /// A stream that is open: its graph, and where its time stands.
-pub struct Session {
-    definition: Arc<Definition>,
+pub struct GraphSession {
+    definition: Arc<GraphDefinition>,
     run: Run,
     /// The time of the last request that was read to its end.
     last: Option<Timestamp>,
     is_first: bool,
 }
 
-impl Definition {
+impl GraphDefinition {
     /// Opens a stream with the parameters of its first request; the request itself is not put in yet.
     ///
     /// # Errors
@@ -56,9 +56,9 @@ impl Definition {
         self: &Arc<Self>,
         parameters: &Parameters,
         env: Env,
-        watch: Option<Arc<dyn Watch>>,
-    ) -> Result<Session> {
-        Ok(Session {
+        watch: Option<Arc<dyn GraphObserver>>,
+    ) -> Result<GraphSession> {
+        Ok(GraphSession {
             run: self.begin(parameters, env, watch)?,
             definition: Arc::clone(self),
             last: None,
@@ -67,7 +67,7 @@ impl Definition {
     }
 }
 
-impl Session {
+impl GraphSession {
     /// Serves the stream until the graph has ended: after the last request, or with a fault. Takes no
     /// request while the queues of the graph are full, and runs nothing while answers are not
     /// taken. If nobody takes answers any more, it ends at once. `read` makes the request of what came,
@@ -80,7 +80,7 @@ impl Session {
         mut self,
         requests: &mut mpsc::Receiver<T>,
         mut read: impl FnMut(&mut T) -> Result<InferRequest> + Send,
-        answers: &mpsc::Sender<Answer>,
+        answers: &mpsc::Sender<GraphResponse>,
         tally: &dyn Tally,
     ) -> Result<()> {
         let room = Arc::new(Semaphore::new(MOST_WAITING as usize));
@@ -113,7 +113,7 @@ impl Session {
                     () = answers.closed() => return Err(gone()),
                 };
                 if answers
-                    .send(Answer::Response(response, place))
+                    .send(GraphResponse::Response(response, place))
                     .await
                     .is_err()
                 {
@@ -147,7 +147,7 @@ impl Session {
                         };
                         drop(came);
                         if let Some(text) = refused
-                            && answers.send(Answer::Fault(text)).await.is_err()
+                            && answers.send(GraphResponse::Fault(text)).await.is_err()
                         {
                             return Err(gone());
                         }
@@ -164,7 +164,7 @@ impl Session {
         match self.run.fault() {
             None => Ok(()),
             Some(fault) => {
-                if fault.code != Code::Cancelled {
+                if fault.code != AbseilCode::Cancelled {
                     tally.failed();
                 }
                 Err(explain(&fault))

@@ -1,4 +1,4 @@
-//! A graph as its file has it: nodes, ports and options, each with its place.
+//! Specification of a graph, as in its file: nodes, ports and options, each with its position.
 
 use std::{
     collections::{HashMap, HashSet},
@@ -8,8 +8,8 @@ use std::{
 use prost_reflect::DynamicMessage;
 
 use super::{
-    check::{Found, New, Rule},
-    node::{NodeSpec, Options, Port, Ports},
+    check::{Found, New, GraphRule},
+    node::{NodeSpec, NodeOptions, Port, Ports},
     pbtxt::{Document, Field, Value, all},
     plan::PoolSize,
 };
@@ -23,57 +23,57 @@ mod spelling;
 pub(super) use spelling::tag_index;
 use spelling::{Kind, ports};
 
-/// A graph as its file has it. Places are the bytes where things begin.
+/// Graph as specified in its file. Positions are the byte offsets where items begin.
 #[derive(Debug)]
 pub struct GraphSpec {
-    /// The nodes.
+    /// Nodes.
     pub nodes: Vec<NodeEntry>,
-    /// The inputs of the graph.
+    /// Inputs of the graph.
     pub inputs: Vec<PortEntry>,
-    /// The outputs of the graph.
+    /// Outputs of the graph.
     pub outputs: Vec<PortEntry>,
-    /// The side packets that the graph says it is given.
+    /// Input side packets of the graph.
     pub side_inputs: Vec<PortEntry>,
-    /// The side packets that the graph gives.
+    /// Output side packets of the graph.
     pub side_outputs: Vec<PortEntry>,
-    /// What nodes may run on.
+    /// Executors of nodes.
     pub executors: Vec<ExecutorEntry>,
-    /// How many threads the default executor has.
+    /// Number of threads of the default executor.
     pub num_threads: Option<i32>,
-    /// The most packets in a queue.
+    /// Maximum number of packets in a queue, with its position.
     pub max_queue_size: Option<(i32, usize)>,
-    /// Whether full queues that stop everything are an error.
+    /// Whether a deadlock caused by full queues is an error.
     pub report_deadlock: bool,
-    /// The input stream handler of nodes that name none.
+    /// Input stream handler of nodes without one.
     pub handler: Option<HandlerEntry>,
-    /// How many instances are kept.
+    /// Number of pooled instances.
     pub pool: PoolSize,
 }
 
-/// A node as the file has it.
+/// Node as specified in the file.
 #[derive(Debug)]
 pub struct NodeEntry {
-    /// Its ports and options.
+    /// Ports and options.
     pub spec: Arc<NodeSpec>,
-    /// Where it is.
+    /// Position.
     pub at: usize,
-    /// The name that the file gives it.
+    /// Explicit name in the file.
     pub given: Option<String>,
-    /// Its ports with their places, those that are no ports among them.
+    /// Ports with their positions, including invalid ones.
     pub written: NodePorts,
-    /// What the file says of its inputs.
+    /// Details of its inputs.
     pub infos: Vec<InfoEntry>,
-    /// Its input stream handler.
+    /// Input stream handler.
     pub handler: Option<HandlerEntry>,
-    /// The executor that it runs on.
+    /// Name of its executor, with its position.
     pub executor: Option<(String, usize)>,
-    /// The most `process` at once.
+    /// Maximum number of concurrent `process` calls, with its position.
     pub max_in_flight: Option<(i32, usize)>,
-    /// Whether nothing is wrong with its ports so far.
+    /// Whether no errors have been found in its ports so far.
     pub is_sound: bool,
 }
 
-/// The ports of a node, in the order of the file.
+/// Ports of a node, in the order of the file.
 #[derive(Debug, Default)]
 pub struct NodePorts {
     /// Input streams.
@@ -86,49 +86,49 @@ pub struct NodePorts {
     pub side_outputs: Vec<PortEntry>,
 }
 
-/// A port as the file has it.
+/// Port as specified in the file.
 #[derive(Debug)]
 pub struct PortEntry {
-    /// The text.
+    /// Text.
     pub text: String,
-    /// Where it is.
+    /// Position.
     pub at: usize,
-    /// What it says; `None` if it is misspelled.
+    /// Parsed port; `None` if it is invalid.
     pub port: Option<Port>,
 }
 
-/// What the file says of an input of a node.
+/// Details of an input of a node.
 #[derive(Debug)]
 pub struct InfoEntry {
-    /// Which input.
+    /// Tag and index of the input.
     pub tag_index: String,
     /// Whether it is the end of a back edge.
     pub back_edge: bool,
-    /// Where that is said.
+    /// Position of the back edge flag.
     pub at: usize,
 }
 
-/// An input stream handler as the file has it.
+/// Input stream handler as specified in the file.
 #[derive(Debug)]
 pub struct HandlerEntry {
-    /// The handler.
+    /// Name of the handler.
     pub name: String,
-    /// Its options.
-    pub options: Options,
-    /// Where its name is.
+    /// Options.
+    pub options: NodeOptions,
+    /// Position of its name.
     pub at: usize,
-    /// Where its options are; its name if it has none.
+    /// Position of its options; that of its name if it has none.
     pub options_at: usize,
 }
 
-/// An executor as the file has it.
+/// Executor as specified in the file.
 #[derive(Debug)]
 pub struct ExecutorEntry {
-    /// The name; empty for the default one.
+    /// Name; empty for the default one.
     pub name: String,
-    /// The kind.
+    /// Kind.
     pub kind: String,
-    /// Where it is.
+    /// Position.
     pub at: usize,
 }
 
@@ -139,7 +139,7 @@ impl PortEntry {
         self.text.split_once(':').map_or("", |(tag, _)| tag)
     }
 
-    /// Returns the part behind the last colon: the name, also of a port that is misspelled.
+    /// Returns the part behind the last colon: the name, also of an invalid port.
     #[must_use]
     pub fn name(&self) -> &str {
         self.text.rsplit(':').next().unwrap_or_default()
@@ -147,10 +147,10 @@ impl PortEntry {
 }
 
 impl GraphSpec {
-    /// Makes it of what a file says; what is wrong with single ports and options is told, and the rest
-    /// goes on without them.
+    /// Builds the specification from a file; errors in single ports and options are reported, and
+    /// the rest is built without them.
     pub(super) fn new(document: &Document, text: &str, found: &Found<'_>) -> Option<Self> {
-        // The bytes of a message that was just made of its descriptor.
+        // The bytes are of a message just decoded with its own descriptor.
         let graph: CalculatorGraphConfig = document.message.transcode_to().ok()?;
         let source = Source { text, found };
         let fields = Fields::new(&document.fields, text);
@@ -207,7 +207,7 @@ impl GraphSpec {
     }
 }
 
-/// The fields of a message, to be found by name.
+/// Fields of a message, by name.
 #[derive(Clone, Copy)]
 struct Fields<'a> {
     fields: &'a [Field],
@@ -227,13 +227,13 @@ impl<'a> Fields<'a> {
         self.all(name).next()
     }
 
-    /// Puts a value together with its place.
+    /// Pairs a value with its position.
     fn with<T>(self, value: Option<T>, name: &'a str) -> Option<(T, usize)> {
         Some((value?, self.first(name)?.at))
     }
 }
 
-/// What nodes are read from.
+/// Context for reading nodes.
 struct Source<'a> {
     text: &'a str,
     found: &'a Found<'a>,
@@ -332,7 +332,8 @@ impl Source<'_> {
     }
 }
 
-/// Returns a name for each node: its own or that of its calculator, numbered where several have one.
+/// Returns a unique name for each node: its own or that of its calculator, numbered if several
+/// share it.
 fn unique_names(nodes: &[Node]) -> Vec<String> {
     fn own(node: &Node) -> &str {
         let name = node.name();
@@ -369,7 +370,7 @@ fn unique_names(nodes: &[Node]) -> Vec<String> {
     names.collect()
 }
 
-/// Makes a fault of the text, for what can only be seen once it has been read.
+/// Creates an error of the text, for problems detected only after parsing.
 fn unreadable(at: usize, node: &str, message: String) -> New {
-    New::of(Rule::Text, at, message).node(node)
+    New::of(GraphRule::Text, at, message).node(node)
 }

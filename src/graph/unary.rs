@@ -5,11 +5,11 @@ use std::sync::Arc;
 use super::{
     calculator::Env,
     convert,
-    definition::Definition,
-    fault::{Code, Fault},
+    definition::GraphDefinition,
+    fault::{AbseilCode, GraphRunError},
     packet::Packet,
-    plan::Plan,
-    run::{More, Run, Watch},
+    plan::GraphPlan,
+    run::{More, Run, GraphObserver},
     timestamp::Timestamp,
 };
 use crate::{
@@ -43,7 +43,7 @@ struct Firsts {
 
 impl Firsts {
     /// Makes it with nothing in it, for the outputs that a request asks for: all if it names none.
-    fn new(plan: &Plan, request: &InferRequest) -> Self {
+    fn new(plan: &GraphPlan, request: &InferRequest) -> Self {
         let asked = &request.outputs;
         let outputs = plan.outputs.iter();
         Self {
@@ -61,7 +61,7 @@ impl Firsts {
     }
 }
 
-impl Definition {
+impl GraphDefinition {
     /// Answers one request.
     ///
     /// # Errors
@@ -72,7 +72,7 @@ impl Definition {
         env: Env,
         request: InferRequest,
         tally: &dyn Tally,
-        watch: Option<Arc<dyn Watch>>,
+        watch: Option<Arc<dyn GraphObserver>>,
     ) -> Result<InferResponse> {
         let answer = if self.has_pool() {
             self.infer_pooled(env, request, tally).await
@@ -90,7 +90,7 @@ impl Definition {
         env: Env,
         mut request: InferRequest,
         tally: &dyn Tally,
-        watch: Option<Arc<dyn Watch>>,
+        watch: Option<Arc<dyn GraphObserver>>,
     ) -> Result<InferResponse> {
         let id = std::mem::take(&mut request.id);
         let mut firsts = Firsts::new(self.plan(), &request);
@@ -113,7 +113,7 @@ impl Definition {
         &self,
         parameters: &Parameters,
         env: Env,
-        watch: Option<Arc<dyn Watch>>,
+        watch: Option<Arc<dyn GraphObserver>>,
     ) -> Result<Run> {
         let side = convert::side_packets(self.plan(), parameters, self.has_pool())?;
         self.start(side, env, watch)
@@ -124,7 +124,7 @@ impl Definition {
         &self,
         side: Vec<Option<Packet>>,
         env: Env,
-        watch: Option<Arc<dyn Watch>>,
+        watch: Option<Arc<dyn GraphObserver>>,
     ) -> Result<Run> {
         let (plan, times) = (self.plan(), self.times());
         Run::new(plan, side, self, env, times, watch).map_err(|fault| {
@@ -283,7 +283,7 @@ async fn until_finished(run: &mut Run, firsts: &mut Firsts) {
         if more == More::No && !any && run.is_idle() {
             // The state machine says so of no graph; better a fault than a request that hangs.
             debug_assert!(run.is_finished(), "a run that cannot end");
-            run.fail(Fault::internal("the graph cannot end"));
+            run.fail(GraphRunError::internal("the graph cannot end"));
             run.turn();
             return;
         }
@@ -315,7 +315,7 @@ fn collect(run: &mut Run, firsts: &mut Firsts) -> bool {
 }
 
 /// Says why a packet was not taken.
-pub(super) fn not_added(fault: &Fault) -> Error {
+pub(super) fn not_added(fault: &GraphRunError) -> Error {
     Error::new(
         ErrorKind::FailedPrecondition,
         format!("Failed to add packet to mediapipe graph input stream - {fault}"),
@@ -323,8 +323,8 @@ pub(super) fn not_added(fault: &Fault) -> Error {
 }
 
 /// Says why a run has failed.
-pub(super) fn explain(fault: &Fault) -> Error {
-    if fault.code == Code::FailedPrecondition {
+pub(super) fn explain(fault: &GraphRunError) -> Error {
+    if fault.code == AbseilCode::FailedPrecondition {
         let text = format!("Mediapipe graph precondition failed - {fault}");
         return Error::new(ErrorKind::FailedPrecondition, text);
     }
@@ -340,6 +340,6 @@ pub(super) fn explain(fault: &Fault) -> Error {
 #[must_use]
 pub fn is_within(error: &Error) -> bool {
     let source = std::error::Error::source(error);
-    let fault = source.and_then(|source| source.downcast_ref::<Fault>());
-    fault.is_some_and(|fault| matches!(fault.code, Code::Internal | Code::Unknown))
+    let fault = source.and_then(|source| source.downcast_ref::<GraphRunError>());
+    fault.is_some_and(|fault| matches!(fault.code, AbseilCode::Internal | AbseilCode::Unknown))
 }

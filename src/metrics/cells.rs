@@ -11,7 +11,7 @@ use std::{
     time::Duration,
 };
 
-use crate::request::{Api, Interface, Origin};
+use crate::request::{ApiFamily, Interface, RequestOrigin};
 
 /// The upper bounds of the buckets in microseconds, `floor(10 × 1.8^i)`; one more has no bound.
 pub(super) const BOUNDS: [u64; 33] = [
@@ -54,19 +54,19 @@ pub(super) const BOUNDS: [u64; 33] = [
 pub(super) const ORIGINS: usize = 4;
 
 /// Every kind of origin, by its place.
-pub(super) const ALL_ORIGINS: [Origin; ORIGINS] = [
-    origin(Api::TensorFlowServing, Interface::Grpc),
-    origin(Api::TensorFlowServing, Interface::Rest),
-    origin(Api::KServe, Interface::Grpc),
-    origin(Api::KServe, Interface::Rest),
+pub(super) const ALL_ORIGINS: [RequestOrigin; ORIGINS] = [
+    origin(ApiFamily::TensorFlowServing, Interface::Grpc),
+    origin(ApiFamily::TensorFlowServing, Interface::Rest),
+    origin(ApiFamily::KServe, Interface::Grpc),
+    origin(ApiFamily::KServe, Interface::Rest),
 ];
 
-const fn origin(api: Api, interface: Interface) -> Origin {
-    Origin { api, interface }
+const fn origin(api: ApiFamily, interface: Interface) -> RequestOrigin {
+    RequestOrigin { api, interface }
 }
 
 /// Returns the place of an origin in [`ALL_ORIGINS`].
-pub(super) const fn place(origin: Origin) -> usize {
+pub(super) const fn place(origin: RequestOrigin) -> usize {
     origin.api as usize * 2 + origin.interface as usize
 }
 

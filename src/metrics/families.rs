@@ -52,7 +52,7 @@ pub enum Family {
 
 /// What kind of samples a family has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Kind {
+pub enum SampleKind {
     /// Only rises.
     Counter,
     /// Rises and falls.
@@ -61,7 +61,7 @@ pub enum Kind {
     Histogram,
 }
 
-impl Kind {
+impl SampleKind {
     pub(super) const fn text(self) -> &'static str {
         match self {
             Self::Counter => "counter",
@@ -75,7 +75,7 @@ impl Kind {
 struct Entry {
     family: Family,
     name: &'static str,
-    kind: Kind,
+    kind: SampleKind,
     by_default: bool,
     help: &'static str,
 }
@@ -83,7 +83,7 @@ struct Entry {
 const fn entry(
     family: Family,
     name: &'static str,
-    kind: Kind,
+    kind: SampleKind,
     by_default: bool,
     help: &'static str,
 ) -> Entry {
@@ -100,7 +100,7 @@ const fn entry(
 #[rustfmt::skip]
 const TABLE: [Entry; 22] = {
     use Family as F;
-    use Kind::{Counter, Gauge, Histogram};
+    use SampleKind::{Counter, Gauge, Histogram};
     [
     entry(F::RequestsSuccess, "ovms_requests_success", Counter, true, "Number of successful requests to a model or a DAG."),
     entry(F::RequestsFail, "ovms_requests_fail", Counter, true, "Number of failed requests to a model or a DAG."),
@@ -142,7 +142,7 @@ impl Family {
         self.entry().help
     }
 
-    pub(super) const fn kind(self) -> Kind {
+    pub(super) const fn kind(self) -> SampleKind {
         self.entry().kind
     }
 

@@ -14,7 +14,7 @@ use super::{
     cells::{self, Buckets},
     reporter::Outcomes,
 };
-use crate::request::{Interface, Origin};
+use crate::request::{Interface, RequestOrigin};
 
 /// How a graph is called.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -93,7 +93,7 @@ impl GraphCall {
     /// Begins to count a request or stream that came in this way. What is counted for anything but
     /// a graph shows nowhere.
     #[must_use]
-    pub fn new(reporter: &Arc<Reporter>, origin: Origin, method: Method) -> Self {
+    pub fn new(reporter: &Arc<Reporter>, origin: RequestOrigin, method: Method) -> Self {
         let way = (origin.interface, method);
         Self {
             reporter: Arc::clone(reporter),

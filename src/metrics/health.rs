@@ -16,7 +16,7 @@ const LATELY: Duration = Duration::from_secs(60);
 
 /// What the last requests say of a servable.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Health {
+pub enum ServableHealth {
     /// None has failed for a reason within the server, or not lately.
     Good,
     /// Some have failed lately, or the last one has: why.
@@ -61,21 +61,21 @@ impl Recent {
     }
 
     /// Judges the recent requests; `answers` is how many have been answered so far.
-    pub(super) fn health(&self, answers: u64) -> Health {
+    pub(super) fn health(&self, answers: u64) -> ServableHealth {
         let failures = self.failures();
         let Some(failed) = &*failures else {
-            return Health::Good;
+            return ServableHealth::Good;
         };
         let recent = failed.until(answers);
         let (count, known) = (recent.count_ones(), u64::BITS - recent.leading_zeros());
         let text = || Arc::clone(&failed.text);
         if count >= FEWEST && count * SHARE >= known {
-            return Health::Failing(text());
+            return ServableHealth::Failing(text());
         }
         if answers <= failed.answers || failed.at.elapsed() < LATELY {
-            return Health::Unsteady(text());
+            return ServableHealth::Unsteady(text());
         }
-        Health::Good
+        ServableHealth::Good
     }
 
     fn failures(&self) -> MutexGuard<'_, Option<Failed>> {
@@ -94,16 +94,16 @@ impl Failed {
 
 #[cfg(test)]
 mod tests {
-    use super::{Health, Recent};
+    use super::{ServableHealth, Recent};
 
     #[test]
     fn recent_failures_make_it_fail_and_answers_heal_it() {
         let requests = Recent::default();
-        assert_eq!(requests.health(5), Health::Good);
+        assert_eq!(requests.health(5), ServableHealth::Good);
         requests.failed("one", 5);
         requests.failed("two", 5);
-        let unsteady = |text: &str| Health::Unsteady(text.into());
-        let failing = |text: &str| Health::Failing(text.into());
+        let unsteady = |text: &str| ServableHealth::Unsteady(text.into());
+        let failing = |text: &str| ServableHealth::Failing(text.into());
         assert_eq!(requests.health(5), unsteady("two"), "it may be bad luck");
         requests.failed("three", 5);
         assert_eq!(requests.health(5), failing("three"));
@@ -124,7 +124,7 @@ mod tests {
         requests.failed("again", 1000);
         requests.failed("again", 1000);
         requests.forget();
-        assert_eq!(requests.health(1000), Health::Good);
+        assert_eq!(requests.health(1000), ServableHealth::Good);
     }
 
     #[test]
@@ -133,6 +133,6 @@ mod tests {
         for answers in (0..100).step_by(6) {
             requests.failed("now and then", answers);
         }
-        assert_eq!(requests.health(96), Health::Failing("now and then".into()));
+        assert_eq!(requests.health(96), ServableHealth::Failing("now and then".into()));
     }
 }

@@ -6,15 +6,15 @@ use super::cells::{BOUNDS, BUCKETS};
 
 /// Counts of durations by size.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Latency(pub(super) [u64; BUCKETS]);
+pub struct LatencyHistogram(pub(super) [u64; BUCKETS]);
 
-impl Default for Latency {
+impl Default for LatencyHistogram {
     fn default() -> Self {
         Self([0; BUCKETS])
     }
 }
 
-impl Latency {
+impl LatencyHistogram {
     /// The upper bounds of the sizes in microseconds; one more size has no bound.
     pub const BOUNDS: &[u64] = &BOUNDS;
 
@@ -68,19 +68,19 @@ impl Latency {
 mod tests {
     use std::time::Duration;
 
-    use super::{BUCKETS, Latency};
+    use super::{BUCKETS, LatencyHistogram};
 
-    fn of(sizes: &[(usize, u64)]) -> Latency {
+    fn of(sizes: &[(usize, u64)]) -> LatencyHistogram {
         let mut counts = [0; BUCKETS];
         for &(size, count) in sizes {
             counts[size] = count;
         }
-        Latency(counts)
+        LatencyHistogram(counts)
     }
 
     #[test]
     fn a_quantile_lies_in_its_size() {
-        assert_eq!(Latency::default().quantile(0.5), None);
+        assert_eq!(LatencyHistogram::default().quantile(0.5), None);
         // 10 to 18 and 18 to 32 microseconds.
         let latency = of(&[(1, 50), (2, 50)]);
         let micros = |share| latency.quantile(share).map(|it| it.as_micros());
@@ -94,7 +94,7 @@ mod tests {
     #[test]
     fn what_is_beyond_all_bounds_is_as_long_as_the_last_of_them() {
         let beyond = of(&[(BUCKETS - 1, 1)]);
-        let last = Latency::BOUNDS.last().copied().map(Duration::from_micros);
+        let last = LatencyHistogram::BOUNDS.last().copied().map(Duration::from_micros);
         assert_eq!(beyond.quantile(0.5), last);
     }
 

@@ -14,12 +14,12 @@ use std::{
 use super::{
     Families, Family,
     cells::{ALL_ORIGINS, BOUNDS, BUCKETS},
-    families::Kind,
+    families::SampleKind,
     graphs::{GraphCounts, Method, WAYS, WayCounts},
     parts::SequenceCounts,
     reporter::{Outcomes, Reporter, interface},
 };
-use crate::request::{Api, Interface, Origin};
+use crate::request::{ApiFamily, Interface, RequestOrigin};
 
 /// The figures of one model, by version.
 pub(super) struct Model {
@@ -135,8 +135,8 @@ fn of_graphs(page: &mut Page, models: &[Model]) {
 
 /// Writes the labels of a call to a graph.
 fn of_way(interface: Interface, method: &str, name: &str) -> String {
-    let api = Api::KServe;
-    labels(Origin { api, interface }, method, name)
+    let api = ApiFamily::KServe;
+    labels(RequestOrigin { api, interface }, method, name)
 }
 
 /// Writes how long the nodes of pipelines and graphs ran.
@@ -261,7 +261,7 @@ fn graph_requests(
         count.load(Relaxed)
     };
     let kserve = ALL_ORIGINS.into_iter().enumerate();
-    for (place, origin) in kserve.filter(|(_, origin)| origin.api == Api::KServe) {
+    for (place, origin) in kserve.filter(|(_, origin)| origin.api == ApiFamily::KServe) {
         let inferences = reporter.cells.sum(|shard| {
             if succeeded {
                 &shard.success[place]
@@ -304,10 +304,10 @@ fn request_times(page: &mut Page, models: &[Model]) {
     }
 }
 
-fn labels(origin: Origin, method: &str, name: &str) -> String {
+fn labels(origin: RequestOrigin, method: &str, name: &str) -> String {
     let api = match origin.api {
-        Api::TensorFlowServing => "TensorFlowServing",
-        Api::KServe => "KServe",
+        ApiFamily::TensorFlowServing => "TensorFlowServing",
+        ApiFamily::KServe => "KServe",
     };
     let interface = interface_text(origin.interface);
     format!(r#"api="{api}",interface="{interface}",method="{method}",name="{name}""#)
@@ -327,14 +327,14 @@ struct Methods {
     state: &'static str,
 }
 
-const fn methods(api: Api) -> Methods {
+const fn methods(api: ApiFamily) -> Methods {
     match api {
-        Api::TensorFlowServing => Methods {
+        ApiFamily::TensorFlowServing => Methods {
             infer: "Predict",
             metadata: "GetModelMetadata",
             state: "GetModelStatus",
         },
-        Api::KServe => Methods {
+        ApiFamily::KServe => Methods {
             infer: "ModelInfer",
             metadata: "ModelMetadata",
             state: "ModelReady",
@@ -382,7 +382,7 @@ impl Page {
         buckets: &[u64; BUCKETS],
         nanoseconds: u64,
     ) {
-        debug_assert_eq!(family.kind(), Kind::Histogram);
+        debug_assert_eq!(family.kind(), SampleKind::Histogram);
         let mut count = 0;
         for (index, in_bucket) in buckets.iter().enumerate() {
             count += in_bucket;

@@ -11,16 +11,16 @@ use std::{
 };
 
 use super::{
-    Families, Family, Latency,
+    Families, Family, LatencyHistogram,
     cells::{self, Cells, ORIGINS, place},
     graphs::GraphCounts,
-    health::{self, Health},
+    health::{self, ServableHealth},
     parts::{NodeTimes, SequenceCounts},
     statistics::{Figures, Stage, Statistics},
 };
 use crate::{
     error::Error,
-    request::{Interface, Origin},
+    request::{Interface, RequestOrigin},
 };
 
 /// Counts what happens to one version of a model.
@@ -104,7 +104,7 @@ impl Reporter {
 
     /// Returns what the last requests say.
     #[must_use]
-    pub fn health(&self) -> Health {
+    pub fn health(&self) -> ServableHealth {
         self.recent.health(self.answers())
     }
 
@@ -171,7 +171,7 @@ impl Reporter {
     }
 
     /// Counts a call that is no inference and has found its version.
-    pub fn queried<T, E>(&self, origin: Origin, query: Query, answer: &Result<T, E>) {
+    pub fn queried<T, E>(&self, origin: RequestOrigin, query: Query, answer: &Result<T, E>) {
         self.known.store(true, Relaxed);
         let outcomes = match query {
             Query::Metadata => &self.metadata[place(origin)],
@@ -222,9 +222,9 @@ impl Reporter {
             counts.sum()
         };
         let answers = of_origins(|shard, origin| &shard.success[origin]);
-        let mut latency = Latency::default();
+        let mut latency = LatencyHistogram::default();
         for side in 0..2 {
-            latency.add(&Latency(cells.buckets(|shard| &shard.request[side])));
+            latency.add(&LatencyHistogram(cells.buckets(|shard| &shard.request[side])));
         }
         let requests = latency.count();
         let (streamed, broken) = self.of_graph().map_or((0, 0), GraphCounts::streamed);
@@ -320,7 +320,7 @@ pub(crate) struct Times {
 
 impl Times {
     /// Takes the times of a run that begins now, for which a slot was asked before.
-    pub(crate) fn begun(call: &Call, asked: Instant, started: Instant) -> Self {
+    pub(crate) fn begun(call: &RequestRecord, asked: Instant, started: Instant) -> Self {
         Self {
             prepared: call.elapsed(asked),
             waited: started - asked,
@@ -352,19 +352,19 @@ impl Drop for Active {
 
 /// One inference request: counts as failed when dropped, unless it was answered.
 #[derive(Debug)]
-pub struct Call {
+pub struct RequestRecord {
     reporter: Arc<Reporter>,
-    origin: Origin,
+    origin: RequestOrigin,
     since: Instant,
     answered: AtomicBool,
     /// Whether nobody waits for it but a node of a graph.
     of_node: bool,
 }
 
-impl Call {
+impl RequestRecord {
     /// Begins a request that has found its version.
     #[must_use]
-    pub fn new(reporter: &Arc<Reporter>, origin: Origin) -> Self {
+    pub fn new(reporter: &Arc<Reporter>, origin: RequestOrigin) -> Self {
         if reporter.families.has(Family::CurrentRequests) {
             reporter.cells.own().current.fetch_add(1, Relaxed);
         }
@@ -449,7 +449,7 @@ impl Call {
     }
 }
 
-impl Drop for Call {
+impl Drop for RequestRecord {
     fn drop(&mut self) {
         let shard = self.reporter.cells.own();
         if self.reporter.families.has(Family::CurrentRequests) {

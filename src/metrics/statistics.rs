@@ -1,6 +1,6 @@
 //! Figures as they are given to those who ask.
 
-use super::Latency;
+use super::LatencyHistogram;
 
 /// Counts and times of a version since it was first loaded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -36,7 +36,7 @@ pub struct Figures {
     /// Nanoseconds of the requests that were answered.
     pub ns: u64,
     /// How long each of them took.
-    pub latency: Latency,
+    pub latency: LatencyHistogram,
 }
 
 impl Figures {

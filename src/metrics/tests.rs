@@ -5,19 +5,19 @@ use std::{
     time::{Duration, Instant},
 };
 
-use super::{Call, Health, Metrics, Query, Reporter, Times, cells::ALL_ORIGINS};
+use super::{RequestRecord, ServableHealth, Metrics, Query, Reporter, Times, cells::ALL_ORIGINS};
 use crate::{
     error::{Error, ErrorKind},
-    request::{Api, Interface, Origin},
+    request::{ApiFamily, Interface, RequestOrigin},
 };
 
-const GRPC: Origin = Origin {
-    api: Api::KServe,
+const GRPC: RequestOrigin = RequestOrigin {
+    api: ApiFamily::KServe,
     interface: Interface::Grpc,
 };
 
-const TFS_REST: Origin = Origin {
-    api: Api::TensorFlowServing,
+const TFS_REST: RequestOrigin = RequestOrigin {
+    api: ApiFamily::TensorFlowServing,
     interface: Interface::Rest,
 };
 
@@ -27,8 +27,8 @@ fn metrics(families: &[&str]) -> Arc<Metrics> {
 }
 
 /// Counts a request with a wait and a run of so many microseconds.
-fn answer(reporter: &Arc<Reporter>, origin: Origin, waited: u64, took: u64) {
-    let call = Call::new(reporter, origin);
+fn answer(reporter: &Arc<Reporter>, origin: RequestOrigin, waited: u64, took: u64) {
+    let call = RequestRecord::new(reporter, origin);
     let started = Instant::now();
     let ended = started + Duration::from_micros(took);
     reporter.ran(&Times {
@@ -147,7 +147,7 @@ fn request_times_are_by_interface_over_all_protocols() {
     for origin in ALL_ORIGINS {
         answer(&reporter, origin, 0, 1);
     }
-    drop(Call::new(&reporter, GRPC));
+    drop(RequestRecord::new(&reporter, GRPC));
     insta::assert_snapshot!(lines(&metrics, "ovms_request_time_us_count"), @r#"
     ovms_request_time_us_count{interface="gRPC",name="dummy",version="1"} 2
     ovms_request_time_us_count{interface="REST",name="dummy",version="1"} 2
@@ -159,7 +159,7 @@ fn a_request_is_current_until_it_ends_and_failed_unless_answered() {
     let metrics = metrics(&["ovms_requests_fail", "ovms_current_requests"]);
     let reporter = metrics.reporter("dummy", 1);
     reporter.loaded(1, 1);
-    let call = Call::new(&reporter, TFS_REST);
+    let call = RequestRecord::new(&reporter, TFS_REST);
     assert_eq!(
         lines(&metrics, "ovms_current"),
         r#"ovms_current_requests{name="dummy",version="1"} 1"#
@@ -265,7 +265,7 @@ fn statistics_count_without_a_page() {
     let reporter = metrics.reporter("dummy", 1);
     answer(&reporter, GRPC, 3, 20);
     answer(&reporter, TFS_REST, 4, 30);
-    drop(Call::new(&reporter, GRPC));
+    drop(RequestRecord::new(&reporter, GRPC));
     let figures = reporter.statistics();
     assert_eq!((figures.success.count, figures.fail.count), (2, 1));
     assert_eq!((figures.wait.count, figures.wait.ns), (2, 7000));
@@ -277,7 +277,7 @@ fn statistics_count_without_a_page() {
 fn requests_of_our_own_show_nowhere() {
     let metrics = Metrics::new(true, None).unwrap();
     metrics.reporter("dummy", 1).loaded(1, 1);
-    drop(Call::uncounted());
+    drop(RequestRecord::uncounted());
     assert!(
         !metrics
             .page()
@@ -291,7 +291,7 @@ fn requests_of_our_own_show_nowhere() {
 fn a_servable_is_failing_until_enough_requests_are_answered_again() {
     let reporter: Arc<Reporter> = Arc::default();
     let request = |fails: Option<ErrorKind>| {
-        let call = Call::new(&reporter, GRPC);
+        let call = RequestRecord::new(&reporter, GRPC);
         match fails {
             Some(kind) => call.failed(&Error::new(kind, "Internal inference error - why")),
             None => call.answered(Instant::now()),
@@ -299,9 +299,9 @@ fn a_servable_is_failing_until_enough_requests_are_answered_again() {
     };
     request(None);
     request(Some(ErrorKind::InvalidArgument));
-    assert_eq!(reporter.health(), Health::Good, "a client is to blame");
-    let unsteady = Health::Unsteady("Internal inference error - why".into());
-    let failing = Health::Failing("Internal inference error - why".into());
+    assert_eq!(reporter.health(), ServableHealth::Good, "a client is to blame");
+    let unsteady = ServableHealth::Unsteady("Internal inference error - why".into());
+    let failing = ServableHealth::Failing("Internal inference error - why".into());
     request(Some(ErrorKind::Internal));
     assert_eq!(reporter.health(), unsteady);
     request(Some(ErrorKind::Internal));
@@ -319,5 +319,5 @@ fn a_servable_is_failing_until_enough_requests_are_answered_again() {
     reporter.loaded(1, 1);
     assert_eq!(reporter.health(), failing, "it is compiled again");
     reporter.renewed();
-    assert_eq!(reporter.health(), Health::Good);
+    assert_eq!(reporter.health(), ServableHealth::Good);
 }

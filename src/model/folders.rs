@@ -8,7 +8,7 @@ use std::{collections::BTreeMap, fmt};
 
 /// What there is in the place of a model.
 #[derive(Debug)]
-pub struct Survey<V> {
+pub struct FolderSurvey<V> {
     /// The versions, the lowest first, each number once.
     pub versions: Vec<V>,
     /// The other folders by name, but those with hidden names.
@@ -68,7 +68,7 @@ impl fmt::Display for Ignored {
     }
 }
 
-impl<V> Survey<V> {
+impl<V> FolderSurvey<V> {
     /// Sorts folders into versions, which `make` makes of number, name and what is known of the
     /// folder, and others.
     pub(super) fn of<T>(
@@ -105,8 +105,8 @@ impl<V> Survey<V> {
     }
 
     /// Makes something else of each version.
-    pub(super) fn map<W>(self, make: impl FnMut(V) -> W) -> Survey<W> {
-        Survey {
+    pub(super) fn map<W>(self, make: impl FnMut(V) -> W) -> FolderSurvey<W> {
+        FolderSurvey {
             versions: self.versions.into_iter().map(make).collect(),
             ignored: self.ignored,
         }
@@ -140,12 +140,12 @@ impl Name {
 
 #[cfg(test)]
 mod tests {
-    use super::Survey;
+    use super::FolderSurvey;
 
     /// Returns `number name` of each version, and `name: what is said` of each other folder.
     fn survey(names: &[&str]) -> (Vec<String>, Vec<String>) {
         let folders = names.iter().map(|&name| (name.to_owned(), ()));
-        let survey = Survey::of(folders, |number, name, ()| format!("{number} {name}"));
+        let survey = FolderSurvey::of(folders, |number, name, ()| format!("{number} {name}"));
         let told = |ignored: &super::Ignored| format!("{}: {ignored}", ignored.name);
         (survey.versions, survey.ignored.iter().map(told).collect())
     }

@@ -9,7 +9,7 @@ use super::{Loaded, Version, decoding::Judged, resize};
 use crate::{
     budget::OVERHEAD,
     error::{Error, ErrorKind, Result},
-    metrics::{Call, Times},
+    metrics::{RequestRecord, Times},
     openvino::{Hold, RunError, SlotError, SlotInput, Work},
     request::InferRequest,
     servable::ServableInfo,
@@ -29,7 +29,7 @@ impl Version {
         self: &Arc<Self>,
         loaded: &Arc<Loaded>,
         request: InferRequest,
-        call: &Call,
+        call: &RequestRecord,
     ) -> Result<(TensorMap, Instant)> {
         match resize::asked(loaded, &request) {
             None => {
@@ -45,7 +45,7 @@ impl Version {
         self: &Arc<Self>,
         loaded: &Arc<Loaded>,
         request: InferRequest,
-        call: &Call,
+        call: &RequestRecord,
     ) -> Result<(TensorMap, Instant)> {
         let mut loaded = Arc::clone(loaded);
         loop {
@@ -70,7 +70,7 @@ impl Version {
         loaded: &Arc<Loaded>,
         inputs: Vec<SlotInput>,
         wanted: Vec<usize>,
-        call: &Call,
+        call: &RequestRecord,
     ) -> Result<(TensorMap, Instant)> {
         let failed = match loaded.run(inputs, wanted, (), call).await {
             Ok(done) => return Ok(done),
@@ -94,7 +94,7 @@ impl Version {
         loaded: &Arc<Loaded>,
         inputs: Vec<SlotInput>,
         wanted: Vec<usize>,
-        call: &Call,
+        call: &RequestRecord,
     ) -> Result<(Vec<Tensor>, Times)> {
         let failed = match loaded.run_node(inputs, wanted, call).await {
             Ok(done) => return Ok(done),
@@ -128,7 +128,7 @@ impl Loaded {
         inputs: Vec<SlotInput>,
         wanted: Vec<usize>,
         hold: impl Hold,
-        call: &Call,
+        call: &RequestRecord,
     ) -> Result<(TensorMap, Instant), Failed> {
         let budget = self.decoding.budget();
         // What the outputs take is known before the run, where shapes tell it.
@@ -174,7 +174,7 @@ impl Loaded {
         &self,
         inputs: Vec<SlotInput>,
         wanted: Vec<usize>,
-        call: &Call,
+        call: &RequestRecord,
     ) -> Result<(Vec<Tensor>, Times), Failed> {
         let budget = self.decoding.budget();
         let expected = budget.charge(self.fixed_outputs).map_err(Failed::Outputs)?;

@@ -13,7 +13,7 @@ use std::{
 use arc_swap::ArcSwapOption;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 
-use super::{Code, Event, Phase, State, Status};
+use super::{VersionErrorCode, PhaseEvent, Phase, VersionState, Status};
 use crate::{
     error::{Error, ErrorKind, Result},
     metrics::Reporter,
@@ -118,7 +118,7 @@ impl<D: Served> Live<D> {
     pub fn status(&self) -> Status {
         if self.definition.load().is_none() {
             let status = self.phase().status();
-            let failure = self.failure().filter(|_| status.code != Code::Ok);
+            let failure = self.failure().filter(|_| status.code != VersionErrorCode::Ok);
             return Status {
                 failure: failure.map(|failure| failure.as_str().into()),
                 ..status
@@ -126,7 +126,7 @@ impl<D: Served> Live<D> {
         }
         let kept = self.kept.load();
         kept.as_deref()
-            .map_or_else(|| Status::ok(State::Available), Status::clone)
+            .map_or_else(|| Status::ok(VersionState::Available), Status::clone)
     }
 
     /// Tells whether the last check has failed, whatever serves since then.
@@ -136,7 +136,7 @@ impl<D: Served> Live<D> {
     }
 
     /// Takes note of what happens; one that does not happen in this state is not heeded.
-    pub fn handle(&self, event: Event) {
+    pub fn handle(&self, event: PhaseEvent) {
         let Some(phase) = self.phase().after(event) else {
             return;
         };
@@ -161,18 +161,18 @@ impl<D: Served> Live<D> {
     /// Says that the check has failed, and that nothing serves from now on.
     pub fn refuse(&self, failure: String) {
         self.failure.store(Some(Arc::new(failure)));
-        self.handle(Event::ValidationFailed);
+        self.handle(PhaseEvent::ValidationFailed);
     }
 
     /// Says that the check has failed. What serves goes on doing so, and status calls tell the failure.
     pub fn fail(&self, failure: &str) {
         self.failure.store(Some(Arc::new(failure.to_owned())));
         if self.definition.load().is_none() {
-            self.handle(Event::ValidationFailed);
+            self.handle(PhaseEvent::ValidationFailed);
             return;
         }
         self.kept.store(Some(Arc::new(Status::kept(failure))));
-        self.handle(Event::ReloadFailed);
+        self.handle(PhaseEvent::ReloadFailed);
         tracing::warn!(
             "{}: {} goes on as it was loaded before, since it has failed to load again: {failure}",
             D::WORDS.known,
@@ -185,7 +185,7 @@ impl<D: Served> Live<D> {
     pub fn install(&self, definition: Arc<D>) {
         self.put(Some(definition));
         self.reporter.renewed();
-        self.handle(Event::ValidationPassed);
+        self.handle(PhaseEvent::ValidationPassed);
     }
 
     fn put(&self, definition: Option<Arc<D>>) {
@@ -269,7 +269,7 @@ impl<D> fmt::Debug for Live<D> {
 mod tests {
     use std::{sync::Arc, time::Duration};
 
-    use super::{Event, Live, Phase, Served, State, Status, Words};
+    use super::{PhaseEvent, Live, Phase, Served, VersionState, Status, Words};
     use crate::{error::ErrorKind, metrics::Metrics};
 
     struct Thing;
@@ -295,12 +295,12 @@ mod tests {
         live.install(Arc::new(Thing));
         assert_eq!(live.phase(), Phase::Available);
         assert_eq!(told(&live), None);
-        live.handle(Event::Reload);
+        live.handle(PhaseEvent::Reload);
         assert_eq!(told(&live), None, "what serves goes on while it is checked");
         live.refuse("a node is missing".to_owned());
         assert_eq!(told(&live).unwrap(), "Thing is not loaded yet");
         assert_eq!(live.failure().unwrap().as_str(), "a node is missing");
-        live.handle(Event::Retire);
+        live.handle(PhaseEvent::Retire);
         assert_eq!(live.failure(), None);
         assert_eq!(told(&live).unwrap(), "Thing is retired");
     }
@@ -318,22 +318,22 @@ mod tests {
                 ..Phase::Failed.status()
             }
         );
-        live.handle(Event::Reload);
+        live.handle(PhaseEvent::Reload);
         live.install(Arc::new(Thing));
         assert!(!live.has_failed());
-        live.handle(Event::Reload);
+        live.handle(PhaseEvent::Reload);
         live.fail("broken");
         assert!(live.definition().is_ok() && live.has_failed());
         assert_eq!(live.status(), Status::kept("broken"));
         // While it is tried again as well.
-        live.handle(Event::Reload);
+        live.handle(PhaseEvent::Reload);
         assert_eq!(live.status(), Status::kept("broken"));
         live.install(Arc::new(Thing));
-        assert_eq!(live.status(), Status::ok(State::Available));
-        live.handle(Event::Reload);
+        assert_eq!(live.status(), Status::ok(VersionState::Available));
+        live.handle(PhaseEvent::Reload);
         live.fail("broken again");
-        live.handle(Event::Retire);
-        assert_eq!(live.status(), Status::ok(State::End));
+        live.handle(PhaseEvent::Retire);
+        assert_eq!(live.status(), Status::ok(VersionState::End));
         assert!(!live.has_failed());
     }
 
@@ -344,7 +344,7 @@ mod tests {
             let live = Arc::clone(&live);
             async move { live.wait(Duration::from_secs(60)).await }
         };
-        let checks = async { live.handle(Event::ValidationFailed) };
+        let checks = async { live.handle(PhaseEvent::ValidationFailed) };
         let (waited, ()) = tokio::join!(waits, checks);
         assert_eq!(waited.err().unwrap().kind(), ErrorKind::NotLoaded);
     }

@@ -19,7 +19,7 @@ use super::{
 use crate::{
     config::{StatefulConfig, Warmup},
     error::ErrorKind,
-    openvino::{self, Compiled, Guard, Load, LoadError, LoadOptions},
+    openvino::{self, Compiled, Guard, Load, ModelLoadError, LoadOptions},
     sequence::Bounds,
     servable::{ServableInfo, TensorInfo},
     task,
@@ -100,7 +100,7 @@ pub enum VersionFault {
     Source(#[from] SourceError),
     /// The runtime does not take the model.
     #[error(transparent)]
-    Load(#[from] LoadError),
+    Load(#[from] ModelLoadError),
     /// A request before the first one failed.
     #[error(transparent)]
     Warmup(#[from] WarmupError),
@@ -114,7 +114,7 @@ impl VersionFault {
     #[must_use]
     pub fn kind(&self) -> ErrorKind {
         match self {
-            Self::Load(LoadError::Compile { .. } | LoadError::Reshape { .. }) => {
+            Self::Load(ModelLoadError::Compile { .. } | ModelLoadError::Reshape { .. }) => {
                 ErrorKind::FailedPrecondition
             }
             Self::Repository(_)
@@ -147,10 +147,10 @@ fn with_load<T>(
     files: &ModelFiles,
     options: &LoadOptions,
     (asked, guarded): (&[(String, Vec<usize>)], bool),
-    then: impl FnOnce(Load<'_>) -> Result<T, LoadError>,
+    then: impl FnOnce(Load<'_>) -> Result<T, ModelLoadError>,
 ) -> Result<T, VersionFault> {
     let folder = files.folder();
-    let names = mapping::read(folder).map_err(|error| LoadError::Mapping {
+    let names = mapping::read(folder).map_err(|error| ModelLoadError::Mapping {
         path: mapping::path(folder),
         source: error.into(),
     })?;

@@ -13,7 +13,7 @@ use std::{
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
-use crate::openvino::Names;
+use crate::openvino::TensorNames;
 
 /// The file's name.
 const FILE: &str = "mapping_config.json";
@@ -58,13 +58,13 @@ pub fn path(version: &Path) -> PathBuf {
 /// # Errors
 ///
 /// Fails if the file is there and cannot be read, or is not of the form.
-pub fn read(version: &Path) -> Result<Names, MappingError> {
+pub fn read(version: &Path) -> Result<TensorNames, MappingError> {
     let path = path(version);
     // A pipe would be waited for.
     match fs::metadata(&path) {
         Ok(metadata) if metadata.is_file() => {}
         Ok(_) => return Err(io::Error::other("it is no file").into()),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Names::default()),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(TensorNames::default()),
         Err(error) => return Err(error.into()),
     }
     let mut text = Vec::new();
@@ -77,7 +77,7 @@ pub fn read(version: &Path) -> Result<Names, MappingError> {
     // A struct is read from a list as well, which is no form that anybody knows.
     serde_json::from_slice::<Map<String, Value>>(&text)?;
     let Form { inputs, outputs } = serde_json::from_slice(&text)?;
-    Ok(Names {
+    Ok(TensorNames {
         inputs,
         outputs,
         file: path,
@@ -89,9 +89,9 @@ mod tests {
     use std::fs;
 
     use super::{path, read};
-    use crate::{error::chain, openvino::Names};
+    use crate::{error::chain, openvino::TensorNames};
 
-    fn read_text(text: &str) -> Result<Names, String> {
+    fn read_text(text: &str) -> Result<TensorNames, String> {
         let folder = tempfile::tempdir().unwrap();
         fs::write(path(folder.path()), text).unwrap();
         read(folder.path()).map_err(|error| chain(&error))
@@ -100,7 +100,7 @@ mod tests {
     #[test]
     fn no_file_gives_no_names() {
         let folder = tempfile::tempdir().unwrap();
-        assert_eq!(read(folder.path()).unwrap(), Names::default());
+        assert_eq!(read(folder.path()).unwrap(), TensorNames::default());
     }
 
     #[test]

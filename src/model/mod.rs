@@ -33,11 +33,11 @@ use std::{
 use arc_swap::{ArcSwap, ArcSwapOption};
 use tokio::sync::watch;
 
-pub use folders::{Ignored, Reason, Survey};
+pub use folders::{Ignored, Reason, FolderSurvey};
 pub use live::{Live, Served, Words, draining, let_go};
 pub use loaded::{Loaded, Spec, VersionError, VersionFault, inspect};
-pub use phase::{Event, Phase};
-pub use state::{Code, State, Status};
+pub use phase::{PhaseEvent, Phase};
+pub use state::{VersionErrorCode, VersionState, Status};
 pub use version::Version;
 
 use crate::error::{Error, ErrorKind, Result};
@@ -55,7 +55,7 @@ pub struct Model {
     /// Held while a sequence starts whose id has to be free in all versions.
     starts: Mutex<()>,
     /// How far the download of a version is, where versions come from the cloud.
-    download: ArcSwapOption<watch::Receiver<storage::Progress>>,
+    download: ArcSwapOption<watch::Receiver<storage::DownloadProgress>>,
 }
 
 impl Model {
@@ -77,13 +77,13 @@ impl Model {
     }
 
     /// Lets whoever looks at the model see how far downloads of its versions are.
-    pub fn show_download(&self, progress: Option<watch::Receiver<storage::Progress>>) {
+    pub fn show_download(&self, progress: Option<watch::Receiver<storage::DownloadProgress>>) {
         self.download.store(progress.map(Arc::new));
     }
 
     /// Returns how far the download under way is; `None` if there is none.
     #[must_use]
-    pub fn download(&self) -> Option<storage::Progress> {
+    pub fn download(&self) -> Option<storage::DownloadProgress> {
         let progress = *self.download.load().as_ref()?.borrow();
         (progress.received < progress.expected).then_some(progress)
     }
@@ -92,7 +92,7 @@ impl Model {
     pub fn add(&self, version: &Arc<Version>) {
         self.versions.rcu(|versions| {
             let mut versions = BTreeMap::clone(versions);
-            let has_ended = |version: &Arc<Version>| version.status().state == State::End;
+            let has_ended = |version: &Arc<Version>| version.status().state == VersionState::End;
             // The oldest are forgotten, so that a version a minute does not fill the memory.
             if versions.len() >= MOST_KNOWN
                 && let Some(oldest) = versions.values().find(|version| has_ended(version))

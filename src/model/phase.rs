@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use super::{Code, State, Status};
+use super::{VersionErrorCode, VersionState, Status};
 
 /// Where a pipeline or graph stands in its life.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -25,7 +25,7 @@ pub enum Phase {
 
 /// What happens to a pipeline or graph.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Event {
+pub enum PhaseEvent {
     /// The check has nothing against it.
     ValidationPassed,
     /// The check refuses it.
@@ -43,8 +43,8 @@ pub enum Event {
 impl Phase {
     /// Returns what an event leads to; `None` for one that does not happen there.
     #[must_use]
-    pub const fn after(self, event: Event) -> Option<Self> {
-        use Event as E;
+    pub const fn after(self, event: PhaseEvent) -> Option<Self> {
+        use PhaseEvent as E;
         Some(match (self, event) {
             (Self::Retired, E::Retire) => return None,
             (Self::Begin | Self::Reloading, E::ValidationPassed)
@@ -87,14 +87,14 @@ impl Phase {
     #[must_use]
     pub fn status(self) -> Status {
         let state = match self {
-            Self::Available | Self::AvailableRequiredRevalidation => State::Available,
-            Self::Retired => State::End,
-            _ => State::Loading,
+            Self::Available | Self::AvailableRequiredRevalidation => VersionState::Available,
+            Self::Retired => VersionState::End,
+            _ => VersionState::Loading,
         };
         Status {
             code: match self {
-                Self::Failed => Code::FailedPrecondition,
-                _ => Code::Ok,
+                Self::Failed => VersionErrorCode::FailedPrecondition,
+                _ => VersionErrorCode::Ok,
             },
             ..Status::ok(state)
         }
@@ -116,7 +116,7 @@ impl fmt::Display for Phase {
     }
 }
 
-impl fmt::Display for Event {
+impl fmt::Display for PhaseEvent {
     /// Writes it as logs have it.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
@@ -133,7 +133,7 @@ impl fmt::Display for Event {
 #[cfg(test)]
 mod tests {
     use super::{
-        Event::{
+        PhaseEvent::{
             self, Reload, ReloadFailed, Retire, UsedModelChanged, ValidationFailed,
             ValidationPassed,
         },
@@ -167,7 +167,7 @@ mod tests {
         for (phase, row) in table {
             let told: Vec<Option<Phase>> = events
                 .into_iter()
-                .map(|event: Event| phase.after(event))
+                .map(|event: PhaseEvent| phase.after(event))
                 .collect();
             assert_eq!(told, row, "{phase}");
         }

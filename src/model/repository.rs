@@ -6,7 +6,7 @@
 
 use std::path::{Component, Path, PathBuf};
 
-use super::{Ignored, Reason, Survey};
+use super::{Ignored, Reason, FolderSurvey};
 
 /// The version that a base path without version folders is.
 const ONLY: i64 = 1;
@@ -109,7 +109,7 @@ pub fn versions(base_path: &Path) -> Result<Vec<(i64, PathBuf)>, RepositoryError
 /// # Errors
 ///
 /// Fails if the base path is not a folder that can be read.
-pub fn survey(base_path: &Path) -> Result<Survey<(i64, PathBuf)>, RepositoryError> {
+pub fn survey(base_path: &Path) -> Result<FolderSurvey<(i64, PathBuf)>, RepositoryError> {
     let refuse = |reason: String| RepositoryError::BasePath {
         path: base_path.to_owned(),
         reason,
@@ -133,7 +133,7 @@ pub fn survey(base_path: &Path) -> Result<Survey<(i64, PathBuf)>, RepositoryErro
         let name = entry.file_name().to_string_lossy().into_owned();
         path.is_dir().then_some((name, path))
     });
-    let mut survey = Survey::of(folders, |number, _, path| (number, path));
+    let mut survey = FolderSurvey::of(folders, |number, _, path| (number, path));
     if let Ok(found) = files(base_path) {
         if survey.versions.is_empty() {
             // Its other folders are its own, but for those that were to be versions.
@@ -152,8 +152,8 @@ pub fn survey(base_path: &Path) -> Result<Survey<(i64, PathBuf)>, RepositoryErro
 }
 
 /// Makes the survey of a base path that is its only version.
-fn only(base_path: &Path) -> Survey<(i64, PathBuf)> {
-    Survey {
+fn only(base_path: &Path) -> FolderSurvey<(i64, PathBuf)> {
+    FolderSurvey {
         versions: vec![(ONLY, base_path.to_owned())],
         ignored: Vec::new(),
     }

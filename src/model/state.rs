@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 /// Where a version stands in its life.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum State {
+pub enum VersionState {
     /// Known, nothing done yet.
     Start,
     /// Being loaded, or failed to load.
@@ -19,7 +19,7 @@ pub enum State {
 
 /// How the last step of a version went.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Code {
+pub enum VersionErrorCode {
     /// Well.
     Ok,
     /// Not well; the log and the message say why.
@@ -28,7 +28,7 @@ pub enum Code {
     FailedPrecondition,
 }
 
-impl Code {
+impl VersionErrorCode {
     /// Returns the code's name, which is also what status calls say where there is no more to say.
     #[must_use]
     pub const fn name(self) -> &'static str {
@@ -44,9 +44,9 @@ impl Code {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Status {
     /// Where it stands.
-    pub state: State,
+    pub state: VersionState,
     /// How the last step went.
-    pub code: Code,
+    pub code: VersionErrorCode,
     /// What went wrong, if anything did and it is known.
     pub failure: Option<Arc<str>>,
 }
@@ -54,10 +54,10 @@ pub struct Status {
 impl Status {
     /// A state with nothing wrong.
     #[must_use]
-    pub const fn ok(state: State) -> Self {
+    pub const fn ok(state: VersionState) -> Self {
         Self {
             state,
-            code: Code::Ok,
+            code: VersionErrorCode::Ok,
             failure: None,
         }
     }
@@ -66,8 +66,8 @@ impl Status {
     #[must_use]
     pub const fn failed() -> Self {
         Self {
-            state: State::Loading,
-            code: Code::Unknown,
+            state: VersionState::Loading,
+            code: VersionErrorCode::Unknown,
             failure: None,
         }
     }
@@ -85,8 +85,8 @@ impl Status {
     #[must_use]
     pub fn kept(failure: &str) -> Self {
         Self {
-            state: State::Available,
-            code: Code::Unknown,
+            state: VersionState::Available,
+            code: VersionErrorCode::Unknown,
             failure: Some(failure.into()),
         }
     }

@@ -19,7 +19,7 @@ use super::{
     Loaded,
     recover::Recovery,
     resize::Resizing,
-    state::{Code, State, Status},
+    state::{VersionErrorCode, VersionState, Status},
 };
 use crate::{
     error::{Error, ErrorKind, Result},
@@ -57,7 +57,7 @@ impl Version {
         Arc::new(Self {
             model: model.into(),
             number,
-            status: watch::Sender::new(Status::ok(State::Start)),
+            status: watch::Sender::new(Status::ok(VersionState::Start)),
             loaded: ArcSwapOption::empty(),
             failure: ArcSwapOption::empty(),
             sequences: Sequences::new(Arc::clone(&reporter)),
@@ -125,14 +125,14 @@ impl Version {
     /// Returns why the last load failed, if it did.
     #[must_use]
     pub fn failure(&self) -> Option<Arc<String>> {
-        let failed = self.status.borrow().code != Code::Ok;
+        let failed = self.status.borrow().code != VersionErrorCode::Ok;
         self.failure.load_full().filter(|_| failed)
     }
 
     /// Says that a load begins. A version that serves goes on serving and is not touched.
     pub fn begin(&self) {
         if self.loaded.load().is_none() {
-            self.status.send_replace(Status::ok(State::Loading));
+            self.status.send_replace(Status::ok(VersionState::Loading));
         }
     }
 
@@ -149,7 +149,7 @@ impl Version {
             self.sequences.renew(Some(instance));
         }
         let old = self.loaded.swap(Some(loaded));
-        self.status.send_replace(Status::ok(State::Available));
+        self.status.send_replace(Status::ok(VersionState::Available));
         self.failure.store(None);
         if let Some(old) = old {
             let old = LoadedInstance(old);
@@ -208,9 +208,9 @@ impl Version {
     /// Says that what failed is wanted no longer, so that what is loaded is as it should be.
     pub fn forget_failure(&self) {
         self.status.send_if_modified(|status| {
-            let failed = status.state == State::Available && status.code != Code::Ok;
+            let failed = status.state == VersionState::Available && status.code != VersionErrorCode::Ok;
             if failed {
-                *status = Status::ok(State::Available);
+                *status = Status::ok(VersionState::Available);
             }
             failed
         });
@@ -219,13 +219,13 @@ impl Version {
     /// Stops serving: requests under way finish, new ones are refused. Needs a runtime.
     pub fn retire(self: &Arc<Self>) {
         if !self.is_loaded() {
-            if self.status.borrow().state != State::Unloading {
-                self.status.send_replace(Status::ok(State::End));
+            if self.status.borrow().state != VersionState::Unloading {
+                self.status.send_replace(Status::ok(VersionState::End));
             }
             return;
         }
         // Before what is loaded goes, so that those who come too late are told the right thing.
-        self.status.send_replace(Status::ok(State::Unloading));
+        self.status.send_replace(Status::ok(VersionState::Unloading));
         let Some(loaded) = self.loaded.swap(None) else {
             return;
         };
@@ -242,9 +242,9 @@ impl Version {
             // Unless it is wanted again meanwhile, or has been and is retired once more.
             let last = version.retirements.load(Ordering::Relaxed) == retirement;
             let ended = version.status.send_if_modified(|status| {
-                let unloading = last && status.state == State::Unloading;
+                let unloading = last && status.state == VersionState::Unloading;
                 if unloading {
-                    *status = Status::ok(State::End);
+                    *status = Status::ok(VersionState::End);
                 }
                 unloading
             });
@@ -261,7 +261,7 @@ impl Version {
         // The sender lives as long as this does.
         drop(
             status
-                .wait_for(|status| status.state != State::Unloading)
+                .wait_for(|status| status.state != VersionState::Unloading)
                 .await,
         );
     }
@@ -281,8 +281,8 @@ impl Version {
         self.loaded
             .load_full()
             .ok_or_else(|| match self.status.borrow().state {
-                State::Unloading | State::End => retired(),
-                State::Start | State::Loading | State::Available => not_loaded(),
+                VersionState::Unloading | VersionState::End => retired(),
+                VersionState::Start | VersionState::Loading | VersionState::Available => not_loaded(),
             })
     }
 
@@ -297,7 +297,7 @@ impl Version {
         }
         let mut status = self.status.subscribe();
         let settled =
-            status.wait_for(|status| status.state > State::Loading || status.code != Code::Ok);
+            status.wait_for(|status| status.state > VersionState::Loading || status.code != VersionErrorCode::Ok);
         // A time limit that passes and a load that fails end in the same answer.
         drop(tokio::time::timeout(limit, settled).await);
         self.loaded()
@@ -338,7 +338,7 @@ mod tests {
     use std::{sync::Arc, time::Duration};
 
     use super::Version;
-    use crate::{error::ErrorKind, model::State};
+    use crate::{error::ErrorKind, model::VersionState};
 
     #[tokio::test(start_paused = true)]
     async fn a_version_that_stays_loading_is_waited_for_and_then_refused() {
@@ -359,7 +359,7 @@ mod tests {
         version.begin();
         assert_eq!(version.failure(), None, "it is tried again");
         version.retire();
-        assert_eq!(version.status().state, State::End);
+        assert_eq!(version.status().state, VersionState::End);
         let refused = version.loaded().err().unwrap();
         assert_eq!(refused.message(), "Model with requested version is retired");
     }

@@ -9,7 +9,7 @@ use rand::RngExt;
 use super::Loaded;
 use crate::{
     config::{Warmup, WarmupData},
-    metrics::Call,
+    metrics::RequestRecord,
     openvino::{RunError, SlotInput},
     servable::TensorInfo,
     task,
@@ -84,7 +84,7 @@ pub enum WarmupError {
 /// Fails with the first request that does.
 pub(super) async fn run(loaded: &Loaded, warmups: &[Warmup]) -> Result<(), WarmupError> {
     // Nobody asked for these, so they count nowhere.
-    let call = Call::uncounted();
+    let call = RequestRecord::uncounted();
     for warmup in warmups {
         let (infos, from) = (loaded.info.inputs.clone(), warmup.clone());
         let inputs = task::blocking("read warm-up", move || inputs(&infos, &from)).await?;

@@ -12,7 +12,7 @@ use std::{
 
 use openvino::Core;
 
-use super::{device, error::LoadError, extension, options::LoadOptions};
+use super::{device, error::ModelLoadError, extension, options::LoadOptions};
 
 /// The most runtimes that are kept for the next load.
 const MOST: usize = 8;
@@ -41,7 +41,7 @@ pub(super) struct Ready {
 impl Ready {
     /// Returns a runtime with the properties and the extension of these options, and with compiled
     /// models kept in the folder `cache`.
-    pub(super) fn new(options: &LoadOptions, cache: Option<&str>) -> Result<Self, LoadError> {
+    pub(super) fn new(options: &LoadOptions, cache: Option<&str>) -> Result<Self, ModelLoadError> {
         let setting = Setting {
             device: options.device.clone(),
             properties: options.properties.clone(),
@@ -94,10 +94,10 @@ impl DerefMut for Ready {
 }
 
 /// Makes a runtime.
-fn make(setting: &Setting, extension: Option<&Path>) -> Result<Core, LoadError> {
-    let mut core = Core::new().map_err(|error| LoadError::Runtime(error.into()))?;
+fn make(setting: &Setting, extension: Option<&Path>) -> Result<Core, ModelLoadError> {
+    let mut core = Core::new().map_err(|error| ModelLoadError::Runtime(error.into()))?;
     if let Some(path) = extension {
-        extension::add(&core, path).map_err(|source| LoadError::Extension {
+        extension::add(&core, path).map_err(|source| ModelLoadError::Extension {
             path: path.to_owned(),
             source,
         })?;

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use openvino::{InferenceError, Node};
 
-use super::{convert, error::LoadError, layouts, names::Port, node::Owned, options::LayoutOption};
+use super::{convert, error::ModelLoadError, layouts, names::Port, node::Owned, options::LayoutOption};
 use crate::{
     servable::TensorInfo,
     tensor::{DataType, Layout, PartialShape},
@@ -40,7 +40,7 @@ pub(super) fn inputs(
     node: impl Fn(usize) -> Result<Node, InferenceError>,
     ports: Vec<(Port, Option<&LayoutOption>)>,
     own: &BTreeMap<String, Layout>,
-) -> Result<Vec<Described>, LoadError> {
+) -> Result<Vec<Described>, ModelLoadError> {
     all("input", ports, own, node)
 }
 
@@ -49,7 +49,7 @@ pub(super) fn outputs(
     node: impl Fn(usize) -> Result<Node, InferenceError>,
     ports: Vec<(Port, Option<&LayoutOption>)>,
     own: &BTreeMap<String, Layout>,
-) -> Result<Vec<Described>, LoadError> {
+) -> Result<Vec<Described>, ModelLoadError> {
     all("output", ports, own, node)
 }
 
@@ -58,10 +58,10 @@ fn all(
     ports: Vec<(Port, Option<&LayoutOption>)>,
     own: &BTreeMap<String, Layout>,
     node: impl Fn(usize) -> Result<Node, InferenceError>,
-) -> Result<Vec<Described>, LoadError> {
+) -> Result<Vec<Described>, ModelLoadError> {
     let mut all = Vec::with_capacity(ports.len());
     for (place, (mut port, option)) in ports.into_iter().enumerate() {
-        let fail = |error: InferenceError| LoadError::Port {
+        let fail = |error: InferenceError| ModelLoadError::Port {
             direction,
             port: place,
             source: error.into(),
@@ -69,13 +69,13 @@ fn all(
         let node = Owned::from(node(place).map_err(fail)?);
         let element = node.get_element_type().map_err(fail)?;
         let shape = node.get_partial_shape().map_err(fail)?;
-        let dtype = convert::dtype(element).ok_or_else(|| LoadError::ElementType {
+        let dtype = convert::dtype(element).ok_or_else(|| ModelLoadError::ElementType {
             direction,
             name: port.public.clone(),
             element: element.to_string(),
         })?;
         let Some(mut shape) = convert::partial_shape(&shape) else {
-            return Err(LoadError::Rank {
+            return Err(ModelLoadError::Rank {
                 direction,
                 name: port.public,
             });
@@ -89,7 +89,7 @@ fn all(
         };
         if let Some(axes) = &axes {
             if dtype == DataType::String {
-                return Err(LoadError::Layout(layouts::LayoutFault::Strings(
+                return Err(ModelLoadError::Layout(layouts::LayoutFault::Strings(
                     port.public,
                 )));
             }

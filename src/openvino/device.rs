@@ -6,7 +6,7 @@
 use openvino::{Core, DeviceType, PropertyKey, RwPropertyKey};
 use serde_json::{Map, Value};
 
-use super::error::LoadError;
+use super::error::ModelLoadError;
 use crate::error::nearest;
 
 /// Devices that hand models on to others.
@@ -37,7 +37,7 @@ pub(super) fn set_properties(
     core: &mut Core,
     device: &str,
     properties: &[(String, String)],
-) -> Result<(), LoadError> {
+) -> Result<(), ModelLoadError> {
     let devices = devices_of(core, device)?;
     for (key, value) in properties {
         if key == NESTED {
@@ -56,7 +56,7 @@ pub(super) fn set_of_runtime(
     device: &str,
     key: &str,
     value: &str,
-) -> Result<(), LoadError> {
+) -> Result<(), ModelLoadError> {
     // The runtime takes a device without a name for all of them.
     set_on(core, "", key, value).map_err(|error| error.of_device(device))
 }
@@ -72,7 +72,7 @@ pub(super) fn available(core: &Core) -> Vec<String> {
 
 /// Returns the device for a model whose infer requests keep state: the CPU, since others, and
 /// those that hand requests on to others, keep none from one run to the next.
-pub(super) fn of_stateful(device: &str) -> Result<&'static str, LoadError> {
+pub(super) fn of_stateful(device: &str) -> Result<&'static str, ModelLoadError> {
     const CPU: &str = "CPU";
     let (front, below) = split(device);
     let is_cpu = |name: &str| name.split(['.', '(']).next() == Some(CPU);
@@ -87,7 +87,7 @@ pub(super) fn of_stateful(device: &str) -> Result<&'static str, LoadError> {
             .split(',')
             .filter_map(|name| name.trim().strip_prefix('-'))
             .collect();
-        let core = Core::new().map_err(|error| LoadError::Runtime(error.into()))?;
+        let core = Core::new().map_err(|error| ModelLoadError::Runtime(error.into()))?;
         let devices = available(&core);
         let mut devices = devices.iter().filter(|device| {
             let kind = device.split('.').next().unwrap_or_default();
@@ -100,12 +100,12 @@ pub(super) fn of_stateful(device: &str) -> Result<&'static str, LoadError> {
     if alone {
         return Ok(CPU);
     }
-    Err(LoadError::StatefulDevice(device.to_owned()))
+    Err(ModelLoadError::StatefulDevice(device.to_owned()))
 }
 
 /// Takes a device string apart and asks each device for the properties that it knows.
-fn devices_of<'a>(core: &Core, text: &'a str) -> Result<Devices<'a>, LoadError> {
-    let unknown = |source: Option<openvino::InferenceError>| LoadError::Device {
+fn devices_of<'a>(core: &Core, text: &'a str) -> Result<Devices<'a>, ModelLoadError> {
+    let unknown = |source: Option<openvino::InferenceError>| ModelLoadError::Device {
         device: text.escape_debug().to_string(),
         known: available(core),
         source: source.map(Into::into),
@@ -173,7 +173,7 @@ fn ask(core: &Core, device: &str) -> Result<Vec<String>, openvino::InferenceErro
 }
 
 /// Sets a property for each device that knows it.
-fn set(core: &mut Core, devices: &Devices<'_>, key: &str, value: &str) -> Result<(), LoadError> {
+fn set(core: &mut Core, devices: &Devices<'_>, key: &str, value: &str) -> Result<(), ModelLoadError> {
     if OF_RUNTIME.contains(&key) {
         return set_of_runtime(core, devices.text, key, value);
     }
@@ -189,7 +189,7 @@ fn set(core: &mut Core, devices: &Devices<'_>, key: &str, value: &str) -> Result
         return Ok(());
     }
     let known = devices.list.iter().flat_map(|device| &device.known);
-    Err(LoadError::UnknownProperty {
+    Err(ModelLoadError::UnknownProperty {
         device: devices.text.to_owned(),
         key: key.escape_debug().to_string(),
         successor: successor(key),
@@ -211,8 +211,8 @@ fn successor(key: &str) -> Option<&'static str> {
     }
 }
 
-fn set_on(core: &mut Core, device: &str, key: &str, value: &str) -> Result<(), LoadError> {
-    let refuse = |source| LoadError::Property {
+fn set_on(core: &mut Core, device: &str, key: &str, value: &str) -> Result<(), ModelLoadError> {
+    let refuse = |source| ModelLoadError::Property {
         device: device.to_owned(),
         key: key.escape_debug().to_string(),
         // Shown without the characters that spoil a line of a log.
@@ -220,7 +220,7 @@ fn set_on(core: &mut Core, device: &str, key: &str, value: &str) -> Result<(), L
         source,
     };
     if key.contains('\0') || value.contains('\0') {
-        return Err(refuse(super::Fault::new("a character is zero")));
+        return Err(refuse(super::OpenVinoError::new("a character is zero")));
     }
     core.set_property(
         &DeviceType::Other(device.to_owned().into()),
@@ -232,8 +232,8 @@ fn set_on(core: &mut Core, device: &str, key: &str, value: &str) -> Result<(), L
 
 /// Sets the properties of `{"CPU":{"NUM_STREAMS":2}}`. The runtime takes such an object only at
 /// the call that compiles, which the `openvino` crate makes without properties.
-fn set_nested(core: &mut Core, devices: &Devices<'_>, text: &str) -> Result<(), LoadError> {
-    for (name, properties) in nested(text).map_err(LoadError::DeviceProperties)? {
+fn set_nested(core: &mut Core, devices: &Devices<'_>, text: &str) -> Result<(), ModelLoadError> {
+    for (name, properties) in nested(text).map_err(ModelLoadError::DeviceProperties)? {
         if !devices.list.iter().any(|device| device.name == name) {
             tracing::warn!(
                 "{NESTED} has properties for {name}, which {} does not use here; they are ignored",

@@ -3,17 +3,17 @@
 use std::path::PathBuf;
 
 use super::{
-    fault::Fault, layouts::LayoutFault, low_latency::LowLatencyError, names::NamesError,
-    shapes::ShapeError, slot::SlotError,
+    fault::OpenVinoError, layouts::LayoutFault, low_latency::LowLatencyError, names::NamesError,
+    shapes::ShapeMismatch, slot::SlotError,
 };
 use crate::tensor::PartialShape;
 
 /// Why a model cannot be loaded.
 #[derive(Debug, thiserror::Error)]
-pub enum LoadError {
+pub enum ModelLoadError {
     /// The runtime does not start.
     #[error("cannot start OpenVINO")]
-    Runtime(#[source] Fault),
+    Runtime(#[source] OpenVinoError),
     /// A library with more operations is none that the runtime can load.
     #[error("cannot load the CPU extension {}", path.display())]
     Extension {
@@ -21,7 +21,7 @@ pub enum LoadError {
         path: PathBuf,
         /// What the runtime said.
         #[source]
-        source: Fault,
+        source: OpenVinoError,
     },
     /// There is no such device.
     #[error("cannot use device `{device}`")]
@@ -32,7 +32,7 @@ pub enum LoadError {
         known: Vec<String>,
         /// What the runtime said.
         #[source]
-        source: Option<Fault>,
+        source: Option<OpenVinoError>,
     },
     /// A stateful model is for another device than the CPU.
     #[error("Stateful models are supported only on CPU - found the device `{0}`")]
@@ -63,7 +63,7 @@ pub enum LoadError {
         value: String,
         /// What the runtime said.
         #[source]
-        source: Fault,
+        source: OpenVinoError,
     },
     /// The properties for each device cannot be read.
     #[error("Model config is invalid - DEVICE_PROPERTIES: {0}")]
@@ -86,7 +86,7 @@ pub enum LoadError {
         operators: Vec<String>,
         /// What the runtime said.
         #[source]
-        source: Fault,
+        source: OpenVinoError,
     },
     /// The model file cannot be read.
     #[error("cannot read {}", path.display())]
@@ -95,7 +95,7 @@ pub enum LoadError {
         path: PathBuf,
         /// What the runtime said.
         #[source]
-        source: Fault,
+        source: OpenVinoError,
     },
     /// The file with the public names cannot be used.
     #[error("cannot use {}", path.display())]
@@ -111,7 +111,7 @@ pub enum LoadError {
     Names(#[from] NamesError),
     /// Shapes do not fit the model.
     #[error(transparent)]
-    Shape(#[from] ShapeError),
+    Shape(#[from] ShapeMismatch),
     /// Layouts do not fit the model.
     #[error(transparent)]
     Layout(#[from] LayoutFault),
@@ -125,14 +125,14 @@ pub enum LoadError {
         wanted: Vec<(String, PartialShape)>,
         /// What the runtime said.
         #[source]
-        source: Fault,
+        source: OpenVinoError,
     },
     /// Loops cannot be unrolled into one step.
     #[error("cannot apply low_latency_transformation")]
     LowLatency(#[from] LowLatencyError),
     /// The transposition of an input cannot be added.
     #[error("cannot add the transposition of inputs")]
-    Transpose(#[source] Fault),
+    Transpose(#[source] OpenVinoError),
     /// Preprocessing is for models with one input.
     #[error(
         "mean, scale, color_format and precision are for models with one input - the model has \
@@ -151,7 +151,7 @@ pub enum LoadError {
         setting: &'static str,
         /// What the runtime said.
         #[source]
-        source: Fault,
+        source: OpenVinoError,
     },
     /// The device cannot compile the model.
     #[error("Cannot compile model into target device - {device}")]
@@ -162,7 +162,7 @@ pub enum LoadError {
         known: Vec<String>,
         /// What the runtime said.
         #[source]
-        source: Fault,
+        source: OpenVinoError,
     },
     /// An input or output cannot be described.
     #[error("cannot describe {direction} {port} of the model")]
@@ -173,7 +173,7 @@ pub enum LoadError {
         port: usize,
         /// What the runtime said.
         #[source]
-        source: Fault,
+        source: OpenVinoError,
     },
     /// A tensor has a type that no protocol can carry.
     #[error("{direction} `{name}` has element type {element}, which no protocol can carry")]
@@ -201,7 +201,7 @@ pub enum LoadError {
     Slot(#[from] SlotError),
 }
 
-impl LoadError {
+impl ModelLoadError {
     /// Names the device of a refused property that was set for all of them.
     pub(super) fn of_device(mut self, name: &str) -> Self {
         if let Self::Property { device, .. } = &mut self {

@@ -8,7 +8,7 @@ use std::{ffi::CString, os::unix::ffi::OsStrExt, path::Path};
 use openvino::Core;
 use openvino_sys::{ov_core_add_extension, ov_core_t, ov_status_e};
 
-use super::fault::Fault;
+use super::fault::OpenVinoError;
 
 /// What [`pointer`] relies on.
 const _: () = assert!(
@@ -21,9 +21,9 @@ const _: () = assert!(
 /// # Errors
 ///
 /// Fails with what the runtime said of the library.
-pub(super) fn add(core: &Core, path: &Path) -> Result<(), Fault> {
+pub(super) fn add(core: &Core, path: &Path) -> Result<(), OpenVinoError> {
     let Ok(path) = CString::new(path.as_os_str().as_bytes()) else {
-        return Err(Fault::new("a path cannot have a zero byte"));
+        return Err(OpenVinoError::new("a path cannot have a zero byte"));
     };
     // SAFETY: the pointer is that of a live core, which `core` borrows for the length of the call;
     // the path is a string that ends with a zero byte. The library's own code runs here: whoever
@@ -32,7 +32,7 @@ pub(super) fn add(core: &Core, path: &Path) -> Result<(), Fault> {
     if status == ov_status_e::OK {
         return Ok(());
     }
-    Err(Fault::last("it is no extension"))
+    Err(OpenVinoError::last("it is no extension"))
 }
 
 /// Returns the pointer that a core wraps.

@@ -8,9 +8,9 @@ use openvino_sys::ov_get_last_err_msg;
 /// An error of the runtime. Its text leaves out where in the runtime's own sources it arose.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
-pub struct Fault(String);
+pub struct OpenVinoError(String);
 
-impl Fault {
+impl OpenVinoError {
     pub(super) fn new(text: &str) -> Self {
         let mut lines: Vec<&str> = text
             .lines()
@@ -46,7 +46,7 @@ impl Fault {
 /// The longest reason that a client is told, in characters.
 const LONGEST: usize = 1000;
 
-impl Fault {
+impl OpenVinoError {
     /// Returns the text for a client: without the places in the runtime's sources, and without paths
     /// of this machine.
     #[must_use]
@@ -95,7 +95,7 @@ fn is_path(word: &str) -> bool {
     is_source || (word.starts_with('/') && kind.chars().all(char::is_alphabetic))
 }
 
-impl Fault {
+impl OpenVinoError {
     /// Returns what the runtime said of the call before on this thread, or else a text.
     pub(super) fn last(otherwise: &str) -> Self {
         // SAFETY: the runtime returns null or a string of its own that stays until the next call on
@@ -115,7 +115,7 @@ fn is_place(line: &str) -> bool {
         || (line.starts_with("Check '") && line.contains("failed at"))
 }
 
-impl From<InferenceError> for Fault {
+impl From<InferenceError> for OpenVinoError {
     fn from(error: InferenceError) -> Self {
         let fault = Self::new(error.message.as_deref().unwrap_or_default());
         if fault.0.is_empty() {
@@ -127,7 +127,7 @@ impl From<InferenceError> for Fault {
     }
 }
 
-impl From<SetupError> for Fault {
+impl From<SetupError> for OpenVinoError {
     fn from(error: SetupError) -> Self {
         match error {
             SetupError::Inference(error) => error.into(),
@@ -138,7 +138,7 @@ impl From<SetupError> for Fault {
 
 #[cfg(test)]
 mod tests {
-    use super::Fault;
+    use super::OpenVinoError;
 
     #[test]
     fn places_in_the_sources_are_left_out() {
@@ -146,26 +146,26 @@ mod tests {
                     Check 'res.status == pugi::status_ok' failed at src/frontends/x.cpp:219:\n\
                     Error parsing element attribute at offset 748\n\n";
         assert_eq!(
-            Fault::new(said).to_string(),
+            OpenVinoError::new(said).to_string(),
             "Error parsing element attribute at offset 748"
         );
     }
 
     #[test]
     fn operators_that_the_runtime_does_not_have_are_named() {
-        let onnx = Fault::new(
+        let onnx = OpenVinoError::new(
             "FrontEnd API failed with OpConversionFailure:\nModel wasn't fully converted.\nSummary:\n\
              -- No conversion rule found for operations: FancyOp-13, com.acme.OtherOp\n",
         );
         assert_eq!(onnx.operators(), ["FancyOp-13", "com.acme.OtherOp"]);
-        let ir = Fault::new("Opset opset1 doesn't contain the operation with type: FancyOp\n\n");
+        let ir = OpenVinoError::new("Opset opset1 doesn't contain the operation with type: FancyOp\n\n");
         assert_eq!(ir.operators(), ["FancyOp"]);
         for other in [
             "Unable to read the model",
             "No conversion rule found for operations:",
             "doesn't contain the operation with type: ;",
         ] {
-            assert!(Fault::new(other).operators().is_empty(), "{other}");
+            assert!(OpenVinoError::new(other).operators().is_empty(), "{other}");
         }
     }
 
@@ -177,14 +177,14 @@ mod tests {
                     at src/plugins/intel_cpu/src/shape_inference/custom/eltwise.cpp:52:\n\
                     Eltwise shape infer input shapes dim index: 1 mismatch\n";
         assert_eq!(
-            Fault::new(said).reason(),
+            OpenVinoError::new(said).reason(),
             "[CPU] Add node with name '/model.0/Add_5.0': \
              Eltwise shape infer input shapes dim index: 1 mismatch"
         );
         let said = "cannot read '/srv/models/a.bin' of i64/f32 in core/src/model.cpp:12: no";
-        assert_eq!(Fault::new(said).reason(), "cannot read of i64/f32 in no");
-        assert_eq!(Fault::new("Check 'a").reason(), "Check 'a");
+        assert_eq!(OpenVinoError::new(said).reason(), "cannot read of i64/f32 in no");
+        assert_eq!(OpenVinoError::new("Check 'a").reason(), "Check 'a");
         let long = "x".repeat(5000);
-        assert_eq!(Fault::new(&long).reason().len(), 1000);
+        assert_eq!(OpenVinoError::new(&long).reason().len(), 1000);
     }
 }

@@ -17,7 +17,7 @@ use openvino::{InferenceError, Model};
 use tokio::sync::Semaphore;
 
 use super::{
-    convert, describe::Described, fault::Fault, pool::PoolError, run::RunError, slot::SlotInput,
+    convert, describe::Described, fault::OpenVinoError, pool::PoolError, run::RunError, slot::SlotInput,
 };
 use crate::{
     task,
@@ -45,7 +45,7 @@ type Combination = Box<[usize]>;
 
 struct Verdicts {
     accepted: Recent<()>,
-    refused: Recent<Fault>,
+    refused: Recent<OpenVinoError>,
 }
 
 /// The model, and its inputs' shapes as they are declared: all may change but for fixed ones.
@@ -143,7 +143,7 @@ impl Guard {
 }
 
 impl Spare {
-    fn takes(&mut self, shapes: &[(usize, Vec<usize>)]) -> Result<(), Fault> {
+    fn takes(&mut self, shapes: &[(usize, Vec<usize>)]) -> Result<(), OpenVinoError> {
         let asked: Vec<_> = shapes
             .iter()
             .filter(|(port, _)| self.declared.iter().any(|(known, _)| known == port))
@@ -160,7 +160,7 @@ impl Spare {
         if reshape(&mut self.model, &self.declared).is_err() {
             return Ok(());
         }
-        reshape(&mut self.model, &asked).map_err(Fault::from)
+        reshape(&mut self.model, &asked).map_err(OpenVinoError::from)
     }
 }
 

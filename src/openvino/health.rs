@@ -168,7 +168,7 @@ pub(super) enum Admission {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::openvino::fault::Fault;
+    use crate::openvino::fault::OpenVinoError;
 
     fn health(dynamic: bool, stateful: bool) -> Health {
         Health::new(Nature { dynamic, stateful })
@@ -183,7 +183,7 @@ mod tests {
 
     /// Has an inference fail; returns true if it is to be repeated elsewhere.
     fn fails(health: &Health, step: &'static str) -> bool {
-        let source = Fault::new("no");
+        let source = OpenVinoError::new("no");
         let ran = health.judge(Err(SlotError::Runtime { step, source }), work);
         matches!(ran, Err(RunError::Spoilt(Some(_), _)))
     }

@@ -3,7 +3,7 @@
 use super::{
     cores::Ready,
     describe::{self, Described},
-    error::LoadError,
+    error::ModelLoadError,
     load::{self, Load},
     prepare::Prepared,
 };
@@ -15,7 +15,7 @@ use crate::servable::ServableInfo;
 /// # Errors
 ///
 /// Fails as [`load`](super::load()) does before it compiles; a device may still refuse the model.
-pub fn inspect(load: Load<'_>) -> Result<ServableInfo, LoadError> {
+pub fn inspect(load: Load<'_>) -> Result<ServableInfo, ModelLoadError> {
     let options = &*load::options(load.options)?;
     let load = Load { options, ..load };
     let mut core = Ready::new(options, None)?;

@@ -16,12 +16,12 @@ use super::{
     cores::Ready,
     describe::{self, Described},
     device,
-    error::LoadError,
-    fault::Fault,
+    error::ModelLoadError,
+    fault::OpenVinoError,
     guard::Guard,
     health::Nature,
     loader, low_latency,
-    names::Names,
+    names::TensorNames,
     options::LoadOptions,
     prepare::{self, Prepared},
     run::Runner,
@@ -48,7 +48,7 @@ pub struct Load<'a> {
     /// How to load it.
     pub options: &'a LoadOptions,
     /// The names that clients use.
-    pub names: &'a Names,
+    pub names: &'a TensorNames,
     /// The layouts that the model file gives, by the model's own names.
     pub layouts: &'a BTreeMap<String, Layout>,
     /// The shapes that a request asks for, by the names and in the layouts that clients use; only
@@ -74,10 +74,10 @@ pub struct Compiled {
 }
 
 /// Makes the options that a model is really loaded with.
-pub(super) fn options(options: &LoadOptions) -> Result<Cow<'_, LoadOptions>, LoadError> {
+pub(super) fn options(options: &LoadOptions) -> Result<Cow<'_, LoadOptions>, ModelLoadError> {
     let mut options = Cow::Borrowed(options);
     if options.nireq > NIREQ_LIMIT {
-        return Err(LoadError::Nireq(options.nireq));
+        return Err(ModelLoadError::Nireq(options.nireq));
     }
     if options.stateful {
         let device = device::of_stateful(&options.device)?;
@@ -89,7 +89,7 @@ pub(super) fn options(options: &LoadOptions) -> Result<Cow<'_, LoadOptions>, Loa
 }
 
 /// Reads a model and does everything to it that comes before it is compiled.
-pub(super) fn prepared<'a>(core: &mut Core, load: &Load<'a>) -> Result<Prepared<'a>, LoadError> {
+pub(super) fn prepared<'a>(core: &mut Core, load: &Load<'a>) -> Result<Prepared<'a>, ModelLoadError> {
     let model = match load.options.low_latency {
         true => low_latency::read(core, load)?,
         false => read(core, load)?,
@@ -102,7 +102,7 @@ pub(super) fn prepared<'a>(core: &mut Core, load: &Load<'a>) -> Result<Prepared<
 /// # Errors
 ///
 /// See [`LoadError`].
-pub fn load(load: Load<'_>) -> Result<Compiled, LoadError> {
+pub fn load(load: Load<'_>) -> Result<Compiled, ModelLoadError> {
     loader::give_way();
     let options = &*options(load.options)?;
     let load = Load { options, ..load };
@@ -171,15 +171,15 @@ pub fn load(load: Load<'_>) -> Result<Compiled, LoadError> {
 }
 
 /// Reads the model file.
-pub(super) fn read(core: &mut Core, load: &Load<'_>) -> Result<Model, LoadError> {
-    let fail = |path: &Path, source| LoadError::Read {
+pub(super) fn read(core: &mut Core, load: &Load<'_>) -> Result<Model, ModelLoadError> {
+    let fail = |path: &Path, source| ModelLoadError::Read {
         path: path.to_owned(),
         source,
     };
     // The crate takes texts, and panics on a zero character.
     let text = |path| match Path::to_str(path) {
         Some(text) if !text.contains('\0') => Ok(text),
-        _ => Err(fail(path, Fault::new("the path is not UTF-8"))),
+        _ => Err(fail(path, OpenVinoError::new("the path is not UTF-8"))),
     };
     let weights = load.weights.map(text).transpose()?;
     core.read_model_from_file(text(load.model)?, weights.unwrap_or_default())
@@ -188,17 +188,17 @@ pub(super) fn read(core: &mut Core, load: &Load<'_>) -> Result<Model, LoadError>
 
 /// Explains why the runtime does not read a model: it says the same of a file that it may not open as
 /// of one that is broken.
-fn unread(load: &Load<'_>, source: Fault) -> LoadError {
+fn unread(load: &Load<'_>, source: OpenVinoError) -> ModelLoadError {
     let mut files = files(load.model).chain(load.weights.map(Path::to_owned));
     if let Some((source, path)) = files.find_map(|path| Some((opened(&path).err()?, path))) {
-        return LoadError::Unreadable { path, source };
+        return ModelLoadError::Unreadable { path, source };
     }
     let path = load.model.to_owned();
     let operators = source.operators();
     if operators.is_empty() {
-        LoadError::Read { path, source }
+        ModelLoadError::Read { path, source }
     } else {
-        LoadError::Operators {
+        ModelLoadError::Operators {
             path,
             operators,
             source,
@@ -231,9 +231,9 @@ fn compile(
     core: &mut Core,
     model: &Model,
     options: &LoadOptions,
-) -> Result<CompiledModel, LoadError> {
+) -> Result<CompiledModel, ModelLoadError> {
     core.compile_model(model, DeviceType::Other(options.device.as_str().into()))
-        .map_err(|error| LoadError::Compile {
+        .map_err(|error| ModelLoadError::Compile {
             device: options.device.clone(),
             known: device::available(core),
             source: error.into(),

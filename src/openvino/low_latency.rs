@@ -18,8 +18,8 @@ use serde::{Deserialize, Serialize};
 
 use self::python::Python;
 use super::{
-    error::LoadError,
-    fault::Fault,
+    error::ModelLoadError,
+    fault::OpenVinoError,
     layouts,
     load::{self, Load},
     names::Port,
@@ -58,14 +58,14 @@ pub enum LowLatencyError {
         /// The program.
         python: PathBuf,
         /// What it said.
-        said: Fault,
+        said: OpenVinoError,
     },
     /// It took too long.
     #[error("it did not end within {} s", .0.as_secs())]
     TooLong(Duration),
     /// OpenVINO refused, or the process came to an end.
     #[error("{0}")]
-    Failed(Fault),
+    Failed(OpenVinoError),
     /// The folder for the transformed model cannot be used.
     #[error("cannot use the folder for temporary files {}", path.display())]
     Folder {
@@ -120,7 +120,7 @@ struct Kept {
 /// # Errors
 ///
 /// Fails as reading and shaping the model as it is would, and if the pass cannot be run.
-pub(super) fn read(core: &mut Core, load: &Load<'_>) -> Result<Model, LoadError> {
+pub(super) fn read(core: &mut Core, load: &Load<'_>) -> Result<Model, ModelLoadError> {
     // Whatever is wrong with names, layouts and shapes is told as for any other model. What comes
     // of it says which shapes the pass is to see.
     let prepared = prepare::prepare(load::read(core, load)?, load)?;
@@ -162,7 +162,7 @@ pub(super) fn read(core: &mut Core, load: &Load<'_>) -> Result<Model, LoadError>
 }
 
 /// Describes tensors as the model itself has them.
-fn own(ports: &[(Port, Option<&LayoutOption>)]) -> Result<Vec<Tensor>, LoadError> {
+fn own(ports: &[(Port, Option<&LayoutOption>)]) -> Result<Vec<Tensor>, ModelLoadError> {
     ports
         .iter()
         .map(|(port, option)| {
@@ -263,7 +263,7 @@ fn unroll(request: &Request<'_>, folder: &Path) -> Result<Outcome, LowLatencyErr
 }
 
 fn failed(error: serde_json::Error) -> LowLatencyError {
-    LowLatencyError::Failed(Fault::new(&error.to_string()))
+    LowLatencyError::Failed(OpenVinoError::new(&error.to_string()))
 }
 
 #[cfg(test)]

@@ -41,21 +41,21 @@ mod testing;
 mod workers;
 
 pub use binding::spare_binding;
-pub use error::LoadError;
-pub use fault::Fault;
+pub use error::ModelLoadError;
+pub use fault::OpenVinoError;
 pub use guard::Guard;
 pub use inspect::inspect;
 pub use layouts::LayoutFault;
 pub use load::{Compiled, Load, NIREQ_LIMIT, load};
 pub use low_latency::LowLatencyError;
-pub use names::{Names, NamesError};
+pub use names::{TensorNames, NamesError};
 pub use options::{
     BatchOption, ColorFormat, Conversion, LayoutOption, LoadOptions, PerChannel, PerTensor,
     Placement, Precision, Preprocessing, ShapeOption,
 };
 pub use pool::PoolError;
 pub use run::{RunError, Runner, Work};
-pub use shapes::ShapeError;
+pub use shapes::ShapeMismatch;
 pub use slot::{SlotError, SlotInput};
-pub use state::{Hold, State};
+pub use state::{Hold, SequenceState};
 pub use strings::StringsError;

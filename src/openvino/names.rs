@@ -11,7 +11,7 @@ use crate::tensor::PartialShape;
 /// Public names by the model's own, for inputs and for outputs; tensors that are not named here
 /// keep their own.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Names {
+pub struct TensorNames {
     /// Of inputs.
     pub inputs: BTreeMap<String, String>,
     /// Of outputs.

@@ -9,7 +9,7 @@ use openvino::{InferenceError, Model, Node, prepostprocess::Pipeline};
 
 use super::{
     convert,
-    error::LoadError,
+    error::ModelLoadError,
     layouts,
     load::Load,
     names::{self, Port, Stale},
@@ -30,7 +30,7 @@ pub(super) struct Prepared<'a> {
     pub(super) stale: Vec<Stale>,
 }
 
-pub(super) fn prepare<'a>(model: Model, load: &Load<'a>) -> Result<Prepared<'a>, LoadError> {
+pub(super) fn prepare<'a>(model: Model, load: &Load<'a>) -> Result<Prepared<'a>, ModelLoadError> {
     let mut stale = Vec::new();
     let names = load.names;
     let mut inputs = names::publish("input", inputs_of(&model)?, &names.inputs, &mut stale)?;
@@ -62,7 +62,7 @@ fn preprocess<'a>(
     inputs: &mut Vec<Port>,
     options: &mut Vec<Option<&'a LayoutOption>>,
     load: &Load<'a>,
-) -> Result<Model, LoadError> {
+) -> Result<Model, ModelLoadError> {
     let option = options.first().copied().flatten();
     let own = inputs
         .first()
@@ -82,7 +82,7 @@ fn turn(
     model: Model,
     inputs: &mut [Port],
     options: &[Option<&LayoutOption>],
-) -> Result<Model, LoadError> {
+) -> Result<Model, ModelLoadError> {
     let mut turned = Vec::new();
     for (port, (input, option)) in inputs.iter().zip(options).enumerate() {
         if let Some(axes) = layouts::turned(input, *option)? {
@@ -93,7 +93,7 @@ fn turn(
         return Ok(model);
     }
     let model =
-        add_transposition(&model, &turned).map_err(|error| LoadError::Transpose(error.into()))?;
+        add_transposition(&model, &turned).map_err(|error| ModelLoadError::Transpose(error.into()))?;
     for (input, (_, shape)) in inputs.iter_mut().zip(inputs_of(&model)?) {
         input.shape = shape;
     }
@@ -125,7 +125,7 @@ fn reshape(
     model: &mut Model,
     inputs: &mut [Port],
     wanted: Vec<Option<PartialShape>>,
-) -> Result<(), LoadError> {
+) -> Result<(), ModelLoadError> {
     let mut changed = Vec::new();
     for (port, (input, wanted)) in inputs.iter_mut().zip(wanted).enumerate() {
         if let Some(shape) = wanted
@@ -138,7 +138,7 @@ fn reshape(
     if changed.is_empty() {
         return Ok(());
     }
-    set_shapes(model, &changed).map_err(|error| LoadError::Reshape {
+    set_shapes(model, &changed).map_err(|error| ModelLoadError::Reshape {
         wanted: changed
             .iter()
             .map(|(_, name, shape)| (name.clone(), shape.clone()))
@@ -160,7 +160,7 @@ fn set_shapes(
 }
 
 /// Reads name and shape of each input.
-fn inputs_of(model: &Model) -> Result<Vec<(String, Option<PartialShape>)>, LoadError> {
+fn inputs_of(model: &Model) -> Result<Vec<(String, Option<PartialShape>)>, ModelLoadError> {
     ports(
         "input",
         model.get_inputs_len(),
@@ -169,7 +169,7 @@ fn inputs_of(model: &Model) -> Result<Vec<(String, Option<PartialShape>)>, LoadE
     )
 }
 
-fn outputs_of(model: &Model) -> Result<Vec<(String, Option<PartialShape>)>, LoadError> {
+fn outputs_of(model: &Model) -> Result<Vec<(String, Option<PartialShape>)>, ModelLoadError> {
     ports(
         "output",
         model.get_outputs_len(),
@@ -184,9 +184,9 @@ fn ports(
     count: Result<usize, InferenceError>,
     node: impl Fn(usize) -> Result<Node, InferenceError>,
     prefix: &str,
-) -> Result<Vec<(String, Option<PartialShape>)>, LoadError> {
+) -> Result<Vec<(String, Option<PartialShape>)>, ModelLoadError> {
     let fail = |port| {
-        move |error: InferenceError| LoadError::Port {
+        move |error: InferenceError| ModelLoadError::Port {
             direction,
             port,
             source: error.into(),

@@ -19,8 +19,8 @@ use openvino_sys::{
 
 use super::{
     convert,
-    error::LoadError,
-    fault::Fault,
+    error::ModelLoadError,
+    fault::OpenVinoError,
     layouts,
     names::Port,
     options::{ColorFormat, Conversion, LayoutOption, PerChannel, Precision, Preprocessing},
@@ -48,17 +48,17 @@ pub(super) fn add(
     option: Option<&LayoutOption>,
     own: Option<&Layout>,
     wanted: &Preprocessing,
-) -> Result<Model, LoadError> {
+) -> Result<Model, ModelLoadError> {
     let [input] = inputs.as_slice() else {
         let known: Vec<&str> = inputs.iter().map(|input| input.public.as_str()).collect();
-        return Err(LoadError::PreprocessingInputs {
+        return Err(ModelLoadError::PreprocessingInputs {
             count: known.len(),
             known: known.join(", "),
         });
     };
     let layouts = named_axes(input, option, own)?;
-    let fail = |setting| move |source: Fault| LoadError::Preprocessing { setting, source };
-    let whole = |error: openvino::InferenceError| LoadError::Preprocessing {
+    let fail = |setting| move |source: OpenVinoError| ModelLoadError::Preprocessing { setting, source };
+    let whole = |error: openvino::InferenceError| ModelLoadError::Preprocessing {
         setting: "the preprocessing of the input",
         source: error.into(),
     };
@@ -99,7 +99,7 @@ fn named_axes(
     input: &Port,
     option: Option<&LayoutOption>,
     own: Option<&Layout>,
-) -> Result<Option<(String, String)>, LoadError> {
+) -> Result<Option<(String, String)>, ModelLoadError> {
     let turned = layouts::turned(input, option)?;
     let Some(rank) = input.rank() else {
         return Ok(None);
@@ -138,7 +138,7 @@ fn convert_color(
     tensor: &mut InputTensorInfo,
     steps: &mut Steps,
     color: Conversion<ColorFormat>,
-) -> Result<(), Fault> {
+) -> Result<(), OpenVinoError> {
     // SAFETY: both pointers are those of live objects, which are borrowed for the length of the
     // calls; the formats are values of the runtime's enumeration.
     let statuses = unsafe {
@@ -160,7 +160,7 @@ fn convert_precision(
     tensor: &mut InputTensorInfo,
     steps: &mut Steps,
     precision: Conversion<Precision>,
-) -> Result<(), Fault> {
+) -> Result<(), OpenVinoError> {
     // SAFETY: the pointer is that of a live object, which is borrowed for the length of the call.
     let status = unsafe {
         ov_preprocess_input_tensor_info_set_element_type(
@@ -173,7 +173,7 @@ fn convert_precision(
     Ok(())
 }
 
-fn subtract(steps: &mut Steps, mean: &PerChannel) -> Result<(), Fault> {
+fn subtract(steps: &mut Steps, mean: &PerChannel) -> Result<(), OpenVinoError> {
     // SAFETY: the pointer is that of a live object, which is borrowed for the length of the call; the
     // numbers are copied during it.
     checked(unsafe {
@@ -190,7 +190,7 @@ fn subtract(steps: &mut Steps, mean: &PerChannel) -> Result<(), Fault> {
     })
 }
 
-fn divide(steps: &mut Steps, scale: &PerChannel) -> Result<(), Fault> {
+fn divide(steps: &mut Steps, scale: &PerChannel) -> Result<(), OpenVinoError> {
     // SAFETY: as above.
     checked(unsafe {
         match scale {
@@ -206,14 +206,14 @@ fn divide(steps: &mut Steps, scale: &PerChannel) -> Result<(), Fault> {
     })
 }
 
-fn length(values: &[f32]) -> Result<i32, Fault> {
-    i32::try_from(values.len()).map_err(|_| Fault::new("there are more numbers than 32 bits count"))
+fn length(values: &[f32]) -> Result<i32, OpenVinoError> {
+    i32::try_from(values.len()).map_err(|_| OpenVinoError::new("there are more numbers than 32 bits count"))
 }
 
-fn checked(status: ov_status_e) -> Result<(), Fault> {
+fn checked(status: ov_status_e) -> Result<(), OpenVinoError> {
     match status {
         ov_status_e::OK => Ok(()),
-        _ => Err(Fault::last("the runtime refuses it")),
+        _ => Err(OpenVinoError::last("the runtime refuses it")),
     }
 }
 

@@ -17,7 +17,7 @@ use std::{
 use tokio::sync::{Notify, oneshot};
 
 use super::{
-    fault::Fault,
+    fault::OpenVinoError,
     guard::Guard,
     health::{Admission, Health, Nature},
     options::{LoadOptions, Placement},
@@ -27,7 +27,7 @@ use super::{
     workers::{Answer, Run, Workers},
 };
 use crate::{
-    metrics::{Call, Times},
+    metrics::{RequestRecord, Times},
     task,
     tensor::Tensor,
 };
@@ -58,7 +58,7 @@ pub enum RunError {
     Slot(#[from] SlotError),
     /// The model does not take shapes such as these together.
     #[error("OpenVINO refuses the shapes of the inputs")]
-    Shapes(#[source] Fault),
+    Shapes(#[source] OpenVinoError),
     /// The compiled model is spoilt, and the request can run on another one: what it was, and what
     /// failed if it has run.
     #[error("the compiled model has to be replaced, since an inference before failed")]
@@ -187,7 +187,7 @@ impl Runner {
         inputs: Vec<SlotInput>,
         wanted: Vec<usize>,
         hold: impl Hold,
-        call: &Call,
+        call: &RequestRecord,
     ) -> Result<(Vec<Tensor>, Instant), RunError> {
         let ran = self.run(inputs, wanted, hold, call, Queue::Bounded).await;
         ran.map(|(outputs, times)| (outputs, times.ended))
@@ -204,7 +204,7 @@ impl Runner {
         &self,
         inputs: Vec<SlotInput>,
         wanted: Vec<usize>,
-        call: &Call,
+        call: &RequestRecord,
     ) -> Result<(Vec<Tensor>, Times), RunError> {
         self.run(inputs, wanted, (), call, Queue::Admitted).await
     }
@@ -224,7 +224,7 @@ impl Runner {
         inputs: Vec<SlotInput>,
         wanted: Vec<usize>,
         mut hold: impl Hold,
-        call: &Call,
+        call: &RequestRecord,
         queue: Queue,
     ) -> Result<(Vec<Tensor>, Times), RunError> {
         let asked = Instant::now();
@@ -277,7 +277,7 @@ impl Runner {
         inputs: Vec<SlotInput>,
         wanted: Vec<usize>,
         hold: impl Hold,
-        call: &Call,
+        call: &RequestRecord,
         queue: Queue,
         asked: Instant,
     ) -> Result<(Vec<Tensor>, Times), RunError> {

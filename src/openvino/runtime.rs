@@ -15,16 +15,16 @@ use std::{
 
 use openvino::{Core, DeviceType};
 
-pub use survey::{Device, Looked, devices, devices_of_opened, list_devices_with, survey};
+pub use survey::{Device, SearchedPlace, devices, devices_of_opened, list_devices_with, survey};
 
-use super::fault::Fault;
+use super::fault::OpenVinoError;
 
 /// The release of the wheel that the project is built and tested with.
 pub const PINNED_VERSION: &str = "2026.4.1";
 
 /// How a runtime was found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Origin {
+pub enum RuntimeOrigin {
     /// The folder that `OPENVINO_INSTALL_DIR` names.
     InstallDir,
     /// The virtual environment that is active.
@@ -35,7 +35,7 @@ pub enum Origin {
     System,
 }
 
-impl fmt::Display for Origin {
+impl fmt::Display for RuntimeOrigin {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::InstallDir => "OPENVINO_INSTALL_DIR",
@@ -48,16 +48,16 @@ impl fmt::Display for Origin {
 
 /// A runtime on this machine.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Found {
+pub struct FoundRuntime {
     /// How it was found.
-    pub origin: Origin,
+    pub origin: RuntimeOrigin,
     /// The shared library with the C interface.
     pub library: PathBuf,
 }
 
 /// Where to search, taken from the environment by the caller.
 #[derive(Debug, Clone, Default)]
-pub struct Places {
+pub struct RuntimeSearchPath {
     /// `OPENVINO_INSTALL_DIR`.
     pub install_dir: Option<PathBuf>,
     /// `VIRTUAL_ENV` or `CONDA_PREFIX`.
@@ -101,7 +101,7 @@ pub enum RuntimeError {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Opened {
     /// Where it is.
-    pub found: Found,
+    pub found: FoundRuntime,
     /// Its version, as it says itself.
     pub version: String,
 }
@@ -112,22 +112,22 @@ pub struct Opened {
 ///
 /// Fails if there is none, or if `OPENVINO_INSTALL_DIR` is given and has none: a place that was
 /// named on purpose is not passed over in silence.
-pub fn find(places: &Places) -> Result<Found, RuntimeError> {
+pub fn find(places: &RuntimeSearchPath) -> Result<FoundRuntime, RuntimeError> {
     if let Some(dir) = &places.install_dir {
         return library_under(dir)
-            .map(|library| Found {
-                origin: Origin::InstallDir,
+            .map(|library| FoundRuntime {
+                origin: RuntimeOrigin::InstallDir,
                 library,
             })
             .ok_or_else(|| RuntimeError::InstallDir(dir.clone()));
     }
     let named = [
-        (Origin::ActiveVenv, &places.venv),
-        (Origin::Managed, &places.managed),
+        (RuntimeOrigin::ActiveVenv, &places.venv),
+        (RuntimeOrigin::Managed, &places.managed),
     ];
     for (origin, dir) in named {
         if let Some(library) = dir.as_deref().and_then(library_under) {
-            return Ok(Found { origin, library });
+            return Ok(FoundRuntime { origin, library });
         }
     }
     let from_path = places.library_path.iter().flat_map(std::env::split_paths);
@@ -135,8 +135,8 @@ pub fn find(places: &Places) -> Result<Found, RuntimeError> {
     from_path
         .chain(system)
         .find_map(|folder| library_in(&folder))
-        .map(|library| Found {
-            origin: Origin::System,
+        .map(|library| FoundRuntime {
+            origin: RuntimeOrigin::System,
             library,
         })
         .ok_or(RuntimeError::Missing)
@@ -147,7 +147,7 @@ pub fn find(places: &Places) -> Result<Found, RuntimeError> {
 /// # Errors
 ///
 /// Fails if none is found or the one that is found does not open.
-pub fn open(places: &Places) -> Result<Opened, RuntimeError> {
+pub fn open(places: &RuntimeSearchPath) -> Result<Opened, RuntimeError> {
     let found = find(places)?;
     bound_arenas();
     openvino_sys::library::load_from(&found.library).map_err(|reason| RuntimeError::Open {
@@ -214,7 +214,7 @@ fn bound_arenas() {}
 ///
 /// Fails with what the runtime said.
 pub fn check(opened: &Opened) -> Result<(), RuntimeError> {
-    let compile = || -> Result<(), Fault> {
+    let compile = || -> Result<(), OpenVinoError> {
         let mut core = Core::new()?;
         let model = core.read_model_from_buffer(TINY_MODEL.as_bytes(), None)?;
         core.compile_model(&model, DeviceType::CPU)?;
@@ -326,7 +326,7 @@ fn sorted_entries(folder: &Path, prefix: &str) -> Vec<PathBuf> {
 mod tests {
     use std::fs;
 
-    use super::{Origin, Places, RuntimeError, find, survey};
+    use super::{RuntimeOrigin, RuntimeSearchPath, RuntimeError, find, survey};
 
     fn place(root: &std::path::Path, below: &str) {
         fs::create_dir_all(root.join(below)).unwrap();
@@ -338,11 +338,11 @@ mod tests {
         let root = tempfile::tempdir().unwrap();
         place(&root.path().join("managed"), "openvino/libs");
         place(&root.path().join("path"), "");
-        let places = Places {
+        let places = RuntimeSearchPath {
             venv: Some(root.path().join("venv")),
             managed: Some(root.path().join("managed")),
             library_path: Some(root.path().join("path").into()),
-            ..Places::default()
+            ..RuntimeSearchPath::default()
         };
         let looked = survey(&places);
         let found: Vec<_> = looked
@@ -352,43 +352,43 @@ mod tests {
         assert_eq!(
             found,
             [
-                (Origin::ActiveVenv, false),
-                (Origin::Managed, true),
-                (Origin::System, true),
+                (RuntimeOrigin::ActiveVenv, false),
+                (RuntimeOrigin::Managed, true),
+                (RuntimeOrigin::System, true),
             ]
         );
         assert_eq!(looked[1].library, Some(find(&places).unwrap().library));
-        assert_eq!(survey(&Places::default()), []);
+        assert_eq!(survey(&RuntimeSearchPath::default()), []);
     }
 
     #[test]
     fn the_places_are_searched_in_order() {
         let root = tempfile::tempdir().unwrap();
         let dir = |name: &str| Some(root.path().join(name));
-        let mut places = Places {
+        let mut places = RuntimeSearchPath {
             managed: dir("managed"),
             library_path: Some(root.path().join("path").into()),
-            ..Places::default()
+            ..RuntimeSearchPath::default()
         };
         assert!(matches!(find(&places), Err(RuntimeError::Missing)));
 
         place(&root.path().join("path"), "");
-        assert_eq!(find(&places).unwrap().origin, Origin::System);
+        assert_eq!(find(&places).unwrap().origin, RuntimeOrigin::System);
         place(
             &root.path().join("managed"),
             "lib/python3.11/site-packages/openvino/libs",
         );
-        assert_eq!(find(&places).unwrap().origin, Origin::Managed);
+        assert_eq!(find(&places).unwrap().origin, RuntimeOrigin::Managed);
         places.venv = dir("venv");
-        assert_eq!(find(&places).unwrap().origin, Origin::Managed);
+        assert_eq!(find(&places).unwrap().origin, RuntimeOrigin::Managed);
         place(
             &root.path().join("venv"),
             "lib/python3.12/site-packages/openvino/libs",
         );
-        assert_eq!(find(&places).unwrap().origin, Origin::ActiveVenv);
+        assert_eq!(find(&places).unwrap().origin, RuntimeOrigin::ActiveVenv);
         places.install_dir = dir("archive");
         assert!(matches!(find(&places), Err(RuntimeError::InstallDir(_))));
         place(&root.path().join("archive"), "runtime/lib/intel64");
-        assert_eq!(find(&places).unwrap().origin, Origin::InstallDir);
+        assert_eq!(find(&places).unwrap().origin, RuntimeOrigin::InstallDir);
     }
 }

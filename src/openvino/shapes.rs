@@ -9,7 +9,7 @@ use crate::tensor::{Dim, Layout, PartialShape};
 
 /// Shapes that do not fit the model.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum ShapeError {
+pub enum ShapeMismatch {
     /// One shape for whichever input there is, and there is not exactly one.
     #[error(
         "Anonymous fixed shape is invalid for models with multiple inputs - the model has: {known}; \
@@ -59,7 +59,7 @@ pub(super) fn decide(
     layouts: &[Layout],
     options: &LoadOptions,
     asked: &[(String, Vec<usize>)],
-) -> Result<Vec<Option<PartialShape>>, ShapeError> {
+) -> Result<Vec<Option<PartialShape>>, ShapeMismatch> {
     let mut shapes = vec![None; inputs.len()];
     let known = || {
         let names: Vec<&str> = inputs.iter().map(|input| input.public.as_str()).collect();
@@ -79,7 +79,7 @@ pub(super) fn decide(
         },
         PerTensor::Anonymous(ShapeOption::Dims(shape)) => match shapes.as_mut_slice() {
             [only] => *only = Some(shape.clone()),
-            _ => return Err(ShapeError::Anonymous { known: known() }),
+            _ => return Err(ShapeMismatch::Anonymous { known: known() }),
         },
         PerTensor::Anonymous(ShapeOption::Auto) => {
             for (shape, input) in shapes.iter_mut().zip(inputs) {
@@ -90,11 +90,11 @@ pub(super) fn decide(
             for (name, option) in named {
                 let Some(port) = inputs.iter().position(|input| input.public == *name) else {
                     return Err(match inputs.iter().find(|input| input.own == *name) {
-                        Some(input) => ShapeError::OwnName {
+                        Some(input) => ShapeMismatch::OwnName {
                             name: name.clone(),
                             public: input.public.clone(),
                         },
-                        None => ShapeError::Unknown {
+                        None => ShapeMismatch::Unknown {
                             name: name.clone(),
                             known: known(),
                         },
@@ -115,7 +115,7 @@ fn decide_batch(
     layouts: &[Layout],
     batch: BatchOption,
     asked: &[(String, Vec<usize>)],
-) -> Result<Vec<Option<PartialShape>>, ShapeError> {
+) -> Result<Vec<Option<PartialShape>>, ShapeMismatch> {
     let axes = inputs
         .iter()
         .zip(layouts)
@@ -123,7 +123,7 @@ fn decide_batch(
             input
                 .rank()
                 .and_then(|rank| layout.axis('N', rank))
-                .ok_or_else(|| ShapeError::NoBatch {
+                .ok_or_else(|| ShapeMismatch::NoBatch {
                     name: input.public.clone(),
                     shape: input
                         .shape
@@ -155,7 +155,7 @@ fn fixed(shape: &[usize]) -> PartialShape {
 
 #[cfg(test)]
 mod tests {
-    use super::{ShapeError, decide};
+    use super::{ShapeMismatch, decide};
     use crate::{
         openvino::{BatchOption, LoadOptions, PerTensor, ShapeOption, names::Port},
         tensor::{Dim, Layout, PartialShape},
@@ -296,7 +296,7 @@ mod tests {
         for option in [BatchOption::Auto, BatchOption::Dim(Dim::Fixed(2))] {
             let refused = decide(&inputs, &[Layout::unspecified(0)], &batch(option), &[]);
             let error = refused.unwrap_err();
-            assert!(matches!(error, ShapeError::NoBatch { .. }));
+            assert!(matches!(error, ShapeMismatch::NoBatch { .. }));
             insta::allow_duplicates! {
                 insta::assert_snapshot!(error, @"Invalid batch dimension in shape - input `x` has no batch dimension: shape (), layout ...");
             }

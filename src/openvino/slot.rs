@@ -15,8 +15,8 @@ use openvino::{CompiledModel, ElementType, InferRequest, InferenceError, Inferen
 use super::{
     convert,
     describe::Described,
-    fault::Fault,
-    state::{Bound, Kept, Maker, State, new_set},
+    fault::OpenVinoError,
+    state::{Bound, Kept, Maker, SequenceState, new_set},
     strings::{self, StringsError},
 };
 use crate::tensor::{DataType, Dim, Tensor, transpose};
@@ -42,7 +42,7 @@ pub enum SlotError {
         step: &'static str,
         /// What the runtime said.
         #[source]
-        source: Fault,
+        source: OpenVinoError,
     },
     /// There is no such input or output; the request was checked against another model.
     #[error("the model has no input or output {0}")]
@@ -229,12 +229,12 @@ impl Slot {
     /// that is gone afterwards.
     pub(super) fn infer(
         &mut self,
-        state: Option<&mut State>,
+        state: Option<&mut SequenceState>,
         inputs: &[SlotInput],
         wanted: &[usize],
         limit: Option<Limit<'_>>,
     ) -> Result<Vec<Tensor>, SlotError> {
-        let mut passing = State::default();
+        let mut passing = SequenceState::default();
         let (bound, lends) = match &mut self.engine {
             Engine::Own(own) => (own, false),
             Engine::OfSequences(maker) => match maker.kept(state.unwrap_or(&mut passing))? {
@@ -437,7 +437,7 @@ fn copy_out(
     }
     Tensor::new(dtype, shape, data).map_err(|error| SlotError::Runtime {
         step: "shape an output",
-        source: Fault::new(&error.to_string()),
+        source: OpenVinoError::new(&error.to_string()),
     })
 }
 

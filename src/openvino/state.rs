@@ -22,7 +22,7 @@ const SMALL: usize = 4096;
 /// The state of a sequence: an infer request with the model's variables inside. It is made by the
 /// first run, with every variable at its initial value.
 #[derive(Default)]
-pub struct State(Option<Kept>);
+pub struct SequenceState(Option<Kept>);
 
 /// What a sequence has.
 pub(super) enum Kept {
@@ -81,7 +81,7 @@ impl Maker {
     }
 
     /// Returns what a state has, made if it has nothing yet.
-    pub(super) fn kept<'a>(&self, state: &'a mut State) -> Result<&'a mut Kept, SlotError> {
+    pub(super) fn kept<'a>(&self, state: &'a mut SequenceState) -> Result<&'a mut Kept, SlotError> {
         let kept = match state.0.take() {
             Some(kept) => kept,
             None => self.make()?,
@@ -113,7 +113,7 @@ pub(super) fn new_set() -> u64 {
 /// or not.
 pub trait Hold: Send + 'static {
     /// Returns the state to run on, if the run has one. Called right before the run.
-    fn state(&mut self) -> Option<&mut State>;
+    fn state(&mut self) -> Option<&mut SequenceState>;
 
     /// Says that the run has ended, before its client is told. Not called if the run panics.
     fn ended(&mut self, success: bool);
@@ -121,7 +121,7 @@ pub trait Hold: Send + 'static {
 
 /// Runs without a state.
 impl Hold for () {
-    fn state(&mut self) -> Option<&mut State> {
+    fn state(&mut self) -> Option<&mut SequenceState> {
         None
     }
 

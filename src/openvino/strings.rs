@@ -12,7 +12,7 @@ use std::{ffi::c_char, sync::OnceLock};
 use bytes::Bytes;
 use openvino::{ElementType, InferenceError, Tensor};
 
-use super::{convert, fault::Fault};
+use super::{convert, fault::OpenVinoError};
 use crate::tensor::strings;
 
 /// Why strings do not get in or out.
@@ -25,7 +25,7 @@ pub enum StringsError {
         step: &'static str,
         /// What the runtime said.
         #[source]
-        source: Fault,
+        source: OpenVinoError,
     },
     /// The runtime's strings are laid out in a way that is not known here.
     #[error("this build of OpenVINO keeps strings in a form that cannot be read")]

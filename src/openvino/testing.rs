@@ -1,11 +1,11 @@
 //! The runtime of unit tests.
 
-use super::runtime::{self, Places};
+use super::runtime::{self, RuntimeSearchPath};
 
 /// Opens the runtime that the tests run with.
 pub(super) fn open() {
     let path = |name: &str| std::env::var_os(name).map(std::path::PathBuf::from);
-    let places = Places {
+    let places = RuntimeSearchPath {
         install_dir: path("OPENVINO_INSTALL_DIR"),
         venv: path("VIRTUAL_ENV"),
         managed: path("HOME").map(|home| home.join(".local/share/ovms/runtime")),

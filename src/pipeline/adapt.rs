@@ -1,6 +1,6 @@
 //! Connections that convert: the type, and the order of the axes where both sides name it.
 
-use super::{NodeTensor, dims::letters};
+use super::{TensorSource, dims::letters};
 use crate::tensor::{DataType, Layout, Tensor, cast, transpose};
 
 /// What is done to a tensor between two nodes, after gathering.
@@ -19,9 +19,9 @@ impl Adapter {
     /// whether the first axis of what is given is split off, `gathered` whether that of what is
     /// taken is added.
     pub(super) fn between(
-        given: &NodeTensor,
+        given: &TensorSource,
         split: bool,
-        taken: &NodeTensor,
+        taken: &TensorSource,
         gathered: bool,
     ) -> Option<Self> {
         let to = taken.dtype.filter(|_| taken.dtype != given.dtype);
@@ -38,7 +38,7 @@ impl Adapter {
     }
 
     /// Returns what makes one tensor of whatever comes: its type, as nobody knows of its axes.
-    pub(super) fn of_any(taken: &NodeTensor) -> Option<Self> {
+    pub(super) fn of_any(taken: &TensorSource) -> Option<Self> {
         Some(Self {
             from: None,
             to: Some(taken.dtype?),
@@ -80,9 +80,9 @@ impl Adapter {
 /// Returns for each axis of a part that is taken which axis it is of the part that is given, if
 /// both name their axes, have the same, and in another order.
 pub(super) fn axes(
-    given: &NodeTensor,
+    given: &TensorSource,
     split: bool,
-    taken: &NodeTensor,
+    taken: &TensorSource,
     gathered: bool,
 ) -> Option<Vec<usize>> {
     let (ours, theirs) = (part(taken, gathered)?, part(given, split)?);
@@ -95,7 +95,7 @@ pub(super) fn axes(
 }
 
 /// Returns the layout of a tensor without its first axis, or with it, if it names one.
-fn part(tensor: &NodeTensor, without_first: bool) -> Option<Layout> {
+fn part(tensor: &TensorSource, without_first: bool) -> Option<Layout> {
     let rank = tensor.shape.0.len();
     if tensor.layout == Layout::unspecified(rank) {
         return None;
@@ -109,12 +109,12 @@ fn part(tensor: &NodeTensor, without_first: bool) -> Option<Layout> {
 mod tests {
     use super::Adapter;
     use crate::{
-        pipeline::NodeTensor,
+        pipeline::TensorSource,
         tensor::{DataType, Dim, Layout, PartialShape, Tensor},
     };
 
-    fn tensor(dtype: Option<DataType>, layout: &str, rank: usize) -> NodeTensor {
-        NodeTensor {
+    fn tensor(dtype: Option<DataType>, layout: &str, rank: usize) -> TensorSource {
+        TensorSource {
             name: "t".to_owned(),
             dtype,
             shape: PartialShape(vec![Dim::Any; rank]),
@@ -125,7 +125,7 @@ mod tests {
     #[test]
     fn only_what_differs_is_converted() {
         use DataType::{F32, U8};
-        let between = |given: &NodeTensor, split, taken: &NodeTensor, gathered| {
+        let between = |given: &TensorSource, split, taken: &TensorSource, gathered| {
             Adapter::between(given, split, taken, gathered)
                 .map(|adapter| (adapter.to, adapter.axes.unwrap_or_default()))
         };

@@ -1,4 +1,4 @@
-//! From what is configured to a [`Plan`], or to every fault of it.
+//! From what is configured to a [`PipelinePlan`], or to every fault of it.
 //!
 //! The order is that of the rules: names and libraries, the nodes one by one, cycles, the order of
 //! levels, and what the pipeline as a whole takes. Where something is not known because of a
@@ -15,14 +15,14 @@ mod order;
 
 use draft::Draft;
 
-use super::{Fault, Faults, Plan, Rule, Sources};
-use crate::config::{PipelineConfig, Place, Warning};
+use super::{PipelineError, PipelineErrors, PipelinePlan, PipelineRule, Sources};
+use crate::config::{PipelineConfig, FilePosition, Warning};
 
 /// A pipeline that can be served.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Checked {
+pub struct CheckedPipeline {
     /// How.
-    pub plan: Plan,
+    pub plan: PipelinePlan,
     /// What may not be as meant.
     pub warnings: Vec<Warning>,
 }
@@ -34,20 +34,20 @@ pub struct Unchecked {
     pub node: String,
     /// The first rule that was not judged, and that all later ones need as well; `None` if it was
     /// judged, and the fault is told.
-    pub rule: Option<Rule>,
+    pub rule: Option<PipelineRule>,
     /// Where in the file.
-    pub place: Place,
+    pub place: FilePosition,
     /// Why not.
     pub reason: String,
 }
 
 /// What is known of a pipeline where not everything can be looked at.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Survey {
+pub struct PipelineSurvey {
     /// How to serve it, if there is no fault and everything was looked at.
-    pub plan: Option<Plan>,
+    pub plan: Option<PipelinePlan>,
     /// Every fault that was found, in the order of the rules.
-    pub faults: Vec<Fault>,
+    pub faults: Vec<PipelineError>,
     /// What may not be as meant.
     pub warnings: Vec<Warning>,
     /// What was not looked at, in the order of the nodes.
@@ -60,24 +60,24 @@ pub struct Survey {
 ///
 /// Fails with every fault; the status text of the pipeline is that of the first. What was not
 /// looked at is a fault here.
-pub fn check(config: &PipelineConfig, sources: &impl Sources) -> Result<Checked, Faults> {
-    let Survey {
+pub fn check(config: &PipelineConfig, sources: &impl Sources) -> Result<CheckedPipeline, PipelineErrors> {
+    let PipelineSurvey {
         plan,
         mut faults,
         warnings,
         unchecked,
     } = survey(config, sources);
     match plan {
-        Some(plan) => Ok(Checked { plan, warnings }),
+        Some(plan) => Ok(CheckedPipeline { plan, warnings }),
         None => {
             faults.extend(unchecked.into_iter().filter_map(Unchecked::into_fault));
-            Err(Faults { faults, warnings })
+            Err(PipelineErrors { faults, warnings })
         }
     }
 }
 
 /// Checks a pipeline as far as there is something to judge by.
-pub fn survey(config: &PipelineConfig, sources: &impl Sources) -> Survey {
+pub fn survey(config: &PipelineConfig, sources: &impl Sources) -> PipelineSurvey {
     let mut draft = Draft::new(config);
     draft.name(sources);
     draft.describe(sources);
@@ -96,7 +96,7 @@ pub fn survey(config: &PipelineConfig, sources: &impl Sources) -> Survey {
     let inputs = draft.inputs();
     draft.leave_out_consequences();
     let complete = draft.faults.is_empty() && draft.unchecked.is_empty();
-    Survey {
+    PipelineSurvey {
         plan: complete.then(|| draft.plan(&order, &stacks, inputs)),
         faults: draft.faults,
         warnings: draft.warnings,
@@ -105,8 +105,8 @@ pub fn survey(config: &PipelineConfig, sources: &impl Sources) -> Survey {
 }
 
 impl Unchecked {
-    fn into_fault(self) -> Option<Fault> {
-        Some(Fault {
+    fn into_fault(self) -> Option<PipelineError> {
+        Some(PipelineError {
             rule: self.rule?,
             node: Some(self.node),
             place: self.place,
@@ -122,8 +122,8 @@ impl Draft<'_> {
     fn name(&mut self, sources: &impl Sources) {
         let name = &self.config.name;
         if sources.name_taken(name) {
-            self.faults.push(Fault {
-                rule: Rule::NameTaken,
+            self.faults.push(PipelineError {
+                rule: PipelineRule::NameTaken,
                 node: None,
                 place: self.config.places.of("name").clone(),
                 found: format!("the name `{name}`, which a model or graph has"),
@@ -137,9 +137,9 @@ impl Draft<'_> {
     /// error.
     fn leave_out_consequences(&mut self) {
         let is_dangling =
-            |fault: &Fault| matches!(fault.rule, Rule::MissingNode | Rule::ResponseAsSource);
+            |fault: &PipelineError| matches!(fault.rule, PipelineRule::MissingNode | PipelineRule::ResponseAsSource);
         if self.faults.iter().any(is_dangling) {
-            self.faults.retain(|fault| fault.rule != Rule::Unconnected);
+            self.faults.retain(|fault| fault.rule != PipelineRule::Unconnected);
         }
     }
 
@@ -152,8 +152,8 @@ impl Draft<'_> {
             return;
         };
         if number > 1 {
-            let fault = Fault {
-                rule: Rule::DynamicAmongSeveral,
+            let fault = PipelineError {
+                rule: PipelineRule::DynamicAmongSeveral,
                 node: Some(dynamic.name.to_owned()),
                 place: dynamic.place("demultiply_count").clone(),
                 found: format!("a demultiply_count of -1, and {number} demultiplexers in all"),
@@ -176,8 +176,8 @@ impl Draft<'_> {
                 first if first == 0 || first == last => "a name that every pipeline has itself",
                 _ => "the name of another node",
             };
-            self.faults.push(Fault {
-                rule: Rule::DuplicateNode,
+            self.faults.push(PipelineError {
+                rule: PipelineRule::DuplicateNode,
                 node: Some(node.name.to_owned()),
                 place: node.place("name").clone(),
                 found: found.to_owned(),

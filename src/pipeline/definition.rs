@@ -10,7 +10,7 @@ use std::{
 use arc_swap::ArcSwapOption;
 use tokio::sync::Semaphore;
 
-use super::{NodeId, NodeTensor, PipelineTensor, Plan, PlanKind, PythonNode};
+use super::{NodeId, TensorSource, PipelineTensor, PipelinePlan, PlanKind, PythonNode};
 use crate::{
     budget::Budget,
     custom_node::Node,
@@ -27,7 +27,7 @@ const LOOK: Duration = Duration::from_millis(10);
 
 /// How much may go on at once in a pipeline.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Limits {
+pub struct PipelineLimits {
     /// Requests under way.
     pub requests: usize,
     /// Runs of one custom node.
@@ -42,7 +42,7 @@ pub struct Limits {
 
 /// Which tensors of a pipeline are meant.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Side {
+pub enum TensorDirection {
     /// Those that clients send.
     Input,
     /// Those that they get.
@@ -60,8 +60,8 @@ pub trait Models {
 }
 
 /// A pipeline that can run. Requests hold it, so that what takes its place does not disturb them.
-pub struct Definition {
-    plan: Arc<Plan>,
+pub struct PipelineDefinition {
+    plan: Arc<PipelinePlan>,
     info: ServableInfo,
     works: Vec<Work>,
     times: Vec<Arc<NodeTimes>>,
@@ -103,7 +103,7 @@ pub(super) struct Custom {
 pub(super) struct Bound {
     loaded: Weak<Loaded>,
     /// For each input of the node.
-    pub(super) inputs: Vec<(usize, NodeTensor)>,
+    pub(super) inputs: Vec<(usize, TensorSource)>,
     /// The port of each output of the node.
     pub(super) outputs: Vec<usize>,
 }
@@ -124,12 +124,12 @@ pub(super) struct Model {
     pub(super) bound: Arc<Bound>,
 }
 
-impl Definition {
+impl PipelineDefinition {
     /// Makes the definition of a plan. `custom` gives the custom node of each node that has one.
     pub fn new(
-        plan: Plan,
+        plan: PipelinePlan,
         mut custom: impl FnMut(&str) -> Option<CustomNode>,
-        limits: Limits,
+        limits: PipelineLimits,
         reporter: &Reporter,
     ) -> Self {
         let works = plan.nodes().iter().map(|node| match &node.kind {
@@ -177,7 +177,7 @@ impl Definition {
 
     /// Returns the plan.
     #[must_use]
-    pub fn plan(&self) -> &Arc<Plan> {
+    pub fn plan(&self) -> &Arc<PipelinePlan> {
         &self.plan
     }
 
@@ -190,10 +190,10 @@ impl Definition {
 
     /// Tells whether no node decides the type of an input or output of the pipeline.
     #[must_use]
-    pub fn is_open(&self, side: Side, name: &str) -> bool {
+    pub fn is_open(&self, side: TensorDirection, name: &str) -> bool {
         let tensors = match side {
-            Side::Input => &self.plan.info().inputs,
-            Side::Output => &self.plan.info().outputs,
+            TensorDirection::Input => &self.plan.info().inputs,
+            TensorDirection::Output => &self.plan.info().outputs,
         };
         let mut tensors = tensors.iter();
         tensors.any(|tensor| tensor.name == name && tensor.dtype.is_none())
@@ -305,7 +305,7 @@ fn placeholder(tensor: &PipelineTensor) -> TensorInfo {
 }
 
 impl Bound {
-    fn new(node: &super::PlanNode, loaded: &Arc<Loaded>) -> Result<Self> {
+    fn new(node: &super::PipelinePlanNode, loaded: &Arc<Loaded>) -> Result<Self> {
         let another = |what: &str, name: &str| {
             Error::new(
                 ErrorKind::NotLoaded,
@@ -321,7 +321,7 @@ impl Bound {
         };
         let inputs = node.inputs.iter().map(|input| {
             let info = port(&loaded.info.inputs, "input", &input.name)?;
-            Ok((info.port, NodeTensor::from(&info)))
+            Ok((info.port, TensorSource::from(&info)))
         });
         let outputs = node.outputs.iter().map(|output| {
             let info = port(&loaded.info.outputs, "output", &output.name)?;
@@ -335,7 +335,7 @@ impl Bound {
     }
 }
 
-impl fmt::Debug for Definition {
+impl fmt::Debug for PipelineDefinition {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Definition")
             .field("plan", &self.plan)

@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 
-use super::{Abort, Input, Plan, PlanNode, dims::common, shards::Parts};
+use super::{Abort, Input, PipelinePlan, PipelinePlanNode, dims::common, shards::Parts};
 use crate::tensor::{DataType, Dim, PartialShape, ShapeText, Tensor};
 
 /// Makes an input of a node that gathers parts of which there are none: a tensor without elements,
@@ -16,8 +16,8 @@ use crate::tensor::{DataType, Dim, PartialShape, ShapeText, Tensor};
 ///
 /// Fails if the node does not take so few parts, or nobody says the type.
 pub(super) fn tensor(
-    plan: &Plan,
-    node: &PlanNode,
+    plan: &PipelinePlan,
+    node: &PipelinePlanNode,
     input: &Input,
     parts: &Parts,
 ) -> Result<Tensor, Abort> {
@@ -59,7 +59,7 @@ pub(super) fn tensor(
 }
 
 /// Returns type and shape of a part as they are declared, the shape as short as it may be.
-fn declared(plan: &Plan, input: &Input, levels: usize) -> (Option<DataType>, Vec<usize>) {
+fn declared(plan: &PipelinePlan, input: &Input, levels: usize) -> (Option<DataType>, Vec<usize>) {
     let source = plan.node(input.source);
     let given = source.outputs[input.output].tensor.as_ref();
     let taken = input.tensor.as_ref();

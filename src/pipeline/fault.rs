@@ -2,12 +2,12 @@
 
 use std::fmt;
 
-use crate::config::{Place, Warning};
+use crate::config::{FilePosition, Warning};
 
 /// A rule that a pipeline breaks. Each has a number and the text that clients and readers of logs
 /// know.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Rule {
+pub enum PipelineRule {
     /// Another servable has the name.
     NameTaken,
     /// The library of a custom node is not there.
@@ -96,7 +96,7 @@ impl OrderFault {
     }
 }
 
-impl Rule {
+impl PipelineRule {
     /// Returns the number of the rule; the rules are judged in this order.
     #[must_use]
     pub const fn number(self) -> u8 {
@@ -180,13 +180,13 @@ impl Rule {
 
 /// One fault of a pipeline.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Fault {
+pub struct PipelineError {
     /// The rule that is broken.
-    pub rule: Rule,
+    pub rule: PipelineRule,
     /// The node, if it is one node's.
     pub node: Option<String>,
     /// Where in the file.
-    pub place: Place,
+    pub place: FilePosition,
     /// What is there.
     pub found: String,
     /// What should be there.
@@ -195,7 +195,7 @@ pub struct Fault {
     pub next: String,
 }
 
-impl fmt::Display for Fault {
+impl fmt::Display for PipelineError {
     /// Writes place, status text, node, what was found and expected, and what to do.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self {
@@ -215,14 +215,14 @@ impl fmt::Display for Fault {
 
 /// Every fault of a pipeline, in the order of the rules.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Faults {
+pub struct PipelineErrors {
     /// The faults; never empty. The first decides what the pipeline's status says.
-    pub faults: Vec<Fault>,
+    pub faults: Vec<PipelineError>,
     /// What would have been worth a word besides.
     pub warnings: Vec<Warning>,
 }
 
-impl Faults {
+impl PipelineErrors {
     /// Returns the status text of the pipeline.
     #[must_use]
     pub fn status(&self) -> &'static str {
@@ -230,7 +230,7 @@ impl Faults {
     }
 }
 
-impl fmt::Display for Faults {
+impl fmt::Display for PipelineErrors {
     /// Writes every fault, parted by semicolons.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (index, fault) in self.faults.iter().enumerate() {
@@ -243,4 +243,4 @@ impl fmt::Display for Faults {
     }
 }
 
-impl std::error::Error for Faults {}
+impl std::error::Error for PipelineErrors {}

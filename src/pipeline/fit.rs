@@ -1,7 +1,7 @@
 //! What nodes really give, against what those take who get it. The check of the pipeline has
 //! judged what can be known before; a custom node may give something else.
 
-use super::{NodeTensor, PipelineTensor};
+use super::{TensorSource, PipelineTensor};
 use crate::{
     error::{Error, Result},
     tensor::{DataType, Dim, PartialShape, ShapeText, Tensor},
@@ -12,7 +12,7 @@ use crate::{
 /// # Errors
 ///
 /// Fails with the text that clients know, and names node and input.
-pub fn input(node: &str, expected: &NodeTensor, tensor: &Tensor) -> Result<()> {
+pub fn input(node: &str, expected: &TensorSource, tensor: &Tensor) -> Result<()> {
     let name = &expected.name;
     let fault = |status: &str, what: &str, expected: String, actual: String| {
         Err(Error::invalid(format!(
@@ -88,7 +88,7 @@ mod tests {
     use super::{input, output};
     use crate::{
         error::{ErrorKind, chain},
-        pipeline::{NodeTensor, PipelineTensor},
+        pipeline::{TensorSource, PipelineTensor},
         tensor::{DataType, Dim, Layout, PartialShape, Tensor},
     };
 
@@ -103,7 +103,7 @@ mod tests {
 
     #[test]
     fn inputs_are_judged_as_those_of_requests_are() {
-        let expected = NodeTensor {
+        let expected = TensorSource {
             name: "i".to_owned(),
             dtype: Some(DataType::F32),
             shape: shape(),

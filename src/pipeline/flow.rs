@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use super::{
-    Abort, Count, NodeId, Plan, PlanNode, Ready, Schedule, Session, Sessions, empty,
+    Abort, Count, NodeId, PipelinePlan, PipelinePlanNode, Ready, Schedule, PipelineSession, Sessions, empty,
     shards::{Parts, Splitter, split},
 };
 use crate::tensor::Tensor;
@@ -13,7 +13,7 @@ use crate::tensor::Tensor;
 ///
 /// A tensor is kept until its last consumer has been given it.
 #[derive(Debug)]
-pub struct Flow {
+pub struct RequestFlow {
     schedule: Schedule,
     /// For each node and input, by the ordinal of the session that it is for, before gathering.
     inbox: Vec<Vec<Vec<Option<Tensor>>>>,
@@ -21,18 +21,18 @@ pub struct Flow {
 
 /// A node to run for a session.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Job {
+pub struct NodeJob {
     /// The node and what it runs for.
     pub ready: Ready,
     /// Its inputs, in the order of [`PlanNode::inputs`], not gathered yet.
     pub inputs: Vec<Parts>,
 }
 
-impl Job {
+impl NodeJob {
     /// Returns how much [`Job::tensors`] has to do: the bytes that it copies, and as many for each
     /// part as take the time that a part takes.
     #[must_use]
-    pub fn effort(&self, plan: &Plan) -> usize {
+    pub fn effort(&self, plan: &PipelinePlan) -> usize {
         const EACH: usize = 64;
         let wants = &plan.node(self.ready.node).inputs;
         let copied = self
@@ -51,7 +51,7 @@ impl Job {
     /// # Errors
     ///
     /// Fails if parts that are gathered differ, or there are none and the node does not take that.
-    pub fn tensors(self, plan: &Plan) -> Result<Vec<Tensor>, Abort> {
+    pub fn tensors(self, plan: &PipelinePlan) -> Result<Vec<Tensor>, Abort> {
         let node = plan.node(self.ready.node);
         let inputs = node.inputs.iter().zip(self.inputs);
         let tensors = inputs.map(|(input, parts)| {
@@ -69,7 +69,7 @@ impl Job {
     }
 }
 
-impl Flow {
+impl RequestFlow {
     /// Begins a request with its tensors, in the order of the entry's outputs: as the inputs of
     /// the pipeline are in the file. Returns what can run.
     ///
@@ -80,7 +80,7 @@ impl Flow {
     /// # Panics
     ///
     /// Panics if there are more or fewer tensors than inputs.
-    pub fn start(plan: Arc<Plan>, inputs: Vec<Tensor>) -> Result<(Self, Vec<Job>), Abort> {
+    pub fn start(plan: Arc<PipelinePlan>, inputs: Vec<Tensor>) -> Result<(Self, Vec<NodeJob>), Abort> {
         let mut flow = Self {
             inbox: plan
                 .nodes()
@@ -98,7 +98,7 @@ impl Flow {
         }
         let ready = Ready {
             node: entry,
-            session: Session::WHOLE,
+            session: PipelineSession::WHOLE,
         };
         jobs.extend(flow.finished(ready, inputs)?);
         Ok((flow, jobs))
@@ -114,7 +114,7 @@ impl Flow {
     /// # Panics
     ///
     /// Panics if there are more or fewer tensors than outputs.
-    pub fn finished(&mut self, ran: Ready, outputs: Vec<Tensor>) -> Result<Vec<Job>, Abort> {
+    pub fn finished(&mut self, ran: Ready, outputs: Vec<Tensor>) -> Result<Vec<NodeJob>, Abort> {
         let plan = Arc::clone(self.plan());
         let node = plan.node(ran.node);
         if self.schedule.is_stopped() {
@@ -161,15 +161,15 @@ impl Flow {
         &self.schedule
     }
 
-    fn plan(&self) -> &Arc<Plan> {
+    fn plan(&self) -> &Arc<PipelinePlan> {
         self.schedule.plan()
     }
 
     /// Puts the outputs of a run before those who take them.
-    fn deliver(&mut self, node: &PlanNode, session: Session, outputs: Vec<Tensor>) {
+    fn deliver(&mut self, node: &PipelinePlanNode, session: PipelineSession, outputs: Vec<Tensor>) {
         let sessions = self.schedule.sessions();
         for (output, tensor) in node.outputs.iter().zip(outputs) {
-            let mut put = |session: Session, tensor: &Tensor| {
+            let mut put = |session: PipelineSession, tensor: &Tensor| {
                 for (consumer, input) in &output.consumers {
                     let places = &mut self.inbox[consumer.index()][*input];
                     let place = sessions.ordinal(session);
@@ -193,7 +193,7 @@ impl Flow {
     /// Keeps what has nothing to be split for those who gather its parts: it says what they would
     /// be. It has the place of the first part, which is free: where there is one after all, not
     /// all sessions have as many parts, and nothing comes of it.
-    fn keep_empty(&mut self, node: &PlanNode, outputs: Vec<Tensor>) {
+    fn keep_empty(&mut self, node: &PipelinePlanNode, outputs: Vec<Tensor>) {
         let plan = Arc::clone(self.plan());
         for (output, tensor) in node.outputs.iter().zip(outputs) {
             for (consumer, input) in &output.consumers {
@@ -207,7 +207,7 @@ impl Flow {
     }
 
     /// Takes the inputs of a node.
-    fn job(&mut self, ready: Ready) -> Job {
+    fn job(&mut self, ready: Ready) -> NodeJob {
         let plan = Arc::clone(self.plan());
         let node = plan.node(ready.node);
         let sessions = self.schedule.sessions();
@@ -244,20 +244,20 @@ impl Flow {
                     .collect()
             },
         });
-        Job {
+        NodeJob {
             ready,
             inputs: inputs.collect(),
         }
     }
 }
 
-fn take(places: &mut [Option<Tensor>], sessions: &Sessions, session: Session) -> Tensor {
+fn take(places: &mut [Option<Tensor>], sessions: &Sessions, session: PipelineSession) -> Tensor {
     let place = &mut places[sessions.ordinal(session)];
     place.take().expect("delivered before the node got ready")
 }
 
 /// Returns how a node's outputs are split, if they are.
-fn splitter(plan: &Plan, id: NodeId) -> Option<Splitter<'_>> {
+fn splitter(plan: &PipelinePlan, id: NodeId) -> Option<Splitter<'_>> {
     let node = plan.node(id);
     let level = plan.level(node.opens?);
     Some(Splitter {

@@ -5,8 +5,8 @@ use std::{ops::Deref, sync::Arc};
 use arc_swap::ArcSwapOption;
 
 use super::{
-    Outline,
-    definition::{Definition, Limits},
+    PipelineOutline,
+    definition::{PipelineDefinition, PipelineLimits},
 };
 use crate::{
     error::Result,
@@ -23,14 +23,14 @@ pub const VERSION: i64 = 1;
 /// A pipeline as it is served.
 #[derive(Debug)]
 pub struct Pipeline {
-    live: Live<Definition>,
+    live: Live<PipelineDefinition>,
     /// What it looks like, sound or not, since the last check.
-    outline: ArcSwapOption<Outline>,
+    outline: ArcSwapOption<PipelineOutline>,
     decoding: Decoding,
-    limits: Limits,
+    limits: PipelineLimits,
 }
 
-impl Served for Definition {
+impl Served for PipelineDefinition {
     const WORDS: Words = Words {
         known: "Pipeline",
         plain: "pipeline",
@@ -42,9 +42,9 @@ impl Served for Definition {
 }
 
 impl Deref for Pipeline {
-    type Target = Live<Definition>;
+    type Target = Live<PipelineDefinition>;
 
-    fn deref(&self) -> &Live<Definition> {
+    fn deref(&self) -> &Live<PipelineDefinition> {
         &self.live
     }
 }
@@ -52,7 +52,7 @@ impl Deref for Pipeline {
 impl Pipeline {
     /// Makes a pipeline that has not been checked yet.
     #[must_use]
-    pub fn new(name: &str, reporter: Arc<Reporter>, limits: Limits) -> Arc<Self> {
+    pub fn new(name: &str, reporter: Arc<Reporter>, limits: PipelineLimits) -> Arc<Self> {
         reporter.serves_pipeline();
         Arc::new(Self {
             live: Live::new(name, reporter, limits.requests),
@@ -63,19 +63,19 @@ impl Pipeline {
     }
 
     /// Says what it looks like.
-    pub fn sketch(&self, outline: Outline) {
+    pub fn sketch(&self, outline: PipelineOutline) {
         self.outline.store(Some(Arc::new(outline)));
     }
 
     /// Returns what it looks like, sound or not; `None` if it has not been checked.
     #[must_use]
-    pub fn outline(&self) -> Option<Arc<Outline>> {
+    pub fn outline(&self) -> Option<Arc<PipelineOutline>> {
         self.outline.load_full()
     }
 
     /// Returns how much may go on at once.
     #[must_use]
-    pub fn limits(&self) -> &Limits {
+    pub fn limits(&self) -> &PipelineLimits {
         &self.limits
     }
 

@@ -1,7 +1,7 @@
 //! Pipelines: nodes that hand tensors on to one another, checked once and scheduled for each
 //! request. No file is read here.
 //!
-//! [`check()`] makes a [`Plan`] of what is configured and of what [`Sources`] says of models and
+//! [`check()`] makes a [`PipelinePlan`] of what is configured and of what [`Sources`] says of models and
 //! custom nodes, or tells every fault; [`survey`] does so where not all of them can be asked. For
 //! each request a [`Flow`] takes the outputs of the nodes that have run and says what can run next,
 //! with its inputs; it is made of a [`Schedule`], which knows no tensors, and [`shards`], which
@@ -41,23 +41,23 @@ mod trace;
 
 pub use abort::Abort;
 pub use adapt::Adapter;
-pub use check::{Checked, Survey, Unchecked, check, survey};
-pub use definition::{CustomNode, Definition, Limits, Models, Side};
-pub use fault::{Fault, Faults, OrderFault, Rule};
-pub use flow::{Flow, Job};
+pub use check::{CheckedPipeline, PipelineSurvey, Unchecked, check, survey};
+pub use definition::{CustomNode, PipelineDefinition, PipelineLimits, Models, TensorDirection};
+pub use fault::{PipelineError, PipelineErrors, OrderFault, PipelineRule};
+pub use flow::{RequestFlow, NodeJob};
 pub use info::{PipelineInfo, PipelineTensor};
 pub use live::{Pipeline, VERSION};
 pub use missing::Missing;
 pub use outline::{
-    Dangling, Outline, OutlineEdge, OutlineKind, OutlineLevel, OutlineNode, OutlinePort,
+    Dangling, PipelineOutline, PipelineEdge, PipelineNodeKind, OutlineLevel, PipelineOutlineNode, OutlinePort,
 };
-pub use plan::{Count, Input, Level, LevelId, NodeId, Output, Plan, PlanKind, PlanNode};
+pub use plan::{Count, Input, Level, LevelId, NodeId, PlanOutput, PipelinePlan, PlanKind, PipelinePlanNode};
 pub use python::PythonNode;
-pub use run::{Ran, Watch};
+pub use run::{Ran, PipelineObserver};
 pub use scheduler::{MOST_SESSIONS, Ready, Schedule};
-pub use session::{Session, Sessions};
-pub use sources::{CustomFacts, CustomFault, MissingModel, ModelFacts, NodeTensor, Sources};
-pub use trace::{Run, Trace, critical_path};
+pub use session::{PipelineSession, Sessions};
+pub use sources::{CustomFacts, CustomFault, MissingModel, ModelFacts, TensorSource, Sources};
+pub use trace::{NodeTrace, Trace, critical_path};
 
 #[cfg(test)]
 mod tests;

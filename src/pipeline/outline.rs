@@ -2,7 +2,7 @@
 
 mod build;
 
-use super::{Count, Missing, NodeTensor};
+use super::{Count, Missing, TensorSource};
 
 /// The name of the entry.
 const REQUEST: &str = "request";
@@ -12,13 +12,13 @@ const RESPONSE: &str = "response";
 
 /// What a pipeline looks like.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Outline {
+pub struct PipelineOutline {
     /// The name of the pipeline.
     pub name: String,
     /// The entry first, the exit last, between them those of the file in its order.
-    pub nodes: Vec<OutlineNode>,
+    pub nodes: Vec<PipelineOutlineNode>,
     /// The connections of which the source is there, in the order of the nodes that take them.
-    pub edges: Vec<OutlineEdge>,
+    pub edges: Vec<PipelineEdge>,
     /// The connections of which the source is not there.
     pub dangling: Vec<Dangling>,
     /// The levels of demultiplexing; one that is within another comes after it.
@@ -27,11 +27,11 @@ pub struct Outline {
 
 /// A node of an outline.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct OutlineNode {
+pub struct PipelineOutlineNode {
     /// Its name; `request` and `response` for entry and exit.
     pub name: String,
     /// What it runs.
-    pub kind: OutlineKind,
+    pub kind: PipelineNodeKind,
     /// What is wrong with that; `None` also if nobody has looked at it.
     pub missing: Option<Missing>,
     /// Into how many parts its outputs are split.
@@ -49,7 +49,7 @@ pub struct OutlineNode {
 
 /// What a node runs.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum OutlineKind {
+pub enum PipelineNodeKind {
     /// Nothing: it has the request's tensors.
     Entry,
     /// A model.
@@ -78,12 +78,12 @@ pub struct OutlinePort {
     /// The name that the model or custom node has for it.
     pub real: String,
     /// What it is, before it is split or after it has been gathered; `None` if that is not known.
-    pub tensor: Option<NodeTensor>,
+    pub tensor: Option<TensorSource>,
 }
 
 /// A connection.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct OutlineEdge {
+pub struct PipelineEdge {
     /// The node that it comes from, as an index.
     pub from: usize,
     /// The alias of that node's output, or the input of the pipeline.
@@ -95,7 +95,7 @@ pub struct OutlineEdge {
     /// That node's input, or the output of the pipeline.
     pub input: String,
     /// What goes over it at a time: after it has been split, before it is gathered.
-    pub tensor: Option<NodeTensor>,
+    pub tensor: Option<TensorSource>,
 }
 
 /// A connection of which the source is not there.
@@ -124,7 +124,7 @@ pub struct OutlineLevel {
     pub gathered_by: Vec<usize>,
 }
 
-impl Outline {
+impl PipelineOutline {
     /// Returns the entry.
     #[must_use]
     pub fn entry(&self) -> usize {
@@ -157,7 +157,7 @@ impl Outline {
         let kind = &self.nodes[node].kind;
         matches!(
             kind,
-            OutlineKind::Custom {
+            PipelineNodeKind::Custom {
                 is_python: true,
                 ..
             }

@@ -3,7 +3,7 @@
 
 use std::fmt;
 
-use super::{Adapter, NodeTensor, PipelineInfo};
+use super::{Adapter, TensorSource, PipelineInfo};
 
 /// A node of a plan.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -18,7 +18,7 @@ impl NodeId {
         Self(u32::try_from(index).expect("a file has fewer nodes"))
     }
 
-    /// Returns the place of the node in [`Plan::nodes`].
+    /// Returns the place of the node in [`PipelinePlan::nodes`].
     #[must_use]
     pub fn index(self) -> usize {
         self.0 as usize
@@ -30,7 +30,7 @@ impl LevelId {
         Self(u32::try_from(index).expect("a file has fewer nodes"))
     }
 
-    /// Returns the place of the level in [`Plan::levels`].
+    /// Returns the place of the level in [`PipelinePlan::levels`].
     #[must_use]
     pub fn index(self) -> usize {
         self.0 as usize
@@ -39,16 +39,16 @@ impl LevelId {
 
 /// A pipeline that has been checked.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Plan {
+pub struct PipelinePlan {
     pub(super) name: String,
     /// The entry first, the exit last, between them those of the file in its order.
-    pub(super) nodes: Vec<PlanNode>,
+    pub(super) nodes: Vec<PipelinePlanNode>,
     pub(super) levels: Vec<Level>,
     pub(super) allows_empty: bool,
     pub(super) info: PipelineInfo,
 }
 
-impl Plan {
+impl PipelinePlan {
     /// Returns the name of the pipeline.
     #[must_use]
     pub fn name(&self) -> &str {
@@ -69,13 +69,13 @@ impl Plan {
 
     /// Returns a node.
     #[must_use]
-    pub fn node(&self, node: NodeId) -> &PlanNode {
+    pub fn node(&self, node: NodeId) -> &PipelinePlanNode {
         &self.nodes[node.index()]
     }
 
     /// Returns every node: the entry, those of the file in its order, the exit.
     #[must_use]
-    pub fn nodes(&self) -> &[PlanNode] {
+    pub fn nodes(&self) -> &[PipelinePlanNode] {
         &self.nodes
     }
 
@@ -133,7 +133,7 @@ impl Plan {
 
 /// A node of a plan.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct PlanNode {
+pub struct PipelinePlanNode {
     /// Its name; `request` and `response` for entry and exit.
     pub name: String,
     /// What it runs.
@@ -142,7 +142,7 @@ pub struct PlanNode {
     pub inputs: Vec<Input>,
     /// Those of its outputs that are used, each once. The entry's are all inputs of the pipeline,
     /// in the order of the file.
-    pub outputs: Vec<Output>,
+    pub outputs: Vec<PlanOutput>,
     /// The level that its outputs are split into.
     pub opens: Option<LevelId>,
     /// The levels that are gathered before it runs, outermost first; all inputs are.
@@ -188,18 +188,18 @@ pub struct Input {
     /// Which of that node's [`PlanNode::outputs`] it is.
     pub output: usize,
     /// What the node takes, after gathering; `None` for the exit, and for a node that is open.
-    pub tensor: Option<NodeTensor>,
+    pub tensor: Option<TensorSource>,
     /// What makes that of what comes, after gathering, if the connection converts.
     pub convert: Option<Adapter>,
 }
 
 /// An output of a node.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Output {
+pub struct PlanOutput {
     /// The name that the model or custom node has for it; for the entry, the pipeline's input.
     pub name: String,
     /// What the node gives, before it is split; `None` for the entry, and for a node that is open.
-    pub tensor: Option<NodeTensor>,
+    pub tensor: Option<TensorSource>,
     /// The inputs that take it: the node and which of its [`PlanNode::inputs`].
     pub consumers: Vec<(NodeId, usize)>,
 }

@@ -6,7 +6,7 @@ use super::CustomFault;
 use crate::{
     config::NodeConfig,
     error::Error,
-    python::{self, Handler, Instance, NodeFacts, Produced},
+    python::{self, PythonHandler, HandlerInstance, NodeFacts, Produced},
     tensor::{DataType, ShapeText, Tensor, TensorMap, byte_size, elements, strings::Strings},
 };
 
@@ -18,7 +18,7 @@ pub fn is_handler(path: &Path) -> bool {
 
 /// The `OvmsPythonModel` of a node of a pipeline.
 pub struct PythonNode {
-    handler: Arc<Handler>,
+    handler: Arc<PythonHandler>,
     name: String,
     outputs: Vec<String>,
     /// Whether clients are not told what Python code raises, and what is wrong with its results.
@@ -73,7 +73,7 @@ impl PythonNode {
     ) -> Result<Self, CustomFault> {
         let facts = facts(node, params, path);
         let outputs = facts.output_names.clone();
-        let handler = Handler::load(facts).map_err(|error| {
+        let handler = PythonHandler::load(facts).map_err(|error| {
             tracing::error!("{error}");
             CustomFault::from(error)
         })?;
@@ -96,7 +96,7 @@ impl PythonNode {
         params: &[(String, String)],
         path: &Path,
     ) -> Result<(), CustomFault> {
-        Handler::inspect(&facts(node, params, path))?;
+        PythonHandler::inspect(&facts(node, params, path))?;
         Ok(())
     }
 
@@ -115,7 +115,7 @@ impl PythonNode {
     /// # Errors
     ///
     /// Fails if `create_state` raises.
-    pub(super) async fn open(&self) -> Result<Arc<Instance>, Error> {
+    pub(super) async fn open(&self) -> Result<Arc<HandlerInstance>, Error> {
         let instance = Arc::new(self.handler.instance());
         if self.is_stateful() {
             let opened = Arc::clone(&instance);
@@ -192,7 +192,7 @@ impl PythonNode {
     }
 
     /// Makes a tensor of what is called one.
-    fn output(&self, given: &python::Tensor) -> Result<Tensor, Error> {
+    fn output(&self, given: &python::HandlerTensor) -> Result<Tensor, Error> {
         let name = given.name();
         let misfit = |status: &str, expected: &str, actual: &str| {
             let text = format!(" output: {name}; Expected: {expected}; Actual: {actual}");
@@ -257,12 +257,12 @@ impl PythonNode {
 }
 
 /// Makes what Python is given of a tensor, without a copy.
-pub(super) fn input(name: &str, tensor: &Tensor) -> python::Tensor {
+pub(super) fn input(name: &str, tensor: &Tensor) -> python::HandlerTensor {
     let dtype = tensor.dtype();
     // Python has no format for strings and these halves.
     let is_known = !matches!(dtype, DataType::String | DataType::Bf16);
     let lengths = tensor.shape().iter();
-    python::Tensor::new(
+    python::HandlerTensor::new(
         name,
         dtype.kserve(),
         // What is in memory is not as long as that.

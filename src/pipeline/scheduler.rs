@@ -7,7 +7,7 @@
 
 use std::sync::Arc;
 
-use super::{Abort, Count, LevelId, MOST_SHARDS, NodeId, Plan, PlanNode, Session, Sessions};
+use super::{Abort, Count, LevelId, MOST_SHARDS, NodeId, PipelinePlan, PipelinePlanNode, PipelineSession, Sessions};
 
 /// The most sessions of one request: parts of parts, which may be more than any one demultiplexer
 /// gives.
@@ -19,13 +19,13 @@ pub struct Ready {
     /// The node.
     pub node: NodeId,
     /// What it runs for.
-    pub session: Session,
+    pub session: PipelineSession,
 }
 
 /// The state of one request.
 #[derive(Debug, Clone)]
 pub struct Schedule {
-    plan: Arc<Plan>,
+    plan: Arc<PipelinePlan>,
     sessions: Sessions,
     /// For each node and each number of levels below its session, from none to all that it
     /// gathers: what is still waited for there.
@@ -59,7 +59,7 @@ impl Counters {
 impl Schedule {
     /// Makes the schedule of a request.
     #[must_use]
-    pub fn new(plan: Arc<Plan>) -> Self {
+    pub fn new(plan: Arc<PipelinePlan>) -> Self {
         let nodes = plan.nodes().iter();
         Self {
             sessions: Sessions::new(&plan),
@@ -83,7 +83,7 @@ impl Schedule {
             .filter(without_sources)
             .map(|node| Ready {
                 node,
-                session: Session::WHOLE,
+                session: PipelineSession::WHOLE,
             })
             .collect();
         self.running += ready.len();
@@ -169,7 +169,7 @@ impl Schedule {
 
     /// Returns the plan.
     #[must_use]
-    pub fn plan(&self) -> &Arc<Plan> {
+    pub fn plan(&self) -> &Arc<PipelinePlan> {
         &self.plan
     }
 
@@ -181,8 +181,8 @@ impl Schedule {
 
     fn open(
         &mut self,
-        node: &PlanNode,
-        session: Session,
+        node: &PipelinePlanNode,
+        session: PipelineSession,
         level: LevelId,
         actual: usize,
     ) -> Result<(), Abort> {
@@ -219,7 +219,7 @@ impl Schedule {
     }
 
     /// Tells the consumers of a node that its outputs are there for a session.
-    fn arrive(&mut self, node: &PlanNode, session: Session, ready: &mut Vec<Ready>) {
+    fn arrive(&mut self, node: &PipelinePlanNode, session: PipelineSession, ready: &mut Vec<Ready>) {
         let plan = Arc::clone(&self.plan);
         for consumer in &node.consumers {
             if let Some(session) = self.count_down(plan.node(*consumer), *consumer, session) {
@@ -232,7 +232,7 @@ impl Schedule {
     }
 
     /// Takes note of one source of a node; returns the session that it can run for, if so.
-    fn count_down(&mut self, node: &PlanNode, id: NodeId, session: Session) -> Option<Session> {
+    fn count_down(&mut self, node: &PipelinePlanNode, id: NodeId, session: PipelineSession) -> Option<PipelineSession> {
         let depth = node.gathers.len();
         let waiting = &mut self.waiting[id.index()][depth];
         let complete = waiting.down(self.sessions.ordinal(session), || node.sources.len());
@@ -243,11 +243,11 @@ impl Schedule {
     /// its own; returns the session that it can run for, if so.
     fn climb(
         &mut self,
-        node: &PlanNode,
+        node: &PipelinePlanNode,
         id: NodeId,
-        session: Session,
+        session: PipelineSession,
         depth: usize,
-    ) -> Option<Session> {
+    ) -> Option<PipelineSession> {
         let sessions = &self.sessions;
         let waiting = &mut self.waiting[id.index()];
         let mut at = session;
@@ -266,7 +266,7 @@ impl Schedule {
 
     /// Lets those wait no more who gather the parts of a session, of which there are none. What
     /// would run for them does not run.
-    fn skip(&mut self, session: Session, level: LevelId, ready: &mut Vec<Ready>) {
+    fn skip(&mut self, session: PipelineSession, level: LevelId, ready: &mut Vec<Ready>) {
         let plan = Arc::clone(&self.plan);
         for (id, node) in plan.ids().zip(plan.nodes()) {
             let Some(depth) = node.gathers.iter().position(|gathered| *gathered == level) else {

@@ -1,13 +1,13 @@
 //! Sessions: which part of which demultiplexer a node runs for.
 
-use super::{LevelId, Plan};
+use super::{LevelId, PipelinePlan};
 
 /// What a node runs for: the request as a whole, or a part of a part of it. An index into the
 /// [`Sessions`] of one request, so it costs nothing to copy, compare and hash.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct Session(u32);
+pub struct PipelineSession(u32);
 
-impl Session {
+impl PipelineSession {
     /// The request as a whole, outside every level.
     pub const WHOLE: Self = Self(0);
 
@@ -29,7 +29,7 @@ pub struct Sessions {
 
 #[derive(Debug, Clone, Copy)]
 struct Entry {
-    parent: Session,
+    parent: PipelineSession,
     /// Of no meaning for the whole request.
     level: LevelId,
     shard: u32,
@@ -47,11 +47,11 @@ struct Parts {
 impl Sessions {
     /// Starts with the request as a whole.
     #[must_use]
-    pub fn new(plan: &Plan) -> Self {
+    pub fn new(plan: &PipelinePlan) -> Self {
         let levels = plan.levels().len();
         Self {
             entries: vec![Entry {
-                parent: Session::WHOLE,
+                parent: PipelineSession::WHOLE,
                 level: LevelId(u32::MAX),
                 shard: 0,
                 ordinal: 0,
@@ -72,7 +72,7 @@ impl Sessions {
     }
 
     /// Splits a session into the parts of a level.
-    pub(super) fn split(&mut self, session: Session, level: LevelId, count: usize) {
+    pub(super) fn split(&mut self, session: PipelineSession, level: LevelId, count: usize) {
         let first = self.entries.len();
         let narrow = |number: usize| u32::try_from(number).expect("bounded by the schedule");
         let ordinal = self.in_level[level.index()];
@@ -95,44 +95,44 @@ impl Sessions {
     }
 
     /// Returns which one a session is of its level.
-    pub(super) fn ordinal(&self, session: Session) -> usize {
+    pub(super) fn ordinal(&self, session: PipelineSession) -> usize {
         self.entries[session.index()].ordinal as usize
     }
 
     /// Returns the session that this one is a part of.
     #[must_use]
-    pub fn parent(&self, session: Session) -> Session {
+    pub fn parent(&self, session: PipelineSession) -> PipelineSession {
         self.entries[session.index()].parent
     }
 
     /// Returns the number of parts of a session in the level next below it; `None` if it has not
     /// been split there.
     #[must_use]
-    pub fn count(&self, session: Session, level: LevelId) -> Option<usize> {
+    pub fn count(&self, session: PipelineSession, level: LevelId) -> Option<usize> {
         self.found(session, level).map(|parts| parts.count as usize)
     }
 
     /// Goes through the parts of a session in the level next below it, in their order.
     pub fn parts(
         &self,
-        session: Session,
+        session: PipelineSession,
         level: LevelId,
-    ) -> impl ExactSizeIterator<Item = Session> + use<> {
+    ) -> impl ExactSizeIterator<Item = PipelineSession> + use<> {
         let parts = self.found(session, level);
         let (first, count) = parts.map_or((0, 0), |parts| (parts.first, parts.count));
-        (first..first + count).map(Session)
+        (first..first + count).map(PipelineSession)
     }
 
-    fn found(&self, session: Session, level: LevelId) -> Option<Parts> {
+    fn found(&self, session: PipelineSession, level: LevelId) -> Option<Parts> {
         let split = &self.split[level.index()];
         split.get(self.ordinal(session)).copied().flatten()
     }
 
     /// Goes through the levels of a session and its parts in them, the innermost first.
-    pub fn shards(&self, session: Session) -> impl Iterator<Item = (LevelId, usize)> {
+    pub fn shards(&self, session: PipelineSession) -> impl Iterator<Item = (LevelId, usize)> {
         let mut at = session;
         std::iter::from_fn(move || {
-            let entry = (at != Session::WHOLE).then(|| self.entries[at.index()])?;
+            let entry = (at != PipelineSession::WHOLE).then(|| self.entries[at.index()])?;
             at = entry.parent;
             Some((entry.level, entry.shard as usize))
         })
@@ -141,7 +141,7 @@ impl Sessions {
     /// Writes a session for the log: `inner_2_outer_0` for part 2 of `inner` within part 0 of
     /// `outer`; nothing for the request as a whole.
     #[must_use]
-    pub fn key(&self, plan: &Plan, session: Session) -> String {
+    pub fn key(&self, plan: &PipelinePlan, session: PipelineSession) -> String {
         let parts = self.shards(session).map(|(level, shard)| {
             let node = plan.node(plan.level(level).node);
             format!("{}_{shard}", node.name)

@@ -3,7 +3,7 @@
 use crate::{
     config::NodeConfig,
     custom_node::{self, NodeError},
-    python::LoadError,
+    python::HandlerLoadError,
     servable::{ServableInfo, TensorInfo},
     tensor::{DataType, Layout, PartialShape},
 };
@@ -42,7 +42,7 @@ pub trait Sources {
 
 /// A tensor that a node takes or gives.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct NodeTensor {
+pub struct TensorSource {
     /// The name that the configuration uses.
     pub name: String,
     /// The element type; `None` if the custom node leaves it open.
@@ -53,7 +53,7 @@ pub struct NodeTensor {
     pub layout: Layout,
 }
 
-impl From<&TensorInfo> for NodeTensor {
+impl From<&TensorInfo> for TensorSource {
     fn from(info: &TensorInfo) -> Self {
         Self {
             name: info.name.clone(),
@@ -78,9 +78,9 @@ pub struct ModelFacts {
 #[cfg(test)]
 impl ModelFacts {
     /// Makes a model of tensors that have a type each.
-    pub(crate) fn of(inputs: Vec<NodeTensor>, outputs: Vec<NodeTensor>) -> Self {
-        let infos = |tensors: Vec<NodeTensor>| {
-            let info = |(port, tensor): (usize, NodeTensor)| TensorInfo {
+    pub(crate) fn of(inputs: Vec<TensorSource>, outputs: Vec<TensorSource>) -> Self {
+        let infos = |tensors: Vec<TensorSource>| {
+            let info = |(port, tensor): (usize, TensorSource)| TensorInfo {
                 name: tensor.name,
                 dtype: tensor.dtype.expect("a model's tensor has a type"),
                 shape: tensor.shape,
@@ -121,9 +121,9 @@ pub enum MissingModel {
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct CustomFacts {
     /// Its inputs.
-    pub inputs: Vec<NodeTensor>,
+    pub inputs: Vec<TensorSource>,
     /// Its outputs.
-    pub outputs: Vec<NodeTensor>,
+    pub outputs: Vec<TensorSource>,
     /// Whether it takes and gives whatever the configuration names, of any type and shape, as Python
     /// nodes do. It lists no inputs and outputs then, and what is connected to it is judged when it
     /// is there.
@@ -153,8 +153,8 @@ pub enum CustomFault {
     NotLooked(String),
 }
 
-impl From<custom_node::NodeTensor> for NodeTensor {
-    fn from(told: custom_node::NodeTensor) -> Self {
+impl From<custom_node::CustomNodeTensor> for TensorSource {
+    fn from(told: custom_node::CustomNodeTensor) -> Self {
         Self {
             name: told.name,
             dtype: told.dtype,
@@ -178,8 +178,8 @@ impl From<NodeError> for CustomFault {
     }
 }
 
-impl From<LoadError> for CustomFault {
-    fn from(error: LoadError) -> Self {
+impl From<HandlerLoadError> for CustomFault {
+    fn from(error: HandlerLoadError) -> Self {
         let text = error.to_string();
         // Where it was raised is for the log.
         let traceback = error.raised().map(|raised| raised.traceback.trim_end());

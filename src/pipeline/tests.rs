@@ -10,7 +10,7 @@ mod splitting;
 
 use std::{path::Path, sync::Arc};
 
-use super::{CustomFacts, CustomFault, MissingModel, ModelFacts, NodeTensor, Plan, Sources, check};
+use super::{CustomFacts, CustomFault, MissingModel, ModelFacts, TensorSource, PipelinePlan, Sources, check};
 use crate::{
     config::{Defaults, NodeConfig, PipelineConfig, parse},
     tensor::{DataType, Dim, Layout, PartialShape, Tensor},
@@ -22,8 +22,8 @@ struct Any;
 
 impl Any {
     /// Makes a tensor of so many open dimensions.
-    fn tensor(name: &str, rank: usize) -> NodeTensor {
-        NodeTensor {
+    fn tensor(name: &str, rank: usize) -> TensorSource {
+        TensorSource {
             name: name.to_owned(),
             dtype: Some(DataType::I64),
             shape: PartialShape(vec![Dim::Any; rank]),
@@ -64,7 +64,7 @@ impl Sources for Any {
 
 /// Makes a plan of nodes written `name library source,source [split n] [gather x]`, where a source
 /// is the name of a node. The pipeline has one input, and the outputs of the nodes in `outputs`.
-pub(super) fn plan(split: Option<i32>, nodes: &[&str], outputs: &[&str]) -> Arc<Plan> {
+pub(super) fn plan(split: Option<i32>, nodes: &[&str], outputs: &[&str]) -> Arc<PipelinePlan> {
     let source = |node: &str| {
         let item = if node == "request" { "i" } else { "z" };
         format!(r#"{{"node_name": "{node}", "data_item": "{item}"}}"#)

@@ -5,16 +5,16 @@ use std::{
     time::{Duration, Instant},
 };
 
-use super::{NodeId, Plan, Ran, Watch};
+use super::{NodeId, PipelinePlan, Ran, PipelineObserver};
 use crate::tensor::Tensor;
 
 /// Keeps every run of a request.
 #[derive(Debug, Default)]
-pub struct Trace(Mutex<Vec<Run>>);
+pub struct Trace(Mutex<Vec<NodeTrace>>);
 
 /// One run of a node.
 #[derive(Debug, Clone)]
-pub struct Run {
+pub struct NodeTrace {
     /// The node.
     pub node: NodeId,
     /// The session, as [`super::Sessions::key`] writes it; empty for the request as a whole.
@@ -31,7 +31,7 @@ pub struct Run {
     pub outputs: Vec<Tensor>,
 }
 
-impl Run {
+impl NodeTrace {
     /// Returns how long it waited for what it runs on.
     #[must_use]
     pub fn waited(&self) -> Duration {
@@ -57,19 +57,19 @@ impl Run {
 impl Trace {
     /// Takes the runs so far, in the order in which they ended.
     #[must_use]
-    pub fn take(&self) -> Vec<Run> {
+    pub fn take(&self) -> Vec<NodeTrace> {
         std::mem::take(&mut *self.runs())
     }
 
-    fn runs(&self) -> MutexGuard<'_, Vec<Run>> {
+    fn runs(&self) -> MutexGuard<'_, Vec<NodeTrace>> {
         // A push cannot be left half done.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Watch for Trace {
+impl PipelineObserver for Trace {
     fn ran(&self, ran: Ran<'_>) {
-        self.runs().push(Run {
+        self.runs().push(NodeTrace {
             node: ran.node,
             session: ran.session,
             ready: ran.ready,
@@ -84,8 +84,8 @@ impl Watch for Trace {
 /// Finds the runs that the response waited for, the first first: each is the one of its successor's
 /// sources that ended last. Returns their places in `runs`.
 #[must_use]
-pub fn critical_path(plan: &Plan, runs: &[Run]) -> Vec<usize> {
-    let last = |sources: &[NodeId], after: Option<&Run>| {
+pub fn critical_path(plan: &PipelinePlan, runs: &[NodeTrace]) -> Vec<usize> {
+    let last = |sources: &[NodeId], after: Option<&NodeTrace>| {
         let candidates = runs.iter().enumerate().filter(|(_, run)| {
             sources.contains(&run.node)
                 && after.is_none_or(|after| run.ended <= after.ready && run.is_related(after))
@@ -109,11 +109,11 @@ pub fn critical_path(plan: &Plan, runs: &[Run]) -> Vec<usize> {
 mod tests {
     use std::time::{Duration, Instant};
 
-    use super::{Run, critical_path};
-    use crate::pipeline::{NodeId, Plan, tests::plan};
+    use super::{NodeTrace, critical_path};
+    use crate::pipeline::{NodeId, PipelinePlan, tests::plan};
 
     /// Runs of nodes by name: session, and milliseconds of ready, started and ended.
-    fn runs(plan: &Plan, told: &[(&str, &str, [u64; 3])]) -> Vec<Run> {
+    fn runs(plan: &PipelinePlan, told: &[(&str, &str, [u64; 3])]) -> Vec<NodeTrace> {
         let begin = Instant::now();
         let at = |milliseconds| begin + Duration::from_millis(milliseconds);
         let node = |name: &str| -> NodeId {
@@ -122,7 +122,7 @@ mod tests {
                 .expect("a node of the plan")
         };
         told.iter()
-            .map(|(name, session, [ready, started, ended])| Run {
+            .map(|(name, session, [ready, started, ended])| NodeTrace {
                 node: node(name),
                 session: (*session).to_owned(),
                 ready: at(*ready),

@@ -15,7 +15,7 @@ use pyo3::{
 
 use super::{
     class::{Kept, PyTensor, Returned},
-    tensor::Tensor,
+    tensor::HandlerTensor,
     view::View,
 };
 
@@ -26,7 +26,7 @@ const SMALL: usize = 1 << 16;
 const DEEPEST: usize = 8;
 
 /// Takes a tensor of a handler.
-pub(super) fn capture(object: &Bound<'_, PyTensor>) -> PyResult<Tensor> {
+pub(super) fn capture(object: &Bound<'_, PyTensor>) -> PyResult<HandlerTensor> {
     let tensor = object.get();
     let large = tensor.view().len() > SMALL;
     let returned = Arc::new(Kept::new(object.clone().unbind(), large));

@@ -10,7 +10,7 @@ use pyo3::{
     types::{PyAny, PyList, PyMemoryView, PyString, PyTuple},
 };
 
-use super::{format, interpreter, tensor::Tensor, view::View};
+use super::{format, interpreter, tensor::HandlerTensor, view::View};
 
 /// What a handler returned; clones and drops need no lock.
 pub(super) type Returned = Arc<Kept>;
@@ -65,7 +65,7 @@ pub(super) mod pyovms {
 
 impl PyTensor {
     /// Makes the object that a handler gets for a tensor.
-    pub(super) fn of<'py>(py: Python<'py>, tensor: &Tensor) -> PyResult<Bound<'py, Self>> {
+    pub(super) fn of<'py>(py: Python<'py>, tensor: &HandlerTensor) -> PyResult<Bound<'py, Self>> {
         if let Some(object) = tensor.object().and_then(|kept| kept.object(py)) {
             return Ok(object);
         }
@@ -86,8 +86,8 @@ impl PyTensor {
     }
 
     /// Makes the tensor that the server goes on with.
-    pub(super) fn tensor(&self, bytes: Bytes, object: Returned) -> Tensor {
-        Tensor::returned(&self.name, &self.datatype, &self.shape, bytes, object)
+    pub(super) fn tensor(&self, bytes: Bytes, object: Returned) -> HandlerTensor {
+        HandlerTensor::returned(&self.name, &self.datatype, &self.shape, bytes, object)
     }
 }
 

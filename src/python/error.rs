@@ -41,7 +41,7 @@ impl std::error::Error for Raised {}
 
 /// Why the handler of a node cannot be used. The texts are the lines of the log.
 #[derive(Clone, Debug, thiserror::Error)]
-pub enum LoadError {
+pub enum HandlerLoadError {
     /// There is no such file.
     #[error("Python node handler_path: {} does not exist", .0.display())]
     NoFile(PathBuf),
@@ -76,7 +76,7 @@ pub enum LoadError {
     },
 }
 
-impl LoadError {
+impl HandlerLoadError {
     /// Returns the text that operators know.
     #[must_use]
     pub const fn status_text(&self) -> &'static str {

@@ -11,8 +11,8 @@ use super::{
     NodeFacts,
     aside::aside,
     describe,
-    error::LoadError,
-    instance::Instance,
+    error::HandlerLoadError,
+    instance::HandlerInstance,
     interpreter,
     life::{Core, close, collect, has},
     loading,
@@ -25,13 +25,13 @@ use crate::task;
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// The `OvmsPythonModel` of one node, shared by all instances of the graph.
-pub struct Handler {
+pub struct PythonHandler {
     facts: NodeFacts,
     calls: Calls,
     core: Arc<Core>,
 }
 
-impl Handler {
+impl PythonHandler {
     /// Loads a handler file: runs it, makes its `OvmsPythonModel` and initializes that.
     ///
     /// Blocks for as long as the handler takes.
@@ -40,7 +40,7 @@ impl Handler {
     ///
     /// Fails if there is no such file, if Python raises, and if the class is not as it must be. What
     /// was made by then is finalized and gone.
-    pub fn load(facts: NodeFacts) -> Result<Arc<Self>, LoadError> {
+    pub fn load(facts: NodeFacts) -> Result<Arc<Self>, HandlerLoadError> {
         Self::start(&facts.handler_path)?;
         let core = interpreter::attach(|py| Self::make(py, &facts))?;
         Ok(Arc::new(Self {
@@ -58,7 +58,7 @@ impl Handler {
     /// # Errors
     ///
     /// Fails as [`load`](Self::load) does, but for what the object says.
-    pub fn inspect(facts: &NodeFacts) -> Result<bool, LoadError> {
+    pub fn inspect(facts: &NodeFacts) -> Result<bool, HandlerLoadError> {
         Self::start(&facts.handler_path)?;
         interpreter::attach(|py| {
             let space = Self::space(py, facts)?;
@@ -71,18 +71,18 @@ impl Handler {
     }
 
     /// Sees to it that there are a file and an interpreter.
-    fn start(path: &Path) -> Result<(), LoadError> {
+    fn start(path: &Path) -> Result<(), HandlerLoadError> {
         if !path.is_file() {
-            return Err(LoadError::NoFile(path.to_owned()));
+            return Err(HandlerLoadError::NoFile(path.to_owned()));
         }
-        interpreter::start().map_err(|reason| LoadError::NoInterpreter {
+        interpreter::start().map_err(|reason| HandlerLoadError::NoInterpreter {
             path: path.to_owned(),
             reason,
         })
     }
 
     /// Makes what the modules of a handler live in.
-    fn space<'py>(py: Python<'py>, facts: &NodeFacts) -> Result<Bound<'py, PyAny>, LoadError> {
+    fn space<'py>(py: Python<'py>, facts: &NodeFacts) -> Result<Bound<'py, PyAny>, HandlerLoadError> {
         let path = facts.handler_path.as_os_str();
         let tools = loading::tools(py);
         let space = tools.and_then(|tools| tools.space.bind(py).call1((path,)));
@@ -94,22 +94,22 @@ impl Handler {
         py: Python<'py>,
         facts: &NodeFacts,
         space: &Bound<'py, PyAny>,
-    ) -> Result<Bound<'py, PyAny>, LoadError> {
+    ) -> Result<Bound<'py, PyAny>, HandlerLoadError> {
         let path = &facts.handler_path;
         let class = space
             .call_method0("run")
             .map_err(|error| raised(py, facts, &error))?;
         if !class.is_instance_of::<PyType>() {
-            return Err(LoadError::NoClass(path.clone()));
+            return Err(HandlerLoadError::NoClass(path.clone()));
         }
         if !has(&class, "execute") {
-            return Err(LoadError::NoExecute(path.clone()));
+            return Err(HandlerLoadError::NoExecute(path.clone()));
         }
         Ok(class)
     }
 
     /// The steps of a load that need the lock.
-    fn make(py: Python<'_>, facts: &NodeFacts) -> Result<Core, LoadError> {
+    fn make(py: Python<'_>, facts: &NodeFacts) -> Result<Core, HandlerLoadError> {
         let space = Self::space(py, facts)?;
         let made = Self::construct(py, facts, &space);
         if made.is_err() {
@@ -124,7 +124,7 @@ impl Handler {
         py: Python<'_>,
         facts: &NodeFacts,
         space: &Bound<'_, PyAny>,
-    ) -> Result<Core, LoadError> {
+    ) -> Result<Core, HandlerLoadError> {
         let path = &facts.handler_path;
         let failed = |error: PyErr| raised(py, facts, &error);
         let class = Self::class(py, facts, space)?;
@@ -173,8 +173,8 @@ impl Handler {
 
     /// Returns what one run of a graph has of it.
     #[must_use]
-    pub fn instance(self: &Arc<Self>) -> Instance {
-        Instance::new(Arc::clone(self))
+    pub fn instance(self: &Arc<Self>) -> HandlerInstance {
+        HandlerInstance::new(Arc::clone(self))
     }
 
     /// Ends the handler: no call begins any more, those that run end, then `finalize` is called if
@@ -231,14 +231,14 @@ fn is_generator(class: &Bound<'_, PyAny>) -> bool {
 }
 
 /// Explains what the code of a handler has raised.
-fn raised(py: Python<'_>, facts: &NodeFacts, error: &PyErr) -> LoadError {
-    LoadError::Raised {
+fn raised(py: Python<'_>, facts: &NodeFacts, error: &PyErr) -> HandlerLoadError {
+    HandlerLoadError::Raised {
         path: facts.handler_path.clone(),
         raised: describe::raised(py, error),
     }
 }
 
-impl Drop for Handler {
+impl Drop for PythonHandler {
     fn drop(&mut self) {
         if self.core.is_open() {
             let core = Arc::clone(&self.core);
@@ -247,7 +247,7 @@ impl Drop for Handler {
     }
 }
 
-impl fmt::Debug for Handler {
+impl fmt::Debug for PythonHandler {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter
             .debug_struct("Handler")

@@ -19,17 +19,17 @@ use super::{
     class::{PyTensor, kind},
     describe,
     error::Raised,
-    handler::Handler,
+    handler::PythonHandler,
     interpreter,
     life::Running,
-    tensor::Tensor,
+    tensor::HandlerTensor,
 };
 
 /// A handler for one instance of a graph.
 ///
 /// Its calls block, so that they are for [`Handler::try_here`] and [`Handler::elsewhere`].
-pub struct Instance {
-    handler: Arc<Handler>,
+pub struct HandlerInstance {
+    handler: Arc<PythonHandler>,
     state: Mutex<Option<Arc<State>>>,
 }
 
@@ -40,8 +40,8 @@ struct State {
     running: Running,
 }
 
-impl Instance {
-    pub(super) fn new(handler: Arc<Handler>) -> Self {
+impl HandlerInstance {
+    pub(super) fn new(handler: Arc<PythonHandler>) -> Self {
         Self {
             handler,
             state: Mutex::new(None),
@@ -84,7 +84,7 @@ impl Instance {
     /// # Errors
     ///
     /// Fails if it raises, and if what it returns is not what it may return.
-    pub fn execute(&self, inputs: &[Tensor], complete: bool) -> Result<Produced, Raised> {
+    pub fn execute(&self, inputs: &[HandlerTensor], complete: bool) -> Result<Produced, Raised> {
         let (running, state) = match &*self.state() {
             Some(state) => (state.running.again(), Some(Arc::clone(state))),
             None => (self.handler.core().enter()?, None),
@@ -119,7 +119,7 @@ impl Instance {
     /// # Errors
     ///
     /// Fails if it raises, and if what it yields is no list of tensors. The generator is over then.
-    pub fn next(&self, generator: &mut Generator) -> Result<Option<Vec<Tensor>>, Raised> {
+    pub fn next(&self, generator: &mut HandlerGenerator) -> Result<Option<Vec<HandlerTensor>>, Raised> {
         let Some(object) = generator.object.as_ref().map(Arc::clone) else {
             return Ok(None);
         };
@@ -172,7 +172,7 @@ impl Instance {
             return Ok(Produced::Nothing);
         }
         if done.cast::<PyIterator>().is_ok() {
-            return Ok(Produced::Generator(Generator {
+            return Ok(Produced::Generator(HandlerGenerator {
                 object: Some(Arc::new(done.unbind())),
                 running: Some(running),
                 state: state.map(Arc::clone),
@@ -201,7 +201,7 @@ impl Instance {
     }
 }
 
-impl Drop for Instance {
+impl Drop for HandlerInstance {
     fn drop(&mut self) {
         if let Some(state) = self.state().take() {
             let handler = Arc::clone(&self.handler);
@@ -213,7 +213,7 @@ impl Drop for Instance {
     }
 }
 
-impl fmt::Debug for Instance {
+impl fmt::Debug for HandlerInstance {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter
             .debug_struct("Instance")
@@ -252,7 +252,7 @@ fn destroy(state: State) {
 }
 
 /// Judges what a generator yielded.
-fn yielded(value: &Bound<'_, PyAny>) -> PyResult<Vec<Tensor>> {
+fn yielded(value: &Bound<'_, PyAny>) -> PyResult<Vec<HandlerTensor>> {
     let rule = "execute must yield lists of pyovms.Tensor";
     match value.cast::<PyList>() {
         Ok(list) => outputs(list, rule),
@@ -264,7 +264,7 @@ fn yielded(value: &Bound<'_, PyAny>) -> PyResult<Vec<Tensor>> {
 }
 
 /// Takes the tensors of a list.
-fn outputs(list: &Bound<'_, PyList>, rule: &str) -> PyResult<Vec<Tensor>> {
+fn outputs(list: &Bound<'_, PyList>, rule: &str) -> PyResult<Vec<HandlerTensor>> {
     list.iter()
         .enumerate()
         .map(|(index, element)| match element.cast::<PyTensor>() {
@@ -279,13 +279,13 @@ fn outputs(list: &Bound<'_, PyList>, rule: &str) -> PyResult<Vec<Tensor>> {
 
 /// A generator of outputs that has not ended. Dropping it closes it: the handler sees
 /// `GeneratorExit`, on another thread, and is not finalized before.
-pub struct Generator {
+pub struct HandlerGenerator {
     object: Option<Arc<Py<PyAny>>>,
     running: Option<Running>,
     state: Option<Arc<State>>,
 }
 
-impl Generator {
+impl HandlerGenerator {
     fn close(&mut self) {
         let (Some(object), Some(running)) = (self.object.take(), self.running.take()) else {
             return;
@@ -316,13 +316,13 @@ impl Generator {
     }
 }
 
-impl Drop for Generator {
+impl Drop for HandlerGenerator {
     fn drop(&mut self) {
         self.close();
     }
 }
 
-impl fmt::Debug for Generator {
+impl fmt::Debug for HandlerGenerator {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter
             .debug_struct("Generator")

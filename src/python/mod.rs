@@ -73,18 +73,18 @@ mod tests;
 
 use std::path::PathBuf;
 
-pub use error::{LoadError, Raised};
+pub use error::{HandlerLoadError, Raised};
 #[cfg(not(feature = "python"))]
 pub use off::{
     Generator, Handler, Instance, configure, describe, environment_fault, print_to_log, set_limits,
     stop, survey,
 };
-pub use tensor::Tensor;
+pub use tensor::HandlerTensor;
 #[cfg(feature = "python")]
 pub use {
     environment::environment_fault,
-    handler::Handler,
-    instance::{Generator, Instance},
+    handler::PythonHandler,
+    instance::{HandlerGenerator, HandlerInstance},
     interpreter::{configure, describe, stop},
     loading::print_to_log,
     place::set_limits,
@@ -102,7 +102,7 @@ pub const AVAILABLE: bool = cfg!(feature = "python");
 
 /// What there is to tell of the interpreter.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Survey {
+pub struct PythonSurvey {
     /// Its version, such as `3.11.2`.
     pub version: String,
     /// The installation or environment whose packages handlers see.
@@ -133,9 +133,9 @@ pub struct NodeFacts {
 #[derive(Debug)]
 pub enum Produced {
     /// A list.
-    Outputs(Vec<Tensor>),
+    Outputs(Vec<HandlerTensor>),
     /// A generator, which has not begun.
-    Generator(Generator),
+    Generator(HandlerGenerator),
     /// `None`, where that is allowed.
     Nothing,
 }

@@ -44,9 +44,9 @@ pub fn set_limits(_per_handler: usize, _all: usize) {}
 
 /// There is none in this build.
 #[derive(Debug)]
-pub struct Handler(Infallible);
+pub struct PythonHandler(Infallible);
 
-impl Handler {
+impl PythonHandler {
     /// Fails.
     ///
     /// # Errors
@@ -90,7 +90,7 @@ impl Handler {
 
     /// Never called.
     #[must_use]
-    pub fn instance(self: &Arc<Self>) -> Instance {
+    pub fn instance(self: &Arc<Self>) -> HandlerInstance {
         match self.0 {}
     }
 
@@ -115,9 +115,9 @@ impl Handler {
 
 /// There is none in this build.
 #[derive(Debug)]
-pub struct Instance(Infallible);
+pub struct HandlerInstance(Infallible);
 
-impl Instance {
+impl HandlerInstance {
     /// Never called.
     #[must_use]
     pub fn has_state(&self) -> bool {
@@ -147,7 +147,7 @@ impl Instance {
     /// # Errors
     ///
     /// Never.
-    pub fn next(&self, _generator: &mut Generator) -> Result<Option<Vec<Tensor>>, Raised> {
+    pub fn next(&self, _generator: &mut HandlerGenerator) -> Result<Option<Vec<Tensor>>, Raised> {
         match self.0 {}
     }
 
@@ -159,4 +159,4 @@ impl Instance {
 
 /// There is none in this build.
 #[derive(Debug)]
-pub struct Generator(Infallible);
+pub struct HandlerGenerator(Infallible);

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use pyo3::prelude::*;
 
 use super::{
-    Survey, describe,
+    PythonSurvey, describe,
     interpreter::{attach, library, start},
 };
 
@@ -15,7 +15,7 @@ use super::{
 /// # Errors
 ///
 /// Fails if the interpreter does not start.
-pub fn survey() -> Result<Survey, String> {
+pub fn survey() -> Result<PythonSurvey, String> {
     start()?;
     attach(|py| {
         let prefix: PathBuf = py.import("sys")?.getattr("prefix")?.extract()?;
@@ -24,7 +24,7 @@ pub fn survey() -> Result<Survey, String> {
             .and_then(|numpy| numpy.getattr("__version__")?.extract())
             .map_err(|error| describe::raised(py, &error).to_string());
         let version = Python::version_str().split_whitespace().next();
-        PyResult::Ok(Survey {
+        PyResult::Ok(PythonSurvey {
             version: version.unwrap_or_default().to_owned(),
             prefix,
             library: library(),

@@ -11,7 +11,7 @@ use crate::tensor::DataType;
 /// A clone shares everything. Nothing here needs the interpreter: the contents of what a handler
 /// returned were taken when it returned.
 #[derive(Clone)]
-pub struct Tensor(Arc<Inner>);
+pub struct HandlerTensor(Arc<Inner>);
 
 struct Inner {
     name: Box<str>,
@@ -27,7 +27,7 @@ struct Inner {
     object: Option<super::class::Returned>,
 }
 
-impl Tensor {
+impl HandlerTensor {
     /// Makes a tensor of bytes.
     ///
     /// With a format, Python sees a buffer of elements of that type and of this shape, which the
@@ -107,7 +107,7 @@ impl Tensor {
     }
 }
 
-impl fmt::Debug for Tensor {
+impl fmt::Debug for HandlerTensor {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter
             .debug_struct("Tensor")

@@ -2,7 +2,7 @@
 
 use std::fmt::{self, Write as _};
 
-use super::{Scaffold, stream::Stream, wiring::Python};
+use super::{Scaffold, stream::ScaffoldStream, wiring::Python};
 
 /// Writes the handler of a node.
 pub(super) fn text(of: &Scaffold, node: &Python) -> String {
@@ -12,12 +12,12 @@ pub(super) fn text(of: &Scaffold, node: &Python) -> String {
 }
 
 /// Returns which of its inputs each output of a node gives back.
-pub(super) fn echoes(node: &Python) -> Vec<(usize, &Stream)> {
+pub(super) fn echoes(node: &Python) -> Vec<(usize, &ScaffoldStream)> {
     let last = node.inputs.len() - 1;
     let outputs = node.outputs.iter().enumerate();
-    let echo = |(index, output): (usize, &'_ Stream)| {
+    let echo = |(index, output): (usize, &'_ ScaffoldStream)| {
         let place = index.min(last);
-        let is_fit = |input: &Stream| output.dtype.is_none() || input.dtype == output.dtype;
+        let is_fit = |input: &ScaffoldStream| output.dtype.is_none() || input.dtype == output.dtype;
         // The input in its place, or the first of its type.
         match is_fit(&node.inputs[place]) {
             true => place,
@@ -192,7 +192,7 @@ fn execute(text: &mut String, node: &Python, typed: bool) -> fmt::Result {
 }
 
 /// Writes the line that looks at an input.
-fn check(text: &mut String, input: &Stream, is_optional: bool) -> fmt::Result {
+fn check(text: &mut String, input: &ScaffoldStream, is_optional: bool) -> fmt::Result {
     let Some(dtype) = input.dtype else {
         return Ok(());
     };
@@ -213,7 +213,7 @@ fn check(text: &mut String, input: &Stream, is_optional: bool) -> fmt::Result {
     }
 }
 
-fn streams(text: &mut String, streams: &[Stream]) -> fmt::Result {
+fn streams(text: &mut String, streams: &[ScaffoldStream]) -> fmt::Result {
     for stream in streams {
         writeln!(text, "          {}", stream.to_string().replace(',', ", "))?;
     }

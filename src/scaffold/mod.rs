@@ -12,7 +12,7 @@ mod unit_test;
 mod wiring;
 
 pub use sample::flags;
-pub use stream::{Stream, StreamError};
+pub use stream::{ScaffoldStream, StreamError};
 
 use wiring::Wiring;
 
@@ -22,11 +22,11 @@ pub struct Scaffold {
     /// Its name.
     pub name: String,
     /// What it is made of.
-    pub kind: Kind,
+    pub kind: ScaffoldKind,
     /// What clients send.
-    pub inputs: Vec<Stream>,
+    pub inputs: Vec<ScaffoldStream>,
     /// What clients get.
-    pub outputs: Vec<Stream>,
+    pub outputs: Vec<ScaffoldStream>,
     /// Whether the last Python node gives any number of answers to each request.
     pub generative: bool,
     /// The configuration file, as it is typed in the folder of the graph.
@@ -35,20 +35,20 @@ pub struct Scaffold {
 
 /// What a graph is made of.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Kind {
+pub enum ScaffoldKind {
     /// Python nodes, one after the other.
     Chain(Vec<String>),
     /// A Python node before a model, and one after it.
-    Model(Servable),
+    Model(ScaffoldServable),
 }
 
 /// A model or pipeline in a graph.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Servable {
+pub struct ScaffoldServable {
     /// Its name on the server.
     pub name: String,
     /// Its inputs and outputs by their own names; `None` if nobody knows, and then it has one of each.
-    pub ports: Option<(Vec<Stream>, Vec<Stream>)>,
+    pub ports: Option<(Vec<ScaffoldStream>, Vec<ScaffoldStream>)>,
 }
 
 /// A file below the folder of the graph.

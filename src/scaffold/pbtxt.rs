@@ -3,9 +3,9 @@
 use std::fmt::{self, Write as _};
 
 use super::{
-    Kind, Scaffold,
+    ScaffoldKind, Scaffold,
     sample::flags,
-    stream::Stream,
+    stream::ScaffoldStream,
     wiring::{Model, Python, Step, Wire, Wiring},
 };
 
@@ -24,8 +24,8 @@ fn write(text: &mut String, of: &Scaffold, wiring: &Wiring) -> fmt::Result {
     )?;
     writeln!(text, "#")?;
     let of_graph = match of.kind {
-        Kind::Chain(_) => ".".to_owned(),
-        Kind::Model(_) => format!("{} {}", of.config, of.name),
+        ScaffoldKind::Chain(_) => ".".to_owned(),
+        ScaffoldKind::Model(_) => format!("{} {}", of.config, of.name),
     };
     writeln!(text, "#     ovms graph check {of_graph}")?;
     writeln!(text, "#     ovms graph show {of_graph}")?;
@@ -52,7 +52,7 @@ fn write(text: &mut String, of: &Scaffold, wiring: &Wiring) -> fmt::Result {
 }
 
 /// Writes the inputs or outputs of the graph.
-fn ends(text: &mut String, field: &str, streams: &[Stream]) -> fmt::Result {
+fn ends(text: &mut String, field: &str, streams: &[ScaffoldStream]) -> fmt::Result {
     for stream in streams {
         let tag = match streams.len() {
             1 => String::new(),
@@ -264,7 +264,7 @@ fn quoted(text: &str) -> String {
 }
 
 /// A stream in a comment, which ends with the line.
-struct Comment<'a>(&'a Stream);
+struct Comment<'a>(&'a ScaffoldStream);
 
 impl fmt::Display for Comment<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

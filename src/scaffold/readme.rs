@@ -2,7 +2,7 @@
 
 use std::fmt::{self, Write as _};
 
-use super::{Kind, Scaffold, sample::flags, wiring::Wiring};
+use super::{ScaffoldKind, Scaffold, sample::flags, wiring::Wiring};
 
 /// Writes the README.
 pub(super) fn text(of: &Scaffold, wiring: &Wiring) -> String {
@@ -15,17 +15,17 @@ fn write(text: &mut String, of: &Scaffold, wiring: &Wiring) -> fmt::Result {
     let name = &of.name;
     writeln!(text, "# {name}\n")?;
     match &of.kind {
-        Kind::Chain(nodes) if nodes.len() == 1 => {
+        ScaffoldKind::Chain(nodes) if nodes.len() == 1 => {
             writeln!(
                 text,
                 "A graph with a Python node, written by `ovms graph new`."
             )?;
         }
-        Kind::Chain(_) => writeln!(
+        ScaffoldKind::Chain(_) => writeln!(
             text,
             "A graph with Python nodes, one after the other, written by `ovms graph new`."
         )?,
-        Kind::Model(servable) => writeln!(
+        ScaffoldKind::Model(servable) => writeln!(
             text,
             "A graph around the model `{}`: Python before it, and after it. Written by `ovms graph new`.",
             servable.name
@@ -58,9 +58,9 @@ fn write(text: &mut String, of: &Scaffold, wiring: &Wiring) -> fmt::Result {
         }
     }
     let of_graph = match of.kind {
-        Kind::Chain(_) => ".".to_owned(),
+        ScaffoldKind::Chain(_) => ".".to_owned(),
         // It needs the model, which the configuration file has.
-        Kind::Model(_) => format!("{} {name}", of.config),
+        ScaffoldKind::Model(_) => format!("{} {name}", of.config),
     };
     let flags = flags(&of.inputs);
     writeln!(text, "\n## Try it, in this folder\n\n```sh")?;

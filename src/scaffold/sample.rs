@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use super::stream::Stream;
+use super::stream::ScaffoldStream;
 use crate::tensor::DataType;
 
 /// The most values that are written out.
@@ -16,7 +16,7 @@ pub(super) struct Sample {
 
 impl Sample {
     /// Makes one that an input takes.
-    pub(super) fn of(stream: &Stream) -> Self {
+    pub(super) fn of(stream: &ScaffoldStream) -> Self {
         let dtype = stream.dtype.unwrap_or(DataType::F32);
         let shape = match (&stream.shape, dtype) {
             (Some(shape), _) => shape.iter().map(|length| any(*length)).collect(),
@@ -41,7 +41,7 @@ fn any(length: i64) -> i64 {
 /// Writes the flags of `ovms infer` and `ovms graph run` that give each input a value, as they are
 /// typed in a shell.
 #[must_use]
-pub fn flags(inputs: &[Stream]) -> String {
+pub fn flags(inputs: &[ScaffoldStream]) -> String {
     let mut text = String::new();
     let mut is_random = false;
     for (index, input) in inputs.iter().enumerate() {

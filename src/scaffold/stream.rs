@@ -9,7 +9,7 @@ const LOOPBACK: &str = "loopback";
 
 /// An input or output, with what is known of it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Stream {
+pub struct ScaffoldStream {
     /// Its name.
     pub name: String,
     /// Its datatype; any if `None`.
@@ -38,7 +38,7 @@ pub enum StreamError {
     Shape(String),
 }
 
-impl Stream {
+impl ScaffoldStream {
     /// Makes one of which nothing is known.
     #[must_use]
     pub fn untyped(name: &str) -> Self {
@@ -73,7 +73,7 @@ impl Stream {
     }
 }
 
-impl FromStr for Stream {
+impl FromStr for ScaffoldStream {
     type Err = StreamError;
 
     fn from_str(text: &str) -> Result<Self, StreamError> {
@@ -106,7 +106,7 @@ impl FromStr for Stream {
     }
 }
 
-impl fmt::Display for Stream {
+impl fmt::Display for ScaffoldStream {
     /// Writes name, type and shape: `image  UINT8 (-1,-1,3)`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.name)?;

@@ -1,12 +1,12 @@
 //! What new graphs look like.
 
-use super::{Kind, Scaffold, ScaffoldError, Servable, Stream, flags};
+use super::{ScaffoldKind, Scaffold, ScaffoldError, ScaffoldServable, ScaffoldStream, flags};
 
-fn streams(texts: &[&str]) -> Vec<Stream> {
+fn streams(texts: &[&str]) -> Vec<ScaffoldStream> {
     texts.iter().map(|text| text.parse().unwrap()).collect()
 }
 
-fn scaffold(kind: Kind, inputs: &[&str], outputs: &[&str]) -> Scaffold {
+fn scaffold(kind: ScaffoldKind, inputs: &[&str], outputs: &[&str]) -> Scaffold {
     Scaffold {
         name: "echo".to_owned(),
         kind,
@@ -17,8 +17,8 @@ fn scaffold(kind: Kind, inputs: &[&str], outputs: &[&str]) -> Scaffold {
     }
 }
 
-fn chain(nodes: &[&str]) -> Kind {
-    Kind::Chain(nodes.iter().map(|&name| name.to_owned()).collect())
+fn chain(nodes: &[&str]) -> ScaffoldKind {
+    ScaffoldKind::Chain(nodes.iter().map(|&name| name.to_owned()).collect())
 }
 
 fn shown(scaffold: &Scaffold) -> String {
@@ -57,11 +57,11 @@ fn nodes_one_after_the_other() {
 
 #[test]
 fn a_model_in_the_middle() {
-    let port = |name: &str, text: &str| Stream {
+    let port = |name: &str, text: &str| ScaffoldStream {
         name: name.to_owned(),
         ..text.parse().unwrap()
     };
-    let kind = Kind::Model(Servable {
+    let kind = ScaffoldKind::Model(ScaffoldServable {
         name: "face detector".to_owned(),
         ports: Some((
             vec![port("data:0", "x:FP32:1,3,-1,-1")],
@@ -73,7 +73,7 @@ fn a_model_in_the_middle() {
     });
     let outputs = ["boxes:FP32:1,100,4", "scores:FP32:1,100"];
     insta::assert_snapshot!(shown(&scaffold(kind, &["image:UINT8[-1,-1,3]"], &outputs)));
-    let unknown = Kind::Model(Servable {
+    let unknown = ScaffoldKind::Model(ScaffoldServable {
         name: "m".to_owned(),
         ports: None,
     });
@@ -83,7 +83,7 @@ fn a_model_in_the_middle() {
 
 #[test]
 fn streams_are_read_as_inputs_of_requests_are_written() {
-    let shown = |text: &str| match text.parse::<Stream>() {
+    let shown = |text: &str| match text.parse::<ScaffoldStream>() {
         Ok(stream) => stream.to_string(),
         Err(error) => error.to_string(),
     };

@@ -6,7 +6,7 @@ use super::{
     Scaffold,
     handler::{echoes, is_typed, tuple},
     sample::Sample,
-    stream::Stream,
+    stream::ScaffoldStream,
     wiring::{Python, Wiring},
 };
 use crate::tensor::DataType;
@@ -77,7 +77,7 @@ def sample(
 "#;
 
 fn class(text: &mut String, node: &Python) -> fmt::Result {
-    let names = |streams: &[Stream]| -> String {
+    let names = |streams: &[ScaffoldStream]| -> String {
         let names: Vec<String> = streams
             .iter()
             .map(|it| format!("\"{}\"", it.name))
@@ -167,7 +167,7 @@ fn refusal(text: &mut String, node: &Python) -> fmt::Result {
 }
 
 /// Writes a tensor that an input takes.
-fn tensor(input: &Stream) -> String {
+fn tensor(input: &ScaffoldStream) -> String {
     let sample = Sample::of(input);
     let (name, dtype) = (&input.name, sample.dtype);
     let size = match dtype {

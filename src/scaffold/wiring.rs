@@ -3,8 +3,8 @@
 use std::collections::HashSet;
 
 use super::{
-    Kind, Scaffold, ScaffoldError, Servable,
-    stream::{Stream, is_name, spelled},
+    ScaffoldKind, Scaffold, ScaffoldError, ScaffoldServable,
+    stream::{ScaffoldStream, is_name, spelled},
 };
 
 /// The nodes, first to last.
@@ -23,8 +23,8 @@ pub(super) struct Python {
     pub(super) name: String,
     /// Its handler, beside the graph file.
     pub(super) file: String,
-    pub(super) inputs: Vec<Stream>,
-    pub(super) outputs: Vec<Stream>,
+    pub(super) inputs: Vec<ScaffoldStream>,
+    pub(super) outputs: Vec<ScaffoldStream>,
     pub(super) generative: bool,
     /// Whether it is the first node, so that clients send what it takes.
     pub(super) is_first: bool,
@@ -42,7 +42,7 @@ pub(super) struct Model {
 /// An input or output of a model.
 pub(super) struct Wire {
     /// What the model calls it, and of what type and shape it is.
-    pub(super) port: Stream,
+    pub(super) port: ScaffoldStream,
     /// The stream of Python tensors.
     pub(super) python: String,
     /// The stream of OpenVINO's tensors.
@@ -164,8 +164,8 @@ impl Wiring {
             }
         }
         let steps = match &of.kind {
-            Kind::Chain(nodes) => chain(of, nodes, &mut names)?,
-            Kind::Model(servable) => around(of, servable, &mut names),
+            ScaffoldKind::Chain(nodes) => chain(of, nodes, &mut names)?,
+            ScaffoldKind::Model(servable) => around(of, servable, &mut names),
         };
         Ok(Self { steps })
     }
@@ -212,7 +212,7 @@ fn chain(of: &Scaffold, nodes: &[String], names: &mut Names) -> Result<Vec<Step>
             return Err(ScaffoldError::NodeTwice(name.clone()));
         }
         let is_last = index + 1 == nodes.len();
-        let outputs: Vec<Stream> = match is_last {
+        let outputs: Vec<ScaffoldStream> = match is_last {
             true => of.outputs.clone(),
             false => of
                 .outputs
@@ -233,15 +233,15 @@ fn chain(of: &Scaffold, nodes: &[String], names: &mut Names) -> Result<Vec<Step>
     Ok(steps)
 }
 
-fn around(of: &Scaffold, servable: &Servable, names: &mut Names) -> Vec<Step> {
+fn around(of: &Scaffold, servable: &ScaffoldServable, names: &mut Names) -> Vec<Step> {
     let is_known = servable.ports.is_some();
     let (inputs, outputs) = servable.ports.clone().unwrap_or_else(|| {
         (
-            vec![Stream::untyped("input")],
-            vec![Stream::untyped("output")],
+            vec![ScaffoldStream::untyped("input")],
+            vec![ScaffoldStream::untyped("output")],
         )
     });
-    let mut wires = |ports: Vec<Stream>, way: &str| -> Vec<Wire> {
+    let mut wires = |ports: Vec<ScaffoldStream>, way: &str| -> Vec<Wire> {
         let single = ports.len() == 1;
         let mut tags = Names(HashSet::new());
         let mut wires = Vec::new();
@@ -262,13 +262,13 @@ fn around(of: &Scaffold, servable: &Servable, names: &mut Names) -> Vec<Step> {
         wires
     };
     let (inputs, outputs) = (wires(inputs, "to"), wires(outputs, "from"));
-    let streams = |wires: &[Wire]| -> Vec<Stream> {
+    let streams = |wires: &[Wire]| -> Vec<ScaffoldStream> {
         let wires = wires.iter();
         wires
             .map(|wire| wire.port.named(wire.python.clone()))
             .collect()
     };
-    let python = |name: &str, inputs: Vec<Stream>, outputs: Vec<Stream>| {
+    let python = |name: &str, inputs: Vec<ScaffoldStream>, outputs: Vec<ScaffoldStream>| {
         Step::Python(Python {
             name: name.to_owned(),
             file: file(name),

@@ -119,8 +119,8 @@ impl Call {
 
 impl Arrival {
     /// Runs the call, and lists it if it has to wait.
-    pub fn run<F: Future>(self: Arc<Self>, call: F) -> Run<F> {
-        Run {
+    pub fn run<F: Future>(self: Arc<Self>, call: F) -> ArrivalRun<F> {
+        ArrivalRun {
             call,
             arrival: self,
         }
@@ -260,14 +260,14 @@ impl Arrival {
 
 pin_project_lite::pin_project! {
     /// A call that is listed when it waits, see [`Arrival::run`].
-    pub struct Run<F> {
+    pub struct ArrivalRun<F> {
         #[pin]
         call: F,
         arrival: Arc<Arrival>,
     }
 }
 
-impl<F: Future> Future for Run<F> {
+impl<F: Future> Future for ArrivalRun<F> {
     type Output = F::Output;
 
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<F::Output> {

@@ -6,7 +6,7 @@ use std::{future::Future, sync::Arc, time::Duration};
 use super::LoadedInstance;
 use crate::{
     model::Version,
-    openvino::{State, runtime},
+    openvino::{SequenceState, runtime},
     task,
 };
 
@@ -93,7 +93,7 @@ pub(crate) fn let_go(
 }
 
 /// Frees states away from the async workers.
-async fn free(states: Vec<State>) {
+async fn free(states: Vec<SequenceState>) {
     if states.is_empty() {
         return;
     }

@@ -23,7 +23,7 @@ const END: &str = "sequence_end";
 
 /// The place of a request in its sequence.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Control {
+pub enum SequenceControl {
     /// Between the first and the last.
     Next,
     /// The first.
@@ -34,7 +34,7 @@ pub enum Control {
     Only,
 }
 
-impl Control {
+impl SequenceControl {
     fn new(starts: bool, ends: bool) -> Self {
         match (starts, ends) {
             (false, false) => Self::Next,
@@ -59,11 +59,11 @@ impl Control {
 
 /// Which sequence a request is for, and its place there.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Command {
+pub struct SequenceCommand {
     /// The id; 0 for a start whose id the server chooses.
     pub id: u64,
     /// The place.
-    pub control: Control,
+    pub control: SequenceControl,
 }
 
 /// How the id is told in the parameters of the response.
@@ -95,7 +95,7 @@ impl Echo {
 /// # Errors
 ///
 /// Fails with the first fault, in the order that clients know.
-pub fn take(request: &mut InferRequest) -> Result<(Command, Echo)> {
+pub fn take(request: &mut InferRequest) -> Result<(SequenceCommand, Echo)> {
     let special = &mut request.special;
     let id = special.id.take();
     let id = id.or_else(|| take_input(&mut request.inputs, SEQUENCE_ID, DataType::U64));
@@ -129,9 +129,9 @@ pub fn take(request: &mut InferRequest) -> Result<(Command, Echo)> {
     if has_control && (starts, ends) != (asked.starts, asked.ends) {
         return Err(disagree());
     }
-    let command = Command {
+    let command = SequenceCommand {
         id: if id == 0 { asked.id } else { id },
-        control: Control::new(starts || asked.starts, ends || asked.ends),
+        control: SequenceControl::new(starts || asked.starts, ends || asked.ends),
     };
     if command.id == 0 && !command.control.starts() {
         return Err(Error::invalid(

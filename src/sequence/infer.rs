@@ -2,12 +2,12 @@
 
 use std::{fmt, sync::Arc, time::Instant};
 
-use super::{Begun, Instance, Refusal, SEQUENCE_ID, Sequences, Turn};
+use super::{Begun, StateHost, SequenceRefusal, SEQUENCE_ID, Sequences, Turn};
 use crate::{
     error::{Error, ErrorKind, Result},
-    metrics::Call,
+    metrics::RequestRecord,
     model::Loaded,
-    openvino::{Hold, SlotInput, State},
+    openvino::{Hold, SlotInput, SequenceState},
     request::InferRequest,
     tensor::{DataType, Tensor, TensorMap},
 };
@@ -22,7 +22,7 @@ impl PartialEq for LoadedInstance {
     }
 }
 
-impl Instance for LoadedInstance {}
+impl StateHost for LoadedInstance {}
 
 impl fmt::Debug for LoadedInstance {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -31,7 +31,7 @@ impl fmt::Debug for LoadedInstance {
 }
 
 /// The sequences of a model version.
-pub type OfVersion = Sequences<LoadedInstance, State>;
+pub type OfVersion = Sequences<LoadedInstance, SequenceState>;
 
 /// What a request asks for of its outputs.
 #[derive(Debug, Clone, Copy)]
@@ -74,10 +74,10 @@ impl Selection {
 ///
 /// Fails if the sequence ends before, no infer request comes free, or the runtime fails.
 pub(crate) async fn run(
-    begun: Begun<LoadedInstance, State>,
+    begun: Begun<LoadedInstance, SequenceState>,
     (inputs, mut wanted): (Vec<SlotInput>, Vec<usize>),
     selection: Selection,
-    call: &Call,
+    call: &RequestRecord,
 ) -> Result<(TensorMap, u64, Instant)> {
     let turn = begun.turn().await.map_err(explain)?;
     let id = turn.id();
@@ -108,13 +108,13 @@ pub(crate) async fn run(
 
 /// A turn on its way through a run.
 struct Held {
-    turn: Turn<LoadedInstance, State>,
+    turn: Turn<LoadedInstance, SequenceState>,
     /// The state of a sequence that is over, freed with this.
-    spent: Option<State>,
+    spent: Option<SequenceState>,
 }
 
 impl Hold for Held {
-    fn state(&mut self) -> Option<&mut State> {
+    fn state(&mut self) -> Option<&mut SequenceState> {
         Some(self.turn.run().get_or_insert_default())
     }
 
@@ -124,29 +124,29 @@ impl Hold for Held {
 }
 
 /// Says why a request has no turn.
-pub(crate) fn explain(refusal: Refusal) -> Error {
+pub(crate) fn explain(refusal: SequenceRefusal) -> Error {
     let (kind, text) = match refusal {
-        Refusal::Full => (
+        SequenceRefusal::Full => (
             ErrorKind::Overloaded,
             "Max sequence number has been reached. Could not create new sequence.",
         ),
-        Refusal::Exists => (
+        SequenceRefusal::Exists => (
             ErrorKind::AlreadyExists,
             "Sequence with provided ID already exists",
         ),
-        Refusal::Ending => (
+        SequenceRefusal::Ending => (
             ErrorKind::FailedPrecondition,
             "Sequence last request is being processed and it's not available anymore",
         ),
-        Refusal::Unknown => (
+        SequenceRefusal::Unknown => (
             ErrorKind::NotFound,
             "Sequence with provided ID does not exist",
         ),
-        Refusal::Replaced => (
+        SequenceRefusal::Replaced => (
             ErrorKind::Overloaded,
             "Model is being reloaded - no sequence can start at this moment; try again",
         ),
-        Refusal::Crowded(waiting) => {
+        SequenceRefusal::Crowded(waiting) => {
             return Error::new(
                 ErrorKind::Overloaded,
                 format!(

@@ -16,7 +16,7 @@ mod registry;
 mod turn;
 
 pub use arrival::{Arrival, Line};
-pub use control::{CONTROL_INPUT, Command, Control, Echo, SEQUENCE_ID};
+pub use control::{CONTROL_INPUT, SequenceCommand, SequenceControl, Echo, SEQUENCE_ID};
 pub use infer::{LoadedInstance, OfVersion};
-pub use registry::{Bounds, Instance, Refusal, Sequences};
+pub use registry::{Bounds, StateHost, SequenceRefusal, Sequences};
 pub use turn::{Begun, Turn, Waiting};

@@ -12,12 +12,12 @@ use std::{
 
 use tokio::sync::{Notify, oneshot};
 
-use super::{Begun, Command, Control, Turn, Waiting};
+use super::{Begun, SequenceCommand, SequenceControl, Turn, Waiting};
 use crate::metrics::Reporter;
 
 /// Why a request does not get a turn.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Refusal {
+pub enum SequenceRefusal {
     /// A start, and there are as many sequences as there may be.
     Full,
     /// A start, and the sequence exists.
@@ -33,7 +33,7 @@ pub enum Refusal {
 }
 
 /// What sequences run on; two are equal if they are the same one.
-pub trait Instance: Clone + PartialEq {}
+pub trait StateHost: Clone + PartialEq {}
 
 /// The bounds that an instance of a model sets.
 #[derive(Debug, Clone, Copy)]
@@ -46,14 +46,14 @@ pub struct Bounds {
 
 /// The sequences of one model version. `I` is the instance of the model that a sequence runs on,
 /// `S` its state.
-pub struct Sequences<I: Instance, S> {
+pub struct Sequences<I: StateHost, S> {
     inner: Mutex<Inner<I, S>>,
     pub(super) reporter: Arc<Reporter>,
     /// Told whenever sequences go.
     pub(super) gone: Notify,
 }
 
-pub(super) struct Inner<I: Instance, S> {
+pub(super) struct Inner<I: StateHost, S> {
     pub(super) entries: HashMap<u64, Entry<I, S>>,
     /// The instance that new sequences run on.
     current: Option<I>,
@@ -67,7 +67,7 @@ pub(super) struct Inner<I: Instance, S> {
     pub(super) waiting: usize,
 }
 
-pub(super) struct Entry<I: Instance, S> {
+pub(super) struct Entry<I: StateHost, S> {
     pub(super) serial: u64,
     instance: I,
     /// A request has come that ends it.
@@ -82,13 +82,13 @@ pub(super) struct Entry<I: Instance, S> {
     pub(super) queue: VecDeque<Waiter<I, S>>,
 }
 
-pub(super) struct Waiter<I: Instance, S> {
+pub(super) struct Waiter<I: StateHost, S> {
     pub(super) serial: u64,
-    pub(super) control: Control,
+    pub(super) control: SequenceControl,
     pub(super) wake: oneshot::Sender<Turn<I, S>>,
 }
 
-impl<I: Instance, S> Sequences<I, S> {
+impl<I: StateHost, S> Sequences<I, S> {
     /// Makes an empty registry, whose events are counted in the figures of a version.
     #[must_use]
     pub fn new(reporter: Arc<Reporter>) -> Arc<Self> {
@@ -114,11 +114,11 @@ impl<I: Instance, S> Sequences<I, S> {
     /// Refuses what the rules do not allow; then nothing has changed.
     pub fn begin(
         self: &Arc<Self>,
-        command: Command,
+        command: SequenceCommand,
         instance: &I,
         bounds: Bounds,
-        taken: &dyn Fn(u64) -> Option<Refusal>,
-    ) -> Result<Begun<I, S>, Refusal> {
+        taken: &dyn Fn(u64) -> Option<SequenceRefusal>,
+    ) -> Result<Begun<I, S>, SequenceRefusal> {
         let mut inner = self.lock();
         if command.control.starts() {
             return self
@@ -130,9 +130,9 @@ impl<I: Instance, S> Sequences<I, S> {
             .entries
             .get_mut(&command.id)
             .filter(|entry| !entry.ending && entry.instance == *instance)
-            .ok_or(Refusal::Unknown)?;
+            .ok_or(SequenceRefusal::Unknown)?;
         if entry.busy && inner.waiting >= bounds.waiting {
-            return Err(Refusal::Crowded(inner.waiting));
+            return Err(SequenceRefusal::Crowded(inner.waiting));
         }
         entry.ending = command.control.ends();
         if entry.busy {
@@ -168,17 +168,17 @@ impl<I: Instance, S> Sequences<I, S> {
     fn start(
         self: &Arc<Self>,
         inner: &mut Inner<I, S>,
-        command: Command,
+        command: SequenceCommand,
         instance: &I,
         bounds: Bounds,
-        taken: &dyn Fn(u64) -> Option<Refusal>,
-    ) -> Result<Turn<I, S>, Refusal> {
+        taken: &dyn Fn(u64) -> Option<SequenceRefusal>,
+    ) -> Result<Turn<I, S>, SequenceRefusal> {
         if inner.current.as_ref() != Some(instance) {
-            return Err(Refusal::Replaced);
+            return Err(SequenceRefusal::Replaced);
         }
         if inner.count(instance) >= bounds.sequences as usize {
             self.reporter.sequences().refused();
-            return Err(Refusal::Full);
+            return Err(SequenceRefusal::Full);
         }
         let id = match command.id {
             0 => inner.free_id(taken),
@@ -244,7 +244,7 @@ impl<I: Instance, S> Sequences<I, S> {
 
     /// Tells why a new sequence cannot have an id, if it cannot.
     #[must_use]
-    pub fn refusal(&self, id: u64) -> Option<Refusal> {
+    pub fn refusal(&self, id: u64) -> Option<SequenceRefusal> {
         self.lock().refusal(id)
     }
 
@@ -323,16 +323,16 @@ impl<I: Instance, S> Sequences<I, S> {
     }
 }
 
-impl<I: Instance, S> Sequences<I, S> {
+impl<I: StateHost, S> Sequences<I, S> {
     pub(super) fn lock(&self) -> MutexGuard<'_, Inner<I, S>> {
         // No code of others runs under the lock, and what is changed is changed whole.
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl<I: Instance, S> Inner<I, S> {
+impl<I: StateHost, S> Inner<I, S> {
     /// Finds an id that nobody has: the lowest from where the search begins. 0 is none.
-    fn free_id(&mut self, taken: &dyn Fn(u64) -> Option<Refusal>) -> u64 {
+    fn free_id(&mut self, taken: &dyn Fn(u64) -> Option<SequenceRefusal>) -> u64 {
         while self.next_id == 0
             || self.entries.contains_key(&self.next_id)
             || taken(self.next_id).is_some()
@@ -343,7 +343,7 @@ impl<I: Instance, S> Inner<I, S> {
     }
 }
 
-impl<I: Instance, S> Inner<I, S> {
+impl<I: StateHost, S> Inner<I, S> {
     /// Removes an entry, and with it the requests that wait.
     pub(super) fn remove(&mut self, id: u64) -> Option<Entry<I, S>> {
         let entry = self.entries.remove(&id)?;
@@ -371,12 +371,12 @@ impl<I: Instance, S> Inner<I, S> {
         self.counts.iter().position(|(known, _)| known == instance)
     }
 
-    fn refusal(&self, id: u64) -> Option<Refusal> {
+    fn refusal(&self, id: u64) -> Option<SequenceRefusal> {
         self.entries.get(&id).map(|entry| {
             if entry.ending {
-                Refusal::Ending
+                SequenceRefusal::Ending
             } else {
-                Refusal::Exists
+                SequenceRefusal::Exists
             }
         })
     }

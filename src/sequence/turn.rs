@@ -5,27 +5,27 @@ use std::sync::Arc;
 use tokio::sync::oneshot;
 
 use super::{
-    Control, Instance, Refusal, Sequences,
+    SequenceControl, StateHost, SequenceRefusal, Sequences,
     registry::{Entry, Waiter},
 };
 
 /// The turn of a request in its sequence: for as long as it lives, no other request of the
 /// sequence runs. A turn that is dropped before its run has changed nothing; one that is dropped
 /// during its run closes the sequence.
-pub struct Turn<I: Instance, S> {
+pub struct Turn<I: StateHost, S> {
     /// Nothing once the turn has been passed on.
     pub(super) sequences: Option<Arc<Sequences<I, S>>>,
     pub(super) id: u64,
     /// Tells the sequence from others that have its id later.
     pub(super) serial: u64,
-    pub(super) control: Control,
+    pub(super) control: SequenceControl,
     pub(super) instance: I,
     pub(super) state: Option<S>,
     pub(super) running: bool,
 }
 
 /// A place in the queue of a sequence; dropping it leaves the queue.
-pub struct Waiting<I: Instance, S> {
+pub struct Waiting<I: StateHost, S> {
     pub(super) sequences: Arc<Sequences<I, S>>,
     pub(super) id: u64,
     /// The sequence's serial.
@@ -37,23 +37,23 @@ pub struct Waiting<I: Instance, S> {
 
 /// What a request gets that is not refused.
 #[must_use]
-pub enum Begun<I: Instance, S> {
+pub enum Begun<I: StateHost, S> {
     /// The turn.
     Turn(Turn<I, S>),
     /// A place in the queue.
     Waiting(Waiting<I, S>),
 }
 
-impl<I: Instance, S> Begun<I, S> {
+impl<I: StateHost, S> Begun<I, S> {
     /// Waits for the turn.
     ///
     /// # Errors
     ///
     /// Fails if the sequence ends before.
-    pub async fn turn(self) -> Result<Turn<I, S>, Refusal> {
+    pub async fn turn(self) -> Result<Turn<I, S>, SequenceRefusal> {
         match self {
             Self::Turn(turn) => Ok(turn),
-            Self::Waiting(mut waiting) => (&mut waiting.turn).await.map_err(|_| Refusal::Unknown),
+            Self::Waiting(mut waiting) => (&mut waiting.turn).await.map_err(|_| SequenceRefusal::Unknown),
         }
     }
 }
@@ -69,7 +69,7 @@ enum Outcome {
     Unused,
 }
 
-impl<I: Instance, S> Turn<I, S> {
+impl<I: StateHost, S> Turn<I, S> {
     /// Returns the id of the sequence.
     #[must_use]
     pub fn id(&self) -> u64 {
@@ -103,7 +103,7 @@ impl<I: Instance, S> Turn<I, S> {
     }
 }
 
-impl<I: Instance, S> Drop for Turn<I, S> {
+impl<I: StateHost, S> Drop for Turn<I, S> {
     fn drop(&mut self) {
         drop(self.pass(if self.running {
             Outcome::Failed
@@ -113,7 +113,7 @@ impl<I: Instance, S> Drop for Turn<I, S> {
     }
 }
 
-impl<I: Instance, S> Drop for Waiting<I, S> {
+impl<I: StateHost, S> Drop for Waiting<I, S> {
     fn drop(&mut self) {
         // What may have been sent meanwhile passes itself on when the receiver goes.
         self.turn.close();
@@ -138,7 +138,7 @@ impl<I: Instance, S> Drop for Waiting<I, S> {
     }
 }
 
-impl<I: Instance, S> Sequences<I, S> {
+impl<I: StateHost, S> Sequences<I, S> {
     /// Takes a turn back and gives it to the next, or removes the sequence.
     fn pass(self: &Arc<Self>, turn: &mut Turn<I, S>, outcome: Outcome) -> Option<S> {
         let state = turn.state.take();
@@ -182,7 +182,7 @@ impl<I: Instance, S> Sequences<I, S> {
     }
 }
 
-impl<I: Instance, S> Entry<I, S> {
+impl<I: StateHost, S> Entry<I, S> {
     /// Gives the turn to the first that still waits, or keeps the state until somebody comes.
     fn pass_on(&mut self, sequences: &Arc<Sequences<I, S>>, from: &Turn<I, S>, state: Option<S>) {
         let mut state = state;

@@ -42,7 +42,7 @@ use super::{
     watchdog::{Close, Watchdog},
 };
 use crate::{
-    config::{Limits, ServerSettings},
+    config::{ServerLimits, ServerSettings},
     error::chain,
     frontends::{
         access::{AccessLog, Entry, Logged, Protocol},
@@ -186,7 +186,7 @@ struct Terms {
 }
 
 impl Terms {
-    fn new(limits: &Limits) -> Self {
+    fn new(limits: &ServerLimits) -> Self {
         Self {
             patience: Patience {
                 read: limits.read,
@@ -212,7 +212,7 @@ struct Side {
 }
 
 impl Side {
-    fn new(name: &'static str, limits: &Limits, stop: Stop) -> Self {
+    fn new(name: &'static str, limits: &ServerLimits, stop: Stop) -> Self {
         Self {
             name,
             room: Arc::new(Semaphore::new(limits.connections)),

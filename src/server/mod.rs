@@ -32,9 +32,9 @@ use crate::{
     config::Config,
     engine::{
         Engine,
-        reload::{Fault, Reloader},
+        reload::{ReloadError, Reloader},
     },
-    frontends::{self, access::AccessLog, intake::Intake, rest::Rest},
+    frontends::{self, access::AccessLog, intake::BodyLimits, rest::Rest},
     metrics::{Family, Metrics, NameError},
     python,
     sequence::cleaner,
@@ -49,7 +49,7 @@ const CLOSE: Duration = Duration::from_secs(1);
 pub enum StartError {
     /// The configuration cannot be read, or the one model cannot be loaded.
     #[error(transparent)]
-    Fault(#[from] Fault),
+    Fault(#[from] ReloadError),
     /// The load ended without an outcome; a bug of ours.
     #[error("the load at the start ended without an outcome")]
     Lost,
@@ -71,7 +71,7 @@ pub trait Observer: Sync {
     /// The first load begins. From now on the engine tells how far it is; needs a runtime.
     fn loading(&self, _engine: &Arc<Engine>) {}
     /// The first load is over and the server is ready; these faults are logged already.
-    fn ready(&self, _engine: &Arc<Engine>, _faults: &[Fault]) {}
+    fn ready(&self, _engine: &Arc<Engine>, _faults: &[ReloadError]) {}
 }
 
 /// Serves until `shutdown` is done; `access` gets a line for each request.
@@ -100,7 +100,7 @@ pub async fn serve(
     let mut reloader = Reloader::new(engine.clone(), config.source, Arc::clone(&metrics));
     reloader.read().await?;
     let settings = &config.settings;
-    let intake = Intake::of(&limits);
+    let intake = BodyLimits::of(&limits);
     let message_size = channel::message_size(&settings.grpc_channel_arguments, limits.message_size);
     let (grpc, mut health) =
         frontends::grpc::service(engine.clone(), intake.with_message_size(message_size));

@@ -10,7 +10,7 @@ use std::{
 use ovms::{
     error::chain,
     model::repository::{self as versions, RepositoryError},
-    openvino::LoadError,
+    openvino::ModelLoadError,
 };
 use serde_json::json;
 
@@ -88,7 +88,7 @@ fn a_version_folder_that_vanishes_is_told() {
         model,
         weights,
         options: &options(),
-        names: &ovms::openvino::Names::default(),
+        names: &ovms::openvino::TensorNames::default(),
         layouts: &ovms::model::layouts::read(&files),
         asked: &[],
         guarded: false,
@@ -96,7 +96,7 @@ fn a_version_folder_that_vanishes_is_told() {
     let Err(error) = load else {
         panic!("a file that is gone was read");
     };
-    assert!(matches!(error, LoadError::Unreadable { .. }), "{error}");
+    assert!(matches!(error, ModelLoadError::Unreadable { .. }), "{error}");
 }
 
 #[test]

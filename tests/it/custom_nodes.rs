@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use ovms::{
-    custom_node::{Library, Node, NodeTensor},
+    custom_node::{Library, Node, CustomNodeTensor},
     tensor::{DataType, Dim, PartialShape, Tensor},
 };
 
@@ -263,7 +263,7 @@ fn a_handle_may_stay_null() {
 fn what_a_node_says_of_its_tensors() {
     let own = Own::open("counting.c");
     let node = own.node(&[("a key", "its value")]);
-    let described = |name: &str, dtype, dims: &[Dim]| NodeTensor {
+    let described = |name: &str, dtype, dims: &[Dim]| CustomNodeTensor {
         name: name.to_owned(),
         dtype,
         shape: PartialShape(dims.to_vec()),

@@ -3,7 +3,7 @@
 use std::{fs, path::Path};
 
 use ovms::{
-    openvino::{Compiled, LoadError, LoadOptions, PerTensor, ShapeOption},
+    openvino::{Compiled, ModelLoadError, LoadOptions, PerTensor, ShapeOption},
     proto::kserve::ModelInferRequest,
     tensor::{Dim, PartialShape},
 };
@@ -169,13 +169,13 @@ fn what_the_model_does_not_take_is_told_as_for_any_other() {
     let root = model("lstm_ti");
     let error = |options| load(&root, &options, &[]).err().unwrap();
     let reshape = error(unrolled(&[1, 8].map(Dim::Fixed)));
-    assert!(matches!(reshape, LoadError::Reshape { .. }), "{reshape}");
+    assert!(matches!(reshape, ModelLoadError::Reshape { .. }), "{reshape}");
     let broken = LoadOptions {
         low_latency: true,
         ..options()
     };
     let broken = load(&model("broken"), &broken, &[]).err().unwrap();
-    assert!(matches!(broken, LoadError::Read { .. }), "{broken}");
+    assert!(matches!(broken, ModelLoadError::Read { .. }), "{broken}");
 }
 
 /// Starts a server of `lstm_ti`, unrolled, with a folder for temporary files, and does not wait.

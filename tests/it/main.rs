@@ -142,6 +142,7 @@ mod tfs_bytes;
 mod tfs_faults;
 mod tfs_grpc;
 mod tfs_rest;
+mod words;
 mod triton_calls;
 
 #[test]

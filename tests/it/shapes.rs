@@ -1,7 +1,7 @@
 //! Shapes and batch sizes as configured, as asked for, and refused.
 
 use ovms::{
-    openvino::{BatchOption, LoadError, LoadOptions, PerTensor, ShapeOption},
+    openvino::{BatchOption, ModelLoadError, LoadOptions, PerTensor, ShapeOption},
     tensor::{Dim, PartialShape},
 };
 
@@ -201,7 +201,7 @@ fn a_shape_that_a_request_asks_for_may_not_suit_the_model() {
         &options,
         &[("image", &[1, 4, 224, 224])],
     );
-    assert!(matches!(refused, Err(LoadError::Reshape { .. })));
+    assert!(matches!(refused, Err(ModelLoadError::Reshape { .. })));
 }
 
 #[test]

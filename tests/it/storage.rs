@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use ovms::model::storage::{Progress, RemoteVersion, Repository};
+use ovms::model::storage::{DownloadProgress, RemoteVersion, Repository};
 
 use crate::support::{cloud::Lab, emulator::Emulator, fixture, relay::Relay};
 
@@ -59,7 +59,7 @@ async fn versions_are_listed_and_downloaded_with_the_folders_in_them() {
     let two = storage.fetch(&versions[1]).await.unwrap();
     let index = two.join("variables/variables.index");
     assert_eq!(fs::read(index).unwrap(), b"index");
-    let whole = Progress {
+    let whole = DownloadProgress {
         version: 2,
         received: 8,
         expected: 8,

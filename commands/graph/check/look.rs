@@ -5,8 +5,8 @@ use std::path::Path;
 use ovms::{
     config::{self, Defaults, FileConfig, GraphConfig, ModelEntry},
     error::{chain, nearest},
-    graph::{Outline, OutlineKind, OutlineNode, Rule, calculators, check},
-    python::{self, Handler, LoadError, NodeFacts},
+    graph::{GraphOutline, GraphNodeKind, GraphOutlineNode, GraphRule, calculators, check},
+    python::{self, PythonHandler, HandlerLoadError, NodeFacts},
 };
 
 use super::{
@@ -31,8 +31,8 @@ pub(super) fn at(graph: &GraphConfig, file: Option<&FileConfig>, depth: Depth) -
         Ok(text) => text,
         Err(error) => {
             report.faults.push(Entry {
-                rule: Some(Rule::File.number()),
-                status: Some(Rule::File.status()),
+                rule: Some(GraphRule::File.number()),
+                status: Some(GraphRule::File.status()),
                 file: None,
                 line: None,
                 column: None,
@@ -63,16 +63,16 @@ pub(super) fn at(graph: &GraphConfig, file: Option<&FileConfig>, depth: Depth) -
         }
     }
     // Handlers and sessions are looked at whatever is wrong with the streams.
-    let Ok(outline) = Outline::read(&graph.name, &text, &path, factories, &|_| true) else {
+    let Ok(outline) = GraphOutline::read(&graph.name, &text, &path, factories, &|_| true) else {
         return report.judged();
     };
     for node in &outline.nodes {
         let Some(runs) = &node.runs else { continue };
         match node.kind {
-            OutlineKind::Python if !runs.is_empty() => {
+            GraphNodeKind::Python if !runs.is_empty() => {
                 handler(&mut report, &graph.base_path, node, runs, depth);
             }
-            OutlineKind::Model => session(&mut report, graph, file, node, runs),
+            GraphNodeKind::Model => session(&mut report, graph, file, node, runs),
             _ => {}
         }
     }
@@ -80,7 +80,7 @@ pub(super) fn at(graph: &GraphConfig, file: Option<&FileConfig>, depth: Depth) -
 }
 
 /// Looks at the handler of a node.
-fn handler(report: &mut GraphReport, base: &Path, node: &OutlineNode, runs: &str, depth: Depth) {
+fn handler(report: &mut GraphReport, base: &Path, node: &GraphOutlineNode, runs: &str, depth: Depth) {
     let path = base.join(runs);
     let fault = |message: String| Entry::of_node(&node.name, node.place, message);
     if !path.is_file() {
@@ -88,7 +88,7 @@ fn handler(report: &mut GraphReport, base: &Path, node: &OutlineNode, runs: &str
         let hint = "handler_path is relative to the folder of the graph";
         report
             .faults
-            .push(fault.breaking(Rule::PythonFile).hint(hint));
+            .push(fault.breaking(GraphRule::PythonFile).hint(hint));
         return;
     }
     let unchecked = |why: &str| {
@@ -117,11 +117,11 @@ fn handler(report: &mut GraphReport, base: &Path, node: &OutlineNode, runs: &str
         params: None,
     };
     let looked = match depth {
-        Depth::Initialize => Handler::load(facts).map(|handler| {
+        Depth::Initialize => PythonHandler::load(facts).map(|handler| {
             handler.finalize();
             false
         }),
-        _ => Handler::inspect(&facts),
+        _ => PythonHandler::inspect(&facts),
     };
     let error = match looked {
         Err(error) => error,
@@ -142,24 +142,24 @@ fn handler(report: &mut GraphReport, base: &Path, node: &OutlineNode, runs: &str
     };
     let shown = path.display();
     let (rule, entry) = match &error {
-        LoadError::NoInterpreter { reason, .. } => {
+        HandlerLoadError::NoInterpreter { reason, .. } => {
             report.unchecked.push(unchecked(reason));
             return;
         }
-        LoadError::NoFile(_) => (Rule::PythonFile, fault(format!("there is no {shown}"))),
-        LoadError::NoClass(_) => (
-            Rule::PythonState,
+        HandlerLoadError::NoFile(_) => (GraphRule::PythonFile, fault(format!("there is no {shown}"))),
+        HandlerLoadError::NoClass(_) => (
+            GraphRule::PythonState,
             fault(format!("{shown} has no class OvmsPythonModel"))
                 .hint("the handler is a class of that name with a method `execute(self, inputs)`"),
         ),
-        LoadError::NoExecute(_) => (
-            Rule::PythonState,
+        HandlerLoadError::NoExecute(_) => (
+            GraphRule::PythonState,
             fault(format!(
                 "OvmsPythonModel in {shown} has no method `execute`"
             ))
             .hint("add `def execute(self, inputs: list) -> list:`"),
         ),
-        LoadError::Raised { raised, .. } => {
+        HandlerLoadError::Raised { raised, .. } => {
             let mut entry = fault(format!("{shown} raises {raised}"));
             let traceback = raised.traceback.trim_end();
             entry.traceback = (!traceback.is_empty()).then(|| traceback.to_owned());
@@ -169,7 +169,7 @@ fn handler(report: &mut GraphReport, base: &Path, node: &OutlineNode, runs: &str
                      another with --python_environment",
                 );
             }
-            (Rule::PythonState, entry)
+            (GraphRule::PythonState, entry)
         }
     };
     report.faults.push(entry.breaking(rule));
@@ -180,7 +180,7 @@ fn session(
     report: &mut GraphReport,
     graph: &GraphConfig,
     file: Option<&FileConfig>,
-    node: &OutlineNode,
+    node: &GraphOutlineNode,
     name: &str,
 ) {
     let own = match config::read_subconfig(&graph.subconfig, &Defaults::default()) {

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use ovms::graph::{FileFault, FileWarning, Rule};
+use ovms::graph::{FileFault, FileWarning, GraphRule};
 use serde::Serialize;
 
 use crate::counts::Counts;
@@ -81,7 +81,7 @@ impl Entry {
     }
 
     /// Makes it the fault of a rule.
-    pub(super) fn breaking(self, rule: Rule) -> Self {
+    pub(super) fn breaking(self, rule: GraphRule) -> Self {
         Self {
             rule: Some(rule.number()),
             status: Some(rule.status()),

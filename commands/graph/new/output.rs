@@ -8,17 +8,17 @@ use clap::{
     Arg, Command, ValueEnum,
     builder::{EnumValueParser, PossibleValue, TypedValueParser},
 };
-use ovms::scaffold::Stream;
+use ovms::scaffold::ScaffoldStream;
 
-use crate::ui::Output;
+use crate::ui::OutputFormat;
 
 /// What was given.
 #[derive(Debug, Clone)]
 pub(super) enum Chosen {
     /// What goes to stdout.
-    Format(Output),
+    Format(OutputFormat),
     /// An output of the graph.
-    Stream(Stream),
+    Stream(ScaffoldStream),
 }
 
 /// Takes the formats, which are all that the help tells, and streams.
@@ -34,11 +34,11 @@ impl TypedValueParser for FormatOrStream {
         arg: Option<&Arg>,
         value: &OsStr,
     ) -> Result<Chosen, clap::Error> {
-        let format = EnumValueParser::<Output>::new().parse_ref(command, arg, value);
+        let format = EnumValueParser::<OutputFormat>::new().parse_ref(command, arg, value);
         let Err(refused) = format else {
             return format.map(Chosen::Format);
         };
-        let stream = value.to_str().map(str::parse::<Stream>);
+        let stream = value.to_str().map(str::parse::<ScaffoldStream>);
         stream
             .and_then(Result::ok)
             .map(Chosen::Stream)
@@ -46,14 +46,14 @@ impl TypedValueParser for FormatOrStream {
     }
 
     fn possible_values(&self) -> Option<Box<dyn Iterator<Item = PossibleValue> + '_>> {
-        let formats = Output::value_variants().iter();
+        let formats = OutputFormat::value_variants().iter();
         Some(Box::new(formats.filter_map(ValueEnum::to_possible_value)))
     }
 }
 
 /// Parts formats from streams; the last format counts.
-pub(super) fn parted(chosen: Vec<Chosen>) -> (Output, Vec<Stream>) {
-    let (mut output, mut streams) = (Output::Table, Vec::new());
+pub(super) fn parted(chosen: Vec<Chosen>) -> (OutputFormat, Vec<ScaffoldStream>) {
+    let (mut output, mut streams) = (OutputFormat::Table, Vec::new());
     for it in chosen {
         match it {
             Chosen::Format(format) => output = format,
@@ -68,7 +68,7 @@ mod tests {
     use clap::{Arg, ArgAction, Command};
 
     use super::{Chosen, FormatOrStream, parted};
-    use crate::ui::Output;
+    use crate::ui::OutputFormat;
 
     #[test]
     fn what_is_no_format_is_a_stream() {
@@ -83,9 +83,9 @@ mod tests {
             Ok::<_, clap::Error>(parted(chosen.into_iter().flatten().cloned().collect()))
         };
         let (format, streams) = given(&["--output=json", "--output=token:BYTES"]).unwrap();
-        assert_eq!((format, streams.len()), (Output::Json, 1));
+        assert_eq!((format, streams.len()), (OutputFormat::Json, 1));
         let (format, streams) = given(&["--output=text"]).unwrap();
-        assert_eq!((format, streams.len()), (Output::Table, 0));
+        assert_eq!((format, streams.len()), (OutputFormat::Table, 0));
         let refused = given(&["--output=JSON"]).unwrap_err().to_string();
         assert!(
             refused.contains("[possible values: table, json]"),

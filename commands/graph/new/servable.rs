@@ -6,7 +6,7 @@ use ovms::{
     config::{self, Defaults},
     openvino::runtime,
     pipeline::{MissingModel, Sources},
-    scaffold::{Servable, Stream},
+    scaffold::{ScaffoldServable, ScaffoldStream},
     servable::{ServableInfo, TensorInfo},
     tensor::Dim,
 };
@@ -15,7 +15,7 @@ use crate::{
     error::Failure,
     graph::source::models_of_graphs,
     pipeline::{
-        facts::{Facts, Options},
+        facts::{ConfigurationFacts, FactOptions},
         new::models,
     },
     places, setup, ui,
@@ -23,7 +23,7 @@ use crate::{
 
 /// What was found.
 pub(super) struct Found {
-    pub(super) servable: Servable,
+    pub(super) servable: ScaffoldServable,
     /// Name and path of the entry that the configuration file needs for it.
     pub(super) entry: Option<(String, String)>,
 }
@@ -40,7 +40,7 @@ pub(super) fn find(model: &str, config: &Path) -> Result<Found, Failure> {
         let (found, _) = models::look(&[folder], base.and(Some(config)))?;
         let found = &found[0];
         return Ok(Found {
-            servable: Servable {
+            servable: ScaffoldServable {
                 name: found.name.clone(),
                 ports: Some(ports(&found.info)),
             },
@@ -55,7 +55,7 @@ pub(super) fn find(model: &str, config: &Path) -> Result<Found, Failure> {
         ));
     }
     Ok(Found {
-        servable: Servable {
+        servable: ScaffoldServable {
             name: model.to_owned(),
             ports: looked.ok(),
         },
@@ -64,7 +64,7 @@ pub(super) fn find(model: &str, config: &Path) -> Result<Found, Failure> {
 }
 
 /// Looks at a model of the configuration file.
-fn look(name: &str, config: &Path) -> Result<(Vec<Stream>, Vec<Stream>), String> {
+fn look(name: &str, config: &Path) -> Result<(Vec<ScaffoldStream>, Vec<ScaffoldStream>), String> {
     if !config.exists() {
         return Err(
             "there is no configuration file yet that has it; name one with --config".to_owned(),
@@ -73,7 +73,7 @@ fn look(name: &str, config: &Path) -> Result<(Vec<Stream>, Vec<Stream>), String>
     let mut file = config::read(config, &Defaults::default()).map_err(|error| error.to_string())?;
     let of_graphs = models_of_graphs(&file, None);
     file.models.extend(of_graphs);
-    let facts = Facts::new(&file, Options { custom_nodes: true });
+    let facts = ConfigurationFacts::new(&file, FactOptions { custom_nodes: true });
     match facts.model(name, None) {
         Ok(facts) => Ok(ports(&facts.info)),
         Err(MissingModel::NotAvailable(reason) | MissingModel::NotLooked { reason, .. }) => {
@@ -86,8 +86,8 @@ fn look(name: &str, config: &Path) -> Result<(Vec<Stream>, Vec<Stream>), String>
     }
 }
 
-fn ports(info: &ServableInfo) -> (Vec<Stream>, Vec<Stream>) {
-    let port = |tensor: &TensorInfo| Stream {
+fn ports(info: &ServableInfo) -> (Vec<ScaffoldStream>, Vec<ScaffoldStream>) {
+    let port = |tensor: &TensorInfo| ScaffoldStream {
         name: tensor.name.clone(),
         dtype: Some(tensor.dtype),
         shape: Some(tensor.shape.0.iter().copied().map(length).collect()),

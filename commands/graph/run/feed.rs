@@ -10,7 +10,7 @@ use std::{
 use ovms::{
     client::{
         ModelMetadata,
-        input::{Argument, Inputs, RequestLine, Source},
+        input::{Argument, Inputs, RequestLine, ElementSource},
     },
     graph::convert::TIMESTAMP,
     request::{Data, Declared, InferRequest, InputTensor, Parameter, Parameters},
@@ -129,7 +129,7 @@ fn one(
         name: None,
         dtype: None,
         shape: None,
-        source: Source::Stdin { output: None },
+        source: ElementSource::Stdin { output: None },
     };
     let line = RequestLine::read(line, &only, metadata).map_err(|error| {
         Failure::new(FailureKind::Failed, "the line is no request").caused_by(&error)

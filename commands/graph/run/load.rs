@@ -7,10 +7,10 @@ use ovms::{
     config::{Defaults, FileConfig, GraphConfig, ModelEntry},
     engine::{
         Engine, Servable,
-        reload::{Fault, Reloader},
+        reload::{ReloadError, Reloader},
     },
     error::chain,
-    graph::{Definition, GraphPort, Outline, OutlineKind, Plan, calculators},
+    graph::{GraphDefinition, GraphPort, GraphOutline, GraphNodeKind, GraphPlan, calculators},
     openvino::runtime,
     tensor::PartialShape,
 };
@@ -37,7 +37,7 @@ pub(super) struct Loader {
 /// A graph that can run.
 pub(super) struct Loaded {
     pub(super) engine: Arc<Engine>,
-    pub(super) definition: Arc<Definition>,
+    pub(super) definition: Arc<GraphDefinition>,
 }
 
 impl Loader {
@@ -110,7 +110,7 @@ impl Loaded {
         self.definition.name()
     }
 
-    pub(super) fn plan(&self) -> &Plan {
+    pub(super) fn plan(&self) -> &GraphPlan {
         self.definition.plan()
     }
 
@@ -151,11 +151,11 @@ fn used(mut config: FileConfig, graph: &GraphConfig) -> FileConfig {
     config.models.extend(own);
     let path = graph.graph_path.display().to_string();
     let text = source::read(graph).unwrap_or_default();
-    let outline = Outline::read(&graph.name, &text, &path, calculators::all(), &|_| true);
+    let outline = GraphOutline::read(&graph.name, &text, &path, calculators::all(), &|_| true);
     let nodes = outline.map(|outline| outline.nodes).unwrap_or_default();
     let sessions = nodes
         .into_iter()
-        .filter(|node| node.kind == OutlineKind::Model);
+        .filter(|node| node.kind == GraphNodeKind::Model);
     let names: Vec<String> = sessions.filter_map(|node| node.runs).collect();
     let of_pipelines = config.pipelines.iter().any(|it| names.contains(&it.name));
     // What a pipeline uses is not looked for.
@@ -174,14 +174,14 @@ fn used(mut config: FileConfig, graph: &GraphConfig) -> FileConfig {
 }
 
 /// Says why a graph cannot run.
-fn refused(name: &str, faults: &[Fault]) -> Failure {
+fn refused(name: &str, faults: &[ReloadError]) -> Failure {
     let mut failure = Failure::new(
         FailureKind::Failed,
         format!("the graph `{name}` cannot run"),
     );
     for fault in faults {
         match fault {
-            Fault::Graph { fault, .. } => {
+            ReloadError::Graph { fault, .. } => {
                 failure = failure.detail(fault.status.clone());
                 for line in &fault.log {
                     failure = failure.detail(line.clone());

@@ -7,10 +7,10 @@ use std::{
 
 use ovms::{
     client::{
-        Answer,
+        ClientResponse,
         output::{self, Summary},
     },
-    graph::{Plan, Step, Timestamp, Watch, convert::TIMESTAMP},
+    graph::{GraphPlan, CalculatorStep, Timestamp, GraphObserver, convert::TIMESTAMP},
     request::{InferResponse, LooseTensor, Parameter},
     tensor::{DataType, Tensor, TensorMap},
 };
@@ -47,7 +47,7 @@ pub(super) struct Ending<'a> {
 }
 
 impl Times {
-    pub(super) fn new(plan: &Plan) -> Self {
+    pub(super) fn new(plan: &GraphPlan) -> Self {
         Self(Mutex::new(vec![Took::default(); plan.nodes.len()]))
     }
 
@@ -59,19 +59,19 @@ impl Times {
     }
 }
 
-impl Watch for Times {
-    fn ran(&self, node: usize, step: Step, _: Timestamp, _: Instant, took: Duration) {
+impl GraphObserver for Times {
+    fn ran(&self, node: usize, step: CalculatorStep, _: Timestamp, _: Instant, took: Duration) {
         let mut nodes = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let Some(node) = nodes.get_mut(node) else {
             return;
         };
         match step {
-            Step::Process => {
+            CalculatorStep::Process => {
                 node.runs += 1;
                 node.ran += took;
                 node.longest = node.longest.max(took);
             }
-            Step::Open | Step::Close => node.around += took,
+            CalculatorStep::Open | CalculatorStep::Close => node.around += took,
         }
     }
 }
@@ -146,7 +146,7 @@ fn taken_apart(response: &InferResponse) -> (TensorMap, Vec<&LooseTensor>) {
 
 fn as_json(at: Option<i64>, tensors: TensorMap, opaque: &[&LooseTensor]) -> String {
     let answer = output::answer_json(
-        &Answer {
+        &ClientResponse {
             model_name: String::new(),
             model_version: String::new(),
             id: String::new(),
@@ -201,7 +201,7 @@ fn text(data: &[u8]) -> Option<&str> {
 /// Writes what all nodes took.
 pub(super) fn end(
     format: Format,
-    plan: &Plan,
+    plan: &GraphPlan,
     times: &Times,
     ending: &Ending<'_>,
     look: Look,

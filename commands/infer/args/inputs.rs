@@ -1,6 +1,6 @@
 //! What goes into a request, and how pictures do.
 
-use ovms::client::input::{Argument, Layout};
+use ovms::client::input::{Argument, ImageLayout};
 
 #[derive(Debug, clap::Args)]
 #[command(next_help_heading = "Inputs")]
@@ -41,7 +41,7 @@ pub(crate) struct PictureArgs {
     ///
     /// Told by the model's shape if left out: the dimension of length 3 or 1 is the channels.
     #[arg(long)]
-    pub(in crate::infer) layout: Option<Layout>,
+    pub(in crate::infer) layout: Option<ImageLayout>,
 
     /// Subtract this from the values, which are 0 to 255: one number, or one for each channel
     #[arg(

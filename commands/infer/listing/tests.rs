@@ -2,7 +2,7 @@
 
 use ovms::{
     client::{
-        Api, Code, ModelMetadata, ModelStatus, Refusal, ServerMetadata, TensorMetadata,
+        Api, ServerErrorCode, ModelMetadata, ModelStatus, ServerError, ServerMetadata, TensorMetadata,
         VersionStatus,
     },
     tensor::{Dim, PartialShape},
@@ -55,8 +55,8 @@ fn resnet(versions: &[&str]) -> MetadataRow {
 fn refused() -> MetadataRow {
     MetadataRow {
         name: "bert".to_owned(),
-        told: Err(Refusal {
-            code: Code::Grpc(tonic::Code::Unavailable),
+        told: Err(ServerError {
+            code: ServerErrorCode::Grpc(tonic::Code::Unavailable),
             message: "Model with requested version is not loaded yet".to_owned(),
         }),
     }

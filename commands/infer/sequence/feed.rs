@@ -4,7 +4,7 @@ use ovms::{
     client::{
         ModelMetadata, Request,
         input::{Argument, Inputs},
-        sequence::{Control, Steps, check_numbers, mark},
+        sequence::{StepControl, Steps, check_numbers, mark},
     },
     tensor::TensorMap,
 };
@@ -165,18 +165,18 @@ pub(in crate::infer) async fn requests(
     };
     while let Some(Step { inputs, is_last }) = feed.next().await? {
         let control = match (requests.is_empty(), is_last) {
-            (true, true) if !is_tfs => Control::Only,
-            (true, _) => Control::Start,
-            (false, false) => Control::Continue,
-            (false, true) => Control::End,
+            (true, true) if !is_tfs => StepControl::Only,
+            (true, _) => StepControl::Start,
+            (false, false) => StepControl::Continue,
+            (false, true) => StepControl::End,
         };
         // One that is first and last only starts where there is no form for both.
-        let ends = matches!(control, Control::Only | Control::End);
+        let ends = matches!(control, StepControl::Only | StepControl::End);
         last = (!ends).then(|| inputs.clone());
         requests.push(of_step(inputs, control));
     }
     // That a line was the last is known when it is over.
-    requests.extend(last.map(|inputs| of_step(inputs, Control::End)));
+    requests.extend(last.map(|inputs| of_step(inputs, StepControl::End)));
     Ok(requests)
 }
 

@@ -3,8 +3,8 @@
 use ovms::{
     client::{
         Api,
-        input::{Argument, InputError, Source},
-        sequence::{CONTROL, Control, END, ID, START},
+        input::{Argument, InputError, ElementSource},
+        sequence::{CONTROL, StepControl, END, ID, START},
     },
     request::Parameter,
 };
@@ -21,7 +21,7 @@ pub(in crate::infer) enum Sequence {
     /// All of it.
     All(Plan),
     /// One request, by hand.
-    One { control: Control, id: Option<u64> },
+    One { control: StepControl, id: Option<u64> },
 }
 
 /// How a whole sequence is sent and shown.
@@ -64,10 +64,10 @@ impl Sequence {
         let id = args.sequence_id;
         let control = match (args.start, args.go_on, args.end) {
             _ if args.sequence => None,
-            (true, _, true) => Some(Control::Only),
-            (true, _, false) => Some(Control::Start),
-            (false, true, _) => Some(Control::Continue),
-            (false, false, true) => Some(Control::End),
+            (true, _, true) => Some(StepControl::Only),
+            (true, _, false) => Some(StepControl::Start),
+            (false, true, _) => Some(StepControl::Continue),
+            (false, false, true) => Some(StepControl::End),
             (false, false, false) => return Ok(None),
         };
         refuse_own_form(inputs, parameters)?;
@@ -75,9 +75,9 @@ impl Sequence {
             return Plan::new(args, inputs, format).map(|plan| Some(Self::All(plan)));
         };
         match (control, id) {
-            (Control::End, None) => Err(usage("`--end` needs `--sequence-id`")
+            (StepControl::End, None) => Err(usage("`--end` needs `--sequence-id`")
                 .hint("`--start` tells the id; `--start --end` is a sequence of one request")),
-            (Control::Only, _) if api.is_tfs() => {
+            (StepControl::Only, _) if api.is_tfs() => {
                 let text = format!("`--start --end` does not fit `--api {api}`");
                 Err(usage(text).hint(
                     "its requests can start a sequence or end it; send `--start`, then `--end` \
@@ -105,7 +105,7 @@ impl Plan {
         inputs: &mut Vec<Argument>,
         format: Format,
     ) -> Result<Self, Failure> {
-        let mut lines = inputs.extract_if(.., |input| matches!(input.source, Source::Stdin { .. }));
+        let mut lines = inputs.extract_if(.., |input| matches!(input.source, ElementSource::Stdin { .. }));
         let (lines, second) = (lines.next(), lines.next());
         if second.is_some() {
             return Err(failure::input(InputError::StdinTwice, None));

@@ -3,10 +3,10 @@
 use std::{cell::Cell, time::Instant};
 
 use ovms::client::{
-    Answer, Client, ModelMetadata, Request,
+    ClientResponse, Client, ModelMetadata, Request,
     input::Inputs,
-    output::{OfSequence, Part},
-    sequence::{Control, Session, Stack},
+    output::{OfSequence, ResponsePart},
+    sequence::{StepControl, SequenceClient, Stack},
 };
 use tokio::time::timeout;
 
@@ -24,7 +24,7 @@ use crate::{
 /// All steps as one answer, and how they are told.
 #[derive(Debug)]
 pub(in crate::infer) struct Whole {
-    pub(in crate::infer) answer: Answer,
+    pub(in crate::infer) answer: ClientResponse,
     pub(in crate::infer) of: OfSequence,
     pub(in crate::infer) headline: String,
     /// Why the sequence could not be ended.
@@ -35,21 +35,21 @@ pub(in crate::infer) struct Whole {
 pub(in crate::infer) async fn one(
     client: &Client,
     request: &Request,
-    control: Control,
+    control: StepControl,
     id: Option<u64>,
-) -> Result<(Answer, OfSequence), Failure> {
+) -> Result<(ClientResponse, OfSequence), Failure> {
     let mut session = match (control, id) {
-        (Control::Continue | Control::End, Some(id)) => {
-            Session::resume(client, request.clone(), id)
+        (StepControl::Continue | StepControl::End, Some(id)) => {
+            SequenceClient::resume(client, request.clone(), id)
         }
-        _ => Session::new(client, request.clone(), id),
+        _ => SequenceClient::new(client, request.clone(), id),
     };
     let answer = session.send(request.inputs.clone(), control).await;
     let answer = answer.map_err(explain::step)?;
     tell_if_untold(&session);
     let of = OfSequence {
         id: session.id(),
-        part: Part::Single,
+        part: ResponsePart::Single,
     };
     Ok((answer, of))
 }
@@ -69,7 +69,7 @@ pub(in crate::infer) async fn run(
         None => Sink::Stack(Stack::new(plan.axis, feed.keeps_axis())),
     };
     let total = feed.total();
-    let session = Session::new(client, request, plan.id);
+    let session = SequenceClient::new(client, request, plan.id);
     let far = Far {
         id: Cell::new(session.id()),
         lives: Cell::new(false),
@@ -107,7 +107,7 @@ fn left_behind(far: &Far) -> Failure {
 }
 
 struct Run<'a> {
-    session: Session<'a>,
+    session: SequenceClient<'a>,
     feed: Feed<'a>,
     sink: Sink,
     bar: Bar,
@@ -146,7 +146,7 @@ impl Run<'_> {
         let Sink::Stack(stack) = self.sink else {
             return left.map_or(Ok(None), Err);
         };
-        let part = Part::Steps(stack.count());
+        let part = ResponsePart::Steps(stack.count());
         Ok(stack.finish().map(|answer| Whole {
             headline: show::summary(&answer, done, took),
             answer,
@@ -227,7 +227,7 @@ impl Run<'_> {
 }
 
 /// Tells if the server seems to know no sequences.
-fn tell_if_untold(session: &Session<'_>) {
+fn tell_if_untold(session: &SequenceClient<'_>) {
     if !session.is_told() {
         ui::warn(&explain::untold());
     }

@@ -7,8 +7,8 @@ use std::{
 
 use indicatif::ProgressBar;
 use ovms::client::{
-    Answer,
-    output::{self, OfSequence, Part, Summary},
+    ClientResponse,
+    output::{self, OfSequence, ResponsePart, Summary},
     sequence::Stack,
 };
 
@@ -44,7 +44,7 @@ impl Sink {
     /// Takes the answer to a step, counted from 1.
     pub(super) async fn take(
         &mut self,
-        answer: Answer,
+        answer: ClientResponse,
         id: u64,
         step: usize,
     ) -> Result<(), Failure> {
@@ -55,7 +55,7 @@ impl Sink {
                 writer,
                 ..
             } => {
-                let part = Part::Step(step);
+                let part = ResponsePart::Step(step);
                 let mut line = output::answer_json(&answer, Some(OfSequence { id, part }));
                 line.push(b'\n');
                 writer.write(line).await
@@ -84,7 +84,7 @@ impl Sink {
 }
 
 /// Writes a step as one line.
-fn line(answer: &Answer, step: usize, places: usize) -> String {
+fn line(answer: &ClientResponse, step: usize, places: usize) -> String {
     let mut line = format!("{step:>places$}");
     for (name, tensor) in answer.outputs.iter() {
         let summary = Summary::new(name, tensor);
@@ -94,7 +94,7 @@ fn line(answer: &Answer, step: usize, places: usize) -> String {
     line
 }
 
-fn headline(answer: &Answer, rest: &str) -> String {
+fn headline(answer: &ClientResponse, rest: &str) -> String {
     let name = &answer.model_name;
     match answer.model_version.as_str() {
         "" => format!("Model `{name}`, {rest}"),
@@ -103,7 +103,7 @@ fn headline(answer: &Answer, rest: &str) -> String {
 }
 
 /// Says what came of all steps.
-pub(super) fn summary(answer: &Answer, steps: usize, took: Duration) -> String {
+pub(super) fn summary(answer: &ClientResponse, steps: usize, took: Duration) -> String {
     headline(answer, &format!("answered {}.", pace(steps, took)))
 }
 
@@ -147,16 +147,16 @@ mod tests {
     use std::time::Duration;
 
     use ovms::{
-        client::Answer,
+        client::ClientResponse,
         tensor::{DataType, Tensor, TensorMap},
     };
 
     use super::{line, pace, summary};
 
-    fn answer() -> Answer {
+    fn answer() -> ClientResponse {
         let tensor = Tensor::new(DataType::U8, vec![1, 2], vec![7, 9].into()).unwrap();
         let outputs = ["y", "z"].map(|name| (name.to_owned(), tensor.clone()));
-        Answer {
+        ClientResponse {
             model_name: "m".to_owned(),
             model_version: "2".to_owned(),
             id: String::new(),

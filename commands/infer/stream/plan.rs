@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use ovms::{
     client::{
         Api,
-        input::{Argument, InputError, Source},
+        input::{Argument, InputError, ElementSource},
     },
     request::{Parameter, Parameters},
 };
@@ -62,7 +62,7 @@ impl Plan {
             Format::Npy | Format::Raw => return Err(no_single_output("a stream")),
         };
         let mut typed: Vec<_> = inputs
-            .extract_if(.., |input| matches!(input.source, Source::Stdin { .. }))
+            .extract_if(.., |input| matches!(input.source, ElementSource::Stdin { .. }))
             .collect();
         let lines = match (&args.requests, typed.pop()) {
             (None, None) => None,
@@ -112,7 +112,7 @@ fn nameless() -> Argument {
         name: None,
         dtype: None,
         shape: None,
-        source: Source::Stdin { output: None },
+        source: ElementSource::Stdin { output: None },
     }
 }
 

@@ -7,7 +7,7 @@ use std::{
 };
 
 use ovms::client::{
-    Answers, Client, ClientError, Event, ModelMetadata, Options, Request, Requests, Step,
+    ResponseReceiver, Client, ClientError, StreamEvent, ModelMetadata, ClientOptions, Request, RequestSender, CallPhase,
     input::Inputs,
 };
 
@@ -32,7 +32,7 @@ pub(in crate::infer) async fn run(
     inputs: &Inputs,
     model: &ModelMetadata,
     plan: &Plan,
-    server: &Options,
+    server: &ClientOptions,
 ) -> Result<(), Failure> {
     let feed = Feed::new(plan, inputs, base, model)?;
     let (requests, answers) = client.stream().map_err(failure::client)?;
@@ -54,7 +54,7 @@ pub(in crate::infer) async fn run(
 /// Sends requests until there are no more, or the stream takes no more.
 async fn send_all(
     mut feed: Feed<'_>,
-    requests: Requests,
+    requests: RequestSender,
     sent: &Cell<usize>,
 ) -> Result<(), Failure> {
     while let Some(request) = feed.next().await? {
@@ -68,7 +68,7 @@ async fn send_all(
 }
 
 struct Talk<'a> {
-    answers: Answers<'a>,
+    answers: ResponseReceiver<'a>,
     writer: Writer,
     bar: Bar,
     form: Form,
@@ -78,7 +78,7 @@ struct Talk<'a> {
     faults: usize,
     /// When something came last, or all was sent.
     heard: Instant,
-    server: &'a Options,
+    server: &'a ClientOptions,
 }
 
 impl Talk<'_> {
@@ -141,16 +141,16 @@ impl Talk<'_> {
     }
 
     /// Counts what has come, and returns what goes to stdout.
-    fn told(&mut self, event: &Event) -> Option<Vec<u8>> {
+    fn told(&mut self, event: &StreamEvent) -> Option<Vec<u8>> {
         self.came += 1;
         match event {
-            Event::Answer(answer) => {
+            StreamEvent::Answer(answer) => {
                 if self.form == Form::Lines && self.came - self.faults == 1 {
                     ui::note(&show::headline(answer));
                 }
                 Some(show::line(self.form, answer, self.came - self.faults))
             }
-            Event::Fault(text) => {
+            StreamEvent::Fault(text) => {
                 self.faults += 1;
                 if self.form == Form::Json {
                     return Some(show::fault(text));
@@ -180,7 +180,7 @@ impl Talk<'_> {
         self.ended(ClientError::Timeout {
             address: self.server.address.clone(),
             limit: self.server.timeout,
-            step: Step::Answer,
+            step: CallPhase::Answer,
         })
     }
 

@@ -117,7 +117,7 @@ mod tests {
     use std::time::Duration;
 
     use ovms::{
-        client::{Answer, Opaque, StreamAnswer},
+        client::{ClientResponse, Opaque, StreamAnswer},
         tensor::{DataType, Tensor, TensorMap, values::Packer},
     };
 
@@ -128,7 +128,7 @@ mod tests {
         packer.push_bytes("größe\n\u{1b}".as_bytes()).unwrap();
         let text = Tensor::new(DataType::String, vec![1], packer.finish()).unwrap();
         StreamAnswer {
-            answer: Answer {
+            answer: ClientResponse {
                 model_name: "g".to_owned(),
                 model_version: "1".to_owned(),
                 id: String::new(),

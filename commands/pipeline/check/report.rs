@@ -3,8 +3,8 @@
 use std::{fmt, path::Path};
 
 use ovms::{
-    config::{FileError, PipelineConfig, Place, Warning},
-    pipeline::{Fault, Rule, Survey, Unchecked},
+    config::{FileError, PipelineConfig, FilePosition, Warning},
+    pipeline::{PipelineError, PipelineRule, PipelineSurvey, Unchecked},
 };
 use serde::Serialize;
 
@@ -117,7 +117,7 @@ pub(super) struct NotChecked {
 }
 
 impl At {
-    fn new(file: &Path, place: &Place) -> Self {
+    fn new(file: &Path, place: &FilePosition) -> Self {
         Self {
             file: file.display().to_string(),
             line: place.line,
@@ -236,8 +236,8 @@ impl Report {
 
 impl PipelineReport {
     /// Makes the report of a pipeline that was looked at.
-    pub(super) fn of(file: &Path, config: &PipelineConfig, survey: Survey) -> Self {
-        let fault = |fault: Fault| PipelineFault {
+    pub(super) fn of(file: &Path, config: &PipelineConfig, survey: PipelineSurvey) -> Self {
+        let fault = |fault: PipelineError| PipelineFault {
             at: At::new(file, &fault.place),
             rule: fault.rule.number(),
             status: fault.rule.status(),
@@ -265,8 +265,8 @@ impl PipelineReport {
     }
 
     /// Makes the report of a pipeline with the name of a model, which is not looked at.
-    pub(super) fn clashing(file: &Path, name: &str, place: &Place) -> Self {
-        let rule = Rule::NameTaken;
+    pub(super) fn clashing(file: &Path, name: &str, place: &FilePosition) -> Self {
+        let rule = PipelineRule::NameTaken;
         let fault = PipelineFault {
             at: At::new(file, place),
             rule: rule.number(),
@@ -307,7 +307,7 @@ impl PipelineReport {
 }
 
 /// Finds the connection of a place.
-fn connection(config: &PipelineConfig, place: &Place) -> Option<Connection> {
+fn connection(config: &PipelineConfig, place: &FilePosition) -> Option<Connection> {
     let of_nodes = config.nodes.iter().map(|node| (&*node.name, &node.inputs));
     let mut ends = of_nodes.chain([("response", &config.outputs)]);
     ends.find_map(|(to, connections)| {

@@ -10,7 +10,7 @@ use ovms::custom_node::HEADER;
 use super::save;
 use crate::{
     error::{Failure, FailureKind},
-    ui::{Output, visible},
+    ui::{OutputFormat, visible},
 };
 
 /// What stands for the name in the files.
@@ -21,7 +21,7 @@ pub(super) fn write(
     name: &str,
     folder: Option<&Path>,
     force: bool,
-    output: Output,
+    output: OutputFormat,
 ) -> Result<(), Failure> {
     named(name, "custom node")?;
     let folder = folder.map_or_else(|| PathBuf::from(name), Path::to_owned);

@@ -11,10 +11,10 @@ use ovms::{
 };
 use serde_json::json;
 
-use super::wiring::{Model, unique};
+use super::wiring::{WiredModel, unique};
 use crate::{
     error::{Failure, FailureKind},
-    pipeline::facts::{Facts, Options},
+    pipeline::facts::{ConfigurationFacts, FactOptions},
 };
 
 /// Looks at each folder once. Returns the models, and which of them each of the folders is; paths
@@ -22,7 +22,7 @@ use crate::{
 pub(crate) fn look(
     folders: &[PathBuf],
     file: Option<&Path>,
-) -> Result<(Vec<Model>, Vec<usize>), Failure> {
+) -> Result<(Vec<WiredModel>, Vec<usize>), Failure> {
     let mut places: Vec<PathBuf> = Vec::new();
     let mut steps = Vec::new();
     for folder in folders {
@@ -50,9 +50,9 @@ pub(crate) fn look(
     let parsed = parsed.map_err(|error| {
         Failure::new(FailureKind::Failed, "these models cannot be configured").caused_by(&error)
     })?;
-    let facts = Facts::new(
+    let facts = ConfigurationFacts::new(
         &parsed,
-        Options {
+        FactOptions {
             custom_nodes: false,
         },
     );
@@ -68,7 +68,7 @@ pub(crate) fn look(
         let below = base
             .as_deref()
             .and_then(|base| place.strip_prefix(base).ok());
-        models.push(Model {
+        models.push(WiredModel {
             name: name.to_owned(),
             base_path: text(below.filter(|path| *path != Path::new("")).unwrap_or(place))?,
             info: facts.info,

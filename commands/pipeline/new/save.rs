@@ -12,7 +12,7 @@ use tempfile::NamedTempFile;
 
 use crate::{
     error::{Failure, FailureKind},
-    ui::{self, Output, visible},
+    ui::{self, OutputFormat, visible},
 };
 
 /// What new files may be used for, as far as the user's mask lets them.
@@ -104,8 +104,8 @@ impl Staged {
 }
 
 /// Tells what was written, and what to do next.
-pub(crate) fn tell(files: &[&Path], next: &[String], format: Output) -> Result<(), Failure> {
-    if format == Output::Json {
+pub(crate) fn tell(files: &[&Path], next: &[String], format: OutputFormat) -> Result<(), Failure> {
+    if format == OutputFormat::Json {
         return ui::print(told_json(files, next));
     }
     let mut told = String::new();

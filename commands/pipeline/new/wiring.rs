@@ -12,7 +12,7 @@ const REQUEST: &str = "request";
 
 /// A model that nodes run.
 #[derive(Debug, Clone)]
-pub(crate) struct Model {
+pub(crate) struct WiredModel {
     /// Its name.
     pub(crate) name: String,
     /// The path in the configuration file.
@@ -156,7 +156,7 @@ fn choose(inputs: &[TensorInfo], outputs: &[Given]) -> Vec<Option<usize>> {
 }
 
 /// One model after the other; inputs that the model before does not feed come from the request.
-pub(super) fn chain(steps: &[&Model]) -> Result<Wiring, Misfit> {
+pub(super) fn chain(steps: &[&WiredModel]) -> Result<Wiring, Misfit> {
     let mut weaver = Weaver::new(None);
     for step in steps {
         weaver.step(step)?;
@@ -166,7 +166,7 @@ pub(super) fn chain(steps: &[&Model]) -> Result<Wiring, Misfit> {
 
 /// Splits what the first model gives and runs the others for each part; one that takes all parts
 /// gathers them, else the response does. A single model runs for each part of the request.
-pub(super) fn demultiplexer(steps: &[&Model]) -> Result<Wiring, Misfit> {
+pub(super) fn demultiplexer(steps: &[&WiredModel]) -> Result<Wiring, Misfit> {
     let [first, others @ ..] = steps else {
         return Ok(Weaver::new(None).end());
     };
@@ -193,7 +193,7 @@ pub(super) fn demultiplexer(steps: &[&Model]) -> Result<Wiring, Misfit> {
 }
 
 /// Into how many parts the outputs of a model can be split, as a setting and as a dimension.
-fn parts(model: &Model) -> Result<(i32, Dim), Misfit> {
+fn parts(model: &WiredModel) -> Result<(i32, Dim), Misfit> {
     let refuse = |reason: String| Misfit::Split {
         model: model.name.clone(),
         reason,
@@ -256,7 +256,7 @@ impl Weaver {
     }
 
     /// Adds a node behind the last one.
-    fn step(&mut self, model: &Model) -> Result<(), Misfit> {
+    fn step(&mut self, model: &WiredModel) -> Result<(), Misfit> {
         let inputs = &model.info.inputs;
         let name = unique(&model.name, &self.nodes);
         let chosen = choose(inputs, &self.given);

@@ -4,7 +4,7 @@ use std::fmt::{self, Display, Write};
 
 use ovms::servable::TensorInfo;
 
-use super::wiring::{Model, Node, Wire, Wiring};
+use super::wiring::{WiredModel, Node, Wire, Wiring};
 use crate::ui;
 
 /// What the head of the file says.
@@ -18,13 +18,13 @@ pub(super) struct Head<'a> {
 }
 
 /// Writes the file.
-pub(super) fn write(head: &Head<'_>, models: &[Model], wiring: &Wiring) -> String {
+pub(super) fn write(head: &Head<'_>, models: &[WiredModel], wiring: &Wiring) -> String {
     let mut text = String::new();
     file(&mut text, head, models, wiring).expect("a text takes every text");
     text
 }
 
-fn file(text: &mut String, head: &Head<'_>, models: &[Model], wiring: &Wiring) -> fmt::Result {
+fn file(text: &mut String, head: &Head<'_>, models: &[WiredModel], wiring: &Wiring) -> fmt::Result {
     let (kind, path) = (head.kind, Comment(head.file));
     writeln!(
         text,

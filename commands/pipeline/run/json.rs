@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use ovms::{
     client::output::Summary,
-    pipeline::{PlanKind, Run},
+    pipeline::{PlanKind, NodeTrace},
     tensor::Tensor,
 };
 use serde_json::{Value, json};
@@ -62,7 +62,7 @@ pub(super) fn text(loaded: &Loaded, measured: &Measured) -> Value {
         })
     });
     let path = last.path.iter().map(|place| {
-        let run: &Run = &last.runs[*place];
+        let run: &NodeTrace = &last.runs[*place];
         json!({
             "node": plan.node(run.node).name,
             "session": run.session,

@@ -7,12 +7,12 @@ use ovms::{
     config::{self, Defaults, FileConfig, ModelEntry, NodeKind, PipelineConfig},
     engine::{
         Engine, Servable,
-        reload::{Fault, Reloader},
+        reload::{ReloadError, Reloader},
     },
     error::chain,
-    model::State,
+    model::VersionState,
     openvino::runtime,
-    pipeline::{Definition, Plan, Side, python::is_handler},
+    pipeline::{PipelineDefinition, PipelinePlan, TensorDirection, python::is_handler},
     servable::TensorInfo,
 };
 
@@ -39,7 +39,7 @@ pub(super) struct Loader {
 pub(super) struct Loaded {
     pub(super) name: String,
     pub(super) engine: Arc<Engine>,
-    definition: Arc<Definition>,
+    definition: Arc<PipelineDefinition>,
 }
 
 impl Loader {
@@ -113,14 +113,14 @@ impl Loader {
 }
 
 impl Loaded {
-    pub(super) fn plan(&self) -> &Plan {
+    pub(super) fn plan(&self) -> &PipelinePlan {
         self.definition.plan()
     }
 
     /// Describes inputs and outputs as servers do.
     pub(super) fn metadata(&self) -> ModelMetadata {
         let info = self.definition.info();
-        let tensor = |side: Side, tensor: &TensorInfo| TensorMetadata {
+        let tensor = |side: TensorDirection, tensor: &TensorInfo| TensorMetadata {
             name: tensor.name.clone(),
             datatype: if self.definition.is_open(side, &tensor.name) {
                 OPEN_TYPE.to_owned()
@@ -136,12 +136,12 @@ impl Loaded {
             inputs: info
                 .inputs
                 .iter()
-                .map(|it| tensor(Side::Input, it))
+                .map(|it| tensor(TensorDirection::Input, it))
                 .collect(),
             outputs: info
                 .outputs
                 .iter()
-                .map(|it| tensor(Side::Output, it))
+                .map(|it| tensor(TensorDirection::Output, it))
                 .collect(),
         }
     }
@@ -201,21 +201,21 @@ fn settled(engine: &Engine) -> u64 {
         let versions = model.versions();
         versions.iter().any(|version| {
             let status = version.status();
-            status.state > State::Loading || status.code != ovms::model::Code::Ok
+            status.state > VersionState::Loading || status.code != ovms::model::VersionErrorCode::Ok
         })
     });
     settled.count() as u64
 }
 
 /// Says why a pipeline cannot run.
-fn refused(name: &str, faults: &[Fault]) -> Failure {
+fn refused(name: &str, faults: &[ReloadError]) -> Failure {
     let mut failure = Failure::new(
         FailureKind::Failed,
         format!("the pipeline `{name}` cannot run"),
     );
     for fault in faults {
         match fault {
-            Fault::Pipeline { faults, .. } => {
+            ReloadError::Pipeline { faults, .. } => {
                 for fault in &faults.faults {
                     failure = failure.detail(fault.to_string());
                 }

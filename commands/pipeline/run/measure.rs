@@ -7,8 +7,8 @@ use std::{
 
 use ovms::{
     error::chain,
-    pipeline::{Run, Trace, critical_path},
-    request::{Api, Data, Declared, InferRequest, InputTensor, Interface, Origin},
+    pipeline::{NodeTrace, Trace, critical_path},
+    request::{ApiFamily, Data, Declared, InferRequest, InputTensor, Interface, RequestOrigin},
     tensor::TensorMap,
 };
 
@@ -16,8 +16,8 @@ use super::load::Loaded;
 use crate::error::{Failure, FailureKind};
 
 /// Requests of our own count as these; nobody sees it.
-const ORIGIN: Origin = Origin {
-    api: Api::KServe,
+const ORIGIN: RequestOrigin = RequestOrigin {
+    api: ApiFamily::KServe,
     interface: Interface::Grpc,
 };
 
@@ -46,7 +46,7 @@ pub(super) struct NodeTimes {
 pub(super) struct Last {
     pub(super) took: Duration,
     /// Its runs, in the order in which they ended.
-    pub(super) runs: Vec<Run>,
+    pub(super) runs: Vec<NodeTrace>,
     /// The places in `runs` of those that the response waited for.
     pub(super) path: Vec<usize>,
     pub(super) outputs: TensorMap,
@@ -79,8 +79,8 @@ pub(super) async fn run(
         totals.push(took);
         for (id, times) in loaded.plan().ids().zip(&mut nodes) {
             let own = || runs.iter().filter(|run| run.node == id);
-            times.ran.push(own().map(Run::took).sum());
-            times.waited.push(own().map(Run::waited).sum());
+            times.ran.push(own().map(NodeTrace::took).sum());
+            times.waited.push(own().map(NodeTrace::waited).sum());
         }
         last = Some(Last {
             took,

@@ -4,7 +4,7 @@ mod runs;
 
 use std::{collections::BTreeMap, fmt::Write, time::Duration};
 
-use ovms::pipeline::{NodeId, Plan, PlanKind};
+use ovms::pipeline::{NodeId, PipelinePlan, PlanKind};
 
 use super::{
     load::Loaded,
@@ -102,7 +102,7 @@ fn nodes(loaded: &Loaded, measured: &Measured) -> Table {
 }
 
 /// The way through the pipeline that the response waited for.
-fn path(plan: &Plan, measured: &Measured) -> String {
+fn path(plan: &PipelinePlan, measured: &Measured) -> String {
     let last = &measured.last;
     let (mut ran, mut waited) = (Duration::ZERO, Duration::ZERO);
     let mut steps = vec!["request".to_owned()];
@@ -178,7 +178,7 @@ fn waits(loaded: &Loaded, measured: &Measured) -> String {
 }
 
 /// Goes through the nodes between entry and exit.
-fn inner(plan: &Plan) -> impl Iterator<Item = NodeId> + '_ {
+fn inner(plan: &PipelinePlan) -> impl Iterator<Item = NodeId> + '_ {
     plan.ids()
         .filter(|id| *id != plan.entry() && *id != plan.exit())
 }
@@ -200,7 +200,7 @@ pub(super) fn runs_on(kind: &PlanKind) -> String {
 }
 
 /// Says for the parts of which demultiplexers a node runs, the outermost first.
-fn levels(plan: &Plan, id: NodeId) -> String {
+fn levels(plan: &PipelinePlan, id: NodeId) -> String {
     let node = plan.node(id);
     let levels = node.levels.iter().map(|level| {
         let level = plan.level(*level);

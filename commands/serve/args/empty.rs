@@ -4,7 +4,7 @@ use std::{any::TypeId, ffi::OsString};
 
 use clap::{Arg, Args as _, Command};
 
-use super::Args;
+use super::ServeArgs;
 
 /// Flags where no text is a text: the header is left out.
 const MEANT: [&str; 3] = ["allowed_origins", "allowed_methods", "allowed_headers"];
@@ -12,7 +12,7 @@ const MEANT: [&str; 3] = ["allowed_origins", "allowed_methods", "allowed_headers
 /// Leaves out the flags of `serve` whose text is empty, and whatever they were given before: the
 /// last value counts, and that is none.
 pub(crate) fn without_empty(args: &[OsString]) -> Vec<OsString> {
-    let command = Args::augment_args(Command::new("serve"));
+    let command = ServeArgs::augment_args(Command::new("serve"));
     let mut kept: Vec<(Option<&str>, &[OsString])> = Vec::new();
     let mut rest = args;
     while let Some((arg, behind)) = rest.split_first() {

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use super::boolean;
-use crate::ui::Output;
+use crate::ui::OutputFormat;
 
 /// How far a check goes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -102,9 +102,9 @@ pub(in crate::serve) struct Args {
     #[arg(
         long = "output",
         value_enum,
-        default_value_t = Output::Table,
+        default_value_t = OutputFormat::Table,
         value_name = "FORMAT",
         help_heading = "Output"
     )]
-    pub(in crate::serve) output: Output,
+    pub(in crate::serve) output: OutputFormat,
 }

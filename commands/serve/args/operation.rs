@@ -2,7 +2,7 @@
 
 use std::{convert::Infallible, path::PathBuf};
 
-use ovms::config::{AccessLog, LogFormat};
+use ovms::config::{AccessLogTarget, LogFormat};
 
 use super::boolean;
 
@@ -32,7 +32,7 @@ pub(in crate::serve) struct Args {
         value_parser = access_log,
         allow_hyphen_values = true
     )]
-    pub(super) access_log: Option<AccessLog>,
+    pub(super) access_log: Option<AccessLogTarget>,
 
     /// Show metrics at /metrics of the REST port
     #[arg(
@@ -293,10 +293,10 @@ impl From<Format> for LogFormat {
     }
 }
 
-fn access_log(text: &str) -> Result<AccessLog, Infallible> {
+fn access_log(text: &str) -> Result<AccessLogTarget, Infallible> {
     Ok(match text {
-        "-" => AccessLog::Stdout,
-        path => AccessLog::File(path.into()),
+        "-" => AccessLogTarget::Stdout,
+        path => AccessLogTarget::File(path.into()),
     })
 }
 

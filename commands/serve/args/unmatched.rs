@@ -4,7 +4,7 @@ use std::ffi::OsString;
 
 use clap::{Args as _, Command};
 
-use super::Args;
+use super::ServeArgs;
 use crate::error::Failure;
 
 /// Flags of the C++ server that are absent, by what they are for; a guess at another flag would
@@ -72,7 +72,7 @@ fn absent(name: &str) -> Option<&'static str> {
 /// Refuses arguments that are no flags of `serve`, all at once and in the words that start
 /// scripts know.
 pub(crate) fn refuse_unmatched(args: &[OsString]) -> Result<(), Failure> {
-    let command = Args::augment_args(Command::new("serve"));
+    let command = ServeArgs::augment_args(Command::new("serve"));
     let flag = |name: &str| {
         command
             .get_arguments()

@@ -8,14 +8,14 @@ use ovms::{
 };
 
 use super::{FAULT, GOOD, Kind, NOT_CHECKED, Report};
-use crate::pipeline::facts::{Facts, Looked};
+use crate::pipeline::facts::{ConfigurationFacts, VersionLookup};
 
 /// What a model is called in the table that is left to the server.
 const NOT_LOOKED_AT: &str = "not looked at";
 
 impl Report {
     /// Looks at the folders of a model. What is said of it begins with `origin`.
-    pub(super) fn model(&mut self, model: &ModelConfig, origin: &str, facts: &Facts<'_>) {
+    pub(super) fn model(&mut self, model: &ModelConfig, origin: &str, facts: &ConfigurationFacts<'_>) {
         let name = &model.name;
         if self.is_syntax {
             self.row(Kind::Model, name, Vec::new(), NOT_LOOKED_AT);
@@ -75,8 +75,8 @@ impl Report {
         let chosen = |(number, _): &&(i64, _)| chosen.contains(number);
         for (number, folder) in existing.iter().filter(chosen) {
             match facts.looked(model, *number, folder) {
-                Looked::Info(_) => {}
-                Looked::Fault(reason, hint) => {
+                VersionLookup::Info(_) => {}
+                VersionLookup::Fault(reason, hint) => {
                     state = FAULT;
                     match faults.iter_mut().find(|(known, _)| *known == reason) {
                         Some((_, numbers)) => numbers.push(number.to_string()),
@@ -88,7 +88,7 @@ impl Report {
                         self.hints.push(hint);
                     }
                 }
-                Looked::Unknown(reason) => {
+                VersionLookup::Unknown(reason) => {
                     if state == GOOD {
                         state = NOT_CHECKED;
                     }

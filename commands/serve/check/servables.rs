@@ -4,7 +4,7 @@
 use std::{collections::BTreeSet, path::PathBuf};
 
 use ovms::{
-    config::{self, Defaults, FileConfig, FileError, ModelEntry, NodeKind, PipelineConfig, Place},
+    config::{self, Defaults, FileConfig, FileError, ModelEntry, NodeKind, PipelineConfig, FilePosition},
     error::chain,
     pipeline::{CustomFault, python::is_handler, survey},
 };
@@ -13,7 +13,7 @@ use super::{FAULT, GOOD, Kind, NOT_CHECKED, Report};
 use crate::{
     counts::Findings,
     graph::{self, check::Depth},
-    pipeline::facts::{Facts, Options, REPORTED, Reported},
+    pipeline::facts::{ConfigurationFacts, FactOptions, REPORTED, Reported},
 };
 
 impl Report {
@@ -88,13 +88,13 @@ impl Report {
         origins: &[String],
         environment: Option<PathBuf>,
         path: &str,
-        at: impl Fn(&Place) -> String,
+        at: impl Fn(&FilePosition) -> String,
     ) {
         graph::environment(environment);
-        let options = Options {
+        let options = FactOptions {
             custom_nodes: !self.is_syntax,
         };
-        let mut facts = Facts::new(file, options).importing();
+        let mut facts = ConfigurationFacts::new(file, options).importing();
         if self.is_syntax {
             facts = facts.without_models();
         }
@@ -147,7 +147,7 @@ impl Report {
 
     /// Opens the libraries of custom nodes, and imports the handlers among them that no node uses: those
     /// of nodes are imported with them.
-    fn libraries(&mut self, file: &FileConfig, path: &str, facts: &Facts<'_>) {
+    fn libraries(&mut self, file: &FileConfig, path: &str, facts: &ConfigurationFacts<'_>) {
         let mut seen = BTreeSet::new();
         let names = file
             .custom_node_libraries
@@ -198,12 +198,12 @@ impl Report {
 /// reported elsewhere.
 fn of_pipeline(
     pipeline: &PipelineConfig,
-    facts: &Facts<'_>,
+    facts: &ConfigurationFacts<'_>,
     is_syntax: bool,
-    at: impl Fn(&Place) -> String,
+    at: impl Fn(&FilePosition) -> String,
 ) -> (Findings, bool) {
     let survey = survey(pipeline, facts);
-    let line = |place: &Place, node: Option<&str>, text: String| {
+    let line = |place: &FilePosition, node: Option<&str>, text: String| {
         let node = node.map_or_else(String::new, |node| format!(", node `{node}`"));
         format!("{}: pipeline `{}`{node}: {text}", at(place), pipeline.name)
     };

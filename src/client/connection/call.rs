@@ -3,13 +3,13 @@
 use reqwest::header::HeaderMap;
 
 use super::{
-    super::{Address, Answer, ClientError, Step, kserve_grpc, kserve_rest, tfs_grpc, tfs_rest},
+    super::{Address, ClientResponse, ClientError, CallPhase, kserve_grpc, kserve_rest, tfs_grpc, tfs_rest},
     Limit,
 };
 
 /// A request that is encoded and can be sent any number of times.
 #[derive(Debug)]
-pub struct Call<'a> {
+pub struct EncodedRequest<'a> {
     pub(super) body: Body<'a>,
     pub(super) limit: &'a Limit,
     /// What goes with this call beside the headers of the client.
@@ -25,7 +25,7 @@ pub(super) enum Body<'a> {
     TfsRest(tfs_rest::Call<'a>),
 }
 
-impl Call<'_> {
+impl EncodedRequest<'_> {
     /// Sends the request; calls of different lanes may use different connections.
     ///
     /// Dropping the future takes the request back.
@@ -38,28 +38,28 @@ impl Call<'_> {
             Body::KserveGrpc(call) => {
                 let reply = self
                     .limit
-                    .run(Step::Answer, call.send(lane, &self.headers))
+                    .run(CallPhase::Answer, call.send(lane, &self.headers))
                     .await?;
                 ReplyBody::KserveGrpc(reply)
             }
             Body::KserveRest(call) => {
                 let reply = self
                     .limit
-                    .run(Step::Answer, call.send(&self.headers))
+                    .run(CallPhase::Answer, call.send(&self.headers))
                     .await?;
                 ReplyBody::KserveRest(reply)
             }
             Body::TfsGrpc(call) => {
                 let reply = self
                     .limit
-                    .run(Step::Answer, call.send(lane, &self.headers))
+                    .run(CallPhase::Answer, call.send(lane, &self.headers))
                     .await?;
                 ReplyBody::TfsGrpc(reply)
             }
             Body::TfsRest(call) => {
                 let reply = self
                     .limit
-                    .run(Step::Answer, call.send(&self.headers))
+                    .run(CallPhase::Answer, call.send(&self.headers))
                     .await?;
                 ReplyBody::TfsRest(reply)
             }
@@ -92,7 +92,7 @@ impl Reply {
     /// # Errors
     ///
     /// Fails if the answer does not follow the protocol.
-    pub fn read(self) -> Result<Answer, ClientError> {
+    pub fn read(self) -> Result<ClientResponse, ClientError> {
         let answer = match self.body {
             ReplyBody::KserveGrpc(body) => kserve_grpc::answer(body),
             ReplyBody::KserveRest(reply) => kserve_rest::answer(&reply),

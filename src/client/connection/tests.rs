@@ -12,9 +12,9 @@ use tokio::{
 use tokio_stream::wrappers::TcpListenerStream;
 use tonic::{Response, Status};
 
-use super::{Api, Client, Options, SEQUENCE};
+use super::{Api, Client, ClientOptions, SEQUENCE};
 use crate::{
-    client::{Address, Answer, ClientError, Form, ModelId, Request},
+    client::{Address, ClientResponse, ClientError, TensorForm, ModelId, Request},
     error::chain,
     proto::kserve::{
         ModelConfigRequest, ModelConfigResponse, ModelInferRequest, ModelInferResponse,
@@ -36,9 +36,9 @@ async fn listen() -> (TcpListener, u16) {
     (listener, port)
 }
 
-fn options(api: Api, port: u16) -> Options {
+fn options(api: Api, port: u16) -> ClientOptions {
     let headers = [crate::client::header("authorization", "let-me-in").unwrap()];
-    Options {
+    ClientOptions {
         address: Address::parse(&format!("127.0.0.1:{port}"), api).unwrap(),
         api,
         timeout: Duration::from_secs(10),
@@ -54,7 +54,7 @@ fn model(name: &str) -> ModelId {
     }
 }
 
-fn request(form: Form) -> Request {
+fn request(form: TensorForm) -> Request {
     let tensor = Tensor::new(DataType::I16, vec![1, 2], vec![1, 0, 2, 0].into()).unwrap();
     Request {
         model: model("echo"),
@@ -70,7 +70,7 @@ fn request(form: Form) -> Request {
 #[tokio::test]
 async fn a_route_of_the_caller_is_kept() {
     let mut options = options(Api::KserveRest, 1);
-    let request = request(Form::Bytes);
+    let request = request(TensorForm::Bytes);
     let client = Client::connect(&options).await.unwrap();
     assert_eq!(client.call_of(5, &request).unwrap().headers[SEQUENCE], "5");
     assert!(client.call(&request).unwrap().headers.is_empty());
@@ -97,7 +97,7 @@ async fn metadata(api: Api, port: u16) -> Result<String, ClientError> {
     Ok(format!("{} {} {}", input.name, input.datatype, input.shape))
 }
 
-async fn infer(api: Api, port: u16, form: Form) -> Result<Answer, ClientError> {
+async fn infer(api: Api, port: u16, form: TensorForm) -> Result<ClientResponse, ClientError> {
     let client = Client::connect(&options(api, port)).await?;
     client.infer(&request(form)).await
 }
@@ -284,10 +284,10 @@ async fn every_wire_gives_metadata_and_answers_in_both_forms() {
                 "x INT16 (-1,2)",
                 "{api}"
             );
-            for form in [Form::Bytes, Form::Values] {
+            for form in [TensorForm::Bytes, TensorForm::Values] {
                 let answer = infer(api, port, form).await.unwrap();
                 assert_eq!(answer.outputs, request(form).inputs, "{api} {form:?}");
-                let Answer {
+                let ClientResponse {
                     model_name,
                     model_version,
                     id,
@@ -317,7 +317,7 @@ async fn a_refusal_has_the_servers_code_and_text() {
             let client = Client::connect(&options(api, port)).await.unwrap();
             let request = Request {
                 model: model("a b/c"),
-                ..request(Form::Bytes)
+                ..request(TensorForm::Bytes)
             };
             let error = client.infer(&request).await.unwrap_err();
             assert_eq!(
@@ -382,7 +382,7 @@ async fn the_limit_ends_a_wait_for_an_answer() {
         let mut options = options(api, port);
         options.timeout = Duration::from_millis(20);
         let client = Client::connect(&options).await.unwrap();
-        let error = client.infer(&request(Form::Bytes)).await.unwrap_err();
+        let error = client.infer(&request(TensorForm::Bytes)).await.unwrap_err();
         assert_eq!(
             error.to_string(),
             format!("no answer from 127.0.0.1:{port} within 20ms")

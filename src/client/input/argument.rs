@@ -18,12 +18,12 @@ pub struct Argument {
     /// The shape to send in place of what model and value tell.
     pub shape: Option<Vec<usize>>,
     /// Where the elements come from.
-    pub source: Source,
+    pub source: ElementSource,
 }
 
 /// Where elements come from.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Source {
+pub enum ElementSource {
     /// The argument itself: JSON, or plain text for a string.
     Inline(String),
     /// A file.
@@ -97,7 +97,7 @@ fn is_value(text: &str) -> bool {
     text.starts_with(['@', '[', '{', '"'])
 }
 
-impl FromStr for Source {
+impl FromStr for ElementSource {
     type Err = ArgumentError;
 
     fn from_str(text: &str) -> Result<Self, ArgumentError> {
@@ -201,21 +201,21 @@ fn lengths(text: &str) -> Option<Vec<usize>> {
 
 #[cfg(test)]
 mod tests {
-    use super::{Argument, FileKind, Source};
+    use super::{Argument, FileKind, ElementSource};
     use crate::tensor::DataType;
 
-    fn inline(text: &str) -> Source {
-        Source::Inline(text.to_owned())
+    fn inline(text: &str) -> ElementSource {
+        ElementSource::Inline(text.to_owned())
     }
 
     #[test]
     fn arguments_are_read_with_and_without_their_parts() {
-        let file = |path: &str, kind| Source::File {
+        let file = |path: &str, kind| ElementSource::File {
             path: path.into(),
             kind,
             output: None,
         };
-        let stdin = |output: Option<&str>| Source::Stdin {
+        let stdin = |output: Option<&str>| ElementSource::Stdin {
             output: output.map(str::to_owned),
         };
         type Row<'a> = (
@@ -223,7 +223,7 @@ mod tests {
             &'a str,
             Option<DataType>,
             Option<&'a [usize]>,
-            Source,
+            ElementSource,
         );
         let rows: &[Row<'_>] = &[
             ("x=[1,2]", "x", None, None, inline("[1,2]")),
@@ -239,7 +239,7 @@ mod tests {
                 "x",
                 None,
                 None,
-                Source::Piped {
+                ElementSource::Piped {
                     kind: FileKind::Picture,
                     output: None,
                 },
@@ -256,14 +256,14 @@ mod tests {
                 "x",
                 None,
                 None,
-                Source::File {
+                ElementSource::File {
                     path: "a:b.json".into(),
                     kind: FileKind::Json,
                     output: Some("y.json:0".to_owned()),
                 },
             ),
             ("x=-5", "x", None, None, inline("-5")),
-            ("x=", "x", None, None, Source::Fill),
+            ("x=", "x", None, None, ElementSource::Fill),
             ("text=a=b", "text", None, None, inline("a=b")),
             (r#""a=b""#, "", None, None, inline(r#""a=b""#)),
             (r#"{"x":"a=b"}"#, "", None, None, inline(r#"{"x":"a=b"}"#)),
@@ -281,7 +281,7 @@ mod tests {
                 "x",
                 Some(DataType::I8),
                 Some(&[2, 3]),
-                Source::Fill,
+                ElementSource::Fill,
             ),
             (
                 "x:BOOL:=true",

@@ -6,7 +6,7 @@ use std::io::Read;
 
 use self::several::{no_answer, several};
 use super::{
-    Argument, Fill, InputError, Picture, ValueProblem,
+    Argument, Fill, InputError, ImageOptions, ValueProblem,
     content::{Content, Stdin},
     fill::Filler,
     fit::fit,
@@ -22,7 +22,7 @@ use crate::{
 pub struct Inputs {
     given: Vec<Given>,
     fill: Option<Fill>,
-    picture: Picture,
+    picture: ImageOptions,
 }
 
 /// An input in the shape in which it was given, which may be that of many steps.
@@ -54,7 +54,7 @@ impl Inputs {
     pub fn load(
         arguments: Vec<Argument>,
         fill: Option<Fill>,
-        picture: Picture,
+        picture: ImageOptions,
         stdin: &mut dyn Read,
     ) -> Result<Self, InputError> {
         let mut stdin = Stdin::new(stdin);

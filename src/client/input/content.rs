@@ -4,7 +4,7 @@ use std::{fs, io::Read, path::Path};
 
 use bytes::Bytes;
 
-use super::{InputError, Source, piped};
+use super::{InputError, ElementSource, piped};
 use crate::tensor::{Tensor, npy};
 
 /// The most that is read of standard input: more than a request may have, as JSON.
@@ -136,13 +136,13 @@ impl<'a> Stdin<'a> {
 
 impl Content {
     /// Reads a source.
-    pub(super) fn load(source: Source, stdin: &mut Stdin<'_>) -> Result<Self, InputError> {
+    pub(super) fn load(source: ElementSource, stdin: &mut Stdin<'_>) -> Result<Self, InputError> {
         match source {
-            Source::Inline(text) => Ok(Self::Inline(text)),
-            Source::Fill => Ok(Self::Fill),
-            Source::Stdin { output } => stdin.content(None)?.pick(STDIN, output),
-            Source::Piped { kind, output } => stdin.content(Some(kind))?.pick(STDIN, output),
-            Source::File { path, kind, output } => match fs::read(&path) {
+            ElementSource::Inline(text) => Ok(Self::Inline(text)),
+            ElementSource::Fill => Ok(Self::Fill),
+            ElementSource::Stdin { output } => stdin.content(None)?.pick(STDIN, output),
+            ElementSource::Piped { kind, output } => stdin.content(Some(kind))?.pick(STDIN, output),
+            ElementSource::File { path, kind, output } => match fs::read(&path) {
                 Ok(bytes) => {
                     let place = path.display().to_string();
                     Self::of_file(&path, kind, bytes)?.pick(&place, output)
@@ -153,9 +153,9 @@ impl Content {
     }
 
     /// Reads JSON that came in a line.
-    pub(super) fn line(text: String, source: &Source) -> Result<Self, InputError> {
+    pub(super) fn line(text: String, source: &ElementSource) -> Result<Self, InputError> {
         let output = match source {
-            Source::Stdin { output } => output.clone(),
+            ElementSource::Stdin { output } => output.clone(),
             _ => None,
         };
         Self::of_json("the line", text)?.pick("the line", output)

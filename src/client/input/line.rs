@@ -10,7 +10,7 @@ use std::{borrow::Cow, collections::BTreeMap};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use super::{Argument, Source, piped};
+use super::{Argument, ElementSource, piped};
 use crate::{
     client::{ModelMetadata, json},
     request::{Parameter, Parameters},
@@ -156,7 +156,7 @@ fn named(name: String) -> Argument {
         name: Some(name),
         dtype: None,
         shape: None,
-        source: Source::Stdin { output: None },
+        source: ElementSource::Stdin { output: None },
     }
 }
 
@@ -191,7 +191,7 @@ fn parameters(object: BTreeMap<String, serde_json::Value>) -> Result<Parameters,
 
 #[cfg(test)]
 mod tests {
-    use super::{Argument, RequestLine, Source};
+    use super::{Argument, RequestLine, ElementSource};
     use crate::{
         client::{ModelMetadata, TensorMetadata},
         error::chain,
@@ -218,7 +218,7 @@ mod tests {
             name: None,
             dtype: None,
             shape: None,
-            source: Source::Stdin { output: None },
+            source: ElementSource::Stdin { output: None },
         };
         RequestLine::read(text, &only, &model).map_err(|error| chain(&error))
     }

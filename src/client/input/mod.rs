@@ -16,11 +16,11 @@ mod picture;
 mod piped;
 mod target;
 
-pub use argument::{Argument, ArgumentError, Source};
+pub use argument::{Argument, ArgumentError, ElementSource};
 pub use assemble::{Inputs, WholeInput};
 pub use content::FileKind;
 pub use error::{InputError, ValueProblem};
 pub use fill::Fill;
 pub use line::{LineProblem, RequestLine};
-pub use picture::{ChannelOrder, Layout, Picture, PictureError};
+pub use picture::{ChannelOrder, ImageLayout, ImageOptions, PictureError};
 pub use piped::PipedProblem;

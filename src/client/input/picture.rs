@@ -10,9 +10,9 @@ use crate::tensor::{DataType, Dim, PartialShape, Tensor, values::Packer};
 
 /// How pictures become tensors.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub struct Picture {
+pub struct ImageOptions {
     /// Where the channels stand; told by the model's shape if left out.
-    pub layout: Option<Layout>,
+    pub layout: Option<ImageLayout>,
     /// Subtracted from each value: one number, or one for each channel; empty for none.
     pub mean: Vec<f64>,
     /// What each value is divided by after that: one number, or one for each channel.
@@ -33,7 +33,7 @@ pub enum ChannelOrder {
 
 /// Where the dimensions of a picture stand.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Layout {
+pub enum ImageLayout {
     /// Batch, channels, height, width.
     Nchw,
     /// Batch, height, width, channels.
@@ -57,7 +57,7 @@ pub enum PictureError {
     #[error("layout {layout} does not fit shape {shape}")]
     OtherLayout {
         /// The layout asked for.
-        layout: Layout,
+        layout: ImageLayout,
         /// The shape of the input.
         shape: PartialShape,
     },
@@ -65,7 +65,7 @@ pub enum PictureError {
     #[error("layout {layout} finds {channels} channels in shape {shape}, expected 1 or 3")]
     Channels {
         /// The layout asked for, or told by the shape.
-        layout: Layout,
+        layout: ImageLayout,
         /// The length where it has the channels.
         channels: usize,
         /// The shape of the input.
@@ -86,7 +86,7 @@ pub enum PictureError {
     ZeroScale,
 }
 
-impl Picture {
+impl ImageOptions {
     /// Makes the tensor: decodes, turns as the camera was held, resizes to the lengths that the
     /// shape fixes, and lays out.
     ///
@@ -155,7 +155,7 @@ impl Picture {
         Ok(Tensor::new(dtype, shape, packer.finish())?)
     }
 
-    fn layout(&self, wanted: Option<&PartialShape>) -> Result<Layout, PictureError> {
+    fn layout(&self, wanted: Option<&PartialShape>) -> Result<ImageLayout, PictureError> {
         match (self.layout, wanted) {
             (Some(layout), Some(shape)) if layout.rank() != shape.0.len() => {
                 let shape = shape.clone();
@@ -163,15 +163,15 @@ impl Picture {
             }
             (Some(layout), _) => Ok(layout),
             (None, Some(shape)) => {
-                Layout::of_shape(shape).ok_or_else(|| PictureError::Layout(shape.clone()))
+                ImageLayout::of_shape(shape).ok_or_else(|| PictureError::Layout(shape.clone()))
             }
             // What pictures are elsewhere.
-            (None, None) => Ok(Layout::Hwc),
+            (None, None) => Ok(ImageLayout::Hwc),
         }
     }
 }
 
-impl Layout {
+impl ImageLayout {
     /// Tells the layout of a shape that has 1 or 3 at one of the two places of channels.
     #[must_use]
     pub fn of_shape(shape: &PartialShape) -> Option<Self> {
@@ -228,7 +228,7 @@ impl Layout {
     }
 }
 
-impl fmt::Display for Layout {
+impl fmt::Display for ImageLayout {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Nchw => "NCHW",
@@ -239,7 +239,7 @@ impl fmt::Display for Layout {
     }
 }
 
-impl FromStr for Layout {
+impl FromStr for ImageLayout {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {

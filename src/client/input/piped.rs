@@ -9,7 +9,7 @@ use serde::Deserialize;
 use serde_json::{error::Category, value::RawValue};
 
 use crate::{
-    client::{Cause, json},
+    client::{BoxError, json},
     tensor::{DataType, Tensor},
 };
 
@@ -29,7 +29,7 @@ pub enum PipedProblem {
         name: String,
         /// The reason.
         #[source]
-        source: Cause,
+        source: BoxError,
     },
     /// It has no outputs that tensors can hold.
     #[error("it has no outputs with a datatype of tensors")]
@@ -106,7 +106,7 @@ pub(super) fn outputs(text: &str) -> Option<Result<Vec<(String, Tensor)>, PipedP
 }
 
 impl Output<'_> {
-    fn tensor(&self, dtype: DataType) -> Result<Tensor, Cause> {
+    fn tensor(&self, dtype: DataType) -> Result<Tensor, BoxError> {
         let length = |length: &i64| {
             usize::try_from(*length).map_err(|_| format!("found the length {length} in its shape"))
         };
@@ -136,7 +136,7 @@ impl Output<'_> {
 mod tests {
     use super::{head, outputs};
     use crate::{
-        client::{Answer, output::answer_json},
+        client::{ClientResponse, output::answer_json},
         error::chain,
         tensor::{
             DataType, Tensor, TensorMap,
@@ -146,7 +146,7 @@ mod tests {
 
     fn through(dtype: DataType, shape: &[usize], data: Vec<u8>) -> Tensor {
         let tensor = Tensor::new(dtype, shape.to_vec(), data.into()).unwrap();
-        let answer = Answer {
+        let answer = ClientResponse {
             model_name: "m".to_owned(),
             model_version: "1".to_owned(),
             id: String::new(),

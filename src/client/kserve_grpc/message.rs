@@ -4,7 +4,7 @@ use bytes::Bytes;
 use prost::Message;
 
 use super::super::{
-    Answer, AnswerError, Form, Opaque, RequestError,
+    ClientResponse, AnswerError, TensorForm, Opaque, RequestError,
     grpc::framed,
     message::{dtype, lengths},
 };
@@ -59,8 +59,8 @@ pub(in crate::client) fn message(
             ..Default::default()
         };
         match request.form {
-            Form::Bytes => message.raw_input_contents.push(tensor.data().clone()),
-            Form::Values => input.contents = Some(contents(name, tensor)?),
+            TensorForm::Bytes => message.raw_input_contents.push(tensor.data().clone()),
+            TensorForm::Values => input.contents = Some(contents(name, tensor)?),
         }
         message.inputs.push(input);
     }
@@ -68,14 +68,14 @@ pub(in crate::client) fn message(
 }
 
 /// Decodes an answer.
-pub(in crate::client) fn answer(body: Bytes) -> Result<Answer, AnswerError> {
+pub(in crate::client) fn answer(body: Bytes) -> Result<ClientResponse, AnswerError> {
     let message =
         ModelInferResponse::decode(body).map_err(|error| AnswerError::Decode(error.into()))?;
     of_message(message)
 }
 
 /// Reads an answer.
-pub(super) fn of_message(mut message: ModelInferResponse) -> Result<Answer, AnswerError> {
+pub(super) fn of_message(mut message: ModelInferResponse) -> Result<ClientResponse, AnswerError> {
     let opaque = take_opaque(&mut message);
     let mut raw = message.raw_output_contents.into_iter();
     let is_raw = raw.len() > 0;
@@ -104,7 +104,7 @@ pub(super) fn of_message(mut message: ModelInferResponse) -> Result<Answer, Answ
             }
         }
     }
-    Ok(Answer {
+    Ok(ClientResponse {
         model_name: message.model_name,
         model_version: message.model_version,
         id: message.id,
@@ -231,7 +231,7 @@ mod tests {
 
     use super::{answer, request};
     use crate::{
-        client::{Form, ModelId, Request, grpc::FRAME},
+        client::{TensorForm, ModelId, Request, grpc::FRAME},
         proto::kserve::{
             ModelInferRequest, ModelInferResponse, model_infer_response::InferOutputTensor,
         },
@@ -239,7 +239,7 @@ mod tests {
         tensor::{DataType, Tensor, TensorMap},
     };
 
-    fn one_input(tensor: Tensor, form: Form) -> Request {
+    fn one_input(tensor: Tensor, form: TensorForm) -> Request {
         Request {
             model: ModelId {
                 name: "m".to_owned(),
@@ -289,9 +289,9 @@ mod tests {
                 vec![2]
             };
             let tensor = Tensor::new(dtype, shape, data.into()).unwrap();
-            for form in [Form::Bytes, Form::Values] {
+            for form in [TensorForm::Bytes, TensorForm::Values] {
                 let encoded = request(&one_input(tensor.clone(), form));
-                if form == Form::Values && matches!(dtype, DataType::F16 | DataType::Bf16) {
+                if form == TensorForm::Values && matches!(dtype, DataType::F16 | DataType::Bf16) {
                     assert_eq!(
                         encoded.unwrap_err().to_string(),
                         format!("{dtype} of input `x` has only a raw form")

@@ -7,7 +7,7 @@ use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Response, Status, Streaming};
 
 use super::{
-    super::{ClientError, Event, Request, RequestError, StreamAnswer, grpc::Grpc},
+    super::{ClientError, StreamEvent, Request, RequestError, StreamAnswer, grpc::Grpc},
     message,
 };
 use crate::proto::kserve::{
@@ -58,7 +58,7 @@ pub(super) fn open(grpc: &Grpc) -> (Requests, Answers<'_>) {
 
 impl Answers<'_> {
     /// Waits for what comes next; a wait that is given up loses nothing.
-    pub(in crate::client) async fn next(&mut self) -> Result<Option<Event>, ClientError> {
+    pub(in crate::client) async fn next(&mut self) -> Result<Option<StreamEvent>, ClientError> {
         let messages = match &mut self.state {
             State::Opening(opening) => {
                 let opened = opening.await;
@@ -75,9 +75,9 @@ impl Answers<'_> {
         match message.infer_response {
             Some(response) if message.error_message.is_empty() => {
                 let answer = answer(response).map_err(|error| self.grpc.unreadable(error))?;
-                Ok(Some(Event::Answer(answer)))
+                Ok(Some(StreamEvent::Answer(answer)))
             }
-            _ => Ok(Some(Event::Fault(message.error_message))),
+            _ => Ok(Some(StreamEvent::Fault(message.error_message))),
         }
     }
 }

@@ -6,7 +6,7 @@ use tonic::transport::Channel;
 
 use super::{
     super::{
-        ClientError, ModelId, ModelMetadata, ModelStatus, Options, Request, RequestError,
+        ClientError, ModelId, ModelMetadata, ModelStatus, ClientOptions, Request, RequestError,
         ServerMetadata, TensorMetadata, VersionStatus,
         grpc::{Grpc, MESSAGE_LIMIT},
         status::by_model,
@@ -28,7 +28,7 @@ pub(in crate::client) struct Wire {
 }
 
 impl Wire {
-    pub(in crate::client) async fn connect(options: &Options) -> Result<Self, ClientError> {
+    pub(in crate::client) async fn connect(options: &ClientOptions) -> Result<Self, ClientError> {
         let grpc = Grpc::connect(options).await?;
         Ok(Self { grpc })
     }

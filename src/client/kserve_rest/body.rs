@@ -5,7 +5,7 @@ use serde::Deserialize;
 use serde_json::{Map, Value as Json, json, value::RawValue};
 
 use super::super::{
-    Answer, AnswerError, Form, Opaque, RequestError, json,
+    ClientResponse, AnswerError, TensorForm, Opaque, RequestError, json,
     message::{dtype, lengths},
 };
 use super::Reply;
@@ -42,7 +42,7 @@ impl Body {
 
 /// Encodes a request.
 pub(in crate::client) fn request(request: &client::Request) -> Result<Body, RequestError> {
-    let is_binary = request.form == Form::Bytes;
+    let is_binary = request.form == TensorForm::Bytes;
     let head = head(request);
     let comma = if head.is_empty() { "" } else { "," };
     let mut body = to_vec(&Json::Object(head));
@@ -85,7 +85,7 @@ pub(in crate::client) fn request(request: &client::Request) -> Result<Body, Requ
 }
 
 /// Decodes an answer.
-pub(in crate::client) fn answer(reply: &Reply) -> Result<Answer, AnswerError> {
+pub(in crate::client) fn answer(reply: &Reply) -> Result<ClientResponse, AnswerError> {
     let (head, mut tail) = split(reply)?;
     let decode = |error: Box<dyn std::error::Error + Send + Sync>| AnswerError::Decode(error);
     let text = std::str::from_utf8(&head).map_err(|error| decode(error.into()))?;
@@ -130,7 +130,7 @@ pub(in crate::client) fn answer(reply: &Reply) -> Result<Answer, AnswerError> {
         let tensor = Tensor::new(dtype, shape, data).map_err(|error| broken(error.into()))?;
         outputs.push(output.name, tensor);
     }
-    Ok(Answer {
+    Ok(ClientResponse {
         model_name: head.model_name,
         model_version: head.model_version,
         id: head.id,
@@ -150,14 +150,14 @@ fn head(request: &client::Request) -> Map<String, Json> {
         .iter()
         .map(|(key, value)| (key.clone(), parameter(value)))
         .collect();
-    if request.form == Form::Bytes {
+    if request.form == TensorForm::Bytes {
         parameters.insert("binary_data_output".to_owned(), true.into());
     }
     if !parameters.is_empty() {
         head.insert("parameters".to_owned(), parameters.into());
     }
     if !request.outputs.is_empty() {
-        let binary = request.form == Form::Bytes;
+        let binary = request.form == TensorForm::Bytes;
         let outputs = request.outputs.iter();
         let outputs = outputs
             .map(|name| json!({ "name": name, "parameters": { "binary_data": binary } }))
@@ -251,13 +251,13 @@ mod tests {
 
     use super::{Reply, answer, request};
     use crate::{
-        client::{Form, ModelId, Request},
+        client::{TensorForm, ModelId, Request},
         error::chain,
         request::Parameter,
         tensor::{DataType, Tensor, TensorMap},
     };
 
-    fn example(form: Form) -> Request {
+    fn example(form: TensorForm) -> Request {
         let floats = Tensor::new(
             DataType::F32,
             vec![1, 2],
@@ -294,7 +294,7 @@ mod tests {
 
     #[test]
     fn json_requests_have_their_elements_inside() {
-        let body = request(&example(Form::Values)).unwrap();
+        let body = request(&example(TensorForm::Values)).unwrap();
         assert_eq!(body.json_length, None);
         insta::assert_snapshot!(
             String::from_utf8(body.bytes.to_vec()).unwrap(),
@@ -304,7 +304,7 @@ mod tests {
 
     #[test]
     fn binary_requests_have_their_elements_behind() {
-        let body = request(&example(Form::Bytes)).unwrap();
+        let body = request(&example(TensorForm::Bytes)).unwrap();
         let (json, tail) = body.bytes.split_at(body.json_length.unwrap());
         insta::assert_snapshot!(
             String::from_utf8_lossy(json),
@@ -328,7 +328,7 @@ mod tests {
             ),
         ] {
             let tensor = Tensor::new(dtype, vec![1], data.into()).unwrap();
-            let mut example = example(Form::Values);
+            let mut example = example(TensorForm::Values);
             example.inputs = TensorMap::from_iter([("x".to_owned(), tensor)]);
             assert_eq!(request(&example).unwrap_err().to_string(), expected);
         }

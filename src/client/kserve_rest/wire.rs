@@ -9,7 +9,7 @@ use serde::Deserialize;
 
 use super::{
     super::{
-        ClientError, Code, ModelId, ModelMetadata, ModelStatus, Options, Request, RequestError,
+        ClientError, ServerErrorCode, ModelId, ModelMetadata, ModelStatus, ClientOptions, Request, RequestError,
         ServerMetadata, TensorMetadata, VersionStatus, http::Http, status::by_model, tfs_rest,
     },
     body::{self, Body},
@@ -25,7 +25,7 @@ pub(in crate::client) struct Wire {
 }
 
 impl Wire {
-    pub(in crate::client) fn new(options: &Options) -> Result<Self, ClientError> {
+    pub(in crate::client) fn new(options: &ClientOptions) -> Result<Self, ClientError> {
         let http = Http::new(options)?;
         Ok(Self { http })
     }
@@ -117,7 +117,7 @@ impl Wire {
         let request = self.http.get(self.http.url(&["v2", "health", "ready"]));
         match self.http.fetch(request).await {
             Ok(_) => Ok(true),
-            Err(ClientError::Refused(refusal)) if matches!(refusal.code, Code::Http(status) if status.is_server_error()) => {
+            Err(ClientError::Refused(refusal)) if matches!(refusal.code, ServerErrorCode::Http(status) if status.is_server_error()) => {
                 Ok(false)
             }
             Err(error) => Err(error),

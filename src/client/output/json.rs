@@ -5,7 +5,7 @@ use serde_json::json;
 
 use super::{Ranked, elements};
 use crate::{
-    client::{Answer, StreamAnswer},
+    client::{ClientResponse, StreamAnswer},
     tensor::values::{Value, write_json_value},
 };
 
@@ -15,12 +15,12 @@ pub struct OfSequence {
     /// The id.
     pub id: u64,
     /// How much of the sequence it is.
-    pub part: Part,
+    pub part: ResponsePart,
 }
 
 /// How much of a sequence an answer is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Part {
+pub enum ResponsePart {
     /// A step whose place is not known.
     Single,
     /// The step with this number, from 1 on.
@@ -36,7 +36,7 @@ pub enum Part {
 /// what they are. Bytes that are no text stand as `{"b64": "…"}`, and so do, without a list, the bytes
 /// of outputs whose types are the server's own.
 #[must_use]
-pub fn answer_json(answer: &Answer, sequence: Option<OfSequence>) -> Vec<u8> {
+pub fn answer_json(answer: &ClientResponse, sequence: Option<OfSequence>) -> Vec<u8> {
     let mut out = head(answer, sequence);
     out.extend_from_slice(br#","outputs":["#);
     outputs(answer, &mut out);
@@ -44,7 +44,7 @@ pub fn answer_json(answer: &Answer, sequence: Option<OfSequence>) -> Vec<u8> {
     out
 }
 
-fn outputs(answer: &Answer, out: &mut Vec<u8>) {
+fn outputs(answer: &ClientResponse, out: &mut Vec<u8>) {
     for (index, (name, tensor)) in answer.outputs.iter().enumerate() {
         separate(index, out);
         out.extend_from_slice(br#"{"name":"#);
@@ -96,7 +96,7 @@ pub fn stream_json(answer: &StreamAnswer) -> Vec<u8> {
 /// Writes the best scores of an output as one JSON object: a list for each row, the best first.
 #[must_use]
 pub fn ranking_json(
-    answer: &Answer,
+    answer: &ClientResponse,
     sequence: Option<OfSequence>,
     output: &str,
     rows: &[Vec<Ranked<'_>>],
@@ -128,7 +128,7 @@ pub fn ranking_json(
 }
 
 /// Begins an object with what every answer has.
-fn head(answer: &Answer, sequence: Option<OfSequence>) -> Vec<u8> {
+fn head(answer: &ClientResponse, sequence: Option<OfSequence>) -> Vec<u8> {
     let mut out = br#"{"model_name":"#.to_vec();
     text(&answer.model_name, &mut out);
     out.extend_from_slice(br#","model_version":"#);
@@ -137,9 +137,9 @@ fn head(answer: &Answer, sequence: Option<OfSequence>) -> Vec<u8> {
     text(&answer.id, &mut out);
     if let Some(OfSequence { id, part }) = sequence {
         let part = match part {
-            Part::Single => String::new(),
-            Part::Step(number) => format!(r#","step":{number}"#),
-            Part::Steps(count) => format!(r#","steps":{count}"#),
+            ResponsePart::Single => String::new(),
+            ResponsePart::Step(number) => format!(r#","step":{number}"#),
+            ResponsePart::Steps(count) => format!(r#","steps":{count}"#),
         };
         out.extend_from_slice(format!(r#","sequence_id":{id}{part}"#).as_bytes());
     }
@@ -182,13 +182,13 @@ fn finite(value: Value<'_>, out: &mut Vec<u8>) -> Option<&'static str> {
 
 #[cfg(test)]
 mod tests {
-    use super::{OfSequence, Part, answer_json, ranking_json};
+    use super::{OfSequence, ResponsePart, answer_json, ranking_json};
     use crate::{
-        client::{Answer, output::top},
+        client::{ClientResponse, output::top},
         tensor::{DataType, Tensor, TensorMap, values::Packer},
     };
 
-    fn example() -> Answer {
+    fn example() -> ClientResponse {
         let mut floats = Packer::new(DataType::F32, 3);
         for number in [0.1, f64::NAN, 2.0] {
             floats.push_f64(number).unwrap();
@@ -197,7 +197,7 @@ mod tests {
         strings.push_bytes("\"é".as_bytes()).unwrap();
         let floats = Tensor::new(DataType::F32, vec![1, 3], floats.finish()).unwrap();
         let strings = Tensor::new(DataType::String, vec![1], strings.finish()).unwrap();
-        Answer {
+        ClientResponse {
             model_name: "m".to_owned(),
             model_version: "1".to_owned(),
             id: String::new(),
@@ -247,15 +247,15 @@ mod tests {
     fn an_answer_of_a_sequence_tells_which_and_how_much() {
         for (part, expected) in [
             (
-                Part::Single,
+                ResponsePart::Single,
                 r#"{"model_name":"m","model_version":"1","id":"","sequence_id":7,"#,
             ),
             (
-                Part::Step(3),
+                ResponsePart::Step(3),
                 r#""id":"","sequence_id":7,"step":3,"outputs":["#,
             ),
             (
-                Part::Steps(9),
+                ResponsePart::Steps(9),
                 r#""id":"","sequence_id":7,"steps":9,"outputs":["#,
             ),
         ] {

@@ -13,7 +13,7 @@ use crate::tensor::{
     values::{Value, values},
 };
 
-pub use json::{OfSequence, Part, answer_json, ranking_json, stream_json};
+pub use json::{OfSequence, ResponsePart, answer_json, ranking_json, stream_json};
 pub use save::{Saved, save, save_tensors};
 pub use summary::{Spread, Summary, hexadecimal, number};
 pub use top::{Ranked, TopError, top};

@@ -8,7 +8,7 @@ use std::{
 };
 
 use crate::{
-    client::Answer,
+    client::ClientResponse,
     tensor::{DataType, TensorMap, npy},
 };
 
@@ -31,7 +31,7 @@ pub struct Saved {
 /// # Errors
 ///
 /// Fails if the folder or a file cannot be written.
-pub fn save(answer: &Answer, folder: &Path) -> io::Result<Vec<Saved>> {
+pub fn save(answer: &ClientResponse, folder: &Path) -> io::Result<Vec<Saved>> {
     save_tensors(&answer.outputs, folder)
 }
 
@@ -92,7 +92,7 @@ const fn safe(character: char) -> char {
 mod tests {
     use super::{file_names, save};
     use crate::{
-        client::Answer,
+        client::ClientResponse,
         tensor::{DataType, Tensor, TensorMap, npy},
     };
 
@@ -117,7 +117,7 @@ mod tests {
     fn every_output_becomes_a_file() {
         let folder = tempfile::tempdir().unwrap();
         let tensor = Tensor::new(DataType::Bf16, vec![1], vec![0, 64].into()).unwrap();
-        let answer = Answer {
+        let answer = ClientResponse {
             model_name: "m".to_owned(),
             model_version: "1".to_owned(),
             id: String::new(),

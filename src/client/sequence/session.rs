@@ -4,7 +4,7 @@ use bytes::Bytes;
 
 use super::{CONTROL, END, ID, START};
 use crate::{
-    client::{Answer, Client, ClientError, Refusal, Request},
+    client::{ClientResponse, Client, ClientError, ServerError, Request},
     request::Parameter,
     tensor::{
         DataType, Tensor, TensorMap,
@@ -20,7 +20,7 @@ const CLOSED: &str = " has been closed";
 
 /// What a request is in its sequence.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Control {
+pub enum StepControl {
     /// The first one.
     Start,
     /// One that is neither first nor last.
@@ -31,7 +31,7 @@ pub enum Control {
     Only,
 }
 
-impl Control {
+impl StepControl {
     const fn starts(self) -> bool {
         matches!(self, Self::Start | Self::Only)
     }
@@ -56,7 +56,7 @@ pub enum SequenceError {
 ///
 /// Nothing is sent when it is dropped: call [`end`](Self::end) if it [lives](Self::lives).
 #[derive(Debug)]
-pub struct Session<'a> {
+pub struct SequenceClient<'a> {
     client: &'a Client,
     request: Request,
     is_tfs: bool,
@@ -70,7 +70,7 @@ pub struct Session<'a> {
     last: Option<TensorMap>,
 }
 
-impl<'a> Session<'a> {
+impl<'a> SequenceClient<'a> {
     /// Prepares a sequence; without an id there is a [`random_id`].
     ///
     /// Every step is `request` with other inputs.
@@ -121,12 +121,12 @@ impl<'a> Session<'a> {
     /// Returns what the next step is. One that is first and last at once only starts where the
     /// protocol has no form for both; then the sequence still lives after it.
     #[must_use]
-    pub fn next(&self, is_last: bool) -> Control {
+    pub fn next(&self, is_last: bool) -> StepControl {
         match (self.lives, is_last) {
-            (false, true) if !self.is_tfs => Control::Only,
-            (false, _) => Control::Start,
-            (true, false) => Control::Continue,
-            (true, true) => Control::End,
+            (false, true) if !self.is_tfs => StepControl::Only,
+            (false, _) => StepControl::Start,
+            (true, false) => StepControl::Continue,
+            (true, true) => StepControl::End,
         }
     }
 
@@ -138,8 +138,8 @@ impl<'a> Session<'a> {
     pub async fn send(
         &mut self,
         inputs: TensorMap,
-        control: Control,
-    ) -> Result<Answer, SequenceError> {
+        control: StepControl,
+    ) -> Result<ClientResponse, SequenceError> {
         let mut request = self.request.clone();
         request.inputs = inputs.clone();
         mark(&mut request, self.is_tfs, self.id, control);
@@ -176,19 +176,19 @@ impl<'a> Session<'a> {
         let Some(inputs) = self.last.take().or(inputs) else {
             return Ok(());
         };
-        match self.send(inputs, Control::End).await {
+        match self.send(inputs, StepControl::End).await {
             Err(SequenceError::Client(ClientError::Refused(_))) if !self.lives => Ok(()),
             result => result.map(drop),
         }
     }
 
-    async fn ask(&self, request: &Request) -> Result<Answer, ClientError> {
+    async fn ask(&self, request: &Request) -> Result<ClientResponse, ClientError> {
         let call = self.client.call_of(self.route, request)?;
         call.send(0).await?.read()
     }
 
     /// Tells whether the sequence may live after a request that failed.
-    fn may_live(&self, control: Control, error: &ClientError) -> bool {
+    fn may_live(&self, control: StepControl, error: &ClientError) -> bool {
         match error {
             // Nothing was sent.
             ClientError::Request(_) => self.lives,
@@ -215,14 +215,14 @@ pub fn random_id() -> u64 {
 
 /// Writes into a request which sequence it is of, and what it is there, in the words of TensorFlow
 /// Serving or KServe.
-pub fn mark(request: &mut Request, is_tfs: bool, id: u64, control: Control) {
+pub fn mark(request: &mut Request, is_tfs: bool, id: u64, control: StepControl) {
     if is_tfs {
         let tensor = special(DataType::U64, id.to_le_bytes().to_vec());
         request.inputs.push(ID, tensor);
         let code: u32 = match control {
-            Control::Start | Control::Only => 1,
-            Control::End => 2,
-            Control::Continue => return,
+            StepControl::Start | StepControl::Only => 1,
+            StepControl::End => 2,
+            StepControl::Continue => return,
         };
         let tensor = special(DataType::U32, code.to_le_bytes().to_vec());
         request.inputs.push(CONTROL, tensor);
@@ -243,7 +243,7 @@ pub fn mark(request: &mut Request, is_tfs: bool, id: u64, control: Control) {
 }
 
 /// Tells whether a refusal says that the server has dropped the sequence.
-fn is_closed(refusal: &Refusal) -> bool {
+fn is_closed(refusal: &ServerError) -> bool {
     refusal.message.ends_with(CLOSED) && refusal.message.contains(" - sequence ")
 }
 
@@ -252,7 +252,7 @@ fn special(dtype: DataType, data: Vec<u8>) -> Tensor {
 }
 
 /// Takes the id out of the outputs.
-fn take_id(answer: &mut Answer) -> Option<u64> {
+fn take_id(answer: &mut ClientResponse) -> Option<u64> {
     let mut id = None;
     let outputs = std::mem::take(&mut answer.outputs);
     let is_id = |name: &str, tensor: &Tensor| {

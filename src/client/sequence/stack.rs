@@ -4,7 +4,7 @@ use bytes::Bytes;
 
 use super::pieces::Places;
 use crate::{
-    client::Answer,
+    client::ClientResponse,
     tensor::{DataType, ShapeText, Tensor, TensorMap},
 };
 
@@ -19,7 +19,7 @@ pub struct Stack {
     keeps_axis: bool,
     count: usize,
     /// The first answer, without its outputs.
-    head: Option<Answer>,
+    head: Option<ClientResponse>,
     piles: Vec<Pile>,
 }
 
@@ -76,7 +76,7 @@ impl Stack {
     /// # Errors
     ///
     /// Fails if an output differs in more than its elements from those before.
-    pub fn push(&mut self, mut answer: Answer) -> Result<(), StackError> {
+    pub fn push(&mut self, mut answer: ClientResponse) -> Result<(), StackError> {
         let outputs = std::mem::take(&mut answer.outputs);
         if self.head.is_none() {
             self.head = Some(answer);
@@ -101,7 +101,7 @@ impl Stack {
 
     /// Makes one answer of all steps; `None` if there is none.
     #[must_use]
-    pub fn finish(self) -> Option<Answer> {
+    pub fn finish(self) -> Option<ClientResponse> {
         let mut answer = self.head?;
         let mut outputs = TensorMap::default();
         for pile in self.piles {
@@ -172,12 +172,12 @@ impl Pile {
 mod tests {
     use super::{Stack, StackError};
     use crate::{
-        client::Answer,
+        client::ClientResponse,
         tensor::{DataType, Tensor, TensorMap, values::Packer},
     };
 
-    fn answer(outputs: Vec<(&str, Tensor)>) -> Answer {
-        Answer {
+    fn answer(outputs: Vec<(&str, Tensor)>) -> ClientResponse {
+        ClientResponse {
             model_name: "m".to_owned(),
             model_version: "1".to_owned(),
             id: String::new(),

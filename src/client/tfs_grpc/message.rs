@@ -5,7 +5,7 @@ use prost::Message;
 
 use super::{
     super::{
-        Answer, AnswerError, Form, ModelId, RequestError,
+        ClientResponse, AnswerError, TensorForm, ModelId, RequestError,
         grpc::framed,
         message::lengths,
         sequence,
@@ -54,7 +54,7 @@ pub(in crate::client) fn message(
             tensor.dtype(),
             DataType::String | DataType::F16 | DataType::U16
         ) || OF_SEQUENCES.contains(&name);
-        if request.form == Form::Values || only_typed {
+        if request.form == TensorForm::Values || only_typed {
             fill(&mut proto, tensor)?;
         } else {
             proto.tensor_content = tensor.data().clone();
@@ -79,7 +79,7 @@ pub(in crate::client) fn spec(model: &ModelId) -> Result<ModelSpec, RequestError
 }
 
 /// Decodes an answer.
-pub(in crate::client) fn answer(reply: Reply) -> Result<Answer, AnswerError> {
+pub(in crate::client) fn answer(reply: Reply) -> Result<ClientResponse, AnswerError> {
     let message =
         PredictResponse::decode(reply.body).map_err(|error| AnswerError::Decode(error.into()))?;
     let version = match message.model_spec.and_then(|spec| spec.version_choice) {
@@ -146,7 +146,7 @@ fn tensor(name: &str, mut proto: TensorProto) -> Result<Tensor, AnswerError> {
         name: name.to_owned(),
         datatype,
     })?;
-    let broken = |source: client::Cause| AnswerError::Output {
+    let broken = |source: client::BoxError| AnswerError::Output {
         name: name.to_owned(),
         source,
     };

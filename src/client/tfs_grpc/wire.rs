@@ -9,7 +9,7 @@ use tonic::Code as GrpcCode;
 
 use super::{
     super::{
-        AnswerError, ClientError, Code, ModelId, ModelMetadata, ModelStatus, Options, Refusal,
+        AnswerError, ClientError, ServerErrorCode, ModelId, ModelMetadata, ModelStatus, ClientOptions, ServerError,
         Request, RequestError, ServerMetadata, TensorMetadata, VersionStatus,
         grpc::{Grpc, MESSAGE_LIMIT},
         kserve_grpc,
@@ -38,7 +38,7 @@ pub(in crate::client) struct Wire {
 }
 
 impl Wire {
-    pub(in crate::client) async fn connect(options: &Options) -> Result<Self, ClientError> {
+    pub(in crate::client) async fn connect(options: &ClientOptions) -> Result<Self, ClientError> {
         let grpc = Grpc::connect(options).await?;
         Ok(Self { grpc })
     }
@@ -50,8 +50,8 @@ impl Wire {
             version: None,
         };
         match self.model_status(&nameless).await {
-            Err(ClientError::Refused(Refusal {
-                code: Code::Grpc(GrpcCode::NotFound | GrpcCode::InvalidArgument),
+            Err(ClientError::Refused(ServerError {
+                code: ServerErrorCode::Grpc(GrpcCode::NotFound | GrpcCode::InvalidArgument),
                 ..
             })) => Ok(true),
             answer => answer.map(|_| true),

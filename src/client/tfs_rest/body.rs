@@ -8,7 +8,7 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use super::{
-    super::{Answer, AnswerError, Cause, RequestError, TensorMetadata, json, sequence},
+    super::{ClientResponse, AnswerError, BoxError, RequestError, TensorMetadata, json, sequence},
     Reply,
 };
 use crate::{
@@ -44,13 +44,13 @@ pub(in crate::client) fn request(request: &client::Request) -> Result<Bytes, Req
 }
 
 /// Decodes an answer.
-pub(in crate::client) fn answer(reply: &Reply) -> Result<Answer, AnswerError> {
+pub(in crate::client) fn answer(reply: &Reply) -> Result<ClientResponse, AnswerError> {
     #[derive(Deserialize)]
     struct Outputs<'a> {
         #[serde(borrow)]
         outputs: &'a RawValue,
     }
-    let decode = |error: Cause| AnswerError::Decode(error);
+    let decode = |error: BoxError| AnswerError::Decode(error);
     let text = std::str::from_utf8(&reply.bytes).map_err(|error| decode(error.into()))?;
     let text = json::quote_not_finite(text);
     let body: Outputs<'_> = serde_json::from_str(&text).map_err(|error| decode(error.into()))?;
@@ -125,7 +125,7 @@ fn tensor(text: &str, output: &TensorMetadata) -> Result<Tensor, AnswerError> {
         name: name(),
         datatype: output.datatype.clone(),
     })?;
-    let broken = |source: Cause| AnswerError::Output {
+    let broken = |source: BoxError| AnswerError::Output {
         name: name(),
         source,
     };
@@ -146,7 +146,7 @@ mod tests {
 
     use super::{Reply, answer, request};
     use crate::{
-        client::{Form, ModelId, Request, TensorMetadata, tfs::Asked},
+        client::{TensorForm, ModelId, Request, TensorMetadata, tfs::Asked},
         error::chain,
         tensor::{DataType, Tensor, TensorMap, values::write_json},
     };
@@ -171,7 +171,7 @@ mod tests {
                     TensorMetadata::new((*name).to_owned(), (*datatype).to_owned(), &[-1])
                 })
                 .collect(),
-            form: Form::Values,
+            form: TensorForm::Values,
         }
     }
 

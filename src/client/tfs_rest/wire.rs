@@ -11,7 +11,7 @@ use serde::Deserialize;
 
 use super::{
     super::{
-        ClientError, ModelId, ModelMetadata, ModelStatus, Options, Request, RequestError,
+        ClientError, ModelId, ModelMetadata, ModelStatus, ClientOptions, Request, RequestError,
         ServerMetadata, TensorMetadata, VersionStatus,
         http::Http,
         tfs::{Asked, datatype, dtype, signature, version_status},
@@ -30,7 +30,7 @@ pub(in crate::client) struct Wire {
 }
 
 impl Wire {
-    pub(in crate::client) fn new(options: &Options) -> Result<Self, ClientError> {
+    pub(in crate::client) fn new(options: &ClientOptions) -> Result<Self, ClientError> {
         let http = Http::new(options)?;
         Ok(Self { http })
     }

@@ -4,7 +4,7 @@
 use jsonc_parser::ast::{Array, Object, Value};
 
 use super::{
-    fault::Fault,
+    fault::ConfigurationError,
     syntax::{Source, range},
 };
 
@@ -13,7 +13,7 @@ use super::{
 pub enum EditError {
     /// It is no JSON.
     #[error("{0}")]
-    Syntax(Box<Fault>),
+    Syntax(Box<ConfigurationError>),
     /// It is no configuration file.
     #[error("found no list of models in it; expected an object with model_config_list")]
     NoList,
@@ -224,7 +224,7 @@ fn starts_line(text: &str, byte: usize) -> bool {
     start > 0 && text[start..byte].trim().is_empty()
 }
 
-fn syntax(fault: Box<Fault>) -> EditError {
+fn syntax(fault: Box<ConfigurationError>) -> EditError {
     EditError::Syntax(fault)
 }
 

@@ -3,7 +3,7 @@
 use std::collections::{HashMap, hash_map::Entry};
 
 use crate::{
-    config::{PreprocessingError, shape::ShapeError},
+    config::{PreprocessingError, shape::ParseShapeError},
     tensor::LayoutError,
 };
 
@@ -28,7 +28,7 @@ pub enum EntryFault {
     StatefulAuto,
     /// A text that is no shape.
     #[error(transparent)]
-    Shape(#[from] ShapeError),
+    Shape(#[from] ParseShapeError),
     /// A text that is no layout.
     #[error(transparent)]
     Layout(#[from] LayoutError),

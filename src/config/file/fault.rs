@@ -4,7 +4,7 @@ use std::fmt;
 
 /// A place in a file.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Place {
+pub struct FilePosition {
     /// The line, from 1.
     pub line: usize,
     /// The character in the line, from 1.
@@ -14,7 +14,7 @@ pub struct Place {
     pub path: String,
 }
 
-impl fmt::Display for Place {
+impl fmt::Display for FilePosition {
     /// Writes `7:15`, and the path if there is one.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}:{}", self.line, self.column)?;
@@ -28,17 +28,17 @@ impl fmt::Display for Place {
 
 /// The place of an object, and of what is below its keys.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Places {
+pub struct FilePositions {
     /// The object itself.
-    pub own: Place,
+    pub own: FilePosition,
     /// The values of the keys that it has.
-    pub(in crate::config) keys: Vec<(&'static str, Place)>,
+    pub(in crate::config) keys: Vec<(&'static str, FilePosition)>,
 }
 
-impl Places {
+impl FilePositions {
     /// Returns the place of the value of a key; that of the object if it does not have the key.
     #[must_use]
-    pub fn of(&self, key: &str) -> &Place {
+    pub fn of(&self, key: &str) -> &FilePosition {
         let mut keys = self.keys.iter();
         keys.find(|(name, _)| *name == key)
             .map_or(&self.own, |(_, place)| place)
@@ -47,9 +47,9 @@ impl Places {
 
 /// One fault of a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Fault {
+pub struct ConfigurationError {
     /// Where it is.
-    pub place: Place,
+    pub place: FilePosition,
     /// What is there.
     pub found: String,
     /// What should be there.
@@ -64,7 +64,7 @@ pub struct Fault {
     pub(in crate::config) unknown_key: bool,
 }
 
-impl fmt::Display for Fault {
+impl fmt::Display for ConfigurationError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self {
             place,
@@ -84,7 +84,7 @@ impl fmt::Display for Fault {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Warning {
     /// Where it is.
-    pub place: Place,
+    pub place: FilePosition,
     /// What about it.
     pub text: String,
 }

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use super::{
-    EntryFault, Node, Place, Refused,
+    EntryFault, Node, FilePosition, RefusedEntry,
     entry::{Kind, Names},
     sections::resolve,
 };
@@ -29,7 +29,7 @@ pub struct GraphConfig {
     /// The file with the models of the graph, resolved; it need not be there.
     pub subconfig: PathBuf,
     /// Where in the file of the server it is.
-    pub place: Place,
+    pub place: FilePosition,
 }
 
 impl GraphConfig {
@@ -61,7 +61,7 @@ impl GraphConfig {
             base_path,
             graph_path,
             subconfig,
-            place: Place::default(),
+            place: FilePosition::default(),
         };
         if own.is_file() {
             let subconfig = base_path.join(subconfig.as_deref().unwrap_or(SUBCONFIG));
@@ -92,7 +92,7 @@ impl GraphConfig {
 #[derive(Debug, Default)]
 pub(super) struct Graphs {
     pub(super) graphs: Vec<GraphConfig>,
-    pub(super) refused: Vec<Refused>,
+    pub(super) refused: Vec<RefusedEntry>,
 }
 
 impl Graphs {
@@ -106,7 +106,7 @@ impl Graphs {
                  loaded.",
                 graph.name
             )),
-            Err(Kind::Model | Kind::Pipeline) => self.refused.push(Refused {
+            Err(Kind::Model | Kind::Pipeline) => self.refused.push(RefusedEntry {
                 name: graph.name,
                 reason: EntryFault::GraphName,
                 place,
@@ -133,7 +133,7 @@ impl Graphs {
                 graph_path: base_path.join(graph_path.unwrap_or(GRAPH)),
                 subconfig: base_path.join(subconfig.unwrap_or(SUBCONFIG)),
                 base_path,
-                place: Place::default(),
+                place: FilePosition::default(),
             };
             self.add(graph, &entry, names);
         }

@@ -10,7 +10,7 @@ use std::{
 use jsonc_parser::ast::{ObjectPropName, Value};
 
 use super::{
-    fault::{Fault, Place, Places, Warning},
+    fault::{ConfigurationError, FilePosition, FilePositions, Warning},
     syntax::{Source, range, shorten},
 };
 use crate::error::nearest;
@@ -29,7 +29,7 @@ enum Twice {
 #[derive(Debug)]
 pub(in crate::config) struct Findings<'a> {
     source: &'a Source,
-    faults: RefCell<Vec<Fault>>,
+    faults: RefCell<Vec<ConfigurationError>>,
     /// Faults that were not kept.
     more: Cell<usize>,
     warnings: RefCell<Vec<Warning>>,
@@ -49,7 +49,7 @@ impl<'a> Findings<'a> {
     }
 
     /// Keeps a fault, unless there are too many.
-    fn add(&self, fault: impl FnOnce(&Source) -> Fault) {
+    fn add(&self, fault: impl FnOnce(&Source) -> ConfigurationError) {
         let mut faults = self.faults.borrow_mut();
         if faults.len() < MOST {
             faults.push(fault(self.source));
@@ -72,7 +72,7 @@ impl<'a> Findings<'a> {
     }
 
     /// Returns the faults in the order of the file, how many more there were, and the warnings.
-    pub(in crate::config) fn into_parts(self) -> (Vec<Fault>, usize, Vec<Warning>) {
+    pub(in crate::config) fn into_parts(self) -> (Vec<ConfigurationError>, usize, Vec<Warning>) {
         let mut faults = self.faults.into_inner();
         faults.sort_by_key(|fault| (fault.place.line, fault.place.column));
         let mut warnings = self.warnings.into_inner();
@@ -138,16 +138,16 @@ impl<'a> Node<'a> {
     }
 
     /// Returns where the value is.
-    pub(in crate::config) fn place(&self) -> Place {
+    pub(in crate::config) fn place(&self) -> FilePosition {
         self.findings.source.place(range(self.value).0, &self.path)
     }
 
     /// Returns where the object and the values of some of its keys are.
-    pub(in crate::config) fn places(&self, fields: &Fields<'_>, keys: &[&'static str]) -> Places {
+    pub(in crate::config) fn places(&self, fields: &Fields<'_>, keys: &[&'static str]) -> FilePositions {
         let keys = keys
             .iter()
             .filter_map(|key| Some((*key, fields.get(key)?.place())));
-        Places {
+        FilePositions {
             own: self.place(),
             keys: keys.collect(),
         }

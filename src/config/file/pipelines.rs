@@ -1,7 +1,7 @@
 //! `pipeline_config_list`.
 
 use super::{
-    EntryFault, Node, Place, Places, Refused,
+    EntryFault, Node, FilePosition, FilePositions, RefusedEntry,
     entry::{Kind, Names},
 };
 
@@ -21,7 +21,7 @@ pub struct PipelineConfig {
     /// What comes of a request of which a demultiplexer has nothing to split.
     pub empty_results: EmptyResults,
     /// Where it is in the file: itself and its keys.
-    pub places: Places,
+    pub places: FilePositions,
 }
 
 /// What comes of a request of which a demultiplexer has nothing to split.
@@ -50,7 +50,7 @@ pub struct NodeConfig {
     /// The node whose parts are collected before this one runs.
     pub gather_from_node: Option<String>,
     /// Where it is in the file: itself and its keys.
-    pub places: Places,
+    pub places: FilePositions,
 }
 
 /// What a node runs.
@@ -84,7 +84,7 @@ pub struct Connection {
     /// Whether type and axes are converted to those of the input.
     pub convert: bool,
     /// Where it is in the file.
-    pub place: Place,
+    pub place: FilePosition,
 }
 
 /// An output of a node.
@@ -95,7 +95,7 @@ pub struct NodeOutput {
     /// The name that other nodes use.
     pub alias: String,
     /// Where it is in the file.
-    pub place: Place,
+    pub place: FilePosition,
 }
 
 /// The kinds of nodes.
@@ -108,7 +108,7 @@ const EMPTY_RESULTS: [(&str, EmptyResults); 2] = [
 ];
 
 /// Reads the list.
-pub(super) fn list(node: &Node<'_>, names: &mut Names) -> (Vec<PipelineConfig>, Vec<Refused>) {
+pub(super) fn list(node: &Node<'_>, names: &mut Names) -> (Vec<PipelineConfig>, Vec<RefusedEntry>) {
     let (mut pipelines, mut refused) = (Vec::new(), Vec::new());
     for entry in node.list("pipelines").unwrap_or_default() {
         let Some(pipeline) = pipeline(&entry) else {
@@ -126,7 +126,7 @@ pub(super) fn list(node: &Node<'_>, names: &mut Names) -> (Vec<PipelineConfig>, 
         }
         match names.take(&pipeline.name, Kind::Pipeline) {
             Ok(()) => pipelines.push(pipeline),
-            Err(_) => refused.push(Refused {
+            Err(_) => refused.push(RefusedEntry {
                 name: pipeline.name,
                 reason: EntryFault::PipelineName,
                 place: entry.place(),

@@ -7,7 +7,7 @@ use jsonc_parser::{
     CollectOptions, ParseOptions, ast::Value, common::Ranged, errors::ParseErrorKind, parse_to_ast,
 };
 
-use super::fault::{Fault, Place};
+use super::fault::{ConfigurationError, FilePosition};
 
 /// How deep lists and objects may be in one another. What a file may hold is 8 deep.
 const DEPTH: usize = 64;
@@ -41,7 +41,7 @@ const OPTIONS: ParseOptions = ParseOptions {
 
 impl Source {
     /// Reads UTF-8 text and finds its comments.
-    pub(in crate::config) fn new(content: &[u8]) -> Result<Self, Box<Fault>> {
+    pub(in crate::config) fn new(content: &[u8]) -> Result<Self, Box<ConfigurationError>> {
         let content = content.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(content);
         let original = match std::str::from_utf8(content) {
             Ok(text) => text.to_owned(),
@@ -78,7 +78,7 @@ impl Source {
     }
 
     /// Parses the text.
-    pub(in crate::config) fn parse(&self) -> Result<Value<'_>, Box<Fault>> {
+    pub(in crate::config) fn parse(&self) -> Result<Value<'_>, Box<ConfigurationError>> {
         if self.json.trim().is_empty() {
             return Err(self
                 .fault((0, 0), "", "an empty file", "a JSON object")
@@ -134,7 +134,7 @@ impl Source {
     }
 
     /// Returns the place of a byte.
-    pub(in crate::config) fn place(&self, byte: usize, path: &str) -> Place {
+    pub(in crate::config) fn place(&self, byte: usize, path: &str) -> FilePosition {
         let byte = match self.original.is_char_boundary(byte) {
             true => byte,
             false => self.original.len(),
@@ -142,7 +142,7 @@ impl Source {
         let line = self.lines.partition_point(|start| *start <= byte);
         let start = line.checked_sub(1).map_or(0, |before| self.lines[before]);
         let inner = |byte| self.inner.partition_point(|inner| *inner < byte);
-        Place {
+        FilePosition {
             line: line + 1,
             column: byte - start - (inner(byte) - inner(start)) + 1,
             path: path.to_owned(),
@@ -156,13 +156,13 @@ impl Source {
         path: &str,
         found: impl Into<String>,
         expected: impl Into<String>,
-    ) -> Fault {
+    ) -> ConfigurationError {
         let place = self.place(start, path);
         let line = self.original.lines().nth(place.line - 1);
         let width = self.original.get(start..end).map_or(1, |marked| {
             marked.lines().next().unwrap_or_default().chars().count()
         });
-        Fault {
+        ConfigurationError {
             excerpt: line.unwrap_or_default().to_owned(),
             width: width.max(1),
             place,
@@ -174,7 +174,7 @@ impl Source {
     }
 
     /// Returns the JSON with blanks in the place of comments.
-    fn blank(&self) -> Result<String, Box<Fault>> {
+    fn blank(&self) -> Result<String, Box<ConfigurationError>> {
         let mut json = String::with_capacity(self.original.len());
         let mut characters = self.original.char_indices().peekable();
         // Where the string that is being read began.

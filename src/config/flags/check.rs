@@ -9,8 +9,8 @@ use super::{FlagError, Flags};
 use crate::{
     budget::{self, Budget},
     config::{
-        ChannelArgument, Config, Cors, Defaults, FileConfig, GraphConfig, Limits, MetricsSettings,
-        ModelConfig, PythonSettings, ServerSettings, Source, StatefulConfig, VersionPolicy,
+        ChannelArgument, Config, Cors, Defaults, FileConfig, GraphConfig, ServerLimits, MetricsSettings,
+        ModelConfig, PythonSettings, ServerSettings, ConfigSource, StatefulConfig, VersionPolicy,
         address, layout_option, plugin, preprocessing, shape, version_policy,
     },
     openvino::{LoadOptions, PerTensor, Placement, Preprocessing},
@@ -80,20 +80,20 @@ impl Config {
                          the file"
                     ));
                 }
-                Source::File {
+                ConfigSource::File {
                     path: path.clone(),
                     defaults,
                 }
             }
             None => match graph(&flags)? {
-                Some(graph) => Source::Graph {
+                Some(graph) => ConfigSource::Graph {
                     graph: Box::new(graph),
                     defaults,
                 },
                 None => {
                     let mut model = model(flags, defaults, &mut warnings)?;
                     model.load.preprocessing = preprocessing;
-                    Source::Model(Box::new(model))
+                    ConfigSource::Model(Box::new(model))
                 }
             },
         };
@@ -264,7 +264,7 @@ fn check(flags: &Flags) -> Result<ServerSettings, FlagError> {
         grpc_bind_addresses,
         rest_bind_addresses,
         management_bind_addresses,
-        limits: Limits {
+        limits: ServerLimits {
             message_size: flags.max_message_size,
             connections: flags.max_connections,
             budget: Budget::new(flags.max_bytes_in_flight.unwrap_or_else(budget::usual)),

@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use super::{Environment, FlagError, Flags};
+use super::{FlagEnvironment, FlagError, Flags};
 use crate::{
     config::{
-        ChannelArgument, Config, FileConfig, MetricsSettings, ModelConfig, Source, StatefulConfig,
+        ChannelArgument, Config, FileConfig, MetricsSettings, ModelConfig, ConfigSource, StatefulConfig,
         VersionPolicy,
     },
     openvino::{BatchOption, PerTensor, ShapeOption},
@@ -29,8 +29,8 @@ fn accepted(change: impl FnOnce(&mut Flags)) -> Config {
 
 fn model(change: impl FnOnce(&mut Flags)) -> ModelConfig {
     match accepted(change).source {
-        Source::Model(model) => *model,
-        Source::File { .. } | Source::Graph { .. } => panic!("no model"),
+        ConfigSource::Model(model) => *model,
+        ConfigSource::File { .. } | ConfigSource::Graph { .. } => panic!("no model"),
     }
 }
 
@@ -169,7 +169,7 @@ fn a_file_describes_its_models_alone() {
         f.cache_dir = Some("/cache".into());
     });
     assert_eq!(config.warnings.len(), 2, "{:?}", config.warnings);
-    let Source::File { path, defaults } = config.source else {
+    let ConfigSource::File { path, defaults } = config.source else {
         panic!("a model");
     };
     assert_eq!(path, std::path::Path::new("/models/config.json"));
@@ -262,9 +262,9 @@ fn the_environment_stands_in_for_flags() {
     let key = |file: bool, environment: Option<&str>| {
         accepted(|f| {
             f.api_key_file = file.then(|| path.clone());
-            f.environment = Environment {
+            f.environment = FlagEnvironment {
                 api_key: environment.map(str::to_owned),
-                ..Environment::default()
+                ..FlagEnvironment::default()
             };
         })
         .settings
@@ -373,7 +373,7 @@ fn a_batch_size_may_be_dropped_with_a_warning() {
             f.shape = shape.map(str::to_owned);
             f.cache_dir = Some("/cache".into());
         });
-        let Source::Model(model) = config.source else {
+        let ConfigSource::Model(model) = config.source else {
             panic!("a file");
         };
         (
@@ -400,7 +400,7 @@ fn a_graph_is_told_apart_from_a_model() {
         at(f);
         f.plugin_config = Some("{}".to_owned());
     });
-    let Source::Graph { graph, .. } = config.source else {
+    let ConfigSource::Graph { graph, .. } = config.source else {
         panic!("no graph");
     };
     assert_eq!(graph.name, "dummy");

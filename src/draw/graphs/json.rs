@@ -3,11 +3,11 @@
 use serde::Serialize;
 
 use super::{REQUEST, RESPONSE};
-use crate::graph::{Outline, OutlineKind, Place, Way};
+use crate::graph::{GraphOutline, GraphNodeKind, StreamEnd, Way};
 
 /// A graph. The names of the fields are for others to rely on.
 #[derive(Debug, Clone, Serialize)]
-pub struct Picture<'a> {
+pub struct GraphDiagram<'a> {
     name: &'a str,
     inputs: Vec<Port<'a>>,
     outputs: Vec<Port<'a>>,
@@ -54,7 +54,7 @@ struct Edge<'a> {
 
 /// Describes a graph.
 #[must_use]
-pub fn json(outline: &Outline) -> Picture<'_> {
+pub fn json(outline: &GraphOutline) -> GraphDiagram<'_> {
     let (edges, dangling) = outline
         .edges
         .iter()
@@ -77,13 +77,13 @@ pub fn json(outline: &Outline) -> Picture<'_> {
         Node {
             name: &node.name,
             calculator: &node.calculator,
-            handler_path: runs(OutlineKind::Python),
-            servable: runs(OutlineKind::Model),
+            handler_path: runs(GraphNodeKind::Python),
+            servable: runs(GraphNodeKind::Model),
             input_stream_handler: node.handler.as_deref(),
             missing: node.missing,
         }
     });
-    Picture {
+    GraphDiagram {
         name: &outline.name,
         inputs: ports(&outline.inputs),
         outputs: ports(&outline.outputs),
@@ -98,11 +98,11 @@ fn ports(ports: &[(String, String)]) -> Vec<Port<'_>> {
     ports.map(|(name, tag)| Port { name, tag }).collect()
 }
 
-fn place(outline: &Outline, place: Place) -> Option<&str> {
+fn place(outline: &GraphOutline, place: StreamEnd) -> Option<&str> {
     match place {
-        Place::Request => Some(REQUEST),
-        Place::Node(index) => Some(&outline.nodes[index].name),
-        Place::Response => Some(RESPONSE),
-        Place::Nobody => None,
+        StreamEnd::Request => Some(REQUEST),
+        StreamEnd::Node(index) => Some(&outline.nodes[index].name),
+        StreamEnd::Response => Some(RESPONSE),
+        StreamEnd::Nobody => None,
     }
 }

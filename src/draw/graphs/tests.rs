@@ -1,6 +1,6 @@
 //! Pictures of graphs, sound and not.
 
-use super::{Outline, Style, dot, html, json, mermaid, svg, text};
+use super::{GraphOutline, Style, dot, html, json, mermaid, svg, text};
 use crate::graph::calculators;
 
 /// A generator behind a node, with a model's session that nobody uses, and a stream of nobody.
@@ -38,9 +38,9 @@ node {
 node { calculator: "NoCalculator" input_stream: "token" input_side_packet: "SESSION:session" }
 "#;
 
-fn outline() -> Outline {
+fn outline() -> GraphOutline {
     let is_there = |path: &str| path != "w.py";
-    Outline::read("g", TEXT, "g.pbtxt", calculators::all(), &is_there).unwrap()
+    GraphOutline::read("g", TEXT, "g.pbtxt", calculators::all(), &is_there).unwrap()
 }
 
 #[test]

@@ -7,11 +7,11 @@ use rand::{RngExt, SeedableRng, rngs::StdRng};
 use super::{shapes::outline, trace};
 use crate::{
     draw::{Style, WIDTH, dot, html, json, labels::tensor, mermaid, svg, text},
-    pipeline::Outline,
+    pipeline::PipelineOutline,
 };
 
 /// Makes a pipeline without faults in its order, of up to so many nodes and two levels.
-fn random(rng: &mut StdRng, most: usize) -> Outline {
+fn random(rng: &mut StdRng, most: usize) -> PipelineOutline {
     let mut open: Vec<(String, Vec<String>)> = vec![(String::new(), vec!["request.x".to_owned()])];
     let mut text = String::from("x\n");
     for node in 0..rng.random_range(1..=most) {
@@ -47,7 +47,7 @@ fn random(rng: &mut StdRng, most: usize) -> Outline {
 }
 
 /// Fails where a line is too long, or something is not told whole.
-fn judge(outline: &Outline, picture: &str) {
+fn judge(outline: &PipelineOutline, picture: &str) {
     for line in picture.lines() {
         assert!(line.chars().count() <= WIDTH, "{line}\n{picture}");
     }
@@ -109,7 +109,7 @@ fn everything_is_whole_in_80_columns_and_lines_lead_where_they_should() {
 
 /// Makes a pipeline with so many levels within each other, of which each feeds as many others that
 /// stand around the next one.
-fn nested(depth: usize, beside: usize) -> Outline {
+fn nested(depth: usize, beside: usize) -> PipelineOutline {
     let mut text = String::from("x\n");
     let mut outputs = String::new();
     for level in 0..depth {

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use crate::{
     config::{Defaults, NodeConfig, parse},
-    pipeline::{CustomFacts, CustomFault, MissingModel, ModelFacts, NodeTensor, Outline, Sources},
+    pipeline::{CustomFacts, CustomFault, MissingModel, ModelFacts, TensorSource, PipelineOutline, Sources},
     tensor::{DataType, Dim, Layout, PartialShape},
 };
 
@@ -36,7 +36,7 @@ const KNOWN: [(&str, &str, &str); 10] = [
 
 pub(super) struct Known;
 
-fn tensor(text: &str) -> NodeTensor {
+fn tensor(text: &str) -> TensorSource {
     let mut parts = text.split(':');
     let mut part = || parts.next().unwrap();
     let (name, dtype, shape) = (part(), part(), part());
@@ -47,7 +47,7 @@ fn tensor(text: &str) -> NodeTensor {
             length => Dim::Fixed(length.parse().unwrap()),
         })
         .collect();
-    NodeTensor {
+    TensorSource {
         name: name.to_owned(),
         dtype: DataType::from_kserve(dtype),
         layout: Layout::unspecified(dims.len()),
@@ -113,7 +113,7 @@ impl Sources for Known {
 /// Reads a pipeline: a line for each node as `name = model: input < source.alias, …; alias,
 /// alias:output; split 4; gather x`, with `@` before a library and `/7` behind a model for a version. The first line has the inputs, and
 /// what it splits; lines with `>` are outputs.
-pub(super) fn outline(text: &str) -> Outline {
+pub(super) fn outline(text: &str) -> PipelineOutline {
     let mut lines = text.lines().map(str::trim).filter(|line| !line.is_empty());
     let mut first = lines.next().unwrap().split(';').map(str::trim);
     let inputs: Vec<String> = first.next().unwrap().split(", ").map(quoted).collect();
@@ -134,7 +134,7 @@ pub(super) fn outline(text: &str) -> Outline {
     );
     let path = Path::new("/config.json");
     let config = parse(json.as_bytes(), path, &Defaults::default()).unwrap();
-    Outline::new(&config.pipelines[0], &Known)
+    PipelineOutline::new(&config.pipelines[0], &Known)
 }
 
 fn quoted(text: &str) -> String {
@@ -273,7 +273,7 @@ pub(super) const MISSING: &str = "
     f = far: b < e.a; a
     > y < f.a";
 
-pub(super) fn all() -> Vec<(&'static str, Outline)> {
+pub(super) fn all() -> Vec<(&'static str, PipelineOutline)> {
     [
         ("chain", CHAIN),
         ("diamond", DIAMOND),
@@ -291,7 +291,7 @@ pub(super) fn all() -> Vec<(&'static str, Outline)> {
 }
 
 /// Long names, many nodes, deep levels.
-pub(super) fn large() -> Vec<(&'static str, Outline)> {
+pub(super) fn large() -> Vec<(&'static str, PipelineOutline)> {
     let long = |name: &str| format!("{name}_{}", "abcdefghij".repeat(6));
     let (a, b, c, item) = (long("a"), long("b"), long("c"), long("item"));
     let names = format!(

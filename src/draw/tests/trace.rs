@@ -4,14 +4,14 @@ use std::collections::{BTreeSet, HashSet};
 
 use crate::{
     draw::{Style, graph::Graph, layers::Layers, scene::Scene, text, text::WIDTH},
-    pipeline::Outline,
+    pipeline::PipelineOutline,
 };
 
 /// A pair of boxes, the upper one first.
 type Pair = (usize, usize);
 
 /// Returns the pairs of boxes that lines connect.
-pub(super) fn seen(outline: &Outline) -> BTreeSet<Pair> {
+pub(super) fn seen(outline: &PipelineOutline) -> BTreeSet<Pair> {
     let picture = text(outline, Style::default());
     // Below the name of the pipeline and a blank line.
     let grid: Vec<Vec<char>> = picture
@@ -66,7 +66,7 @@ fn ways(character: char, way: char) -> (bool, bool, bool) {
 }
 
 /// Returns the pairs of boxes that are to be connected.
-pub(super) fn meant(outline: &Outline) -> BTreeSet<Pair> {
+pub(super) fn meant(outline: &PipelineOutline) -> BTreeSet<Pair> {
     let mut graph = Graph::new(outline);
     let layers = Layers::new(&mut graph, WIDTH);
     let chains = layers.chains.iter();

@@ -6,18 +6,18 @@ use futures::FutureExt;
 use tokio::time::timeout;
 
 use super::{
-    Fault,
+    ReloadError,
     facts::{Facts, Heard, Made},
     pipelines::Outcome,
 };
 use crate::{
     config::PipelineConfig,
-    pipeline::{self, Outline, Rule},
+    pipeline::{self, PipelineOutline, PipelineRule},
     task,
 };
 
 /// How a check went, and what it has found besides.
-pub(super) type Checked = (Result<pipeline::Checked, pipeline::Faults>, Finds);
+pub(super) type Checked = (Result<pipeline::CheckedPipeline, pipeline::PipelineErrors>, Finds);
 
 /// What a check has found, sound or not.
 #[derive(Default)]
@@ -25,7 +25,7 @@ pub(super) struct Finds {
     /// The custom nodes that were made for it.
     pub(super) made: BTreeMap<String, Made>,
     /// What the pipeline looks like.
-    pub(super) outline: Option<Outline>,
+    pub(super) outline: Option<PipelineOutline>,
 }
 
 /// Checks a pipeline, which runs code of its custom nodes: not on an async worker, and not for ever.
@@ -34,7 +34,7 @@ pub(super) async fn check(config: &PipelineConfig, facts: Facts, limit: Duration
     let work = task::blocking("check pipeline", move || {
         let sources = Heard::new(&facts);
         let checked = pipeline::check(&pipeline, &sources);
-        let outline = Some(Outline::new(&pipeline, &sources));
+        let outline = Some(PipelineOutline::new(&pipeline, &sources));
         let made = facts.into_made();
         (checked, Finds { made, outline })
     });
@@ -44,8 +44,8 @@ pub(super) async fn check(config: &PipelineConfig, facts: Facts, limit: Duration
         // What comes of it in the end goes at once.
         Err(_) => format!("custom nodes that took longer than {limit:?}"),
     };
-    let fault = pipeline::Fault {
-        rule: Rule::Initialize,
+    let fault = pipeline::PipelineError {
+        rule: PipelineRule::Initialize,
         node: None,
         place: config.places.own.clone(),
         found,
@@ -54,7 +54,7 @@ pub(super) async fn check(config: &PipelineConfig, facts: Facts, limit: Duration
                --custom_node_load_seconds"
             .to_owned(),
     };
-    let faults = pipeline::Faults {
+    let faults = pipeline::PipelineErrors {
         faults: vec![fault],
         warnings: Vec::new(),
     };
@@ -64,7 +64,7 @@ pub(super) async fn check(config: &PipelineConfig, facts: Facts, limit: Duration
 /// Logs how a check went.
 pub(super) fn report(
     name: &str,
-    checked: &Result<pipeline::Checked, pipeline::Faults>,
+    checked: &Result<pipeline::CheckedPipeline, pipeline::PipelineErrors>,
     outcome: &mut Outcome,
 ) {
     let warnings = match checked {
@@ -75,7 +75,7 @@ pub(super) fn report(
         tracing::warn!("pipeline {name}: {warning}");
     }
     if let Err(faults) = checked {
-        let fault = Fault::Pipeline {
+        let fault = ReloadError::Pipeline {
             name: name.to_owned(),
             faults: Box::new(faults.clone()),
         };

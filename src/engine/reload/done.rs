@@ -1,6 +1,6 @@
 //! What a pass over the configuration did, and what a client that asked for it is told.
 
-use super::Fault;
+use super::ReloadError;
 use crate::{
     engine::Reload,
     error::{Error, ErrorKind, Result, chain},
@@ -10,7 +10,7 @@ use crate::{
 #[derive(Default)]
 pub(super) struct Done {
     pub(super) changed: bool,
-    pub(super) faults: Vec<Fault>,
+    pub(super) faults: Vec<ReloadError>,
     /// Whether it was a new configuration file that was brought into effect.
     pub(super) new_file: bool,
     /// Models that go on as they are, since a pipeline uses them, and what is said of it.
@@ -22,7 +22,7 @@ impl Done {
     pub(super) fn keeps(&self, name: &str) -> bool {
         self.faults
             .iter()
-            .any(|fault| matches!(fault, Fault::Entry { name: refused, .. } if refused == name))
+            .any(|fault| matches!(fault, ReloadError::Entry { name: refused, .. } if refused == name))
     }
 }
 
@@ -43,14 +43,14 @@ pub(super) fn answer(done: &Done, is_silent: bool) -> Result<Reload> {
     };
     // What clients know the kind of the failure by.
     let text = match fault {
-        Fault::File(crate::config::FileError::Read { .. }) => {
+        ReloadError::File(crate::config::FileError::Read { .. }) => {
             "Config file not found or cannot open."
         }
-        Fault::File(_)
-        | Fault::Subconfig { .. }
-        | Fault::Entry { .. }
-        | Fault::PipelineEntry { .. }
-        | Fault::GraphEntry { .. } => "Reloading config file failed.",
+        ReloadError::File(_)
+        | ReloadError::Subconfig { .. }
+        | ReloadError::Entry { .. }
+        | ReloadError::PipelineEntry { .. }
+        | ReloadError::GraphEntry { .. } => "Reloading config file failed.",
         _ if done.new_file => "Reloading config file failed.",
         _ => "Reloading models versions failed.",
     };
@@ -68,12 +68,12 @@ pub(super) fn answer(done: &Done, is_silent: bool) -> Result<Reload> {
 }
 
 /// Writes an error with its place and its cause in one line.
-fn error(fault: &Fault, is_silent: bool) -> String {
+fn error(fault: &ReloadError, is_silent: bool) -> String {
     let text = match fault {
-        Fault::Graph { name, fault } => {
+        ReloadError::Graph { name, fault } => {
             format!("graph `{name}`: {}", fault.told(is_silent))
         }
-        Fault::Pipeline { .. } if is_silent => fault.to_string(),
+        ReloadError::Pipeline { .. } if is_silent => fault.to_string(),
         fault => chain(fault),
     };
     let text = text.split_whitespace().collect::<Vec<_>>().join(" ");

@@ -13,7 +13,7 @@ use super::code::{Code, Opened};
 use crate::{
     config::NodeConfig,
     custom_node::{Node, NodeError},
-    model::{Model, State},
+    model::{Model, VersionState},
     pipeline::{
         CustomFacts, CustomFault, CustomNode, MissingModel, ModelFacts, PythonNode, Sources,
         python::names,
@@ -303,8 +303,8 @@ impl Sources for Heard<'_> {
 fn state(status: &crate::model::Status) -> String {
     match (status.state, &status.failure) {
         (_, Some(failure)) => failure.to_string(),
-        (State::Unloading | State::End, None) => "it is retired".to_owned(),
-        (_, None) if status.code == crate::model::Code::Ok => "it is loading".to_owned(),
+        (VersionState::Unloading | VersionState::End, None) => "it is retired".to_owned(),
+        (_, None) if status.code == crate::model::VersionErrorCode::Ok => "it is loading".to_owned(),
         (_, None) => "its load failed".to_owned(),
     }
 }

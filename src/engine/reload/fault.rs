@@ -5,12 +5,12 @@ use crate::{
     error::ErrorKind,
     graph::LoadFault,
     model::{VersionError, repository::RepositoryError, storage::SourceError},
-    pipeline::Faults,
+    pipeline::PipelineErrors,
 };
 
 /// One thing that went wrong.
 #[derive(Debug, thiserror::Error)]
-pub enum Fault {
+pub enum ReloadError {
     /// The configuration file is refused as a whole.
     #[error("cannot read the configuration")]
     File(#[source] FileError),
@@ -83,7 +83,7 @@ pub enum Fault {
         name: String,
         /// Everything that the check has found.
         #[source]
-        faults: Box<Faults>,
+        faults: Box<PipelineErrors>,
     },
     /// A model that a pipeline uses is to become one that pipelines cannot use.
     #[error("{text} - model `{model}`, pipeline `{pipeline}`; it goes on as before")]
@@ -108,7 +108,7 @@ pub enum Fault {
     },
 }
 
-impl Fault {
+impl ReloadError {
     /// Returns what a client that asked for the reload can do about it.
     #[must_use]
     pub fn kind(&self) -> ErrorKind {

@@ -11,16 +11,16 @@ use futures::{FutureExt, StreamExt};
 use tokio::{sync::oneshot, time::timeout};
 
 use super::{
-    Fault,
+    ReloadError,
     pipelines::{Outcome, Why},
     served::Trigger,
 };
 use crate::{
     config::{EntryFault, FileConfig, GraphConfig},
     engine::Registry,
-    graph::{Definition, Fingerprint, Graph, GraphSource, Limits, LoadFault, Servables, VERSION},
+    graph::{GraphDefinition, Fingerprint, Graph, GraphSource, GraphLimits, LoadFault, Servables, VERSION},
     metrics::Metrics,
-    model::{Event, Phase, let_go},
+    model::{PhaseEvent, Phase, let_go},
     task::{self, Task},
 };
 
@@ -29,7 +29,7 @@ const AT_ONCE: usize = 8;
 
 /// What is served of graphs.
 pub(super) struct Graphs {
-    limits: Limits,
+    limits: GraphLimits,
     /// What nodes find models and pipelines by.
     servables: Arc<dyn Servables>,
     /// Whether clients are not told what Python nodes raise.
@@ -58,7 +58,7 @@ struct Due {
 }
 
 impl Graphs {
-    pub(super) fn new(limits: Limits, servables: Arc<dyn Servables>, is_silent: bool) -> Self {
+    pub(super) fn new(limits: GraphLimits, servables: Arc<dyn Servables>, is_silent: bool) -> Self {
         Self {
             limits,
             servables,
@@ -116,7 +116,7 @@ impl Graphs {
         let mut due = Vec::new();
         for config in listed {
             let Some(known) = self.known.get_mut(&config.name) else {
-                outcome.faults.push(Fault::GraphEntry {
+                outcome.faults.push(ReloadError::GraphEntry {
                     name: config.name,
                     place: config.place.to_string(),
                     reason: EntryFault::GraphName,
@@ -147,7 +147,7 @@ impl Graphs {
         let listed: BTreeSet<&str> = listed.iter().map(|graph| graph.name.as_str()).collect();
         for (name, known) in &mut self.known {
             if known.config.is_some() && !listed.contains(name.as_str()) {
-                known.graph.handle(Event::Retire);
+                known.graph.handle(PhaseEvent::Retire);
                 known.config = None;
                 known.files = None;
                 outcome.changed = true;
@@ -170,7 +170,7 @@ impl Graphs {
     fn settle(
         &mut self,
         due: Due,
-        loaded: Result<Arc<Definition>, LoadFault>,
+        loaded: Result<Arc<GraphDefinition>, LoadFault>,
         outcome: &mut Outcome,
     ) {
         let name = &due.config.name;
@@ -194,7 +194,7 @@ impl Graphs {
                 }
                 known.files = None;
                 known.graph.fail(fault.told(self.is_silent));
-                outcome.faults.push(Fault::Graph {
+                outcome.faults.push(ReloadError::Graph {
                     name: name.clone(),
                     fault,
                 });
@@ -228,9 +228,9 @@ impl Known {
         }
         if !is_new || self.graph.phase() == Phase::Retired {
             self.graph.handle(if recovers && !is_another && !looks {
-                Event::UsedModelChanged
+                PhaseEvent::UsedModelChanged
             } else {
-                Event::Reload
+                PhaseEvent::Reload
             });
         }
         let loading = Arc::new(());
@@ -262,7 +262,7 @@ async fn load(
     servables: Arc<dyn Servables>,
     is_silent: bool,
     limit: Duration,
-) -> Result<Arc<Definition>, LoadFault> {
+) -> Result<Arc<GraphDefinition>, LoadFault> {
     let name = &due.config.name;
     let fault = |text: String| LoadFault {
         status: "Failed to initialize mediapipe graph".to_owned(),
@@ -283,7 +283,7 @@ async fn load(
     let loading = Arc::clone(&due.loading);
     let work = async move {
         let load = task::blocking("load graph", move || {
-            let loaded = Definition::load(&source, is_silent, &servables, &reporter);
+            let loaded = GraphDefinition::load(&source, is_silent, &servables, &reporter);
             drop(loading);
             loaded.map(Arc::new)
         });

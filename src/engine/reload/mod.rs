@@ -21,5 +21,5 @@ mod source;
 mod subconfigs;
 mod wanted;
 
-pub use fault::Fault;
-pub use reloader::{Command, Reloader};
+pub use fault::ReloadError;
+pub use reloader::{ReloadRequest, Reloader};

@@ -8,7 +8,7 @@ use std::{
 use futures::StreamExt;
 
 use super::{
-    Fault,
+    ReloadError,
     checked::{Checked, Finds, check, report},
     code::{Code, Libraries, drop_elsewhere},
     facts::{Facts, Kept},
@@ -19,13 +19,13 @@ use crate::{
     config::{EntryFault, FileConfig, NodeKind, PipelineConfig},
     engine::Registry,
     metrics::Metrics,
-    model::{Event, Loaded, Model, Phase},
-    pipeline::{self, Definition, Limits, Pipeline},
+    model::{PhaseEvent, Loaded, Model, Phase},
+    pipeline::{self, PipelineDefinition, PipelineLimits, Pipeline},
 };
 
 /// What is served of pipelines.
 pub(super) struct Pipelines {
-    limits: Limits,
+    limits: PipelineLimits,
     known: BTreeMap<String, Known>,
     libraries: Libraries,
     /// Whether clients are not told what Python nodes raise.
@@ -80,11 +80,11 @@ struct Due {
 #[derive(Default)]
 pub(super) struct Outcome {
     pub(super) changed: bool,
-    pub(super) faults: Vec<Fault>,
+    pub(super) faults: Vec<ReloadError>,
 }
 
 impl Pipelines {
-    pub(super) fn new(limits: Limits, is_silent: bool) -> Self {
+    pub(super) fn new(limits: PipelineLimits, is_silent: bool) -> Self {
         Self {
             limits,
             known: BTreeMap::new(),
@@ -186,7 +186,7 @@ impl Pipelines {
         let listed: BTreeSet<&str> = listed.iter().map(|p| p.name.as_str()).collect();
         for (name, known) in &mut self.known {
             if known.config.is_some() && !listed.contains(name.as_str()) {
-                known.pipeline.handle(Event::Retire);
+                known.pipeline.handle(PhaseEvent::Retire);
                 known.config = None;
                 known.models.clear();
                 known.libraries.clear();
@@ -246,9 +246,9 @@ impl Pipelines {
         if !is_new || phase == Phase::Retired {
             let reloads = is_another || why.renewed || same;
             known.pipeline.handle(if reloads {
-                Event::Reload
+                PhaseEvent::Reload
             } else {
-                Event::UsedModelChanged
+                PhaseEvent::UsedModelChanged
             });
         }
         let (all, runs, is_silent) = (
@@ -334,7 +334,7 @@ impl Pipelines {
 
 impl Known {
     /// Has what has passed a check serve.
-    fn install(&mut self, serving: Serving, checked: pipeline::Checked, finds: Finds) {
+    fn install(&mut self, serving: Serving, checked: pipeline::CheckedPipeline, finds: Finds) {
         let Finds { made, outline } = finds;
         if let Some(outline) = outline {
             self.pipeline.sketch(outline);
@@ -343,7 +343,7 @@ impl Known {
             made.get(name).map(|made| made.node.clone())
         });
         let limits = pipeline.limits().clone();
-        let definition = Definition::new(checked.plan, handle, limits, pipeline.reporter());
+        let definition = PipelineDefinition::new(checked.plan, handle, limits, pipeline.reporter());
         pipeline.install(Arc::new(definition));
         let kept = made.iter().map(|(name, made)| (name.clone(), made.keep()));
         let old = std::mem::replace(&mut self.custom, kept.collect());

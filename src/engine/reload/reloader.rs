@@ -14,7 +14,7 @@ use tokio::{
 };
 
 use super::{
-    Fault,
+    ReloadError,
     done::{Done, answer},
     graphs::Graphs,
     pipelines::{Pipelines, Why},
@@ -23,19 +23,19 @@ use super::{
     subconfigs::Subconfigs,
 };
 use crate::{
-    config::{Defaults, FileConfig, ModelConfig, Source},
+    config::{Defaults, FileConfig, ModelConfig, ConfigSource},
     engine::{Engine, Registry, Reload},
     error::{Result, chain},
     graph,
     metrics::Metrics,
     model::storage::survey_folders,
     pipeline,
-    request::{Api, Interface, Origin},
+    request::{ApiFamily, Interface, RequestOrigin},
     task::Task,
 };
 
 /// A client's wish for a pass, and where the answer goes.
-pub type Command = oneshot::Sender<Result<Reload>>;
+pub type ReloadRequest = oneshot::Sender<Result<Reload>>;
 
 /// Keeps what is served as it is configured.
 pub struct Reloader {
@@ -57,15 +57,15 @@ pub struct Reloader {
 impl Reloader {
     /// Makes the reloader of an engine.
     #[must_use]
-    pub fn new(engine: Arc<Engine>, source: Source, metrics: Arc<Metrics>) -> Self {
+    pub fn new(engine: Arc<Engine>, source: ConfigSource, metrics: Arc<Metrics>) -> Self {
         let only = match &source {
-            Source::Model(_) => Some(Only::Model),
-            Source::Graph { .. } => Some(Only::Graph),
-            Source::File { .. } => None,
+            ConfigSource::Model(_) => Some(Only::Model),
+            ConfigSource::Graph { .. } => Some(Only::Graph),
+            ConfigSource::File { .. } => None,
         };
         let defaults = match &source {
-            Source::File { defaults, .. } | Source::Graph { defaults, .. } => defaults.clone(),
-            Source::Model(_) => Defaults::default(),
+            ConfigSource::File { defaults, .. } | ConfigSource::Graph { defaults, .. } => defaults.clone(),
+            ConfigSource::Model(_) => Defaults::default(),
         };
         Self {
             only,
@@ -88,7 +88,7 @@ impl Reloader {
             served: BTreeMap::new(),
             pipelines: Pipelines::new(limits(defaults), defaults.hide_python_errors),
             graphs: Graphs::new(
-                graph::Limits {
+                graph::GraphLimits {
                     runs: defaults.most_graph_runs,
                     waiting: defaults.most_waiting,
                     load: defaults.graph_load,
@@ -108,10 +108,10 @@ impl Reloader {
     /// # Errors
     ///
     /// Fails if the file cannot be read, or not as a configuration.
-    pub async fn read(&mut self) -> Result<Arc<FileConfig>, Fault> {
+    pub async fn read(&mut self) -> Result<Arc<FileConfig>, ReloadError> {
         match self.reader.look().await {
             Ok(looked) => Ok(looked.config),
-            Err(error) => Err(Fault::File(error)),
+            Err(error) => Err(ReloadError::File(error)),
         }
     }
 
@@ -122,13 +122,13 @@ impl Reloader {
     /// Fails if there is no file and the one model has no version that can be loaded. What fails
     /// of a file is logged and returned, and the others are served; a graph that fails never ends the
     /// start.
-    pub async fn start(&mut self) -> Result<Vec<Fault>, Fault> {
+    pub async fn start(&mut self) -> Result<Vec<ReloadError>, ReloadError> {
         let mut faults = self.load().await;
         let serves = self.served.values().any(Served::serves);
         if self.only == Some(Only::Model) && !serves && !faults.is_empty() {
             return Err(faults.swap_remove(0));
         }
-        let is_graph = |fault: &Fault| matches!(fault, Fault::Graph { .. });
+        let is_graph = |fault: &ReloadError| matches!(fault, ReloadError::Graph { .. });
         if self.only == Some(Only::Graph) && faults.iter().any(is_graph) {
             tracing::warn!(
                 "the server goes on without its graph; once that is mended, POST \
@@ -140,7 +140,7 @@ impl Reloader {
     }
 
     /// Loads everything for the first time, and returns what has failed.
-    pub async fn load(&mut self) -> Vec<Fault> {
+    pub async fn load(&mut self) -> Vec<ReloadError> {
         let config = self.reader.last();
         let mut done = Done {
             new_file: true,
@@ -156,7 +156,7 @@ impl Reloader {
         mut self,
         poll: Option<Duration>,
         wait: Duration,
-        mut commands: mpsc::Receiver<Command>,
+        mut commands: mpsc::Receiver<ReloadRequest>,
     ) {
         let mut ticks = poll.map(|period| {
             let mut ticks = tokio::time::interval_at(Instant::now() + period, period);
@@ -201,7 +201,7 @@ impl Reloader {
                 looked.config
             }
             Err(error) => {
-                done.faults.push(Fault::File(error));
+                done.faults.push(ReloadError::File(error));
                 // A client is told and nothing changes; version folders are the watcher's.
                 if trigger == Trigger::Asked {
                     self.tell(&done.faults, trigger);
@@ -335,11 +335,11 @@ impl Reloader {
     }
 
     /// Logs what went wrong; the watcher does not say again what it said at the last pass.
-    fn tell(&mut self, faults: &[Fault], trigger: Trigger) {
+    fn tell(&mut self, faults: &[ReloadError], trigger: Trigger) {
         let mut now = HashSet::new();
         // The check of a pipeline and the load of a graph have been logged already.
         let is_new =
-            |fault: &&Fault| !matches!(fault, Fault::Pipeline { .. } | Fault::Graph { .. });
+            |fault: &&ReloadError| !matches!(fault, ReloadError::Pipeline { .. } | ReloadError::Graph { .. });
         for fault in faults.iter().filter(is_new) {
             let text = chain(fault);
             if trigger != Trigger::Watch || !self.told.contains(&text) {
@@ -374,9 +374,9 @@ async fn survey(wanted: &BTreeMap<String, ModelConfig>) -> BTreeMap<String, Surv
 }
 
 /// Returns how much may go on at once in each pipeline.
-fn limits(defaults: &Defaults) -> pipeline::Limits {
+fn limits(defaults: &Defaults) -> pipeline::PipelineLimits {
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
-    pipeline::Limits {
+    pipeline::PipelineLimits {
         // Those that run, and those that wait.
         requests: defaults.most_waiting.saturating_add(cores),
         custom_runs: defaults.most_custom_runs,
@@ -387,8 +387,8 @@ fn limits(defaults: &Defaults) -> pipeline::Limits {
 }
 
 /// What the requests of instances count as that are made with their graph, and then serve whoever comes.
-const AT_LOAD: Origin = Origin {
-    api: Api::KServe,
+const AT_LOAD: RequestOrigin = RequestOrigin {
+    api: ApiFamily::KServe,
     interface: Interface::Grpc,
 };
 

@@ -13,14 +13,14 @@ use self::{
     attempt::{Attempt, Facts, kept},
     ignored::Told,
 };
-use super::Fault;
+use super::ReloadError;
 use crate::{
     config::{ModelConfig, VersionPolicy},
     error::chain,
     metrics::Metrics,
     model::{
-        Loaded, Model, Spec, State, Survey, Version, VersionError, VersionFault,
-        storage::{Found, Locator, Options, Repository, SourceError},
+        Loaded, Model, Spec, VersionState, FolderSurvey, Version, VersionError, VersionFault,
+        storage::{FoundVersion, Locator, StorageOptions, Repository, SourceError},
         wanted,
     },
 };
@@ -49,13 +49,13 @@ pub(super) struct Served {
 }
 
 /// What was found at a base path.
-pub(super) type Surveyed = Result<Survey<Found>, SourceError>;
+pub(super) type Surveyed = Result<FolderSurvey<FoundVersion>, SourceError>;
 
 /// What was done.
 #[derive(Default)]
 pub(super) struct Outcome {
     pub(super) changed: bool,
-    pub(super) faults: Vec<Fault>,
+    pub(super) faults: Vec<ReloadError>,
     /// The texts of faults that are news, though they may be the same as at the last pass: of loads
     /// whose beginning is in the log.
     pub(super) news: Vec<String>,
@@ -98,7 +98,7 @@ impl Served {
         let was = self.config.take().is_some();
         self.model.surveyed(Ok(()));
         for version in self.model.versions() {
-            if version.status().state < State::Unloading {
+            if version.status().state < VersionState::Unloading {
                 version.retire();
             }
         }
@@ -125,7 +125,7 @@ impl Served {
             && self.serves()
             && before.stateful.is_some() != config.stateful.is_some()
         {
-            let fault = Fault::Type {
+            let fault = ReloadError::Type {
                 model: config.name.clone(),
                 before: before.stateful.is_some(),
             };
@@ -172,7 +172,7 @@ impl Served {
                 let failure = chain(&source);
                 self.keep(&failure);
                 self.model.surveyed(Err(failure));
-                outcome.faults.push(Fault::Repository {
+                outcome.faults.push(ReloadError::Repository {
                     model: config.name,
                     source,
                 });
@@ -186,11 +186,11 @@ impl Served {
         &mut self,
         base_path: String,
         surveyed: Option<Surveyed>,
-    ) -> Result<(Repository, BTreeMap<i64, Found>), SourceError> {
+    ) -> Result<(Repository, BTreeMap<i64, FoundVersion>), SourceError> {
         let repository = match self.repository.take() {
             Some(repository) => repository,
             None => {
-                let repository = Repository::open(&base_path, Options::of_process).await?;
+                let repository = Repository::open(&base_path, StorageOptions::of_process).await?;
                 self.model.show_download(repository.progress());
                 repository
             }
@@ -242,7 +242,7 @@ impl Served {
             let gone = !found.contains_key(&number);
             // What failed stays to be seen, as long as it is there.
             let keep = wanted.contains(&number) || (failed.contains(&number) && !gone);
-            if keep || version.status().state >= State::Unloading {
+            if keep || version.status().state >= VersionState::Unloading {
                 continue;
             }
             tracing::info!(model = self.model.name(), version = number, "retiring");
@@ -276,7 +276,7 @@ impl Served {
     async fn load(
         &mut self,
         version: &Arc<Version>,
-        found: &Found,
+        found: &FoundVersion,
         round: &Round,
         outcome: &mut Outcome,
     ) {
@@ -312,7 +312,7 @@ impl Served {
             }
             Err(error) => {
                 version.fail(&chain(&*error.source));
-                let fault = Fault::Version(error);
+                let fault = ReloadError::Version(error);
                 if !again {
                     outcome.news.push(chain(&fault));
                 }
@@ -327,14 +327,14 @@ impl Served {
 struct Round {
     config: ModelConfig,
     repository: Repository,
-    found: BTreeMap<i64, Found>,
+    found: BTreeMap<i64, FoundVersion>,
     trigger: Trigger,
 }
 
 /// Brings a version's files here and loads them.
 async fn load(
     version: &Version,
-    found: &Found,
+    found: &FoundVersion,
     round: &Round,
 ) -> Result<Arc<Loaded>, VersionError> {
     let folder = round.repository.local(&found.locator).await;
@@ -359,7 +359,7 @@ fn drain(config: &ModelConfig) -> Duration {
 }
 
 /// Tells of versions that the policy names and that are not there. That is no fault: they may come.
-fn warn_of_missing(config: &ModelConfig, found: &BTreeMap<i64, Found>) {
+fn warn_of_missing(config: &ModelConfig, found: &BTreeMap<i64, FoundVersion>) {
     let VersionPolicy::Specific(named) = &config.policy else {
         return;
     };

@@ -48,7 +48,7 @@ pub(super) enum Left {
     /// The definition that serves, as it is.
     Same,
     /// It is sound with its present models as well.
-    Sound(Box<(Serving, pipeline::Checked, Finds)>),
+    Sound(Box<(Serving, pipeline::CheckedPipeline, Finds)>),
 }
 
 impl Serving {

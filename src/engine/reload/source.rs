@@ -9,7 +9,7 @@ use std::{
 };
 
 use crate::{
-    config::{self, Defaults, FileConfig, FileError, ModelEntry, Source},
+    config::{self, Defaults, FileConfig, FileError, ModelEntry, ConfigSource},
     task,
 };
 
@@ -55,20 +55,20 @@ impl Reader {
         }
     }
 
-    pub(super) fn new(source: Source) -> Self {
+    pub(super) fn new(source: ConfigSource) -> Self {
         match source {
-            Source::Model(model) => Self {
+            ConfigSource::Model(model) => Self {
                 source: Kind::Flags,
                 config: Arc::new(FileConfig {
                     models: vec![ModelEntry::Model(model)],
                     ..FileConfig::default()
                 }),
             },
-            Source::Graph { graph, .. } => Self::given(FileConfig {
+            ConfigSource::Graph { graph, .. } => Self::given(FileConfig {
                 graphs: vec![*graph],
                 ..FileConfig::default()
             }),
-            Source::File { path, defaults } => Self {
+            ConfigSource::File { path, defaults } => Self {
                 source: Kind::File {
                     path,
                     defaults: Arc::new(defaults),

@@ -6,7 +6,7 @@ use std::{
     sync::Arc,
 };
 
-use super::Fault;
+use super::ReloadError;
 use crate::{
     config::{self, Defaults, FileConfig, GraphConfig, ModelEntry},
     task,
@@ -36,7 +36,7 @@ impl Subconfigs {
         &mut self,
         config: &FileConfig,
         serves: impl Fn(&str) -> bool,
-        faults: &mut Vec<Fault>,
+        faults: &mut Vec<ReloadError>,
     ) -> bool {
         let serving = config.graphs.iter().filter(|graph| serves(&graph.name));
         let absent = absent(serving).await;
@@ -71,7 +71,7 @@ impl Subconfigs {
                 Err(source) => {
                     let mut graphs = config.graphs.iter();
                     let graph = graphs.find(|graph| graph.subconfig == path);
-                    faults.push(Fault::Subconfig {
+                    faults.push(ReloadError::Subconfig {
                         graph: graph.map(|graph| graph.name.clone()).unwrap_or_default(),
                         source,
                     });

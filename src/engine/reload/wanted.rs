@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::{Fault, done::Done, reloader::Reloader};
+use super::{ReloadError, done::Done, reloader::Reloader};
 use crate::config::{EntryFault, FileConfig, ModelConfig, ModelEntry};
 
 impl Reloader {
@@ -26,7 +26,7 @@ impl Reloader {
                 continue;
             };
             if let Some(pipeline) = self.pipelines.user_of(name, config) {
-                let fault = Fault::Subscribed {
+                let fault = ReloadError::Subscribed {
                     text,
                     model: name.clone(),
                     pipeline: pipeline.to_owned(),
@@ -48,17 +48,17 @@ impl Reloader {
         done.faults.extend(config.refused.iter().map(|refused| {
             let (name, place) = (refused.name.clone(), refused.place.to_string());
             match refused.reason.clone() {
-                reason @ EntryFault::PipelineName => Fault::PipelineEntry {
+                reason @ EntryFault::PipelineName => ReloadError::PipelineEntry {
                     name,
                     place,
                     reason,
                 },
-                reason @ EntryFault::GraphName => Fault::GraphEntry {
+                reason @ EntryFault::GraphName => ReloadError::GraphEntry {
                     name,
                     place,
                     reason,
                 },
-                reason => Fault::Entry {
+                reason => ReloadError::Entry {
                     name,
                     place,
                     reason,
@@ -89,7 +89,7 @@ impl Reloader {
             {
                 served.keep(&refused.to_string());
             }
-            done.faults.push(Fault::Entry {
+            done.faults.push(ReloadError::Entry {
                 name: name.clone(),
                 place: place.map(ToString::to_string).unwrap_or_default(),
                 reason: refused,

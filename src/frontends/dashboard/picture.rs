@@ -40,8 +40,8 @@ struct Picture {
 /// What is drawn.
 #[derive(PartialEq, Eq)]
 enum Outline {
-    Pipeline(Arc<pipeline::Outline>),
-    Graph(graph::Outline),
+    Pipeline(Arc<pipeline::PipelineOutline>),
+    Graph(graph::GraphOutline),
 }
 
 impl Default for Pictures {

@@ -23,7 +23,7 @@ use crate::{
     error::Result,
     frontends::{
         reply,
-        rest::{self, Context},
+        rest::{self, RestContext},
     },
     task,
 };
@@ -35,8 +35,8 @@ const BYTES_EACH: usize = 4096;
 const BYTES_COUNTED: usize = 128;
 
 /// The paths.
-pub(in crate::frontends) fn routes(dashboard: Arc<Dashboard>) -> Router<Context> {
-    let get_only = |route: MethodRouter<Context>| {
+pub(in crate::frontends) fn routes(dashboard: Arc<Dashboard>) -> Router<RestContext> {
+    let get_only = |route: MethodRouter<RestContext>| {
         route.fallback(|| async { rest::not_allowed("GET, HEAD, OPTIONS") })
     };
     Router::new()
@@ -49,7 +49,7 @@ pub(in crate::frontends) fn routes(dashboard: Arc<Dashboard>) -> Router<Context>
 
 /// The page, for who reads pages.
 async fn root(
-    Shared(context): Shared<Context>,
+    Shared(context): Shared<RestContext>,
     Extension(dashboard): Extension<Arc<Dashboard>>,
     method: Method,
     headers: HeaderMap,
@@ -75,7 +75,7 @@ async fn root(
 }
 
 async fn state(
-    Shared(context): Shared<Context>,
+    Shared(context): Shared<RestContext>,
     Extension(dashboard): Extension<Arc<Dashboard>>,
     RawQuery(query): RawQuery,
 ) -> Response {
@@ -93,7 +93,7 @@ async fn state(
 
 /// The card of one servable.
 async fn servable(
-    Shared(context): Shared<Context>,
+    Shared(context): Shared<RestContext>,
     Extension(dashboard): Extension<Arc<Dashboard>>,
     headers: HeaderMap,
     uri: Uri,
@@ -110,7 +110,7 @@ async fn servable(
 }
 
 async fn drawing(
-    Shared(context): Shared<Context>,
+    Shared(context): Shared<RestContext>,
     Extension(dashboard): Extension<Arc<Dashboard>>,
     RawQuery(query): RawQuery,
 ) -> Response {
@@ -124,7 +124,7 @@ async fn drawing(
     }
 }
 
-fn named(context: &Context, query: Option<&str>) -> Result<Servable> {
+fn named(context: &RestContext, query: Option<&str>) -> Result<Servable> {
     context
         .engine
         .servable(&ask::name(query).unwrap_or_default())
@@ -132,9 +132,9 @@ fn named(context: &Context, query: Option<&str>) -> Result<Servable> {
 
 /// Does what takes longer the more servables there are.
 async fn sized<T: Send + 'static>(
-    context: Context,
+    context: RestContext,
     ask: &Ask,
-    work: impl FnOnce(&Context) -> T + Send + 'static,
+    work: impl FnOnce(&RestContext) -> T + Send + 'static,
 ) -> T {
     let servables = context.engine.count();
     let bytes = servables.min(ask.limit) * BYTES_EACH + servables * BYTES_COUNTED;

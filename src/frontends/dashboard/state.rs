@@ -14,7 +14,7 @@ use super::{
 };
 use crate::{
     engine::{Engine, Servable},
-    metrics::{Figures, Latency},
+    metrics::{Figures, LatencyHistogram},
 };
 
 /// Everything that is told.
@@ -97,7 +97,7 @@ pub(super) struct Counts {
 
 /// Counts of latencies, as pairs of the place of a size and the count.
 #[derive(Debug)]
-struct Sizes(Latency);
+struct Sizes(LatencyHistogram);
 
 /// A servable.
 #[derive(Debug, Serialize)]
@@ -149,7 +149,7 @@ impl State {
         Self {
             server,
             totals,
-            bounds_us: Latency::BOUNDS,
+            bounds_us: LatencyHistogram::BOUNDS,
             found: count,
             offset: ask.offset,
             limit: ask.limit,

@@ -6,10 +6,10 @@ use std::{
 };
 
 use crate::{
-    engine::{Facts, Part, Servable},
-    metrics::{Figures, Health},
-    model::{Code, State},
-    pipeline::Side,
+    engine::{ServableFacts, ServableVersion, Servable},
+    metrics::{Figures, ServableHealth},
+    model::{VersionErrorCode, VersionState},
+    pipeline::TensorDirection,
     servable::TensorInfo,
     tensor::PartialShape,
 };
@@ -164,13 +164,13 @@ impl Condition {
         let (mut serves, mut fails, mut loads) = (false, false, false);
         for part in &parts {
             let status = part.status();
-            let is_serving = status.state == State::Available;
+            let is_serving = status.state == VersionState::Available;
             serves |= is_serving;
-            fails |= status.code != Code::Ok;
-            loads |= status.state <= State::Loading;
+            fails |= status.code != VersionErrorCode::Ok;
+            loads |= status.state <= VersionState::Loading;
             match part.reporter().health() {
-                Health::Failing(_) if is_serving => return Self::Failing,
-                Health::Unsteady(_) if is_serving => fails = true,
+                ServableHealth::Failing(_) if is_serving => return Self::Failing,
+                ServableHealth::Unsteady(_) if is_serving => fails = true,
                 _ => {}
             }
         }
@@ -189,10 +189,10 @@ pub(super) fn last_error(servable: &Servable) -> Option<String> {
     let parts = servable.parts();
     let mut serving = parts
         .iter()
-        .filter(|part| part.status().state == State::Available);
+        .filter(|part| part.status().state == VersionState::Available);
     serving.find_map(|part| match part.reporter().health() {
-        Health::Failing(text) => Some(cut(&text, LONGEST_NOTICE)),
-        Health::Good | Health::Unsteady(_) => None,
+        ServableHealth::Failing(text) => Some(cut(&text, LONGEST_NOTICE)),
+        ServableHealth::Good | ServableHealth::Unsteady(_) => None,
     })
 }
 
@@ -277,10 +277,10 @@ impl View {
 }
 
 impl Version {
-    fn of(part: &Part) -> Self {
+    fn of(part: &ServableVersion) -> Self {
         let status = part.status();
         let (mut runs, mut sequences) = (None, None);
-        if let Part::Version(version) = part {
+        if let ServableVersion::Version(version) = part {
             let loaded = version.loaded().ok();
             // Those of a version that is retired go on.
             let live = version.sequences().len();
@@ -297,22 +297,22 @@ impl Version {
         Self {
             number: part.number(),
             state: match status.state {
-                State::Start => "START",
-                State::Loading => "LOADING",
-                State::Available => "AVAILABLE",
-                State::Unloading => "UNLOADING",
-                State::End => "END",
+                VersionState::Start => "START",
+                VersionState::Loading => "LOADING",
+                VersionState::Available => "AVAILABLE",
+                VersionState::Unloading => "UNLOADING",
+                VersionState::End => "END",
             },
-            failure: (status.code != Code::Ok).then(|| match part.failure() {
+            failure: (status.code != VersionErrorCode::Ok).then(|| match part.failure() {
                 Some(failure) => shortened(&failure),
                 None => status.message().to_owned(),
             }),
             broken: match part.reporter().health() {
-                Health::Failing(text) => Some((shortened(&text), true)),
-                Health::Unsteady(text) => Some((shortened(&text), false)),
-                Health::Good => None,
+                ServableHealth::Failing(text) => Some((shortened(&text), true)),
+                ServableHealth::Unsteady(text) => Some((shortened(&text), false)),
+                ServableHealth::Good => None,
             }
-            .filter(|_| status.state == State::Available),
+            .filter(|_| status.state == VersionState::Available),
             runs,
             sequences,
             figures: part.reporter().figures(),
@@ -321,9 +321,9 @@ impl Version {
 }
 
 impl Loaded {
-    fn of(facts: &Facts) -> Self {
+    fn of(facts: &ServableFacts) -> Self {
         let info = facts.info();
-        let side = |side: Side, tensors: &[TensorInfo]| {
+        let side = |side: TensorDirection, tensors: &[TensorInfo]| {
             let tensors = tensors.iter().take(MOST_TENSORS);
             let tensors = tensors.map(|tensor| Tensor {
                 name: tensor.name.clone(),
@@ -336,8 +336,8 @@ impl Loaded {
             tensors.collect::<Vec<_>>()
         };
         Self {
-            inputs: side(Side::Input, &info.inputs),
-            outputs: side(Side::Output, &info.outputs),
+            inputs: side(TensorDirection::Input, &info.inputs),
+            outputs: side(TensorDirection::Output, &info.outputs),
             more_inputs: info.inputs.len().saturating_sub(MOST_TENSORS),
             more_outputs: info.outputs.len().saturating_sub(MOST_TENSORS),
             is_stateful: facts.is_stateful(),

@@ -16,14 +16,14 @@ use crate::{
     error::{Error, Result},
     frontends::{
         SERVER_NAME, SERVER_VERSION, deadline,
-        intake::Intake,
+        intake::BodyLimits,
         received::Received,
         reply,
         unary::{Unary, UnaryBody, query},
         weight::{INFER, Kind},
     },
     metrics::Query,
-    model::State,
+    model::VersionState,
     proto::kserve::{
         ModelConfigRequest, ModelConfigResponse, ModelInferRequest, ModelInferResponse,
         ModelMetadataRequest, ModelMetadataResponse, ModelReadyRequest, ModelReadyResponse,
@@ -32,13 +32,13 @@ use crate::{
         ServerMetadataResponse, ServerReadyRequest, ServerReadyResponse,
         model_metadata_response::TensorMetadata, repository_index_response::ModelIndex,
     },
-    request::{Api, Interface, Origin},
+    request::{ApiFamily, Interface, RequestOrigin},
     sequence::Arrival,
     task,
 };
 
-pub(super) const ORIGIN: Origin = Origin {
-    api: Api::KServe,
+pub(super) const ORIGIN: RequestOrigin = RequestOrigin {
+    api: ApiFamily::KServe,
     interface: Interface::Grpc,
 };
 
@@ -68,7 +68,7 @@ impl KserveService {
     fn model_ready(&self, request: &ModelReadyRequest) -> Result<ModelReadyResponse> {
         let servable = self.engine.servable(&request.name)?;
         let version = servable.part(self.version_of(&request.name, &request.version)?)?;
-        let is_available = version.status().state == State::Available;
+        let is_available = version.status().state == VersionState::Available;
         let ready = Ok(is_available && !version.reporter().is_stuck());
         version.reporter().queried(ORIGIN, Query::State, &ready);
         ready.map(|ready| ModelReadyResponse { ready })
@@ -164,7 +164,7 @@ impl KserveService {
     pub(in crate::frontends) fn query(
         self,
         method: &str,
-        intake: Intake,
+        intake: BodyLimits,
         request: Request<Received>,
     ) -> Option<BoxFuture<'static, Response<UnaryBody>>> {
         let fault = |error: Error| reply::status(&error);

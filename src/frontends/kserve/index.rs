@@ -4,7 +4,7 @@ use serde::Serialize;
 
 use crate::{
     engine::Engine,
-    model::{Code, State},
+    model::{VersionErrorCode, VersionState},
 };
 
 /// One version of a model, or a pipeline.
@@ -25,17 +25,17 @@ pub(super) fn entries(engine: &Engine, ready: bool) -> Vec<Entry> {
         for part in servable.parts() {
             let status = part.status();
             let (state, reason) = match (status.state, status.code) {
-                (State::Available, _) => ("READY", status.failure.as_deref().unwrap_or("")),
-                (_, Code::Unknown) => {
+                (VersionState::Available, _) => ("READY", status.failure.as_deref().unwrap_or("")),
+                (_, VersionErrorCode::Unknown) => {
                     let reason = status.failure.as_deref();
                     ("UNAVAILABLE", reason.unwrap_or("the load failed"))
                 }
-                (_, Code::FailedPrecondition) => {
+                (_, VersionErrorCode::FailedPrecondition) => {
                     let reason = status.failure.as_deref();
                     ("UNAVAILABLE", reason.unwrap_or("the check refuses it"))
                 }
-                (State::Start | State::Loading, Code::Ok) => ("LOADING", ""),
-                (State::Unloading | State::End, Code::Ok) => ("UNAVAILABLE", "unloaded"),
+                (VersionState::Start | VersionState::Loading, VersionErrorCode::Ok) => ("LOADING", ""),
+                (VersionState::Unloading | VersionState::End, VersionErrorCode::Ok) => ("UNAVAILABLE", "unloaded"),
             };
             entries.push(Entry {
                 name: servable.name().to_owned(),

@@ -13,9 +13,9 @@ pub(in crate::frontends) mod stream;
 pub(in crate::frontends) mod triton;
 
 use crate::{
-    engine::{Engine, Facts, Servable},
+    engine::{Engine, ServableFacts, Servable},
     error::{Error, ErrorKind, Result},
-    pipeline::Side,
+    pipeline::TensorDirection,
     servable::TensorInfo,
     tensor::DataType,
 };
@@ -30,7 +30,7 @@ const OPEN_TYPE: &str = "UNDEFINED";
 const GRAPH_TYPE: &str = "INVALID";
 
 /// Returns what metadata calls say of the type of a tensor.
-fn type_name(facts: &Facts, side: Side, info: &TensorInfo) -> &'static str {
+fn type_name(facts: &ServableFacts, side: TensorDirection, info: &TensorInfo) -> &'static str {
     let open = if facts.is_graph() {
         GRAPH_TYPE
     } else {
@@ -41,7 +41,7 @@ fn type_name(facts: &Facts, side: Side, info: &TensorInfo) -> &'static str {
 
 /// Makes the inputs and the outputs that metadata calls tell of; each is told the name of its type.
 fn tensors<'a, T>(
-    facts: &'a Facts,
+    facts: &'a ServableFacts,
     make: impl Fn(&'a TensorInfo, &'static str) -> T,
 ) -> (Vec<T>, Vec<T>) {
     let all = |side, infos: &'a [TensorInfo]| {
@@ -50,8 +50,8 @@ fn tensors<'a, T>(
     };
     let info = facts.info();
     (
-        all(Side::Input, &info.inputs),
-        all(Side::Output, &info.outputs),
+        all(TensorDirection::Input, &info.inputs),
+        all(TensorDirection::Output, &info.outputs),
     )
 }
 

@@ -7,9 +7,9 @@ use serde::{Serialize, Serializer};
 
 use super::PLATFORM;
 use crate::{
-    engine::{Engine, Facts},
+    engine::{Engine, ServableFacts},
     error::Result,
-    pipeline::Side,
+    pipeline::TensorDirection,
     proto::kserve::{self, DataType as Type},
     servable::TensorInfo,
     tensor::DataType,
@@ -64,9 +64,9 @@ impl Config {
         Ok(Self::new(servable.name(), &facts))
     }
 
-    fn new(name: &str, facts: &Facts) -> Self {
+    fn new(name: &str, facts: &ServableFacts) -> Self {
         let info = facts.info();
-        let tensor = |side: Side, info: &TensorInfo| Tensor {
+        let tensor = |side: TensorDirection, info: &TensorInfo| Tensor {
             name: info.name.clone(),
             data_type: facts.dtype(side, info).map_or(Type::TypeInvalid, data_type),
             dims: info.shape.wire(),
@@ -79,12 +79,12 @@ impl Config {
             input: info
                 .inputs
                 .iter()
-                .map(|it| tensor(Side::Input, it))
+                .map(|it| tensor(TensorDirection::Input, it))
                 .collect(),
             output: info
                 .outputs
                 .iter()
-                .map(|it| tensor(Side::Output, it))
+                .map(|it| tensor(TensorDirection::Output, it))
                 .collect(),
             sequence_batching: facts.is_stateful().then_some(SequenceBatching {
                 max_sequence_idle_microseconds: 0,

@@ -18,28 +18,28 @@ use crate::{
     error::{Error, ErrorKind, Result},
     frontends::{
         SERVER_NAME, SERVER_VERSION, access, body, deadline, gzip, reply,
-        rest::{self, Context},
+        rest::{self, RestContext},
         weight,
     },
     metrics::Query,
     model::rt_info::RtInfo,
-    request::{Api, Interface, Origin},
+    request::{ApiFamily, Interface, RequestOrigin},
     task,
 };
 
-const ORIGIN: Origin = Origin {
-    api: Api::KServe,
+const ORIGIN: RequestOrigin = RequestOrigin {
+    api: ApiFamily::KServe,
     interface: Interface::Rest,
 };
 
 /// The variable parts of a path.
 #[derive(Deserialize)]
-pub(crate) struct Names {
+pub(crate) struct PathNames {
     pub(super) model: String,
     pub(super) version: Option<String>,
 }
 
-impl Names {
+impl PathNames {
     /// Names a model without a version.
     pub(super) fn of(model: &str) -> Self {
         Self {
@@ -54,7 +54,7 @@ impl Names {
     }
 }
 
-impl<S: Send + Sync> FromRequestParts<S> for Names {
+impl<S: Send + Sync> FromRequestParts<S> for PathNames {
     type Rejection = Response;
 
     async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Response> {
@@ -70,7 +70,7 @@ pub(crate) async fn live() -> Response {
     Response::default()
 }
 
-pub(crate) async fn ready(State(context): State<Context>) -> Response {
+pub(crate) async fn ready(State(context): State<RestContext>) -> Response {
     let mut response = Response::default();
     if !context.engine.ready() {
         *response.status_mut() = StatusCode::INTERNAL_SERVER_ERROR;
@@ -93,7 +93,7 @@ pub(crate) async fn server_metadata() -> Response {
 }
 
 /// `{"ready": true}` in the body asks for what is ready only; no body asks for all.
-pub(crate) async fn repository_index(State(context): State<Context>, request: Request) -> Response {
+pub(crate) async fn repository_index(State(context): State<RestContext>, request: Request) -> Response {
     #[derive(Default, Deserialize)]
     struct Filter {
         #[serde(default)]
@@ -109,7 +109,7 @@ pub(crate) async fn repository_index(State(context): State<Context>, request: Re
     }
 }
 
-pub(crate) async fn model_ready(State(context): State<Context>, names: Names) -> Response {
+pub(crate) async fn model_ready(State(context): State<RestContext>, names: PathNames) -> Response {
     let ready = || -> Result<()> {
         let version = names.version(&context.engine)?;
         let version = context.engine.servable(&names.model)?.part(version)?;
@@ -130,7 +130,7 @@ pub(crate) async fn model_ready(State(context): State<Context>, names: Names) ->
     }
 }
 
-pub(crate) async fn metadata(State(context): State<Context>, names: Names) -> Response {
+pub(crate) async fn metadata(State(context): State<RestContext>, names: PathNames) -> Response {
     #[derive(Serialize)]
     struct Metadata<'a> {
         name: &'a str,
@@ -177,8 +177,8 @@ struct TensorMetadata<'a> {
 }
 
 pub(crate) async fn infer(
-    State(context): State<Context>,
-    names: Names,
+    State(context): State<RestContext>,
+    names: PathNames,
     request: Request,
 ) -> Response {
     run(&context, &names, request)
@@ -186,7 +186,7 @@ pub(crate) async fn infer(
         .unwrap_or_else(|error| reply::response(&error))
 }
 
-async fn run(context: &Context, names: &Names, request: Request) -> Result<Response> {
+async fn run(context: &RestContext, names: &PathNames, request: Request) -> Result<Response> {
     let (parts, incoming) = request.into_parts();
     let seen = access::seen(&parts.extensions, Some(&names.model));
     let version = names.version(&context.engine)?;

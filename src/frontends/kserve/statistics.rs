@@ -3,7 +3,7 @@
 use serde::Serialize;
 
 use crate::{
-    engine::{Engine, Part, Servable},
+    engine::{Engine, ServableVersion, Servable},
     error::Result,
     metrics::{Stage, Statistics},
     proto::kserve,
@@ -84,7 +84,7 @@ pub(super) fn of(engine: &Engine, name: Option<&str>, number: Option<i64>) -> Re
     })
 }
 
-fn entry(part: &Part) -> Entry {
+fn entry(part: &ServableVersion) -> Entry {
     let figures = part.reporter().statistics();
     let stages = Stages::from(&figures);
     // A request is a batch of its own to the server, whatever its first dimension is.

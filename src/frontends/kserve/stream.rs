@@ -27,13 +27,13 @@ use crate::{
     budget::{Budget, Charge},
     engine::{
         Engine,
-        stream::{Answer, Answers, Course, Requests, StreamHead, StreamRequest, shutting_down},
+        stream::{StreamResponse, StreamResponses, Course, StreamRequests, StreamHead, StreamRequest, shutting_down},
     },
     error::Error,
     frontends::{
         access::{self, Seen},
         deadline,
-        intake::Intake,
+        intake::BodyLimits,
         messages::{Message, Messages},
         received::Received,
         reply,
@@ -56,7 +56,7 @@ const LARGE: usize = 1 << 20;
 /// Answers a call.
 pub(in crate::frontends) fn call(
     engine: Arc<Engine>,
-    intake: &Intake,
+    intake: &BodyLimits,
     request: Request<Received>,
 ) -> Response<tonic::body::Body> {
     let limit = deadline::of_headers(request.headers());
@@ -114,7 +114,7 @@ enum Phase {
 
 /// An open stream.
 struct Open {
-    answers: Answers,
+    answers: StreamResponses,
     /// Reads requests and hands them over, as [`feed`] does; `None` when there are no more.
     feed: Option<BoxFuture<'static, Result<bool, Status>>>,
     seen: Seen,
@@ -160,7 +160,7 @@ async fn open(
 async fn feed(
     mut messages: Messages,
     first: StreamRequest,
-    requests: Requests,
+    requests: StreamRequests,
     budget: Budget,
     course: watch::Receiver<Course>,
 ) -> Result<bool, Status> {
@@ -308,7 +308,7 @@ impl Talk {
                 Poll::Pending if together.is_empty() => return Poll::Pending,
                 Poll::Pending => break,
             };
-            if let Answer::Response(response) = &answer {
+            if let StreamResponse::Response(response) = &answer {
                 open.seen.version(|| Some(response.model_version));
             }
             let message = message(answer);
@@ -389,13 +389,13 @@ fn size(message: &ModelStreamInferResponse) -> usize {
     })
 }
 
-fn message(answer: Answer) -> ModelStreamInferResponse {
+fn message(answer: StreamResponse) -> ModelStreamInferResponse {
     match answer {
-        Answer::Response(response) => ModelStreamInferResponse {
+        StreamResponse::Response(response) => ModelStreamInferResponse {
             infer_response: Some(codec::encode(response)),
             ..ModelStreamInferResponse::default()
         },
-        Answer::Fault(error) => fault(&reply::status(&error)),
+        StreamResponse::Fault(error) => fault(&reply::status(&error)),
     }
 }
 

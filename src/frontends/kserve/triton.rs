@@ -14,14 +14,14 @@ use serde::Serialize;
 
 use super::{
     model_config::Config,
-    rest::{Names, metadata},
+    rest::{PathNames, metadata},
     statistics,
 };
 use crate::{
     error::{Error, ErrorKind, Result},
     frontends::{
         reply,
-        rest::Context,
+        rest::RestContext,
         unary::{self, UnaryBody},
     },
 };
@@ -94,7 +94,7 @@ pub(crate) async fn forget_shared_memory() -> Response {
     Response::default()
 }
 
-pub(crate) async fn config(State(context): State<Context>, names: Names) -> Response {
+pub(crate) async fn config(State(context): State<RestContext>, names: PathNames) -> Response {
     let config = || {
         let version = names.version(&context.engine)?;
         Config::of(&context.engine, &names.model, version)
@@ -102,7 +102,7 @@ pub(crate) async fn config(State(context): State<Context>, names: Names) -> Resp
     respond(config())
 }
 
-pub(crate) async fn model_statistics(State(context): State<Context>, names: Names) -> Response {
+pub(crate) async fn model_statistics(State(context): State<RestContext>, names: PathNames) -> Response {
     let statistics = || {
         let version = names.version(&context.engine)?;
         statistics::of(&context.engine, Some(&names.model), version)
@@ -111,8 +111,8 @@ pub(crate) async fn model_statistics(State(context): State<Context>, names: Name
 }
 
 /// The statistics of all models, unless there is a model whose metadata has this path.
-pub(crate) async fn all_statistics(State(context): State<Context>) -> Response {
-    let names = Names::of("stats");
+pub(crate) async fn all_statistics(State(context): State<RestContext>) -> Response {
+    let names = PathNames::of("stats");
     if context.engine.servable(&names.model).is_ok() {
         return metadata(State(context), names).await;
     }

@@ -10,16 +10,16 @@ use tonic::Status;
 use super::{SIGNATURE, SIGNATURES_TYPE, loaded, status, tensors, wire_type_of};
 use crate::{
     budget::{Budget, Charge},
-    engine::{Engine, Facts},
+    engine::{Engine, ServableFacts},
     error::{Error, ErrorKind, Result},
     frontends::{
-        intake::Intake,
+        intake::BodyLimits,
         received::Received,
         reply,
         unary::{Unary, UnaryBody, query},
         weight::{Kind, PREDICT},
     },
-    pipeline::Side,
+    pipeline::TensorDirection,
     proto::{
         tensorflow::{SignatureDef, TensorInfo, TensorShapeProto, tensor_shape_proto::Dim},
         tensorflow_serving::{
@@ -28,13 +28,13 @@ use crate::{
             ReloadConfigResponse, SignatureDefMap, model_spec::VersionChoice,
         },
     },
-    request::{Api, Interface, Origin},
+    request::{ApiFamily, Interface, RequestOrigin},
     sequence::Arrival,
     task,
 };
 
-const ORIGIN: Origin = Origin {
-    api: Api::TensorFlowServing,
+const ORIGIN: RequestOrigin = RequestOrigin {
+    api: ApiFamily::TensorFlowServing,
     interface: Interface::Grpc,
 };
 
@@ -68,8 +68,8 @@ impl TfsService {
         }
         let (part, facts) = loaded(&self.engine, &name, version, ORIGIN)?;
         let signature = SignatureDef {
-            inputs: infos(&facts, Side::Input),
-            outputs: infos(&facts, Side::Output),
+            inputs: infos(&facts, TensorDirection::Input),
+            outputs: infos(&facts, TensorDirection::Output),
             ..SignatureDef::default()
         };
         let signatures = SignatureDefMap {
@@ -108,10 +108,10 @@ fn asked(spec: Option<ModelSpec>) -> Result<(String, Option<i64>)> {
     Ok((spec.name, version))
 }
 
-fn infos(facts: &Facts, side: Side) -> BTreeMap<String, TensorInfo> {
+fn infos(facts: &ServableFacts, side: TensorDirection) -> BTreeMap<String, TensorInfo> {
     let tensors = match side {
-        Side::Input => &facts.info().inputs,
-        Side::Output => &facts.info().outputs,
+        TensorDirection::Input => &facts.info().inputs,
+        TensorDirection::Output => &facts.info().outputs,
     };
     tensors
         .iter()
@@ -187,7 +187,7 @@ impl TfsService {
     /// Answers any other call of the two services; `None` if there is no such method.
     pub(in crate::frontends) fn query(
         self,
-        intake: Intake,
+        intake: BodyLimits,
         request: Request<Received>,
     ) -> Option<BoxFuture<'static, Response<UnaryBody>>> {
         let fault = |error: Error| reply::status(&error);

@@ -9,12 +9,12 @@ mod status;
 mod tensors;
 
 use crate::{
-    engine::{Engine, Facts, Part, Servable, not_found},
+    engine::{Engine, ServableFacts, ServableVersion, Servable, not_found},
     error::Result,
     metrics::Query,
-    pipeline::Side,
+    pipeline::TensorDirection,
     proto::tensorflow,
-    request::Origin,
+    request::RequestOrigin,
     servable::TensorInfo,
     tensor::DataType,
 };
@@ -26,7 +26,7 @@ const SIGNATURE: &str = "serving_default";
 const SIGNATURES_TYPE: &str = "type.googleapis.com/tensorflow.serving.SignatureDefMap";
 
 /// Returns the protocol's name of the type of a tensor; a pipeline may leave it open.
-fn wire_type_of(facts: &Facts, side: Side, tensor: &TensorInfo) -> tensorflow::DataType {
+fn wire_type_of(facts: &ServableFacts, side: TensorDirection, tensor: &TensorInfo) -> tensorflow::DataType {
     facts
         .dtype(side, tensor)
         .map_or(tensorflow::DataType::DtInvalid, wire_type)
@@ -37,8 +37,8 @@ fn loaded(
     engine: &Engine,
     name: &str,
     version: Option<i64>,
-    origin: Origin,
-) -> Result<(Part, Facts)> {
+    origin: RequestOrigin,
+) -> Result<(ServableVersion, ServableFacts)> {
     let servable = engine.servable(name)?;
     // This protocol has no words for what is known of those.
     if matches!(servable, Servable::Graph(_)) {

@@ -16,25 +16,25 @@ use super::{
     wire_type_of,
 };
 use crate::{
-    engine::{Engine, Facts, Reload},
+    engine::{Engine, ServableFacts, Reload},
     error::{Error, ErrorKind, Result},
     frontends::{
         access, body, gzip, reply,
-        rest::{Context, not_allowed},
+        rest::{RestContext, not_allowed},
         weight,
     },
-    pipeline::Side,
-    request::{Api, Interface, Origin},
+    pipeline::TensorDirection,
+    request::{ApiFamily, Interface, RequestOrigin},
     task,
 };
 
-const ORIGIN: Origin = Origin {
-    api: Api::TensorFlowServing,
+const ORIGIN: RequestOrigin = RequestOrigin {
+    api: ApiFamily::TensorFlowServing,
     interface: Interface::Rest,
 };
 
 /// Answers a request for any path below `/v1`.
-pub(crate) async fn call(State(context): State<Context>, request: Request) -> Response {
+pub(crate) async fn call(State(context): State<RestContext>, request: Request) -> Response {
     let call = match path::parse(request.uri().path()) {
         Ok(call) => call,
         Err(error) => return reply::response(&error),
@@ -71,7 +71,7 @@ pub(crate) async fn call(State(context): State<Context>, request: Request) -> Re
     answer.unwrap_or_else(|error| reply::response(&error))
 }
 
-async fn predict(context: &Context, names: &Names, request: Request) -> Result<Response> {
+async fn predict(context: &RestContext, names: &Names, request: Request) -> Result<Response> {
     let (parts, incoming) = request.into_parts();
     let seen = access::seen(&parts.extensions, Some(&names.model));
     let body = body::read(&parts, incoming, &context.intake).await?;
@@ -201,8 +201,8 @@ struct Dim {
 fn metadata(engine: &Engine, names: &Names) -> Result<Response> {
     let (part, facts) = loaded(engine, &names.model, names.version, ORIGIN)?;
     let signature = Signature {
-        inputs: infos(&facts, Side::Input),
-        outputs: infos(&facts, Side::Output),
+        inputs: infos(&facts, TensorDirection::Input),
+        outputs: infos(&facts, TensorDirection::Output),
         method_name: "",
         defaults: BTreeMap::new(),
     };
@@ -222,10 +222,10 @@ fn metadata(engine: &Engine, names: &Names) -> Result<Response> {
     answer(StatusCode::OK, &metadata)
 }
 
-fn infos(facts: &Facts, side: Side) -> BTreeMap<&str, Info<'_>> {
+fn infos(facts: &ServableFacts, side: TensorDirection) -> BTreeMap<&str, Info<'_>> {
     let tensors = match side {
-        Side::Input => &facts.info().inputs,
-        Side::Output => &facts.info().outputs,
+        TensorDirection::Input => &facts.info().inputs,
+        TensorDirection::Output => &facts.info().outputs,
     };
     tensors
         .iter()

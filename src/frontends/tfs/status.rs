@@ -3,15 +3,15 @@
 use serde::Serialize;
 
 use crate::{
-    engine::{Engine, Part},
+    engine::{Engine, ServableVersion},
     error::Result,
     metrics::Query,
-    model::{self, Code},
+    model::{self, VersionErrorCode},
     proto::{
         tensorflow::error,
         tensorflow_serving::{ModelVersionStatus, StatusProto, model_version_status::State},
     },
-    request::Origin,
+    request::RequestOrigin,
 };
 
 /// Finds the versions that a status call is about: one, or all, the lowest first.
@@ -19,8 +19,8 @@ pub(super) fn versions(
     engine: &Engine,
     name: &str,
     version: Option<i64>,
-    origin: Origin,
-) -> Result<Vec<Part>> {
+    origin: RequestOrigin,
+) -> Result<Vec<ServableVersion>> {
     let servable = engine.servable(name)?;
     let versions = match version {
         Some(number) => vec![servable.part(Some(number))?],
@@ -36,7 +36,7 @@ pub(super) fn versions(
 }
 
 /// Makes the message of a version.
-pub(super) fn message(version: &Part) -> ModelVersionStatus {
+pub(super) fn message(version: &ServableVersion) -> ModelVersionStatus {
     let status = version.status();
     let code = code(status.code);
     ModelVersionStatus {
@@ -53,21 +53,21 @@ pub(super) fn message(version: &Part) -> ModelVersionStatus {
     }
 }
 
-const fn state(state: model::State) -> State {
+const fn state(state: model::VersionState) -> State {
     match state {
-        model::State::Start => State::Start,
-        model::State::Loading => State::Loading,
-        model::State::Available => State::Available,
-        model::State::Unloading => State::Unloading,
-        model::State::End => State::End,
+        model::VersionState::Start => State::Start,
+        model::VersionState::Loading => State::Loading,
+        model::VersionState::Available => State::Available,
+        model::VersionState::Unloading => State::Unloading,
+        model::VersionState::End => State::End,
     }
 }
 
-const fn code(code: Code) -> error::Code {
+const fn code(code: VersionErrorCode) -> error::Code {
     match code {
-        Code::Ok => error::Code::Ok,
-        Code::Unknown => error::Code::Unknown,
-        Code::FailedPrecondition => error::Code::FailedPrecondition,
+        VersionErrorCode::Ok => error::Code::Ok,
+        VersionErrorCode::Unknown => error::Code::Unknown,
+        VersionErrorCode::FailedPrecondition => error::Code::FailedPrecondition,
     }
 }
 
@@ -92,7 +92,7 @@ struct Outcome {
 
 impl Statuses {
     /// Makes the JSON form of versions.
-    pub(super) fn of(versions: &[Part]) -> Self {
+    pub(super) fn of(versions: &[ServableVersion]) -> Self {
         Self {
             model_version_status: versions
                 .iter()

@@ -1,6 +1,6 @@
-//! Calculators of the C++ server that are left out of this one on purpose.
+//! Calculators of the C++ server that are deliberately not included.
 
-/// Each with what graphs of it are for.
+/// Names of the calculators and their purpose in graphs.
 const ABSENT: [(&str, &str); 8] = [
     ("EmbeddingsCalculator", "embeddings"),
     ("EmbeddingsCalculatorOV", "embeddings"),
@@ -12,7 +12,7 @@ const ABSENT: [(&str, &str); 8] = [
     ("T2sCalculator", "speech generation"),
 ];
 
-/// Returns what graphs of a calculator are for that is left out on purpose.
+/// Returns the purpose of a calculator that is deliberately not included.
 #[must_use]
 pub fn absent(name: &str) -> Option<&'static str> {
     let found = ABSENT.binary_search_by_key(&name, |(known, _)| known);

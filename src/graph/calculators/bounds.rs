@@ -1,8 +1,8 @@
-//! Outputs whose bounds a calculator moves itself.
+//! Outputs with bounds managed by the calculator.
 
-use crate::graph::{Context, Emit, Packet, Timestamp};
+use crate::graph::{CalculatorContext, Emit, Packet, Timestamp};
 
-/// An output: remembers what it said, so that bounds only rise and it closes once.
+/// Output of a node: keeps its bound, so that bounds only rise and it closes once.
 #[derive(Debug, Clone)]
 pub(super) struct Output {
     place: usize,
@@ -10,7 +10,7 @@ pub(super) struct Output {
 }
 
 impl Output {
-    /// Makes it.
+    /// Creates an open output.
     pub(super) const fn new(place: usize) -> Self {
         Self {
             place,
@@ -18,24 +18,24 @@ impl Output {
         }
     }
 
-    /// Returns the lowest time that it may still send at.
+    /// Returns the lowest timestamp that may still be sent.
     pub(super) const fn bound(&self) -> Timestamp {
         self.bound
     }
 
-    /// Tells whether it is closed.
+    /// Returns whether it is closed.
     pub(super) fn is_closed(&self) -> bool {
         self.bound == Timestamp::DONE
     }
 
     /// Sends a packet.
-    pub(super) fn send(&mut self, context: &mut Context<'_>, packet: Packet) {
+    pub(super) fn send(&mut self, context: &mut CalculatorContext<'_>, packet: Packet) {
         self.bound = self.bound.max(packet.at().next_allowed());
         context.send_packet(self.place, packet);
     }
 
-    /// Says that nothing comes before this time any more; beyond the last ordinary time it closes.
-    pub(super) fn raise(&mut self, context: &mut Context<'_>, bound: Timestamp) {
+    /// Raises the bound: no earlier packets follow; beyond the last ordinary timestamp it closes.
+    pub(super) fn raise(&mut self, context: &mut CalculatorContext<'_>, bound: Timestamp) {
         if bound > Timestamp::MAX {
             self.close(context);
         } else if bound > self.bound {
@@ -44,8 +44,8 @@ impl Output {
         }
     }
 
-    /// Closes it.
-    pub(super) fn close(&mut self, context: &mut Context<'_>) {
+    /// Closes the output.
+    pub(super) fn close(&mut self, context: &mut CalculatorContext<'_>) {
         if !self.is_closed() {
             self.bound = Timestamp::DONE;
             context.emit(Emit::Close(self.place));
@@ -53,8 +53,8 @@ impl Output {
     }
 }
 
-/// Returns up to where an input is settled: the time of its packet, or else as far as its bound says.
-pub(super) fn settled(context: &Context<'_>, input: usize) -> Timestamp {
+/// Returns the timestamp up to which an input is settled: that of its packet, else from its bound.
+pub(super) fn settled(context: &CalculatorContext<'_>, input: usize) -> Timestamp {
     match context.inputs.get(input) {
         Some(packet) if !packet.is_empty() => packet.at(),
         _ => context

@@ -1,13 +1,13 @@
-//! Contracts in few words: which ports a calculator takes, how many of each, and what they carry.
+//! Builder for contracts: the ports of a calculator, their number, and their packet types.
 
 use std::{borrow::Cow, fmt};
 
 use crate::graph::{Contract, NodeSpec, PacketType, Ports};
 
-/// Stands for all tags, where ports are meant by their order only.
+/// Placeholder for all tags, if ports are identified by their order only.
 pub(super) const EVERY: &str = "*";
 
-/// How many ports of a tag there may be.
+/// Number of ports allowed for a tag.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Count {
     /// One.
@@ -18,7 +18,7 @@ pub(super) enum Count {
     Any,
     /// One or more.
     Some,
-    /// So many.
+    /// Exactly this number.
     Exactly(usize),
 }
 
@@ -50,7 +50,7 @@ impl fmt::Display for Count {
     }
 }
 
-/// A kind of port.
+/// Kind of a port.
 #[derive(Debug, Clone, Copy)]
 enum Kind {
     Input,
@@ -83,8 +83,8 @@ impl fmt::Display for Kind {
     }
 }
 
-/// Builds a contract while it judges a node. The first fault is kept; a port that was not spoken of
-/// is one as well.
+/// Builder of a contract that validates a node. The first error is kept; a port not covered by the
+/// contract is an error as well.
 pub(super) struct Ask<'a> {
     node: &'a NodeSpec,
     contract: Contract,
@@ -93,7 +93,7 @@ pub(super) struct Ask<'a> {
 }
 
 impl<'a> Ask<'a> {
-    /// Begins.
+    /// Starts a contract.
     pub(super) fn new(node: &'a NodeSpec) -> Self {
         Self {
             node,
@@ -103,21 +103,22 @@ impl<'a> Ask<'a> {
         }
     }
 
-    /// Takes input streams with a tag.
+    /// Declares input streams with a tag.
     pub(super) fn takes(self, tag: &'static str, count: Count, kind: &PacketType) -> Self {
         self.ports(Kind::Input, tag, count, |contract, place| {
             contract.inputs[place] = kind.clone();
         })
     }
 
-    /// Gives output streams with a tag.
+    /// Declares output streams with a tag.
     pub(super) fn gives(self, tag: &'static str, count: Count, kind: &PacketType) -> Self {
         self.ports(Kind::Output, tag, count, |contract, place| {
             contract.outputs[place] = kind.clone();
         })
     }
 
-    /// Gives output streams with a tag, which carry what the inputs of another tag carry, one by one.
+    /// Declares output streams with a tag, of the same types as the inputs of another tag, one by
+    /// one.
     pub(super) fn gives_same(self, tag: &'static str, inputs: &str) -> Self {
         let same = places(&self.node.inputs, inputs);
         let mut next = same.iter();
@@ -133,51 +134,51 @@ impl<'a> Ask<'a> {
         )
     }
 
-    /// Needs input side packets with a tag; those that are named must be given.
+    /// Declares required input side packets with a tag; those that are named must be given.
     pub(super) fn needs(self, tag: &'static str, count: Count, kind: &PacketType) -> Self {
         self.ports(Kind::SideInput, tag, count, |contract, place| {
             contract.side_inputs[place] = (kind.clone(), false);
         })
     }
 
-    /// Uses an input side packet if it is named and given.
+    /// Declares an optional input side packet.
     pub(super) fn uses(self, tag: &'static str, kind: &PacketType) -> Self {
         self.ports(Kind::SideInput, tag, Count::Optional, |contract, place| {
             contract.side_inputs[place] = (kind.clone(), true);
         })
     }
 
-    /// Makes output side packets with a tag.
+    /// Declares output side packets with a tag.
     pub(super) fn makes(self, tag: &'static str, count: Count, kind: &PacketType) -> Self {
         self.ports(Kind::SideOutput, tag, count, |contract, place| {
             contract.side_outputs[place] = kind.clone();
         })
     }
 
-    /// Settles outputs up to the time of the inputs.
+    /// Settles outputs up to the timestamp of the inputs.
     pub(super) fn settles(self) -> Self {
         self.settles_if(true)
     }
 
-    /// Settles outputs up to the time of the inputs if so.
+    /// Settles outputs up to the timestamp of the inputs, on a condition.
     pub(super) fn settles_if(mut self, so: bool) -> Self {
         self.contract.offset = so.then_some(0);
         self
     }
 
-    /// Is called also when only bounds have risen.
+    /// Requests calls of `process` also when only bounds have risen.
     pub(super) fn wants_bounds(mut self) -> Self {
         self.contract.wants_bounds = true;
         self
     }
 
-    /// Has an input stream handler of its own.
+    /// Sets the calculator's own input stream handler.
     pub(super) fn handler(mut self, name: &'static str) -> Self {
         self.contract.handler = Some(name);
         self
     }
 
-    /// Demands something else.
+    /// Adds another requirement.
     pub(super) fn demand(mut self, kept: bool, text: impl FnOnce() -> String) -> Self {
         if !kept && self.fault.is_none() {
             self.fault = Some(text());
@@ -185,7 +186,7 @@ impl<'a> Ask<'a> {
         self
     }
 
-    /// Ends.
+    /// Builds the contract.
     pub(super) fn contract(self) -> Result<Contract, String> {
         if let Some(fault) = self.fault {
             return Err(fault);
@@ -247,7 +248,7 @@ fn places(ports: &Ports, tag: &str) -> Vec<usize> {
     }
 }
 
-/// Says which ports are meant.
+/// Formats a tag for an error message.
 fn tag_text(tag: &str) -> Cow<'_, str> {
     Cow::Borrowed(match tag {
         "" => " without tag",

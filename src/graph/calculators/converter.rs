@@ -1,10 +1,10 @@
-//! Turns tensors of OpenVINO into those of Python nodes, and back.
+//! Converts OpenVINO tensors to tensors of Python nodes, and back.
 
 use std::sync::Arc;
 
 use crate::{
     graph::{
-        Calculator, Context, Contract, Factory, Fault, Flow, NodeSpec, PacketType, Payload, Port,
+        Calculator, CalculatorContext, Contract, Factory, GraphRunError, StepOutcome, NodeSpec, PacketType, Payload, Port,
         Resources, TensorKind,
     },
     proto::mediapipe::PyTensorOvTensorConverterCalculatorOptions as Options,
@@ -22,7 +22,7 @@ pub(super) static FACTORY: Factory = Factory {
     make,
 };
 
-/// Whose tensors a stream has.
+/// Kind of tensors on a stream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Side {
     OpenVino,
@@ -51,7 +51,7 @@ impl Side {
         }
     }
 
-    /// Reads a tag: whose tensors they are, and what follows that.
+    /// Parses a tag: the kind of tensors, and the rest of the tag.
     fn read(tag: &str) -> Option<(Self, &str)> {
         [Self::OpenVino, Self::Python]
             .into_iter()
@@ -59,14 +59,14 @@ impl Side {
     }
 }
 
-/// An input and the output that it becomes.
+/// Input and the output it is converted to.
 #[derive(Debug)]
 struct Pair {
     input: usize,
     output: usize,
-    /// Whose tensors go in.
+    /// Kind of the input tensors.
     from: Side,
-    /// The name of the Python tensors, if those come out.
+    /// Name of the Python tensors, if those are the output.
     name: String,
 }
 
@@ -81,7 +81,7 @@ fn contract(node: &NodeSpec) -> Result<Contract, String> {
     Ok(contract)
 }
 
-/// Finds the output of each input.
+/// Finds the output for each input.
 fn pairs(node: &NodeSpec) -> Result<Vec<Pair>, String> {
     let (inputs, outputs) = (&node.inputs, &node.outputs);
     if inputs.is_empty() || outputs.is_empty() {
@@ -143,7 +143,7 @@ fn pairs(node: &NodeSpec) -> Result<Vec<Pair>, String> {
     Ok(pairs)
 }
 
-/// Returns whose tensors a stream has, and the tag of the stream on the other side.
+/// Returns the kind of tensors of a stream, and the tag of its counterpart.
 fn partner(port: &Port) -> (Side, String) {
     let (side, rest) = Side::read(&port.at.tag).unwrap_or((Side::OpenVino, ""));
     (side, format!("{}{rest}", side.other().prefix()))
@@ -163,7 +163,7 @@ fn make(node: &Arc<NodeSpec>, _: &dyn Resources) -> Box<dyn Calculator> {
 struct Converter(Vec<Pair>);
 
 impl Calculator for Converter {
-    fn process(&mut self, context: &mut Context<'_>) -> Result<Flow, Fault> {
+    fn process(&mut self, context: &mut CalculatorContext<'_>) -> Result<StepOutcome, GraphRunError> {
         for pair in &self.0 {
             let made = match context.input(pair.input) {
                 None => continue,
@@ -176,7 +176,7 @@ impl Calculator for Converter {
                     Payload::Tensor(TensorKind::OpenVino, to_openvino(tensor)?)
                 }
                 Some(other) => {
-                    return Err(Fault::invalid(format!(
+                    return Err(GraphRunError::invalid(format!(
                         "Input stream \"{}\" has a packet of another type. Expected: {}; Actual: {}",
                         context.node.inputs[pair.input].name,
                         pair.from.packet_type(),
@@ -186,26 +186,26 @@ impl Calculator for Converter {
             };
             context.send(pair.output, made);
         }
-        Ok(Flow::Next)
+        Ok(StepOutcome::Next)
     }
 }
 
-fn to_python(name: &str, tensor: &Tensor) -> Result<python::Tensor, Fault> {
+fn to_python(name: &str, tensor: &Tensor) -> Result<python::HandlerTensor, GraphRunError> {
     let dtype = tensor.dtype();
     if dtype == DataType::String {
-        return Err(Fault::invalid(format!(
+        return Err(GraphRunError::invalid(format!(
             "Undefined precision in input tensor: {}",
             dtype.precision()
         )));
     }
-    // Python has no format for these halves.
+    // Python has no format for bfloat16.
     let format = (dtype != DataType::Bf16).then_some(dtype);
     let lengths = tensor.shape().iter();
     let shape = lengths
         .map(|&length| i64::try_from(length).unwrap_or(i64::MAX))
         .collect();
     let data = tensor.data().clone();
-    Ok(python::Tensor::new(
+    Ok(python::HandlerTensor::new(
         name,
         dtype.kserve(),
         shape,
@@ -214,17 +214,17 @@ fn to_python(name: &str, tensor: &Tensor) -> Result<python::Tensor, Fault> {
     ))
 }
 
-fn to_openvino(tensor: &python::Tensor) -> Result<Tensor, Fault> {
+fn to_openvino(tensor: &python::HandlerTensor) -> Result<Tensor, GraphRunError> {
     let datatype = tensor.datatype();
     let dtype = DataType::from_kserve(datatype).filter(|&dtype| dtype != DataType::String);
     let Some(dtype) = dtype else {
-        return Err(Fault::invalid(format!(
+        return Err(GraphRunError::invalid(format!(
             "Undefined precision in input python tensor: {datatype}"
         )));
     };
     let length = |&length: &i64| {
         let negative = || format!("dimension negative during conversion: {length}");
-        usize::try_from(length).map_err(|_| Fault::invalid(negative()))
+        usize::try_from(length).map_err(|_| GraphRunError::invalid(negative()))
     };
     let shape: Vec<usize> = tensor
         .shape()
@@ -235,19 +235,19 @@ fn to_openvino(tensor: &python::Tensor) -> Result<Tensor, Fault> {
     match crate::tensor::byte_size(dtype, &shape) {
         Ok(Some(expected)) if expected == actual => {}
         Ok(expected) => {
-            return Err(Fault::invalid(format!(
+            return Err(GraphRunError::invalid(format!(
                 "python buffer size: {actual}; OV tensor size: {}; mismatch",
                 expected.unwrap_or_default()
             )));
         }
         Err(error) => {
-            return Err(Fault::invalid(format!(
+            return Err(GraphRunError::invalid(format!(
                 "python buffer size: {actual}; OV tensor size: {error}; mismatch"
             )));
         }
     }
     Tensor::new(dtype, shape, tensor.bytes().clone())
-        .map_err(|error| Fault::internal(error.to_string()))
+        .map_err(|error| GraphRunError::internal(error.to_string()))
 }
 
 #[cfg(test)]

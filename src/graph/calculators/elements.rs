@@ -1,39 +1,39 @@
-//! Calculators of which there is one for each kind of element: their names and what they carry.
+//! Calculators with a variant for each element type: their names and types.
 
 use crate::graph::{Factory, NodeSpec, PacketType, TensorKind};
 
-/// A calculator for elements of one kind.
+/// Calculator for elements of one type.
 pub(super) struct Typed {
-    /// The calculator.
+    /// Factory of the calculator.
     pub(super) factory: Factory,
-    /// The kind.
+    /// Element type.
     pub(super) element: PacketType,
 }
 
-/// Finds the kind of element of a node's calculator.
+/// Returns the element type of a node's calculator.
 pub(super) fn element(family: &[Typed], node: &NodeSpec) -> PacketType {
     let mut all = family.iter();
     all.find(|typed| typed.factory.name == node.calculator)
         .map_or(PacketType::Any, |typed| typed.element.clone())
 }
 
-/// Says that something is a list of these.
+/// Returns the type of a list of elements.
 pub(super) fn list_of(element: &PacketType) -> PacketType {
     PacketType::List(Box::new(element.clone()))
 }
 
-/// MediaPipe's tensor.
+/// MediaPipe tensor.
 pub(super) const TENSOR: PacketType = PacketType::Tensor(TensorKind::MediaPipe);
-/// OpenVINO's tensor.
+/// OpenVINO tensor.
 pub(super) const OV_TENSOR: PacketType = PacketType::Tensor(TensorKind::OpenVino);
-/// TensorFlow's tensor.
+/// TensorFlow tensor.
 pub(super) const TF_TENSOR: PacketType = PacketType::Tensor(TensorKind::TensorFlow);
-/// TensorFlow Lite's tensor.
+/// TensorFlow Lite tensor.
 pub(super) const TF_LITE_TENSOR: PacketType = PacketType::Tensor(TensorKind::TfLite);
-/// A picture.
+/// Image.
 pub(super) const IMAGE: PacketType = PacketType::Tensor(TensorKind::Image);
 
-/// Makes the calculators of a family: `Before` + word + `After` for each word.
+/// Defines the calculators of a family: `Before` + word + `After` for each word.
 macro_rules! family {
     ($before:literal, $after:literal, $about:literal, $contract:path, $make:expr,
      [$(($word:literal, $element:expr)),* $(,)?]) => {
@@ -50,8 +50,8 @@ macro_rules! family {
 }
 pub(super) use family;
 
-/// Makes the calculators of a family that has the kinds of all families of lists, and some of its
-/// own, which not all families have, or not by the same word.
+/// Defines the calculators of a family with the element types common to all list families, and
+/// its own additional types or names.
 macro_rules! every_kind {
     ($before:literal, $after:literal, $about:literal, $contract:path, $make:expr,
      [$($own:tt),* $(,)?]) => {

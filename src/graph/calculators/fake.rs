@@ -1,4 +1,4 @@
-//! A servable that answers what it is told to, and one node run by hand.
+//! Fake servable with preset responses, and a node run step by step.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -7,8 +7,8 @@ use futures::{FutureExt, future::BoxFuture};
 use crate::{
     error::{Error, ErrorKind, Result},
     graph::{
-        Calculator, Context, Contract, Emit, Env, Factory, Fault, Flow, NodeSpec, Packet, Payload,
-        Resources, Servables, Session, Timestamp,
+        Calculator, CalculatorContext, Contract, Emit, Env, Factory, GraphRunError, StepOutcome, NodeSpec, Packet, Payload,
+        Resources, Servables, ServableSession, Timestamp,
     },
     python,
     request::InferRequest,
@@ -16,7 +16,7 @@ use crate::{
     tensor::{DataType, Dim, Layout, PartialShape, TensorMap},
 };
 
-/// The one servable that there is, or none.
+/// Single fake servable, or none.
 pub(super) struct Fake {
     info: Option<ServableInfo>,
     inner: Arc<Inner>,
@@ -30,7 +30,7 @@ struct Inner {
 }
 
 impl Fake {
-    /// Makes a servable with these inputs and outputs.
+    /// Creates a servable with these inputs and outputs.
     pub(super) fn new(inputs: &[&str], outputs: &[&str]) -> Arc<Self> {
         let tensors = |names: &[&str]| names.iter().enumerate().map(tensor).collect();
         Arc::new(Self {
@@ -39,7 +39,7 @@ impl Fake {
         })
     }
 
-    /// Makes nothing that could be found.
+    /// Creates a fake without a servable.
     pub(super) fn missing() -> Arc<Self> {
         Arc::new(Self {
             info: None,
@@ -47,17 +47,17 @@ impl Fake {
         })
     }
 
-    /// Says what the next request is answered.
+    /// Sets the response to the next request.
     pub(super) fn answers(&self, answer: Result<TensorMap>) {
         *lock(&self.inner.answer) = Some(answer);
     }
 
-    /// Returns what was looked for.
+    /// Returns the names and versions that were looked up.
     pub(super) fn asked(&self) -> Vec<(String, Option<i64>)> {
         lock(&self.inner.asked).clone()
     }
 
-    /// Takes the requests that came.
+    /// Takes the received requests.
     pub(super) fn requests(&self) -> Vec<InferRequest> {
         std::mem::take(&mut lock(&self.inner.requests))
     }
@@ -84,7 +84,7 @@ fn tensor((port, name): (usize, &&str)) -> TensorInfo {
 }
 
 impl Servables for Fake {
-    fn session(&self, name: &str, version: Option<i64>) -> Result<Arc<dyn Session>> {
+    fn session(&self, name: &str, version: Option<i64>) -> Result<Arc<dyn ServableSession>> {
         lock(&self.inner.asked).push((name.to_owned(), version));
         let none = || {
             Error::new(
@@ -103,7 +103,7 @@ struct Opened {
     inner: Arc<Inner>,
 }
 
-impl Session for Opened {
+impl ServableSession for Opened {
     fn info(&self) -> &ServableInfo {
         &self.info
     }
@@ -119,7 +119,7 @@ impl Session for Opened {
 struct NoPython;
 
 impl Resources for NoPython {
-    fn python(&self, _: &str) -> Option<&Arc<python::Handler>> {
+    fn python(&self, _: &str) -> Option<&Arc<python::PythonHandler>> {
         None
     }
 
@@ -128,7 +128,7 @@ impl Resources for NoPython {
     }
 }
 
-/// A node that runs step by step.
+/// Node that runs step by step.
 pub(super) struct Run {
     pub(super) contract: Contract,
     node: Arc<NodeSpec>,
@@ -151,8 +151,8 @@ impl Run {
         }
     }
 
-    /// Opens the node; returns the side packets that it gives.
-    pub(super) fn open(&mut self, side: Vec<Packet>) -> Result<Vec<(usize, Packet)>, Fault> {
+    /// Opens the node; returns its output side packets.
+    pub(super) fn open(&mut self, side: Vec<Packet>) -> Result<Vec<(usize, Packet)>, GraphRunError> {
         self.side = side;
         let emits = self.step(Timestamp::UNSTARTED, &[], |calculator, context| {
             calculator.open(context)
@@ -164,12 +164,13 @@ impl Run {
         Ok(emits.into_iter().map(side).collect())
     }
 
-    /// Gives the node the packets of a time; returns those that it sends.
+    /// Passes the packets of a timestamp to the node; returns the packets
+    /// sent.
     pub(super) fn process(
         &mut self,
         at: Timestamp,
         inputs: &[Packet],
-    ) -> Result<Vec<(usize, Packet)>, Fault> {
+    ) -> Result<Vec<(usize, Packet)>, GraphRunError> {
         let emits = self.step(at, inputs, |calculator, context| {
             calculator.process(context)
         })?;
@@ -184,14 +185,14 @@ impl Run {
         &mut self,
         at: Timestamp,
         inputs: &[Packet],
-        step: impl FnOnce(&mut dyn Calculator, &mut Context<'_>) -> Result<Flow, Fault>,
-    ) -> Result<Vec<Emit>, Fault> {
+        step: impl FnOnce(&mut dyn Calculator, &mut CalculatorContext<'_>) -> Result<StepOutcome, GraphRunError>,
+    ) -> Result<Vec<Emit>, GraphRunError> {
         let bounds = vec![at; inputs.len()];
         let (node, side, env) = (&self.node, &self.side, &self.env);
-        let mut context = Context::new(node, at, inputs, side, &bounds, env);
+        let mut context = CalculatorContext::new(node, at, inputs, side, &bounds, env);
         let flow = step(self.calculator.as_mut(), &mut context)?;
         let mut emits = context.into_emits();
-        if let Flow::Later(later) = flow {
+        if let StepOutcome::Later(later) = flow {
             emits.extend(later.now_or_never().expect("it waits for nothing")?.emits);
         }
         Ok(emits)

@@ -1,17 +1,17 @@
-//! Calculators that pass packets on as they are.
+//! Calculators that pass packets on unchanged.
 
 use std::sync::Arc;
 
 use super::contract::{Ask, Count};
 use crate::{
     graph::{
-        Calculator, Context, Contract, Emit, Factory, Fault, Flow, NodeSpec, PacketType, Ports,
+        Calculator, CalculatorContext, Contract, Emit, Factory, GraphRunError, StepOutcome, NodeSpec, PacketType, Ports,
         Resources,
     },
     proto::mediapipe::BypassCalculatorOptions,
 };
 
-/// What is here.
+/// Factories of this module.
 pub(super) static FACTORIES: &[Factory] = &[
     Factory {
         name: "PassThroughCalculator",
@@ -40,11 +40,11 @@ pub(super) static FACTORIES: &[Factory] = &[
 
 #[derive(Default)]
 struct Forward {
-    /// From which input to which output.
+    /// Pairs of inputs and their outputs.
     ways: Vec<(usize, usize)>,
-    /// The same of side packets.
+    /// Pairs of input and output side packets.
     side: Vec<(usize, usize)>,
-    /// An input that nothing may come on.
+    /// Input that must not receive packets.
     silent: Option<usize>,
 }
 
@@ -62,19 +62,19 @@ impl Forward {
 }
 
 impl Calculator for Forward {
-    fn open(&mut self, context: &mut Context<'_>) -> Result<Flow, Fault> {
+    fn open(&mut self, context: &mut CalculatorContext<'_>) -> Result<StepOutcome, GraphRunError> {
         for (from, to) in &self.side {
             context.emit(Emit::Side(*to, context.side[*from].clone()));
         }
-        Ok(Flow::Next)
+        Ok(StepOutcome::Next)
     }
 
-    fn process(&mut self, context: &mut Context<'_>) -> Result<Flow, Fault> {
+    fn process(&mut self, context: &mut CalculatorContext<'_>) -> Result<StepOutcome, GraphRunError> {
         if let Some(silent) = self.silent
             && context.input(silent).is_some()
         {
             let port = &context.node.inputs[silent];
-            return Err(Fault::invalid(format!(
+            return Err(GraphRunError::invalid(format!(
                 "input stream {} must have no packets, got one at {}",
                 port.at.tag, context.at
             )));
@@ -86,9 +86,9 @@ impl Calculator for Forward {
             }
         }
         if context.inputs.is_empty() {
-            return Ok(Flow::Stop);
+            return Ok(StepOutcome::Stop);
         }
-        Ok(Flow::Next)
+        Ok(StepOutcome::Next)
     }
 }
 
@@ -160,7 +160,7 @@ fn bypass(node: &NodeSpec) -> Result<Contract, String> {
     Ok(contract)
 }
 
-/// Reads which inputs go to which outputs.
+/// Reads the mapping of inputs to outputs.
 fn ways(node: &NodeSpec) -> Result<Vec<(usize, usize)>, String> {
     let options: BypassCalculatorOptions = node.options.get().unwrap_or_default();
     let (from, to) = (options.pass_input_stream, options.pass_output_stream);

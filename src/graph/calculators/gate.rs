@@ -1,4 +1,4 @@
-//! The gate: lets packets through or not.
+//! Gate: passes or drops packets.
 
 use super::{
     contract::{Ask, Count},
@@ -6,12 +6,12 @@ use super::{
 };
 use crate::{
     graph::{
-        Calculator, Context, Contract, Emit, Factory, Fault, Flow, NodeSpec, PacketType, Payload,
+        Calculator, CalculatorContext, Contract, Emit, Factory, GraphRunError, StepOutcome, NodeSpec, PacketType, Payload,
     },
     proto::mediapipe::{GateCalculatorOptions, gate_calculator_options::GateState},
 };
 
-/// What is here.
+/// Factories of this module.
 pub(super) static FACTORIES: &[Factory] = &[Factory {
     name: "GateCalculator",
     about: "Passes its inputs on while ALLOW says so, or DISALLOW does not, or the options do.",
@@ -21,9 +21,9 @@ pub(super) static FACTORIES: &[Factory] = &[Factory {
 
 struct Gate {
     options: GateCalculatorOptions,
-    /// What controls it: the place of the input, and whether true opens it.
+    /// Control input: its index, and whether `true` opens the gate.
     control: Option<(usize, bool)>,
-    /// What a side packet says.
+    /// State fixed by a side packet.
     fixed: Option<bool>,
     was: Option<bool>,
     closed: bool,
@@ -67,7 +67,7 @@ impl Gate {
         }
     }
 
-    fn allows(&self, context: &Context<'_>) -> Result<bool, Fault> {
+    fn allows(&self, context: &CalculatorContext<'_>) -> Result<bool, GraphRunError> {
         if let Some((place, opens)) = self.control {
             let what = &context.node.inputs[place].at.tag;
             return match context.input(place) {
@@ -80,14 +80,14 @@ impl Gate {
 }
 
 impl Calculator for Gate {
-    fn open(&mut self, context: &mut Context<'_>) -> Result<Flow, Fault> {
+    fn open(&mut self, context: &mut CalculatorContext<'_>) -> Result<StepOutcome, GraphRunError> {
         let allow = value::side_flag(context, "ALLOW")?;
         let disallow = value::side_flag(context, "DISALLOW")?;
         self.fixed = allow.or(disallow.map(|disallow| !disallow));
-        Ok(Flow::Next)
+        Ok(StepOutcome::Next)
     }
 
-    fn process(&mut self, context: &mut Context<'_>) -> Result<Flow, Fault> {
+    fn process(&mut self, context: &mut CalculatorContext<'_>) -> Result<StepOutcome, GraphRunError> {
         let allow = self.allows(context)?;
         if let Some(change) = context.node.outputs.find("STATE_CHANGE", 0)
             && self.was.is_some_and(|was| was != allow)
@@ -95,7 +95,8 @@ impl Calculator for Gate {
             context.send(change, Payload::Bool(allow));
         }
         self.was = Some(allow);
-        // Inputs without a tag have the same places as outputs without one.
+        // Inputs without a tag have the same indices as outputs without
+        // one.
         let data = context.node.inputs.tagged("").count();
         if allow {
             for place in 0..data {
@@ -105,13 +106,13 @@ impl Calculator for Gate {
                 }
             }
         } else if self.fixed.is_some() && !self.closed {
-            // It stays so: whoever waits for these outputs need not.
+            // The state is final: consumers of these outputs need not wait.
             self.closed = true;
             for place in 0..data {
                 context.emit(Emit::Close(place));
             }
         }
-        Ok(Flow::Next)
+        Ok(StepOutcome::Next)
     }
 }
 

@@ -1,4 +1,4 @@
-//! Small graphs of the calculators here: what they are to each other over the scheduler.
+//! Tests of small graphs: calculators combined by the scheduler.
 
 use std::sync::Arc;
 
@@ -7,22 +7,22 @@ use bytes::Bytes;
 use super::{all, harness::Nothing};
 use crate::{
     graph::{
-        Calculator, Context, Env, Fault, Flow, Later, Packet, Payload, Plan, Scheduler, Step,
+        Calculator, CalculatorContext, Env, GraphRunError, StepOutcome, Later, Packet, Payload, GraphPlan, Scheduler, CalculatorStep,
         TensorKind, Timestamp, check,
     },
     tensor::{DataType, Tensor},
 };
 
-/// A tensor that is known by its size.
+/// Returns a tensor identified by its size.
 fn tensor(size: usize) -> Payload {
     let data = Bytes::from(vec![0; size]);
     let tensor = Tensor::new(DataType::U8, vec![size], data).expect("a tensor");
     Payload::Tensor(TensorKind::OpenVino, tensor)
 }
 
-/// A run of a graph, one step after the other.
+/// Step-by-step run of a graph.
 struct Graph {
-    plan: Arc<Plan>,
+    plan: Arc<GraphPlan>,
     scheduler: Scheduler,
     nodes: Vec<Box<dyn Calculator>>,
     env: Env,
@@ -50,7 +50,7 @@ impl Graph {
         }
     }
 
-    /// Pushes tensors by their sizes, and gives what leaves the graph, as `out 3 @0`.
+    /// Pushes tensors by their sizes, and returns the output packets, as `out 3 @0`.
     fn push(&mut self, at: i64, inputs: &[(&str, usize)]) -> Vec<String> {
         for (name, size) in inputs {
             let input = self.plan.input(name).expect("an input");
@@ -66,7 +66,7 @@ impl Graph {
         self.run()
     }
 
-    /// Closes the inputs; the graph ends.
+    /// Closes the inputs and runs the graph to its end.
     fn end(&mut self) -> Vec<String> {
         self.scheduler.close_inputs();
         let told = self.run();
@@ -91,17 +91,17 @@ impl Graph {
             };
             let node = &self.plan.nodes[job.node];
             let (inputs, side, bounds) = (&job.inputs, &job.side, &job.bounds);
-            let mut context = Context::new(&node.spec, job.at, inputs, side, bounds, &self.env);
+            let mut context = CalculatorContext::new(&node.spec, job.at, inputs, side, bounds, &self.env);
             let calculator = &mut self.nodes[job.node];
             let flow = match job.step {
-                Step::Open => calculator.open(&mut context),
-                Step::Process => calculator.process(&mut context),
-                Step::Close => calculator.close(&mut context),
+                CalculatorStep::Open => calculator.open(&mut context),
+                CalculatorStep::Process => calculator.process(&mut context),
+                CalculatorStep::Close => calculator.close(&mut context),
             };
             let emits = context.into_emits();
-            let outcome: Result<Later, Fault> = flow.map(|flow| Later {
+            let outcome: Result<Later, GraphRunError> = flow.map(|flow| Later {
                 emits,
-                stop: matches!(flow, Flow::Stop),
+                stop: matches!(flow, StepOutcome::Stop),
             });
             self.scheduler.done(job.ticket, outcome);
         }
@@ -172,7 +172,8 @@ fn a_limiter_waits_for_what_it_let_through() {
     assert!(graph.end().is_empty());
 }
 
-/// A list of both inputs, and each of its elements with a copy of `with`, twice.
+/// Graph with a list of both inputs, and each of its elements with a copy of `with`,
+/// twice.
 const LOOP: &str = r#"input_stream: "a"
     input_stream: "b"
     input_stream: "with"
@@ -248,7 +249,8 @@ fn a_loop_sees_each_element_and_ends_at_the_time_of_the_list() {
 
 #[test]
 fn a_loop_over_nothing_settles_its_time() {
-    // Whoever joins the loop's result with its input goes on although there was no list.
+    // A node joining the loop's result with its input goes on although there was no
+    // list.
     let text = LOOP.replace("output_stream: \"last\"\n", "output_stream: \"merged\"\n")
         + r#"
         node {

@@ -1,4 +1,5 @@
-//! Runs one calculator alone, for tests at packet level: what it emits is text, as `out 5 @3`.
+//! Harness for packet-level tests of a single calculator: packets are shown as text, as `out 5
+//! @3`.
 
 use std::sync::Arc;
 
@@ -7,22 +8,22 @@ use prost::{Message, Name};
 use crate::{
     error,
     graph::{
-        Calculator, Context, Contract, Emit, Env, Factory, Fault, Flow, NodeSpec, Options, Packet,
-        Payload, Ports, Resources, Servables, Session, Timestamp,
+        Calculator, CalculatorContext, Contract, Emit, Env, Factory, GraphRunError, StepOutcome, NodeSpec, NodeOptions, Packet,
+        Payload, Ports, Resources, Servables, ServableSession, Timestamp,
     },
 };
 
-/// A list of numbers.
+/// Returns a list of numbers.
 pub(super) fn list(values: &[i64]) -> Payload {
     Payload::List(values.iter().copied().map(Payload::Int).collect())
 }
 
-/// A text.
+/// Returns a text.
 pub(super) fn text(text: &str) -> Payload {
     Payload::Text(text.to_owned())
 }
 
-/// A node as a graph file would have it.
+/// Node as in a graph file.
 #[derive(Clone)]
 pub(super) struct Node {
     spec: NodeSpec,
@@ -63,11 +64,11 @@ impl Node {
     }
 
     pub(super) fn options<T: Message + Name>(mut self, options: &T) -> Self {
-        self.spec.options = Options::of(options);
+        self.spec.options = NodeOptions::of(options);
         self
     }
 
-    /// Gives a side packet by its name.
+    /// Adds a side packet by its name.
     pub(super) fn side(mut self, name: &str, payload: Payload) -> Self {
         self.side.push((name.to_owned(), payload));
         self
@@ -81,19 +82,19 @@ impl Node {
         (self.factory().contract)(&self.spec)
     }
 
-    /// Why the contract is not kept.
+    /// Returns the error of the contract.
     pub(super) fn refused(&self) -> String {
         self.contract().expect_err("a broken contract")
     }
 
-    /// Makes and opens it.
+    /// Creates and opens the calculator.
     pub(super) fn start(&self) -> Run {
         let mut run = self.prepare();
         run.opened = run.step(Timestamp::UNSTARTED, Step::Open).expect("opens");
         run
     }
 
-    /// Makes it and fails to open it.
+    /// Creates the calculator, and returns the error of opening it.
     pub(super) fn fails_to_open(&self) -> String {
         let mut run = self.prepare();
         let fault = run.step(Timestamp::UNSTARTED, Step::Open);
@@ -133,7 +134,7 @@ enum Step {
     Close,
 }
 
-/// A calculator under way.
+/// Running calculator.
 pub(super) struct Run {
     spec: Arc<NodeSpec>,
     calculator: Box<dyn Calculator>,
@@ -145,33 +146,33 @@ pub(super) struct Run {
 }
 
 impl Run {
-    /// What it emitted when it was opened.
+    /// Returns the packets emitted by `open`.
     pub(super) fn opened(&self) -> &[String] {
         &self.opened
     }
 
-    /// Whether it said that it has nothing more to do.
+    /// Returns whether the calculator has stopped.
     pub(super) fn stopped(&self) -> bool {
         self.stopped
     }
 
-    /// Gives packets of a time, by the names of the streams; all other inputs are empty.
+    /// Passes packets of a timestamp, by the names of the streams; all other inputs are empty.
     pub(super) fn at(&mut self, at: i64, packets: &[(&str, Payload)]) -> Vec<String> {
         self.try_at(Timestamp::new(at), packets).expect("processes")
     }
 
-    /// The same, at a special time.
+    /// Like `at`, with a special timestamp.
     pub(super) fn at_time(&mut self, at: Timestamp, packets: &[(&str, Payload)]) -> Vec<String> {
         self.try_at(at, packets).expect("processes")
     }
 
-    /// The same, with a fault.
+    /// Like `at`, and returns the error.
     pub(super) fn fault_at(&mut self, at: i64, packets: &[(&str, Payload)]) -> String {
         let emits = self.try_at(Timestamp::new(at), packets);
         emits.expect_err("a fault").to_string()
     }
 
-    /// Moves bounds of inputs, and has it process without packets.
+    /// Raises bounds of inputs, and calls `process` without packets.
     pub(super) fn bound(&mut self, at: i64, streams: &[(&str, Timestamp)]) -> Vec<String> {
         for (name, bound) in streams {
             let place = self.spec.inputs.named(name).expect("a stream of the node");
@@ -188,13 +189,13 @@ impl Run {
         self.step(Timestamp::DONE, Step::Close).expect("closes")
     }
 
-    /// Closes with a fault.
+    /// Closes the calculator, and returns the error.
     pub(super) fn fault_at_close(&mut self) -> String {
         let emits = self.step(Timestamp::DONE, Step::Close);
         emits.expect_err("a fault").to_string()
     }
 
-    fn try_at(&mut self, at: Timestamp, packets: &[(&str, Payload)]) -> Result<Vec<String>, Fault> {
+    fn try_at(&mut self, at: Timestamp, packets: &[(&str, Payload)]) -> Result<Vec<String>, GraphRunError> {
         self.inputs.fill(Packet::empty(Timestamp::UNSET));
         for (name, payload) in packets {
             let place = self.spec.inputs.named(name).expect("a stream of the node");
@@ -204,19 +205,19 @@ impl Run {
         self.step(at, Step::Process)
     }
 
-    fn step(&mut self, at: Timestamp, step: Step) -> Result<Vec<String>, Fault> {
+    fn step(&mut self, at: Timestamp, step: Step) -> Result<Vec<String>, GraphRunError> {
         let env = Env::new(Arc::new(Nothing));
         let mut context =
-            Context::new(&self.spec, at, &self.inputs, &self.side, &self.bounds, &env);
+            CalculatorContext::new(&self.spec, at, &self.inputs, &self.side, &self.bounds, &env);
         let flow = match step {
             Step::Open => self.calculator.open(&mut context),
             Step::Process => self.calculator.process(&mut context),
             Step::Close => self.calculator.close(&mut context),
         };
         match flow? {
-            Flow::Next => {}
-            Flow::Stop => self.stopped = true,
-            Flow::Later(_) => panic!("these calculators do not wait"),
+            StepOutcome::Next => {}
+            StepOutcome::Stop => self.stopped = true,
+            StepOutcome::Later(_) => panic!("these calculators do not wait"),
         }
         let emits = context.into_emits();
         Ok(emits.iter().map(|emit| self.told(emit)).collect())
@@ -239,7 +240,7 @@ impl Run {
     }
 }
 
-/// No models and no Python.
+/// Resources without models and Python.
 pub(super) struct Nothing;
 
 impl Resources for Nothing {
@@ -247,13 +248,13 @@ impl Resources for Nothing {
         false
     }
 
-    fn python(&self, _: &str) -> Option<&Arc<crate::python::Handler>> {
+    fn python(&self, _: &str) -> Option<&Arc<crate::python::PythonHandler>> {
         None
     }
 }
 
 impl Servables for Nothing {
-    fn session(&self, name: &str, _: Option<i64>) -> error::Result<Arc<dyn Session>> {
+    fn session(&self, name: &str, _: Option<i64>) -> error::Result<Arc<dyn ServableSession>> {
         panic!("no calculator here asks for {name}")
     }
 }

@@ -1,4 +1,5 @@
-//! Runs a model or pipeline: tensors and lists of tensors in, the same out.
+//! Inference on a model or pipeline: tensors and lists of tensors in and
+//! out.
 
 mod frame;
 mod names;
@@ -14,8 +15,8 @@ use self::{
 use super::session::TAG as SESSION;
 use crate::{
     graph::{
-        Calculator, Context, Contract, Factory, Fault, Flow, NodeSpec, PacketType, Payload, Ports,
-        Resources, Session,
+        Calculator, CalculatorContext, Contract, Factory, GraphRunError, StepOutcome, NodeSpec, PacketType, Payload, Ports,
+        Resources, ServableSession,
     },
     proto::mediapipe::OpenVinoInferenceCalculatorOptions as Options,
     request::InferRequest,
@@ -88,7 +89,7 @@ fn contract(node: &NodeSpec) -> Result<Contract, String> {
     Ok(contract)
 }
 
-/// Judges the options of one direction.
+/// Validates the options of one direction.
 fn check(
     node: &NodeSpec,
     direction: &str,
@@ -133,21 +134,21 @@ struct Runner {
     opened: Option<Opened>,
 }
 
-/// What is known once there is a session.
+/// State after opening the session.
 struct Opened {
-    session: Arc<dyn Session>,
-    /// What each input feeds.
+    session: Arc<dyn ServableSession>,
+    /// Model inputs of each input stream.
     feeds: Vec<Feed>,
-    /// What each output takes.
+    /// Model outputs of each output stream.
     yields: Arc<[Yield]>,
-    /// The outputs to ask for; all if there is none.
+    /// Requested outputs; all if empty.
     asked: Vec<String>,
 }
 
 impl Calculator for Runner {
-    fn open(&mut self, context: &mut Context<'_>) -> Result<Flow, Fault> {
+    fn open(&mut self, context: &mut CalculatorContext<'_>) -> Result<StepOutcome, GraphRunError> {
         let Some(Payload::Session(session)) = context.side(0) else {
-            return Err(Fault::internal(format!(
+            return Err(GraphRunError::internal(format!(
                 "The side packet {SESSION} is no session; it comes from an \
                  OpenVINOModelServerSessionCalculator"
             )));
@@ -161,18 +162,18 @@ impl Calculator for Runner {
             asked: names::asked(&yields),
             yields: yields.into(),
         });
-        Ok(Flow::Next)
+        Ok(StepOutcome::Next)
     }
 
-    fn process(&mut self, context: &mut Context<'_>) -> Result<Flow, Fault> {
+    fn process(&mut self, context: &mut CalculatorContext<'_>) -> Result<StepOutcome, GraphRunError> {
         let Some(opened) = &self.opened else {
-            return Err(Fault::internal("the node was not opened"));
+            return Err(GraphRunError::internal("the node was not opened"));
         };
         let mut inputs = Vec::with_capacity(opened.feeds.len());
         for (place, feed) in opened.feeds.iter().enumerate() {
             let stream = &context.node.inputs[place].name;
             let Some(payload) = context.input(place) else {
-                return Err(Fault::internal(format!(
+                return Err(GraphRunError::internal(format!(
                     "Input stream \"{stream}\" has no packet at {}; the model needs all inputs at \
                      once",
                     context.at
@@ -191,14 +192,14 @@ impl Calculator for Runner {
         let later = async move {
             let outputs = run
                 .await
-                .map_err(|error| Fault::internal(error.message()))?;
+                .map_err(|error| GraphRunError::internal(error.message()))?;
             frame::emits(&yields, &outputs, at)
         };
-        Ok(Flow::Later(later.boxed()))
+        Ok(StepOutcome::Later(later.boxed()))
     }
 }
 
-/// Writes names for a text.
+/// List of names, formatted for messages.
 struct List<'a, T>(&'a [T]);
 
 impl<T: fmt::Display> fmt::Display for List<'_, T> {

@@ -1,4 +1,5 @@
-//! What is in lists: an element, the first few, how many.
+//! Elements of lists: a single one, the first few, their
+//! number.
 
 use super::{
     contract::{Ask, Count, EVERY},
@@ -6,11 +7,11 @@ use super::{
     value,
 };
 use crate::{
-    graph::{Calculator, Context, Contract, Fault, Flow, NodeSpec, PacketType, Payload},
+    graph::{Calculator, CalculatorContext, Contract, GraphRunError, StepOutcome, NodeSpec, PacketType, Payload},
     proto::mediapipe::{ClipVectorSizeCalculatorOptions, GetVectorItemCalculatorOptions},
 };
 
-/// Those that take one element.
+/// Calculators that take one element.
 pub(super) static GET: &[Typed] = every_kind!(
     "Get",
     "VectorItemCalculator",
@@ -27,7 +28,7 @@ pub(super) static GET: &[Typed] = every_kind!(
     ]
 );
 
-/// Those that shorten a list.
+/// Calculators that truncate a list.
 pub(super) static CLIP: &[Typed] = every_kind!(
     "Clip",
     "VectorSizeCalculator",
@@ -48,7 +49,7 @@ pub(super) static CLIP: &[Typed] = every_kind!(
     ]
 );
 
-/// Those that count.
+/// Calculators that return the size of a list.
 pub(super) static SIZE: &[Typed] = every_kind!(
     "",
     "VectorSizeCalculator",
@@ -90,19 +91,19 @@ fn get(node: &NodeSpec) -> Result<Contract, String> {
 }
 
 impl Calculator for Get {
-    fn process(&mut self, context: &mut Context<'_>) -> Result<Flow, Fault> {
+    fn process(&mut self, context: &mut CalculatorContext<'_>) -> Result<StepOutcome, GraphRunError> {
         let Some(vector) = value::tagged(context, "VECTOR") else {
-            return Ok(Flow::Next);
+            return Ok(StepOutcome::Next);
         };
         let list = value::list(vector, "VECTOR")?;
         let given = value::tagged(context, "INDEX")
             .map(|index| value::int(index, "INDEX"))
             .transpose()?;
         let Some(index) = given.or(self.options.item_index) else {
-            return Ok(Flow::Next);
+            return Ok(StepOutcome::Next);
         };
         let outside = |least: &str| {
-            Fault::internal(format!(
+            GraphRunError::internal(format!(
                 "INDEX: expected {least}, got {index} in a list of {}",
                 list.len()
             ))
@@ -113,7 +114,7 @@ impl Calculator for Get {
             None if self.options.output_empty_on_oob() => {}
             None => return Err(outside("less than the size")),
         }
-        Ok(Flow::Next)
+        Ok(StepOutcome::Next)
     }
 }
 
@@ -140,19 +141,19 @@ fn clip(node: &NodeSpec) -> Result<Contract, String> {
 }
 
 impl Calculator for Clip {
-    fn open(&mut self, context: &mut Context<'_>) -> Result<Flow, Fault> {
+    fn open(&mut self, context: &mut CalculatorContext<'_>) -> Result<StepOutcome, GraphRunError> {
         if let Some(most) = value::side_int(context, "")? {
             let fits = usize::try_from(most).ok().filter(|most| *most > 0);
             let text = || format!("side packet: expected a size of at least 1, got {most}");
-            self.most = Some(fits.ok_or_else(|| Fault::internal(text()))?);
+            self.most = Some(fits.ok_or_else(|| GraphRunError::internal(text()))?);
         }
-        Ok(Flow::Next)
+        Ok(StepOutcome::Next)
     }
 
-    fn process(&mut self, context: &mut Context<'_>) -> Result<Flow, Fault> {
+    fn process(&mut self, context: &mut CalculatorContext<'_>) -> Result<StepOutcome, GraphRunError> {
         let inputs = context.inputs;
         let Some(payload) = inputs[0].payload() else {
-            return Ok(Flow::Next);
+            return Ok(StepOutcome::Next);
         };
         let list = value::list(payload, "input stream")?;
         let most = self.most.unwrap_or(self.option);
@@ -161,7 +162,7 @@ impl Calculator for Clip {
         } else {
             context.send(0, Payload::List(list[..most].to_vec()));
         }
-        Ok(Flow::Next)
+        Ok(StepOutcome::Next)
     }
 }
 
@@ -176,12 +177,12 @@ fn size(node: &NodeSpec) -> Result<Contract, String> {
 }
 
 impl Calculator for Size {
-    fn process(&mut self, context: &mut Context<'_>) -> Result<Flow, Fault> {
+    fn process(&mut self, context: &mut CalculatorContext<'_>) -> Result<StepOutcome, GraphRunError> {
         if let Some(vector) = value::tagged(context, "VECTOR") {
             let size = value::list(vector, "VECTOR")?.len();
             context.send(0, Payload::Int(i64::try_from(size).unwrap_or(i64::MAX)));
         }
-        Ok(Flow::Next)
+        Ok(StepOutcome::Next)
     }
 }
 

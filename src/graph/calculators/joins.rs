@@ -1,15 +1,15 @@
-//! Calculators that look at several inputs together.
+//! Calculators that combine several inputs.
 
 use super::contract::{Ask, Count, EVERY};
 use crate::{
     graph::{
-        Calculator, Context, Contract, Emit, Factory, Fault, Flow, NodeSpec, Packet, PacketType,
+        Calculator, CalculatorContext, Contract, Emit, Factory, GraphRunError, StepOutcome, NodeSpec, Packet, PacketType,
         Payload, Timestamp,
     },
     proto::mediapipe::PacketClonerCalculatorOptions,
 };
 
-/// What is here.
+/// Factories of this module.
 pub(super) static FACTORIES: &[Factory] = &[
     Factory {
         name: "PacketClonerCalculator",
@@ -46,7 +46,7 @@ pub(super) static FACTORIES: &[Factory] = &[
 struct Cloner {
     options: PacketClonerCalculatorOptions,
     tick: usize,
-    /// The inputs that are repeated, in the order of the outputs, and their latest packets.
+    /// Repeated inputs, in the order of the outputs, with their latest packets.
     latest: Vec<(usize, Option<Packet>)>,
 }
 
@@ -89,7 +89,7 @@ impl Cloner {
 }
 
 impl Calculator for Cloner {
-    fn process(&mut self, context: &mut Context<'_>) -> Result<Flow, Fault> {
+    fn process(&mut self, context: &mut CalculatorContext<'_>) -> Result<StepOutcome, GraphRunError> {
         for (place, latest) in &mut self.latest {
             let packet = &context.inputs[*place];
             if !packet.is_empty() {
@@ -97,7 +97,7 @@ impl Calculator for Cloner {
             }
         }
         if context.inputs[self.tick].is_empty() {
-            return Ok(Flow::Next);
+            return Ok(StepOutcome::Next);
         }
         let bound = context.at.next_allowed();
         let told = self.options.output_packets_only_when_all_inputs_received();
@@ -109,7 +109,7 @@ impl Calculator for Cloner {
                 }
             }
             if missing {
-                return Ok(Flow::Next);
+                return Ok(StepOutcome::Next);
             }
         }
         let at = context.at;
@@ -119,7 +119,7 @@ impl Calculator for Cloner {
                 None => context.emit(Emit::Bound(output, bound)),
             }
         }
-        Ok(Flow::Next)
+        Ok(StepOutcome::Next)
     }
 }
 
@@ -135,10 +135,10 @@ fn presence(node: &NodeSpec) -> Result<Contract, String> {
 }
 
 impl Calculator for Presence {
-    fn process(&mut self, context: &mut Context<'_>) -> Result<Flow, Fault> {
+    fn process(&mut self, context: &mut CalculatorContext<'_>) -> Result<StepOutcome, GraphRunError> {
         let there = context.input(0).is_some();
         context.send(0, Payload::Bool(there));
-        Ok(Flow::Next)
+        Ok(StepOutcome::Next)
     }
 }
 
@@ -153,14 +153,14 @@ fn inner_join(node: &NodeSpec) -> Result<Contract, String> {
 }
 
 impl Calculator for InnerJoin {
-    fn process(&mut self, context: &mut Context<'_>) -> Result<Flow, Fault> {
+    fn process(&mut self, context: &mut CalculatorContext<'_>) -> Result<StepOutcome, GraphRunError> {
         let inputs = context.inputs;
         if inputs.iter().all(|packet| !packet.is_empty()) {
             for (place, packet) in inputs.iter().enumerate() {
                 context.send_packet(place, packet.clone());
             }
         }
-        Ok(Flow::Next)
+        Ok(StepOutcome::Next)
     }
 }
 
@@ -176,13 +176,13 @@ fn pair(node: &NodeSpec) -> Result<Contract, String> {
 }
 
 impl Calculator for Pair {
-    fn process(&mut self, context: &mut Context<'_>) -> Result<Flow, Fault> {
-        // There is no value that says that one of them is missing.
+    fn process(&mut self, context: &mut CalculatorContext<'_>) -> Result<StepOutcome, GraphRunError> {
+        // No value can express that one of them is missing.
         if let (Some(one), Some(other)) = (context.input(0), context.input(1)) {
             let pair = vec![one.clone(), other.clone()];
             context.send(0, Payload::List(pair));
         }
-        Ok(Flow::Next)
+        Ok(StepOutcome::Next)
     }
 }
 
@@ -218,21 +218,21 @@ impl ValueOrDefault {
 }
 
 impl Calculator for ValueOrDefault {
-    fn process(&mut self, context: &mut Context<'_>) -> Result<Flow, Fault> {
+    fn process(&mut self, context: &mut CalculatorContext<'_>) -> Result<StepOutcome, GraphRunError> {
         if context.inputs[self.tick].is_empty() {
-            return Ok(Flow::Next);
+            return Ok(StepOutcome::Next);
         }
         let at: Timestamp = context.at;
         let packet = &context.inputs[self.input];
         if !packet.is_empty() {
             context.send_packet(self.output, packet.clone());
-            return Ok(Flow::Next);
+            return Ok(StepOutcome::Next);
         }
         context.send_packet(self.output, context.side[0].moved(at));
         if let Some(flag) = self.flag {
             context.send(flag, Payload::Bool(true));
         }
-        Ok(Flow::Next)
+        Ok(StepOutcome::Next)
     }
 }
 

@@ -1,4 +1,4 @@
-//! Flow limiters: packets that come faster than they are done are dropped.
+//! Flow limiters: packets that arrive faster than they are processed are dropped.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -9,16 +9,16 @@ use super::{
 };
 use crate::{
     graph::{
-        Calculator, Code, Context, Contract, Factory, Fault, Flow, NodeSpec, Packet, PacketType,
+        Calculator, AbseilCode, CalculatorContext, Contract, Factory, GraphRunError, StepOutcome, NodeSpec, Packet, PacketType,
         Payload, Timestamp,
     },
     proto::mediapipe::FlowLimiterCalculatorOptions,
 };
 
-/// The most packets of an auxiliary input that wait for the main one.
+/// Maximum number of packets of an auxiliary input that wait for the main one.
 const AUXILIARY: usize = 10_000;
 
-/// What is here.
+/// Factories of this module.
 pub(super) static FACTORIES: &[Factory] = &[
     Factory {
         name: "FlowLimiterCalculator",
@@ -60,13 +60,13 @@ fn queued(node: &NodeSpec) -> Result<Contract, String> {
 }
 
 /// Reads the side packet.
-fn max_in_flight(context: &Context<'_>) -> Result<Option<usize>, Fault> {
+fn max_in_flight(context: &CalculatorContext<'_>) -> Result<Option<usize>, GraphRunError> {
     let Some(given) = value::side_int(context, "MAX_IN_FLIGHT")? else {
         return Ok(None);
     };
     let fits = usize::try_from(given).ok().filter(|most| *most > 0);
     fits.map(Some).ok_or_else(|| {
-        Fault::internal(format!(
+        GraphRunError::internal(format!(
             "side packet MAX_IN_FLIGHT: expected at least 1, got {given}"
         ))
     })
@@ -79,7 +79,7 @@ fn outputs(node: &NodeSpec) -> (Vec<Output>, Option<Output>) {
     )
 }
 
-/// One with a queue. The first input decides; the others follow by its times.
+/// Limiter with a queue. The first input decides; the others follow by its timestamps.
 struct Limiter {
     options: FlowLimiterCalculatorOptions,
     max_in_flight: usize,
@@ -87,7 +87,7 @@ struct Limiter {
     allow: Option<Output>,
     queues: Vec<VecDeque<Packet>>,
     in_flight: VecDeque<Timestamp>,
-    /// From which time on packets are let through or dropped.
+    /// Decisions by their first timestamp: whether packets from then on pass or are dropped.
     allowed: BTreeMap<Timestamp, bool>,
 }
 
@@ -106,14 +106,14 @@ impl Limiter {
         }
     }
 
-    fn decide(&mut self, context: &mut Context<'_>, at: Timestamp, allow: bool) {
+    fn decide(&mut self, context: &mut CalculatorContext<'_>, at: Timestamp, allow: bool) {
         if let Some(output) = &mut self.allow {
             output.send(context, Packet::new(Payload::Bool(allow), at));
         }
         self.allowed.insert(at, allow);
     }
 
-    fn forget_finished(&mut self, context: &Context<'_>) {
+    fn forget_finished(&mut self, context: &CalculatorContext<'_>) {
         let finished = context.node.inputs.find("FINISHED", 0);
         let done = finished.map_or(Timestamp::UNSET, |place| settled(context, place));
         while self.in_flight.front().is_some_and(|at| *at <= done) {
@@ -129,7 +129,7 @@ impl Limiter {
         }
     }
 
-    fn release(&mut self, context: &mut Context<'_>) {
+    fn release(&mut self, context: &mut CalculatorContext<'_>) {
         while self.in_flight.len() < self.max_in_flight
             && let Some(packet) = self.queues[0].pop_front()
         {
@@ -155,7 +155,7 @@ impl Limiter {
         }
     }
 
-    fn follow(&mut self, context: &mut Context<'_>) {
+    fn follow(&mut self, context: &mut CalculatorContext<'_>) {
         let decided = self.outputs[0].bound();
         for place in 1..self.outputs.len() {
             let (queue, output) = (&mut self.queues[place], &mut self.outputs[place]);
@@ -175,8 +175,8 @@ impl Limiter {
         }
     }
 
-    /// Forgets decisions on times that no input can have any more.
-    fn forget_decisions(&mut self, context: &Context<'_>) {
+    /// Removes decisions on timestamps that no input can have any more.
+    fn forget_decisions(&mut self, context: &CalculatorContext<'_>) {
         let bounds = self.queues.iter().enumerate().map(|(place, queue)| {
             queue
                 .front()
@@ -191,14 +191,14 @@ impl Limiter {
 }
 
 impl Calculator for Limiter {
-    fn open(&mut self, context: &mut Context<'_>) -> Result<Flow, Fault> {
+    fn open(&mut self, context: &mut CalculatorContext<'_>) -> Result<StepOutcome, GraphRunError> {
         if let Some(most) = max_in_flight(context)? {
             self.max_in_flight = most;
         }
-        Ok(Flow::Next)
+        Ok(StepOutcome::Next)
     }
 
-    fn process(&mut self, context: &mut Context<'_>) -> Result<Flow, Fault> {
+    fn process(&mut self, context: &mut CalculatorContext<'_>) -> Result<StepOutcome, GraphRunError> {
         self.forget_finished(context);
         for (place, queue) in self.queues.iter_mut().enumerate() {
             let packet = &context.inputs[place];
@@ -206,8 +206,8 @@ impl Calculator for Limiter {
                 queue.push_back(packet.clone());
             }
             if place > 0 && queue.len() > AUXILIARY {
-                return Err(Fault::new(
-                    Code::ResourceExhausted,
+                return Err(GraphRunError::new(
+                    AbseilCode::ResourceExhausted,
                     format!(
                         "more than {AUXILIARY} packets of input stream \"{}\" wait for \"{}\"",
                         context.node.inputs[place].name, context.node.inputs[0].name
@@ -218,11 +218,11 @@ impl Calculator for Limiter {
         self.release(context);
         self.follow(context);
         self.forget_decisions(context);
-        Ok(Flow::Next)
+        Ok(StepOutcome::Next)
     }
 }
 
-/// One without a queue. All inputs are alike; what one lets through passes on the others as well.
+/// Limiter without a queue. All inputs are equal; a timestamp passed by one passes on the others.
 struct RealTime {
     max_in_flight: usize,
     in_flight: usize,
@@ -253,7 +253,7 @@ impl RealTime {
         self.in_flight < self.max_in_flight
     }
 
-    fn take(&mut self, context: &mut Context<'_>, place: usize) {
+    fn take(&mut self, context: &mut CalculatorContext<'_>, place: usize) {
         let packet = context.inputs[place].clone();
         if packet.is_empty() {
             if context.bounds.get(place) == Some(&Timestamp::DONE) {
@@ -279,16 +279,16 @@ impl RealTime {
 }
 
 impl Calculator for RealTime {
-    fn open(&mut self, context: &mut Context<'_>) -> Result<Flow, Fault> {
+    fn open(&mut self, context: &mut CalculatorContext<'_>) -> Result<StepOutcome, GraphRunError> {
         self.max_in_flight = max_in_flight(context)?.unwrap_or(1);
-        Ok(Flow::Next)
+        Ok(StepOutcome::Next)
     }
 
-    fn process(&mut self, context: &mut Context<'_>) -> Result<Flow, Fault> {
+    fn process(&mut self, context: &mut CalculatorContext<'_>) -> Result<StepOutcome, GraphRunError> {
         let allowed = self.allows();
         if value::tagged(context, "FINISHED").is_some() {
             self.in_flight = self.in_flight.checked_sub(1).ok_or_else(|| {
-                Fault::internal("Received a FINISHED packet, but we had none in flight.")
+                GraphRunError::internal("Received a FINISHED packet, but we had none in flight.")
             })?;
         }
         for place in 0..self.outputs.len() {
@@ -303,7 +303,7 @@ impl Calculator for RealTime {
             let allows = Payload::Bool(!allowed);
             output.send(context, Packet::new(allows, Timestamp::new(self.changes)));
         }
-        Ok(Flow::Next)
+        Ok(StepOutcome::Next)
     }
 }
 

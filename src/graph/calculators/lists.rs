@@ -1,4 +1,4 @@
-//! Lists taken apart and put together.
+//! Splitting and concatenation of lists.
 
 use super::{
     contract::{Ask, Count, EVERY},
@@ -6,11 +6,11 @@ use super::{
     value,
 };
 use crate::{
-    graph::{Calculator, Context, Contract, Fault, Flow, NodeSpec, PacketType, Payload},
+    graph::{Calculator, CalculatorContext, Contract, GraphRunError, StepOutcome, NodeSpec, PacketType, Payload},
     proto::mediapipe::{ConcatenateVectorCalculatorOptions, SplitVectorCalculatorOptions},
 };
 
-/// Those that take a list apart.
+/// Calculators that split a list.
 pub(super) static SPLIT: &[Typed] = every_kind!(
     "Split",
     "VectorCalculator",
@@ -25,7 +25,7 @@ pub(super) static SPLIT: &[Typed] = every_kind!(
     ]
 );
 
-/// Those that put lists together.
+/// Calculators that concatenate lists.
 pub(super) static CONCATENATE: &[Typed] = every_kind!(
     "Concatenate",
     "VectorCalculator",
@@ -40,7 +40,7 @@ pub(super) static CONCATENATE: &[Typed] = every_kind!(
     ]
 );
 
-/// Ranges in which an element is, from `.0` to before `.1`.
+/// Ranges of elements, from `.0` to before `.1`.
 type Ranges = Vec<(usize, usize)>;
 
 struct Split {
@@ -124,14 +124,14 @@ impl Split {
 }
 
 impl Calculator for Split {
-    fn process(&mut self, context: &mut Context<'_>) -> Result<Flow, Fault> {
+    fn process(&mut self, context: &mut CalculatorContext<'_>) -> Result<StepOutcome, GraphRunError> {
         let inputs = context.inputs;
         let Some(payload) = inputs[0].payload() else {
-            return Ok(Flow::Next);
+            return Ok(StepOutcome::Next);
         };
         let list = value::list(payload, "input stream")?;
         if list.len() < self.longest {
-            return Err(Fault::internal(format!(
+            return Err(GraphRunError::internal(format!(
                 "expected a list of at least {} elements, as the ranges say, got {}",
                 self.longest,
                 list.len()
@@ -141,7 +141,7 @@ impl Calculator for Split {
         if self.combine {
             let all = self.ranges.iter().flat_map(part).cloned().collect();
             context.send(0, Payload::List(all));
-            return Ok(Flow::Next);
+            return Ok(StepOutcome::Next);
         }
         for (output, range) in self.ranges.iter().enumerate() {
             if self.elements {
@@ -150,7 +150,7 @@ impl Calculator for Split {
                 context.send(output, Payload::List(part(range).to_vec()));
             }
         }
-        Ok(Flow::Next)
+        Ok(StepOutcome::Next)
     }
 }
 
@@ -182,18 +182,18 @@ impl Concatenate {
 }
 
 impl Calculator for Concatenate {
-    fn process(&mut self, context: &mut Context<'_>) -> Result<Flow, Fault> {
+    fn process(&mut self, context: &mut CalculatorContext<'_>) -> Result<StepOutcome, GraphRunError> {
         let mut all = Vec::new();
         for packet in context.inputs {
             match packet.payload() {
-                None if self.only_all => return Ok(Flow::Next),
+                None if self.only_all => return Ok(StepOutcome::Next),
                 None => {}
                 Some(Payload::List(list)) => all.extend(list.iter().cloned()),
                 Some(element) => all.push(element.clone()),
             }
         }
         context.send(0, Payload::List(all));
-        Ok(Flow::Next)
+        Ok(StepOutcome::Next)
     }
 }
 

@@ -1,4 +1,4 @@
-//! What a graph made of the packet before.
+//! Loopback of the result for the previous packet.
 
 use std::collections::VecDeque;
 
@@ -7,10 +7,10 @@ use super::{
     contract::{Ask, Count},
 };
 use crate::graph::{
-    Calculator, Context, Contract, Factory, Fault, Flow, NodeSpec, Packet, PacketType, Timestamp,
+    Calculator, CalculatorContext, Contract, Factory, GraphRunError, StepOutcome, NodeSpec, Packet, PacketType, Timestamp,
 };
 
-/// What is here.
+/// Factories of this module.
 pub(super) static FACTORIES: &[Factory] = &[Factory {
     name: "PreviousLoopbackCalculator",
     about: "With each packet of MAIN, gives what came back on LOOP at the time of the one before.",
@@ -33,7 +33,8 @@ struct Loopback {
     main: usize,
     back: usize,
     output: Output,
-    /// Times of MAIN, and for packets that are not the first the time whose LOOP packet they want.
+    /// Timestamps of MAIN, and, except for the first, the timestamp of the LOOP packet to pair
+    /// with.
     wanted: VecDeque<(Timestamp, Option<Timestamp>)>,
     loops: VecDeque<Packet>,
     main_settled: Timestamp,
@@ -55,12 +56,12 @@ impl Loopback {
         }
     }
 
-    fn take(&mut self, context: &Context<'_>) {
+    fn take(&mut self, context: &CalculatorContext<'_>) {
         let at = settled(context, self.main);
         if at > self.main_settled {
             self.main_settled = at;
             let wants = if context.inputs[self.main].is_empty() {
-                // A later bound says all that an earlier one did.
+                // A later bound implies an earlier one.
                 if matches!(self.wanted.back(), Some((_, None))) {
                     self.wanted.pop_back();
                 }
@@ -79,7 +80,7 @@ impl Loopback {
 }
 
 impl Calculator for Loopback {
-    fn process(&mut self, context: &mut Context<'_>) -> Result<Flow, Fault> {
+    fn process(&mut self, context: &mut CalculatorContext<'_>) -> Result<StepOutcome, GraphRunError> {
         self.take(context);
         while let Some((at, wants)) = self.wanted.front().copied() {
             let Some(wants) = wants else {
@@ -97,12 +98,12 @@ impl Calculator for Loopback {
                     self.output.send(context, packet);
                 }
                 None if self.loop_settled < wants => break,
-                // There was none at that time.
+                // There was no packet at that timestamp.
                 _ => self.output.raise(context, at.next_allowed()),
             }
             self.wanted.pop_front();
         }
-        Ok(Flow::Next)
+        Ok(StepOutcome::Next)
     }
 }
 

@@ -1,4 +1,4 @@
-//! Loops: the elements of a list become packets of a time of their own each, and a list again.
+//! Loops: the elements of a list become packets with a timestamp each, and then a list again.
 
 use super::{
     bounds::Output,
@@ -7,11 +7,11 @@ use super::{
     value,
 };
 use crate::graph::{
-    Calculator, Context, Contract, Emit, Fault, Flow, NodeSpec, Packet, PacketType, Payload,
+    Calculator, CalculatorContext, Contract, Emit, GraphRunError, StepOutcome, NodeSpec, Packet, PacketType, Payload,
     Timestamp,
 };
 
-/// Those that begin a loop.
+/// Calculators that begin a loop.
 pub(super) static BEGIN: &[Typed] = every_kind!(
     "BeginLoop",
     "Calculator",
@@ -28,7 +28,7 @@ pub(super) static BEGIN: &[Typed] = every_kind!(
     ]
 );
 
-/// Those that end a loop.
+/// Calculators that end a loop.
 pub(super) static END: &[Typed] = every_kind!(
     "EndLoop",
     "Calculator",
@@ -48,9 +48,9 @@ pub(super) static END: &[Typed] = every_kind!(
 struct Begin {
     item: Output,
     batch_end: Output,
-    /// Inputs that are copied, and where to.
+    /// Copied inputs, with their outputs.
     clones: Vec<(usize, Output)>,
-    /// The time of the next element.
+    /// Timestamp of the next element.
     next: Timestamp,
 }
 
@@ -81,7 +81,7 @@ impl Begin {
 }
 
 impl Calculator for Begin {
-    fn process(&mut self, context: &mut Context<'_>) -> Result<Flow, Fault> {
+    fn process(&mut self, context: &mut CalculatorContext<'_>) -> Result<StepOutcome, GraphRunError> {
         let inputs = context.inputs;
         let items = match value::tagged(context, "ITERABLE") {
             Some(payload) => value::list(payload, "ITERABLE")?,
@@ -99,7 +99,7 @@ impl Calculator for Begin {
             self.next = at.next_allowed();
         }
         if items.is_empty() {
-            // Even nothing takes a time, at which it ends.
+            // Even an empty list takes a timestamp, at which it ends.
             self.next = self.next.next_allowed();
         }
         let next = self.next;
@@ -110,7 +110,7 @@ impl Calculator for Begin {
         let time = Payload::Time(context.at);
         let last = Packet::new(time, next.settled());
         self.batch_end.send(context, last);
-        Ok(Flow::Next)
+        Ok(StepOutcome::Next)
     }
 }
 
@@ -129,7 +129,7 @@ fn end(node: &NodeSpec) -> Result<Contract, String> {
 }
 
 impl Calculator for End {
-    fn process(&mut self, context: &mut Context<'_>) -> Result<Flow, Fault> {
+    fn process(&mut self, context: &mut CalculatorContext<'_>) -> Result<StepOutcome, GraphRunError> {
         self.items.extend(value::tagged(context, "ITEM").cloned());
         match value::tagged(context, "BATCH_END") {
             None => {}
@@ -142,7 +142,7 @@ impl Calculator for End {
             }
             Some(other) => return Err(value::unlike("a timestamp", other, "BATCH_END")),
         }
-        Ok(Flow::Next)
+        Ok(StepOutcome::Next)
     }
 }
 

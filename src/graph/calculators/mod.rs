@@ -1,7 +1,8 @@
-//! The calculators that are built in.
+//! Built-in calculators.
 //!
-//! One file for each meaning, with a table of its factories. Those that exist once for each kind of element
-//! (`BeginLoopFloatCalculator`, …) are one implementation each and a table of names and kinds.
+//! One file for each purpose, with a table of its factories. Calculators with a variant for each
+//! element type (`BeginLoopFloatCalculator`, …) share one implementation and a table of names and
+//! types.
 
 mod absent;
 mod bounds;
@@ -41,7 +42,7 @@ pub(super) use python_executor::{LOOPBACK, is_python};
 
 use super::Factory;
 
-/// Those that exist once.
+/// Calculators with a single variant.
 static SINGLE: &[&[Factory]] = &[
     forward::FACTORIES,
     gate::FACTORIES,
@@ -56,7 +57,7 @@ static SINGLE: &[&[Factory]] = &[
     thinner::FACTORIES,
 ];
 
-/// Those that exist once for each kind of element.
+/// Calculators with a variant for each element type.
 static FAMILIES: &[&[elements::Typed]] = &[
     items::CLIP,
     items::GET,
@@ -68,7 +69,7 @@ static FAMILIES: &[&[elements::Typed]] = &[
     strings::PARSE,
 ];
 
-/// Those that reach models and Python, and turn tensors for them.
+/// Calculators that use models and Python, and convert tensors for them.
 static REACHING: [&Factory; 4] = [
     &converter::FACTORY,
     &inference::FACTORY,
@@ -85,13 +86,13 @@ static ALL: LazyLock<Vec<&'static Factory>> = LazyLock::new(|| {
     all
 });
 
-/// Returns all calculators, by name.
+/// Returns all calculators, sorted by name.
 #[must_use]
 pub fn all() -> &'static [&'static Factory] {
     &ALL
 }
 
-/// Finds a calculator.
+/// Finds a calculator by name.
 #[must_use]
 pub fn find(name: &str) -> Option<&'static Factory> {
     let place = ALL.binary_search_by_key(&name, |factory| factory.name);

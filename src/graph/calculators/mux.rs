@@ -1,4 +1,4 @@
-//! Calculators that put several streams into one, and take them apart again.
+//! Calculators that merge several streams into one, and split them again.
 
 use super::{
     bounds::Output,
@@ -6,10 +6,10 @@ use super::{
     value,
 };
 use crate::graph::{
-    Calculator, Context, Contract, Factory, Fault, Flow, NodeSpec, Packet, PacketType, Payload,
+    Calculator, CalculatorContext, Contract, Factory, GraphRunError, StepOutcome, NodeSpec, Packet, PacketType, Payload,
 };
 
-/// What is here.
+/// Factories of this module.
 pub(super) static FACTORIES: &[Factory] = &[
     Factory {
         name: "MuxCalculator",
@@ -59,16 +59,16 @@ fn mux(node: &NodeSpec) -> Result<Contract, String> {
 }
 
 impl Calculator for Mux {
-    fn process(&mut self, context: &mut Context<'_>) -> Result<Flow, Fault> {
+    fn process(&mut self, context: &mut CalculatorContext<'_>) -> Result<StepOutcome, GraphRunError> {
         let select = value::tagged(context, "SELECT").or_else(|| value::side(context, "SELECT"));
         let Some(select) = select else {
-            return Ok(Flow::Next);
+            return Ok(StepOutcome::Next);
         };
         let select = value::int(select, "SELECT")?;
         let inputs: Vec<usize> = context.node.inputs.tagged("INPUT").collect();
         let chosen = usize::try_from(select).ok();
         let Some(place) = chosen.and_then(|select| inputs.get(select)) else {
-            return Err(Fault::internal(format!(
+            return Err(GraphRunError::internal(format!(
                 "SELECT: expected 0 to {}, got {select}",
                 inputs.len() - 1
             )));
@@ -77,13 +77,13 @@ impl Calculator for Mux {
         if !packet.is_empty() {
             context.send_packet(0, packet.clone());
         }
-        Ok(Flow::Next)
+        Ok(StepOutcome::Next)
     }
 }
 
 struct ImmediateMux {
     output: Output,
-    /// One packet for each that came.
+    /// Output with one packet for each that arrived.
     finished: Option<Output>,
 }
 
@@ -113,7 +113,7 @@ fn immediate_mux(node: &NodeSpec) -> Result<Contract, String> {
 }
 
 impl Calculator for ImmediateMux {
-    fn process(&mut self, context: &mut Context<'_>) -> Result<Flow, Fault> {
+    fn process(&mut self, context: &mut CalculatorContext<'_>) -> Result<StepOutcome, GraphRunError> {
         let inputs = context.inputs;
         for packet in inputs.iter().filter(|packet| !packet.is_empty()) {
             if packet.at() >= self.output.bound() {
@@ -124,7 +124,7 @@ impl Calculator for ImmediateMux {
                 finished.send(context, Packet::new(Payload::Bool(true), at));
             }
         }
-        Ok(Flow::Next)
+        Ok(StepOutcome::Next)
     }
 }
 
@@ -139,12 +139,12 @@ fn merge(node: &NodeSpec) -> Result<Contract, String> {
 }
 
 impl Calculator for Merge {
-    fn process(&mut self, context: &mut Context<'_>) -> Result<Flow, Fault> {
+    fn process(&mut self, context: &mut CalculatorContext<'_>) -> Result<StepOutcome, GraphRunError> {
         let mut packets = context.inputs.iter();
         if let Some(packet) = packets.find(|packet| !packet.is_empty()) {
             context.send_packet(0, packet.clone());
         }
-        Ok(Flow::Next)
+        Ok(StepOutcome::Next)
     }
 }
 
@@ -163,19 +163,19 @@ fn round_robin(node: &NodeSpec) -> Result<Contract, String> {
 }
 
 impl Calculator for RoundRobin {
-    fn process(&mut self, context: &mut Context<'_>) -> Result<Flow, Fault> {
+    fn process(&mut self, context: &mut CalculatorContext<'_>) -> Result<StepOutcome, GraphRunError> {
         let packet = &context.inputs[0];
         if packet.is_empty() {
-            return Ok(Flow::Next);
+            return Ok(StepOutcome::Next);
         }
-        // Places are sorted by tag, so those of OUTPUT come before SELECT.
+        // Ports are sorted by tag, so those of OUTPUT come before SELECT.
         let outputs = context.node.outputs.tagged("OUTPUT").count();
         context.send_packet(self.next, packet.clone());
         if let Some(select) = context.node.outputs.find("SELECT", 0) {
             context.send(select, Payload::Int(self.next as i64));
         }
         self.next = (self.next + 1) % outputs;
-        Ok(Flow::Next)
+        Ok(StepOutcome::Next)
     }
 }
 

@@ -1,32 +1,32 @@
-//! `PythonExecutorCalculator`: a node whose work is the `execute` of a Python class.
+//! `PythonExecutorCalculator`: a node that calls `execute` of a Python class.
 //!
-//! In regular use `execute` returns a list of tensors, each of which goes to the output of its name at
-//! the time of the inputs. In generative use it returns a generator: each of its sets goes out one
-//! unit of time after the one before, followed by a packet on `LOOPBACK`, which brings the node back
-//! here for the next set once this one is on its way.
+//! In regular use `execute` returns a list of tensors, each of which goes to the output of its name
+//! at the timestamp of the inputs. In generative use it returns a generator: each of its sets is
+//! sent one timestamp after the previous one, followed by a packet on `LOOPBACK`, which triggers
+//! the node again for the next set once this one is sent.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::{
     graph::{
-        Calculator, Code, Context, Contract, Emit, Factory, Fault, Flow, Later, NodeSpec, Packet,
+        Calculator, AbseilCode, CalculatorContext, Contract, Emit, Factory, GraphRunError, StepOutcome, Later, NodeSpec, Packet,
         PacketType, Payload, Resources, Timestamp,
     },
-    python::{self, Generator, Handler, Instance, Produced, Raised},
+    python::{self, HandlerGenerator, PythonHandler, HandlerInstance, Produced, Raised},
 };
 
-/// The tag of the streams that bring a generating node back to itself.
+/// Tag of the streams by which a generating node triggers itself.
 pub(crate) const LOOPBACK: &str = "LOOPBACK";
 
-/// Tells whether a node runs a Python class.
+/// Returns whether a node runs a Python class.
 pub(crate) fn is_python(node: &NodeSpec) -> bool {
     node.calculator == FACTORY.name
 }
 
-/// The tag of the side packet that Python nodes take.
+/// Tag of the side packet of Python nodes.
 pub(crate) const RESOURCES: &str = "PYTHON_NODE_RESOURCES";
 
-/// The kind of calculator.
+/// Factory of the calculator.
 pub(super) static FACTORY: Factory = Factory {
     name: "PythonExecutorCalculator",
     about: "Runs the execute method of a Python class.",
@@ -89,57 +89,57 @@ fn make(node: &Arc<NodeSpec>, resources: &dyn Resources) -> Box<dyn Calculator> 
     })
 }
 
-/// A node without its object, which only a definition that was not loaded has.
+/// Node without its Python object, which occurs only in a definition that was not loaded.
 struct Missing;
 
 impl Calculator for Missing {
-    fn process(&mut self, context: &mut Context<'_>) -> Result<Flow, Fault> {
+    fn process(&mut self, context: &mut CalculatorContext<'_>) -> Result<StepOutcome, GraphRunError> {
         let name = &context.node.name;
-        Err(Fault::internal(format!("no Python object for node {name}")))
+        Err(GraphRunError::internal(format!("no Python object for node {name}")))
     }
 }
 
 struct PythonExecutor {
-    handler: Arc<Handler>,
+    handler: Arc<PythonHandler>,
     shared: Arc<Shared>,
-    /// The places of the inputs that `execute` sees, by tag.
+    /// Indices of the inputs passed to `execute`, by tag.
     inputs: Vec<usize>,
     loop_input: Option<usize>,
 }
 
-/// What a step needs wherever it is done.
+/// State needed by a step on any thread.
 struct Shared {
     node: Arc<NodeSpec>,
-    instance: Instance,
+    instance: HandlerInstance,
     loop_output: Option<usize>,
     generating: Mutex<Generating>,
     is_silent: bool,
 }
 
-/// Whether the node generates.
+/// State of the generator of a node.
 #[derive(Default)]
 enum Generating {
-    /// It does not.
+    /// No generator.
     #[default]
     Not,
-    /// The next set is to be had.
+    /// The next set can be taken.
     Ready(Series),
-    /// The next set is being made, perhaps elsewhere.
+    /// The next set is being produced, possibly on another thread.
     Busy,
 }
 
-/// A generator on its way.
+/// Generator in progress.
 struct Series {
-    generator: Generator,
-    /// The time of the next set.
+    generator: HandlerGenerator,
+    /// Timestamp of the next set.
     next: Timestamp,
 }
 
-/// What there is to do.
+/// Work of a step.
 enum Work {
     Open,
     Execute {
-        inputs: Vec<python::Tensor>,
+        inputs: Vec<python::HandlerTensor>,
         is_complete: bool,
         at: Timestamp,
     },
@@ -148,19 +148,19 @@ enum Work {
 }
 
 impl PythonExecutor {
-    /// Does a step here if it is short, else elsewhere.
-    fn step(&self, context: &mut Context<'_>, work: Work) -> Result<Flow, Fault> {
+    /// Runs a step inline if it is short, else on another thread.
+    fn step(&self, context: &mut CalculatorContext<'_>, work: Work) -> Result<StepOutcome, GraphRunError> {
         let shared = Arc::clone(&self.shared);
         match self.handler.try_here(move || shared.run(work)) {
             Ok(outcome) => {
                 for emit in outcome?.emits {
                     context.emit(emit);
                 }
-                Ok(Flow::Next)
+                Ok(StepOutcome::Next)
             }
             Err(work) => {
                 let handler = Arc::clone(&self.handler);
-                Ok(Flow::Later(Box::pin(async move {
+                Ok(StepOutcome::Later(Box::pin(async move {
                     handler.elsewhere(work).await
                 })))
             }
@@ -169,15 +169,15 @@ impl PythonExecutor {
 }
 
 impl Calculator for PythonExecutor {
-    fn open(&mut self, context: &mut Context<'_>) -> Result<Flow, Fault> {
+    fn open(&mut self, context: &mut CalculatorContext<'_>) -> Result<StepOutcome, GraphRunError> {
         if self.shared.instance.has_state() {
             self.step(context, Work::Open)
         } else {
-            Ok(Flow::Next)
+            Ok(StepOutcome::Next)
         }
     }
 
-    fn process(&mut self, context: &mut Context<'_>) -> Result<Flow, Fault> {
+    fn process(&mut self, context: &mut CalculatorContext<'_>) -> Result<StepOutcome, GraphRunError> {
         let mut inputs = Vec::with_capacity(self.inputs.len());
         for place in &self.inputs {
             match context.input(*place) {
@@ -186,7 +186,7 @@ impl Calculator for PythonExecutor {
                     let port = &context.node.inputs[*place];
                     let (name, kind) = (&port.name, other.kind());
                     let text = format!("input {name}: expected a Python tensor, got {kind}");
-                    return Err(Fault::invalid(text));
+                    return Err(GraphRunError::invalid(text));
                 }
                 None => {}
             }
@@ -195,14 +195,14 @@ impl Calculator for PythonExecutor {
             let is_back = self
                 .loop_input
                 .is_some_and(|place| context.input(place).is_some());
-            // Dropped, and thereby closed, if nobody wants the rest.
+            // Dropped, and thereby closed, if the rest is not wanted.
             return match self.shared.next(is_back && !context.env.is_ending()) {
                 Some(series) => self.step(context, Work::Next(series)),
-                None => Ok(Flow::Next),
+                None => Ok(StepOutcome::Next),
             };
         }
         if !matches!(*self.shared.generating(), Generating::Not) {
-            return Err(Fault::new(Code::ResourceExhausted, BUSY));
+            return Err(GraphRunError::new(AbseilCode::ResourceExhausted, BUSY));
         }
         let is_complete = inputs.len() == self.inputs.len();
         let at = context.at;
@@ -216,31 +216,31 @@ impl Calculator for PythonExecutor {
         )
     }
 
-    fn close(&mut self, context: &mut Context<'_>) -> Result<Flow, Fault> {
+    fn close(&mut self, context: &mut CalculatorContext<'_>) -> Result<StepOutcome, GraphRunError> {
         drop(std::mem::take(&mut *self.shared.generating()));
         if self.shared.instance.has_state() {
             self.step(context, Work::Close)
         } else {
-            Ok(Flow::Next)
+            Ok(StepOutcome::Next)
         }
     }
 }
 
-/// What a node says that is given inputs while it still generates.
+/// Error of a node that receives inputs while it still generates.
 const BUSY: &str = "Node is already processing data. Create new stream for another request.";
 
-/// What clients are told of what Python code raises, before what it says.
+/// Prefix of errors raised by Python code, as reported to clients.
 const FAILED: &str = "Error occurred during graph execution";
 
 impl Shared {
     fn generating(&self) -> MutexGuard<'_, Generating> {
-        // It is replaced as a whole.
+        // The value is only ever replaced as a whole.
         self.generating
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Takes the generator whose next set is to be had; the node is busy then, if that is wanted.
+    /// Takes the generator that is ready for its next set; marks the node as busy if that is wanted.
     fn next(&self, is_wanted: bool) -> Option<Series> {
         let mut generating = self.generating();
         if matches!(*generating, Generating::Busy) {
@@ -257,8 +257,8 @@ impl Shared {
         }
     }
 
-    /// Does a step, which takes the interpreter.
-    fn run(&self, work: Work) -> Result<Later, Fault> {
+    /// Runs a step while holding the interpreter.
+    fn run(&self, work: Work) -> Result<Later, GraphRunError> {
         let mut later = Later::default();
         match work {
             Work::Open => self.instance.open().map_err(|raised| self.fault(&raised))?,
@@ -281,7 +281,7 @@ impl Shared {
                     Produced::Generator(generator) => {
                         let mut generating = self.generating();
                         if !matches!(*generating, Generating::Not) {
-                            return Err(Fault::new(Code::ResourceExhausted, BUSY));
+                            return Err(GraphRunError::new(AbseilCode::ResourceExhausted, BUSY));
                         }
                         *generating = Generating::Busy;
                         drop(generating);
@@ -297,8 +297,8 @@ impl Shared {
         Ok(later)
     }
 
-    /// Takes the next set of a generator, for which the node is busy.
-    fn advance(&self, series: Series, later: &mut Later) -> Result<(), Fault> {
+    /// Takes the next set of a generator that the node is busy with.
+    fn advance(&self, series: Series, later: &mut Later) -> Result<(), GraphRunError> {
         let rest = self.set(series, later);
         let (next, outcome) = match rest {
             Ok(Some(series)) => (Generating::Ready(series), Ok(())),
@@ -309,8 +309,8 @@ impl Shared {
         outcome
     }
 
-    /// Sends the next set of a generator, and returns what has more.
-    fn set(&self, mut series: Series, later: &mut Later) -> Result<Option<Series>, Fault> {
+    /// Sends the next set of a generator, and returns the generator if it has more.
+    fn set(&self, mut series: Series, later: &mut Later) -> Result<Option<Series>, GraphRunError> {
         let set = self.instance.next(&mut series.generator);
         let Some(tensors) = set.map_err(|raised| self.fault(&raised))? else {
             return Ok(None);
@@ -319,7 +319,7 @@ impl Shared {
         self.send(tensors, at, later)?;
         let next = at.next_allowed();
         if !next.is_ordinary() {
-            // Only here it is looked ahead: this may be the last set.
+            // Look ahead only here: this may be the last set.
             let more = self.instance.next(&mut series.generator);
             return match more.map_err(|raised| self.fault(&raised))? {
                 None => Ok(None),
@@ -337,10 +337,10 @@ impl Shared {
     /// Sends each tensor to the output of its name.
     fn send(
         &self,
-        tensors: Vec<python::Tensor>,
+        tensors: Vec<python::HandlerTensor>,
         at: Timestamp,
         later: &mut Later,
-    ) -> Result<(), Fault> {
+    ) -> Result<(), GraphRunError> {
         let mut sent = vec![false; self.node.outputs.len()];
         for tensor in tensors {
             let output = self.node.outputs.named(tensor.name());
@@ -365,23 +365,23 @@ impl Shared {
         Ok(())
     }
 
-    /// Makes a fault of what Python code has raised; the instance has logged where.
-    fn fault(&self, raised: &Raised) -> Fault {
+    /// Converts an exception raised by Python code to an error; its traceback is already logged.
+    fn fault(&self, raised: &Raised) -> GraphRunError {
         self.told(&format!("{}: {}", raised.kind, raised.message))
     }
 
-    /// Makes a fault of what Python code has given.
-    fn refuse(&self, text: String) -> Fault {
+    /// Creates an error for an invalid result of Python code.
+    fn refuse(&self, text: String) -> GraphRunError {
         let name = &self.node.name;
         tracing::error!("Error occurred during node execution: {name} - {text}");
         self.told(&text)
     }
 
-    fn told(&self, detail: &str) -> Fault {
+    fn told(&self, detail: &str) -> GraphRunError {
         if self.is_silent {
-            Fault::internal(FAILED)
+            GraphRunError::internal(FAILED)
         } else {
-            Fault::internal(format!("{FAILED} - {detail}"))
+            GraphRunError::internal(format!("{FAILED} - {detail}"))
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Packets at a steady rate.
+//! Resampling of packets to a steady rate.
 
 use super::{
     bounds::Output,
@@ -6,19 +6,19 @@ use super::{
 };
 use crate::{
     graph::{
-        Calculator, Code, Context, Contract, Factory, Fault, Flow, NodeSpec, Packet, PacketType,
+        Calculator, AbseilCode, CalculatorContext, Contract, Factory, GraphRunError, StepOutcome, NodeSpec, Packet, PacketType,
         Timestamp,
     },
     proto::mediapipe::PacketResamplerCalculatorOptions,
 };
 
-/// Times are microseconds here.
+/// Timestamps are in microseconds here.
 const SECOND: f64 = 1_000_000.0;
 
-/// The most packets that one packet can become: a gap in the times of the input is filled.
+/// Maximum number of packets that one packet can become when a gap in the input is filled.
 const MOST: i64 = 1 << 16;
 
-/// What is here.
+/// Factories of this module.
 pub(super) static FACTORIES: &[Factory] = &[Factory {
     name: "PacketResamplerCalculator",
     about: "Sends packets at the option frame_rate: in each period the one that is nearest to its time.",
@@ -29,10 +29,10 @@ pub(super) static FACTORIES: &[Factory] = &[Factory {
 struct Resampler {
     options: PacketResamplerCalculatorOptions,
     output: Output,
-    /// The time of the first period.
+    /// Timestamp of the first period.
     first: Option<Timestamp>,
     last: Option<Packet>,
-    /// The period that is next.
+    /// Next period.
     period: i64,
 }
 
@@ -59,9 +59,9 @@ fn contract(node: &NodeSpec) -> Result<Contract, String> {
         .contract()
 }
 
-/// Turns seconds into the units of times.
+/// Converts seconds to timestamp units.
 fn units(seconds: f64) -> i64 {
-    // Beyond the range of the type it stays at its ends.
+    // The conversion saturates at the range of the type.
     (seconds * SECOND).round() as i64
 }
 
@@ -85,7 +85,7 @@ impl Resampler {
         first.offset(units(period as f64 / self.options.frame_rate()))
     }
 
-    /// Returns the time of the first period if this is the first packet.
+    /// Returns the timestamp of the first period if this is the first packet.
     fn begin(&self, at: Timestamp) -> Timestamp {
         let Some(base) = self.options.base_timestamp.map(Timestamp::new) else {
             return at;
@@ -93,7 +93,7 @@ impl Resampler {
         self.time_of(base, self.period_of(base, at))
     }
 
-    fn send(&mut self, context: &mut Context<'_>, packet: &Packet, at: Timestamp) {
+    fn send(&mut self, context: &mut CalculatorContext<'_>, packet: &Packet, at: Timestamp) {
         let margin = if self.options.round_limits() {
             ((SECOND / self.options.frame_rate()) as i64) / 2
         } else {
@@ -109,14 +109,14 @@ impl Resampler {
 }
 
 impl Calculator for Resampler {
-    fn process(&mut self, context: &mut Context<'_>) -> Result<Flow, Fault> {
+    fn process(&mut self, context: &mut CalculatorContext<'_>) -> Result<StepOutcome, GraphRunError> {
         let packet = context.inputs[0].clone();
         if packet.is_empty() {
-            return Ok(Flow::Next);
+            return Ok(StepOutcome::Next);
         }
         let at = packet.at();
         if !at.is_ordinary() {
-            return Err(Fault::internal(format!(
+            return Err(GraphRunError::internal(format!(
                 "expected packets of ordinary times, got one at {at}"
             )));
         }
@@ -124,8 +124,8 @@ impl Calculator for Resampler {
         self.first = Some(first);
         let period = self.period_of(first, at);
         if period.saturating_sub(self.period) > MOST {
-            return Err(Fault::new(
-                Code::ResourceExhausted,
+            return Err(GraphRunError::new(
+                AbseilCode::ResourceExhausted,
                 format!("expected a gap of at most {MOST} periods, got one up to {at}"),
             ));
         }
@@ -149,10 +149,10 @@ impl Calculator for Resampler {
             self.output.raise(context, bound);
         }
         self.last = Some(packet);
-        Ok(Flow::Next)
+        Ok(StepOutcome::Next)
     }
 
-    fn close(&mut self, context: &mut Context<'_>) -> Result<Flow, Fault> {
+    fn close(&mut self, context: &mut CalculatorContext<'_>) -> Result<StepOutcome, GraphRunError> {
         if let (Some(first), Some(last)) = (self.first, self.last.take())
             && self.options.flush_last_packet()
             && self.period_of(first, last.at()) == self.period
@@ -160,7 +160,7 @@ impl Calculator for Resampler {
             let at = self.time_of(first, self.period);
             self.send(context, &last, at);
         }
-        Ok(Flow::Next)
+        Ok(StepOutcome::Next)
     }
 }
 
@@ -185,7 +185,7 @@ mod tests {
             .outputs(&["o"])
     }
 
-    /// Runs with packets at milliseconds; gives only packets.
+    /// Runs the calculator with packets at these milliseconds; returns only packets.
     fn run(options: &PacketResamplerCalculatorOptions, times: &[i64]) -> Vec<String> {
         let mut run = node().options(options).start();
         let mut told = Vec::new();

@@ -1,16 +1,16 @@
-//! Finds a model or pipeline for the nodes that run it.
+//! Lookup of a model or pipeline for the nodes that run it.
 
 use std::sync::Arc;
 
 use crate::{
     graph::{
-        Calculator, Code, Context, Contract, Emit, Factory, Fault, Flow, NodeSpec, Packet,
+        Calculator, AbseilCode, CalculatorContext, Contract, Emit, Factory, GraphRunError, StepOutcome, NodeSpec, Packet,
         PacketType, Payload, Resources,
     },
     proto::mediapipe::OpenVinoModelServerSessionCalculatorOptions as Options,
 };
 
-/// The tag of the side packet.
+/// Tag of the side packet.
 pub(super) const TAG: &str = "SESSION";
 
 pub(super) static FACTORY: Factory = Factory {
@@ -53,29 +53,30 @@ fn make(node: &Arc<NodeSpec>, _: &dyn Resources) -> Box<dyn Calculator> {
 struct Finder(Options);
 
 impl Calculator for Finder {
-    fn open(&mut self, context: &mut Context<'_>) -> Result<Flow, Fault> {
+    fn open(&mut self, context: &mut CalculatorContext<'_>) -> Result<StepOutcome, GraphRunError> {
         let name = &self.0.servable_name;
         let version = version(self.0.servable_version());
         let session = context.env.servables.session(name, version);
         let session = session.map_err(|error| {
             let node = &context.node.name;
             tracing::warn!(%node, servable = %name, "No session: {error}");
-            Fault::new(
-                Code::FailedPrecondition,
+            GraphRunError::new(
+                AbseilCode::FailedPrecondition,
                 "OpenVINOModelServerSessionCalculator failed to load the model",
             )
         })?;
         let packet = Packet::side(Payload::Session(session));
         context.emit(Emit::Side(0, packet));
-        Ok(Flow::Next)
+        Ok(StepOutcome::Next)
     }
 
-    fn process(&mut self, _: &mut Context<'_>) -> Result<Flow, Fault> {
-        Ok(Flow::Stop)
+    fn process(&mut self, _: &mut CalculatorContext<'_>) -> Result<StepOutcome, GraphRunError> {
+        Ok(StepOutcome::Stop)
     }
 }
 
-/// Reads a version; what is no version of its own means the default one.
+/// Parses a version; anything but a version number means the default
+/// one.
 fn version(text: &str) -> Option<i64> {
     text.trim().parse().ok().filter(|&version| version > 0)
 }
@@ -84,7 +85,7 @@ fn version(text: &str) -> Option<i64> {
 mod tests {
     use super::{FACTORY, Options, TAG, version};
     use crate::graph::{
-        Code, NodeSpec, Options as NodeOptions, PacketType, Payload, Ports, Timestamp,
+        AbseilCode, NodeSpec, NodeOptions, PacketType, Payload, Ports, Timestamp,
         calculators::fake::{Fake, Run},
     };
 
@@ -130,7 +131,7 @@ mod tests {
         let fault = Run::new(&FACTORY, node("m", None), &fake)
             .open(vec![])
             .unwrap_err();
-        assert_eq!(fault.code, Code::FailedPrecondition);
+        assert_eq!(fault.code, AbseilCode::FailedPrecondition);
         assert_eq!(
             fault.message,
             "OpenVINOModelServerSessionCalculator failed to load the model"

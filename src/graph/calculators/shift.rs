@@ -1,20 +1,21 @@
-//! Packets at the times of others.
+//! Packets with the timestamps of later or earlier ones.
 
 use std::collections::VecDeque;
 
 use super::contract::{Ask, Count, EVERY};
 use crate::{
     graph::{
-        Calculator, Context, Contract, Emit, Factory, Fault, Flow, NodeSpec, Packet, PacketType,
+        Calculator, CalculatorContext, Contract, Emit, Factory, GraphRunError, StepOutcome, NodeSpec, Packet, PacketType,
         Timestamp,
     },
     proto::mediapipe::SequenceShiftCalculatorOptions,
 };
 
-/// By how many packets a stream can be shifted: so many are kept.
+/// Maximum number of packets a stream can be shifted by, all of
+/// which are kept.
 const MOST: i32 = 100_000;
 
-/// What is here.
+/// Factories of this module.
 pub(super) static FACTORIES: &[Factory] = &[Factory {
     name: "SequenceShiftCalculator",
     about: "Sends each packet at the time of the one that is packet_offset places behind it.",
@@ -25,9 +26,9 @@ pub(super) static FACTORIES: &[Factory] = &[Factory {
 struct Shift {
     options: SequenceShiftCalculatorOptions,
     size: usize,
-    /// Packets that wait for a later time.
+    /// Packets waiting for a later timestamp.
     packets: VecDeque<Packet>,
-    /// Times that wait for a later packet.
+    /// Timestamps waiting for a later packet.
     times: VecDeque<Timestamp>,
 }
 
@@ -57,10 +58,10 @@ impl Shift {
 }
 
 impl Calculator for Shift {
-    fn process(&mut self, context: &mut Context<'_>) -> Result<Flow, Fault> {
+    fn process(&mut self, context: &mut CalculatorContext<'_>) -> Result<StepOutcome, GraphRunError> {
         let (at, packet) = (context.at, context.inputs[0].clone());
         if packet.is_empty() {
-            return Ok(Flow::Next);
+            return Ok(StepOutcome::Next);
         }
         if self.options.packet_offset() > 0 {
             self.packets.push_back(packet);
@@ -79,7 +80,7 @@ impl Calculator for Shift {
                 context.send_packet(0, packet.moved(earlier));
             }
         }
-        Ok(Flow::Next)
+        Ok(StepOutcome::Next)
     }
 }
 

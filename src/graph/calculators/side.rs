@@ -6,7 +6,7 @@ use super::{
 };
 use crate::{
     graph::{
-        Calculator, Code, Context, Contract, Emit, Factory, Fault, Flow, NodeSpec, Packet,
+        Calculator, AbseilCode, CalculatorContext, Contract, Emit, Factory, GraphRunError, StepOutcome, NodeSpec, Packet,
         PacketType, Payload, Timestamp,
     },
     proto::mediapipe::{
@@ -15,7 +15,7 @@ use crate::{
     },
 };
 
-/// What is here.
+/// Factories of this module.
 pub(super) static FACTORIES: &[Factory] = &[
     Factory {
         name: "ConstantSidePacketCalculator",
@@ -96,15 +96,15 @@ fn constant(node: &NodeSpec) -> Result<Contract, String> {
 }
 
 impl Calculator for Constant {
-    fn open(&mut self, context: &mut Context<'_>) -> Result<Flow, Fault> {
+    fn open(&mut self, context: &mut CalculatorContext<'_>) -> Result<StepOutcome, GraphRunError> {
         for (place, value) in self.values.iter().enumerate() {
             context.emit(Emit::Side(place, Packet::side(value.clone())));
         }
-        Ok(Flow::Next)
+        Ok(StepOutcome::Next)
     }
 
-    fn process(&mut self, _: &mut Context<'_>) -> Result<Flow, Fault> {
-        Ok(Flow::Stop)
+    fn process(&mut self, _: &mut CalculatorContext<'_>) -> Result<StepOutcome, GraphRunError> {
+        Ok(StepOutcome::Stop)
     }
 }
 
@@ -123,21 +123,22 @@ fn default(node: &NodeSpec) -> Result<Contract, String> {
 }
 
 impl Calculator for DefaultValue {
-    fn open(&mut self, context: &mut Context<'_>) -> Result<Flow, Fault> {
+    fn open(&mut self, context: &mut CalculatorContext<'_>) -> Result<StepOutcome, GraphRunError> {
         let given = value::side(context, "OPTIONAL_VALUE");
         let value = given.or_else(|| value::side(context, "DEFAULT_VALUE"));
         if let Some(value) = value.cloned() {
             context.emit(Emit::Side(0, Packet::side(value)));
         }
-        Ok(Flow::Next)
+        Ok(StepOutcome::Next)
     }
 
-    fn process(&mut self, _: &mut Context<'_>) -> Result<Flow, Fault> {
-        Ok(Flow::Stop)
+    fn process(&mut self, _: &mut CalculatorContext<'_>) -> Result<StepOutcome, GraphRunError> {
+        Ok(StepOutcome::Stop)
     }
 }
 
-/// The tags of outputs that say when packets are sent.
+/// Tags of outputs that select the timestamp of the
+/// packets.
 const TIMES: [&str; 6] = [
     "AT_PRESTREAM",
     "AT_POSTSTREAM",
@@ -185,7 +186,7 @@ fn to_stream(node: &NodeSpec) -> Result<Contract, String> {
         .contract()
 }
 
-fn send_all(context: &mut Context<'_>, at: Timestamp) {
+fn send_all(context: &mut CalculatorContext<'_>, at: Timestamp) {
     // Side packets without a tag come before TIMESTAMP.
     for place in 0..context.node.outputs.len() {
         context.send_packet(place, context.side[place].moved(at));
@@ -193,14 +194,14 @@ fn send_all(context: &mut Context<'_>, at: Timestamp) {
 }
 
 impl Calculator for ToStream {
-    fn process(&mut self, context: &mut Context<'_>) -> Result<Flow, Fault> {
+    fn process(&mut self, context: &mut CalculatorContext<'_>) -> Result<StepOutcome, GraphRunError> {
         let first = match output_tag(context.node) {
             "AT_TICK" => false,
             "AT_FIRST_TICK" => true,
-            _ => return Ok(Flow::Stop),
+            _ => return Ok(StepOutcome::Stop),
         };
         if context.inputs[0].is_empty() || (first && self.sent) {
-            return Ok(Flow::Next);
+            return Ok(StepOutcome::Next);
         }
         self.sent = true;
         send_all(context, context.at);
@@ -209,27 +210,27 @@ impl Calculator for ToStream {
                 context.emit(Emit::Close(place));
             }
         }
-        Ok(Flow::Next)
+        Ok(StepOutcome::Next)
     }
 
-    fn close(&mut self, context: &mut Context<'_>) -> Result<Flow, Fault> {
+    fn close(&mut self, context: &mut CalculatorContext<'_>) -> Result<StepOutcome, GraphRunError> {
         let at = match output_tag(context.node) {
             "AT_PRESTREAM" => Timestamp::PRE_STREAM,
             "AT_POSTSTREAM" => Timestamp::POST_STREAM,
             "AT_ZERO" => Timestamp::new(0),
             "AT_TIMESTAMP" => match value::side(context, "TIMESTAMP") {
                 Some(time) => Timestamp::new(value::long(time, "side packet TIMESTAMP")?),
-                None => return Ok(Flow::Next),
+                None => return Ok(StepOutcome::Next),
             },
-            _ => return Ok(Flow::Next),
+            _ => return Ok(StepOutcome::Next),
         };
         if !at.is_allowed_in_stream() {
-            return Err(Fault::invalid(format!(
+            return Err(GraphRunError::invalid(format!(
                 "side packet TIMESTAMP: expected a time that packets may have, got {at}"
             )));
         }
         send_all(context, at);
-        Ok(Flow::Next)
+        Ok(StepOutcome::Next)
     }
 }
 
@@ -246,14 +247,14 @@ fn from_stream(node: &NodeSpec) -> Result<Contract, String> {
 }
 
 impl Calculator for FromStream {
-    fn process(&mut self, context: &mut Context<'_>) -> Result<Flow, Fault> {
+    fn process(&mut self, context: &mut CalculatorContext<'_>) -> Result<StepOutcome, GraphRunError> {
         let packet = &context.inputs[0];
         if packet.is_empty() {
-            return Ok(Flow::Next);
+            return Ok(StepOutcome::Next);
         }
         if self.packet.is_some() {
-            return Err(Fault::new(
-                Code::FailedPrecondition,
+            return Err(GraphRunError::new(
+                AbseilCode::FailedPrecondition,
                 format!(
                     "expected a single packet on input stream \"{}\", got another one at {}",
                     context.node.inputs[0].name,
@@ -262,14 +263,14 @@ impl Calculator for FromStream {
             ));
         }
         self.packet = Some(packet.moved(Timestamp::UNSET));
-        Ok(Flow::Next)
+        Ok(StepOutcome::Next)
     }
 
-    fn close(&mut self, context: &mut Context<'_>) -> Result<Flow, Fault> {
+    fn close(&mut self, context: &mut CalculatorContext<'_>) -> Result<StepOutcome, GraphRunError> {
         if let Some(packet) = self.packet.take() {
             context.emit(Emit::Side(0, packet));
         }
-        Ok(Flow::Next)
+        Ok(StepOutcome::Next)
     }
 }
 

@@ -1,15 +1,15 @@
-//! The source that counts.
+//! Counting source.
 
 use super::{
     contract::{Ask, Count, EVERY},
     value,
 };
 use crate::graph::{
-    Calculator, Code, Context, Contract, Factory, Fault, Flow, NodeSpec, Packet, PacketType,
+    Calculator, AbseilCode, CalculatorContext, Contract, Factory, GraphRunError, StepOutcome, NodeSpec, Packet, PacketType,
     Payload, Timestamp,
 };
 
-/// What is here.
+/// Factories of this module.
 pub(super) static FACTORIES: &[Factory] = &[Factory {
     name: "CountingSourceCalculator",
     about: "Sends numbers in a row, each at the time that it is, in batches, until MAX_COUNT of them.",
@@ -26,10 +26,11 @@ pub(super) static FACTORIES: &[Factory] = &[Factory {
     },
 }];
 
-/// The most packets of a batch, which are made at once.
+/// Maximum number of packets of a batch, which are created
+/// at once.
 const MOST: i32 = 1 << 16;
 
-/// The side packets that are ints.
+/// Integer side packets.
 const NUMBERS: [&str; 5] = [
     "MAX_COUNT",
     "ERROR_COUNT",
@@ -63,10 +64,10 @@ fn contract(node: &NodeSpec) -> Result<Contract, String> {
     ask.contract()
 }
 
-/// Reads a side packet that has a least value.
-fn at_least(context: &Context<'_>, tag: &str, least: i32) -> Result<Option<i32>, Fault> {
+/// Reads a side packet with a minimum value.
+fn at_least(context: &CalculatorContext<'_>, tag: &str, least: i32) -> Result<Option<i32>, GraphRunError> {
     match value::side_int(context, tag)? {
-        Some(value) if value < least => Err(Fault::internal(format!(
+        Some(value) if value < least => Err(GraphRunError::internal(format!(
             "side packet {tag}: expected at least {least}, got {value}"
         ))),
         other => Ok(other),
@@ -74,44 +75,44 @@ fn at_least(context: &Context<'_>, tag: &str, least: i32) -> Result<Option<i32>,
 }
 
 impl Calculator for Counting {
-    fn open(&mut self, context: &mut Context<'_>) -> Result<Flow, Fault> {
+    fn open(&mut self, context: &mut CalculatorContext<'_>) -> Result<StepOutcome, GraphRunError> {
         if value::side_flag(context, "ERROR_ON_OPEN")? == Some(true) {
-            return Err(Fault::new(Code::NotFound, "expected error"));
+            return Err(GraphRunError::new(AbseilCode::NotFound, "expected error"));
         }
         self.error = at_least(context, "ERROR_COUNT", 0)?;
         self.max = at_least(context, "MAX_COUNT", 0)?;
         self.size = at_least(context, "BATCH_SIZE", 1)?.unwrap_or(1);
         if self.size > MOST {
-            return Err(Fault::invalid(format!(
+            return Err(GraphRunError::invalid(format!(
                 "side packet BATCH_SIZE: expected at most {MOST}, got {}",
                 self.size
             )));
         }
         self.next = value::side_int(context, "INITIAL_VALUE")?.unwrap_or(0);
         self.step = at_least(context, "INCREMENT", 1)?.unwrap_or(1);
-        Ok(Flow::Next)
+        Ok(StepOutcome::Next)
     }
 
-    fn process(&mut self, context: &mut Context<'_>) -> Result<Flow, Fault> {
+    fn process(&mut self, context: &mut CalculatorContext<'_>) -> Result<StepOutcome, GraphRunError> {
         if self.error.is_some_and(|error| self.batches >= error) {
-            return Err(Fault::internal("expected error"));
+            return Err(GraphRunError::internal("expected error"));
         }
         if self.max.is_some_and(|max| self.batches >= max) {
-            return Ok(Flow::Stop);
+            return Ok(StepOutcome::Stop);
         }
         for _ in 0..self.size {
             let value = i64::from(self.next);
             let packet = Packet::new(Payload::Int(value), Timestamp::new(value));
             context.send_packet(0, packet);
             self.next = self.next.checked_add(self.step).ok_or_else(|| {
-                Fault::new(
-                    Code::OutOfRange,
+                GraphRunError::new(
+                    AbseilCode::OutOfRange,
                     format!("counted to the highest int, {}", i32::MAX),
                 )
             })?;
         }
         self.batches += 1;
-        Ok(Flow::Next)
+        Ok(StepOutcome::Next)
     }
 }
 

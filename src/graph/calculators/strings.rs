@@ -1,4 +1,4 @@
-//! Numbers out of strings.
+//! Parsing of numbers in strings.
 
 use super::{
     contract::{Ask, Count, EVERY},
@@ -6,10 +6,10 @@ use super::{
     value,
 };
 use crate::graph::{
-    Calculator, Context, Contract, Emit, Fault, Flow, NodeSpec, Packet, PacketType, Payload,
+    Calculator, CalculatorContext, Contract, Emit, GraphRunError, StepOutcome, NodeSpec, Packet, PacketType, Payload,
 };
 
-/// What is here.
+/// Factories of this module.
 pub(super) static PARSE: &[Typed] = family!(
     "StringTo",
     "Calculator",
@@ -28,7 +28,7 @@ pub(super) static PARSE: &[Typed] = family!(
     ]
 );
 
-/// What numbers there are.
+/// Number types.
 #[derive(Clone, Copy)]
 enum Width {
     Int32,
@@ -58,11 +58,11 @@ fn contract(node: &NodeSpec) -> Result<Contract, String> {
 }
 
 impl Calculator for Parse {
-    fn open(&mut self, context: &mut Context<'_>) -> Result<Flow, Fault> {
+    fn open(&mut self, context: &mut CalculatorContext<'_>) -> Result<StepOutcome, GraphRunError> {
         let text = match context.side(0) {
             Some(Payload::Text(text)) => text.trim_ascii(),
             Some(other) => return Err(value::unlike("string", other, "side packet")),
-            None => return Ok(Flow::Next),
+            None => return Ok(StepOutcome::Next),
         };
         let (number, kind) = match self.width {
             Width::Int32 => (
@@ -77,16 +77,16 @@ impl Calculator for Parse {
             Width::Uint64 => (text.parse().ok().map(Payload::UInt), "uint64"),
         };
         let number = number.ok_or_else(|| {
-            Fault::invalid(format!(
+            GraphRunError::invalid(format!(
                 "The string could not be parsed as an integer: expected {kind}, got {text:?}"
             ))
         })?;
         context.emit(Emit::Side(0, Packet::side(number)));
-        Ok(Flow::Next)
+        Ok(StepOutcome::Next)
     }
 
-    fn process(&mut self, _: &mut Context<'_>) -> Result<Flow, Fault> {
-        Ok(Flow::Stop)
+    fn process(&mut self, _: &mut CalculatorContext<'_>) -> Result<StepOutcome, GraphRunError> {
+        Ok(StepOutcome::Stop)
     }
 }
 

@@ -1,4 +1,4 @@
-//! Fewer packets: one of each period.
+//! Thinning of a stream to one packet per period.
 
 use super::{
     bounds::Output,
@@ -7,7 +7,7 @@ use super::{
 };
 use crate::{
     graph::{
-        Calculator, Context, Contract, Factory, Fault, Flow, NodeSpec, Packet, PacketType,
+        Calculator, CalculatorContext, Contract, Factory, GraphRunError, StepOutcome, NodeSpec, Packet, PacketType,
         Timestamp,
     },
     proto::mediapipe::{
@@ -15,7 +15,7 @@ use crate::{
     },
 };
 
-/// What is here.
+/// Factories of this module.
 pub(super) static FACTORIES: &[Factory] = &[Factory {
     name: "PacketThinnerCalculator",
     about: "Passes one packet of each period on: the first after a pause, or the nearest to its middle.",
@@ -29,11 +29,12 @@ struct Thinner {
     period: i64,
     start: Timestamp,
     end: Timestamp,
-    /// Whether packets get the times of their periods; only `SYNC`.
+    /// Whether packets get the timestamps of their periods; only
+    /// `SYNC`.
     moves: bool,
-    /// The time before which packets are dropped; only `ASYNC`.
+    /// Timestamp before which packets are dropped; only `ASYNC`.
     next: Timestamp,
-    /// The best packet of the period; only `SYNC`.
+    /// Best packet of the period; only `SYNC`.
     saved: Option<Packet>,
 }
 
@@ -79,7 +80,7 @@ impl Thinner {
         }
     }
 
-    /// Returns the middle of the period that a time is in.
+    /// Returns the middle of the period of a timestamp.
     fn middle(&self, at: Timestamp) -> Timestamp {
         let (start, period) = (i128::from(self.start.value()), i128::from(self.period));
         let since = i128::from(at.value()) - start;
@@ -87,7 +88,8 @@ impl Thinner {
         i64::try_from(middle).map_or(Timestamp::MAX, Timestamp::new)
     }
 
-    /// Returns how far a time is from the middle of its period.
+    /// Returns the distance of a timestamp from the middle of its
+    /// period.
     fn distance(&self, at: Timestamp) -> u64 {
         at.value().abs_diff(self.middle(at).value())
     }
@@ -96,14 +98,14 @@ impl Thinner {
         if self.moves { self.middle(at) } else { at }
     }
 
-    fn flush(&mut self, context: &mut Context<'_>) {
+    fn flush(&mut self, context: &mut CalculatorContext<'_>) {
         if let Some(saved) = self.saved.take() {
             let saved = saved.moved(self.time(saved.at()));
             self.output.send(context, saved);
         }
     }
 
-    fn pause(&mut self, context: &mut Context<'_>, packet: Packet) {
+    fn pause(&mut self, context: &mut CalculatorContext<'_>, packet: Packet) {
         let at = packet.at();
         if at >= self.next {
             self.next = Timestamp::new(at.value().saturating_add(self.period));
@@ -112,12 +114,12 @@ impl Thinner {
         }
     }
 
-    fn choose(&mut self, context: &mut Context<'_>, packet: Packet) {
+    fn choose(&mut self, context: &mut CalculatorContext<'_>, packet: Packet) {
         let at = packet.at();
         if let Some(saved) = &self.saved {
             let before = saved.at();
             if self.middle(before) == self.middle(at) {
-                // Of equally good ones the later is taken.
+                // Of two equally good packets the later is taken.
                 if self.distance(at) <= self.distance(before) {
                     self.saved = Some(packet);
                 }
@@ -133,38 +135,38 @@ impl Thinner {
 }
 
 impl Calculator for Thinner {
-    fn open(&mut self, context: &mut Context<'_>) -> Result<Flow, Fault> {
+    fn open(&mut self, context: &mut CalculatorContext<'_>) -> Result<StepOutcome, GraphRunError> {
         if let Some(period) = value::side(context, "PERIOD") {
             self.period = value::long(period, "side packet PERIOD")?;
             if self.period < 1 {
-                return Err(Fault::internal(format!(
+                return Err(GraphRunError::internal(format!(
                     "side packet PERIOD: expected at least 1, got {}",
                     self.period
                 )));
             }
         }
         self.output.raise(context, self.start);
-        Ok(Flow::Next)
+        Ok(StepOutcome::Next)
     }
 
-    fn process(&mut self, context: &mut Context<'_>) -> Result<Flow, Fault> {
+    fn process(&mut self, context: &mut CalculatorContext<'_>) -> Result<StepOutcome, GraphRunError> {
         let packet = context.inputs[0].clone();
         if context.at >= self.end {
             self.flush(context);
             self.output.close(context);
         } else if context.at < self.start || packet.is_empty() {
-            // Not of any period.
+            // Outside of any period.
         } else if self.is_async {
             self.pause(context, packet);
         } else {
             self.choose(context, packet);
         }
-        Ok(Flow::Next)
+        Ok(StepOutcome::Next)
     }
 
-    fn close(&mut self, context: &mut Context<'_>) -> Result<Flow, Fault> {
+    fn close(&mut self, context: &mut CalculatorContext<'_>) -> Result<StepOutcome, GraphRunError> {
         self.flush(context);
-        Ok(Flow::Next)
+        Ok(StepOutcome::Next)
     }
 }
 

@@ -1,16 +1,16 @@
-//! Values of packets as calculators ask for them.
+//! Accessors for packet values, as needed by calculators.
 
-use crate::graph::{Context, Fault, Packet, Payload};
+use crate::graph::{CalculatorContext, GraphRunError, Packet, Payload};
 
-/// Reads an `int`: 32 bits in graphs; wider ones are accepted if they fit.
-pub(super) fn int(payload: &Payload, what: &str) -> Result<i32, Fault> {
+/// Reads an `int`: 32 bits in graphs; wider values are accepted if they fit.
+pub(super) fn int(payload: &Payload, what: &str) -> Result<i32, GraphRunError> {
     let fits = match payload {
         Payload::Int(value) => i32::try_from(*value).ok(),
         Payload::UInt(value) => i32::try_from(*value).ok(),
         other => return Err(unlike("int", other, what)),
     };
     fits.ok_or_else(|| {
-        Fault::invalid(format!(
+        GraphRunError::invalid(format!(
             "{what}: expected an int from {} to {}, got {payload:?}",
             i32::MIN,
             i32::MAX
@@ -19,7 +19,7 @@ pub(super) fn int(payload: &Payload, what: &str) -> Result<i32, Fault> {
 }
 
 /// Reads an `int64`.
-pub(super) fn long(payload: &Payload, what: &str) -> Result<i64, Fault> {
+pub(super) fn long(payload: &Payload, what: &str) -> Result<i64, GraphRunError> {
     match payload {
         Payload::Int(value) => Ok(*value),
         other => Err(unlike("int64", other, what)),
@@ -27,7 +27,7 @@ pub(super) fn long(payload: &Payload, what: &str) -> Result<i64, Fault> {
 }
 
 /// Reads a `bool`.
-pub(super) fn flag(payload: &Payload, what: &str) -> Result<bool, Fault> {
+pub(super) fn flag(payload: &Payload, what: &str) -> Result<bool, GraphRunError> {
     match payload {
         Payload::Bool(value) => Ok(*value),
         other => Err(unlike("bool", other, what)),
@@ -35,40 +35,41 @@ pub(super) fn flag(payload: &Payload, what: &str) -> Result<bool, Fault> {
 }
 
 /// Reads a list.
-pub(super) fn list<'a>(payload: &'a Payload, what: &str) -> Result<&'a [Payload], Fault> {
+pub(super) fn list<'a>(payload: &'a Payload, what: &str) -> Result<&'a [Payload], GraphRunError> {
     match payload {
         Payload::List(list) => Ok(list),
         other => Err(unlike("a list", other, what)),
     }
 }
 
-/// Says that a value is of another kind.
-pub(super) fn unlike(expected: &str, got: &Payload, what: &str) -> Fault {
-    Fault::invalid(format!("{what}: expected {expected}, got {}", got.kind()))
+/// Returns the error for a value of another type.
+pub(super) fn unlike(expected: &str, got: &Payload, what: &str) -> GraphRunError {
+    GraphRunError::invalid(format!("{what}: expected {expected}, got {}", got.kind()))
 }
 
-/// Finds a side packet with a tag, if it is named and given.
-pub(super) fn side<'a>(context: &'a Context<'_>, tag: &str) -> Option<&'a Payload> {
+/// Finds a side packet by tag, if it is named and given.
+pub(super) fn side<'a>(context: &'a CalculatorContext<'_>, tag: &str) -> Option<&'a Payload> {
     let place = context.node.side_inputs.find(tag, 0)?;
     context.side(place)
 }
 
-/// Finds an `int` among the side packets.
-pub(super) fn side_int(context: &Context<'_>, tag: &str) -> Result<Option<i32>, Fault> {
+/// Reads an `int` side packet.
+pub(super) fn side_int(context: &CalculatorContext<'_>, tag: &str) -> Result<Option<i32>, GraphRunError> {
     side(context, tag)
         .map(|payload| int(payload, &format!("side packet {tag}")))
         .transpose()
 }
 
-/// Finds a `bool` among the side packets.
-pub(super) fn side_flag(context: &Context<'_>, tag: &str) -> Result<Option<bool>, Fault> {
+/// Reads a `bool` side packet.
+pub(super) fn side_flag(context: &CalculatorContext<'_>, tag: &str) -> Result<Option<bool>, GraphRunError> {
     side(context, tag)
         .map(|payload| flag(payload, &format!("side packet {tag}")))
         .transpose()
 }
 
-/// Finds what is on an input with a tag, if there is such an input and anything on it.
-pub(super) fn tagged<'a>(context: &Context<'a>, tag: &str) -> Option<&'a Payload> {
+/// Returns the value on an input with a tag, if there is such an input and a packet on
+/// it.
+pub(super) fn tagged<'a>(context: &CalculatorContext<'a>, tag: &str) -> Option<&'a Payload> {
     let inputs: &'a [Packet] = context.inputs;
     let place = context.node.inputs.find(tag, 0)?;
     inputs.get(place).and_then(Packet::payload)

@@ -5,7 +5,7 @@ use std::{fmt, sync::Arc};
 /// A rule that a graph breaks. Each has a number, in whose order they are judged, and the texts that
 /// clients and readers of logs know.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Rule {
+pub enum GraphRule {
     /// Another servable has the name.
     NameTaken,
     /// The file cannot be read.
@@ -48,7 +48,7 @@ pub enum Rule {
     PythonState,
 }
 
-impl Rule {
+impl GraphRule {
     /// Returns the number of the rule.
     #[must_use]
     pub const fn number(self) -> u8 {
@@ -109,7 +109,7 @@ impl Rule {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FileFault {
     /// The rule that is broken.
-    pub rule: Rule,
+    pub rule: GraphRule,
     /// The file.
     pub file: Arc<str>,
     /// Line and column, from 1; `None` if it is the file as a whole.
@@ -127,7 +127,7 @@ pub struct FileFault {
 impl FileFault {
     /// Makes a fault of the file as a whole.
     #[must_use]
-    pub fn of_file(rule: Rule, file: &str, message: impl Into<String>) -> Self {
+    pub fn of_file(rule: GraphRule, file: &str, message: impl Into<String>) -> Self {
         Self {
             rule,
             file: file.into(),
@@ -155,46 +155,46 @@ impl FileFault {
     fn known(&self, graph: &str) -> String {
         let subject = &self.subject;
         match self.rule {
-            Rule::NameTaken => {
+            GraphRule::NameTaken => {
                 format!("Mediapipe graph name: {graph} is already occupied by model or pipeline.")
             }
-            Rule::File => {
+            GraphRule::File => {
                 format!("Failed to open mediapipe graph definition: {graph}, file: {subject}")
             }
-            Rule::Empty => {
+            GraphRule::Empty => {
                 format!("Trying to parse empty mediapipe graph definition: {graph} failed")
             }
-            Rule::Text => format!("Trying to parse mediapipe graph definition: {graph} failed"),
-            Rule::InputName => {
+            GraphRule::Text => format!("Trying to parse mediapipe graph definition: {graph} failed"),
+            GraphRule::InputName => {
                 format!("Creating Mediapipe graph inputs name failed for: {subject}")
             }
-            Rule::OutputName => {
+            GraphRule::OutputName => {
                 format!("Creating Mediapipe graph outputs name failed for: {subject}")
             }
-            Rule::NoPorts => format!(
+            GraphRule::NoPorts => format!(
                 "Mediapipe graph: {graph} having less than one input or output is disallowed"
             ),
-            Rule::Wiring => {
+            GraphRule::Wiring => {
                 format!("Mediapipe graph: {graph} initialization failed with message")
             }
-            Rule::PythonOptions => format!("Python node missing options in graph: {graph}"),
-            Rule::PythonName => format!("Python node name is missing in graph: {graph}"),
-            Rule::PythonRepeated => {
+            GraphRule::PythonOptions => format!("Python node missing options in graph: {graph}"),
+            GraphRule::PythonName => format!("Python node name is missing in graph: {graph}"),
+            GraphRule::PythonRepeated => {
                 format!("Python node name: {subject} already used in graph: {graph}")
             }
-            Rule::PythonFile => {
+            GraphRule::PythonFile => {
                 format!("Python node handler_path: {subject} does not exist")
             }
-            Rule::PythonState => {
+            GraphRule::PythonState => {
                 format!("Error during python node initialization for handler_path: {subject}")
             }
-            Rule::Pool
-            | Rule::TfLite
-            | Rule::NoResponse
-            | Rule::NoRequest
-            | Rule::RequestOutputs
-            | Rule::RequestInputs
-            | Rule::PythonPath => String::new(),
+            GraphRule::Pool
+            | GraphRule::TfLite
+            | GraphRule::NoResponse
+            | GraphRule::NoRequest
+            | GraphRule::RequestOutputs
+            | GraphRule::RequestInputs
+            | GraphRule::PythonPath => String::new(),
         }
     }
 }
@@ -245,14 +245,14 @@ impl fmt::Display for FileWarning {
 
 /// Every fault of a graph, in the order of the rules.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Faults {
+pub struct GraphErrors {
     /// The faults; never empty. The first decides what the graph's status says.
     pub faults: Vec<FileFault>,
     /// What would have been worth a word besides.
     pub warnings: Vec<FileWarning>,
 }
 
-impl Faults {
+impl GraphErrors {
     /// Makes the faults of one.
     #[must_use]
     pub fn one(fault: FileFault) -> Self {
@@ -268,7 +268,7 @@ impl Faults {
     ///
     /// If there is no fault.
     #[must_use]
-    pub fn rule(&self) -> Rule {
+    pub fn rule(&self) -> GraphRule {
         self.faults[0].rule
     }
 
@@ -290,7 +290,7 @@ impl Faults {
     }
 }
 
-impl fmt::Display for Faults {
+impl fmt::Display for GraphErrors {
     /// Writes every fault on a line.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (index, fault) in self.faults.iter().enumerate() {
@@ -303,4 +303,4 @@ impl fmt::Display for Faults {
     }
 }
 
-impl std::error::Error for Faults {}
+impl std::error::Error for GraphErrors {}

@@ -2,7 +2,7 @@
 
 use std::{cell::RefCell, collections::HashSet, sync::Arc};
 
-use super::fault::{Faults, FileFault, FileWarning, Rule};
+use super::fault::{GraphErrors, FileFault, FileWarning, GraphRule};
 use crate::graph::pbtxt::{Lines, MOST_FAULTS, TextFault};
 
 /// Gathers faults and warnings, with their places in the file.
@@ -31,12 +31,12 @@ impl<'a> Found<'a> {
     }
 
     /// Tells whether no more faults of a rule are kept: looking for hints is in vain.
-    pub(in crate::graph) fn is_full(&self, rule: Rule) -> bool {
+    pub(in crate::graph) fn is_full(&self, rule: GraphRule) -> bool {
         self.kept.borrow().counts[usize::from(rule.number())] >= MOST_FAULTS
     }
 
     /// Tells whether a rule with a number of its own is broken.
-    pub(in crate::graph) fn has(&self, rule: Rule) -> bool {
+    pub(in crate::graph) fn has(&self, rule: GraphRule) -> bool {
         self.kept.borrow().counts[usize::from(rule.number())] > 0
     }
 
@@ -70,7 +70,7 @@ impl<'a> Found<'a> {
     pub(in crate::graph) fn add_text(&self, fault: TextFault) {
         self.add(New {
             at: fault.at,
-            rule: Rule::Text,
+            rule: GraphRule::Text,
             node: fault.node,
             subject: String::new(),
             message: fault.message,
@@ -93,7 +93,7 @@ impl<'a> Found<'a> {
     }
 
     /// Returns the faults, in the order of the rules and then of the file, or else the warnings.
-    pub(in crate::graph) fn end(self) -> Result<Vec<FileWarning>, Faults> {
+    pub(in crate::graph) fn end(self) -> Result<Vec<FileWarning>, GraphErrors> {
         let Kept {
             mut faults,
             mut warnings,
@@ -105,7 +105,7 @@ impl<'a> Found<'a> {
         if faults.is_empty() {
             return Ok(warnings);
         }
-        Err(Faults {
+        Err(GraphErrors {
             faults: faults.into_iter().map(|(_, fault)| fault).collect(),
             warnings,
         })
@@ -115,7 +115,7 @@ impl<'a> Found<'a> {
 /// A fault that is about to be added.
 pub(in crate::graph) struct New {
     pub(in crate::graph) at: usize,
-    pub(in crate::graph) rule: Rule,
+    pub(in crate::graph) rule: GraphRule,
     pub(in crate::graph) node: Option<String>,
     pub(in crate::graph) subject: String,
     pub(in crate::graph) message: String,
@@ -125,10 +125,10 @@ pub(in crate::graph) struct New {
 impl New {
     /// Makes a fault of streams, side packets, handlers or contracts.
     pub(in crate::graph) fn wiring(at: usize, message: impl Into<String>) -> Self {
-        Self::of(Rule::Wiring, at, message)
+        Self::of(GraphRule::Wiring, at, message)
     }
 
-    pub(in crate::graph) fn of(rule: Rule, at: usize, message: impl Into<String>) -> Self {
+    pub(in crate::graph) fn of(rule: GraphRule, at: usize, message: impl Into<String>) -> Self {
         Self {
             at,
             rule,

@@ -6,8 +6,8 @@ use super::{Draft, New};
 use crate::{
     error::nearest,
     graph::{
-        node::{NodeSpec, Options},
-        plan::Handler,
+        node::{NodeSpec, NodeOptions},
+        plan::InputHandler,
         spec::{HandlerEntry, tag_index},
     },
     proto::mediapipe::{
@@ -37,10 +37,10 @@ type Wrong = (String, Option<String>);
 impl Draft<'_> {
     /// Returns the handler of a node: its own, else its calculator's, else that of the graph, else the
     /// default one. `None` if it is wrong, which is told.
-    pub(super) fn handler(&self, place: usize) -> Option<Handler> {
+    pub(super) fn handler(&self, place: usize) -> Option<InputHandler> {
         let entry = &self.spec.nodes[place];
         let node = &self.nodes[place];
-        let none = Options::default();
+        let none = NodeOptions::default();
         let of_calculator = node.contract.as_ref().and_then(|contract| contract.handler);
         let own = entry.handler.as_ref();
         let own = own.or_else(|| {
@@ -65,7 +65,7 @@ impl Draft<'_> {
         let known = KNOWN.contains(&name);
         // What takes nothing waits for nothing; and which inputs a misspelled node has, nobody knows.
         if known && (entry.spec.inputs.is_empty() || !entry.is_sound) {
-            return Some(Handler::Default);
+            return Some(InputHandler::Default);
         }
         match handler(name, options, &entry.spec) {
             Ok(handler) => {
@@ -88,14 +88,14 @@ impl Draft<'_> {
     }
 
     /// Warns of what was hardly meant.
-    fn advise(&self, place: usize, name: &str, options: &Options, at: usize, handler: &Handler) {
+    fn advise(&self, place: usize, name: &str, options: &NodeOptions, at: usize, handler: &InputHandler) {
         let entry = &self.spec.nodes[place];
         let own = format!("mediapipe.{name}Options");
         for other in options.names().filter(|other| *other != own) {
             let message = format!("{name} does not look at {other}");
             self.found.warn(at, Some(&entry.spec.name), message);
         }
-        if let Handler::FixedSize {
+        if let InputHandler::FixedSize {
             trigger, target, ..
         } = handler
             && target > trigger
@@ -107,8 +107,8 @@ impl Draft<'_> {
         }
         let loopback = entry.spec.inputs.find("LOOPBACK", 0);
         let is_apart = |loopback: usize| match handler {
-            Handler::SyncSet(sets) => sets.iter().any(|set| *set == [loopback]),
-            Handler::Immediate => true,
+            InputHandler::SyncSet(sets) => sets.iter().any(|set| *set == [loopback]),
+            InputHandler::Immediate => true,
             _ => false,
         };
         let loopback = loopback.filter(|_| !self.nodes[place].is_loopback_wrong);
@@ -126,28 +126,28 @@ impl Draft<'_> {
 }
 
 /// Makes a handler for a node.
-fn handler(name: &str, options: &Options, node: &NodeSpec) -> Result<Handler, Wrong> {
+fn handler(name: &str, options: &NodeOptions, node: &NodeSpec) -> Result<InputHandler, Wrong> {
     Ok(match name {
         DEFAULT => {
             let options: DefaultInputStreamHandlerOptions = options.get().unwrap_or_default();
             positive("batch_size", options.batch_size())?;
-            Handler::Default
+            InputHandler::Default
         }
-        "ImmediateInputStreamHandler" => Handler::Immediate,
+        "ImmediateInputStreamHandler" => InputHandler::Immediate,
         SYNC_SET => sync_sets(&options.get().unwrap_or_default(), node)?,
-        "BarrierInputStreamHandler" => Handler::Barrier,
-        "EarlyCloseInputStreamHandler" => Handler::EarlyClose,
+        "BarrierInputStreamHandler" => InputHandler::Barrier,
+        "EarlyCloseInputStreamHandler" => InputHandler::EarlyClose,
         "MuxInputStreamHandler" => {
             if node.inputs.len() < 2 {
                 let message = "MuxInputStreamHandler needs an input that says which of the others is \
                                taken, and one of those, but there is only one input";
                 return Err((message.to_owned(), None));
             }
-            Handler::Mux
+            InputHandler::Mux
         }
         "FixedSizeInputStreamHandler" => {
             let options: FixedSizeInputStreamHandlerOptions = options.get().unwrap_or_default();
-            Handler::FixedSize {
+            InputHandler::FixedSize {
                 trigger: positive("trigger_queue_size", options.trigger_queue_size())?,
                 target: positive("target_queue_size", options.target_queue_size())?,
                 fixed_min: options.fixed_min_size(),
@@ -162,7 +162,7 @@ fn handler(name: &str, options: &Options, node: &NodeSpec) -> Result<Handler, Wr
                     Some(known_inputs(node)),
                 ));
             }
-            Handler::TimestampAlign(place(
+            InputHandler::TimestampAlign(place(
                 "timestamp_base_tag_index",
                 options.timestamp_base_tag_index(),
                 node,
@@ -184,7 +184,7 @@ fn handler(name: &str, options: &Options, node: &NodeSpec) -> Result<Handler, Wr
 fn sync_sets(
     options: &SyncSetInputStreamHandlerOptions,
     node: &NodeSpec,
-) -> Result<Handler, Wrong> {
+) -> Result<InputHandler, Wrong> {
     let mut taken = HashSet::new();
     let mut sets = Vec::new();
     for set in &options.sync_set {
@@ -216,7 +216,7 @@ fn sync_sets(
     if !rest.is_empty() {
         sets.push(rest);
     }
-    Ok(Handler::SyncSet(sets))
+    Ok(InputHandler::SyncSet(sets))
 }
 
 /// Finds the input that an option means.

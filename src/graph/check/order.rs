@@ -1,13 +1,13 @@
 //! Nodes that wait for each other.
 
-use super::{Draft, New, Rule};
-use crate::graph::plan::Source;
+use super::{Draft, New, GraphRule};
+use crate::graph::plan::StreamSource;
 
 impl Draft<'_> {
     /// Finds cycles through streams that are no back edges, and through side packets; each is one fault.
     pub(super) fn cycles(&self) {
         for cycle in components(&self.followers()) {
-            if self.found.is_full(Rule::Wiring) {
+            if self.found.is_full(GraphRule::Wiring) {
                 return;
             }
             self.tell(&cycle);
@@ -18,7 +18,7 @@ impl Draft<'_> {
     fn followers(&self) -> Vec<Vec<usize>> {
         let mut followers = vec![Vec::new(); self.nodes.len()];
         for stream in &self.streams {
-            let Source::Node(from, _) = stream.from else {
+            let StreamSource::Node(from, _) = stream.from else {
                 continue;
             };
             for (to, place) in &stream.to {
@@ -60,7 +60,7 @@ impl Draft<'_> {
         let within = |place: &usize| {
             let stream = self.nodes[first].inputs[*place]?;
             match self.streams[stream].from {
-                Source::Node(from, _) if cycle.contains(&from) => Some(*place),
+                StreamSource::Node(from, _) if cycle.contains(&from) => Some(*place),
                 _ => None,
             }
         };

@@ -2,9 +2,9 @@
 
 use std::collections::HashMap;
 
-use super::{Found, New, Rule};
+use super::{Found, New, GraphRule};
 use crate::graph::{
-    plan::Form,
+    plan::PacketForm,
     spec::{GraphSpec, PortEntry},
 };
 
@@ -12,24 +12,24 @@ use crate::graph::{
 const TFLITE: &str = "TFLITE_TENSOR";
 
 /// Returns what a packet of an input or output is to clients, by what its tag begins with.
-pub(super) fn form(entry: &PortEntry, is_input: bool) -> Form {
+pub(super) fn form(entry: &PortEntry, is_input: bool) -> PacketForm {
     let tag = entry.tag();
     let known = [
-        ("OVTENSOR", Form::OvTensor),
-        ("TENSOR", Form::MpTensor),
-        ("TFTENSOR", Form::TfTensor),
-        ("IMAGE", Form::Image),
-        ("OVMS_PY_TENSOR", Form::Python),
+        ("OVTENSOR", PacketForm::OvTensor),
+        ("TENSOR", PacketForm::MpTensor),
+        ("TFTENSOR", PacketForm::TfTensor),
+        ("IMAGE", PacketForm::Image),
+        ("OVMS_PY_TENSOR", PacketForm::Python),
         if is_input {
-            ("REQUEST", Form::Request)
+            ("REQUEST", PacketForm::Request)
         } else {
-            ("RESPONSE", Form::Response)
+            ("RESPONSE", PacketForm::Response)
         },
     ];
     let mut known = known.into_iter();
     known
         .find(|(prefix, _)| tag.starts_with(prefix))
-        .map_or(Form::OvTensor, |(_, form)| form)
+        .map_or(PacketForm::OvTensor, |(_, form)| form)
 }
 
 /// Tells whether an input or output has a form that no client has.
@@ -39,8 +39,8 @@ pub(super) fn is_tflite(entry: &PortEntry) -> bool {
 
 /// Judges the inputs and outputs of a graph.
 pub(super) fn judge(spec: &GraphSpec, found: &Found<'_>) {
-    repeated(&spec.inputs, Rule::InputName, "inputs", found);
-    repeated(&spec.outputs, Rule::OutputName, "outputs", found);
+    repeated(&spec.inputs, GraphRule::InputName, "inputs", found);
+    repeated(&spec.outputs, GraphRule::OutputName, "outputs", found);
     if spec.inputs.is_empty() || spec.outputs.is_empty() {
         let missing = match (spec.inputs.is_empty(), spec.outputs.is_empty()) {
             (true, true) => "input_stream and output_stream",
@@ -51,7 +51,7 @@ pub(super) fn judge(spec: &GraphSpec, found: &Found<'_>) {
             format!("a graph having less than one input or output is disallowed: no {missing}");
         let hint =
             "these lines stand outside of the nodes, such as `input_stream: \"OVTENSOR:in\"`";
-        found.add(New::of(Rule::NoPorts, 0, message).hint(hint));
+        found.add(New::of(GraphRule::NoPorts, 0, message).hint(hint));
     }
     for (ports, kind) in [(&spec.inputs, "input"), (&spec.outputs, "output")] {
         for entry in ports.iter().filter(|entry| is_tflite(entry)) {
@@ -59,14 +59,14 @@ pub(super) fn judge(spec: &GraphSpec, found: &Found<'_>) {
                 "the {kind} \"{}\" of the graph has the tag prefix {TFLITE}, which is not supported there",
                 entry.text
             );
-            let fault = New::of(Rule::TfLite, entry.at, message).about(entry.name());
+            let fault = New::of(GraphRule::TfLite, entry.at, message).about(entry.name());
             found.add(fault.hint("use OVTENSOR, and convert within the graph"));
         }
     }
     requests(spec, found);
 }
 
-fn repeated(ports: &[PortEntry], rule: Rule, kind: &str, found: &Found<'_>) {
+fn repeated(ports: &[PortEntry], rule: GraphRule, kind: &str, found: &Found<'_>) {
     let mut seen: HashMap<&str, usize> = HashMap::new();
     for entry in ports {
         let name = entry.name();
@@ -85,18 +85,18 @@ fn requests(spec: &GraphSpec, found: &Found<'_>) {
     let request = spec
         .inputs
         .iter()
-        .find(|entry| form(entry, true) == Form::Request);
+        .find(|entry| form(entry, true) == PacketForm::Request);
     let response = spec
         .outputs
         .iter()
-        .find(|entry| form(entry, false) == Form::Response);
+        .find(|entry| form(entry, false) == PacketForm::Response);
     match (request, response) {
         (Some(request), None) => {
             let message = format!(
                 "the input \"{}\" takes whole requests, but no output has the tag RESPONSE",
                 request.text
             );
-            let fault = New::of(Rule::NoResponse, request.at, message);
+            let fault = New::of(GraphRule::NoResponse, request.at, message);
             found.add(fault.hint("tag the output RESPONSE:…"));
         }
         (None, Some(response)) => {
@@ -104,13 +104,13 @@ fn requests(spec: &GraphSpec, found: &Found<'_>) {
                 "the output \"{}\" gives whole responses, but no input has the tag REQUEST",
                 response.text
             );
-            let fault = New::of(Rule::NoRequest, response.at, message);
+            let fault = New::of(GraphRule::NoRequest, response.at, message);
             found.add(fault.hint("tag the input REQUEST:…"));
         }
         (Some(_), Some(_)) => {
             let counted = [
-                (Rule::RequestOutputs, &spec.outputs, "output"),
-                (Rule::RequestInputs, &spec.inputs, "input"),
+                (GraphRule::RequestOutputs, &spec.outputs, "output"),
+                (GraphRule::RequestInputs, &spec.inputs, "input"),
             ];
             for (rule, ports, kind) in counted {
                 if let Some(second) = ports.get(1) {

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use super::{Draft, Found, New, Rule};
+use super::{Draft, Found, New, GraphRule};
 use crate::{
     graph::{
         node::Port,
@@ -39,7 +39,7 @@ pub(super) fn judge(spec: &GraphSpec, found: &Found<'_>) {
     let mut seen: HashMap<&str, usize> = HashMap::new();
     for entry in spec.nodes.iter().filter(|entry| is_python(entry)) {
         let name = entry.spec.name.as_str();
-        let add = |rule: Rule, message: String, hint: String| {
+        let add = |rule: GraphRule, message: String, hint: String| {
             let fault = New::of(rule, entry.at, message).hint(hint);
             found.add(
                 fault
@@ -50,14 +50,14 @@ pub(super) fn judge(spec: &GraphSpec, found: &Found<'_>) {
         let options: Option<PythonExecutorCalculatorOptions> = entry.spec.options.get();
         match options {
             None => add(
-                Rule::PythonOptions,
+                GraphRule::PythonOptions,
                 "the Python node has no options".to_owned(),
                 "add `node_options: { [type.googleapis.com/mediapipe.PythonExecutorCalculatorOptions]: { \
                  handler_path: \"…\" } }`"
                     .to_owned(),
             ),
             Some(options) if options.handler_path.is_empty() => add(
-                Rule::PythonPath,
+                GraphRule::PythonPath,
                 "handler_path is empty".to_owned(),
                 "name the Python file".to_owned(),
             ),
@@ -65,7 +65,7 @@ pub(super) fn judge(spec: &GraphSpec, found: &Found<'_>) {
         }
         match &entry.given {
             None => add(
-                Rule::PythonName,
+                GraphRule::PythonName,
                 "the Python node has no name".to_owned(),
                 "add `name: \"…\"`".to_owned(),
             ),
@@ -74,7 +74,7 @@ pub(super) fn judge(spec: &GraphSpec, found: &Found<'_>) {
                 if first != entry.at {
                     let (line, column) = found.lines.place(first);
                     add(
-                        Rule::PythonRepeated,
+                        GraphRule::PythonRepeated,
                         format!("two Python nodes have the name \"{given}\""),
                         format!("the other is at {line}:{column}; rename one"),
                     );
@@ -86,7 +86,7 @@ pub(super) fn judge(spec: &GraphSpec, found: &Found<'_>) {
         if let (Some(loopback), true) = (loopback, spec.pool != PoolSize::Off) {
             let message =
                 "PythonExecutorCalculator with LOOPBACK stream is incompatible with graph queue";
-            let fault = New::of(Rule::Pool, loopback.at, message).node(name);
+            let fault = New::of(GraphRule::Pool, loopback.at, message).node(name);
             found.add(fault.hint("remove the line OVMS_GRAPH_QUEUE_MAX_SIZE, or set it to 0"));
         }
     }

@@ -11,17 +11,17 @@ mod wiring;
 
 use std::{fmt::Write, sync::Arc};
 
-use super::{Checked, Faults, check};
+use super::{CheckedGraph, GraphErrors, check};
 use crate::graph::{
-    Calculator, Context, Contract, Factory, Fault, Flow, NodeSpec, PacketType, Resources,
+    Calculator, CalculatorContext, Contract, Factory, GraphRunError, StepOutcome, NodeSpec, PacketType, Resources,
     TensorKind,
 };
 
 struct Nothing;
 
 impl Calculator for Nothing {
-    fn process(&mut self, _: &mut Context<'_>) -> Result<Flow, Fault> {
-        Ok(Flow::Stop)
+    fn process(&mut self, _: &mut CalculatorContext<'_>) -> Result<StepOutcome, GraphRunError> {
+        Ok(StepOutcome::Stop)
     }
 }
 
@@ -145,12 +145,12 @@ fn factories() -> Vec<&'static Factory> {
 }
 
 /// Judges a graph as the file `graph.pbtxt`.
-fn judge(text: &str) -> Result<Checked, Faults> {
+fn judge(text: &str) -> Result<CheckedGraph, GraphErrors> {
     check(text, "graph.pbtxt", &factories())
 }
 
 /// Returns the plan of a sound graph without warnings.
-fn sound(text: &str) -> Checked {
+fn sound(text: &str) -> CheckedGraph {
     match judge(text) {
         Ok(checked) => {
             assert_eq!(checked.warnings, [], "{text}");

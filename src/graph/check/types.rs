@@ -2,25 +2,25 @@
 
 use std::collections::HashSet;
 
-use super::{Draft, New, Rule, ports};
+use super::{Draft, New, GraphRule, ports};
 use crate::graph::{
     packet::{PacketType, TensorKind},
-    plan::{Form, Source},
+    plan::{PacketForm, StreamSource},
 };
 
 /// The side packet that the server gives to Python nodes.
 const PYTHON_RESOURCES: &str = "py";
 
 /// Returns what a packet of a form is.
-const fn of_form(form: Form) -> PacketType {
+const fn of_form(form: PacketForm) -> PacketType {
     match form {
-        Form::OvTensor => PacketType::Tensor(TensorKind::OpenVino),
-        Form::MpTensor => PacketType::Tensor(TensorKind::MediaPipe),
-        Form::TfTensor => PacketType::Tensor(TensorKind::TensorFlow),
-        Form::Image => PacketType::Tensor(TensorKind::Image),
-        Form::Python => PacketType::Python,
-        Form::Request => PacketType::Request,
-        Form::Response => PacketType::Response,
+        PacketForm::OvTensor => PacketType::Tensor(TensorKind::OpenVino),
+        PacketForm::MpTensor => PacketType::Tensor(TensorKind::MediaPipe),
+        PacketForm::TfTensor => PacketType::Tensor(TensorKind::TensorFlow),
+        PacketForm::Image => PacketType::Tensor(TensorKind::Image),
+        PacketForm::Python => PacketType::Python,
+        PacketForm::Request => PacketType::Request,
+        PacketForm::Response => PacketType::Response,
     }
 }
 
@@ -87,7 +87,7 @@ impl Draft<'_> {
 
     fn of_stream(&self, stream: usize, sides: &[PacketType]) -> Carried {
         let (node, place) = match self.streams[stream].from {
-            Source::Graph(input) => {
+            StreamSource::Graph(input) => {
                 let port = &self.graph_inputs[input];
                 let tag = &port.port.at.tag;
                 let is_known = !tag.starts_with("TFLITE_TENSOR");
@@ -97,7 +97,7 @@ impl Draft<'_> {
                     PacketType::Any
                 });
             }
-            Source::Node(node, place) => (&self.nodes[node], place),
+            StreamSource::Node(node, place) => (&self.nodes[node], place),
         };
         let contract = node.contract.as_ref();
         match contract.and_then(|contract| contract.outputs.get(place)) {
@@ -140,15 +140,15 @@ impl Draft<'_> {
         for stream in &self.streams {
             for (node, place) in &stream.to {
                 let takes = self.input_type(*node, *place);
-                if stream.carries.fits(&takes) || self.found.is_full(Rule::Wiring) {
+                if stream.carries.fits(&takes) || self.found.is_full(GraphRule::Wiring) {
                     continue;
                 }
                 let entry = &self.spec.nodes[*node];
                 let port = &entry.spec.inputs[*place];
                 let written = &entry.written.inputs[port.written];
                 let gives = match stream.from {
-                    Source::Graph(_) => "the input of the graph".to_owned(),
-                    Source::Node(from, _) => {
+                    StreamSource::Graph(_) => "the input of the graph".to_owned(),
+                    StreamSource::Node(from, _) => {
                         format!("node \"{}\"", self.spec.nodes[from].spec.name)
                     }
                 };
@@ -157,10 +157,10 @@ impl Draft<'_> {
                     written.text, stream.carries
                 );
                 let hint = match stream.from {
-                    Source::Graph(_) => prefix(&takes).map(|prefix| {
+                    StreamSource::Graph(_) => prefix(&takes).map(|prefix| {
                         format!("tag the input of the graph {prefix}:{}", stream.name)
                     }),
-                    Source::Node(..) => None,
+                    StreamSource::Node(..) => None,
                 };
                 let hint = hint.or_else(|| converter(&stream.carries, &takes));
                 let fault = New::wiring(written.at, message).node(&entry.spec.name);

@@ -2,12 +2,12 @@
 
 use std::collections::{HashMap, HashSet};
 
-use super::{Draft, New, Rule, ports};
+use super::{Draft, New, GraphRule, ports};
 use crate::{
     error::nearest,
     graph::{
         packet::PacketType,
-        plan::{GraphPort, Side, Source, Stream},
+        plan::{GraphPort, SidePacketPlan, StreamSource, StreamPlan},
         spec::{NodeEntry, PortEntry, tag_index},
     },
 };
@@ -56,7 +56,7 @@ impl<'a> Draft<'a> {
             };
             // The same name twice is another rule's.
             if begun.insert(port.name.as_str(), entry.at).is_none() {
-                let from = Source::Graph(self.graph_inputs.len());
+                let from = StreamSource::Graph(self.graph_inputs.len());
                 let stream = self.stream(&port.name, from);
                 self.graph_inputs.push(GraphPort {
                     port: port.clone(),
@@ -76,7 +76,7 @@ impl<'a> Draft<'a> {
             for (place, written) in by_place(&spec.outputs, &entry.written.outputs) {
                 let name = spec.outputs[place].name.as_str();
                 if let Some(first) = begun.get(name) {
-                    if !self.found.is_full(Rule::Wiring) {
+                    if !self.found.is_full(GraphRule::Wiring) {
                         let (line, column) = self.found.lines.place(*first);
                         let message = format!("the stream \"{name}\" is produced twice");
                         let fault = New::wiring(written.at, message).node(&spec.name);
@@ -87,16 +87,16 @@ impl<'a> Draft<'a> {
                     continue;
                 }
                 begun.insert(name, written.at);
-                let stream = self.stream(name, Source::Node(node, place));
+                let stream = self.stream(name, StreamSource::Node(node, place));
                 self.nodes[node].outputs.push(Some(stream));
             }
         }
         doubtful
     }
 
-    fn stream(&mut self, name: &'a str, from: Source) -> usize {
+    fn stream(&mut self, name: &'a str, from: StreamSource) -> usize {
         let stream = self.streams.len();
-        self.streams.push(Stream {
+        self.streams.push(StreamPlan {
             name: name.to_owned(),
             from,
             to: Vec::new(),
@@ -174,7 +174,7 @@ impl<'a> Draft<'a> {
         written: &PortEntry,
     ) {
         if self.nodes[node].back_edges[place]
-            && matches!(self.streams[stream].from, Source::Graph(_))
+            && matches!(self.streams[stream].from, StreamSource::Graph(_))
         {
             let message = format!(
                 "the input \"{}\" is marked as a back edge, but comes from an input of the graph",
@@ -190,7 +190,7 @@ impl<'a> Draft<'a> {
     }
 
     fn missing(&self, entry: &NodeEntry, written: &PortEntry, name: &str) {
-        if self.found.is_full(Rule::Wiring) {
+        if self.found.is_full(GraphRule::Wiring) {
             return;
         }
         let node = &entry.spec.name;
@@ -217,7 +217,7 @@ impl<'a> Draft<'a> {
                     stream,
                     form: ports::form(entry, false),
                 });
-            } else if !doubtful.contains(name) && !self.found.is_full(Rule::Wiring) {
+            } else if !doubtful.contains(name) && !self.found.is_full(GraphRule::Wiring) {
                 let message = format!(
                     "Output stream \"{name}\" of the graph does not have a corresponding output \
                      stream of a node"
@@ -278,7 +278,7 @@ impl<'a> Draft<'a> {
             return side;
         }
         let side = self.sides.len();
-        self.sides.push(Side {
+        self.sides.push(SidePacketPlan {
             name: name.to_owned(),
             from: None,
             to: Vec::new(),

@@ -1,33 +1,33 @@
-//! Packets to outputs and responses.
+//! Conversion of packets to outputs and responses.
 
 use super::{TIMESTAMP, image};
 use crate::{
-    graph::{Fault, Form, GraphPort, Packet, PacketType, Payload, TensorKind, Timestamp},
+    graph::{GraphRunError, PacketForm, GraphPort, Packet, PacketType, Payload, TensorKind, Timestamp},
     request::{InferResponse, LooseTensor, Parameter},
     tensor::{DataType, Tensor, TensorMap},
 };
 
-/// The version that graphs say they are.
+/// Version reported by graphs.
 pub const VERSION: i64 = 1;
 
-/// Makes an output of a packet. It has the name of the graph's output, whatever a Python tensor calls
-/// itself: that is the name that clients are told.
+/// Converts a packet to an output. The output is named as in the graph, whatever name a Python
+/// tensor has: that is the name reported to clients.
 ///
 /// # Errors
 ///
-/// Fails if the packet carries something else than the output stands for.
-pub fn output(port: &GraphPort, packet: &Packet) -> Result<LooseTensor, Fault> {
+/// Fails if the packet's payload is not of the type the output declares.
+pub fn output(port: &GraphPort, packet: &Packet) -> Result<LooseTensor, GraphRunError> {
     let name = &port.port.name;
     match (port.form, packet.payload()) {
-        (Form::OvTensor, Some(Payload::Tensor(TensorKind::OpenVino, tensor)))
-        | (Form::MpTensor, Some(Payload::Tensor(TensorKind::MediaPipe, tensor)))
-        | (Form::TfTensor, Some(Payload::Tensor(TensorKind::TensorFlow, tensor))) => {
+        (PacketForm::OvTensor, Some(Payload::Tensor(TensorKind::OpenVino, tensor)))
+        | (PacketForm::MpTensor, Some(Payload::Tensor(TensorKind::MediaPipe, tensor)))
+        | (PacketForm::TfTensor, Some(Payload::Tensor(TensorKind::TensorFlow, tensor))) => {
             Ok(loose(name, tensor.dtype(), tensor))
         }
-        (Form::Image, Some(Payload::Tensor(TensorKind::Image, tensor))) => {
+        (PacketForm::Image, Some(Payload::Tensor(TensorKind::Image, tensor))) => {
             Ok(loose(name, image::datatype(tensor.dtype()), tensor))
         }
-        (Form::Python, Some(Payload::Python(tensor))) => Ok(LooseTensor {
+        (PacketForm::Python, Some(Payload::Python(tensor))) => Ok(LooseTensor {
             name: name.clone(),
             datatype: tensor.datatype().to_owned(),
             shape: tensor.shape().to_vec(),
@@ -49,28 +49,29 @@ fn loose(name: &str, dtype: DataType, tensor: &Tensor) -> LooseTensor {
     }
 }
 
-fn unfit(port: &GraphPort, packet: &Packet) -> Fault {
+fn unfit(port: &GraphPort, packet: &Packet) -> GraphRunError {
     let expected = match port.form {
-        Form::OvTensor => PacketType::Tensor(TensorKind::OpenVino),
-        Form::MpTensor => PacketType::Tensor(TensorKind::MediaPipe),
-        Form::TfTensor => PacketType::Tensor(TensorKind::TensorFlow),
-        Form::Image => PacketType::Tensor(TensorKind::Image),
-        Form::Python => PacketType::Python,
-        Form::Request => PacketType::Request,
-        Form::Response => PacketType::Response,
+        PacketForm::OvTensor => PacketType::Tensor(TensorKind::OpenVino),
+        PacketForm::MpTensor => PacketType::Tensor(TensorKind::MediaPipe),
+        PacketForm::TfTensor => PacketType::Tensor(TensorKind::TensorFlow),
+        PacketForm::Image => PacketType::Tensor(TensorKind::Image),
+        PacketForm::Python => PacketType::Python,
+        PacketForm::Request => PacketType::Request,
+        PacketForm::Response => PacketType::Response,
     };
     let actual = packet.payload().map_or_else(
         || "nothing".to_owned(),
         |payload| payload.kind().to_string(),
     );
-    Fault::internal(format!(
+    GraphRunError::internal(format!(
         "Failed to get packet from output stream \"{}\". Expected: {expected}; Actual: {actual}",
         port.port.name
     ))
 }
 
-/// Makes a response of packets of outputs, in that order: all of a unary request, one of a stream. It
-/// has the time of the last. If the output is a response itself, that is it.
+/// Builds a response from the packets of outputs, in that order: all of them for a unary request,
+/// one for a stream. Its timestamp is that of the last packet. If the output is a response itself,
+/// it is returned.
 ///
 /// # Errors
 ///
@@ -79,7 +80,7 @@ pub fn response<'a>(
     graph: &str,
     id: &str,
     packets: impl IntoIterator<Item = (&'a GraphPort, &'a Packet)>,
-) -> Result<InferResponse, Fault> {
+) -> Result<InferResponse, GraphRunError> {
     let mut response = InferResponse {
         model_name: graph.to_owned(),
         model_version: VERSION,
@@ -91,7 +92,7 @@ pub fn response<'a>(
     let mut at = Timestamp::UNSET;
     for (port, packet) in packets {
         at = packet.at();
-        if let (Form::Response, Some(Payload::Response(made))) = (port.form, packet.payload()) {
+        if let (PacketForm::Response, Some(Payload::Response(made))) = (port.form, packet.payload()) {
             response.outputs = made.outputs.clone();
             response.loose = made.loose.clone();
             response.parameters = made.parameters.clone();

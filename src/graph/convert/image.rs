@@ -1,4 +1,4 @@
-//! Pictures: height, width and channels of one of the formats that MediaPipe has.
+//! Images: height, width and channels in one of the formats of MediaPipe.
 
 use super::intake::{lengths, size};
 use crate::{
@@ -7,7 +7,7 @@ use crate::{
     tensor::{DataType, Tensor},
 };
 
-/// Reads a picture. Its elements become those of its format: 8 and 16 bits have no sign.
+/// Reads an image. Its elements become those of its format: 8 and 16 bits are unsigned.
 pub(super) fn read(input: &InputTensor) -> Result<Tensor> {
     let Data::Raw(bytes) = &input.data else {
         return Err(Error::invalid(format!(
@@ -65,7 +65,7 @@ fn no_format() -> Error {
     )
 }
 
-/// Returns the datatype of a picture in a response.
+/// Returns the datatype of an image in a response.
 pub(super) const fn datatype(dtype: DataType) -> DataType {
     match dtype {
         DataType::I8 => DataType::U8,

@@ -1,4 +1,4 @@
-//! A request to packets, one input after another.
+//! Conversion of a request to packets, one input after another.
 
 use std::sync::Arc;
 
@@ -7,25 +7,25 @@ use bytes::Bytes;
 use super::{image, python};
 use crate::{
     error::{Error, ErrorKind, Result},
-    graph::{Form, Packet, Payload, Plan, TensorKind, Timestamp},
+    graph::{PacketForm, Packet, Payload, GraphPlan, TensorKind, Timestamp},
     request::{Data, Declared, Dialect, InferRequest, InputTensor},
     tensor::{DataType, ShapeText, Tensor, byte_size, elements, strings::Strings},
 };
 
-/// The packets of a request, in the order of its inputs, each with the place of the graph's input; it
-/// ends with the first fault.
-pub struct Intake<'a> {
-    plan: &'a Plan,
+/// Iterator over the packets of a request, in the order of its inputs, each with the index of the
+/// graph's input; ends with the first error.
+pub struct RequestPackets<'a> {
+    plan: &'a GraphPlan,
     request: &'a Arc<InferRequest>,
     at: Timestamp,
     next: usize,
 }
 
-/// Makes packets of a request as they are asked for, so that each can be sent before the next is
-/// judged.
+/// Converts a request to packets lazily, so that each packet can be sent before the next input is
+/// validated.
 #[must_use]
-pub fn packets<'a>(plan: &'a Plan, request: &'a Arc<InferRequest>, at: Timestamp) -> Intake<'a> {
-    Intake {
+pub fn packets<'a>(plan: &'a GraphPlan, request: &'a Arc<InferRequest>, at: Timestamp) -> RequestPackets<'a> {
+    RequestPackets {
         plan,
         request,
         at,
@@ -33,13 +33,13 @@ pub fn packets<'a>(plan: &'a Plan, request: &'a Arc<InferRequest>, at: Timestamp
     }
 }
 
-impl Iterator for Intake<'_> {
+impl Iterator for RequestPackets<'_> {
     type Item = Result<(usize, Packet)>;
 
     fn next(&mut self) -> Option<Self::Item> {
         let place = self.next;
         if let [input] = &self.plan.inputs[..]
-            && input.form == Form::Request
+            && input.form == PacketForm::Request
         {
             self.next = usize::MAX;
             let payload = || Payload::Request(Arc::clone(self.request));
@@ -55,7 +55,7 @@ impl Iterator for Intake<'_> {
     }
 }
 
-impl Intake<'_> {
+impl RequestPackets<'_> {
     fn packet(&self, input: &InputTensor) -> Result<(usize, Packet)> {
         let Some(place) = self.plan.input(&input.name) else {
             return Err(Error::invalid(format!(
@@ -67,19 +67,19 @@ impl Intake<'_> {
             check_message(self.request)?;
         }
         let payload = match self.plan.inputs[place].form {
-            Form::OvTensor => Payload::Tensor(TensorKind::OpenVino, ov_tensor(input)?),
-            Form::MpTensor => Payload::Tensor(TensorKind::MediaPipe, mp_tensor(input)?),
-            Form::TfTensor => Payload::Tensor(TensorKind::TensorFlow, tf_tensor(input)?),
-            Form::Image => Payload::Tensor(TensorKind::Image, image::read(input)?),
-            Form::Python => Payload::Python(python::read(input)?),
-            // Only alone, which the check of graphs sees to.
-            Form::Request | Form::Response => Payload::Request(Arc::clone(self.request)),
+            PacketForm::OvTensor => Payload::Tensor(TensorKind::OpenVino, ov_tensor(input)?),
+            PacketForm::MpTensor => Payload::Tensor(TensorKind::MediaPipe, mp_tensor(input)?),
+            PacketForm::TfTensor => Payload::Tensor(TensorKind::TensorFlow, tf_tensor(input)?),
+            PacketForm::Image => Payload::Tensor(TensorKind::Image, image::read(input)?),
+            PacketForm::Python => Payload::Python(python::read(input)?),
+            // Only as the sole input, which the check of graphs ensures.
+            PacketForm::Request | PacketForm::Response => Payload::Request(Arc::clone(self.request)),
         };
         Ok((place, Packet::new(payload, self.at)))
     }
 }
 
-/// Judges where the elements are, for all inputs of a request.
+/// Checks the data fields of all inputs of a request.
 fn check_message(request: &InferRequest) -> Result<()> {
     const BOTH: &str = "Passing buffers both in ModelInferRequest::InferInputTensor::contents and \
                         in ModelInferRequest::raw_input_contents is not allowed";
@@ -135,13 +135,13 @@ fn tf_tensor(input: &InputTensor) -> Result<Tensor> {
     }
 }
 
-/// Tells whether MediaPipe's tensors have such elements.
+/// Returns whether MediaPipe's tensors support an element type.
 pub(in crate::graph) const fn is_mp(dtype: DataType) -> bool {
     use DataType::{Bool, F16, F32, I8, I32, U8};
     matches!(dtype, F32 | F16 | I32 | I8 | U8 | Bool)
 }
 
-/// Tells whether TensorFlow's tensors have such elements.
+/// Returns whether TensorFlow's tensors support an element type.
 pub(in crate::graph) const fn is_tf(dtype: DataType) -> bool {
     !matches!(dtype, DataType::Bf16 | DataType::String)
 }
@@ -153,7 +153,7 @@ fn not_supported(input: &InputTensor, whose: &str) -> Error {
     ))
 }
 
-/// Returns the shape as declared, if no length is below the least.
+/// Returns the declared shape if no dimension is below the minimum.
 pub(super) fn lengths(input: &InputTensor, least: usize) -> Result<Vec<usize>> {
     let length = |&length: &i64| usize::try_from(length).ok().filter(|&l| l >= least);
     let shape: Option<_> = input.shape.iter().map(length).collect();
@@ -166,7 +166,7 @@ pub(super) fn lengths(input: &InputTensor, least: usize) -> Result<Vec<usize>> {
     })
 }
 
-/// Makes a tensor of numbers.
+/// Builds a tensor of numbers.
 fn tensor(input: &InputTensor, dtype: DataType, shape: Vec<usize>) -> Result<Tensor> {
     let size = size(dtype, &shape)?;
     let bytes = match &input.data {
@@ -184,7 +184,7 @@ fn tensor(input: &InputTensor, dtype: DataType, shape: Vec<usize>) -> Result<Ten
     Tensor::new(dtype, shape, bytes).map_err(|error| Error::internal(error.to_string()))
 }
 
-/// Makes a tensor of strings.
+/// Builds a tensor of strings.
 fn string_tensor(input: &InputTensor, shape: Vec<usize>) -> Result<Tensor> {
     let framed = match &input.data {
         Data::Raw(bytes) | Data::Values { bytes, .. } => bytes.clone(),
@@ -204,7 +204,7 @@ fn string_tensor(input: &InputTensor, shape: Vec<usize>) -> Result<Tensor> {
         .map_err(|error| Error::internal(error.to_string()))
 }
 
-/// Returns the bytes that type and shape need.
+/// Returns the size in bytes of a tensor of the type and shape.
 pub(super) fn size(dtype: DataType, shape: &[usize]) -> Result<usize> {
     let size = byte_size(dtype, shape).map_err(|_| too_large())?;
     size.ok_or_else(too_large)
@@ -217,7 +217,7 @@ fn too_large() -> Error {
     )
 }
 
-/// Returns values that came one by one, if there are as many as the shape has elements.
+/// Returns values sent one by one, if their number matches the shape.
 pub(super) fn values(input: &InputTensor, dtype: DataType, shape: &[usize]) -> Result<Bytes> {
     match &input.data {
         Data::Values { count, bytes } => match elements(shape) {

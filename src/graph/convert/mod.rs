@@ -1,7 +1,7 @@
-//! The ends of a graph: requests become packets, and packets become outputs of responses.
+//! Boundaries of a graph: requests become packets, and packets become outputs of responses.
 //!
-//! Nothing of a request is copied: packets hold slices of what came over the wire. The texts are
-//! those that clients of graphs know.
+//! Requests are not copied: packets hold slices of the received data. The messages are those
+//! that clients of graphs know.
 
 mod answer;
 mod image;
@@ -11,7 +11,7 @@ mod side;
 mod stamp;
 
 pub use answer::{VERSION, output, response};
-pub use intake::{Intake, packets};
+pub use intake::{RequestPackets, packets};
 pub(super) use intake::{is_mp, is_tf};
 pub use side::{PYTHON, side_packets};
 pub use stamp::{TIMESTAMP, following, timestamp};

@@ -1,16 +1,16 @@
-//! Inputs for Python nodes, of any datatype that a client thinks of.
+//! Inputs of Python nodes, of any datatype a client sends.
 
 use super::intake::{lengths, size, values};
 use crate::{
     error::{Error, Result},
-    python::Tensor,
+    python::HandlerTensor,
     request::{Data, Declared, Dialect, InputTensor},
     tensor::DataType,
 };
 
-/// Reads an input. Elements that Python has a format for are checked against the shape; of anything else
-/// the bytes are handed on as they were sent.
-pub(super) fn read(input: &InputTensor) -> Result<Tensor> {
+/// Reads an input. Elements with a Python format are checked against the shape; the bytes of all
+/// others are passed on unchanged.
+pub(super) fn read(input: &InputTensor) -> Result<HandlerTensor> {
     let lengths = lengths(input, 0)?;
     let (bytes, format) = match (&input.datatype, &input.data) {
         (Declared::Known(DataType::String), Data::Raw(bytes) | Data::Values { bytes, .. }) => {
@@ -19,7 +19,7 @@ pub(super) fn read(input: &InputTensor) -> Result<Tensor> {
         (Declared::Known(DataType::String), _) => {
             (values(input, DataType::String, &lengths)?, None)
         }
-        // Python has no format for these halves.
+        // Python has no format for bfloat16.
         (Declared::Known(DataType::Bf16) | Declared::Unknown(_), Data::Raw(bytes)) => {
             (bytes.clone(), None)
         }
@@ -46,7 +46,7 @@ pub(super) fn read(input: &InputTensor) -> Result<Tensor> {
         }
     };
     let datatype = input.datatype.text(Dialect::KServe);
-    Ok(Tensor::new(
+    Ok(HandlerTensor::new(
         &input.name,
         datatype,
         input.shape.clone(),

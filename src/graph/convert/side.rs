@@ -1,29 +1,29 @@
-//! Side packets: what a request's parameters give to nodes, and what the server gives.
+//! Side packets, from request parameters and from the server.
 
 use super::TIMESTAMP;
 use crate::{
     error::{Error, ErrorKind, Result},
-    graph::{Packet, Payload, Plan, Side},
+    graph::{Packet, Payload, GraphPlan, SidePacketPlan},
     request::{Parameter, Parameters},
 };
 
-/// The side packet that the server gives to Python nodes.
+/// Name of the side packet that the server gives to Python nodes.
 pub const PYTHON: &str = "py";
 
-/// Parameters that speak to the protocol, not to the graph. They are side packets only where a
-/// node asks for one of that name.
+/// Parameters addressed to the protocol, not to the graph. They are side packets only if a node
+/// asks for one of that name.
 const OF_PROTOCOL: [&str; 2] = ["timeout", "binary_data_output"];
 
-/// Makes the side packets of a run, by their places in the plan: of parameters by name, and what the
-/// server gives. Those that a node gives are not taken from a request. `has_pool`: instances of the
-/// graph are kept, so that they were started without this request.
+/// Builds the side packets of a run, by their indices in the plan: request parameters by name, and
+/// those of the server. Side packets produced by nodes are not taken from a request. `has_pool`:
+/// the graph has pooled instances, which were started without this request.
 ///
 /// # Errors
 ///
 /// Fails if a parameter is of a kind that no side packet has or that a node does not take, has a
-/// reserved name, or comes to a graph with a pool. That none is missing is for the run to see.
+/// reserved name, or comes to a graph with a pool. Missing side packets are detected by the run.
 pub fn side_packets(
-    plan: &Plan,
+    plan: &GraphPlan,
     parameters: &Parameters,
     has_pool: bool,
 ) -> Result<Vec<Option<Packet>>> {
@@ -35,7 +35,7 @@ pub fn side_packets(
             is_given.then(|| Packet::side(Payload::Token))
         })
         .collect();
-    // One fault is told, whatever the order in which parameters come.
+    // The same error is reported whatever the order of the parameters.
     if parameters.iter().any(|(name, _)| name == PYTHON) {
         return Err(refused(format!(
             "Incoming input side packet: {PYTHON} is special reserved name and cannot be used"
@@ -82,8 +82,8 @@ fn refused(reason: String) -> Error {
     )
 }
 
-/// Sees to it that the nodes that take a side packet can do something with its value.
-fn check_type(plan: &Plan, side: &Side, payload: &Payload) -> Result<()> {
+/// Checks that the nodes taking a side packet accept the type of its value.
+fn check_type(plan: &GraphPlan, side: &SidePacketPlan, payload: &Payload) -> Result<()> {
     for &(node, place) in &side.to {
         let node = &plan.nodes[node];
         let Some((taken, _)) = node.contract.side_inputs.get(place) else {

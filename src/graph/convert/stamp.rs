@@ -1,4 +1,4 @@
-//! The times of requests.
+//! Timestamps of requests.
 
 use crate::{
     error::{Error, Result},
@@ -6,15 +6,14 @@ use crate::{
     request::{InferRequest, Parameter},
 };
 
-/// The parameter of requests and responses that is the time of their packets.
+/// Parameter of requests and responses with the timestamp of their packets.
 pub const TIMESTAMP: &str = "OVMS_MP_TIMESTAMP";
 
-/// Returns the time that a request gives its packets itself, if it does.
+/// Returns the explicit timestamp of a request, if any.
 ///
 /// # Errors
 ///
-/// Fails if it is no whole number of 64 bits with a sign, or a number that means something else
-/// than a time.
+/// Fails if it is not a signed 64-bit integer, or is one of the special timestamp values.
 pub fn timestamp(request: &InferRequest) -> Result<Option<Timestamp>> {
     let mut parameters = request.parameters.iter();
     match parameters.find(|(name, _)| name == TIMESTAMP) {
@@ -26,12 +25,12 @@ pub fn timestamp(request: &InferRequest) -> Result<Option<Timestamp>> {
     }
 }
 
-/// Returns the time of a request that gives none: one after that of the last that was accepted, or
-/// zero.
+/// Returns the timestamp of a request without an explicit one: one after that of the last accepted
+/// request, or zero.
 ///
 /// # Errors
 ///
-/// Fails if there is no time after the last.
+/// Fails if there is no timestamp after the last.
 pub fn following(last: Option<Timestamp>) -> Result<Timestamp> {
     let next = |last: Timestamp| Timestamp::new(last.value().saturating_add(1));
     ordinary(last.map_or(Timestamp::new(0), next))

@@ -7,12 +7,13 @@ use std::sync::Arc;
 use bytes::Bytes;
 
 use crate::{
-    graph::{Form, GraphPort, Plan, PoolSize, Ports},
+    graph::{PacketForm, GraphPort, GraphPlan, PoolSize, Ports},
     request::{Data, Declared, InferRequest, InputTensor},
 };
 
-/// A plan without nodes that takes and gives these.
-fn plan(ports: &[(&str, Form)]) -> Plan {
+/// Returns a plan without nodes, with these inputs and
+/// outputs.
+fn plan(ports: &[(&str, PacketForm)]) -> GraphPlan {
     let ports: Vec<_> = ports
         .iter()
         .enumerate()
@@ -22,7 +23,7 @@ fn plan(ports: &[(&str, Form)]) -> Plan {
             form,
         })
         .collect();
-    Plan {
+    GraphPlan {
         nodes: Vec::new(),
         streams: Vec::new(),
         sides: Vec::new(),

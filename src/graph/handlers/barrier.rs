@@ -1,9 +1,10 @@
-//! `BarrierInputStreamHandler`: one packet of each input, whatever their times.
+//! `BarrierInputStreamHandler`: one packet of each input, whatever their
+//! timestamps.
 
 use super::{Input, Look, Rule, lowest};
 use crate::graph::{Packet, Timestamp};
 
-/// Runs the node when every input has a packet.
+/// Handler that runs the node when every input has a packet.
 #[derive(Debug)]
 pub(in crate::graph) struct Barrier;
 

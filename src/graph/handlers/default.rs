@@ -1,9 +1,10 @@
-//! `DefaultInputStreamHandler`: all inputs of a time together.
+//! `DefaultInputStreamHandler`: all inputs of a timestamp together.
 
 use super::{Input, Look, Rule, together};
 use crate::graph::{Packet, Timestamp};
 
-/// Runs the node at the lowest time with a packet once all inputs are settled at it.
+/// Handler that runs the node at the lowest timestamp with a packet once all inputs
+/// are settled at it.
 #[derive(Debug)]
 pub(in crate::graph) struct ByTime {
     wants_bounds: bool,
@@ -11,7 +12,7 @@ pub(in crate::graph) struct ByTime {
 }
 
 impl ByTime {
-    /// Makes one that has taken nothing.
+    /// Creates a handler that has taken no packets.
     pub(super) const fn new(wants_bounds: bool) -> Self {
         Self {
             wants_bounds,

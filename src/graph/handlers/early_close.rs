@@ -3,12 +3,13 @@
 use super::{Input, Look, Rule, default::ByTime};
 use crate::graph::{Packet, Timestamp};
 
-/// Runs the node as the default handler does, and closes it when any input is done.
+/// Handler that works as the default one, and closes the node when any input is
+/// done.
 #[derive(Debug)]
 pub(in crate::graph) struct EarlyClose(ByTime);
 
 impl EarlyClose {
-    /// Makes one that has taken nothing.
+    /// Creates a handler that has taken no packets.
     pub(super) const fn new(wants_bounds: bool) -> Self {
         Self(ByTime::new(wants_bounds))
     }

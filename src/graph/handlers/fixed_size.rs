@@ -1,23 +1,23 @@
-//! `FixedSizeInputStreamHandler`: as the default one, but what is too old is dropped.
+//! `FixedSizeInputStreamHandler`: as the default one, but old packets are dropped.
 
 use super::{Input, Look, Rule, default::ByTime};
 use crate::graph::{Packet, Timestamp};
 
-/// Runs the node as the default handler does, and drops the oldest packets when all queues have grown
-/// to a size.
+/// Handler that works as the default one, and drops the oldest packets when all queues have reached
+/// a size.
 #[derive(Debug)]
 pub(in crate::graph) struct FixedSize {
     inner: ByTime,
     trigger: usize,
     target: usize,
-    /// Whether each queue keeps at least so many, instead of at most.
+    /// Whether the target size is a minimum of each queue instead of a maximum.
     fixed_min: bool,
-    /// What is before it is dropped, also if it comes later.
+    /// Timestamp before which packets are dropped, including late ones.
     kept: Timestamp,
 }
 
 impl FixedSize {
-    /// Makes one that has taken nothing.
+    /// Creates a handler that has taken no packets.
     pub(super) fn new(trigger: usize, target: usize, fixed_min: bool, wants_bounds: bool) -> Self {
         Self {
             inner: ByTime::new(wants_bounds),
@@ -36,7 +36,7 @@ impl FixedSize {
             let kept = if self.fixed_min {
                 kept.min()
             } else {
-                // Not so much that no queue has anything left: the newest that all have reached stays.
+                // No queue is emptied: the newest timestamp that all queues have reached stays.
                 let reached = inputs.iter().filter_map(|input| input.nth_last(1)).min();
                 kept.max().min(reached)
             };

@@ -1,17 +1,18 @@
-//! `ImmediateInputStreamHandler`: each input for itself.
+//! `ImmediateInputStreamHandler`: each input independently.
 
 use super::{Input, Look, Rule};
 use crate::graph::{Packet, Timestamp};
 
-/// Runs the node as soon as any input has a packet, with those of the same time that are there.
+/// Handler that runs the node as soon as any input has a packet, with the available packets of
+/// that timestamp.
 #[derive(Debug)]
 pub(in crate::graph) struct Immediate {
-    /// The time up to which the node knows of each input; only if it wants to know of bounds.
+    /// Timestamp up to which the node was notified, for each input; only if it wants bounds.
     processed: Vec<Timestamp>,
 }
 
 impl Immediate {
-    /// Makes one that has taken nothing.
+    /// Creates a handler that has taken no packets.
     pub(super) fn new(inputs: usize, wants_bounds: bool) -> Self {
         let known = if wants_bounds { inputs } else { 0 };
         Self {
@@ -19,13 +20,13 @@ impl Immediate {
         }
     }
 
-    /// Returns the time for which an input would have the node run.
+    /// Returns the timestamp at which an input requests a run of the node.
     fn wish(&self, place: usize, input: &Input) -> Option<Timestamp> {
         if let Some(head) = input.head() {
             return Some(head.at());
         }
         let processed = *self.processed.get(place)?;
-        // That an input is done is told once, at the highest time there is.
+        // The end of an input is reported once, at the highest timestamp.
         let settled = input.bound().settled().min(Timestamp::POST_STREAM);
         (settled > processed).then_some(settled)
     }

@@ -1,7 +1,7 @@
-//! When a node runs, and with which packets: the input stream handlers.
+//! Input stream handlers: the policies for when a node runs, and with which packets.
 //!
-//! A handler looks at the queues of a node and says whether a time is ready; only then the packets of
-//! that time are taken. Looking is cheap and may be repeated.
+//! A handler inspects the queues of a node and returns whether a timestamp is ready; only then are
+//! the packets of that timestamp taken. Inspection is cheap and may be repeated.
 
 mod barrier;
 mod default;
@@ -20,35 +20,35 @@ use self::{
     barrier::Barrier, default::ByTime, early_close::EarlyClose, fixed_size::FixedSize,
     immediate::Immediate, mux::Mux, sync_set::SyncSet, timestamp_align::TimestampAlign,
 };
-use super::{Handler, Packet, Timestamp};
+use super::{InputHandler, Packet, Timestamp};
 
-/// What a handler sees in the queues of a node.
+/// State of a node's queues, as seen by a handler.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::graph) enum Look {
-    /// Something has to come first.
+    /// More packets or bounds have to arrive first.
     Wait,
-    /// The node can run at this time.
+    /// The node can run at this timestamp.
     At(Timestamp),
-    /// Nothing is left that the node could run for.
+    /// No further runs of the node are possible.
     Done,
 }
 
-/// What a handler has to know.
+/// Interface of a handler.
 trait Rule {
-    /// Says what the queues are ready for. May drop packets that will never be taken.
+    /// Returns the state of the queues. May drop packets that will never be taken.
     fn look(&mut self, inputs: &mut [Input]) -> Look;
 
-    /// Takes the packets of the time that [`Rule::look`] has just found; one for each input, empty
-    /// ones where there is nothing.
+    /// Takes the packets of the timestamp just returned by [`Rule::look`]; one for each input,
+    /// empty where there is none.
     fn take(&mut self, at: Timestamp, inputs: &mut [Input]) -> Vec<Packet>;
 
-    /// Returns the lowest time at which the node may still run.
+    /// Returns the lowest timestamp at which the node may still run.
     fn floor(&self, inputs: &[Input]) -> Timestamp {
         lowest(inputs)
     }
 }
 
-/// The handler of a node in a run.
+/// Handler of a node in a run.
 #[derive(Debug)]
 pub(in crate::graph) enum Policy {
     /// See [`Handler::Default`].
@@ -70,22 +70,22 @@ pub(in crate::graph) enum Policy {
 }
 
 impl Policy {
-    /// Makes the handler of a node with so many inputs. With `wants_bounds` it finds times at which
-    /// there is no packet ready as well, once they are settled.
-    pub(in crate::graph) fn new(handler: &Handler, inputs: usize, wants_bounds: bool) -> Self {
+    /// Creates the handler of a node with this number of inputs. With `wants_bounds` it also
+    /// returns timestamps without a packet, once they are settled.
+    pub(in crate::graph) fn new(handler: &InputHandler, inputs: usize, wants_bounds: bool) -> Self {
         match handler {
-            Handler::Default => Self::Default(ByTime::new(wants_bounds)),
-            Handler::Immediate => Self::Immediate(Immediate::new(inputs, wants_bounds)),
-            Handler::SyncSet(sets) => Self::SyncSet(SyncSet::new(sets, wants_bounds)),
-            Handler::Barrier => Self::Barrier(Barrier),
-            Handler::EarlyClose => Self::EarlyClose(EarlyClose::new(wants_bounds)),
-            Handler::Mux => Self::Mux(Mux),
-            Handler::FixedSize {
+            InputHandler::Default => Self::Default(ByTime::new(wants_bounds)),
+            InputHandler::Immediate => Self::Immediate(Immediate::new(inputs, wants_bounds)),
+            InputHandler::SyncSet(sets) => Self::SyncSet(SyncSet::new(sets, wants_bounds)),
+            InputHandler::Barrier => Self::Barrier(Barrier),
+            InputHandler::EarlyClose => Self::EarlyClose(EarlyClose::new(wants_bounds)),
+            InputHandler::Mux => Self::Mux(Mux),
+            InputHandler::FixedSize {
                 trigger,
                 target,
                 fixed_min,
             } => Self::FixedSize(FixedSize::new(*trigger, *target, *fixed_min, wants_bounds)),
-            Handler::TimestampAlign(base) => {
+            InputHandler::TimestampAlign(base) => {
                 Self::TimestampAlign(TimestampAlign::new(*base, inputs))
             }
         }
@@ -104,31 +104,31 @@ impl Policy {
         }
     }
 
-    /// Says what the queues are ready for.
+    /// Returns the state of the queues.
     pub(in crate::graph) fn look(&mut self, inputs: &mut [Input]) -> Look {
         self.rule().look(inputs)
     }
 
-    /// Takes the packets of the time that was just found.
+    /// Takes the packets of the timestamp just found.
     pub(in crate::graph) fn take(&mut self, at: Timestamp, inputs: &mut [Input]) -> Vec<Packet> {
         self.rule().take(at, inputs)
     }
 
-    /// Returns the lowest time at which the node may still run.
+    /// Returns the lowest timestamp at which the node may still run.
     pub(in crate::graph) fn floor(&mut self, inputs: &[Input]) -> Timestamp {
         self.rule().floor(inputs)
     }
 }
 
-/// Returns the lowest time of any input: of a packet, or one that may still come.
+/// Returns the lowest timestamp of any input: that of a packet, or one that may still arrive.
 fn lowest(inputs: &[Input]) -> Timestamp {
     let times = inputs.iter().map(Input::time);
     times.min().unwrap_or(Timestamp::DONE)
 }
 
-/// Looks at inputs that belong together: the lowest time with a packet, once nothing can come at or
-/// before it at the others. With `wants_bounds` also the highest time that is settled, if it is after
-/// the one that was processed last.
+/// Checks a group of inputs: the lowest timestamp with a packet, once no packet can arrive at or
+/// before it on the others. With `wants_bounds` also the highest settled timestamp, if it is after
+/// the one processed last.
 fn together<'a>(
     inputs: impl Iterator<Item = &'a Input>,
     wants_bounds: bool,

@@ -1,14 +1,15 @@
-//! `MuxInputStreamHandler`: the last input says which of the others is taken.
+//! `MuxInputStreamHandler`: the last input selects which of the others is taken.
 
 use super::{Input, Look, Rule};
 use crate::graph::{Packet, Payload, Timestamp};
 
-/// Runs the node when the last input has a number and the input of that number is settled.
+/// Handler that runs the node when the last input has a number and the input of that number is
+/// settled.
 #[derive(Debug)]
 pub(in crate::graph) struct Mux;
 
-/// Returns the input that a control packet names, if there is such a one: what is wrong with it is the
-/// calculator's to say.
+/// Returns the input selected by a control packet, if it exists: errors in the packet are reported
+/// by the calculator.
 fn chosen(control: &Packet, data: usize) -> Option<usize> {
     match control.payload() {
         Some(Payload::Int(place)) => usize::try_from(*place).ok().filter(|place| *place < data),

@@ -1,9 +1,10 @@
-//! `SyncSetInputStreamHandler`: inputs in sets, each for itself.
+//! `SyncSetInputStreamHandler`: sets of inputs, each independently.
 
 use super::{Input, Look, Rule, together};
 use crate::graph::{Packet, Timestamp};
 
-/// Runs the node for the set that is ready for the lowest time; of those for the same time the first.
+/// Handler that runs the node for the set ready at the lowest timestamp; the first set if several
+/// are.
 #[derive(Debug)]
 pub(in crate::graph) struct SyncSet {
     sets: Vec<Set>,
@@ -18,7 +19,7 @@ struct Set {
 }
 
 impl SyncSet {
-    /// Makes one that has taken nothing.
+    /// Creates a handler that has taken no packets.
     pub(super) fn new(sets: &[Vec<usize>], wants_bounds: bool) -> Self {
         let sets = sets.iter().map(|places| Set {
             places: places.clone(),

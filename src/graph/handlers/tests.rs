@@ -1,9 +1,9 @@
-//! What each handler waits for, and what it takes.
+//! Tests of when each handler is ready, and of the packets it takes.
 
 use super::{Input, Look, Policy};
-use crate::graph::{Handler, Packet, Payload, Timestamp};
+use crate::graph::{InputHandler, Packet, Payload, Timestamp};
 
-/// A node with inputs and a handler.
+/// Test node with inputs and a handler.
 struct Bench {
     policy: Policy,
     inputs: Vec<Input>,
@@ -14,18 +14,19 @@ fn at(time: i64) -> Timestamp {
 }
 
 impl Bench {
-    fn new(handler: &Handler, inputs: usize) -> Self {
+    fn new(handler: &InputHandler, inputs: usize) -> Self {
         Self::with(handler, inputs, false)
     }
 
-    fn with(handler: &Handler, inputs: usize, wants_bounds: bool) -> Self {
+    fn with(handler: &InputHandler, inputs: usize, wants_bounds: bool) -> Self {
         Self {
             policy: Policy::new(handler, inputs, wants_bounds),
             inputs: (0..inputs).map(|_| Input::new()).collect(),
         }
     }
 
-    /// Puts packets of these times, which are their values as well, into an input.
+    /// Puts packets of these timestamps, which are their values as well, into an
+    /// input.
     fn put(&mut self, place: usize, times: &[i64]) -> &mut Self {
         for time in times {
             self.inputs[place].push(Packet::new(Payload::Int(*time), at(*time)));
@@ -53,7 +54,7 @@ impl Bench {
         look
     }
 
-    /// Takes what is ready: its time and values.
+    /// Takes the ready packets: their timestamp and values.
     fn take(&mut self) -> (i64, Vec<Option<i64>>) {
         let Look::At(at) = self.look() else {
             panic!("not ready")
@@ -69,7 +70,7 @@ impl Bench {
 
 #[test]
 fn default_waits_until_all_are_settled() {
-    let mut bench = Bench::new(&Handler::Default, 2);
+    let mut bench = Bench::new(&InputHandler::Default, 2);
     assert_eq!(bench.look(), Look::Wait);
     assert_eq!(bench.put(0, &[1, 3]).look(), Look::Wait);
     assert_eq!(bench.raise(1, 1).look(), Look::Wait, "1 may still come");
@@ -84,7 +85,7 @@ fn default_waits_until_all_are_settled() {
 
 #[test]
 fn default_tells_of_bounds_if_it_is_asked_to() {
-    let mut bench = Bench::with(&Handler::Default, 2, true);
+    let mut bench = Bench::with(&InputHandler::Default, 2, true);
     assert_eq!(bench.look(), Look::Wait);
     bench.raise(0, 5);
     assert_eq!(bench.look(), Look::Wait, "the other may have anything");
@@ -102,11 +103,11 @@ fn default_tells_of_bounds_if_it_is_asked_to() {
 
 #[test]
 fn packets_before_and_after_all_times_are_the_only_ones() {
-    let mut bench = Bench::new(&Handler::Default, 1);
+    let mut bench = Bench::new(&InputHandler::Default, 1);
     let only = [Timestamp::PRE_STREAM.value()];
     assert_eq!(bench.put(0, &only).take().0, only[0]);
     assert_eq!(bench.look(), Look::Done, "nothing can follow");
-    let mut bench = Bench::with(&Handler::Default, 1, true);
+    let mut bench = Bench::with(&InputHandler::Default, 1, true);
     let last = [Timestamp::MAX.value(), Timestamp::POST_STREAM.value()];
     bench.put(0, &last[1..]);
     assert_eq!(bench.take().0, last[1]);
@@ -115,7 +116,7 @@ fn packets_before_and_after_all_times_are_the_only_ones() {
 
 #[test]
 fn immediate_takes_what_is_there() {
-    let mut bench = Bench::new(&Handler::Immediate, 3);
+    let mut bench = Bench::new(&InputHandler::Immediate, 3);
     bench.put(0, &[5]).put(1, &[3, 5]);
     assert_eq!(bench.take(), (3, vec![None, Some(3), None]));
     assert_eq!(bench.take(), (5, vec![Some(5), Some(5), None]));
@@ -132,7 +133,7 @@ fn immediate_takes_what_is_there() {
 
 #[test]
 fn immediate_tells_of_bounds_of_any_input_and_of_its_end_once() {
-    let mut bench = Bench::with(&Handler::Immediate, 2, true);
+    let mut bench = Bench::with(&InputHandler::Immediate, 2, true);
     assert_eq!(bench.look(), Look::Wait);
     bench.raise(0, 7);
     assert_eq!(bench.take(), (6, vec![None, None]));
@@ -151,7 +152,7 @@ fn immediate_tells_of_bounds_of_any_input_and_of_its_end_once() {
 
 #[test]
 fn sync_sets_are_apart() {
-    let mut bench = Bench::new(&Handler::SyncSet(vec![vec![1], vec![0, 2]]), 3);
+    let mut bench = Bench::new(&InputHandler::SyncSet(vec![vec![1], vec![0, 2]]), 3);
     bench.put(0, &[4]);
     assert_eq!(bench.look(), Look::Wait, "2 is in its set");
     bench.put(1, &[4, 6]);
@@ -175,7 +176,7 @@ fn sync_sets_are_apart() {
 
 #[test]
 fn of_sets_for_the_same_time_the_first_is_taken() {
-    let mut bench = Bench::new(&Handler::SyncSet(vec![vec![1], vec![0]]), 2);
+    let mut bench = Bench::new(&InputHandler::SyncSet(vec![vec![1], vec![0]]), 2);
     bench.put(0, &[4]).put(1, &[4]);
     assert_eq!(bench.take(), (4, vec![None, Some(4)]));
     assert_eq!(bench.take(), (4, vec![Some(4), None]));
@@ -183,7 +184,7 @@ fn of_sets_for_the_same_time_the_first_is_taken() {
 
 #[test]
 fn a_barrier_takes_one_of_each_whatever_the_times() {
-    let mut bench = Bench::new(&Handler::Barrier, 2);
+    let mut bench = Bench::new(&InputHandler::Barrier, 2);
     bench.put(0, &[7, 3]);
     assert_eq!(bench.look(), Look::Wait);
     bench.put(1, &[9]);
@@ -194,7 +195,7 @@ fn a_barrier_takes_one_of_each_whatever_the_times() {
 
 #[test]
 fn early_close_ends_with_any_input() {
-    let mut bench = Bench::new(&Handler::EarlyClose, 2);
+    let mut bench = Bench::new(&InputHandler::EarlyClose, 2);
     bench.put(0, &[1, 2]).put(1, &[1]).close(1);
     assert_eq!(bench.take(), (1, vec![Some(1), Some(1)]));
     assert_eq!(bench.look(), Look::Done, "though 2 waits");
@@ -202,7 +203,7 @@ fn early_close_ends_with_any_input() {
 
 #[test]
 fn mux_takes_the_one_that_control_names() {
-    let mut bench = Bench::new(&Handler::Mux, 3);
+    let mut bench = Bench::new(&InputHandler::Mux, 3);
     let choose = |bench: &mut Bench, place: i64, time: i64| {
         bench.inputs[2].push(Packet::new(Payload::Int(place), at(time)));
     };
@@ -237,7 +238,7 @@ fn mux_takes_the_one_that_control_names() {
 
 #[test]
 fn fixed_size_drops_the_oldest_when_all_queues_have_grown() {
-    let rule = |fixed_min| Handler::FixedSize {
+    let rule = |fixed_min| InputHandler::FixedSize {
         trigger: 3,
         target: 1,
         fixed_min,
@@ -265,7 +266,7 @@ fn fixed_size_drops_the_oldest_when_all_queues_have_grown() {
 
 #[test]
 fn aligned_times_meet_at_the_first_of_the_base() {
-    let mut bench = Bench::new(&Handler::TimestampAlign(0), 2);
+    let mut bench = Bench::new(&InputHandler::TimestampAlign(0), 2);
     bench.put(1, &[1_000]);
     assert_eq!(bench.look(), Look::Wait, "the base says when");
     bench.put(0, &[10]);
@@ -281,12 +282,12 @@ fn aligned_times_meet_at_the_first_of_the_base() {
 
 #[test]
 fn the_base_goes_alone_until_all_are_there() {
-    let mut bench = Bench::new(&Handler::TimestampAlign(1), 2);
+    let mut bench = Bench::new(&InputHandler::TimestampAlign(1), 2);
     bench.put(1, &[1, 2]);
     assert_eq!(bench.take(), (1, vec![None, Some(1)]));
     bench.put(0, &[50]);
     assert_eq!(bench.take(), (2, vec![Some(50), Some(2)]));
-    let mut bench = Bench::new(&Handler::TimestampAlign(1), 2);
+    let mut bench = Bench::new(&InputHandler::TimestampAlign(1), 2);
     assert_eq!(bench.put(0, &[5]).close(1).look(), Look::Done);
 }
 

@@ -1,20 +1,21 @@
-//! `TimestampAlignInputStreamHandler`: times are moved so that first packets meet.
+//! `TimestampAlignInputStreamHandler`: timestamps are shifted to align the first packets.
 
 use super::{Input, Look, Rule};
 use crate::graph::{Packet, Timestamp};
 
-/// Runs the node as the default handler does, with the times of the other inputs moved by what lies
-/// between their first packet and that of the base. Until all have one, the base goes alone.
+/// Handler that works as the default one, with the timestamps of the other inputs shifted by the
+/// difference between their first packet and that of the base. Until all have one, the base runs
+/// alone.
 #[derive(Debug)]
 pub(in crate::graph) struct TimestampAlign {
     base: usize,
-    /// What is added to the times of each input.
+    /// Offset added to the timestamps of each input.
     offsets: Vec<i64>,
     is_aligned: bool,
 }
 
 impl TimestampAlign {
-    /// Makes one that has taken nothing.
+    /// Creates a handler that has taken no packets.
     pub(super) fn new(base: usize, inputs: usize) -> Self {
         Self {
             base,
@@ -44,7 +45,7 @@ impl Rule for TimestampAlign {
     fn look(&mut self, inputs: &mut [Input]) -> Look {
         if !self.is_aligned {
             let Some(at) = inputs[self.base].head().map(Packet::at) else {
-                // Without the base, nobody would know where the others belong.
+                // Without the base the offsets of the others are unknown.
                 let is_done = inputs[self.base].is_done();
                 return if is_done { Look::Done } else { Look::Wait };
             };

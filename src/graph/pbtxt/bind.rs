@@ -1,4 +1,4 @@
-//! Fields as they are written, held against the descriptors of messages.
+//! Binding of parsed fields to the descriptors of messages.
 
 use prost::Message;
 use prost_reflect::{
@@ -12,12 +12,12 @@ use super::{
 };
 use crate::error::nearest;
 
-/// The message that a graph file is.
+/// Message of a graph file.
 const GRAPH: &str = "mediapipe.CalculatorGraphConfig";
-/// The message of any type.
+/// Message of any type.
 const ANY: &str = "google.protobuf.Any";
 
-/// Makes a graph of the fields of a file.
+/// Decodes a graph from the fields of a file.
 pub(super) fn graph(text: &str, fields: &[Field]) -> Result<DynamicMessage, Vec<TextFault>> {
     let mut binder = Binder {
         text,
@@ -39,12 +39,12 @@ pub(super) fn graph(text: &str, fields: &[Field]) -> Result<DynamicMessage, Vec<
 struct Binder<'a> {
     text: &'a str,
     node: Option<String>,
-    /// How many messages are around.
+    /// Nesting depth of the current message.
     depth: usize,
     faults: Vec<TextFault>,
 }
 
-/// A field or an extension: what both are here.
+/// Common interface of fields and extensions.
 trait Slot {
     fn kind(&self) -> Kind;
     fn is_list(&self) -> bool;
@@ -132,7 +132,7 @@ impl Binder<'_> {
         message
     }
 
-    /// Returns what a node is called: its name, else its calculator.
+    /// Returns the label of a node: its name, else its calculator.
     fn label(&self, fields: &[Field]) -> Option<String> {
         let find = |name: &str| {
             let mut values = super::all(fields, self.text, name);
@@ -273,7 +273,7 @@ impl Binder<'_> {
         message.set_field_by_name("value", Bound::Bytes(inner.encode_to_vec().into()));
     }
 
-    /// Reads what a field is given: one value, or a list of them if the field is repeated.
+    /// Reads the value of a field: one, or a list if the field is repeated.
     fn values(&mut self, slot: &impl Slot, value: &Value) -> Option<Bound> {
         let kind = slot.kind();
         let name = slot.called();
@@ -331,7 +331,7 @@ impl Binder<'_> {
     }
 }
 
-/// Tells what there is instead of a field that is not.
+/// Describes the fields a message has, for the error about an unknown one.
 fn without(kind: &MessageDescriptor, known: &[String]) -> String {
     if kind.full_name() == ANY {
         "name the type of the options: `[type.googleapis.com/mediapipe.…] { … }`".to_owned()
@@ -342,7 +342,7 @@ fn without(kind: &MessageDescriptor, known: &[String]) -> String {
     }
 }
 
-/// Puts what was read to what a field has.
+/// Merges a value into the previous value of a field.
 fn merge(into: &mut Bound, value: Bound, slot: &impl Slot) {
     match (into, value) {
         (Bound::List(values), Bound::List(more)) if slot.is_list() => values.extend(more),

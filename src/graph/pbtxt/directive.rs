@@ -1,18 +1,18 @@
-//! What a comment of the file says of instances of the graph that are kept.
+//! Comment directive of a graph file for the number of pooled instances.
 
 use crate::graph::plan::PoolSize;
 
-/// The name of the directive.
+/// Name of the directive.
 const NAME: &str = "OVMS_GRAPH_QUEUE_MAX_SIZE";
 
-/// The directive of a file.
+/// Directive of a file.
 #[derive(Debug, PartialEq, Eq)]
 pub(in crate::graph) struct Directive {
-    /// Where its value is, in bytes.
+    /// Position of its value, in bytes.
     pub(in crate::graph) at: usize,
-    /// What it says, or the text that says nothing.
+    /// Parsed value, or its text if invalid.
     pub(in crate::graph) size: Result<PoolSize, String>,
-    /// Where there is another one, which does not count.
+    /// Position of a second directive, which is ignored.
     pub(in crate::graph) again: Option<usize>,
 }
 
@@ -26,7 +26,7 @@ pub(in crate::graph) fn directive(text: &str) -> Option<Directive> {
         let Some(value) = value.map(str::trim) else {
             continue;
         };
-        // Both are slices of one text.
+        // Both are slices of the same text.
         let at = value.as_ptr() as usize - text.as_ptr() as usize;
         match &mut found {
             None => {
@@ -49,7 +49,7 @@ fn size(value: &str) -> Option<PoolSize> {
     if value.is_empty() || !value.bytes().all(|byte| byte.is_ascii_digit()) {
         return None;
     }
-    // What is cut to the number of processors anyway cannot be too large.
+    // The value is capped at the number of processors anyway, so it cannot be too large.
     Some(match value.parse().unwrap_or(usize::MAX) {
         0 => PoolSize::Off,
         size => PoolSize::Fixed(size),

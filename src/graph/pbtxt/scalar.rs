@@ -1,15 +1,15 @@
-//! Words that are values: strings, numbers, truth values.
+//! Scalar values: strings, numbers, booleans.
 
 use prost_reflect::{Kind as FieldKind, Value};
 
 use super::token::{Kind, Lexer, Token};
 use crate::error::nearest;
 
-/// Why a word is not what a field takes.
+/// Error for a value that does not fit its field.
 pub(super) struct Unfit {
-    /// What was expected.
+    /// Description of the expected value.
     pub(super) expected: String,
-    /// What may help.
+    /// Suggested fix.
     pub(super) hint: Option<String>,
 }
 
@@ -22,7 +22,8 @@ impl From<&str> for Unfit {
     }
 }
 
-/// Reads the word at a place as what a field takes. Messages are not read here.
+/// Reads the scalar at a position as the type of a field. Messages are not read
+/// here.
 pub(super) fn read(text: &str, at: usize, kind: &FieldKind) -> Result<Value, Unfit> {
     let mut lexer = Lexer::new(text, at);
     let mut token = lexer.next().map_err(|_| Unfit::from("a value"))?;
@@ -53,7 +54,7 @@ pub(super) fn read(text: &str, at: usize, kind: &FieldKind) -> Result<Value, Unf
             })
         }
     };
-    // Each range is that of the type that the value becomes.
+    // Each range is that of the target type.
     #[expect(clippy::cast_possible_truncation, reason = "in the range")]
     #[expect(clippy::cast_sign_loss, reason = "in the range")]
     Ok(match kind {
@@ -144,7 +145,7 @@ fn float(token: Token, word: &str) -> Option<f64> {
     word.strip_suffix(['f', 'F']).unwrap_or(word).parse().ok()
 }
 
-/// Reads the strings at a place, one behind the other, as one.
+/// Reads the adjacent strings at a position as one.
 pub(super) fn text_at(text: &str, at: usize) -> Result<Vec<u8>, Unfit> {
     let mut lexer = Lexer::new(text, at);
     let mut bytes = Vec::new();

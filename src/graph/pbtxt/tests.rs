@@ -1,4 +1,4 @@
-//! What text may look like, and what is told of text that is none.
+//! Syntax of graph files, and the errors reported for invalid text.
 
 use std::{fmt::Write, time::Instant};
 
@@ -13,7 +13,7 @@ use crate::proto::mediapipe::{
     constant_side_packet_calculator_options::constant_side_packet::Value,
 };
 
-/// Reads a text that must be good.
+/// Parses a text that must be valid.
 fn good(text: &str) -> CalculatorGraphConfig {
     match read(text) {
         Ok(document) => document.message.transcode_to().unwrap(),
@@ -21,7 +21,7 @@ fn good(text: &str) -> CalculatorGraphConfig {
     }
 }
 
-/// Writes what is wrong with a text, a line for each fault.
+/// Formats the errors of a text, one per line.
 fn told(text: &str) -> String {
     let lines = Lines::new(text);
     let mut told = String::new();
@@ -35,7 +35,7 @@ fn told(text: &str) -> String {
     told
 }
 
-/// Reads the one message of the options of the one node of a graph.
+/// Parses the single options message of the single node of a graph.
 fn options<T: Message + Default>(text: &str) -> T {
     let graph = good(text);
     T::decode(graph.node[0].node_options[0].value.as_slice()).unwrap()
@@ -353,7 +353,7 @@ fn places_are_lines_and_characters() {
     assert_eq!(lines.place(10), (1, 11));
 }
 
-/// The words that graph files are made of, so that random texts are now and then nearly right.
+/// Words of graph files, so that random texts are sometimes nearly valid.
 fn words() -> impl Strategy<Value = String> {
     let known = prop::sample::select(vec![
         "node",
@@ -411,7 +411,7 @@ fn words() -> impl Strategy<Value = String> {
     })
 }
 
-/// Reads a text as the library for messages does.
+/// Parses a text with the protobuf library.
 fn by_library(text: &str) -> Option<DynamicMessage> {
     let graph = messages().get_message_by_name("mediapipe.CalculatorGraphConfig");
     DynamicMessage::parse_text_format(graph.unwrap(), text).ok()
@@ -428,7 +428,7 @@ proptest! {
     #[test]
     fn texts_mean_what_the_library_says(text in words()) {
         let ours = read(&text).ok().map(|document| document.message);
-        // The library neither asks for required fields nor knows the lines of strings.
+        // The library neither checks required fields nor rejects line breaks in strings.
         if let (Some(ours), Some(theirs)) = (&ours, by_library(&text)) {
             prop_assert_eq!(ours.encode_to_vec(), theirs.encode_to_vec(), "{}", text);
         }
@@ -451,7 +451,7 @@ proptest! {
     }
 }
 
-/// Graphs with any names.
+/// Graphs with arbitrary names.
 fn graphs() -> impl Strategy<Value = CalculatorGraphConfig> {
     use crate::proto::mediapipe::calculator_graph_config::Node;
     let name = "\\PC{0,8}|[\\x00-\\x7f]{0,4}";

@@ -1,41 +1,41 @@
-//! The words of protobuf text, with their places.
+//! Tokens of protobuf text, with their positions.
 
-/// What a word is.
+/// Kind of a token.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Kind {
-    /// A name or keyword.
+    /// Name or keyword.
     Ident,
-    /// A number.
+    /// Number.
     Number,
-    /// A string with its quotes.
+    /// String with its quotes.
     Text,
-    /// One character that stands for itself.
+    /// Single punctuation character.
     Mark(u8),
-    /// The end of the text.
+    /// End of the text.
     End,
 }
 
-/// A word, and where it stands, in bytes.
+/// Token and its position, in bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Token {
-    /// What it is.
+    /// Kind of the token.
     pub(super) kind: Kind,
-    /// Its first byte.
+    /// First byte.
     pub(super) start: usize,
-    /// The byte after it.
+    /// Byte after the last.
     pub(super) end: usize,
 }
 
-/// Something that is no word.
+/// Error for text that is no token.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Unreadable {
-    /// Where it is.
+    /// Position.
     pub(super) at: usize,
-    /// What is wrong.
+    /// Error message.
     pub(super) message: String,
 }
 
-/// Reads the words of a text one after the other; leaves out space and comments.
+/// Lexer of a text; skips whitespace and comments.
 #[derive(Debug, Clone)]
 pub(super) struct Lexer<'a> {
     text: &'a str,
@@ -47,7 +47,7 @@ impl<'a> Lexer<'a> {
         Self { text, at }
     }
 
-    /// Returns the next word.
+    /// Returns the next token.
     pub(super) fn next(&mut self) -> Result<Token, Unreadable> {
         self.skip();
         let bytes = self.text.as_bytes();
@@ -78,7 +78,7 @@ impl<'a> Lexer<'a> {
         Ok(self.token(kind, start))
     }
 
-    /// Returns what a word is, as text.
+    /// Returns the text of a token.
     pub(super) fn slice(&self, token: Token) -> &'a str {
         &self.text[token.start..token.end]
     }
@@ -108,7 +108,8 @@ impl<'a> Lexer<'a> {
         self.at += length.unwrap_or(rest.len());
     }
 
-    /// Takes whatever looks like a number; whether it is one is judged where it is used.
+    /// Reads anything that looks like a number; its validity is checked where it is
+    /// used.
     fn number(&mut self) -> Kind {
         let bytes = self.text.as_bytes();
         let is_hex = bytes[self.at..].starts_with(b"0x") || bytes[self.at..].starts_with(b"0X");
@@ -143,7 +144,8 @@ impl<'a> Lexer<'a> {
                         ),
                     });
                 }
-                // What follows is never the end, whether it is an escape or not.
+                // The character after a backslash never ends the string, whether it is
+                // an escape or not.
                 Some(b'\\') if !matches!(bytes.get(self.at + 1), None | Some(b'\n' | b'\0')) => {
                     self.at += 2;
                 }

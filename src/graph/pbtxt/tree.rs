@@ -1,48 +1,48 @@
-//! What a text says, before it is known what it means: fields in fields, with their places.
+//! Syntax tree of a text, before its meaning is known: nested fields with their positions.
 
 use super::token::{Kind, Lexer, Token, Unreadable};
 
-/// How deep messages and lists may be in each other.
+/// Maximum nesting depth of messages and lists.
 pub(super) const DEEPEST: usize = 100;
 
-/// What is due between fields.
+/// Expected token between fields.
 const A_NAME: &str = "the name of a field";
 
-/// A field as it is written.
+/// Field as written.
 #[derive(Debug)]
 pub(in crate::graph) struct Field {
-    /// Its name.
+    /// Name.
     pub(super) name: Name,
-    /// Where the name begins, in bytes.
+    /// Position of the name, in bytes.
     pub(in crate::graph) at: usize,
-    /// Its value.
+    /// Value.
     pub(in crate::graph) value: Value,
 }
 
-/// How a field is named.
+/// Name of a field.
 #[derive(Debug)]
 pub(super) enum Name {
-    /// By its name, which ends at this byte.
+    /// Plain name, which ends at this byte.
     Plain(usize),
-    /// By the full name of an extension, in brackets.
+    /// Full name of an extension, in brackets.
     Extension(Box<str>),
-    /// By the address of a type, in brackets.
+    /// Type URL, in brackets.
     Type(Box<str>),
 }
 
-/// A value as it is written.
+/// Value as written.
 #[derive(Debug)]
 pub(in crate::graph) struct Value {
-    /// Where it begins, in bytes.
+    /// Position, in bytes.
     pub(in crate::graph) at: usize,
-    /// What it is.
+    /// Kind of the value.
     pub(super) shape: Shape,
 }
 
-/// What a value is.
+/// Kind of a value.
 #[derive(Debug)]
 pub(super) enum Shape {
-    /// A word, with a minus before it or not; it is read again where it is used.
+    /// Scalar, with or without a minus sign; it is read again where it is used.
     Scalar,
     /// Fields in braces.
     Message(Box<[Field]>),
@@ -50,16 +50,16 @@ pub(super) enum Shape {
     List(Box<[Value]>),
 }
 
-/// Why a text is none.
+/// Syntax error in a text.
 #[derive(Debug)]
 pub(super) struct Broken {
-    /// Where.
+    /// Position.
     pub(super) at: usize,
-    /// What is wrong.
+    /// Error message.
     pub(super) message: String,
-    /// What may help.
+    /// Suggested fix.
     pub(super) hint: Option<String>,
-    /// The node that it is in, as far as the text names it by then.
+    /// Node with the error, if the text has named it by then.
     pub(super) node: Option<String>,
 }
 
@@ -74,7 +74,7 @@ impl From<Unreadable> for Broken {
     }
 }
 
-/// Reads a text.
+/// Parses a text.
 pub(super) fn read(text: &str) -> Result<Box<[Field]>, Broken> {
     let mut reader = Reader {
         lexer: Lexer::new(text, 0),
@@ -96,7 +96,7 @@ struct Reader<'a> {
     ahead: Option<Token>,
     text: &'a str,
     depth: usize,
-    /// The names and places of the messages that are open.
+    /// Names and positions of the open messages.
     opened: Vec<(String, usize)>,
     node: Option<String>,
 }
@@ -115,7 +115,7 @@ impl Reader<'_> {
         self.ahead = None;
     }
 
-    /// Takes a mark if it is next.
+    /// Consumes a mark if it is next.
     fn takes(&mut self, mark: u8) -> Result<bool, Broken> {
         let is_next = self.peek()?.kind == Kind::Mark(mark);
         if is_next {
@@ -147,7 +147,7 @@ impl Reader<'_> {
         })
     }
 
-    /// Reads fields up to the mark that ends them, or to the end of the text.
+    /// Parses fields up to the closing mark, or to the end of the text.
     fn fields(&mut self, end: Option<u8>) -> Result<Box<[Field]>, Broken> {
         let mut fields = Vec::new();
         loop {
@@ -173,7 +173,7 @@ impl Reader<'_> {
         Ok(fields.into_boxed_slice())
     }
 
-    /// Keeps the name of a node for what may be wrong with the rest of it.
+    /// Remembers the name of a node for errors in the rest of it.
     fn learn(&mut self, field: &Field) {
         let name = field.plain(self.text);
         match self.opened.len() {
@@ -215,7 +215,7 @@ impl Reader<'_> {
         Ok(Field { name, at, value })
     }
 
-    /// Reads what stands in brackets where a name is due, spaces or not.
+    /// Reads a bracketed name, with or without spaces.
     fn bracketed(&mut self) -> Result<Name, Broken> {
         let mut name = String::new();
         let mut is_type = false;
@@ -311,7 +311,7 @@ impl Reader<'_> {
         Ok(Value { at, shape })
     }
 
-    /// Returns a name as messages quote it.
+    /// Returns a name as quoted in messages.
     fn called(&self, name: &Name, at: usize) -> String {
         match name {
             Name::Plain(end) => cut(&self.text[at..*end]),
@@ -333,7 +333,7 @@ impl Reader<'_> {
     }
 }
 
-/// Shortens what a message quotes.
+/// Shortens a text quoted in a message.
 pub(super) fn cut(text: &str) -> String {
     const LONGEST: usize = 60;
     let mut chars = text.chars();
@@ -356,7 +356,7 @@ impl Field {
 }
 
 impl Value {
-    /// Returns the values that this is, of a repeated field: itself, or those of the list.
+    /// Returns the values of a repeated field: this one, or those of the list.
     pub(super) fn each(&self) -> &[Self] {
         match &self.shape {
             Shape::List(values) => values,
@@ -373,7 +373,7 @@ impl Value {
     }
 }
 
-/// Returns the values of a repeated field in the order in which they are written.
+/// Returns the values of a repeated field in source order.
 pub(in crate::graph) fn all<'a>(
     fields: &'a [Field],
     text: &'a str,

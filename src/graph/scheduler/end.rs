@@ -1,7 +1,7 @@
 //! What is done when nothing can run by the ordinary rules.
 
 use super::{MOST_IN_QUEUE, Scheduler, missing_side, node::Phase};
-use crate::graph::{Code, Fault, Timestamp, handlers::Input};
+use crate::graph::{AbseilCode, GraphRunError, Timestamp, handlers::Input};
 
 impl Scheduler {
     /// Raises the limits of full queues that keep somebody from sending, while nothing runs; or fails,
@@ -31,7 +31,7 @@ impl Scheduler {
                  Raise max_queue_size, or leave out report_deadlock.",
                 names()
             );
-            self.fail(Fault::new(Code::Unavailable, text));
+            self.fail(GraphRunError::new(AbseilCode::Unavailable, text));
             return true;
         }
         if is_too_much || is_heavy {
@@ -44,7 +44,7 @@ impl Scheduler {
                 "{what} wait for other streams before they can be used, on: {}",
                 names()
             );
-            self.fail(Fault::new(Code::ResourceExhausted, text));
+            self.fail(GraphRunError::new(AbseilCode::ResourceExhausted, text));
             return true;
         }
         for (node, place) in tight {

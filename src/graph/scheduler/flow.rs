@@ -1,11 +1,11 @@
 //! How packets, bounds and side packets get from node to node.
 
 use super::{Scheduler, missing_side, needs};
-use crate::graph::{Code, Emit, Fault, Packet, Source, Timestamp};
+use crate::graph::{AbseilCode, Emit, GraphRunError, Packet, StreamSource, Timestamp};
 
 impl Scheduler {
     /// Sends a packet on a stream. One without a value only says that nothing comes at its time.
-    pub(super) fn send(&mut self, stream: usize, packet: Packet) -> Result<(), Fault> {
+    pub(super) fn send(&mut self, stream: usize, packet: Packet) -> Result<(), GraphRunError> {
         if packet.is_empty() {
             self.raise(stream, packet.at().next_allowed());
             return Ok(());
@@ -69,7 +69,7 @@ impl Scheduler {
     }
 
     /// Does what a node wants done to its outputs.
-    pub(super) fn emit(&mut self, node: usize, emits: Vec<Emit>) -> Result<(), Fault> {
+    pub(super) fn emit(&mut self, node: usize, emits: Vec<Emit>) -> Result<(), GraphRunError> {
         for emit in emits {
             let planned = &self.plan.nodes[node];
             let (place, places) = match &emit {
@@ -79,7 +79,7 @@ impl Scheduler {
                 }
             };
             let Some(&target) = places.get(place) else {
-                return Err(Fault::internal(format!(
+                return Err(GraphRunError::internal(format!(
                     "node \"{}\" has {} outputs of this kind, and sent to number {place}",
                     planned.spec.name,
                     places.len()
@@ -111,7 +111,7 @@ impl Scheduler {
     }
 
     /// Closes all that a node sends, and leaves those alone that waited for its side packets.
-    pub(super) fn shut(&mut self, node: usize) -> Result<(), Fault> {
+    pub(super) fn shut(&mut self, node: usize) -> Result<(), GraphRunError> {
         for place in 0..self.plan.nodes[node].outputs.len() {
             let stream = self.plan.nodes[node].outputs[place];
             self.raise(stream, Timestamp::DONE);
@@ -126,11 +126,11 @@ impl Scheduler {
     }
 
     /// Sets a side packet, and opens those who wait for it.
-    fn give(&mut self, side: usize, packet: Packet) -> Result<(), Fault> {
+    fn give(&mut self, side: usize, packet: Packet) -> Result<(), GraphRunError> {
         if self.sides[side].is_some() {
             let name = &self.plan.sides[side].name;
             let text = format!("Output side packet \"{name}\" was already set.");
-            return Err(Fault::new(Code::FailedPrecondition, text));
+            return Err(GraphRunError::new(AbseilCode::FailedPrecondition, text));
         }
         self.sides[side] = Some(packet);
         self.provided(side);
@@ -138,7 +138,7 @@ impl Scheduler {
     }
 
     /// Lets those go on without a side packet who can.
-    fn forgo(&mut self, side: usize) -> Result<(), Fault> {
+    fn forgo(&mut self, side: usize) -> Result<(), GraphRunError> {
         let known = &self.plan.sides[side];
         let mut takers = known.to.iter();
         if takers.any(|(node, place)| needs(&self.plan, *node, *place)) {
@@ -174,7 +174,7 @@ impl Scheduler {
             self.full -= 1;
             self.lines[stream].full -= 1;
             if self.lines[stream].full == 0
-                && let Source::Node(giver, _) = self.plan.streams[stream].from
+                && let StreamSource::Node(giver, _) = self.plan.streams[stream].from
             {
                 self.wake(giver);
             }

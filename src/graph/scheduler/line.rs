@@ -1,6 +1,6 @@
 //! What is known of a stream in a run.
 
-use crate::graph::{Code, Fault, Handler, Plan, Timestamp, convert::TIMESTAMP};
+use crate::graph::{AbseilCode, GraphRunError, InputHandler, GraphPlan, Timestamp, convert::TIMESTAMP};
 
 /// A stream in a run.
 #[derive(Debug)]
@@ -17,12 +17,12 @@ pub(super) struct Line {
 
 impl Line {
     /// Makes a stream on which nothing was sent.
-    pub(super) fn new(plan: &Plan, stream: usize) -> Self {
+    pub(super) fn new(plan: &GraphPlan, stream: usize) -> Self {
         let planned = &plan.streams[stream];
         let mut takers = planned.to.iter();
         let is_timeless = !planned.to.is_empty()
             && planned.outputs.is_empty()
-            && takers.all(|(node, _)| plan.nodes[*node].handler == Handler::Barrier);
+            && takers.all(|(node, _)| plan.nodes[*node].handler == InputHandler::Barrier);
         Self {
             bound: Timestamp::PRE_STREAM,
             last: Timestamp::UNSET,
@@ -37,25 +37,25 @@ impl Line {
     }
 
     /// Judges the time of a packet, and raises the bound.
-    pub(super) fn admit(&mut self, name: &str, at: Timestamp) -> Result<(), Fault> {
+    pub(super) fn admit(&mut self, name: &str, at: Timestamp) -> Result<(), GraphRunError> {
         if self.is_closed() {
             let text = format!("Packet sent to closed stream \"{name}\".");
-            return Err(Fault::new(Code::FailedPrecondition, text));
+            return Err(GraphRunError::new(AbseilCode::FailedPrecondition, text));
         }
         if !at.is_allowed_in_stream() {
-            return Err(Fault::invalid(format!(
+            return Err(GraphRunError::invalid(format!(
                 "In stream \"{name}\", timestamp not specified or set to illegal value: {at}"
             )));
         }
         if !self.is_timeless {
             if at == Timestamp::POST_STREAM && self.last != Timestamp::UNSET {
-                return Err(Fault::invalid(format!(
+                return Err(GraphRunError::invalid(format!(
                     "In stream \"{name}\", a packet at Timestamp::PostStream() must be the only Packet in an \
                      InputStream."
                 )));
             }
             if at < self.bound {
-                return Err(Fault::invalid(format!(
+                return Err(GraphRunError::invalid(format!(
                     "Packet timestamp mismatch on a calculator receiving from stream \"{name}\". Current \
                      minimum expected timestamp is {} but received {at}. Times on a stream have to \
                      increase; a client gives a request its time with the parameter {TIMESTAMP}.",

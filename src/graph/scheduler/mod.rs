@@ -17,7 +17,7 @@ mod tests;
 use std::{collections::VecDeque, sync::Arc};
 
 use self::{line::Line, node::Node, queue::Ready};
-use super::{Code, Fault, Packet, Plan, Step, Timestamp};
+use super::{AbseilCode, GraphRunError, Packet, GraphPlan, CalculatorStep, Timestamp};
 
 /// How many packets may wait to be taken out of a graph before its nodes pause, unless said otherwise.
 const BACKLOG: usize = 64;
@@ -35,7 +35,7 @@ const MOST_FAULTS: usize = 16;
 /// The state of a run of a graph.
 #[derive(Debug)]
 pub struct Scheduler {
-    plan: Arc<Plan>,
+    plan: Arc<GraphPlan>,
     nodes: Vec<Node>,
     /// The nodes by rank.
     order: Vec<usize>,
@@ -53,7 +53,7 @@ pub struct Scheduler {
     /// What these hold together.
     outputs_bytes: usize,
     backlog: usize,
-    faults: Vec<Fault>,
+    faults: Vec<GraphRunError>,
     running: usize,
     /// How many nodes are not closed.
     left: usize,
@@ -65,13 +65,13 @@ pub struct Scheduler {
 
 /// Something to run.
 #[derive(Debug)]
-pub struct Job {
+pub struct GraphJob {
     /// To be given back with what came of it.
     pub ticket: Ticket,
     /// The node.
     pub node: usize,
     /// What is to be called.
-    pub step: Step,
+    pub step: CalculatorStep,
     /// The time of the inputs; [`Timestamp::UNSTARTED`] to open, [`Timestamp::DONE`] to close.
     pub at: Timestamp,
     /// The inputs, by place; none to open and to close.
@@ -87,7 +87,7 @@ pub struct Job {
 #[derive(Debug)]
 pub struct Ticket {
     node: usize,
-    step: Step,
+    step: CalculatorStep,
     number: u64,
     /// Whether the run had failed when the job began: nobody asks what comes of it.
     is_late: bool,
@@ -99,7 +99,7 @@ impl Scheduler {
     /// # Errors
     ///
     /// Fails if one is missing that a node needs and no node gives.
-    pub fn new(plan: Arc<Plan>, mut side: Vec<Option<Packet>>) -> Result<Self, Fault> {
+    pub fn new(plan: Arc<GraphPlan>, mut side: Vec<Option<Packet>>) -> Result<Self, GraphRunError> {
         side.resize(plan.sides.len(), None);
         for (known, given) in plan.sides.iter().zip(&side) {
             let mut takers = known.to.iter();
@@ -154,7 +154,7 @@ impl Scheduler {
     ///
     /// Fails, and with it the run, if the time does not increase; fails if the run has failed, or if
     /// the input is closed.
-    pub fn push(&mut self, input: usize, packet: Packet) -> Result<(), Fault> {
+    pub fn push(&mut self, input: usize, packet: Packet) -> Result<(), GraphRunError> {
         if let Some(fault) = self.fault() {
             return Err(fault);
         }
@@ -248,7 +248,7 @@ impl Scheduler {
     }
 
     /// Fails the run: nothing is opened or processed any more, and what is open is closed.
-    pub fn fail(&mut self, fault: Fault) {
+    pub fn fail(&mut self, fault: GraphRunError) {
         let is_first = self.faults.is_empty();
         if self.faults.len() < MOST_FAULTS {
             self.faults.push(fault);
@@ -260,8 +260,8 @@ impl Scheduler {
 
     /// Returns what has failed, all of it in one.
     #[must_use]
-    pub fn fault(&self) -> Option<Fault> {
-        Fault::of_run(&self.faults)
+    pub fn fault(&self) -> Option<GraphRunError> {
+        GraphRunError::of_run(&self.faults)
     }
 
     /// Tells whether something waits to be taken out.
@@ -277,12 +277,12 @@ impl Scheduler {
 }
 
 /// Tells whether a node cannot do without a side packet.
-fn needs(plan: &Plan, node: usize, place: usize) -> bool {
+fn needs(plan: &GraphPlan, node: usize, place: usize) -> bool {
     let known = plan.nodes[node].contract.side_inputs.get(place);
     !known.is_some_and(|(_, is_optional)| *is_optional)
 }
 
-fn missing_side(name: &str) -> Fault {
+fn missing_side(name: &str) -> GraphRunError {
     let text = format!("Side packet \"{name}\" is required but was not provided.");
-    Fault::new(Code::FailedPrecondition, text)
+    GraphRunError::new(AbseilCode::FailedPrecondition, text)
 }

@@ -3,7 +3,7 @@
 use std::{collections::VecDeque, sync::Arc};
 
 use crate::graph::{
-    Fault, Later, Packet, Plan, Timestamp,
+    GraphRunError, Later, Packet, GraphPlan, Timestamp,
     handlers::{Input, Policy},
 };
 
@@ -68,12 +68,12 @@ pub(super) struct Gate {
 pub(super) struct Flight {
     pub(super) at: Timestamp,
     /// What came of it, if it has ended before one that began earlier.
-    pub(super) outcome: Option<Result<Later, Fault>>,
+    pub(super) outcome: Option<Result<Later, GraphRunError>>,
 }
 
 impl Node {
     /// Makes a node that has not begun.
-    pub(super) fn new(plan: &Plan, node: usize, rank: usize, side: &Arc<[Packet]>) -> Self {
+    pub(super) fn new(plan: &GraphPlan, node: usize, rank: usize, side: &Arc<[Packet]>) -> Self {
         let planned = &plan.nodes[node];
         let gates = planned.inputs.iter().enumerate().map(|(place, stream)| {
             let is_back_edge = planned.back_edges.get(place).copied().unwrap_or_default();
@@ -131,7 +131,7 @@ impl Node {
     }
 
     /// Notes what came of a `Process`.
-    pub(super) fn land(&mut self, number: u64, outcome: Result<Later, Fault>) {
+    pub(super) fn land(&mut self, number: u64, outcome: Result<Later, GraphRunError>) {
         self.in_flight -= 1;
         let place = usize::try_from(number - self.first_flight).unwrap_or(usize::MAX);
         if let Some(flight) = self.flights.get_mut(place) {
@@ -140,7 +140,7 @@ impl Node {
     }
 
     /// Takes out what came of the earliest `Process`, if it has ended.
-    pub(super) fn landed(&mut self) -> Option<Result<Later, Fault>> {
+    pub(super) fn landed(&mut self) -> Option<Result<Later, GraphRunError>> {
         let outcome = self.flights.front_mut()?.outcome.take()?;
         self.flights.pop_front();
         self.first_flight += 1;

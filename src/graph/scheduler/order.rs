@@ -1,10 +1,10 @@
 //! The order of the nodes of a graph.
 
-use crate::graph::Plan;
+use crate::graph::GraphPlan;
 
 /// Orders the nodes so that those who give streams and side packets come before those who take them,
 /// back edges aside; among those that are free, as the plan has them.
-pub(super) fn ordered(plan: &Plan) -> Vec<usize> {
+pub(super) fn ordered(plan: &GraphPlan) -> Vec<usize> {
     let count = plan.nodes.len();
     let mut waits = vec![0_usize; count];
     for node in 0..count {
@@ -32,7 +32,7 @@ pub(super) fn ordered(plan: &Plan) -> Vec<usize> {
 }
 
 /// Goes through the nodes that take from this one, as often as they do.
-fn takers(plan: &Plan, node: usize, mut each: impl FnMut(usize)) {
+fn takers(plan: &GraphPlan, node: usize, mut each: impl FnMut(usize)) {
     let planned = &plan.nodes[node];
     for stream in &planned.outputs {
         for &(to, place) in &plan.streams[*stream].to {

@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use super::{Job, Scheduler, Ticket, node::Phase};
+use super::{GraphJob, Scheduler, Ticket, node::Phase};
 use crate::graph::{
-    Fault, Later, Packet, Source, Step, Timestamp,
+    GraphRunError, Later, Packet, StreamSource, CalculatorStep, Timestamp,
     handlers::{Input, Look},
 };
 
@@ -29,7 +29,7 @@ impl Scheduler {
         clippy::should_implement_trait,
         reason = "no iterator: more may come after `None`"
     )]
-    pub fn next(&mut self) -> Option<Job> {
+    pub fn next(&mut self) -> Option<GraphJob> {
         loop {
             if !self.faults.is_empty() {
                 let node = self.closes.pop_front()?;
@@ -57,7 +57,7 @@ impl Scheduler {
     }
 
     /// Looks at what a node with inputs can do.
-    fn judge(&mut self, node: usize) -> Option<Job> {
+    fn judge(&mut self, node: usize) -> Option<GraphJob> {
         let known = &mut self.nodes[node];
         if !known.may_run() {
             return None;
@@ -78,7 +78,7 @@ impl Scheduler {
     }
 
     /// Looks at what a node without inputs can do.
-    fn judge_source(&mut self, node: usize) -> Option<Job> {
+    fn judge_source(&mut self, node: usize) -> Option<GraphJob> {
         let known = &self.nodes[node];
         if known.is_stopped {
             return (known.in_flight == 0).then(|| self.close_job(node));
@@ -91,10 +91,10 @@ impl Scheduler {
         let at = known.next;
         known.next = at.next_allowed();
         let number = known.take_off(at);
-        Some(self.job(node, Step::Process, at, number, Vec::new()))
+        Some(self.job(node, CalculatorStep::Process, at, number, Vec::new()))
     }
 
-    fn process_job(&mut self, node: usize, at: Timestamp) -> Job {
+    fn process_job(&mut self, node: usize, at: Timestamp) -> GraphJob {
         let known = &mut self.nodes[node];
         known.is_blocked = false;
         let inputs = known.policy.take(at, &mut known.inputs);
@@ -104,10 +104,10 @@ impl Scheduler {
             self.ready.insert(known.rank);
         }
         self.relax(node);
-        self.job(node, Step::Process, at, number, inputs)
+        self.job(node, CalculatorStep::Process, at, number, inputs)
     }
 
-    fn open_job(&mut self, node: usize) -> Job {
+    fn open_job(&mut self, node: usize) -> GraphJob {
         let sides = &self.plan.nodes[node].side_inputs;
         let known = &mut self.nodes[node];
         known.phase = Phase::Opening;
@@ -116,32 +116,32 @@ impl Scheduler {
             let side = side.map(|side| side.unwrap_or(Packet::empty(Timestamp::UNSET)));
             known.side = side.collect();
         }
-        self.job(node, Step::Open, Timestamp::UNSTARTED, 0, Vec::new())
+        self.job(node, CalculatorStep::Open, Timestamp::UNSTARTED, 0, Vec::new())
     }
 
-    fn close_job(&mut self, node: usize) -> Job {
+    fn close_job(&mut self, node: usize) -> GraphJob {
         let known = &mut self.nodes[node];
         known.phase = Phase::Closing;
         known.inputs.iter_mut().for_each(Input::close);
         self.relax(node);
-        self.job(node, Step::Close, Timestamp::DONE, 0, Vec::new())
+        self.job(node, CalculatorStep::Close, Timestamp::DONE, 0, Vec::new())
     }
 
     fn job(
         &mut self,
         node: usize,
-        step: Step,
+        step: CalculatorStep,
         at: Timestamp,
         number: u64,
         inputs: Vec<Packet>,
-    ) -> Job {
+    ) -> GraphJob {
         self.running += 1;
         let known = &self.nodes[node];
         let bounds = match step {
-            Step::Process => known.inputs.iter().map(Input::time).collect(),
-            Step::Open | Step::Close => Vec::new(),
+            CalculatorStep::Process => known.inputs.iter().map(Input::time).collect(),
+            CalculatorStep::Open | CalculatorStep::Close => Vec::new(),
         };
-        Job {
+        GraphJob {
             ticket: Ticket {
                 node,
                 step,
@@ -159,7 +159,7 @@ impl Scheduler {
 
     /// Says what came of a job: what the node emitted, or its fault as the calculator told it (the words
     /// that name step and node are put before it here).
-    pub fn done(&mut self, ticket: Ticket, outcome: Result<Later, Fault>) {
+    pub fn done(&mut self, ticket: Ticket, outcome: Result<Later, GraphRunError>) {
         self.running -= 1;
         let node = ticket.node;
         let outcome = outcome.map_err(|fault| {
@@ -167,13 +167,13 @@ impl Scheduler {
             fault.of_node(ticket.step, name)
         });
         match ticket.step {
-            Step::Open => self.opened(node, outcome),
-            Step::Process => self.processed(node, ticket.number, outcome),
-            Step::Close => self.closed(node, ticket.is_late, outcome),
+            CalculatorStep::Open => self.opened(node, outcome),
+            CalculatorStep::Process => self.processed(node, ticket.number, outcome),
+            CalculatorStep::Close => self.closed(node, ticket.is_late, outcome),
         }
     }
 
-    fn opened(&mut self, node: usize, outcome: Result<Later, Fault>) {
+    fn opened(&mut self, node: usize, outcome: Result<Later, GraphRunError>) {
         let later = match outcome {
             Ok(later) => later,
             Err(fault) => {
@@ -196,7 +196,7 @@ impl Scheduler {
         self.go_on(node);
     }
 
-    fn processed(&mut self, node: usize, number: u64, outcome: Result<Later, Fault>) {
+    fn processed(&mut self, node: usize, number: u64, outcome: Result<Later, GraphRunError>) {
         if !self.faults.is_empty() {
             let known = &mut self.nodes[node];
             known.in_flight -= 1;
@@ -226,7 +226,7 @@ impl Scheduler {
         self.go_on(node);
     }
 
-    fn closed(&mut self, node: usize, is_late: bool, outcome: Result<Later, Fault>) {
+    fn closed(&mut self, node: usize, is_late: bool, outcome: Result<Later, GraphRunError>) {
         self.nodes[node].phase = Phase::Closed;
         self.left -= 1;
         if is_late {
@@ -297,8 +297,8 @@ impl Scheduler {
     /// Tells who is kept from sending to a stream: an input of the graph, or a node.
     pub(super) fn is_awaited(&self, stream: usize) -> bool {
         match self.plan.streams[stream].from {
-            Source::Graph(_) => !self.lines[stream].is_closed(),
-            Source::Node(node, _) => self.nodes[node].is_blocked,
+            StreamSource::Graph(_) => !self.lines[stream].is_closed(),
+            StreamSource::Node(node, _) => self.nodes[node].is_blocked,
         }
     }
 

@@ -1,26 +1,26 @@
-//! The options of nodes and handlers: messages of any type, and extensions.
+//! Options of nodes and handlers: messages of any type, and extensions.
 
 use prost::Message;
 use prost_reflect::{Cardinality, DynamicMessage, ReflectMessage, Value as Bound};
 
 use super::{Fields, New, Source, unreadable};
 use crate::{
-    graph::{node::Options, pbtxt::messages},
+    graph::{node::NodeOptions, pbtxt::messages},
     proto::mediapipe::calculator_graph_config::Node,
 };
 
 impl Source<'_> {
-    /// Reads the options of a node. Those of `node_options` count where both ways give the same type.
+    /// Reads the options of a node. `node_options` take precedence if both ways give the same type.
     pub(super) fn options(
         &self,
         name: &str,
         node: &Node,
         message: &DynamicMessage,
         fields: Fields<'_>,
-    ) -> Options {
-        let mut options = Options::default();
+    ) -> NodeOptions {
+        let mut options = NodeOptions::default();
         for (any, value) in node.node_options.iter().zip(fields.all("node_options")) {
-            // `node_options {}` says nothing.
+            // An empty `node_options {}` is ignored.
             if any.type_url.is_empty() && any.value.is_empty() {
                 continue;
             }
@@ -30,7 +30,7 @@ impl Source<'_> {
                 self.found.add(unreadable(value.at, name, message));
                 continue;
             };
-            // Only what is given as bytes can be wrong here.
+            // Only options given as bytes can be invalid here.
             let Ok(read) = DynamicMessage::decode(known.clone(), any.value.as_slice()) else {
                 let message = format!("\"value\" holds no {kind}");
                 self.found.add(unreadable(value.at, name, message));
@@ -75,8 +75,8 @@ impl Source<'_> {
 }
 
 /// Returns the options of a handler.
-pub(super) fn of_extensions(handler: &DynamicMessage) -> Options {
-    let mut options = Options::default();
+pub(super) fn of_extensions(handler: &DynamicMessage) -> NodeOptions {
+    let mut options = NodeOptions::default();
     let message = handler.get_field_by_name("options");
     let message = message.as_ref().and_then(|options| options.as_message());
     for (kind, encoded) in message.into_iter().flat_map(encoded) {
@@ -85,7 +85,7 @@ pub(super) fn of_extensions(handler: &DynamicMessage) -> Options {
     options
 }
 
-/// Returns the extensions that a message has: the names of their types, and what they say.
+/// Returns the extensions of a message: the names of their types, and their encoded values.
 fn encoded(message: &DynamicMessage) -> Vec<(String, Vec<u8>)> {
     let extensions = message.extensions();
     let messages = extensions.filter_map(|(_, value)| match value {

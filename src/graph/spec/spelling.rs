@@ -1,16 +1,16 @@
-//! How ports are spelled: `name`, `TAG:name`, `TAG:index:name`; and inputs that are meant: `TAG`,
+//! Syntax of ports: `name`, `TAG:name`, `TAG:index:name`; and of references to inputs: `TAG`,
 //! `TAG:index`, `:index`.
 
 use std::{collections::HashMap, fmt};
 
 use super::PortEntry;
 use crate::graph::{
-    check::{Found, New, Rule},
+    check::{Found, New, GraphRule},
     node::{Port, TagIndex},
     pbtxt::Value,
 };
 
-/// Which ports.
+/// Kind of ports.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Kind {
     Input,
@@ -30,7 +30,7 @@ impl fmt::Display for Kind {
     }
 }
 
-/// Why a text is no port, or means no input.
+/// Error for an invalid port or reference to an input.
 struct Misspelled {
     part: &'static str,
     found: String,
@@ -38,7 +38,7 @@ struct Misspelled {
     hint: Option<String>,
 }
 
-/// Reads the ports of one kind, of a node or of the graph. Tells also whether all are well.
+/// Reads the ports of one kind, of a node or of the graph. Also returns whether all are valid.
 pub(super) fn ports<'a>(
     found: &Found<'_>,
     kind: Kind,
@@ -116,13 +116,13 @@ pub(super) fn ports<'a>(
         }
         entries.push(entry);
     }
-    if is_sound && !found.is_full(Rule::Wiring) {
+    if is_sound && !found.is_full(GraphRule::Wiring) {
         is_sound = without_holes(kind, &entries, &seen, &fault);
     }
     (entries, is_sound)
 }
 
-/// Judges whether the indexes of each tag begin at 0 and leave none out.
+/// Checks that the indexes of each tag begin at 0 without gaps.
 fn without_holes(
     kind: Kind,
     entries: &[PortEntry],
@@ -154,7 +154,7 @@ fn without_holes(
     is_sound
 }
 
-/// Reads a port: tag, index if one is written, name.
+/// Splits a port: tag, index if one is written, name.
 fn read(text: &str) -> Result<(&str, Option<usize>, &str), Misspelled> {
     let parts: Vec<&str> = text.splitn(4, ':').collect();
     match parts[..] {
@@ -170,7 +170,7 @@ fn read(text: &str) -> Result<(&str, Option<usize>, &str), Misspelled> {
     }
 }
 
-/// Reads which input is meant: `TAG`, `TAG:index` or `:index`.
+/// Parses a reference to an input: `TAG`, `TAG:index` or `:index`.
 pub(in crate::graph) fn tag_index(text: &str) -> Result<TagIndex, String> {
     let read = match text.split_once(':') {
         Some(("", number)) => index(number).map(|index| (String::new(), index)),

@@ -8,12 +8,12 @@ use std::sync::{
 use object_store::ObjectStore;
 
 use super::{
-    CredentialsError, Environment, StorageError,
-    answer::Cause,
+    CredentialsError, StorageEnvironment, StorageError,
+    answer::InnermostCause,
     azure, gcs,
     http::{Connector, retries},
     location::{Location, Service},
-    options::Limits,
+    options::StorageLimits,
     s3,
 };
 
@@ -69,8 +69,8 @@ impl Access {
     /// Prepares the access; blocks on files of credentials and certificates, asks no service.
     pub(super) fn new(
         location: &Location,
-        environment: &Environment,
-        limits: &Limits,
+        environment: &StorageEnvironment,
+        limits: &StorageLimits,
     ) -> Result<Self, StorageError> {
         let refuse = |source: CredentialsError| StorageError::Credentials {
             base_path: location.to_string(),
@@ -89,7 +89,7 @@ impl Access {
         };
         let open = |identity| {
             (found.open)(&setting, identity)
-                .map_err(|error| refuse(CredentialsError::Form(Cause::of(&error))))
+                .map_err(|error| refuse(CredentialsError::Form(InnermostCause::of(&error))))
         };
         let (given, machine) = match (found.credentials, found.ask_machine) {
             (true, _) => (open(Identity::Given)?, None),

@@ -15,7 +15,7 @@ const LONGEST_MESSAGE: usize = 300;
     code.as_deref().map(|code| format!(" {code}")).unwrap_or_default(),
     message.as_deref().map(|message| format!(": {message}")).unwrap_or_default()
 )]
-pub struct Refused {
+pub struct StorageRefusal {
     pub(super) status: u16,
     pub(super) code: Option<String>,
     message: Option<String>,
@@ -23,7 +23,7 @@ pub struct Refused {
     pub(super) region: Option<String>,
 }
 
-impl Refused {
+impl StorageRefusal {
     /// Reads an answer's body, which need not be what it should.
     pub(super) fn new(status: u16, region: Option<String>, body: &str) -> Self {
         let json: serde_json::Value = serde_json::from_str(body).unwrap_or_default();
@@ -97,9 +97,9 @@ fn shorten(text: &str) -> String {
 /// The innermost cause of a failure; those around it repeat it.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
-pub struct Cause(String);
+pub struct InnermostCause(String);
 
-impl Cause {
+impl InnermostCause {
     pub(super) fn of(error: &(dyn Error + 'static)) -> Self {
         let mut innermost = error;
         while let Some(source) = innermost.source() {
@@ -112,15 +112,15 @@ impl Cause {
 /// A failure of the storage library, by what can be done about it.
 pub(super) enum Failure {
     /// The service refused.
-    Refused(Refused),
+    Refused(StorageRefusal),
     /// There is no connection, or it broke.
-    Connection(Cause),
+    Connection(InnermostCause),
     /// The connection's own time limits.
     TimedOut,
     /// An object's name is no path.
     Name(String),
     /// Anything else.
-    Other(Cause),
+    Other(InnermostCause),
 }
 
 impl Failure {
@@ -131,7 +131,7 @@ impl Failure {
         let mut next: Option<&(dyn Error + 'static)> = Some(error);
         let mut kind = None;
         while let Some(error) = next {
-            if let Some(refused) = error.downcast_ref::<Refused>() {
+            if let Some(refused) = error.downcast_ref::<StorageRefusal>() {
                 return Self::Refused(refused.clone());
             }
             if let Some(http) = error.downcast_ref::<HttpError>() {
@@ -142,9 +142,9 @@ impl Failure {
         match kind {
             Some(HttpErrorKind::Timeout) => Self::TimedOut,
             Some(HttpErrorKind::Connect | HttpErrorKind::Request | HttpErrorKind::Interrupted) => {
-                Self::Connection(Cause::of(error))
+                Self::Connection(InnermostCause::of(error))
             }
-            _ => Self::Other(Cause::of(error)),
+            _ => Self::Other(InnermostCause::of(error)),
         }
     }
 }
@@ -160,28 +160,28 @@ fn path_of(error: &object_store::path::Error) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::Refused;
+    use super::StorageRefusal;
 
     #[test]
     fn answers_of_the_services_are_read() {
         let answers = [
-            Refused::new(
+            StorageRefusal::new(
                 404,
                 None,
                 "<?xml version=\"1.0\"?><Error><Code>NoSuchBucket</Code><Message>It &amp; its \
                  objects are gone</Message></Error>",
             ),
-            Refused::new(
+            StorageRefusal::new(
                 401,
                 None,
                 r#"{"error":{"status":"UNAUTHENTICATED","message":"no token"}}"#,
             ),
-            Refused::new(
+            StorageRefusal::new(
                 400,
                 None,
                 r#"{"error":"invalid_grant","error_description":"it is expired"}"#,
             ),
-            Refused::new(418, None, "<html>teapot"),
+            StorageRefusal::new(418, None, "<html>teapot"),
         ]
         .map(|refused| refused.to_string())
         .join("\n");

@@ -9,7 +9,7 @@ use std::{collections::BTreeMap, sync::Arc};
 use object_store::azure::{AzureConfigKey as Key, MicrosoftAzureBuilder};
 
 use super::{
-    CredentialsError, Environment,
+    CredentialsError, StorageEnvironment,
     access::{Found, Identity},
     location::Location,
 };
@@ -29,7 +29,7 @@ const PRINCIPAL: [(&str, Key); 6] = [
 
 pub(super) fn find(
     location: &Location,
-    environment: &Environment,
+    environment: &StorageEnvironment,
 ) -> Result<Found, CredentialsError> {
     let account = match environment.get("AZURE_STORAGE_CONNECTION_STRING") {
         Some(text) => Account::parse(text)?,
@@ -122,7 +122,7 @@ impl Account {
     }
 
     /// Reads the variables of Azure's own tools.
-    fn of(environment: &Environment) -> Option<Self> {
+    fn of(environment: &StorageEnvironment) -> Option<Self> {
         let first = |names: &[&'static str]| environment.first(names).map(str::to_owned);
         let name = first(&["AZURE_STORAGE_ACCOUNT", "AZURE_STORAGE_ACCOUNT_NAME"])?;
         Some(Self {

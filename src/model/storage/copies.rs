@@ -245,7 +245,7 @@ mod tests {
 
     use super::{Copies, Source};
     use crate::model::storage::{
-        Limits,
+        StorageLimits,
         listing::{RemoteVersion, files, sorted},
         location::Location,
     };
@@ -271,7 +271,7 @@ mod tests {
     /// Finds a version, or writes it.
     fn get(copies: &Copies, version: &RemoteVersion) -> (bool, std::path::PathBuf) {
         let location = Location::parse("s3://b/m").unwrap();
-        let files = files(&location, version, &Limits::default()).unwrap();
+        let files = files(&location, version, &StorageLimits::default()).unwrap();
         if let Some(path) = copies.find(version, &files) {
             return (false, path);
         }

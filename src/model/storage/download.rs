@@ -15,7 +15,7 @@ use tokio::sync::{mpsc, watch};
 
 use super::{
     StorageError,
-    answer::{Cause, Failure},
+    answer::{InnermostCause, Failure},
     listing::{Object, plain},
 };
 use crate::task;
@@ -31,7 +31,7 @@ const LOG_EVERY: Duration = Duration::from_secs(5);
 
 /// How far a download is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Progress {
+pub struct DownloadProgress {
     /// The version; 0 before the first download.
     pub version: i64,
     /// Bytes that have come.
@@ -45,7 +45,7 @@ pub(super) struct Download<'a> {
     pub(super) store: &'a Arc<dyn ObjectStore>,
     pub(super) base_path: &'a str,
     pub(super) folder: &'a Path,
-    pub(super) progress: &'a watch::Sender<Progress>,
+    pub(super) progress: &'a watch::Sender<DownloadProgress>,
     /// Turns a failure that is not about one object into the error.
     pub(super) explain: &'a (dyn Fn(object_store::Error) -> StorageError + Sync),
 }
@@ -111,7 +111,7 @@ impl Download<'_> {
         };
         let mut body = answer.into_stream();
         while let Some(part) = body.next().await {
-            let part = part.map_err(|error| broken_off(received, Some(Cause::of(&error))))?;
+            let part = part.map_err(|error| broken_off(received, Some(InnermostCause::of(&error))))?;
             let length = part.len() as u64;
             received += length;
             if received > object.size {
@@ -134,7 +134,7 @@ impl Download<'_> {
             progress.received += length;
         });
         if log.is_due() {
-            let Progress {
+            let DownloadProgress {
                 version,
                 received,
                 expected,

@@ -6,9 +6,9 @@ use std::{collections::BTreeMap, path::PathBuf};
 ///
 /// A value of its own, so that what is read is seen in one place and a test can give its own.
 #[derive(Clone, Default)]
-pub struct Environment(BTreeMap<String, String>);
+pub struct StorageEnvironment(BTreeMap<String, String>);
 
-impl Environment {
+impl StorageEnvironment {
     /// Copies the variables of this process.
     #[must_use]
     pub fn of_process() -> Self {
@@ -45,7 +45,7 @@ impl Environment {
     }
 }
 
-impl<N: Into<String>, V: Into<String>> FromIterator<(N, V)> for Environment {
+impl<N: Into<String>, V: Into<String>> FromIterator<(N, V)> for StorageEnvironment {
     fn from_iter<I: IntoIterator<Item = (N, V)>>(variables: I) -> Self {
         let variables = variables.into_iter();
         Self(
@@ -57,7 +57,7 @@ impl<N: Into<String>, V: Into<String>> FromIterator<(N, V)> for Environment {
     }
 }
 
-impl std::fmt::Debug for Environment {
+impl std::fmt::Debug for StorageEnvironment {
     /// Shows no values: some are secrets.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_set().entries(self.0.keys()).finish()
@@ -66,11 +66,11 @@ impl std::fmt::Debug for Environment {
 
 #[cfg(test)]
 mod tests {
-    use super::Environment;
+    use super::StorageEnvironment;
 
     #[test]
     fn empty_variables_are_absent_and_values_are_not_shown() {
-        let environment: Environment = [("A", ""), ("B", "secret")].into_iter().collect();
+        let environment: StorageEnvironment = [("A", ""), ("B", "secret")].into_iter().collect();
         assert_eq!(environment.first(&["A", "B"]), Some("secret"));
         assert_eq!(format!("{environment:?}"), r#"{"B"}"#);
     }

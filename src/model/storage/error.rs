@@ -2,7 +2,7 @@
 
 use std::{path::PathBuf, time::Duration};
 
-use super::answer::{Cause, Refused};
+use super::answer::{InnermostCause, StorageRefusal};
 use crate::https::CertificatesError;
 
 /// Why versions cannot be listed or downloaded.
@@ -45,7 +45,7 @@ pub enum StorageError {
         wanted: &'static str,
         /// What the service said.
         #[source]
-        source: Box<Refused>,
+        source: Box<StorageRefusal>,
     },
     /// There is no such bucket or container.
     #[error("bucket `{bucket}` does not exist")]
@@ -54,7 +54,7 @@ pub enum StorageError {
         bucket: String,
         /// What the service said.
         #[source]
-        source: Box<Refused>,
+        source: Box<StorageRefusal>,
     },
     /// The bucket is in another region than the requests were sent to.
     #[error(
@@ -78,7 +78,7 @@ pub enum StorageError {
         server: String,
         /// What the connection said.
         #[source]
-        source: Cause,
+        source: InnermostCause,
     },
     /// The service took too long.
     #[error("{server} did not answer for {base_path} within {} s", after.as_secs_f32())]
@@ -97,7 +97,7 @@ pub enum StorageError {
         base_path: String,
         /// What the service or the connection said.
         #[source]
-        source: Cause,
+        source: InnermostCause,
     },
     /// An object whose name is no path below a version folder.
     #[error("`{name}` in {base_path} is refused: an object's name has to be a plain relative path")]
@@ -142,7 +142,7 @@ pub enum StorageError {
         expected: u64,
         /// What the connection said, if anything.
         #[source]
-        source: Option<Cause>,
+        source: Option<InnermostCause>,
     },
     /// The folder of downloaded versions.
     #[error("cannot use {} for downloaded models", path.display())]
@@ -222,7 +222,7 @@ pub enum CredentialsError {
     NoAccount,
     /// The storage library refuses them.
     #[error("they are not of the right form: {0}")]
-    Form(Cause),
+    Form(InnermostCause),
 }
 
 impl StorageError {

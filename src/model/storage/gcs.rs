@@ -12,7 +12,7 @@ use object_store::{
 };
 
 use super::{
-    CredentialsError, Environment,
+    CredentialsError, StorageEnvironment,
     access::{Found, Identity},
     location::Location,
 };
@@ -21,7 +21,7 @@ const GOOGLE: &str = "https://storage.googleapis.com";
 
 pub(super) fn find(
     location: &Location,
-    environment: &Environment,
+    environment: &StorageEnvironment,
 ) -> Result<Found, CredentialsError> {
     let file = credentials(environment)?;
     let mut builder = GoogleCloudStorageBuilder::new().with_bucket_name(&location.bucket);
@@ -62,7 +62,7 @@ pub(super) fn find(
 }
 
 /// Finds the file of credentials, and sees that it can be read.
-fn credentials(environment: &Environment) -> Result<Option<PathBuf>, CredentialsError> {
+fn credentials(environment: &StorageEnvironment) -> Result<Option<PathBuf>, CredentialsError> {
     const VARIABLE: &str = "GOOGLE_APPLICATION_CREDENTIALS";
     if let Some(path) = environment.get(VARIABLE).map(PathBuf::from) {
         return match std::fs::File::open(&path) {
@@ -82,12 +82,12 @@ fn credentials(environment: &Environment) -> Result<Option<PathBuf>, Credentials
 
 #[cfg(test)]
 mod tests {
-    use super::{Environment, Location, find};
+    use super::{StorageEnvironment, Location, find};
 
     #[test]
     fn a_file_of_credentials_that_is_not_there_is_named() {
         let location = Location::parse("gs://b/p").unwrap();
-        let environment: Environment = [("GOOGLE_APPLICATION_CREDENTIALS", "/nowhere/key.json")]
+        let environment: StorageEnvironment = [("GOOGLE_APPLICATION_CREDENTIALS", "/nowhere/key.json")]
             .into_iter()
             .collect();
         let refused = find(&location, &environment).err().unwrap();

@@ -13,7 +13,7 @@ use object_store::{
 };
 use reqwest::{NoProxy, Proxy};
 
-use super::{Environment, StorageError, answer::Refused, options::Limits};
+use super::{StorageEnvironment, StorageError, answer::StorageRefusal, options::StorageLimits};
 use crate::https::{self, CertificatesError};
 
 /// What is read of the body of a refusal.
@@ -35,8 +35,8 @@ impl Connector {
     pub(super) fn new(
         base_path: &str,
         secure: bool,
-        environment: &Environment,
-        limits: &Limits,
+        environment: &StorageEnvironment,
+        limits: &StorageLimits,
     ) -> Result<Self, StorageError> {
         let refuse = |source: CertificatesError| StorageError::Certificates {
             base_path: base_path.to_owned(),
@@ -61,7 +61,7 @@ impl Connector {
         }
         let http = builder.build().map_err(|error| StorageError::Request {
             base_path: base_path.to_owned(),
-            source: super::answer::Cause::of(&error),
+            source: super::answer::InnermostCause::of(&error),
         })?;
         Ok(Self { http })
     }
@@ -69,7 +69,7 @@ impl Connector {
 
 /// Reads the proxies as curl does; besides, `http_proxy` alone serves `https://` too, as with the
 /// C++ server.
-fn proxies(environment: &Environment) -> Result<Vec<Proxy>, StorageError> {
+fn proxies(environment: &StorageEnvironment) -> Result<Vec<Proxy>, StorageError> {
     let http = environment.first_named(&["http_proxy", "HTTP_PROXY"]);
     let https = environment.first_named(&["https_proxy", "HTTPS_PROXY"]);
     let all = environment.first_named(&["all_proxy", "ALL_PROXY"]);
@@ -97,7 +97,7 @@ impl HttpConnector for Connector {
 }
 
 /// Returns how often requests are repeated that failed for a passing reason.
-pub(super) fn retries(limits: &Limits) -> RetryConfig {
+pub(super) fn retries(limits: &StorageLimits) -> RetryConfig {
     RetryConfig {
         backoff: BackoffConfig {
             init_backoff: Duration::from_millis(100),
@@ -138,7 +138,7 @@ impl HttpService for Client {
             let body = body.collect().await.map(|body| body.to_bytes());
             // A refusal is one without its body as well.
             let body: Bytes = body.unwrap_or_default();
-            let refused = Refused::new(status.as_u16(), region, &String::from_utf8_lossy(&body));
+            let refused = StorageRefusal::new(status.as_u16(), region, &String::from_utf8_lossy(&body));
             Err(HttpError::new(HttpErrorKind::Unknown, refused))
         })
     }
@@ -146,7 +146,7 @@ impl HttpService for Client {
 
 #[cfg(test)]
 mod tests {
-    use super::{Environment, StorageError, proxies};
+    use super::{StorageEnvironment, StorageError, proxies};
 
     fn count(variables: &[(&str, &str)]) -> usize {
         let environment = variables.iter().copied().collect();
@@ -163,7 +163,7 @@ mod tests {
 
     #[test]
     fn a_bad_proxy_is_named_without_its_password() {
-        let environment: Environment = [("HTTPS_PROXY", "http://a:secret@")].into_iter().collect();
+        let environment: StorageEnvironment = [("HTTPS_PROXY", "http://a:secret@")].into_iter().collect();
         let refused = proxies(&environment).unwrap_err();
         assert!(matches!(refused, StorageError::Proxy { .. }));
         assert_eq!(refused.to_string(), "`HTTPS_PROXY` is no URL of a proxy");

@@ -9,8 +9,8 @@ use std::{
 
 use object_store::{ObjectMeta, path::Path};
 
-use super::{StorageError, location::Location, options::Limits};
-use crate::model::Survey;
+use super::{StorageError, location::Location, options::StorageLimits};
+use crate::model::FolderSurvey;
 
 /// One object of a version: a file to be.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -83,7 +83,7 @@ impl fmt::Debug for Identity {
 }
 
 /// Sorts objects below a prefix into versions.
-pub(super) fn sorted(prefix: &Path, objects: Vec<ObjectMeta>) -> Survey<RemoteVersion> {
+pub(super) fn sorted(prefix: &Path, objects: Vec<ObjectMeta>) -> FolderSurvey<RemoteVersion> {
     let mut folders: BTreeMap<String, Vec<Object>> = BTreeMap::new();
     for meta in objects {
         let below = meta.location.as_ref().strip_prefix(prefix.as_ref());
@@ -104,7 +104,7 @@ pub(super) fn sorted(prefix: &Path, objects: Vec<ObjectMeta>) -> Survey<RemoteVe
             path: meta.location.clone(),
         });
     }
-    Survey::of(folders, |number, folder, mut objects| {
+    FolderSurvey::of(folders, |number, folder, mut objects| {
         objects.sort_by(|one, other| one.name.cmp(&other.name));
         let facts = objects.iter().map(|object| {
             let tag = object.tag.as_deref().unwrap_or_default();
@@ -129,7 +129,7 @@ pub(super) fn plain(tag: &str) -> String {
 pub(super) fn files<'v>(
     location: &Location,
     version: &'v RemoteVersion,
-    limits: &Limits,
+    limits: &StorageLimits,
 ) -> Result<Vec<&'v Object>, StorageError> {
     if version.bytes() > limits.bytes {
         return Err(StorageError::TooLarge {
@@ -173,8 +173,8 @@ mod tests {
 
     use super::{Identity, Location, RemoteVersion, files, plain, sorted};
     use crate::model::{
-        Survey,
-        storage::{Limits, StorageError},
+        FolderSurvey,
+        storage::{StorageLimits, StorageError},
     };
 
     fn meta(name: &str, size: u64, tag: &str) -> ObjectMeta {
@@ -187,7 +187,7 @@ mod tests {
         }
     }
 
-    fn list(names: &[&str]) -> Survey<RemoteVersion> {
+    fn list(names: &[&str]) -> FolderSurvey<RemoteVersion> {
         let objects = names.iter().map(|name| meta(name, 3, "t")).collect();
         sorted(&Path::parse("models/a").unwrap(), objects)
     }
@@ -261,7 +261,7 @@ mod tests {
             let mut object = version.objects[0].clone();
             name.clone_into(&mut object.name);
             version.objects = [object].into();
-            files(&location, &version, &Limits::default()).map(|files| files.len())
+            files(&location, &version, &StorageLimits::default()).map(|files| files.len())
         };
         assert_eq!(check("variables/m").unwrap(), 1);
         for name in ["../m", "a/../m", "/m", "a//m", "./m", "a\\m", "", "a/"] {
@@ -281,7 +281,7 @@ mod tests {
             meta("1/empty", 0, "t"),
         ];
         let version = sorted(&Path::default(), objects).versions.remove(0);
-        let files = files(&location, &version, &Limits::default()).unwrap();
+        let files = files(&location, &version, &StorageLimits::default()).unwrap();
         let names: Vec<&str> = files.iter().map(|object| object.name.as_str()).collect();
         assert_eq!(names, ["empty", "variables/index"]);
     }
@@ -291,7 +291,7 @@ mod tests {
         let location = Location::parse("s3://b/m").unwrap();
         let objects = vec![meta("1/a", u64::MAX, "t"), meta("1/b", 1, "t")];
         let version = sorted(&Path::default(), objects).versions.remove(0);
-        let refused = files(&location, &version, &Limits::default()).unwrap_err();
+        let refused = files(&location, &version, &StorageLimits::default()).unwrap_err();
         assert_eq!(
             refused.to_string(),
             "s3://b/m/1 has 18446744073709551615 bytes; at most 1099511627776 are downloaded"

@@ -38,12 +38,12 @@ mod remote;
 mod repository;
 mod s3;
 
-pub use answer::{Cause, Refused};
-pub use download::Progress;
-pub use environment::Environment;
+pub use answer::{InnermostCause, StorageRefusal};
+pub use download::DownloadProgress;
+pub use environment::StorageEnvironment;
 pub use error::{CredentialsError, StorageError};
 pub use listing::{Identity, Object, RemoteVersion};
 pub use location::is_remote;
-pub use options::{Limits, Options};
+pub use options::{StorageLimits, StorageOptions};
 pub use remote::Storage;
-pub use repository::{Found, Locator, Repository, SourceError, survey_folders};
+pub use repository::{FoundVersion, Locator, Repository, SourceError, survey_folders};

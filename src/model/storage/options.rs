@@ -9,22 +9,22 @@ use std::{
     time::Duration,
 };
 
-use super::{Environment, StorageError};
+use super::{StorageEnvironment, StorageError};
 
 /// The settings of a [`Storage`](super::Storage).
 #[derive(Debug, Clone)]
-pub struct Options {
+pub struct StorageOptions {
     /// The folder of downloaded versions.
     pub cache: PathBuf,
     /// Credentials, endpoints and proxies.
-    pub environment: Environment,
+    pub environment: StorageEnvironment,
     /// Times and sizes.
-    pub limits: Limits,
+    pub limits: StorageLimits,
 }
 
 /// Bounds on what a service can make us wait for or store.
 #[derive(Debug, Clone)]
-pub struct Limits {
+pub struct StorageLimits {
     /// For a connection to be made.
     pub connect: Duration,
     /// The longest pause within an answer.
@@ -46,7 +46,7 @@ pub struct Limits {
     pub bytes: u64,
 }
 
-impl Default for Limits {
+impl Default for StorageLimits {
     fn default() -> Self {
         Self {
             connect: Duration::from_secs(5),
@@ -61,18 +61,18 @@ impl Default for Limits {
     }
 }
 
-impl Options {
+impl StorageOptions {
     /// Returns the settings that this process's environment asks for; makes the folder.
     ///
     /// # Errors
     ///
     /// Fails if there is no folder to keep downloads in.
     pub fn of_process() -> Result<Self, StorageError> {
-        let environment = Environment::of_process();
+        let environment = StorageEnvironment::of_process();
         Ok(Self {
             cache: cache(&environment)?,
             environment,
-            limits: Limits::default(),
+            limits: StorageLimits::default(),
         })
     }
 }
@@ -80,7 +80,7 @@ impl Options {
 /// Finds the folder for downloads: `OVMS_MODEL_CACHE`; else `ovms/models` below the user's cache
 /// folder (XDG base directories); else, where there is no home, a folder of this user's alone below
 /// that for temporary files.
-fn cache(environment: &Environment) -> Result<PathBuf, StorageError> {
+fn cache(environment: &StorageEnvironment) -> Result<PathBuf, StorageError> {
     if let Some(path) = environment.get("OVMS_MODEL_CACHE").map(PathBuf::from) {
         return match make(&path) {
             Ok(()) => Ok(path),
@@ -123,14 +123,14 @@ mod tests {
     use std::{fs, os::unix::fs::PermissionsExt as _};
 
     use super::{cache, is_ours_alone};
-    use crate::model::storage::{Environment, StorageError};
+    use crate::model::storage::{StorageEnvironment, StorageError};
 
     #[test]
     fn the_folder_is_where_the_environment_says() {
         let root = tempfile::tempdir().unwrap();
         let below = |name: &str| root.path().join(name);
         let find = |variables: &[(&str, String)]| {
-            let environment: Environment = variables.iter().cloned().collect();
+            let environment: StorageEnvironment = variables.iter().cloned().collect();
             cache(&environment).unwrap()
         };
         let text = |name: &str| below(name).display().to_string();

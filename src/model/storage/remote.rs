@@ -14,12 +14,12 @@ use super::{
     access::Access,
     answer::Failure,
     copies::{Copies, Source},
-    download::{Download, Progress},
+    download::{Download, DownloadProgress},
     listing::{Identity, Object, RemoteVersion, files, sorted},
     location::Location,
-    options::{Limits, Options},
+    options::{StorageLimits, StorageOptions},
 };
-use crate::{model::Survey, task};
+use crate::{model::FolderSurvey, task};
 
 /// Granted to every download, however small.
 const LEAST_TIME: Duration = Duration::from_secs(60);
@@ -30,8 +30,8 @@ pub struct Storage {
     location: Location,
     access: Access,
     copies: Arc<Copies>,
-    limits: Limits,
-    progress: watch::Sender<Progress>,
+    limits: StorageLimits,
+    progress: watch::Sender<DownloadProgress>,
     /// One download at a time: two would only share the line, and progress is of one. What is kept
     /// here are the versions whose last download failed: that another one begins is no news.
     downloading: Mutex<HashMap<i64, Identity>>,
@@ -44,7 +44,7 @@ impl Storage {
     ///
     /// Fails if the base path or the credentials make no sense, or the folder for downloads cannot
     /// be used.
-    pub async fn open(base_path: &str, options: &Options) -> Result<Self, StorageError> {
+    pub async fn open(base_path: &str, options: &StorageOptions) -> Result<Self, StorageError> {
         let location = Location::parse(base_path)?;
         let options = options.clone();
         task::blocking("storage open", move || {
@@ -72,7 +72,7 @@ impl Storage {
     ///
     /// Fails within the time limit of listings if the service cannot be reached, does not let us
     /// in, or has nothing below the base path.
-    pub async fn survey(&self) -> Result<Survey<RemoteVersion>, StorageError> {
+    pub async fn survey(&self) -> Result<FolderSurvey<RemoteVersion>, StorageError> {
         let objects = self.list().await?;
         if objects.is_empty() && !self.location.prefix.is_root() {
             return Err(StorageError::BasePath {
@@ -135,7 +135,7 @@ impl Storage {
             );
         }
         let started = tokio::time::Instant::now();
-        self.progress.send_replace(Progress {
+        self.progress.send_replace(DownloadProgress {
             version: version.number,
             received: 0,
             expected,
@@ -182,7 +182,7 @@ impl Storage {
 
     /// Returns how far the download of the moment is.
     #[must_use]
-    pub fn progress(&self) -> watch::Receiver<Progress> {
+    pub fn progress(&self) -> watch::Receiver<DownloadProgress> {
         self.progress.subscribe()
     }
 
@@ -281,7 +281,7 @@ impl Storage {
             },
             Failure::Refused(refused) => StorageError::Request {
                 base_path,
-                source: super::answer::Cause::of(&refused),
+                source: super::answer::InnermostCause::of(&refused),
             },
             Failure::Connection(source) => StorageError::Unreachable {
                 base_path,

@@ -9,10 +9,10 @@ use std::{
 
 use tokio::sync::watch;
 
-use super::{Identity, Options, Progress, RemoteVersion, Storage, StorageError, is_remote};
+use super::{Identity, StorageOptions, DownloadProgress, RemoteVersion, Storage, StorageError, is_remote};
 use crate::{
     model::{
-        Survey, mapping,
+        FolderSurvey, mapping,
         repository::{self, RepositoryError},
     },
     task,
@@ -33,7 +33,7 @@ pub enum Repository {
 
 /// A version that a repository has.
 #[derive(Debug, Clone)]
-pub struct Found {
+pub struct FoundVersion {
     /// Its number.
     pub number: i64,
     /// Changes when a file does.
@@ -81,7 +81,7 @@ impl Repository {
     /// Fails as [`Storage::open`] does. A folder is not looked at yet.
     pub async fn open(
         base_path: &str,
-        options: impl FnOnce() -> Result<Options, StorageError>,
+        options: impl FnOnce() -> Result<StorageOptions, StorageError>,
     ) -> Result<Self, SourceError> {
         if !is_remote(base_path) {
             return Ok(Self::Local(base_path.into()));
@@ -92,7 +92,7 @@ impl Repository {
 
     /// Returns how far the download of the moment is; `None` where nothing is downloaded.
     #[must_use]
-    pub fn progress(&self) -> Option<watch::Receiver<Progress>> {
+    pub fn progress(&self) -> Option<watch::Receiver<DownloadProgress>> {
         match self {
             Self::Local(_) => None,
             Self::Remote(storage) => Some(storage.progress()),
@@ -104,7 +104,7 @@ impl Repository {
     /// # Errors
     ///
     /// Fails if the base path cannot be read.
-    pub async fn survey(&self) -> Result<Survey<Found>, SourceError> {
+    pub async fn survey(&self) -> Result<FolderSurvey<FoundVersion>, SourceError> {
         match self {
             Self::Local(base_path) => {
                 let base_path = base_path.clone();
@@ -113,7 +113,7 @@ impl Repository {
             }
             Self::Remote(storage) => {
                 let listed = storage.survey().await?;
-                Ok(listed.map(|version| Found {
+                Ok(listed.map(|version| FoundVersion {
                     number: version.number,
                     identity: version.identity,
                     locator: Locator::Remote(version),
@@ -156,7 +156,7 @@ impl Repository {
 /// In one go, since the way to a thread that may block and back takes longer than the look at a folder.
 pub async fn survey_folders(
     base_paths: BTreeMap<String, String>,
-) -> BTreeMap<String, Result<Survey<Found>, SourceError>> {
+) -> BTreeMap<String, Result<FolderSurvey<FoundVersion>, SourceError>> {
     let look = move || {
         let folders = base_paths
             .into_iter()
@@ -168,9 +168,9 @@ pub async fn survey_folders(
     task::blocking("repository scan", look).await
 }
 
-fn local(base_path: &Path) -> Result<Survey<Found>, RepositoryError> {
+fn local(base_path: &Path) -> Result<FolderSurvey<FoundVersion>, RepositoryError> {
     let survey = repository::survey(base_path)?;
-    Ok(survey.map(|(number, folder)| Found {
+    Ok(survey.map(|(number, folder)| FoundVersion {
         number,
         identity: identity(&folder),
         locator: Locator::Folder(folder),

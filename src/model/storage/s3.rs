@@ -9,7 +9,7 @@ use std::{path::PathBuf, sync::Arc};
 use object_store::aws::{AmazonS3Builder, AmazonS3ConfigKey as Key};
 
 use super::{
-    CredentialsError, Environment,
+    CredentialsError, StorageEnvironment,
     access::{Found, Identity},
     location::Location,
 };
@@ -39,7 +39,7 @@ const ROLES: [(&str, Key); 7] = [
 
 pub(super) fn find(
     location: &Location,
-    environment: &Environment,
+    environment: &StorageEnvironment,
 ) -> Result<Found, CredentialsError> {
     let mut builder = AmazonS3Builder::new().with_bucket_name(&location.bucket);
     let mut region = environment.first(&["AWS_REGION", "AWS_DEFAULT_REGION"]);
@@ -105,7 +105,7 @@ pub(super) fn find(
 
 /// Returns the server, if it is not Amazon's own; one without a scheme is spoken to without TLS, as
 /// with the C++ server.
-fn endpoint(location: &Location, environment: &Environment) -> Option<String> {
+fn endpoint(location: &Location, environment: &StorageEnvironment) -> Option<String> {
     let named = environment
         .get("S3_ENDPOINT")
         .or(location.endpoint.as_deref())
@@ -134,7 +134,7 @@ fn with_keys(builder: AmazonS3Builder, keys: &Keys) -> AmazonS3Builder {
     }
 }
 
-fn keys(environment: &Environment) -> Result<Option<Keys>, CredentialsError> {
+fn keys(environment: &StorageEnvironment) -> Result<Option<Keys>, CredentialsError> {
     const ID: &str = "AWS_ACCESS_KEY_ID";
     const SECRET: &str = "AWS_SECRET_ACCESS_KEY";
     let half = |given, missing| Err(CredentialsError::Half { given, missing });
@@ -156,7 +156,7 @@ struct Profile {
 }
 
 /// Reads the keys of `AWS_PROFILE` from the file of credentials.
-fn profile(environment: &Environment) -> Result<Option<Profile>, CredentialsError> {
+fn profile(environment: &StorageEnvironment) -> Result<Option<Profile>, CredentialsError> {
     let Some(name) = environment.get("AWS_PROFILE") else {
         return Ok(None);
     };
@@ -220,7 +220,7 @@ fn entry(text: &str, section: &str, key: &str) -> Option<String> {
 mod tests {
     use std::fs;
 
-    use super::{CredentialsError, Environment, Location, find, profile};
+    use super::{CredentialsError, StorageEnvironment, Location, find, profile};
 
     fn found(base_path: &str, variables: &[(&str, &str)]) -> String {
         let location = Location::parse(base_path).unwrap();
@@ -280,7 +280,7 @@ mod tests {
         fs::write(aws.join("config"), "[profile models]\nregion = eu-west-1\n").unwrap();
         let read = |name: &str| {
             let home = home.path().display().to_string();
-            let environment: Environment = [("HOME", home), ("AWS_PROFILE", name.to_owned())]
+            let environment: StorageEnvironment = [("HOME", home), ("AWS_PROFILE", name.to_owned())]
                 .into_iter()
                 .collect();
             profile(&environment)

@@ -15,7 +15,7 @@ use std::{
 use rustix::process::{Pid, Signal, kill_process_group};
 
 use super::LowLatencyError;
-use crate::openvino::fault::Fault;
+use crate::openvino::fault::OpenVinoError;
 
 /// The script's exit code for "the package cannot be imported".
 const NO_PACKAGE: i32 = 3;
@@ -89,7 +89,7 @@ impl Python {
         let status = match child.wait(limit) {
             Ok(Some(status)) => status,
             Ok(None) => return Err(LowLatencyError::TooLong(limit)),
-            Err(error) => return Err(LowLatencyError::Failed(Fault::new(&error.to_string()))),
+            Err(error) => return Err(LowLatencyError::Failed(OpenVinoError::new(&error.to_string()))),
         };
         if status.success() {
             return Ok(());
@@ -98,11 +98,11 @@ impl Python {
         Err(match status.code() {
             Some(NO_PACKAGE) => LowLatencyError::NoPackage {
                 python: program.to_owned(),
-                said: Fault::new(&said),
+                said: OpenVinoError::new(&said),
             },
-            Some(_) if !said.trim().is_empty() => LowLatencyError::Failed(Fault::new(&said)),
+            Some(_) if !said.trim().is_empty() => LowLatencyError::Failed(OpenVinoError::new(&said)),
             // It was ended from outside, or ended without a word.
-            _ => LowLatencyError::Failed(Fault::new(&format!(
+            _ => LowLatencyError::Failed(OpenVinoError::new(&format!(
                 "{said}\n{} ended with {status}",
                 program.display()
             ))),

@@ -9,15 +9,15 @@ use std::{
 use openvino::{Core, PropertyKey};
 
 use super::{
-    super::fault::Fault, Opened, Origin, Places, RuntimeError, library_in, library_under,
+    super::fault::OpenVinoError, Opened, RuntimeOrigin, RuntimeSearchPath, RuntimeError, library_in, library_under,
     system_folders,
 };
 
 /// One of the places that [`find`](super::find) looks at.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Looked {
+pub struct SearchedPlace {
     /// Which of them.
-    pub origin: Origin,
+    pub origin: RuntimeOrigin,
     /// The folder that it names; `None` for the system, which has several.
     pub folder: Option<PathBuf>,
     /// The library there, if there is one.
@@ -35,18 +35,18 @@ pub struct Device {
 
 /// Looks at every place that there is, in the order of [`find`](super::find), and opens nothing.
 #[must_use]
-pub fn survey(places: &Places) -> Vec<Looked> {
+pub fn survey(places: &RuntimeSearchPath) -> Vec<SearchedPlace> {
     let named = [
-        (Origin::InstallDir, &places.install_dir),
-        (Origin::ActiveVenv, &places.venv),
-        (Origin::Managed, &places.managed),
+        (RuntimeOrigin::InstallDir, &places.install_dir),
+        (RuntimeOrigin::ActiveVenv, &places.venv),
+        (RuntimeOrigin::Managed, &places.managed),
     ];
-    let mut looked: Vec<Looked> = named
+    let mut looked: Vec<SearchedPlace> = named
         .into_iter()
         .filter_map(|(origin, folder)| {
             let folder = folder.clone()?;
             let library = library_under(&folder);
-            Some(Looked {
+            Some(SearchedPlace {
                 origin,
                 folder: Some(folder),
                 library,
@@ -57,8 +57,8 @@ pub fn survey(places: &Places) -> Vec<Looked> {
     let system = places.system.then(system_folders).unwrap_or_default();
     let mut folders = from_path.chain(system).peekable();
     if folders.peek().is_some() {
-        looked.push(Looked {
-            origin: Origin::System,
+        looked.push(SearchedPlace {
+            origin: RuntimeOrigin::System,
             folder: None,
             library: folders.find_map(|folder: PathBuf| library_in(Path::new(&folder))),
         });
@@ -99,7 +99,7 @@ pub fn devices_of_opened() -> Vec<Device> {
     devices.unwrap_or_default()
 }
 
-fn list() -> Result<Vec<Device>, Fault> {
+fn list() -> Result<Vec<Device>, OpenVinoError> {
     let core = Core::new()?;
     let devices = core.available_devices()?;
     let describe = |device: &openvino::DeviceType<'_>| Device {

@@ -10,8 +10,8 @@ use super::{
 use crate::{
     config::{EmptyResults, NodeKind},
     pipeline::{
-        Adapter, Count, Input, Level, LevelId, NodeId, Output, PipelineInfo, PipelineTensor, Plan,
-        PlanKind, PlanNode,
+        Adapter, Count, Input, Level, LevelId, NodeId, PlanOutput, PipelineInfo, PipelineTensor, PipelinePlan,
+        PlanKind, PipelinePlanNode,
     },
     tensor::{Dim, Layout, PartialShape},
 };
@@ -23,13 +23,13 @@ impl Draft<'_> {
         order: &[usize],
         stacks: &[Stack],
         inputs: Vec<PipelineTensor>,
-    ) -> Plan {
+    ) -> PipelinePlan {
         let (levels, level_of) = self.plan_levels(order, stacks);
-        let mut nodes: Vec<PlanNode> = self
+        let mut nodes: Vec<PipelinePlanNode> = self
             .nodes
             .iter()
             .zip(stacks)
-            .map(|(node, stack)| PlanNode {
+            .map(|(node, stack)| PipelinePlanNode {
                 name: node.name.to_owned(),
                 kind: kind(node),
                 inputs: Vec::new(),
@@ -65,7 +65,7 @@ impl Draft<'_> {
             nodes[exit].gathers = source.levels.iter().copied().chain(source.opens).collect();
         }
         let outputs = self.plan_outputs(&nodes, &levels);
-        Plan {
+        PipelinePlan {
             name: self.config.name.clone(),
             nodes,
             levels,
@@ -98,7 +98,7 @@ impl Draft<'_> {
     }
 
     /// Connects an input with its source.
-    fn plan_link(&self, nodes: &mut [PlanNode], node: usize, link: Link) {
+    fn plan_link(&self, nodes: &mut [PipelinePlanNode], node: usize, link: Link) {
         let Some(which) = link.output else {
             return;
         };
@@ -146,7 +146,7 @@ impl Draft<'_> {
     }
 
     /// Returns the outputs of the pipeline.
-    fn plan_outputs(&self, nodes: &[PlanNode], levels: &[Level]) -> Vec<PipelineTensor> {
+    fn plan_outputs(&self, nodes: &[PipelinePlanNode], levels: &[Level]) -> Vec<PipelineTensor> {
         let Some(exit) = nodes.last() else {
             return Vec::new();
         };
@@ -198,8 +198,8 @@ impl Draft<'_> {
     }
 }
 
-fn output(name: &str) -> Output {
-    Output {
+fn output(name: &str) -> PlanOutput {
+    PlanOutput {
         name: name.to_owned(),
         tensor: None,
         consumers: Vec::new(),

@@ -3,10 +3,10 @@
 use std::collections::HashMap;
 
 use crate::{
-    config::{Connection, NodeConfig, NodeKind, PipelineConfig, Place, Places, Warning},
+    config::{Connection, NodeConfig, NodeKind, PipelineConfig, FilePosition, FilePositions, Warning},
     error::nearest,
     pipeline::{
-        Count, CustomFacts, CustomFault, Fault, MissingModel, ModelFacts, NodeTensor, Rule,
+        Count, CustomFacts, CustomFault, PipelineError, MissingModel, ModelFacts, TensorSource, PipelineRule,
         Sources, Unchecked,
     },
 };
@@ -25,7 +25,7 @@ pub(super) struct Draft<'a> {
     pub(super) nodes: Vec<DraftNode<'a>>,
     /// The first node of each name; entry and exit go before others.
     pub(super) names: HashMap<&'a str, usize>,
-    pub(super) faults: Vec<Fault>,
+    pub(super) faults: Vec<PipelineError>,
     pub(super) warnings: Vec<Warning>,
     pub(super) unchecked: Vec<Unchecked>,
 }
@@ -37,7 +37,7 @@ pub(super) struct DraftNode<'a> {
     /// `None` for entry and exit.
     pub(super) config: Option<&'a NodeConfig>,
     pub(super) connections: &'a [Connection],
-    places: &'a Places,
+    places: &'a FilePositions,
     pub(super) count: Option<Count>,
     pub(super) gathers: Gathers,
     /// What it takes and gives, if that is known; the entry and the exit have none.
@@ -84,17 +84,17 @@ pub(super) struct Link {
 
 impl DraftNode<'_> {
     /// Returns the place of a key of the node.
-    pub(super) fn place(&self, key: &str) -> &Place {
+    pub(super) fn place(&self, key: &str) -> &FilePosition {
         self.places.of(key)
     }
 
     /// Returns an input, if it is known.
-    pub(super) fn input(&self, index: usize) -> Option<&NodeTensor> {
+    pub(super) fn input(&self, index: usize) -> Option<&TensorSource> {
         self.facts.as_ref()?.inputs.get(index)
     }
 
     /// Returns an output, if it is known.
-    pub(super) fn output(&self, index: usize) -> Option<&NodeTensor> {
+    pub(super) fn output(&self, index: usize) -> Option<&TensorSource> {
         self.facts.as_ref()?.outputs.get(index)
     }
 
@@ -169,8 +169,8 @@ impl<'a> Draft<'a> {
                         auto,
                     }) => {
                         node.facts = Some(CustomFacts {
-                            inputs: info.inputs.iter().map(NodeTensor::from).collect(),
-                            outputs: info.outputs.iter().map(NodeTensor::from).collect(),
+                            inputs: info.inputs.iter().map(TensorSource::from).collect(),
+                            outputs: info.outputs.iter().map(TensorSource::from).collect(),
                             is_open: false,
                         });
                         (node.stateful, node.auto) = (stateful, auto);
@@ -181,7 +181,7 @@ impl<'a> Draft<'a> {
                         auto,
                     }) => {
                         (node.stateful, node.auto) = (stateful, auto);
-                        self.not_looked(index, Rule::MissingModel, "model_name", reason);
+                        self.not_looked(index, PipelineRule::MissingModel, "model_name", reason);
                     }
                     Err(missing) => {
                         let key = match &missing {
@@ -198,7 +198,7 @@ impl<'a> Draft<'a> {
                 } => match sources.custom(config, library_name, params) {
                     Ok(facts) => node.facts = Some(facts),
                     Err(CustomFault::NotLooked(reason)) => {
-                        self.not_looked(index, Rule::MissingLibrary, "library_name", reason);
+                        self.not_looked(index, PipelineRule::MissingLibrary, "library_name", reason);
                     }
                     Err(fault) => self.custom_fault(index, library_name, fault),
                 },
@@ -210,31 +210,31 @@ impl<'a> Draft<'a> {
         self.behind(index, "library_name");
         let (rule, found, expected, next) = match fault {
             CustomFault::Library(known) => (
-                Rule::MissingLibrary,
+                PipelineRule::MissingLibrary,
                 format!("the library `{name}`, which is not open"),
                 one_of("a library that is", &known),
                 or_meant(name, &known, "add it to custom_node_library_config_list"),
             ),
             CustomFault::NotOpen(reason) => (
-                Rule::MissingLibrary,
+                PipelineRule::MissingLibrary,
                 format!("the library `{name}`, which does not open: {reason}"),
                 "a library that opens and has all six functions".to_owned(),
                 "build it, or correct its base_path".to_owned(),
             ),
             CustomFault::Parameter(key) => (
-                Rule::Initialize,
+                PipelineRule::Initialize,
                 format!("a zero byte in the parameter `{key}`"),
                 "texts that C can have".to_owned(),
                 "take the zero byte away".to_owned(),
             ),
             CustomFault::Initialize(code) => (
-                Rule::Initialize,
+                PipelineRule::Initialize,
                 format!("{code} from `initialize` of the library `{name}`"),
                 "0".to_owned(),
                 "see the node's params, and what the library prints".to_owned(),
             ),
             CustomFault::Handler(reason) => (
-                Rule::Initialize,
+                PipelineRule::Initialize,
                 reason,
                 "a handler that loads and initializes".to_owned(),
                 "correct the handler; the log has where it was raised".to_owned(),
@@ -248,7 +248,7 @@ impl<'a> Draft<'a> {
         self.fault(index, rule, "library_name", found, expected, next);
     }
 
-    fn not_looked(&mut self, index: usize, rule: Rule, key: &str, reason: String) {
+    fn not_looked(&mut self, index: usize, rule: PipelineRule, key: &str, reason: String) {
         self.unchecked(index, Some(rule), key, reason);
     }
 
@@ -264,7 +264,7 @@ impl<'a> Draft<'a> {
         self.unchecked(index, None, key, reason);
     }
 
-    fn unchecked(&mut self, index: usize, rule: Option<Rule>, key: &str, reason: String) {
+    fn unchecked(&mut self, index: usize, rule: Option<PipelineRule>, key: &str, reason: String) {
         let node = &self.nodes[index];
         self.unchecked.push(Unchecked {
             node: node.name.to_owned(),
@@ -278,7 +278,7 @@ impl<'a> Draft<'a> {
     pub(super) fn fault(
         &mut self,
         node: usize,
-        rule: Rule,
+        rule: PipelineRule,
         key: &str,
         found: String,
         expected: String,
@@ -292,13 +292,13 @@ impl<'a> Draft<'a> {
     pub(super) fn fault_at(
         &mut self,
         node: usize,
-        rule: Rule,
-        place: Place,
+        rule: PipelineRule,
+        place: FilePosition,
         found: String,
         expected: String,
         next: String,
     ) {
-        self.faults.push(Fault {
+        self.faults.push(PipelineError {
             rule,
             node: Some(self.nodes[node].name.to_owned()),
             place,
@@ -309,7 +309,7 @@ impl<'a> Draft<'a> {
     }
 
     /// Adds a warning.
-    pub(super) fn warn(&mut self, place: &Place, text: String) {
+    pub(super) fn warn(&mut self, place: &FilePosition, text: String) {
         self.warnings.push(Warning {
             place: place.clone(),
             text,
@@ -345,7 +345,7 @@ pub(super) fn or_meant<T: AsRef<str>>(typed: &str, known: &[T], next: &str) -> S
 }
 
 /// Writes type and shape of a tensor.
-pub(super) fn text(tensor: &NodeTensor) -> String {
+pub(super) fn text(tensor: &TensorSource) -> String {
     let precision = tensor
         .dtype
         .map_or("an open type", |dtype| dtype.precision());

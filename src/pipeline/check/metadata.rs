@@ -3,7 +3,7 @@
 use super::draft::{Draft, Gathers, REQUEST, text};
 use crate::{
     pipeline::{
-        Count, Fault, NodeTensor, PipelineTensor, Rule,
+        Count, PipelineError, TensorSource, PipelineTensor, PipelineRule,
         dims::{common_layout, common_shape, letters},
     },
     tensor::{Dim, Layout, PartialShape},
@@ -24,7 +24,7 @@ impl Draft<'_> {
             if !used {
                 // Whoever names another one by mistake means this one.
                 let is_missed =
-                    |fault: &Fault| matches!(fault.rule, Rule::MissingSource | Rule::MissingNode);
+                    |fault: &PipelineError| matches!(fault.rule, PipelineRule::MissingSource | PipelineRule::MissingNode);
                 if self.faults.iter().any(is_missed) {
                     continue;
                 }
@@ -55,9 +55,9 @@ impl Draft<'_> {
     }
 
     /// Tells whether an input of the pipeline is used, and what those have in common who use it.
-    fn input(&mut self, index: usize) -> (bool, Option<NodeTensor>) {
+    fn input(&mut self, index: usize) -> (bool, Option<TensorSource>) {
         let mut used = false;
-        let mut all: Option<(NodeTensor, String)> = None;
+        let mut all: Option<(TensorSource, String)> = None;
         for node in 1..self.nodes.len() {
             for link in self.nodes[node].links.clone() {
                 if link.source != 0 || link.output != Some(index) {
@@ -88,7 +88,7 @@ impl Draft<'_> {
                 let expected = format!("{} {}, as for {others}", text(before), before.layout);
                 let place = self.connection(node, link).place.clone();
                 let next = format!("give each its own input of `{REQUEST}`");
-                self.fault_at(node, Rule::InputMetadata, place, found, expected, next);
+                self.fault_at(node, PipelineRule::InputMetadata, place, found, expected, next);
             }
         }
         (used, all.map(|(tensor, _)| tensor))
@@ -96,11 +96,11 @@ impl Draft<'_> {
 }
 
 /// Returns what two tensors have in common.
-fn common(a: &NodeTensor, b: &NodeTensor) -> Option<NodeTensor> {
+fn common(a: &TensorSource, b: &TensorSource) -> Option<TensorSource> {
     let dtype = (a.dtype == b.dtype).then_some(a.dtype)?;
     let shape = common_shape(&a.shape.0, &b.shape.0)?;
     let layout = common_layout(&a.layout, &b.layout, shape.0.len())?;
-    Some(NodeTensor {
+    Some(TensorSource {
         name: a.name.clone(),
         dtype,
         shape,

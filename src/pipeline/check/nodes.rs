@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use super::draft::{Draft, DraftNode, Failure, Gathers, one_of, or_meant};
 use crate::{
     config::NodeKind,
-    pipeline::{Count, CustomFault, MissingModel, NodeTensor, Rule, dims::common},
+    pipeline::{Count, CustomFault, MissingModel, TensorSource, PipelineRule, dims::common},
     tensor::{DataType, Dim},
 };
 
@@ -84,7 +84,7 @@ impl Draft<'_> {
             // Told as what could not be judged.
             MissingModel::NotLooked { .. } => return,
         };
-        self.fault(index, Rule::MissingModel, key, found, expected, next);
+        self.fault(index, PipelineRule::MissingModel, key, found, expected, next);
     }
 
     /// Rule 7.
@@ -94,7 +94,7 @@ impl Draft<'_> {
         if auto {
             self.fault(
                 index,
-                Rule::AutoModel,
+                PipelineRule::AutoModel,
                 "model_name",
                 "a model whose batch size or shape is auto".to_owned(),
                 "a fixed shape, -1 or a range".to_owned(),
@@ -104,7 +104,7 @@ impl Draft<'_> {
         if stateful {
             self.fault(
                 index,
-                Rule::StatefulModel,
+                PipelineRule::StatefulModel,
                 "model_name",
                 "a stateful model".to_owned(),
                 "a model without state".to_owned(),
@@ -116,11 +116,11 @@ impl Draft<'_> {
     /// Rule 8.
     fn strings(&mut self, index: usize) {
         let node = &self.nodes[index];
-        let is_string = |tensor: &&NodeTensor| tensor.dtype == Some(DataType::String);
+        let is_string = |tensor: &&TensorSource| tensor.dtype == Some(DataType::String);
         let inputs = node.facts.iter().flat_map(|facts| &facts.inputs);
         let split = node.count.is_some() && node.is_model();
         let own = inputs.clone().find(is_string).filter(|_| split);
-        let fed = |tensor: &&NodeTensor| {
+        let fed = |tensor: &&TensorSource| {
             let mut connections = node.connections.iter();
             connections.any(|from| {
                 from.name == tensor.name && self.names.get(&*from.node_name) == Some(&0)
@@ -147,7 +147,7 @@ impl Draft<'_> {
         for (key, found) in found {
             self.fault(
                 index,
-                Rule::SplitStrings,
+                PipelineRule::SplitStrings,
                 key,
                 found,
                 "numbers where there is a demultiply_count".to_owned(),
@@ -160,17 +160,17 @@ impl Draft<'_> {
     fn metadata(&mut self, index: usize, fault: &CustomFault) {
         let (rule, found, expected) = match fault {
             CustomFault::Metadata(call, code) => (
-                Rule::MetadataCall,
+                PipelineRule::MetadataCall,
                 format!("{code} from `{call}`"),
                 "0".to_owned(),
             ),
             CustomFault::Handle(call) => (
-                Rule::MetadataHandle,
+                PipelineRule::MetadataHandle,
                 format!("no list from `{call}`"),
                 "a list of tensors".to_owned(),
             ),
             CustomFault::Count(call, count) => (
-                Rule::MetadataCount,
+                PipelineRule::MetadataCount,
                 format!("{count} tensors from `{call}`"),
                 "at least 1".to_owned(),
             ),
@@ -198,7 +198,7 @@ impl Draft<'_> {
             if dims.len() < 2 {
                 self.fault(
                     index,
-                    Rule::Rank,
+                    PipelineRule::Rank,
                     "demultiply_count",
                     format!("the output `{name}` of shape {}", output.shape),
                     "at least 2 dimensions in every output of a demultiplexer".to_owned(),
@@ -218,7 +218,7 @@ impl Draft<'_> {
             if common(dims[0], Dim::Fixed(count)).is_none() {
                 self.fault(
                     index,
-                    Rule::CountMismatch,
+                    PipelineRule::CountMismatch,
                     "demultiply_count",
                     format!("{count}, and the output `{name}` of shape {}", output.shape),
                     format!("{}, as the first dimension says", dims[0]),
@@ -250,10 +250,10 @@ impl Draft<'_> {
                 return;
             }
             Some(_) => (
-                Rule::PlainGather,
+                PipelineRule::PlainGather,
                 format!("`{name}`, which has no demultiply_count"),
             ),
-            None => (Rule::MissingGather, format!("`{name}`, which is no node")),
+            None => (PipelineRule::MissingGather, format!("`{name}`, which is no node")),
         };
         self.nodes[index].gathers = Gathers::Fault;
         self.fault(
@@ -306,7 +306,7 @@ impl Draft<'_> {
     /// Rule 24.
     pub(super) fn open_inputs(&mut self, index: usize) {
         let node = &self.nodes[index];
-        let connected = |input: &&NodeTensor| {
+        let connected = |input: &&TensorSource| {
             let mut connections = node.connections.iter();
             connections.any(|connection| connection.name == input.name)
         };
@@ -327,7 +327,7 @@ impl Draft<'_> {
         for input in open {
             self.fault(
                 index,
-                Rule::OpenInput,
+                PipelineRule::OpenInput,
                 "inputs",
                 format!("no source for the input `{input}`"),
                 "one for each input".to_owned(),

@@ -2,7 +2,7 @@
 
 use super::draft::{Draft, Gathers, Link};
 use crate::{
-    pipeline::{OrderFault, Rule},
+    pipeline::{OrderFault, PipelineRule},
     tensor::Dim,
 };
 
@@ -80,7 +80,7 @@ impl Draft<'_> {
         let found = names.join(" -> ");
         self.fault(
             node,
-            Rule::Cycle,
+            PipelineRule::Cycle,
             "inputs",
             found,
             "no way from a node back to itself".to_owned(),
@@ -108,7 +108,7 @@ impl Draft<'_> {
             let key = if index == 0 { "inputs" } else { "name" };
             self.fault(
                 index,
-                Rule::Unconnected,
+                PipelineRule::Unconnected,
                 key,
                 "no way from it to the response".to_owned(),
                 "a connection to the response, or to a node that has one".to_owned(),
@@ -212,7 +212,7 @@ impl Draft<'_> {
         let name = self.nodes[from].name;
         self.fault(
             node,
-            Rule::Order(OrderFault::NotInPath),
+            PipelineRule::Order(OrderFault::NotInPath),
             "gather_from_node",
             format!("no inputs, gathered from `{name}`"),
             "inputs from within the demultiplexer".to_owned(),
@@ -267,7 +267,7 @@ impl Draft<'_> {
         };
         let expected = "each level closed before the one around it, on every way alike".to_owned();
         let found = format!("{found} ({})", kind.text());
-        self.fault_at(node, Rule::Order(kind), place, found, expected, next);
+        self.fault_at(node, PipelineRule::Order(kind), place, found, expected, next);
     }
 
     /// Writes a stack of levels.

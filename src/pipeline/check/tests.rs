@@ -13,7 +13,7 @@ use std::path::Path;
 use crate::{
     config::{Defaults, NodeConfig, PipelineConfig, parse},
     pipeline::{
-        Checked, CustomFacts, CustomFault, Faults, MissingModel, ModelFacts, NodeTensor, Sources,
+        CheckedPipeline, CustomFacts, CustomFault, PipelineErrors, MissingModel, ModelFacts, TensorSource, Sources,
         check,
     },
     servable::{ServableInfo, TensorInfo},
@@ -21,7 +21,7 @@ use crate::{
 };
 
 /// Writes a tensor as `name:FP32:1,-1,2-5`, with the layout behind another colon if there is one.
-fn tensor(text: &str) -> NodeTensor {
+fn tensor(text: &str) -> TensorSource {
     let mut parts = text.split(':');
     let mut part = || parts.next().unwrap_or_default();
     let (name, dtype, shape, layout) = (part(), part(), part(), part());
@@ -35,7 +35,7 @@ fn tensor(text: &str) -> NodeTensor {
         .filter(|dim| !dim.is_empty())
         .map(dim)
         .collect();
-    NodeTensor {
+    TensorSource {
         name: name.to_owned(),
         dtype: DataType::ALL
             .into_iter()
@@ -45,13 +45,13 @@ fn tensor(text: &str) -> NodeTensor {
     }
 }
 
-fn tensors(text: &str) -> Vec<NodeTensor> {
+fn tensors(text: &str) -> Vec<TensorSource> {
     text.split_whitespace().map(tensor).collect()
 }
 
 fn infos(text: &str) -> Vec<TensorInfo> {
     let tensors = tensors(text).into_iter().enumerate();
-    let info = |(port, tensor): (usize, NodeTensor)| TensorInfo {
+    let info = |(port, tensor): (usize, TensorSource)| TensorInfo {
         name: tensor.name,
         dtype: tensor.dtype.unwrap(),
         shape: tensor.shape,
@@ -264,11 +264,11 @@ fn node(line: &str) -> String {
     )
 }
 
-fn judge(text: &str) -> Result<Checked, Faults> {
+fn judge(text: &str) -> Result<CheckedPipeline, PipelineErrors> {
     check(&pipeline(text), &Known)
 }
 
-fn sound(text: &str) -> Checked {
+fn sound(text: &str) -> CheckedPipeline {
     judge(text).unwrap_or_else(|faults| panic!("{faults}\n{text}"))
 }
 

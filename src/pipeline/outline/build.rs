@@ -3,19 +3,19 @@
 use std::collections::HashMap;
 
 use super::{
-    Dangling, Outline, OutlineEdge, OutlineKind, OutlineLevel, OutlineNode, OutlinePort, REQUEST,
+    Dangling, PipelineOutline, PipelineEdge, PipelineNodeKind, OutlineLevel, PipelineOutlineNode, OutlinePort, REQUEST,
     RESPONSE,
 };
 use crate::{
     config::{Connection, NodeConfig, NodeKind, PipelineConfig},
     pipeline::{
-        Count, CustomFacts, Missing, NodeTensor, Sources,
+        Count, CustomFacts, Missing, TensorSource, Sources,
         dims::{common_shape, letters},
     },
     tensor::{Dim, Layout, PartialShape},
 };
 
-impl Outline {
+impl PipelineOutline {
     /// Makes the outline of what is configured. What `sources` does not know, it lacks; it asks for
     /// each custom node once.
     #[must_use]
@@ -69,7 +69,7 @@ impl Outline {
             return;
         };
         let mut outputs = self.nodes[from].outputs.iter();
-        self.edges.push(OutlineEdge {
+        self.edges.push(PipelineEdge {
             from,
             is_there: outputs.any(|output| output.name == item),
             item,
@@ -224,8 +224,8 @@ fn describe(node: &NodeConfig, sources: &impl Sources) -> Facts {
             version,
         } => match sources.model(model_name, *version) {
             Ok(facts) => Ok(CustomFacts {
-                inputs: facts.info.inputs.iter().map(NodeTensor::from).collect(),
-                outputs: facts.info.outputs.iter().map(NodeTensor::from).collect(),
+                inputs: facts.info.inputs.iter().map(TensorSource::from).collect(),
+                outputs: facts.info.outputs.iter().map(TensorSource::from).collect(),
                 is_open: false,
             }),
             Err(why) => Err(Missing::model(model_name, *version, &why)),
@@ -239,8 +239,8 @@ fn describe(node: &NodeConfig, sources: &impl Sources) -> Facts {
     }
 }
 
-fn nodes(config: &PipelineConfig, facts: &[Facts], sources: &impl Sources) -> Vec<OutlineNode> {
-    let end = |name: &str, kind| OutlineNode {
+fn nodes(config: &PipelineConfig, facts: &[Facts], sources: &impl Sources) -> Vec<PipelineOutlineNode> {
+    let end = |name: &str, kind| PipelineOutlineNode {
         name: name.to_owned(),
         kind,
         missing: None,
@@ -250,25 +250,25 @@ fn nodes(config: &PipelineConfig, facts: &[Facts], sources: &impl Sources) -> Ve
         inputs: Vec::new(),
         outputs: Vec::new(),
     };
-    let port = |name: &str, real: &str, known: Option<&Vec<NodeTensor>>| OutlinePort {
+    let port = |name: &str, real: &str, known: Option<&Vec<TensorSource>>| OutlinePort {
         name: name.to_owned(),
         real: real.to_owned(),
         tensor: known.and_then(|known| known.iter().find(|it| it.name == real).cloned()),
     };
-    let entry = OutlineNode {
+    let entry = PipelineOutlineNode {
         opens: config.demultiply_count.map(Count::new),
         outputs: config
             .inputs
             .iter()
             .map(|name| port(name, name, None))
             .collect(),
-        ..end(REQUEST, OutlineKind::Entry)
+        ..end(REQUEST, PipelineNodeKind::Entry)
     };
     let inner = config.nodes.iter().zip(facts).map(|(node, facts)| {
         let known = facts.as_ref().ok();
         let inputs = known.map(|facts| &facts.inputs);
         let outputs = known.map(|facts| &facts.outputs);
-        OutlineNode {
+        PipelineOutlineNode {
             missing: facts.as_ref().err().cloned().flatten(),
             opens: node.demultiply_count.map(Count::new),
             gathers: node.gather_from_node.iter().cloned().collect(),
@@ -286,25 +286,25 @@ fn nodes(config: &PipelineConfig, facts: &[Facts], sources: &impl Sources) -> Ve
         }
     });
     let outputs = config.outputs.iter();
-    let exit = OutlineNode {
+    let exit = PipelineOutlineNode {
         inputs: outputs
             .map(|output| port(&output.name, &output.name, None))
             .collect(),
-        ..end(RESPONSE, OutlineKind::Exit)
+        ..end(RESPONSE, PipelineNodeKind::Exit)
     };
     [entry].into_iter().chain(inner).chain([exit]).collect()
 }
 
-fn kind(kind: &NodeKind, sources: &impl Sources) -> OutlineKind {
+fn kind(kind: &NodeKind, sources: &impl Sources) -> PipelineNodeKind {
     match kind {
         NodeKind::Model {
             model_name,
             version,
-        } => OutlineKind::Model {
+        } => PipelineNodeKind::Model {
             name: model_name.clone(),
             version: *version,
         },
-        NodeKind::Custom { library_name, .. } => OutlineKind::Custom {
+        NodeKind::Custom { library_name, .. } => PipelineNodeKind::Custom {
             library: library_name.clone(),
             is_python: sources.is_python(library_name),
         },
@@ -312,7 +312,7 @@ fn kind(kind: &NodeKind, sources: &impl Sources) -> OutlineKind {
 }
 
 /// Takes dimensions away at the front, if there are as many.
-fn without_front(mut tensor: NodeTensor, count: usize) -> Option<NodeTensor> {
+fn without_front(mut tensor: TensorSource, count: usize) -> Option<TensorSource> {
     if count == 0 {
         return Some(tensor);
     }
@@ -323,7 +323,7 @@ fn without_front(mut tensor: NodeTensor, count: usize) -> Option<NodeTensor> {
 }
 
 /// Adds dimensions at the front.
-fn with_front(mut tensor: NodeTensor, front: &[Dim]) -> NodeTensor {
+fn with_front(mut tensor: TensorSource, front: &[Dim]) -> TensorSource {
     if !front.is_empty() {
         tensor.shape.0.splice(0..0, front.iter().copied());
         tensor.layout = Layout::unspecified(tensor.shape.0.len());
@@ -332,7 +332,7 @@ fn with_front(mut tensor: NodeTensor, front: &[Dim]) -> NodeTensor {
 }
 
 /// Returns what suits two consumers.
-fn both(mut a: NodeTensor, b: &NodeTensor) -> Option<NodeTensor> {
+fn both(mut a: TensorSource, b: &TensorSource) -> Option<TensorSource> {
     if a.dtype != b.dtype {
         return None;
     }

@@ -20,20 +20,20 @@ use tokio::sync::OnceCell;
 
 use self::node::Way;
 use super::{
-    Abort, Flow, Job, NodeId,
-    definition::{Definition, Models, Used},
+    Abort, RequestFlow, NodeJob, NodeId,
+    definition::{PipelineDefinition, Models, Used},
     fit,
 };
 use crate::{
     error::{Error, Result},
-    python::Instance,
-    request::Origin,
+    python::HandlerInstance,
+    request::RequestOrigin,
     task,
     tensor::Tensor,
 };
 
 /// Sees what runs.
-pub trait Watch: Send + Sync {
+pub trait PipelineObserver: Send + Sync {
     /// A node has run.
     fn ran(&self, ran: Ran<'_>);
 }
@@ -59,17 +59,17 @@ pub struct Ran<'a> {
 
 /// What the runs of a request share.
 struct Shared {
-    definition: Arc<Definition>,
+    definition: Arc<PipelineDefinition>,
     used: Used,
     /// What the request has of its Python nodes, by node, once they have run; empty without any.
-    instances: Vec<OnceCell<Arc<Instance>>>,
-    origin: Origin,
+    instances: Vec<OnceCell<Arc<HandlerInstance>>>,
+    origin: RequestOrigin,
     watched: bool,
 }
 
 /// A node that can run, since when.
 struct Waiting {
-    job: Job,
+    job: NodeJob,
     since: Instant,
 }
 
@@ -97,15 +97,15 @@ struct Pool {
 /// One request.
 struct Driver<'a> {
     shared: Arc<Shared>,
-    flow: Flow,
+    flow: RequestFlow,
     pools: Vec<Pool>,
     running: Running,
-    watch: Option<&'a dyn Watch>,
+    watch: Option<&'a dyn PipelineObserver>,
     /// The exit, once it is its turn.
-    exit: Option<Job>,
+    exit: Option<NodeJob>,
 }
 
-impl Definition {
+impl PipelineDefinition {
     /// Runs a judged request: tensors in the order of the pipeline's inputs in the file. Returns the
     /// response's in the order of its outputs there.
     ///
@@ -116,12 +116,12 @@ impl Definition {
         self: &Arc<Self>,
         models: &impl Models,
         inputs: Vec<Tensor>,
-        origin: Origin,
-        watch: Option<&dyn Watch>,
+        origin: RequestOrigin,
+        watch: Option<&dyn PipelineObserver>,
     ) -> Result<Vec<Tensor>> {
         let plan = self.plan();
         let used = self.used(models)?;
-        let (flow, jobs) = Flow::start(Arc::clone(plan), inputs).map_err(explain)?;
+        let (flow, jobs) = RequestFlow::start(Arc::clone(plan), inputs).map_err(explain)?;
         let pools = used.pools.iter().enumerate().map(|(pool, most)| Pool {
             most: *most,
             model: (0..used.models.len())
@@ -158,7 +158,7 @@ impl Definition {
 }
 
 impl Driver<'_> {
-    async fn drive(mut self, jobs: Vec<Job>) -> Result<Vec<Tensor>> {
+    async fn drive(mut self, jobs: Vec<NodeJob>) -> Result<Vec<Tensor>> {
         let mut next = self.take(jobs);
         loop {
             // What is alone needs no more than to be awaited.
@@ -183,7 +183,7 @@ impl Driver<'_> {
 
     /// Takes in what can run and starts as much of it as may be. If that is one node and nothing else
     /// is under way, it is returned instead.
-    fn take(&mut self, jobs: Vec<Job>) -> Option<Waiting> {
+    fn take(&mut self, jobs: Vec<NodeJob>) -> Option<Waiting> {
         let since = Instant::now();
         let exit = self.shared.definition.plan().exit();
         let is_idle = self.running.is_empty();

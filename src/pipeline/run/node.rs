@@ -11,14 +11,14 @@ use super::{Outcome, Shared, Waiting};
 use crate::{
     custom_node,
     error::{Error, Result},
-    metrics::Call,
+    metrics::RequestRecord,
     openvino::SlotInput,
     pipeline::{
-        Abort, Job, Plan, PlanNode, PythonNode,
+        Abort, NodeJob, PipelinePlan, PipelinePlanNode, PythonNode,
         definition::{Custom, Model, Work},
         fit, python,
     },
-    python::Instance,
+    python::HandlerInstance,
     task,
     tensor::Tensor,
 };
@@ -56,7 +56,7 @@ impl Way {
 }
 
 /// Gathers the inputs of a node, away from the async workers if that is a lot to copy.
-pub(super) async fn gathered(job: Job, plan: Arc<Plan>) -> Result<Vec<Tensor>, Abort> {
+pub(super) async fn gathered(job: NodeJob, plan: Arc<PipelinePlan>) -> Result<Vec<Tensor>, Abort> {
     let effort = job.effort(&plan);
     task::sized("gather", effort, move || job.tensors(&plan)).await
 }
@@ -85,7 +85,7 @@ impl Shared {
         outcome
     }
 
-    async fn execute(&self, job: Job, kept: &mut Vec<Tensor>) -> Result<Done> {
+    async fn execute(&self, job: NodeJob, kept: &mut Vec<Tensor>) -> Result<Done> {
         let plan = self.definition.plan();
         let id = job.ready.node;
         let node = plan.node(id);
@@ -114,7 +114,7 @@ impl Shared {
     async fn run_model(
         &self,
         model: &Model,
-        node: &PlanNode,
+        node: &PipelinePlanNode,
         tensors: Vec<Tensor>,
     ) -> Result<Done> {
         let expected = &model.bound.inputs;
@@ -128,7 +128,7 @@ impl Shared {
                 data,
             });
         }
-        let call = Call::new(model.version.reporter(), self.origin);
+        let call = RequestRecord::new(model.version.reporter(), self.origin);
         let wanted = model.bound.outputs.clone();
         let ran = model.version.run_node(&model.loaded, inputs, wanted, &call);
         let (outputs, times) = ran.await.inspect_err(|error| call.failed(error))?;
@@ -138,7 +138,7 @@ impl Shared {
 }
 
 /// Judges what Python nodes gave to a custom node, which the check could not do.
-fn judge_open(plan: &Plan, node: &PlanNode, tensors: &[Tensor]) -> Result<()> {
+fn judge_open(plan: &PipelinePlan, node: &PipelinePlanNode, tensors: &[Tensor]) -> Result<()> {
     for (input, tensor) in node.inputs.iter().zip(tensors) {
         let source = plan.node(input.source);
         let is_open = input.source != plan.entry() && source.outputs[input.output].tensor.is_none();
@@ -151,8 +151,8 @@ fn judge_open(plan: &Plan, node: &PlanNode, tensors: &[Tensor]) -> Result<()> {
 
 async fn run_python(
     handle: &Arc<PythonNode>,
-    instance: Arc<Instance>,
-    node: &PlanNode,
+    instance: Arc<HandlerInstance>,
+    node: &PipelinePlanNode,
     tensors: Vec<Tensor>,
 ) -> Result<Done> {
     let names = node.inputs.iter().map(|input| &input.name);
@@ -174,7 +174,7 @@ async fn run_python(
     Ok((wanted.collect::<Result<_>>()?, started, ended))
 }
 
-async fn run_custom(custom: &Custom, node: &PlanNode, tensors: Vec<Tensor>) -> Result<Done> {
+async fn run_custom(custom: &Custom, node: &PipelinePlanNode, tensors: Vec<Tensor>) -> Result<Done> {
     let names = node.inputs.iter().map(|input| input.name.clone());
     let inputs: Vec<(String, Tensor)> = names.zip(tensors).collect();
     // A run that never ends keeps its place, and no more than these are ever lost to it.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::{numbers, plan, values};
 use crate::{
     error::{Error, ErrorKind},
-    pipeline::{Abort, Count, Flow, Job, Plan, Ready},
+    pipeline::{Abort, Count, RequestFlow, NodeJob, PipelinePlan, Ready},
     tensor::{
         DataType,
         Dim::{Any, Fixed, Range},
@@ -14,25 +14,25 @@ use crate::{
 };
 
 /// Makes a plan in which nothing to split is allowed.
-fn allowing(split: Option<i32>, nodes: &[&str], outputs: &[&str]) -> Plan {
+fn allowing(split: Option<i32>, nodes: &[&str], outputs: &[&str]) -> PipelinePlan {
     let mut plan = Arc::unwrap_or_clone(plan(split, nodes, outputs));
     plan.allows_empty = true;
     plan
 }
 
 /// Starts a request with a tensor of one number.
-fn start(plan: Plan) -> (Arc<Plan>, Flow, Vec<Job>) {
+fn start(plan: PipelinePlan) -> (Arc<PipelinePlan>, RequestFlow, Vec<NodeJob>) {
     let plan = Arc::new(plan);
-    let (flow, jobs) = Flow::start(Arc::clone(&plan), vec![numbers(&[1], 0)]).unwrap();
+    let (flow, jobs) = RequestFlow::start(Arc::clone(&plan), vec![numbers(&[1], 0)]).unwrap();
     (plan, flow, jobs)
 }
 
-fn only(jobs: Vec<Job>) -> Job {
-    let [job] = <[Job; 1]>::try_from(jobs).unwrap();
+fn only(jobs: Vec<NodeJob>) -> NodeJob {
+    let [job] = <[NodeJob; 1]>::try_from(jobs).unwrap();
     job
 }
 
-fn name(plan: &Plan, ready: Ready) -> &str {
+fn name(plan: &PipelinePlan, ready: Ready) -> &str {
     &plan.node(ready.node).name
 }
 
@@ -88,7 +88,7 @@ fn a_request_without_parts_is_answered_without_any() {
     let checked = allowing(Some(-1), &["x 1>1 request"], &["x", "request"]);
     let plan = Arc::new(checked);
     let empty = numbers(&[0, 8], 0);
-    let (_, jobs) = Flow::start(Arc::clone(&plan), vec![empty.clone()]).unwrap();
+    let (_, jobs) = RequestFlow::start(Arc::clone(&plan), vec![empty.clone()]).unwrap();
     let exit = only(jobs);
     assert_eq!(exit.ready.node, plan.exit());
     let response = exit.tensors(&plan).unwrap();
@@ -98,7 +98,7 @@ fn a_request_without_parts_is_answered_without_any() {
 
 #[test]
 fn what_cannot_be_empty_is_told_to_the_client() {
-    let run = |checked: Plan| {
+    let run = |checked: PipelinePlan| {
         let (plan, mut flow, jobs) = start(checked);
         let ready = only(jobs).ready;
         let jobs = flow.finished(ready, vec![numbers(&[0, 7], 0)]).unwrap();

@@ -3,10 +3,10 @@
 use std::sync::Arc;
 
 use super::{numbers, plan, values};
-use crate::pipeline::{Abort, Flow, Job, Plan};
+use crate::pipeline::{Abort, RequestFlow, NodeJob, PipelinePlan};
 
 /// Takes the job of a node from those that can run.
-fn take(plan: &Plan, jobs: &mut Vec<Job>, name: &str) -> Job {
+fn take(plan: &PipelinePlan, jobs: &mut Vec<NodeJob>, name: &str) -> NodeJob {
     let mut names = jobs
         .iter()
         .map(|job| plan.node(job.ready.node).name.as_str());
@@ -19,7 +19,7 @@ fn a_request_passes_and_every_tensor_with_it() {
     let nodes = ["d 1>2 request split 2", "x 1>1 d", "g 22>1 x,d gather d"];
     let plan = plan(None, &nodes, &["g", "request"]);
     let input = numbers(&[5], 0);
-    let (mut flow, mut jobs) = Flow::start(Arc::clone(&plan), vec![input.clone()]).unwrap();
+    let (mut flow, mut jobs) = RequestFlow::start(Arc::clone(&plan), vec![input.clone()]).unwrap();
     let d = take(&plan, &mut jobs, "d");
     let ready = d.ready;
     assert_eq!(d.tensors(&plan).unwrap(), std::slice::from_ref(&input));
@@ -50,7 +50,7 @@ fn a_request_passes_and_every_tensor_with_it() {
 fn a_request_that_is_split_and_nothing_else_is_unchanged() {
     let plan = plan(Some(-1), &[], &["request"]);
     let input = numbers(&[4, 1, 2], 0);
-    let (_, mut jobs) = Flow::start(Arc::clone(&plan), vec![input.clone()]).unwrap();
+    let (_, mut jobs) = RequestFlow::start(Arc::clone(&plan), vec![input.clone()]).unwrap();
     let exit = take(&plan, &mut jobs, "response");
     assert_eq!(exit.tensors(&plan).unwrap(), [input]);
 }
@@ -68,7 +68,7 @@ fn the_first_failure_ends_it_and_frees_what_is_kept() {
         &[&nodes[..], &["g 2>1 d gather d"]].concat(),
         &["z", "g"],
     );
-    let (mut flow, mut jobs) = Flow::start(Arc::clone(&plan), vec![numbers(&[1], 0)]).unwrap();
+    let (mut flow, mut jobs) = RequestFlow::start(Arc::clone(&plan), vec![numbers(&[1], 0)]).unwrap();
     let kept = numbers(&[1], 5);
     let watched = kept.data().clone();
     let x = take(&plan, &mut jobs, "x");

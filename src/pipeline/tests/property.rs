@@ -9,7 +9,7 @@ use rand::{RngExt, SeedableRng, rngs::StdRng};
 use super::random::{Nothing, Random, Value};
 use crate::{
     config::{EmptyResults, NodeKind, PipelineConfig},
-    pipeline::{Abort, Count, Flow, Plan, PlanKind, PlanNode, Ready, check},
+    pipeline::{Abort, Count, RequestFlow, PipelinePlan, PlanKind, PipelinePlanNode, Ready, check},
     tensor::{
         DataType, Tensor,
         values::{Value as Number, values},
@@ -44,13 +44,13 @@ fn value(tensor: &Tensor) -> Value {
 }
 
 /// Runs a request, one job at a time, in any order.
-fn run(random: &Random, plan: &Arc<Plan>, rng: &mut StdRng) -> Result<Vec<Value>, Abort> {
+fn run(random: &Random, plan: &Arc<PipelinePlan>, rng: &mut StdRng) -> Result<Vec<Value>, Abort> {
     // Inputs that no node uses are not asked for.
     let (inputs, used) = (random.config().inputs, &plan.node(plan.entry()).outputs);
     let given = inputs.iter().zip(&random.request);
     let given = given.filter(|(input, _)| used.iter().any(|used| used.name == **input));
     let request = given.map(|(_, value)| tensor(value)).collect();
-    let (mut flow, mut jobs) = Flow::start(Arc::clone(plan), request)?;
+    let (mut flow, mut jobs) = RequestFlow::start(Arc::clone(plan), request)?;
     let mut runs: HashSet<Ready> = HashSet::new();
     loop {
         let job = jobs.swap_remove(rng.random_range(0..jobs.len()));
@@ -218,7 +218,7 @@ fn random_pipelines_have_what_matters() {
         let entry = plan.node(plan.entry());
         note("a request that is split", entry.opens.is_some());
         let mut nodes = plan.nodes()[..plan.exit().index()].iter();
-        let closes = |node: &PlanNode| node.gathers.first() == entry.opens.as_ref();
+        let closes = |node: &PipelinePlanNode| node.gathers.first() == entry.opens.as_ref();
         let closed = entry.opens.is_some() && nodes.any(closes);
         note("a request that is closed by a node", closed);
         let dynamic = plan

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::plan;
 use crate::{
     error::ErrorKind,
-    pipeline::{Abort, Plan, Ready, Schedule},
+    pipeline::{Abort, PipelinePlan, Ready, Schedule},
 };
 
 /// Writes what is ready: `node` or `node@key`.
@@ -30,7 +30,7 @@ struct Told {
 }
 
 impl Told {
-    fn new(plan: &Arc<Plan>) -> Self {
+    fn new(plan: &Arc<PipelinePlan>) -> Self {
         let mut schedule = Schedule::new(Arc::clone(plan));
         let ready = schedule.start();
         Self { schedule, ready }

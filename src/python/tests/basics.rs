@@ -3,7 +3,7 @@
 use bytes::Bytes;
 
 use super::support::{asserts, executes, floats, handler, text};
-use crate::python::{self, Tensor};
+use crate::python::{self, HandlerTensor};
 
 #[test]
 fn an_echo_returns_what_it_gets() {
@@ -47,7 +47,7 @@ fn a_node_is_told_its_facts() {
 
 #[test]
 fn bytes_without_a_format_are_a_row_of_bytes() {
-    let input = Tensor::new(
+    let input = HandlerTensor::new(
         "a",
         "my_string",
         vec![3],

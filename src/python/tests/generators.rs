@@ -3,9 +3,9 @@
 use std::fs;
 
 use super::support::{Folder, Made, awaited, executes, handler, settle, text};
-use crate::python::{Generator, Instance, Produced, Raised};
+use crate::python::{HandlerGenerator, HandlerInstance, Produced, Raised};
 
-fn generator(instance: &Instance) -> Generator {
+fn generator(instance: &HandlerInstance) -> HandlerGenerator {
     match instance.execute(&[], true) {
         Ok(Produced::Generator(generator)) => generator,
         other => panic!("expected a generator, got {other:?}"),

@@ -5,7 +5,7 @@ use std::{fs, sync::Arc};
 use bytes::Bytes;
 
 use super::support::{Folder, awaited, executes, floats, handler, outputs, settle, text};
-use crate::python::Tensor;
+use crate::python::HandlerTensor;
 
 /// Bytes that tell when nobody needs them any more.
 struct Watched {
@@ -19,13 +19,13 @@ impl AsRef<[u8]> for Watched {
     }
 }
 
-fn watched() -> (Tensor, Arc<()>) {
+fn watched() -> (HandlerTensor, Arc<()>) {
     let mark = Arc::new(());
     let data = Bytes::from_owner(Watched {
         data: vec![7; 100_000],
         _mark: Arc::clone(&mark),
     });
-    (Tensor::new("a", "BYTES", vec![1], data, None), mark)
+    (HandlerTensor::new("a", "BYTES", vec![1], data, None), mark)
 }
 
 #[test]
@@ -65,7 +65,7 @@ fn threads_of_a_handler_go_on_between_calls() {
     let made = executes(&format!(
         "import threading, time\ndef work(tensor):\n    time.sleep(0.1)\n    open({out:?}, 'w').write(bytes(tensor).decode())\nthreading.Thread(target=work, args=(inputs[0],)).start()\nreturn []"
     ));
-    let input = Tensor::new("a", "BYTES", vec![1], Bytes::from_static(b"late"), None);
+    let input = HandlerTensor::new("a", "BYTES", vec![1], Bytes::from_static(b"late"), None);
     outputs(made.run(&[input]));
     assert_eq!(awaited(&out), "late");
 }

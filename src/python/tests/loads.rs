@@ -3,11 +3,11 @@
 use std::{fs, path::PathBuf};
 
 use super::support::{Folder, handler, load, outputs, text};
-use crate::python::LoadError;
+use crate::python::HandlerLoadError;
 
 const INITIALIZATION: &str = "The Python Node state initialization failed";
 
-fn fails(text: &str) -> (String, LoadError) {
+fn fails(text: &str) -> (String, HandlerLoadError) {
     let folder = Folder::new().with("model.py", text);
     let error = folder.load("model.py").unwrap_err();
     assert_eq!(error.status_text(), INITIALIZATION);
@@ -38,7 +38,7 @@ fn a_file_that_is_not_there() {
         "The Python Node file path does not exist"
     );
     let folder = Folder::new();
-    assert!(matches!(folder.load(""), Err(LoadError::NoFile(_))));
+    assert!(matches!(folder.load(""), Err(HandlerLoadError::NoFile(_))));
 }
 
 #[test]

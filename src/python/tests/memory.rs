@@ -3,13 +3,13 @@
 use bytes::Bytes;
 
 use super::support::{asserts, executes, floats, outputs, settle};
-use crate::{python::Tensor, tensor::DataType};
+use crate::{python::HandlerTensor, tensor::DataType};
 
 const LARGE: usize = 10 << 20;
 
-fn large() -> Tensor {
+fn large() -> HandlerTensor {
     let data: Vec<u8> = (0..LARGE).map(|index| (index % 251) as u8).collect();
-    Tensor::new(
+    HandlerTensor::new(
         "a",
         "UINT8",
         vec![LARGE as i64],
@@ -172,7 +172,7 @@ fn formats_follow_the_datatype() {
         (DataType::F64, "FP64", "d", 8),
     ] {
         let data = Bytes::from(vec![0; width * 6]);
-        let input = Tensor::new("a", kserve, vec![2, 3], data, Some(datatype));
+        let input = HandlerTensor::new("a", kserve, vec![2, 3], data, Some(datatype));
         asserts(
             &[input],
             &format!(
@@ -189,8 +189,8 @@ fn scalars_and_empty_shapes_are_kept() {
         &[
             floats("a", &[], &[1.5]),
             floats("b", &[2, 0, 3], &[]),
-            Tensor::new("c", "BYTES", vec![2], Bytes::new(), None),
-            Tensor::new(
+            HandlerTensor::new("c", "BYTES", vec![2], Bytes::new(), None),
+            HandlerTensor::new(
                 "d",
                 "BF16",
                 vec![2],
@@ -204,7 +204,7 @@ fn scalars_and_empty_shapes_are_kept() {
 
 #[test]
 fn a_shape_that_does_not_fit_gives_a_row_of_bytes() {
-    let input = Tensor::new(
+    let input = HandlerTensor::new(
         "a",
         "FP32",
         vec![5],

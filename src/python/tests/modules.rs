@@ -2,7 +2,7 @@
 //! reload.
 
 use super::support::{Folder, handler, load, outputs, text};
-use crate::python::Handler;
+use crate::python::PythonHandler;
 use std::sync::Arc;
 
 /// A handler that returns what a function `answer` of it says.
@@ -12,7 +12,7 @@ fn answers(head: &str, answer: &str) -> String {
     )
 }
 
-fn answer(handler: &Arc<Handler>) -> String {
+fn answer(handler: &Arc<PythonHandler>) -> String {
     let out = outputs(handler.instance().execute(&[], true));
     text(&out[0]).to_owned()
 }

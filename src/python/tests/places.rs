@@ -7,14 +7,14 @@ use std::{
 };
 
 use super::support::{Folder, Made, executes, floats, outputs};
-use crate::python::{Handler, Instance};
+use crate::python::{PythonHandler, HandlerInstance};
 
-fn worker(made: &Made) -> (Arc<Handler>, Arc<Instance>) {
+fn worker(made: &Made) -> (Arc<PythonHandler>, Arc<HandlerInstance>) {
     (Arc::clone(&made.handler), Arc::new(made.instance()))
 }
 
 /// Runs a call where it belongs; tells whether that was here.
-async fn call(handler: &Arc<Handler>, instance: &Arc<Instance>) -> bool {
+async fn call(handler: &Arc<PythonHandler>, instance: &Arc<HandlerInstance>) -> bool {
     let here = thread::current().id();
     let instance = Arc::clone(instance);
     let work = move || {

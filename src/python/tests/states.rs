@@ -20,7 +20,7 @@ fn each_instance_has_a_state() {
     let made = counting(&folder, DESTROY);
     assert!(made.handler.stateful());
     let (first, second) = (made.instance(), made.instance());
-    let count = |instance: &crate::python::Instance| {
+    let count = |instance: &crate::python::HandlerInstance| {
         text(&outputs(instance.execute(&[], true))[0]).to_owned()
     };
     assert_eq!(

@@ -10,7 +10,7 @@ use std::{
 use bytes::Bytes;
 
 use crate::{
-    python::{Handler, Instance, LoadError, NodeFacts, Produced, Raised, Tensor, interpreter},
+    python::{PythonHandler, HandlerInstance, HandlerLoadError, NodeFacts, Produced, Raised, HandlerTensor, interpreter},
     tensor::DataType,
 };
 
@@ -41,15 +41,15 @@ impl Folder {
         self.path().join(file)
     }
 
-    pub(super) fn load(&self, file: &str) -> Result<Arc<Handler>, LoadError> {
+    pub(super) fn load(&self, file: &str) -> Result<Arc<PythonHandler>, HandlerLoadError> {
         load(self.file(file))
     }
 }
 
 /// Loads a file as the handler of a node `node` with inputs `a`, `b` and output `out`.
-pub(super) fn load(path: PathBuf) -> Result<Arc<Handler>, LoadError> {
+pub(super) fn load(path: PathBuf) -> Result<Arc<PythonHandler>, HandlerLoadError> {
     use_environment();
-    Handler::load(NodeFacts {
+    PythonHandler::load(NodeFacts {
         node_name: "node".to_owned(),
         input_names: vec!["a".to_owned(), "b".to_owned()],
         output_names: vec!["out".to_owned()],
@@ -68,7 +68,7 @@ pub(super) fn use_environment() {
 /// A handler made of a text.
 pub(super) struct Made {
     pub(super) folder: Folder,
-    pub(super) handler: Arc<Handler>,
+    pub(super) handler: Arc<PythonHandler>,
 }
 
 /// Loads a text as a handler.
@@ -90,26 +90,26 @@ pub(super) fn executes(body: &str) -> Made {
 }
 
 impl Made {
-    pub(super) fn run(&self, inputs: &[Tensor]) -> Result<Produced, Raised> {
+    pub(super) fn run(&self, inputs: &[HandlerTensor]) -> Result<Produced, Raised> {
         self.instance().execute(inputs, true)
     }
 
-    pub(super) fn outputs(&self, inputs: &[Tensor]) -> Vec<Tensor> {
+    pub(super) fn outputs(&self, inputs: &[HandlerTensor]) -> Vec<HandlerTensor> {
         outputs(self.run(inputs))
     }
 
-    pub(super) fn fails(&self, inputs: &[Tensor]) -> Raised {
+    pub(super) fn fails(&self, inputs: &[HandlerTensor]) -> Raised {
         self.run(inputs).unwrap_err()
     }
 
-    pub(super) fn instance(&self) -> Instance {
+    pub(super) fn instance(&self) -> HandlerInstance {
         let instance = self.handler.instance();
         instance.open().unwrap();
         instance
     }
 }
 
-pub(super) fn outputs(produced: Result<Produced, Raised>) -> Vec<Tensor> {
+pub(super) fn outputs(produced: Result<Produced, Raised>) -> Vec<HandlerTensor> {
     match produced {
         Ok(Produced::Outputs(outputs)) => outputs,
         other => panic!("expected outputs, got {other:?}"),
@@ -117,19 +117,19 @@ pub(super) fn outputs(produced: Result<Produced, Raised>) -> Vec<Tensor> {
 }
 
 /// Runs lines of asserts as an `execute`; they must raise nothing.
-pub(super) fn asserts(inputs: &[Tensor], body: &str) {
+pub(super) fn asserts(inputs: &[HandlerTensor], body: &str) {
     let made = executes(&format!("{body}\nreturn []"));
     if let Err(raised) = made.run(inputs) {
         panic!("{raised}\n{}", raised.traceback);
     }
 }
 
-pub(super) fn floats(name: &str, shape: &[i64], values: &[f32]) -> Tensor {
+pub(super) fn floats(name: &str, shape: &[i64], values: &[f32]) -> HandlerTensor {
     let data: Vec<u8> = values
         .iter()
         .flat_map(|value| value.to_le_bytes())
         .collect();
-    Tensor::new(
+    HandlerTensor::new(
         name,
         "FP32",
         shape.to_vec(),
@@ -138,7 +138,7 @@ pub(super) fn floats(name: &str, shape: &[i64], values: &[f32]) -> Tensor {
     )
 }
 
-pub(super) fn text(tensor: &Tensor) -> &str {
+pub(super) fn text(tensor: &HandlerTensor) -> &str {
     std::str::from_utf8(tensor.bytes()).unwrap()
 }
 

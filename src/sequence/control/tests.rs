@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 
-use super::{CONTROL_INPUT, Command, Control, Echo, SEQUENCE_ID, take};
+use super::{CONTROL_INPUT, SequenceCommand, SequenceControl, Echo, SEQUENCE_ID, take};
 use crate::{
     request::{
         Data, Declared, InferRequest, InputTensor, Parameter, Parameters, Special, SpecialInputs,
@@ -51,7 +51,7 @@ fn read(inputs: Vec<InputTensor>, parameters: &[(&str, Parameter)]) -> String {
         ..InferRequest::default()
     };
     match take(&mut request) {
-        Ok((Command { id, control }, echo)) => {
+        Ok((SequenceCommand { id, control }, echo)) => {
             assert!(request.inputs.iter().all(|input| input.name == "x"));
             format!("{control:?} {id} {:?}", echo.parameter(id.max(1)))
         }
@@ -261,9 +261,9 @@ fn what_a_protocol_has_in_a_form_of_its_own_comes_first() {
     request.special.id = Some(special(Some(3)));
     request.special.control = Some(special(Some(1)));
     let (command, echo) = take(&mut request).unwrap();
-    let start = Command {
+    let start = SequenceCommand {
         id: 3,
-        control: Control::Start,
+        control: SequenceControl::Start,
     };
     assert_eq!((command, echo), (start, Echo::None));
 }

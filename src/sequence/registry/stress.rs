@@ -11,10 +11,10 @@ use std::{
 
 use futures::FutureExt;
 
-use super::{Bounds, Refusal, Sequences};
+use super::{Bounds, SequenceRefusal, Sequences};
 use crate::{
     metrics::Reporter,
-    sequence::{Begun, Command, Control, Turn, Waiting},
+    sequence::{Begun, SequenceCommand, SequenceControl, Turn, Waiting},
 };
 
 /// A sequence of numbers that look random (xorshift64*).
@@ -28,12 +28,12 @@ impl Random {
         (self.0.wrapping_mul(0x2545_F491_4F6C_DD1D) >> 33) % bound
     }
 
-    fn control(&mut self) -> Control {
+    fn control(&mut self) -> SequenceControl {
         match self.below(8) {
-            0..=2 => Control::Start,
-            3..=5 => Control::Next,
-            6 => Control::End,
-            _ => Control::Only,
+            0..=2 => SequenceControl::Start,
+            3..=5 => SequenceControl::Next,
+            6 => SequenceControl::End,
+            _ => SequenceControl::Only,
         }
     }
 }
@@ -56,7 +56,7 @@ struct Sequence {
 /// A request that is under way.
 struct Request {
     id: u64,
-    control: Control,
+    control: SequenceControl,
     begun: Option<Begun<u32, u64>>,
 }
 
@@ -68,10 +68,10 @@ struct Model {
 }
 
 impl Model {
-    fn begin(&mut self, id: u64, control: Control, number: usize) -> Result<u64, Refusal> {
+    fn begin(&mut self, id: u64, control: SequenceControl, number: usize) -> Result<u64, SequenceRefusal> {
         if control.starts() {
             if self.sequences.len() >= 4 {
-                return Err(Refusal::Full);
+                return Err(SequenceRefusal::Full);
             }
             let id = if id == 0 {
                 while self.next_id == 0 || self.sequences.contains_key(&self.next_id) {
@@ -82,8 +82,8 @@ impl Model {
                 id
             };
             match self.sequences.get(&id) {
-                Some(sequence) if sequence.ending => return Err(Refusal::Ending),
-                Some(_) => return Err(Refusal::Exists),
+                Some(sequence) if sequence.ending => return Err(SequenceRefusal::Ending),
+                Some(_) => return Err(SequenceRefusal::Exists),
                 None => {}
             }
             let sequence = Sequence {
@@ -95,11 +95,11 @@ impl Model {
             return Ok(id);
         }
         let Some(sequence) = self.sequences.get_mut(&id).filter(|s| !s.ending) else {
-            return Err(Refusal::Unknown);
+            return Err(SequenceRefusal::Unknown);
         };
         if !sequence.requests.is_empty() {
             if self.waiting >= 3 {
-                return Err(Refusal::Crowded(self.waiting));
+                return Err(SequenceRefusal::Crowded(self.waiting));
             }
             self.waiting += 1;
         }
@@ -160,7 +160,7 @@ fn a_million_random_operations_do_what_the_rules_say() {
                 // Refused before it comes here.
                 continue;
             }
-            let command = Command { id, control };
+            let command = SequenceCommand { id, control };
             let begun = known.begin(command, &1, BOUNDS, &|_| None);
             let expected = model.begin(id, control, number);
             assert_eq!(
@@ -321,7 +321,7 @@ fn begin_and_run(
                 }
             }
             // The cleaner has not come for a while: requests would be refused until it does.
-            Err(Refusal::Full) => clean(known, counts),
+            Err(SequenceRefusal::Full) => clean(known, counts),
             Err(_) => {}
         }
     }
@@ -346,7 +346,7 @@ fn request(
     known: &Arc<Sequences<u32, Arc<Shared>>>,
     counts: &Counts,
     random: &mut Random,
-) -> Result<(Control, Option<InThreads>), Refusal> {
+) -> Result<(SequenceControl, Option<InThreads>), SequenceRefusal> {
     let bounds = Bounds {
         sequences: 5,
         waiting: 100,
@@ -355,7 +355,7 @@ fn request(
     // An id of the server's choice is one that nobody asks for, so that the cleaner has work.
     let chosen = control.starts() && random.below(100) == 0;
     let id = if chosen { 0 } else { random.below(6) + 1 };
-    let command = Command { id, control };
+    let command = SequenceCommand { id, control };
     let begun = known.begin(command, &1, bounds, &|_| None)?;
     if control.starts() {
         counts.started.fetch_add(1, SeqCst);
@@ -367,7 +367,7 @@ fn request(
     Ok((control, (!leaves).then_some(begun)))
 }
 
-fn run(mut turn: Turn<u32, Arc<Shared>>, control: Control, counts: &Counts, random: &mut Random) {
+fn run(mut turn: Turn<u32, Arc<Shared>>, control: SequenceControl, counts: &Counts, random: &mut Random) {
     let state = Arc::clone(turn.run().get_or_insert_default());
     assert!(
         !state.busy.swap(true, SeqCst),

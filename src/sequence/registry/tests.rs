@@ -4,13 +4,13 @@ use std::{pin::pin, sync::Arc};
 
 use futures::{FutureExt, poll};
 
-use super::{Bounds, Instance, Refusal, Sequences};
+use super::{Bounds, StateHost, SequenceRefusal, Sequences};
 use crate::{
     metrics::Reporter,
-    sequence::{Begun, Command, Control, Turn},
+    sequence::{Begun, SequenceCommand, SequenceControl, Turn},
 };
 
-impl Instance for u32 {}
+impl StateHost for u32 {}
 
 type Known = Arc<Sequences<u32, u64>>;
 
@@ -25,18 +25,18 @@ fn registry() -> Known {
     sequences
 }
 
-fn begin(known: &Known, control: Control, id: u64) -> Result<Begun<u32, u64>, Refusal> {
-    known.begin(Command { id, control }, &1, BOUNDS, &|_| None)
+fn begin(known: &Known, control: SequenceControl, id: u64) -> Result<Begun<u32, u64>, SequenceRefusal> {
+    known.begin(SequenceCommand { id, control }, &1, BOUNDS, &|_| None)
 }
 
 /// Takes a turn that is to be had at once.
-fn turn(known: &Known, control: Control, id: u64) -> Result<Turn<u32, u64>, Refusal> {
+fn turn(known: &Known, control: SequenceControl, id: u64) -> Result<Turn<u32, u64>, SequenceRefusal> {
     let begun = begin(known, control, id)?;
     Ok(begun.turn().now_or_never().expect("nobody has it").unwrap())
 }
 
 /// Runs a request that adds one to the state; returns id and state.
-fn run(known: &Known, control: Control, id: u64) -> Result<(u64, u64), Refusal> {
+fn run(known: &Known, control: SequenceControl, id: u64) -> Result<(u64, u64), SequenceRefusal> {
     let mut turn = turn(known, control, id)?;
     let state = turn.run();
     let value = state.unwrap_or(0) + 1;
@@ -45,7 +45,7 @@ fn run(known: &Known, control: Control, id: u64) -> Result<(u64, u64), Refusal> 
     Ok((turn.id(), value))
 }
 
-use Control::{End, Next, Only, Start};
+use SequenceControl::{End, Next, Only, Start};
 
 #[test]
 fn a_sequence_keeps_its_state_from_its_start_to_its_end() {
@@ -53,12 +53,12 @@ fn a_sequence_keeps_its_state_from_its_start_to_its_end() {
     assert_eq!(run(&known, Start, 7), Ok((7, 1)));
     assert_eq!(run(&known, Next, 7), Ok((7, 2)));
     assert_eq!(run(&known, End, 7), Ok((7, 3)));
-    assert_eq!(run(&known, Next, 7), Err(Refusal::Unknown));
-    assert_eq!(run(&known, End, 7), Err(Refusal::Unknown));
+    assert_eq!(run(&known, Next, 7), Err(SequenceRefusal::Unknown));
+    assert_eq!(run(&known, End, 7), Err(SequenceRefusal::Unknown));
     assert_eq!(run(&known, Start, 7), Ok((7, 1)), "a new state");
-    assert_eq!(run(&known, Start, 7), Err(Refusal::Exists));
+    assert_eq!(run(&known, Start, 7), Err(SequenceRefusal::Exists));
     assert_eq!(run(&known, Only, u64::MAX), Ok((u64::MAX, 1)));
-    assert_eq!(run(&known, Next, u64::MAX), Err(Refusal::Unknown));
+    assert_eq!(run(&known, Next, u64::MAX), Err(SequenceRefusal::Unknown));
 }
 
 #[test]
@@ -67,11 +67,11 @@ fn the_limit_comes_before_the_id() {
     for id in [1, 2, 3] {
         run(&known, Start, id).unwrap();
     }
-    assert_eq!(run(&known, Start, 1), Err(Refusal::Full));
-    assert_eq!(run(&known, Only, 0), Err(Refusal::Full));
+    assert_eq!(run(&known, Start, 1), Err(SequenceRefusal::Full));
+    assert_eq!(run(&known, Only, 0), Err(SequenceRefusal::Full));
     assert_eq!(run(&known, Next, 1), Ok((1, 2)), "those there are go on");
     run(&known, End, 1).unwrap();
-    assert_eq!(run(&known, Start, 2), Err(Refusal::Exists));
+    assert_eq!(run(&known, Start, 2), Err(SequenceRefusal::Exists));
 }
 
 #[test]
@@ -94,18 +94,18 @@ fn ids_are_the_lowest_free_ones_from_where_the_search_stands() {
 fn the_search_for_an_id_leaves_out_zero_and_what_others_have() {
     let known = registry();
     known.lock().next_id = u64::MAX;
-    let command = Command {
+    let command = SequenceCommand {
         id: 0,
         control: Start,
     };
-    let taken = |id| [u64::MAX, 1].contains(&id).then_some(Refusal::Ending);
+    let taken = |id| [u64::MAX, 1].contains(&id).then_some(SequenceRefusal::Ending);
     let Ok(Begun::Turn(turn)) = known.begin(command, &1, BOUNDS, &taken) else {
         panic!("it can start");
     };
     assert_eq!(turn.id(), 2);
-    let command = Command { id: 1, ..command };
+    let command = SequenceCommand { id: 1, ..command };
     let refused = known.begin(command, &1, BOUNDS, &taken).err();
-    assert_eq!(refused, Some(Refusal::Ending));
+    assert_eq!(refused, Some(SequenceRefusal::Ending));
 }
 
 #[tokio::test]
@@ -114,8 +114,8 @@ async fn requests_of_a_sequence_have_their_turns_in_the_order_in_which_they_came
     let mut first = turn(&known, Start, 5).unwrap();
     let second = pin!(begin(&known, Next, 5).unwrap().turn());
     let mut last = pin!(begin(&known, End, 5).unwrap().turn());
-    assert_eq!(begin(&known, Next, 5).err(), Some(Refusal::Unknown));
-    assert_eq!(begin(&known, Start, 5).err(), Some(Refusal::Ending));
+    assert_eq!(begin(&known, Next, 5).err(), Some(SequenceRefusal::Unknown));
+    assert_eq!(begin(&known, Start, 5).err(), Some(SequenceRefusal::Ending));
     assert!(poll!(last.as_mut()).is_pending());
     *first.run() = Some(10);
     first.ended(true);
@@ -124,7 +124,7 @@ async fn requests_of_a_sequence_have_their_turns_in_the_order_in_which_they_came
     assert_eq!(*second.run(), Some(10));
     second.ended(true);
     let mut last = last.await.unwrap();
-    assert_eq!(begin(&known, Start, 5).err(), Some(Refusal::Ending));
+    assert_eq!(begin(&known, Start, 5).err(), Some(SequenceRefusal::Ending));
     last.run();
     assert_eq!(last.ended(true), Some(10), "the state is no longer needed");
     assert!(known.is_empty());
@@ -170,8 +170,8 @@ async fn a_run_that_fails_closes_the_sequence_for_those_who_wait_as_well() {
         *failing.run() = Some(1);
         failing.ended(false);
         match waiting {
-            Ok(waiting) => assert_eq!(waiting.turn().await.err(), Some(Refusal::Unknown)),
-            Err(refusal) => assert_eq!((refusal, control), (Refusal::Unknown, End)),
+            Ok(waiting) => assert_eq!(waiting.turn().await.err(), Some(SequenceRefusal::Unknown)),
+            Err(refusal) => assert_eq!((refusal, control), (SequenceRefusal::Unknown, End)),
         }
         assert!(known.is_empty());
     }
@@ -189,7 +189,7 @@ fn so_many_wait_and_no_more() {
     let _held = turn(&known, Start, 5).unwrap();
     let first = begin(&known, Next, 5).unwrap();
     let _second = begin(&known, Next, 5).unwrap();
-    assert_eq!(begin(&known, End, 5).err(), Some(Refusal::Crowded(2)));
+    assert_eq!(begin(&known, End, 5).err(), Some(SequenceRefusal::Crowded(2)));
     drop(first);
     assert!(begin(&known, End, 5).is_ok(), "there is room again");
 }
@@ -203,14 +203,14 @@ fn the_second_scan_without_a_request_between_removes() {
     assert!(known.scan(|_| true).is_empty());
     run(&known, Next, 2).unwrap();
     // Neither a request that is refused nor one that does not run is a sign of life.
-    assert_eq!(run(&known, Start, 1), Err(Refusal::Full));
+    assert_eq!(run(&known, Start, 1), Err(SequenceRefusal::Full));
     drop(turn(&known, Next, 1).unwrap());
     assert!(known.scan(|_| false).is_empty(), "nobody wants it cleaned");
     assert_eq!(known.scan(|_| true).len(), 1);
-    assert_eq!(run(&known, Next, 1), Err(Refusal::Unknown));
+    assert_eq!(run(&known, Next, 1), Err(SequenceRefusal::Unknown));
     assert_eq!(run(&known, Start, 1), Ok((1, 1)), "the id is free");
     drop(busy);
-    assert_eq!(run(&known, Next, 3), Err(Refusal::Unknown), "never ran");
+    assert_eq!(run(&known, Next, 3), Err(SequenceRefusal::Unknown), "never ran");
     assert_eq!(known.scan(|_| true).len(), 1, "2, for the second time");
     assert_eq!(run(&known, Next, 1), Ok((1, 2)));
 }
@@ -220,22 +220,22 @@ async fn sequences_stay_on_their_instance_until_they_are_dropped() {
     let known = registry();
     run(&known, Start, 1).unwrap();
     known.renew(Some(2));
-    assert_eq!(run(&known, Start, 2), Err(Refusal::Replaced));
+    assert_eq!(run(&known, Start, 2), Err(SequenceRefusal::Replaced));
     assert_eq!(known.instance(1), Some(1));
     assert_eq!(run(&known, Next, 1), Ok((1, 2)));
     for id in 2..5 {
-        let command = Command { id, control: Start };
+        let command = SequenceCommand { id, control: Start };
         let begun = known.begin(command, &2, BOUNDS, &|_| None).unwrap();
         let mut turn = begun.turn().await.unwrap();
         turn.run();
         turn.ended(true);
     }
-    let command = Command {
+    let command = SequenceCommand {
         id: 9,
         control: Start,
     };
     let full = known.begin(command, &2, BOUNDS, &|_| None).err();
-    assert_eq!(full, Some(Refusal::Full), "of its own instance there are 3");
+    assert_eq!(full, Some(SequenceRefusal::Full), "of its own instance there are 3");
     let mut gone = pin!(known.wait_gone(|instance| *instance == 1));
     assert!(poll!(gone.as_mut()).is_pending());
     let mut running = turn(&known, Next, 1).unwrap();
@@ -243,10 +243,10 @@ async fn sequences_stay_on_their_instance_until_they_are_dropped() {
     running.run();
     assert!(known.drop_of(&1).is_empty(), "the one that runs has it");
     gone.await;
-    assert_eq!(waiting.turn().await.err(), Some(Refusal::Unknown));
+    assert_eq!(waiting.turn().await.err(), Some(SequenceRefusal::Unknown));
     assert_eq!(running.ended(true), Some(2));
     assert_eq!(known.len(), 3);
     known.renew(None);
     let none = known.begin(command, &2, BOUNDS, &|_| None).err();
-    assert_eq!(none, Some(Refusal::Replaced));
+    assert_eq!(none, Some(SequenceRefusal::Replaced));
 }

@@ -6,7 +6,7 @@ use std::{
     process::{Command, Stdio},
 };
 
-use ovms::openvino::runtime::{self, Places};
+use ovms::openvino::runtime::{self, RuntimeSearchPath};
 
 /// The program that the tests are about.
 const PROGRAM: &str = env!("CARGO_BIN_EXE_ovms");
@@ -98,7 +98,7 @@ pub(crate) fn bare(home: &Path) -> Command {
 /// Returns the folder of the runtime that the tests run with.
 pub(crate) fn runtime_folder() -> PathBuf {
     let path = |name: &str| std::env::var_os(name).map(PathBuf::from);
-    let places = Places {
+    let places = RuntimeSearchPath {
         install_dir: path("OPENVINO_INSTALL_DIR"),
         venv: path("VIRTUAL_ENV"),
         managed: path("HOME").map(|home| home.join(".local/share/ovms/runtime")),

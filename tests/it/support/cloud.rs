@@ -12,7 +12,7 @@ use std::{
     time::Duration,
 };
 
-use ovms::model::storage::{Limits, Options, RemoteVersion, Storage, StorageError};
+use ovms::model::storage::{StorageLimits, StorageOptions, RemoteVersion, Storage, StorageError};
 use tempfile::TempDir;
 
 use super::thread;
@@ -21,21 +21,21 @@ use super::thread;
 pub(crate) struct Lab {
     /// Deleted with the lab.
     _cache: TempDir,
-    pub(crate) options: Options,
+    pub(crate) options: StorageOptions,
 }
 
 impl Lab {
     /// Makes a lab whose environment has these variables only.
     pub(crate) fn new(variables: &[(&str, &str)]) -> Self {
         let cache = tempfile::tempdir().unwrap();
-        let options = Options {
+        let options = StorageOptions {
             cache: cache.path().join("models"),
             environment: variables.iter().copied().collect(),
-            limits: Limits {
+            limits: StorageLimits {
                 silence: Duration::from_secs(2),
                 listing: Duration::from_secs(5),
                 identity: Duration::from_secs(1),
-                ..Limits::default()
+                ..StorageLimits::default()
             },
         };
         Self {

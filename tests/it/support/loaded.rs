@@ -2,9 +2,9 @@
 
 use ovms::{
     budget::Budget,
-    metrics::Call,
+    metrics::RequestRecord,
     model::{check::check, layouts, mapping, repository},
-    openvino::{self, Compiled, Load, LoadError, LoadOptions, runtime},
+    openvino::{self, Compiled, Load, ModelLoadError, LoadOptions, runtime},
     request::{Data, Declared, InferRequest, InputTensor},
     tensor::images::PixelLimit,
 };
@@ -27,7 +27,7 @@ pub(crate) fn load(
     root: &std::path::Path,
     options: &LoadOptions,
     asked: &[(&str, &[usize])],
-) -> Result<Compiled, LoadError> {
+) -> Result<Compiled, ModelLoadError> {
     open();
     let files = repository::files(&root.join("1")).unwrap();
     let (model, weights) = files.paths();
@@ -54,12 +54,12 @@ fn open() {
 }
 
 fn find() {
-    let places = runtime::Places {
+    let places = runtime::RuntimeSearchPath {
         install_dir: std::env::var_os("OPENVINO_INSTALL_DIR").map(Into::into),
         venv: std::env::var_os("VIRTUAL_ENV").map(Into::into),
         library_path: std::env::var_os("LD_LIBRARY_PATH"),
         system: true,
-        ..runtime::Places::default()
+        ..runtime::RuntimeSearchPath::default()
     };
     runtime::open(&places).unwrap();
 }
@@ -119,7 +119,7 @@ pub(crate) fn infer(
         .block_on(
             compiled
                 .runner
-                .infer(inputs, wanted, (), &Call::uncounted()),
+                .infer(inputs, wanted, (), &RequestRecord::uncounted()),
         )
         .map_err(|error| ovms::error::chain(&error))?;
     Ok(outputs

@@ -3,7 +3,7 @@
 
 use std::fmt::Write;
 
-use ovms::{client::output::Summary, pipeline::Run};
+use ovms::{client::output::Summary, pipeline::NodeTrace};
 use unicode_width::UnicodeWidthStr;
 
 use super::{
@@ -43,7 +43,7 @@ pub(super) fn text(loaded: &Loaded, measured: &Measured, all: bool, look: Look) 
     let (mut rows, mut hidden) = (Vec::new(), Vec::new());
     for id in inner(plan) {
         let node = plan.node(id);
-        let mut own: Vec<&Run> = last.runs.iter().filter(|run| run.node == id).collect();
+        let mut own: Vec<&NodeTrace> = last.runs.iter().filter(|run| run.node == id).collect();
         own.sort_by_key(|run| natural(&run.session));
         let shown = if all { own.len() } else { SHOWN };
         if own.len() > shown {

@@ -8,7 +8,7 @@ use tonic::{Response, Status};
 
 use super::{Api, Client, admitted, beside, grpc_server, listen, model, options, request};
 use crate::{
-    client::{ClientError, Form, ModelId, RequestError},
+    client::{ClientError, TensorForm, ModelId, RequestError},
     error::chain,
     proto::{
         tensorflow::{
@@ -207,7 +207,7 @@ async fn models_are_asked_for_and_answer() {
         let told = format!("{} {} {}", input.name, input.datatype, input.shape);
         assert_eq!(told, "x INT16 (-1,2)", "{api}");
         assert_eq!(metadata.versions, ["3"], "{api}");
-        for form in [Form::Bytes, Form::Values] {
+        for form in [TensorForm::Bytes, TensorForm::Values] {
             let mut request = request(form);
             request.id.clear();
             request.model_outputs.clone_from(&metadata.outputs);
@@ -250,7 +250,7 @@ async fn states_come_in_the_servers_words() {
 async fn a_model_that_is_not_there_is_refused_with_the_servers_text() {
     with_each(async |api, client| {
         let other = model("other");
-        let mut request = request(Form::Values);
+        let mut request = request(TensorForm::Values);
         request.id.clear();
         request.model = other.clone();
         for error in [
@@ -271,7 +271,7 @@ async fn a_model_that_is_not_there_is_refused_with_the_servers_text() {
 #[tokio::test]
 async fn what_the_protocols_have_no_place_for_is_refused() {
     with_each(async |api, client| {
-        let error = client.infer(&request(Form::Values)).await.unwrap_err();
+        let error = client.infer(&request(TensorForm::Values)).await.unwrap_err();
         let text = format!("cannot write the request: {api} has no request id");
         assert_eq!(chain(&error), text);
         if api == Api::TfsGrpc {

@@ -4,7 +4,7 @@ use super::{Content, Given, Inputs, WholeInput};
 use crate::{
     client::{
         ModelMetadata, TensorMetadata,
-        input::{Argument, Fill, Picture},
+        input::{Argument, Fill, ImageOptions},
     },
     error::chain,
     tensor::{DataType, ShapeText, Tensor, TensorMap, npy, values::write_json},
@@ -43,7 +43,7 @@ fn load(arguments: &[&str], fill: Option<Fill>, stdin: &str) -> Inputs {
         .iter()
         .map(|text| text.parse::<Argument>().unwrap());
     let mut stdin = stdin.as_bytes();
-    Inputs::load(arguments.collect(), fill, Picture::default(), &mut stdin).unwrap()
+    Inputs::load(arguments.collect(), fill, ImageOptions::default(), &mut stdin).unwrap()
 }
 
 fn assemble(arguments: &[&str], model: &ModelMetadata) -> Result<String, String> {
@@ -62,7 +62,7 @@ fn content(name: Option<&str>, dtype: Option<DataType>, content: Content) -> Inp
     Inputs {
         given: vec![given],
         fill: None,
-        picture: Picture::default(),
+        picture: ImageOptions::default(),
     }
 }
 
@@ -313,7 +313,7 @@ fn what_is_not_given_is_filled() {
 fn standard_input_is_read_once() {
     let loaded = |arguments: &[&str], mut stdin: &[u8]| {
         let arguments = arguments.iter().map(|text| text.parse().unwrap());
-        let loaded = Inputs::load(arguments.collect(), None, Picture::default(), &mut stdin);
+        let loaded = Inputs::load(arguments.collect(), None, ImageOptions::default(), &mut stdin);
         loaded.map(drop).map_err(|error| error.to_string())
     };
     let twice = ["a=-", "b=-"];
@@ -415,12 +415,12 @@ fn files_are_told_by_their_first_bytes() {
     npy::write(&tensor, &mut file).unwrap();
     for argument in ["x=-", "-", "x=@-.npy"] {
         let arguments = vec![argument.parse().unwrap()];
-        let inputs = Inputs::load(arguments, None, Picture::default(), &mut file.as_slice());
+        let inputs = Inputs::load(arguments, None, ImageOptions::default(), &mut file.as_slice());
         let tensors = inputs.unwrap().tensors(&model).unwrap();
         assert_eq!(text(&tensors), "x INT8 [2] [1,2]", "{argument}");
     }
     let arguments = vec!["x:INT8:2=@-.bin".parse().unwrap()];
-    let inputs = Inputs::load(arguments, None, Picture::default(), &mut &[3u8, 4][..]);
+    let inputs = Inputs::load(arguments, None, ImageOptions::default(), &mut &[3u8, 4][..]);
     let tensors = inputs.unwrap().tensors(&model).unwrap();
     assert_eq!(text(&tensors), "x INT8 [2] [3,4]");
 }

@@ -3,7 +3,7 @@ use std::io::Cursor;
 use bytes::Bytes;
 use image::{ImageFormat, Rgb, RgbImage};
 
-use super::{ChannelOrder, Layout, Picture};
+use super::{ChannelOrder, ImageLayout, ImageOptions};
 use crate::{
     error::chain,
     tensor::{DataType, Dim, PartialShape, Tensor, values::values},
@@ -46,7 +46,7 @@ fn pixels_are_laid_out_as_the_shape_tells() {
     ];
     for (wanted, expected, pixels) in rows {
         for dtype in [DataType::F32, DataType::U8, DataType::F16] {
-            let tensor = Picture::default()
+            let tensor = ImageOptions::default()
                 .tensor(&two_pixels(), dtype, Some(&shape(wanted)))
                 .unwrap();
             assert_eq!(tensor.shape(), *expected);
@@ -57,8 +57,8 @@ fn pixels_are_laid_out_as_the_shape_tells() {
 
 #[test]
 fn blue_comes_first_before_means_and_scales_count() {
-    let picture = Picture {
-        layout: Some(Layout::Hwc),
+    let picture = ImageOptions {
+        layout: Some(ImageLayout::Hwc),
         mean: vec![30.0, 20.0, 0.0],
         scale: vec![2.0],
         order: ChannelOrder::Bgr,
@@ -69,11 +69,11 @@ fn blue_comes_first_before_means_and_scales_count() {
 
 #[test]
 fn whole_numbers_are_rounded_and_clamped() {
-    let picture = Picture {
-        layout: Some(Layout::Hwc),
+    let picture = ImageOptions {
+        layout: Some(ImageLayout::Hwc),
         mean: vec![20.0],
         scale: vec![0.3],
-        ..Picture::default()
+        ..ImageOptions::default()
     };
     let tensor = picture.tensor(&two_pixels(), DataType::I8, None).unwrap();
     assert_eq!(numbers(&tensor), [-33.0, 0.0, 33.0, 67.0, 100.0, 127.0]);
@@ -85,7 +85,7 @@ fn a_picture_is_resized_to_what_the_model_fixes() {
     for (x, _, pixel) in picture.enumerate_pixels_mut() {
         *pixel = Rgb([if x < 2 { 0 } else { 100 }; 3]);
     }
-    let tensor = Picture::default()
+    let tensor = ImageOptions::default()
         .tensor(&png(&picture), DataType::F32, Some(&shape(&[1, 1, 2, 2])))
         .unwrap();
     // Each pixel takes a little of its neighbour beyond the middle.
@@ -94,7 +94,7 @@ fn a_picture_is_resized_to_what_the_model_fixes() {
 
 #[test]
 fn without_a_shape_a_picture_is_height_width_channels() {
-    let tensor = Picture::default().tensor(&two_pixels(), DataType::U8, None);
+    let tensor = ImageOptions::default().tensor(&two_pixels(), DataType::U8, None);
     let tensor = tensor.unwrap();
     assert_eq!(tensor.shape()[2], 3);
     assert_eq!(tensor.shape()[0] * tensor.shape()[1], 2);
@@ -102,43 +102,43 @@ fn without_a_shape_a_picture_is_height_width_channels() {
 
 #[test]
 fn what_does_not_fit_is_refused_with_the_shape() {
-    let layout = |layout| Picture {
+    let layout = |layout| ImageOptions {
         layout: Some(layout),
-        ..Picture::default()
+        ..ImageOptions::default()
     };
-    let rows: &[(Picture, &[i64], &str)] = &[
+    let rows: &[(ImageOptions, &[i64], &str)] = &[
         (
-            Picture::default(),
+            ImageOptions::default(),
             &[1, 3, 224, 3],
             "cannot tell the layout of a picture from shape (1,3,224,3)",
         ),
         (
-            Picture::default(),
+            ImageOptions::default(),
             &[1, 10],
             "cannot tell the layout of a picture from shape (1,10)",
         ),
         (
-            layout(Layout::Chw),
+            layout(ImageLayout::Chw),
             &[1, 3, 2, 2],
             "layout CHW does not fit shape (1,3,2,2)",
         ),
         (
-            layout(Layout::Nchw),
+            layout(ImageLayout::Nchw),
             &[1, 4, 2, 2],
             "layout NCHW finds 4 channels in shape (1,4,2,2), expected 1 or 3",
         ),
         (
-            Picture {
+            ImageOptions {
                 mean: vec![1.0, 2.0],
-                ..Picture::default()
+                ..ImageOptions::default()
             },
             &[1, 3, -1, -1],
             "found 2 values of mean for 3 channels",
         ),
         (
-            Picture {
+            ImageOptions {
                 scale: vec![0.0],
-                ..Picture::default()
+                ..ImageOptions::default()
             },
             &[1, 3, -1, -1],
             "found 0 as a scale, expected a number to divide by",
@@ -150,7 +150,7 @@ fn what_does_not_fit_is_refused_with_the_shape() {
             .unwrap_err();
         assert_eq!(error.to_string(), *expected);
     }
-    let error = layout(Layout::Hwc)
+    let error = layout(ImageLayout::Hwc)
         .tensor(&Bytes::from_static(b"GIF89a"), DataType::F32, None)
         .unwrap_err();
     assert!(chain(&error).starts_with("found a picture that cannot be decoded: "));

@@ -11,10 +11,10 @@ use axum::{
 use serde_json::{Value as Json, json};
 use tokio::net::TcpListener;
 
-use super::{Control, LARGEST_CHOSEN, SequenceError, Session, mark};
+use super::{StepControl, LARGEST_CHOSEN, SequenceError, SequenceClient, mark};
 use crate::{
     client::{
-        Address, Api, Client, ClientError, Form, ModelId, Options, Request, SEQUENCE,
+        Address, Api, Client, ClientError, TensorForm, ModelId, ClientOptions, Request, SEQUENCE,
         TensorMetadata,
     },
     request::Parameter,
@@ -27,8 +27,8 @@ type Answers = Vec<(u16, Json)>;
 /// What came, as JSON.
 type Seen = Arc<Mutex<Vec<Json>>>;
 
-fn options(api: Api, port: u16) -> Options {
-    Options {
+fn options(api: Api, port: u16) -> ClientOptions {
+    ClientOptions {
         address: Address::parse(&format!("127.0.0.1:{port}"), api).unwrap(),
         api,
         timeout: Duration::from_secs(10),
@@ -52,7 +52,7 @@ fn request() -> Request {
             "UINT8".to_owned(),
             &[1],
         )],
-        form: Form::Values,
+        form: TensorForm::Values,
     }
 }
 
@@ -112,12 +112,12 @@ fn short(request: &Json) -> String {
 async fn a_sequence_is_started_gone_on_with_and_ended() {
     let answers = vec![good(Some(7)), good(Some(7)), good(Some(7))];
     beside(answers, async |client, seen| {
-        let mut session = Session::new(&client, request(), Some(7));
+        let mut session = SequenceClient::new(&client, request(), Some(7));
         assert_eq!((session.id(), session.lives()), (7, false));
         for (value, is_last, control) in [
-            (1, false, Control::Start),
-            (2, false, Control::Continue),
-            (3, true, Control::End),
+            (1, false, StepControl::Start),
+            (2, false, StepControl::Continue),
+            (3, true, StepControl::End),
         ] {
             assert_eq!(session.next(is_last), control);
             let answer = session.send(step(value), control).await.unwrap();
@@ -144,12 +144,12 @@ async fn a_sequence_can_be_one_request_or_end_with_the_last_step_again() {
     beside(
         vec![good(Some(1)), good(Some(2)), good(Some(2))],
         async |client, seen| {
-            let mut session = Session::new(&client, request(), Some(u64::MAX));
-            assert_eq!(session.next(true), Control::Only);
-            session.send(step(1), Control::Only).await.unwrap();
+            let mut session = SequenceClient::new(&client, request(), Some(u64::MAX));
+            assert_eq!(session.next(true), StepControl::Only);
+            session.send(step(1), StepControl::Only).await.unwrap();
             assert!(!session.lives());
-            let mut session = Session::new(&client, request(), Some(2));
-            session.send(step(2), Control::Start).await.unwrap();
+            let mut session = SequenceClient::new(&client, request(), Some(2));
+            session.send(step(2), StepControl::Start).await.unwrap();
             session.end(None).await.unwrap();
             assert!(!session.lives());
             let seen: Vec<_> = seen.lock().unwrap().iter().map(short).collect();
@@ -172,31 +172,31 @@ async fn a_sequence_can_be_one_request_or_end_with_the_last_step_again() {
 #[tokio::test]
 async fn after_a_refusal_it_lives_unless_the_server_has_dropped_it() {
     for (status, text, control, lives) in [
-        (400, "Invalid input precision", Control::Continue, true),
-        (400, "Invalid input precision", Control::End, true),
+        (400, "Invalid input precision", StepControl::Continue, true),
+        (400, "Invalid input precision", StepControl::End, true),
         (
             500,
             "Internal inference error - sequence 7 has been closed",
-            Control::Continue,
+            StepControl::Continue,
             false,
         ),
         (
             404,
             "Sequence with provided ID does not exist",
-            Control::Continue,
+            StepControl::Continue,
             false,
         ),
         (
             404,
             "Sequence with provided ID does not exist",
-            Control::End,
+            StepControl::End,
             false,
         ),
     ] {
         let answers = vec![good(Some(7)), bad(status, text)];
         beside(answers, async |client, _| {
-            let mut session = Session::new(&client, request(), None);
-            session.send(step(1), Control::Start).await.unwrap();
+            let mut session = SequenceClient::new(&client, request(), None);
+            session.send(step(1), StepControl::Start).await.unwrap();
             let error = session.send(step(2), control).await.unwrap_err();
             assert!(error.to_string().ends_with(text), "{error}");
             assert_eq!(session.lives(), lives, "{text} {control:?}");
@@ -206,8 +206,8 @@ async fn after_a_refusal_it_lives_unless_the_server_has_dropped_it() {
     beside(
         vec![bad(409, "Sequence with provided ID already exists")],
         async |client, _| {
-            let mut session = Session::new(&client, request(), Some(5));
-            session.send(step(1), Control::Start).await.unwrap_err();
+            let mut session = SequenceClient::new(&client, request(), Some(5));
+            session.send(step(1), StepControl::Start).await.unwrap_err();
             assert!(!session.lives(), "it is somebody else's");
         },
     )
@@ -221,11 +221,11 @@ async fn an_end_of_what_is_gone_is_an_end() {
     beside(
         vec![good(Some(7)), gone(), good(Some(7)), other()],
         async |client, _| {
-            let mut session = Session::new(&client, request(), None);
-            session.send(step(1), Control::Start).await.unwrap();
+            let mut session = SequenceClient::new(&client, request(), None);
+            session.send(step(1), StepControl::Start).await.unwrap();
             session.end(None).await.unwrap();
-            let mut session = Session::resume(&client, request(), 7);
-            session.send(step(1), Control::Continue).await.unwrap();
+            let mut session = SequenceClient::resume(&client, request(), 7);
+            session.send(step(1), StepControl::Continue).await.unwrap();
             session.end(None).await.unwrap_err();
             assert!(session.lives());
         },
@@ -236,14 +236,14 @@ async fn an_end_of_what_is_gone_is_an_end() {
 #[tokio::test]
 async fn an_id_is_chosen_where_none_is_given() {
     beside(vec![good(Some(3)), good(Some(3))], async |client, seen| {
-        let mut session = Session::new(&client, request(), None);
+        let mut session = SequenceClient::new(&client, request(), None);
         let chosen = session.id();
         assert!((1..=LARGEST_CHOSEN).contains(&chosen), "{chosen}");
-        assert_ne!(Session::new(&client, request(), None).id(), chosen);
-        session.send(step(1), Control::Start).await.unwrap();
+        assert_ne!(SequenceClient::new(&client, request(), None).id(), chosen);
+        session.send(step(1), StepControl::Start).await.unwrap();
         // A server that has its own idea of it is followed; the way there stays.
         assert_eq!((session.id(), session.is_told()), (3, true));
-        session.send(step(2), Control::End).await.unwrap();
+        session.send(step(2), StepControl::End).await.unwrap();
         let seen = seen.lock().unwrap();
         let told = |at: usize| {
             let id = seen[at]["parameters"]["sequence_id"].as_u64();
@@ -259,11 +259,11 @@ async fn an_id_is_chosen_where_none_is_given() {
 #[tokio::test]
 async fn a_server_that_tells_no_id_needs_one() {
     beside(vec![good(None), good(None)], async |client, _| {
-        let mut session = Session::new(&client, request(), None);
-        let error = session.send(step(1), Control::Start).await.unwrap_err();
+        let mut session = SequenceClient::new(&client, request(), None);
+        let error = session.send(step(1), StepControl::Start).await.unwrap_err();
         assert!(matches!(error, SequenceError::NoId), "{error}");
-        let mut session = Session::new(&client, request(), Some(4));
-        session.send(step(1), Control::Start).await.unwrap();
+        let mut session = SequenceClient::new(&client, request(), Some(4));
+        session.send(step(1), StepControl::Start).await.unwrap();
         assert_eq!((session.id(), session.is_told()), (4, false));
     })
     .await;
@@ -273,8 +273,8 @@ async fn a_server_that_tells_no_id_needs_one() {
 async fn without_an_answer_it_may_live() {
     // Nothing listens there.
     let client = Client::connect(&options(Api::KserveRest, 1)).await.unwrap();
-    let mut session = Session::new(&client, request(), None);
-    let error = session.send(step(1), Control::Start).await.unwrap_err();
+    let mut session = SequenceClient::new(&client, request(), None);
+    let error = session.send(step(1), StepControl::Start).await.unwrap_err();
     let unreachable = matches!(
         &error,
         SequenceError::Client(ClientError::Unreachable { .. })
@@ -286,7 +286,7 @@ async fn without_an_answer_it_may_live() {
 #[tokio::test]
 async fn over_tensorflow_serving_it_is_told_by_inputs() {
     let client = Client::connect(&options(Api::TfsRest, 1)).await.unwrap();
-    let text = |session: &Session<'_>, control| {
+    let text = |session: &SequenceClient<'_>, control| {
         let mut request = request();
         request.parameters.clear();
         mark(&mut request, session.is_tfs, session.id, control);
@@ -298,20 +298,20 @@ async fn over_tensorflow_serving_it_is_told_by_inputs() {
         });
         inputs.collect::<Vec<_>>().join(", ")
     };
-    let session = Session::new(&client, request(), Some(5));
+    let session = SequenceClient::new(&client, request(), Some(5));
     assert_eq!(
         session.next(true),
-        Control::Start,
+        StepControl::Start,
         "there is no form for both"
     );
     assert_eq!(
-        text(&session, Control::Start),
+        text(&session, StepControl::Start),
         "sequence_id UINT64 5, sequence_control_input UINT32 1"
     );
-    let session = Session::resume(&client, request(), 5);
-    assert_eq!(text(&session, Control::Continue), "sequence_id UINT64 5");
+    let session = SequenceClient::resume(&client, request(), 5);
+    assert_eq!(text(&session, StepControl::Continue), "sequence_id UINT64 5");
     assert_eq!(
-        text(&session, Control::End),
+        text(&session, StepControl::End),
         "sequence_id UINT64 5, sequence_control_input UINT32 2"
     );
 }

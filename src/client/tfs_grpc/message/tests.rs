@@ -6,7 +6,7 @@ use prost::Message;
 
 use super::{super::Reply, answer, shape};
 use crate::{
-    client::{Form, ModelId, Request, TensorMetadata, grpc::FRAME, tfs::Asked},
+    client::{TensorForm, ModelId, Request, TensorMetadata, grpc::FRAME, tfs::Asked},
     error::chain,
     proto::{
         tensorflow::{DataType as TfType, TensorProto},
@@ -15,7 +15,7 @@ use crate::{
     tensor::{DataType, Tensor, TensorMap},
 };
 
-fn example(inputs: TensorMap, outputs: &[&str], form: Form) -> Request {
+fn example(inputs: TensorMap, outputs: &[&str], form: TensorForm) -> Request {
     Request {
         model: ModelId {
             name: "m".to_owned(),
@@ -32,7 +32,7 @@ fn example(inputs: TensorMap, outputs: &[&str], form: Form) -> Request {
     }
 }
 
-fn one(tensor: Tensor, form: Form) -> Request {
+fn one(tensor: Tensor, form: TensorForm) -> Request {
     let inputs = TensorMap::from_iter([("x".to_owned(), tensor)]);
     example(inputs, &[], form)
 }
@@ -68,7 +68,7 @@ fn bytes(dtype: DataType) -> Tensor {
 #[test]
 fn every_datatype_comes_back_as_it_went_in_both_forms() {
     for dtype in DataType::ALL {
-        for form in [Form::Bytes, Form::Values] {
+        for form in [TensorForm::Bytes, TensorForm::Values] {
             let request = one(bytes(dtype), form);
             let message = sent(&request);
             let spec = message.model_spec.unwrap();
@@ -91,7 +91,7 @@ fn every_datatype_comes_back_as_it_went_in_both_forms() {
 fn some_inputs_are_typed_in_either_form() {
     let typed = |name: &str, dtype| {
         let inputs = TensorMap::from_iter([(name.to_owned(), bytes(dtype))]);
-        let mut message = sent(&example(inputs, &[], Form::Bytes));
+        let mut message = sent(&example(inputs, &[], TensorForm::Bytes));
         message.inputs.remove(name).unwrap()
     };
     assert_eq!(typed("x", DataType::F16).half_val, [0x0101; 4]);
@@ -113,7 +113,7 @@ fn some_inputs_are_typed_in_either_form() {
 fn outputs_are_selected_and_ordered_whatever_the_server_does() {
     let outputs = |names: &[&str]| {
         let inputs = ["a", "x", "y"].map(|name| (name.to_owned(), bytes(DataType::I8)));
-        let request = example(TensorMap::from_iter(inputs), names, Form::Bytes);
+        let request = example(TensorMap::from_iter(inputs), names, TensorForm::Bytes);
         let message = sent(&request);
         assert_eq!(message.output_filter, names);
         let answer = answer(reply(&request, message.inputs)).unwrap();
@@ -130,7 +130,7 @@ fn outputs_are_selected_and_ordered_whatever_the_server_does() {
 
 #[test]
 fn an_answer_that_breaks_the_protocol_is_refused() {
-    let request = one(bytes(DataType::F32), Form::Bytes);
+    let request = one(bytes(DataType::F32), TensorForm::Bytes);
     let output = TensorProto {
         dtype: TfType::DtFloat.into(),
         tensor_shape: Some(shape(&[2])),
@@ -191,7 +191,7 @@ fn an_answer_that_breaks_the_protocol_is_refused() {
 #[test]
 fn no_elements_need_no_contents() {
     let empty = Tensor::new(DataType::F32, vec![0, 3], Vec::new().into()).unwrap();
-    let request = one(empty.clone(), Form::Bytes);
+    let request = one(empty.clone(), TensorForm::Bytes);
     let answer = answer(reply(&request, sent(&request).inputs)).unwrap();
     assert_eq!(answer.outputs.get("x"), Some(&empty));
 }

@@ -3,7 +3,7 @@ use bytes::Bytes;
 use super::{FACTORY, Options};
 use crate::{
     graph::{
-        Code, Fault, NodeSpec, Options as NodeOptions, Packet, PacketType, Payload, Ports,
+        AbseilCode, GraphRunError, NodeSpec, NodeOptions, Packet, PacketType, Payload, Ports,
         TensorKind, Timestamp,
         calculators::fake::{Fake, Run},
     },
@@ -28,7 +28,7 @@ fn node(inputs: &[&str], outputs: &[&str], names: &[(&str, &str)]) -> NodeSpec {
     }
 }
 
-fn process(node: NodeSpec, inputs: &[Packet]) -> Result<Vec<(usize, Packet)>, Fault> {
+fn process(node: NodeSpec, inputs: &[Packet]) -> Result<Vec<(usize, Packet)>, GraphRunError> {
     let mut run = Run::new(&FACTORY, node, &Fake::missing());
     run.open(vec![])?;
     run.process(AT, inputs)
@@ -41,11 +41,11 @@ fn ov(dtype: DataType, shape: &[usize], data: &'static [u8]) -> Packet {
 
 fn py(datatype: &str, shape: &[i64], data: &'static [u8]) -> Packet {
     let data = Bytes::from_static(data);
-    let tensor = python::Tensor::new("n", datatype, shape.to_vec(), data, None);
+    let tensor = python::HandlerTensor::new("n", datatype, shape.to_vec(), data, None);
     Packet::new(Payload::Python(tensor), AT)
 }
 
-/// Writes packets as `place: name datatype shape data`.
+/// Formats packets as `index: name datatype shape data`.
 fn told(packets: &[(usize, Packet)]) -> Vec<String> {
     let text = |(place, packet): &(usize, Packet)| {
         assert_eq!(packet.at(), AT);
@@ -110,7 +110,7 @@ fn tensors_of_python_become_those_of_openvino() {
 fn what_openvino_has_no_tensor_for_is_refused() {
     let fault = |datatype, shape: &[i64], data| {
         let fault = process(to_openvino(), &[py(datatype, shape, data)]).unwrap_err();
-        assert_eq!(fault.code, Code::InvalidArgument);
+        assert_eq!(fault.code, AbseilCode::InvalidArgument);
         fault.message
     };
     for datatype in ["<U5", "BYTES", "fp32", ""] {

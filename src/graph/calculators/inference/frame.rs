@@ -1,26 +1,27 @@
-//! Tensors of the frameworks that tags speak of, to requests and from answers.
+//! Conversion between tensors of the frameworks named by tags, and requests
+//! and responses.
 
 use super::{
     List,
     names::{Feed, Yield},
 };
 use crate::{
-    graph::{Emit, Fault, Later, Packet, PacketType, Payload, TensorKind, Timestamp, convert},
+    graph::{Emit, GraphRunError, Later, Packet, PacketType, Payload, TensorKind, Timestamp, convert},
     request::{Data, Declared, InputTensor},
     tensor::{DataType, Tensor, TensorMap},
 };
 
-/// What the packets of a stream are.
+/// Packet format of a stream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Frame {
-    /// Whose tensors.
+    /// Framework of the tensors.
     pub(super) kind: TensorKind,
-    /// Whether they are lists.
+    /// Whether the packets are lists.
     pub(super) is_list: bool,
 }
 
 impl Frame {
-    /// Reads a tag, of which the beginning counts.
+    /// Parses a tag by its prefix.
     pub(super) fn of(tag: &str) -> Self {
         const PREFIXES: [(&str, TensorKind); 4] = [
             ("OVTENSOR", TensorKind::OpenVino),
@@ -39,7 +40,7 @@ impl Frame {
         })
     }
 
-    /// Returns what the stream carries.
+    /// Returns the packet type of the stream.
     pub(super) fn packet_type(self) -> PacketType {
         let one = PacketType::Tensor(self.kind);
         if self.is_list {
@@ -51,20 +52,20 @@ impl Frame {
 }
 
 impl Feed {
-    /// Makes inputs of a request of a packet.
+    /// Converts a packet to inputs of a request.
     pub(super) fn read(
         &self,
         stream: &str,
         payload: &Payload,
         inputs: &mut Vec<InputTensor>,
-    ) -> Result<(), Fault> {
+    ) -> Result<(), GraphRunError> {
         let tensors = match payload {
             Payload::List(list) if self.frame.is_list => list.as_slice(),
             one if !self.frame.is_list => std::slice::from_ref(one),
             other => return Err(self.unfit(stream, other)),
         };
         if tensors.len() != self.names.len() {
-            return Err(Fault::internal(format!(
+            return Err(GraphRunError::internal(format!(
                 "Input stream \"{stream}\" has a list of {} tensors, which are to be {} inputs of \
                  the model: {}; input_order_list names the inputs in the order of the list",
                 tensors.len(),
@@ -83,11 +84,11 @@ impl Feed {
         Ok(())
     }
 
-    fn input(&self, stream: &str, name: &str, tensor: &Tensor) -> Result<InputTensor, Fault> {
+    fn input(&self, stream: &str, name: &str, tensor: &Tensor) -> Result<InputTensor, GraphRunError> {
         let dtype = tensor.dtype();
         check_type(self.frame.kind, dtype)
-            .map_err(|reason| Fault::internal(format!("Input stream \"{stream}\" {reason}")))?;
-        // Those have no batch.
+            .map_err(|reason| GraphRunError::internal(format!("Input stream \"{stream}\" {reason}")))?;
+        // TensorFlow Lite tensors have no batch dimension.
         let batch = (self.frame.kind == TensorKind::TfLite).then_some(1);
         let lengths = tensor.shape().iter();
         let lengths = lengths.map(|&length| i64::try_from(length).unwrap_or(i64::MAX));
@@ -99,8 +100,8 @@ impl Feed {
         })
     }
 
-    fn unfit(&self, stream: &str, payload: &Payload) -> Fault {
-        Fault::internal(format!(
+    fn unfit(&self, stream: &str, payload: &Payload) -> GraphRunError {
+        GraphRunError::internal(format!(
             "Input stream \"{stream}\" has a packet of another type. Expected: {}; Actual: {}",
             self.frame.packet_type(),
             payload.kind()
@@ -108,8 +109,8 @@ impl Feed {
     }
 }
 
-/// Makes packets of an answer.
-pub(super) fn emits(yields: &[Yield], outputs: &TensorMap, at: Timestamp) -> Result<Later, Fault> {
+/// Converts a response to packets.
+pub(super) fn emits(yields: &[Yield], outputs: &TensorMap, at: Timestamp) -> Result<Later, GraphRunError> {
     let emits = yields.iter().enumerate().map(|(place, taken)| {
         let mut tensors = taken.tensors(outputs)?;
         let payload = if taken.frame.is_list {
@@ -119,12 +120,12 @@ pub(super) fn emits(yields: &[Yield], outputs: &TensorMap, at: Timestamp) -> Res
         };
         Ok(Emit::Packet(place, Packet::new(payload, at)))
     });
-    let emits = emits.collect::<Result<_, Fault>>()?;
+    let emits = emits.collect::<Result<_, GraphRunError>>()?;
     Ok(Later { emits, stop: false })
 }
 
 impl Yield {
-    fn tensors(&self, outputs: &TensorMap) -> Result<Vec<Payload>, Fault> {
+    fn tensors(&self, outputs: &TensorMap) -> Result<Vec<Payload>, GraphRunError> {
         let Some(names) = &self.names else {
             let mut all: Vec<_> = outputs.iter().collect();
             all.sort_by_key(|(name, _)| *name);
@@ -136,7 +137,7 @@ impl Yield {
         let tensor = |name: &String| {
             let tensor = outputs.get(name).ok_or_else(|| {
                 let known: Vec<&str> = outputs.iter().map(|(name, _)| name).collect();
-                Fault::internal(format!(
+                GraphRunError::internal(format!(
                     "The answer has no output {name:?}; it has: {}",
                     List(&known)
                 ))
@@ -146,14 +147,14 @@ impl Yield {
         names.iter().map(tensor).collect()
     }
 
-    fn payload(&self, name: &str, tensor: &Tensor) -> Result<Payload, Fault> {
+    fn payload(&self, name: &str, tensor: &Tensor) -> Result<Payload, GraphRunError> {
         check_type(self.frame.kind, tensor.dtype())
-            .map_err(|reason| Fault::internal(format!("Output {name:?} {reason}")))?;
+            .map_err(|reason| GraphRunError::internal(format!("Output {name:?} {reason}")))?;
         Ok(Payload::Tensor(self.frame.kind, tensor.clone()))
     }
 }
 
-/// Sees to it that a framework has tensors of a type.
+/// Checks that a framework supports an element type.
 fn check_type(kind: TensorKind, dtype: DataType) -> Result<(), String> {
     let allowed = match kind {
         TensorKind::OpenVino => true,

@@ -1,4 +1,4 @@
-//! Which input of the model a stream feeds, and which output a stream takes.
+//! Mapping of streams to inputs and outputs of the model.
 
 use std::collections::BTreeMap;
 
@@ -8,25 +8,25 @@ use crate::{
     servable::{ServableInfo, TensorInfo},
 };
 
-/// What a stream feeds.
+/// Model inputs of a stream.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Feed {
-    /// Whose tensors the packets have, and whether in lists.
+    /// Format of the packets.
     pub(super) frame: Frame,
-    /// The names of the model's inputs: one, or those of a list in its order.
+    /// Names of the model's inputs: one, or those of a list in its order.
     pub(super) names: Vec<String>,
 }
 
-/// What a stream takes.
+/// Model outputs of a stream.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Yield {
-    /// Whose tensors the packets get, and whether in lists.
+    /// Format of the packets.
     pub(super) frame: Frame,
-    /// The names of the model's outputs; `None` for all, by name.
+    /// Names of the model's outputs; `None` for all, by name.
     pub(super) names: Option<Vec<String>>,
 }
 
-/// Says what each input stream feeds.
+/// Returns the model inputs of each input stream.
 pub(super) fn feeds(ports: &Ports, options: &Options, info: &ServableInfo) -> Vec<Feed> {
     let names = &options.tag_to_input_tensor_names;
     let single: Vec<Option<String>> = ports
@@ -57,7 +57,7 @@ pub(super) fn feeds(ports: &Ports, options: &Options, info: &ServableInfo) -> Ve
         .collect()
 }
 
-/// Says what each output stream takes.
+/// Returns the model outputs of each output stream.
 pub(super) fn yields(ports: &Ports, options: &Options, info: &ServableInfo) -> Vec<Yield> {
     let names = &options.tag_to_output_tensor_names;
     let order = &options.output_order_list;
@@ -78,7 +78,7 @@ pub(super) fn yields(ports: &Ports, options: &Options, info: &ServableInfo) -> V
         .collect()
 }
 
-/// Returns the names of the outputs that are taken, each once; none if all are.
+/// Returns the distinct names of the requested outputs; none if all are.
 pub(super) fn asked(yields: &[Yield]) -> Vec<String> {
     let mut asked: Vec<String> = Vec::new();
     for taken in yields {
@@ -94,8 +94,8 @@ pub(super) fn asked(yields: &[Yield]) -> Vec<String> {
     asked
 }
 
-/// Returns the name that a tag is mapped to, else the tag itself; where there is only one tensor and
-/// none of that name, it is meant.
+/// Returns the name that a tag is mapped to, else the tag itself; if the only tensor has another
+/// name, that name.
 fn name(port: &Port, names: &BTreeMap<String, String>, known: &[TensorInfo]) -> String {
     let tag = &port.at.tag;
     if let Some(name) = names.get(tag) {

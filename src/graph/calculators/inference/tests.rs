@@ -6,7 +6,7 @@ use super::{FACTORY, Options};
 use crate::{
     error::{Error, ErrorKind},
     graph::{
-        Fault, NodeSpec, Options as NodeOptions, Packet, PacketType, Payload, Ports, TensorKind,
+        GraphRunError, NodeSpec, NodeOptions, Packet, PacketType, Payload, Ports, TensorKind,
         Timestamp,
         calculators::fake::{Fake, Run},
     },
@@ -56,7 +56,7 @@ fn ov(data: &'static str) -> Packet {
     Packet::new(of(TensorKind::OpenVino, data), AT)
 }
 
-/// What the answer has: the outputs by name, each with its name four times.
+/// Returns a response with these outputs, each with its name four times as data.
 fn answer(names: &[&'static str]) -> TensorMap {
     names
         .iter()
@@ -68,11 +68,12 @@ fn answer(names: &[&'static str]) -> TensorMap {
         .collect()
 }
 
-/// What came of a node's run.
+/// Result of a node's run.
 type Ran = (Vec<InputTensor>, Vec<String>, Vec<(usize, Packet)>);
 
-/// Runs a node once; returns what it gave to the model and asked of it, and what it sent.
-fn once(fake: &Arc<Fake>, node: NodeSpec, inputs: &[Packet]) -> Result<Ran, Fault> {
+/// Runs a node once; returns the inputs and output names of the request, and the packets
+/// sent.
+fn once(fake: &Arc<Fake>, node: NodeSpec, inputs: &[Packet]) -> Result<Ran, GraphRunError> {
     let mut run = Run::new(&FACTORY, node, fake);
     assert_eq!(run.contract.offset, Some(0));
     run.open(vec![fake.side()])?;
@@ -83,7 +84,7 @@ fn once(fake: &Arc<Fake>, node: NodeSpec, inputs: &[Packet]) -> Result<Ran, Faul
     Ok((request.inputs, request.outputs, sent))
 }
 
-/// Writes inputs as `name=data`.
+/// Formats inputs as `name=data`.
 fn fed(inputs: &[InputTensor]) -> Vec<String> {
     let text = |input: &InputTensor| match &input.data {
         Data::Raw(bytes) => format!("{}={}", input.name, String::from_utf8_lossy(bytes)),
@@ -92,7 +93,7 @@ fn fed(inputs: &[InputTensor]) -> Vec<String> {
     inputs.iter().map(text).collect()
 }
 
-/// Writes what was sent as `place=data` or `place=[data,data]`.
+/// Formats sent packets as `index=data` or `index=[data,data]`.
 fn sent(packets: &[(usize, Packet)], kind: TensorKind) -> Vec<String> {
     let data = |payload: &Payload| match payload {
         Payload::Tensor(of, tensor) if *of == kind => {
@@ -171,7 +172,7 @@ fn lists_are_ordered_by_option_or_by_name() {
         let node = node(&["TENSORS:i"], &["TENSORS:o"], options);
         let (inputs, asked, packets) = once(&fake, node, &[vector(given)])?;
         let sent = sent(&packets, TensorKind::MediaPipe);
-        Ok::<_, Fault>((fed(&inputs), asked, sent))
+        Ok::<_, GraphRunError>((fed(&inputs), asked, sent))
     };
     assert_eq!(
         ask(&Options::default(), &["1111", "2222"]),

@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 
 use super::judge;
-use crate::graph::Source;
+use crate::graph::StreamSource;
 
 /// Parts of graph files that are right by themselves.
 fn graphs() -> impl Strategy<Value = String> {
@@ -78,7 +78,7 @@ proptest! {
                     prop_assert_eq!(node.side_outputs.len(), node.spec.side_outputs.len());
                 }
                 for stream in &plan.streams {
-                    if let Source::Node(node, _) = stream.from {
+                    if let StreamSource::Node(node, _) = stream.from {
                         prop_assert!(node < plan.nodes.len());
                     }
                 }

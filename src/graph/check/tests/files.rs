@@ -4,7 +4,7 @@ use std::{fmt::Write, time::Instant};
 
 use super::{judge, sound};
 use crate::{
-    graph::Handler,
+    graph::InputHandler,
     proto::mediapipe::{
         PyTensorOvTensorConverterCalculatorOptions, PythonExecutorCalculatorOptions,
     },
@@ -158,13 +158,13 @@ fn generative_and_incomplete_nodes() {
     let plan = sound(&format!("{ports}{GENERATIVE}")).plan;
     assert_eq!(
         plan.nodes[0].handler,
-        Handler::SyncSet(vec![vec![1], vec![0]])
+        InputHandler::SyncSet(vec![vec![1], vec![0]])
     );
     let ports =
         "input_stream: 'OVMS_PY_TENSOR_LABELS:labels' input_stream: 'OVMS_PY_TENSOR_IMAGE:image'
         output_stream: 'OVMS_PY_TENSOR:result' output_stream: 'OVMS_PY_TENSOR_ERROR:error_message'";
     let plan = sound(&format!("{ports}{INCOMPLETE}")).plan;
-    assert_eq!(plan.nodes[0].handler, Handler::Immediate);
+    assert_eq!(plan.nodes[0].handler, InputHandler::Immediate);
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! Input stream handlers.
 
 use super::{each_told, judge, sound, with};
-use crate::graph::Handler;
+use crate::graph::InputHandler;
 
 /// A graph of one node with three inputs, A, B and one without a tag, and a handler.
 fn node(handler: &str) -> String {
@@ -18,33 +18,33 @@ fn own(name: &str, options: &str) -> String {
     ))
 }
 
-fn handler(text: &str) -> Handler {
+fn handler(text: &str) -> InputHandler {
     sound(text).plan.nodes[0].handler.clone()
 }
 
 #[test]
 fn each_handler_has_its_options() {
     for (name, options, expected) in [
-        ("DefaultInputStreamHandler", "", Handler::Default),
-        ("ImmediateInputStreamHandler", "", Handler::Immediate),
-        ("BarrierInputStreamHandler", "", Handler::Barrier),
-        ("EarlyCloseInputStreamHandler", "", Handler::EarlyClose),
-        ("MuxInputStreamHandler", "", Handler::Mux),
+        ("DefaultInputStreamHandler", "", InputHandler::Default),
+        ("ImmediateInputStreamHandler", "", InputHandler::Immediate),
+        ("BarrierInputStreamHandler", "", InputHandler::Barrier),
+        ("EarlyCloseInputStreamHandler", "", InputHandler::EarlyClose),
+        ("MuxInputStreamHandler", "", InputHandler::Mux),
         // The untagged input is the first: tags are sorted.
         (
             "SyncSetInputStreamHandler",
             "",
-            Handler::SyncSet(vec![vec![0, 1, 2]]),
+            InputHandler::SyncSet(vec![vec![0, 1, 2]]),
         ),
         (
             "SyncSetInputStreamHandler",
             "[mediapipe.SyncSetInputStreamHandlerOptions.ext] { sync_set { tag_index: 'B' tag_index: ':0' } }",
-            Handler::SyncSet(vec![vec![0, 2], vec![1]]),
+            InputHandler::SyncSet(vec![vec![0, 2], vec![1]]),
         ),
         (
             "FixedSizeInputStreamHandler",
             "",
-            Handler::FixedSize {
+            InputHandler::FixedSize {
                 trigger: 2,
                 target: 1,
                 fixed_min: false,
@@ -53,7 +53,7 @@ fn each_handler_has_its_options() {
         (
             "FixedSizeInputStreamHandler",
             "[mediapipe.FixedSizeInputStreamHandlerOptions.ext] { trigger_queue_size: 9 target_queue_size: 3 fixed_min_size: true }",
-            Handler::FixedSize {
+            InputHandler::FixedSize {
                 trigger: 9,
                 target: 3,
                 fixed_min: true,
@@ -62,28 +62,28 @@ fn each_handler_has_its_options() {
         (
             "TimestampAlignInputStreamHandler",
             "[mediapipe.TimestampAlignInputStreamHandlerOptions.ext] { timestamp_base_tag_index: 'B:0' }",
-            Handler::TimestampAlign(2),
+            InputHandler::TimestampAlign(2),
         ),
     ] {
         assert_eq!(handler(&own(name, options)), expected, "{name} {options}");
     }
-    assert_eq!(handler(&node("input_stream_handler {}")), Handler::Default);
+    assert_eq!(handler(&node("input_stream_handler {}")), InputHandler::Default);
 }
 
 #[test]
 fn node_calculator_and_graph_have_their_say_in_this_order() {
     let graph = "input_stream_handler { input_stream_handler: 'BarrierInputStreamHandler' }";
-    assert_eq!(handler(&with(graph, "")), Handler::Barrier);
+    assert_eq!(handler(&with(graph, "")), InputHandler::Barrier);
     let own = "input_stream_handler { input_stream_handler: 'ImmediateInputStreamHandler' }";
-    assert_eq!(handler(&with(graph, own)), Handler::Immediate);
+    assert_eq!(handler(&with(graph, own)), InputHandler::Immediate);
     let mux = |own: &str| {
         format!(
             "input_stream: 'a' input_stream: 'b' output_stream: 'a' {graph} \
              node {{ calculator: 'MuxCalculator' input_stream: 'A:a' input_stream: 'B:b' {own} }}"
         )
     };
-    assert_eq!(handler(&mux("")), Handler::Mux);
-    assert_eq!(handler(&mux(own)), Handler::Immediate);
+    assert_eq!(handler(&mux("")), InputHandler::Mux);
+    assert_eq!(handler(&mux(own)), InputHandler::Immediate);
 }
 
 #[test]

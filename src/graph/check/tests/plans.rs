@@ -1,7 +1,7 @@
 //! What sound graphs become.
 
 use super::sound;
-use crate::graph::{Form, Source};
+use crate::graph::{PacketForm, StreamSource};
 
 #[test]
 fn nodes_streams_and_side_packets_become_indices() {
@@ -34,7 +34,7 @@ fn nodes_streams_and_side_packets_become_indices() {
         .collect();
     assert_eq!(inputs, ["b", "a"], "in the order of the file");
     assert_eq!(plan.input("a"), Some(1));
-    assert_eq!(plan.inputs[0].form, Form::OvTensor);
+    assert_eq!(plan.inputs[0].form, PacketForm::OvTensor);
     let outputs: Vec<_> = plan
         .outputs
         .iter()
@@ -43,8 +43,8 @@ fn nodes_streams_and_side_packets_become_indices() {
     assert_eq!(outputs, ["y", "x"]);
     for (at, stream) in plan.streams.iter().enumerate() {
         match stream.from {
-            Source::Graph(input) => assert_eq!(plan.inputs[input].stream, at),
-            Source::Node(node, place) => assert_eq!(plan.nodes[node].outputs[place], at),
+            StreamSource::Graph(input) => assert_eq!(plan.inputs[input].stream, at),
+            StreamSource::Node(node, place) => assert_eq!(plan.nodes[node].outputs[place], at),
         }
         for (node, place) in &stream.to {
             assert_eq!(plan.nodes[*node].inputs[*place], at);
@@ -78,14 +78,14 @@ fn names_are_unique() {
 #[test]
 fn forms_go_by_the_beginning_of_the_tag() {
     let forms = [
-        ("in", Form::OvTensor),
-        ("OVTENSOR1:in", Form::OvTensor),
-        ("WHATEVER:in", Form::OvTensor),
-        ("TENSOR_IN:in", Form::MpTensor),
-        ("TFTENSOR:in", Form::TfTensor),
-        ("IMAGE_X:in", Form::Image),
-        ("OVMS_PY_TENSOR_TEXT:in", Form::Python),
-        ("RESPONSES_NO_REQUEST:in", Form::OvTensor),
+        ("in", PacketForm::OvTensor),
+        ("OVTENSOR1:in", PacketForm::OvTensor),
+        ("WHATEVER:in", PacketForm::OvTensor),
+        ("TENSOR_IN:in", PacketForm::MpTensor),
+        ("TFTENSOR:in", PacketForm::TfTensor),
+        ("IMAGE_X:in", PacketForm::Image),
+        ("OVMS_PY_TENSOR_TEXT:in", PacketForm::Python),
+        ("RESPONSES_NO_REQUEST:in", PacketForm::OvTensor),
     ];
     for (port, form) in forms {
         let output = port.replace("RESPONSES_NO_REQUEST", "OVTENSOR");

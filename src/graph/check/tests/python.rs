@@ -1,7 +1,7 @@
 //! Python nodes, as far as no Python is needed.
 
 use super::{each_told, judge, sound};
-use crate::graph::Handler;
+use crate::graph::InputHandler;
 
 const OPTIONS: &str = "node_options: { [type.googleapis.com / mediapipe.PythonExecutorCalculatorOptions]: { handler_path: \"m.py\" } }";
 const INFO: &str = "input_stream_info: { tag_index: 'LOOPBACK:0', back_edge: true }";
@@ -67,7 +67,7 @@ fn a_generative_node_wakes_itself() {
     let plan = sound(&generative(&format!("{LOOPBACK} {INFO} {SYNC_SET}"))).plan;
     let node = &plan.nodes[0];
     assert_eq!(node.back_edges, [false, true]);
-    assert_eq!(node.handler, Handler::SyncSet(vec![vec![1], vec![0]]));
+    assert_eq!(node.handler, InputHandler::SyncSet(vec![vec![1], vec![0]]));
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! Rules 3 to 11, status texts and log lines.
 
 use super::{each_told, judge, sound, told, with};
-use crate::graph::{FileFault, PoolSize, Rule};
+use crate::graph::{FileFault, PoolSize, GraphRule};
 
 #[test]
 fn empty_files_and_texts_that_are_none() {
@@ -114,7 +114,7 @@ fn the_lowest_rule_decides() {
         .collect();
     assert!(numbers.is_sorted(), "{numbers:?}");
     assert_eq!(numbers, [4, 6, 12, 12, 13]);
-    assert_eq!(faults.rule(), Rule::Pool);
+    assert_eq!(faults.rule(), GraphRule::Pool);
     assert_eq!(
         faults.status(),
         "Failed to read protobuf graph configuration file - Invalid OVMS_GRAPH_QUEUE_MAX_SIZE value: \"no\""
@@ -137,10 +137,10 @@ fn logs_say_what_readers_look_for() {
         lines.extend(judge(text).unwrap_err().log("g"));
     }
     for (rule, message) in [
-        (Rule::NameTaken, "a model has the name"),
-        (Rule::File, "no such file"),
-        (Rule::PythonFile, "there is no such file"),
-        (Rule::PythonState, "ImportError: x"),
+        (GraphRule::NameTaken, "a model has the name"),
+        (GraphRule::File, "no such file"),
+        (GraphRule::PythonFile, "there is no such file"),
+        (GraphRule::PythonState, "ImportError: x"),
     ] {
         lines.push(FileFault::of_file(rule, "/g/graph.pbtxt", message).log("g"));
     }
@@ -165,6 +165,6 @@ Error during python node initialization for handler_path: /g/graph.pbtxt: /g/gra
 fn many_faults_of_a_rule_hide_no_other_rule() {
     let nodes = "node { calculator: 'X' }\n".repeat(1_000);
     let faults = judge(&format!("{nodes}input_stream: 'in'")).unwrap_err();
-    assert_eq!(faults.rule(), Rule::NoPorts);
+    assert_eq!(faults.rule(), GraphRule::NoPorts);
     assert_eq!(faults.faults.len(), 101);
 }

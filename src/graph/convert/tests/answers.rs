@@ -1,4 +1,4 @@
-//! Packets to responses.
+//! Conversion of packets to responses.
 
 use std::sync::Arc;
 
@@ -7,7 +7,7 @@ use bytes::Bytes;
 use super::plan;
 use crate::{
     graph::{
-        Code, Fault, Form, Packet, Payload, TensorKind, Timestamp,
+        AbseilCode, GraphRunError, PacketForm, Packet, Payload, TensorKind, Timestamp,
         convert::{TIMESTAMP, VERSION, output, response},
     },
     python,
@@ -21,7 +21,7 @@ fn of(dtype: DataType, shape: &[usize], data: &'static [u8]) -> Tensor {
     Tensor::new(dtype, shape.to_vec(), Bytes::from_static(data)).expect("the bytes fit")
 }
 
-fn given(form: Form, payload: Payload) -> Result<LooseTensor, Fault> {
+fn given(form: PacketForm, payload: Payload) -> Result<LooseTensor, GraphRunError> {
     let plan = plan(&[("TAG:y", form)]);
     output(&plan.outputs[0], &Packet::new(payload, AT))
 }
@@ -38,9 +38,9 @@ fn loose(name: &str, datatype: &str, shape: &[i64], data: &'static [u8]) -> Loos
 #[test]
 fn tensors_are_named_after_their_streams() {
     for (form, kind) in [
-        (Form::OvTensor, TensorKind::OpenVino),
-        (Form::MpTensor, TensorKind::MediaPipe),
-        (Form::TfTensor, TensorKind::TensorFlow),
+        (PacketForm::OvTensor, TensorKind::OpenVino),
+        (PacketForm::MpTensor, TensorKind::MediaPipe),
+        (PacketForm::TfTensor, TensorKind::TensorFlow),
     ] {
         let tensor = of(DataType::I16, &[1, 2], b"abcd");
         assert_eq!(
@@ -51,13 +51,13 @@ fn tensors_are_named_after_their_streams() {
     let scalar = of(DataType::F32, &[], b"abcd");
     let scalar = Payload::Tensor(TensorKind::OpenVino, scalar);
     assert_eq!(
-        given(Form::OvTensor, scalar),
+        given(PacketForm::OvTensor, scalar),
         Ok(loose("y", "FP32", &[], b"abcd"))
     );
     let text = of(DataType::String, &[1], b"\x01\0\0\0a");
     let text = Payload::Tensor(TensorKind::OpenVino, text);
     assert_eq!(
-        given(Form::OvTensor, text),
+        given(PacketForm::OvTensor, text),
         Ok(loose("y", "BYTES", &[1], b"\x01\0\0\0a"))
     );
 }
@@ -66,9 +66,9 @@ fn tensors_are_named_after_their_streams() {
 fn tensors_of_python_are_as_python_says() {
     let shape = vec![-1, 3];
     let data = Bytes::from_static(b"abc");
-    let tensor = python::Tensor::new("own", "<U5", shape, data, None);
+    let tensor = python::HandlerTensor::new("own", "<U5", shape, data, None);
     assert_eq!(
-        given(Form::Python, Payload::Python(tensor)),
+        given(PacketForm::Python, Payload::Python(tensor)),
         Ok(loose("y", "<U5", &[-1, 3], b"abc"))
     );
 }
@@ -85,7 +85,7 @@ fn pictures_have_the_type_of_their_format() {
         let size = dtype.size().unwrap();
         let picture = of(dtype, &[1, 1, 1], &b"abcd"[..size]);
         assert_eq!(
-            given(Form::Image, Payload::Tensor(TensorKind::Image, picture)),
+            given(PacketForm::Image, Payload::Tensor(TensorKind::Image, picture)),
             Ok(loose("y", datatype, &[1, 1, 1], &b"abcd"[..size]))
         );
     }
@@ -95,19 +95,19 @@ fn pictures_have_the_type_of_their_format() {
 fn what_is_no_output_is_a_fault() {
     let fault = |form, payload| given(form, payload).unwrap_err().to_string();
     assert_eq!(
-        fault(Form::OvTensor, Payload::Int(1)),
+        fault(PacketForm::OvTensor, Payload::Int(1)),
         "INTERNAL: Failed to get packet from output stream \"y\". Expected: OpenVINO tensor; \
          Actual: int"
     );
     let tensor = Payload::Tensor(TensorKind::OpenVino, of(DataType::U8, &[1], b"a"));
     assert_eq!(
-        fault(Form::Python, tensor),
+        fault(PacketForm::Python, tensor),
         "INTERNAL: Failed to get packet from output stream \"y\". Expected: Python tensor; \
          Actual: OpenVINO tensor"
     );
-    let plan = plan(&[("y", Form::Response)]);
+    let plan = plan(&[("y", PacketForm::Response)]);
     let nothing = output(&plan.outputs[0], &Packet::empty(AT)).unwrap_err();
-    assert_eq!(nothing.code, Code::Internal);
+    assert_eq!(nothing.code, AbseilCode::Internal);
     assert!(
         nothing
             .message
@@ -117,7 +117,7 @@ fn what_is_no_output_is_a_fault() {
 
 #[test]
 fn a_response_has_all_outputs_and_their_time() {
-    let plan = plan(&[("b", Form::OvTensor), ("a", Form::OvTensor)]);
+    let plan = plan(&[("b", PacketForm::OvTensor), ("a", PacketForm::OvTensor)]);
     let tensor = |data| Payload::Tensor(TensorKind::OpenVino, of(DataType::U8, &[1], data));
     let packets = [Packet::new(tensor(b"1"), AT), Packet::new(tensor(b"2"), AT)];
     let made = response("g", "7", plan.outputs.iter().zip(&packets)).unwrap();
@@ -139,7 +139,7 @@ fn a_response_has_all_outputs_and_their_time() {
 
 #[test]
 fn a_response_of_a_node_gets_the_graphs_name_and_time() {
-    let plan = plan(&[("RESPONSE:r", Form::Response)]);
+    let plan = plan(&[("RESPONSE:r", PacketForm::Response)]);
     let mut outputs = TensorMap::default();
     outputs.push("y", of(DataType::U8, &[1], b"1"));
     let made = InferResponse {

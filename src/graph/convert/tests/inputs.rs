@@ -1,19 +1,19 @@
-//! Requests to packets.
+//! Conversion of requests to packets.
 
 use std::sync::Arc;
 
 use super::{input, plan, raw, request, values};
 use crate::{
     error::{ErrorKind, Result},
-    graph::{Form, Packet, Payload, TensorKind, Timestamp, convert::packets},
+    graph::{PacketForm, Packet, Payload, TensorKind, Timestamp, convert::packets},
     request::{Data, InferRequest, InputTensor},
     tensor::{DataType, Tensor},
 };
 
 const AT: Timestamp = Timestamp::new(7);
 
-/// Reads one input that has the form.
-fn read(form: Form, input: InputTensor) -> Result<Packet> {
+/// Reads one input of the form.
+fn read(form: PacketForm, input: InputTensor) -> Result<Packet> {
     let plan = plan(&[("x", form)]);
     let request = request(vec![input]);
     let mut packets = packets(&plan, &request, AT);
@@ -23,7 +23,7 @@ fn read(form: Form, input: InputTensor) -> Result<Packet> {
     Ok(packet)
 }
 
-fn tensor(form: Form, given: InputTensor) -> (TensorKind, Tensor) {
+fn tensor(form: PacketForm, given: InputTensor) -> (TensorKind, Tensor) {
     let packet = read(form, given).expect("it fits");
     match packet.payload() {
         Some(Payload::Tensor(kind, tensor)) => (*kind, tensor.clone()),
@@ -31,24 +31,24 @@ fn tensor(form: Form, given: InputTensor) -> (TensorKind, Tensor) {
     }
 }
 
-fn python(given: InputTensor) -> crate::python::Tensor {
-    let packet = read(Form::Python, given).expect("it fits");
+fn python(given: InputTensor) -> crate::python::HandlerTensor {
+    let packet = read(PacketForm::Python, given).expect("it fits");
     match packet.payload() {
         Some(Payload::Python(tensor)) => tensor.clone(),
         other => panic!("{other:?} is no tensor of Python"),
     }
 }
 
-fn fault(form: Form, given: InputTensor) -> String {
+fn fault(form: PacketForm, given: InputTensor) -> String {
     let error = read(form, given).expect_err("it does not fit");
     assert_eq!(error.kind(), ErrorKind::InvalidArgument, "{error}");
     error.message().to_owned()
 }
 
-const TENSORS: [(Form, TensorKind); 3] = [
-    (Form::OvTensor, TensorKind::OpenVino),
-    (Form::MpTensor, TensorKind::MediaPipe),
-    (Form::TfTensor, TensorKind::TensorFlow),
+const TENSORS: [(PacketForm, TensorKind); 3] = [
+    (PacketForm::OvTensor, TensorKind::OpenVino),
+    (PacketForm::MpTensor, TensorKind::MediaPipe),
+    (PacketForm::TfTensor, TensorKind::TensorFlow),
 ];
 
 #[test]
@@ -79,7 +79,7 @@ fn values_count_as_the_shape_says() {
         );
     }
     assert_eq!(
-        fault(Form::Python, input("x", "INT8", &[3], values(2, b"ab"))),
+        fault(PacketForm::Python, input("x", "INT8", &[3], values(2, b"ab"))),
         "Invalid number of values in tensor proto container - Expected: 3 values; Actual: 2 \
          values; input name: x"
     );
@@ -88,7 +88,7 @@ fn values_count_as_the_shape_says() {
 #[test]
 fn halves_have_no_values() {
     let reason = "FP16 has no field in InferTensorContents; send it in raw_input_contents";
-    for form in [Form::OvTensor, Form::MpTensor, Form::TfTensor, Form::Python] {
+    for form in [PacketForm::OvTensor, PacketForm::MpTensor, PacketForm::TfTensor, PacketForm::Python] {
         let given = input("x", "FP16", &[1], Data::Unfit(reason.to_owned()));
         let error = read(form, given).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Unimplemented);
@@ -105,14 +105,14 @@ fn halves_have_no_values() {
         Data::Unfit("128 does not fit INT8".to_owned()),
     );
     assert_eq!(
-        fault(Form::OvTensor, given),
+        fault(PacketForm::OvTensor, given),
         "Invalid value in tensor proto container - 128 does not fit INT8; input name: x"
     );
 }
 
 #[test]
 fn shapes_are_judged_alone() {
-    for form in [Form::OvTensor, Form::TfTensor] {
+    for form in [PacketForm::OvTensor, PacketForm::TfTensor] {
         assert!(
             tensor(form, input("x", "FP32", &[], raw(b"abcd")))
                 .1
@@ -127,7 +127,7 @@ fn shapes_are_judged_alone() {
     }
     let negative = "Invalid input shape - Negative dimension size is not acceptable: (2,-1); input \
                     name: x";
-    for form in [Form::OvTensor, Form::MpTensor, Form::TfTensor, Form::Python] {
+    for form in [PacketForm::OvTensor, PacketForm::MpTensor, PacketForm::TfTensor, PacketForm::Python] {
         assert_eq!(
             fault(form, input("x", "FP32", &[2, -1], raw(b"abcd"))),
             negative
@@ -140,11 +140,11 @@ fn shapes_are_judged_alone() {
         );
     }
     assert_eq!(
-        fault(Form::MpTensor, input("x", "FP32", &[2, 0], raw(b""))),
+        fault(PacketForm::MpTensor, input("x", "FP32", &[2, 0], raw(b""))),
         "Invalid input shape - Negative dimension size is not acceptable: (2,0); input name: x"
     );
     assert_eq!(
-        fault(Form::MpTensor, input("x", "FP32", &[], raw(b"abcd"))),
+        fault(PacketForm::MpTensor, input("x", "FP32", &[], raw(b"abcd"))),
         "Invalid input shape - Expected: at least one dimension for Mediapipe tensor; Actual: (); \
          input name: x"
     );
@@ -160,7 +160,7 @@ fn raw_bytes_are_as_many_as_shape_and_type_need() {
         );
     }
     assert_eq!(
-        fault(Form::Python, input("x", "FP32", &[2], raw(b"abc"))),
+        fault(PacketForm::Python, input("x", "FP32", &[2], raw(b"abc"))),
         "Invalid content size of tensor proto - Invalid Python tensor buffer size. Actual: 3; \
          Expected: 8"
     );
@@ -177,14 +177,14 @@ fn each_kind_of_tensor_has_its_types() {
             )
         );
     };
-    refused(Form::OvTensor, "OpenVINO", "my_type");
+    refused(PacketForm::OvTensor, "OpenVINO", "my_type");
     for datatype in [
         "FP64", "INT64", "INT16", "UINT64", "UINT32", "UINT16", "BF16", "BYTES", "x",
     ] {
-        refused(Form::MpTensor, "Mediapipe", datatype);
+        refused(PacketForm::MpTensor, "Mediapipe", datatype);
     }
     for datatype in ["BF16", "BYTES", "x"] {
-        refused(Form::TfTensor, "Tensorflow", datatype);
+        refused(PacketForm::TfTensor, "Tensorflow", datatype);
     }
     let zeros = |datatype: &str| {
         let size = DataType::from_kserve(datatype).and_then(DataType::size);
@@ -192,16 +192,16 @@ fn each_kind_of_tensor_has_its_types() {
     };
     let of_mp = ["FP32", "FP16", "INT32", "INT8", "UINT8", "BOOL"];
     for datatype in of_mp {
-        tensor(Form::MpTensor, input("x", datatype, &[1], zeros(datatype)));
+        tensor(PacketForm::MpTensor, input("x", datatype, &[1], zeros(datatype)));
     }
     for dtype in DataType::ALL
         .into_iter()
         .filter(|&dtype| dtype != DataType::String)
     {
         let datatype = dtype.kserve();
-        tensor(Form::OvTensor, input("x", datatype, &[1], zeros(datatype)));
+        tensor(PacketForm::OvTensor, input("x", datatype, &[1], zeros(datatype)));
         if dtype != DataType::Bf16 {
-            tensor(Form::TfTensor, input("x", datatype, &[1], zeros(datatype)));
+            tensor(PacketForm::TfTensor, input("x", datatype, &[1], zeros(datatype)));
         }
     }
 }
@@ -210,19 +210,19 @@ fn each_kind_of_tensor_has_its_types() {
 fn strings_are_tensors_of_openvino() {
     let framed = b"\x01\0\0\0a\0\0\0\0";
     for data in [raw(framed), values(2, framed)] {
-        let (_, made) = tensor(Form::OvTensor, input("x", "BYTES", &[2, 1], data));
+        let (_, made) = tensor(PacketForm::OvTensor, input("x", "BYTES", &[2, 1], data));
         assert_eq!(
             (made.dtype(), made.shape()),
             (DataType::String, &[2, 1][..])
         );
     }
     assert_eq!(
-        fault(Form::OvTensor, input("x", "BYTES", &[3], raw(framed))),
+        fault(PacketForm::OvTensor, input("x", "BYTES", &[3], raw(framed))),
         "Invalid number of values in tensor proto container - Expected: 3 values; Actual: 2 \
          values; input name: x"
     );
     assert_eq!(
-        fault(Form::OvTensor, input("x", "BYTES", &[1], raw(b"abcde"))),
+        fault(PacketForm::OvTensor, input("x", "BYTES", &[1], raw(b"abcde"))),
         "Inputs inside buffer does not match expected format. - the string at byte 0 does not end \
          within the 5 bytes given; input name: x"
     );
@@ -250,7 +250,7 @@ fn python_gets_bytes_of_any_datatype() {
     }
     for datatype in ["my_string", "BF16"] {
         assert_eq!(
-            fault(Form::Python, input("x", datatype, &[0], values(0, b""))),
+            fault(PacketForm::Python, input("x", datatype, &[0], values(0, b""))),
             "Invalid input precision - Provided datatype is invalid, custom datatypes are allowed \
              only when raw_input_contents is used."
         );
@@ -273,7 +273,7 @@ fn pictures_have_formats() {
     for (datatype, channels, dtype) in cases {
         let size = dtype.size().unwrap() * usize::try_from(channels).unwrap() * 2;
         let sent = raw(&[5; 64][..size]);
-        let (kind, made) = tensor(Form::Image, input("x", datatype, &[1, 2, channels], sent));
+        let (kind, made) = tensor(PacketForm::Image, input("x", datatype, &[1, 2, channels], sent));
         assert_eq!((kind, made.dtype()), (TensorKind::Image, dtype));
     }
     let no_format = "Inputs inside buffer does not match expected format. - Invalid KFS request \
@@ -291,7 +291,7 @@ fn pictures_have_formats() {
         let size = dtype.and_then(DataType::size).unwrap_or(1);
         let sent = raw(&[5; 64][..size * usize::try_from(channels).unwrap()]);
         let given = input("x", datatype, &[1, 1, channels], sent);
-        assert_eq!(fault(Form::Image, given), no_format, "{datatype}");
+        assert_eq!(fault(PacketForm::Image, given), no_format, "{datatype}");
     }
 }
 
@@ -299,21 +299,21 @@ fn pictures_have_formats() {
 fn pictures_are_raw_and_have_three_dimensions() {
     let given = |shape: &[i64], data| input("x", "UINT8", shape, data);
     assert_eq!(
-        fault(Form::Image, given(&[1, 1, 3], values(3, b"abc"))),
+        fault(PacketForm::Image, given(&[1, 1, 3], values(3, b"abc"))),
         "Mediapipe execution failed. MP status - Data should be located in raw_input_contents if \
          graph input tag is IMAGE; input name: x"
     );
     assert_eq!(
-        fault(Form::Image, given(&[1, 1, 1, 3], raw(b"abc"))),
+        fault(PacketForm::Image, given(&[1, 1, 1, 3], raw(b"abc"))),
         "Invalid input shape - Invalid Mediapipe Image input shape size. Expected: 3; Actual: 4"
     );
     assert_eq!(
-        fault(Form::Image, given(&[1, 0, 3], raw(b""))),
+        fault(PacketForm::Image, given(&[1, 0, 3], raw(b""))),
         "Invalid input shape - Invalid Mediapipe Image input width. Expected greater than 0; \
          Actual: 0; Expected layout - HWC."
     );
     assert_eq!(
-        fault(Form::Image, given(&[1, 2, 3], raw(b"abc"))),
+        fault(PacketForm::Image, given(&[1, 2, 3], raw(b"abc"))),
         "Invalid content size of tensor proto - Invalid Mediapipe Image input buffer size. Actual: \
          3; Expected: 6"
     );
@@ -322,8 +322,8 @@ fn pictures_are_raw_and_have_three_dimensions() {
 #[test]
 fn inputs_before_the_bad_one_are_there() {
     let plan = plan(&[
-        ("OVTENSOR:a", Form::OvTensor),
-        ("OVMS_PY_TENSOR:b", Form::Python),
+        ("OVTENSOR:a", PacketForm::OvTensor),
+        ("OVMS_PY_TENSOR:b", PacketForm::Python),
     ]);
     let good = |name: &str| input(name, "UINT8", &[1], raw(b"a"));
     let sent = request(vec![good("b"), good("c"), good("a")]);
@@ -347,7 +347,7 @@ fn inputs_before_the_bad_one_are_there() {
 
 #[test]
 fn elements_are_in_one_place() {
-    let plan = plan(&[("a", Form::OvTensor), ("b", Form::OvTensor)]);
+    let plan = plan(&[("a", PacketForm::OvTensor), ("b", PacketForm::OvTensor)]);
     let message = |inputs, raw_mismatch| {
         let request = Arc::new(InferRequest {
             inputs,
@@ -377,7 +377,7 @@ fn elements_are_in_one_place() {
 
 #[test]
 fn a_whole_request_is_one_packet() {
-    let plan = plan(&[("REQUEST:req", Form::Request)]);
+    let plan = plan(&[("REQUEST:req", PacketForm::Request)]);
     for inputs in [vec![], vec![input("z", "x", &[-1], Data::Both)]] {
         let sent = request(inputs);
         let read: Vec<_> = packets(&plan, &sent, AT).map(Result::unwrap).collect();

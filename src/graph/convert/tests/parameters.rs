@@ -1,4 +1,4 @@
-//! Times and side packets.
+//! Timestamps and side packets.
 
 use std::sync::Arc;
 
@@ -6,8 +6,8 @@ use super::plan;
 use crate::{
     error::ErrorKind,
     graph::{
-        Calculator, Contract, Factory, Handler, NodeSpec, Packet, PacketType, Plan, PlanNode,
-        Ports, Resources, Side, Timestamp,
+        Calculator, Contract, Factory, InputHandler, NodeSpec, Packet, PacketType, GraphPlan, GraphPlanNode,
+        Ports, Resources, SidePacketPlan, Timestamp,
         convert::{TIMESTAMP, following, side_packets, timestamp},
     },
     request::{InferRequest, Parameter},
@@ -75,14 +75,15 @@ fn times_follow_each_other_up_to_the_last() {
     );
 }
 
-/// A plan with the side packets `py`, `text` and `count` from outside, and `made` by a node.
-fn with_sides() -> Plan {
-    let side = |name: &str, from| Side {
+/// Returns a plan with the side packets `py`, `text` and `count` from outside, and `made` by
+/// a node.
+fn with_sides() -> GraphPlan {
+    let side = |name: &str, from| SidePacketPlan {
         name: name.to_owned(),
         from,
         to: Vec::new(),
     };
-    Plan {
+    GraphPlan {
         sides: vec![
             side("py", None),
             side("text", None),
@@ -198,14 +199,14 @@ static NEVER: Factory = Factory {
     make,
 };
 
-/// Adds a node that takes `text` and, if it is there, `count`.
-fn with_node(mut plan: Plan) -> Plan {
+/// Adds a node that takes `text` and, if present, `count`.
+fn with_node(mut plan: GraphPlan) -> GraphPlan {
     let spec = NodeSpec {
         name: "n".to_owned(),
         side_inputs: Ports::of(&["A:text", "B:count", "C:py", "D:made"]),
         ..NodeSpec::default()
     };
-    plan.nodes.push(PlanNode {
+    plan.nodes.push(GraphPlanNode {
         contract: Contract {
             side_inputs: vec![
                 (PacketType::Text, false),
@@ -222,7 +223,7 @@ fn with_node(mut plan: Plan) -> Plan {
         outputs: vec![],
         side_inputs: vec![1, 2, 0, 3],
         side_outputs: vec![],
-        handler: Handler::Default,
+        handler: InputHandler::Default,
         max_in_flight: 1,
     });
     for (place, side) in [1, 2, 0, 3].into_iter().enumerate() {

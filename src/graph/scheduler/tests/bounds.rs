@@ -1,7 +1,7 @@
 //! Times and bounds on their way through a graph.
 
 use super::rig::{Rig, full, int, later, node, pass, through, value};
-use crate::graph::{Code, Emit, Handler, Packet, Step, Timestamp};
+use crate::graph::{AbseilCode, Emit, InputHandler, Packet, CalculatorStep, Timestamp};
 
 /// Sums up what is there, and tells how many inputs that was.
 fn join(name: &str, inputs: &[&str], output: &str) -> super::rig::Made {
@@ -17,7 +17,7 @@ fn times_of_a_graph_input_increase() {
     let mut rig = Rig::new(&["in"], &["out"], vec![pass("pass", &["in"], &["out"])]);
     rig.feed("in", [0]);
     let fault = rig.push("in", 7, 0).unwrap_err();
-    assert_eq!(fault.code, Code::InvalidArgument);
+    assert_eq!(fault.code, AbseilCode::InvalidArgument);
     let text = "Packet timestamp mismatch on a calculator receiving from stream \"in\". Current \
                 minimum expected timestamp is 1 but received 0";
     assert!(fault.message.starts_with(text), "{fault}");
@@ -25,7 +25,7 @@ fn times_of_a_graph_input_increase() {
     assert!(fault.message.ends_with(next), "{fault}");
     rig.run();
     assert!(rig.scheduler.is_finished());
-    assert_eq!(rig.count("pass", Step::Close), 1);
+    assert_eq!(rig.count("pass", CalculatorStep::Close), 1);
     assert_eq!(rig.told("out"), [(0, 0)]);
     let told = rig.scheduler.fault().unwrap().message;
     assert!(
@@ -177,8 +177,8 @@ fn bounds_closes_and_empty_packets_settle() {
 
 #[test]
 fn sets_and_single_inputs_are_not_taken_to_be_settled_by_each_other() {
-    let sets = Handler::SyncSet(vec![vec![0], vec![1]]);
-    for handler in [sets, Handler::Immediate] {
+    let sets = InputHandler::SyncSet(vec![vec![0], vec![1]]);
+    for handler in [sets, InputHandler::Immediate] {
         let made = pass("pass", &["a", "b"], &["x", "y"]).handler(handler);
         let mut rig = Rig::new(&["a", "b"], &["x", "y"], vec![made]);
         rig.feed("a", [5]);
@@ -199,7 +199,7 @@ fn barriers_care_for_no_times() {
             let sum = job.inputs.iter().map(value).sum();
             vec![Emit::Packet(0, int(sum, job.inputs[0].at().value()))]
         })
-        .handler(Handler::Barrier),
+        .handler(InputHandler::Barrier),
     ];
     let mut rig = Rig::new(&["in"], &["out"], nodes);
     rig.feed("in", [1, 2, 3]);
@@ -260,9 +260,9 @@ fn packets_may_be_sent_when_nodes_open_and_close() {
     let edge = full("edge", &["in"], &["mid"], |job| {
         later(
             match job.step {
-                Step::Open => vec![Emit::Packet(0, int(-1, 0))],
-                Step::Process => through(job),
-                Step::Close => vec![Emit::Packet(0, int(-2, 10))],
+                CalculatorStep::Open => vec![Emit::Packet(0, int(-1, 0))],
+                CalculatorStep::Process => through(job),
+                CalculatorStep::Close => vec![Emit::Packet(0, int(-2, 10))],
             },
             false,
         )

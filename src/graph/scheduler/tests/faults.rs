@@ -1,16 +1,16 @@
 //! What becomes of a run in which something fails.
 
 use super::rig::{Made, Rig, full, int, later, node, pass, through};
-use crate::graph::{Code, Emit, Fault, Step};
+use crate::graph::{AbseilCode, Emit, GraphRunError, CalculatorStep};
 
 /// A node that fails in a step.
-fn bad(name: &str, input: &str, output: &str, step: Step) -> Made {
+fn bad(name: &str, input: &str, output: &str, step: CalculatorStep) -> Made {
     let text = name.to_owned();
     full(name, &[input], &[output], move |job| {
         if job.step == step {
-            return Err(Fault::internal(format!("{text} is bad")));
+            return Err(GraphRunError::internal(format!("{text} is bad")));
         }
-        let emits = if job.step == Step::Process {
+        let emits = if job.step == CalculatorStep::Process {
             through(job)
         } else {
             Vec::new()
@@ -23,7 +23,7 @@ fn bad(name: &str, input: &str, output: &str, step: Step) -> Made {
 fn a_fault_of_process_closes_all_and_names_the_node() {
     let nodes = vec![
         pass("before", &["in"], &["a"]),
-        bad("bad", "a", "b", Step::Process),
+        bad("bad", "a", "b", CalculatorStep::Process),
         pass("after", &["b"], &["c"]),
         pass("beside", &["in"], &["d"]),
     ];
@@ -38,9 +38,9 @@ fn a_fault_of_process_closes_all_and_names_the_node() {
         "INTERNAL: CalculatorGraph::Run() failed: \nCalculator::Process() for node \"bad\" failed: bad is bad"
     );
     for name in ["before", "bad", "after", "beside"] {
-        assert_eq!(rig.count(name, Step::Close), 1, "{name}");
+        assert_eq!(rig.count(name, CalculatorStep::Close), 1, "{name}");
     }
-    assert_eq!(rig.count("after", Step::Process), 0);
+    assert_eq!(rig.count("after", CalculatorStep::Process), 0);
     assert_eq!(rig.told("a"), [(1, 1)], "what came before it is told");
 }
 
@@ -48,14 +48,14 @@ fn a_fault_of_process_closes_all_and_names_the_node() {
 fn a_fault_of_open_closes_who_was_opened() {
     let nodes = vec![
         pass("first", &["in"], &["a"]),
-        bad("bad", "a", "b", Step::Open),
+        bad("bad", "a", "b", CalculatorStep::Open),
         pass("last", &["b"], &["out"]),
     ];
     let mut rig = Rig::new(&["in"], &["out"], nodes);
     rig.push("in", 1, 1).unwrap();
     rig.run();
     assert!(rig.scheduler.is_finished());
-    let steps: Vec<(&str, Step)> = rig
+    let steps: Vec<(&str, CalculatorStep)> = rig
         .calls
         .iter()
         .map(|(name, step)| (name.as_str(), *step))
@@ -63,9 +63,9 @@ fn a_fault_of_open_closes_who_was_opened() {
     assert_eq!(
         steps,
         [
-            ("first", Step::Open),
-            ("bad", Step::Open),
-            ("first", Step::Close)
+            ("first", CalculatorStep::Open),
+            ("bad", CalculatorStep::Open),
+            ("first", CalculatorStep::Close)
         ]
     );
     let fault = rig.scheduler.fault().unwrap().message;
@@ -79,7 +79,7 @@ fn a_fault_of_open_closes_who_was_opened() {
 fn a_fault_of_close_is_told_unless_the_run_has_failed_before() {
     let make = || {
         vec![
-            bad("bad", "in", "mid", Step::Close),
+            bad("bad", "in", "mid", CalculatorStep::Close),
             pass("pass", &["mid"], &["out"]),
         ]
     };
@@ -87,7 +87,7 @@ fn a_fault_of_close_is_told_unless_the_run_has_failed_before() {
     rig.feed("in", [1]);
     rig.end();
     assert_eq!(rig.told("out"), [(1, 1)]);
-    assert_eq!(rig.count("pass", Step::Close), 1);
+    assert_eq!(rig.count("pass", CalculatorStep::Close), 1);
     let fault = rig.scheduler.fault().unwrap().message;
     assert!(
         fault.ends_with("Calculator::Close() for node \"bad\" failed: bad is bad"),
@@ -96,7 +96,7 @@ fn a_fault_of_close_is_told_unless_the_run_has_failed_before() {
     let mut rig = Rig::new(&["in"], &["out"], make());
     rig.feed("in", [1]);
     rig.scheduler
-        .fail(Fault::new(Code::Cancelled, "the client has gone"));
+        .fail(GraphRunError::new(AbseilCode::Cancelled, "the client has gone"));
     rig.run();
     assert!(rig.scheduler.is_finished());
     assert_eq!(
@@ -109,7 +109,7 @@ fn a_fault_of_close_is_told_unless_the_run_has_failed_before() {
 fn what_runs_at_a_fault_ends_and_is_closed_then() {
     let nodes = vec![
         pass("slow", &["in"], &["a"]),
-        bad("bad", "in", "b", Step::Process),
+        bad("bad", "in", "b", CalculatorStep::Process),
     ];
     let mut rig = Rig::new(&["in"], &["a"], nodes);
     rig.run();
@@ -119,18 +119,18 @@ fn what_runs_at_a_fault_ends_and_is_closed_then() {
     let (ticket, outcome) = rig.call(bad);
     rig.scheduler.done(ticket, outcome);
     let job = rig.scheduler.next().unwrap();
-    assert_eq!((job.node, job.step), (1, Step::Close));
+    assert_eq!((job.node, job.step), (1, CalculatorStep::Close));
     let (ticket, outcome) = rig.call(job);
     rig.scheduler.done(ticket, outcome);
     assert!(rig.scheduler.next().is_none() && !rig.scheduler.is_finished());
     assert_eq!(rig.scheduler.is_running(), 1);
     let (ticket, _) = rig.call(slow);
-    rig.scheduler.done(ticket, Err(Fault::invalid("as well")));
+    rig.scheduler.done(ticket, Err(GraphRunError::invalid("as well")));
     rig.run();
     assert!(rig.scheduler.is_finished());
-    assert_eq!(rig.count("slow", Step::Close), 1);
+    assert_eq!(rig.count("slow", CalculatorStep::Close), 1);
     let fault = rig.scheduler.fault().unwrap();
-    assert_eq!(fault.code, Code::Internal, "that of the first");
+    assert_eq!(fault.code, AbseilCode::Internal, "that of the first");
     assert_eq!(fault.message.lines().count(), 3);
     assert!(
         fault
@@ -151,11 +151,11 @@ fn a_reader_that_stalls_does_not_keep_a_failed_run() {
         let (ticket, outcome) = rig.call(job);
         rig.scheduler.done(ticket, outcome);
     }
-    assert_eq!(rig.count("endless", Step::Process), 8);
+    assert_eq!(rig.count("endless", CalculatorStep::Process), 8);
     assert!(!rig.scheduler.is_finished() && !rig.scheduler.is_idle());
-    rig.scheduler.fail(Fault::new(Code::Cancelled, "gone"));
+    rig.scheduler.fail(GraphRunError::new(AbseilCode::Cancelled, "gone"));
     let job = rig.scheduler.next().unwrap();
-    assert_eq!(job.step, Step::Close);
+    assert_eq!(job.step, CalculatorStep::Close);
     let (ticket, outcome) = rig.call(job);
     rig.scheduler.done(ticket, outcome);
     assert!(rig.scheduler.is_finished());
@@ -168,7 +168,7 @@ fn faults_are_told_up_to_a_number() {
     let mut rig = Rig::new(&["in"], &["out"], vec![pass("pass", &["in"], &["out"])]);
     for number in 0..1_000 {
         rig.scheduler
-            .fail(Fault::internal(format!("fault {number}")));
+            .fail(GraphRunError::internal(format!("fault {number}")));
     }
     let fault = rig.scheduler.fault().unwrap().message;
     assert_eq!(fault.lines().count(), 17);

@@ -3,10 +3,10 @@
 use std::sync::Arc;
 
 use super::rig::{Made, Rig, full, int, later, node, pass, plan, through, value};
-use crate::graph::{Code, Emit, Handler, Packet, Payload, Scheduler, Step, Timestamp};
+use crate::graph::{AbseilCode, Emit, InputHandler, Packet, Payload, Scheduler, CalculatorStep, Timestamp};
 
 /// A node without streams that gives a side packet in a step.
-fn giver(name: &str, step: Option<Step>, side: &str) -> Made {
+fn giver(name: &str, step: Option<CalculatorStep>, side: &str) -> Made {
     full(name, &[], &[], move |job| {
         let given = Emit::Side(0, Packet::side(Payload::Int(7)));
         later(
@@ -34,14 +34,14 @@ fn adder(name: &str, side: &str) -> Made {
 fn those_that_give_side_packets_are_opened_first() {
     let nodes = vec![
         adder("add", "S:seven"),
-        giver("give", Some(Step::Open), "S:seven"),
+        giver("give", Some(CalculatorStep::Open), "S:seven"),
     ];
     let mut rig = Rig::new(&["in"], &["out"], nodes);
     rig.feed("in", [1]);
-    assert_eq!(rig.calls[0], ("give".to_owned(), Step::Open));
-    assert_eq!(rig.calls[1], ("add".to_owned(), Step::Open));
-    assert_eq!(rig.count("give", Step::Process), 0, "it has no streams");
-    assert_eq!(rig.count("give", Step::Close), 1);
+    assert_eq!(rig.calls[0], ("give".to_owned(), CalculatorStep::Open));
+    assert_eq!(rig.calls[1], ("add".to_owned(), CalculatorStep::Open));
+    assert_eq!(rig.count("give", CalculatorStep::Process), 0, "it has no streams");
+    assert_eq!(rig.count("give", CalculatorStep::Close), 1);
     rig.end();
     assert_eq!(rig.told("out"), [(8, 1)]);
 }
@@ -51,7 +51,7 @@ fn a_side_packet_that_comes_at_the_end_opens_who_waited_for_it() {
     let last = full("last", &["in"], &[], |job| {
         let given = Emit::Side(0, Packet::side(Payload::Int(7)));
         later(
-            if job.step == Step::Close {
+            if job.step == CalculatorStep::Close {
                 vec![given]
             } else {
                 Vec::new()
@@ -73,7 +73,7 @@ fn a_side_packet_that_is_missing_is_named() {
     let make = |made: Made| Arc::new(plan(&["in"], &["out"], vec![made]).0);
     let plan = make(adder("add", "S:seven"));
     let fault = Scheduler::new(Arc::clone(&plan), Vec::new()).unwrap_err();
-    assert_eq!(fault.code, Code::FailedPrecondition);
+    assert_eq!(fault.code, AbseilCode::FailedPrecondition);
     assert_eq!(
         fault.message,
         "Side packet \"seven\" is required but was not provided."
@@ -97,8 +97,8 @@ fn a_node_that_breaks_its_word_about_a_side_packet_fails_who_needs_it() {
         "{fault}"
     );
     assert!(rig.scheduler.is_finished());
-    assert_eq!(rig.count("add", Step::Open), 0);
-    assert_eq!(rig.count("add", Step::Close), 0, "it was never opened");
+    assert_eq!(rig.count("add", CalculatorStep::Open), 0);
+    assert_eq!(rig.count("add", CalculatorStep::Close), 0, "it was never opened");
     let nodes = vec![
         adder("add", "S:seven").optional(),
         giver("give", None, "S:seven"),
@@ -113,7 +113,7 @@ fn a_side_packet_is_given_once() {
     let twice = full("twice", &["in"], &[], |job| {
         let given = Emit::Side(0, Packet::side(Payload::Int(7)));
         later(
-            if job.step == Step::Process {
+            if job.step == CalculatorStep::Process {
                 vec![given]
             } else {
                 Vec::new()
@@ -139,7 +139,7 @@ fn packets_wait_until_a_node_is_open() {
     let mut rig = Rig::new(&["in"], &["out"], nodes);
     rig.push("in", 1, 1).unwrap();
     let (first, second) = (rig.scheduler.next().unwrap(), rig.scheduler.next().unwrap());
-    assert_eq!((first.step, second.step), (Step::Open, Step::Open));
+    assert_eq!((first.step, second.step), (CalculatorStep::Open, CalculatorStep::Open));
     assert_eq!(
         (first.at, first.inputs.len(), first.bounds.len()),
         (Timestamp::UNSTARTED, 0, 0)
@@ -150,7 +150,7 @@ fn packets_wait_until_a_node_is_open() {
     let job = rig.scheduler.next().unwrap();
     assert_eq!(
         (job.node, job.step, job.at),
-        (0, Step::Process, Timestamp::new(1))
+        (0, CalculatorStep::Process, Timestamp::new(1))
     );
     let (ticket, outcome) = rig.call(job);
     rig.scheduler.done(ticket, outcome);
@@ -166,7 +166,7 @@ fn packets_wait_until_a_node_is_open() {
 fn source(name: &str, count: i64, output: &str) -> Made {
     let mut next = 0;
     full(name, &[], &[output], move |job| {
-        if job.step != Step::Process {
+        if job.step != CalculatorStep::Process {
             return later(Vec::new(), false);
         }
         assert_eq!(
@@ -186,8 +186,8 @@ fn sources_run_until_they_stop() {
     rig.run();
     assert!(rig.scheduler.is_finished());
     assert_eq!(rig.told("out"), [(1, 1), (2, 2), (3, 3)]);
-    assert_eq!(rig.count("count", Step::Process), 3);
-    assert_eq!(rig.count("count", Step::Close), 1);
+    assert_eq!(rig.count("count", CalculatorStep::Process), 3);
+    assert_eq!(rig.count("count", CalculatorStep::Close), 1);
 }
 
 #[test]
@@ -204,19 +204,19 @@ fn sources_take_turns_and_wait_for_who_is_slow() {
     assert_eq!(rig.told("out").len(), 500);
 }
 
-fn through_first(job: &crate::graph::Job) -> Vec<Emit> {
+fn through_first(job: &crate::graph::GraphJob) -> Vec<Emit> {
     through(job).into_iter().take(1).collect()
 }
 
 #[test]
 fn a_node_that_stops_is_closed_and_the_others_go_on() {
     let once = full("once", &["in"], &["one"], |job| {
-        let emits = if job.step == Step::Process {
+        let emits = if job.step == CalculatorStep::Process {
             through(job)
         } else {
             Vec::new()
         };
-        later(emits, job.step == Step::Process)
+        later(emits, job.step == CalculatorStep::Process)
     });
     let nodes = vec![once, pass("pass", &["in"], &["all"])];
     let mut rig = Rig::new(&["in"], &["one", "all"], nodes);
@@ -227,7 +227,7 @@ fn a_node_that_stops_is_closed_and_the_others_go_on() {
         300,
         "nobody waits for the one that stopped"
     );
-    assert_eq!(rig.count("once", Step::Close), 1);
+    assert_eq!(rig.count("once", CalculatorStep::Close), 1);
     rig.end();
     assert_eq!(rig.scheduler.fault(), None);
 }
@@ -235,7 +235,7 @@ fn a_node_that_stops_is_closed_and_the_others_go_on() {
 #[test]
 fn a_node_closes_early_if_its_handler_says_so() {
     let nodes = vec![
-        node("first", &["a", "b"], &["out"], through_first).handler(Handler::EarlyClose),
+        node("first", &["a", "b"], &["out"], through_first).handler(InputHandler::EarlyClose),
         pass("after", &["out"], &["end"]),
     ];
     let mut rig = Rig::new(&["a", "b"], &["end"], nodes);
@@ -244,7 +244,7 @@ fn a_node_closes_early_if_its_handler_says_so() {
     rig.scheduler.close_input(1);
     rig.run();
     assert_eq!(rig.told("end"), [(1, 1)]);
-    assert_eq!(rig.count("after", Step::Close), 1);
+    assert_eq!(rig.count("after", CalculatorStep::Close), 1);
     for at in 2..500 {
         assert!(
             rig.scheduler.accepts(0),
@@ -290,7 +290,7 @@ fn results_of_several_at_once_come_in_order() {
 #[test]
 fn what_was_begun_after_a_stop_is_not_told() {
     let stop = full("stop", &["in"], &["out"], |job| {
-        let emits = if job.step == Step::Process {
+        let emits = if job.step == CalculatorStep::Process {
             through(job)
         } else {
             Vec::new()

@@ -1,7 +1,7 @@
 //! What waits, and for how many others.
 
 use super::rig::{Made, Rig, int, node, pass, value};
-use crate::graph::{Code, Emit, Handler, Step};
+use crate::graph::{AbseilCode, Emit, InputHandler, CalculatorStep};
 
 fn join(inputs: &[&str], output: &str) -> Made {
     node("join", inputs, &[output], |job| {
@@ -61,7 +61,7 @@ fn a_deadlock_is_a_fault_if_the_graph_says_so() {
     assert_eq!(rig.scheduler.fault(), None);
     rig.feed("a", [4]);
     let fault = rig.scheduler.fault().unwrap();
-    assert_eq!(fault.code, Code::Unavailable);
+    assert_eq!(fault.code, AbseilCode::Unavailable);
     assert!(
         fault
             .message
@@ -82,7 +82,7 @@ fn limits_are_not_raised_forever() {
         assert!(rig.scheduler.accepts(0) && pushed < 100_000);
     }
     assert_eq!(pushed, 65_536);
-    assert_eq!(rig.scheduler.fault().unwrap().code, Code::ResourceExhausted);
+    assert_eq!(rig.scheduler.fault().unwrap().code, AbseilCode::ResourceExhausted);
 }
 
 #[test]
@@ -123,7 +123,7 @@ fn nodes_wait_for_the_slow_one_after_them() {
         }
     }
     assert_eq!(
-        rig.count("many", Step::Process),
+        rig.count("many", CalculatorStep::Process),
         1,
         "ten are more than five"
     );
@@ -177,7 +177,7 @@ fn back_edges_hold_nobody_up() {
             },
         )
         .back("around")
-        .handler(Handler::Immediate),
+        .handler(InputHandler::Immediate),
     ];
     let mut rig = Rig::tuned(&["in"], &["out"], nodes, |plan| {
         plan.max_queue = Some(1);

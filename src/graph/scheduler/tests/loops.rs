@@ -1,7 +1,7 @@
 //! Back edges: generators, limiters, loopbacks.
 
 use super::rig::{Made, Rig, full, int, later, node, pass, value};
-use crate::graph::{Emit, Fault, Handler, Packet, Step, Timestamp};
+use crate::graph::{Emit, GraphRunError, InputHandler, Packet, CalculatorStep, Timestamp};
 
 /// A node as Python's generators are: of an input `n` it sends 0..n, one at a time, woken by itself.
 fn generator(name: &str, input: &str, output: &str) -> Made {
@@ -12,12 +12,12 @@ fn generator(name: &str, input: &str, output: &str) -> Made {
         &[&input, "LOOPBACK:loop"],
         &["LOOPBACK:loop", &output],
         move |job| {
-            if job.step != Step::Process {
+            if job.step != CalculatorStep::Process {
                 return later(Vec::new(), false);
             }
             if !job.inputs[0].is_empty() {
                 if state.is_some() {
-                    return Err(Fault::internal("busy"));
+                    return Err(GraphRunError::internal("busy"));
                 }
                 state = Some((0, value(&job.inputs[0])));
             }
@@ -37,7 +37,7 @@ fn generator(name: &str, input: &str, output: &str) -> Made {
         },
     )
     .back("loop")
-    .handler(Handler::SyncSet(vec![vec![1], vec![0]]))
+    .handler(InputHandler::SyncSet(vec![vec![1], vec![0]]))
 }
 
 #[test]
@@ -51,7 +51,7 @@ fn generators_send_one_set_after_the_other() {
     rig.run();
     assert_eq!(rig.told("out")[3..], [(0, 14), (1, 15)]);
     rig.end();
-    assert_eq!(rig.count("gen", Step::Close), 1);
+    assert_eq!(rig.count("gen", CalculatorStep::Close), 1);
     assert_eq!(rig.scheduler.fault(), None);
 }
 
@@ -105,7 +105,7 @@ fn an_automatic_time_collides_with_what_a_generator_sent() {
 /// Without sets, the node waits for its own back edge; only the end of the input lets it go on.
 #[test]
 fn a_generator_without_sets_runs_when_the_input_ends() {
-    let made = generator("gen", "in", "out").handler(Handler::Default);
+    let made = generator("gen", "in", "out").handler(InputHandler::Default);
     let mut rig = Rig::new(&["in"], &["out"], vec![made]);
     rig.push("in", 3, 5).unwrap();
     rig.run();
@@ -143,7 +143,7 @@ fn limiter() -> Made {
         },
     )
     .back("done")
-    .handler(Handler::Immediate)
+    .handler(InputHandler::Immediate)
     .wants_bounds()
 }
 
@@ -175,8 +175,8 @@ fn a_limiter_drops_what_comes_while_all_are_busy() {
     assert_eq!(rig.told("done"), [(0, 0), (4, 4)]);
     rig.end();
     assert_eq!(rig.scheduler.fault(), None);
-    assert_eq!(rig.count("limiter", Step::Close), 1);
-    assert_eq!(rig.count("work", Step::Close), 1);
+    assert_eq!(rig.count("limiter", CalculatorStep::Close), 1);
+    assert_eq!(rig.count("work", CalculatorStep::Close), 1);
 }
 
 /// As `PreviousLoopbackCalculator`: for each packet of MAIN what came over LOOP for the one before.
@@ -216,7 +216,7 @@ fn previous() -> Made {
         },
     )
     .back("looped")
-    .handler(Handler::Immediate)
+    .handler(InputHandler::Immediate)
     .wants_bounds()
 }
 
@@ -248,22 +248,22 @@ fn loops_end_in_the_order_of_the_graph() {
         full(name, &[back, &format!("IN:{input}")], &[back, out], |job| {
             later(
                 match job.step {
-                    Step::Open => Vec::new(),
-                    Step::Process => vec![Emit::Packet(1, job.inputs[1].clone())],
-                    Step::Close => vec![Emit::Packet(1, int(99, 1_000))],
+                    CalculatorStep::Open => Vec::new(),
+                    CalculatorStep::Process => vec![Emit::Packet(1, job.inputs[1].clone())],
+                    CalculatorStep::Close => vec![Emit::Packet(1, int(99, 1_000))],
                 },
                 false,
             )
         })
         .back(name)
-        .handler(Handler::Immediate)
+        .handler(InputHandler::Immediate)
     };
     let nodes = vec![make("second", "mid", "out"), make("first", "in", "mid")];
     let mut rig = Rig::new(&["in"], &["out", "mid"], nodes);
     rig.feed("in", [1, 2]);
     rig.scheduler.close_inputs();
     rig.run();
-    let closes = rig.calls.iter().filter(|(_, step)| *step == Step::Close);
+    let closes = rig.calls.iter().filter(|(_, step)| *step == CalculatorStep::Close);
     let closes: Vec<&str> = closes.map(|(name, _)| name.as_str()).collect();
     assert_eq!(closes, ["first", "second"]);
     assert_eq!(rig.told("mid"), [(1, 1), (2, 2), (99, 1_000)]);

@@ -9,7 +9,7 @@ use super::{
     random::{Case, Spy, cases},
     rig::Rig,
 };
-use crate::graph::{Fault, Job, Step, Timestamp};
+use crate::graph::{GraphRunError, GraphJob, CalculatorStep, Timestamp};
 
 /// Random numbers for the interleaving.
 struct Dice(u64);
@@ -38,7 +38,7 @@ fn drive(case: &Case, rig: &mut Rig, cancel_at: Option<usize>) {
             return;
         }
         if cancel_at == Some(turn) {
-            rig.scheduler.fail(Fault::internal("from outside"));
+            rig.scheduler.fail(GraphRunError::internal("from outside"));
         }
         match dice.roll(5) {
             0 => {
@@ -81,7 +81,7 @@ fn drive(case: &Case, rig: &mut Rig, cancel_at: Option<usize>) {
 
 /// What a run does with the steps of its nodes.
 fn calm() -> Spy {
-    Rc::new(RefCell::new(|_: usize, _: &Job| Ok(())))
+    Rc::new(RefCell::new(|_: usize, _: &GraphJob| Ok(())))
 }
 
 proptest! {
@@ -96,8 +96,8 @@ proptest! {
             prop_assert_eq!(rig.told(&format!("s{stream}")), expected, "stream s{}", stream);
         }
         for place in 0..case.nodes.len() {
-            prop_assert_eq!(rig.count(&format!("n{place}"), Step::Open), 1);
-            prop_assert_eq!(rig.count(&format!("n{place}"), Step::Close), 1);
+            prop_assert_eq!(rig.count(&format!("n{place}"), CalculatorStep::Open), 1);
+            prop_assert_eq!(rig.count(&format!("n{place}"), CalculatorStep::Close), 1);
         }
     }
 
@@ -113,14 +113,14 @@ proptest! {
         let mut calls = 0;
         let opened = Rc::new(RefCell::new(Vec::new()));
         let known = Rc::clone(&opened);
-        let spy = move |node: usize, job: &Job| {
+        let spy = move |node: usize, job: &GraphJob| {
             if node == bad {
                 calls += 1;
                 if calls == fatal + 1 {
-                    return Err(Fault::internal("as planned"));
+                    return Err(GraphRunError::internal("as planned"));
                 }
             }
-            if job.step == Step::Open {
+            if job.step == CalculatorStep::Open {
                 known.borrow_mut().push(node);
             }
             Ok(())
@@ -133,9 +133,9 @@ proptest! {
         for node in 0..case.nodes.len() {
             let name = format!("n{node}");
             let expected = usize::from(opened.borrow().contains(&node));
-            prop_assert_eq!(rig.count(&name, Step::Close), expected, "{}", &name);
+            prop_assert_eq!(rig.count(&name, CalculatorStep::Close), expected, "{}", &name);
             let last = rig.calls.iter().rfind(|(called, _)| *called == name);
-            prop_assert!(expected == 0 || last.is_some_and(|(_, step)| *step == Step::Close));
+            prop_assert!(expected == 0 || last.is_some_and(|(_, step)| *step == CalculatorStep::Close));
         }
         let truth = case.evaluate();
         for (stream, expected) in truth.iter().enumerate() {

@@ -5,10 +5,10 @@ use std::{cell::RefCell, collections::BTreeMap, rc::Rc};
 use proptest::prelude::*;
 
 use super::rig::{Made, Rig, full, int, later, value};
-use crate::graph::{Emit, Fault, Handler, Job, Step};
+use crate::graph::{Emit, GraphRunError, InputHandler, GraphJob, CalculatorStep};
 
 /// Sees every step of every node, and may fail it.
-pub(super) type Spy = Rc<RefCell<dyn FnMut(usize, &Job) -> Result<(), Fault>>>;
+pub(super) type Spy = Rc<RefCell<dyn FnMut(usize, &GraphJob) -> Result<(), GraphRunError>>>;
 
 /// What a random node does.
 #[derive(Debug, Clone, Copy)]
@@ -259,7 +259,7 @@ impl Case {
             let (mut total, mut sent) = (0, 0);
             let mut made = full(&format!("n{place}"), &takes, &gives, move |job| {
                 (spy.borrow_mut())(place, job)?;
-                if job.step != Step::Process {
+                if job.step != CalculatorStep::Process {
                     return later(Vec::new(), false);
                 }
                 if let Kind::Source(count, gap) = kind {
@@ -280,13 +280,13 @@ impl Case {
                 later(told.collect(), false)
             });
             made.planned.handler = match kind {
-                Kind::Barrier => Handler::Barrier,
-                Kind::Mux => Handler::Mux,
-                Kind::Immediate => Handler::Immediate,
+                Kind::Barrier => InputHandler::Barrier,
+                Kind::Mux => InputHandler::Mux,
+                Kind::Immediate => InputHandler::Immediate,
                 Kind::Apart => {
-                    Handler::SyncSet((0..takes.len()).map(|place| vec![place]).collect())
+                    InputHandler::SyncSet((0..takes.len()).map(|place| vec![place]).collect())
                 }
-                _ => Handler::Default,
+                _ => InputHandler::Default,
             };
             made.planned.contract.offset = match kind {
                 // Its bounds come from its packets.

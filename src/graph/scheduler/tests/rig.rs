@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use crate::graph::{
-    Contract, Emit, Factory, Fault, Form, GraphPort, Handler, Job, Later, NodeSpec, Packet,
-    PacketType, Payload, Plan, PlanNode, PoolSize, Ports, Scheduler, Side, Source, Step, Stream,
+    Contract, Emit, Factory, GraphRunError, PacketForm, GraphPort, InputHandler, GraphJob, Later, NodeSpec, Packet,
+    PacketType, Payload, GraphPlan, GraphPlanNode, PoolSize, Ports, Scheduler, SidePacketPlan, StreamSource, CalculatorStep, StreamPlan,
     Ticket, Timestamp,
 };
 
@@ -16,11 +16,11 @@ static FACTORY: Factory = Factory {
 };
 
 /// What a fake does in a step.
-pub(super) type Fake = Box<dyn FnMut(&Job) -> Result<Later, Fault>>;
+pub(super) type Fake = Box<dyn FnMut(&GraphJob) -> Result<Later, GraphRunError>>;
 
 /// A node of a graph of fakes.
 pub(super) struct Made {
-    pub(super) planned: PlanNode,
+    pub(super) planned: GraphPlanNode,
     fake: Fake,
 }
 
@@ -29,13 +29,13 @@ pub(super) fn node(
     name: &str,
     inputs: &[&str],
     outputs: &[&str],
-    mut process: impl FnMut(&Job) -> Vec<Emit> + 'static,
+    mut process: impl FnMut(&GraphJob) -> Vec<Emit> + 'static,
 ) -> Made {
     full(name, inputs, outputs, move |job| {
         Ok(Later {
             emits: match job.step {
-                Step::Process => process(job),
-                Step::Open | Step::Close => Vec::new(),
+                CalculatorStep::Process => process(job),
+                CalculatorStep::Open | CalculatorStep::Close => Vec::new(),
             },
             stop: false,
         })
@@ -47,7 +47,7 @@ pub(super) fn full(
     name: &str,
     inputs: &[&str],
     outputs: &[&str],
-    fake: impl FnMut(&Job) -> Result<Later, Fault> + 'static,
+    fake: impl FnMut(&GraphJob) -> Result<Later, GraphRunError> + 'static,
 ) -> Made {
     let spec = NodeSpec {
         name: name.to_owned(),
@@ -56,7 +56,7 @@ pub(super) fn full(
         ..NodeSpec::default()
     };
     Made {
-        planned: PlanNode {
+        planned: GraphPlanNode {
             contract: Contract::any(&spec),
             factory: &FACTORY,
             inputs: Vec::new(),
@@ -64,7 +64,7 @@ pub(super) fn full(
             outputs: Vec::new(),
             side_inputs: Vec::new(),
             side_outputs: Vec::new(),
-            handler: Handler::Default,
+            handler: InputHandler::Default,
             max_in_flight: 1,
             spec: Arc::new(spec),
         },
@@ -78,7 +78,7 @@ pub(super) fn pass(name: &str, inputs: &[&str], outputs: &[&str]) -> Made {
 }
 
 /// Sends each input to the output in the same place.
-pub(super) fn through(job: &Job) -> Vec<Emit> {
+pub(super) fn through(job: &GraphJob) -> Vec<Emit> {
     let inputs = job.inputs.iter().cloned().enumerate();
     let there = inputs.filter(|(_, packet)| !packet.is_empty());
     there
@@ -97,7 +97,7 @@ impl Made {
         self
     }
 
-    pub(super) fn handler(mut self, handler: Handler) -> Self {
+    pub(super) fn handler(mut self, handler: InputHandler) -> Self {
         self.planned.handler = handler;
         self
     }
@@ -133,15 +133,15 @@ impl Made {
 }
 
 /// Makes the plan of nodes.
-pub(super) fn plan(inputs: &[&str], outputs: &[&str], nodes: Vec<Made>) -> (Plan, Vec<Fake>) {
-    let (mut planned, fakes): (Vec<PlanNode>, Vec<Fake>) = nodes
+pub(super) fn plan(inputs: &[&str], outputs: &[&str], nodes: Vec<Made>) -> (GraphPlan, Vec<Fake>) {
+    let (mut planned, fakes): (Vec<GraphPlanNode>, Vec<Fake>) = nodes
         .into_iter()
         .map(|made| (made.planned, made.fake))
         .unzip();
-    let mut streams: Vec<Stream> = Vec::new();
-    let mut sides: Vec<Side> = Vec::new();
+    let mut streams: Vec<StreamPlan> = Vec::new();
+    let mut sides: Vec<SidePacketPlan> = Vec::new();
     let mut add = |name: &str, from| {
-        streams.push(Stream {
+        streams.push(StreamPlan {
             name: name.to_owned(),
             from,
             to: Vec::new(),
@@ -150,20 +150,20 @@ pub(super) fn plan(inputs: &[&str], outputs: &[&str], nodes: Vec<Made>) -> (Plan
         });
     };
     for (place, name) in inputs.iter().enumerate() {
-        add(name, Source::Graph(place));
+        add(name, StreamSource::Graph(place));
     }
     for (node, known) in planned.iter().enumerate() {
         for (place, port) in known.spec.outputs.iter().enumerate() {
-            add(&port.name, Source::Node(node, place));
+            add(&port.name, StreamSource::Node(node, place));
         }
     }
-    let find = |streams: &[Stream], name: &str| {
+    let find = |streams: &[StreamPlan], name: &str| {
         let mut names = streams.iter().map(|stream| &stream.name);
         names.position(|known| known == name).unwrap()
     };
     for (node, known) in planned.iter().enumerate() {
         for (place, port) in known.spec.side_outputs.iter().enumerate() {
-            sides.push(Side {
+            sides.push(SidePacketPlan {
                 name: port.name.clone(),
                 from: Some((node, place)),
                 to: Vec::new(),
@@ -183,7 +183,7 @@ pub(super) fn plan(inputs: &[&str], outputs: &[&str], nodes: Vec<Made>) -> (Plan
         for (place, port) in spec.side_inputs.iter().enumerate() {
             let found = sides.iter().position(|side| side.name == port.name);
             let side = found.unwrap_or_else(|| {
-                sides.push(Side {
+                sides.push(SidePacketPlan {
                     name: port.name.clone(),
                     from: None,
                     to: Vec::new(),
@@ -207,13 +207,13 @@ pub(super) fn plan(inputs: &[&str], outputs: &[&str], nodes: Vec<Made>) -> (Plan
             GraphPort {
                 port: Ports::of(&[name])[0].clone(),
                 stream,
-                form: Form::OvTensor,
+                form: PacketForm::OvTensor,
             }
         });
         ports.collect()
     };
     let (inputs, outputs) = (ports(inputs, false), ports(outputs, true));
-    let plan = Plan {
+    let plan = GraphPlan {
         nodes: planned,
         streams,
         sides,
@@ -228,11 +228,11 @@ pub(super) fn plan(inputs: &[&str], outputs: &[&str], nodes: Vec<Made>) -> (Plan
 
 /// A run of a graph of fakes.
 pub(super) struct Rig {
-    pub(super) plan: Arc<Plan>,
+    pub(super) plan: Arc<GraphPlan>,
     pub(super) scheduler: Scheduler,
     pub(super) fakes: Vec<Fake>,
     /// What was called: the node and the step.
-    pub(super) calls: Vec<(String, Step)>,
+    pub(super) calls: Vec<(String, CalculatorStep)>,
     /// What has left the graph: the name, the value and the time.
     pub(super) told: Vec<(String, i64, i64)>,
 }
@@ -246,7 +246,7 @@ impl Rig {
         inputs: &[&str],
         outputs: &[&str],
         nodes: Vec<Made>,
-        tune: impl FnOnce(&mut Plan),
+        tune: impl FnOnce(&mut GraphPlan),
     ) -> Self {
         let (mut plan, fakes) = plan(inputs, outputs, nodes);
         tune(&mut plan);
@@ -262,7 +262,7 @@ impl Rig {
     }
 
     /// Pushes a number.
-    pub(super) fn push(&mut self, input: &str, value: i64, at: i64) -> Result<(), Fault> {
+    pub(super) fn push(&mut self, input: &str, value: i64, at: i64) -> Result<(), GraphRunError> {
         let input = self.plan.input(input).unwrap();
         self.scheduler.push(input, int(value, at))
     }
@@ -276,7 +276,7 @@ impl Rig {
     }
 
     /// Runs a job, and returns what came of it.
-    pub(super) fn call(&mut self, job: Job) -> (Ticket, Result<Later, Fault>) {
+    pub(super) fn call(&mut self, job: GraphJob) -> (Ticket, Result<Later, GraphRunError>) {
         let name = self.plan.nodes[job.node].spec.name.clone();
         self.calls.push((name, job.step));
         let outcome = (self.fakes[job.node])(&job);
@@ -319,7 +319,7 @@ impl Rig {
     }
 
     /// Returns how often a step of a node was called.
-    pub(super) fn count(&self, node: &str, step: Step) -> usize {
+    pub(super) fn count(&self, node: &str, step: CalculatorStep) -> usize {
         let wanted = (node.to_owned(), step);
         self.calls.iter().filter(|call| **call == wanted).count()
     }
@@ -339,6 +339,6 @@ pub(super) fn value(packet: &Packet) -> i64 {
 }
 
 /// Makes what a step did.
-pub(super) fn later(emits: Vec<Emit>, stop: bool) -> Result<Later, Fault> {
+pub(super) fn later(emits: Vec<Emit>, stop: bool) -> Result<Later, GraphRunError> {
     Ok(Later { emits, stop })
 }

@@ -1,12 +1,12 @@
 //! Levels: what is opened last is closed first.
 
 use super::{judge, sound};
-use crate::pipeline::{OrderFault, Rule};
+use crate::pipeline::{OrderFault, PipelineRule};
 
 fn kinds(text: &str) -> Vec<OrderFault> {
     let faults = judge(text).map(|_| ()).expect_err(text);
     let kind = |rule| match rule {
-        Rule::Order(kind) => kind,
+        PipelineRule::Order(kind) => kind,
         other => panic!("{other:?}: {faults}"),
     };
     assert_eq!(

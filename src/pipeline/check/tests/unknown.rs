@@ -1,13 +1,13 @@
 //! What is told where not everything can be looked at.
 
 use super::{Known, pipeline};
-use crate::pipeline::{Fault, Rule, Survey, check, survey};
+use crate::pipeline::{PipelineError, PipelineRule, PipelineSurvey, check, survey};
 
-fn surveyed(text: &str) -> Survey {
+fn surveyed(text: &str) -> PipelineSurvey {
     survey(&pipeline(text), &Known)
 }
 
-fn rules(survey: &Survey) -> Vec<Rule> {
+fn rules(survey: &PipelineSurvey) -> Vec<PipelineRule> {
     survey.faults.iter().map(|fault| fault.rule).collect()
 }
 
@@ -56,14 +56,14 @@ fn what_can_be_judged_without_it_is_judged() {
     assert_eq!(
         rules(&found),
         [
-            Rule::AutoModel,
-            Rule::MissingGather,
-            Rule::MissingSource,
-            Rule::DuplicateInput,
-            Rule::StatefulModel,
-            Rule::MissingSource,
-            Rule::MissingOutput,
-            Rule::Cycle,
+            PipelineRule::AutoModel,
+            PipelineRule::MissingGather,
+            PipelineRule::MissingSource,
+            PipelineRule::DuplicateInput,
+            PipelineRule::StatefulModel,
+            PipelineRule::MissingSource,
+            PipelineRule::MissingOutput,
+            PipelineRule::Cycle,
         ]
     );
     assert_eq!(found.unchecked.len(), 2);
@@ -116,7 +116,7 @@ fn what_hides_behind_a_fault_is_told() {
     22:49 pipeline_config_list[0].nodes[6].library_name g: its inputs and outputs, and what depends on them, since the custom node cannot be asked
     ");
     // Each of them has its fault, and a server tells no more.
-    let nodes = |faults: &[Fault]| -> Vec<Option<String>> {
+    let nodes = |faults: &[PipelineError]| -> Vec<Option<String>> {
         faults.iter().map(|fault| fault.node.clone()).collect()
     };
     let mut faulty = nodes(&found.faults);

@@ -3,7 +3,7 @@
 use super::{Node, Port, Random};
 use crate::{
     config::{Connection, NodeConfig, NodeKind, NodeOutput, PipelineConfig},
-    pipeline::{CustomFacts, CustomFault, MissingModel, ModelFacts, NodeTensor, Sources},
+    pipeline::{CustomFacts, CustomFault, MissingModel, ModelFacts, TensorSource, Sources},
     tensor::{DataType, Dim, Layout, PartialShape},
 };
 
@@ -98,7 +98,7 @@ impl Random {
             });
             let shape = shape.iter().copied().map(dim);
             let dims: Vec<Dim> = parts.into_iter().chain(shape).collect();
-            NodeTensor {
+            TensorSource {
                 name,
                 dtype: Some(dtype),
                 layout: letters.map_or_else(
