@@ -70,7 +70,7 @@ impl Attack {
                 ..usual
             },
             "pictures" => Self {
-                body: message("image_any", &[("image", "BYTES", &[1], &picture())]),
+                body: message("image_any", &[("image", "BYTES", &[1], &image())]),
                 ..usual
             },
             "windows" => {
@@ -216,7 +216,7 @@ fn packed(bytes: &[u8]) -> Vec<u8> {
 }
 
 /// A picture of a few pixels as JPEG, whose header says that it is 8000 by 8000.
-fn picture() -> Vec<u8> {
+fn image() -> Vec<u8> {
     let mut file = std::io::Cursor::new(Vec::new());
     image::RgbImage::new(8, 8)
         .write_to(&mut file, image::ImageFormat::Jpeg)

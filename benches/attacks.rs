@@ -9,7 +9,7 @@ use std::{
 use bytes::Bytes;
 use ovms::{
     budget::Budget,
-    client::{Api, TensorForm, ModelId, Request},
+    client::{Api, ModelId, Request, TensorForm},
     tensor::{DataType, Tensor, TensorMap},
 };
 

@@ -3,7 +3,7 @@
 use std::{path::Path, time::Duration};
 
 use ovms::{
-    client::{Api, Client, TensorForm, ModelId, Request, bench},
+    client::{Api, Client, ModelId, Request, TensorForm, bench},
     tensor::{DataType, Tensor, TensorMap},
 };
 

@@ -6,7 +6,7 @@ mod files;
 mod process;
 mod streams;
 
-use ovms::client::{TensorForm, Request};
+use ovms::client::{Request, TensorForm};
 use tempfile::TempDir;
 
 use self::files::Node;

@@ -7,7 +7,7 @@ use std::{
 };
 
 use futures::future::join_all;
-use ovms::client::{Api, EncodedRequest, Client, Request};
+use ovms::client::{Api, Client, EncodedRequest, Request};
 use tokio::runtime::{Builder, Runtime};
 
 use crate::{

@@ -33,14 +33,19 @@ impl Outcome {
 }
 
 /// Sends a request at a fixed rate over 16 connections; each time is from the moment that it was due.
-pub(crate) fn at_rate(options: &ClientOptions, request: &Request, rate: u32, seconds: f64) -> Outcome {
+pub(crate) fn at_rate(
+    options: &ClientOptions,
+    request: &Request,
+    rate: u32,
+    seconds: f64,
+) -> Outcome {
     let count = (f64::from(rate) * seconds) as usize;
     runtime().block_on(async {
         let client = Client::connect(options).await.expect("it listens");
         let call = &client.call(request).expect("it has a form");
         let mut ticks = tokio::time::interval(Duration::from_secs(1) / rate);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Burst);
-        let mut under_way = FuturesUnordered::new();
+        let mut in_flight = FuturesUnordered::new();
         let mut outcome = Outcome::default();
         let mut sent = 0;
         while outcome.count() < count {
@@ -48,12 +53,12 @@ pub(crate) fn at_rate(options: &ClientOptions, request: &Request, rate: u32, sec
                 due = ticks.tick(), if sent < count => {
                     let lane = sent % 16;
                     sent += 1;
-                    under_way.push(async move {
+                    in_flight.push(async move {
                         let is_good = call.send(lane).await.is_ok();
                         (due.elapsed(), is_good)
                     });
                 }
-                Some((took, is_good)) = under_way.next() => outcome.add(took, is_good),
+                Some((took, is_good)) = in_flight.next() => outcome.add(took, is_good),
             }
         }
         outcome

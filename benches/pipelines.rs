@@ -9,7 +9,7 @@ mod served;
 use std::time::Instant;
 
 use ovms::{
-    client::{TensorForm, Request},
+    client::{Request, TensorForm},
     openvino::runtime,
     request::{Data, Declared, InferRequest, InputTensor},
     tensor::DataType,

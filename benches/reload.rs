@@ -8,7 +8,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use ovms::client::{Api, TensorForm, Request};
+use ovms::client::{Api, Request, TensorForm};
 
 use crate::{
     PROPERTIES, TINY, cells,

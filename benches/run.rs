@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 use crate::{
     against, attacks, cells, graphs, meter, metrics, peer, pipelines, reload,
     report::{
-        busy::{MOST, Others},
+        busy::{MAX, Others},
         catalog::{self, AGAINST, CELLS, Part},
         page,
         row::Row,
@@ -122,7 +122,7 @@ pub(crate) fn run(args: &[&str]) {
     if let Some(path) = &wanted.json {
         let json = json(&sources, &wanted, &load_average, &done);
         let text = serde_json::to_string_pretty(&json).expect("plain numbers and texts");
-        fs::write(path, text + "\n").unwrap_or_else(|error| stop(74, &told(path, &error)));
+        fs::write(path, text + "\n").unwrap_or_else(|error| stop(74, &reported(path, &error)));
     }
     if let Some(path) = &wanted.page {
         write(path, &format!("{head}\n\n{times}"), &done);
@@ -219,7 +219,7 @@ fn busy(others: Others) -> String {
          no ratios are printed.",
         others.share * 100.0,
         others.stolen / others.share * 100.0,
-        MOST * 100.0
+        MAX * 100.0
     )
 }
 
@@ -297,7 +297,7 @@ fn json(sources: &Sources, wanted: &Wanted, load_average: &[f64], done: &[Done])
 
 /// Stops if a page lacks blocks; tells what has changed since it was written.
 fn look_at(path: &Path, parts: &[Part], sources: &Sources) {
-    let text = fs::read_to_string(path).unwrap_or_else(|error| stop(66, &told(path, &error)));
+    let text = fs::read_to_string(path).unwrap_or_else(|error| stop(66, &reported(path, &error)));
     let blocks = page::blocks(&text);
     let names = parts.iter().map(|part| part.name);
     for name in [page::RUN].into_iter().chain(names) {
@@ -314,7 +314,8 @@ fn look_at(path: &Path, parts: &[Part], sources: &Sources) {
 
 /// Replaces the blocks of a page.
 fn write(path: &Path, head: &str, done: &[Done]) {
-    let mut text = fs::read_to_string(path).unwrap_or_else(|error| stop(66, &told(path, &error)));
+    let mut text =
+        fs::read_to_string(path).unwrap_or_else(|error| stop(66, &reported(path, &error)));
     let blocks = done
         .iter()
         .map(|done| (done.part.name, table::markdown(&done.part, &done.rows)));
@@ -324,10 +325,10 @@ fn write(path: &Path, head: &str, done: &[Done]) {
             None => stop(65, &format!("{} has no block `{name}`", path.display())),
         }
     }
-    fs::write(path, text).unwrap_or_else(|error| stop(74, &told(path, &error)));
+    fs::write(path, text).unwrap_or_else(|error| stop(74, &reported(path, &error)));
 }
 
-fn told(path: &Path, error: &std::io::Error) -> String {
+fn reported(path: &Path, error: &std::io::Error) -> String {
     format!("{}: {error}", path.display())
 }
 

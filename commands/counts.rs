@@ -5,7 +5,7 @@ use std::{fmt, iter::Sum};
 /// How much was found.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Counts {
-    pub(crate) faults: usize,
+    pub(crate) errors: usize,
     pub(crate) warnings: usize,
     pub(crate) unchecked: usize,
 }
@@ -13,7 +13,7 @@ pub(crate) struct Counts {
 /// What a check has found of one thing, a line each.
 #[derive(Debug, Default)]
 pub(crate) struct Findings {
-    pub(crate) faults: Vec<String>,
+    pub(crate) errors: Vec<String>,
     pub(crate) warnings: Vec<String>,
     /// What nobody could look at, and why.
     pub(crate) unchecked: Vec<String>,
@@ -22,7 +22,7 @@ pub(crate) struct Findings {
 impl Sum for Counts {
     fn sum<I: Iterator<Item = Self>>(counts: I) -> Self {
         counts.fold(Self::default(), |all, one| Self {
-            faults: all.faults + one.faults,
+            errors: all.errors + one.errors,
             warnings: all.warnings + one.warnings,
             unchecked: all.unchecked + one.unchecked,
         })
@@ -32,8 +32,8 @@ impl Sum for Counts {
 impl fmt::Display for Counts {
     /// Writes what there is: `2 faults, 1 warning`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let told = [
-            (self.faults, "fault", "faults"),
+        let reported = [
+            (self.errors, "fault", "faults"),
             (self.warnings, "warning", "warnings"),
             (
                 self.unchecked,
@@ -41,13 +41,13 @@ impl fmt::Display for Counts {
                 "things that could not be checked",
             ),
         ];
-        let told = told.into_iter().filter(|(count, ..)| *count > 0);
-        let told: Vec<String> = told
+        let reported = reported.into_iter().filter(|(count, ..)| *count > 0);
+        let reported: Vec<String> = reported
             .map(|(count, one, many)| format!("{count} {}", if count == 1 { one } else { many }))
             .collect();
-        match told.is_empty() {
+        match reported.is_empty() {
             true => f.write_str("no faults"),
-            false => f.write_str(&told.join(", ")),
+            false => f.write_str(&reported.join(", ")),
         }
     }
 }
@@ -57,7 +57,7 @@ mod tests {
     use super::Counts;
 
     #[test]
-    fn what_there_is_is_told() {
+    fn what_there_is_is_reported() {
         let one = Counts {
             warnings: 1,
             unchecked: 1,
@@ -68,7 +68,7 @@ mod tests {
             one.to_string(),
             "1 warning, 1 thing that could not be checked"
         );
-        let all: Counts = [one, one, Counts { faults: 1, ..one }].into_iter().sum();
+        let all: Counts = [one, one, Counts { errors: 1, ..one }].into_iter().sum();
         assert_eq!(
             all.to_string(),
             "1 fault, 3 warnings, 3 things that could not be checked"

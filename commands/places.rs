@@ -59,9 +59,9 @@ pub(crate) fn prepare_python(settings: &PythonSettings, library: Option<&Path>) 
 /// Refuses an environment that has no Python, or another one.
 pub(crate) fn check_python(settings: &PythonSettings) -> Result<(), Failure> {
     let named = settings.environment.as_deref();
-    match named.and_then(python::environment_fault) {
-        Some(fault) => Err(Failure::usage_verbatim(format!(
-            "python_environment is not usable: {fault}"
+    match named.and_then(python::environment_error) {
+        Some(error) => Err(Failure::usage_verbatim(format!(
+            "python_environment is not usable: {error}"
         ))),
         None => Ok(()),
     }

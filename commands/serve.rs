@@ -13,7 +13,7 @@ mod summary;
 use std::{io::IsTerminal, time::Duration};
 
 use ovms::{
-    config::{self, AccessLogTarget, Config, FlagError, LogFormat, ConfigSource},
+    config::{self, AccessLogTarget, Config, ConfigSource, FlagError, LogFormat},
     error::chain,
     frontends::access,
     model::demo,

@@ -10,11 +10,13 @@ use std::{
     time::Duration,
 };
 
-use ovms::openvino::runtime::{self, Device, FoundRuntime, RuntimeOrigin, RuntimeSearchPath, RuntimeError};
+use ovms::openvino::runtime::{
+    self, Device, FoundRuntime, RuntimeError, RuntimeOrigin, RuntimeSearchPath,
+};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
-pub(crate) use supervise::{SuperviseArgs as SuperviseArgs, run as supervise};
+pub(crate) use supervise::{SuperviseArgs, run as supervise};
 
 use crate::{
     apart,
@@ -70,7 +72,7 @@ pub(crate) struct ProbeArgs {
 
 /// A device as one process tells it to another.
 #[derive(Debug, Serialize, Deserialize)]
-struct Told {
+struct Reported {
     name: String,
     full_name: String,
 }
@@ -114,7 +116,10 @@ pub(crate) fn run(args: &SetupArgs) -> Result<(), Failure> {
 
 /// Finds a runtime that works. One of ours that does not, or was left half done, is installed
 /// again; another one that does not is an error to tell.
-fn existing(search: &RuntimeSearchPath, dir: Option<&Path>) -> Result<Option<(FoundRuntime, String)>, Failure> {
+fn existing(
+    search: &RuntimeSearchPath,
+    dir: Option<&Path>,
+) -> Result<Option<(FoundRuntime, String)>, Failure> {
     let found = match runtime::find(search) {
         Ok(found) => found,
         Err(RuntimeError::Missing) => return Ok(None),
@@ -148,7 +153,12 @@ enum Outcome {
     Installed,
 }
 
-fn report(found: &FoundRuntime, version: &str, outcome: Outcome, args: &SetupArgs) -> Result<(), Failure> {
+fn report(
+    found: &FoundRuntime,
+    version: &str,
+    outcome: Outcome,
+    args: &SetupArgs,
+) -> Result<(), Failure> {
     let verb = match outcome {
         Outcome::WasThere => "found",
         Outcome::Installed => "installed",
@@ -211,10 +221,10 @@ pub(crate) fn devices(found: &FoundRuntime) -> Result<Vec<Device>, Failure> {
     if !said.status.success() {
         return failed(said.reason());
     }
-    match serde_json::from_str::<Vec<Told>>(&said.stdout) {
+    match serde_json::from_str::<Vec<Reported>>(&said.stdout) {
         Ok(devices) => Ok(devices
             .into_iter()
-            .map(|Told { name, full_name }| Device { name, full_name })
+            .map(|Reported { name, full_name }| Device { name, full_name })
             .collect()),
         Err(error) => failed(format!("the list of devices cannot be read: {error}")),
     }
@@ -235,11 +245,11 @@ pub(crate) fn probe(args: &ProbeArgs) -> Result<(), Failure> {
     let opened = runtime::open(&only).map_err(failed)?;
     if args.devices {
         let devices = runtime::devices(&opened).map_err(failed)?;
-        let told: Vec<Told> = devices
+        let reported: Vec<Reported> = devices
             .into_iter()
-            .map(|Device { name, full_name }| Told { name, full_name })
+            .map(|Device { name, full_name }| Reported { name, full_name })
             .collect();
-        let text = serde_json::to_string(&told).expect("texts are JSON");
+        let text = serde_json::to_string(&reported).expect("texts are JSON");
         return ui::print(text + "\n");
     }
     runtime::check(&opened).map_err(failed)?;

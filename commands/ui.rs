@@ -22,7 +22,7 @@ pub(crate) use escape::{steers, visible, visible_below, visible_lines};
 pub(crate) use foot::{Foot, Stdout, clear as clear_foot};
 pub(crate) use table::{Align, Cell, Table, Tone};
 pub(crate) use text::{
-    clipped, columns, counted, filled, listed, pace, picture_columns, rate, wrapped,
+    clipped, columns, counted, filled, image_columns, listed, pace, rate, wrapped,
 };
 
 use crate::error::{Failure, FailureKind};

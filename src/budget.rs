@@ -137,7 +137,7 @@ pub struct Charge {
 }
 
 impl Charge {
-    /// Returns how many bytes it is.
+    /// Returns its number of bytes.
     #[must_use]
     pub fn bytes(&self) -> usize {
         self.bytes
@@ -160,7 +160,7 @@ impl Charge {
         Ok(())
     }
 
-    /// Charges what is missing to so many bytes.
+    /// Charges the missing bytes up to a total.
     ///
     /// # Errors
     ///
@@ -172,7 +172,7 @@ impl Charge {
         }
     }
 
-    /// Charges what is missing to so many bytes that are there already and cannot be refused.
+    /// Charges the missing bytes up to a total; they exist already and cannot be refused.
     pub fn take(&mut self, to: usize) {
         if let Some(more) = to.checked_sub(self.bytes) {
             self.bytes = to;
@@ -180,7 +180,7 @@ impl Charge {
         }
     }
 
-    /// Gives back what is more than so many bytes.
+    /// Returns the bytes above a total to the budget.
     pub fn shrink(&mut self, to: usize) {
         if let Some(less) = self.bytes.checked_sub(to) {
             self.bytes = to;
@@ -188,7 +188,7 @@ impl Charge {
         }
     }
 
-    /// Puts the charge into a buffer: it ends when no part of the buffer is left.
+    /// Puts the charge into a buffer: it ends with the last part of the buffer.
     #[must_use]
     pub fn keep(self, bytes: Bytes) -> Bytes {
         Bytes::from_owner(Kept {
@@ -216,8 +216,8 @@ impl AsRef<[u8]> for Kept {
     }
 }
 
-/// Returns the budget, in bytes, of a server that is not told one: a quarter of the memory that this
-/// process may have, of the machine or of its control group, whichever is less.
+/// Returns the default budget of a server, in bytes: a quarter of the memory that this process may
+/// have, of the machine or of its control group, whichever is less.
 #[must_use]
 pub fn usual() -> usize {
     let machine = memory_total(&read("/proc/meminfo"));

@@ -19,15 +19,15 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     Ok(())
 }
 
-/// Tells whether the library of the interpreter is where every program's libraries are looked for.
+/// Returns whether the library of the interpreter is in a folder that all programs search.
 #[cfg(feature = "python")]
 fn is_of_system() -> bool {
     let folder = pyo3_build_config::get().lib_dir();
     folder.is_some_and(|folder| ["/usr/lib", "/lib"].iter().any(|it| folder.starts_with(it)))
 }
 
-/// Sees to it that the interpreter has a library to link with: else the linker's words for it come
-/// at the end of the build.
+/// Checks that the interpreter has a library to link with: else the linker's words for it come at
+/// the end of the build.
 #[cfg(feature = "python")]
 fn python_library() -> Result<(), String> {
     let python = pyo3_build_config::get();

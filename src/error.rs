@@ -7,7 +7,7 @@
 
 use std::{fmt, time::Duration};
 
-/// What the receiver of an error can do about it.
+/// Kind of an error: what its receiver can do about it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum ErrorKind {
     /// The request or the configuration is wrong; sending it again changes nothing.
@@ -16,13 +16,13 @@ pub enum ErrorKind {
     InvalidJson,
     /// No servable of this name or version.
     NotFound,
-    /// What is to be made exists.
+    /// The name to be created exists already.
     AlreadyExists,
     /// The version is known and not loaded yet; try again.
     NotLoaded,
     /// Every slot is taken and the queue is full, or the server is stopping; try again elsewhere.
     Overloaded,
-    /// The bytes of requests and answers under way are as many as may be; try again later.
+    /// The bytes of requests and responses in flight are as many as may be; try again later.
     Exhausted,
     /// The request's state does not fit (for example a shape that the model refuses).
     FailedPrecondition,
@@ -96,7 +96,7 @@ pub struct Error {
     source: Option<Box<dyn std::error::Error + Send + Sync>>,
 }
 
-/// What most functions of the crate return.
+/// Result of most functions of the crate.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
 impl Error {

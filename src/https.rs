@@ -8,7 +8,7 @@ use std::sync::{Arc, OnceLock};
 use reqwest::ClientBuilder;
 use rustls::{ClientConfig, RootCertStore, crypto::ring};
 
-/// Why no client can be made that trusts anybody.
+/// Error of making a client that trusts any certificate authority.
 #[derive(Debug, thiserror::Error)]
 pub enum CertificatesError {
     /// The system has none where they are usually kept.

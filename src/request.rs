@@ -1,8 +1,8 @@
 //! An inference request and its response, free of any protocol.
 //!
-//! Frontends make an [`InferRequest`] of what came over the wire without judging it: datatype
-//! and shape are as declared, data is as sent. `model::check` judges, with the model in hand, so
-//! that every protocol gets the same faults in the same order.
+//! Frontends make an [`InferRequest`] of the bytes from the wire without validating it: datatype
+//! and shape are as declared, data is as sent. `model::check` validates, with the model in hand, so
+//! that every protocol gets the same errors in the same order.
 
 use bytes::Bytes;
 
@@ -12,7 +12,7 @@ use crate::{
     tensor::{DataType, TensorMap, strings},
 };
 
-/// How a call came in: the labels of its figures, and nothing that changes what it does.
+/// Origin of a call: the labels of its metrics, without influence on its behaviour.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct RequestOrigin {
     /// The protocol.
@@ -50,10 +50,9 @@ pub struct InferRequest {
     pub inputs: Vec<InputTensor>,
     /// The outputs that the client wants, in its order; empty means all.
     pub outputs: Vec<String>,
-    /// How many raw buffers came for the inputs, if that is another number than that of the
-    /// inputs.
+    /// Number of raw buffers sent for the inputs, if it differs from the number of inputs.
     pub raw_mismatch: Option<usize>,
-    /// Whose words tell a fault.
+    /// Wording of errors.
     pub dialect: Dialect,
     /// The special inputs of stateful models, where the protocol has them in a form of their own;
     /// else they are among the inputs.
@@ -74,7 +73,7 @@ impl InferRequest {
         Ok(self)
     }
 
-    /// Sees to it that no input has more strings than so many. Each of them costs far more memory than the
+    /// Checks that no input has more strings than so many. Each of them costs far more memory than the
     /// four bytes that an empty one has on the wire.
     ///
     /// # Errors
@@ -93,7 +92,7 @@ impl InferRequest {
     }
 }
 
-/// What a request to a stateful model says about its sequence.
+/// Sequence inputs of a request to a stateful model.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct SpecialInputs {
     /// `sequence_id`.
@@ -111,7 +110,7 @@ pub struct Special {
     pub value: Option<u64>,
 }
 
-/// Whose words tell a fault of a request's tensors. What is a fault does not depend on it.
+/// Wording of errors in a request's tensors. It has no influence on which requests are errors.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Dialect {
     /// KServe v2: types are named as in requests.
@@ -135,7 +134,7 @@ pub struct InputTensor {
 }
 
 impl InputTensor {
-    /// Tells whether it has more strings than so many.
+    /// Returns whether it has more than `most` strings.
     fn has_more_strings(&self, most: usize) -> bool {
         if self.datatype != Declared::Known(DataType::String) {
             return false;
@@ -150,7 +149,7 @@ impl InputTensor {
         }
     }
 
-    /// Returns how many bytes its elements take.
+    /// Returns the bytes of its elements.
     #[must_use]
     pub fn bytes(&self) -> usize {
         match &self.data {
@@ -199,7 +198,7 @@ pub enum Data {
     Raw(Bytes),
     /// Values one by one, packed by the frontend as the declared type: the same bytes.
     Values {
-        /// How many values there were.
+        /// Number of values.
         count: usize,
         /// The values as little-endian bytes.
         bytes: Bytes,
@@ -240,11 +239,11 @@ pub struct InferResponse {
     pub outputs: TensorMap,
     /// Outputs of which the datatype may be any text, behind the others; of graphs.
     pub loose: Vec<LooseTensor>,
-    /// What the response says beside its outputs.
+    /// Parameters of the response beside its outputs.
     pub parameters: Parameters,
 }
 
-/// An output as a graph gives it: what it says of itself is not judged.
+/// An output as a graph gives it: its declared type and shape are not validated.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LooseTensor {
     /// The name.

@@ -1,4 +1,4 @@
-//! What the world may know of a servable: its tensors, name and version.
+//! Public description of a servable: its tensors, name and version.
 
 use crate::tensor::{DataType, Layout, PartialShape};
 
@@ -11,7 +11,7 @@ pub struct TensorInfo {
     pub dtype: DataType,
     /// The shape that is allowed (inputs) or to be expected (outputs).
     pub shape: PartialShape,
-    /// Which axis is which, as requests and responses have it.
+    /// Axis order of requests and responses.
     pub layout: Layout,
     /// The place of the tensor among the model's own inputs or outputs.
     pub port: usize,

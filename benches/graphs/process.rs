@@ -6,7 +6,7 @@ use std::{path::Path, sync::Arc, time::Instant};
 use bytes::Bytes;
 use ovms::{
     error::{Error, Result},
-    graph::{GraphDefinition, Env, GraphSource, NoTally, Servables, ServableSession},
+    graph::{Env, GraphDefinition, GraphSource, NoTally, ServableSession, Servables},
     metrics::Metrics,
     openvino::runtime,
     python,

@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use ovms::client::{ResponseReceiver, Api, Client, StreamEvent, RequestSender};
+use ovms::client::{Api, Client, RequestSender, ResponseReceiver, StreamEvent};
 use tokio::runtime::Runtime;
 
 use super::{

@@ -195,7 +195,7 @@ impl Case {
 }
 
 /// Sees to it that a message of a stream is an answer.
-pub(crate) fn judge(framed: &[u8]) {
+pub(crate) fn validate(framed: &[u8]) {
     let answer = ModelStreamInferResponse::decode(&framed[PREFIX..]).expect("a message");
     assert_eq!(answer.error_message, "");
     assert!(answer.infer_response.is_some());

@@ -11,7 +11,7 @@ use tokio::{
 };
 
 use crate::{
-    cases::{Case, Place, judge},
+    cases::{Case, Place, validate},
     served::{Served, Side},
     wire::{Counter, Heard, Overheard, Step},
 };
@@ -161,7 +161,7 @@ async fn grpc(client: DuplexStream, case: Case, count: usize, mut cutter: Cutter
             let body: &mut h2::RecvStream = answers.as_mut().expect("the first answer sets it");
             let data = body.data().await.expect("the stream is open");
             let data = data.expect("an answer");
-            judge(&data);
+            validate(&data);
             release(body, &data);
             cutter.cut().await;
         }

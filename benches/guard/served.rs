@@ -7,7 +7,7 @@ use std::{
 };
 
 use ovms::{
-    config::{Config, Flags, ServerSettings, ConfigSource},
+    config::{Config, ConfigSource, Flags, ServerSettings},
     engine::{Engine, reload::Reloader},
     frontends::{access::AccessLog, grpc, intake::BodyLimits, rest::Rest},
     metrics::Metrics,
@@ -77,8 +77,8 @@ impl Served {
             let mut reloader =
                 Reloader::new(Arc::clone(&engine), config.source, Arc::clone(&metrics));
             reloader.read().await.expect("the file is right");
-            let faults = reloader.start().await.expect("the models load");
-            assert!(faults.is_empty(), "{faults:?}");
+            let errors = reloader.start().await.expect("the models load");
+            assert!(errors.is_empty(), "{errors:?}");
             reloader
         });
         engine.set_ready();

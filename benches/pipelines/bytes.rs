@@ -4,7 +4,10 @@ use std::{path::Path, sync::Arc};
 
 use ovms::{
     config::{Defaults, NodeConfig, parse},
-    pipeline::{CustomFacts, CustomFault, RequestFlow, MissingModel, ModelFacts, PipelinePlan, Sources, check},
+    pipeline::{
+        CustomError, CustomFacts, MissingModel, ModelFacts, PipelinePlan, RequestFlow, Sources,
+        check,
+    },
     servable::{ServableInfo, TensorInfo},
     tensor::{DataType, Dim, Layout, PartialShape, Tensor},
 };
@@ -50,8 +53,8 @@ impl Sources for Known {
         _node: &NodeConfig,
         _library: &str,
         _params: &[(String, String)],
-    ) -> Result<CustomFacts, CustomFault> {
-        Err(CustomFault::Library(Vec::new()))
+    ) -> Result<CustomFacts, CustomError> {
+        Err(CustomError::Library(Vec::new()))
     }
 }
 

@@ -6,7 +6,7 @@ use std::{
 };
 
 use ovms::{
-    config::{Defaults, ConfigSource},
+    config::{ConfigSource, Defaults},
     engine::{Engine, reload::Reloader},
     metrics::Metrics,
     request::{ApiFamily, InferRequest, Interface, RequestOrigin},

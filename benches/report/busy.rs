@@ -4,7 +4,7 @@
 use std::collections::HashMap;
 
 /// The share of the machine that others may have while a comparison is measured.
-pub(crate) const MOST: f64 = 0.1;
+pub(crate) const MAX: f64 = 0.1;
 
 /// The time of all processors since the machine started, in ticks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -105,6 +105,6 @@ impl Others {
 
     /// Returns whether comparisons tell nothing.
     pub(crate) fn are_busy(self) -> bool {
-        self.share > MOST
+        self.share > MAX
     }
 }

@@ -287,14 +287,14 @@ fn reload() -> Vec<Spec> {
 
 fn sequences() -> Vec<Spec> {
     let mut rows = Vec::new();
-    for (id, sequences, told, clients) in [
+    for (id, sequences, reported, clients) in [
         ("sequences-1", 1, "parameters", 1),
         ("sequences-16", 16, "parameters", 16),
         ("sequences-16-inputs", 16, "special inputs", 16),
         ("sequences-500", 500, "parameters", 16),
     ] {
         let text = format!(
-            "a request in one of {sequences} sequences, told by {told}, {clients} client{}: server CPU \
+            "a request in one of {sequences} sequences, told by {reported}, {clients} client{}: server CPU \
              beyond that of the same request without",
             if clients == 1 { "" } else { "s" }
         );

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{busy::MOST, stats::Summary};
+use super::{busy::MAX, stats::Summary};
 
 /// Unit of a value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -220,7 +220,7 @@ impl Row {
 
     /// Returns whether others took so much of the machine that the row tells nothing.
     pub(crate) fn is_busy(&self, spec: &Spec) -> bool {
-        self.others > MOST && !spec.is_steady
+        self.others > MAX && !spec.is_steady
     }
 
     /// Returns whether there is a value to show: no comparison of a busy machine.

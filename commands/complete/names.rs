@@ -4,8 +4,8 @@ use std::{env, path::Path, time::Instant};
 
 use ovms::{
     client::{
-        Address, Api, Client, ModelId, ModelMetadata, ModelStatus, ClientOptions, TensorMetadata, header,
-        input::Argument,
+        Address, Api, Client, ClientOptions, ModelId, ModelMetadata, ModelStatus, TensorMetadata,
+        header, input::Argument,
     },
     config::{self, Defaults, FileConfig, ModelEntry},
 };

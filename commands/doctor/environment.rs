@@ -6,7 +6,7 @@ use super::report::{Check, Status};
 use crate::ui::listed;
 
 /// Variables whose values are told.
-const TOLD: [&str; 27] = [
+const REPORTED: [&str; 27] = [
     "OPENVINO_INSTALL_DIR",
     "VIRTUAL_ENV",
     "CONDA_PREFIX",
@@ -61,13 +61,13 @@ const CLOUDS: [(&str, &[&str]); 3] = [
 /// Looks at credentials of clouds, and at everything else.
 pub(super) fn all() -> [Check; 2] {
     let set = |name: &&str| env::var_os(name).is_some_and(|value| !value.is_empty());
-    let told = TOLD.into_iter().filter(set).map(|name| {
+    let reported = REPORTED.into_iter().filter(set).map(|name| {
         let value = env::var(name).unwrap_or_else(|_| "(no text)".to_owned());
         format!("{name}={}", harmless(&value))
     });
     let hidden = HIDDEN.into_iter().filter(set);
     let hidden = hidden.map(|name| format!("{name} (set, not shown)"));
-    let variables: Vec<String> = told.chain(hidden).collect();
+    let variables: Vec<String> = reported.chain(hidden).collect();
     let variables = match variables.split_first() {
         None => Check::new("variables", Status::Note, "none that matter are set"),
         Some((first, rest)) => {
@@ -121,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn clouds_are_told_by_the_names_of_their_variables() {
+    fn clouds_are_reported_by_the_names_of_their_variables() {
         let names = ["AWS_REGION", "AZURE_TENANT_ID", "AWS_PROFILE", "HOME"];
         let names: Vec<String> = names.map(str::to_owned).into();
         let check = format!("{:?}", clouds(&names));

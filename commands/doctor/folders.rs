@@ -14,10 +14,10 @@ const COMPILED: &str = "/opt/cache";
 /// Looks at the folders for compiled models, for downloads, and for temporary files.
 pub(super) fn all() -> Vec<Check> {
     let mut writable = Vec::new();
-    let mut faults = Vec::new();
+    let mut errors = Vec::new();
     let mut look = |what: &str, folder: &Path| match try_to_write(folder) {
         Ok(()) => writable.push(format!("{} ({what})", folder.display())),
-        Err(error) => faults.push(format!("{} ({what}): {error}", folder.display())),
+        Err(error) => errors.push(format!("{} ({what}): {error}", folder.display())),
     };
     if Path::new(COMPILED).is_dir() {
         look("compiled", Path::new(COMPILED));
@@ -26,11 +26,11 @@ pub(super) fn all() -> Vec<Check> {
         look("downloads", &folder);
     }
     look("temporary", &env::temp_dir());
-    let text = match faults.is_empty() {
+    let text = match errors.is_empty() {
         true => format!("can write to {}", listed(&writable)),
-        false => format!("cannot write to {}", listed(&faults)),
+        false => format!("cannot write to {}", listed(&errors)),
     };
-    if faults.is_empty() {
+    if errors.is_empty() {
         return vec![Check::new("folders", Status::Ok, text)];
     }
     let check = Check::new("folders", Status::Warn, text).hint(

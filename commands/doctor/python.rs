@@ -17,7 +17,7 @@ const LIMIT: Duration = Duration::from_secs(20);
 
 /// The interpreter as one process tells it to another.
 #[derive(Debug, Serialize, Deserialize)]
-struct Told {
+struct Reported {
     version: String,
     prefix: PathBuf,
     library: Option<PathBuf>,
@@ -32,13 +32,13 @@ pub(crate) fn probe() -> Result<(), Failure> {
     python::configure(None, environment);
     let failed = |text: String| Failure::new(FailureKind::SystemPart, text);
     let survey = python::survey().map_err(failed)?;
-    let told = Told {
+    let reported = Reported {
         version: survey.version,
         prefix: survey.prefix,
         library: survey.library,
         numpy: survey.numpy,
     };
-    let text = serde_json::to_string(&told).map_err(|error| failed(error.to_string()))?;
+    let text = serde_json::to_string(&reported).map_err(|error| failed(error.to_string()))?;
     ui::print(text + "\n")
 }
 
@@ -62,21 +62,21 @@ pub(super) fn check(runtime: Option<&FoundRuntime>) -> Check {
     }
     // Modules that are imported at the start may print.
     let last = said.stdout.lines().next_back().unwrap_or_default();
-    let told: Told = match serde_json::from_str(last) {
-        Ok(told) => told,
+    let reported: Reported = match serde_json::from_str(last) {
+        Ok(reported) => reported,
         Err(error) => return cannot(format!("its answer cannot be read: {error}")),
     };
-    let text = format!("Python {} for Python nodes", told.version);
-    let (status, numpy) = match &told.numpy {
+    let text = format!("Python {} for Python nodes", reported.version);
+    let (status, numpy) = match &reported.numpy {
         Ok(version) => (Status::Ok, format!("numpy {version}")),
         Err(reason) => (Status::Note, format!("no numpy ({reason})")),
     };
     let mut check = Check::new(NAME, status, format!("{text}, {numpy}"));
-    check = check.detail(format!("packages of {}", told.prefix.display()));
-    if let Some(library) = &told.library {
+    check = check.detail(format!("packages of {}", reported.prefix.display()));
+    if let Some(library) = &reported.library {
         check = check.detail(format!("library {}", library.display()));
     }
-    match (told.numpy, runtime) {
+    match (reported.numpy, runtime) {
         (Ok(_), _) => check,
         (Err(_), _) => check.hint(
             "handlers that import numpy do not load: install it there, or name an environment \

@@ -1,6 +1,6 @@
 //! The OpenVINO runtime: which one is used, whether it works, and what it runs on.
 
-use ovms::openvino::runtime::{self, FoundRuntime, SearchedPlace, PINNED_VERSION};
+use ovms::openvino::runtime::{self, FoundRuntime, PINNED_VERSION, SearchedPlace};
 
 use super::report::{Check, Status};
 use crate::{places, setup};
@@ -51,14 +51,14 @@ fn devices(found: &FoundRuntime) -> Check {
                 .hint("the plugins belong beside the library; `ovms setup` gets all of them")
         }
         Ok(devices) => {
-            let told: Vec<String> = devices
+            let reported: Vec<String> = devices
                 .iter()
                 .map(|device| match device.full_name.as_str() {
                     "" => device.name.clone(),
                     full => format!("{} ({full})", device.name),
                 })
                 .collect();
-            Check::new("devices", Status::Ok, told.join(", "))
+            Check::new("devices", Status::Ok, reported.join(", "))
         }
         Err(failure) => Check::new("devices", Status::Warn, failure.message())
             .hint("the driver of a device may be broken; --target_device CPU does without"),
@@ -66,7 +66,12 @@ fn devices(found: &FoundRuntime) -> Check {
 }
 
 /// Tells of the places that were looked at besides.
-fn with_places(mut check: Check, looked: &[SearchedPlace], used: Option<&FoundRuntime>, works: bool) -> Check {
+fn with_places(
+    mut check: Check,
+    looked: &[SearchedPlace],
+    used: Option<&FoundRuntime>,
+    works: bool,
+) -> Check {
     for SearchedPlace {
         origin,
         folder,

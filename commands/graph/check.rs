@@ -133,7 +133,7 @@ pub(crate) fn findings(
     };
     let unchecked = report.unchecked.iter();
     Findings {
-        faults: lines(&report.faults),
+        errors: lines(&report.errors),
         warnings: lines(&report.warnings),
         unchecked: unchecked
             .map(|text| format!("{}: graph `{}`: {text}", report.file, report.name))
@@ -168,11 +168,11 @@ fn end(report: &Report) -> Result<(), Failure> {
     let counts = report.counts();
     match report.verdict() {
         Verdict::Ok => Ok(()),
-        Verdict::Faults => {
+        Verdict::Errors => {
             let faulty = report
                 .graphs
                 .iter()
-                .filter(|graph| !graph.faults.is_empty());
+                .filter(|graph| !graph.errors.is_empty());
             let which = match &report.graphs[..] {
                 [only] => format!("the graph `{}`", only.name),
                 all => format!("{} of {} graphs", faulty.count(), all.len()),

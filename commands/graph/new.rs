@@ -11,7 +11,7 @@ use std::{
 
 use ovms::{
     python,
-    scaffold::{ScaffoldKind, Scaffold, ScaffoldStream, flags},
+    scaffold::{Scaffold, ScaffoldKind, ScaffoldStream, flags},
 };
 
 use self::output::{Chosen, FormatOrStream};

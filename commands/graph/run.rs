@@ -13,9 +13,9 @@ use std::{
 
 use clap::ValueEnum;
 use ovms::{
-    graph::{GraphResponse, Env, NoTally, GraphObserver},
+    graph::{Env, GraphObserver, GraphResponse, NoTally},
     python,
-    request::{ApiFamily, InferRequest, Interface, RequestOrigin, Parameter},
+    request::{ApiFamily, InferRequest, Interface, Parameter, RequestOrigin},
 };
 use tokio::sync::mpsc;
 
@@ -27,7 +27,7 @@ use self::{
 use super::environment;
 use crate::{
     error::{Failure, FailureKind},
-    infer::{self, InputArgs, PictureArgs},
+    infer::{self, ImageArgs, InputArgs},
     pipeline::aside::Aside,
     ui::{self, Look},
 };
@@ -66,7 +66,7 @@ pub(crate) struct GraphRunArgs {
     #[command(flatten)]
     inputs: InputArgs,
     #[command(flatten)]
-    pictures: PictureArgs,
+    images: ImageArgs,
 
     /// Read requests from this file, one in each line; - is standard input
     #[arg(
@@ -150,7 +150,7 @@ pub(super) fn run(args: GraphRunArgs) -> Result<(), Failure> {
         timestamp: args.timestamp,
         parameters: args.param,
     };
-    let inputs = infer::inputs(args.inputs, args.pictures)?;
+    let inputs = infer::inputs(args.inputs, args.images)?;
     let loader = Loader::new(&args.path, args.name.as_deref())?;
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
@@ -230,8 +230,10 @@ async fn all(
             };
             let Some(answer) = answer else { break };
             match answer {
-                GraphResponse::Response(response, _) => stdout.print(&show::packet(format, &response))?,
-                GraphResponse::Fault(text) => {
+                GraphResponse::Response(response, _) => {
+                    stdout.print(&show::packet(format, &response))?;
+                }
+                GraphResponse::Error(text) => {
                     refused += 1;
                     ui::warn(&format!("error: a request was refused: {text}"));
                 }

@@ -46,7 +46,7 @@ graph of the file has.";
 
 /// The most nodes that are drawn: a layout takes much longer than it has more nodes, and nobody finds
 /// anything in it.
-const MOST_DRAWN: usize = 2000;
+const MAX_DRAWN: usize = 2000;
 
 /// The flags as typed.
 #[derive(Debug, clap::Args)]
@@ -105,10 +105,10 @@ pub(super) fn run(args: GraphShowArgs) -> Result<(), Failure> {
         return Err(Failure::new(FailureKind::Failed, text));
     }
     let is_drawn = matches!(args.format, Format::Text | Format::Svg | Format::Html);
-    let large = outlines.iter().find(|it| it.nodes.len() > MOST_DRAWN);
+    let large = outlines.iter().find(|it| it.nodes.len() > MAX_DRAWN);
     if let (true, Some(large)) = (is_drawn, large) {
         let text = format!(
-            "the graph `{}` has {} nodes, and at most {MOST_DRAWN} are drawn",
+            "the graph `{}` has {} nodes, and at most {MAX_DRAWN} are drawn",
             large.name,
             large.nodes.len()
         );
@@ -119,7 +119,7 @@ pub(super) fn run(args: GraphShowArgs) -> Result<(), Failure> {
     let out = args.out.as_deref().filter(|path| *path != Path::new("-"));
     let style = draw::Style {
         width: match out {
-            None => ui::picture_columns(),
+            None => ui::image_columns(),
             Some(_) => draw::WIDTH,
         },
         ascii: args.ascii || (out.is_none() && is_ascii_only()),
@@ -139,7 +139,7 @@ pub(super) fn outline(graph: &GraphConfig) -> Result<GraphOutline, Failure> {
         Failure::new(FailureKind::Failed, format!("cannot read {path}")).caused_by(&error)
     })?;
     let is_there = |handler: &str| graph.base_path.join(handler).is_file();
-    GraphOutline::read(&graph.name, &text, &path, calculators::all(), &is_there).map_err(|faults| {
+    GraphOutline::read(&graph.name, &text, &path, calculators::all(), &is_there).map_err(|errors| {
         let failure = Failure::new(
             FailureKind::Failed,
             format!(
@@ -147,8 +147,8 @@ pub(super) fn outline(graph: &GraphConfig) -> Result<GraphOutline, Failure> {
                 graph.name
             ),
         );
-        let faults = faults.faults.iter();
-        faults.fold(failure, |failure, fault| failure.detail(fault.to_string()))
+        let errors = errors.errors.iter();
+        errors.fold(failure, |failure, error| failure.detail(error.to_string()))
     })
 }
 
@@ -159,8 +159,8 @@ fn draw(
     is_list: bool,
 ) -> Result<String, Failure> {
     let each = |draw: &dyn Fn(&GraphOutline) -> String| -> String {
-        let pictures: Vec<String> = outlines.iter().map(draw).collect();
-        pictures.join("\n")
+        let images: Vec<String> = outlines.iter().map(draw).collect();
+        images.join("\n")
     };
     Ok(match args.format {
         Format::Text => each(&|outline| graphs::text(outline, style)),
@@ -172,10 +172,10 @@ fn draw(
             graphs::html(outlines, &format!("Graphs of {}", name.to_string_lossy()))
         }
         Format::Json => {
-            let pictures: Vec<graphs::GraphDiagram<'_>> = outlines.iter().map(graphs::json).collect();
-            let text = match &pictures[..] {
-                [picture] if !is_list => serde_json::to_string_pretty(picture),
-                _ => serde_json::to_string_pretty(&pictures),
+            let images: Vec<graphs::GraphDiagram<'_>> = outlines.iter().map(graphs::json).collect();
+            let text = match &images[..] {
+                [image] if !is_list => serde_json::to_string_pretty(image),
+                _ => serde_json::to_string_pretty(&images),
             };
             text.map_err(io::Error::from)? + "\n"
         }

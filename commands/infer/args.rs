@@ -6,7 +6,7 @@ mod output;
 mod request;
 mod server;
 
-pub(crate) use inputs::{InputArgs, PictureArgs};
+pub(crate) use inputs::{ImageArgs, InputArgs};
 pub(super) use load::LoadArgs;
 pub(super) use output::{Format, OutputArgs};
 pub(super) use request::RequestArgs;
@@ -110,7 +110,7 @@ pub(crate) struct InferArgs {
     #[command(flatten)]
     pub(super) inputs: InputArgs,
     #[command(flatten)]
-    pub(super) picture: PictureArgs,
+    pub(super) image: ImageArgs,
     #[command(flatten)]
     pub(super) request: RequestArgs,
     #[command(flatten)]

@@ -3,7 +3,8 @@
 
 use base64::{Engine as _, engine::general_purpose::STANDARD as BASE64};
 use ovms::client::{
-    Client, ClientError, TensorForm, ModelId, ModelMetadata, ClientOptions, Request, RequestError, SEQUENCE,
+    Client, ClientError, ClientOptions, ModelId, ModelMetadata, Request, RequestError, SEQUENCE,
+    TensorForm,
     sequence::{mark, random_id},
     spelled::{self, GrpcCall, HttpCall, Spelled},
 };
@@ -47,7 +48,7 @@ pub(super) async fn request(mut job: Job) -> Result<(), Failure> {
     if let Some(id) = sequence {
         job.server.headers.entry(SEQUENCE).or_insert(id.into());
     }
-    let model = if job.inputs.are_told() && !matches!(job.sequence, Some(Sequence::All(_))) {
+    let model = if job.inputs.are_reported() && !matches!(job.sequence, Some(Sequence::All(_))) {
         // Nobody needs to be asked.
         ModelMetadata {
             name: job.model.name.clone(),

@@ -1,7 +1,7 @@
 //! What a model takes and gives, for those who called it without inputs.
 
 use ovms::{
-    client::{Address, Api, ModelMetadata, ClientOptions, TensorMetadata, input::ImageLayout},
+    client::{Address, Api, ClientOptions, ModelMetadata, TensorMetadata, input::ImageLayout},
     tensor::DataType,
 };
 
@@ -11,7 +11,7 @@ use crate::{
 };
 
 /// The most elements that an example writes out.
-const MOST_WRITTEN: usize = 4;
+const MAX_WRITTEN: usize = 4;
 
 /// Prints the model's inputs and outputs, and returns the failure with an example.
 pub(super) fn no_inputs(name: &str, model: &ModelMetadata, server: &ClientOptions) -> Failure {
@@ -95,7 +95,7 @@ fn value(input: &TensorMetadata) -> String {
         Some(DataType::String) => "some text".to_owned(),
         Some(dtype) => match shape.fixed() {
             _ if ImageLayout::of_shape(shape).is_some() => "@picture.png".to_owned(),
-            Some(lengths) if lengths.iter().product::<usize>() <= MOST_WRITTEN => {
+            Some(lengths) if lengths.iter().product::<usize>() <= MAX_WRITTEN => {
                 let zero = if dtype == DataType::Bool {
                     "false"
                 } else {

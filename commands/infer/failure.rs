@@ -4,8 +4,8 @@ use std::error::Error;
 
 use ovms::{
     client::{
-        AddressError, Api, ClientError, ModelMetadata, RequestError, CallPhase,
-        input::{InputError, PictureError, ValueProblem},
+        AddressError, Api, CallPhase, ClientError, ModelMetadata, RequestError,
+        input::{ImageError, InputError, ValueProblem},
     },
     tensor::DataType,
 };
@@ -17,7 +17,7 @@ use crate::error::{Failure, FailureKind};
 const NO_SEQUENCE: &str = "Sequence ID has not been provided";
 
 /// How many names a hint lists.
-const MOST_NAMES: usize = 12;
+const MAX_NAMES: usize = 12;
 
 /// Explains why a call gave no answer.
 pub(super) fn client(error: ClientError) -> Failure {
@@ -151,7 +151,7 @@ pub(crate) fn input(error: InputError, model: Option<&str>) -> Failure {
         | InputError::StdinBytes
         | InputError::Answer { .. }
         | InputError::Value {
-            problem: ValueProblem::Picture(PictureError::Decode(_)) | ValueProblem::Upstream(_),
+            problem: ValueProblem::Image(ImageError::Decode(_)) | ValueProblem::Upstream(_),
             ..
         } => FailureKind::Failed,
         _ => FailureKind::Usage,
@@ -255,10 +255,8 @@ fn next_step(name: &str, problem: &ValueProblem) -> Option<String> {
             format!("choose one: `-i {name}=-:{first}`")
         }
         ValueProblem::Ranking => "leave out `--top` in the command before".to_owned(),
-        ValueProblem::Picture(
-            PictureError::Layout(_)
-            | PictureError::OtherLayout { .. }
-            | PictureError::Channels { .. },
+        ValueProblem::Image(
+            ImageError::Layout(_) | ImageError::OtherLayout { .. } | ImageError::Channels { .. },
         ) => "`--layout` tells where the channels are".to_owned(),
         _ => return None,
     })
@@ -276,11 +274,11 @@ fn deepest<'a>(error: &'a (dyn Error + 'static)) -> &'a (dyn Error + 'static) {
 fn list(names: &[String]) -> String {
     let mut shown: Vec<_> = names
         .iter()
-        .take(MOST_NAMES)
+        .take(MAX_NAMES)
         .map(|name| format!("`{name}`"))
         .collect();
-    if names.len() > MOST_NAMES {
-        shown.push(format!("and {} more", names.len() - MOST_NAMES));
+    if names.len() > MAX_NAMES {
+        shown.push(format!("and {} more", names.len() - MAX_NAMES));
     }
     shown.join(", ")
 }
@@ -291,7 +289,7 @@ mod tests {
 
     use ovms::{
         client::{
-            Address, Api, ClientError, ServerErrorCode, ServerError, TensorMetadata,
+            Address, Api, ClientError, ServerError, ServerErrorCode, TensorMetadata,
             input::{InputError, ValueProblem},
         },
         tensor::{DataType, Dim, PartialShape},
@@ -304,7 +302,7 @@ mod tests {
     }
 
     #[test]
-    fn a_server_that_is_not_there_is_told_with_the_first_cause() {
+    fn a_server_that_is_not_there_is_reported_with_the_first_cause() {
         let error = ClientError::Unreachable {
             address: Address::parse("localhost", Api::KserveGrpc).unwrap(),
             source: io::Error::from(io::ErrorKind::ConnectionRefused).into(),
@@ -342,7 +340,7 @@ mod tests {
     }
 
     #[test]
-    fn a_server_without_a_list_of_models_is_told() {
+    fn a_server_without_a_list_of_models_is_reported() {
         let refused = |code| {
             ClientError::Refused(ServerError {
                 code: ServerErrorCode::Grpc(code),

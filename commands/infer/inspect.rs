@@ -1,9 +1,9 @@
 //! Questions about models instead of a request: their states, or their inputs and outputs.
 
-use ovms::client::{Client, ClientError, ModelId, ClientOptions};
+use ovms::client::{Client, ClientError, ClientOptions, ModelId};
 
 use super::{
-    args::{InferArgs, Format},
+    args::{Format, InferArgs},
     curl,
     job::server,
     listing::{Listing, MetadataRow, Models},
@@ -94,7 +94,7 @@ impl Inspection {
             Question::Status => Models::States(vec![client.model_status(model).await?]),
             Question::Metadata => Models::Tensors(vec![MetadataRow {
                 name: model.name.clone(),
-                told: Ok(client.model_metadata(model).await?),
+                reported: Ok(client.model_metadata(model).await?),
             }]),
         };
         Ok(Listing {
@@ -121,14 +121,14 @@ impl Inspection {
                         name: model.name,
                         version: None,
                     };
-                    let told = match client.model_metadata(&id).await {
+                    let reported = match client.model_metadata(&id).await {
                         Ok(metadata) => Ok(metadata),
                         // Such as one that is not loaded.
                         Err(ClientError::Refused(refusal)) => Err(refusal),
                         Err(error) => return Err(error),
                     };
                     let name = id.name;
-                    rows.push(MetadataRow { name, told });
+                    rows.push(MetadataRow { name, reported });
                 }
                 Models::Tensors(rows)
             }

@@ -4,14 +4,14 @@ use std::io;
 
 use ovms::{
     client::{
-        Address, Api, ClientError, TensorForm, ModelId, ClientOptions, header,
-        input::{ChannelOrder, Fill, Inputs, ImageOptions},
+        Address, Api, ClientError, ClientOptions, ModelId, TensorForm, header,
+        input::{ChannelOrder, Fill, ImageOptions, Inputs},
     },
     request::Parameters,
 };
 
 use super::{
-    args::{InferArgs, InputArgs, PictureArgs, RequestArgs, ServerArgs},
+    args::{ImageArgs, InferArgs, InputArgs, RequestArgs, ServerArgs},
     curl::Secrets,
     failure,
     sequence::Sequence,
@@ -86,7 +86,7 @@ impl Job {
             format,
             server.api,
         )?;
-        let inputs = inputs(args.inputs, args.picture)?;
+        let inputs = inputs(args.inputs, args.image)?;
         let RequestArgs {
             model_version,
             output_name,
@@ -182,23 +182,23 @@ fn misfit(flag: &str, api: Api) -> Failure {
     Failure::new(FailureKind::Usage, text)
 }
 
-pub(crate) fn inputs(args: InputArgs, picture: PictureArgs) -> Result<Inputs, Failure> {
+pub(crate) fn inputs(args: InputArgs, image: ImageArgs) -> Result<Inputs, Failure> {
     let fill = match (args.zeros, args.random) {
         (true, _) => Some(Fill::Zeros),
         (_, true) => Some(Fill::Random(args.seed)),
         _ => None,
     };
-    let picture = ImageOptions {
-        layout: picture.layout,
-        mean: picture.mean,
-        scale: picture.scale,
-        order: if picture.bgr {
+    let image = ImageOptions {
+        layout: image.layout,
+        mean: image.mean,
+        scale: image.scale,
+        order: if image.bgr {
             ChannelOrder::Bgr
         } else {
             ChannelOrder::Rgb
         },
     };
-    Inputs::load(args.inputs, fill, picture, &mut io::stdin().lock())
+    Inputs::load(args.inputs, fill, image, &mut io::stdin().lock())
         .map_err(|error| failure::input(error, None))
 }
 

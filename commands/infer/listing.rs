@@ -37,7 +37,7 @@ pub(super) enum Models {
 #[derive(Debug)]
 pub(super) struct MetadataRow {
     pub(super) name: String,
-    pub(super) told: Result<ModelMetadata, ServerError>,
+    pub(super) reported: Result<ModelMetadata, ServerError>,
 }
 
 impl Listing {
@@ -72,14 +72,14 @@ impl Listing {
             Models::States(_) => {}
             Models::Tensors(rows) if self.is_of_all => {
                 let refused = rows.iter().filter_map(|row| {
-                    let refusal = row.told.as_ref().err()?;
+                    let refusal = row.reported.as_ref().err()?;
                     Some(format!("Model `{}` has no metadata: {refusal}", row.name))
                 });
                 notes.extend(refused);
             }
             Models::Tensors(rows) => {
-                let told = rows.iter().filter_map(|row| row.told.as_ref().ok());
-                notes.extend(told.map(headline));
+                let reported = rows.iter().filter_map(|row| row.reported.as_ref().ok());
+                notes.extend(reported.map(headline));
             }
         }
         notes
@@ -91,7 +91,8 @@ impl Listing {
             Models::Tensors(rows) => match rows.as_slice() {
                 [
                     MetadataRow {
-                        told: Ok(model), ..
+                        reported: Ok(model),
+                        ..
                     },
                 ] if !self.is_of_all => explanation(model, look),
                 rows => tensors_table(rows).draw(look),
@@ -207,7 +208,7 @@ fn tensors_table(rows: &[MetadataRow]) -> Table {
         ("shape", Align::Left),
     ]);
     for row in rows {
-        let Ok(model) = &row.told else {
+        let Ok(model) = &row.reported else {
             let nothing = [ui::NOTHING; 4].map(str::to_owned);
             table.row([row.name.clone()].into_iter().chain(nothing));
             continue;
@@ -276,14 +277,14 @@ struct TensorJson<'a> {
     shape: Vec<i64>,
 }
 
-fn if_told(text: &str) -> Option<&str> {
+fn if_reported(text: &str) -> Option<&str> {
     (!text.is_empty()).then_some(text)
 }
 
 impl<'a> StatusJson<'a> {
     fn new(model: &'a ModelStatus) -> Self {
         let version = |it: &'a VersionStatus| VersionJson {
-            version: if_told(&it.version),
+            version: if_reported(&it.version),
             state: &it.state,
             ready: it.is_ready(),
             error_code: it.code.as_deref(),
@@ -307,11 +308,11 @@ impl<'a> MetadataJson<'a> {
             tensors.iter().map(tensor).collect()
         };
         let name = &row.name;
-        match &row.told {
+        match &row.reported {
             Ok(model) => Self {
                 name,
                 versions: &model.versions,
-                platform: if_told(&model.platform),
+                platform: if_reported(&model.platform),
                 inputs: tensors(&model.inputs),
                 outputs: tensors(&model.outputs),
                 error: None,

@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use ovms::client::{
     Client, Request,
-    bench::{Bench, LoadPlan, BenchProgress, Report},
+    bench::{Bench, BenchProgress, LoadPlan, Report},
     output::number,
 };
 use serde::Serialize;
@@ -19,7 +19,7 @@ use crate::{
 const PAUSE: Duration = Duration::from_secs(10);
 
 /// How many texts of errors are shown.
-const MOST_ERRORS: usize = 5;
+const MAX_ERRORS: usize = 5;
 
 /// Sends the request as planned, and prints the measurement.
 pub(super) async fn run(
@@ -47,7 +47,7 @@ pub(super) async fn run(
 async fn draw(bench: &Bench, plan: LoadPlan) {
     let bar = ui::bar(1000);
     let mut step = tokio::time::interval(ui::BAR_STEP);
-    let mut told = Instant::now();
+    let mut reported = Instant::now();
     loop {
         step.tick().await;
         let progress = bench.progress();
@@ -55,8 +55,8 @@ async fn draw(bench: &Bench, plan: LoadPlan) {
         if !bar.is_hidden() {
             bar.set_position(done);
             bar.set_message(message(progress));
-        } else if told.elapsed() >= PAUSE {
-            told = Instant::now();
+        } else if reported.elapsed() >= PAUSE {
+            reported = Instant::now();
             ui::note(&format!("{} %, {}", done / 10, message(progress)));
         }
     }
@@ -97,7 +97,7 @@ fn print(report: &Report, is_json: bool) -> Result<(), Failure> {
         return Ok(());
     }
     let mut table = Table::new(&[("times", Align::Right), ("error", Align::Left)]);
-    for (text, times) in report.errors.iter().take(MOST_ERRORS) {
+    for (text, times) in report.errors.iter().take(MAX_ERRORS) {
         table.row([times.to_string(), text.clone()]);
     }
     ui::print(format!("\n{}", table.draw(look)))
@@ -176,7 +176,7 @@ fn measurement_json(report: &Report) -> String {
         failed,
         elapsed,
     } = report.progress;
-    let errors = report.errors.iter().take(MOST_ERRORS);
+    let errors = report.errors.iter().take(MAX_ERRORS);
     let measurement = Measurement {
         ok: done - failed,
         failed,
@@ -207,7 +207,7 @@ fn milliseconds(duration: Duration) -> f64 {
 mod tests {
     use std::time::Duration;
 
-    use ovms::client::bench::{LatencySummary, LoadPlan, BenchProgress, Report};
+    use ovms::client::bench::{BenchProgress, LatencySummary, LoadPlan, Report};
 
     use super::{measurement_json, measurement_table, outcome, thousandths};
     use crate::{error::Failure, ui::Look};
@@ -260,7 +260,7 @@ mod tests {
     }
 
     #[test]
-    fn failures_and_interruptions_are_told() {
+    fn failures_and_interruptions_are_reported() {
         let text = |result: Result<(), Failure>| result.err().map(|failure| failure.text());
         assert_eq!(text(outcome(&report(0), false)), None);
         let failed = text(outcome(&report(2), false)).unwrap();

@@ -22,7 +22,7 @@ mod sequence;
 mod stream;
 mod task;
 
-pub(crate) use args::{InferArgs, InputArgs, PictureArgs};
+pub(crate) use args::{ImageArgs, InferArgs, InputArgs};
 pub(crate) use explain::explanation;
 pub(crate) use failure::input as input_failure;
 pub(crate) use job::inputs;

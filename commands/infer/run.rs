@@ -3,7 +3,7 @@
 use std::time::Instant;
 
 use ovms::{
-    client::{Api, Client, ClientError, TensorForm, ModelMetadata, ClientOptions, Request},
+    client::{Api, Client, ClientError, ClientOptions, ModelMetadata, Request, TensorForm},
     tensor::TensorMap,
 };
 

@@ -19,7 +19,10 @@ pub(super) enum Task {
     /// One answer, shown and saved.
     Show { show: Show, save: Option<PathBuf> },
     /// Many answers, counted.
-    Measure { plan: bench::LoadPlan, is_json: bool },
+    Measure {
+        plan: bench::LoadPlan,
+        is_json: bool,
+    },
 }
 
 /// How one answer is shown.

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use clap::ValueEnum;
 use ovms::{
-    config::{self, Defaults, EntryFault, FileConfig},
+    config::{self, Defaults, EntryError, FileConfig},
     pipeline::survey,
 };
 
@@ -140,7 +140,7 @@ fn named(path: &Path, file: &FileConfig, name: &str) -> Result<(), Failure> {
 fn clashes(file: &FileConfig) -> impl Iterator<Item = (&str, &config::FilePosition)> {
     let refused = file.refused.iter();
     refused
-        .filter(|refused| refused.reason == EntryFault::PipelineName)
+        .filter(|refused| refused.reason == EntryError::PipelineName)
         .map(|refused| (&*refused.name, &refused.place))
 }
 
@@ -186,11 +186,11 @@ fn end(report: &Report) -> Result<(), Failure> {
     let counts = report.counts();
     match report.verdict() {
         Verdict::Ok => Ok(()),
-        Verdict::Faults => {
+        Verdict::Errors => {
             let which = match &report.pipelines[..] {
                 [only] => format!("the pipeline `{}`", only.name),
                 all => {
-                    let faulty = all.iter().filter(|it| it.verdict == Verdict::Faults);
+                    let faulty = all.iter().filter(|it| it.verdict == Verdict::Errors);
                     format!("{} of {} pipelines", faulty.count(), all.len())
                 }
             };

@@ -14,12 +14,12 @@ use ovms::{
     config::{FileConfig, ModelConfig, ModelEntry, NodeConfig, VersionPolicy},
     custom_node::{Library, LibraryError, Node},
     error::chain,
-    model::{self, VersionFault, mapping, repository, storage, wanted},
+    model::{self, VersionFailure, mapping, repository, storage, wanted},
     openvino::{ModelLoadError, runtime},
     pipeline::{
-        CustomFacts, CustomFault, MissingModel, ModelFacts, PythonNode, Sources, python::is_handler,
+        CustomError, CustomFacts, MissingModel, ModelFacts, PythonNode, Sources, python::is_handler,
     },
-    python::{self, PythonHandler, NodeFacts},
+    python::{self, NodeFacts, PythonHandler},
     servable::ServableInfo,
 };
 
@@ -76,7 +76,7 @@ pub(crate) enum VersionLookup {
     /// What it takes and gives.
     Info(ServableInfo),
     /// What is wrong with it, and what to do about it.
-    Fault(String, Option<String>),
+    Error(String, Option<String>),
     /// Why it could not be looked at.
     Unknown(String),
 }
@@ -168,9 +168,15 @@ impl<'a> ConfigurationFacts<'a> {
     }
 
     /// Chooses the version that a server would serve, and looks at it.
-    fn version(&self, model: &ModelConfig, pinned: Option<i64>) -> Result<VersionLookup, MissingModel> {
+    fn version(
+        &self,
+        model: &ModelConfig,
+        pinned: Option<i64>,
+    ) -> Result<VersionLookup, MissingModel> {
         if !self.reads_models {
-            return Ok(VersionLookup::Unknown("models are not to be read".to_owned()));
+            return Ok(VersionLookup::Unknown(
+                "models are not to be read".to_owned(),
+            ));
         }
         if storage::is_remote(&model.base_path) {
             let reason = format!("its files are in the cloud, at {}", model.base_path);
@@ -192,15 +198,15 @@ impl<'a> ConfigurationFacts<'a> {
                 return Ok(self.looked(model, number, &existing[&number]));
             }
             // The server takes the next lower version in the place of one that it cannot load.
-            let judged = match (&model.policy, pinned) {
+            let validated = match (&model.policy, pinned) {
                 (_, None) => chosen.last().copied().into_iter().collect(),
                 (VersionPolicy::Latest(_), Some(_)) => chosen.clone(),
                 _ => Vec::new(),
             };
             let mut failed = None;
-            for number in judged.into_iter().rev() {
+            for number in validated.into_iter().rev() {
                 match self.looked(model, number, &existing[&number]) {
-                    VersionLookup::Fault(reason, _) => {
+                    VersionLookup::Error(reason, _) => {
                         failed = Some((number, reason));
                         break;
                     }
@@ -252,13 +258,13 @@ impl<'a> ConfigurationFacts<'a> {
     fn look(&self, model: &ModelConfig, folder: &Path) -> VersionLookup {
         let files = match repository::files(folder) {
             Ok(files) => files,
-            Err(error) => return VersionLookup::Fault(chain(&error), None),
+            Err(error) => return VersionLookup::Error(chain(&error), None),
         };
         // Without a runtime, nothing else reads it.
         let beside = files.folder();
         if let Err(error) = mapping::read(beside) {
             let path = mapping::path(beside);
-            return VersionLookup::Fault(format!("{}: {}", path.display(), chain(&error)), None);
+            return VersionLookup::Error(format!("{}: {}", path.display(), chain(&error)), None);
         }
         let opened = self.runtime.get_or_init(|| {
             let opened = runtime::open(&places::all());
@@ -269,26 +275,26 @@ impl<'a> ConfigurationFacts<'a> {
         }
         match model::inspect(&model.name, folder, &model.load) {
             Ok(info) => VersionLookup::Info(info),
-            Err(error @ VersionFault::Load(ModelLoadError::Runtime(_))) => {
+            Err(error @ VersionFailure::Load(ModelLoadError::Runtime(_))) => {
                 VersionLookup::Unknown(chain(&error))
             }
             Err(error) => {
                 let hint = match &error {
-                    VersionFault::Load(error) => of_load(error),
+                    VersionFailure::Load(error) => of_load(error),
                     _ => None,
                 };
-                VersionLookup::Fault(chain(&error), hint)
+                VersionLookup::Error(chain(&error), hint)
             }
         }
     }
 
     /// Opens a library, once.
-    pub(crate) fn library(&self, name: &str, path: &Path) -> Result<Arc<Library>, CustomFault> {
+    pub(crate) fn library(&self, name: &str, path: &Path) -> Result<Arc<Library>, CustomError> {
         let mut libraries = self.libraries.borrow_mut();
         let opened = libraries
             .entry(name.to_owned())
             .or_insert_with(|| Library::open(name, path).map_err(LibraryError::into_reason));
-        opened.clone().map_err(CustomFault::NotOpen)
+        opened.clone().map_err(CustomError::NotOpen)
     }
 }
 
@@ -302,7 +308,7 @@ impl ConfigurationFacts<'_> {
     }
 
     /// Imports a handler that no node uses.
-    pub(crate) fn import(&self, name: &str, path: &Path) -> Result<(), CustomFault> {
+    pub(crate) fn import(&self, name: &str, path: &Path) -> Result<(), CustomError> {
         self.importable(path)?;
         PythonHandler::inspect(&NodeFacts {
             node_name: name.to_owned(),
@@ -315,14 +321,14 @@ impl ConfigurationFacts<'_> {
     }
 
     /// Sees to it that there are a handler file and a Python to import it.
-    fn importable(&self, path: &Path) -> Result<(), CustomFault> {
+    fn importable(&self, path: &Path) -> Result<(), CustomError> {
         if !path.is_file() {
             let reason = format!("{}: there is no such file", path.display());
-            return Err(CustomFault::NotOpen(reason));
+            return Err(CustomError::NotOpen(reason));
         }
         if !python::AVAILABLE {
             let reason = "custom nodes in Python need a build with the feature `python`";
-            return Err(CustomFault::NotOpen(reason.to_owned()));
+            return Err(CustomError::NotOpen(reason.to_owned()));
         }
         self.python.get_or_init(|| graph::environment(None));
         Ok(())
@@ -335,7 +341,7 @@ impl ConfigurationFacts<'_> {
         node: &NodeConfig,
         path: &Path,
         params: &[(String, String)],
-    ) -> Result<CustomFacts, CustomFault> {
+    ) -> Result<CustomFacts, CustomError> {
         self.importable(path)?;
         match self.handlers {
             Handlers::Made => PythonNode::load(node, params, path, false)?.finalize(),
@@ -371,7 +377,7 @@ impl Sources for ConfigurationFacts<'_> {
         let looked = self.version(model, version);
         let failed = matches!(
             looked,
-            Ok(VersionLookup::Fault(..)) | Err(MissingModel::NotAvailable(_))
+            Ok(VersionLookup::Error(..)) | Err(MissingModel::NotAvailable(_))
         );
         if failed && self.was_reported(Reported::Model(name.to_owned())) {
             return Err(MissingModel::NotLooked {
@@ -386,7 +392,7 @@ impl Sources for ConfigurationFacts<'_> {
                 stateful,
                 auto,
             }),
-            VersionLookup::Fault(reason, _) => Err(MissingModel::NotAvailable(reason)),
+            VersionLookup::Error(reason, _) => Err(MissingModel::NotAvailable(reason)),
             VersionLookup::Unknown(reason) => Err(MissingModel::NotLooked {
                 reason,
                 stateful,
@@ -400,13 +406,13 @@ impl Sources for ConfigurationFacts<'_> {
         node: &NodeConfig,
         library: &str,
         params: &[(String, String)],
-    ) -> Result<CustomFacts, CustomFault> {
+    ) -> Result<CustomFacts, CustomError> {
         let known = &self.file.custom_node_libraries;
         let names = || sorted(known.iter().map(|known| known.name.as_str()));
         let path = self.path(library);
-        let path = path.ok_or_else(|| CustomFault::Library(names()))?;
+        let path = path.ok_or_else(|| CustomError::Library(names()))?;
         if !self.options.custom_nodes {
-            return Err(CustomFault::NotLooked(
+            return Err(CustomError::NotLooked(
                 "custom nodes are not to be run".to_owned(),
             ));
         }
@@ -415,7 +421,7 @@ impl Sources for ConfigurationFacts<'_> {
         }
         let opened = self.library(library, path);
         if opened.is_err() && self.was_reported(Reported::Library(library.to_owned())) {
-            return Err(CustomFault::NotLooked(REPORTED.to_owned()));
+            return Err(CustomError::NotLooked(REPORTED.to_owned()));
         }
         let library = opened?;
         let params = params.iter().map(|(key, value)| (&**key, &**value));

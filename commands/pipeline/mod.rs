@@ -18,7 +18,7 @@ use crate::{
 };
 
 /// The most names of pipelines that a hint lists.
-const MOST_NAMES: usize = 20;
+const MAX_NAMES: usize = 20;
 
 /// What ends the help.
 pub(crate) const AFTER_HELP: &str = "\
@@ -65,9 +65,9 @@ fn unknown(kind: FailureKind, path: &Path, name: &str, names: &[&str]) -> Failur
     if names.is_empty() {
         return failure.hint("it has no pipelines");
     }
-    let told = names.iter().take(MOST_NAMES);
-    let told: Vec<String> = told.map(|name| format!("`{name}`")).collect();
-    let more = match names.len().saturating_sub(MOST_NAMES) {
+    let reported = names.iter().take(MAX_NAMES);
+    let reported: Vec<String> = reported.map(|name| format!("`{name}`")).collect();
+    let more = match names.len().saturating_sub(MAX_NAMES) {
         0 => String::new(),
         more => format!(", and {more} more"),
     };
@@ -76,5 +76,5 @@ fn unknown(kind: FailureKind, path: &Path, name: &str, names: &[&str]) -> Failur
     } else {
         "pipelines are"
     };
-    failure.hint(format!("its {noun} {}{more}", told.join(", ")))
+    failure.hint(format!("its {noun} {}{more}", reported.join(", ")))
 }

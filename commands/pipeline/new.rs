@@ -178,14 +178,14 @@ fn pipeline(
         file: &file.display().to_string(),
     };
     let text = written::write(&head, &models, &wiring);
-    judge(&text, file)?;
+    validate(&text, file)?;
     match of.out() {
         None => stdout.print(&text),
         Some(file) => {
             save::write(file, &text, of.force)?;
             if of.output.is_json() {
                 let next = [format!("ovms pipeline check {}", custom::typed(file))];
-                return stdout.print(&save::told_json(&[file], &next));
+                return stdout.print(&save::reported_json(&[file], &next));
             }
             ui::note(&format!("wrote {}", file.display()));
             Ok(())
@@ -215,17 +215,17 @@ fn explain(misfit: Misfit) -> Failure {
 }
 
 /// Checks what is to be written, as a server will.
-fn judge(text: &str, file: &Path) -> Result<(), Failure> {
+fn validate(text: &str, file: &Path) -> Result<(), Failure> {
     let refused = || Failure::new(FailureKind::Failed, "such a pipeline could not be served");
     let parsed = config::parse(text.as_bytes(), file, &Defaults::default());
     let parsed = parsed.map_err(|error| refused().caused_by(&error))?;
     let facts = ConfigurationFacts::new(&parsed, FactOptions { custom_nodes: true });
     for pipeline in &parsed.pipelines {
         let survey = survey(pipeline, &facts);
-        if !survey.faults.is_empty() {
-            let faults = survey.faults.iter();
-            return Err(faults.fold(refused(), |failure, fault| {
-                failure.detail(fault.to_string())
+        if !survey.errors.is_empty() {
+            let errors = survey.errors.iter();
+            return Err(errors.fold(refused(), |failure, error| {
+                failure.detail(error.to_string())
             }));
         }
         for warning in survey.warnings {

@@ -14,7 +14,7 @@ use ovms::client::ModelMetadata;
 use super::aside::Aside;
 use crate::{
     error::{Failure, FailureKind},
-    infer::{self, InputArgs, PictureArgs},
+    infer::{self, ImageArgs, InputArgs},
     ui::{self, Look},
 };
 
@@ -47,7 +47,7 @@ pub(crate) struct PipelineRunArgs {
     #[command(flatten)]
     inputs: InputArgs,
     #[command(flatten)]
-    pictures: PictureArgs,
+    images: ImageArgs,
 
     /// Make the request N times and measure
     ///
@@ -101,7 +101,7 @@ enum Format {
 pub(super) fn run(args: PipelineRunArgs) -> Result<(), Failure> {
     let look = Look::of_stdout();
     let mut stdout = Aside::take()?;
-    let inputs = infer::inputs(args.inputs, args.pictures)?;
+    let inputs = infer::inputs(args.inputs, args.images)?;
     let loader = load::Loader::new(&args.config, &args.name)?;
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()

@@ -114,7 +114,7 @@ pub(super) fn run(args: PipelineShowArgs) -> Result<(), Failure> {
     let pipelines = chosen(&file, &args)?;
     let look = Look::of_stdout();
     let ascii = is_ascii_only();
-    let columns = ui::picture_columns();
+    let columns = ui::image_columns();
     // Libraries may write to stdout.
     let mut stdout = Aside::take()?;
     let options = FactOptions {
@@ -146,7 +146,10 @@ fn read(path: &Path) -> Result<FileConfig, Failure> {
 }
 
 /// Returns the pipelines that are meant.
-fn chosen<'a>(file: &'a FileConfig, args: &PipelineShowArgs) -> Result<Vec<&'a PipelineConfig>, Failure> {
+fn chosen<'a>(
+    file: &'a FileConfig,
+    args: &PipelineShowArgs,
+) -> Result<Vec<&'a PipelineConfig>, Failure> {
     let path = args.config.display();
     let names = || file.pipelines.iter().map(|pipeline| pipeline.name.as_str());
     let Some(name) = &args.name else {
@@ -189,10 +192,14 @@ fn refused(file: &FileConfig, failure: Failure) -> Failure {
     })
 }
 
-fn draw(args: &PipelineShowArgs, outlines: &[PipelineOutline], style: draw::Style) -> Result<String, Failure> {
+fn draw(
+    args: &PipelineShowArgs,
+    outlines: &[PipelineOutline],
+    style: draw::Style,
+) -> Result<String, Failure> {
     let each = |draw: &dyn Fn(&PipelineOutline) -> String| -> String {
-        let pictures: Vec<String> = outlines.iter().map(draw).collect();
-        pictures.join("\n")
+        let images: Vec<String> = outlines.iter().map(draw).collect();
+        images.join("\n")
     };
     Ok(match args.format {
         Format::Text => each(&|outline| draw::text(outline, style)),
@@ -205,10 +212,10 @@ fn draw(args: &PipelineShowArgs, outlines: &[PipelineOutline], style: draw::Styl
             draw::html(outlines, &title)
         }
         Format::Json => {
-            let pictures: Vec<draw::PipelineDiagram<'_>> = outlines.iter().map(draw::json).collect();
-            let text = match (&args.name, &pictures[..]) {
-                (Some(_), [picture]) => serde_json::to_string_pretty(picture),
-                _ => serde_json::to_string_pretty(&pictures),
+            let images: Vec<draw::PipelineDiagram<'_>> = outlines.iter().map(draw::json).collect();
+            let text = match (&args.name, &images[..]) {
+                (Some(_), [image]) => serde_json::to_string_pretty(image),
+                _ => serde_json::to_string_pretty(&images),
             };
             text.map_err(io::Error::from)? + "\n"
         }

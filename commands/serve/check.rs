@@ -17,7 +17,9 @@ use std::{
 };
 
 use ovms::{
-    config::{self, Config, Defaults, EntryFault, FileConfig, ModelEntry, FilePosition, ConfigSource},
+    config::{
+        self, Config, ConfigSource, Defaults, EntryError, FileConfig, FilePosition, ModelEntry,
+    },
     metrics::Metrics,
     python,
 };
@@ -75,7 +77,7 @@ enum Kind {
 const GOOD: &str = "ok";
 
 /// What it is called if anything is wrong with it.
-const FAULT: &str = "fault";
+const ERROR: &str = "fault";
 
 /// What it is called if not everything could be looked at.
 const NOT_CHECKED: &str = "not checked";
@@ -145,14 +147,14 @@ impl Report {
                 let ports = config.settings.port.or(config.settings.rest_port).is_some();
                 match config.add_monitoring(&file) {
                     Err(config::FlagError::FileMetricsWithoutPort) if !ports => {}
-                    Err(error) => self.findings.faults.push(error.to_string()),
+                    Err(error) => self.findings.errors.push(error.to_string()),
                     Ok(()) => {}
                 }
             }
         }
         let metrics = &config.settings.metrics;
         if let Err(error) = Metrics::new(metrics.enable, metrics.families.as_deref()) {
-            self.findings.faults.push(error.to_string());
+            self.findings.errors.push(error.to_string());
         }
         Ok(())
     }
@@ -171,19 +173,19 @@ impl Report {
         self.servables(&with_more, &origins, environment, &path, at);
         for entry in &file.refused {
             let kind = match entry.reason {
-                EntryFault::PipelineName => Kind::Pipeline,
+                EntryError::PipelineName => Kind::Pipeline,
                 _ => Kind::Graph,
             };
             self.row(kind, &entry.name, Vec::new(), REFUSED);
-            let fault = format!("{path}:{}: {}", entry.place, entry.reason);
-            self.findings.faults.push(fault);
+            let error = format!("{path}:{}: {}", entry.place, entry.reason);
+            self.findings.errors.push(error);
         }
         for warning in &file.warnings {
             self.findings.warnings.push(format!("{path}:{warning}"));
         }
         let shows = |kind: Kind| {
             let mut rows = self.rows.iter();
-            rows.any(|row| row.kind == kind && row.state == FAULT)
+            rows.any(|row| row.kind == kind && row.state == ERROR)
         };
         let commands = [(Kind::Pipeline, "pipeline"), (Kind::Graph, "graph")];
         let commands = commands.into_iter().filter(|(kind, _)| shows(*kind));
@@ -206,9 +208,9 @@ impl Report {
                     "" => String::new(),
                     file => format!("{file}: "),
                 };
-                let faults = self.findings.faults.len();
+                let errors = self.findings.errors.len();
                 self.model(model, &origin, facts);
-                if self.findings.faults.len() > faults {
+                if self.findings.errors.len() > errors {
                     facts.report(Reported::Model(model.name.clone()));
                 }
             }
@@ -218,8 +220,8 @@ impl Report {
                 place,
             } => {
                 self.row(Kind::Model, name, Vec::new(), REFUSED);
-                let fault = format!("{file}:{place}: {reason}");
-                self.findings.faults.push(fault);
+                let error = format!("{file}:{place}: {reason}");
+                self.findings.errors.push(error);
                 facts.report(Reported::Model(name.clone()));
             }
         }

@@ -12,7 +12,7 @@ const AROUND: usize = 60;
 
 /// Explains a file that is refused: each fault with its line. `argument` is how it was named.
 pub(crate) fn explain(error: &FileError, argument: &str) -> Failure {
-    let (path, faults, more) = match error {
+    let (path, errors, more) = match error {
         FileError::Read { path, source } => {
             return Failure::new(FailureKind::Failed, error.to_string())
                 .caused_by(source)
@@ -27,10 +27,10 @@ pub(crate) fn explain(error: &FileError, argument: &str) -> Failure {
                     ),
                 });
         }
-        FileError::Syntax { path, .. } => (path, error.faults(), 0),
-        FileError::Schema { path, more, .. } => (path, error.faults(), *more),
+        FileError::Syntax { path, .. } => (path, error.errors(), 0),
+        FileError::Schema { path, more, .. } => (path, error.errors(), *more),
     };
-    let number = faults.len() + more;
+    let number = errors.len() + more;
     let message = match error {
         FileError::Syntax { .. } => {
             format!("the configuration file {} is no JSON", path.display())
@@ -42,8 +42,8 @@ pub(crate) fn explain(error: &FileError, argument: &str) -> Failure {
         ),
     };
     let mut failure = Failure::new(FailureKind::Failed, message);
-    for fault in faults {
-        failure = failure.detail(detail(fault));
+    for error in errors {
+        failure = failure.detail(detail(error));
     }
     if more > 0 {
         failure = failure.detail(format!("and {more} more"));
@@ -52,15 +52,15 @@ pub(crate) fn explain(error: &FileError, argument: &str) -> Failure {
 }
 
 /// Writes a fault and marks it in its line.
-fn detail(fault: &ConfigurationError) -> String {
+fn detail(error: &ConfigurationError) -> String {
     let ConfigurationError {
         place,
         excerpt,
         width,
         ..
-    } = fault;
+    } = error;
     let [line, mark] = quote(place.line, excerpt, place.column, *width);
-    format!("{fault}\n  {line}\n  {mark}")
+    format!("{error}\n  {line}\n  {mark}")
 }
 
 /// Quotes what stands in a line around a column, both from 1, and marks so many characters of it.
@@ -104,7 +104,7 @@ mod tests {
     }
 
     #[test]
-    fn every_fault_is_marked_in_its_line() {
+    fn every_error_is_marked_in_its_line() {
         insta::assert_snapshot!(explained(br#"{
     "model_config_list": [
         {"config": {"name": "resnet", "base_path": "/models/resnet", "nireq": "4"}},

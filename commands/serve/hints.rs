@@ -6,7 +6,7 @@ use ovms::{
     config::FlagError,
     engine::reload::ReloadError,
     metrics::NameError,
-    model::{VersionFault, repository::RepositoryError, storage::SourceError},
+    model::{VersionFailure, repository::RepositoryError, storage::SourceError},
     openvino::ModelLoadError,
     server::{BindError, StartError},
 };
@@ -70,7 +70,7 @@ pub(super) fn of_bind(error: &BindError) -> Failure {
 pub(super) fn of_start(error: &StartError) -> Failure {
     let failure = failure(error);
     match error {
-        StartError::Fault(ReloadError::Repository {
+        StartError::Error(ReloadError::Repository {
             source: SourceError::Local(RepositoryError::BasePath { path, .. }),
             ..
         }) if path.components().any(|part| part == Component::ParentDir) => {
@@ -79,30 +79,30 @@ pub(super) fn of_start(error: &StartError) -> Failure {
                 Err(_) => "give --model_path without `..`".to_owned(),
             })
         }
-        StartError::Fault(ReloadError::Repository {
+        StartError::Error(ReloadError::Repository {
             source: SourceError::Local(RepositoryError::BasePath { .. }),
             ..
         }) => failure.hint(
             "--model_path is a folder with version folders, such as /models/resnet for \
              /models/resnet/1/model.xml, a folder with one model, or a model file",
         ),
-        StartError::Fault(ReloadError::Repository { source, .. }) => match source.hint() {
+        StartError::Error(ReloadError::Repository { source, .. }) => match source.hint() {
             Some(hint) => failure.hint(hint),
             None => failure,
         },
-        StartError::Fault(ReloadError::Version(version)) => match version.source.as_ref() {
-            VersionFault::Source(source) => match source.hint() {
+        StartError::Error(ReloadError::Version(version)) => match version.source.as_ref() {
+            VersionFailure::Source(source) => match source.hint() {
                 Some(hint) => failure.hint(hint),
                 None => failure,
             },
-            VersionFault::Load(error) => match of_load(error) {
+            VersionFailure::Load(error) => match of_load(error) {
                 Some(hint) => failure.hint(hint),
                 None => failure,
             },
             _ => failure,
         },
         StartError::Metrics(error) => of_metrics(failure, error),
-        StartError::Fault(_) | StartError::Lost => failure,
+        StartError::Error(_) | StartError::Lost => failure,
     }
 }
 

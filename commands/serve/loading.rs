@@ -10,7 +10,7 @@ use std::{
 use indicatif::DecimalBytes;
 use ovms::{
     engine::{Engine, Servable},
-    model::{VersionErrorCode, VersionState, Status, storage},
+    model::{Status, VersionErrorCode, VersionState, storage},
 };
 use tokio::time::Instant;
 
@@ -29,11 +29,11 @@ const FIRST: Duration = Duration::from_secs(10);
 const LONGEST: Duration = Duration::from_secs(60);
 
 /// The most loads that are told of one by one.
-const MOST: usize = 5;
+const MAX: usize = 5;
 
 /// A load under way.
 #[derive(Debug, Clone, PartialEq, Eq)]
-struct UnderWay {
+struct InFlight {
     name: String,
     version: Option<i64>,
     seconds: u64,
@@ -45,7 +45,7 @@ struct UnderWay {
 struct Stage {
     done: usize,
     all: usize,
-    under_way: Vec<UnderWay>,
+    in_flight: Vec<InFlight>,
 }
 
 /// Shows the load until this is dropped.
@@ -90,13 +90,14 @@ impl Stage {
                 continue;
             };
             let mut parts = parts.iter();
-            let Some(part) = parts.find(|part| part.status() == Status::ok(VersionState::Loading)) else {
+            let Some(part) = parts.find(|part| part.status() == Status::ok(VersionState::Loading))
+            else {
                 continue;
             };
             let key = (part.name().to_owned(), part.number());
             let seconds = since.entry(key).or_insert_with(Instant::now).elapsed();
             let download = model.download();
-            stage.under_way.push(UnderWay {
+            stage.in_flight.push(InFlight {
                 name: part.name().to_owned(),
                 version: Some(part.number()),
                 seconds: seconds.as_secs(),
@@ -104,17 +105,17 @@ impl Stage {
             });
         }
         // Pipelines and graphs have their turn after the models.
-        if stage.under_way.is_empty() && stage.done + rest.len() == stage.all {
+        if stage.in_flight.is_empty() && stage.done + rest.len() == stage.all {
             let now = |name: String| {
                 let seconds = since.entry((name.clone(), 0)).or_insert_with(Instant::now);
-                UnderWay {
+                InFlight {
                     name,
                     version: None,
                     seconds: seconds.elapsed().as_secs(),
                     download: None,
                 }
             };
-            stage.under_way = rest.into_iter().map(now).collect();
+            stage.in_flight = rest.into_iter().map(now).collect();
         }
         stage
     }
@@ -122,8 +123,8 @@ impl Stage {
     /// Returns the lines for a terminal.
     fn drawn(&self) -> String {
         let mut lines = vec![clipped(&format!("loaded {} of {}", self.done, self.all))];
-        let told = self.under_way.iter().take(MOST);
-        lines.extend(told.map(|it| clipped(&ui::visible(&format!("  {}", it.text())))));
+        let reported = self.in_flight.iter().take(MAX);
+        lines.extend(reported.map(|it| clipped(&ui::visible(&format!("  {}", it.text())))));
         if let Some(more) = self.more() {
             lines.push(format!("  and {more} more"));
         }
@@ -132,23 +133,23 @@ impl Stage {
 
     /// Returns the line for the log.
     fn line(&self) -> String {
-        let told = self.under_way.iter().take(MOST).map(UnderWay::text);
+        let reported = self.in_flight.iter().take(MAX).map(InFlight::text);
         let more = self.more().map(|more| format!("{more} more"));
-        let told: Vec<String> = told.chain(more).collect();
-        let what = match told.is_empty() {
+        let reported: Vec<String> = reported.chain(more).collect();
+        let what = match reported.is_empty() {
             true => String::new(),
-            false => format!("; under way: {}", told.join(", ")),
+            false => format!("; under way: {}", reported.join(", ")),
         };
         format!("still loading, {} of {} done{what}", self.done, self.all)
     }
 
     fn more(&self) -> Option<usize> {
-        let more = self.under_way.len().saturating_sub(MOST);
+        let more = self.in_flight.len().saturating_sub(MAX);
         (more > 0).then_some(more)
     }
 }
 
-impl UnderWay {
+impl InFlight {
     fn text(&self) -> String {
         let version = match self.version {
             Some(version) => format!(" version {version}"),
@@ -178,10 +179,10 @@ fn is_pending(status: &Status) -> bool {
 mod tests {
     use ovms::model::storage::DownloadProgress;
 
-    use super::{Stage, UnderWay};
+    use super::{InFlight, Stage};
 
-    fn under_way(name: &str) -> UnderWay {
-        UnderWay {
+    fn in_flight(name: &str) -> InFlight {
+        InFlight {
             name: name.to_owned(),
             version: Some(1),
             seconds: 12,
@@ -190,19 +191,19 @@ mod tests {
     }
 
     #[test]
-    fn loads_are_told_with_their_times_and_bytes() {
+    fn loads_are_reported_with_their_times_and_bytes() {
         let mut stage = Stage {
             done: 3,
             all: 40,
-            under_way: vec![
-                under_way("resnet"),
-                UnderWay {
+            in_flight: vec![
+                in_flight("resnet"),
+                InFlight {
                     download: Some(DownloadProgress {
                         version: 1,
                         received: 34_200_000,
                         expected: 102_400_000,
                     }),
-                    ..under_way("vad")
+                    ..in_flight("vad")
                 },
             ],
         };
@@ -212,7 +213,7 @@ mod tests {
           vad version 1: 34.20 MB of 102.40 MB (33 %), 12 s
         ");
         insta::assert_snapshot!(stage.line(), @"still loading, 3 of 40 done; under way: resnet version 1: 12 s, vad version 1: 34.20 MB of 102.40 MB (33 %), 12 s");
-        stage.under_way = vec![under_way("m"); 9];
+        stage.in_flight = vec![in_flight("m"); 9];
         insta::assert_snapshot!(stage.drawn(), @"
         loaded 3 of 40
           m version 1: 12 s
@@ -222,7 +223,7 @@ mod tests {
           m version 1: 12 s
           and 4 more
         ");
-        stage.under_way.clear();
+        stage.in_flight.clear();
         assert_eq!(stage.line(), "still loading, 3 of 40 done");
     }
 }

@@ -80,13 +80,13 @@ impl Observer for Start {
         }
     }
 
-    fn ready(&self, engine: &Arc<Engine>, faults: &[ReloadError]) {
+    fn ready(&self, engine: &Arc<Engine>, errors: &[ReloadError]) {
         drop(take(&self.loading));
         ui::clear_foot();
         if self.target == Target::Nowhere {
             return;
         }
-        let summary = Summary::new(&self.settings, &self.opened.version, engine, faults);
+        let summary = Summary::new(&self.settings, &self.opened.version, engine, errors);
         let summary = summary.of_demo(self.demo.clone());
         if self.target == Target::Log {
             summary.log(self.settings.log_format);

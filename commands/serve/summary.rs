@@ -7,7 +7,7 @@ mod tries;
 
 use ovms::{
     config::{LogFormat, ServerSettings},
-    engine::{Engine, ServableFacts, Servable, reload::ReloadError},
+    engine::{Engine, Servable, ServableFacts, reload::ReloadError},
     error::chain,
     openvino::runtime::Device,
     python,
@@ -19,10 +19,10 @@ use self::tries::Tries;
 use crate::ui::{columns, counted, listed, visible, wrapped};
 
 /// The most servables that are told of one by one.
-const MOST: usize = 8;
+const MAX: usize = 8;
 
 /// The most failures that are.
-const MOST_FAILURES: usize = 4;
+const MAX_FAILURES: usize = 4;
 
 /// The most names in an event.
 const LISTED: usize = 100;
@@ -77,12 +77,12 @@ impl Summary {
         settings: &ServerSettings,
         openvino: &str,
         engine: &Engine,
-        faults: &[ReloadError],
+        errors: &[ReloadError],
     ) -> Self {
         let servables = engine.servables();
         let served: Vec<Entry> = servables.iter().filter_map(Entry::of).collect();
         let python = python::describe();
-        let mut failures: Vec<String> = faults.iter().map(|fault| clip(&chain(fault))).collect();
+        let mut failures: Vec<String> = errors.iter().map(|error| clip(&chain(error))).collect();
         let empty = servables.iter().filter(|it| is_empty(it));
         for name in empty.map(Servable::name) {
             // Where the folder could not be read, that has been said.
@@ -227,18 +227,18 @@ impl Summary {
         if !self.devices.is_empty() {
             rows.push(("devices", vec![self.devices.join(", ")]));
         }
-        let told = self.served.iter().take(MOST);
-        rows.extend(told.map(|it| (it.kind, vec![it.name.clone() + &it.about])));
-        if self.served.len() > MOST {
-            let more = self.served.len() - MOST;
+        let reported = self.served.iter().take(MAX);
+        rows.extend(reported.map(|it| (it.kind, vec![it.name.clone() + &it.about])));
+        if self.served.len() > MAX {
+            let more = self.served.len() - MAX;
             let all = self.infer("--status", Some("--status"));
             rows.push(("and", vec![format!("{more} more: {all}")]));
         }
         if is_terminal {
-            let told = self.failures.iter().take(MOST_FAILURES).cloned();
-            rows.extend(told.map(|failure| ("missing", vec![failure])));
-            if self.failures.len() > MOST_FAILURES {
-                let more = self.failures.len() - MOST_FAILURES;
+            let reported = self.failures.iter().take(MAX_FAILURES).cloned();
+            rows.extend(reported.map(|failure| ("missing", vec![failure])));
+            if self.failures.len() > MAX_FAILURES {
+                let more = self.failures.len() - MAX_FAILURES;
                 rows.push(("missing", vec![format!("{more} more, told above")]));
             }
         } else if !self.failures.is_empty() {

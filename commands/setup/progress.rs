@@ -17,7 +17,7 @@ pub(super) struct Progress {
     bar: ProgressBar,
     plain: bool,
     /// When the last line was written about the present step.
-    told: Cell<Instant>,
+    reported: Cell<Instant>,
 }
 
 impl Progress {
@@ -28,8 +28,12 @@ impl Progress {
         if !plain {
             bar.enable_steady_tick(Duration::from_millis(120));
         }
-        let told = Cell::new(Instant::now());
-        let progress = Self { bar, plain, told };
+        let reported = Cell::new(Instant::now());
+        let progress = Self {
+            bar,
+            plain,
+            reported,
+        };
         progress.say(step);
         progress
     }
@@ -38,7 +42,7 @@ impl Progress {
     pub(super) fn say(&self, step: &str) {
         if self.plain {
             ui::note(step);
-            self.told.set(Instant::now());
+            self.reported.set(Instant::now());
             return;
         }
         self.bar.unset_length();
@@ -49,8 +53,8 @@ impl Progress {
     /// Shows how much of the present step is done.
     pub(super) fn bytes(&self, done: u64, all: u64) {
         if self.plain {
-            if self.told.get().elapsed() >= PAUSE {
-                self.told.set(Instant::now());
+            if self.reported.get().elapsed() >= PAUSE {
+                self.reported.set(Instant::now());
                 let (done, all) = (DecimalBytes(done), DecimalBytes(all));
                 ui::note(&format!("  {done} of {all}"));
             }

@@ -26,7 +26,7 @@ fn columns_for(look: Look) -> Option<usize> {
 }
 
 /// Returns the columns that a picture on stdout may have: those of the terminal, up to the usual ones.
-pub(crate) fn picture_columns() -> usize {
+pub(crate) fn image_columns() -> usize {
     let width = comfy_table::Table::new().width().map(usize::from);
     let width = width.filter(|width| *width >= NARROWEST);
     width.map_or(USUAL, |width| width.min(USUAL))

@@ -13,7 +13,7 @@ use std::{
 use futures::future::{join_all, try_join_all};
 use hdrhistogram::Histogram;
 
-use super::{EncodedRequest, ClientError};
+use super::{ClientError, EncodedRequest};
 use crate::error::chain;
 
 /// Latencies are told apart from a nanosecond to an hour, to three digits.
@@ -241,7 +241,7 @@ mod tests {
     use std::{cell::Cell, time::Duration};
 
     use super::{Bench, LoadPlan};
-    use crate::client::{ClientError, ServerErrorCode, ServerError};
+    use crate::client::{ClientError, ServerError, ServerErrorCode};
 
     const PLAN: LoadPlan = LoadPlan {
         requests: Some(100),
@@ -260,14 +260,14 @@ mod tests {
     #[tokio::test]
     async fn as_many_are_sent_as_planned_and_no_more_at_once() {
         let bench = Bench::new(PLAN);
-        let (sent, under_way, most) = (Cell::new(0), Cell::new(0), Cell::new(0));
+        let (sent, in_flight, most) = (Cell::new(0), Cell::new(0), Cell::new(0));
         let send = async |lane: usize| {
             assert!(lane < 7);
             sent.set(sent.get() + 1);
-            under_way.set(under_way.get() + 1);
-            most.set(most.get().max(under_way.get()));
+            in_flight.set(in_flight.get() + 1);
+            most.set(most.get().max(in_flight.get()));
             tokio::task::yield_now().await;
-            under_way.set(under_way.get() - 1);
+            in_flight.set(in_flight.get() - 1);
             if sent.get() % 10 == 0 {
                 Err(refused())
             } else {

@@ -11,9 +11,9 @@ pub use call::{EncodedRequest, Reply};
 
 use self::call::Body;
 use super::{
-    Address, ClientResponse, ResponseReceiver, Api, ClientError, ModelId, ModelMetadata, ModelStatus, Request,
-    RequestError, RequestSender, ServerMetadata, CallPhase, VersionStatus, kserve_grpc, kserve_rest,
-    tfs_grpc, tfs_rest,
+    Address, Api, CallPhase, ClientError, ClientResponse, ModelId, ModelMetadata, ModelStatus,
+    Request, RequestError, RequestSender, ResponseReceiver, ServerMetadata, VersionStatus,
+    kserve_grpc, kserve_rest, tfs_grpc, tfs_rest,
 };
 
 /// How long an address is tried for another protocol.
@@ -178,19 +178,23 @@ impl Client {
             return Ok(models);
         };
         // Here the list comes from another protocol, and the states from this one.
-        let mut told = Vec::with_capacity(models.len());
+        let mut reported = Vec::with_capacity(models.len());
         for model in models {
             let id = ModelId {
                 name: model.name.clone(),
                 version: None,
             };
-            match self.limit.run(CallPhase::Answer, wire.model_status(&id)).await {
-                Ok(status) => told.push(status),
-                Err(ClientError::Refused(_)) => told.push(model),
+            match self
+                .limit
+                .run(CallPhase::Answer, wire.model_status(&id))
+                .await
+            {
+                Ok(status) => reported.push(status),
+                Err(ClientError::Refused(_)) => reported.push(model),
                 Err(error) => return Err(error),
             }
         }
-        Ok(told)
+        Ok(reported)
     }
 
     /// Asks for the names of the server's models; `None` if the server has no such list.
@@ -231,8 +235,16 @@ impl Client {
             }
         }
         let is_ready = match &self.wire {
-            Wire::KserveRest(wire) => self.limit.run(CallPhase::Answer, wire.model_ready(model)).await,
-            Wire::KserveGrpc(wire) => self.limit.run(CallPhase::Answer, wire.model_ready(model)).await,
+            Wire::KserveRest(wire) => {
+                self.limit
+                    .run(CallPhase::Answer, wire.model_ready(model))
+                    .await
+            }
+            Wire::KserveGrpc(wire) => {
+                self.limit
+                    .run(CallPhase::Answer, wire.model_ready(model))
+                    .await
+            }
             Wire::TfsGrpc(_) | Wire::TfsRest(_) => Ok(false),
         }?;
         let asked: Vec<_> = model.version.iter().cloned().collect();

@@ -17,7 +17,9 @@ use tonic::{
 };
 use tower::Service;
 
-use super::{Address, AnswerError, ClientError, ServerErrorCode, ClientOptions, ServerError, RequestError};
+use super::{
+    Address, AnswerError, ClientError, ClientOptions, RequestError, ServerError, ServerErrorCode,
+};
 
 /// The largest message, both ways; servers have the same limit.
 pub(super) const MESSAGE_LIMIT: usize = 1 << 30;

@@ -8,11 +8,11 @@ use reqwest::{
 };
 use serde::Deserialize;
 
-use super::{Address, AnswerError, ClientError, ServerErrorCode, ClientOptions, ServerError};
+use super::{Address, AnswerError, ClientError, ClientOptions, ServerError, ServerErrorCode};
 use crate::https;
 
 /// How much of an error's body is shown if it is not the JSON of a model server.
-const MOST_OF_A_FOREIGN_BODY: usize = 300;
+const MAX_OF_A_FOREIGN_BODY: usize = 300;
 
 /// A pool of connections to one server.
 #[derive(Debug)]
@@ -145,7 +145,7 @@ fn refusal_text(body: &[u8]) -> String {
         Err(_) => String::from_utf8_lossy(body)
             .trim()
             .chars()
-            .take(MOST_OF_A_FOREIGN_BODY)
+            .take(MAX_OF_A_FOREIGN_BODY)
             .collect(),
     }
 }

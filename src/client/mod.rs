@@ -31,8 +31,12 @@ mod tfs_rest;
 
 pub use address::{Address, AddressError};
 pub use api::Api;
-pub use connection::{EncodedRequest, Client, ClientOptions, Reply, SEQUENCE};
-pub use error::{AnswerError, BoxError, ClientError, ServerErrorCode, ServerError, RequestError, CallPhase};
-pub use message::{ClientResponse, TensorForm, ModelId, ModelMetadata, Opaque, Request, TensorMetadata, header};
+pub use connection::{Client, ClientOptions, EncodedRequest, Reply, SEQUENCE};
+pub use error::{
+    AnswerError, BoxError, CallPhase, ClientError, RequestError, ServerError, ServerErrorCode,
+};
+pub use message::{
+    ClientResponse, ModelId, ModelMetadata, Opaque, Request, TensorForm, TensorMetadata, header,
+};
 pub use status::{ModelStatus, ServerMetadata, VersionStatus};
-pub use stream::{ResponseReceiver, StreamEvent, RequestSender, StreamAnswer};
+pub use stream::{RequestSender, ResponseReceiver, StreamAnswer, StreamEvent};

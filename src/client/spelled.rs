@@ -11,7 +11,7 @@ use prost_reflect::{DescriptorPool, DynamicMessage, SerializeOptions};
 use serde_json::{Value as Json, json};
 
 use super::{
-    Api, ModelId, ClientOptions, Request, RequestError, http, kserve_grpc, kserve_rest, tfs_grpc,
+    Api, ClientOptions, ModelId, Request, RequestError, http, kserve_grpc, kserve_rest, tfs_grpc,
     tfs_rest,
 };
 use crate::{

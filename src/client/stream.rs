@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use super::{ClientResponse, ClientError, Request, RequestError, kserve_grpc};
+use super::{ClientError, ClientResponse, Request, RequestError, kserve_grpc};
 
 /// Where the requests of a stream go; dropped when there are no more.
 #[derive(Debug)]
@@ -49,7 +49,7 @@ pub enum StreamEvent {
     /// An answer.
     Answer(StreamAnswer),
     /// An error after which the stream goes on.
-    Fault(String),
+    Error(String),
 }
 
 /// One answer of a stream.

@@ -104,7 +104,11 @@ impl Asked {
     /// Makes an answer of the outputs that came: those asked for, since not every server selects
     /// them, in the order asked for; all are in the model's order. The id of a sequence comes
     /// last, whatever was asked for.
-    pub(super) fn answer(&self, version: Option<i64>, mut came: Vec<(String, Tensor)>) -> ClientResponse {
+    pub(super) fn answer(
+        &self,
+        version: Option<i64>,
+        mut came: Vec<(String, Tensor)>,
+    ) -> ClientResponse {
         let place = |name: &str| {
             let known = self.known.iter().map(|output| &output.name);
             let mut order = self.wanted.iter().chain(known);

@@ -42,7 +42,7 @@ mod tests {
     use super::parse_list;
 
     #[test]
-    fn addresses_and_names_are_told_from_nonsense() {
+    fn addresses_and_names_are_reported_from_nonsense() {
         assert_eq!(
             parse_list("127.0.0.1, ::1,[::],my-host.local").unwrap(),
             ["127.0.0.1", "::1", "::", "my-host.local"]

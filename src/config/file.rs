@@ -1,12 +1,12 @@
-//! The configuration file: `config.json` to settings, with every fault of a file in one answer.
+//! The configuration file: `config.json` to settings, with all errors of a file reported together.
 //!
 //! [`parse`] is pure but for the look for graph files beside models. `syntax` makes JSON of bytes,
-//! `node` reads values and collects faults, `models`, `pipelines` and `sections` know the keys, and
+//! `node` reads values and collects errors, `models`, `pipelines` and `sections` know the keys, and
 //! `edit` adds and removes models in the text of a file.
 
 mod edit;
 mod entry;
-mod fault;
+mod error;
 mod graphs;
 mod models;
 mod node;
@@ -21,8 +21,8 @@ use std::{
 };
 
 pub use edit::{EditError, add_model, remove_model};
-pub use entry::EntryFault;
-pub use fault::{ConfigurationError, FilePosition, FilePositions, Warning};
+pub use entry::EntryError;
+pub use error::{ConfigurationError, FilePosition, FilePositions, Warning};
 pub use graphs::GraphConfig;
 pub use pipelines::{Connection, EmptyResults, NodeConfig, NodeKind, NodeOutput, PipelineConfig};
 pub use sections::{CustomLoaderConfig, LibraryConfig};
@@ -33,36 +33,36 @@ pub(in crate::config) use syntax::Source;
 use super::{MetricsSettings, ModelConfig};
 use crate::{budget::Budget, openvino::Placement, tensor::images::PixelLimit};
 
-/// What the flags of the server add to the models of a file.
+/// Model settings that the server's flags provide for all models of a file.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Defaults {
-    /// How many requests of a model may wait for an infer request.
+    /// Maximum number of requests waiting for an infer request of a model.
     pub most_waiting: usize,
-    /// How many runs of one custom node may be under way.
+    /// Maximum number of concurrent runs of one custom node.
     pub most_custom_runs: usize,
-    /// How long custom nodes may take to be opened, made and described.
+    /// Time limit for opening, initializing and describing custom nodes.
     pub custom_load: Duration,
-    /// How many runs of one graph may be under way.
+    /// Maximum number of concurrent runs of one graph.
     pub most_graph_runs: usize,
-    /// How long a graph may take to load.
+    /// Time limit for loading a graph.
     pub graph_load: Duration,
-    /// Whether clients are not told what Python nodes raise.
+    /// Whether errors raised by Python nodes are hidden from clients.
     pub hide_python_errors: bool,
-    /// The most pixels of an encoded image that an input takes.
+    /// Maximum pixels of an encoded image that an input takes.
     pub most_image_pixels: PixelLimit,
-    /// What requests and answers may take of the memory.
+    /// Memory budget of requests and responses.
     pub budget: Budget,
-    /// Where compiled models are kept.
+    /// Folder of the compiled-model cache.
     pub cache_dir: Option<PathBuf>,
     /// A library with more operations for the CPU.
     pub cpu_extension: Option<PathBuf>,
-    /// How long an inference may take before its client is answered.
+    /// Maximum duration of an inference before its client gets a response.
     pub inference_timeout: Option<Duration>,
-    /// The shortest time between two replacements of a compiled model after failed inferences.
+    /// Minimum time between two replacements of a compiled model after failed inferences.
     pub recovery_interval: Duration,
-    /// Whether clients are not told why an inference failed.
+    /// Whether the reason of a failed inference is hidden from clients.
     pub hide_inference_errors: bool,
-    /// On which threads models run; no flag sets it.
+    /// Threads that models run on; no flag sets it.
     pub placement: Placement,
 }
 
@@ -79,15 +79,15 @@ pub struct FileConfig {
     pub graphs: Vec<GraphConfig>,
     /// The custom model loaders.
     pub custom_loaders: Vec<CustomLoaderConfig>,
-    /// Entries that are no models and are refused by themselves.
+    /// Entries other than models that are refused by themselves.
     pub refused: Vec<RefusedEntry>,
-    /// What `monitoring` says of metrics; it counts only at the start.
+    /// Metrics settings from `monitoring`; applied only at startup.
     pub monitoring: Option<MetricsSettings>,
-    /// What is served, though perhaps not as meant, and what is not served yet.
+    /// Settings that are served, though perhaps not as meant, and those not served yet.
     pub warnings: Vec<Warning>,
 }
 
-/// One entry of `model_config_list`.
+/// Entry of `model_config_list`.
 #[derive(Debug, Clone, PartialEq)]
 pub enum ModelEntry {
     /// To be served.
@@ -96,9 +96,9 @@ pub enum ModelEntry {
     Refused {
         /// The name.
         name: String,
-        /// Why, with the text that clients of a reload know.
-        reason: EntryFault,
-        /// Where in the file.
+        /// Reason, in the text that clients of a reload know.
+        reason: EntryError,
+        /// Position in the file.
         place: FilePosition,
     },
 }
@@ -108,13 +108,13 @@ pub enum ModelEntry {
 pub struct RefusedEntry {
     /// The name.
     pub name: String,
-    /// Why.
-    pub reason: EntryFault,
-    /// Where in the file.
+    /// Reason for the refusal.
+    pub reason: EntryError,
+    /// Position in the file.
     pub place: FilePosition,
 }
 
-/// Why a file is refused as a whole.
+/// Error that makes a file unusable as a whole.
 #[derive(Debug, thiserror::Error)]
 pub enum FileError {
     /// It cannot be read.
@@ -122,55 +122,55 @@ pub enum FileError {
     Read {
         /// The file.
         path: PathBuf,
-        /// What the system said.
+        /// Error from the operating system.
         #[source]
         source: std::io::Error,
     },
     /// It is no JSON.
-    #[error("The file is not valid json - the configuration file {}:{fault}", path.display())]
+    #[error("The file is not valid json - the configuration file {}:{error}", path.display())]
     Syntax {
         /// The file.
         path: PathBuf,
-        /// Where it ends to be JSON.
-        fault: Box<ConfigurationError>,
+        /// Position at which the JSON becomes invalid.
+        error: Box<ConfigurationError>,
     },
     /// It is JSON with other keys and values than a configuration file has.
     #[error(
         "The file is not valid json - the configuration file {} has {}",
         path.display(),
-        listed(faults, *more)
+        listed(errors, *more)
     )]
     Schema {
         /// The file.
         path: PathBuf,
-        /// Every fault, in the order of the file; never empty.
-        faults: Vec<ConfigurationError>,
-        /// Further faults, if there are very many.
+        /// All errors, in file order; never empty.
+        errors: Vec<ConfigurationError>,
+        /// Number of further errors, if there are very many.
         more: usize,
     },
 }
 
 impl FileError {
-    /// Returns the faults within the file; none if it could not be read.
+    /// Returns the errors within the file; none if it could not be read.
     #[must_use]
-    pub fn faults(&self) -> &[ConfigurationError] {
+    pub fn errors(&self) -> &[ConfigurationError] {
         match self {
             Self::Read { .. } => &[],
-            Self::Syntax { fault, .. } => std::slice::from_ref(fault),
-            Self::Schema { faults, .. } => faults,
+            Self::Syntax { error, .. } => std::slice::from_ref(error),
+            Self::Schema { errors, .. } => errors,
         }
     }
 }
 
 /// Writes `1 fault: …` or `2 faults: …; …`.
-fn listed(faults: &[ConfigurationError], more: usize) -> String {
-    let number = faults.len() + more;
+fn listed(errors: &[ConfigurationError], more: usize) -> String {
+    let number = errors.len() + more;
     let mut text = format!("{number} fault{}: ", if number == 1 { "" } else { "s" });
-    for (index, fault) in faults.iter().enumerate() {
+    for (index, error) in errors.iter().enumerate() {
         if index > 0 {
             text.push_str("; ");
         }
-        text.push_str(&fault.to_string());
+        text.push_str(&error.to_string());
     }
     if more > 0 {
         text.push_str("; …");
@@ -178,7 +178,7 @@ fn listed(faults: &[ConfigurationError], more: usize) -> String {
     text
 }
 
-/// The largest file that is read, in bytes.
+/// Maximum size of a file, in bytes.
 const LARGEST: u64 = 64 << 20;
 
 /// Reads a configuration file from disk. Blocks.
@@ -225,7 +225,7 @@ fn content(path: &Path) -> std::io::Result<Vec<u8>> {
 ///
 /// # Errors
 ///
-/// Fails with every fault found.
+/// Fails with all errors found.
 pub fn parse(content: &[u8], path: &Path, defaults: &Defaults) -> Result<FileConfig, FileError> {
     let read = |node: &Node<'_>, folder: &Path| root(node, folder, defaults);
     let (config, warnings) = parse_as(content, path, read)?;
@@ -241,19 +241,19 @@ fn parse_as<T>(
     path: &Path,
     read: impl FnOnce(&Node<'_>, &Path) -> Option<T>,
 ) -> Result<(Option<T>, Vec<Warning>), FileError> {
-    let syntax = |fault| FileError::Syntax {
+    let syntax = |error| FileError::Syntax {
         path: path.to_owned(),
-        fault,
+        error,
     };
     let source = Source::new(content).map_err(syntax)?;
     let value = source.parse().map_err(syntax)?;
     let findings = Findings::new(&source);
     let config = read(&Node::root(&value, &findings), &folder(path));
-    let (faults, more, warnings) = findings.into_parts();
-    if !faults.is_empty() {
+    let (errors, more, warnings) = findings.into_parts();
+    if !errors.is_empty() {
         return Err(FileError::Schema {
             path: path.to_owned(),
-            faults,
+            errors,
             more,
         });
     }
@@ -268,7 +268,7 @@ fn parse_as<T>(
 pub struct Subconfig {
     /// The models, in the order of the file.
     pub models: Vec<ModelEntry>,
-    /// What is served, though perhaps not as meant.
+    /// Settings that are served, though perhaps not as meant.
     pub warnings: Vec<Warning>,
 }
 
@@ -279,7 +279,7 @@ pub struct Subconfig {
 ///
 /// Fails as [`read`] does.
 pub fn read_subconfig(path: &Path, defaults: &Defaults) -> Result<Option<Subconfig>, FileError> {
-    let fault = |source| FileError::Read {
+    let failure = |source| FileError::Read {
         path: path.to_owned(),
         source,
     };
@@ -287,11 +287,11 @@ pub fn read_subconfig(path: &Path, defaults: &Defaults) -> Result<Option<Subconf
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
         // A pipe would be waited for.
         Ok(found) if !found.is_file() => {
-            return Err(fault(std::io::Error::other("it is no file")));
+            return Err(failure(std::io::Error::other("it is no file")));
         }
         _ => {}
     }
-    let content = content(path).map_err(fault)?;
+    let content = content(path).map_err(failure)?;
     let read = |node: &Node<'_>, folder: &Path| {
         let list = ["model_config_list"];
         let fields = node.fields(&list, &list)?;
@@ -300,7 +300,7 @@ pub fn read_subconfig(path: &Path, defaults: &Defaults) -> Result<Option<Subconf
         let mut models = models::list(fields.get(list[0])?, folder, defaults, taken);
         let refused = graphs.graphs.into_iter().map(|graph| ModelEntry::Refused {
             name: graph.name,
-            reason: EntryFault::Graph(graph.graph_path.display().to_string()),
+            reason: EntryError::Graph(graph.graph_path.display().to_string()),
             place: graph.place,
         });
         models.extend(refused);

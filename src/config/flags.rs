@@ -125,7 +125,7 @@ pub struct Flags {
     pub environment: FlagEnvironment,
 }
 
-/// What the process's environment says in the place of flags.
+/// Flag values from the environment of the process.
 #[derive(Debug, Clone, Default)]
 pub struct FlagEnvironment {
     /// `GRPC_SERVERS`: a number above 0 goes before `grpc_workers`.
@@ -237,7 +237,7 @@ pub enum FlagError {
     #[error("grpc_workers count should be from 1 to CPU core count : {cores}")]
     GrpcWorkers {
         cores: usize,
-        /// What `GRPC_SERVERS` says, if the number is from there.
+        /// Value of `GRPC_SERVERS`, if the number is from there.
         variable: Option<u32>,
     },
     #[error("rest_port setting is missing, metrics are enabled on rest port")]
@@ -321,7 +321,7 @@ pub enum FlagError {
 }
 
 impl FlagError {
-    /// Tells whether the command line is wrong, as against the settings of a model or a file.
+    /// Returns whether the command line is wrong, as opposed to the settings of a model or a file.
     #[must_use]
     pub fn is_usage(&self) -> bool {
         match self {

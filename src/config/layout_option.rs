@@ -16,11 +16,11 @@ pub(super) fn parse(text: &str) -> Result<PerTensor<LayoutOption>, LayoutError> 
     if !text.trim_start().starts_with('{') {
         return parse_one(text).map(PerTensor::Anonymous);
     }
-    let fault = || LayoutError(text.to_owned());
-    let object: Map<String, Value> = serde_json::from_str(text).map_err(|_| fault())?;
+    let failure = || LayoutError(text.to_owned());
+    let object: Map<String, Value> = serde_json::from_str(text).map_err(|_| failure())?;
     let layouts = object.into_iter().map(|(name, value)| match value {
         Value::String(layout) => Ok((name, parse_one(&layout)?)),
-        _ => Err(fault()),
+        _ => Err(failure()),
     });
     layouts.collect::<Result<_, _>>().map(PerTensor::Named)
 }

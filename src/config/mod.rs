@@ -17,17 +17,17 @@ mod version_policy;
 use std::path::PathBuf;
 
 pub use file::{
-    Connection, CustomLoaderConfig, Defaults, EditError, EmptyResults, EntryFault, ConfigurationError,
-    FileConfig, FileError, GraphConfig, LibraryConfig, ModelEntry, NodeConfig, NodeKind,
-    NodeOutput, PipelineConfig, FilePosition, FilePositions, RefusedEntry, Subconfig, Warning, add_model, parse, read,
-    read_subconfig, remove_model,
+    ConfigurationError, Connection, CustomLoaderConfig, Defaults, EditError, EmptyResults,
+    EntryError, FileConfig, FileError, FilePosition, FilePositions, GraphConfig, LibraryConfig,
+    ModelEntry, NodeConfig, NodeKind, NodeOutput, PipelineConfig, RefusedEntry, Subconfig, Warning,
+    add_model, parse, read, read_subconfig, remove_model,
 };
 pub use flags::{FlagEnvironment, FlagError, Flags};
 pub use model::{ModelConfig, StatefulConfig, VersionPolicy, Warmup, WarmupData};
 pub use preprocessing::PreprocessingError;
 pub use settings::{
-    AccessLogTarget, ChannelArgument, Cors, ServerLimits, LogFormat, MetricsSettings, PythonSettings,
-    ServerSettings,
+    AccessLogTarget, ChannelArgument, Cors, LogFormat, MetricsSettings, PythonSettings,
+    ServerLimits, ServerSettings,
 };
 pub use shape::ParseShapeError;
 pub use version_policy::PolicyError;
@@ -37,13 +37,13 @@ pub use version_policy::PolicyError;
 pub struct Config {
     /// Ports, addresses and limits.
     pub settings: ServerSettings,
-    /// What to serve.
+    /// Source of the models and graphs to serve.
     pub source: ConfigSource,
-    /// What is left out of account, for the log.
+    /// Ignored settings, for the log.
     pub warnings: Vec<String>,
 }
 
-/// What to serve: one model or graph from flags, or a file.
+/// Source of the configuration: one model or graph from flags, or a file.
 #[derive(Debug, Clone)]
 pub enum ConfigSource {
     /// One model.
@@ -52,14 +52,14 @@ pub enum ConfigSource {
     Graph {
         /// The graph.
         graph: Box<GraphConfig>,
-        /// What the flags add to its models.
+        /// Settings that the flags add to its models.
         defaults: Defaults,
     },
     /// A configuration file.
     File {
         /// The file.
         path: PathBuf,
-        /// What the flags add to its models.
+        /// Settings that the flags add to its models.
         defaults: Defaults,
     },
 }

@@ -1,4 +1,4 @@
-//! What is configured for one model.
+//! Configuration of one model.
 
 use std::{path::PathBuf, time::Duration};
 
@@ -12,20 +12,20 @@ pub struct ModelConfig {
     /// The folder with the version folders or with a model, or a model file, resolved; or a cloud address
     /// such as `s3://…`.
     pub base_path: String,
-    /// Which versions are served.
+    /// Policy that selects the versions to serve.
     pub policy: VersionPolicy,
-    /// How to load them.
+    /// Options of the load.
     pub load: LoadOptions,
     /// Whether compiled models are cached although shapes are `auto`.
     pub allow_cache: bool,
-    /// How sequences are kept; `None` for a model without state.
+    /// Settings of sequences; `None` for a stateless model.
     pub stateful: Option<StatefulConfig>,
     /// Requests that a version answers before it turns AVAILABLE.
     pub warmup: Vec<Warmup>,
 }
 
 impl ModelConfig {
-    /// Tells whether a shape or the batch size is that of each request.
+    /// Returns whether a shape or the batch size is taken from each request.
     pub(super) fn has_auto(&self) -> bool {
         let shapes = match &self.load.shapes {
             PerTensor::Unset => false,
@@ -44,14 +44,14 @@ impl ModelConfig {
     }
 }
 
-/// Which versions of a model are served.
+/// Policy that selects the versions of a model to serve.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum VersionPolicy {
-    /// The highest ones: how many.
+    /// The highest versions, up to this number.
     Latest(usize),
-    /// Every one.
+    /// All versions.
     All,
-    /// These, as far as they exist.
+    /// The listed versions, as far as they exist.
     Specific(Vec<i64>),
 }
 
@@ -64,13 +64,13 @@ impl Default for VersionPolicy {
 /// Settings of a stateful model.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StatefulConfig {
-    /// Whether sequences that are not used are removed.
+    /// Whether idle sequences are removed.
     pub idle_sequence_cleanup: bool,
     /// Whether the low latency transformation is applied.
     pub low_latency_transformation: bool,
-    /// The most sequences at once.
+    /// Maximum number of concurrent sequences.
     pub max_sequence_number: u32,
-    /// How long sequences go on on what a reload or a stop would take from them.
+    /// Time that sequences may continue on a version that a reload or a shutdown replaces.
     pub drain: Duration,
 }
 
@@ -88,15 +88,15 @@ impl Default for StatefulConfig {
 /// A request that is run before a version turns AVAILABLE.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Warmup {
-    /// How many times it is run; at least 1.
+    /// Number of runs; at least 1.
     pub count: u32,
     /// The length of dimensions that the model leaves open; at least 1.
     pub dynamic_length: usize,
-    /// What the inputs hold.
+    /// Contents of the inputs.
     pub data: WarmupData,
 }
 
-/// What the inputs of a warm-up request hold.
+/// Contents of the inputs of a warm-up request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum WarmupData {
     /// Zeros.

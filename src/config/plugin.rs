@@ -2,8 +2,8 @@
 
 use serde_json::{Map, Value};
 
-/// Reads the text of the flag and adds what is the default: low latency, unless streams or a hint
-/// are set. `DEVICE_PROPERTIES` may hold an object for each device, which is passed on as JSON.
+/// Reads the text of the flag and adds the default: low latency, unless streams or a hint are set.
+/// `DEVICE_PROPERTIES` may hold an object for each device, which is passed on as JSON.
 ///
 /// For low latency on the CPU, threads are not pinned to cores, unless that is asked for: the
 /// runtime pins whichever thread calls it and lets it go again, twice a system call for each
@@ -42,12 +42,12 @@ pub(super) fn properties(
     Ok(complete(device, pairs))
 }
 
-/// Returns how the runtime writes a truth value.
+/// Returns a truth value as the runtime writes it.
 pub(super) fn flag(value: bool) -> &'static str {
     if value { "YES" } else { "NO" }
 }
 
-/// Translates old keys, and adds what is the default.
+/// Translates old keys, and adds defaults.
 pub(super) fn complete(device: &str, pairs: Vec<(String, String)>) -> Vec<(String, String)> {
     let mut properties: Vec<(String, String)> = pairs
         .into_iter()

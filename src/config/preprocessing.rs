@@ -45,22 +45,22 @@ pub(super) fn read(
     if text.trim().is_empty() {
         return Ok(());
     }
-    let fault = || PreprocessingError {
+    let error = || PreprocessingError {
         key,
         found: text.to_owned(),
     };
     match key {
-        "mean" => into.mean = Some(numbers(text).ok_or_else(fault)?),
+        "mean" => into.mean = Some(numbers(text).ok_or_else(error)?),
         "scale" => {
             let divides = |number: &f32| *number != 0.0;
             let scale = numbers(text).filter(|scale| match scale {
                 PerChannel::All(number) => divides(number),
                 PerChannel::Each(numbers) => numbers.iter().all(divides),
             });
-            into.scale = Some(scale.ok_or_else(fault)?);
+            into.scale = Some(scale.ok_or_else(error)?);
         }
-        "color_format" => into.color = Some(conversion(text, color).ok_or_else(fault)?),
-        _ => into.precision = Some(conversion(text, precision).ok_or_else(fault)?),
+        "color_format" => into.color = Some(conversion(text, color).ok_or_else(error)?),
+        _ => into.precision = Some(conversion(text, precision).ok_or_else(error)?),
     }
     Ok(())
 }

@@ -4,7 +4,7 @@ use std::{path::PathBuf, time::Duration};
 
 use crate::budget::Budget;
 
-/// Where the server listens, and how it behaves towards all clients.
+/// Addresses that the server listens on, and its behaviour towards all clients.
 #[derive(Debug, Clone)]
 pub struct ServerSettings {
     /// The gRPC port; `None` for no gRPC.
@@ -21,22 +21,22 @@ pub struct ServerSettings {
     pub management_bind_addresses: Vec<String>,
     /// The bounds.
     pub limits: ServerLimits,
-    /// What runs Python nodes.
+    /// Settings of the interpreter for Python nodes.
     pub python: PythonSettings,
-    /// What browsers are told about other origins.
+    /// Cross-origin policy sent to browsers.
     pub cors: Cors,
     /// Hosts under whose names browsers may use management paths, `*` for any; those of this machine
     /// for itself and the bound addresses if `None`.
     pub allowed_hosts: Option<Vec<String>>,
-    /// Whether `/metrics` is there, and which families it has.
+    /// Settings of `/metrics`.
     pub metrics: MetricsSettings,
-    /// Whether the HTTP port has a page for people.
+    /// Whether the HTTP port serves a dashboard page.
     pub dashboard: bool,
-    /// How often file and version folders are looked at; never if `None`.
+    /// Interval between checks of the configuration file and version folders; no checks if `None`.
     pub poll: Option<Duration>,
-    /// How often sequences that are not used are removed; never if `None`.
+    /// Interval between removals of idle sequences; no removals if `None`.
     pub sequence_cleaner_poll: Option<Duration>,
-    /// How often resources of custom nodes that are not used are removed; never if `None`.
+    /// Interval between removals of unused custom node resources; no removals if `None`.
     pub custom_node_resources_cleaner_interval: Option<Duration>,
     /// Checked, without effect: there is one runtime with a thread for each core.
     pub grpc_workers: u32,
@@ -52,14 +52,14 @@ pub struct ServerSettings {
     pub allowed_local_media_path: Option<PathBuf>,
     /// The key that clients of `/v3` must have; anyone may ask if `None`.
     pub api_key: Option<String>,
-    /// How lines of the log are written.
+    /// Format of log lines.
     pub log_format: LogFormat,
-    /// Where a line for each request is written; nowhere if `None`.
+    /// Destination of the access log, with a line for each request; no access log if `None`.
     pub access_log: Option<AccessLogTarget>,
 }
 
 impl ServerSettings {
-    /// Returns true if there is any port for HTTP.
+    /// Returns whether there is any port for HTTP.
     #[must_use]
     pub fn has_http(&self) -> bool {
         self.rest_port.is_some() || self.management_port.is_some()
@@ -69,57 +69,57 @@ impl ServerSettings {
 /// The bounds of everything that could otherwise grow or wait without end.
 #[derive(Debug, Clone)]
 pub struct ServerLimits {
-    /// Bytes of a message or body, as sent and as expanded.
+    /// Maximum bytes of a message or body, as sent and as expanded.
     pub message_size: usize,
-    /// Connections open at once on each port.
+    /// Maximum number of open connections on each port.
     pub connections: usize,
-    /// What requests and answers may take of the memory, all of them together.
+    /// Memory budget shared by all requests and responses.
     pub budget: Budget,
-    /// Connections open at once from one address on each port; `None` for any number.
+    /// Maximum number of open connections from one address on each port; `None` for any number.
     pub connections_per_address: Option<usize>,
     /// Calls that one gRPC connection may have open at once; `None` leaves it to
     /// `grpc_channel_arguments`.
     pub connection_streams: Option<u32>,
-    /// The longest pause within a request's body, and the time for its header.
+    /// Maximum pause within a request's body, and time limit of its header.
     pub read: Duration,
-    /// The longest time that a client may take for 64 KiB of an answer.
+    /// Maximum time that a client may take for 64 KiB of a response.
     pub write: Duration,
-    /// How long a connection may have no request.
+    /// Maximum time that a connection may have no request in flight.
     pub idle: Duration,
-    /// Bytes a second that a body has to come in, once `read` is over; 0 for any.
+    /// Minimum rate of a body in bytes a second, once `read` is over; 0 for any.
     pub receive_rate: u64,
-    /// How long a request waits for a version that is loading.
+    /// Maximum time that a request waits for a version that is loading.
     pub loading: Duration,
-    /// How long the answer of a reload waits for versions that it has retired.
+    /// Maximum time that the response of a reload waits for versions that it has retired.
     pub reload: Duration,
-    /// How long requests under way may take after the signal to stop.
+    /// Time limit for in-flight requests after the shutdown signal.
     pub shutdown: Duration,
-    /// Requests that may wait for a slot, and as many for versions that are loading.
+    /// Maximum number of requests waiting for a slot, and as many for versions that are loading.
     pub waiting: usize,
-    /// Pixels (width × height) of a picture in a request, known before it is decoded.
+    /// Maximum pixels (width × height) of an image in a request, known before it is decoded.
     pub image_pixels: u64,
-    /// Strings of an input of a request.
+    /// Maximum number of strings of an input of a request.
     pub string_elements: usize,
-    /// Streams of requests that may be open at once.
+    /// Maximum number of open request streams.
     pub streams: usize,
 }
 
-/// How Python nodes are run.
+/// Settings of Python nodes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PythonSettings {
     /// The virtual environment whose packages they see; the active one, or the runtime's, if `None`.
     pub environment: Option<PathBuf>,
-    /// Runs of all of them together that may go on at once, those that sleep or wait among them.
+    /// Maximum number of concurrent runs of all of them together, sleeping and waiting ones included.
     pub runs: usize,
 }
 
-/// The most pixels of a picture unless said otherwise: 8192 × 8192.
+/// Default limit of pixels of an image: 8192 × 8192.
 pub(super) const MAX_IMAGE_PIXELS: u64 = 1 << 26;
 
-/// The most strings of an input unless said otherwise.
+/// Default limit of strings of an input.
 pub(super) const MAX_STRING_ELEMENTS: usize = 1 << 20;
 
-/// The headers that tell browsers which other origins may call. A text that is empty leaves its
+/// Headers by which browsers learn which other origins may call. A text that is empty leaves its
 /// header out.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Cors {
@@ -144,12 +144,12 @@ impl Default for Cors {
     }
 }
 
-/// What `/metrics` shows.
+/// Settings of `/metrics`.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct MetricsSettings {
-    /// Whether it is there at all.
+    /// Whether the endpoint is enabled.
     pub enable: bool,
-    /// The families by name, as given; the default ones if `None`.
+    /// Names of the families, as given; the default ones if `None`.
     pub families: Option<Vec<String>>,
 }
 
@@ -162,7 +162,7 @@ pub enum ChannelArgument {
     Text(String),
 }
 
-/// How lines of the log are written.
+/// Format of log lines.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum LogFormat {
     /// For people.
@@ -172,7 +172,7 @@ pub enum LogFormat {
     Json,
 }
 
-/// Where a line for each request is written.
+/// Destination of the access log, with a line for each request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum AccessLogTarget {
     /// Standard output.

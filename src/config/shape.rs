@@ -24,18 +24,18 @@ pub(super) fn parse(text: &str) -> Result<PerTensor<ShapeOption>, ParseShapeErro
     if !text.trim_start().starts_with('{') {
         return parse_one(text).map(PerTensor::Anonymous);
     }
-    let fault = || ParseShapeError(text.to_owned());
-    let object: Map<String, Value> = serde_json::from_str(text).map_err(|_| fault())?;
+    let failure = || ParseShapeError(text.to_owned());
+    let object: Map<String, Value> = serde_json::from_str(text).map_err(|_| failure())?;
     let shapes = object.into_iter().map(|(name, value)| match value {
         Value::String(shape) => Ok((name, parse_one(&shape)?)),
-        _ => Err(fault()),
+        _ => Err(failure()),
     });
     shapes.collect::<Result<_, _>>().map(PerTensor::Named)
 }
 
 /// Reads one shape.
 pub(super) fn parse_one(text: &str) -> Result<ShapeOption, ParseShapeError> {
-    let fault = || ParseShapeError(text.to_owned());
+    let failure = || ParseShapeError(text.to_owned());
     let bare: String = text.chars().filter(|c| !c.is_whitespace()).collect();
     if bare == "auto" {
         return Ok(ShapeOption::Auto);
@@ -43,11 +43,11 @@ pub(super) fn parse_one(text: &str) -> Result<ShapeOption, ParseShapeError> {
     let dims = bare
         .strip_prefix('(')
         .and_then(|rest| rest.strip_suffix(')'))
-        .ok_or_else(fault)?;
+        .ok_or_else(failure)?;
     let dims: Option<Vec<Dim>> = dims.split(',').map(dim).collect();
     dims.map(PartialShape)
         .map(ShapeOption::Dims)
-        .ok_or_else(fault)
+        .ok_or_else(failure)
 }
 
 /// Reads a batch size: `Ok(None)` is that of the model, `Err` what is not one.
@@ -64,7 +64,7 @@ pub(super) fn parse_batch(text: &str) -> Result<Option<BatchOption>, ()> {
     }
 }
 
-/// What is said of a text that is no batch size.
+/// Returns the error text for an invalid batch size.
 pub(super) fn bad_batch(text: &str) -> String {
     format!(
         "batch_size is left out of account: found `{text}`; expected a number, -1, auto or a \

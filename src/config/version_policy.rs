@@ -20,30 +20,30 @@ const KINDS: [&str; 3] = ["latest", "all", "specific"];
 
 /// Reads the text of a flag.
 pub(super) fn parse(text: &str) -> Result<VersionPolicy, PolicyError> {
-    let wrong = |fault: &super::ConfigurationError| {
-        let text = format!("found {}; expected {}", fault.found, fault.expected);
-        if fault.unknown_key && !fault.place.path.contains('.') {
+    let wrong = |error: &super::ConfigurationError| {
+        let text = format!("found {}; expected {}", error.found, error.expected);
+        if error.unknown_key && !error.place.path.contains('.') {
             PolicyError::UnsupportedKey(text)
         } else {
             PolicyError::WrongFormat(text)
         }
     };
-    let source = Source::new(text.as_bytes()).map_err(|fault| wrong(&fault))?;
-    let value = source.parse().map_err(|fault| wrong(&fault))?;
+    let source = Source::new(text.as_bytes()).map_err(|error| wrong(&error))?;
+    let value = source.parse().map_err(|error| wrong(&error))?;
     let findings = Findings::new(&source);
     let policy = read(&Node::root(&value, &findings));
-    let (faults, _, warnings) = findings.into_parts();
+    let (errors, _, warnings) = findings.into_parts();
     if let Some(twice) = warnings.first() {
         return Err(PolicyError::WrongFormat(twice.text.clone()));
     }
-    match (policy, faults.first()) {
+    match (policy, errors.first()) {
         (Some(policy), None) => Ok(policy),
-        (_, Some(fault)) => Err(wrong(fault)),
+        (_, Some(error)) => Err(wrong(error)),
         (None, None) => Err(PolicyError::WrongFormat(text.to_owned())),
     }
 }
 
-/// Reads a policy of a file; what is none becomes a fault.
+/// Reads a policy of a file; anything else becomes an error.
 pub(super) fn read(node: &Node<'_>) -> Option<VersionPolicy> {
     let policy = node.fields(&KINDS, &[])?;
     let given: Vec<_> = KINDS
@@ -56,7 +56,7 @@ pub(super) fn read(node: &Node<'_>) -> Option<VersionPolicy> {
                 .pairs("policies")
                 .is_some_and(|pairs| !pairs.is_empty())
         {
-            // The unknown key has been told.
+            // The unknown key has been reported.
             return None;
         }
         node.expected("exactly one of latest, all, specific");
@@ -81,7 +81,7 @@ pub(super) fn read(node: &Node<'_>) -> Option<VersionPolicy> {
         _ => {
             let specific = settings.fields(&["versions"], &["versions"])?;
             let versions = specific.get("versions")?.list("version numbers")?;
-            // All of them, so that every fault is told.
+            // All of them, so that every error is reported.
             let versions: Vec<_> = versions
                 .iter()
                 .map(|version| version.whole(1, i64::MAX))

@@ -87,7 +87,7 @@ mod tests {
     }
 
     #[test]
-    fn other_files_are_not_judged() {
+    fn other_files_are_not_validated() {
         for other in [&b""[..], b"\x7fELF", b"\x7fELF\x01\x01 of 32 bits", b"text"] {
             assert_eq!(segments_end(&mut Cursor::new(other)).unwrap(), None);
         }

@@ -6,7 +6,7 @@ use super::{
     abi::{GetInfo, RawInfo, dtype},
     error::NodeError,
     node::Node,
-    outputs::{Borrowed, EXPECTED_ENTRIES, MOST_ENTRIES, take_dims, take_name},
+    outputs::{Borrowed, EXPECTED_ENTRIES, MAX_ENTRIES, take_dims, take_name},
 };
 use crate::tensor::{DataType, Dim, PartialShape};
 
@@ -40,7 +40,11 @@ impl Node {
         self.tensors("getOutputsInfo", self.functions().outputs)
     }
 
-    fn tensors(&self, function: &'static str, get: GetInfo) -> Result<Vec<CustomNodeTensor>, NodeError> {
+    fn tensors(
+        &self,
+        function: &'static str,
+        get: GetInfo,
+    ) -> Result<Vec<CustomNodeTensor>, NodeError> {
         let library = || self.library().name().to_owned();
         let mut info: *mut RawInfo = ptr::null_mut();
         let mut count = 0;
@@ -73,7 +77,7 @@ impl Node {
         // SAFETY: the call above returned the array, and it is given back here only.
         let _array = unsafe { Borrowed::new(self, info) };
         let entries = match usize::try_from(count) {
-            Ok(entries @ 1..) if count <= MOST_ENTRIES => entries,
+            Ok(entries @ 1..) if count <= MAX_ENTRIES => entries,
             _ => {
                 return Err(NodeError::Count {
                     library: library(),

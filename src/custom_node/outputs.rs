@@ -18,14 +18,14 @@ use crate::{
 };
 
 /// The most entries of an array that are believed.
-pub(super) const MOST_ENTRIES: c_int = 4096;
+pub(super) const MAX_ENTRIES: c_int = 4096;
 
 /// What an error says of [`MOST_ENTRIES`].
 pub(super) const EXPECTED_ENTRIES: &str = "1 to 4096";
 
 /// The most dimensions that are believed, as many as NumPy allows. A library that gives more has
 /// left the number uninitialized.
-const MOST_DIMS: u64 = 64;
+const MAX_DIMS: u64 = 64;
 
 /// Finds an output by name.
 ///
@@ -123,7 +123,7 @@ impl Drop for Data {
 pub(super) unsafe fn take_dims(node: &Node, dims: *mut u64, count: u64) -> Option<Vec<usize>> {
     // SAFETY: as the caller promises.
     let _borrowed = unsafe { Borrowed::new(node, dims) };
-    if count > MOST_DIMS || (dims.is_null() && count > 0) {
+    if count > MAX_DIMS || (dims.is_null() && count > 0) {
         return None;
     }
     let count = usize::try_from(count).ok()?;
@@ -167,7 +167,7 @@ pub(super) unsafe fn take(
     // SAFETY: as the caller promises; the array is given back here only.
     let array = unsafe { Borrowed::new(node, outputs) };
     let entries = match usize::try_from(count) {
-        Ok(entries @ 1..) if count <= MOST_ENTRIES => entries,
+        Ok(entries @ 1..) if count <= MAX_ENTRIES => entries,
         _ => {
             return Err(CallError::Count {
                 library: library(),
@@ -177,7 +177,7 @@ pub(super) unsafe fn take(
         }
     };
     let mut taken = TensorMap::default();
-    let mut fault = None;
+    let mut failure = None;
     for index in 0..entries {
         // SAFETY: as the caller promises, the array has so many entries; wherever it is.
         let raw = unsafe { outputs.add(index).read_unaligned() };
@@ -186,15 +186,15 @@ pub(super) unsafe fn take(
             Ok((name, tensor)) => taken.push(name, tensor),
             // The loop goes on, so that everything is given back.
             Err(error) => {
-                fault.get_or_insert(error);
+                failure.get_or_insert(error);
             }
         }
     }
     // After what was in it, and before the tensors that are dropped if there is a fault.
     drop(array);
-    match fault {
+    match failure {
         None => Ok(taken),
-        Some(fault) => Err(fault),
+        Some(failure) => Err(failure),
     }
 }
 
@@ -241,7 +241,7 @@ unsafe fn take_entry(
         return Err(wrong(if raw.dims.is_null() {
             format!("{count} dimensions are at a null pointer")
         } else {
-            format!("found {count} dimensions, expected at most {MOST_DIMS}")
+            format!("found {count} dimensions, expected at most {MAX_DIMS}")
         }));
     };
     if raw.data.is_null() {

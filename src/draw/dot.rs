@@ -24,27 +24,27 @@ pub(super) fn write(drawing: &Drawing) -> String {
     clusters(graph, None, 1, &mut text);
     for (to, node) in graph.boxes.iter().enumerate() {
         for label in &node.labels {
-            let lines = told(label);
+            let lines = reported(label);
             let link = Link {
                 from: label.from,
                 to,
             };
-            let fault = match label.fault {
+            let error = match label.error {
                 Some(_) => ", color=red",
                 None if drawing.dashed.contains(&link) => ", style=dashed",
                 None => "",
             };
             text.extend([format!(
-                "  n{} -> n{to} [label={}{fault}];\n",
+                "  n{} -> n{to} [label={}{error}];\n",
                 label.from,
                 quoted(&lines)
             )]);
         }
     }
-    for (from, to, told) in &drawing.backs {
-        let told = quoted(&format!("{told}\nback edge"));
+    for (from, to, reported) in &drawing.backs {
+        let reported = quoted(&format!("{reported}\nback edge"));
         text.extend([format!(
-            "  n{from} -> n{to} [label={told}, style=dotted, constraint=false];\n"
+            "  n{from} -> n{to} [label={reported}, style=dotted, constraint=false];\n"
         )]);
     }
     text += "}\n";
@@ -85,9 +85,9 @@ fn clusters(graph: &Graph, level: Option<usize>, depth: usize, text: &mut String
 }
 
 /// Writes a label with its type and shape on a line of its own.
-pub(super) fn told(label: &Label) -> String {
+pub(super) fn reported(label: &Label) -> String {
     let mut text = format!("{} → {}", label.item, label.input);
-    for more in [label.fault.unwrap_or_default(), &label.tensor] {
+    for more in [label.error.unwrap_or_default(), &label.tensor] {
         if !more.is_empty() {
             text.push('\n');
             text.push_str(more);

@@ -6,7 +6,7 @@ use super::{
     escape::visible,
     labels::{Label, kind, tensor},
 };
-use crate::pipeline::{Count, PipelineOutline, PipelineNodeKind};
+use crate::pipeline::{Count, PipelineNodeKind, PipelineOutline};
 
 /// What is drawn.
 #[derive(Debug, Clone)]
@@ -53,7 +53,7 @@ pub(super) struct Drawing {
     pub(super) name: String,
     pub(super) graph: Graph,
     /// What each link says: from, to, text.
-    pub(super) told: Vec<(usize, usize, String)>,
+    pub(super) reported: Vec<(usize, usize, String)>,
     /// Links that carry nothing while requests run.
     pub(super) dashed: Vec<Link>,
     /// Links that go back, which the graph has not: from, to, text.
@@ -63,7 +63,7 @@ pub(super) struct Drawing {
 impl Drawing {
     /// Makes the drawing of a pipeline.
     pub(super) fn new(outline: &PipelineOutline) -> Self {
-        let told = outline.edges.iter().map(|edge| {
+        let reported = outline.edges.iter().map(|edge| {
             let names = [&outline.nodes[edge.from].name, &edge.item];
             let target = [&outline.nodes[edge.to].name, &edge.input];
             let text = format!("{}.{} → {}.{}", names[0], names[1], target[0], target[1]);
@@ -73,7 +73,7 @@ impl Drawing {
             what: "Pipeline",
             name: outline.name.clone(),
             graph: Graph::new(outline),
-            told: told.collect(),
+            reported: reported.collect(),
             dashed: Vec::new(),
             backs: Vec::new(),
         }
@@ -94,7 +94,7 @@ pub(super) enum Tone {
     Name,
     Detail,
     Level,
-    Fault,
+    Error,
 }
 
 /// A connection of two boxes.
@@ -178,7 +178,7 @@ impl Graph {
                     None if is_open && edge.is_there => "any type".to_owned(),
                     None => String::new(),
                 },
-                fault: (!edge.is_there).then_some("(no such output)"),
+                error: (!edge.is_there).then_some("(no such output)"),
                 is_named: false,
                 is_skipped: false,
             });
@@ -202,7 +202,7 @@ impl Graph {
                 item: visible(&dangling.item),
                 input: visible(&dangling.input),
                 tensor: String::new(),
-                fault: None,
+                error: None,
                 is_named: false,
                 is_skipped: false,
             });
@@ -217,7 +217,7 @@ impl Graph {
         let from = self.boxes.len();
         self.boxes.push(Node {
             look: Look::Ghost,
-            lines: vec![line(name, Tone::Fault), line(why, Tone::Fault)],
+            lines: vec![line(name, Tone::Error), line(why, Tone::Error)],
             levels: self.boxes[to].levels.clone(),
             labels: Vec::new(),
         });
@@ -292,7 +292,7 @@ fn lines(outline: &PipelineOutline, index: usize) -> Vec<Line> {
     if let Some(missing) = &node.missing {
         lines.push(Line {
             text: missing.short.to_owned(),
-            tone: Tone::Fault,
+            tone: Tone::Error,
         });
     }
     for name in &node.gathers {

@@ -16,7 +16,7 @@ use super::{
     svg::{document, element},
     text::{Style, write_all},
 };
-use crate::graph::{GraphOutline, GraphEdge, GraphNodeKind, GraphOutlineNode, StreamEnd, Way};
+use crate::graph::{GraphEdge, GraphNodeKind, GraphOutline, GraphOutlineNode, StreamEnd, Way};
 
 pub use json::{GraphDiagram, json};
 
@@ -113,7 +113,7 @@ fn drawing(outline: &GraphOutline, backs: Backs) -> Drawing {
             levels: Vec::new(),
             exit,
         },
-        told: Vec::new(),
+        reported: Vec::new(),
         dashed: Vec::new(),
         backs: Vec::new(),
     };
@@ -166,7 +166,7 @@ fn lines(node: &GraphOutlineNode) -> Vec<Line> {
     }));
     lines.extend(
         node.missing
-            .map(|missing| (missing.to_owned(), Tone::Fault)),
+            .map(|missing| (missing.to_owned(), Tone::Error)),
     );
     // Who knows what it is knows the rest of the name.
     let handler = node.handler.iter().map(|name| {
@@ -184,15 +184,15 @@ fn lines(node: &GraphOutlineNode) -> Vec<Line> {
 fn connect(drawing: &mut Drawing, outline: &GraphOutline, edge: &GraphEdge, backs: Backs) {
     let exit = drawing.graph.exit;
     let Some(to) = at(edge.to, exit) else { return };
-    let told = format!("{} → {}", edge.name, edge.input);
+    let reported = format!("{} → {}", edge.name, edge.input);
     let from = match at(edge.from, exit) {
         // One that feeds itself says so, which is clearer than a box beside it.
         Some(from) if edge.way == Way::Back => {
             match backs {
-                Backs::Arrows => drawing.backs.push((from, to, visible(&told))),
+                Backs::Arrows => drawing.backs.push((from, to, visible(&reported))),
                 Backs::Boxes if from == to => {
                     drawing.graph.boxes[to].lines.push(Line {
-                        text: visible(&format!("back edge {told}")),
+                        text: visible(&format!("back edge {reported}")),
                         tone: Tone::Level,
                     });
                 }
@@ -216,7 +216,7 @@ fn connect(drawing: &mut Drawing, outline: &GraphOutline, edge: &GraphEdge, back
         place => name(outline, place),
     };
     let target = name(outline, edge.to);
-    drawing.told.push((
+    drawing.reported.push((
         from,
         to,
         format!("{source}.{} → {target}.{}", edge.name, edge.input),
@@ -227,7 +227,7 @@ fn connect(drawing: &mut Drawing, outline: &GraphOutline, edge: &GraphEdge, back
 /// Adds a box for something that is not there, or not above.
 fn stand_in(drawing: &mut Drawing, name: &str, why: &str, look: Look) -> usize {
     let tone = match look {
-        Look::Ghost => Tone::Fault,
+        Look::Ghost => Tone::Error,
         _ => Tone::Level,
     };
     let line = |text: &str| Line {
@@ -262,7 +262,7 @@ fn label(drawing: &mut Drawing, edge: &GraphEdge, from: usize, source: &str, to:
             input => input,
         }),
         tensor: carries,
-        fault: None,
+        error: None,
         is_named: false,
         is_skipped: false,
     });

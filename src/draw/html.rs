@@ -6,7 +6,7 @@ use super::{
     labels::{kind, tensor},
     svg,
 };
-use crate::pipeline::{PipelineOutline, OutlinePort};
+use crate::pipeline::{OutlinePort, PipelineOutline};
 
 const STYLE: &str = "\
 :root{color-scheme:light dark;--paper:#fff;--ink:#1f2328;--soft:#656d76;--line:#d0d7de;--head:#f6f8fa}\

@@ -4,7 +4,7 @@ use serde::Serialize;
 use serde_json::{Value, json as value};
 
 use crate::{
-    pipeline::{Count, TensorSource, PipelineOutline, PipelineNodeKind, OutlinePort},
+    pipeline::{Count, OutlinePort, PipelineNodeKind, PipelineOutline, TensorSource},
     tensor::Dim,
 };
 
@@ -93,7 +93,9 @@ pub fn json(outline: &PipelineOutline) -> PipelineDiagram<'_> {
         let (kind, model, version, library) = match &node.kind {
             PipelineNodeKind::Entry => ("request", None, None, None),
             PipelineNodeKind::Exit => ("response", None, None, None),
-            PipelineNodeKind::Model { name, version } => ("model", Some(name.as_str()), *version, None),
+            PipelineNodeKind::Model { name, version } => {
+                ("model", Some(name.as_str()), *version, None)
+            }
             PipelineNodeKind::Custom { library, is_python } => {
                 let kind = if *is_python { "python" } else { "custom" };
                 (kind, None, None, Some(library.as_str()))

@@ -1,7 +1,7 @@
 //! What is written at connections and in boxes, and how it is broken into lines.
 
 use super::escape::width;
-use crate::pipeline::{TensorSource, PipelineNodeKind};
+use crate::pipeline::{PipelineNodeKind, TensorSource};
 
 /// What stands at a connection.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -15,7 +15,7 @@ pub(super) struct Label {
     /// Type and shape; empty if they are not known.
     pub(super) tensor: String,
     /// What is wrong with it.
-    pub(super) fault: Option<&'static str>,
+    pub(super) error: Option<&'static str>,
     /// Whether the name of the box that it comes from is told.
     pub(super) is_named: bool,
     /// Whether no line is drawn for it, since there are too many beside each other.
@@ -80,8 +80,8 @@ fn label_lines(label: &Label, room: Room, most: usize) -> Vec<Vec<Span>> {
         label.item.clone()
     };
     let mut names = format!("{item} → {}", label.input);
-    if let Some(fault) = label.fault {
-        names = format!("{names} {fault}");
+    if let Some(error) = label.error {
+        names = format!("{names} {error}");
     }
     let all = width(&names) + 2 + width(&label.tensor);
     if label.tensor.is_empty() && width(&names) <= most {
@@ -103,7 +103,7 @@ fn label_lines(label: &Label, room: Room, most: usize) -> Vec<Vec<Span>> {
             vec![item]
         };
         parts.push(format!("→ {}", label.input));
-        parts.extend(label.fault.map(str::to_owned));
+        parts.extend(label.error.map(str::to_owned));
         let parts = parts.iter().flat_map(|part| broken(part, most));
         parts.map(|part| vec![(false, part)]).collect()
     };

@@ -1,7 +1,7 @@
 //! A pipeline for Mermaid.
 
 use super::{
-    dot::told,
+    dot::reported,
     escape::visible,
     graph::{Drawing, Graph, Link, Look},
 };
@@ -23,7 +23,7 @@ pub(super) fn write(drawing: &Drawing) -> String {
     subgraphs(graph, None, 1, &mut text);
     for (to, node) in graph.boxes.iter().enumerate() {
         for label in &node.labels {
-            let told = quoted(&told(label));
+            let reported = quoted(&reported(label));
             let link = Link {
                 from: label.from,
                 to,
@@ -32,12 +32,12 @@ pub(super) fn write(drawing: &Drawing) -> String {
                 true => "-.->",
                 false => "-->",
             };
-            text.extend([format!("  n{} {arrow}|{told}| n{to}\n", label.from)]);
+            text.extend([format!("  n{} {arrow}|{reported}| n{to}\n", label.from)]);
         }
     }
-    for (from, to, told) in &drawing.backs {
-        let told = quoted(&format!("{told}\nback edge"));
-        text.extend([format!("  n{from} -.->|{told}| n{to}\n")]);
+    for (from, to, reported) in &drawing.backs {
+        let reported = quoted(&format!("{reported}\nback edge"));
+        text.extend([format!("  n{from} -.->|{reported}| n{to}\n")]);
     }
     text += "  classDef model fill:#ddf4ff,stroke:#54aeff,color:#1f2328\n";
     text += "  classDef custom fill:#fbefff,stroke:#c297ff,color:#1f2328\n";
@@ -53,13 +53,13 @@ fn subgraphs(graph: &Graph, level: Option<usize>, depth: usize, text: &mut Strin
             continue;
         }
         let lines: Vec<&str> = node.lines.iter().map(|line| line.text.as_str()).collect();
-        let told = quoted(&lines.join("\n"));
+        let reported = quoted(&lines.join("\n"));
         text.extend([match node.look {
-            Look::End => format!("{indent}n{index}([{told}])\n"),
-            Look::Other => format!("{indent}n{index}[{told}]\n"),
-            Look::Model => format!("{indent}n{index}[{told}]:::model\n"),
-            Look::Custom => format!("{indent}n{index}[{told}]:::custom\n"),
-            Look::Ghost => format!("{indent}n{index}[{told}]:::ghost\n"),
+            Look::End => format!("{indent}n{index}([{reported}])\n"),
+            Look::Other => format!("{indent}n{index}[{reported}]\n"),
+            Look::Model => format!("{indent}n{index}[{reported}]:::model\n"),
+            Look::Custom => format!("{indent}n{index}[{reported}]:::custom\n"),
+            Look::Ghost => format!("{indent}n{index}[{reported}]:::ghost\n"),
         }]);
     }
     for (index, frame) in graph.levels.iter().enumerate() {

@@ -138,8 +138,8 @@ fn edge(drawing: &Drawing, route: &Route) -> String {
     // The head of the arrow ends at the border of the box, in the next line.
     let (x, tip) = (end.0, end.1 + LINE);
     end.1 = tip - HEAD;
-    let told: Vec<String> = drawing
-        .told
+    let reported: Vec<String> = drawing
+        .reported
         .iter()
         .filter(|(from, to, _)| (*from, *to) == (route.from, route.to))
         .map(|(_, _, text)| text.clone())
@@ -152,9 +152,9 @@ fn edge(drawing: &Drawing, route: &Route) -> String {
         true => " side",
         false => "",
     };
-    let told = xml_lines(&told);
+    let reported = xml_lines(&reported);
     format!(
-        "<g class=\"edge{side}\" data-from=\"{}\" data-to=\"{}\"><title>{told}</title>\
+        "<g class=\"edge{side}\" data-from=\"{}\" data-to=\"{}\"><title>{reported}</title>\
          <path class=\"wire\" d=\"{}\"/>\
          <path class=\"head\" d=\"M{x} {tip}l-5 -{HEAD}h10z\"/></g>\n",
         route.from,
@@ -265,7 +265,7 @@ fn written(tone: Tone, (x, y): (usize, usize), text: &str) -> String {
         Tone::Name => " class=\"name\"",
         Tone::Detail => " class=\"detail\"",
         Tone::Level => " class=\"level\"",
-        Tone::Fault => " class=\"fault\"",
+        Tone::Error => " class=\"fault\"",
     };
     format!("<text{class} x=\"{x}\" y=\"{y}\">{}</text>", xml(text))
 }

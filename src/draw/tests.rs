@@ -1,7 +1,7 @@
 //! Pictures of six shapes of pipelines, and of many random ones.
 
 mod formats;
-mod pictures;
+mod diagrams;
 mod random;
 mod shapes;
 mod trace;

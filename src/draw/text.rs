@@ -6,7 +6,7 @@ use super::{
     graph::{Drawing, Look, Tone},
     scene::{Scene, tone},
 };
-use crate::pipeline::{PipelineOutline, PipelineNodeKind};
+use crate::pipeline::{PipelineNodeKind, PipelineOutline};
 
 /// The columns of a picture for nobody in particular.
 pub const WIDTH: usize = 80;
@@ -69,7 +69,7 @@ fn paint(scene: &Scene, ascii: bool) -> Canvas {
     let mut canvas = Canvas::new(scene.width, scene.height);
     for it in &scene.boxes {
         let tone = match it.look {
-            Look::Ghost => Tone::Fault,
+            Look::Ghost => Tone::Error,
             _ => Tone::Plain,
         };
         canvas.border((it.x, it.y), it.width, it.height, tone);
@@ -130,7 +130,7 @@ fn write(text: &mut String, tone: Tone, part: &str, style: Style) {
         Tone::Name => "1",
         Tone::Detail => "2",
         Tone::Level => "33",
-        Tone::Fault => "31",
+        Tone::Error => "31",
     };
     if code.is_empty() || part.trim().is_empty() {
         text.push_str(&part);

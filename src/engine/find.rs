@@ -8,7 +8,7 @@ use std::{
 use tokio::sync::OwnedSemaphorePermit;
 
 use super::{
-    Engine, RequestInFlight, Servable, Target, UnderWay, not_found, of_graph::OfGraph,
+    Engine, InFlight, RequestInFlight, Servable, Target, not_found, of_graph::OfGraph,
     of_pipeline::OfPipeline, stream,
 };
 use crate::{
@@ -36,7 +36,7 @@ impl Engine {
         version: Option<i64>,
         origin: RequestOrigin,
     ) -> Result<Target> {
-        let place = UnderWay::enter(&self.under_way);
+        let place = InFlight::enter(&self.in_flight);
         // After entering: a stop either sees this request or is seen by it.
         if self.stopping.load(Ordering::SeqCst) {
             return Err(stream::shutting_down());
@@ -53,7 +53,7 @@ impl Engine {
         version: Option<i64>,
         origin: RequestOrigin,
     ) -> Result<Target> {
-        let place = UnderWay::enter(&self.under_way);
+        let place = InFlight::enter(&self.in_flight);
         let target = self.find_in(place, name, version, origin).await?;
         Ok(target.of_node())
     }

@@ -14,7 +14,7 @@ use tokio::{
 
 use super::{
     Engine,
-    stream::{StreamResponse, Course, StreamHead, StreamRequest, other_name, shutting_down},
+    stream::{Course, StreamHead, StreamRequest, StreamResponse, other_name, shutting_down},
 };
 use crate::{
     error::{Error, Result},
@@ -91,11 +91,14 @@ impl GraphStream {
         })
     }
 
-    pub(super) fn poll_next(&mut self, context: &mut Context<'_>) -> Poll<Option<Result<StreamResponse>>> {
+    pub(super) fn poll_next(
+        &mut self,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<StreamResponse>>> {
         if let Some(answer) = ready!(self.answers.poll_recv(context)) {
             return Poll::Ready(Some(Ok(match answer {
                 graph::GraphResponse::Response(response, _) => StreamResponse::Response(response),
-                graph::GraphResponse::Fault(text) => StreamResponse::Fault(Error::invalid(text)),
+                graph::GraphResponse::Error(text) => StreamResponse::Error(Error::invalid(text)),
             })));
         }
         let Some(task) = &mut self.task else {

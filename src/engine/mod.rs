@@ -27,7 +27,7 @@ use arc_swap::ArcSwap;
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, mpsc, oneshot, watch};
 
 pub use registry::Registry;
-pub use servable::{ServableFacts, ServableVersion, Servable};
+pub use servable::{Servable, ServableFacts, ServableVersion};
 pub use target::Target;
 
 use self::sessions::Sessions;
@@ -49,7 +49,7 @@ pub struct Engine {
     stopping: AtomicBool,
     /// No more sequences start.
     draining: AtomicBool,
-    under_way: Arc<UnderWay>,
+    in_flight: Arc<InFlight>,
     loading_wait: Duration,
     /// How many requests may wait for versions that are loading.
     loading_places: Semaphore,
@@ -86,7 +86,7 @@ impl Engine {
             ready: AtomicBool::new(false),
             stopping: AtomicBool::new(false),
             draining: AtomicBool::new(false),
-            under_way: Arc::default(),
+            in_flight: Arc::default(),
             loading_wait,
             loading_places: Semaphore::new(most_waiting.min(Semaphore::MAX_PERMITS)),
             reloads: OnceLock::new(),
@@ -169,13 +169,13 @@ impl Engine {
 
     /// Waits until no request is under way.
     pub async fn idle(&self) {
-        self.under_way.idle().await;
+        self.in_flight.idle().await;
     }
 
     /// Returns the number of requests under way.
     #[must_use]
-    pub fn requests_under_way(&self) -> usize {
-        self.under_way.count.load(Ordering::Acquire)
+    pub fn requests_in_flight(&self) -> usize {
+        self.in_flight.count.load(Ordering::Acquire)
     }
 
     /// Returns every model, sorted by name.
@@ -326,12 +326,12 @@ pub enum Reload {
 
 /// Counts requests under way.
 #[derive(Debug, Default)]
-struct UnderWay {
+struct InFlight {
     count: AtomicUsize,
     none: Notify,
 }
 
-impl UnderWay {
+impl InFlight {
     fn enter(this: &Arc<Self>) -> RequestInFlight {
         this.count.fetch_add(1, Ordering::SeqCst);
         RequestInFlight(Arc::clone(this))
@@ -351,7 +351,7 @@ impl UnderWay {
 
 /// One request under way, until dropped.
 #[derive(Debug)]
-pub(crate) struct RequestInFlight(Arc<UnderWay>);
+pub(crate) struct RequestInFlight(Arc<InFlight>);
 
 impl Drop for RequestInFlight {
     fn drop(&mut self) {

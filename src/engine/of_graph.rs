@@ -10,8 +10,8 @@ use tokio::sync::OwnedSemaphorePermit;
 use super::{Engine, servable::info_of};
 use crate::{
     error::{Error, Result},
-    graph::{GraphDefinition, Env, Graph, Tally, VERSION},
-    metrics::{RequestRecord, GraphCall, Method, Running, Times},
+    graph::{Env, Graph, GraphDefinition, Tally, VERSION},
+    metrics::{GraphCall, Method, RequestRecord, Running, Times},
     request::{InferRequest, InferResponse, RequestOrigin},
     servable::ServableInfo,
 };
@@ -41,7 +41,7 @@ impl OfGraph {
     ) -> Result<InferResponse> {
         let wanted = request.outputs.clone();
         let counts = GraphCall::new(call.reporter(), self.origin, Method::Infer);
-        if let Err(error) = self.judge(&wanted) {
+        if let Err(error) = self.validate(&wanted) {
             counts.rejected();
             return Err(error);
         }
@@ -77,7 +77,7 @@ impl OfGraph {
     }
 
     /// Sees to it that the outputs that are asked for are there, each once.
-    fn judge(&self, wanted: &[String]) -> Result<()> {
+    fn validate(&self, wanted: &[String]) -> Result<()> {
         let outputs = &self.definition.plan().outputs;
         for (index, name) in wanted.iter().enumerate() {
             if wanted[..index].contains(name) {

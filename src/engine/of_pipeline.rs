@@ -13,8 +13,8 @@ use crate::{
     error::{Error, Result},
     metrics::{RequestRecord, Times},
     openvino::SlotInput,
-    pipeline::{self, PipelineDefinition, Pipeline, TensorDirection, PipelineObserver, strings},
-    request::{Declared, InferRequest, InferResponse, RequestOrigin, Parameters},
+    pipeline::{self, Pipeline, PipelineDefinition, PipelineObserver, TensorDirection, strings},
+    request::{Declared, InferRequest, InferResponse, Parameters, RequestOrigin},
     servable::{ServableInfo, TensorInfo},
     task,
     tensor::{DataType, Dim, Layout, Tensor, TensorMap},
@@ -47,7 +47,7 @@ impl OfPipeline {
             task::in_own_task().await;
         }
         let info = self.asked(&request);
-        let (inputs, wanted) = self.pipeline.judge(&info, request).await?;
+        let (inputs, wanted) = self.pipeline.validate(&info, request).await?;
         let inputs = tensors(&info, inputs)?;
         let engine = self.engine.as_ref();
         let begun = Instant::now();
@@ -90,7 +90,8 @@ impl OfPipeline {
     /// node decides them. Of a shape, the number of parts is decided if the request is split.
     fn asked(&self, request: &InferRequest) -> Cow<'_, ServableInfo> {
         let info = self.definition.info();
-        let is_open = |input: &TensorInfo| self.definition.is_open(TensorDirection::Input, &input.name);
+        let is_open =
+            |input: &TensorInfo| self.definition.is_open(TensorDirection::Input, &input.name);
         if !info.inputs.iter().any(is_open) {
             return Cow::Borrowed(info);
         }

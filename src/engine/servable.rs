@@ -6,8 +6,8 @@ use crate::{
     error::Result,
     graph::{self, Graph, GraphPort},
     metrics::Reporter,
-    model::{Loaded, Model, VersionState, Status, Version, rt_info::RtInfo},
-    pipeline::{self, PipelineDefinition, Pipeline, TensorDirection},
+    model::{Loaded, Model, Status, Version, VersionState, rt_info::RtInfo},
+    pipeline::{self, Pipeline, PipelineDefinition, TensorDirection},
     servable::{ServableInfo, TensorInfo},
     tensor::{DataType, Layout, PartialShape},
 };
@@ -68,7 +68,11 @@ impl Servable {
     #[must_use]
     pub fn parts(&self) -> Vec<ServableVersion> {
         match self {
-            Self::Model(model) => model.versions().into_iter().map(ServableVersion::Version).collect(),
+            Self::Model(model) => model
+                .versions()
+                .into_iter()
+                .map(ServableVersion::Version)
+                .collect(),
             Self::Pipeline(pipeline) => vec![ServableVersion::Pipeline(Arc::clone(pipeline))],
             Self::Graph(graph) => vec![ServableVersion::Graph(Arc::clone(graph))],
         }

@@ -7,7 +7,7 @@ use futures::future::BoxFuture;
 use super::{Engine, Servable, not_found};
 use crate::{
     error::{Error, ErrorKind, Result},
-    graph::{Servables, ServableSession},
+    graph::{ServableSession, Servables},
     request::{InferRequest, RequestOrigin},
     servable::ServableInfo,
     tensor::TensorMap,

@@ -33,10 +33,10 @@ use futures::{
 };
 use tokio::sync::{OwnedSemaphorePermit, mpsc, watch};
 
-use super::{Engine, RequestInFlight, Servable, UnderWay, graph_stream::GraphStream};
+use super::{Engine, InFlight, RequestInFlight, Servable, graph_stream::GraphStream};
 use crate::{
     error::{Error, ErrorKind, Result},
-    request::{InferRequest, InferResponse, RequestOrigin, Parameters},
+    request::{InferRequest, InferResponse, Parameters, RequestOrigin},
     sequence::Line,
     task::Task,
 };
@@ -87,7 +87,7 @@ pub enum StreamResponse {
     /// A response.
     Response(InferResponse),
     /// A fault after which the stream goes on; clients are told its text.
-    Fault(Error),
+    Error(Error),
 }
 
 /// A stream that is open.
@@ -165,7 +165,7 @@ impl Engine {
     ///
     /// Fails if there is no such name, or the server is stopping.
     pub async fn open_stream(self: &Arc<Self>, head: StreamHead<'_>) -> Result<OpenStream> {
-        let place = UnderWay::enter(&self.under_way);
+        let place = InFlight::enter(&self.in_flight);
         if self.stopping.load(Ordering::SeqCst) {
             return Err(shutting_down());
         }
@@ -188,7 +188,7 @@ impl Engine {
             name: head.name.into(),
             origin: head.origin,
             requests: Some(requests),
-            under_way: FuturesOrdered::new(),
+            in_flight: FuturesOrdered::new(),
             line: Line::default(),
         };
         Ok(OpenStream {
@@ -244,14 +244,14 @@ struct Each {
     /// `None` once the last has come.
     requests: Option<mpsc::Receiver<StreamRequest>>,
     /// Also those whose answers wait for earlier ones, so that these are bounded as well.
-    under_way: FuturesOrdered<Begun>,
+    in_flight: FuturesOrdered<Begun>,
     /// The requests in their order.
     line: Line,
 }
 
 impl Each {
     fn poll_next(&mut self, context: &mut Context<'_>) -> Poll<Option<StreamResponse>> {
-        while self.under_way.len() < REQUESTS_UNDER_WAY
+        while self.in_flight.len() < REQUESTS_UNDER_WAY
             && let Some(requests) = &mut self.requests
         {
             match requests.poll_recv(context) {
@@ -262,13 +262,13 @@ impl Each {
                         Poll::Ready(answer) => Either::Left(ready(answer)),
                         Poll::Pending => Either::Right(elsewhere(answer)),
                     };
-                    self.under_way.push_back(begun);
+                    self.in_flight.push_back(begun);
                 }
                 Poll::Ready(None) => self.requests = None,
                 Poll::Pending => break,
             }
         }
-        match self.under_way.poll_next_unpin(context) {
+        match self.in_flight.poll_next_unpin(context) {
             Poll::Ready(None) if self.requests.is_some() => Poll::Pending,
             polled => polled,
         }
@@ -283,7 +283,7 @@ impl Each {
             room,
         } = request;
         if *name != *self.name {
-            return Box::pin(ready(StreamResponse::Fault(other_name())));
+            return Box::pin(ready(StreamResponse::Error(other_name())));
         }
         let engine = Arc::clone(&self.engine);
         let origin = self.origin;
@@ -304,7 +304,7 @@ impl Each {
             drop(room);
             match answer {
                 Ok(response) => StreamResponse::Response(response),
-                Err(error) => StreamResponse::Fault(error),
+                Err(error) => StreamResponse::Error(error),
             }
         })
     }
@@ -312,7 +312,7 @@ impl Each {
 
 /// Leaves a request to a task, which ends with the stream.
 fn elsewhere(answer: BoxFuture<'static, StreamResponse>) -> BoxFuture<'static, StreamResponse> {
-    let lost = |_| StreamResponse::Fault(Error::internal("Internal error"));
+    let lost = |_| StreamResponse::Error(Error::internal("Internal error"));
     Box::pin(Task::spawn(answer).unwrap_or_else(lost))
 }
 

@@ -8,11 +8,11 @@ use crate::{
     graph,
     metrics::RequestRecord,
     model::{Loaded, Model, Version},
-    openvino::{SlotInput, SequenceState},
+    openvino::{SequenceState, SlotInput},
     pipeline::PipelineObserver,
     request::{InferRequest, InferResponse, Parameters},
     sequence::{
-        Arrival, Begun, SequenceCommand, LoadedInstance, SequenceRefusal, control,
+        Arrival, Begun, LoadedInstance, SequenceCommand, SequenceRefusal, control,
         infer::{self, Selection},
     },
     servable::ServableInfo,
@@ -21,7 +21,7 @@ use crate::{
 
 /// How often a start looks for what has replaced the instance that it has found. A reload replaces it
 /// once, and its steps are microseconds apart.
-const MOST_ROUNDS: u32 = 1000;
+const MAX_ROUNDS: u32 = 1000;
 
 /// A servable found for one request.
 pub struct Target {
@@ -83,7 +83,11 @@ impl Target {
         }
     }
 
-    pub(super) fn of_pipeline(found: OfPipeline, call: RequestRecord, place: RequestInFlight) -> Self {
+    pub(super) fn of_pipeline(
+        found: OfPipeline,
+        call: RequestRecord,
+        place: RequestInFlight,
+    ) -> Self {
         Self {
             found: Found::Pipeline(Box::new(found)),
             call,
@@ -270,7 +274,7 @@ impl OfModel {
         let (command, echo) = control::take(&mut request)?;
         let selection = Selection::take(&mut request)?;
         let mut site = self.site(stateful, command).await?;
-        let mut judged = site.judge(&request).await?;
+        let mut validated = site.validate(&request).await?;
         if let Some(arrival) = &stateful.arrival {
             arrival.turn(self.version.model()).await;
         }
@@ -279,12 +283,12 @@ impl OfModel {
             // What came before may have changed where the request belongs.
             let now = self.site(stateful, command).await?;
             if !Arc::ptr_eq(&now.loaded, &site.loaded) {
-                judged = now.judge(&request).await?;
+                validated = now.validate(&request).await?;
             }
             site = now;
             match stateful.begin(&site, command) {
                 // The next look finds what has replaced it.
-                Err(SequenceRefusal::Replaced) if rounds < MOST_ROUNDS => {
+                Err(SequenceRefusal::Replaced) if rounds < MAX_ROUNDS => {
                     rounds += 1;
                     tokio::task::yield_now().await;
                 }
@@ -295,7 +299,7 @@ impl OfModel {
         if let Some(arrival) = &stateful.arrival {
             arrival.leave();
         }
-        let ran = infer::run(begun, judged, selection, call).await;
+        let ran = infer::run(begun, validated, selection, call).await;
         if ran.is_err() {
             site.version.tend(&site.loaded);
         }
@@ -333,8 +337,10 @@ impl Site {
         }
     }
 
-    async fn judge(&self, request: &InferRequest) -> Result<(Vec<SlotInput>, Vec<usize>)> {
-        self.loaded.judge(&self.loaded.info, request.clone()).await
+    async fn validate(&self, request: &InferRequest) -> Result<(Vec<SlotInput>, Vec<usize>)> {
+        self.loaded
+            .validate(&self.loaded.info, request.clone())
+            .await
     }
 }
 

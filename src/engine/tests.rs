@@ -14,18 +14,18 @@ const ORIGIN: RequestOrigin = RequestOrigin {
 };
 
 #[tokio::test]
-async fn names_and_versions_are_told_apart() {
+async fn names_and_versions_are_distinguished() {
     let engine = Engine::new(Duration::ZERO, 1);
     engine.replace(Registry::from_iter([Arc::new(Model::new(
         "m",
         [Version::new("m", 1, Metrics::off().reporter("m", 1))],
     ))]));
-    let fault = async |name: &str, version| {
+    let failure = async |name: &str, version| {
         let error = engine.find(name, version, ORIGIN).await.err().unwrap();
         (error.kind(), error.message().to_owned())
     };
     assert_eq!(
-        fault("x", None).await,
+        failure("x", None).await,
         (
             ErrorKind::NotFound,
             "Model with requested name is not found".to_owned()
@@ -33,29 +33,29 @@ async fn names_and_versions_are_told_apart() {
     );
     let no_version = "Model with requested version is not found".to_owned();
     assert_eq!(
-        fault("m", Some(2)).await,
+        failure("m", Some(2)).await,
         (ErrorKind::NotFound, no_version.clone())
     );
     assert_eq!(
-        fault("m", None).await,
+        failure("m", None).await,
         (ErrorKind::NotFound, no_version),
         "none is available to be the default"
     );
     assert_eq!(
-        fault("m", Some(1)).await,
+        failure("m", Some(1)).await,
         (
             ErrorKind::NotLoaded,
             "Model with requested version is not loaded yet".to_owned()
         )
     );
-    assert_eq!(engine.requests_under_way(), 0);
+    assert_eq!(engine.requests_in_flight(), 0);
 }
 
 #[tokio::test]
-async fn a_stopping_engine_refuses_and_waits_for_what_is_under_way() {
+async fn a_stopping_engine_refuses_and_waits_for_what_is_in_flight() {
     let engine = Engine::new(Duration::ZERO, 1);
     engine.set_ready();
-    let place = super::UnderWay::enter(&engine.under_way);
+    let place = super::InFlight::enter(&engine.in_flight);
     engine.stop();
     assert!(!engine.ready());
     let refused = engine.find("m", None, ORIGIN).await.err().unwrap();

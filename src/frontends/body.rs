@@ -143,7 +143,7 @@ impl<B> Paced<B> {
 /// Tells a body that is no body, such as chunks without sizes, from a client that is gone.
 fn unreadable(error: &(dyn std::error::Error + 'static)) -> Error {
     let causes = std::iter::successors(Some(error), |error| error.source());
-    let fault = causes
+    let failure = causes
         .filter_map(|cause| cause.downcast_ref::<std::io::Error>())
         .find(|cause| {
             matches!(
@@ -153,8 +153,8 @@ fn unreadable(error: &(dyn std::error::Error + 'static)) -> Error {
                     | std::io::ErrorKind::UnexpectedEof
             )
         });
-    match fault {
-        Some(fault) => Error::invalid(format!("request body cannot be read: {fault}")),
+    match failure {
+        Some(failure) => Error::invalid(format!("request body cannot be read: {failure}")),
         None => Error::new(
             ErrorKind::Cancelled,
             format!("request body cannot be read: {error}"),

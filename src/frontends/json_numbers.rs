@@ -20,7 +20,7 @@ use crate::tensor::{DataType, values::ValueError};
 
 /// Why a text cannot be the elements of a tensor.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub(super) enum Fault {
+pub(super) enum JsonError {
     /// It is no JSON.
     #[error("malformed JSON")]
     Syntax,
@@ -58,7 +58,7 @@ pub(super) enum Fault {
     Value(#[from] ValueError),
 }
 
-impl Fault {
+impl JsonError {
     fn kind(found: &'static str, dtype: DataType) -> Self {
         Self::Kind {
             found,

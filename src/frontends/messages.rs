@@ -138,23 +138,23 @@ where
 
     /// Reads the message behind its head.
     async fn contents(&mut self, is_compressed: bool, length: usize) -> Result<Bytes, Status> {
-        let fault = |error| reply::status(&error);
-        let charge = self.intake.budget().charge(OVERHEAD).map_err(fault)?;
+        let failure = |error| reply::status(&error);
+        let charge = self.intake.budget().charge(OVERHEAD).map_err(failure)?;
         let mut gather = Gather::new(charge);
         loop {
             let missing = length - gather.len();
             let piece = self.rest.split_to(self.rest.len().min(missing));
-            gather.push(piece).map_err(fault)?;
+            gather.push(piece).map_err(failure)?;
             if gather.len() == length {
                 break;
             }
             self.rest = self.piece().await?.ok_or_else(incomplete)?;
         }
-        let bytes = gather.finish().map_err(fault)?;
+        let bytes = gather.finish().map_err(failure)?;
         if is_compressed {
             let limit = self.intake.message_size();
             let expanded = expand(bytes, limit, self.intake.budget()).await;
-            return expanded.map_err(fault);
+            return expanded.map_err(failure);
         }
         Ok(bytes)
     }

@@ -15,7 +15,7 @@ pub mod grpc;
 mod gzip;
 mod host;
 pub mod intake;
-mod json_fault;
+mod json_error;
 mod json_numbers;
 pub mod kserve;
 mod mapped;

@@ -15,7 +15,7 @@ use std::{
 use futures::future::BoxFuture;
 
 use super::{
-    fault::GraphRunError,
+    error::GraphRunError,
     node::NodeSpec,
     packet::{Packet, PacketType, Payload},
     timestamp::Timestamp,
@@ -38,7 +38,10 @@ pub trait Calculator: Send {
     /// # Errors
     ///
     /// Fails the run.
-    fn process(&mut self, context: &mut CalculatorContext<'_>) -> Result<StepOutcome, GraphRunError>;
+    fn process(
+        &mut self,
+        context: &mut CalculatorContext<'_>,
+    ) -> Result<StepOutcome, GraphRunError>;
 
     /// Ends, whether the run has failed or not; only if it was opened.
     ///

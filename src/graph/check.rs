@@ -2,7 +2,7 @@
 //!
 //! What is unknown because of a fault is not judged, so that one mistake is told once.
 
-mod fault;
+mod error;
 mod found;
 mod handlers;
 mod order;
@@ -16,7 +16,7 @@ mod wiring;
 
 use std::collections::HashMap;
 
-pub use fault::{GraphErrors, FileFault, FileWarning, GraphRule};
+pub use error::{FileError, FileWarning, GraphErrors, GraphRule};
 pub(super) use found::{Found, New};
 
 use super::{
@@ -24,7 +24,7 @@ use super::{
     calculators,
     packet::PacketType,
     pbtxt,
-    plan::{GraphPort, GraphPlan, GraphPlanNode, PoolSize, SidePacketPlan, StreamPlan},
+    plan::{GraphPlan, GraphPlanNode, GraphPort, PoolSize, SidePacketPlan, StreamPlan},
     spec::GraphSpec,
 };
 use crate::error::nearest;
@@ -45,13 +45,17 @@ pub struct CheckedGraph {
 /// # Errors
 ///
 /// Tells everything that is wrong with it, as far as the text alone shows it.
-pub fn check(text: &str, file: &str, factories: &[&'static Factory]) -> Result<CheckedGraph, GraphErrors> {
+pub fn check(
+    text: &str,
+    file: &str,
+    factories: &[&'static Factory],
+) -> Result<CheckedGraph, GraphErrors> {
     let found = Found::new(text, file);
     let checked = graph(text, &found, factories);
     let warnings = found.end()?;
     let Some((plan, spec)) = checked else {
-        let fault = FileFault::of_file(GraphRule::Text, file, "the text makes no graph");
-        return Err(GraphErrors::one(fault));
+        let error = FileError::of_file(GraphRule::Text, file, "the text makes no graph");
+        return Err(GraphErrors::one(error));
     };
     Ok(CheckedGraph {
         plan,
@@ -67,16 +71,16 @@ fn graph(
     factories: &[&'static Factory],
 ) -> Option<(GraphPlan, GraphSpec)> {
     if text.trim().is_empty() {
-        let fault = New::of(GraphRule::Empty, 0, "the file has nothing in it");
-        found.add(fault.hint("write at least an input_stream, an output_stream and a node"));
+        let error = New::of(GraphRule::Empty, 0, "the file has nothing in it");
+        found.add(error.hint("write at least an input_stream, an output_stream and a node"));
         return None;
     }
     let pool = pool(text, found);
     let document = match pbtxt::read(text) {
         Ok(document) => document,
-        Err(faults) => {
-            for fault in faults {
-                found.add_text(fault);
+        Err(errors) => {
+            for error in errors {
+                found.add_text(error);
             }
             return None;
         }
@@ -84,9 +88,9 @@ fn graph(
     let mut spec = GraphSpec::new(&document, text, found)?;
     drop(document);
     spec.pool = pool;
-    ports::judge(&spec, found);
-    python::judge(&spec, found);
-    let executors = settings::Executors::judge(&spec, found);
+    ports::validate(&spec, found);
+    python::validate(&spec, found);
+    let executors = settings::Executors::validate(&spec, found);
     let max_queue = settings::max_queue(&spec, found);
     let mut draft = Draft::new(&spec, found, factories);
     draft.connect();
@@ -99,7 +103,7 @@ fn graph(
     }
     let mut nodes = Vec::with_capacity(draft.nodes.len());
     for (place, entry) in spec.nodes.iter().enumerate() {
-        executors.judge_node(entry, found);
+        executors.validate_node(entry, found);
         let handler = draft.handler(place);
         let max_in_flight = settings::max_in_flight(entry, found);
         let node = &mut draft.nodes[place];
@@ -142,8 +146,8 @@ fn pool(text: &str, found: &Found<'_>) -> PoolSize {
     }
     directive.size.unwrap_or_else(|value| {
         let message = format!("Invalid OVMS_GRAPH_QUEUE_MAX_SIZE value: \"{value}\"");
-        let fault = New::of(GraphRule::Pool, directive.at, message);
-        found.add(fault.hint("write a number from 0 on, or AUTO"));
+        let error = New::of(GraphRule::Pool, directive.at, message);
+        found.add(error.hint("write a number from 0 on, or AUTO"));
         PoolSize::Off
     })
 }
@@ -199,8 +203,8 @@ impl<'a> Draft<'a> {
                     let near = nearest(calculator, known.keys().copied());
                     near.map(|name| format!("did you mean {name}?"))
                 };
-                let fault = New::wiring(entry.at, message).node(&entry.spec.name);
-                found.add(fault.may_hint(hint));
+                let error = New::wiring(entry.at, message).node(&entry.spec.name);
+                found.add(error.may_hint(hint));
             }
             DraftNode {
                 factory,
@@ -232,8 +236,8 @@ impl<'a> Draft<'a> {
             match (factory.contract)(&entry.spec) {
                 Ok(contract) => node.contract = Some(contract),
                 Err(message) => {
-                    let fault = New::wiring(entry.at, message);
-                    self.found.add(fault.node(&entry.spec.name));
+                    let error = New::wiring(entry.at, message);
+                    self.found.add(error.node(&entry.spec.name));
                 }
             }
         }

@@ -22,7 +22,7 @@ use super::{
 use crate::{
     metrics::{NodeTimes, Reporter},
     proto::mediapipe::PythonExecutorCalculatorOptions,
-    python::{PythonHandler, NodeFacts},
+    python::{NodeFacts, PythonHandler},
     task,
 };
 
@@ -64,18 +64,18 @@ pub struct GraphDefinition {
 /// Why a graph was not loaded.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{status}")]
-pub struct LoadFault {
+pub struct LoadError {
     /// The fixed text of the fault, with a reason behind it.
     pub status: String,
     /// Lines for the log.
     pub log: Vec<String>,
 }
 
-impl LoadFault {
+impl LoadError {
     /// Returns what clients are told: the first line of the log, which has the cause. What Python has
     /// raised may be among it, and is left out if `is_silent`.
     #[must_use]
-    pub fn told(&self, is_silent: bool) -> &str {
+    pub fn reported(&self, is_silent: bool) -> &str {
         let first = self.log.first().filter(|_| !is_silent);
         first.unwrap_or(&self.status)
     }
@@ -93,17 +93,17 @@ impl LoadFault {
 /// # Errors
 ///
 /// Fails if the file cannot be read, or the graph has faults.
-pub fn examine(source: &GraphSource) -> Result<CheckedGraph, LoadFault> {
+pub fn examine(source: &GraphSource) -> Result<CheckedGraph, LoadError> {
     let (name, path) = (&source.name, &source.graph_path);
     let text = std::fs::read_to_string(path).map_err(|error| {
         let line = format!(
             "Failed to open mediapipe graph definition: {name}, file: {}: {error}",
             path.display()
         );
-        LoadFault::new("File not found or cannot open", vec![line])
+        LoadError::new("File not found or cannot open", vec![line])
     })?;
     check::check(&text, &path.display().to_string(), calculators::all())
-        .map_err(|faults| LoadFault::new(faults.status(), faults.log(name)))
+        .map_err(|errors| LoadError::new(errors.status(), errors.log(name)))
 }
 
 impl GraphDefinition {
@@ -117,7 +117,7 @@ impl GraphDefinition {
         is_silent: bool,
         servables: &Arc<dyn Servables>,
         reporter: &Reporter,
-    ) -> Result<Self, LoadFault> {
+    ) -> Result<Self, LoadError> {
         // Before it is read: what changes meanwhile is then seen as a change.
         let fingerprint = Fingerprint::read(source);
         let CheckedGraph { plan, spec, .. } = examine(source)?;
@@ -139,7 +139,7 @@ impl GraphDefinition {
         Ok(definition)
     }
 
-    fn load_handlers(&mut self, base: &Path) -> Result<(), LoadFault> {
+    fn load_handlers(&mut self, base: &Path) -> Result<(), LoadError> {
         for node in &self.plan.nodes {
             if node.spec.calculator != PYTHON {
                 continue;
@@ -162,14 +162,14 @@ impl GraphDefinition {
                         handler.finalize();
                     }
                     let lines = error.to_string().lines().map(str::to_owned).collect();
-                    return Err(LoadFault::new(error.status_text(), lines));
+                    return Err(LoadError::new(error.status_text(), lines));
                 }
             };
         }
         Ok(())
     }
 
-    fn start_pool(&mut self, servables: &Arc<dyn Servables>) -> Result<(), LoadFault> {
+    fn start_pool(&mut self, servables: &Arc<dyn Servables>) -> Result<(), LoadError> {
         let Some(size) = pool_size(self.plan.pool, &self.name) else {
             return Ok(());
         };
@@ -180,7 +180,7 @@ impl GraphDefinition {
                 let mut run = self.start(side, Env::new(Arc::clone(servables)), None)?;
                 // What waits is done when the first request comes.
                 run.turn();
-                run.fault()
+                run.error()
                     .map_or(Ok(()), |f| Err(super::unary::explain(&f)))?;
                 Ok(run)
             });
@@ -190,7 +190,7 @@ impl GraphDefinition {
                     self.name,
                     error.message()
                 );
-                LoadFault::new("Failed to initialize mediapipe graph", vec![line])
+                LoadError::new("Failed to initialize mediapipe graph", vec![line])
             })?;
             pool.add(Seat { run, last: None });
         }

@@ -16,10 +16,10 @@ use super::{
 };
 
 /// The most files beside a handler that are looked at, and the most packages.
-const MOST_FILES: usize = 1000;
+const MAX_FILES: usize = 1000;
 
 /// Of files with more bytes, size and time count instead of what they contain.
-const MOST_BYTES: u64 = 16 << 20;
+const MAX_BYTES: u64 = 16 << 20;
 
 /// What makes a folder a package.
 const PACKAGE: &str = "__init__.py";
@@ -67,7 +67,7 @@ fn add(files: &mut BTreeMap<PathBuf, Option<Print>>, path: PathBuf) {
     let folders = [folder.to_owned()].into_iter().chain(packages);
     let beside: Vec<_> = folders
         .flat_map(|it| modules(&it))
-        .take(MOST_FILES)
+        .take(MAX_FILES)
         .collect();
     for path in beside.into_iter().chain([path]) {
         let print = print(&path);
@@ -79,7 +79,7 @@ fn add(files: &mut BTreeMap<PathBuf, Option<Print>>, path: PathBuf) {
 fn handlers(path: &Path) -> Option<Vec<String>> {
     let (file, _) = open(path).ok()?;
     let mut text = String::new();
-    file.take(MOST_BYTES).read_to_string(&mut text).ok()?;
+    file.take(MAX_BYTES).read_to_string(&mut text).ok()?;
     let checked = check::check(&text, "", calculators::all()).ok()?;
     let nodes = checked.plan.nodes.iter();
     Some(nodes.filter_map(handler_path).collect())
@@ -94,7 +94,7 @@ fn modules(folder: &Path) -> impl Iterator<Item = PathBuf> + use<> {
 fn packages(folder: &Path) -> impl Iterator<Item = PathBuf> + use<> {
     entries(folder)
         .filter(|path| path.join(PACKAGE).is_file())
-        .take(MOST_FILES)
+        .take(MAX_FILES)
 }
 
 fn entries(folder: &Path) -> impl Iterator<Item = PathBuf> + use<> {
@@ -115,11 +115,11 @@ fn open(path: &Path) -> io::Result<(File, Metadata)> {
 /// Looks at what a file contains; `None` for one that cannot be read.
 fn print(path: &Path) -> Option<Print> {
     let (file, found) = open(path).ok()?;
-    if found.len() > MOST_BYTES {
+    if found.len() > MAX_BYTES {
         return Some(Print::Large(found.len(), found.modified().ok()));
     }
     // It may grow meanwhile.
-    let mut file = file.take(MOST_BYTES);
+    let mut file = file.take(MAX_BYTES);
     let mut context = Context::new(&SHA256);
     let mut piece = vec![0; 64 << 10];
     loop {
@@ -141,7 +141,7 @@ mod tests {
         time::{Duration, SystemTime},
     };
 
-    use super::{Fingerprint, MOST_BYTES, MOST_FILES, Print};
+    use super::{Fingerprint, MAX_BYTES, MAX_FILES, Print};
 
     /// Puts a handler into a folder of its own.
     fn handler() -> (tempfile::TempDir, PathBuf) {
@@ -177,15 +177,15 @@ mod tests {
     #[test]
     fn other_files_do_not_use_up_the_limit() {
         let (folder, handler) = handler();
-        for n in 0..=MOST_FILES {
+        for n in 0..=MAX_FILES {
             File::create(folder.path().join(format!("{n}.txt"))).unwrap();
         }
         assert!(sees(&handler, "helper.py"));
-        for n in 0..=MOST_FILES {
+        for n in 0..=MAX_FILES {
             File::create(folder.path().join(format!("m{n}.py"))).unwrap();
         }
         let seen = Fingerprint::of_handler(&handler).0;
-        assert!((MOST_FILES..=MOST_FILES + 1).contains(&seen.len()));
+        assert!((MAX_FILES..=MAX_FILES + 1).contains(&seen.len()));
         assert!(sees(&handler, "model.py"), "the handler always counts");
     }
 
@@ -203,18 +203,18 @@ mod tests {
         let (folder, handler) = handler();
         let path = folder.path().join("large.py");
         let file = File::create(&path).unwrap();
-        file.set_len(MOST_BYTES + 1).unwrap();
+        file.set_len(MAX_BYTES + 1).unwrap();
         let before = Fingerprint::of_handler(&handler);
-        assert!(matches!(before.0[&path], Some(Print::Large(size, _)) if size == MOST_BYTES + 1));
+        assert!(matches!(before.0[&path], Some(Print::Large(size, _)) if size == MAX_BYTES + 1));
         let later = SystemTime::now() + Duration::from_secs(10);
         file.set_modified(later).unwrap();
         let after = Fingerprint::of_handler(&handler);
         assert_ne!(before, after);
-        file.set_len(MOST_BYTES + 2).unwrap();
+        file.set_len(MAX_BYTES + 2).unwrap();
         file.set_modified(later).unwrap();
         assert_ne!(after, Fingerprint::of_handler(&handler));
         // One of the most that is read.
-        file.set_len(MOST_BYTES).unwrap();
+        file.set_len(MAX_BYTES).unwrap();
         let read = Fingerprint::of_handler(&handler);
         assert!(matches!(read.0[&path], Some(Print::Digest(_))));
     }

@@ -5,7 +5,7 @@ use std::{ops::Deref, sync::Arc, time::Duration};
 use arc_swap::ArcSwapOption;
 use tokio::sync::{Semaphore, SemaphorePermit};
 
-use super::{GraphDefinition, GraphSource, GraphOutline, Tally, calculators};
+use super::{GraphDefinition, GraphOutline, GraphSource, Tally, calculators};
 use crate::{
     metrics::{GraphCall, Reporter},
     model::{Live, Served, Words},

@@ -9,7 +9,7 @@ pub mod calculators;
 mod check;
 pub mod convert;
 mod definition;
-mod fault;
+mod error;
 mod fingerprint;
 mod handlers;
 mod live;
@@ -27,19 +27,22 @@ mod timestamp;
 mod unary;
 
 pub use calculator::{
-    Calculator, CalculatorContext, Contract, Emit, Ending, Env, Factory, StepOutcome, Later, Resources, Servables,
-    ServableSession,
+    Calculator, CalculatorContext, Contract, Emit, Ending, Env, Factory, Later, Resources,
+    ServableSession, Servables, StepOutcome,
 };
-pub use check::{CheckedGraph, GraphErrors, FileFault, FileWarning, GraphRule, check};
+pub use check::{CheckedGraph, FileError, FileWarning, GraphErrors, GraphRule, check};
 pub use convert::VERSION;
-pub use definition::{GraphDefinition, GraphSource, LoadFault, examine};
-pub use fault::{AbseilCode, GraphRunError, CalculatorStep};
+pub use definition::{GraphDefinition, GraphSource, LoadError, examine};
+pub use error::{AbseilCode, CalculatorStep, GraphRunError};
 pub use fingerprint::Fingerprint;
 pub use live::{Graph, GraphLimits};
-pub use node::{NodeSpec, NodeOptions, Port, Ports, TagIndex};
-pub use outline::{GraphOutline, GraphEdge, GraphNodeKind, GraphOutlineNode, StreamEnd, Way};
+pub use node::{NodeOptions, NodeSpec, Port, Ports, TagIndex};
+pub use outline::{GraphEdge, GraphNodeKind, GraphOutline, GraphOutlineNode, StreamEnd, Way};
 pub use packet::{Packet, PacketType, Payload, TensorKind};
-pub use plan::{PacketForm, GraphPort, InputHandler, GraphPlan, GraphPlanNode, PoolSize, SidePacketPlan, StreamSource, StreamPlan};
+pub use plan::{
+    GraphPlan, GraphPlanNode, GraphPort, InputHandler, PacketForm, PoolSize, SidePacketPlan,
+    StreamPlan, StreamSource,
+};
 pub use run::GraphObserver;
 pub use scheduler::{GraphJob, Scheduler, Ticket};
 pub use session::{GraphResponse, GraphSession as StreamSession};

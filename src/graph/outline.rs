@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use super::{
     calculator::{Contract, Factory},
-    check::{GraphErrors, FileFault, Found, GraphRule, check},
+    check::{FileError, Found, GraphErrors, GraphRule, check},
     node::Port,
     packet::{PacketType, TensorKind},
     pbtxt,
@@ -139,8 +139,12 @@ impl GraphOutline {
         match spec {
             Some(spec) => Ok(Self::new(name, &spec, factories, is_there)),
             None => Err(match check(text, file, factories) {
-                Err(faults) => faults,
-                Ok(_) => GraphErrors::one(FileFault::of_file(GraphRule::Text, file, "it makes no graph")),
+                Err(errors) => errors,
+                Ok(_) => GraphErrors::one(FileError::of_file(
+                    GraphRule::Text,
+                    file,
+                    "it makes no graph",
+                )),
             }),
         }
     }
@@ -192,7 +196,11 @@ impl GraphOutline {
     fn streams(&mut self, spec: &GraphSpec, contracts: &[Option<Contract>]) {
         let mut sources: Sources<'_> = HashMap::new();
         for input in &spec.inputs {
-            let source = (StreamEnd::Request, input.tag().to_owned(), carried(input.tag()));
+            let source = (
+                StreamEnd::Request,
+                input.tag().to_owned(),
+                carried(input.tag()),
+            );
             sources.entry(input.name()).or_insert(source);
         }
         for (index, entry) in spec.nodes.iter().enumerate() {

@@ -24,7 +24,7 @@ use crate::proto::GRAPH_DESCRIPTORS;
 pub(super) const LONGEST: usize = 16 << 20;
 
 /// Maximum number of errors reported for a file.
-pub(super) const MOST_FAULTS: usize = 100;
+pub(super) const MAX_ERRORS: usize = 100;
 
 /// Descriptors of the messages of graphs and of their options.
 static MESSAGES: LazyLock<DescriptorPool> =
@@ -46,7 +46,7 @@ pub(super) struct Document {
 
 /// Error in the text of a graph.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct TextFault {
+pub(super) struct TextError {
     /// Position, in bytes.
     pub(super) at: usize,
     /// Node with the error.
@@ -63,9 +63,9 @@ pub(super) struct TextFault {
 ///
 /// Returns the errors, in the order of the text: only the first if it is not protobuf text, else
 /// all of them, up to [`MOST_FAULTS`].
-pub(super) fn read(text: &str) -> Result<Document, Vec<TextFault>> {
+pub(super) fn read(text: &str) -> Result<Document, Vec<TextError>> {
     if text.len() > LONGEST {
-        return Err(vec![TextFault {
+        return Err(vec![TextError {
             at: 0,
             node: None,
             message: format!("the file has {} bytes, more than {LONGEST}", text.len()),
@@ -73,7 +73,7 @@ pub(super) fn read(text: &str) -> Result<Document, Vec<TextFault>> {
         }]);
     }
     let fields = tree::read(text).map_err(|broken| {
-        vec![TextFault {
+        vec![TextError {
             at: broken.at,
             node: broken.node,
             message: broken.message,

@@ -13,8 +13,8 @@ use std::{
 use futures::{StreamExt, future::BoxFuture, stream::FuturesUnordered};
 
 use super::{
-    calculator::{Calculator, CalculatorContext, Env, StepOutcome, Later, Resources},
-    fault::{GraphRunError, CalculatorStep},
+    calculator::{Calculator, CalculatorContext, Env, Later, Resources, StepOutcome},
+    error::{CalculatorStep, GraphRunError},
     packet::Packet,
     plan::GraphPlan,
     scheduler::{GraphJob, Scheduler, Ticket},
@@ -49,13 +49,13 @@ pub(super) struct Run {
 /// A step that went on elsewhere and has ended.
 struct Done {
     ticket: Ticket,
-    step: Told,
+    step: Reported,
     outcome: Result<Later, GraphRunError>,
 }
 
 /// Which step it is, for figures.
 #[derive(Clone, Copy)]
-struct Told {
+struct Reported {
     node: usize,
     step: CalculatorStep,
     at: Timestamp,
@@ -132,14 +132,14 @@ impl Run {
     }
 
     /// Makes the run fail.
-    pub(super) fn fail(&mut self, fault: GraphRunError) {
-        self.scheduler.fail(fault);
+    pub(super) fn fail(&mut self, error: GraphRunError) {
+        self.scheduler.fail(error);
     }
 
     /// Returns why the run has failed.
     #[must_use]
-    pub(super) fn fault(&self) -> Option<GraphRunError> {
-        self.scheduler.fault()
+    pub(super) fn error(&self) -> Option<GraphRunError> {
+        self.scheduler.error()
     }
 
     /// Takes a packet that has come out of the graph.
@@ -225,7 +225,7 @@ impl Run {
 
     fn step(&mut self, job: GraphJob) {
         let counts = self.watch.is_some() || self.times[job.node].counts();
-        let told = Told {
+        let reported = Reported {
             node: job.node,
             step: job.step,
             at: job.at,
@@ -269,23 +269,23 @@ impl Run {
                     });
                     Done {
                         ticket,
-                        step: told,
+                        step: reported,
                         outcome,
                     }
                 }));
                 return;
             }
-            Err(fault) => Err(fault),
+            Err(error) => Err(error),
         };
         self.settle(Done {
             ticket: job.ticket,
-            step: told,
+            step: reported,
             outcome,
         });
     }
 
     fn settle(&mut self, done: Done) {
-        let Told {
+        let Reported {
             node,
             step,
             at,

@@ -11,8 +11,8 @@ use super::{
     calculator::Env,
     convert,
     definition::GraphDefinition,
-    fault::AbseilCode,
-    run::{More, Run, GraphObserver},
+    error::AbseilCode,
+    run::{GraphObserver, More, Run},
     timestamp::Timestamp,
     unary::{Tally, explain, not_added},
 };
@@ -22,7 +22,7 @@ use crate::{
 };
 
 /// How many bytes of answers wait to be taken. One that is larger waits alone.
-const MOST_WAITING: u32 = 4 << 20;
+const MAX_WAITING: u32 = 4 << 20;
 
 /// What comes out within such a time leaves together, once something has come out as quickly. What is out
 /// otherwise leaves before the next step, which may take long.
@@ -34,7 +34,7 @@ pub enum GraphResponse {
     /// A packet has come out of the graph. Its room among those that wait is free when it is dropped.
     Response(InferResponse, Option<OwnedSemaphorePermit>),
     /// A request was refused; the stream goes on.
-    Fault(String),
+    Error(String),
 }
 
 /// A stream that is open: its graph, and where its time stands.
@@ -83,7 +83,7 @@ impl GraphSession {
         answers: &mpsc::Sender<GraphResponse>,
         tally: &dyn Tally,
     ) -> Result<()> {
-        let room = Arc::new(Semaphore::new(MOST_WAITING as usize));
+        let room = Arc::new(Semaphore::new(MAX_WAITING as usize));
         let mut is_open = true;
         let mut is_burst = false;
         loop {
@@ -100,13 +100,13 @@ impl GraphSession {
                 let name = self.definition.name();
                 let response = match convert::response(name, "", [(port, &packet)]) {
                     Ok(response) => response,
-                    Err(fault) => {
-                        self.run.fail(fault);
+                    Err(failure) => {
+                        self.run.fail(failure);
                         break;
                     }
                 };
                 let bytes: usize = response.loose.iter().map(|output| output.data.len()).sum();
-                let wanted = u32::try_from(bytes).map_or(MOST_WAITING, |b| b.min(MOST_WAITING));
+                let wanted = u32::try_from(bytes).map_or(MAX_WAITING, |b| b.min(MAX_WAITING));
                 let place = tokio::select! {
                     // It is never closed.
                     place = Arc::clone(&room).acquire_many_owned(wanted) => place.ok(),
@@ -121,7 +121,7 @@ impl GraphSession {
                 }
                 tally.responded();
             }
-            let is_over = self.run.fault().is_some() || !(is_open && self.is_at_the_end());
+            let is_over = self.run.error().is_some() || !(is_open && self.is_at_the_end());
             if self.run.is_finished() && is_over {
                 break;
             }
@@ -133,7 +133,7 @@ impl GraphSession {
                 }
                 continue;
             }
-            let takes = is_open && self.run.fault().is_none() && self.run.accepts();
+            let takes = is_open && self.run.error().is_none() && self.run.accepts();
             tokio::select! {
                 () = self.run.finished(), if self.run.is_waiting() => {}
                 request = requests.recv(), if takes => match request {
@@ -147,7 +147,7 @@ impl GraphSession {
                         };
                         drop(came);
                         if let Some(text) = refused
-                            && answers.send(GraphResponse::Fault(text)).await.is_err()
+                            && answers.send(GraphResponse::Error(text)).await.is_err()
                         {
                             return Err(gone());
                         }
@@ -161,13 +161,13 @@ impl GraphSession {
                 () = tokio::task::yield_now(), if more == More::Yes => {}
             }
         }
-        match self.run.fault() {
+        match self.run.error() {
             None => Ok(()),
-            Some(fault) => {
-                if fault.code != AbseilCode::Cancelled {
+            Some(failure) => {
+                if failure.code != AbseilCode::Cancelled {
                     tally.failed();
                 }
-                Err(explain(&fault))
+                Err(explain(&failure))
             }
         }
     }
@@ -209,9 +209,9 @@ impl GraphSession {
                 Ok(packet) => packet,
                 Err(error) => return refuse(&error),
             };
-            if let Err(fault) = self.run.push(input, packet) {
+            if let Err(failure) = self.run.push(input, packet) {
                 tally.rejected();
-                return Some(not_added(&fault).message().to_owned());
+                return Some(not_added(&failure).message().to_owned());
             }
         }
         self.last = Some(at);

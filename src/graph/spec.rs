@@ -8,8 +8,8 @@ use std::{
 use prost_reflect::DynamicMessage;
 
 use super::{
-    check::{Found, New, GraphRule},
-    node::{NodeSpec, NodeOptions, Port, Ports},
+    check::{Found, GraphRule, New},
+    node::{NodeOptions, NodeSpec, Port, Ports},
     pbtxt::{Document, Field, Value, all},
     plan::PoolSize,
 };

@@ -6,10 +6,10 @@ use super::{
     calculator::Env,
     convert,
     definition::GraphDefinition,
-    fault::{AbseilCode, GraphRunError},
+    error::{AbseilCode, GraphRunError},
     packet::Packet,
     plan::GraphPlan,
-    run::{More, Run, GraphObserver},
+    run::{GraphObserver, More, Run},
     timestamp::Timestamp,
 };
 use crate::{
@@ -101,9 +101,9 @@ impl GraphDefinition {
         until_idle(&mut run, &mut firsts, Wish::Firsts).await;
         run.close_inputs();
         until_finished(&mut run, &mut firsts).await;
-        if let Some(fault) = run.fault() {
+        if let Some(error) = run.error() {
             tally.failed();
-            return Err(explain(&fault));
+            return Err(explain(&error));
         }
         self.answer(&id, firsts)
     }
@@ -127,10 +127,10 @@ impl GraphDefinition {
         watch: Option<Arc<dyn GraphObserver>>,
     ) -> Result<Run> {
         let (plan, times) = (self.plan(), self.times());
-        Run::new(plan, side, self, env, times, watch).map_err(|fault| {
+        Run::new(plan, side, self, env, times, watch).map_err(|error| {
             Error::new(
                 ErrorKind::FailedPrecondition,
-                format!("Failed to start mediapipe graph - {fault}"),
+                format!("Failed to start mediapipe graph - {error}"),
             )
         })
     }
@@ -160,7 +160,7 @@ impl GraphDefinition {
             ));
         }
         for (input, packet) in packets {
-            run.push(input, packet).map_err(|fault| not_added(&fault))?;
+            run.push(input, packet).map_err(|error| not_added(&error))?;
         }
         Ok(at)
     }
@@ -196,7 +196,7 @@ impl GraphDefinition {
             Err(error) => {
                 tally.rejected();
                 // Unless packets were pushed it is as it was.
-                if seat.run.fault().is_none() {
+                if seat.run.error().is_none() {
                     place.put(seat);
                 }
                 return Err(error);
@@ -205,11 +205,11 @@ impl GraphDefinition {
         tally.accepted();
         seat.last = Some(at);
         until_idle(&mut seat.run, &mut firsts, Wish::All).await;
-        if let Some(fault) = seat.run.fault() {
+        if let Some(failure) = seat.run.error() {
             // Closed for the sake of its nodes, then dropped: the next request makes another one.
             until_finished(&mut seat.run, &mut firsts).await;
             tally.failed();
-            return Err(explain(&fault));
+            return Err(explain(&failure));
         }
         let answer = self.answer(&id, firsts);
         if answer.is_ok() {
@@ -233,7 +233,7 @@ impl GraphDefinition {
             let packet = packet.as_ref().filter(|_| *is_wanted)?;
             Some((port, packet))
         });
-        convert::response(self.name(), id, packets).map_err(|fault| explain(&fault))
+        convert::response(self.name(), id, packets).map_err(|failure| explain(&failure))
     }
 }
 
@@ -315,24 +315,24 @@ fn collect(run: &mut Run, firsts: &mut Firsts) -> bool {
 }
 
 /// Says why a packet was not taken.
-pub(super) fn not_added(fault: &GraphRunError) -> Error {
+pub(super) fn not_added(error: &GraphRunError) -> Error {
     Error::new(
         ErrorKind::FailedPrecondition,
-        format!("Failed to add packet to mediapipe graph input stream - {fault}"),
+        format!("Failed to add packet to mediapipe graph input stream - {error}"),
     )
 }
 
 /// Says why a run has failed.
-pub(super) fn explain(fault: &GraphRunError) -> Error {
-    if fault.code == AbseilCode::FailedPrecondition {
-        let text = format!("Mediapipe graph precondition failed - {fault}");
+pub(super) fn explain(error: &GraphRunError) -> Error {
+    if error.code == AbseilCode::FailedPrecondition {
+        let text = format!("Mediapipe graph precondition failed - {error}");
         return Error::new(ErrorKind::FailedPrecondition, text);
     }
     Error::new(
         ErrorKind::InvalidArgument,
-        format!("Mediapipe execution failed. MP status - {fault}"),
+        format!("Mediapipe execution failed. MP status - {error}"),
     )
-    .with_source(fault.clone())
+    .with_source(error.clone())
 }
 
 /// Returns true if a node has failed by itself, not because of what a client sent, though clients are
@@ -340,6 +340,7 @@ pub(super) fn explain(fault: &GraphRunError) -> Error {
 #[must_use]
 pub fn is_within(error: &Error) -> bool {
     let source = std::error::Error::source(error);
-    let fault = source.and_then(|source| source.downcast_ref::<GraphRunError>());
-    fault.is_some_and(|fault| matches!(fault.code, AbseilCode::Internal | AbseilCode::Unknown))
+    let failure = source.and_then(|source| source.downcast_ref::<GraphRunError>());
+    failure
+        .is_some_and(|failure| matches!(failure.code, AbseilCode::Internal | AbseilCode::Unknown))
 }

@@ -71,13 +71,13 @@ pub(super) const fn place(origin: RequestOrigin) -> usize {
 }
 
 /// The most shards; each has about 2 KB for each version of a model.
-const MOST_SHARDS: usize = 16;
+const MAX_SHARDS: usize = 16;
 
 /// As many as there are cores: more threads than that do not run at once.
 static SHARDS: LazyLock<usize> = LazyLock::new(|| {
     std::thread::available_parallelism()
         .map_or(1, usize::from)
-        .min(MOST_SHARDS)
+        .min(MAX_SHARDS)
 });
 
 /// Returns the shard of this thread.

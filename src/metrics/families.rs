@@ -248,13 +248,13 @@ mod tests {
 
     #[test]
     fn names_that_are_unknown_or_there_twice_are_refused() {
-        let fault = |names: &[&str]| Families::named(names).unwrap_err().to_string();
+        let error = |names: &[&str]| Families::named(names).unwrap_err().to_string();
         insta::assert_snapshot!(
-            fault(&["ovms_streams", "ovms_request_succes"]),
+            error(&["ovms_streams", "ovms_request_succes"]),
             @"Invalid name in metrics_list - there is no family `ovms_request_succes`"
         );
         insta::assert_snapshot!(
-            fault(&["ovms_streams", "ovms_streams"]),
+            error(&["ovms_streams", "ovms_streams"]),
             @"Invalid name in metrics_list - `ovms_streams` is there twice"
         );
         assert!(Families::named([""]).is_err());

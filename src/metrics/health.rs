@@ -94,7 +94,7 @@ impl Failed {
 
 #[cfg(test)]
 mod tests {
-    use super::{ServableHealth, Recent};
+    use super::{Recent, ServableHealth};
 
     #[test]
     fn recent_failures_make_it_fail_and_answers_heal_it() {
@@ -133,6 +133,9 @@ mod tests {
         for answers in (0..100).step_by(6) {
             requests.failed("now and then", answers);
         }
-        assert_eq!(requests.health(96), ServableHealth::Failing("now and then".into()));
+        assert_eq!(
+            requests.health(96),
+            ServableHealth::Failing("now and then".into())
+        );
     }
 }

@@ -94,7 +94,10 @@ mod tests {
     #[test]
     fn what_is_beyond_all_bounds_is_as_long_as_the_last_of_them() {
         let beyond = of(&[(BUCKETS - 1, 1)]);
-        let last = LatencyHistogram::BOUNDS.last().copied().map(Duration::from_micros);
+        let last = LatencyHistogram::BOUNDS
+            .last()
+            .copied()
+            .map(Duration::from_micros);
         assert_eq!(beyond.quantile(0.5), last);
     }
 

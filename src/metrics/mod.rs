@@ -21,14 +21,14 @@ use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
-pub use families::{Families, Family, SampleKind, NameError};
+pub use families::{Families, Family, NameError, SampleKind};
 pub use graphs::{GraphCall, Method, Running};
 pub use health::ServableHealth;
 pub use latency::LatencyHistogram;
 pub use parts::{NodeTimes, SequenceCounts};
 pub(crate) use reporter::MAX_STUCK;
 pub(crate) use reporter::{Active, Times};
-pub use reporter::{RequestRecord, Query, Reporter};
+pub use reporter::{Query, Reporter, RequestRecord};
 pub use statistics::{Figures, Stage, Statistics};
 
 /// The families that are switched on, and their values.

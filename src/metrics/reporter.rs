@@ -224,7 +224,9 @@ impl Reporter {
         let answers = of_origins(|shard, origin| &shard.success[origin]);
         let mut latency = LatencyHistogram::default();
         for side in 0..2 {
-            latency.add(&LatencyHistogram(cells.buckets(|shard| &shard.request[side])));
+            latency.add(&LatencyHistogram(
+                cells.buckets(|shard| &shard.request[side]),
+            ));
         }
         let requests = latency.count();
         let (streamed, broken) = self.of_graph().map_or((0, 0), GraphCounts::streamed);

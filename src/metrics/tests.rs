@@ -5,7 +5,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use super::{RequestRecord, ServableHealth, Metrics, Query, Reporter, Times, cells::ALL_ORIGINS};
+use super::{Metrics, Query, Reporter, RequestRecord, ServableHealth, Times, cells::ALL_ORIGINS};
 use crate::{
     error::{Error, ErrorKind},
     request::{ApiFamily, Interface, RequestOrigin},
@@ -299,7 +299,11 @@ fn a_servable_is_failing_until_enough_requests_are_answered_again() {
     };
     request(None);
     request(Some(ErrorKind::InvalidArgument));
-    assert_eq!(reporter.health(), ServableHealth::Good, "a client is to blame");
+    assert_eq!(
+        reporter.health(),
+        ServableHealth::Good,
+        "a client is to blame"
+    );
     let unsteady = ServableHealth::Unsteady("Internal inference error - why".into());
     let failing = ServableHealth::Failing("Internal inference error - why".into());
     request(Some(ErrorKind::Internal));

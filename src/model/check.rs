@@ -1,7 +1,7 @@
 //! A request's tensors against what the model allows.
 //!
-//! The order of the checks and the texts are those that clients of model servers know: inputs are
-//! judged in the order of their names, and the first fault is the answer.
+//! Clients of model servers know the order of the checks and the texts: inputs are validated in the
+//! order of their names, and the first error is the response.
 
 mod bytes;
 
@@ -17,7 +17,7 @@ use crate::{
     tensor::{DataType, Dim, ShapeText, byte_size, elements, images::PixelLimit},
 };
 
-/// Tells whether judging a request may take longer than an async worker should be held up:
+/// Returns whether validating a request may take longer than an async worker should be held up:
 /// encoded images are decoded, and strings padded.
 #[must_use]
 pub fn is_slow(info: &ServableInfo, request: &InferRequest) -> bool {
@@ -30,12 +30,13 @@ pub fn is_slow(info: &ServableInfo, request: &InferRequest) -> bool {
     })
 }
 
-/// Judges a request; returns what a slot takes and the places of the wanted outputs. Encoded images
-/// of more pixels than the limit are not decoded; what strings and images become is charged to the budget.
+/// Validates a request; returns the inputs of a slot and the places of the wanted outputs. Encoded
+/// images of more pixels than the limit are not decoded; the bytes of expanded strings and images
+/// are charged to the budget.
 ///
 /// # Errors
 ///
-/// Fails with the first fault.
+/// Fails with the first error.
 pub fn check(
     info: &ServableInfo,
     request: InferRequest,
@@ -85,8 +86,8 @@ pub fn check(
     Ok((inputs, wanted))
 }
 
-/// Returns the shape of the tensor that an input is to become, as far as it can be told from the
-/// request alone: that which it declares, save where strings become rows or images.
+/// Returns the shape of the tensor that an input becomes, as far as the request alone determines
+/// it: the declared shape, except where strings become rows or images.
 #[must_use]
 pub fn tensor_shape(expected: &TensorInfo, input: &InputTensor) -> Option<Vec<usize>> {
     let declared = lengths(expected, input).ok()?;
@@ -140,7 +141,7 @@ fn check_shape(expected: &TensorInfo, input: &InputTensor, dialect: Dialect) -> 
     if shape.iter().zip(allowed).all(fits) {
         return Ok(shape);
     }
-    // The batch is told first, wherever the layout has it.
+    // The batch is reported first, wherever the layout has it.
     let batch = expected.layout.axis('N', shape.len());
     Err(Error::invalid(match batch {
         Some(axis) if !allowed[axis].allows(shape[axis]) => format!(
@@ -190,14 +191,14 @@ fn check_data(
             ))),
         },
         Data::Values { count, bytes } if elements(shape) == Some(count) => Ok(bytes),
-        Data::Values { count, .. } => Err(count_fault(expected, shape, count, dialect)),
+        Data::Values { count, .. } => Err(count_error(expected, shape, count, dialect)),
         Data::Unfit(reason) => Err(unfit(expected, &reason)),
         Data::Both => unreachable!("answered before the inputs are judged one by one"),
     }
 }
 
 /// Says that there are more or fewer values than the shape has elements.
-fn count_fault(expected: &TensorInfo, shape: &[usize], actual: usize, dialect: Dialect) -> Error {
+fn count_error(expected: &TensorInfo, shape: &[usize], actual: usize, dialect: Dialect) -> Error {
     let unit = match dialect {
         Dialect::KServe => " values",
         Dialect::TensorFlowServing => "",

@@ -1,4 +1,4 @@
-//! Encoded images of requests: how large they may be, and how many are decoded at once.
+//! Encoded images of requests: limits on their size, and on the number decoded at once.
 
 use std::sync::Arc;
 
@@ -17,7 +17,7 @@ use crate::{
 };
 
 /// Inputs for a slot, and the places of the wanted outputs.
-pub(crate) type Judged = Result<(Vec<SlotInput>, Vec<usize>)>;
+pub(crate) type Validated = Result<(Vec<SlotInput>, Vec<usize>)>;
 
 /// The bounds of one model version or pipeline. A decoded image takes much more memory than its file, so that
 /// no more requests are decoded at once than there are cores, and the others wait in turn.
@@ -26,7 +26,7 @@ pub(crate) struct Decoding {
     limit: PixelLimit,
     budget: Budget,
     turns: Arc<Semaphore>,
-    /// How many may wait.
+    /// Permits to wait.
     places: Semaphore,
     most_waiting: usize,
 }
@@ -44,12 +44,12 @@ impl Decoding {
         }
     }
 
-    /// Judges a request, away from the async workers if that takes time.
-    pub(crate) fn judge<'a>(
+    /// Validates a request, away from the async workers if that takes time.
+    pub(crate) fn validate<'a>(
         &'a self,
         info: &'a ServableInfo,
         request: InferRequest,
-    ) -> Either<Ready<Judged>, BoxFuture<'a, Judged>> {
+    ) -> Either<Ready<Validated>, BoxFuture<'a, Validated>> {
         if is_slow(info, &request) {
             Either::Right(Box::pin(self.decode(info, request)))
         } else {
@@ -57,20 +57,20 @@ impl Decoding {
         }
     }
 
-    /// Returns what holds the bytes that requests are expanded to, and those of answers.
+    /// Returns the budget that expanded requests and responses are charged to.
     pub(crate) fn budget(&self) -> &Budget {
         &self.budget
     }
 
-    async fn decode(&self, info: &ServableInfo, request: InferRequest) -> Judged {
+    async fn decode(&self, info: &ServableInfo, request: InferRequest) -> Validated {
         let limit = self.limit;
         let turn = self.turn().await?;
         let info = info.clone();
         let budget = self.budget.clone();
         task::blocking("decode images", move || {
-            let judged = check(&info, request, limit, &budget);
+            let validated = check(&info, request, limit, &budget);
             drop(turn);
-            judged
+            validated
         })
         .await
     }

@@ -13,8 +13,8 @@ pub const NAME: &str = "classifier";
 /// The example's labels, one a line, in the order of its scores.
 pub const LABELS: &str = include_str!("../../fixtures/models/classifier/labels.txt");
 
-/// A picture of a star for the example to recognise: PNG.
-pub const PICTURE: &[u8] = include_bytes!("../../fixtures/images/star.png");
+/// Image of a star for the example to recognise: PNG.
+pub const IMAGE: &[u8] = include_bytes!("../../fixtures/images/star.png");
 
 const GRAPH: &[u8] = include_bytes!("../../fixtures/models/classifier/1/model.xml");
 const WEIGHTS: &[u8] = include_bytes!("../../fixtures/models/classifier/1/model.bin");
@@ -37,5 +37,5 @@ fn write(folder: &Path) -> io::Result<()> {
     fs::write(version.join("model.xml"), GRAPH)?;
     fs::write(version.join("model.bin"), WEIGHTS)?;
     fs::write(folder.join("labels.txt"), LABELS)?;
-    fs::write(folder.join("star.png"), PICTURE)
+    fs::write(folder.join("star.png"), IMAGE)
 }

@@ -1,12 +1,12 @@
-//! Which folders of a model are its versions: their names decide, on disk and in the cloud alike.
+//! Version folders of a model: recognised by name, on disk and in the cloud alike.
 //!
-//! The number that a name begins with is the version that it is about, and only a folder that is
-//! named by its number alone is that version: `3.tmp` is still being copied, and `2.bak` was put
-//! aside. Upstream comes to the same, since it opens `<base path>/<number>`.
+//! The number that a name begins with is the version concerned, and only a folder named by its
+//! number alone is that version: `3.tmp` is still being copied, and `2.bak` was put aside. Upstream
+//! comes to the same, since it opens `<base path>/<number>`.
 
 use std::{collections::BTreeMap, fmt};
 
-/// What there is in the place of a model.
+/// Contents of a model's base path.
 #[derive(Debug)]
 pub struct FolderSurvey<V> {
     /// The versions, the lowest first, each number once.
@@ -15,25 +15,25 @@ pub struct FolderSurvey<V> {
     pub ignored: Vec<Ignored>,
 }
 
-/// A folder that is no version, or a model outside of them; displayed as what is said of it.
+/// A folder that is no version, or a model outside of them; displayed as a message about it.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Ignored {
     /// Its name.
     pub name: String,
-    /// Why it is none.
+    /// Reason it is not a version.
     pub reason: Reason,
 }
 
-/// Why a folder is no version.
+/// Reason a folder is not a version.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Reason {
-    /// Its name begins with no number from 1 on.
+    /// Name without a leading number from 1 on.
     NoNumber,
-    /// There is more than this number in its name.
+    /// Name with more than this number in it.
     More(i64),
-    /// There is another folder of this number, with this name.
+    /// Another folder of this number, with this name.
     Twice(i64, String),
-    /// A model file where there are version folders.
+    /// Model file beside version folders.
     Beside,
 }
 
@@ -113,13 +113,13 @@ impl<V> FolderSurvey<V> {
     }
 }
 
-/// What the name of a folder says.
+/// Meaning of a folder name.
 enum Name {
-    /// It is this version, unless another folder is, too.
+    /// A version of this number, unless another folder is, too.
     Number(i64),
-    /// Such as the `..data` of volumes in Kubernetes; nothing to tell people of.
+    /// Hidden folder, such as the `..data` of volumes in Kubernetes; never reported.
     Hidden,
-    /// It is none.
+    /// No version, for this reason.
     Other(Reason),
 }
 
@@ -146,8 +146,11 @@ mod tests {
     fn survey(names: &[&str]) -> (Vec<String>, Vec<String>) {
         let folders = names.iter().map(|&name| (name.to_owned(), ()));
         let survey = FolderSurvey::of(folders, |number, name, ()| format!("{number} {name}"));
-        let told = |ignored: &super::Ignored| format!("{}: {ignored}", ignored.name);
-        (survey.versions, survey.ignored.iter().map(told).collect())
+        let reported = |ignored: &super::Ignored| format!("{}: {ignored}", ignored.name);
+        (
+            survey.versions,
+            survey.ignored.iter().map(reported).collect(),
+        )
     }
 
     #[test]
@@ -174,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn names_without_a_number_are_told_unless_they_are_hidden() {
+    fn names_without_a_number_are_reported_unless_they_are_hidden() {
         let strange = ["+1", "-1", "0", "99999999999999999999", "old", "v1"];
         let (versions, ignored) = survey(&[&strange[..], &[".git", "..data", ".1"]].concat());
         assert!(versions.is_empty());

@@ -5,7 +5,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use super::{Loaded, Version, decoding::Judged, resize};
+use super::{Loaded, Version, decoding::Validated, resize};
 use crate::{
     budget::OVERHEAD,
     error::{Error, ErrorKind, Result},
@@ -33,7 +33,7 @@ impl Version {
     ) -> Result<(TensorMap, Instant)> {
         match resize::asked(loaded, &request) {
             None => {
-                let (inputs, wanted) = loaded.judge(&loaded.info, request).await?;
+                let (inputs, wanted) = loaded.validate(&loaded.info, request).await?;
                 self.run(loaded, inputs, wanted, call).await
             }
             // In a box, so that requests to other models do not carry room for it.
@@ -50,21 +50,21 @@ impl Version {
         let mut loaded = Arc::clone(loaded);
         loop {
             let Some((info, asked)) = resize::asked(&loaded, &request) else {
-                let (inputs, wanted) = loaded.judge(&loaded.info, request).await?;
+                let (inputs, wanted) = loaded.validate(&loaded.info, request).await?;
                 return self.run(&loaded, inputs, wanted, call).await;
             };
-            // Judged as if it were loaded: a request that does not fit itself loads nothing.
-            let (inputs, wanted) = loaded.judge(&info, request.clone()).await?;
+            // Validated as if it were loaded: a request that does not fit itself loads nothing.
+            let (inputs, wanted) = loaded.validate(&info, request.clone()).await?;
             let resized = self.resize(&asked).await?;
             if resize::is_same_but_for_shapes(&info, &resized.info) {
                 return self.run(&resized, inputs, wanted, call).await;
             }
-            // Another model is there by now, so the request is judged again.
+            // Another model is there by now, so the request is validated again.
             loaded = resized;
         }
     }
 
-    /// Runs a judged request; once more if a failed inference of another one was in its way.
+    /// Runs a validated request; once more if a failed inference of another one was in its way.
     async fn run(
         self: &Arc<Self>,
         loaded: &Arc<Loaded>,
@@ -87,8 +87,8 @@ impl Version {
         repeated.await.map_err(|failed| failed.explain(hide))
     }
 
-    /// Does the same with what a node of a pipeline has for the model: judged inputs, and ports of
-    /// outputs. The outputs come as they are, in that order.
+    /// Does the same with the data of a pipeline node: validated inputs, and ports of outputs. The
+    /// outputs come as they are, in that order.
     pub(crate) async fn run_node(
         self: &Arc<Self>,
         loaded: &Arc<Loaded>,
@@ -112,17 +112,17 @@ impl Version {
 }
 
 impl Loaded {
-    /// Judges a request, away from the async workers if that takes time.
-    pub(crate) fn judge<'a>(
+    /// Validates a request, away from the async workers if that takes time.
+    pub(crate) fn validate<'a>(
         &'a self,
         info: &'a ServableInfo,
         request: InferRequest,
-    ) -> impl Future<Output = Judged> + Send + 'a {
-        self.decoding.judge(info, request)
+    ) -> impl Future<Output = Validated> + Send + 'a {
+        self.decoding.validate(info, request)
     }
 
-    /// Runs a judged request; `hold` lives until the run has ended, even if nobody waits for it any
-    /// more.
+    /// Runs a validated request; `hold` lives until the run has ended, even if nobody waits for it
+    /// any more.
     pub(crate) async fn run(
         &self,
         inputs: Vec<SlotInput>,
@@ -155,7 +155,7 @@ impl Loaded {
         Ok((outputs, ended))
     }
 
-    /// Charges what has come out of a run. A step of a sequence cannot be taken back, so that its outputs
+    /// Charges the outputs of a run. A step of a sequence cannot be taken back, so that its outputs
     /// are charged whatever is left.
     fn charged(&self, outputs: Vec<Tensor>) -> Result<Vec<Tensor>> {
         let budget = self.decoding.budget();
@@ -185,7 +185,7 @@ impl Loaded {
         Ok((outputs, times))
     }
 
-    /// Returns what a run takes on average if it is done in place; `None` if the worker threads do it.
+    /// Returns the average duration of a run done in place; `None` if the worker threads do it.
     pub(crate) fn in_place(&self) -> Option<Duration> {
         self.runner.in_place()
     }
@@ -205,16 +205,16 @@ fn unpad(outputs: TensorMap) -> Result<TensorMap> {
         .map_err(|error| Error::internal("Internal serialization error").with_source(error))
 }
 
-/// Why a judged request has no answer.
+/// Error of a validated request.
 pub(crate) enum Failed {
     /// It did not run, or the run failed.
     Run(RunError),
-    /// What came out of the run is no answer.
+    /// The outputs of the run make no valid response.
     Outputs(Error),
 }
 
 impl Failed {
-    /// Tells whether a run began and did not end well.
+    /// Returns whether a run began and did not end well.
     pub(crate) fn broke_off(&self) -> bool {
         let Self::Run(error) = self else { return false };
         matches!(
@@ -223,8 +223,8 @@ impl Failed {
         )
     }
 
-    /// Says to the client what it may know: the runtime's reason as well, unless that is to be
-    /// hidden. The cause stays for the log.
+    /// Turns the failure into an error for the client: with the runtime's reason, unless that is to
+    /// be hidden. The cause stays for the log.
     pub(crate) fn explain(self, hide: bool) -> Error {
         let error = match self {
             Self::Outputs(error) => return error,
@@ -246,7 +246,7 @@ impl Failed {
                 return Error::new(ErrorKind::Overloaded, text);
             }
             RunError::Slot(error) | RunError::Spoilt(Some(error), _) => error.reason(),
-            RunError::Shapes(fault) => fault.reason(),
+            RunError::Shapes(failure) => failure.reason(),
             RunError::Thread(_) | RunError::Lost => String::new(),
         };
         let text = "Internal inference error";

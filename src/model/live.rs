@@ -13,24 +13,23 @@ use std::{
 use arc_swap::ArcSwapOption;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 
-use super::{VersionErrorCode, PhaseEvent, Phase, VersionState, Status};
+use super::{Phase, PhaseEvent, Status, VersionErrorCode, VersionState};
 use crate::{
     error::{Error, ErrorKind, Result},
     metrics::Reporter,
     task::Task,
 };
 
-/// How many definitions are about to come to an end.
+/// Number of definitions that are draining.
 static DRAINING: AtomicUsize = AtomicUsize::new(0);
 
-/// Returns how many definitions have been let go of and still have requests, or something to bring to
-/// an end.
+/// Returns the number of dropped definitions that still have requests or something to bring to an end.
 #[must_use]
 pub fn draining() -> usize {
     DRAINING.load(Ordering::Acquire)
 }
 
-/// Lets go of a definition that nobody finds any more. Needs a runtime.
+/// Drops a definition that is no longer reachable, once it has drained. Needs a runtime.
 pub fn let_go<D: Served>(definition: Arc<D>) {
     struct Counted;
     impl Drop for Counted {
@@ -47,21 +46,21 @@ pub fn let_go<D: Served>(definition: Arc<D>) {
     .detach();
 }
 
-/// What a [`Live`] runs.
+/// Definition that a [`Live`] runs.
 pub trait Served: Send + Sync + 'static {
-    /// What clients and logs call such a servable.
+    /// Names of this kind of servable for clients and logs.
     const WORDS: Words;
 
     /// Waits until the last request has left, and brings it to an end.
     fn drain(self: Arc<Self>) -> impl Future<Output = ()> + Send;
 }
 
-/// What clients and logs call a kind of servable.
+/// Names of a kind of servable for clients and logs.
 #[derive(Debug, Clone, Copy)]
 pub struct Words {
-    /// In texts that clients know: `Pipeline`.
+    /// Name in texts that clients know: `Pipeline`.
     pub known: &'static str,
-    /// In others: `pipeline`.
+    /// Name in other texts: `pipeline`.
     pub plain: &'static str,
 }
 
@@ -70,9 +69,9 @@ pub struct Live<D> {
     name: Arc<str>,
     phase: watch::Sender<Phase>,
     definition: ArcSwapOption<D>,
-    /// What status calls say since what should have taken its place has failed.
+    /// Status reported since a replacement has failed.
     kept: ArcSwapOption<Status>,
-    /// Why the last check failed, for people; status calls say less.
+    /// Failure of the last check, for people; status calls say less.
     failure: ArcSwapOption<String>,
     reporter: Arc<Reporter>,
     admission: Arc<Semaphore>,
@@ -107,18 +106,20 @@ impl<D: Served> Live<D> {
         &self.reporter
     }
 
-    /// Returns where it stands.
+    /// Returns its phase.
     #[must_use]
     pub fn phase(&self) -> Phase {
         *self.phase.borrow()
     }
 
-    /// Returns what status calls say: what serves is available, also while it is checked again.
+    /// Returns its status for status calls: a serving definition is available, also during another check.
     #[must_use]
     pub fn status(&self) -> Status {
         if self.definition.load().is_none() {
             let status = self.phase().status();
-            let failure = self.failure().filter(|_| status.code != VersionErrorCode::Ok);
+            let failure = self
+                .failure()
+                .filter(|_| status.code != VersionErrorCode::Ok);
             return Status {
                 failure: failure.map(|failure| failure.as_str().into()),
                 ..status
@@ -129,13 +130,13 @@ impl<D: Served> Live<D> {
             .map_or_else(|| Status::ok(VersionState::Available), Status::clone)
     }
 
-    /// Tells whether the last check has failed, whatever serves since then.
+    /// Returns whether the last check has failed, whatever serves since then.
     #[must_use]
     pub fn has_failed(&self) -> bool {
         self.phase() == Phase::Failed || self.kept.load().is_some()
     }
 
-    /// Takes note of what happens; one that does not happen in this state is not heeded.
+    /// Handles an event; one that does not happen in this phase is ignored.
     pub fn handle(&self, event: PhaseEvent) {
         let Some(phase) = self.phase().after(event) else {
             return;
@@ -152,19 +153,20 @@ impl<D: Served> Live<D> {
         }
     }
 
-    /// Returns why the last check failed, if it did.
+    /// Returns the failure of the last check, if any.
     #[must_use]
     pub fn failure(&self) -> Option<Arc<String>> {
         self.failure.load_full().filter(|_| self.has_failed())
     }
 
-    /// Says that the check has failed, and that nothing serves from now on.
+    /// Records that the check has failed, and that nothing serves from now on.
     pub fn refuse(&self, failure: String) {
         self.failure.store(Some(Arc::new(failure)));
         self.handle(PhaseEvent::ValidationFailed);
     }
 
-    /// Says that the check has failed. What serves goes on doing so, and status calls tell the failure.
+    /// Records that the check has failed. The present definition keeps serving, and status calls
+    /// report the failure.
     pub fn fail(&self, failure: &str) {
         self.failure.store(Some(Arc::new(failure.to_owned())));
         if self.definition.load().is_none() {
@@ -180,8 +182,8 @@ impl<D: Served> Live<D> {
         );
     }
 
-    /// Puts a definition that has passed the check in the place of the present one, which goes when
-    /// its last request has left. Needs a runtime.
+    /// Replaces the present definition by one that has passed the check; the old one goes when its
+    /// last request has left. Needs a runtime.
     pub fn install(&self, definition: Arc<D>) {
         self.put(Some(definition));
         self.reporter.renewed();
@@ -198,14 +200,14 @@ impl<D: Served> Live<D> {
         }
     }
 
-    /// Lets go of what it runs, and waits until its requests have left and it has come to an end.
+    /// Drops its definition, and waits until its requests have left and it has come to an end.
     pub async fn close(&self) {
         if let Some(old) = self.definition.swap(None) {
             old.drain().await;
         }
     }
 
-    /// Returns what it runs, without waiting.
+    /// Returns its definition, without waiting.
     ///
     /// # Errors
     ///
@@ -221,7 +223,7 @@ impl<D: Served> Live<D> {
         })
     }
 
-    /// Returns what it runs; waits while it is about to be checked, up to a limit.
+    /// Returns its definition; waits while it is about to be checked, up to a limit.
     ///
     /// # Errors
     ///
@@ -269,7 +271,7 @@ impl<D> fmt::Debug for Live<D> {
 mod tests {
     use std::{sync::Arc, time::Duration};
 
-    use super::{PhaseEvent, Live, Phase, Served, VersionState, Status, Words};
+    use super::{Live, Phase, PhaseEvent, Served, Status, VersionState, Words};
     use crate::{error::ErrorKind, metrics::Metrics};
 
     struct Thing;
@@ -290,19 +292,23 @@ mod tests {
     #[tokio::test]
     async fn what_does_not_serve_says_why() {
         let live = live(1);
-        let told = |live: &Live<Thing>| live.definition().err().map(|e| e.to_string());
-        assert_eq!(told(&live).unwrap(), "Thing is not loaded yet");
+        let reported = |live: &Live<Thing>| live.definition().err().map(|e| e.to_string());
+        assert_eq!(reported(&live).unwrap(), "Thing is not loaded yet");
         live.install(Arc::new(Thing));
         assert_eq!(live.phase(), Phase::Available);
-        assert_eq!(told(&live), None);
+        assert_eq!(reported(&live), None);
         live.handle(PhaseEvent::Reload);
-        assert_eq!(told(&live), None, "what serves goes on while it is checked");
+        assert_eq!(
+            reported(&live),
+            None,
+            "what serves goes on while it is checked"
+        );
         live.refuse("a node is missing".to_owned());
-        assert_eq!(told(&live).unwrap(), "Thing is not loaded yet");
+        assert_eq!(reported(&live).unwrap(), "Thing is not loaded yet");
         assert_eq!(live.failure().unwrap().as_str(), "a node is missing");
         live.handle(PhaseEvent::Retire);
         assert_eq!(live.failure(), None);
-        assert_eq!(told(&live).unwrap(), "Thing is retired");
+        assert_eq!(reported(&live).unwrap(), "Thing is retired");
     }
 
     #[tokio::test]

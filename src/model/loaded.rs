@@ -1,4 +1,4 @@
-//! What a version has once it is loaded, how it is made, and how it goes.
+//! A loaded version: its contents, how it is made, and its end.
 
 use std::{
     panic::{AssertUnwindSafe, catch_unwind},
@@ -19,36 +19,36 @@ use super::{
 use crate::{
     config::{StatefulConfig, Warmup},
     error::ErrorKind,
-    openvino::{self, Compiled, Guard, Load, ModelLoadError, LoadOptions},
+    openvino::{self, Compiled, Guard, Load, LoadOptions, ModelLoadError},
     sequence::Bounds,
     servable::{ServableInfo, TensorInfo},
     task,
     tensor::byte_size,
 };
 
-/// How often it is looked whether the last request has left.
+/// Interval between checks for the end of the last request.
 const LOOK: Duration = Duration::from_millis(10);
 
-/// What a version is loaded from.
+/// Source and options of a loaded version.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Spec {
     /// The version folder, or the model file.
     pub folder: PathBuf,
-    /// How to load the model.
+    /// Options of the load.
     pub options: LoadOptions,
-    /// How sequences are kept, if the model has any.
+    /// Settings of sequences, if the model has any.
     pub stateful: Option<StatefulConfig>,
     /// Requests that it answers before it serves.
     pub warmup: Vec<Warmup>,
 }
 
-/// Whether shapes are tried before they run.
+/// State of trying shapes before they run.
 enum Watch {
-    /// They are not, since no inference has failed.
+    /// Not tried, since no inference has failed.
     Off,
-    /// On a spare model that is to be made.
+    /// Tried on a spare model that is to be made.
     New,
-    /// On that of the compiled model before.
+    /// Tried on the spare model of the compiled model before.
     By(Arc<Guard>),
 }
 
@@ -61,7 +61,7 @@ pub struct Loaded {
     pub info: ServableInfo,
     /// The `model_info` that the model file carries, if any.
     pub rt_info: Option<RtInfo>,
-    /// What it was loaded from.
+    /// Spec that it was loaded from.
     pub spec: Arc<Spec>,
     /// The shapes that a request asked for, if it was loaded for them.
     pub(super) asked: Asked,
@@ -71,12 +71,12 @@ pub struct Loaded {
     pub(super) fixed_outputs: usize,
 }
 
-/// Returns the bytes of a tensor that says how many it has.
+/// Returns the bytes of a tensor whose shape is fixed.
 fn fixed_bytes(tensor: &TensorInfo) -> Option<usize> {
     byte_size(tensor.dtype, &tensor.shape.fixed()?).ok()?
 }
 
-/// Why a version was not loaded.
+/// Error of a version that was not loaded.
 #[derive(Debug, thiserror::Error)]
 #[error("cannot load version {number} of model `{model}`")]
 pub struct VersionError {
@@ -84,21 +84,21 @@ pub struct VersionError {
     pub model: String,
     /// The version.
     pub number: i64,
-    /// What went wrong.
+    /// Cause of a failed load.
     #[source]
-    pub source: Box<VersionFault>,
+    pub source: Box<VersionFailure>,
 }
 
-/// What went wrong with a load.
+/// Cause of a failed load.
 #[derive(Debug, thiserror::Error)]
-pub enum VersionFault {
-    /// The version folder is not as it must be.
+pub enum VersionFailure {
+    /// The version folder is invalid.
     #[error(transparent)]
     Repository(#[from] RepositoryError),
-    /// The files do not come from where they are.
+    /// The files cannot be fetched from their source.
     #[error(transparent)]
     Source(#[from] SourceError),
-    /// The runtime does not take the model.
+    /// The runtime refuses the model.
     #[error(transparent)]
     Load(#[from] ModelLoadError),
     /// A request before the first one failed.
@@ -109,8 +109,8 @@ pub enum VersionFault {
     Panicked,
 }
 
-impl VersionFault {
-    /// Returns what a client that asked for the load can do about it.
+impl VersionFailure {
+    /// Returns the kind of the error for a client that asked for the load.
     #[must_use]
     pub fn kind(&self) -> ErrorKind {
         match self {
@@ -126,29 +126,30 @@ impl VersionFault {
     }
 }
 
-/// Tells what the inputs and outputs of a version are, without loading it. Blocks.
+/// Returns the inputs and outputs of a version, without loading it. Blocks.
 ///
 /// # Errors
 ///
-/// Fails with what the repository said, or the runtime before it would have compiled the model.
+/// Fails with the error of the repository, or that of the runtime before it would have compiled the
+/// model.
 pub fn inspect(
     name: &str,
     folder: &Path,
     options: &LoadOptions,
-) -> Result<ServableInfo, VersionFault> {
+) -> Result<ServableInfo, VersionFailure> {
     let files = repository::files(folder)?;
     let inspect = || with_load(name, &files, options, (&[], false), openvino::inspect);
-    catch_unwind(AssertUnwindSafe(inspect)).unwrap_or(Err(VersionFault::Panicked))
+    catch_unwind(AssertUnwindSafe(inspect)).unwrap_or(Err(VersionFailure::Panicked))
 }
 
-/// Puts together what the runtime is to know of a version.
+/// Assembles the load of a version for the runtime.
 fn with_load<T>(
     name: &str,
     files: &ModelFiles,
     options: &LoadOptions,
     (asked, guarded): (&[(String, Vec<usize>)], bool),
     then: impl FnOnce(Load<'_>) -> Result<T, ModelLoadError>,
-) -> Result<T, VersionFault> {
+) -> Result<T, VersionFailure> {
     let folder = files.folder();
     let names = mapping::read(folder).map_err(|error| ModelLoadError::Mapping {
         path: mapping::path(folder),
@@ -185,8 +186,7 @@ impl Loaded {
         Self::load_watched(model, number, spec, asked, Watch::Off).await
     }
 
-    /// Loads what was loaded before, as it was, to take its place: shapes are tried before they
-    /// run from now on.
+    /// Loads the same version again, to take its place: shapes are tried before they run from now on.
     pub(super) async fn load_again(
         &self,
         model: &str,
@@ -218,8 +218,8 @@ impl Loaded {
                     }
                 }
             }
-            Ok(Err(fault)) => Err(fault),
-            Err(_) => Err(VersionFault::Panicked),
+            Ok(Err(failure)) => Err(failure),
+            Err(_) => Err(VersionFailure::Panicked),
         };
         loaded.map_err(|source| VersionError {
             model: model.to_owned(),
@@ -233,7 +233,7 @@ impl Loaded {
         spec: &Arc<Spec>,
         asked: Asked,
         watch: Watch,
-    ) -> Result<Self, VersionFault> {
+    ) -> Result<Self, VersionFailure> {
         let files = repository::files(&spec.folder)?;
         let compiled = with_load(
             name,
@@ -278,31 +278,31 @@ impl Loaded {
         })
     }
 
-    /// Returns how many inferences may run at once.
+    /// Returns the number of inferences that may run at once.
     #[must_use]
     pub fn slots(&self) -> usize {
         self.runner.slots()
     }
 
-    /// Returns how many execution streams the device has for it.
+    /// Returns the number of execution streams that the device has for it.
     #[must_use]
     pub fn streams(&self) -> u32 {
         self.runner.streams()
     }
 
-    /// Tells whether requests run on the states of sequences.
+    /// Returns whether requests run on the states of sequences.
     #[must_use]
     pub fn is_stateful(&self) -> bool {
         self.spec.stateful.is_some()
     }
 
-    /// Tells whether its batch size or a shape is that of each request.
+    /// Returns whether its batch size or a shape is taken from each request.
     #[must_use]
     pub fn is_auto(&self) -> bool {
         self.spec.options.is_auto()
     }
 
-    /// Tells whether its sequences are removed when nobody uses them.
+    /// Returns whether idle sequences are removed.
     #[must_use]
     pub fn cleans_sequences(&self) -> bool {
         let stateful = self.spec.stateful.as_ref();

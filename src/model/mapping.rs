@@ -1,7 +1,7 @@
 //! `mapping_config.json` beside a model: the names that clients use for its tensors.
 //!
-//! `{"inputs":{"tensor":"public"},"outputs":{…}}`, with no other keys. Whether the model has the
-//! tensors is seen when it is loaded; names of none have no effect and are told in the log.
+//! `{"inputs":{"tensor":"public"},"outputs":{…}}`, with no other keys. The tensors are looked up
+//! when the model is loaded; names of none have no effect and are reported in the log.
 
 use std::{
     collections::BTreeMap,
@@ -18,10 +18,10 @@ use crate::openvino::TensorNames;
 /// The file's name.
 const FILE: &str = "mapping_config.json";
 
-/// The most that is read of it.
+/// Maximum bytes read of it.
 const LIMIT: u64 = 1 << 20;
 
-/// Why the file cannot be used.
+/// Error of a mapping file that cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum MappingError {
     /// It is there and cannot be read.
@@ -47,7 +47,7 @@ struct Form {
     outputs: BTreeMap<String, String>,
 }
 
-/// Returns where the file of a version folder is.
+/// Returns the path of the file of a version folder.
 #[must_use]
 pub fn path(version: &Path) -> PathBuf {
     version.join(FILE)
@@ -114,7 +114,7 @@ mod tests {
 
     #[test]
     fn another_form_is_refused() {
-        let faults = [
+        let errors = [
             r#"{"inputs":{},"other":1}"#,
             r#"{"inputs":["x"]}"#,
             r#"{"outputs":{"y":1}}"#,
@@ -122,7 +122,7 @@ mod tests {
             "",
         ]
         .map(|text| read_text(text).unwrap_err());
-        insta::assert_snapshot!(faults.join("\n"), @r#"
+        insta::assert_snapshot!(errors.join("\n"), @r#"
         expected {"inputs":{"name in the model":"public name"},"outputs":{…}}, each of the two if needed: unknown field `other`, expected `inputs` or `outputs` at line 1 column 20
         expected {"inputs":{"name in the model":"public name"},"outputs":{…}}, each of the two if needed: invalid type: sequence, expected a map at line 1 column 10
         expected {"inputs":{"name in the model":"public name"},"outputs":{…}}, each of the two if needed: invalid type: integer `1`, expected a string at line 1 column 17

@@ -1,8 +1,9 @@
-//! Models: a name, its versions, and what a request to one goes through.
+//! Models: a name, its versions, and the steps of a request to one.
 //!
 //! [`repository`] finds the version folders and files on disk, and [`storage`] brings those in the
-//! cloud to the disk; both leave it to [`Survey`] which folders are versions; [`Version`] is one of them with its state and slots, [`check`] judges a
-//! request's tensors, and [`infer`] runs a judged request.
+//! cloud to the disk; both let [`FolderSurvey`] decide which folders are versions; [`Version`] is
+//! one of them with its state and slots, [`check`] validates a request's tensors, and [`infer`]
+//! runs a validated request.
 
 pub mod check;
 pub(crate) mod decoding;
@@ -33,28 +34,28 @@ use std::{
 use arc_swap::{ArcSwap, ArcSwapOption};
 use tokio::sync::watch;
 
-pub use folders::{Ignored, Reason, FolderSurvey};
+pub use folders::{FolderSurvey, Ignored, Reason};
 pub use live::{Live, Served, Words, draining, let_go};
-pub use loaded::{Loaded, Spec, VersionError, VersionFault, inspect};
-pub use phase::{PhaseEvent, Phase};
-pub use state::{VersionErrorCode, VersionState, Status};
+pub use loaded::{Loaded, Spec, VersionError, VersionFailure, inspect};
+pub use phase::{Phase, PhaseEvent};
+pub use state::{Status, VersionErrorCode, VersionState};
 pub use version::Version;
 
 use crate::error::{Error, ErrorKind, Result};
 
-/// From so many versions on, those that have ended are forgotten.
-const MOST_KNOWN: usize = 1000;
+/// Number of versions from which on those that have ended are forgotten.
+const MAX_KNOWN: usize = 1000;
 
 /// A model: its name and the versions that the server knows of.
 #[derive(Debug)]
 pub struct Model {
     name: Arc<str>,
     versions: ArcSwap<BTreeMap<i64, Arc<Version>>>,
-    /// What came of the last look for versions: what is wrong with them as a whole.
+    /// Outcome of the last look for versions: the error that concerns them as a whole, if any.
     survey: ArcSwapOption<std::result::Result<(), String>>,
     /// Held while a sequence starts whose id has to be free in all versions.
     starts: Mutex<()>,
-    /// How far the download of a version is, where versions come from the cloud.
+    /// Progress of the download of a version, where versions come from the cloud.
     download: ArcSwapOption<watch::Receiver<storage::DownloadProgress>>,
 }
 
@@ -76,12 +77,12 @@ impl Model {
         }
     }
 
-    /// Lets whoever looks at the model see how far downloads of its versions are.
+    /// Publishes the progress of downloads of its versions.
     pub fn show_download(&self, progress: Option<watch::Receiver<storage::DownloadProgress>>) {
         self.download.store(progress.map(Arc::new));
     }
 
-    /// Returns how far the download under way is; `None` if there is none.
+    /// Returns the progress of the download in flight; `None` if there is none.
     #[must_use]
     pub fn download(&self) -> Option<storage::DownloadProgress> {
         let progress = *self.download.load().as_ref()?.borrow();
@@ -94,7 +95,7 @@ impl Model {
             let mut versions = BTreeMap::clone(versions);
             let has_ended = |version: &Arc<Version>| version.status().state == VersionState::End;
             // The oldest are forgotten, so that a version a minute does not fill the memory.
-            if versions.len() >= MOST_KNOWN
+            if versions.len() >= MAX_KNOWN
                 && let Some(oldest) = versions.values().find(|version| has_ended(version))
             {
                 let oldest = oldest.number();
@@ -105,7 +106,7 @@ impl Model {
         });
     }
 
-    /// Finds a version in whatever state.
+    /// Finds a version in any state.
     #[must_use]
     pub fn known(&self, number: i64) -> Option<Arc<Version>> {
         self.versions.load().get(&number).cloned()
@@ -117,12 +118,12 @@ impl Model {
         &self.name
     }
 
-    /// Says what came of a look for versions: what is wrong with them as a whole, if anything is.
+    /// Records the outcome of a look for versions: the error that concerns them as a whole, if any.
     pub fn surveyed(&self, found: std::result::Result<(), String>) {
         self.survey.store(Some(Arc::new(found)));
     }
 
-    /// Returns what came of the last look for versions; `None` before the first.
+    /// Returns the outcome of the last look for versions; `None` before the first.
     #[must_use]
     pub fn survey(&self) -> Option<Arc<std::result::Result<(), String>>> {
         self.survey.load_full()

@@ -1,10 +1,10 @@
-//! The states that a pipeline or graph goes through, and what makes it change.
+//! The states that a pipeline or graph goes through, and the events that change them.
 
 use std::fmt;
 
-use super::{VersionErrorCode, VersionState, Status};
+use super::{Status, VersionErrorCode, VersionState};
 
-/// Where a pipeline or graph stands in its life.
+/// Phase in the life of a pipeline or graph.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Phase {
     /// Known, not checked yet.
@@ -23,14 +23,14 @@ pub enum Phase {
     Retired,
 }
 
-/// What happens to a pipeline or graph.
+/// Event in the life of a pipeline or graph.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PhaseEvent {
     /// The check has nothing against it.
     ValidationPassed,
     /// The check refuses it.
     ValidationFailed,
-    /// The check refuses what should have taken the place of what serves, which goes on.
+    /// The check refuses a replacement; the present definition keeps serving.
     ReloadFailed,
     /// A model that it uses is another one now, or in another state.
     UsedModelChanged,
@@ -41,7 +41,7 @@ pub enum PhaseEvent {
 }
 
 impl Phase {
-    /// Returns what an event leads to; `None` for one that does not happen there.
+    /// Returns the phase that an event leads to; `None` for one that does not happen there.
     #[must_use]
     pub const fn after(self, event: PhaseEvent) -> Option<Self> {
         use PhaseEvent as E;
@@ -74,7 +74,7 @@ impl Phase {
         })
     }
 
-    /// Tells whether a request may wait for it to become available.
+    /// Returns whether a request may wait for it to become available.
     #[must_use]
     pub const fn is_passing(self) -> bool {
         matches!(
@@ -83,7 +83,7 @@ impl Phase {
         )
     }
 
-    /// Returns what status calls say.
+    /// Returns the status for status calls.
     #[must_use]
     pub fn status(self) -> Status {
         let state = match self {
@@ -133,11 +133,11 @@ impl fmt::Display for PhaseEvent {
 #[cfg(test)]
 mod tests {
     use super::{
+        Phase::{self, Available, Begin, Failed, Reloading, Retired},
         PhaseEvent::{
             self, Reload, ReloadFailed, Retire, UsedModelChanged, ValidationFailed,
             ValidationPassed,
         },
-        Phase::{self, Available, Begin, Failed, Reloading, Retired},
     };
 
     #[test]
@@ -165,11 +165,11 @@ mod tests {
             (Retired, [None, None, None, None, Some(Reloading), None]),
         ];
         for (phase, row) in table {
-            let told: Vec<Option<Phase>> = events
+            let reported: Vec<Option<Phase>> = events
                 .into_iter()
                 .map(|event: PhaseEvent| phase.after(event))
                 .collect();
-            assert_eq!(told, row, "{phase}");
+            assert_eq!(reported, row, "{phase}");
         }
     }
 }

@@ -1,5 +1,5 @@
-//! Compiled models that a failed inference has spoilt: they are replaced beside what serves, as by
-//! a reload, and requests that they have failed are repeated once on what takes their place.
+//! Compiled models spoilt by a failed inference: they are replaced beside the serving one, as by a
+//! reload, and requests that they have failed are repeated once on the replacement.
 
 use std::{
     sync::{
@@ -28,11 +28,11 @@ use crate::{
 /// than a fifth of the processor busy.
 const REST: u32 = 4;
 
-/// How long sequences go on on a compiled model that was replaced since an inference failed, if
-/// nothing else is configured: they cannot leave it, and most of them had no part in it.
+/// Time that sequences continue on a compiled model replaced after a failed inference, if nothing
+/// else is configured: they cannot leave it, and most of them had no part in it.
 const DRAIN: Duration = Duration::from_secs(600);
 
-/// What becomes of the compiled models of a version that were spoilt.
+/// Recovery of the spoilt compiled models of a version.
 #[derive(Default)]
 pub(super) struct Recovery {
     state: Mutex<State>,
@@ -42,9 +42,9 @@ pub(super) struct Recovery {
 
 #[derive(Default)]
 struct State {
-    /// The replacement that is being made, and of what.
+    /// Replacement in flight, and the model that it replaces.
     pending: Option<(Arc<Loaded>, Pending)>,
-    /// When the next one may begin.
+    /// Earliest time at which the next one may begin.
     next: Option<Instant>,
 }
 
@@ -63,8 +63,8 @@ impl Drop for Waiting<'_> {
 }
 
 impl Version {
-    /// Finds what a request that failed can be repeated on, after a wait for it; tells the failure
-    /// if it is the request's own.
+    /// Finds the replacement on which a failed request can be repeated, after a wait for it;
+    /// returns the failure if it is the request's own.
     pub(super) async fn recover(
         self: &Arc<Self>,
         loaded: &Arc<Loaded>,
@@ -95,15 +95,15 @@ impl Version {
         }
     }
 
-    /// Sees to it that a compiled model is replaced if it is spoilt. Needs a runtime.
+    /// Starts the replacement of a compiled model if it is spoilt. Needs a runtime.
     pub(crate) fn tend(self: &Arc<Self>, loaded: &Arc<Loaded>) {
         if loaded.runner.is_spoilt() {
             drop(self.replace(loaded));
         }
     }
 
-    /// Watches for inferences of a compiled model that do not end, whose clients may have left, for
-    /// as long as it lives. Needs a runtime.
+    /// Watches for stuck inferences of a compiled model, whose clients may have left, for as long
+    /// as it lives. Needs a runtime.
     pub(super) fn attend(self: &Arc<Self>, loaded: &Arc<Loaded>) {
         if loaded.spec.options.inference_timeout.is_none() {
             return;
@@ -122,7 +122,7 @@ impl Version {
         .detach();
     }
 
-    /// Replaces a compiled model, or joins those who wait for that. What was replaced already has
+    /// Replaces a compiled model, or joins a replacement in flight. A model replaced already has
     /// its replacement at once.
     fn replace(self: &Arc<Self>, spoilt: &Arc<Loaded>) -> Pending {
         let mut state = self.recovery.lock();
@@ -202,7 +202,7 @@ impl Version {
         Ok(loaded)
     }
 
-    /// Puts a replacement in its place, if what it replaces still has it.
+    /// Installs a replacement, if the spoilt model is still in place.
     fn put_in_place_of(self: &Arc<Self>, spoilt: &Arc<Loaded>, loaded: &Arc<Loaded>) -> bool {
         if !loaded.is_stateful() {
             return self.install_after(spoilt, Arc::clone(loaded));

@@ -6,12 +6,12 @@
 
 use std::path::{Component, Path, PathBuf};
 
-use super::{Ignored, Reason, FolderSurvey};
+use super::{FolderSurvey, Ignored, Reason};
 
-/// The version that a base path without version folders is.
+/// Version number of a base path without version folders.
 const ONLY: i64 = 1;
 
-/// The files that are models, for texts.
+/// File names of models, for texts.
 const MODELS: &str = "*.xml with *.bin, *.onnx, *.pdmodel with *.pdiparams, *.pb, or *.tflite";
 
 /// The files of one version.
@@ -40,7 +40,7 @@ pub enum ModelFiles {
 }
 
 impl ModelFiles {
-    /// Returns what the runtime is given: the model, and the second file of formats with two.
+    /// Returns the paths for the runtime: the model, and the second file of formats with two.
     #[must_use]
     pub fn paths(&self) -> (&Path, Option<&Path>) {
         match self {
@@ -67,7 +67,7 @@ impl ModelFiles {
     }
 }
 
-/// Why a repository cannot be read.
+/// Error of a repository that cannot be read.
 #[derive(Debug, thiserror::Error)]
 pub enum RepositoryError {
     /// The base path is not a folder, or goes through `..`.
@@ -75,7 +75,7 @@ pub enum RepositoryError {
     BasePath {
         /// The base path.
         path: PathBuf,
-        /// Why not.
+        /// Reason it is invalid.
         reason: String,
     },
     /// A version folder has no complete set of files of any format.
@@ -89,7 +89,7 @@ pub enum RepositoryError {
     Read {
         /// The folder.
         path: PathBuf,
-        /// What the system said.
+        /// Error from the operating system.
         #[source]
         source: std::io::Error,
     },
@@ -159,7 +159,7 @@ fn only(base_path: &Path) -> FolderSurvey<(i64, PathBuf)> {
     }
 }
 
-/// Returns true for the name of a file that is a model, or half of one.
+/// Returns whether a path has the name of a model file, or of half of one.
 fn is_named_as_model(path: &Path) -> bool {
     let extension = path.extension().and_then(|extension| extension.to_str());
     let known = ["xml", "onnx", "pdmodel", "pdiparams", "pb", "tflite"];
@@ -290,9 +290,9 @@ mod tests {
         fs::create_dir(base.join("4")).unwrap();
         let found = survey(&base).unwrap();
         assert_eq!(found.versions, [(4, base.join("4"))]);
-        let told: Vec<String> = found.ignored.iter().map(ToString::to_string).collect();
+        let reported: Vec<String> = found.ignored.iter().map(ToString::to_string).collect();
         assert_eq!(
-            told,
+            reported,
             [
                 "ignoring a folder whose name is not a version number",
                 "ignoring a model beside version folders; to be served, it must be in one of them"

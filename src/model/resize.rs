@@ -16,18 +16,18 @@ use crate::{
     tensor::{Dim, PartialShape},
 };
 
-/// A load for other shapes that is under way.
+/// A load for other shapes in flight.
 #[derive(Clone)]
 pub(super) struct Resizing {
     asked: Asked,
     done: Shared<oneshot::Receiver<Outcome>>,
 }
 
-/// What came of it: the failure's text, or what is loaded now.
+/// Outcome of a load: the failure's text, or the loaded version.
 type Outcome = Result<Arc<Loaded>, Arc<str>>;
 
-/// Returns what a request asks for beyond what is loaded: the inputs as they would be, and the
-/// shapes to load for. `None` if what is loaded will do, or must do.
+/// Returns the shapes that a request asks for beyond the loaded ones: the inputs as they would be,
+/// and the shapes to load for. `None` if the loaded model will do, or must do.
 pub(super) fn asked(loaded: &Loaded, request: &InferRequest) -> Option<(ServableInfo, Asked)> {
     let options = &loaded.spec.options;
     if !options.is_auto() {
@@ -66,7 +66,7 @@ fn adapted(options: &LoadOptions, input: &TensorInfo, shape: &[usize]) -> Option
             .any(|(name, option)| *name == input.name && *option == ShapeOption::Auto),
     };
     if auto {
-        // Another number of dimensions is a fault of the request whatever the shape may be.
+        // Another number of dimensions is an error of the request whatever the shape may be.
         return (shape.len() == input.shape.0.len())
             .then(|| PartialShape(shape.iter().map(|&l| Dim::Fixed(l)).collect()));
     }
@@ -110,11 +110,11 @@ impl Drop for Waiting<'_> {
 }
 
 impl Version {
-    /// Loads the version for other shapes, or waits for a load that does; returns what fits.
+    /// Loads the version for other shapes, or waits for a load that does; returns the matching one.
     ///
     /// # Errors
     ///
-    /// Fails if the model does not take the shapes; what was loaded before goes on serving.
+    /// Fails if the model does not take the shapes; the version loaded before keeps serving.
     pub(super) async fn resize(self: &Arc<Self>, asked: &Asked) -> Result<Arc<Loaded>> {
         let place = Waiting::new(self);
         loop {
@@ -149,7 +149,7 @@ impl Version {
         }
     }
 
-    /// Joins the load that is under way, or starts one.
+    /// Joins the load in flight, or starts one.
     fn join(self: &Arc<Self>, current: &Arc<Loaded>, asked: &Asked) -> Resizing {
         let mut slot = self.lock_resizing();
         if let Some(resizing) = &*slot {
@@ -201,7 +201,7 @@ impl Version {
     }
 }
 
-/// Returns what the client is told: a text that it knows, which most failures begin with.
+/// Returns the message for the client: a text that it knows, which most failures begin with.
 fn refusal(failure: &str) -> String {
     const RESHAPE: &str = "Model could not be reshaped with requested shape";
     const COMPILE: &str = "Cannot compile model into target device";
@@ -212,9 +212,9 @@ fn refusal(failure: &str) -> String {
     }
 }
 
-/// Tells whether what was judged for one model can run on another: the same tensors in the same
+/// Returns whether inputs validated for one model can run on another: the same tensors in the same
 /// places, and shapes that are allowed.
-pub(super) fn is_same_but_for_shapes(judged: &ServableInfo, loaded: &ServableInfo) -> bool {
+pub(super) fn is_same_but_for_shapes(validated: &ServableInfo, loaded: &ServableInfo) -> bool {
     let same = |one: &[TensorInfo], other: &[TensorInfo]| {
         let key = |info: &TensorInfo| (info.port, info.dtype);
         one.len() == other.len()
@@ -223,7 +223,7 @@ pub(super) fn is_same_but_for_shapes(judged: &ServableInfo, loaded: &ServableInf
                 .zip(other)
                 .all(|(one, other)| one.name == other.name && key(one) == key(other))
     };
-    let shapes = judged
+    let shapes = validated
         .inputs
         .iter()
         .zip(&loaded.inputs)
@@ -234,7 +234,7 @@ pub(super) fn is_same_but_for_shapes(judged: &ServableInfo, loaded: &ServableInf
                     .fixed()
                     .is_some_and(|shape| allows(&other.shape, &shape))
         });
-    same(&judged.inputs, &loaded.inputs) && same(&judged.outputs, &loaded.outputs) && shapes
+    same(&validated.inputs, &loaded.inputs) && same(&validated.outputs, &loaded.outputs) && shapes
 }
 
 fn fits(info: &ServableInfo, asked: &Asked) -> bool {
@@ -272,10 +272,10 @@ mod tests {
     }
 
     #[test]
-    fn what_was_judged_for_one_model_does_not_run_on_another() {
-        let judged = info(Dim::Fixed(4), &[("y", DataType::F32)]);
-        let same = |loaded: &ServableInfo| is_same_but_for_shapes(&judged, loaded);
-        assert!(same(&judged));
+    fn what_was_validated_for_one_model_does_not_run_on_another() {
+        let validated = info(Dim::Fixed(4), &[("y", DataType::F32)]);
+        let same = |loaded: &ServableInfo| is_same_but_for_shapes(&validated, loaded);
+        assert!(same(&validated));
         assert!(same(&info(Dim::Any, &[("y", DataType::F32)])));
         assert!(!same(&info(Dim::Fixed(5), &[("y", DataType::F32)])));
         assert!(!same(&info(Dim::Fixed(4), &[("y", DataType::I32)])));

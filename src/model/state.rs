@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-/// Where a version stands in its life.
+/// State in the life of a version.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum VersionState {
     /// Known, nothing done yet.
@@ -11,20 +11,20 @@ pub enum VersionState {
     Loading,
     /// Serving.
     Available,
-    /// Waiting for the requests under way.
+    /// Waiting for in-flight requests.
     Unloading,
     /// Unloaded.
     End,
 }
 
-/// How the last step of a version went.
+/// Outcome of the last step of a version.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum VersionErrorCode {
     /// Well.
     Ok,
     /// Not well; the log and the message say why.
     Unknown,
-    /// What a pipeline is made of is not as it needs it; the log says what.
+    /// A part of a pipeline is not as the pipeline needs it; the log says which.
     FailedPrecondition,
 }
 
@@ -43,11 +43,11 @@ impl VersionErrorCode {
 /// State and outcome of a version.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Status {
-    /// Where it stands.
+    /// Present state.
     pub state: VersionState,
-    /// How the last step went.
+    /// Outcome of the last step.
     pub code: VersionErrorCode,
-    /// What went wrong, if anything did and it is known.
+    /// Cause of the failure, if there was one and it is known.
     pub failure: Option<Arc<str>>,
 }
 
@@ -81,7 +81,7 @@ impl Status {
         }
     }
 
-    /// A version that goes on serving, since what should have taken its place failed.
+    /// A version that keeps serving, since its replacement failed.
     #[must_use]
     pub fn kept(failure: &str) -> Self {
         Self {

@@ -1,4 +1,4 @@
-//! Whether a model remembers anything: the runtime's C interface does not say.
+//! Detection of model variables, which the runtime's C interface does not report.
 
 use std::{fs::File, io::BufReader};
 
@@ -9,8 +9,7 @@ use super::repository::ModelFiles;
 /// The operation that reads a variable in an OpenVINO IR.
 const READS: &str = "ReadValue";
 
-/// Tells whether a model file has variables; `None` if that cannot be told, as of other formats
-/// than IR.
+/// Returns whether a model file has variables; `None` if unknown, as for other formats than IR.
 pub(super) fn exist(files: &ModelFiles) -> Option<bool> {
     let ModelFiles::Ir { graph, .. } = files else {
         return None;

@@ -1,7 +1,7 @@
 //! One version of a model: its state, and what is loaded of it.
 //!
-//! What is loaded is swapped whole: a request that has found it keeps it, and the next request
-//! finds the new one. What was swapped out goes when its last request has left.
+//! The loaded model is swapped whole: a request that has found it keeps it, and the next request
+//! finds the new one. The old one goes when its last request has left.
 
 use std::{
     fmt,
@@ -19,7 +19,7 @@ use super::{
     Loaded,
     recover::Recovery,
     resize::Resizing,
-    state::{VersionErrorCode, VersionState, Status},
+    state::{Status, VersionErrorCode, VersionState},
 };
 use crate::{
     error::{Error, ErrorKind, Result},
@@ -34,19 +34,19 @@ pub struct Version {
     number: i64,
     status: watch::Sender<Status>,
     loaded: ArcSwapOption<Loaded>,
-    /// Why the last load failed, for people; status calls say less.
+    /// Failure of the last load, for people; status calls say less.
     failure: ArcSwapOption<String>,
     reporter: Arc<Reporter>,
     sequences: Arc<OfVersion>,
-    /// How long they may, in milliseconds.
+    /// Time limit for draining, in milliseconds.
     drain: AtomicU64,
-    /// How many times it was retired.
+    /// Number of times it was retired.
     retirements: AtomicU64,
     /// Requests that wait for a load for another shape.
     pub(super) resizers: AtomicUsize,
-    /// The load for another shape that is under way, if any.
+    /// The load for another shape in flight, if any.
     pub(super) resizing: Mutex<Option<Resizing>>,
-    /// What becomes of compiled models that failed inferences have spoilt.
+    /// Recovery of compiled models that failed inferences have spoilt.
     pub(super) recovery: Recovery,
 }
 
@@ -94,19 +94,19 @@ impl Version {
         &self.sequences
     }
 
-    /// Sets how long sequences go on on what was replaced or retired.
+    /// Sets the time that sequences may continue on a replaced or retired model.
     pub fn set_drain(&self, limit: Duration) {
         let limit = u64::try_from(limit.as_millis()).unwrap_or(u64::MAX);
         self.drain.store(limit, Ordering::Relaxed);
     }
 
-    /// Returns how long sequences go on on what was replaced or retired.
+    /// Returns the time that sequences may continue on a replaced or retired model.
     #[must_use]
     pub fn drain(&self) -> Duration {
         Duration::from_millis(self.drain.load(Ordering::Relaxed))
     }
 
-    /// Returns what sequences go on on although nothing is loaded for new ones, if there are any.
+    /// Returns the model that sequences continue on although nothing is loaded for new ones, if any.
     #[must_use]
     pub fn draining(&self) -> Option<Arc<Loaded>> {
         if self.is_loaded() {
@@ -122,14 +122,14 @@ impl Version {
         self.status.borrow().clone()
     }
 
-    /// Returns why the last load failed, if it did.
+    /// Returns the failure of the last load, if any.
     #[must_use]
     pub fn failure(&self) -> Option<Arc<String>> {
         let failed = self.status.borrow().code != VersionErrorCode::Ok;
         self.failure.load_full().filter(|_| failed)
     }
 
-    /// Says that a load begins. A version that serves goes on serving and is not touched.
+    /// Records that a load begins. A version that serves keeps serving and is not touched.
     pub fn begin(&self) {
         if self.loaded.load().is_none() {
             self.status.send_replace(Status::ok(VersionState::Loading));
@@ -149,7 +149,8 @@ impl Version {
             self.sequences.renew(Some(instance));
         }
         let old = self.loaded.swap(Some(loaded));
-        self.status.send_replace(Status::ok(VersionState::Available));
+        self.status
+            .send_replace(Status::ok(VersionState::Available));
         self.failure.store(None);
         if let Some(old) = old {
             let old = LoadedInstance(old);
@@ -162,7 +163,7 @@ impl Version {
         }
     }
 
-    /// Does the same, if what is loaded is still what the caller thinks it is.
+    /// Does the same, if the loaded model is still the one that the caller expects.
     pub(super) fn install_after(
         self: &Arc<Self>,
         before: &Arc<Loaded>,
@@ -175,7 +176,7 @@ impl Version {
         done
     }
 
-    /// Does the same, and leaves it to the caller to let go of what was loaded before.
+    /// Does the same, and leaves it to the caller to drop the version loaded before.
     pub(super) fn install_beside(
         self: &Arc<Self>,
         before: &Arc<Loaded>,
@@ -194,7 +195,7 @@ impl Version {
         done
     }
 
-    /// Says that a load failed. What is loaded, if anything is, goes on serving.
+    /// Records that a load failed. The loaded version, if any, keeps serving.
     pub fn fail(&self, failure: &str) {
         self.failure.store(Some(Arc::new(failure.to_owned())));
         let status = if self.loaded.load().is_some() {
@@ -205,10 +206,11 @@ impl Version {
         self.status.send_replace(status);
     }
 
-    /// Says that what failed is wanted no longer, so that what is loaded is as it should be.
+    /// Records that the failed load is no longer wanted, so that the loaded version is the right one.
     pub fn forget_failure(&self) {
         self.status.send_if_modified(|status| {
-            let failed = status.state == VersionState::Available && status.code != VersionErrorCode::Ok;
+            let failed =
+                status.state == VersionState::Available && status.code != VersionErrorCode::Ok;
             if failed {
                 *status = Status::ok(VersionState::Available);
             }
@@ -216,7 +218,7 @@ impl Version {
         });
     }
 
-    /// Stops serving: requests under way finish, new ones are refused. Needs a runtime.
+    /// Stops serving: in-flight requests finish, new ones are refused. Needs a runtime.
     pub fn retire(self: &Arc<Self>) {
         if !self.is_loaded() {
             if self.status.borrow().state != VersionState::Unloading {
@@ -224,8 +226,9 @@ impl Version {
             }
             return;
         }
-        // Before what is loaded goes, so that those who come too late are told the right thing.
-        self.status.send_replace(Status::ok(VersionState::Unloading));
+        // Before the loaded version goes, so that late requests get the right error.
+        self.status
+            .send_replace(Status::ok(VersionState::Unloading));
         let Some(loaded) = self.loaded.swap(None) else {
             return;
         };
@@ -255,7 +258,7 @@ impl Version {
         .detach();
     }
 
-    /// Waits until it is not about to be unloaded, or not any more.
+    /// Waits until it is no longer unloading.
     pub async fn unloaded(&self) {
         let mut status = self.status.subscribe();
         // The sender lives as long as this does.
@@ -266,13 +269,13 @@ impl Version {
         );
     }
 
-    /// Tells whether anything is loaded.
+    /// Returns whether anything is loaded.
     #[must_use]
     pub fn is_loaded(&self) -> bool {
         self.loaded.load().is_some()
     }
 
-    /// Returns what is loaded, without waiting.
+    /// Returns the loaded model, without waiting.
     ///
     /// # Errors
     ///
@@ -282,11 +285,13 @@ impl Version {
             .load_full()
             .ok_or_else(|| match self.status.borrow().state {
                 VersionState::Unloading | VersionState::End => retired(),
-                VersionState::Start | VersionState::Loading | VersionState::Available => not_loaded(),
+                VersionState::Start | VersionState::Loading | VersionState::Available => {
+                    not_loaded()
+                }
             })
     }
 
-    /// Returns what is loaded; waits while the version is loading, up to a limit.
+    /// Returns the loaded model; waits while the version is loading, up to a limit.
     ///
     /// # Errors
     ///
@@ -296,8 +301,9 @@ impl Version {
             return Ok(loaded);
         }
         let mut status = self.status.subscribe();
-        let settled =
-            status.wait_for(|status| status.state > VersionState::Loading || status.code != VersionErrorCode::Ok);
+        let settled = status.wait_for(|status| {
+            status.state > VersionState::Loading || status.code != VersionErrorCode::Ok
+        });
         // A time limit that passes and a load that fails end in the same answer.
         drop(tokio::time::timeout(limit, settled).await);
         self.loaded()

@@ -1,4 +1,4 @@
-//! Which of the versions that exist are to be served.
+//! Selection of the versions to serve.
 
 use crate::config::VersionPolicy;
 

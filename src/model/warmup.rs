@@ -19,10 +19,10 @@ use crate::{
     },
 };
 
-/// The most bytes that are made up for one input.
+/// Maximum bytes generated for one input.
 const LARGEST: usize = 1 << 30;
 
-/// Why a warm-up request failed.
+/// Error of a warm-up request.
 #[derive(Debug, thiserror::Error)]
 pub enum WarmupError {
     /// A file cannot be read.
@@ -30,7 +30,7 @@ pub enum WarmupError {
     Read {
         /// The file.
         path: PathBuf,
-        /// What the system said.
+        /// Error from the operating system.
         #[source]
         source: std::io::Error,
     },
@@ -39,7 +39,7 @@ pub enum WarmupError {
     Npy {
         /// The file.
         path: PathBuf,
-        /// What is wrong with it.
+        /// Error in the file.
         #[source]
         source: NpyError,
     },
@@ -136,17 +136,17 @@ fn input(info: &TensorInfo, warmup: &Warmup) -> Result<SlotInput, WarmupError> {
             Dim::Any => warmup.dynamic_length,
         })
         .collect();
-    let fault = |source| WarmupError::Size {
+    let error = |source| WarmupError::Size {
         input: info.name.clone(),
         source,
     };
-    let size = match byte_size(info.dtype, &shape).map_err(fault)? {
+    let size = match byte_size(info.dtype, &shape).map_err(error)? {
         Some(size) => size,
         // Empty texts: four bytes of length each, all zero.
         None => elements(&shape).unwrap_or(usize::MAX).saturating_mul(4),
     };
     if size > LARGEST {
-        return Err(fault(TensorError::Overflow(ShapeText(&shape).to_string())));
+        return Err(error(TensorError::Overflow(ShapeText(&shape).to_string())));
     }
     let mut data = vec![0; size];
     if warmup.data == WarmupData::Random {
@@ -160,15 +160,15 @@ fn input(info: &TensorInfo, warmup: &Warmup) -> Result<SlotInput, WarmupError> {
 }
 
 fn read(info: &TensorInfo, path: &PathBuf) -> Result<Tensor, WarmupError> {
-    let fault = |source| WarmupError::Read {
+    let error = |source| WarmupError::Read {
         path: path.clone(),
         source,
     };
     // A pipe would be waited for.
-    if !std::fs::metadata(path).map_err(fault)?.is_file() {
-        return Err(fault(io::Error::other("it is no file")));
+    if !std::fs::metadata(path).map_err(error)?.is_file() {
+        return Err(error(io::Error::other("it is no file")));
     }
-    let content = std::fs::read(path).map_err(fault)?;
+    let content = std::fs::read(path).map_err(error)?;
     let tensor = npy::read(&content.into()).map_err(|source| WarmupError::Npy {
         path: path.clone(),
         source,

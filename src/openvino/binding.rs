@@ -1,4 +1,4 @@
-//! Whether the runtime binds threads to processors at each inference.
+//! Detection of a runtime that binds threads to processors at each inference.
 
 use std::{env, fs, path::Path};
 
@@ -30,7 +30,7 @@ pub fn spare_binding() {
     }
 }
 
-/// Returns true if each processor of a machine is as good as any other for each thread of a process.
+/// Returns whether each processor of a machine is as good as any other for each thread of a process.
 ///
 /// `system` is where sysfs is mounted, `status` the process's file in procfs. What is not known counts
 /// against it.
@@ -54,7 +54,7 @@ fn is_uniform(system: &Path, status: &str) -> bool {
 mod tests {
     use super::*;
 
-    /// Says of a machine whether its processors are alike.
+    /// Returns whether the processors of a machine are alike.
     fn is_uniform_with(
         online: &str,
         smt: &str,

@@ -7,14 +7,15 @@ use std::{
     sync::{Mutex, PoisonError},
 };
 
-/// The folders that cannot be used, and what the log says of each.
-static TOLD: Mutex<BTreeMap<PathBuf, String>> = Mutex::new(BTreeMap::new());
+/// Folders that cannot be used, with the reason logged for each.
+static REPORTED: Mutex<BTreeMap<PathBuf, String>> = Mutex::new(BTreeMap::new());
 
-/// The most folders that are remembered as told.
-const MOST_TOLD: usize = 100;
+/// Maximum number of folders that are remembered as reported.
+const MAX_REPORTED: usize = 100;
 
-/// Makes the folder if it is not there and sees that it can be written to. What cannot be used is
-/// told in the log, once for all loads, and the model is loaded without it: a cache only saves time.
+/// Makes the folder if it is not there and checks that it can be written to. A folder that cannot
+/// be used is reported in the log, once for all loads, and the model is loaded without it: a cache
+/// only saves time.
 pub(super) fn prepare(folder: &Path) -> Option<String> {
     let usable = || -> io::Result<&str> {
         let Some(text) = folder.to_str().filter(|text| !text.contains('\0')) else {
@@ -41,16 +42,16 @@ pub(super) fn prepare(folder: &Path) -> Option<String> {
     }
 }
 
-/// Remembers what is wrong with a folder; tells whether that is not known yet.
-fn is_news(folder: &Path, fault: Option<String>) -> bool {
-    let mut told = TOLD.lock().unwrap_or_else(PoisonError::into_inner);
-    let before = told.remove(folder);
-    if told.len() >= MOST_TOLD {
-        told.clear();
+/// Remembers the error of a folder; returns whether it is new.
+fn is_news(folder: &Path, error: Option<String>) -> bool {
+    let mut reported = REPORTED.lock().unwrap_or_else(PoisonError::into_inner);
+    let before = reported.remove(folder);
+    if reported.len() >= MAX_REPORTED {
+        reported.clear();
     }
-    let is_news = before != fault;
-    if let Some(fault) = fault {
-        told.insert(folder.to_owned(), fault);
+    let is_news = before != error;
+    if let Some(error) = error {
+        reported.insert(folder.to_owned(), error);
     }
     is_news
 }
@@ -79,9 +80,9 @@ mod tests {
     }
 
     #[test]
-    fn a_fault_is_told_once_until_it_is_another_one_or_was_mended() {
+    fn a_error_is_reported_once_until_it_is_another_one_or_was_fixed() {
         let root = tempfile::tempdir().unwrap();
-        let say = |fault: &str| is_news(root.path(), Some(fault.to_owned()));
+        let say = |error: &str| is_news(root.path(), Some(error.to_owned()));
         assert!(say("full"));
         assert!(!say("full"));
         assert!(say("read-only"));

@@ -14,16 +14,16 @@ use openvino::Core;
 
 use super::{device, error::ModelLoadError, extension, options::LoadOptions};
 
-/// The most runtimes that are kept for the next load.
-const MOST: usize = 8;
+/// Maximum number of runtimes kept for the next load.
+const MAX: usize = 8;
 
-/// Runtimes that no load has at the moment, the one that was used last at the end.
+/// Idle runtimes, the one used last at the end.
 static IDLE: Mutex<VecDeque<(Setting, Core)>> = Mutex::new(VecDeque::new());
 
-/// Whether weights are mapped from their file instead of read.
+/// Property for mapping weights from their file instead of reading them.
 const MMAP: &str = "ENABLE_MMAP";
 
-/// What a runtime was told.
+/// Settings that a runtime was given.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Setting {
     device: String,
@@ -72,7 +72,7 @@ impl Ready {
         };
         let mut idle = idle();
         idle.push_back((setting, self.core));
-        let oldest = (idle.len() > MOST).then(|| idle.pop_front());
+        let oldest = (idle.len() > MAX).then(|| idle.pop_front());
         drop(idle);
         // Takes a moment.
         drop(oldest);
@@ -142,11 +142,11 @@ mod tests {
             };
             let core = Ready::new(&options, None).unwrap();
             let key = PropertyKey::Rw(RwPropertyKey::NumStreams);
-            let told = core.get_property(&DeviceType::CPU, &key).unwrap();
+            let reported = core.get_property(&DeviceType::CPU, &key).unwrap();
             core.keep();
-            told
+            reported
         };
-        let told = ["2", "3", "2", "3"].map(streams);
-        assert_eq!(told, ["2", "3", "2", "3"]);
+        let reported = ["2", "3", "2", "3"].map(streams);
+        assert_eq!(reported, ["2", "3", "2", "3"]);
     }
 }

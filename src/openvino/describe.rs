@@ -1,17 +1,19 @@
-//! What a model's inputs and outputs are, for clients and for slots; `node` is a port of the model
-//! that is compiled, or would be.
+//! Description of a model's inputs and outputs, for clients and for slots; `node` is a port of the
+//! model that is compiled, or would be.
 
 use std::collections::BTreeMap;
 
 use openvino::{InferenceError, Node};
 
-use super::{convert, error::ModelLoadError, layouts, names::Port, node::Owned, options::LayoutOption};
+use super::{
+    convert, error::ModelLoadError, layouts, names::Port, node::Owned, options::LayoutOption,
+};
 use crate::{
     servable::TensorInfo,
     tensor::{DataType, Layout, PartialShape},
 };
 
-/// An input or output: what clients know of it, and what only the runtime needs.
+/// An input or output: its public description, and the data for the runtime alone.
 #[derive(Clone)]
 pub(super) struct Described {
     pub(super) info: TensorInfo,
@@ -89,7 +91,7 @@ fn all(
         };
         if let Some(axes) = &axes {
             if dtype == DataType::String {
-                return Err(ModelLoadError::Layout(layouts::LayoutFault::Strings(
+                return Err(ModelLoadError::Layout(layouts::LayoutError::Strings(
                     port.public,
                 )));
             }

@@ -28,7 +28,7 @@ struct Device {
 struct Devices<'a> {
     text: &'a str,
     list: Vec<Device>,
-    /// Whether all of them are there. If not, the call that compiles says so, or does without.
+    /// Whether all of the devices exist. If not, the call that compiles reports it, or does without.
     complete: bool,
 }
 
@@ -163,7 +163,7 @@ fn split(text: &str) -> (&str, Vec<String>) {
 }
 
 /// Asks a device for the properties that it knows. The device is made for that, which it would be
-/// for the model anyway; from then on it judges each property that is set.
+/// for the model anyway; from then on it checks each property that is set.
 fn ask(core: &Core, device: &str) -> Result<Vec<String>, openvino::InferenceError> {
     let known = core.get_property(
         &DeviceType::Other(device.to_owned().into()),
@@ -173,7 +173,12 @@ fn ask(core: &Core, device: &str) -> Result<Vec<String>, openvino::InferenceErro
 }
 
 /// Sets a property for each device that knows it.
-fn set(core: &mut Core, devices: &Devices<'_>, key: &str, value: &str) -> Result<(), ModelLoadError> {
+fn set(
+    core: &mut Core,
+    devices: &Devices<'_>,
+    key: &str,
+    value: &str,
+) -> Result<(), ModelLoadError> {
     if OF_RUNTIME.contains(&key) {
         return set_of_runtime(core, devices.text, key, value);
     }
@@ -197,7 +202,7 @@ fn set(core: &mut Core, devices: &Devices<'_>, key: &str, value: &str) -> Result
     })
 }
 
-/// Says what has taken the place of a property of older releases.
+/// Returns the successor of a property of older releases.
 fn successor(key: &str) -> Option<&'static str> {
     match key.strip_prefix("KEY_").unwrap_or(key) {
         "CPU_BIND_THREAD" | "AFFINITY" => Some("use ENABLE_CPU_PINNING (YES or NO)"),
@@ -317,9 +322,9 @@ mod tests {
                 ]
             )]
         );
-        let faults = ["{CPU:{}}", r#"{"CPU":1}"#, r#"{"CPU":{"A":[1]}}"#]
+        let errors = ["{CPU:{}}", r#"{"CPU":1}"#, r#"{"CPU":{"A":[1]}}"#]
             .map(|text| nested(text).unwrap_err());
-        insta::assert_snapshot!(faults.join("\n"), @"
+        insta::assert_snapshot!(errors.join("\n"), @"
         expected an object of properties for each device: key must be a string at line 1 column 2
         CPU has 1; expected an object of properties
         found [1]; expected a string, number, true or false

@@ -1,14 +1,14 @@
-//! Why a model cannot be loaded.
+//! Errors of loading a model.
 
 use std::path::PathBuf;
 
 use super::{
-    fault::OpenVinoError, layouts::LayoutFault, low_latency::LowLatencyError, names::NamesError,
-    shapes::ShapeMismatch, slot::SlotError,
+    layouts::LayoutError, low_latency::LowLatencyError, names::NamesError,
+    runtime_error::OpenVinoError, shapes::ShapeMismatch, slot::SlotError,
 };
 use crate::tensor::PartialShape;
 
-/// Why a model cannot be loaded.
+/// Errors of loading a model.
 #[derive(Debug, thiserror::Error)]
 pub enum ModelLoadError {
     /// The runtime does not start.
@@ -19,7 +19,7 @@ pub enum ModelLoadError {
     Extension {
         /// The library.
         path: PathBuf,
-        /// What the runtime said.
+        /// Error from the runtime.
         #[source]
         source: OpenVinoError,
     },
@@ -30,7 +30,7 @@ pub enum ModelLoadError {
         device: String,
         /// The devices of this machine.
         known: Vec<String>,
-        /// What the runtime said.
+        /// Error from the runtime.
         #[source]
         source: Option<OpenVinoError>,
     },
@@ -47,7 +47,7 @@ pub enum ModelLoadError {
         device: String,
         /// The property's name.
         key: String,
-        /// What to use instead, if older releases had it.
+        /// Property to use instead, if older releases had this one.
         successor: Option<&'static str>,
         /// The nearest name that the device knows.
         nearest: Option<String>,
@@ -61,7 +61,7 @@ pub enum ModelLoadError {
         key: String,
         /// The value given.
         value: String,
-        /// What the runtime said.
+        /// Error from the runtime.
         #[source]
         source: OpenVinoError,
     },
@@ -73,7 +73,7 @@ pub enum ModelLoadError {
     Unreadable {
         /// The file.
         path: PathBuf,
-        /// What the system said.
+        /// Error from the operating system.
         #[source]
         source: std::io::Error,
     },
@@ -84,7 +84,7 @@ pub enum ModelLoadError {
         path: PathBuf,
         /// Their names.
         operators: Vec<String>,
-        /// What the runtime said.
+        /// Error from the runtime.
         #[source]
         source: OpenVinoError,
     },
@@ -93,7 +93,7 @@ pub enum ModelLoadError {
     Read {
         /// The file.
         path: PathBuf,
-        /// What the runtime said.
+        /// Error from the runtime.
         #[source]
         source: OpenVinoError,
     },
@@ -102,7 +102,7 @@ pub enum ModelLoadError {
     Mapping {
         /// The file.
         path: PathBuf,
-        /// What is wrong with it.
+        /// Error in the file.
         #[source]
         source: Box<dyn std::error::Error + Send + Sync>,
     },
@@ -114,7 +114,7 @@ pub enum ModelLoadError {
     Shape(#[from] ShapeMismatch),
     /// Layouts do not fit the model.
     #[error(transparent)]
-    Layout(#[from] LayoutFault),
+    Layout(#[from] LayoutError),
     /// The model does not take the shapes.
     #[error(
         "Model could not be reshaped with requested shape - {}",
@@ -123,7 +123,7 @@ pub enum ModelLoadError {
     Reshape {
         /// The inputs that were to have another shape, and which.
         wanted: Vec<(String, PartialShape)>,
-        /// What the runtime said.
+        /// Error from the runtime.
         #[source]
         source: OpenVinoError,
     },
@@ -139,7 +139,7 @@ pub enum ModelLoadError {
          {count}: {known}"
     )]
     PreprocessingInputs {
-        /// How many inputs there are.
+        /// Number of inputs.
         count: usize,
         /// Their names.
         known: String,
@@ -149,7 +149,7 @@ pub enum ModelLoadError {
     Preprocessing {
         /// The setting that the runtime refuses, or all of them.
         setting: &'static str,
-        /// What the runtime said.
+        /// Error from the runtime.
         #[source]
         source: OpenVinoError,
     },
@@ -160,7 +160,7 @@ pub enum ModelLoadError {
         device: String,
         /// The devices of this machine.
         known: Vec<String>,
-        /// What the runtime said.
+        /// Error from the runtime.
         #[source]
         source: OpenVinoError,
     },
@@ -171,7 +171,7 @@ pub enum ModelLoadError {
         direction: &'static str,
         /// Its place.
         port: usize,
-        /// What the runtime said.
+        /// Error from the runtime.
         #[source]
         source: OpenVinoError,
     },

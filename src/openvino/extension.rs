@@ -8,9 +8,9 @@ use std::{ffi::CString, os::unix::ffi::OsStrExt, path::Path};
 use openvino::Core;
 use openvino_sys::{ov_core_add_extension, ov_core_t, ov_status_e};
 
-use super::fault::OpenVinoError;
+use super::runtime_error::OpenVinoError;
 
-/// What [`pointer`] relies on.
+/// Layout assumptions of [`pointer`].
 const _: () = assert!(
     size_of::<Core>() == size_of::<*mut ov_core_t>()
         && align_of::<Core>() == align_of::<*mut ov_core_t>()

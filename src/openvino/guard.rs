@@ -17,18 +17,19 @@ use openvino::{InferenceError, Model};
 use tokio::sync::Semaphore;
 
 use super::{
-    convert, describe::Described, fault::OpenVinoError, pool::PoolError, run::RunError, slot::SlotInput,
+    convert, describe::Described, pool::PoolError, run::RunError, runtime_error::OpenVinoError,
+    slot::SlotInput,
 };
 use crate::{
     task,
     tensor::{Dim, PartialShape},
 };
 
-/// The most combinations that are remembered as accepted; more push out those that are used least.
-const MOST_ACCEPTED: usize = 2048;
+/// Maximum number of combinations remembered as accepted; more push out those that are used least.
+const MAX_ACCEPTED: usize = 2048;
 
-/// The most combinations that are remembered as refused, each with a text.
-const MOST_REFUSED: usize = 256;
+/// Maximum number of combinations remembered as refused, each with a text.
+const MAX_REFUSED: usize = 256;
 
 /// A spare model, and the verdicts on combinations of shapes so far.
 pub struct Guard {
@@ -73,8 +74,8 @@ impl Guard {
         Some(Arc::new(Self {
             spare: Mutex::new(Spare { model, declared }),
             verdicts: Mutex::new(Verdicts {
-                accepted: Recent::new(MOST_ACCEPTED),
-                refused: Recent::new(MOST_REFUSED),
+                accepted: Recent::new(MAX_ACCEPTED),
+                refused: Recent::new(MAX_REFUSED),
             }),
             turn: Arc::new(Semaphore::new(1)),
             waiting: AtomicUsize::new(0),
@@ -82,11 +83,11 @@ impl Guard {
         }))
     }
 
-    /// Finds out whether the model takes the shapes of these inputs.
+    /// Checks whether the model takes the shapes of these inputs.
     ///
     /// # Errors
     ///
-    /// Fails with what the runtime says of them, or if too many wait to be told.
+    /// Fails with the runtime's error about them, or if too many wait for a verdict.
     pub(super) async fn admit(self: &Arc<Self>, inputs: &[SlotInput]) -> Result<(), RunError> {
         let lengths = inputs.iter().flat_map(|input| input.shape.iter().copied());
         let combination: Combination = lengths.collect();
@@ -106,7 +107,7 @@ impl Guard {
             let mut verdicts = guard.verdicts();
             match &verdict {
                 Ok(()) => verdicts.accepted.insert(combination, ()),
-                Err(fault) => verdicts.refused.insert(combination, fault.clone()),
+                Err(error) => verdicts.refused.insert(combination, error.clone()),
             }
             drop((verdicts, turn));
             verdict.map_err(RunError::Shapes)
@@ -155,8 +156,8 @@ impl Spare {
         if reshape(&mut self.model, &asked).is_ok() {
             return Ok(());
         }
-        // Bodies of loops may keep what an earlier combination told of them, so that only what is
-        // refused after the declared shapes is.
+        // Bodies of loops may keep results of an earlier combination, so that a refusal counts only
+        // after a reset to the declared shapes.
         if reshape(&mut self.model, &self.declared).is_err() {
             return Ok(());
         }

@@ -1,10 +1,10 @@
-//! Whether a compiled model can still be trusted.
+//! Health of a compiled model: whether it can still be trusted.
 //!
 //! An inference that fails may leave a compiled model with half-updated shapes, in one of its
-//! streams, and nothing tells which, or makes it good again but another compiled model. Until that
-//! is there, a model's first failure keeps further requests from it. Where the shapes of all
-//! requests are tried by a [`Guard`] before, only values can make an inference fail; such a model
-//! goes on while it waits to be replaced.
+//! streams; which one cannot be determined, and only another compiled model makes it good again.
+//! Until that is there, a model's first failure keeps further requests from it. Where the shapes of
+//! all requests are tried by a [`Guard`] before, only values can make an inference fail; such a
+//! model keeps running while it waits to be replaced.
 
 use std::sync::{
     Arc, OnceLock,
@@ -24,7 +24,7 @@ use crate::tensor::Tensor;
 const SOUND: u8 = 0;
 /// Made since one before it failed: shapes are tried before they run.
 const WATCHED: u8 = 1;
-/// Something has failed nevertheless. It goes on until it is replaced.
+/// Something has failed nevertheless. It keeps running until it is replaced.
 const TAINTED: u8 = 2;
 /// It takes no requests any more, until it is replaced or cannot be.
 const CLOSED: u8 = 3;
@@ -34,7 +34,7 @@ pub(super) struct Health {
     state: AtomicU8,
     nature: Nature,
     guard: OnceLock<Arc<Guard>>,
-    /// Told of each inference that is stuck, and of the end.
+    /// Notified of each inference that is stuck, and of the end.
     pub(super) stuck: Arc<Notify>,
 }
 
@@ -57,7 +57,7 @@ impl Health {
         }
     }
 
-    /// Has the shapes of requests tried before they run, where they are not fixed.
+    /// Enables trying the shapes of requests before they run, where they are not fixed.
     pub(super) fn watch(&self, guard: Option<Arc<Guard>>) {
         if let Some(guard) = guard {
             let _ = self.guard.set(guard);
@@ -67,45 +67,45 @@ impl Health {
             .compare_exchange(SOUND, WATCHED, Relaxed, Relaxed);
     }
 
-    /// Returns what tries shapes, if anything does.
+    /// Returns the guard that tries shapes, if any.
     pub(super) fn guard(&self) -> Option<&Arc<Guard>> {
         self.guard.get()
     }
 
-    /// Returns true if requests may run without more ado.
+    /// Returns whether requests may run without further checks.
     pub(super) fn is_sound(&self) -> bool {
         self.state.load(Relaxed) == SOUND
     }
 
-    /// Returns true if it is to be replaced.
+    /// Returns whether it is to be replaced.
     pub(super) fn is_spoilt(&self) -> bool {
         self.state.load(Relaxed) >= TAINTED
     }
 
-    /// Returns true if requests are to run on what takes its place.
+    /// Returns whether requests are to run on the replacement.
     pub(super) fn sends_away(&self) -> bool {
         self.state.load(Relaxed) == CLOSED && !self.nature.stateful
     }
 
-    /// Returns true if a request that cannot run here can run on what takes its place.
+    /// Returns whether a request that cannot run here can run on the replacement.
     pub(super) fn lets_go(&self) -> bool {
         !self.nature.stateful
     }
 
-    /// Lets requests in again, since it cannot be replaced.
+    /// Admits requests again, since it cannot be replaced.
     pub(super) fn resume(&self) {
         let _ = self
             .state
             .compare_exchange(CLOSED, TAINTED, Relaxed, Relaxed);
     }
 
-    /// Keeps requests from a compiled model that is stuck, and says so.
+    /// Closes a stuck compiled model to requests, and notifies those who watch it.
     pub(super) fn stick(&self) {
         self.state.store(CLOSED, Relaxed);
         self.stuck.notify_one();
     }
 
-    /// Lets a request in; only to be called if it is not sound.
+    /// Admits a request; only to be called if it is not sound.
     pub(super) async fn admit(&self, inputs: &[SlotInput]) -> Result<Admission, RunError> {
         if self.sends_away() {
             return Ok(Admission::Elsewhere);
@@ -116,8 +116,8 @@ impl Health {
         Ok(Admission::Here)
     }
 
-    /// Says what a run comes to, which has just ended.
-    pub(super) fn judge(
+    /// Returns the outcome of a run that has just ended.
+    pub(super) fn validate(
         &self,
         ran: Result<Vec<Tensor>, SlotError>,
         work: impl FnOnce() -> Work,
@@ -156,19 +156,19 @@ impl Health {
     }
 }
 
-/// Where a request runs.
+/// Admission of a request: the model that it runs on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Admission {
-    /// Where it came to.
+    /// On the model that it came to.
     Here,
-    /// On what takes its place.
+    /// On the replacement.
     Elsewhere,
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::openvino::fault::OpenVinoError;
+    use crate::openvino::runtime_error::OpenVinoError;
 
     fn health(dynamic: bool, stateful: bool) -> Health {
         Health::new(Nature { dynamic, stateful })
@@ -184,7 +184,7 @@ mod tests {
     /// Has an inference fail; returns true if it is to be repeated elsewhere.
     fn fails(health: &Health, step: &'static str) -> bool {
         let source = OpenVinoError::new("no");
-        let ran = health.judge(Err(SlotError::Runtime { step, source }), work);
+        let ran = health.validate(Err(SlotError::Runtime { step, source }), work);
         matches!(ran, Err(RunError::Spoilt(Some(_), _)))
     }
 
@@ -195,17 +195,17 @@ mod tests {
             !fails(&health, "reach an output tensor"),
             "nothing is spoilt"
         );
-        assert!(health.is_sound() && health.judge(Ok(Vec::new()), work).is_ok());
+        assert!(health.is_sound() && health.validate(Ok(Vec::new()), work).is_ok());
         assert!(fails(&health, "infer"));
         assert!(health.is_spoilt() && health.sends_away());
-        let doubtful = health.judge(Ok(Vec::new()), work);
+        let doubtful = health.validate(Ok(Vec::new()), work);
         assert!(matches!(doubtful, Err(RunError::Spoilt(None, _))));
         health.resume();
         assert!(
             health.is_spoilt() && !health.sends_away(),
             "nothing better is to be had"
         );
-        assert!(health.judge(Ok(Vec::new()), work).is_ok());
+        assert!(health.validate(Ok(Vec::new()), work).is_ok());
     }
 
     #[test]
@@ -216,7 +216,7 @@ mod tests {
         assert!(!fails(&health, "infer"));
         assert!(health.is_spoilt() && !health.sends_away());
         assert!(fails(&health, "infer"));
-        assert!(health.judge(Ok(Vec::new()), work).is_ok());
+        assert!(health.validate(Ok(Vec::new()), work).is_ok());
     }
 
     #[test]
@@ -227,12 +227,12 @@ mod tests {
             assert!(stateful.is_spoilt() && !stateful.sends_away());
         }
         stateful.stick();
-        assert!(stateful.judge(Ok(Vec::new()), work).is_ok());
+        assert!(stateful.validate(Ok(Vec::new()), work).is_ok());
         let fixed = health(false, false);
         assert!(!fails(&fixed, "infer"));
         assert!(fixed.is_sound());
         fixed.stick();
         assert!(fixed.sends_away(), "stuck for all that");
-        assert!(fixed.judge(Ok(Vec::new()), work).is_ok());
+        assert!(fixed.validate(Ok(Vec::new()), work).is_ok());
     }
 }

@@ -9,8 +9,8 @@ use super::{
 };
 use crate::servable::ServableInfo;
 
-/// Reads a model and tells what its inputs and outputs are once it is loaded. Takes the time of
-/// the file, and none of a device's.
+/// Reads a model and returns its inputs and outputs as they are once it is loaded. Takes the time
+/// of the file, and none of a device's.
 ///
 /// # Errors
 ///

@@ -1,4 +1,4 @@
-//! Which layouts a model's tensors have for clients, and how its own axes are to be turned.
+//! Layouts of a model's tensors for clients, and the transposition of its own axes.
 
 use std::collections::BTreeMap;
 
@@ -10,7 +10,7 @@ use crate::tensor::{Layout, ShapeText};
 
 /// Layouts that do not fit the model.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum LayoutFault {
+pub enum LayoutError {
     /// One layout for whichever input there is, and there is not exactly one.
     #[error(
         "Anonymous fixed shape is invalid for models with multiple inputs - a layout without a \
@@ -53,7 +53,7 @@ pub(super) fn choose<'a>(
     inputs: &[Port],
     outputs: &[Port],
     layouts: &'a PerTensor<LayoutOption>,
-) -> Result<Chosen<'a>, LayoutFault> {
+) -> Result<Chosen<'a>, LayoutError> {
     let mut of_inputs = vec![None; inputs.len()];
     let mut of_outputs = vec![None; outputs.len()];
     let names =
@@ -63,7 +63,7 @@ pub(super) fn choose<'a>(
         PerTensor::Anonymous(option) => match of_inputs.as_mut_slice() {
             [only] => *only = Some(option),
             _ => {
-                return Err(LayoutFault::Anonymous {
+                return Err(LayoutError::Anonymous {
                     known: names(inputs).join(", "),
                 });
             }
@@ -79,7 +79,7 @@ pub(super) fn choose<'a>(
                     of_outputs[port] = Some(option);
                 }
                 if input.or(output).is_none() {
-                    return Err(LayoutFault::Unknown {
+                    return Err(LayoutError::Unknown {
                         name: name.clone(),
                         known: [names(inputs), names(outputs)].concat().join(", "),
                     });
@@ -110,7 +110,7 @@ pub(super) fn public(
 pub(super) fn turned(
     port: &Port,
     option: Option<&LayoutOption>,
-) -> Result<Option<Vec<usize>>, LayoutFault> {
+) -> Result<Option<Vec<usize>>, LayoutError> {
     let Some(LayoutOption {
         tensor,
         model: Some(model),
@@ -126,7 +126,7 @@ pub(super) fn turned(
 }
 
 /// Fails if a layout that is configured does not fit the tensor.
-pub(super) fn check(port: &Port, option: Option<&LayoutOption>) -> Result<(), LayoutFault> {
+pub(super) fn check(port: &Port, option: Option<&LayoutOption>) -> Result<(), LayoutError> {
     match (option, port.rank()) {
         (Some(option), Some(rank)) if !option.tensor.fits(rank) => {
             Err(incompatible(port, option.tensor.as_str()))
@@ -135,8 +135,8 @@ pub(super) fn check(port: &Port, option: Option<&LayoutOption>) -> Result<(), La
     }
 }
 
-fn incompatible(port: &Port, layout: &str) -> LayoutFault {
-    LayoutFault::Incompatible {
+fn incompatible(port: &Port, layout: &str) -> LayoutError {
+    LayoutError::Incompatible {
         name: port.public.clone(),
         dimensions: port.shape.as_ref().map_or_else(
             || "no fixed number of dimensions".to_owned(),
@@ -204,19 +204,19 @@ mod tests {
     }
 
     #[test]
-    fn each_fault_has_its_text() {
-        let fault = |inputs: &[Port], layouts| {
+    fn each_error_has_its_text() {
+        let error = |inputs: &[Port], layouts| {
             choose(inputs, &[port("out", 2)], &layouts)
                 .unwrap_err()
                 .to_string()
         };
         let two = [port("a", 2), port("b", 2)];
         let named = PerTensor::Named(vec![("own_a".to_owned(), layout("NC"))]);
-        let faults = [
-            fault(&two, PerTensor::Anonymous(layout("NC"))),
-            fault(&two, named),
+        let errors = [
+            error(&two, PerTensor::Anonymous(layout("NC"))),
+            error(&two, named),
         ];
-        insta::assert_snapshot!(faults.join("\n"), @"
+        insta::assert_snapshot!(errors.join("\n"), @"
         Anonymous fixed shape is invalid for models with multiple inputs - a layout without a name as well; the model has: a, b
         Layout from config not found in model - no input or output `own_a`; the model has: a, b, out
         ");

@@ -17,7 +17,6 @@ use super::{
     describe::{self, Described},
     device,
     error::ModelLoadError,
-    fault::OpenVinoError,
     guard::Guard,
     health::Nature,
     loader, low_latency,
@@ -25,6 +24,7 @@ use super::{
     options::LoadOptions,
     prepare::{self, Prepared},
     run::Runner,
+    runtime_error::OpenVinoError,
     slot::Slot,
     state::Maker,
 };
@@ -33,7 +33,7 @@ use crate::{
     tensor::{DataType, Layout, byte_size},
 };
 
-/// The most infer requests that a model may ask for.
+/// Maximum number of infer requests that a model may ask for.
 pub const NIREQ_LIMIT: u32 = 100_000;
 
 /// A model to load.
@@ -45,7 +45,7 @@ pub struct Load<'a> {
     pub model: &'a Path,
     /// The second file of formats that have two.
     pub weights: Option<&'a Path>,
-    /// How to load it.
+    /// Options of the load.
     pub options: &'a LoadOptions,
     /// The names that clients use.
     pub names: &'a TensorNames,
@@ -57,7 +57,7 @@ pub struct Load<'a> {
     /// They are to be those of a request whose data is as large, since memory is set aside for
     /// them.
     pub asked: &'a [(String, Vec<usize>)],
-    /// Whether what was read is kept, to try the shapes of requests on.
+    /// Whether the model as read is kept, to try the shapes of requests on.
     pub guarded: bool,
 }
 
@@ -67,9 +67,9 @@ pub struct Compiled {
     pub info: ServableInfo,
     /// Its slots.
     pub runner: Runner,
-    /// Tries the shapes of requests, if that was asked for and they may vary.
+    /// Guard that tries the shapes of requests, if that was asked for and they may vary.
     pub guard: Option<Arc<Guard>>,
-    /// Whether it came compiled from the cache.
+    /// Whether the compiled model came from the cache.
     pub from_cache: bool,
 }
 
@@ -89,7 +89,10 @@ pub(super) fn options(options: &LoadOptions) -> Result<Cow<'_, LoadOptions>, Mod
 }
 
 /// Reads a model and does everything to it that comes before it is compiled.
-pub(super) fn prepared<'a>(core: &mut Core, load: &Load<'a>) -> Result<Prepared<'a>, ModelLoadError> {
+pub(super) fn prepared<'a>(
+    core: &mut Core,
+    load: &Load<'a>,
+) -> Result<Prepared<'a>, ModelLoadError> {
     let model = match load.options.low_latency {
         true => low_latency::read(core, load)?,
         false => read(core, load)?,

@@ -1,12 +1,12 @@
-//! How the threads that load share the processor with those that answer.
+//! Scheduling of threads that load, beside threads that answer requests.
 
-/// The longest slice that there is, in nanoseconds.
+/// Longest time slice that the system grants, in nanoseconds.
 #[cfg(target_os = "linux")]
 const LONGEST: u64 = 100_000_000;
 
-/// Lets every other thread that wakes go before this one, which keeps its share of the time; threads
-/// that it starts are as any other. Does nothing where the system has no such thing, or was told
-/// otherwise.
+/// Lets every other thread that wakes go before this one, which keeps its share of the time;
+/// threads that it starts are as any other. Does nothing where the system has no such setting, or
+/// is configured otherwise.
 ///
 /// A load computes for 20 ms and more, and a thread that wakes beside one waits for it for
 /// milliseconds, since the system lets a thread go on until its slice is over. A thread with a shorter
@@ -37,7 +37,7 @@ pub(super) fn give_way() {
     }
 }
 
-/// Other systems have no such thing.
+/// Does nothing: other systems have no such setting.
 #[cfg(not(target_os = "linux"))]
 pub(super) fn give_way() {}
 
@@ -45,7 +45,7 @@ pub(super) fn give_way() {}
 mod tests {
     use super::*;
 
-    /// Returns how this thread is scheduled.
+    /// Returns the scheduling attributes of this thread.
     fn attributes() -> libc::sched_attr {
         // SAFETY: all its fields are numbers, for which zero is a value.
         let mut attributes: libc::sched_attr = unsafe { std::mem::zeroed() };
@@ -57,7 +57,7 @@ mod tests {
         attributes
     }
 
-    /// Does something on a thread of its own.
+    /// Runs a function on a thread of its own.
     fn on_thread<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> T {
         let (done, result) = std::sync::mpsc::channel();
         let work = move || done.send(work()).expect("it is waited for");

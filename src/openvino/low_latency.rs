@@ -3,7 +3,7 @@
 //!
 //! The pass is OpenVINO's own, `LowLatency2`. The C interface does not have it and the Python
 //! package does, which is where the runtime of the wheel lies: so [`python`] runs `unroll.py`,
-//! which saves the model that comes of it, and the load goes on from there.
+//! which saves the transformed model, and the load continues from there.
 
 mod python;
 
@@ -19,21 +19,21 @@ use serde::{Deserialize, Serialize};
 use self::python::Python;
 use super::{
     error::ModelLoadError,
-    fault::OpenVinoError,
     layouts,
     load::{self, Load},
     names::Port,
     options::LayoutOption,
     prepare, runtime,
+    runtime_error::OpenVinoError,
 };
 use crate::tensor::{Dim, PartialShape};
 
-/// How long it may take. Most of it goes to reading and writing the weights.
+/// Time limit of the transformation. Most of it goes to reading and writing the weights.
 const LIMIT: Duration = Duration::from_secs(300);
 
 const SCRIPT: &str = include_str!("low_latency/unroll.py");
 
-/// Why a model could not be transformed.
+/// Error of the low latency transformation.
 #[derive(Debug, thiserror::Error)]
 pub enum LowLatencyError {
     /// There is no Python.
@@ -44,7 +44,7 @@ pub enum LowLatencyError {
     NoPython {
         /// The programs that were tried.
         tried: String,
-        /// Why the last of them does not run.
+        /// Error of starting the last of them.
         #[source]
         source: io::Error,
     },
@@ -57,7 +57,7 @@ pub enum LowLatencyError {
     NoPackage {
         /// The program.
         python: PathBuf,
-        /// What it said.
+        /// Output of the program.
         said: OpenVinoError,
     },
     /// It took too long.
@@ -71,19 +71,19 @@ pub enum LowLatencyError {
     Folder {
         /// The folder; `TMPDIR` names another one.
         path: PathBuf,
-        /// What the system said.
+        /// Error from the operating system.
         #[source]
         source: io::Error,
     },
 }
 
-/// What the script is to do.
+/// Input of the script.
 #[derive(Debug, Serialize)]
 struct Request<'a> {
     model: &'a Path,
     weights: Option<&'a Path>,
     extension: Option<&'a Path>,
-    /// After how many seconds it ends by itself.
+    /// Seconds after which it ends by itself.
     seconds: u64,
     /// The process that removes the folder, if it is still there.
     server: u32,
@@ -99,19 +99,19 @@ struct Tensor {
     shape: Option<String>,
 }
 
-/// What the script has done.
+/// Outcome of the script.
 #[derive(Debug, Deserialize)]
 struct Outcome {
-    /// How many operators iterated.
+    /// Number of operators that iterated.
     found: usize,
-    /// Those that still do.
+    /// Operators that still iterate.
     kept: Vec<Kept>,
 }
 
 #[derive(Debug, Deserialize)]
 struct Kept {
     name: String,
-    /// How often; -1 if that is not known.
+    /// Number of iterations; -1 if unknown.
     iterations: i64,
 }
 
@@ -121,8 +121,8 @@ struct Kept {
 ///
 /// Fails as reading and shaping the model as it is would, and if the pass cannot be run.
 pub(super) fn read(core: &mut Core, load: &Load<'_>) -> Result<Model, ModelLoadError> {
-    // Whatever is wrong with names, layouts and shapes is told as for any other model. What comes
-    // of it says which shapes the pass is to see.
+    // Errors in names, layouts and shapes are reported as for any other model. The prepared model
+    // determines the shapes that the pass is to see.
     let prepared = prepare::prepare(load::read(core, load)?, load)?;
     let request = Request {
         model: load.model,
@@ -196,7 +196,7 @@ fn shape_text(shape: &PartialShape) -> String {
     format!("[{}]", dims.join(","))
 }
 
-/// Says which loops are left, and what to do about it.
+/// Returns the message about the loops that are left, and about what to do.
 fn kept(loops: &[Kept]) -> String {
     let loops: Vec<String> = loops
         .iter()
@@ -212,7 +212,7 @@ fn kept(loops: &[Kept]) -> String {
     )
 }
 
-/// What the names of our folders begin with; the number of the process follows.
+/// Prefix of the names of our folders; the number of the process follows.
 const PREFIX: &str = "ovms-unrolled-";
 
 /// Removes the folders of servers that ended during a load.
@@ -305,12 +305,12 @@ mod tests {
             (port(None), None),
         ];
         let tensors = own(&ports).unwrap();
-        let told: Vec<_> = tensors
+        let reported: Vec<_> = tensors
             .iter()
             .map(|tensor| (tensor.name.as_str(), tensor.shape.as_deref()))
             .collect();
         assert_eq!(
-            told,
+            reported,
             [
                 ("x", Some("[1,3,20,30]")),
                 ("x", Some("[1,20,30,3]")),

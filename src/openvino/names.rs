@@ -12,11 +12,11 @@ use crate::tensor::PartialShape;
 /// keep their own.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct TensorNames {
-    /// Of inputs.
+    /// Names of inputs.
     pub inputs: BTreeMap<String, String>,
-    /// Of outputs.
+    /// Names of outputs.
     pub outputs: BTreeMap<String, String>,
-    /// The file that says so, for messages.
+    /// File with the names, for messages.
     pub file: PathBuf,
 }
 
@@ -41,7 +41,7 @@ pub(super) struct Stale {
     direction: &'static str,
     /// The name that the model should have.
     name: String,
-    /// Those that it has.
+    /// Names that the model has.
     known: String,
 }
 
@@ -67,7 +67,7 @@ pub(super) struct Port {
     pub(super) own: String,
     /// The name that clients use.
     pub(super) public: String,
-    /// What the model allows; `None` if even the number of dimensions may vary.
+    /// Shape that the model allows; `None` if even the number of dimensions may vary.
     pub(super) shape: Option<PartialShape>,
 }
 
@@ -147,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn names_of_no_tensor_are_left_out_and_told() {
+    fn names_of_no_tensor_are_left_out_and_reported() {
         insta::assert_snapshot!(
             publish_ab(&[("b", "x"), ("c", "a")]).unwrap().join("\n"),
             @"

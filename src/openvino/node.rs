@@ -9,7 +9,7 @@ use std::ops::Deref;
 use openvino::Node;
 use openvino_sys::{ov_output_const_port_free, ov_output_const_port_t};
 
-/// What the drop relies on.
+/// Layout assumptions of the drop.
 const _: () = assert!(
     size_of::<Node>() == size_of::<*mut ov_output_const_port_t>()
         && align_of::<Node>() == align_of::<*mut ov_output_const_port_t>()

@@ -1,27 +1,27 @@
-//! How a model is to be loaded: plain data that [`crate::config`] fills.
+//! Options of a model load: plain data that [`crate::config`] fills.
 
 use std::{path::PathBuf, time::Duration};
 
 use crate::budget::Budget;
 use crate::tensor::{DataType, Dim, Layout, PartialShape, images::PixelLimit};
 
-/// How to load a model.
+/// Options of a model load.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct LoadOptions {
     /// The device, such as `CPU`, `AUTO:GPU,CPU` or `BATCH:CPU(4)`.
     pub device: String,
     /// Properties of the device, by OpenVINO's names.
     pub properties: Vec<(String, String)>,
-    /// Whether each sequence of requests has a state of its own.
+    /// Whether each sequence of requests has its own state.
     pub stateful: bool,
-    /// How many infer requests; 0 for as many as the device says is best, and one for each core at
+    /// Number of infer requests; 0 for the device's own recommendation, and one for each core at
     /// least if the model's tensors are small.
     pub nireq: u32,
-    /// How many requests may wait for one.
+    /// Maximum number of requests waiting for an infer request.
     pub most_waiting: usize,
-    /// The most pixels of an encoded image that an input takes.
+    /// Maximum pixels of an encoded image that an input takes.
     pub most_image_pixels: PixelLimit,
-    /// What requests and answers may take of the memory.
+    /// Memory budget of requests and responses.
     pub budget: Budget,
     /// The batch dimension of all inputs; the model's own if `None`. Shapes come before it.
     pub batch: Option<BatchOption>,
@@ -29,37 +29,37 @@ pub struct LoadOptions {
     pub shapes: PerTensor<ShapeOption>,
     /// The layouts of inputs and outputs; the model's own for those that are not named.
     pub layouts: PerTensor<LayoutOption>,
-    /// What is done to the elements of the input before the model sees them.
+    /// Preprocessing of the input's elements before the model sees them.
     pub preprocessing: Preprocessing,
-    /// Where compiled models are kept between starts; nowhere if `None`.
+    /// Folder of compiled models between starts; no cache if `None`.
     pub cache_dir: Option<PathBuf>,
     /// A library with more operations for the CPU.
     pub cpu_extension: Option<PathBuf>,
     /// Whether operators that iterate become one step with its state in variables.
     pub low_latency: bool,
-    /// On which threads it runs.
+    /// Threads that it runs on.
     pub placement: Placement,
-    /// How long an inference may take before its client is answered; any time if `None`.
+    /// Maximum duration of an inference before its client gets a response; no limit if `None`.
     pub inference_timeout: Option<Duration>,
-    /// The shortest time between two replacements of the compiled model after failed inferences.
+    /// Minimum time between two replacements of the compiled model after failed inferences.
     pub recovery_interval: Duration,
-    /// Whether clients are not told why an inference failed.
+    /// Whether the reason of a failed inference is hidden from clients.
     pub hide_errors: bool,
 }
 
-/// On which threads a model runs.
+/// Threads that a model runs on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Placement {
-    /// Where its runs are done best, as long as they were found to take.
+    /// Wherever its runs are fastest, by their measured duration.
     #[default]
     Measured,
-    /// On the thread that asks, as runs of a few microseconds: for whoever counts what a request
-    /// costs while time says nothing. No flag and no configuration file sets it.
+    /// The calling thread, as for runs of a few microseconds: for measuring the cost of a request
+    /// where time is no measure. No flag and no configuration file sets it.
     InPlace,
 }
 
 impl LoadOptions {
-    /// Tells whether a shape or the batch is that of each request.
+    /// Returns whether a shape or the batch is taken from each request.
     #[must_use]
     pub fn is_auto(&self) -> bool {
         self.batch == Some(BatchOption::Auto)
@@ -95,9 +95,9 @@ pub enum ShapeOption {
 /// The layout of one tensor.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LayoutOption {
-    /// What requests and responses have.
+    /// Layout in requests and responses.
     pub tensor: Layout,
-    /// What the model has, if it is another one: the server transposes.
+    /// Layout of the model, if it is another one: the server transposes.
     pub model: Option<Layout>,
 }
 
@@ -121,14 +121,14 @@ pub struct Preprocessing {
     pub color: Option<Conversion<ColorFormat>>,
     /// The element type that clients send, and the one that the steps behind have.
     pub precision: Option<Conversion<Precision>>,
-    /// Subtracted from the values.
+    /// Mean, which is subtracted from the values.
     pub mean: Option<PerChannel>,
-    /// Divides the values.
+    /// Scale, which divides the values.
     pub scale: Option<PerChannel>,
 }
 
 impl Preprocessing {
-    /// Returns true if nothing is done.
+    /// Returns whether nothing is done.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         *self == Self::default()
@@ -185,7 +185,7 @@ impl ColorFormat {
 /// An element type of the runtime.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Precision {
-    /// One that clients can send.
+    /// A type that clients can send.
     Type(DataType),
     /// Single bits.
     Bit,

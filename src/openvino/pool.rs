@@ -18,7 +18,7 @@ use tokio::sync::Notify;
 
 use super::slot::Slot;
 
-/// Why no slot was lent.
+/// Error of a pool that lends no slot.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum PoolError {
     /// As many requests as allowed are waiting already.
@@ -26,7 +26,7 @@ pub enum PoolError {
     Full {
         /// Slots of the model version.
         slots: usize,
-        /// The longest queue allowed.
+        /// Maximum length of the queue.
         waiting: usize,
     },
     /// As many requests as allowed wait until the shapes of their inputs have been tried.
@@ -40,7 +40,7 @@ pub enum PoolError {
     Shut,
 }
 
-/// How a request waits for a slot.
+/// Waiting strategy of a request for a slot.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Patience {
     /// In turn.
@@ -49,7 +49,7 @@ pub(super) enum Patience {
     Spin(Duration),
 }
 
-/// Who bounds the requests that wait.
+/// Owner of the bound on waiting requests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Queue {
     /// The pool.
@@ -70,7 +70,7 @@ pub(super) struct Pool<S = Slot> {
     returned: Notify,
     /// Slots in inferences that do not end.
     stuck: AtomicUsize,
-    /// Whether nobody is to wait any more.
+    /// Whether waiting has ended for good.
     shut: AtomicBool,
 }
 
@@ -135,7 +135,7 @@ impl<S> Pool<S> {
         }
     }
 
-    /// Sends away those that wait, and those that come and find no slot free.
+    /// Rejects waiting requests, and later ones that find no slot free.
     pub(super) fn shut(&self) {
         self.shut.store(true, Ordering::SeqCst);
         self.returned.notify_waiters();
@@ -226,7 +226,7 @@ impl<S> Pool<S> {
 /// A place in the queue.
 struct Place<'a> {
     waiting: &'a AtomicUsize,
-    /// How many were before it when it was taken.
+    /// Number of requests ahead of it when it was taken.
     ahead: usize,
 }
 
@@ -248,12 +248,12 @@ impl<S> Lease<S> {
         self.slot.as_mut().expect("it is there until the drop")
     }
 
-    /// Returns how many requests wait for a slot.
+    /// Returns the number of requests waiting for a slot.
     pub(super) fn waiting(&self) -> usize {
         self.pool.waiting.load(Ordering::SeqCst)
     }
 
-    /// Returns where the slot belongs.
+    /// Returns the pool of the slot.
     pub(super) fn home(&self) -> Home<S> {
         Home(Arc::clone(&self.pool))
     }

@@ -1,5 +1,5 @@
-//! What is done to a model that has been read, before it is compiled: public names, transposition
-//! and preprocessing of inputs, shapes.
+//! Preparation of a model between reading and compiling: public names, transposition and
+//! preprocessing of inputs, shapes.
 //!
 //! Layouts come before shapes, since configured shapes are those that clients see. Outputs are
 //! transposed when they are read (`slot`): the C interface of the runtime has no layouts for
@@ -92,8 +92,8 @@ fn turn(
     if turned.is_empty() {
         return Ok(model);
     }
-    let model =
-        add_transposition(&model, &turned).map_err(|error| ModelLoadError::Transpose(error.into()))?;
+    let model = add_transposition(&model, &turned)
+        .map_err(|error| ModelLoadError::Transpose(error.into()))?;
     for (input, (_, shape)) in inputs.iter_mut().zip(inputs_of(&model)?) {
         input.shape = shape;
     }

@@ -20,17 +20,17 @@ use openvino_sys::{
 use super::{
     convert,
     error::ModelLoadError,
-    fault::OpenVinoError,
     layouts,
     names::Port,
     options::{ColorFormat, Conversion, LayoutOption, PerChannel, Precision, Preprocessing},
+    runtime_error::OpenVinoError,
 };
 use crate::tensor::Layout;
 
 /// The letters of layouts; the runtime finds the channels of an input by theirs.
 const LETTERS: &str = "NCHWD";
 
-/// What [`steps_pointer`] and [`tensor_pointer`] rely on.
+/// Layout assumptions of [`steps_pointer`] and [`tensor_pointer`].
 const _: () = assert!(
     size_of::<Steps>() == size_of::<*mut ov_preprocess_preprocess_steps_t>()
         && align_of::<Steps>() == align_of::<*mut ov_preprocess_preprocess_steps_t>()
@@ -57,7 +57,8 @@ pub(super) fn add(
         });
     };
     let layouts = named_axes(input, option, own)?;
-    let fail = |setting| move |source: OpenVinoError| ModelLoadError::Preprocessing { setting, source };
+    let fail =
+        |setting| move |source: OpenVinoError| ModelLoadError::Preprocessing { setting, source };
     let whole = |error: openvino::InferenceError| ModelLoadError::Preprocessing {
         setting: "the preprocessing of the input",
         source: error.into(),
@@ -207,7 +208,8 @@ fn divide(steps: &mut Steps, scale: &PerChannel) -> Result<(), OpenVinoError> {
 }
 
 fn length(values: &[f32]) -> Result<i32, OpenVinoError> {
-    i32::try_from(values.len()).map_err(|_| OpenVinoError::new("there are more numbers than 32 bits count"))
+    i32::try_from(values.len())
+        .map_err(|_| OpenVinoError::new("there are more numbers than 32 bits count"))
 }
 
 fn checked(status: ov_status_e) -> Result<(), OpenVinoError> {

@@ -1,4 +1,4 @@
-//! On which thread a slot runs.
+//! Choice of the thread that a slot runs on.
 //!
 //! A run of a few microseconds is done in place, on the async worker that has the request: a
 //! hand-over to another thread would cost more than the run. Anything longer goes to the model's
@@ -17,11 +17,11 @@ use std::{
 use tokio::sync::{Notify, oneshot};
 
 use super::{
-    fault::OpenVinoError,
     guard::Guard,
     health::{Admission, Health, Nature},
     options::{LoadOptions, Placement},
     pool::{Patience, Pool, PoolError, Queue},
+    runtime_error::OpenVinoError,
     slot::{Slot, SlotError, SlotInput},
     state::Hold,
     workers::{Answer, Run, Workers},
@@ -38,7 +38,7 @@ const IN_PLACE: Duration = Duration::from_micros(200);
 
 /// A model whose runs take less than this on average is worth waiting for on the thread, for as
 /// long: waking a task takes longer than such a run. That is reasoning, not measurement: with one
-/// slot and 16 clients the effect could not be told from the noise.
+/// slot and 16 clients the effect was indistinguishable from noise.
 const SPIN: Duration = Duration::from_micros(20);
 
 /// The weight of one run in the moving average: 1/16.
@@ -47,7 +47,7 @@ const WEIGHT_SHIFT: u32 = 4;
 /// Any run may count for this many nanoseconds, however short the runs before were.
 const MIN_SAMPLE: u64 = 1000;
 
-/// Why a request was not run to its end.
+/// Error of a request that was not run to its end.
 #[derive(Debug, thiserror::Error)]
 pub enum RunError {
     /// No slot was free and the queue was full.
@@ -130,8 +130,7 @@ impl Runner {
         self.streams
     }
 
-    /// Returns true if the compiled model is to be replaced, since an inference of it failed or is
-    /// stuck.
+    /// Returns whether the compiled model is to be replaced, since an inference of it failed or is stuck.
     #[must_use]
     pub fn is_spoilt(&self) -> bool {
         self.health.is_spoilt()
@@ -142,7 +141,7 @@ impl Runner {
         self.health.watch(guard);
     }
 
-    /// Returns what tries the shapes of requests, if anything does.
+    /// Returns the guard that tries the shapes of requests, if any.
     #[must_use]
     pub fn guard(&self) -> Option<Arc<Guard>> {
         self.health.guard().cloned()
@@ -160,7 +159,7 @@ impl Runner {
         }
     }
 
-    /// Returns what is told of inferences that do not end, and of the end of this.
+    /// Returns the notification of inferences that do not end, and of the end of this runner.
     #[must_use]
     pub fn stuck(&self) -> Arc<Notify> {
         Arc::clone(&self.health.stuck)
@@ -195,7 +194,7 @@ impl Runner {
 
     /// Does the same for a node of a pipeline, and returns all times of the run. It may wait also
     /// where the queue is full: requests to pipelines are bounded before they begin. While it waits
-    /// for a slot, a worker thread that is done with one may go on with it at once.
+    /// for a slot, a worker thread that is done with one may run it at once.
     ///
     /// # Errors
     ///
@@ -209,7 +208,7 @@ impl Runner {
         self.run(inputs, wanted, (), call, Queue::Admitted).await
     }
 
-    /// Returns what a run takes on average if it is done in place; `None` if the worker threads do it.
+    /// Returns the average duration of a run done in place; `None` if the worker threads do it.
     #[must_use]
     pub fn in_place(&self) -> Option<Duration> {
         if self.placement == Placement::InPlace {
@@ -262,7 +261,7 @@ impl Runner {
         let ended = Instant::now();
         hold.ended(outputs.is_ok());
         self.learn(ended - started);
-        let outputs = self.health.judge(outputs, || Work { inputs, wanted })?;
+        let outputs = self.health.validate(outputs, || Work { inputs, wanted })?;
         let times = Times {
             ended,
             ..Times::begun(call, asked, started)
@@ -353,7 +352,7 @@ impl Runner {
 
 impl Drop for Runner {
     fn drop(&mut self) {
-        // Whoever waits to be told of inferences that do not end waits no longer.
+        // The task that waits for stuck inferences ends.
         self.health.stuck.notify_one();
     }
 }

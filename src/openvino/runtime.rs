@@ -17,12 +17,12 @@ use openvino::{Core, DeviceType};
 
 pub use survey::{Device, SearchedPlace, devices, devices_of_opened, list_devices_with, survey};
 
-use super::fault::OpenVinoError;
+use super::runtime_error::OpenVinoError;
 
 /// The release of the wheel that the project is built and tested with.
 pub const PINNED_VERSION: &str = "2026.4.1";
 
-/// How a runtime was found.
+/// Origin of a runtime.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RuntimeOrigin {
     /// The folder that `OPENVINO_INSTALL_DIR` names.
@@ -49,13 +49,13 @@ impl fmt::Display for RuntimeOrigin {
 /// A runtime on this machine.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FoundRuntime {
-    /// How it was found.
+    /// Its origin.
     pub origin: RuntimeOrigin,
     /// The shared library with the C interface.
     pub library: PathBuf,
 }
 
-/// Where to search, taken from the environment by the caller.
+/// Places to search, taken from the environment by the caller.
 #[derive(Debug, Clone, Default)]
 pub struct RuntimeSearchPath {
     /// `OPENVINO_INSTALL_DIR`.
@@ -70,7 +70,7 @@ pub struct RuntimeSearchPath {
     pub system: bool,
 }
 
-/// Why no runtime could be opened.
+/// Error of opening a runtime.
 #[derive(Debug, thiserror::Error)]
 pub enum RuntimeError {
     /// There is none in any of the places.
@@ -84,7 +84,7 @@ pub enum RuntimeError {
     Open {
         /// The library.
         library: PathBuf,
-        /// What the system said.
+        /// Error from the operating system.
         reason: String,
     },
     /// The library opens and cannot compile a model of one operation.
@@ -92,15 +92,15 @@ pub enum RuntimeError {
     Broken {
         /// The library.
         library: PathBuf,
-        /// What the runtime said.
+        /// Error from the runtime.
         reason: String,
     },
 }
 
-/// What opening a runtime told about it.
+/// Facts about an opened runtime.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Opened {
-    /// Where it is.
+    /// Its location.
     pub found: FoundRuntime,
     /// Its version, as it says itself.
     pub version: String,
@@ -176,14 +176,14 @@ pub fn version() -> Option<String> {
 
 /// Bounds the arenas of the system's allocator, which the runtime uses, to one for each core.
 ///
-/// By default there are eight for each core, and the threads of each new model go to the next of
+/// By default there are eight for each core, and the threads of each new model move to the next of
 /// them, so that memory grows with reloads until all of them have been used.
 #[cfg(all(target_os = "linux", target_env = "gnu"))]
 fn bound_arenas() {
     let cores = std::thread::available_parallelism().map_or(2, usize::from);
     let arenas = i32::try_from(cores.max(2)).unwrap_or(i32::MAX);
     // SAFETY: the call changes a number of the allocator and takes no pointer. A refusal (0) leaves
-    // the default, which is no fault.
+    // the default, which is no error.
     unsafe {
         libc::mallopt(libc::M_ARENA_MAX, arenas);
     }
@@ -239,8 +239,8 @@ const TINY_MODEL: &str = r#"<?xml version="1.0"?>
 </layers><edges><edge from-layer="0" from-port="0" to-layer="1" to-port="0"/>
 <edge from-layer="1" from-port="1" to-layer="2" to-port="0"/></edges></net>"#;
 
-/// Where installations keep the library below the folder that is named: the wheel, a virtual
-/// environment, and the archive of each processor.
+/// Locations of the library below the folder of an installation: the wheel, a virtual environment,
+/// and the archive of each processor.
 const BELOW: [&str; 9] = [
     "",
     "libs",
@@ -326,7 +326,7 @@ fn sorted_entries(folder: &Path, prefix: &str) -> Vec<PathBuf> {
 mod tests {
     use std::fs;
 
-    use super::{RuntimeOrigin, RuntimeSearchPath, RuntimeError, find, survey};
+    use super::{RuntimeError, RuntimeOrigin, RuntimeSearchPath, find, survey};
 
     fn place(root: &std::path::Path, below: &str) {
         fs::create_dir_all(root.join(below)).unwrap();

@@ -1,5 +1,4 @@
-//! Which shapes a model's inputs are to have: its own, those that are configured, or those that a
-//! request asks for.
+//! Shapes of a model's inputs: its own, configured ones, or those that a request asks for.
 
 use super::{
     names::Port,
@@ -276,14 +275,14 @@ mod tests {
     }
 
     #[test]
-    fn each_fault_has_its_text() {
+    fn each_error_has_its_text() {
         let one = || dims(&[Dim::Fixed(1)]);
-        let faults = [
+        let errors = [
             decided(shapes(PerTensor::Anonymous(one())), &[]),
             decided(named(&[("b", one())]), &[]),
             decided(named(&[("x", one())]), &[]),
         ];
-        insta::assert_snapshot!(faults.join("\n"), @"
+        insta::assert_snapshot!(errors.join("\n"), @"
         Anonymous fixed shape is invalid for models with multiple inputs - the model has: a, img; give each its shape by name
         Shape from config not found in model - no input `b`; the model has: a, img
         Shape from config has real name. Use mapped name instead - `x` is mapped to `img`

@@ -15,7 +15,7 @@ use openvino::{CompiledModel, ElementType, InferRequest, InferenceError, Inferen
 use super::{
     convert,
     describe::Described,
-    fault::OpenVinoError,
+    runtime_error::OpenVinoError,
     state::{Bound, Kept, Maker, SequenceState, new_set},
     strings::{self, StringsError},
 };
@@ -32,15 +32,15 @@ pub struct SlotInput {
     pub data: Bytes,
 }
 
-/// Why an inference failed.
+/// Error of an inference.
 #[derive(Debug, thiserror::Error)]
 pub enum SlotError {
     /// The runtime refused or failed.
     #[error("OpenVINO failed to {step}")]
     Runtime {
-        /// What was being done.
+        /// Step that failed.
         step: &'static str,
-        /// What the runtime said.
+        /// Error from the runtime.
         #[source]
         source: OpenVinoError,
     },
@@ -57,7 +57,7 @@ pub enum SlotError {
         /// Bytes given.
         actual: usize,
     },
-    /// The inference has been going on for longer than it may.
+    /// The inference has exceeded its time limit.
     #[error("the inference takes longer than inference_timeout_ms, {} ms", .0.as_millis())]
     Timeout(Duration),
     /// Strings do not get into a tensor or out of it.
@@ -72,7 +72,7 @@ pub enum SlotError {
 }
 
 impl SlotError {
-    /// Returns true if an inference broke off, so that it may have left shapes half updated.
+    /// Returns whether an inference broke off, so that it may have left shapes half updated.
     pub(super) fn is_of_inference(&self) -> bool {
         match self {
             Self::Runtime { step, .. } => *step == INFER,
@@ -91,24 +91,24 @@ impl SlotError {
     }
 }
 
-/// The step that is the inference itself.
+/// Name of the step that is the inference itself.
 const INFER: &str = "infer";
 
-/// How long a cancelled inference may take to end.
+/// Maximum time that a cancelled inference may take to end.
 const CANCEL: Duration = Duration::from_millis(500);
 
-/// How long an inference may take, and who is told that it takes longer.
+/// Time limit of an inference, and the callback for when it passes.
 pub(super) struct Limit<'a> {
     pub(super) after: Duration,
     pub(super) passed: &'a mut dyn FnMut(Late),
 }
 
-/// What a limit says.
+/// Event of a limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Late {
-    /// The time is over. The inference is cancelled next.
+    /// The time limit has passed. The inference is cancelled next.
     Over,
-    /// It does not end for that.
+    /// The inference does not end although cancelled.
     Stuck,
 }
 
@@ -117,17 +117,17 @@ pub(super) struct Slot {
     engine: Engine,
     inputs: Vec<Input>,
     outputs: Vec<Output>,
-    /// Tells the present tensors from those of other slots, and from earlier ones.
+    /// Number that distinguishes the present tensors from those of other slots, and from earlier ones.
     set: u64,
     /// Small tensors for the inputs whose shape varies, which a sequence has between its runs.
     resting: Vec<(usize, openvino::Tensor)>,
 }
 
-/// What runs the inferences of a slot.
+/// Source of the infer requests of a slot.
 enum Engine {
     /// The slot's own infer request.
     Own(Bound),
-    /// Those of the sequences, which the model makes.
+    /// Infer requests of the sequences, which the model makes.
     OfSequences(Arc<Maker>),
 }
 
@@ -149,7 +149,7 @@ struct Output {
     axes: Option<Vec<usize>>,
     /// Shape, as the runtime has it, and tensor of an output that never changes its shape.
     fixed: Option<(Vec<usize>, openvino::Tensor)>,
-    /// Whether it has no dimensions, which the C interface does not tell of a tensor.
+    /// Whether it has no dimensions, which the C interface does not report for a tensor.
     is_scalar: bool,
 }
 
@@ -317,7 +317,7 @@ impl Input {
         }
     }
 
-    /// Copies a request's bytes into the tensor; tells whether that is another one than before.
+    /// Copies a request's bytes into the tensor; returns whether the tensor is a new one.
     fn write(&mut self, given: &SlotInput) -> Result<bool, SlotError> {
         let mut tensor = match self.tensor.take() {
             Some(tensor) if self.shape == given.shape => tensor,

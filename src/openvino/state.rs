@@ -1,4 +1,4 @@
-//! What a sequence keeps between its requests, and how a run gets hold of it.
+//! State of a sequence between its requests, and access to it for a run.
 
 use std::sync::{
     Mutex, PoisonError,
@@ -24,7 +24,7 @@ const SMALL: usize = 4096;
 #[derive(Default)]
 pub struct SequenceState(Option<Kept>);
 
-/// What a sequence has.
+/// Contents of a sequence's state.
 pub(super) enum Kept {
     /// An infer request that uses the tensors of the slot that it runs on.
     Borrowing(Bound),
@@ -80,7 +80,7 @@ impl Maker {
         Slot::lender(self, &self.inputs, &self.outputs)
     }
 
-    /// Returns what a state has, made if it has nothing yet.
+    /// Returns the contents of a state, made if it has none yet.
     pub(super) fn kept<'a>(&self, state: &'a mut SequenceState) -> Result<&'a mut Kept, SlotError> {
         let kept = match state.0.take() {
             Some(kept) => kept,
@@ -109,13 +109,12 @@ pub(super) fn new_set() -> u64 {
     NEXT.fetch_add(1, Ordering::Relaxed)
 }
 
-/// What a run holds for as long as it takes, wherever it runs and whether its client still waits
-/// or not.
+/// Resources that a run holds until it ends, wherever it runs and whether its client still waits or not.
 pub trait Hold: Send + 'static {
     /// Returns the state to run on, if the run has one. Called right before the run.
     fn state(&mut self) -> Option<&mut SequenceState>;
 
-    /// Says that the run has ended, before its client is told. Not called if the run panics.
+    /// Records that the run has ended, before its client gets the response. Not called if the run panics.
     fn ended(&mut self, success: bool);
 }
 

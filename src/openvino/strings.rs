@@ -12,18 +12,18 @@ use std::{ffi::c_char, sync::OnceLock};
 use bytes::Bytes;
 use openvino::{ElementType, InferenceError, Tensor};
 
-use super::{convert, fault::OpenVinoError};
+use super::{convert, runtime_error::OpenVinoError};
 use crate::tensor::strings;
 
-/// Why strings do not get in or out.
+/// Error of string tensors.
 #[derive(Debug, thiserror::Error)]
 pub enum StringsError {
     /// The runtime refused or failed.
     #[error("OpenVINO failed to {step}")]
     Runtime {
-        /// What was being done.
+        /// Step that failed.
         step: &'static str,
-        /// What the runtime said.
+        /// Error from the runtime.
         #[source]
         source: OpenVinoError,
     },
@@ -43,8 +43,8 @@ pub enum StringsError {
     Long(usize),
 }
 
-/// A libstdc++ string: where its bytes are, how many, and either these themselves (15 at most, and a
-/// zero byte) or in the first 8 bytes how many there is room for.
+/// A libstdc++ string: the address of its bytes, their number, and either the bytes themselves (15 at
+/// most, and a zero byte) or in the first 8 bytes the capacity.
 #[derive(Debug, Clone, Copy)]
 #[repr(C)]
 struct CppString {
@@ -56,11 +56,11 @@ struct CppString {
 /// Bytes that a string holds without memory of its own.
 const LOCAL: usize = 15;
 
-/// Where the bytes of a string would be if it holds them itself, from its own start.
+/// Offset of the bytes of a string that holds them itself, from its own start.
 const LOCAL_AT: usize = 16;
 
 impl CppString {
-    /// Tells whether the fields can be those of a string that lies at an address.
+    /// Returns whether the fields can be those of a string that lies at an address.
     fn is_sound(self, address: usize) -> bool {
         if self.data == address + LOCAL_AT {
             return self.length <= LOCAL;
@@ -158,7 +158,7 @@ fn read_as_known(tensor: &Tensor) -> Result<Bytes, StringsError> {
     Ok(framed.into())
 }
 
-/// Copies the strings' own fields out of a tensor, and judges each.
+/// Copies the strings' own fields out of a tensor, and validates each.
 fn headers(tensor: &Tensor) -> Result<Vec<CppString>, StringsError> {
     let reach = runtime("reach a string tensor");
     let count = tensor.get_size().map_err(&reach)?;
@@ -186,10 +186,10 @@ fn headers(tensor: &Tensor) -> Result<Vec<CppString>, StringsError> {
         .collect()
 }
 
-/// Tells whether the runtime's strings are laid out as this file thinks, which it finds out once.
+/// Returns whether the layout of the runtime's strings is the one assumed here; determined once.
 ///
-/// Strings of ours are set by the C interface, and what is in memory then is compared with what
-/// the layout says, first without following any pointer.
+/// Strings of ours are set by the C interface, and the memory is then compared with the assumed
+/// layout, first without following any pointer.
 pub(super) fn is_known() -> bool {
     static KNOWN: OnceLock<bool> = OnceLock::new();
     *KNOWN.get_or_init(|| {

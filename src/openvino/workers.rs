@@ -1,9 +1,9 @@
-//! The worker threads of a model version, and what they do.
+//! The worker threads of a model version, and their runs.
 //!
 //! A run comes with its slot. One that waits for a slot may be left with the threads as an offer: a
-//! thread that ends a run, and finds nobody waiting for its slot but offers, goes on with the first
-//! of them. That saves the way through a task, which has to be woken for the answer and then wakes
-//! the thread again; meanwhile the slot would stand idle.
+//! thread that ends a run, and finds nobody waiting for its slot but offers, continues with the
+//! first of them. That saves the way through a task, which has to be woken for the answer and then
+//! wakes the thread again; meanwhile the slot would stand idle.
 
 use std::{
     collections::VecDeque,
@@ -27,19 +27,19 @@ use crate::{
     tensor::Tensor,
 };
 
-/// What comes back from a run.
+/// Outcome of a run.
 pub(super) type Answer = (Result<Vec<Tensor>, RunError>, Times);
 
 /// One inference.
 pub(super) struct Run {
     pub(super) work: Work,
     pub(super) hold: Box<dyn Hold>,
-    /// When a slot was asked for.
+    /// Time at which a slot was asked for.
     pub(super) asked: Instant,
-    /// As far as it has come.
+    /// Times measured so far.
     pub(super) times: Times,
     pub(super) reporter: Arc<Reporter>,
-    /// `None` once the client has been answered.
+    /// Channel to the client; `None` once it has its response.
     pub(super) reply: Option<oneshot::Sender<Answer>>,
 }
 
@@ -75,17 +75,17 @@ struct Shared {
     state: Mutex<State>,
     wake: Condvar,
     health: Arc<Health>,
-    /// How long an inference may take.
+    /// Maximum duration of an inference.
     limit: Option<Duration>,
 }
 
 #[derive(Default)]
 struct State {
     jobs: VecDeque<Job>,
-    /// What waits for a slot, by a number of its own.
+    /// Runs that wait for a slot, each with its number.
     offers: VecDeque<(u64, Run)>,
     last_offer: u64,
-    /// Offers that were taken while their owners go on waiting for a slot.
+    /// Number of offers that were taken while their owners keep waiting for a slot.
     taken: usize,
     idle: usize,
     threads: usize,
@@ -141,7 +141,7 @@ impl Workers {
         }
     }
 
-    /// Has a thread do a job.
+    /// Hands a job to a thread.
     pub(super) fn submit(&self, job: Job) -> Result<(), RunError> {
         let mut state = self.shared.lock();
         state.jobs.push_back(job);
@@ -162,8 +162,8 @@ impl Workers {
         Ok(())
     }
 
-    /// Leaves a run with the threads, whose owner goes on waiting for a slot: there may be no thread
-    /// that comes to it.
+    /// Leaves a run with the threads, while its owner keeps waiting for a slot: there may be no
+    /// thread that comes to it.
     pub(super) fn offer(&self, run: Run) -> Offer<'_> {
         let mut state = self.shared.lock();
         state.last_offer += 1;
@@ -185,7 +185,7 @@ impl Drop for Workers {
 }
 
 impl Shared {
-    /// The life of a worker thread: jobs until the model version is dropped.
+    /// Runs jobs until the model version is dropped.
     fn work(&self) {
         while let Some(job) = self.next() {
             let mut job = Some(job);
@@ -216,7 +216,7 @@ impl Shared {
             return None;
         }
         run.times.started = Instant::now();
-        // A panic is told to the one client; the thread has others to serve.
+        // A panic is reported to the one client; the thread has others to serve.
         let infer = || self.infer(&mut lease, &mut run);
         let outputs = catch_unwind(AssertUnwindSafe(infer)).ok()?;
         run.times.ended = Instant::now();
@@ -224,7 +224,7 @@ impl Shared {
         let Run {
             work, times, reply, ..
         } = run;
-        let outputs = self.health.judge(outputs, || work);
+        let outputs = self.health.validate(outputs, || work);
         if outputs.is_ok() {
             run.reporter.ran(&times);
         }

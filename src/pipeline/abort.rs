@@ -10,7 +10,7 @@ use crate::{
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Abort {
     /// More parts than a demultiplexer may have.
-    #[error("{} - Node: {node}; Expected: at most {}; Actual: {actual}", self.text(), super::MOST_SHARDS)]
+    #[error("{} - Node: {node}; Expected: at most {}; Actual: {actual}", self.text(), super::MAX_SHARDS)]
     TooMany {
         /// The demultiplexer.
         node: String,
@@ -20,7 +20,7 @@ pub enum Abort {
         actual: usize,
     },
     /// More parts of parts than a request may have.
-    #[error("{} - Node: {node}; Expected: at most {} parts within parts", self.text(), super::MOST_SESSIONS)]
+    #[error("{} - Node: {node}; Expected: at most {} parts within parts", self.text(), super::MAX_SESSIONS)]
     TooManySessions {
         /// The demultiplexer that would be one too much.
         node: String,

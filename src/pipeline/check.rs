@@ -16,7 +16,7 @@ mod order;
 use draft::Draft;
 
 use super::{PipelineError, PipelineErrors, PipelinePlan, PipelineRule, Sources};
-use crate::config::{PipelineConfig, FilePosition, Warning};
+use crate::config::{FilePosition, PipelineConfig, Warning};
 
 /// A pipeline that can be served.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -47,7 +47,7 @@ pub struct PipelineSurvey {
     /// How to serve it, if there is no fault and everything was looked at.
     pub plan: Option<PipelinePlan>,
     /// Every fault that was found, in the order of the rules.
-    pub faults: Vec<PipelineError>,
+    pub errors: Vec<PipelineError>,
     /// What may not be as meant.
     pub warnings: Vec<Warning>,
     /// What was not looked at, in the order of the nodes.
@@ -60,18 +60,21 @@ pub struct PipelineSurvey {
 ///
 /// Fails with every fault; the status text of the pipeline is that of the first. What was not
 /// looked at is a fault here.
-pub fn check(config: &PipelineConfig, sources: &impl Sources) -> Result<CheckedPipeline, PipelineErrors> {
+pub fn check(
+    config: &PipelineConfig,
+    sources: &impl Sources,
+) -> Result<CheckedPipeline, PipelineErrors> {
     let PipelineSurvey {
         plan,
-        mut faults,
+        mut errors,
         warnings,
         unchecked,
     } = survey(config, sources);
     match plan {
         Some(plan) => Ok(CheckedPipeline { plan, warnings }),
         None => {
-            faults.extend(unchecked.into_iter().filter_map(Unchecked::into_fault));
-            Err(PipelineErrors { faults, warnings })
+            errors.extend(unchecked.into_iter().filter_map(Unchecked::into_error));
+            Err(PipelineErrors { errors, warnings })
         }
     }
 }
@@ -95,17 +98,17 @@ pub fn survey(config: &PipelineConfig, sources: &impl Sources) -> PipelineSurvey
     draft.batches(&stacks);
     let inputs = draft.inputs();
     draft.leave_out_consequences();
-    let complete = draft.faults.is_empty() && draft.unchecked.is_empty();
+    let complete = draft.errors.is_empty() && draft.unchecked.is_empty();
     PipelineSurvey {
         plan: complete.then(|| draft.plan(&order, &stacks, inputs)),
-        faults: draft.faults,
+        errors: draft.errors,
         warnings: draft.warnings,
         unchecked: draft.unchecked,
     }
 }
 
 impl Unchecked {
-    fn into_fault(self) -> Option<PipelineError> {
+    fn into_error(self) -> Option<PipelineError> {
         Some(PipelineError {
             rule: self.rule?,
             node: Some(self.node),
@@ -122,7 +125,7 @@ impl Draft<'_> {
     fn name(&mut self, sources: &impl Sources) {
         let name = &self.config.name;
         if sources.name_taken(name) {
-            self.faults.push(PipelineError {
+            self.errors.push(PipelineError {
                 rule: PipelineRule::NameTaken,
                 node: None,
                 place: self.config.places.of("name").clone(),
@@ -136,10 +139,15 @@ impl Draft<'_> {
     /// Leaves out what only follows from a connection to something that is not there: one typo is one
     /// error.
     fn leave_out_consequences(&mut self) {
-        let is_dangling =
-            |fault: &PipelineError| matches!(fault.rule, PipelineRule::MissingNode | PipelineRule::ResponseAsSource);
-        if self.faults.iter().any(is_dangling) {
-            self.faults.retain(|fault| fault.rule != PipelineRule::Unconnected);
+        let is_dangling = |error: &PipelineError| {
+            matches!(
+                error.rule,
+                PipelineRule::MissingNode | PipelineRule::ResponseAsSource
+            )
+        };
+        if self.errors.iter().any(is_dangling) {
+            self.errors
+                .retain(|error| error.rule != PipelineRule::Unconnected);
         }
     }
 
@@ -152,7 +160,7 @@ impl Draft<'_> {
             return;
         };
         if number > 1 {
-            let fault = PipelineError {
+            let error = PipelineError {
                 rule: PipelineRule::DynamicAmongSeveral,
                 node: Some(dynamic.name.to_owned()),
                 place: dynamic.place("demultiply_count").clone(),
@@ -160,7 +168,7 @@ impl Draft<'_> {
                 expected: "one demultiplexer, since one of them is dynamic".to_owned(),
                 next: "give each a fixed demultiply_count, or leave only this one".to_owned(),
             };
-            self.faults.push(fault);
+            self.errors.push(error);
         }
     }
 
@@ -176,7 +184,7 @@ impl Draft<'_> {
                 first if first == 0 || first == last => "a name that every pipeline has itself",
                 _ => "the name of another node",
             };
-            self.faults.push(PipelineError {
+            self.errors.push(PipelineError {
                 rule: PipelineRule::DuplicateNode,
                 node: Some(node.name.to_owned()),
                 place: node.place("name").clone(),

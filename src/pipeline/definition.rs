@@ -10,7 +10,7 @@ use std::{
 use arc_swap::ArcSwapOption;
 use tokio::sync::Semaphore;
 
-use super::{NodeId, TensorSource, PipelineTensor, PipelinePlan, PlanKind, PythonNode};
+use super::{NodeId, PipelinePlan, PipelineTensor, PlanKind, PythonNode, TensorSource};
 use crate::{
     budget::Budget,
     custom_node::Node,

@@ -1,7 +1,7 @@
 //! What nodes really give, against what those take who get it. The check of the pipeline has
 //! judged what can be known before; a custom node may give something else.
 
-use super::{TensorSource, PipelineTensor};
+use super::{PipelineTensor, TensorSource};
 use crate::{
     error::{Error, Result},
     tensor::{DataType, Dim, PartialShape, ShapeText, Tensor},
@@ -14,7 +14,7 @@ use crate::{
 /// Fails with the text that clients know, and names node and input.
 pub fn input(node: &str, expected: &TensorSource, tensor: &Tensor) -> Result<()> {
     let name = &expected.name;
-    let fault = |status: &str, what: &str, expected: String, actual: String| {
+    let error = |status: &str, what: &str, expected: String, actual: String| {
         Err(Error::invalid(format!(
             "{status} - Node: {node} input: {name} Invalid {what} - Expected: {expected}; Actual: \
              {actual}"
@@ -23,7 +23,7 @@ pub fn input(node: &str, expected: &TensorSource, tensor: &Tensor) -> Result<()>
     if let Some(dtype) = expected.dtype
         && dtype != tensor.dtype()
     {
-        return fault(
+        return error(
             "Invalid input precision",
             "precision",
             dtype.precision().to_owned(),
@@ -36,14 +36,14 @@ pub fn input(node: &str, expected: &TensorSource, tensor: &Tensor) -> Result<()>
     if allowed.len() != shape.len() {
         let (expected, actual) = shapes();
         let status = "Invalid number of shape dimensions";
-        return fault(status, "number of shape dimensions", expected, actual);
+        return error(status, "number of shape dimensions", expected, actual);
     }
     if fits(&expected.shape, shape) {
         return Ok(());
     }
     // The batch is told first, wherever the layout has it.
     match expected.layout.axis('N', shape.len()) {
-        Some(axis) if !allowed[axis].allows(shape[axis]) => fault(
+        Some(axis) if !allowed[axis].allows(shape[axis]) => error(
             "Invalid input batch size",
             "batch size",
             allowed[axis].to_string(),
@@ -51,7 +51,7 @@ pub fn input(node: &str, expected: &TensorSource, tensor: &Tensor) -> Result<()>
         ),
         _ => {
             let (expected, actual) = shapes();
-            fault("Invalid input shape", "shape", expected, actual)
+            error("Invalid input shape", "shape", expected, actual)
         }
     }
 }
@@ -88,7 +88,7 @@ mod tests {
     use super::{input, output};
     use crate::{
         error::{ErrorKind, chain},
-        pipeline::{TensorSource, PipelineTensor},
+        pipeline::{PipelineTensor, TensorSource},
         tensor::{DataType, Dim, Layout, PartialShape, Tensor},
     };
 
@@ -102,7 +102,7 @@ mod tests {
     }
 
     #[test]
-    fn inputs_are_judged_as_those_of_requests_are() {
+    fn inputs_are_validated_as_those_of_requests_are() {
         let expected = TensorSource {
             name: "i".to_owned(),
             dtype: Some(DataType::F32),
@@ -110,17 +110,17 @@ mod tests {
             layout: Layout::unspecified(2),
         };
         assert!(input("n", &expected, &tensor(DataType::F32, &[1, 3])).is_ok());
-        let told = |dtype, shape: &[usize]| {
+        let reported = |dtype, shape: &[usize]| {
             let error = input("n", &expected, &tensor(dtype, shape)).unwrap_err();
             assert_eq!(error.kind(), ErrorKind::InvalidArgument);
             error.message().to_owned()
         };
         insta::assert_snapshot!(
             [
-                told(DataType::I32, &[1, 3]),
-                told(DataType::F32, &[1, 3, 1]),
-                told(DataType::F32, &[2, 3]),
-                told(DataType::F32, &[1, 4]),
+                reported(DataType::I32, &[1, 3]),
+                reported(DataType::F32, &[1, 3, 1]),
+                reported(DataType::F32, &[2, 3]),
+                reported(DataType::F32, &[1, 4]),
             ].join("\n"), @"
         Invalid input precision - Node: n input: i Invalid precision - Expected: FP32; Actual: I32
         Invalid number of shape dimensions - Node: n input: i Invalid number of shape dimensions - Expected: (1,[2~3]); Actual: (1,3,1)
@@ -130,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn outputs_are_what_clients_were_told() {
+    fn outputs_are_what_clients_were_reported() {
         let mut expected = PipelineTensor {
             name: "o".to_owned(),
             dtype: Some(DataType::F32),

@@ -4,7 +4,8 @@
 use std::sync::Arc;
 
 use super::{
-    Abort, Count, NodeId, PipelinePlan, PipelinePlanNode, Ready, Schedule, PipelineSession, Sessions, empty,
+    Abort, Count, NodeId, PipelinePlan, PipelinePlanNode, PipelineSession, Ready, Schedule,
+    Sessions, empty,
     shards::{Parts, Splitter, split},
 };
 use crate::tensor::Tensor;
@@ -80,7 +81,10 @@ impl RequestFlow {
     /// # Panics
     ///
     /// Panics if there are more or fewer tensors than inputs.
-    pub fn start(plan: Arc<PipelinePlan>, inputs: Vec<Tensor>) -> Result<(Self, Vec<NodeJob>), Abort> {
+    pub fn start(
+        plan: Arc<PipelinePlan>,
+        inputs: Vec<Tensor>,
+    ) -> Result<(Self, Vec<NodeJob>), Abort> {
         let mut flow = Self {
             inbox: plan
                 .nodes()

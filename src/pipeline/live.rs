@@ -84,11 +84,11 @@ impl Pipeline {
     /// # Errors
     ///
     /// Fails with the first fault.
-    pub(crate) async fn judge(
+    pub(crate) async fn validate(
         &self,
         info: &ServableInfo,
         request: InferRequest,
     ) -> Result<(Vec<SlotInput>, Vec<usize>)> {
-        self.decoding.judge(info, request).await
+        self.decoding.validate(info, request).await
     }
 }

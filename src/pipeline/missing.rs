@@ -1,6 +1,6 @@
 //! What is wrong with what a node runs, for pictures.
 
-use super::{CustomFault, MissingModel};
+use super::{CustomError, MissingModel};
 
 /// Why what a node runs cannot be had.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -34,39 +34,39 @@ impl Missing {
     }
 
     /// Tells what is wrong with a custom node; nothing is if nobody has looked.
-    pub(super) fn custom(library: &str, why: &CustomFault) -> Option<Self> {
+    pub(super) fn custom(library: &str, why: &CustomError) -> Option<Self> {
         let of = format!("of the library `{library}`");
         let (short, text) = match why {
-            CustomFault::Library(_) => (
+            CustomError::Library(_) => (
                 "no such library",
                 format!("there is no library `{library}`"),
             ),
-            CustomFault::NotOpen(reason) => (
+            CustomError::NotOpen(reason) => (
                 "does not open",
                 format!("the library `{library}` does not open: {reason}"),
             ),
-            CustomFault::Parameter(key) => (
+            CustomError::Parameter(key) => (
                 "not initialized",
                 format!("the parameter `{key}` has a zero byte, which no library can be given"),
             ),
-            CustomFault::Initialize(code) => {
+            CustomError::Initialize(code) => {
                 ("not initialized", format!("`initialize` {of} gave {code}"))
             }
-            CustomFault::Metadata(call, code) => {
+            CustomError::Metadata(call, code) => {
                 ("fails when asked", format!("`{call}` {of} gave {code}"))
             }
-            CustomFault::Handle(call) => {
+            CustomError::Handle(call) => {
                 ("fails when asked", format!("`{call}` {of} gave no list"))
             }
-            CustomFault::Count(call, count) => (
+            CustomError::Count(call, count) => (
                 "fails when asked",
                 format!("`{call}` {of} gave {count} tensors"),
             ),
-            CustomFault::Handler(reason) => (
+            CustomError::Handler(reason) => (
                 "does not load",
                 format!("`{library}` does not load: {reason}"),
             ),
-            CustomFault::NotLooked(_) => return None,
+            CustomError::NotLooked(_) => return None,
         };
         Some(Self { short, text })
     }
@@ -75,35 +75,35 @@ impl Missing {
 #[cfg(test)]
 mod tests {
     use super::Missing;
-    use crate::pipeline::{CustomFault, MissingModel};
+    use crate::pipeline::{CustomError, MissingModel};
 
     #[test]
-    fn every_reason_is_told_with_its_names() {
+    fn every_reason_is_reported_with_its_names() {
         let models = [
             (None, MissingModel::Unknown(vec!["dummy".to_owned()])),
             (Some(7), MissingModel::Version(vec![1, 2])),
             (None, MissingModel::NotAvailable("LOADING".to_owned())),
         ];
         let custom = [
-            CustomFault::Library(Vec::new()),
-            CustomFault::NotOpen("no such file".to_owned()),
-            CustomFault::Parameter("key".to_owned()),
-            CustomFault::Initialize(7),
-            CustomFault::Handler("ValueError: no".to_owned()),
-            CustomFault::Metadata("getInputsInfo", 1),
-            CustomFault::Handle("getOutputsInfo"),
-            CustomFault::Count("getOutputsInfo", 0),
+            CustomError::Library(Vec::new()),
+            CustomError::NotOpen("no such file".to_owned()),
+            CustomError::Parameter("key".to_owned()),
+            CustomError::Initialize(7),
+            CustomError::Handler("ValueError: no".to_owned()),
+            CustomError::Metadata("getInputsInfo", 1),
+            CustomError::Handle("getOutputsInfo"),
+            CustomError::Count("getOutputsInfo", 0),
         ];
         let models = models
             .iter()
             .map(|(version, why)| Missing::model("m", *version, why));
         let custom = custom.iter().map(|why| Missing::custom("l", why));
-        let told: Vec<String> = models
+        let reported: Vec<String> = models
             .chain(custom)
             .flatten()
             .map(|missing| format!("{}: {}", missing.short, missing.text))
             .collect();
-        insta::assert_snapshot!(told.join("\n"), @"
+        insta::assert_snapshot!(reported.join("\n"), @"
         no such model: there is no model `m`
         no such version: the model `m` has no version 7
         not available: the model `m` is not available: LOADING
@@ -126,7 +126,7 @@ mod tests {
             auto: false,
         };
         assert_eq!(Missing::model("m", None, &far), None);
-        let far = CustomFault::NotLooked("nobody may run it".to_owned());
+        let far = CustomError::NotLooked("nobody may run it".to_owned());
         assert_eq!(Missing::custom("l", &far), None);
     }
 }

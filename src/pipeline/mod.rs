@@ -22,7 +22,7 @@ mod check;
 mod definition;
 mod dims;
 mod empty;
-mod fault;
+mod error;
 pub mod fit;
 mod flow;
 mod info;
@@ -42,25 +42,28 @@ mod trace;
 pub use abort::Abort;
 pub use adapt::Adapter;
 pub use check::{CheckedPipeline, PipelineSurvey, Unchecked, check, survey};
-pub use definition::{CustomNode, PipelineDefinition, PipelineLimits, Models, TensorDirection};
-pub use fault::{PipelineError, PipelineErrors, OrderFault, PipelineRule};
-pub use flow::{RequestFlow, NodeJob};
+pub use definition::{CustomNode, Models, PipelineDefinition, PipelineLimits, TensorDirection};
+pub use error::{OrderError, PipelineError, PipelineErrors, PipelineRule};
+pub use flow::{NodeJob, RequestFlow};
 pub use info::{PipelineInfo, PipelineTensor};
 pub use live::{Pipeline, VERSION};
 pub use missing::Missing;
 pub use outline::{
-    Dangling, PipelineOutline, PipelineEdge, PipelineNodeKind, OutlineLevel, PipelineOutlineNode, OutlinePort,
+    Dangling, OutlineLevel, OutlinePort, PipelineEdge, PipelineNodeKind, PipelineOutline,
+    PipelineOutlineNode,
 };
-pub use plan::{Count, Input, Level, LevelId, NodeId, PlanOutput, PipelinePlan, PlanKind, PipelinePlanNode};
+pub use plan::{
+    Count, Input, Level, LevelId, NodeId, PipelinePlan, PipelinePlanNode, PlanKind, PlanOutput,
+};
 pub use python::PythonNode;
-pub use run::{Ran, PipelineObserver};
-pub use scheduler::{MOST_SESSIONS, Ready, Schedule};
+pub use run::{PipelineObserver, Ran};
+pub use scheduler::{MAX_SESSIONS, Ready, Schedule};
 pub use session::{PipelineSession, Sessions};
-pub use sources::{CustomFacts, CustomFault, MissingModel, ModelFacts, TensorSource, Sources};
+pub use sources::{CustomError, CustomFacts, MissingModel, ModelFacts, Sources, TensorSource};
 pub use trace::{NodeTrace, Trace, critical_path};
 
 #[cfg(test)]
 mod tests;
 
 /// The most parts that a node's outputs are split into.
-pub const MOST_SHARDS: usize = 10_000;
+pub const MAX_SHARDS: usize = 10_000;

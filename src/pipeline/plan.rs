@@ -3,7 +3,7 @@
 
 use std::fmt;
 
-use super::{Adapter, TensorSource, PipelineInfo};
+use super::{Adapter, PipelineInfo, TensorSource};
 
 /// A node of a plan.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]

@@ -2,11 +2,11 @@
 
 use std::{fmt, path::Path, sync::Arc};
 
-use super::CustomFault;
+use super::CustomError;
 use crate::{
     config::NodeConfig,
     error::Error,
-    python::{self, PythonHandler, HandlerInstance, NodeFacts, Produced},
+    python::{self, HandlerInstance, NodeFacts, Produced, PythonHandler},
     tensor::{DataType, ShapeText, Tensor, TensorMap, byte_size, elements, strings::Strings},
 };
 
@@ -70,12 +70,12 @@ impl PythonNode {
         params: &[(String, String)],
         path: &Path,
         is_silent: bool,
-    ) -> Result<Self, CustomFault> {
+    ) -> Result<Self, CustomError> {
         let facts = facts(node, params, path);
         let outputs = facts.output_names.clone();
         let handler = PythonHandler::load(facts).map_err(|error| {
             tracing::error!("{error}");
-            CustomFault::from(error)
+            CustomError::from(error)
         })?;
         Ok(Self {
             handler,
@@ -95,7 +95,7 @@ impl PythonNode {
         node: &NodeConfig,
         params: &[(String, String)],
         path: &Path,
-    ) -> Result<(), CustomFault> {
+    ) -> Result<(), CustomError> {
         PythonHandler::inspect(&facts(node, params, path))?;
         Ok(())
     }
@@ -121,7 +121,7 @@ impl PythonNode {
             let opened = Arc::clone(&instance);
             self.call(move || opened.open())
                 .await
-                .map_err(|raised| self.fault(FAILED, &format!(" - {raised}")))?;
+                .map_err(|raised| self.error(FAILED, &format!(" - {raised}")))?;
         }
         Ok(instance)
     }
@@ -153,9 +153,9 @@ impl PythonNode {
             Ok(Produced::Generator(_)) => {
                 let text = " - execute gave a generator; in a pipeline it returns a list of \
                             pyovms.Tensor, since there is one response";
-                return Err(self.fault(FAILED, text));
+                return Err(self.error(FAILED, text));
             }
-            Err(raised) => return Err(self.fault(FAILED, &format!(" - {raised}"))),
+            Err(raised) => return Err(self.error(FAILED, &format!(" - {raised}"))),
         };
         let mut outputs = TensorMap::default();
         for given in tensors {
@@ -163,11 +163,11 @@ impl PythonNode {
             if !self.outputs.iter().any(|output| output == name) {
                 let known = self.outputs.join(", ");
                 let text = format!(" output: {name}; Expected: one of: {known}");
-                return Err(self.fault("Custom node output is unknown", &text));
+                return Err(self.error("Custom node output is unknown", &text));
             }
             if outputs.get(name).is_some() {
                 let text = format!(" output: {name}; Expected: one tensor; Actual: several");
-                return Err(self.fault("Custom node output is not unique", &text));
+                return Err(self.error("Custom node output is not unique", &text));
             }
             outputs.push(name, self.output(&given)?);
         }
@@ -187,7 +187,7 @@ impl PythonNode {
                 given => given.join(", "),
             };
             let text = format!(" output: {name}; Actual: {given}");
-            self.fault("Custom node output is missing", &text)
+            self.error("Custom node output is missing", &text)
         })
     }
 
@@ -196,7 +196,7 @@ impl PythonNode {
         let name = given.name();
         let misfit = |status: &str, expected: &str, actual: &str| {
             let text = format!(" output: {name}; Expected: {expected}; Actual: {actual}");
-            self.fault(status, &text)
+            self.error(status, &text)
         };
         let Some(dtype) = DataType::from_kserve(given.datatype()) else {
             let known = DataType::ALL.map(DataType::kserve).join(", ");
@@ -245,7 +245,7 @@ impl PythonNode {
     }
 
     /// Makes the error for the client, with the details if it may have them; the log has them anyway.
-    fn fault(&self, status: &str, details: &str) -> Error {
+    fn error(&self, status: &str, details: &str) -> Error {
         let name = &self.name;
         if self.is_silent {
             Error::internal(format!("{status} - Node: {name}"))

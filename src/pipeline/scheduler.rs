@@ -7,11 +7,14 @@
 
 use std::sync::Arc;
 
-use super::{Abort, Count, LevelId, MOST_SHARDS, NodeId, PipelinePlan, PipelinePlanNode, PipelineSession, Sessions};
+use super::{
+    Abort, Count, LevelId, MAX_SHARDS, NodeId, PipelinePlan, PipelinePlanNode, PipelineSession,
+    Sessions,
+};
 
 /// The most sessions of one request: parts of parts, which may be more than any one demultiplexer
 /// gives.
-pub const MOST_SESSIONS: usize = 1 << 20;
+pub const MAX_SESSIONS: usize = 1 << 20;
 
 /// A node that can run for a session.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -188,7 +191,7 @@ impl Schedule {
     ) -> Result<(), Abort> {
         let name = || node.name.clone();
         let entry = self.plan.level(level).node == self.plan.entry();
-        if actual > MOST_SHARDS {
+        if actual > MAX_SHARDS {
             return Err(Abort::TooMany {
                 node: name(),
                 entry,
@@ -211,7 +214,7 @@ impl Schedule {
             }
             _ => {}
         }
-        if self.sessions.len() + actual > MOST_SESSIONS {
+        if self.sessions.len() + actual > MAX_SESSIONS {
             return Err(Abort::TooManySessions { node: name() });
         }
         self.sessions.split(session, level, actual);
@@ -219,7 +222,12 @@ impl Schedule {
     }
 
     /// Tells the consumers of a node that its outputs are there for a session.
-    fn arrive(&mut self, node: &PipelinePlanNode, session: PipelineSession, ready: &mut Vec<Ready>) {
+    fn arrive(
+        &mut self,
+        node: &PipelinePlanNode,
+        session: PipelineSession,
+        ready: &mut Vec<Ready>,
+    ) {
         let plan = Arc::clone(&self.plan);
         for consumer in &node.consumers {
             if let Some(session) = self.count_down(plan.node(*consumer), *consumer, session) {
@@ -232,7 +240,12 @@ impl Schedule {
     }
 
     /// Takes note of one source of a node; returns the session that it can run for, if so.
-    fn count_down(&mut self, node: &PipelinePlanNode, id: NodeId, session: PipelineSession) -> Option<PipelineSession> {
+    fn count_down(
+        &mut self,
+        node: &PipelinePlanNode,
+        id: NodeId,
+        session: PipelineSession,
+    ) -> Option<PipelineSession> {
         let depth = node.gathers.len();
         let waiting = &mut self.waiting[id.index()][depth];
         let complete = waiting.down(self.sessions.ordinal(session), || node.sources.len());

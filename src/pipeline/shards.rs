@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 
-use super::{Abort, Count, MOST_SHARDS};
+use super::{Abort, Count, MAX_SHARDS};
 use crate::tensor::{DataType, ShapeText, Tensor, byte_size};
 
 /// A node whose outputs are split.
@@ -37,7 +37,7 @@ impl Splitter<'_> {
         };
         for (output, tensor) in outputs {
             let first = tensor.shape().first().copied();
-            if let Some(actual) = first.filter(|length| *length > MOST_SHARDS) {
+            if let Some(actual) = first.filter(|length| *length > MAX_SHARDS) {
                 return Err(Abort::TooMany {
                     node: node(),
                     entry: self.entry,

@@ -31,7 +31,7 @@ pub trait Sources {
         node: &NodeConfig,
         library: &str,
         params: &[(String, String)],
-    ) -> Result<CustomFacts, CustomFault>;
+    ) -> Result<CustomFacts, CustomError>;
 
     /// Tells whether what the configuration calls a library is a Python handler. Nothing is run to
     /// find out.
@@ -132,7 +132,7 @@ pub struct CustomFacts {
 
 /// Why a custom node cannot be used. A call is named as in the interface: `getInputsInfo`.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum CustomFault {
+pub enum CustomError {
     /// No library of this name is open; the names that there are.
     Library(Vec<String>),
     /// There is a library of this name, and it does not open: why.
@@ -154,17 +154,17 @@ pub enum CustomFault {
 }
 
 impl From<custom_node::CustomNodeTensor> for TensorSource {
-    fn from(told: custom_node::CustomNodeTensor) -> Self {
+    fn from(reported: custom_node::CustomNodeTensor) -> Self {
         Self {
-            name: told.name,
-            dtype: told.dtype,
-            layout: Layout::unspecified(told.shape.0.len()),
-            shape: told.shape,
+            name: reported.name,
+            dtype: reported.dtype,
+            layout: Layout::unspecified(reported.shape.0.len()),
+            shape: reported.shape,
         }
     }
 }
 
-impl From<NodeError> for CustomFault {
+impl From<NodeError> for CustomError {
     fn from(error: NodeError) -> Self {
         match error {
             NodeError::Parameter { key, .. } => Self::Parameter(key),
@@ -178,12 +178,12 @@ impl From<NodeError> for CustomFault {
     }
 }
 
-impl From<HandlerLoadError> for CustomFault {
+impl From<HandlerLoadError> for CustomError {
     fn from(error: HandlerLoadError) -> Self {
         let text = error.to_string();
         // Where it was raised is for the log.
         let traceback = error.raised().map(|raised| raised.traceback.trim_end());
-        let told = text.strip_suffix(traceback.unwrap_or_default());
-        Self::Handler(told.unwrap_or(&text).trim_end().to_owned())
+        let reported = text.strip_suffix(traceback.unwrap_or_default());
+        Self::Handler(reported.unwrap_or(&text).trim_end().to_owned())
     }
 }

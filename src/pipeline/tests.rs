@@ -10,7 +10,9 @@ mod splitting;
 
 use std::{path::Path, sync::Arc};
 
-use super::{CustomFacts, CustomFault, MissingModel, ModelFacts, TensorSource, PipelinePlan, Sources, check};
+use super::{
+    CustomError, CustomFacts, MissingModel, ModelFacts, PipelinePlan, Sources, TensorSource, check,
+};
 use crate::{
     config::{Defaults, NodeConfig, PipelineConfig, parse},
     tensor::{DataType, Dim, Layout, PartialShape, Tensor},
@@ -48,7 +50,7 @@ impl Sources for Any {
         _node: &NodeConfig,
         library: &str,
         _params: &[(String, String)],
-    ) -> Result<CustomFacts, CustomFault> {
+    ) -> Result<CustomFacts, CustomError> {
         let (inputs, output) = library.split_once('>').unwrap();
         let rank = |digit: char| digit.to_digit(10).unwrap() as usize;
         let inputs = inputs.chars().zip(["a", "b", "c", "d"]);

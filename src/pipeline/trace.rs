@@ -5,7 +5,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use super::{NodeId, PipelinePlan, Ran, PipelineObserver};
+use super::{NodeId, PipelineObserver, PipelinePlan, Ran};
 use crate::tensor::Tensor;
 
 /// Keeps every run of a request.
@@ -113,7 +113,7 @@ mod tests {
     use crate::pipeline::{NodeId, PipelinePlan, tests::plan};
 
     /// Runs of nodes by name: session, and milliseconds of ready, started and ended.
-    fn runs(plan: &PipelinePlan, told: &[(&str, &str, [u64; 3])]) -> Vec<NodeTrace> {
+    fn runs(plan: &PipelinePlan, reported: &[(&str, &str, [u64; 3])]) -> Vec<NodeTrace> {
         let begin = Instant::now();
         let at = |milliseconds| begin + Duration::from_millis(milliseconds);
         let node = |name: &str| -> NodeId {
@@ -121,7 +121,8 @@ mod tests {
                 .find(|id| plan.node(*id).name == name)
                 .expect("a node of the plan")
         };
-        told.iter()
+        reported
+            .iter()
             .map(|(name, session, [ready, started, ended])| NodeTrace {
                 node: node(name),
                 session: (*session).to_owned(),

@@ -44,7 +44,7 @@ struct Ends {
     lanes: HashMap<usize, Lane>,
     threads: usize,
     /// When the log was told last that work waits.
-    told: Option<Instant>,
+    reported: Option<Instant>,
 }
 
 static ENDS: Mutex<Option<Ends>> = Mutex::new(None);
@@ -121,7 +121,10 @@ impl Ends {
 
     /// Tells the log if work has waited for long.
     fn warn(&mut self) {
-        if self.told.is_some_and(|told| told.elapsed() < PATIENCE) {
+        if self
+            .reported
+            .is_some_and(|reported| reported.elapsed() < PATIENCE)
+        {
             return;
         }
         let waiting = self.lanes.values().filter_map(|lane| lane.waiting.front());
@@ -138,7 +141,7 @@ impl Ends {
             oldest.node,
             oldest.asked.elapsed().as_secs()
         );
-        self.told = Some(Instant::now());
+        self.reported = Some(Instant::now());
     }
 }
 
@@ -186,18 +189,18 @@ mod tests {
     }
 
     #[test]
-    fn work_that_waits_for_long_is_told_once_in_a_while() {
+    fn work_that_waits_for_long_is_reported_once_in_a_while() {
         let mut ends = Ends::default();
         ends.push(work(1));
         ends.warn();
-        assert!(ends.told.is_none());
+        assert!(ends.reported.is_none());
         let Some(before) = Instant::now().checked_sub(PATIENCE * 2) else {
             return;
         };
         ends.ready[0].asked = before;
         ends.warn();
-        let told = ends.told.expect("it waits for long");
+        let reported = ends.reported.expect("it waits for long");
         ends.warn();
-        assert_eq!(ends.told, Some(told));
+        assert_eq!(ends.reported, Some(reported));
     }
 }

@@ -13,20 +13,20 @@ const TRACEBACK: usize = 32_768;
 /// Tells an exception. This never fails: what cannot be told is named.
 pub(super) fn raised(py: Python<'_>, error: &PyErr) -> Raised {
     let value = error.value(py);
-    let told = loading::tools(py).and_then(|tools| {
+    let reported = loading::tools(py).and_then(|tools| {
         tools
             .describe
             .bind(py)
             .call1((value, error.traceback(py), MESSAGE, TRACEBACK))?
             .extract::<(String, String, String)>()
     });
-    match told {
+    match reported {
         Ok((kind, message, traceback)) => Raised {
             kind,
             message,
             traceback,
         },
-        Err(_) => Raised::fault(
+        Err(_) => Raised::error(
             &error.get_type(py).name().map_or_else(
                 |_| "Exception".to_owned(),
                 |name| name.to_string_lossy().into_owned(),

@@ -79,7 +79,7 @@ impl Wish {
 
 /// Returns what is wrong with an environment that the operator names, if anything is.
 #[must_use]
-pub fn environment_fault(folder: &Path) -> Option<String> {
+pub fn environment_error(folder: &Path) -> Option<String> {
     let wish = Wish {
         environment: Some(folder.to_owned()),
         runtime: None,
@@ -192,9 +192,9 @@ mod tests {
     #[test]
     fn an_environment_of_another_version_is_not_used() {
         let other = environment("3.7.1");
-        let told = wish(Some(other.path()), None).choose(None).unwrap_err();
+        let reported = wish(Some(other.path()), None).choose(None).unwrap_err();
         assert_eq!(
-            told,
+            reported,
             format!(
                 "{} is for Python 3.7.1; this build has Python {}",
                 other.path().display(),

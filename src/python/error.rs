@@ -17,7 +17,7 @@ pub struct Raised {
 impl Raised {
     /// Makes a fault that no Python code raised.
     #[cfg(feature = "python")]
-    pub(super) fn fault(kind: &str, message: impl Into<String>) -> Self {
+    pub(super) fn error(kind: &str, message: impl Into<String>) -> Self {
         Self {
             kind: kind.to_owned(),
             message: message.into(),

@@ -82,7 +82,10 @@ impl PythonHandler {
     }
 
     /// Makes what the modules of a handler live in.
-    fn space<'py>(py: Python<'py>, facts: &NodeFacts) -> Result<Bound<'py, PyAny>, HandlerLoadError> {
+    fn space<'py>(
+        py: Python<'py>,
+        facts: &NodeFacts,
+    ) -> Result<Bound<'py, PyAny>, HandlerLoadError> {
         let path = facts.handler_path.as_os_str();
         let tools = loading::tools(py);
         let space = tools.and_then(|tools| tools.space.bind(py).call1((path,)));
@@ -134,27 +137,27 @@ impl PythonHandler {
             let Some(initialize) = object.getattr_opt("initialize")? else {
                 return Ok(());
             };
-            let told = PyDict::new(py);
-            told.set_item("node_name", &facts.node_name)?;
-            told.set_item("input_names", &facts.input_names)?;
-            told.set_item("output_names", &facts.output_names)?;
-            told.set_item("outputs_names", &facts.output_names)?;
-            told.set_item("base_path", path.parent().map(Path::as_os_str))?;
+            let reported = PyDict::new(py);
+            reported.set_item("node_name", &facts.node_name)?;
+            reported.set_item("input_names", &facts.input_names)?;
+            reported.set_item("output_names", &facts.output_names)?;
+            reported.set_item("outputs_names", &facts.output_names)?;
+            reported.set_item("base_path", path.parent().map(Path::as_os_str))?;
             if let Some(params) = &facts.params {
                 let dict = PyDict::new(py);
                 for (key, value) in params {
                     dict.set_item(key, value)?;
                 }
-                told.set_item("params", dict)?;
+                reported.set_item("params", dict)?;
             }
-            space.call_method1("call", (initialize, told)).map(drop)
+            space.call_method1("call", (initialize, reported)).map(drop)
         })();
         match initialized {
             Ok(()) => Ok(core),
             Err(error) => {
-                let fault = failed(error);
+                let failure = failed(error);
                 core.finalize_now(py);
-                Err(fault)
+                Err(failure)
             }
         }
     }
@@ -220,14 +223,14 @@ impl PythonHandler {
 
 /// Tells whether the `execute` of a class is a generator function; one that hides it is none.
 fn is_generator(class: &Bound<'_, PyAny>) -> bool {
-    let told = || {
+    let reported = || {
         let execute = class.getattr("execute")?;
         let inspect = class.py().import("inspect")?;
         inspect
             .call_method1("isgeneratorfunction", (execute,))?
             .is_truthy()
     };
-    told().unwrap_or(false)
+    reported().unwrap_or(false)
 }
 
 /// Explains what the code of a handler has raised.

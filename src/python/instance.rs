@@ -69,7 +69,7 @@ impl HandlerInstance {
                 .object(py)
                 .and_then(|object| object.call_method0(intern!(py, "create_state")))
                 .map(Bound::unbind)
-                .map_err(|error| self.told(py, &error))
+                .map_err(|error| self.reported(py, &error))
         })?;
         *self.state() = Some(Arc::new(State {
             value: state,
@@ -108,7 +108,7 @@ impl HandlerInstance {
                 }
             })();
             done.and_then(|done| self.produced(done, complete, running, state.as_ref()))
-                .map_err(|error| self.told(py, &error))
+                .map_err(|error| self.reported(py, &error))
         });
         release(state);
         produced
@@ -119,7 +119,10 @@ impl HandlerInstance {
     /// # Errors
     ///
     /// Fails if it raises, and if what it yields is no list of tensors. The generator is over then.
-    pub fn next(&self, generator: &mut HandlerGenerator) -> Result<Option<Vec<HandlerTensor>>, Raised> {
+    pub fn next(
+        &self,
+        generator: &mut HandlerGenerator,
+    ) -> Result<Option<Vec<HandlerTensor>>, Raised> {
         let Some(object) = generator.object.as_ref().map(Arc::clone) else {
             return Ok(None);
         };
@@ -131,7 +134,7 @@ impl HandlerInstance {
                 .map_err(PyErr::from)
                 .and_then(|mut iterator| iterator.next().transpose())
                 .and_then(|next| next.map(|next| yielded(&next)).transpose())
-                .map_err(|error| self.told(py, &error));
+                .map_err(|error| self.reported(py, &error));
             if matches!(next, Ok(None)) {
                 // It has ended by itself; there is nothing to close.
                 generator.object = None;
@@ -185,7 +188,7 @@ impl HandlerInstance {
     }
 
     /// Tells an exception, also to the log.
-    fn told(&self, py: Python<'_>, error: &PyErr) -> Raised {
+    fn reported(&self, py: Python<'_>, error: &PyErr) -> Raised {
         let raised = describe::raised(py, error);
         tracing::error!(
             node = self.handler.node_name(),

@@ -90,14 +90,14 @@ pub fn stop(limit: Duration) {
 /// Starts the interpreter if nobody has.
 pub(super) fn start() -> Result<(), String> {
     let interpreter = INTERPRETER.get_or_init(|| {
-        let (told, answer) = mpsc::channel();
+        let (reported, answer) = mpsc::channel();
         let program = Wish::get().program()?;
         let run = move || match initialize(program.as_deref()) {
             Ok(description) => {
                 tracing::info!("Python interpreter has started: {description}");
                 let (jobs, queue) = mpsc::channel::<Job>();
                 // The one who starts waits.
-                let _ = told.send(Ok(Interpreter { description, jobs }));
+                let _ = reported.send(Ok(Interpreter { description, jobs }));
                 while let Ok(job) = queue.recv() {
                     Python::attach(|py| {
                         job(py);
@@ -109,7 +109,7 @@ pub(super) fn start() -> Result<(), String> {
                 }
             }
             Err(reason) => {
-                let _ = told.send(Err(reason));
+                let _ = reported.send(Err(reason));
             }
         };
         task::thread("python", run).map_err(|error| format!("no thread for Python: {error}"))?;
@@ -206,7 +206,7 @@ fn configured(program: Option<&Path>) -> Result<(), String> {
         before.parse_argv = 0;
         // It would change the environment of a process with many threads.
         before.coerce_c_locale = 0;
-        judged(ffi::Py_PreInitialize(&raw const before))?;
+        validated(ffi::Py_PreInitialize(&raw const before))?;
 
         let mut config = std::mem::zeroed::<ffi::PyConfig>();
         ffi::PyConfig_InitPythonConfig(&raw mut config);
@@ -232,11 +232,11 @@ fn configured(program: Option<&Path>) -> Result<(), String> {
             status = ffi::Py_InitializeFromConfig(&raw const config);
         }
         ffi::PyConfig_Clear(&raw mut config);
-        judged(status)
+        validated(status)
     }
 }
 
-fn judged(status: ffi::PyStatus) -> Result<(), String> {
+fn validated(status: ffi::PyStatus) -> Result<(), String> {
     // SAFETY: a status may always be asked, and its text is static.
     unsafe {
         if ffi::PyStatus_Exception(status) == 0 {

@@ -87,7 +87,7 @@ impl Core {
                     object: Some(object),
                 })
             }
-            _ => Err(Raised::fault(
+            _ => Err(Raised::error(
                 "RuntimeError",
                 format!("the handler of node {} is finalized", self.node_name),
             )),

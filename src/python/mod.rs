@@ -76,13 +76,13 @@ use std::path::PathBuf;
 pub use error::{HandlerLoadError, Raised};
 #[cfg(not(feature = "python"))]
 pub use off::{
-    Generator, Handler, Instance, configure, describe, environment_fault, print_to_log, set_limits,
+    Generator, Handler, Instance, configure, describe, environment_error, print_to_log, set_limits,
     stop, survey,
 };
 pub use tensor::HandlerTensor;
 #[cfg(feature = "python")]
 pub use {
-    environment::environment_fault,
+    environment::environment_error,
     handler::PythonHandler,
     instance::{HandlerGenerator, HandlerInstance},
     interpreter::{configure, describe, stop},

@@ -17,7 +17,7 @@ pub fn print_to_log() {}
 
 /// Returns `None`.
 #[must_use]
-pub fn environment_fault(_folder: &Path) -> Option<String> {
+pub fn environment_error(_folder: &Path) -> Option<String> {
     None
 }
 

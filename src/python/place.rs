@@ -83,7 +83,7 @@ pub(super) struct Calls {
     /// Calls for which the handler is still kept off the async workers.
     banned: AtomicU64,
     /// How many calls took too long in place.
-    faults: AtomicU32,
+    errors: AtomicU32,
     places: Arc<Semaphore>,
 }
 
@@ -92,7 +92,7 @@ impl Calls {
         Self {
             average: AtomicU64::new(nanoseconds(IN_PLACE) * 2),
             banned: AtomicU64::new(0),
-            faults: AtomicU32::new(0),
+            errors: AtomicU32::new(0),
             places: Arc::new(Semaphore::new(PER_HANDLER.load(Ordering::Relaxed))),
         }
     }
@@ -122,7 +122,7 @@ impl Calls {
             }
         };
         // The system is asked only where that may matter.
-        let effort = (self.faults.load(Ordering::Relaxed) > 0).then(Effort::now);
+        let effort = (self.errors.load(Ordering::Relaxed) > 0).then(Effort::now);
         let began = Instant::now();
         let watched = Watched::new(began);
         let done = work();
@@ -134,8 +134,8 @@ impl Calls {
         }
         self.learn(took);
         if took > TOO_LONG {
-            let faults = self.faults.fetch_add(1, Ordering::Relaxed).min(40);
-            self.banned.store(PENALTY << faults, Ordering::Relaxed);
+            let errors = self.errors.fetch_add(1, Ordering::Relaxed).min(40);
+            self.banned.store(PENALTY << errors, Ordering::Relaxed);
         }
         Ok(done)
     }

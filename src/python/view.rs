@@ -219,35 +219,35 @@ impl View {
         flags: c_int,
     ) -> PyResult<()> {
         let wants = |flag: c_int| flags & flag == flag;
-        let fault = |text| Err(PyBufferError::new_err(text));
+        let error = |text| Err(PyBufferError::new_err(text));
         if asked.is_null() {
-            return fault("no buffer to fill");
+            return error("no buffer to fill");
         }
         // SAFETY: the caller asks for this structure to be filled.
         let asked = unsafe { &mut *asked };
         asked.obj = ptr::null_mut();
         if wants(ffi::PyBUF_WRITABLE) {
-            return fault(
+            return error(
                 "pyovms.Tensor is read-only; copy it, for example with bytearray(tensor)",
             );
         }
         if wants(ffi::PyBUF_C_CONTIGUOUS) && !self.is(b'C') {
-            return fault("pyovms.Tensor: the buffer is not C-contiguous");
+            return error("pyovms.Tensor: the buffer is not C-contiguous");
         }
         if wants(ffi::PyBUF_F_CONTIGUOUS) && !self.is(b'F') {
-            return fault("pyovms.Tensor: the buffer is not Fortran contiguous");
+            return error("pyovms.Tensor: the buffer is not Fortran contiguous");
         }
         if wants(ffi::PyBUF_ANY_CONTIGUOUS) && !self.is(b'A') {
-            return fault("pyovms.Tensor: the buffer is not contiguous");
+            return error("pyovms.Tensor: the buffer is not contiguous");
         }
         if !wants(ffi::PyBUF_INDIRECT) && !self.buffer.suboffsets.is_null() {
-            return fault("pyovms.Tensor: the buffer requires suboffsets");
+            return error("pyovms.Tensor: the buffer requires suboffsets");
         }
         if !wants(ffi::PyBUF_STRIDES) && !self.is(b'C') {
-            return fault("pyovms.Tensor: the buffer is not C-contiguous");
+            return error("pyovms.Tensor: the buffer is not C-contiguous");
         }
         if !wants(ffi::PyBUF_ND) && wants(ffi::PyBUF_FORMAT) {
-            return fault("pyovms.Tensor: a format cannot be asked for without a shape");
+            return error("pyovms.Tensor: a format cannot be asked for without a shape");
         }
         *asked = *self.buffer;
         asked.readonly = 1;

@@ -3,7 +3,7 @@
 use std::fmt::{self, Write as _};
 
 use super::{
-    ScaffoldKind, Scaffold,
+    Scaffold, ScaffoldKind,
     sample::flags,
     stream::ScaffoldStream,
     wiring::{Model, Python, Step, Wire, Wiring},

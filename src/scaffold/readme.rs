@@ -2,7 +2,7 @@
 
 use std::fmt::{self, Write as _};
 
-use super::{ScaffoldKind, Scaffold, sample::flags, wiring::Wiring};
+use super::{Scaffold, ScaffoldKind, sample::flags, wiring::Wiring};
 
 /// Writes the README.
 pub(super) fn text(of: &Scaffold, wiring: &Wiring) -> String {

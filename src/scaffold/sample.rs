@@ -6,7 +6,7 @@ use super::stream::ScaffoldStream;
 use crate::tensor::DataType;
 
 /// The most values that are written out.
-const MOST: i64 = 6;
+const MAX: i64 = 6;
 
 /// A tensor to try an input with.
 pub(super) struct Sample {
@@ -57,7 +57,7 @@ pub fn flags(inputs: &[ScaffoldStream]) -> String {
                 let (all, lengths) = (vec!["\"hello\""; few(&sample)], lengths(&sample.shape));
                 write!(text, "-i '{name}:BYTES:{lengths}=[{}]'", all.join(","))
             }
-            (_, 1..=MOST, 1) => {
+            (_, 1..=MAX, 1) => {
                 let values: Vec<String> = (0..sample.count()).map(|it| value(dtype, it)).collect();
                 write!(text, "-i '{name}:{dtype}=[{}]'", values.join(","))
             }

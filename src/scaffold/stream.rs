@@ -141,21 +141,21 @@ pub(super) fn is_name(name: &str) -> bool {
 }
 
 fn lengths(text: &str) -> Result<Vec<i64>, StreamError> {
-    let fault = || StreamError::Shape(text.to_owned());
+    let error = || StreamError::Shape(text.to_owned());
     let bare = [('[', ']'), ('(', ')')].iter().find_map(|(open, close)| {
         let rest = text.strip_prefix(*open)?;
-        Some(rest.strip_suffix(*close).ok_or_else(fault))
+        Some(rest.strip_suffix(*close).ok_or_else(error))
     });
     let bare = bare.transpose()?.unwrap_or(text).trim();
     if bare.is_empty() {
         return Ok(Vec::new());
     }
     let lengths = bare.split(',').map(|length| {
-        let length: i64 = length.trim().parse().map_err(|_| fault())?;
+        let length: i64 = length.trim().parse().map_err(|_| error())?;
         // What makes a tensor of this size is for nobody to try.
         match length {
             -1 | 1..=1_000_000 => Ok(length),
-            _ => Err(fault()),
+            _ => Err(error()),
         }
     });
     lengths.collect()

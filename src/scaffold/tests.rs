@@ -1,6 +1,6 @@
 //! What new graphs look like.
 
-use super::{ScaffoldKind, Scaffold, ScaffoldError, ScaffoldServable, ScaffoldStream, flags};
+use super::{Scaffold, ScaffoldError, ScaffoldKind, ScaffoldServable, ScaffoldStream, flags};
 
 fn streams(texts: &[&str]) -> Vec<ScaffoldStream> {
     texts.iter().map(|text| text.parse().unwrap()).collect()
@@ -97,7 +97,7 @@ fn streams_are_read_as_inputs_of_requests_are_written() {
     ] {
         assert_eq!(shown(text), expected);
     }
-    let faults = [
+    let errors = [
         "Image",
         "9",
         "a-b",
@@ -107,27 +107,27 @@ fn streams_are_read_as_inputs_of_requests_are_written() {
         "x:FP32[1",
         "x:FP32:0",
     ];
-    let faults: Vec<String> = faults.iter().map(|text| shown(text)).collect();
-    insta::assert_snapshot!(faults.join("\n"));
+    let errors: Vec<String> = errors.iter().map(|text| shown(text)).collect();
+    insta::assert_snapshot!(errors.join("\n"));
 }
 
 #[test]
-fn what_cannot_be_written_is_told() {
-    let fault = |scaffold: Scaffold| scaffold.files().unwrap_err();
+fn what_cannot_be_written_is_reported() {
+    let error = |scaffold: Scaffold| scaffold.files().unwrap_err();
     assert_eq!(
-        fault(scaffold(chain(&["a", "a"]), &["x"], &["y"])),
+        error(scaffold(chain(&["a", "a"]), &["x"], &["y"])),
         ScaffoldError::NodeTwice("a".to_owned())
     );
     assert_eq!(
-        fault(scaffold(chain(&["a"]), &["x"], &["x"])),
+        error(scaffold(chain(&["a"]), &["x"], &["x"])),
         ScaffoldError::StreamTwice("x".to_owned())
     );
     assert_eq!(
-        fault(scaffold(chain(&["A"]), &["x"], &["y"])),
+        error(scaffold(chain(&["A"]), &["x"], &["y"])),
         ScaffoldError::Node("A".to_owned())
     );
     assert_eq!(
-        fault(scaffold(chain(&[]), &["x"], &["y"])),
+        error(scaffold(chain(&[]), &["x"], &["y"])),
         ScaffoldError::None("node")
     );
 }

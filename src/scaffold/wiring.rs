@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 
 use super::{
-    ScaffoldKind, Scaffold, ScaffoldError, ScaffoldServable,
+    Scaffold, ScaffoldError, ScaffoldKind, ScaffoldServable,
     stream::{ScaffoldStream, is_name, spelled},
 };
 

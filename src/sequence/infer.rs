@@ -2,12 +2,12 @@
 
 use std::{fmt, sync::Arc, time::Instant};
 
-use super::{Begun, StateHost, SequenceRefusal, SEQUENCE_ID, Sequences, Turn};
+use super::{Begun, SEQUENCE_ID, SequenceRefusal, Sequences, StateHost, Turn};
 use crate::{
     error::{Error, ErrorKind, Result},
     metrics::RequestRecord,
     model::Loaded,
-    openvino::{Hold, SlotInput, SequenceState},
+    openvino::{Hold, SequenceState, SlotInput},
     request::InferRequest,
     tensor::{DataType, Tensor, TensorMap},
 };

@@ -16,7 +16,7 @@ mod registry;
 mod turn;
 
 pub use arrival::{Arrival, Line};
-pub use control::{CONTROL_INPUT, SequenceCommand, SequenceControl, Echo, SEQUENCE_ID};
+pub use control::{CONTROL_INPUT, Echo, SEQUENCE_ID, SequenceCommand, SequenceControl};
 pub use infer::{LoadedInstance, OfVersion};
-pub use registry::{Bounds, StateHost, SequenceRefusal, Sequences};
+pub use registry::{Bounds, SequenceRefusal, Sequences, StateHost};
 pub use turn::{Begun, Turn, Waiting};

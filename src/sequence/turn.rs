@@ -5,7 +5,7 @@ use std::sync::Arc;
 use tokio::sync::oneshot;
 
 use super::{
-    SequenceControl, StateHost, SequenceRefusal, Sequences,
+    SequenceControl, SequenceRefusal, Sequences, StateHost,
     registry::{Entry, Waiter},
 };
 
@@ -53,7 +53,9 @@ impl<I: StateHost, S> Begun<I, S> {
     pub async fn turn(self) -> Result<Turn<I, S>, SequenceRefusal> {
         match self {
             Self::Turn(turn) => Ok(turn),
-            Self::Waiting(mut waiting) => (&mut waiting.turn).await.map_err(|_| SequenceRefusal::Unknown),
+            Self::Waiting(mut waiting) => (&mut waiting.turn)
+                .await
+                .map_err(|_| SequenceRefusal::Unknown),
         }
     }
 }

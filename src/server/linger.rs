@@ -27,7 +27,7 @@ const AT_STOP: Duration = Duration::from_millis(100);
 
 /// The most that is thrown away: the rest of a body as large as the largest that is taken unless a
 /// flag says otherwise.
-const MOST: usize = 1 << 30;
+const MAX: usize = 1 << 30;
 
 /// What is read at a time.
 const PIECE: usize = 1 << 14;
@@ -49,7 +49,7 @@ impl Linger {
     pub(super) fn new() -> Self {
         let now = Instant::now();
         Self {
-            left: MOST,
+            left: MAX,
             end: now + IN_ALL,
             stopping: false,
             timer: Box::pin(tokio::time::sleep_until(now + SILENCE)),
@@ -157,9 +157,9 @@ mod tests {
 
     #[tokio::test]
     async fn a_client_that_sends_without_end_is_let_go() {
-        let mut much = repeat(b'x').take(2 * MOST as u64);
+        let mut much = repeat(b'x').take(2 * MAX as u64);
         lingers(&mut much, false).await;
-        assert_eq!(much.limit(), MOST as u64);
+        assert_eq!(much.limit(), MAX as u64);
     }
 
     #[tokio::test(start_paused = true)]

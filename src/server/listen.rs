@@ -83,7 +83,7 @@ fn bind_all(
     let Some(port) = port else {
         return Ok(Vec::new());
     };
-    let fault = |address: &str, source: std::io::Error| {
+    let failure = |address: &str, source: std::io::Error| {
         let address = address.to_owned();
         if source.kind() == std::io::ErrorKind::AddrInUse {
             BindError::Busy {
@@ -105,7 +105,7 @@ fn bind_all(
     for address in addresses {
         let found: Vec<SocketAddr> = (address.as_str(), port)
             .to_socket_addrs()
-            .map_err(|source| fault(address, source))?
+            .map_err(|source| failure(address, source))?
             .collect();
         names.push((address, found));
     }
@@ -142,14 +142,14 @@ fn bind_all(
                     any = true;
                 }
                 Err(error) if error.kind() == std::io::ErrorKind::AddrInUse => {
-                    return Err(fault(name, error));
+                    return Err(failure(name, error));
                 }
                 // Such as one of IPv6 on a machine without it; another one may do.
                 Err(error) => refused = error,
             }
         }
         if !any {
-            return Err(fault(name, refused));
+            return Err(failure(name, refused));
         }
     }
     Ok(listeners)

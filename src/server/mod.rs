@@ -49,7 +49,7 @@ const CLOSE: Duration = Duration::from_secs(1);
 pub enum StartError {
     /// The configuration cannot be read, or the one model cannot be loaded.
     #[error(transparent)]
-    Fault(#[from] ReloadError),
+    Error(#[from] ReloadError),
     /// The load ended without an outcome; a bug of ours.
     #[error("the load at the start ended without an outcome")]
     Lost,
@@ -71,7 +71,7 @@ pub trait Observer: Sync {
     /// The first load begins. From now on the engine tells how far it is; needs a runtime.
     fn loading(&self, _engine: &Arc<Engine>) {}
     /// The first load is over and the server is ready; these faults are logged already.
-    fn ready(&self, _engine: &Arc<Engine>, _faults: &[ReloadError]) {}
+    fn ready(&self, _engine: &Arc<Engine>, _errors: &[ReloadError]) {}
 }
 
 /// Serves until `shutdown` is done; `access` gets a line for each request.
@@ -115,9 +115,9 @@ pub async fn serve(
     observer.loading(&engine);
     let loading = Task::spawn(async move {
         let loaded = reloader.start().await;
-        loaded.map(|faults| (reloader, faults))
+        loaded.map(|errors| (reloader, errors))
     });
-    let (reloader, faults) = tokio::select! {
+    let (reloader, errors) = tokio::select! {
         loaded = loading => loaded.map_err(|_| StartError::Lost)??,
         // A load cannot be broken off; the process ends without it.
         () = &mut shutdown => {
@@ -140,8 +140,8 @@ pub async fn serve(
     engine.set_ready();
     health.set(true).await;
     tracing::info!("ready");
-    observer.ready(&engine, &faults);
-    drop(faults);
+    observer.ready(&engine, &errors);
+    drop(errors);
 
     shutdown.await;
     let sequences = engine.sequences_to_drain();
@@ -152,9 +152,9 @@ pub async fn serve(
     }
     engine.stop();
     health.set(false).await;
-    let under_way = engine.requests_under_way();
+    let in_flight = engine.requests_in_flight();
     tracing::info!(
-        requests = under_way,
+        requests = in_flight,
         limit_seconds = limits.shutdown.as_secs(),
         "stopping; waiting for the requests under way"
     );
@@ -164,7 +164,7 @@ pub async fn serve(
         .is_err()
     {
         tracing::warn!(
-            requests = engine.requests_under_way(),
+            requests = engine.requests_in_flight(),
             "the time to stop is over; leaving requests unanswered"
         );
         engine.give_up_streams();

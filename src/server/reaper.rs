@@ -193,7 +193,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn one_that_is_idle_is_told_to_close_and_then_closed() {
+    async fn one_that_is_idle_is_reported_to_close_and_then_closed() {
         let reaper = reaper(64);
         let connection = connection(&reaper);
         after(&reaper, IDLE - Duration::from_secs(1)).await;

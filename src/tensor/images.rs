@@ -18,7 +18,7 @@ use crate::{budget::Budget, error::Error};
 pub use self::decode::DecodeError;
 
 /// The most bytes of one tensor of images: 1 GiB, which is also the default for messages.
-const MOST_BYTES: usize = 1 << 30;
+const MAX_BYTES: usize = 1 << 30;
 
 /// The most pixels that an encoded image may have.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -83,7 +83,7 @@ pub enum ImageError {
     #[error(transparent)]
     Budget(#[from] Error),
     /// The images need too much memory.
-    #[error("the images need more than {MOST_BYTES} bytes")]
+    #[error("the images need more than {MAX_BYTES} bytes")]
     TooLarge,
 }
 
@@ -286,7 +286,7 @@ fn total_bytes(dtype: DataType, count: usize, size: [usize; 3]) -> Result<usize,
     size.into_iter()
         .chain([dtype.size().unwrap_or(1)])
         .try_fold(count, usize::checked_mul)
-        .filter(|&total| total <= MOST_BYTES)
+        .filter(|&total| total <= MAX_BYTES)
         .ok_or(ImageError::TooLarge)
 }
 

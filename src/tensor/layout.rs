@@ -28,7 +28,7 @@ impl Layout {
     ///
     /// Fails on any other letter, a letter or `...` that comes twice, and an empty text.
     pub fn parse(text: &str) -> Result<Self, LayoutError> {
-        let fault = || LayoutError(text.to_owned());
+        let error = || LayoutError(text.to_owned());
         let layout: String = text
             .chars()
             .filter(|c| !c.is_whitespace())
@@ -41,7 +41,7 @@ impl Layout {
                 .chars()
                 .all(|c| c == '?' || ("NCHWD".contains(c) && once(c)))
         {
-            return Err(fault());
+            return Err(error());
         }
         Ok(Self(layout))
     }

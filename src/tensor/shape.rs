@@ -106,7 +106,7 @@ fn write_list<T: fmt::Display>(f: &mut fmt::Formatter<'_>, dims: &[T]) -> fmt::R
 
 /// The most rows of nothing: what goes through a tensor comes by each of them, and no bytes bound
 /// their number.
-const MOST_EMPTY: usize = 1 << 20;
+const MAX_EMPTY: usize = 1 << 20;
 
 /// Returns the number of elements of a shape, or `None` if it does not fit in a `usize`. A shape
 /// with a dimension of 0 has none, and fits if the dimensions before that are not too many.
@@ -115,7 +115,7 @@ pub fn elements(shape: &[usize]) -> Option<usize> {
     if let Some(end) = shape.iter().position(|length| *length == 0) {
         let mut rows = shape[..end].iter();
         let rows = rows.try_fold(1_usize, |product, &length| product.checked_mul(length))?;
-        return (rows <= MOST_EMPTY).then_some(0);
+        return (rows <= MAX_EMPTY).then_some(0);
     }
     shape
         .iter()

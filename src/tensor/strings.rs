@@ -15,7 +15,7 @@ pub const PREFIX: usize = 4;
 const NAME_END: &str = "_string";
 
 /// The most bytes of strings that are padded to rows: 1 GiB, which clients of model servers know.
-const MOST_PADDED: usize = 1 << 30;
+const MAX_PADDED: usize = 1 << 30;
 
 /// A list of strings whose framing has been checked.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -108,7 +108,7 @@ impl Strings {
         // A length has 32 bits, so the sum fits.
         let width = self.longest + 1;
         match self.count.checked_mul(width) {
-            Some(size) if size <= MOST_PADDED => Ok([self.count, width]),
+            Some(size) if size <= MAX_PADDED => Ok([self.count, width]),
             _ => Err(PaddedSizeError {
                 rows: self.count,
                 longest: self.longest,

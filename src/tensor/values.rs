@@ -84,8 +84,8 @@ impl Packer {
     /// number from the wire cannot allocate what was not sent.
     #[must_use]
     pub fn new(dtype: DataType, expected: usize) -> Self {
-        const MOST_AHEAD: usize = 1 << 20;
-        let capacity = expected.min(MOST_AHEAD) * dtype.size().unwrap_or(8);
+        const MAX_AHEAD: usize = 1 << 20;
+        let capacity = expected.min(MAX_AHEAD) * dtype.size().unwrap_or(8);
         Self {
             dtype,
             bytes: Vec::with_capacity(capacity),

@@ -12,7 +12,7 @@ const INFER: &str = "/v2/models/dummy/infer";
 fn refused<const N: usize>(server: &Server, bodies: [(&str, &str); N]) -> String {
     let answers = bodies.map(|(what, body)| {
         let answer = post(server, INFER, body.as_bytes());
-        format!("{what}: {}\n", answer.fault())
+        format!("{what}: {}\n", answer.error())
     });
     check_serves(server);
     answers.concat()
@@ -35,7 +35,7 @@ fn unknown_names_and_versions() {
         "/v2/models/dummy/versions/x/infer",
         "/v2/models/%FF/infer",
     ]
-    .map(|path| format!("{path}: {}\n", post(&server, path, body.as_bytes()).fault()))
+    .map(|path| format!("{path}: {}\n", post(&server, path, body.as_bytes()).error()))
     .concat();
     insta::assert_snapshot!(answers, @"
     /v2/models/stranger/infer: 404: Model with requested name is not found
@@ -93,7 +93,7 @@ fn bodies_that_are_not_json() {
     inputs 100,000 lists deep: 400: Could not parse input content. Not valid ndarray detected - an input is no object
     ");
     let binary = post(&server, INFER, &[0xff, 0x00, 0xfe]);
-    insta::assert_snapshot!(binary.fault(), @"412: The file is not valid json - Error: expected value Offset: 0");
+    insta::assert_snapshot!(binary.error(), @"412: The file is not valid json - Error: expected value Offset: 0");
 }
 
 #[test]
@@ -266,7 +266,7 @@ fn json_elements_that_do_not_fit() {
     .map(|(datatype, shape, data)| {
         let body = element(datatype, shape, data);
         let answer = post(&server, INFER, body.as_bytes());
-        format!("{datatype} {shape} {data}: {}\n", answer.fault())
+        format!("{datatype} {shape} {data}: {}\n", answer.error())
     })
     .collect();
     insta::assert_snapshot!(cases.concat(), @r#"
@@ -334,7 +334,7 @@ fn binary_data_that_does_not_go_with_the_json() {
         ),
     ];
     let answers = answers
-        .map(|(what, answer)| format!("{what}: {}\n", answer.fault()))
+        .map(|(what, answer)| format!("{what}: {}\n", answer.error()))
         .concat();
     insta::assert_snapshot!(answers, @"
     length beyond the body: 400: Inference-Header-Content-Length header exceeds actual payload length

@@ -36,7 +36,7 @@ fn refused(root: &Path) -> Option<String> {
 }
 
 #[test]
-fn weights_that_are_cut_short_are_told() {
+fn weights_that_are_cut_short_are_reported() {
     let root = repository::of(&[("1", "classifier")]);
     cut(&root.path().join("1/model.bin"), 1, 2);
     let half = refused(root.path()).unwrap();
@@ -74,7 +74,7 @@ fn models_of_other_formats_that_are_cut_are_refused() {
 }
 
 #[test]
-fn a_version_folder_that_vanishes_is_told() {
+fn a_version_folder_that_vanishes_is_reported() {
     let root = repository::of(&[("1", "dummy")]);
     let found = versions::versions(root.path()).unwrap();
     let files = versions::files(&found[0].1).unwrap();
@@ -96,11 +96,14 @@ fn a_version_folder_that_vanishes_is_told() {
     let Err(error) = load else {
         panic!("a file that is gone was read");
     };
-    assert!(matches!(error, ModelLoadError::Unreadable { .. }), "{error}");
+    assert!(
+        matches!(error, ModelLoadError::Unreadable { .. }),
+        "{error}"
+    );
 }
 
 #[test]
-fn what_is_no_folder_is_told() {
+fn what_is_no_folder_is_reported() {
     let root = repository::of(&[("1", "dummy")]);
     let file = root.path().join("1/model.xml");
     let below = file.join("1");
@@ -115,7 +118,7 @@ fn what_is_no_folder_is_told() {
 }
 
 #[test]
-fn a_folder_without_rights_is_told() {
+fn a_folder_without_rights_is_reported() {
     let root = repository::of(&[("1", "dummy")]);
     let folder = root.path().join("1");
     fs::set_permissions(&folder, fs::Permissions::from_mode(0o000)).unwrap();
@@ -198,15 +201,15 @@ fn files_that_may_not_be_read_and_operators_that_there_are_not_are_told_everywhe
 
     let server = Server::spawn(&mut command(&server::on(ports)), ports);
     server.wait_ready();
-    let told = |state: &serde_json::Value| {
+    let reported = |state: &serde_json::Value| {
         let status = &state["model_version_status"][0]["status"];
         plain(status["error_message"].as_str().unwrap())
     };
     let all = get(&server, "/v1/config").json();
     let status = ["graph", "weights", "saved", "operator"].map(|name| {
         let one = get(&server, &format!("/v1/models/{name}")).json();
-        assert_eq!(told(&one), told(&all[name]));
-        format!("{name}: {}", told(&one))
+        assert_eq!(reported(&one), reported(&all[name]));
+        format!("{name}: {}", reported(&one))
     });
     insta::assert_snapshot!(status.join("\n"), @"
     graph: cannot read <folder>/graph/1/model.xml: Permission denied (os error 13)
@@ -217,14 +220,14 @@ fn files_that_may_not_be_read_and_operators_that_there_are_not_are_told_everywhe
     let reload = post(&server, "/v1/config/reload", b"");
     assert_eq!(reload.status, 500);
     let (reload, log) = (plain(&reload.text()), plain(&server.log()));
-    for told in [
+    for reported in [
         "<folder>/graph/1/model.xml: Permission denied",
         "<folder>/weights/1/model.bin: Permission denied",
         "<folder>/saved/1/saved_model.pb: Permission denied",
         "OpenVINO has no operator `Nothing`",
     ] {
-        assert!(reload.contains(told), "{told}: {reload}");
-        assert!(log.contains(told), "{told}: {log}");
+        assert!(reload.contains(reported), "{reported}: {reload}");
+        assert!(log.contains(reported), "{reported}: {log}");
     }
 }
 
@@ -243,7 +246,7 @@ fn links_are_followed_wherever_they_lead() {
 }
 
 #[test]
-fn a_file_of_names_that_cannot_be_used_is_told() {
+fn a_file_of_names_that_cannot_be_used_is_reported() {
     let root = repository::of(&[("1", "dummy")]);
     let mapping = root.path().join("1/mapping_config.json");
     fs::write(&mapping, r#"{"inputs":{"b":"x"},"more":{}}"#).unwrap();
@@ -268,7 +271,7 @@ fn a_file_of_names_that_cannot_be_used_is_told() {
 }
 
 #[test]
-fn a_name_for_a_tensor_that_is_not_there_is_told_and_has_no_effect() {
+fn a_name_for_a_tensor_that_is_not_there_is_reported_and_has_no_effect() {
     let root = repository::of(&[("1", "dummy")]);
     let mapping = root.path().join("1/mapping_config.json");
     fs::write(

@@ -41,8 +41,8 @@ fn the_second_load_comes_from_the_cache() {
         assert!(second.from_cache, "{device}");
         assert_eq!(files(&folder), kept, "{device}");
         assert_eq!(first.info, second.info, "{device}");
-        let picture = vec![128.0; 3 * 224 * 224];
-        let scores = |model| infer(model, &[("image", &[1, 3, 224, 224], &picture)]).unwrap();
+        let image = vec![128.0; 3 * 224 * 224];
+        let scores = |model| infer(model, &[("image", &[1, 3, 224, 224], &image)]).unwrap();
         assert_eq!(scores(&first), scores(&second), "{device}");
     }
 }

@@ -131,7 +131,7 @@ fn every_rule_has_its_text() {
 #[test]
 fn preprocessing_needs_a_layout_and_forms_that_are_known() {
     let with = |flags: &[&str]| refused(&[&DUMMY, flags].concat());
-    let told = [
+    let reported = [
         with(&["--mean=1"]),
         with(&["--scale=(1,2)", "--precision=x"]),
         with(&["--color_format=RGB"]),
@@ -140,7 +140,7 @@ fn preprocessing_needs_a_layout_and_forms_that_are_known() {
         with(&["--layout=NCHW", "--color_format=RGB:RGBA"]),
     ]
     .concat();
-    insta::assert_snapshot!(told, @"
+    insta::assert_snapshot!(reported, @"
     exit 64
     error parsing options - --mean parameter requires --layout to be set
     exit 64
@@ -250,7 +250,7 @@ fn unmatched_arguments_are_listed_with_what_was_meant() {
 #[test]
 fn of_a_flag_that_is_given_twice_the_last_value_counts() {
     let with = |flags: &[&str]| refused(&[&DUMMY, flags].concat());
-    let told = [
+    let reported = [
         with(&["--port=9000", "--port=70000"]),
         with(&["--port", "70000", "--port=9000", "--log_level=info"]),
         with(&[
@@ -262,7 +262,7 @@ fn of_a_flag_that_is_given_twice_the_last_value_counts() {
         with(&["--port=1", "--metrics_enable=false", "--metrics_enable"]),
     ]
     .concat();
-    insta::assert_snapshot!(told, @"
+    insta::assert_snapshot!(reported, @"
     exit 64
     port number out of range from 0 to 65535
     exit 64
@@ -276,16 +276,16 @@ fn of_a_flag_that_is_given_twice_the_last_value_counts() {
 
 #[test]
 fn booleans_have_the_spellings_of_the_other_server() {
-    let told = |flag: &str, value: &str| {
+    let reported = |flag: &str, value: &str| {
         let flag = format!("--{flag}={value}");
         refused(&[&DUMMY[..], &["--port=1", &flag, "--metrics_list=a"]].concat())
     };
     for yes in ["true", "True", "t", "T", "1"] {
-        let enabled = told("metrics_enable", yes);
+        let enabled = reported("metrics_enable", yes);
         assert!(enabled.contains("metrics are enabled"), "{yes}: {enabled}");
     }
     for no in ["false", "False", "f", "F", "0"] {
-        let disabled = told("metrics_enable", no);
+        let disabled = reported("metrics_enable", no);
         assert!(
             disabled.contains("is missing, required"),
             "{no}: {disabled}"
@@ -304,7 +304,7 @@ fn booleans_have_the_spellings_of_the_other_server() {
         if ["demo", "list_models", "add_to_config", "remove_from_config"].contains(&flag) {
             continue;
         }
-        let taken = told(flag, "True");
+        let taken = reported(flag, "True");
         let missing = ["is missing, required", "metrics are enabled"];
         assert!(
             missing.iter().any(|text| taken.contains(text)),
@@ -316,7 +316,7 @@ fn booleans_have_the_spellings_of_the_other_server() {
 #[test]
 fn a_flag_with_an_empty_text_is_not_given() {
     let with = |flags: &[&str]| refused(&[&DUMMY, flags].concat());
-    let told = [
+    let reported = [
         // Each would be refused for another reason if the empty text counted.
         with(&["--config_path=", "--port=70000"]),
         with(&["--log_level=", "--grpc_bind_address=", "--port=70000"]),
@@ -324,7 +324,7 @@ fn a_flag_with_an_empty_text_is_not_given() {
         with(&["--model_path=", "--port=9000"]),
     ]
     .concat();
-    insta::assert_snapshot!(told, @"
+    insta::assert_snapshot!(reported, @"
     exit 64
     port number out of range from 0 to 65535
     exit 64

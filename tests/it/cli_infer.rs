@@ -247,7 +247,7 @@ fn a_closed_pipe_is_a_quiet_end() {
 }
 
 #[test]
-fn a_full_disk_is_told() {
+fn a_full_disk_is_reported() {
     let server = Server::start("dummy");
     let full = std::fs::File::options()
         .write(true)

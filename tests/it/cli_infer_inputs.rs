@@ -177,7 +177,7 @@ fn standard_input_is_a_value() {
 }
 
 #[test]
-fn two_inputs_are_told_apart_by_their_names() {
+fn two_inputs_are_distinguished_by_their_names() {
     let server = Server::start("add");
     let files = Files::new();
     let sum = json!([0., 2., 4., 6., 8., 10., 12., 14., 16., 18.]);
@@ -220,13 +220,13 @@ fn a_scalar_is_a_number() {
 }
 
 #[test]
-fn pictures_are_laid_out_as_the_model_takes_them() {
+fn images_are_laid_out_as_the_model_takes_them() {
     let server = Server::start("fullsize");
     let folder = repository::folder();
     let path = folder.path().join("plain.png");
     let plain = image::RgbImage::from_pixel(8, 4, image::Rgb([200, 100, 50]));
     plain.save(&path).unwrap();
-    let picture = format!("@{}", path.display());
+    let image = format!("@{}", path.display());
     // The model gives the mean of each plane.
     for (flags, means) in [
         (&[][..], [200.0, 100.0, 50.0]),
@@ -238,7 +238,7 @@ fn pictures_are_laid_out_as_the_model_takes_them() {
         // Means and scales follow the order that is sent.
         (&["--bgr", "--mean=50,100,190"], [0.0, 0.0, 10.0]),
     ] {
-        let args = [&["fullsize", "-i", &picture], flags].concat();
+        let args = [&["fullsize", "-i", &image], flags].concat();
         let answer: Vec<f64> = serde_json::from_value(data(&server, GRPC, &args)).unwrap();
         let is_near = |(a, b): (&f64, &f64)| (a - b).abs() < 0.01;
         assert!(

@@ -57,7 +57,7 @@ fn a_model_explains_its_inputs_to_those_who_give_none() {
 }
 
 #[test]
-fn an_input_that_the_model_does_not_have_is_told() {
+fn an_input_that_the_model_does_not_have_is_reported() {
     let server = Server::start("classifier");
     for api in APIS {
         let texts = failures(
@@ -93,7 +93,7 @@ fn an_input_that_the_model_does_not_have_is_told() {
 }
 
 #[test]
-fn values_that_do_not_fit_are_told() {
+fn values_that_do_not_fit_are_reported() {
     let server = Server::start("dummy");
     let folder = repository::folder();
     let path = |name: &str| folder.path().join(name);
@@ -238,7 +238,7 @@ fn values_that_do_not_fit_are_told() {
 }
 
 #[test]
-fn pictures_that_do_not_fit_are_told() {
+fn images_that_do_not_fit_are_reported() {
     let server = Server::start("fullsize");
     let folder = repository::folder();
     let text = folder.path().join("text.png");

@@ -13,13 +13,13 @@ use crate::support::{
 const ROWS: &str = "x=[[1,2,3,4],[5,6,7,8]]";
 
 /// Flags for a picture of the fixtures, ranked.
-fn star(picture: &str) -> Vec<String> {
+fn star(image: &str) -> Vec<String> {
     let labels = fixture("models/classifier/labels.txt");
-    let picture = fixture("images").join(picture);
+    let image = fixture("images").join(image);
     vec![
         "classifier".to_owned(),
         "-i".to_owned(),
-        format!("@{}", picture.display()),
+        format!("@{}", image.display()),
         "--top".to_owned(),
         "3".to_owned(),
         "--labels".to_owned(),
@@ -31,8 +31,8 @@ fn star(picture: &str) -> Vec<String> {
 fn the_best_scores_have_their_labels() {
     let server = Server::start("classifier");
     for api in APIS {
-        for picture in ["star.png", "star.jpg"] {
-            let flags = star(picture);
+        for image in ["star.png", "star.jpg"] {
+            let flags = star(image);
             let flags: Vec<&str> = flags.iter().map(String::as_str).collect();
             let table = infer(&server, api, &flags).text();
             let rows: Vec<Vec<&str>> = table
@@ -171,7 +171,7 @@ fn one_output_is_needed_where_there_are_several() {
 }
 
 #[test]
-fn what_cannot_be_ranked_is_told() {
+fn what_cannot_be_ranked_is_reported() {
     let server = Server::start("scalar");
     insta::assert_snapshot!(failures(&server, GRPC, &[
         &["scalar", "-i=1", "--top=1"],
@@ -272,7 +272,7 @@ fn bf16_is_saved_as_fp32() {
 }
 
 #[test]
-fn a_folder_that_cannot_be_made_is_told() {
+fn a_folder_that_cannot_be_made_is_reported() {
     let server = Server::start("scalar");
     let file = repository::folder();
     let file = file.path().join("file");

@@ -79,7 +79,7 @@ fn the_states_are_one_object() {
 
 /// A version that does not load is listed with its reason, and is no failure of the question.
 #[test]
-fn a_version_that_is_loading_is_told() {
+fn a_version_that_is_loading_is_reported() {
     let root = repository::endless();
     let server = Server::begin("slow", root.path(), &["--loading_wait_seconds=0"]);
     server.wait_log("loading");
@@ -118,7 +118,7 @@ fn a_version_that_is_loading_is_told() {
 
 /// What the reason says is the server's.
 #[test]
-fn a_version_that_failed_is_told_with_its_reason() {
+fn a_version_that_failed_is_reported_with_its_reason() {
     let root = repository::of(&[("1", "dummy"), ("2", "dummy")]);
     std::fs::write(root.path().join("2/model.xml"), "<no model>").unwrap();
     let policy = r#"--model_version_policy={"all":{}}"#;
@@ -140,10 +140,10 @@ fn a_version_that_failed_is_told_with_its_reason() {
         assert_eq!(rows[1], ["dummy", "1", well, "-"], "{text}");
         assert_eq!(rows[2][..3], ["dummy", "2", failed], "{text}");
         assert_ne!(rows[2][3], "-", "{text}");
-        let told = json_of(&server, api, &["dummy", "--status"]);
-        let versions = &told["models"][0]["versions"];
-        assert_eq!(versions[0]["ready"], true, "{told}");
-        assert_eq!(versions[1]["ready"], false, "{told}");
+        let reported = json_of(&server, api, &["dummy", "--status"]);
+        let versions = &reported["models"][0]["versions"];
+        assert_eq!(versions[0]["ready"], true, "{reported}");
+        assert_eq!(versions[1]["ready"], false, "{reported}");
         // Asked for alone, as well.
         let one = json_of(&server, api, &["dummy", "--status", "--model-version=2"]);
         assert_eq!(one["models"][0]["versions"], json!([versions[1]]));
@@ -214,17 +214,19 @@ fn the_metadata_is_one_object() {
 }
 
 #[test]
-fn dimensions_that_may_vary_are_told() {
+fn dimensions_that_may_vary_are_reported() {
     let server = Server::start("passthrough_f32");
     for api in APIS {
-        let told = json_of(&server, api, &["passthrough_f32", "--metadata"]);
-        let shape = told["models"][0]["inputs"][0]["shape"].as_array().unwrap();
-        assert!(shape.contains(&json!(-1)), "{told}");
+        let reported = json_of(&server, api, &["passthrough_f32", "--metadata"]);
+        let shape = reported["models"][0]["inputs"][0]["shape"]
+            .as_array()
+            .unwrap();
+        assert!(shape.contains(&json!(-1)), "{reported}");
     }
 }
 
 #[test]
-fn what_the_server_does_not_have_is_told_with_the_nearest_name() {
+fn what_the_server_does_not_have_is_reported_with_the_nearest_name() {
     let server = Server::start("dummy");
     let commands: [&[&str]; 4] = [
         &["dumy", "--status"],
@@ -273,7 +275,7 @@ fn what_the_server_does_not_have_is_told_with_the_nearest_name() {
 }
 
 #[test]
-fn no_server_is_told() {
+fn no_server_is_reported() {
     let _redacted = redacted();
     let (port, _) = free_ports();
     for api in [GRPC, REST, TFS_GRPC, TFS_REST] {
@@ -298,7 +300,7 @@ fn no_server_is_told() {
 }
 
 #[test]
-fn another_protocol_is_told() {
+fn another_protocol_is_reported() {
     let server = Server::start("dummy");
     for (api, port) in [(GRPC, server.rest_port), (REST, server.port)] {
         for flags in [&["--status"][..], &["dummy", "--metadata"]] {

@@ -108,23 +108,23 @@ fn requests_to_models_are_answered_in_order() {
     error: the server told 1 error on the stream
     ");
     let run = infer(&server, GRPC, &[&args[..], &["--output", "json"]].concat());
-    let told: Vec<Value> = run
+    let reported: Vec<Value> = run
         .text()
         .lines()
         .map(|line| serde_json::from_str(line).unwrap())
         .collect();
-    assert_eq!(told[1]["id"], "two");
+    assert_eq!(reported[1]["id"], "two");
     assert!(
-        told[2]["error"]
+        reported[2]["error"]
             .as_str()
             .unwrap()
             .contains("Invalid input shape")
     );
-    assert_eq!(told[3]["outputs"][0]["data"][0], 5.0);
+    assert_eq!(reported[3]["outputs"][0]["data"][0], 5.0);
 }
 
 #[test]
-fn an_error_that_ends_the_stream_is_told_to_programs() {
+fn an_error_that_ends_the_stream_is_reported_to_programs() {
     let server = Generator::start();
     let run = graph(&server, &["-i", "text=broken", "--output", "json"]);
     assert_eq!(run.code, Some(1), "{}", run.stderr);
@@ -206,7 +206,7 @@ fn timestamps_parameters_and_types_are_those_of_the_requests() {
 }
 
 #[test]
-fn errors_are_told_as_they_come() {
+fn errors_are_reported_as_they_come() {
     let server = Generator::start();
     let lines = "{\"text\": \"one\"}\n{\"text\": \"fault\"}\n{\"text\": \"two\"}\n";
     insta::assert_snapshot!(steady(&typed(&server, &[], lines)), @r#"

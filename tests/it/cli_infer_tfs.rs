@@ -147,10 +147,10 @@ fn texts_travel_for_the_server_to_take_apart() {
 }
 
 #[test]
-fn pictures_travel_for_the_server_to_decode() {
+fn images_travel_for_the_server_to_decode() {
     let server = Server::start("image_fixed");
-    let picture = concat!(env!("WORKSPACE_ROOT"), "/fixtures/images/star.png");
-    let input = format!("image:BYTES=@{picture}");
+    let image = concat!(env!("WORKSPACE_ROOT"), "/fixtures/images/star.png");
+    let input = format!("image:BYTES=@{image}");
     let decoded = |api| {
         let answer = json_of(&server, api, &["image_fixed", "-i", &input]);
         let output = answer["outputs"][0].clone();
@@ -239,7 +239,7 @@ fn a_load_that_is_refused_fails() {
 }
 
 #[test]
-fn states_are_told_in_the_protocols_words() {
+fn states_are_reported_in_the_protocols_words() {
     let server = Server::start("dummy");
     for api in TFS_APIS {
         for flags in [&["dummy", "--status"][..], &["--status"]] {
@@ -268,7 +268,7 @@ fn states_are_told_in_the_protocols_words() {
 }
 
 #[test]
-fn a_version_that_is_loading_is_told() {
+fn a_version_that_is_loading_is_reported() {
     let root = repository::endless();
     let server = Server::begin("slow", root.path(), &["--loading_wait_seconds=0"]);
     server.wait_log("loading");
@@ -287,7 +287,7 @@ fn a_version_that_is_loading_is_told() {
 }
 
 #[test]
-fn metadata_is_told() {
+fn metadata_is_reported() {
     let server = Server::start("two_outputs");
     for api in TFS_APIS {
         let one = infer(&server, api, &["two_outputs", "--metadata"]);
@@ -313,8 +313,8 @@ fn metadata_is_told() {
             two_outputs  output  twice  FP32      (-1,4)
             ");
         }
-        let told = json_of(&server, api, &["two_outputs", "--metadata"]);
-        let model = &told["models"][0];
+        let reported = json_of(&server, api, &["two_outputs", "--metadata"]);
+        let model = &reported["models"][0];
         assert_eq!(model["platform"], Value::Null);
         assert_eq!(model["versions"], json!(["1"]));
         let input = json!([{ "name": "x", "datatype": "FP32", "shape": [-1, 4] }]);
@@ -323,7 +323,7 @@ fn metadata_is_told() {
 }
 
 #[test]
-fn what_the_server_does_not_have_is_told_with_the_nearest_name() {
+fn what_the_server_does_not_have_is_reported_with_the_nearest_name() {
     let server = Server::start("dummy");
     let commands: [&[&str]; 5] = [
         &["dumy", "--zeros"],
@@ -451,7 +451,7 @@ fn what_the_protocol_has_no_place_for_is_refused_before_anything_is_sent() {
 }
 
 #[test]
-fn the_port_of_the_other_protocol_is_told() {
+fn the_port_of_the_other_protocol_is_reported() {
     let server = Server::start("dummy");
     for (api, other, port) in [
         (TFS_GRPC, TFS_REST, server.rest_port),
@@ -459,7 +459,7 @@ fn the_port_of_the_other_protocol_is_told() {
     ] {
         let run = cli::run(at(port, api).args(["dummy", "--zeros"]));
         assert_eq!(run.code, Some(69), "{}", run.stderr);
-        let told = format!("does not speak {api}");
-        assert!(run.stderr.contains(&told), "{other}: {}", run.stderr);
+        let reported = format!("does not speak {api}");
+        assert!(run.stderr.contains(&reported), "{other}: {}", run.stderr);
     }
 }

@@ -8,7 +8,7 @@ use ovms::proto::kserve::ModelReadyRequest;
 use crate::support::{
     Server,
     cli::{self, Run},
-    grpc::{Grpc, fault},
+    grpc::{Grpc, error},
     http::get,
     model, repository,
     server::{free_ports, on},
@@ -32,7 +32,7 @@ fn failed_dummy(flags: &[&str]) -> String {
 }
 
 #[test]
-fn a_folder_that_is_missing_is_told() {
+fn a_folder_that_is_missing_is_reported() {
     let run = failed("/nonexistent", &[]);
     insta::assert_snapshot!(run.failure(), @"
     exit 1
@@ -58,7 +58,7 @@ fn a_path_through_its_parent_is_refused() {
 }
 
 #[test]
-fn a_version_folder_without_a_model_is_told() {
+fn a_version_folder_without_a_model_is_reported() {
     let root = repository::folder();
     fs::create_dir(root.path().join("3")).unwrap();
     let path = root.path().to_str().unwrap();
@@ -70,7 +70,7 @@ fn a_version_folder_without_a_model_is_told() {
 }
 
 #[test]
-fn a_broken_model_is_told() {
+fn a_broken_model_is_reported() {
     let path = model("broken");
     let text = failed(path.to_str().unwrap(), &[]).failure();
     insta::assert_snapshot!(text.replace(path.to_str().unwrap(), "<folder>"), @"
@@ -83,7 +83,7 @@ fn a_broken_model_is_told() {
 }
 
 #[test]
-fn settings_that_the_model_does_not_take_are_told() {
+fn settings_that_the_model_does_not_take_are_reported() {
     let answers = [
         failed_dummy(&["--plugin_config", "{"]),
         failed_dummy(&["--plugin_config", "[1]"]),
@@ -141,8 +141,8 @@ fn a_folder_without_versions_is_served_without_any() {
         version: String::new(),
     };
     let ready = grpc.wait(grpc.client.clone().model_ready(request));
-    insta::assert_snapshot!(fault(&ready.unwrap_err()), @"NotFound: Model with requested version is not found");
-    insta::assert_snapshot!(get(&server, "/v2/models/m/ready").fault(), @"404: Model with requested version is not found");
+    insta::assert_snapshot!(error(&ready.unwrap_err()), @"NotFound: Model with requested version is not found");
+    insta::assert_snapshot!(get(&server, "/v2/models/m/ready").error(), @"404: Model with requested version is not found");
 }
 
 #[test]
@@ -171,8 +171,8 @@ fn a_model_without_version_folders_is_version_1() {
 }
 
 #[test]
-fn preprocessing_that_a_model_cannot_have_is_told() {
-    let told = |name: &str, flags: &[&str]| {
+fn preprocessing_that_a_model_cannot_have_is_reported() {
+    let reported = |name: &str, flags: &[&str]| {
         let path = model(name);
         failed(
             path.to_str().unwrap(),
@@ -180,13 +180,13 @@ fn preprocessing_that_a_model_cannot_have_is_told() {
         )
         .failure()
     };
-    let told = [
-        told("add", &["--mean=1", "--layout={}"]),
-        told("passthrough_u8", &["--mean=1"]),
-        told("increment4d", &["--mean=(1,2)", "--layout=NCHW"]),
-        told("increment4d", &["--color_format=NV12:RGB", "--layout=NCHW"]),
+    let reported = [
+        reported("add", &["--mean=1", "--layout={}"]),
+        reported("passthrough_u8", &["--mean=1"]),
+        reported("increment4d", &["--mean=(1,2)", "--layout=NCHW"]),
+        reported("increment4d", &["--color_format=NV12:RGB", "--layout=NCHW"]),
     ];
-    insta::assert_snapshot!(told.join("\n"), @"
+    insta::assert_snapshot!(reported.join("\n"), @"
     exit 1
     error: cannot load version 1 of model `m`
       caused by: mean, scale, color_format and precision are for models with one input - the model has 2: input1, input2

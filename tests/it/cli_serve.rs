@@ -106,7 +106,7 @@ fn a_busy_port_is_told_on_stderr_and_in_the_log() {
 }
 
 #[test]
-fn an_address_of_another_machine_is_told() {
+fn an_address_of_another_machine_is_reported() {
     let run = cli::run(
         cli::command()
             .args(["serve", "--model_name=dummy", "--model_path"])
@@ -201,7 +201,7 @@ fn a_log_file_has_what_stdout_has() {
 }
 
 #[test]
-fn a_log_file_that_cannot_be_opened_is_told() {
+fn a_log_file_that_cannot_be_opened_is_reported() {
     let flags = on(free_ports());
     let run = cli::run(
         cli::command()

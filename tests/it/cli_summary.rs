@@ -23,18 +23,18 @@ fn summary(server: &Server, last: &str) -> String {
     text.replace(&server.rest_port.to_string(), "<rest port>")
 }
 
-macro_rules! assert_told {
-    ($told:expr, @$text:literal) => {
+macro_rules! assert_reported {
+    ($reported:expr, @$text:literal) => {
         insta::with_settings!({filters => [(r"OpenVINO \d[\d.]+", "OpenVINO <version>")]}, {
-            insta::assert_snapshot!($told, @$text);
+            insta::assert_snapshot!($reported, @$text);
         });
     };
 }
 
 #[test]
-fn one_model_is_told_with_its_addresses_and_what_to_try() {
+fn one_model_is_reported_with_its_addresses_and_what_to_try() {
     let server = Server::start("dummy");
-    assert_told!(summary(&server, "try: curl"), @"
+    assert_reported!(summary(&server, "try: curl"), @"
     ovms 0.1.0 serves 1 model, with OpenVINO <version>
       gRPC: localhost:<port>
       REST: http://localhost:<rest port>
@@ -62,7 +62,7 @@ fn the_line_to_try_works_for_models_with_sequences() {
 }
 
 #[test]
-fn many_models_are_counted_and_what_is_missing_is_told() {
+fn many_models_are_counted_and_what_is_missing_is_reported() {
     let folder = repository::folder();
     let dummy = model("dummy");
     let entry = |name: &str, path: &str| {
@@ -77,7 +77,7 @@ fn many_models_are_counted_and_what_is_missing_is_told() {
     let text = format!(r#"{{"model_config_list": [{}]}}"#, entries.join(", "));
     fs::write(&config, text).unwrap();
     let server = Server::of_file(&config, &[]);
-    assert_told!(summary(&server, "try: curl"), @"
+    assert_reported!(summary(&server, "try: curl"), @"
     ovms 0.1.0 serves 12 models (2 not served), with OpenVINO <version>
       gRPC: localhost:<port>
       REST: http://localhost:<rest port>
@@ -112,7 +112,7 @@ fn a_log_in_json_has_one_event() {
 }
 
 #[test]
-fn whoever_wants_warnings_alone_is_told_nothing() {
+fn whoever_wants_warnings_alone_is_reported_nothing() {
     let ports = free_ports();
     let mut command = cli::command();
     command

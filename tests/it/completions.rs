@@ -85,7 +85,7 @@ fn each_shell_has_its_place_and_installing_again_changes_nothing() {
 }
 
 #[test]
-fn zsh_is_told_what_it_needs() {
+fn zsh_is_reported_what_it_needs() {
     let home = repository::folder();
     let hidden = |run: Run| run.stderr.replace(home.path().to_str().unwrap(), "<home>");
     insta::assert_snapshot!(hidden(install(home.path(), "zsh")), @"

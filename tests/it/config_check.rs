@@ -52,7 +52,7 @@ fn folders_that_only_begin_with_a_number_are_told_and_are_no_versions() {
 }
 
 #[test]
-fn faults_and_warnings_of_a_file_are_told_together() {
+fn errors_and_warnings_of_a_file_are_reported_together() {
     let folder = repository::folder();
     let at = |path: &str| folder.path().join(path);
     for path in ["broken/1", "empty"] {
@@ -162,7 +162,7 @@ fn a_key_that_is_given_twice_is_a_warning() {
 }
 
 #[test]
-fn a_file_with_faults_shows_them_in_their_lines() {
+fn a_file_with_errors_shows_them_in_their_lines() {
     let folder = repository::folder();
     let config = folder.path().join("config.json");
     fs::write(

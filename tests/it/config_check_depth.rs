@@ -82,12 +82,18 @@ fn what_a_device_refuses_is_an_error() {
     hint: target_device takes the devices of this machine (CPU), or AUTO, HETERO and MULTI with a list of them
     "#);
     for composed in ["MULTI:CUP", "HETERO:CUP,CPU", "AUTO:CUP", "BATCH:CUP(4)"] {
-        let told = said(&format!(", \"target_device\": \"{composed}\""));
+        let reported = said(&format!(", \"target_device\": \"{composed}\""));
         let named = format!("cannot use device `{composed}`: Device with \"CUP\" name");
-        assert!(told.contains("exit 1") && told.contains(&named), "{told}");
+        assert!(
+            reported.contains("exit 1") && reported.contains(&named),
+            "{reported}"
+        );
     }
-    let told = said(", \"target_device\": \"AUTO:CPU,CUP\"");
-    assert!(told.contains("exit 0"), "a server does without: {told}");
+    let reported = said(", \"target_device\": \"AUTO:CPU,CUP\"");
+    assert!(
+        reported.contains("exit 0"),
+        "a server does without: {reported}"
+    );
     insta::assert_snapshot!(said(", \"plugin_config\": {\"NUM_STREAM\": \"2\"}"), @"
     model  versions  state
     m      1         fault
@@ -175,10 +181,10 @@ fn json_is_one_document_whatever_is_wrong() {
         let (code, document) = document(folder.path(), config, &[]);
         assert_eq!(code, Some(1), "{document}");
         assert_eq!(document["verdict"], "faults");
-        let faults = document["faults"].as_array().expect("there is a list");
-        assert_eq!(faults.len(), 1, "{document}");
-        let fault = faults[0].as_str().expect("it is a text");
-        assert!(fault.contains(expected), "{document}");
+        let errors = document["faults"].as_array().expect("there is a list");
+        assert_eq!(errors.len(), 1, "{document}");
+        let error = errors[0].as_str().expect("it is a text");
+        assert!(error.contains(expected), "{document}");
     }
     let (code, document) = document(folder.path(), "{}", &["--nireq=2"]);
     assert_eq!(code, Some(64), "{document}");
@@ -232,6 +238,6 @@ fn an_operator_that_there_is_not_is_named() {
     let config = r#"{"model_config_list": [{"config": {"name": "m", "base_path": "odd"}}]}"#;
     let run = check(folder.path(), config, "--check", &[]);
     assert_eq!(run.code, Some(1), "{}", run.stderr);
-    let told = "<folder>/odd/1/model.xml: OpenVINO has no operator `Nothing`";
-    assert!(run.stderr.contains(told), "{}", run.stderr);
+    let reported = "<folder>/odd/1/model.xml: OpenVINO has no operator `Nothing`";
+    assert!(run.stderr.contains(reported), "{}", run.stderr);
 }

@@ -269,8 +269,8 @@ fn flags_of_the_model_become_settings_of_its_entry() {
 }
 
 #[test]
-fn what_a_directive_needs_is_told() {
-    let told: Vec<String> = [
+fn what_a_directive_needs_is_reported() {
+    let reported: Vec<String> = [
         &["--add_to_config", "--model_name=a", "--config_path=/x/c"][..],
         &["--add_to_config", "--model_path=a", "--config_path=/x/c"],
         &["--remove_from_config", "--config_path=/x/c"],
@@ -300,7 +300,7 @@ fn what_a_directive_needs_is_told() {
         run.failure()
     })
     .collect();
-    insta::assert_snapshot!(told.concat(), @"
+    insta::assert_snapshot!(reported.concat(), @"
     exit 64
     Set model_name either with model_path or model_repository_path with add_to_config
     Usage: 

@@ -148,13 +148,13 @@ fn what_is_no_page_is_refused() {
 #[test]
 fn the_brightest_squares_are_faces() {
     const SHAPE: [usize; 2] = [256, 500];
-    let mut picture = vec![1.0; SHAPE[0] * SHAPE[1]];
+    let mut image = vec![1.0; SHAPE[0] * SHAPE[1]];
     // One that is bright in its last row and column, and one that is less so.
-    picture[255 * SHAPE[1] + 479] = 9.0;
-    picture[0] = 5.0;
-    let picture = floats(&[1, SHAPE[0], SHAPE[1]], &picture);
+    image[255 * SHAPE[1] + 479] = 9.0;
+    image[0] = 5.0;
+    let image = floats(&[1, SHAPE[0], SHAPE[1]], &image);
     let outputs = node("faces.c", &[])
-        .execute(&[("picture", &picture)])
+        .execute(&[("picture", &image)])
         .unwrap();
     let boxes = [256, 32, 480, 256, 0, 0, 224, 224];
     assert_eq!(whole(&outputs, "boxes"), boxes);
@@ -164,7 +164,7 @@ fn the_brightest_squares_are_faces() {
     assert_eq!(faces.iter().sum::<f32>(), float(2 * 224) * 224.0 + 12.0);
     // There is room for no more.
     let many = node("faces.c", &[("count", "7")]);
-    let outputs = many.execute(&[("picture", &picture)]).unwrap();
+    let outputs = many.execute(&[("picture", &image)]).unwrap();
     assert_eq!(whole(&outputs, "boxes"), boxes);
     let said = many.outputs().unwrap();
     assert_eq!(said[0].shape.fixed(), Some(vec![7, 1, 224, 224]));
@@ -192,7 +192,7 @@ fn opencv(params: &[(&str, &str)]) -> Arc<Node> {
 }
 
 #[test]
-fn opencv_resizes_pictures() {
+fn opencv_resizes_images() {
     let node = opencv(&[("height", "2"), ("width", "3")]);
     // Each pixel four times as large: what is resized to is the middle of four.
     let rows: Vec<u8> = (0..4_u8)

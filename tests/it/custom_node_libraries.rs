@@ -42,7 +42,7 @@ fn is_mapped(path: &Path) -> bool {
 }
 
 #[test]
-fn each_missing_function_is_told() {
+fn each_missing_function_is_reported() {
     for function in FUNCTIONS {
         let path = compiled_with("who.c", &[&format!("-DWITHOUT_{function}")]);
         let error = refused(&path);
@@ -69,7 +69,7 @@ fn the_interface_before_handles_is_refused() {
 }
 
 #[test]
-fn what_is_no_library_is_told() {
+fn what_is_no_library_is_reported() {
     let folder = repository::folder();
     let text = folder.path().join("text.so");
     fs::write(&text, "not a library").unwrap();

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use ovms::{
-    custom_node::{Library, Node, CustomNodeTensor},
+    custom_node::{CustomNodeTensor, Library, Node},
     tensor::{DataType, Dim, PartialShape, Tensor},
 };
 

@@ -99,25 +99,25 @@ fn a_browser_gets_a_page_that_may_do_little() {
 #[test]
 fn who_asks_for_no_page_gets_what_it_got() {
     let server = Server::start("dummy");
-    let fault = |method: &str, path: &str, headers: &[(&str, &str)]| {
+    let error = |method: &str, path: &str, headers: &[(&str, &str)]| {
         let answer = send(&server, method, path, headers, b"");
         let allow = answer.header("allow").unwrap_or("");
-        format!("{method} {path} {headers:?} {allow} {}", answer.fault())
+        format!("{method} {path} {headers:?} {allow} {}", answer.error())
     };
     let anything = [("Accept", "*/*")];
-    let faults = [
-        fault("GET", "/", &[]),
-        fault("GET", "/", &anything),
-        fault("POST", "/", &anything),
-        fault("POST", "/", &[("Accept", "text/html")]),
-        fault("POST", "/dashboard/state", &[]),
-        fault("DELETE", "/dashboard/drawing", &[]),
-        fault("GET", "/dashboard", &[]),
-        fault("GET", "/dashboard/servable?name=x", &[]),
-        fault("GET", "/dashboard/drawing", &[]),
-        fault("GET", "/dashboard/drawing?name=dummy", &[]),
+    let errors = [
+        error("GET", "/", &[]),
+        error("GET", "/", &anything),
+        error("POST", "/", &anything),
+        error("POST", "/", &[("Accept", "text/html")]),
+        error("POST", "/dashboard/state", &[]),
+        error("DELETE", "/dashboard/drawing", &[]),
+        error("GET", "/dashboard", &[]),
+        error("GET", "/dashboard/servable?name=x", &[]),
+        error("GET", "/dashboard/drawing", &[]),
+        error("GET", "/dashboard/drawing?name=dummy", &[]),
     ];
-    insta::assert_snapshot!(faults.join("\n"), @r#"
+    insta::assert_snapshot!(errors.join("\n"), @r#"
     GET / []  404: Invalid request URL
     GET / [("Accept", "*/*")]  404: Invalid request URL
     POST / [("Accept", "*/*")]  404: Invalid request URL
@@ -147,11 +147,11 @@ fn there_is_no_page_if_a_flag_says_so() {
     let server = Server::start_with("dummy", &["--no_dashboard"]);
     for path in ["/", "/dashboard/state", "/dashboard/servable?name=dummy"] {
         let answer = open(&server, path);
-        assert_eq!(answer.fault(), "404: Invalid request URL", "{path}");
+        assert_eq!(answer.error(), "404: Invalid request URL", "{path}");
         assert_eq!(answer.header("vary"), None);
     }
     let answer = send(&server, "POST", "/", &[BROWSER], b"");
-    assert_eq!(answer.fault(), "404: Invalid request URL");
+    assert_eq!(answer.error(), "404: Invalid request URL");
 }
 
 #[test]
@@ -324,7 +324,7 @@ fn drawings_are_those_of_the_command_line() {
 }
 
 #[test]
-fn many_servables_are_told_of_in_parts() {
+fn many_servables_are_reported_of_in_parts() {
     let mut config = Config::of(&["dummy"]);
     for number in 0..240 {
         config.model(&format!("m{number:03}"), "/nowhere".as_ref());
@@ -417,9 +417,9 @@ fn a_servable_that_fails_requests_says_so() {
     let server = config.serve();
     let client = Grpc::connect(&server);
     assert_eq!(of(&state(&server), "g")["condition"], "ready");
-    let fails = |text: &str| graphs::told(&client, graphs::code("g", &format!("raise {text}")));
+    let fails = |text: &str| graphs::reported(&client, graphs::code("g", &format!("raise {text}")));
     let answers = || {
-        let answer = graphs::told(&client, graphs::code("g", "return [Tensor('out', b'a')]"));
+        let answer = graphs::reported(&client, graphs::code("g", "return [Tensor('out', b'a')]"));
         assert!(answer.contains("out"), "{answer}");
     };
     fails("ValueError('seen')");

@@ -116,7 +116,7 @@ fn properties_for_a_device_that_is_not_used_are_passed_over() {
 #[test]
 fn properties_that_no_device_knows_are_refused_by_name() {
     let nested = |text| refused("AUTO:CPU", &[("DEVICE_PROPERTIES", text)]);
-    let faults = [
+    let errors = [
         refused("CPU", &[("NUM_STREAM", "2")]),
         refused("CPU", &[("ZEBRA", "2")]),
         refused("AUTO:CPU", &[("PERFORMANCE_HINTS", "LATENCY")]),
@@ -129,7 +129,7 @@ fn properties_that_no_device_knows_are_refused_by_name() {
         nested(r#"{"CPU":{"NUM_STREAM":2}}"#),
         nested(r#"{"CPU":2}"#),
     ];
-    insta::assert_snapshot!(faults.join("\n"), @r#"
+    insta::assert_snapshot!(errors.join("\n"), @r#"
     Model config is invalid - device CPU has no property NUM_STREAM; did you mean NUM_STREAMS?
     Model config is invalid - device CPU has no property ZEBRA
     Model config is invalid - device AUTO:CPU has no property PERFORMANCE_HINTS; did you mean PERFORMANCE_HINT?
@@ -146,14 +146,14 @@ fn properties_that_no_device_knows_are_refused_by_name() {
 
 #[test]
 fn properties_of_older_releases_are_refused_with_what_has_taken_their_place() {
-    let faults = [
+    let errors = [
         ("CPU_BIND_THREAD", "NUMA"),
         ("ENFORCE_BF16", "YES"),
         ("AFFINITY", "CORE"),
         ("KEY_DYN_BATCH_ENABLED", "YES"),
     ]
     .map(|property| refused("CPU", &[property]));
-    insta::assert_snapshot!(faults.join("\n"), @"
+    insta::assert_snapshot!(errors.join("\n"), @"
     Model config is invalid - device CPU has no property CPU_BIND_THREAD, which is of older releases; use ENABLE_CPU_PINNING (YES or NO) instead
     Model config is invalid - device CPU has no property ENFORCE_BF16, which is of older releases; use INFERENCE_PRECISION_HINT (bf16 or f32) instead
     Model config is invalid - device CPU has no property AFFINITY, which is of older releases; use ENABLE_CPU_PINNING (YES or NO) instead
@@ -164,9 +164,9 @@ fn properties_of_older_releases_are_refused_with_what_has_taken_their_place() {
 #[test]
 fn devices_that_are_not_there_are_refused() {
     let hint = [("PERFORMANCE_HINT", "LATENCY")];
-    let faults = ["TOASTER", "", "CPU\0", "AUTO:TOASTER", "HETERO:TOASTER"]
+    let errors = ["TOASTER", "", "CPU\0", "AUTO:TOASTER", "HETERO:TOASTER"]
         .map(|device| refused(device, &hint));
-    insta::assert_snapshot!(faults.join("\n"), @r#"
+    insta::assert_snapshot!(errors.join("\n"), @r#"
     cannot use device `TOASTER`: Device with "TOASTER" name is not registered in the OpenVINO Runtime
     cannot use device ``
     cannot use device `CPU\0`
@@ -176,7 +176,7 @@ fn devices_that_are_not_there_are_refused() {
 }
 
 #[test]
-fn an_extension_that_is_none_is_told() {
+fn an_extension_that_is_none_is_reported() {
     let root = repository::folder();
     let path = root.path().join("more.so");
     std::fs::write(&path, "no library").unwrap();

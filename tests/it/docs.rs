@@ -76,11 +76,11 @@ fn the_front_door() {
 #[test]
 fn the_first_hour_was_gone_through() {
     let text = fs::read_to_string(root().join("docs/first-hour.md")).unwrap();
-    let (_, told) = text.split_once("```text\n").unwrap();
+    let (_, reported) = text.split_once("```text\n").unwrap();
     for command in ["make demo", "ovms infer", "ovms pipeline", "ovms graph"] {
-        assert!(told.contains(&format!("$ {command}")), "{command}");
+        assert!(reported.contains(&format!("$ {command}")), "{command}");
     }
-    let last = told.trim_end().trim_end_matches("```").trim_end();
+    let last = reported.trim_end().trim_end_matches("```").trim_end();
     assert!(last.ends_with("done"), "{last}");
 }
 
@@ -227,7 +227,7 @@ fn a_command_that_says_something_else_is_told_with_its_place() {
 }
 
 #[test]
-fn a_server_that_does_not_start_is_told() {
+fn a_server_that_does_not_start_is_reported() {
     let failure = failure("$ ovms serve --model_name m --model_path missing");
     assert!(failure.contains("has ended without ` ready`"), "{failure}");
 }

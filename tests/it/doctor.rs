@@ -61,7 +61,7 @@ impl Report {
     }
 
     /// Returns state, texts and hint of a check.
-    fn told(&self, name: &str) -> String {
+    fn reported(&self, name: &str) -> String {
         let checks = self.0["checks"].as_array().unwrap();
         let check = checks.iter().find(|check| check["name"] == name);
         let check = check.unwrap_or_else(|| panic!("no check `{name}`"));
@@ -78,17 +78,17 @@ impl Report {
 }
 
 #[test]
-fn without_a_runtime_the_rest_is_told_all_the_same() {
+fn without_a_runtime_the_rest_is_reported_all_the_same() {
     let home = Home::new();
     let (code, report) = home.report(&mut home.doctor(&[]));
-    let told = report.told("runtime");
+    let reported = report.reported("runtime");
     assert!(
-        !told.contains("another one in the system"),
+        !reported.contains("another one in the system"),
         "this machine has OpenVINO of its own"
     );
     assert_eq!(code, Some(72));
     assert_eq!(report.0["status"], "fail");
-    insta::assert_snapshot!(told, @"
+    insta::assert_snapshot!(reported, @"
     fail: no OpenVINO runtime found
     none in the folder of `ovms setup`, ~/.local/share/ovms/runtime
     none in the system
@@ -105,15 +105,15 @@ fn without_a_runtime_the_rest_is_told_all_the_same() {
     let schema = include_str!("../../docs/schemas/doctor.json");
     let schema = serde_json::from_str(schema).unwrap();
     let validator = jsonschema::validator_for(&schema).unwrap();
-    let faults: Vec<String> = validator
+    let errors: Vec<String> = validator
         .iter_errors(&report.0)
         .map(|it| it.to_string())
         .collect();
-    assert!(faults.is_empty(), "{faults:?}");
+    assert!(errors.is_empty(), "{errors:?}");
 }
 
 #[test]
-fn a_runtime_that_works_is_told_with_its_devices() {
+fn a_runtime_that_works_is_reported_with_its_devices() {
     let home = Home::new();
     let runtime = cli::runtime_folder();
     let mut command = home.doctor(&[]);
@@ -123,20 +123,20 @@ fn a_runtime_that_works_is_told_with_its_devices() {
         .ancestors()
         .find(|folder| folder.join("pyvenv.cfg").is_file());
     let place = environment.unwrap_or(&runtime).to_str().unwrap();
-    let told = report.told("runtime").replace(place, "<place>");
+    let reported = report.reported("runtime").replace(place, "<place>");
     insta::with_settings!({filters => [
         (r"OpenVINO \d[^,]+", "OpenVINO <version>"),
         (r"/libopenvino_c\.[\w.]+\w", ""),
     ]}, {
-        insta::assert_snapshot!(told, @"
+        insta::assert_snapshot!(reported, @"
         ok: OpenVINO <version>, works
         from OPENVINO_INSTALL_DIR, <place>
         ");
     });
     assert!(
-        report.told("devices").starts_with("ok: CPU"),
+        report.reported("devices").starts_with("ok: CPU"),
         "{}",
-        report.told("devices")
+        report.reported("devices")
     );
     let mut command = home.doctor(&[]);
     let run = cli::run(command.env("OPENVINO_INSTALL_DIR", &runtime));
@@ -149,7 +149,7 @@ fn a_runtime_that_works_is_told_with_its_devices() {
 }
 
 #[test]
-fn a_runtime_that_does_not_open_is_told_with_its_place() {
+fn a_runtime_that_does_not_open_is_reported_with_its_place() {
     let home = Home::new();
     let broken = home.path().join("broken");
     fs::create_dir(&broken).unwrap();
@@ -157,7 +157,7 @@ fn a_runtime_that_does_not_open_is_told_with_its_place() {
     let mut command = home.doctor(&[]);
     let (code, report) = home.report(command.env("OPENVINO_INSTALL_DIR", &broken));
     assert_eq!(code, Some(72));
-    insta::assert_snapshot!(report.told("runtime"), @"
+    insta::assert_snapshot!(report.reported("runtime"), @"
     fail: cannot open ~/broken/libopenvino_c.so: the shared library at ~/broken/libopenvino_c.so could not be opened: ~/broken/libopenvino_c.so: file too short
     from OPENVINO_INSTALL_DIR, ~/broken/libopenvino_c.so
     none in the folder of `ovms setup`, ~/.local/share/ovms/runtime
@@ -167,12 +167,12 @@ fn a_runtime_that_does_not_open_is_told_with_its_place() {
 }
 
 #[test]
-fn ports_are_free_or_it_is_told_who_has_them() {
+fn ports_are_free_or_it_is_reported_who_has_them() {
     let home = Home::new();
     let (_, report) = home.report(&mut home.doctor(&[]));
     let (grpc, rest) = home.ports;
-    assert_eq!(report.told("gRPC port"), format!("ok: {grpc} is free"));
-    assert_eq!(report.told("REST port"), format!("ok: {rest} is free"));
+    assert_eq!(report.reported("gRPC port"), format!("ok: {grpc} is free"));
+    assert_eq!(report.reported("REST port"), format!("ok: {rest} is free"));
 
     let server = Server::start("dummy");
     let here = Home {
@@ -181,11 +181,11 @@ fn ports_are_free_or_it_is_told_who_has_them() {
     };
     let (_, report) = here.report(&mut here.doctor(&[]));
     for (name, port) in [("gRPC port", server.port), ("REST port", server.rest_port)] {
-        let told = report.told(name);
+        let reported = report.reported(name);
         let begins = format!("ok: {port} is in use: OpenVINO Model Server");
         assert!(
-            told.starts_with(&begins) && told.ends_with("answers, ready"),
-            "{told}"
+            reported.starts_with(&begins) && reported.ends_with("answers, ready"),
+            "{reported}"
         );
     }
 
@@ -194,10 +194,10 @@ fn ports_are_free_or_it_is_told_who_has_them() {
         ..Home::new()
     };
     let (_, report) = swapped.report(&mut swapped.doctor(&[]));
-    let told = [report.told("gRPC port"), report.told("REST port")].join("\n");
-    let told = told.replace(&server.port.to_string(), "<grpc>");
-    let told = told.replace(&server.rest_port.to_string(), "<rest>");
-    insta::assert_snapshot!(told, @"
+    let reported = [report.reported("gRPC port"), report.reported("REST port")].join("\n");
+    let reported = reported.replace(&server.port.to_string(), "<grpc>");
+    let reported = reported.replace(&server.rest_port.to_string(), "<rest>");
+    insta::assert_snapshot!(reported, @"
     warn: <rest> is in use: what answers speaks kserve-rest, not kserve-grpc
     hint: serve on another port with --port; `ss -ltnp 'sport = :<rest>'` tells who has this one
     warn: <grpc> is in use: what answers speaks kserve-grpc, not kserve-rest
@@ -227,10 +227,13 @@ fn whoever_listens_and_says_nothing_does_not_hold_it_up() {
     };
     let (_, report) = home.report(&mut home.doctor(&[]));
     for (name, port) in [("gRPC port", ports.0), ("REST port", ports.1)] {
-        let told = report.told(name);
+        let reported = report.reported(name);
         let begins = format!("warn: {port} is in use by something that is no model server\n");
-        assert!(told.starts_with(&begins), "{told}");
-        assert!(told.contains("hint: serve on another port"), "{told}");
+        assert!(reported.starts_with(&begins), "{reported}");
+        assert!(
+            reported.contains("hint: serve on another port"),
+            "{reported}"
+        );
     }
     // It waits for connections for as long as the process lives.
     drop(answers);
@@ -273,7 +276,7 @@ fn a_folder_that_cannot_be_written_to_is_a_warning() {
     fs::write(&file, "").unwrap();
     let mut command = home.doctor(&[]);
     let (_, report) = home.report(command.env("OVMS_MODEL_CACHE", file.join("below")));
-    insta::assert_snapshot!(report.told("folders").replace(
+    insta::assert_snapshot!(report.reported("folders").replace(
         std::env::temp_dir().to_str().unwrap(),
         "<tmp>"
     ), @"
@@ -291,9 +294,9 @@ fn installed_completions_are_found() {
     fs::write(place.join("ovms"), "").unwrap();
     let mut command = home.doctor(&[]);
     let (_, report) = home.report(command.env("SHELL", "/bin/bash"));
-    let told = report.told("completions");
+    let reported = report.reported("completions");
     assert_eq!(
-        told,
+        reported,
         "ok: installed for bash: ~/.local/share/bash-completion/completions/ovms"
     );
 }

@@ -74,13 +74,13 @@ fn in_terminal(name: &str, is_coloured: bool) -> Run {
 }
 
 #[test]
-fn pictures_are_what_they_show() {
+fn images_are_what_they_show() {
     let text = piped("classification", &[]);
     let lines: Vec<&str> = text.lines().collect();
     assert_eq!(lines.len(), 12, "{text}");
-    for (of_picture, label) in lines.chunks(4).zip(["star", "ring", "diamond"]) {
-        assert_eq!(of_picture[0], format!("{label}.png"));
-        let words: Vec<&str> = of_picture[1].split_whitespace().collect();
+    for (of_image, label) in lines.chunks(4).zip(["star", "ring", "diamond"]) {
+        assert_eq!(of_image[0], format!("{label}.png"));
+        let words: Vec<&str> = of_image[1].split_whitespace().collect();
         assert_eq!(words[0], label, "{text}");
         let score: f64 = words[1].trim_end_matches('%').parse().unwrap();
         assert!(score > 90.0, "{text}");
@@ -213,12 +213,12 @@ fn last_state(text: &str) -> Vec<String> {
 
 #[test]
 fn no_server_is_left_after_ctrl_c() {
-    let told = broken_off();
-    assert!(!told.contains("Traceback"), "{told}");
-    let words: Vec<&str> = told.split_whitespace().collect();
+    let reported = broken_off();
+    assert!(!reported.contains("Traceback"), "{reported}");
+    let words: Vec<&str> = reported.split_whitespace().collect();
     let ports = words.windows(2).filter(|pair| pair[0].ends_with("port"));
     let ports: Vec<u16> = ports.map(|pair| pair[1].parse().unwrap()).collect();
-    assert_eq!(ports.len(), 2, "{told}");
+    assert_eq!(ports.len(), 2, "{reported}");
     for port in ports {
         eventually("nobody listens", || {
             TcpStream::connect(("127.0.0.1", port))
@@ -237,7 +237,7 @@ fn broken_off() -> String {
         .unwrap();
     let mut stdout = child.stdout.take().unwrap();
     let mut stderr = child.stderr.take().unwrap();
-    let told = thread(move || {
+    let reported = thread(move || {
         let mut text = String::new();
         stderr.read_to_string(&mut text).map(|_| text)
     });
@@ -251,13 +251,13 @@ fn broken_off() -> String {
     }
     interrupt(&child);
     let code = child.wait().unwrap().code();
-    let told = told.join().unwrap().unwrap();
-    assert_eq!(code, Some(130), "{told}");
-    told
+    let reported = reported.join().unwrap().unwrap();
+    assert_eq!(code, Some(130), "{reported}");
+    reported
 }
 
 #[test]
-fn what_is_missing_is_told() {
+fn what_is_missing_is_reported() {
     // A Python, and nothing else.
     let folder = tempfile::tempdir().unwrap();
     let python = cli::run(with_ovms("python3").args(["-c", "import sys; print(sys.executable)"]));

@@ -26,30 +26,30 @@ const ECHO: &str =
     "class OvmsPythonModel:\n    def execute(self, inputs):\n        return inputs\n";
 
 #[test]
-fn faults_of_streams_and_of_handlers_are_told_together() {
+fn errors_of_streams_and_of_handlers_are_reported_together() {
     let folder = repository::folder();
     let text = PYTHON.replace("\"IN:in\"", "\"IN:inn\"");
     write(folder.path(), &text, "import no_such_module\n");
     let run = graph(folder.path(), &["check", "g"]);
     assert_eq!(run.code, Some(1));
-    let told = shown(&run);
+    let reported = shown(&run);
     // What the loader itself says in tracebacks is not ours to hold here.
-    let lines = told.lines().filter(|line| !line.contains("<ovms"));
+    let lines = reported.lines().filter(|line| !line.contains("<ovms"));
     insta::assert_snapshot!(lines.collect::<Vec<_>>().join("\n"));
     let run = graph(folder.path(), &["check", "g", "--output", "json"]);
     assert_eq!(run.code, Some(1));
     let report: serde_json::Value = serde_json::from_slice(&run.stdout).unwrap();
-    let faults = &report["graphs"][0]["faults"];
+    let errors = &report["graphs"][0]["faults"];
     assert_eq!(
-        (&faults[0]["line"], &faults[0]["column"]),
+        (&errors[0]["line"], &errors[0]["column"]),
         (&7.into(), &17.into())
     );
-    assert_eq!(faults[0]["rule"], 12);
-    assert_eq!(faults[1]["rule"], 13);
+    assert_eq!(errors[0]["rule"], 12);
+    assert_eq!(errors[1]["rule"], 13);
 }
 
 #[test]
-fn what_is_wrong_with_a_handler_is_told() {
+fn what_is_wrong_with_a_handler_is_reported() {
     let folder = repository::folder();
     let rows = [
         ("def f(:\n", "SyntaxError"),
@@ -149,11 +149,11 @@ fn models_of_other_graphs_are_known() {
         r#"{"model_config_list": [], "mediapipe_config_list": [{"name": "g"}, {"name": "other"}]}"#;
     fs::write(folder.path().join("config.json"), entries).unwrap();
     let run = graph(folder.path(), &["check", "config.json"]);
-    let told = shown(&run);
-    assert!(!told.contains("no model or pipeline"), "{told}");
+    let reported = shown(&run);
+    assert!(!reported.contains("no model or pipeline"), "{reported}");
     fs::remove_file(other.join("subconfig.json")).unwrap();
-    let told = shown(&graph(folder.path(), &["check", "config.json"]));
-    assert!(told.contains("no model or pipeline"), "{told}");
+    let reported = shown(&graph(folder.path(), &["check", "config.json"]));
+    assert!(reported.contains("no model or pipeline"), "{reported}");
 }
 
 #[test]

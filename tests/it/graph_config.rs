@@ -93,8 +93,8 @@ fn every_interface_says_what_it_knows_of_a_graph() {
         assert_eq!(known.platform, "OpenVINO");
         let of = |tensors: &[ovms::proto::kserve::model_metadata_response::TensorMetadata]| {
             let tensors = tensors.iter();
-            let told = tensors.map(|it| format!("{} {} {:?}", it.name, it.datatype, it.shape));
-            told.collect::<Vec<_>>().join(", ")
+            let reported = tensors.map(|it| format!("{} {} {:?}", it.name, it.datatype, it.shape));
+            reported.collect::<Vec<_>>().join(", ")
         };
         assert_eq!(of(&known.inputs), "a INVALID [], b INVALID []");
         assert_eq!(of(&known.outputs), "c INVALID [], d INVALID []");
@@ -110,13 +110,13 @@ fn every_interface_says_what_it_knows_of_a_graph() {
     }
     assert_eq!(get(&server, "/v2/models/g/ready").status, 200);
     assert_eq!(status(&server, "g"), "AVAILABLE OK");
-    assert_eq!(get(&server, "/v1/models/g/metadata").fault(), NOT_FOUND);
+    assert_eq!(get(&server, "/v1/models/g/metadata").error(), NOT_FOUND);
     let predict = post(
         &server,
         "/v1/models/g:predict",
         br#"{"inputs": {"a": [1], "b": [2]}}"#,
     );
-    assert_eq!(predict.fault(), NOT_FOUND);
+    assert_eq!(predict.error(), NOT_FOUND);
     let tfs = Tfs::connect(&server);
     let not_found = "NotFound: Model with requested name is not found";
     let tensor = tfs::content(DataType::DtFloat, &[1], &[0; 4]);
@@ -129,7 +129,7 @@ fn every_interface_says_what_it_knows_of_a_graph() {
     let answer = tfs
         .grpc
         .wait(async move { prediction.get_model_metadata(asked).await });
-    assert_eq!(grpc::fault(&answer.unwrap_err()), not_found);
+    assert_eq!(grpc::error(&answer.unwrap_err()), not_found);
     let index = post(&server, "/v2/repository/index", b"").json();
     assert_eq!(
         index,
@@ -143,7 +143,7 @@ fn every_interface_says_what_it_knows_of_a_graph() {
     client.answered(both());
     let figures = get(&server, "/v2/models/g/stats").json();
     assert_eq!(figures["model_stats"][0]["inference_count"], 1);
-    assert_eq!(get(&server, "/v2/models/h").fault(), NOT_FOUND);
+    assert_eq!(get(&server, "/v2/models/h").error(), NOT_FOUND);
     assert_eq!(
         client.refused(one("h")),
         "NotFound: Model with requested name is not found"
@@ -168,9 +168,9 @@ fn outputs_that_are_asked_for_come_in_that_order() {
         match client.infer(request) {
             Ok(answer) => {
                 assert_eq!((&*answer.id, &*answer.model_version), ("mine", "1"));
-                crate::support::pipelines::told(&answer)
+                crate::support::pipelines::reported(&answer)
             }
-            Err(status) => grpc::fault(&status),
+            Err(status) => grpc::error(&status),
         }
     };
     assert_eq!(ask(&[]), "c [1] 1; d [1] 2");
@@ -324,13 +324,13 @@ fn a_check_reads_graphs() {
             ["missing", "graph", "-", "fault"],
         ]
     );
-    let told = run.stderr;
+    let reported = run.stderr;
     for text in [
         "graph `empty`",
         "graph `typing`",
         "graph `missing`",
         "3 faults",
     ] {
-        assert!(told.contains(text), "{text}: {told}");
+        assert!(reported.contains(text), "{text}: {reported}");
     }
 }

@@ -6,7 +6,7 @@ use std::fs;
 use ovms::proto::kserve::InferTensorContents;
 
 use crate::support::{
-    graphs::{PASS, add, file, graph, next, node, options, python, rest, session, shown, told},
+    graphs::{PASS, add, file, graph, next, node, options, python, reported, rest, session, shown},
     grpc::{Grpc, floats, input, raw, to_floats, typed},
     pipelines::{Config, dl, status},
     streams::Talk,
@@ -121,7 +121,7 @@ fn models_and_pipelines_answer_inside_graphs() {
         }
         assert_eq!(rest(talk), ["end: Ok: "]);
     }
-    let failed = |name: &str| told(&client, ten(name));
+    let failed = |name: &str| reported(&client, ten(name));
     let missing = failed("missing");
     assert!(
         missing.starts_with("FailedPrecondition: Mediapipe graph precondition failed - "),
@@ -142,7 +142,7 @@ fn models_and_pipelines_answer_inside_graphs() {
         raw("single", "x", "FP32", &[1, 9], &floats(&TEN[..9])),
         raw("single", "x", "INT32", &[1, 10], &[0; 40]),
     ] {
-        let came = told(&client, bad);
+        let came = reported(&client, bad);
         assert!(came.starts_with("InvalidArgument: Mediapipe execution failed. MP status - INTERNAL: CalculatorGraph::Run() failed: \nCalculator::Process() for node \"OpenVINOInferenceCalculator\" failed: "), "{came}");
         client.answered(ten("single"));
     }
@@ -241,7 +241,7 @@ fn python_nodes_and_models_meet_through_converters() {
         "to_py",
         &one("OVTENSOR", "OVMS_PY_TENSOR", &[("OVMS_PY_TENSOR", "y")]),
     );
-    let faults = [
+    let errors = [
         ("no_name", one("OVTENSOR", "OVMS_PY_TENSOR", &[])),
         ("same", one("OVTENSOR", "OVTENSOR", &[])),
         (
@@ -257,7 +257,7 @@ fn python_nodes_and_models_meet_through_converters() {
             one("IMAGE", "OVMS_PY_TENSOR", &[("OVMS_PY_TENSOR", "y")]),
         ),
     ];
-    for (name, text) in &faults {
+    for (name, text) in &errors {
         add(&mut config, name, text);
     }
     let server = config.serve();
@@ -271,10 +271,10 @@ fn python_nodes_and_models_meet_through_converters() {
         ask.raw_input_contents.push(name.as_bytes().to_vec().into());
     }
     assert_eq!(
-        told(&client, ask),
+        reported(&client, ask),
         "d INT8 [1] a; e UINT8 [1] b; f INT8 [1] c"
     );
-    for (name, _) in &faults {
+    for (name, _) in &errors {
         assert_eq!(
             status(&server, name),
             "LOADING FAILED_PRECONDITION",
@@ -307,7 +307,7 @@ fn python_nodes_and_models_meet_through_converters() {
             assert_eq!(answer.raw_output_contents[0], data);
         }
     }
-    let fault = "InvalidArgument: Mediapipe execution failed. MP status - INVALID_ARGUMENT: CalculatorGraph::Run() failed: \nCalculator::Process() for node \"PyTensorOvTensorConverterCalculator\" failed: ";
+    let error = "InvalidArgument: Mediapipe execution failed. MP status - INVALID_ARGUMENT: CalculatorGraph::Run() failed: \nCalculator::Process() for node \"PyTensorOvTensorConverterCalculator\" failed: ";
     for (datatype, shape, text) in [
         (
             "mine",
@@ -320,8 +320,8 @@ fn python_nodes_and_models_meet_through_converters() {
             "Undefined precision in input python tensor: BYTES",
         ),
     ] {
-        let came = told(&client, raw("to_ov", "x", datatype, shape, b"abc"));
-        assert!(came.starts_with(fault) && came.contains(text), "{came}");
+        let came = reported(&client, raw("to_ov", "x", datatype, shape, b"abc"));
+        assert!(came.starts_with(error) && came.contains(text), "{came}");
     }
 }
 
@@ -388,7 +388,7 @@ fn inputs_and_outputs_are_of_the_kinds_that_their_tags_say() {
     let server = config.serve();
     let client = Grpc::connect(&server);
     let ask = |graph: &str, datatype: &str, shape: &[i64], data: &[u8]| {
-        told(&client, raw(graph, "in", datatype, shape, data))
+        reported(&client, raw(graph, "in", datatype, shape, data))
     };
     for graph in [
         "untagged",
@@ -418,7 +418,7 @@ fn inputs_and_outputs_are_of_the_kinds_that_their_tags_say() {
             ..Default::default()
         };
         assert_eq!(
-            told(&client, typed(graph, "in", "INT8", &[2], ints)),
+            reported(&client, typed(graph, "in", "INT8", &[2], ints)),
             "out INT8 [2] ab",
             "{graph}"
         );
@@ -488,7 +488,7 @@ fn inputs_and_outputs_are_of_the_kinds_that_their_tags_say() {
         uint_contents: vec![1],
         ..Default::default()
     };
-    let came = told(&client, typed("image", "in", "UINT8", &[1, 1, 1], ints));
+    let came = reported(&client, typed("image", "in", "UINT8", &[1, 1, 1], ints));
     assert!(
         came.starts_with("InvalidArgument: Mediapipe execution failed. MP status"),
         "{came}"
@@ -509,8 +509,8 @@ fn inputs_and_outputs_are_of_the_kinds_that_their_tags_say() {
         );
         let log = server.log();
         let mut lines = log.lines();
-        let told = |line: &str| line.contains(&format!("/{name}/")) && line.contains(text);
-        assert!(lines.any(told), "{name}: `{text}`");
+        let reported = |line: &str| line.contains(&format!("/{name}/")) && line.contains(text);
+        assert!(lines.any(reported), "{name}: `{text}`");
     }
 }
 
@@ -535,7 +535,7 @@ fn the_examples_are_loaded_from_their_own_file() {
         "{}",
         shown(&answer)
     );
-    let came = told(
+    let came = reported(
         &client,
         raw("classify", "image", "UINT8", &[8, 5], &[0; 40]),
     );

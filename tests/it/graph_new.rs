@@ -103,18 +103,18 @@ fn a_generator_answers_several_times() {
         "--output",
         "token:BYTES",
     ];
-    let told = new(folder.path(), &args);
+    let reported = new(folder.path(), &args);
     assert!(
-        told.contains("ovms infer words --stream -i prompt:BYTES=hello\n"),
-        "{told}"
+        reported.contains("ovms infer words --stream -i prompt:BYTES=hello\n"),
+        "{reported}"
     );
     checked(folder.path(), "words", &["words"]);
     let packets = packets(folder.path(), &["words", "-i", "prompt=hello"]);
-    let told: Vec<String> = packets
+    let reported: Vec<String> = packets
         .iter()
         .map(|packet| format!("{} {}", packet["timestamp"], packet["outputs"][0]["text"]))
         .collect();
-    assert_eq!(told, [r#"0 "hello""#, r#"1 "hello""#, r#"2 "hello""#]);
+    assert_eq!(reported, [r#"0 "hello""#, r#"1 "hello""#, r#"2 "hello""#]);
 }
 
 #[test]
@@ -213,7 +213,7 @@ fn what_is_there_is_not_replaced() {
 #[test]
 fn what_cannot_be_written_is_a_usage_error() {
     let folder = repository::folder();
-    let faults = [
+    let errors = [
         &["9"][..],
         &["g", "-i", "A"],
         &["g", "-i", "x:FLOAT"],
@@ -222,7 +222,7 @@ fn what_cannot_be_written_is_a_usage_error() {
         &["g", "--nodes", "a,B"],
         &["g", "--generative", "--model", "m"],
     ];
-    for args in faults {
+    for args in errors {
         let run = graph(folder.path(), &[&["new"], args].concat());
         assert_eq!(run.code, Some(64), "{args:?} {}", shown(&run));
     }

@@ -8,7 +8,7 @@ use crate::support::{
     Server, cli, eventually,
     graphs::{
         CODE, PASS, PYTHON, add, add_python, at, code, failed, file, generative, graph, next,
-        python, rest, time, told, with_parameter,
+        python, reported, rest, time, with_parameter,
     },
     grpc::{Grpc, raw},
     http::post,
@@ -73,20 +73,20 @@ fn instances_live_on_with_their_states_and_times() {
     // A request that does not come in changes nothing.
     let text = |value: &str| ParameterChoice::StringParam(value.to_owned());
     assert_eq!(
-        told(&client, with_parameter("x", text("y"), code("g", COUNT))),
+        reported(&client, with_parameter("x", text("y"), code("g", COUNT))),
         "FailedPrecondition: Failed to initialize mediapipe graph - Input side packets are not supported for graphs with queue enabled"
     );
     assert!(
-        told(&client, raw("g", "in", "FP32", &[1], b""))
+        reported(&client, raw("g", "in", "FP32", &[1], b""))
             .starts_with("InvalidArgument: Invalid content size")
     );
-    assert_eq!(told(&client, code("g", COUNT)), "out UINT8 [1] 6");
+    assert_eq!(reported(&client, code("g", COUNT)), "out UINT8 [1] 6");
     assert_eq!(lines(&log, "create").len(), 1);
     // A stream has an instance of its own, while the pool serves others.
     let mut talk = Talk::open(&client);
     talk.send(code("g", COUNT));
     assert_eq!(next(&mut talk), "0: out UINT8 [1] 1");
-    assert_eq!(told(&client, code("g", COUNT)), "out UINT8 [1] 7");
+    assert_eq!(reported(&client, code("g", COUNT)), "out UINT8 [1] 7");
     assert_eq!(rest(talk), ["end: Ok: "]);
     eventually("its state is gone", || {
         (lines(&log, "destroy").len() == 1).then_some(())
@@ -94,15 +94,15 @@ fn instances_live_on_with_their_states_and_times() {
     // After an error it is another one.
     let body = "raise ValueError('no')";
     assert_eq!(
-        told(&client, code("g", body)),
+        reported(&client, code("g", body)),
         format!("InvalidArgument: {} - ValueError: no", failed("py"))
     );
-    assert_eq!(told(&client, code("g", COUNT)), "out UINT8 [1] 1");
-    assert_eq!(told(&client, code("g", "return []")), EMPTY);
-    assert_eq!(told(&client, code("g", COUNT)), "out UINT8 [1] 1");
-    let stale = told(&client, at(0, code("g", COUNT)));
+    assert_eq!(reported(&client, code("g", COUNT)), "out UINT8 [1] 1");
+    assert_eq!(reported(&client, code("g", "return []")), EMPTY);
+    assert_eq!(reported(&client, code("g", COUNT)), "out UINT8 [1] 1");
+    let stale = reported(&client, at(0, code("g", COUNT)));
     assert!(stale.contains("Packet timestamp mismatch"), "{stale}");
-    assert_eq!(told(&client, code("g", COUNT)), "out UINT8 [1] 1");
+    assert_eq!(reported(&client, code("g", COUNT)), "out UINT8 [1] 1");
     // What REST says about the answer is no side packet.
     let body = br#"{"parameters":{"binary_data_output":true},"inputs":[{"name":"in","shape":[1],"datatype":"UINT8","data":[32]}]}"#;
     assert_eq!(
@@ -110,7 +110,7 @@ fn instances_live_on_with_their_states_and_times() {
         400,
         "the handler returns nothing"
     );
-    assert_eq!(told(&client, code("g", COUNT)), "out UINT8 [1] 1");
+    assert_eq!(reported(&client, code("g", COUNT)), "out UINT8 [1] 1");
     server.signal("TERM");
     assert!(server.wait().success());
     assert_eq!(lines(&log, "create").len(), lines(&log, "destroy").len());
@@ -142,16 +142,16 @@ fn what_is_left_of_one_request_is_not_given_to_the_next() {
             &format!("return [Tensor('one', b'{text}'), Tensor('two', b'{text}')]"),
         )
     };
-    assert_eq!(told(&client, both("a")), "out UINT8 [2] aa");
+    assert_eq!(reported(&client, both("a")), "out UINT8 [2] aa");
     assert_eq!(
-        told(&client, code("g", "return [Tensor('one', b'secret')]")),
+        reported(&client, code("g", "return [Tensor('one', b'secret')]")),
         EMPTY
     );
-    assert_eq!(told(&client, both("b")), "out UINT8 [2] bb");
+    assert_eq!(reported(&client, both("b")), "out UINT8 [2] bb");
 }
 
 #[test]
-fn sizes_are_judged_when_the_graph_is_loaded() {
+fn sizes_are_validated_when_the_graph_is_loaded() {
     let mut config = Config::of(&[]);
     for (name, size) in [
         ("zero", "0"),
@@ -171,7 +171,7 @@ fn sizes_are_judged_when_the_graph_is_loaded() {
     for name in ["zero", "auto", "huge"] {
         for _ in 0..3 {
             assert_eq!(
-                told(&client, raw(name, "in", "UINT8", &[1], b"a")),
+                reported(&client, raw(name, "in", "UINT8", &[1], b"a")),
                 "out UINT8 [1] a"
             );
         }
@@ -196,8 +196,8 @@ fn sizes_are_judged_when_the_graph_is_loaded() {
             raw(name, "in", "UINT8", &[1], b"a"),
         )
     };
-    assert_eq!(told(&client, with("zero")), "out UINT8 [1] a");
-    assert!(told(&client, with("auto")).starts_with("FailedPrecondition: "));
+    assert_eq!(reported(&client, with("zero")), "out UINT8 [1] a");
+    assert!(reported(&client, with("auto")).starts_with("FailedPrecondition: "));
 }
 
 #[test]
@@ -231,7 +231,7 @@ fn more_requests_than_instances_wait_for_their_turn() {
     drop(call);
     drop(client.call(code("g", COUNT)));
     fs::write(&go, "").unwrap();
-    let came = told(&client, code("g", COUNT));
+    let came = reported(&client, code("g", COUNT));
     assert!(came.starts_with("out UINT8 [1] "), "{came}");
 }
 
@@ -249,6 +249,6 @@ fn pools_can_be_turned_off() {
     server.wait_ready();
     let client = Grpc::connect(&server);
     for _ in 0..2 {
-        assert_eq!(told(&client, code("g", COUNT)), "out UINT8 [1] 1");
+        assert_eq!(reported(&client, code("g", COUNT)), "out UINT8 [1] 1");
     }
 }

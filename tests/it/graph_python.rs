@@ -7,7 +7,8 @@ use serde_json::json;
 use crate::support::{
     Server,
     graphs::{
-        CODE, PYTHON, add, add_python, code, failed, file, generative, graph, python, shown, told,
+        CODE, PYTHON, add, add_python, code, failed, file, generative, graph, python, reported,
+        shown,
     },
     grpc::{Grpc, floats, input, raw, to_floats},
     http::{get, post},
@@ -45,14 +46,14 @@ fn what_execute_returns_is_answered_or_refused() {
     let client = Grpc::connect(&server);
     let good = || {
         assert_eq!(
-            told(&client, code("py", "return [Tensor('out', b'abc')]")),
+            reported(&client, code("py", "return [Tensor('out', b'abc')]")),
             "out UINT8 [3] abc"
         );
     };
     good();
-    assert_eq!(told(&client, code("py", "return []")), EMPTY);
+    assert_eq!(reported(&client, code("py", "return []")), EMPTY);
     let begin = format!("InvalidArgument: {}", failed("py"));
-    let faults = [
+    let errors = [
         (
             "return [Tensor('other', b'')]",
             "\"other\", which is not an output of the node: out",
@@ -145,8 +146,8 @@ fn what_execute_returns_is_answered_or_refused() {
         ("inputs[0].data[0] = 1", " - TypeError: "),
         ("return self.missing", " - AttributeError: "),
     ];
-    for (body, expected) in faults {
-        let came = told(&client, code("py", body));
+    for (body, expected) in errors {
+        let came = reported(&client, code("py", body));
         assert!(came.starts_with(&begin), "{body}: {came}");
         assert!(came.contains(expected), "{body}: {came}");
         assert!(!came.contains("Traceback"), "{body}: {came}");
@@ -166,7 +167,7 @@ fn what_execute_returns_is_answered_or_refused() {
         )
     };
     let expected = format!("400: {} - KeyError: 'k'", failed("py"));
-    assert_eq!(ask("raise KeyError('k')").fault(), expected);
+    assert_eq!(ask("raise KeyError('k')").error(), expected);
     let answer = ask("return [Tensor('out', b'ab')]").json();
     assert_eq!(answer["outputs"][0]["data"], json!([97, 98]));
     // The traceback is in the log.
@@ -179,24 +180,27 @@ fn a_generator_is_answered_by_its_first_set() {
     let (config, server) = lab();
     let client = Grpc::connect(&server);
     let first = "for n in range(3):\n  yield [Tensor('out', str(n).encode())]";
-    assert_eq!(told(&client, code("gen", first)), "out UINT8 [1] 0");
+    assert_eq!(reported(&client, code("gen", first)), "out UINT8 [1] 0");
     // One without an end as well, and it is closed.
     let closed = config.beside("closed");
     let endless = format!(
         "try:\n  while True: yield [Tensor('out', b'one')]\nfinally: open({closed:?}, 'a').write('x')"
     );
-    assert_eq!(told(&client, code("gen", &endless)), "out UINT8 [3] one");
+    assert_eq!(
+        reported(&client, code("gen", &endless)),
+        "out UINT8 [3] one"
+    );
     crate::support::eventually("it is closed", || {
         (fs::read_to_string(&closed).is_ok_and(|text| text == "x")).then_some(())
     });
     // Lists work as elsewhere, and sets may be without anything.
     let list = "return [Tensor('out', b'list')]";
-    assert_eq!(told(&client, code("gen", list)), "out UINT8 [4] list");
+    assert_eq!(reported(&client, code("gen", list)), "out UINT8 [4] list");
     let later = "yield []\nyield []\nyield [Tensor('out', b'third')]";
-    assert_eq!(told(&client, code("gen", later)), "out UINT8 [5] third");
-    assert_eq!(told(&client, code("gen", "return\nyield")), EMPTY);
+    assert_eq!(reported(&client, code("gen", later)), "out UINT8 [5] third");
+    assert_eq!(reported(&client, code("gen", "return\nyield")), EMPTY);
     assert_eq!(
-        told(
+        reported(
             &client,
             code("gen", "return iter([[Tensor('out', b'iterator')]])")
         ),
@@ -223,12 +227,12 @@ fn a_generator_is_answered_by_its_first_set() {
             " - RuntimeError: generator raised StopIteration",
         ),
     ] {
-        let came = told(&client, code("gen", body));
+        let came = reported(&client, code("gen", body));
         assert!(
             came.starts_with(&begin) && came.contains(expected),
             "{body}: {came}"
         );
-        assert_eq!(told(&client, code("gen", list)), "out UINT8 [4] list");
+        assert_eq!(reported(&client, code("gen", list)), "out UINT8 [4] list");
     }
 }
 
@@ -315,14 +319,14 @@ class OvmsPythonModel:
         ask.inputs.push(input(name, "UINT8", &[1]));
         ask.raw_input_contents.push(b"b"[..].into());
     }
-    let came = told(&client, ask.clone());
+    let came = reported(&client, ask.clone());
     assert!(came.contains(" y x z; {'node_name': 'n', 'input_names': ['x', 'y', 'z'], 'output_names': ['out'], 'outputs_names': ['out'], 'base_path': '"), "{came}");
     let base = config.beside("order");
     assert!(came.ends_with(&format!("{}'}}", base.display())), "{came}");
     ask.inputs.pop();
     ask.raw_input_contents.pop();
     assert_eq!(
-        told(&client, ask),
+        reported(&client, ask),
         "InvalidArgument: Invalid number of inputs - Not all input packets created"
     );
 
@@ -344,12 +348,12 @@ class OvmsPythonModel:
             "one two; ",
         ),
     ] {
-        let came = told(&client, code("partly", body));
+        let came = reported(&client, code("partly", body));
         assert!(came.contains(&format!("] {expected}")), "{body}: {came}");
     }
-    assert_eq!(told(&client, code("partly", "return []")), EMPTY);
+    assert_eq!(reported(&client, code("partly", "return []")), EMPTY);
     assert_eq!(
-        told(
+        reported(
             &client,
             code("incomplete", "return [Tensor('result', b'r')]")
         ),
@@ -357,7 +361,7 @@ class OvmsPythonModel:
     );
     // In the order of the file, whatever the order of the list.
     assert_eq!(
-        told(
+        reported(
             &client,
             code(
                 "incomplete",
@@ -455,7 +459,7 @@ fn errors_of_python_can_be_hidden() {
         "return [Tensor('other', b'')]",
     ] {
         assert_eq!(
-            told(&client, code("py", body)),
+            reported(&client, code("py", body)),
             format!("InvalidArgument: {}", failed("py"))
         );
     }

@@ -6,7 +6,7 @@ use serde_json::json;
 use super::graph_python::lab;
 use crate::support::{
     Server,
-    graphs::{code, told},
+    graphs::{code, reported},
     grpc::{Grpc, input, raw, typed},
     http::{post, send},
 };
@@ -16,7 +16,7 @@ fn requests_become_tensors() {
     let (_config, server) = lab();
     let client = Grpc::connect(&server);
     let ask = |datatype: &str, shape: &[i64], data: &[u8]| {
-        let came = told(&client, raw("describe", "in", datatype, shape, data));
+        let came = reported(&client, raw("describe", "in", datatype, shape, data));
         came.split_once("] ")
             .map_or(came.clone(), |(_, text)| text.to_owned())
     };
@@ -102,7 +102,7 @@ fn requests_become_tensors() {
 
 fn contents_become_tensors(client: &Grpc) {
     let ask = |datatype: &str, shape: &[i64], contents: InferTensorContents| {
-        let came = told(client, typed("describe", "in", datatype, shape, contents));
+        let came = reported(client, typed("describe", "in", datatype, shape, contents));
         came.split_once("] ")
             .map_or(came.clone(), |(_, text)| text.to_owned())
     };
@@ -139,9 +139,9 @@ fn contents_become_tensors(client: &Grpc) {
     // Both ways at once, and neither.
     let mut both = typed("describe", "in", "INT8", &[1], ints(&[1]));
     both.raw_input_contents = vec![b"a"[..].into()];
-    let came = told(client, both);
+    let came = reported(client, both);
     assert!(came.starts_with("InvalidArgument: Passing buffers both in ModelInferRequest::InferInputTensor::contents and in ModelInferRequest::raw_input_contents is not allowed"), "{came}");
-    let came = told(client, raw("describe", "stranger", "INT8", &[1], b"a"));
+    let came = reported(client, raw("describe", "stranger", "INT8", &[1], b"a"));
     assert_eq!(
         came,
         "InvalidArgument: Unexpected input - stranger is unexpected"
@@ -150,13 +150,13 @@ fn contents_become_tensors(client: &Grpc) {
     none.inputs.clear();
     none.raw_input_contents.clear();
     assert_eq!(
-        told(client, none),
+        reported(client, none),
         "InvalidArgument: Invalid number of inputs - Not all input packets created"
     );
     let mut twice = raw("describe", "in", "INT8", &[1], b"a");
     twice.inputs.push(input("in", "INT8", &[1]));
     twice.raw_input_contents.push(b"b"[..].into());
-    let came = told(client, twice);
+    let came = reported(client, twice);
     assert!(
         came.starts_with("FailedPrecondition: ") || came.starts_with("InvalidArgument: "),
         "{came}"
@@ -286,14 +286,17 @@ fn tensors_become_responses() {
             "out INT8 [2, 2] aaaa",
         ),
     ] {
-        assert_eq!(told(&client, code("py", body)), expected, "{body}");
+        assert_eq!(reported(&client, code("py", body)), expected, "{body}");
     }
     // What NumPy sees of a request.
     let sees = format!(
         "{numpy}x = np.asarray(inputs[0])\nreturn [Tensor('out', repr((x.dtype.str, x.shape, x.flags.writeable, np.array(inputs[0]).flags.writeable)).encode())]"
     );
     assert_eq!(
-        told(&client, code("py", &sees)).split_once("] ").unwrap().1,
+        reported(&client, code("py", &sees))
+            .split_once("] ")
+            .unwrap()
+            .1,
         format!("('|u1', ({},), False, True)", sees.len())
     );
     // REST has no JSON for such types.
@@ -323,17 +326,17 @@ fn memory_lives_as_long_as_it_is_held() {
         let body = format!("{keep}\n# {number:_>1000}");
         let length = (2 * number).to_string();
         assert_eq!(
-            told(&client, code("py", &body)),
+            reported(&client, code("py", &body)),
             format!("out UINT8 [{}] {length}", length.len())
         );
     }
     let check = "ok = all(bytes(k).endswith(f'# {i // 2 + 1:_>1000}'.encode()) for i, k in enumerate(self.kept))\nself.kept.clear()\nreturn [Tensor('out', str(ok).encode())]";
-    assert_eq!(told(&client, code("py", check)), "out UINT8 [4] True");
+    assert_eq!(reported(&client, code("py", check)), "out UINT8 [4] True");
     // In another thread, after the request has been answered.
     let body = "def late(t):\n  time.sleep(0.05)\n  self.late = bytes(t)[-4:]\nself.thread = threading.Thread(target=late, args=(inputs[0],))\nself.thread.start()\nreturn [Tensor('out', b'')]# end";
-    assert_eq!(told(&client, code("py", body)), "out UINT8 [0] ");
+    assert_eq!(reported(&client, code("py", body)), "out UINT8 [0] ");
     assert_eq!(
-        told(
+        reported(
             &client,
             code(
                 "py",
@@ -344,7 +347,7 @@ fn memory_lives_as_long_as_it_is_held() {
     );
     // Outputs that are kept, and given again by the next.
     assert_eq!(
-        told(
+        reported(
             &client,
             code(
                 "py",
@@ -354,7 +357,7 @@ fn memory_lives_as_long_as_it_is_held() {
         "out UINT8 [5] again"
     );
     assert_eq!(
-        told(&client, code("py", "return [self.again]")),
+        reported(&client, code("py", "return [self.again]")),
         "out UINT8 [5] again"
     );
     // Large ones.

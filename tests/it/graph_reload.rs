@@ -75,8 +75,8 @@ fn a_graph_that_fails_to_load_again_goes_on_and_says_so() {
     assert_eq!(reload(&server), 412);
     let goes_on = |failure: &str| {
         assert_eq!(status(&server, "g"), "AVAILABLE UNKNOWN");
-        let told = message(&server, "g");
-        assert!(told.contains(failure), "{told}");
+        let reported = message(&server, "g");
+        assert!(reported.contains(failure), "{reported}");
         assert_eq!(infer(&client, one("g")), "out [1,1] 3");
         assert_eq!(get(&server, "/v2/models/g/ready").status, 200);
     };
@@ -118,7 +118,7 @@ fn what_is_not_listed_any_more_is_retired() {
     assert_eq!(status(&server, "g"), "END OK");
     assert_eq!(infer(&client, one("g")), "NotFound: Mediapipe is retired");
     assert_eq!(
-        get(&server, "/v2/models/g").fault(),
+        get(&server, "/v2/models/g").error(),
         "404: Mediapipe is retired"
     );
     // Its name is still its own, and so is that of one that serves.
@@ -224,7 +224,7 @@ fn another_handler_takes_effect_and_the_old_one_ends_with_its_last_request() {
     assert_eq!(ask(&client, "g"), "old");
     let wait = handler.with_file_name("wait");
     fs::write(&wait, "").unwrap();
-    let under_way = client.call(one("g"));
+    let in_flight = client.call(one("g"));
     wait_lines(&log, "run old", 2);
     // What runs goes on with what it has begun.
     fs::write(&handler, witness("new", &log)).unwrap();
@@ -232,7 +232,7 @@ fn another_handler_takes_effect_and_the_old_one_ends_with_its_last_request() {
     wait_lines(&log, "begin new", 1);
     assert_eq!(lines(&log, "end"), [""; 0]);
     fs::remove_file(&wait).unwrap();
-    let answer = under_way.wait().unwrap();
+    let answer = in_flight.wait().unwrap();
     assert_eq!(answer.raw_output_contents[0].as_ref(), b"old");
     wait_lines(&log, "end old", 1);
     assert_eq!(ask(&client, "g"), "new");
@@ -240,11 +240,11 @@ fn another_handler_takes_effect_and_the_old_one_ends_with_its_last_request() {
     server.signal("TERM");
     assert!(server.wait().success());
     let all = fs::read_to_string(&log).unwrap();
-    let told: Vec<&str> = all
+    let reported: Vec<&str> = all
         .lines()
         .filter(|line| !line.starts_with("run"))
         .collect();
-    assert_eq!(told, ["begin old", "begin new", "end old", "end new"]);
+    assert_eq!(reported, ["begin old", "begin new", "end old", "end new"]);
 }
 
 #[test]
@@ -255,7 +255,7 @@ fn the_old_handler_serves_while_the_new_one_fails() {
     let server = config.serve();
     let client = Grpc::connect(&server);
     let raises = witness("bad", &log).replace("note(\"begin\")", "raise ValueError(\"no\")");
-    for (text, told) in [
+    for (text, reported) in [
         ("class (", "SyntaxError"),
         (&raises, "ValueError: no"),
         ("x = 1", "OvmsPythonModel"),
@@ -264,7 +264,7 @@ fn the_old_handler_serves_while_the_new_one_fails() {
         assert_eq!(reload(&server), 412);
         assert_eq!(status(&server, "g"), "AVAILABLE UNKNOWN");
         let message = message(&server, "g");
-        assert!(message.contains(told), "{message}");
+        assert!(message.contains(reported), "{message}");
         assert_eq!(ask(&client, "g"), "old");
     }
     assert_eq!(lines(&log, "end old"), [""; 0]);

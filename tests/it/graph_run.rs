@@ -78,7 +78,7 @@ class OvmsPythonModel:
 }
 
 #[test]
-fn what_cannot_run_is_told() {
+fn what_cannot_run_is_reported() {
     let folder = repository::folder();
     let path = folder.path();
     write(&path.join("g"), PYTHON, "raise ValueError('at once')\n");
@@ -153,7 +153,7 @@ fn ended(child: &mut Child) -> Option<i32> {
 }
 
 #[test]
-fn a_fault_is_told_while_more_requests_may_come() {
+fn a_error_is_reported_while_more_requests_may_come() {
     let folder = repository::folder();
     write(&folder.path().join("g"), PYTHON, TELLING);
     let mut run = typing(folder.path());

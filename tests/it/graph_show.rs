@@ -47,7 +47,7 @@ fn every_format_can_be_written_to_a_file() {
 }
 
 #[test]
-fn what_is_no_graph_is_told() {
+fn what_is_no_graph_is_reported() {
     let folder = repository::folder();
     fs::write(folder.path().join("g.pbtxt"), "node { nam: \"x\" }").unwrap();
     fs::write(
@@ -55,7 +55,7 @@ fn what_is_no_graph_is_told() {
         r#"{"model_config_list": []}"#,
     )
     .unwrap();
-    let told = [
+    let reported = [
         &["show", "g.pbtxt"][..],
         &["show", "g.pbtxt", "name"],
         &["show", "gone"],
@@ -63,7 +63,7 @@ fn what_is_no_graph_is_told() {
         &["show", "none.json", "name"],
     ]
     .map(|args| shown(&graph(folder.path(), args)));
-    insta::assert_snapshot!(told.join("\n"));
+    insta::assert_snapshot!(reported.join("\n"));
 }
 
 #[test]

@@ -20,10 +20,10 @@ fn is_refused(server: &Server, client: &Grpc, name: &str) {
     );
     let not_loaded = "404: Mediapipe is not loaded yet";
     let path = format!("/v2/models/{name}");
-    assert_eq!(get(server, &path).fault(), not_loaded);
+    assert_eq!(get(server, &path).error(), not_loaded);
     let body = br#"{"inputs":[{"name":"in","shape":[1],"datatype":"FP32","data":[0]}]}"#;
     let infer = post(server, &format!("{path}/infer"), body);
-    assert_eq!(infer.fault(), not_loaded);
+    assert_eq!(infer.error(), not_loaded);
     assert_ne!(get(server, &format!("{path}/ready")).status, 200);
     assert_eq!(
         changes(server, name),
@@ -32,9 +32,9 @@ fn is_refused(server: &Server, client: &Grpc, name: &str) {
 }
 
 #[test]
-fn graphs_with_faults_leave_the_others_alone() {
+fn graphs_with_errors_leave_the_others_alone() {
     let mut config = Config::of(&["dummy"]);
-    let faults = [
+    let errors = [
         (
             "empty",
             String::new(),
@@ -56,14 +56,14 @@ fn graphs_with_faults_leave_the_others_alone() {
             "Creating Mediapipe graph inputs name failed for: ",
         ),
     ];
-    for (name, text, _) in &faults {
+    for (name, text, _) in &errors {
         add(&mut config, name, text);
     }
     config.put(LIST, serde_json::json!({"name": "missing"}));
     add(&mut config, "good", PASS);
     let server = config.serve();
     let client = Grpc::connect(&server);
-    for (name, _, log) in &faults {
+    for (name, _, log) in &errors {
         server.wait_log(log);
         is_refused(&server, &client, name);
     }

@@ -7,7 +7,7 @@ use ovms::proto::kserve::{ModelInferRequest, infer_parameter::ParameterChoice};
 use crate::support::{
     graphs::{
         CODE, PASS, PYTHON, TWO, add, add_python, at, code, failed, file, generative, graph, next,
-        node, python, rest, time, told, with_parameter,
+        node, python, reported, rest, time, with_parameter,
     },
     grpc::{Grpc, input, raw},
     pipelines::Config,
@@ -118,13 +118,13 @@ fn the_first_request_opens_the_graph_or_ends_the_stream() {
     );
     // So does a gate that is told by one.
     let missing = "FailedPrecondition: Failed to start mediapipe graph - FAILED_PRECONDITION: Side packet \"open\" is required but was not provided.";
-    assert_eq!(told(&client, byte("gate", 1)), missing);
+    assert_eq!(reported(&client, byte("gate", 1)), missing);
     assert_eq!(
         opened(&client, byte("gate", 1)),
         [format!("end: {missing}")]
     );
     let allowed = with_parameter("open", ParameterChoice::BoolParam(true), byte("gate", b'a'));
-    assert_eq!(told(&client, allowed), "out UINT8 [1] a");
+    assert_eq!(reported(&client, allowed), "out UINT8 [1] a");
     // With it the stream lives; parameters of later requests do not matter.
     let mut talk = Talk::open(&client);
     talk.send(with_parameter("wanted", text("x"), byte("side", b'a')));
@@ -155,7 +155,7 @@ fn the_first_request_opens_the_graph_or_ends_the_stream() {
 }
 
 #[test]
-fn a_request_that_does_not_fit_is_told_and_the_stream_goes_on() {
+fn a_request_that_does_not_fit_is_reported_and_the_stream_goes_on() {
     let mut config = Config::of(&[]);
     add(&mut config, "g", PASS);
     add(&mut config, "two", TWO);
@@ -312,10 +312,10 @@ fn times_count_up_from_the_last_request_that_was_good() {
             end.contains(&format!("but received {second}")) || first == MAX,
             "{end}"
         );
-        let is_told = |text: &String| {
+        let is_reported = |text: &String| {
             text.starts_with("error: Failed to add packet to mediapipe graph input stream - ")
         };
-        assert!(came.iter().all(is_told), "{came:?}");
+        assert!(came.iter().all(is_reported), "{came:?}");
     }
     // Unary requests may have a time as well.
     let answer = client.answered(at(77, byte("g", b'a')));
@@ -623,7 +623,7 @@ def note(text):
     };
     for _ in 0..2 {
         assert_eq!(
-            crate::support::graphs::told(&client, code("py", count)),
+            crate::support::graphs::reported(&client, code("py", count)),
             "out UINT8 [1] 1"
         );
     }
@@ -655,7 +655,7 @@ def note(text):
     assert_eq!(opened(&client, code("py", count)), [format!("end: {open}")]);
     fs::remove_file(config.beside("stop")).unwrap();
     assert_eq!(
-        crate::support::graphs::told(&client, code("py", count)),
+        crate::support::graphs::reported(&client, code("py", count)),
         "out UINT8 [1] 1"
     );
     seen("create\ndestroy 1\n");

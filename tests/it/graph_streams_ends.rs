@@ -14,7 +14,7 @@ use crate::support::{
     Server, eventually,
     graphs::{
         CODE, LIST, PASS, PYTHON, add, add_python, at, code, failed, file, generative, graph, next,
-        node, reload, rest, told,
+        node, reload, reported, rest,
     },
     grpc::{Grpc, input, raw},
     http::get,
@@ -46,7 +46,7 @@ fn endless(log: &Path, pause: &str) -> String {
 }
 
 #[test]
-fn a_fault_ends_its_stream_at_once_and_no_other() {
+fn a_error_ends_its_stream_at_once_and_no_other() {
     let config = lab();
     let server = config.serve();
     let client = Grpc::connect(&server);
@@ -75,7 +75,7 @@ fn a_fault_ends_its_stream_at_once_and_no_other() {
         assert_eq!(next(&mut talk), "1: out UINT8 [1] c");
         assert_eq!(rest(talk), [OK]);
     }
-    assert_eq!(told(&client, good("d")), "out UINT8 [1] d");
+    assert_eq!(reported(&client, good("d")), "out UINT8 [1] d");
     // An error in the middle of many requests that nobody has answered yet.
     let talk = Talk::open(&client);
     for _ in 0..5 {
@@ -134,7 +134,7 @@ fn a_generator_without_an_end_stops_when_its_client_leaves() {
         );
         let sets = lines(&log, "set").len();
         assert_eq!(
-            told(&client, code("py", "return [Tensor('out', b'a')]")),
+            reported(&client, code("py", "return [Tensor('out', b'a')]")),
             "out UINT8 [1] a"
         );
         assert_eq!(lines(&log, "set").len(), sets, "it is over");
@@ -189,11 +189,11 @@ fn a_reader_that_stalls_costs_bounded_memory_and_holds_up_nobody() {
     // Others get on meanwhile, over the same connection and over another.
     let other = Grpc::connect(&server);
     assert_eq!(
-        told(&other, code("py", "return [Tensor('out', b'a')]")),
+        reported(&other, code("py", "return [Tensor('out', b'a')]")),
         "out UINT8 [1] a"
     );
     assert_eq!(
-        told(&other, code("gen", "yield [Tensor('out', b'a')]")),
+        reported(&other, code("gen", "yield [Tensor('out', b'a')]")),
         "out UINT8 [1] a"
     );
     other.check_serves();
@@ -288,7 +288,7 @@ fn streams_outlive_the_reload_of_their_graph() {
     let entry = config.remove(LIST, "py");
     assert_eq!(config.reload(&server), "201");
     assert_eq!(
-        told(&client, code("py", VERSION)),
+        reported(&client, code("py", VERSION)),
         "NotFound: Mediapipe is retired"
     );
     let mut late = Talk::open(&client);
@@ -313,7 +313,7 @@ fn streams_outlive_the_reload_of_their_graph() {
     wait_lines(&log, "end new", 1);
     config.put(LIST, entry);
     assert_eq!(config.reload(&server), "201");
-    assert_eq!(told(&client, code("py", VERSION)), "out UINT8 [3] new");
+    assert_eq!(reported(&client, code("py", VERSION)), "out UINT8 [3] new");
     // A stop ends what is open and finalizes, once.
     let mut open = Talk::open(&client);
     open.send(code("py", VERSION));
@@ -322,9 +322,9 @@ fn streams_outlive_the_reload_of_their_graph() {
     assert_eq!(next(&mut open), STOPPED);
     assert!(server.wait().success());
     let all = fs::read_to_string(&log).unwrap();
-    let told: Vec<&str> = all.lines().collect();
+    let reported: Vec<&str> = all.lines().collect();
     assert_eq!(
-        told,
+        reported,
         [
             "begin old",
             "begin new",
@@ -360,7 +360,7 @@ fn a_stop_ends_generators_and_stalled_readers() {
     let end = loop {
         match read.next() {
             Came::Response(_) => {}
-            other => break other.told(),
+            other => break other.reported(),
         }
     };
     assert_eq!(end, STOPPED);
@@ -413,7 +413,7 @@ fn a_stop_hears_finite_generators_out_and_ends_the_others() {
         let end = loop {
             match talk.next() {
                 Came::Response(_) => {}
-                other => break other.told(),
+                other => break other.reported(),
             }
         };
         assert_eq!(end, STOPPED);
@@ -487,11 +487,11 @@ fn others_are_answered_while_handlers_sleep_and_compute() {
         assert_eq!(get(&server, "/v2/models/py").status, 200);
         elsewhere.check_serves();
         assert_eq!(
-            told(&elsewhere, code("other", "return [Tensor('out', b'a')]")),
+            reported(&elsewhere, code("other", "return [Tensor('out', b'a')]")),
             "out UINT8 [1] a"
         );
         assert_eq!(
-            told(&elsewhere, code("py", "return [Tensor('out', b'a')]")),
+            reported(&elsewhere, code("py", "return [Tensor('out', b'a')]")),
             "out UINT8 [1] a"
         );
         talk.send(code("gen", "return [Tensor('out', b'a')]"));
@@ -515,7 +515,7 @@ fn others_are_answered_while_handlers_sleep_and_compute() {
     let since = Instant::now();
     drop(client.call(code("py", "time.sleep(1)\nreturn []")));
     assert_eq!(
-        told(&client, code("py", "return [Tensor('out', b'a')]")),
+        reported(&client, code("py", "return [Tensor('out', b'a')]")),
         "out UINT8 [1] a"
     );
     assert!(since.elapsed() < Duration::from_secs(10));

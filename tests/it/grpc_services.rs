@@ -15,7 +15,7 @@ use tonic_reflection::pb::v1::{
 
 use crate::support::{
     Server, busy,
-    grpc::{Grpc, dummy, fault},
+    grpc::{Grpc, dummy, error},
     tfs,
 };
 
@@ -29,7 +29,7 @@ fn the_health_service_knows_the_server_and_its_services() {
         };
         let answer = grpc.wait(HealthClient::new(grpc.channel.clone()).check(request));
         answer.map_or_else(
-            |status| fault(&status),
+            |status| error(&status),
             |answer| answer.status().as_str_name().to_owned(),
         )
     };

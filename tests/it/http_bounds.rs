@@ -45,7 +45,7 @@ fn bodies_of_all_connections_together_are_bounded() {
         let answer = second();
         (answer.status == 503).then_some((first, answer))
     });
-    insta::assert_snapshot!(refused.fault(), @"503: Server is overloaded - requests and answers under way: the most bytes allowed are 1000000, see --max_bytes_in_flight; try again later");
+    insta::assert_snapshot!(refused.error(), @"503: Server is overloaded - requests and answers under way: the most bytes allowed are 1000000, see --max_bytes_in_flight; try again later");
     let mut large = dummy();
     large.raw_input_contents[0] = vec![0; LARGE].into();
     let grpc = Grpc::connect(&server);
@@ -99,7 +99,7 @@ fn a_bomb_of_gzip_is_given_up_when_it_is_too_large() {
         &[("Content-Encoding", "gzip")],
         &bomb,
     );
-    insta::assert_snapshot!(answer.fault(), @"413: request body is larger than 10000000 bytes; see --max_message_size");
+    insta::assert_snapshot!(answer.error(), @"413: request body is larger than 10000000 bytes; see --max_message_size");
     assert!(started.elapsed() < SOON, "{:?}", started.elapsed());
     Grpc::connect(&server).check_serves();
 }
@@ -130,11 +130,11 @@ fn a_body_that_drips_is_given_up_and_answered() {
     stream
         .set_read_timeout(Some(Duration::from_secs(30)))
         .unwrap();
-    let fault = read(&mut stream).fault();
+    let error = read(&mut stream).error();
     assert!(
-        fault.starts_with("504: request body comes too slowly: ")
-            && fault.ends_with("; see --min_receive_rate"),
-        "{fault}"
+        error.starts_with("504: request body comes too slowly: ")
+            && error.ends_with("; see --min_receive_rate"),
+        "{error}"
     );
     Grpc::connect(&server).check_serves();
 }
@@ -172,16 +172,16 @@ fn ten_thousand_inputs_are_refused_at_once() {
         format!(r#"{{"inputs":[{}]}}"#, inputs.join(","))
     };
     let started = Instant::now();
-    insta::assert_snapshot!(post(&server, INFER, inputs("[1]").as_bytes()).fault(), @"400: Invalid number of inputs - Expected: 1; Actual: 10000");
+    insta::assert_snapshot!(post(&server, INFER, inputs("[1]").as_bytes()).error(), @"400: Invalid number of inputs - Expected: 1; Actual: 10000");
     let nested = format!("{}1{}", "[".repeat(100), "]".repeat(100));
-    insta::assert_snapshot!(post(&server, INFER, inputs(&nested).as_bytes()).fault(), @"400: Invalid number of inputs - Expected: 1; Actual: 10000");
+    insta::assert_snapshot!(post(&server, INFER, inputs(&nested).as_bytes()).error(), @"400: Invalid number of inputs - Expected: 1; Actual: 10000");
 
     let same = r#"{"name":"b","shape":[1],"datatype":"FP32"}"#;
     let json = format!(r#"{{"inputs":[{}]}}"#, vec![same; 10_000].join(","));
     let length = json.len().to_string();
     let body = [json.as_bytes(), &[0; 40_000]].concat();
     let answer = send(&server, "POST", INFER, &[(JSON_LENGTH, &length)], &body);
-    insta::assert_snapshot!(answer.fault(), @"400: Invalid number of inputs - Expected: 1; Actual: 10000");
+    insta::assert_snapshot!(answer.error(), @"400: Invalid number of inputs - Expected: 1; Actual: 10000");
 
     let grpc = Grpc::connect(&server);
     let mut request = dummy();
@@ -207,7 +207,7 @@ fn ten_thousand_outputs_are_refused_at_once() {
         r#"{{"inputs":[{{"name":"b","shape":[1,10],"datatype":"FP32","data":[0,1,2,3,4,5,6,7,8,9]}}],"outputs":[{}]}}"#,
         outputs.join(",")
     );
-    insta::assert_snapshot!(post(&server, INFER, body.as_bytes()).fault(), @"400: Invalid output name - Requested output: a0; the model has: a");
+    insta::assert_snapshot!(post(&server, INFER, body.as_bytes()).error(), @"400: Invalid output name - Requested output: a0; the model has: a");
     let mut request = dummy();
     request.outputs = names
         .into_iter()

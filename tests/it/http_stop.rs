@@ -40,7 +40,7 @@ fn half_a_head_after_a_request_does_not_hold_up_the_stop() {
 }
 
 #[test]
-fn a_client_that_watches_the_health_is_told_and_does_not_hold_up_the_stop() {
+fn a_client_that_watches_the_health_is_reported_and_does_not_hold_up_the_stop() {
     let mut server = Server::start("dummy");
     let grpc = Grpc::connect(&server);
     let mut health = HealthClient::new(grpc.channel.clone());

@@ -62,7 +62,7 @@ fn every_answer_tells_browsers_what_they_may() {
 }
 
 #[test]
-fn the_flags_say_what_browsers_are_told() {
+fn the_flags_say_what_browsers_are_reported() {
     let server = Server::start_with(
         "dummy",
         &[
@@ -110,9 +110,9 @@ fn the_list_of_what_is_served() {
             insta::assert_snapshot!(answer, @r#"{"created":null,"id":"dummy","object":"model","owned_by":"OVMS"}"#);
         }
     }
-    insta::assert_snapshot!(get(&server, "/v3/models/stranger").fault(), @"404: Model not found");
-    insta::assert_snapshot!(get(&server, "/v3/chat").fault(), @"404: Invalid request URL");
-    insta::assert_snapshot!(post(&server, "/v3/chat/completions", b"{}").fault(), @"404: Invalid request URL");
+    insta::assert_snapshot!(get(&server, "/v3/models/stranger").error(), @"404: Model not found");
+    insta::assert_snapshot!(get(&server, "/v3/chat").error(), @"404: Invalid request URL");
+    insta::assert_snapshot!(post(&server, "/v3/chat/completions", b"{}").error(), @"404: Invalid request URL");
 }
 
 #[test]
@@ -136,7 +136,7 @@ fn the_key_is_asked_for_only_of_those_who_send_something_to_v3() {
     std::fs::write(&file, "secret \nsecond line\n").unwrap();
     let server = Server::start_with("dummy", &["--api_key_file", file.to_str().unwrap()]);
     let ask = |method: &str, path: &str, headers: &[(&str, &str)]| {
-        send(&server, method, path, headers, b"{}").fault()
+        send(&server, method, path, headers, b"{}").error()
     };
     let chat = "/v3/chat/completions";
     let answers = [
@@ -158,16 +158,16 @@ fn the_key_is_asked_for_only_of_those_who_send_something_to_v3() {
 #[test]
 fn two_dots_are_refused_however_they_are_written() {
     let server = Server::start("dummy");
-    let faults: String = [
+    let errors: String = [
         "/v2/models/../dummy",
         "/v2/models/%2e%2e/ready",
         "/v2/.%2E",
         "/%2E./v2",
         "/v2/models/...",
     ]
-    .map(|path| format!("{path} {}\n", get(&server, path).fault()))
+    .map(|path| format!("{path} {}\n", get(&server, path).error()))
     .concat();
-    insta::assert_snapshot!(faults, @"
+    insta::assert_snapshot!(errors, @"
     /v2/models/../dummy 400: The provided base path is invalid or doesn't exists
     /v2/models/%2e%2e/ready 400: The provided base path is invalid or doesn't exists
     /v2/.%2E 400: The provided base path is invalid or doesn't exists
@@ -225,7 +225,7 @@ fn older_clients_are_served() {
 }
 
 #[test]
-fn a_client_that_asks_before_it_sends_is_told_to_go_on() {
+fn a_client_that_asks_before_it_sends_is_reported_to_go_on() {
     let server = Server::start("dummy");
     let mut stream = connect(&server);
     let head = head("POST", INFER, BODY.len(), &[("Expect", "100-continue")]);
@@ -247,7 +247,7 @@ fn a_client_that_asks_before_it_sends_too_much_is_refused_at_once() {
         &[("Expect", "100-continue"), ("Connection", "close")],
     );
     stream.write_all(head.as_bytes()).unwrap();
-    insta::assert_snapshot!(read(&mut stream).fault(), @"413: request body is larger than 1000 bytes; see --max_message_size");
+    insta::assert_snapshot!(read(&mut stream).error(), @"413: request body is larger than 1000 bytes; see --max_message_size");
 }
 
 /// Starts a server on addresses of its own choice.

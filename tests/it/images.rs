@@ -20,16 +20,16 @@ fn star(extension: &str) -> Vec<u8> {
     fs::read(fixture(&format!("images/star.{extension}"))).unwrap()
 }
 
-fn encoded(picture: &DynamicImage, format: ImageFormat) -> Vec<u8> {
+fn encoded(image: &DynamicImage, format: ImageFormat) -> Vec<u8> {
     let mut file = Cursor::new(Vec::new());
-    picture.write_to(&mut file, format).unwrap();
+    image.write_to(&mut file, format).unwrap();
     file.into_inner()
 }
 
 /// A picture of one colour.
 fn plain(width: u32, height: u32, rgb: [u8; 3]) -> Vec<u8> {
-    let picture = RgbImage::from_pixel(width, height, image::Rgb(rgb));
-    encoded(&picture.into(), ImageFormat::Png)
+    let image = RgbImage::from_pixel(width, height, image::Rgb(rgb));
+    encoded(&image.into(), ImageFormat::Png)
 }
 
 /// The samples of a picture, blue first.
@@ -47,7 +47,7 @@ fn floats(samples: &[u8]) -> Vec<f32> {
 }
 
 #[test]
-fn pictures_arrive_as_they_are_where_no_size_is_known() {
+fn images_arrive_as_they_are_where_no_size_is_known() {
     let served = Served::start("image_any", "image");
     for (file, size) in [(star("png"), [224, 224]), (star("jpg"), [240, 320])] {
         for form in ANY_BYTES {
@@ -68,7 +68,7 @@ fn pictures_arrive_as_they_are_where_no_size_is_known() {
 }
 
 #[test]
-fn pictures_are_resized_where_a_size_is_known() {
+fn images_are_resized_where_a_size_is_known() {
     let served = Served::start("image_fixed", "image");
     let (large, small) = (plain(30, 20, [1, 2, 3]), plain(1, 1, [4, 5, 6]));
     let as_it_is = plain(6, 4, [7, 8, 9]);
@@ -89,7 +89,7 @@ fn pictures_are_resized_where_a_size_is_known() {
 }
 
 #[test]
-fn a_pipeline_splits_a_request_of_pictures() {
+fn a_pipeline_splits_a_request_of_images() {
     let mut config = Config::of(&["image_fixed", "image_any"]);
     config.model("turned", &model("image_any"))["layout"] = json!("NCHW");
     for (name, model, count) in [
@@ -154,8 +154,12 @@ fn a_pipeline_splits_a_request_of_pictures() {
             &["any", "-i", &given, "--output", "json"],
         );
         assert_eq!(run.code, Some(0), "{api}: {}", run.stderr);
-        let told: serde_json::Value = serde_json::from_slice(&run.stdout).unwrap();
-        assert_eq!(told["outputs"][0]["shape"], json!([1, 1, 4, 6, 3]), "{api}");
+        let reported: serde_json::Value = serde_json::from_slice(&run.stdout).unwrap();
+        assert_eq!(
+            reported["outputs"][0]["shape"],
+            json!([1, 1, 4, 6, 3]),
+            "{api}"
+        );
     }
 }
 
@@ -177,11 +181,11 @@ fn ranges_take_the_nearer_bound() {
 }
 
 #[test]
-fn a_model_of_one_channel_takes_grey_pictures() {
+fn a_model_of_one_channel_takes_grey_images() {
     let served = Served::start("image_grey", "image");
     let grey: Vec<u8> = (0..24).collect();
-    let picture = image::GrayImage::from_raw(6, 4, grey.clone()).unwrap();
-    let file = encoded(&picture.into(), ImageFormat::Png);
+    let image = image::GrayImage::from_raw(6, 4, grey.clone()).unwrap();
+    let file = encoded(&image.into(), ImageFormat::Png);
     for form in ANY_BYTES {
         assert_eq!(served.ask(form, &[1], &[&file]).unwrap().data, grey);
         let jpeg = image::GrayImage::from_pixel(6, 4, image::Luma([100]));
@@ -191,7 +195,7 @@ fn a_model_of_one_channel_takes_grey_pictures() {
 }
 
 #[test]
-fn each_fault_of_images_has_its_code_and_text() {
+fn each_error_of_images_has_its_code_and_text() {
     let served = Served::start("image_any", "image");
     let (png, jpg) = (star("png"), star("jpg"));
     let grey = image::GrayImage::from_pixel(2, 2, image::Luma([100]));
@@ -253,7 +257,7 @@ fn more_images_than_the_batch_takes_are_refused() {
 }
 
 #[test]
-fn a_model_with_the_channels_elsewhere_does_not_misread_pictures() {
+fn a_model_with_the_channels_elsewhere_does_not_misread_images() {
     let served = Served::start("classifier", "image");
     let texts = ANY_BYTES.map(|form| served.ask(form, &[1], &[&star("png")]).unwrap_err());
     insta::assert_snapshot!(texts.join("\n"), @"
@@ -273,7 +277,7 @@ fn bomb() -> Vec<u8> {
 }
 
 #[test]
-fn a_picture_that_would_fill_the_memory_is_refused_by_its_header() {
+fn a_image_that_would_fill_the_memory_is_refused_by_its_header() {
     let served = Served::start("image_any", "image");
     let before = peak_memory(&served.server);
     let texts = ANY_BYTES.map(|form| served.ask(form, &[1], &[&bomb()]).unwrap_err());
@@ -299,7 +303,7 @@ fn peak_memory(server: &Server) -> u64 {
 }
 
 #[test]
-fn many_pictures_at_once_are_all_answered() {
+fn many_images_at_once_are_all_answered() {
     let served = Served::start("image_any", "image");
     let file = star("jpg");
     let expected = floats(&samples(&file));
@@ -336,11 +340,11 @@ fn a_client_that_leaves_does_no_harm() {
 }
 
 #[test]
-fn the_client_sends_pictures_for_the_server_to_decode() {
+fn the_client_sends_images_for_the_server_to_decode() {
     let served = Served::start("image_fixed", "image");
-    let picture = fixture("images/star.png").display().to_string();
+    let image = fixture("images/star.png").display().to_string();
     for api in APIS {
-        let given = format!("image:BYTES=@{picture}");
+        let given = format!("image:BYTES=@{image}");
         let run = infer(
             &served.server,
             api,

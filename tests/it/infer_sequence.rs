@@ -235,9 +235,9 @@ fn printed_requests_say_the_same_to_proxies() {
         assert_eq!(run.code, Some(0), "{api}: {}", run.stderr);
         let text = run.text();
         let header = "-H 'ovms-sequence-id: ";
-        let mut told = text.split(header).skip(1);
-        let (id, _) = told.next().unwrap().split_once('\'').unwrap();
-        assert!(told.all(|rest| rest.starts_with(id)), "{api}: {text}");
+        let mut reported = text.split(header).skip(1);
+        let (id, _) = reported.next().unwrap().split_once('\'').unwrap();
+        assert!(reported.all(|rest| rest.starts_with(id)), "{api}: {text}");
         let requests = text.matches(header).count();
         assert_eq!(requests, 3, "{api}: {text}");
         assert_eq!(text.matches(id).count(), 2 * requests, "{api}: {text}");
@@ -272,9 +272,9 @@ fn lines_are_steps_that_are_sent_as_they_come() {
             let answer: Value = serde_json::from_str(&text).unwrap();
             assert_eq!(answer["step"], step + 1, "{api}");
             assert_eq!(answer["outputs"][0]["data"][3], total, "{api}");
-            let told = id_of(&answer);
-            assert!(step == 0 || told == id, "{api}: {told}, not {id}");
-            id = told;
+            let reported = id_of(&answer);
+            assert!(step == 0 || reported == id, "{api}: {reported}, not {id}");
+            id = reported;
         }
         drop(stdin);
         let mut rest = String::new();

@@ -133,7 +133,7 @@ fn ctrl_c_ends_the_sequence() {
 }
 
 #[test]
-fn ctrl_c_waits_for_the_step_under_way() {
+fn ctrl_c_waits_for_the_step_in_flight() {
     let server = stateful("running_busy", &["--plugin_config", busy::PLUGIN_CONFIG]);
     let steps = format!("steps=[{}]", busy::SECONDS / 200);
     let args = [
@@ -314,7 +314,7 @@ fn what_the_server_refuses_comes_with_the_next_step() {
 }
 
 #[test]
-fn a_model_that_does_not_remember_is_told() {
+fn a_model_that_does_not_remember_is_reported() {
     let server = Server::start("running_total");
     let args = ["running_total", "-i", STEPS, "--sequence"];
     for api in [GRPC, REST] {

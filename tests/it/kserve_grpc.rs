@@ -12,7 +12,7 @@ use tonic::codec::CompressionEncoding;
 use crate::support::{
     Server,
     dtypes::{self, ELEMENTS},
-    grpc::{Grpc, dummy, fault, floats, input, raw, to_floats, typed, wanted},
+    grpc::{Grpc, dummy, error, floats, input, raw, to_floats, typed, wanted},
 };
 
 #[test]
@@ -59,7 +59,7 @@ fn a_model_is_ready_in_the_versions_that_it_has() {
             version: version.to_owned(),
         };
         let answer = grpc.wait(grpc.client.clone().model_ready(request));
-        let answer = answer.map_or_else(|status| fault(&status), |answer| answer.ready.to_string());
+        let answer = answer.map_or_else(|status| error(&status), |answer| answer.ready.to_string());
         format!("{name} {version:?}: {answer}\n")
     };
     let answers: String = ["", "0", "1", "2", "-1", "x", "1.0", "99999999999999999999"]
@@ -145,7 +145,7 @@ fn metadata(grpc: &Grpc, name: &str, version: &str) -> String {
     };
     let metadata = match grpc.wait(grpc.client.clone().model_metadata(request)) {
         Ok(metadata) => metadata,
-        Err(status) => return format!("{}\n", fault(&status)),
+        Err(status) => return format!("{}\n", error(&status)),
     };
     let mut text = format!(
         "{} {:?} on {}\n",
@@ -365,7 +365,7 @@ fn a_large_input_arrives_whole() {
 }
 
 #[test]
-fn requests_under_way_together_get_each_their_own_answer() {
+fn requests_in_flight_together_get_each_their_own_answer() {
     let server = Server::start_with("two_outputs", &["--nireq", "2"]);
     let grpc = Grpc::connect(&server);
     let calls: Vec<_> = (0..200_u8)

@@ -178,7 +178,7 @@ fn requested_outputs_are_selected_and_in_the_order_asked_for() {
         );
         let answer = post(&server, "/v2/models/two_outputs/infer", body.as_bytes());
         if answer.status != 200 {
-            return answer.fault();
+            return answer.error();
         }
         let outputs = answer.json()["outputs"].as_array().unwrap().clone();
         outputs
@@ -218,9 +218,9 @@ fn a_gzip_body_is_expanded() {
         &[("Content-Encoding", "gzip")],
         BODY,
     );
-    insta::assert_snapshot!(broken.fault(), @"400: request body is not valid gzip: invalid gzip header");
+    insta::assert_snapshot!(broken.error(), @"400: request body is not valid gzip: invalid gzip header");
     let other = send(&server, "POST", INFER, &[("Content-Encoding", "br")], &body);
-    insta::assert_snapshot!(other.fault(), @"400: Content-Encoding br is not supported; send gzip or no encoding");
+    insta::assert_snapshot!(other.error(), @"400: Content-Encoding br is not supported; send gzip or no encoding");
 }
 
 #[test]
@@ -268,7 +268,7 @@ fn a_chunked_body_is_read() {
 #[test]
 fn an_unknown_path_is_not_found() {
     let server = Server::start("dummy");
-    let faults: String = [
+    let errors: String = [
         "/",
         "/v1/nothing",
         "/v2/",
@@ -285,9 +285,9 @@ fn an_unknown_path_is_not_found() {
         "/v2/models/../dummy",
         "/v2/..",
     ]
-    .map(|path| format!("{path} {}\n", get(&server, path).fault()))
+    .map(|path| format!("{path} {}\n", get(&server, path).error()))
     .concat();
-    insta::assert_snapshot!(faults, @"
+    insta::assert_snapshot!(errors, @"
     / 404: Invalid request URL
     /v1/nothing 404: Invalid request URL
     /v2/ 404: Invalid request URL
@@ -309,7 +309,7 @@ fn an_unknown_path_is_not_found() {
 #[test]
 fn another_method_is_refused_with_the_ones_that_are_allowed() {
     let server = Server::start("dummy");
-    let faults: String = [
+    let errors: String = [
         ("POST", "/v2"),
         ("DELETE", "/v2/models/dummy"),
         ("PUT", "/v2/models/dummy/ready"),
@@ -321,15 +321,15 @@ fn another_method_is_refused_with_the_ones_that_are_allowed() {
     .map(|(method, path)| {
         let answer = send(&server, method, path, &[], b"");
         let allow = answer.header("allow").unwrap_or("nothing").to_owned();
-        let fault = if method == "HEAD" {
+        let error = if method == "HEAD" {
             answer.status.to_string()
         } else {
-            answer.fault()
+            answer.error()
         };
-        format!("{method} {path}: {fault}; allowed: {allow}\n")
+        format!("{method} {path}: {error}; allowed: {allow}\n")
     })
     .concat();
-    insta::assert_snapshot!(faults, @"
+    insta::assert_snapshot!(errors, @"
     POST /v2: 405: Unsupported method; allowed: GET, HEAD, OPTIONS
     DELETE /v2/models/dummy: 405: Unsupported method; allowed: GET, HEAD, OPTIONS
     PUT /v2/models/dummy/ready: 405: Unsupported method; allowed: GET, HEAD, OPTIONS

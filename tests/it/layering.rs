@@ -139,57 +139,57 @@ fn module(path: &str) -> &str {
 }
 
 /// Fails with one line for each fault.
-fn none(faults: &[String]) {
-    assert!(faults.is_empty(), "\n{}", faults.join("\n"));
+fn none(errors: &[String]) {
+    assert!(errors.is_empty(), "\n{}", errors.join("\n"));
 }
 
 #[test]
 fn every_module_has_a_layer() {
-    let faults: Vec<String> = sources("src")
+    let errors: Vec<String> = sources("src")
         .iter()
         .map(|source| module(&source.path))
         .filter(|module| !["lib", "build"].contains(module) && layer(module).is_none())
         .map(|module| format!("src/{module} is in no row of LAYERS"))
         .collect();
-    none(&faults);
+    none(&errors);
 }
 
 #[test]
 fn imports_point_downward() {
-    let mut faults = Vec::new();
+    let mut errors = Vec::new();
     for source in sources("src") {
         let own = module(&source.path);
         for name in source.names_after("crate::") {
             if let (Some(own_layer), Some(other)) = (layer(own), layer(name))
                 && other > own_layer
             {
-                faults.push(format!(
+                errors.push(format!(
                     "{} imports `{name}` from a higher layer",
                     source.path
                 ));
             }
         }
     }
-    none(&faults);
+    none(&errors);
 }
 
 #[test]
 fn the_library_knows_no_command_line() {
-    let mut faults = Vec::new();
+    let mut errors = Vec::new();
     for source in sources("src") {
         for word in COMMAND_LINE.iter().filter(|word| source.has_word(word)) {
-            faults.push(format!(
+            errors.push(format!(
                 "{} names `{word}`, which is for commands/",
                 source.path
             ));
         }
     }
-    none(&faults);
+    none(&errors);
 }
 
 #[test]
 fn the_runtime_is_named_in_one_folder() {
-    let mut faults = Vec::new();
+    let mut errors = Vec::new();
     for source in sources("src").into_iter().chain(sources("commands")) {
         if source.path.starts_with("src/openvino/") {
             continue;
@@ -202,27 +202,27 @@ fn the_runtime_is_named_in_one_folder() {
             || source.has_word("openvino_sys")
             || (source.code.contains("openvino::") && !ours);
         if theirs {
-            faults.push(format!("{} names the openvino crate", source.path));
+            errors.push(format!("{} names the openvino crate", source.path));
         }
     }
-    none(&faults);
+    none(&errors);
 }
 
 #[test]
 fn unsafe_code_has_its_folders() {
-    let faults: Vec<String> = sources("src")
+    let errors: Vec<String> = sources("src")
         .into_iter()
         .chain(sources("commands"))
         .filter(|source| source.has_word("unsafe"))
         .filter(|source| !UNSAFE.iter().any(|folder| source.path.starts_with(folder)))
         .map(|source| format!("{} has unsafe code", source.path))
         .collect();
-    none(&faults);
+    none(&errors);
 }
 
 #[test]
 fn files_can_be_read_at_one_go() {
-    let faults: Vec<String> = ["src", "commands", "tests", "benches"]
+    let errors: Vec<String> = ["src", "commands", "tests", "benches"]
         .into_iter()
         .flat_map(sources)
         .filter(|source| source.lines > LONGEST)
@@ -233,7 +233,7 @@ fn files_can_be_read_at_one_go() {
             )
         })
         .collect();
-    none(&faults);
+    none(&errors);
 }
 
 #[test]

@@ -6,7 +6,7 @@ use ovms::{
 };
 
 use crate::support::{
-    loaded::{describe, fault, infer, load, options},
+    loaded::{describe, error, infer, load, options},
     model, repository,
 };
 
@@ -40,7 +40,7 @@ fn named(layouts: &[(&str, &str)]) -> LoadOptions {
 
 /// A picture of 20 by 30 pixels with three channels, as NHWC, and what the model makes of it as
 /// NCHW.
-fn picture() -> (Vec<f32>, Vec<f32>) {
+fn image() -> (Vec<f32>, Vec<f32>) {
     let value = |y: u16, x: u16, channel: u16| f32::from((y * 30 + x) * 3 + channel);
     let pixels = || (0..20).flat_map(|y| (0..30).map(move |x| (y, x)));
     let nhwc = pixels()
@@ -59,7 +59,7 @@ fn an_input_is_transposed_to_what_the_model_has() {
         describe(&model),
         "input (1,20,30,3) NHWC, output (1,3,20,30) N..."
     );
-    let (nhwc, nchw) = picture();
+    let (nhwc, nchw) = image();
     let outputs = infer(&model, &[("input", &[1, 20, 30, 3], &nhwc)]).unwrap();
     assert_eq!(outputs, [(vec![1, 3, 20, 30], nchw)]);
 }
@@ -72,7 +72,7 @@ fn an_output_is_transposed_from_what_the_model_has() {
         describe(&model),
         "input (1,20,30,3) NHWC, output (1,20,30,3) N...C"
     );
-    let (nhwc, _) = picture();
+    let (nhwc, _) = image();
     let outputs = infer(&model, &[("input", &[1, 20, 30, 3], &nhwc)]).unwrap();
     let expected = nhwc.iter().map(|value| value + 1.0).collect();
     assert_eq!(outputs, [(vec![1, 20, 30, 3], expected)]);
@@ -148,14 +148,14 @@ fn a_single_layout_only_names_the_axes() {
 
 #[test]
 fn layouts_that_do_not_fit_are_refused() {
-    let faults = [
-        fault(&model("increment4d"), &anonymous("NHW")),
-        fault(&model("increment4d"), &anonymous("NHWC:NCDW")),
-        fault(&model("increment4d"), &named(&[("output", "NC:CN")])),
-        fault(&model("increment4d"), &named(&[("picture", "NC")])),
-        fault(&model("add"), &anonymous("NC")),
+    let errors = [
+        error(&model("increment4d"), &anonymous("NHW")),
+        error(&model("increment4d"), &anonymous("NHWC:NCDW")),
+        error(&model("increment4d"), &named(&[("output", "NC:CN")])),
+        error(&model("increment4d"), &named(&[("picture", "NC")])),
+        error(&model("add"), &anonymous("NC")),
     ];
-    insta::assert_snapshot!(faults.join("\n"), @"
+    insta::assert_snapshot!(errors.join("\n"), @"
     Layout incompatible with given shape - `input` has shape (1,3,20,30); layout NHW
     Layout incompatible with given shape - `input` has shape (1,3,20,30); layout NHWC:NCDW
     Layout incompatible with given shape - `output` has shape (1,3,20,30); layout NC
@@ -223,11 +223,11 @@ fn names_that_do_not_fit_are_refused() {
         shapes: PerTensor::Named(vec![("input".to_owned(), shape)]),
         ..options()
     };
-    let faults = [
-        fault(renamed.path(), &by_own_name),
-        fault(renamed.path(), &named(&[("input", "NCHW")])),
+    let errors = [
+        error(renamed.path(), &by_own_name),
+        error(renamed.path(), &named(&[("input", "NCHW")])),
     ];
-    insta::assert_snapshot!(faults.join("\n"), @"
+    insta::assert_snapshot!(errors.join("\n"), @"
     Shape from config has real name. Use mapped name instead - `input` is mapped to `picture`
     Layout from config not found in model - no input or output `input`; the model has: picture, output
     ");

@@ -41,7 +41,7 @@ fn without_a_queue_the_second_is_refused_over_rest_too() {
     let server = busy::serve(&["--max_queued_requests", "0"]);
     let grpc = Grpc::connect(&server);
     let runs = busy::running(&server, &grpc, busy::SECONDS);
-    insta::assert_snapshot!(post(&server, 1).fault(), @"503: Server is overloaded - infer requests: 1, all busy; requests waiting: 0, the most allowed; try again later");
+    insta::assert_snapshot!(post(&server, 1).error(), @"503: Server is overloaded - infer requests: 1, all busy; requests waiting: 0, the most allowed; try again later");
     assert!(!runs.is_answered());
     busy::check(busy::SECONDS, &runs.wait());
     assert_eq!(post(&server, 1).status, 200);

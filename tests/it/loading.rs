@@ -9,7 +9,7 @@ use tempfile::TempDir;
 
 use crate::support::{
     Server,
-    grpc::{Grpc, dummy, fault},
+    grpc::{Grpc, dummy, error},
     http::{get, post},
     repository,
 };
@@ -58,14 +58,14 @@ fn the_version_is_known_and_not_ready() {
             version: version.to_owned(),
         };
         let answer = grpc.wait(grpc.client.clone().model_ready(request));
-        answer.map_or_else(|status| fault(&status), |answer| answer.ready.to_string())
+        answer.map_or_else(|status| error(&status), |answer| answer.ready.to_string())
     };
     let metadata = |version: &str| {
         let request = ModelMetadataRequest {
             name: "dummy".to_owned(),
             version: version.to_owned(),
         };
-        fault(
+        error(
             &grpc
                 .wait(grpc.client.clone().model_metadata(request))
                 .unwrap_err(),
@@ -78,19 +78,19 @@ fn the_version_is_known_and_not_ready() {
         format!("metadata: {}", metadata("")),
         format!(
             "REST ready 1: {}",
-            get(&server, "/v2/models/dummy/versions/1/ready").fault()
+            get(&server, "/v2/models/dummy/versions/1/ready").error()
         ),
         format!(
             "REST ready: {}",
-            get(&server, "/v2/models/dummy/ready").fault()
+            get(&server, "/v2/models/dummy/ready").error()
         ),
         format!(
             "REST metadata 1: {}",
-            get(&server, "/v2/models/dummy/versions/1").fault()
+            get(&server, "/v2/models/dummy/versions/1").error()
         ),
         format!(
             "REST metadata: {}",
-            get(&server, "/v2/models/dummy").fault()
+            get(&server, "/v2/models/dummy").error()
         ),
     ]
     .join("\n");
@@ -117,11 +117,11 @@ fn inference_waits_for_the_version_and_then_says_so() {
             format!("default: {}", grpc.refused(version(""))),
             format!(
                 "REST 1: {}",
-                post(&server, "/v2/models/dummy/versions/1/infer", BODY).fault()
+                post(&server, "/v2/models/dummy/versions/1/infer", BODY).error()
             ),
             format!(
                 "REST default: {}",
-                post(&server, "/v2/models/dummy/infer", BODY).fault()
+                post(&server, "/v2/models/dummy/infer", BODY).error()
             ),
         ]
         .join("\n");

@@ -3,7 +3,7 @@
 use std::{fs, path::Path};
 
 use ovms::{
-    openvino::{Compiled, ModelLoadError, LoadOptions, PerTensor, ShapeOption},
+    openvino::{Compiled, LoadOptions, ModelLoadError, PerTensor, ShapeOption},
     proto::kserve::ModelInferRequest,
     tensor::{Dim, PartialShape},
 };
@@ -169,7 +169,10 @@ fn what_the_model_does_not_take_is_told_as_for_any_other() {
     let root = model("lstm_ti");
     let error = |options| load(&root, &options, &[]).err().unwrap();
     let reshape = error(unrolled(&[1, 8].map(Dim::Fixed)));
-    assert!(matches!(reshape, ModelLoadError::Reshape { .. }), "{reshape}");
+    assert!(
+        matches!(reshape, ModelLoadError::Reshape { .. }),
+        "{reshape}"
+    );
     let broken = LoadOptions {
         low_latency: true,
         ..options()
@@ -237,7 +240,7 @@ fn a_server_steps_through_sequences() {
 }
 
 #[test]
-fn a_loop_that_stays_is_told_in_the_log() {
+fn a_loop_that_stays_is_reported_in_the_log() {
     let temporary = repository::folder();
     let server = serve("(1,12,8)", temporary.path());
     server.wait_ready();
@@ -248,7 +251,7 @@ fn a_loop_that_stays_is_told_in_the_log() {
 }
 
 #[test]
-fn a_transformation_that_cannot_be_done_is_told_in_the_log() {
+fn a_transformation_that_cannot_be_done_is_reported_in_the_log() {
     let root = repository::folder();
     let nowhere = root.path().join("nowhere");
     let server = serve("(1,1,8)", &nowhere);

@@ -96,7 +96,7 @@ fn each_command_has_a_page_with_its_flags_and_the_usual_sections() {
 }
 
 #[test]
-fn pages_have_no_faults_for_those_who_set_them() {
+fn pages_have_no_errors_for_those_who_set_them() {
     let (folder, pages) = pages();
     let dir = folder.path().join("share/man/man1");
     let lint = |program: &str, options: &[&str]| {
@@ -112,11 +112,11 @@ fn pages_have_no_faults_for_those_who_set_them() {
             );
             let said = format!("{}{}", run.text(), run.stderr);
             // The pages have no date: the same program writes the same pages.
-            let faults: Vec<&str> = said
+            let errors: Vec<&str> = said
                 .lines()
                 .filter(|line| !line.contains("missing date"))
                 .collect();
-            assert!(faults.is_empty(), "{name}: {}", faults.join("\n"));
+            assert!(errors.is_empty(), "{name}: {}", errors.join("\n"));
         }
     };
     lint("mandoc", &["-T", "lint", "-W", "warning"]);
@@ -210,7 +210,7 @@ fn a_page_reads_as_manuals_do() {
 }
 
 #[test]
-fn what_has_no_page_is_told() {
+fn what_has_no_page_is_reported() {
     insta::assert_snapshot!(ovms(["man", "setup", "now"]).failure(), @"
     exit 64
     error: there is no command `ovms setup now`

@@ -360,7 +360,7 @@ fn the_page_is_text_whatever_the_query() {
     let head = send(&server, "HEAD", "/metrics", &[], b"");
     assert_eq!((head.status, head.body.len()), (200, 0));
     let wrong = post(&server, "/metrics", b"");
-    assert_eq!(wrong.fault(), "405: Unsupported method");
+    assert_eq!(wrong.error(), "405: Unsupported method");
 }
 
 #[test]
@@ -380,7 +380,7 @@ fn there_is_no_page_unless_it_is_wanted() {
 }
 
 #[test]
-fn a_list_with_a_fault_ends_the_start() {
+fn a_list_with_a_error_ends_the_start() {
     insta::assert_snapshot!(start("ovms_streams,ovms_request_success").failure(), @"
     exit 1
     error: Invalid name in metrics_list - there is no family `ovms_request_success`
@@ -439,14 +439,14 @@ fn the_configuration_file_may_ask_for_the_page() {
 }
 
 #[test]
-fn a_fault_of_the_file_ends_the_start() {
-    let fault = |metrics, flags: &[&str]| {
+fn a_error_of_the_file_ends_the_start() {
+    let failure = |metrics, flags: &[&str]| {
         let (_folder, mut server) = start_file(metrics, flags);
         let status = server.wait();
         let line = server.wait_log("stderr: error: ");
         format!("exit {}, {line}", status.code().unwrap())
     };
-    insta::assert_snapshot!(fault(r#"{"enable":true,"metrics_list":["ovms_stream"]}"#, &[]), @"exit 1, stderr: error: Invalid name in metrics_list - there is no family `ovms_stream`");
-    insta::assert_snapshot!(fault(r#"{"enable":true}"#, &["--metrics_enable"]), @"exit 1, stderr: error: Configuration file not found or cannot open - metrics are set both by metrics_enable and by monitoring in the file; keep one of them");
-    insta::assert_snapshot!(fault(r#"{"enable":true}"#, &["--rest_port=0"]), @"exit 1, stderr: error: Missing rest_port parameter in server CLI - metrics are enabled in the file");
+    insta::assert_snapshot!(failure(r#"{"enable":true,"metrics_list":["ovms_stream"]}"#, &[]), @"exit 1, stderr: error: Invalid name in metrics_list - there is no family `ovms_stream`");
+    insta::assert_snapshot!(failure(r#"{"enable":true}"#, &["--metrics_enable"]), @"exit 1, stderr: error: Configuration file not found or cannot open - metrics are set both by metrics_enable and by monitoring in the file; keep one of them");
+    insta::assert_snapshot!(failure(r#"{"enable":true}"#, &["--rest_port=0"]), @"exit 1, stderr: error: Missing rest_port parameter in server CLI - metrics are enabled in the file");
 }

@@ -8,7 +8,7 @@ use crate::support::{
 };
 
 #[test]
-fn faults_are_told_with_line_and_connection() {
+fn errors_are_reported_with_line_and_connection() {
     let case = Case::new();
     ir::relu(&case.path().join("models/wide"), "in", "out", &[1, 20]);
     fs::create_dir(case.path().join("models/empty")).unwrap();
@@ -235,30 +235,30 @@ fn every_rule_is_found_in_one_file() {
     let (code, report) = case.json(&[]);
     assert_eq!(code, Some(1));
     let pipelines = report["pipelines"].as_array().unwrap();
-    let faults = pipelines
+    let errors = pipelines
         .iter()
         .flat_map(|pipeline| pipeline["faults"].as_array().unwrap());
-    let mut rules: Vec<(u64, &str)> = faults
-        .map(|fault| {
+    let mut rules: Vec<(u64, &str)> = errors
+        .map(|failure| {
             for key in ["line", "column"] {
-                assert!(fault[key].as_u64().unwrap() > 0, "{fault}");
+                assert!(failure[key].as_u64().unwrap() > 0, "{failure}");
             }
             for key in ["file", "path", "found", "expected", "next"] {
-                assert_ne!(fault[key].as_str().unwrap(), "", "{fault}");
+                assert_ne!(failure[key].as_str().unwrap(), "", "{failure}");
             }
             (
-                fault["rule"].as_u64().unwrap(),
-                fault["status"].as_str().unwrap(),
+                failure["rule"].as_u64().unwrap(),
+                failure["status"].as_str().unwrap(),
             )
         })
         .collect();
     rules.sort_unstable();
     rules.dedup();
-    let told: Vec<String> = rules
+    let reported: Vec<String> = rules
         .iter()
         .map(|(rule, status)| format!("{rule} {status}"))
         .collect();
-    insta::assert_snapshot!(told.join("\n"), @"
+    insta::assert_snapshot!(reported.join("\n"), @"
     1 Pipeline has the same name as model
     2 Pipeline refers to incorrect library
     3 Failure during custom node library initialization
@@ -536,10 +536,10 @@ fn scripts_get_what_hides_behind_a_missing_model_or_library() {
     assert_eq!(found["verdict"], "faults");
     assert_eq!(found["faults"].as_array().unwrap().len(), 2);
     let unchecked = found["unchecked"].as_array().unwrap().iter();
-    let told: Vec<String> = unchecked
+    let reported: Vec<String> = unchecked
         .map(|not| format!("{} {} {}", not["path"], not["node"], not["reason"]))
         .collect();
-    insta::assert_snapshot!(told.join("\n"), @r#"
+    insta::assert_snapshot!(reported.join("\n"), @r#"
     "pipeline_config_list[0].nodes[0].model_name" "a" "its inputs and outputs, and what depends on them, since the model cannot be asked"
     "pipeline_config_list[0].nodes[1].library_name" "b" "its inputs and outputs, and what depends on them, since the custom node cannot be asked"
     "#);

@@ -245,13 +245,13 @@ fn names_layouts_and_shapes_of_the_configuration_count() {
     };
     case.config(&file(&models, &[], &["plain", "turned", "batch"].map(to)));
     let (_, report) = case.json(&[]);
-    let told = report["pipelines"]
+    let reported = report["pipelines"]
         .as_array()
         .unwrap()
         .iter()
         .map(|pipeline| {
-            let fault = &pipeline["faults"][0];
-            let part = |key: &str| fault[key].as_str().unwrap_or("-").to_owned();
+            let failure = &pipeline["faults"][0];
+            let part = |key: &str| failure[key].as_str().unwrap_or("-").to_owned();
             format!(
                 "{}: {}; {}",
                 pipeline["name"],
@@ -259,7 +259,7 @@ fn names_layouts_and_shapes_of_the_configuration_count() {
                 part("expected")
             )
         });
-    insta::assert_snapshot!(told.collect::<Vec<_>>().join("\n"), @r#"
+    insta::assert_snapshot!(reported.collect::<Vec<_>>().join("\n"), @r#"
     "to_plain": -; -
     "to_turned": FP32 (1,3,8,8) from `a`; (1,8,8,3)
     "to_batch": FP32 (1,3,8,8) from `a`; (2,3,8,8)

@@ -114,6 +114,6 @@ fn all_libraries_that_cannot_be_opened_leave_the_rest_alone() {
         server.wait_log(line);
     }
     assert_eq!(infer(&client, ten("good", 1.0)), "out [1,10] 2");
-    let stranger = grpc::fault(&client.infer(ten("stranger", 1.0)).unwrap_err());
+    let stranger = grpc::error(&client.infer(ten("stranger", 1.0)).unwrap_err());
     assert_eq!(stranger, "NotFound: Model with requested name is not found");
 }

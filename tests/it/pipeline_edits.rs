@@ -55,26 +55,26 @@ fn edited(randoms: &[Random]) -> Vec<Edited> {
 fn logged(log: &str) -> BTreeMap<&str, &str> {
     const BEGIN: &str = "Validation of pipeline definition: ";
     let lines = log.lines().filter_map(|line| line.split_once(BEGIN));
-    let told = lines.filter_map(|(_, told)| told.split_once(" failed: "));
-    told.collect()
+    let reported = lines.filter_map(|(_, reported)| reported.split_once(" failed: "));
+    reported.collect()
 }
 
 /// Returns a fault that the check tells as the log has it.
-fn fault(fault: &Value) -> String {
+fn error(error: &Value) -> String {
     let text = |value: &Value| value.as_str().unwrap().to_owned();
-    let node = match fault["node"].as_str() {
+    let node = match error["node"].as_str() {
         Some(node) => format!("node `{node}`: "),
         None => String::new(),
     };
     format!(
         "{}:{} {}: {} - {node}found {}; expected {}; {}",
-        fault["line"],
-        fault["column"],
-        text(&fault["path"]),
-        text(&fault["status"]),
-        text(&fault["found"]),
-        text(&fault["expected"]),
-        text(&fault["next"]),
+        error["line"],
+        error["column"],
+        text(&error["path"]),
+        text(&error["status"]),
+        text(&error["found"]),
+        text(&error["expected"]),
+        text(&error["next"]),
     )
 }
 
@@ -109,35 +109,35 @@ fn what_may_not_be_is_refused_by_the_server_and_by_the_check() {
     {
         let name = config["name"].as_str().unwrap();
         let found = logged.get(name).copied();
-        let told = || format!("{name}: {what}: {config:#}");
-        assert!(found.is_some(), "{}", told());
+        let reported = || format!("{name}: {what}: {config:#}");
+        assert!(found.is_some(), "{}", reported());
         let report = reports.next().unwrap();
         assert_eq!(report["name"], name);
-        assert_eq!(report["verdict"], "faults", "{}", told());
+        assert_eq!(report["verdict"], "faults", "{}", reported());
         // The text, and behind it all faults, word for word the same.
-        let (status_text, faults) = found.unwrap().split_once(": ").unwrap();
-        assert!(texts.contains(&status_text), "{found:?} of {}", told());
-        assert_eq!(report["status"], status_text, "{}", told());
+        let (status_text, errors) = found.unwrap().split_once(": ").unwrap();
+        assert!(texts.contains(&status_text), "{found:?} of {}", reported());
+        assert_eq!(report["status"], status_text, "{}", reported());
         let checked: Vec<String> = report["faults"]
             .as_array()
             .unwrap()
             .iter()
-            .map(fault)
+            .map(error)
             .collect();
-        assert_eq!(checked.join("; "), faults, "{}", told());
+        assert_eq!(checked.join("; "), errors, "{}", reported());
         assert_eq!(status(&server, name), "LOADING FAILED_PRECONDITION");
     }
     for random in &randoms {
         let name = random.name.as_str();
-        let told = || format!("{name}: {:#}", random.config());
-        assert_eq!(logged.get(name), None, "{}", told());
+        let reported = || format!("{name}: {:#}", random.config());
+        assert_eq!(logged.get(name), None, "{}", reported());
         let report = reports.next().unwrap();
         assert_eq!(report["name"], name);
         let verdict = report["verdict"].as_str().unwrap();
         assert!(
             ["ok", "warnings"].contains(&verdict),
             "{verdict} {}",
-            told()
+            reported()
         );
         assert_eq!(status(&server, name), "AVAILABLE OK");
     }

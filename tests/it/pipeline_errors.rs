@@ -18,7 +18,7 @@ fn rest(server: &Server, name: &str, number: f32) -> String {
         {"name": "x", "shape": [1, 10], "datatype": "FP32", "data": data}
     ]});
     let path = format!("/v2/models/{name}/infer");
-    post(server, &path, body.to_string().as_bytes()).fault()
+    post(server, &path, body.to_string().as_bytes()).error()
 }
 
 /// A node that does it wrong if the number is 1, in the request itself and in part 1 of 3.
@@ -33,7 +33,7 @@ fn both(config: &mut Config, name: &str, params: &Value, consumer: &[Value], out
 }
 
 #[test]
-fn what_nodes_do_wrong_is_told_with_node_and_part() {
+fn what_nodes_do_wrong_is_reported_with_node_and_part() {
     let mut config = Config::of(&["dummy"]);
     config.library("shaped", "shaped.c");
     let log = config.beside("log");
@@ -76,24 +76,24 @@ fn what_nodes_do_wrong_is_told_with_node_and_part() {
 
     let mut server = config.serve();
     let client = Grpc::connect(&server);
-    let mut told = Vec::new();
+    let mut reported = Vec::new();
     for name in &names {
         let parts = format!("{name}_in_parts");
-        told.push(format!("{name}:"));
-        told.push(client.refused(ten(name, 1.0)));
-        told.push(rest(&server, name, 1.0));
+        reported.push(format!("{name}:"));
+        reported.push(client.refused(ten(name, 1.0)));
+        reported.push(rest(&server, name, 1.0));
         let part = client.refused(ten(&parts, 0.0));
         let (text, shard) = part.split_once("shard: split_").unwrap_or((&part, ""));
         // Where all do it wrong, any of them may be the first.
         if !shard.is_empty() && *name != "fails" {
             assert!(["0", "1", "2"].contains(&shard), "{part}");
-            told.push(format!("{text}shard: split_N"));
+            reported.push(format!("{text}shard: split_N"));
         } else {
-            told.push(part);
+            reported.push(part);
         }
         assert_eq!(status(&server, name), "AVAILABLE OK");
     }
-    insta::assert_snapshot!(told.join("\n"), @"
+    insta::assert_snapshot!(reported.join("\n"), @"
         fails:
         Internal: Custom node failed during execution - Node: bad
         500: Custom node failed during execution - Node: bad
@@ -199,7 +199,7 @@ fn the_first_failure_ends_the_rest() {
 }
 
 #[test]
-fn a_model_that_fails_is_told() {
+fn a_model_that_fails_is_reported() {
     let mut config = Config::of(&["dummy"]);
     config.library("shaped", "shaped.c");
     config.model("fails", &crate::support::model("running_fail"));

@@ -72,7 +72,7 @@ fn a_recogniser_runs_for_each_line_of_a_page() {
 }
 
 #[test]
-fn a_page_without_lines_is_told() {
+fn a_page_without_lines_is_reported() {
     let folder = example("ocr", &["ocr_crops.cpp"]);
     let run = run(&folder, &["ocr", "--zeros"]);
     assert_eq!(run.code, Some(1), "{}", run.text());
@@ -83,10 +83,10 @@ fn a_page_without_lines_is_told() {
 #[test]
 fn parts_of_faces_are_gathered_from_the_inside_out() {
     let folder = example("faces", &["faces.c", "dominant.cpp"]);
-    let picture = folder.path().join("picture.npy");
-    write_npy(&picture, &floats(&[1, 448, 896], &vec![1.0; 448 * 896]));
-    let picture = format!("picture=@{}", picture.display());
-    let ask = |name| run(&folder, &[name, "-i", &picture, "--output", "json"]);
+    let image = folder.path().join("picture.npy");
+    write_npy(&image, &floats(&[1, 448, 896], &vec![1.0; 448 * 896]));
+    let image = format!("picture=@{}", image.display());
+    let ask = |name| run(&folder, &[name, "-i", &image, "--output", "json"]);
 
     let (counts, shapes) = counts_and_shapes(&ask("faces"));
     let inner = [("detector", 1), ("landmarks", 4), ("part", 12), ("mood", 4)];

@@ -4,7 +4,7 @@ use serde_json::json;
 
 use crate::support::{
     Server,
-    grpc::{Grpc, fault},
+    grpc::{Grpc, error},
     http::{get, post},
     pipelines::{Config, dl, infer, status, ten, with},
     repository,
@@ -119,7 +119,7 @@ fn two_names_that_differ_little_and_two_hundred_nodes() {
     assert_eq!(status(&server, "Long"), "AVAILABLE OK");
     let unknown = client.infer(ten("LONG", 0.0)).unwrap_err();
     assert_eq!(
-        fault(&unknown),
+        error(&unknown),
         "NotFound: Model with requested name is not found"
     );
 }

@@ -13,7 +13,7 @@ use crate::support::{
     Server, busy, eventually,
     grpc::{self, Grpc},
     http::get,
-    pipelines::{Config, custom, dl, infer, lines, request, ten, told, wait_lines, with},
+    pipelines::{Config, custom, dl, infer, lines, reported, request, ten, wait_lines, with},
     thread,
 };
 
@@ -265,7 +265,7 @@ fn requests_beyond_the_bound_are_refused_and_others_served() {
     client.check_serves();
     fs::write(&gate, "").unwrap();
     for call in calls {
-        assert_eq!(told(&call.wait().unwrap()), "out [1,10] 1");
+        assert_eq!(reported(&call.wait().unwrap()), "out [1,10] 1");
     }
     assert_eq!(
         grpc::to_floats(&client.answered(ten("p", 1.0)).raw_output_contents[0]),

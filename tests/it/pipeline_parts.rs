@@ -143,7 +143,7 @@ fn levels_are_the_first_dimensions_of_the_response() {
 }
 
 #[test]
-fn what_cannot_be_split_is_told() {
+fn what_cannot_be_split_is_reported() {
     let mut config = table();
     let given = |name: &str, out: &str, give: &str, count: i64| {
         splits(name, count, X, &json!({"out": out, "give": give}))
@@ -164,7 +164,7 @@ fn what_cannot_be_split_is_told() {
         let values = vec![0.0; usize::try_from(count).unwrap()];
         request(name, &[("x", shape, &values)])
     };
-    let mut told = Vec::new();
+    let mut reported = Vec::new();
     for (name, shape) in [
         ("any", &[0, 1, 10][..]),
         ("any", &[10_001, 1, 10]),
@@ -172,7 +172,7 @@ fn what_cannot_be_split_is_told() {
         ("four", &[3, 1, 10]),
         ("four", &[1, 10]),
     ] {
-        told.push(client.refused(zeros(name, shape)));
+        reported.push(client.refused(zeros(name, shape)));
     }
     for (name, number) in [
         ("dynamic", 0.0),
@@ -181,15 +181,15 @@ fn what_cannot_be_split_is_told() {
         ("flat", 5.0),
         ("other_shape", 0.0),
     ] {
-        for fault in [
+        for error in [
             client.refused(ten(name, number)),
             rest(&server, name, number),
         ] {
             // Both parts are wrong, and any of them may be the first.
-            told.push(fault.replace("shard: d_1", "shard: d_0"));
+            reported.push(error.replace("shard: d_1", "shard: d_0"));
         }
     }
-    insta::assert_snapshot!(told.join("\n"), @"
+    insta::assert_snapshot!(reported.join("\n"), @"
     Aborted: Pipeline execution aborted due to no content from custom node
     InvalidArgument: Too large dynamic demultiplication requested. - Node: request; Expected: at most 10000; Actual: 10001
     InvalidArgument: Invalid number of shape dimensions - Expected: (-1,1,10); Actual: (1,10); input name: x
@@ -219,7 +219,7 @@ fn rest(server: &Server, name: &str, number: f32) -> String {
         {"name": "x", "shape": [1, 10], "datatype": "FP32", "data": data}
     ]});
     let path = format!("/v2/models/{name}/infer");
-    post(server, &path, body.to_string().as_bytes()).fault()
+    post(server, &path, body.to_string().as_bytes()).error()
 }
 
 #[test]

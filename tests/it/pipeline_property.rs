@@ -83,8 +83,11 @@ fn answered(random: &Random, seed: u64, call: Call<'_>) -> &'static str {
             if is_empty { "empty" } else { "answered" }
         }
         (Err(status), Err(Nothing)) => {
-            let told = grpc::fault(&status);
-            assert!(told.starts_with(&format!("Aborted: {ABORTED}")), "{told}");
+            let reported = grpc::error(&status);
+            assert!(
+                reported.starts_with(&format!("Aborted: {ABORTED}")),
+                "{reported}"
+            );
             "nothing"
         }
         (found, expected) => panic!(
@@ -124,8 +127,11 @@ fn answered_by_rest(server: &Server, random: &Random, seed: u64) {
             check(random, seed, &outputs.collect(), &expected);
         }
         Err(Nothing) => {
-            let told = answer.fault();
-            assert!(told.starts_with(&format!("409: {ABORTED}")), "{told}");
+            let reported = answer.error();
+            assert!(
+                reported.starts_with(&format!("409: {ABORTED}")),
+                "{reported}"
+            );
         }
     }
 }

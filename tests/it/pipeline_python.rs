@@ -9,7 +9,7 @@ use crate::support::{
     Server, cli,
     grpc::{self, Grpc},
     http::{get, post},
-    pipelines::{Config, custom, dl, infer, lines, request, status, ten, told, with},
+    pipelines::{Config, custom, dl, infer, lines, reported, request, status, ten, with},
 };
 
 /// A handler that does what the params of its node say.
@@ -47,7 +47,7 @@ fn python_before_and_after_a_model() {
     let server = config.serve();
     let client = Grpc::connect(&server);
     let answer = client.answered(grpc::raw("p", "x", "UINT8", &[1, 10], &[4; 10]));
-    assert_eq!(told(&answer), "y [1,10] 50");
+    assert_eq!(reported(&answer), "y [1,10] 50");
     let log = config.beside("log");
     assert_eq!(
         lines(&log, "initialize"),
@@ -84,12 +84,12 @@ fn metadata_leave_open_what_only_python_takes_and_gives() {
         version: String::new(),
     };
     let mut kserve = client.client.clone();
-    let told = client.wait(async move { kserve.model_metadata(asked).await });
-    let told = told.unwrap();
+    let reported = client.wait(async move { kserve.model_metadata(asked).await });
+    let reported = reported.unwrap();
     let shown = |name: &str, datatype: &str, shape: &[i64]| {
         (name.to_owned(), datatype.to_owned(), shape.to_vec())
     };
-    let inputs: Vec<_> = told
+    let inputs: Vec<_> = reported
         .inputs
         .into_iter()
         .map(|it| (it.name, it.datatype, it.shape))
@@ -99,7 +99,7 @@ fn metadata_leave_open_what_only_python_takes_and_gives() {
         inputs,
         [shown("x", "UNDEFINED", &[]), shown("z", "FP32", &[1, 10])]
     );
-    let outputs: Vec<_> = told
+    let outputs: Vec<_> = reported
         .outputs
         .into_iter()
         .map(|it| (it.name, it.datatype, it.shape))
@@ -230,7 +230,7 @@ fn connections_convert_what_python_gives() {
 }
 
 /// What is wrong, what a node does for it, and the text behind the name of the node.
-const FAULTS: [(&str, &str, &str); 12] = [
+const ERRORS: [(&str, &str, &str); 12] = [
     (
         "broken",
         "Custom node failed during execution",
@@ -298,7 +298,7 @@ const FAULTS: [(&str, &str, &str); 12] = [
 
 fn faulty() -> Config {
     let mut config = config();
-    for (does, ..) in FAULTS {
+    for (does, ..) in ERRORS {
         config.pipeline(
             does,
             "x",
@@ -310,7 +310,7 @@ fn faulty() -> Config {
 }
 
 #[test]
-fn faults_of_python_are_told() {
+fn errors_of_python_are_reported() {
     let mut config = faulty();
     let split = with(
         scale("split", "1", "in=request.x", "out=o"),
@@ -321,7 +321,7 @@ fn faults_of_python_are_told() {
     config.pipeline("parts", "x", &nodes, "y=n.o");
     let server = config.serve();
     let client = Grpc::connect(&server);
-    for (does, status, rest) in FAULTS {
+    for (does, status, rest) in ERRORS {
         let expected = format!("Internal: {status} - Node: n{rest}");
         assert_eq!(infer(&client, ten(does, 1.0)), expected, "{does}");
     }
@@ -334,10 +334,10 @@ fn faults_of_python_are_told() {
 }
 
 #[test]
-fn clients_are_not_told_faults_of_python_if_they_are_hidden() {
+fn clients_are_not_reported_errors_of_python_if_they_are_hidden() {
     let server = faulty().serve_with(&["--hide_python_errors"]);
     let client = Grpc::connect(&server);
-    for (does, status, _) in FAULTS {
+    for (does, status, _) in ERRORS {
         let expected = format!("Internal: {status} - Node: n");
         assert_eq!(infer(&client, ten(does, 1.0)), expected, "{does}");
     }
@@ -346,7 +346,7 @@ fn clients_are_not_told_faults_of_python_if_they_are_hidden() {
 }
 
 #[test]
-fn handlers_that_do_not_load_are_faults_of_the_pipeline() {
+fn handlers_that_do_not_load_are_errors_of_the_pipeline() {
     let mut config = config();
     let bad = config.beside("bad.py");
     fs::write(&bad, "class Other:\n    pass\n").unwrap();

@@ -171,8 +171,8 @@ fn a_watcher_sees_versions_too() {
     config.pipeline("none", "x", &[node], "out=c.y");
     config.library_at("none", "/nowhere/libnone.so".as_ref());
     let server = config.serve_with(&["--file_system_poll_wait_seconds", "1"]);
-    let told = |server: &Server| server.log().matches("failed to open").count();
-    let at_first = told(&server);
+    let reported = |server: &Server| server.log().matches("failed to open").count();
+    let at_first = reported(&server);
     assert!(at_first > 0);
     repository::copy(&model("dummy").join("1"), &root.path().join("2"));
     server.wait_log("Pipeline: p state changed to: AVAILABLE_REQUIRED_REVALIDATION");
@@ -184,7 +184,7 @@ fn a_watcher_sees_versions_too() {
     eventually("checked again", || {
         (changes(&server, "p").len() == 5).then_some(())
     });
-    assert_eq!(told(&server), at_first);
+    assert_eq!(reported(&server), at_first);
     assert_eq!(changes(&server, "none").len(), 1);
 }
 
@@ -201,7 +201,7 @@ fn what_is_not_listed_any_more_is_retired() {
         "NotFound: Pipeline is retired"
     );
     assert_eq!(
-        get(&server, "/v2/models/p").fault(),
+        get(&server, "/v2/models/p").error(),
         "404: Pipeline is retired"
     );
     // Its name is still its own.
@@ -366,7 +366,7 @@ fn open(gate: &Path) {
 }
 
 #[test]
-fn requests_under_way_end_on_what_they_began_with() {
+fn requests_in_flight_end_on_what_they_began_with() {
     let root = repository::of(&[("1", "dummy")]);
     let mut config = Config::of(&[]);
     config.model("m", root.path());
@@ -402,7 +402,7 @@ fn requests_under_way_end_on_what_they_began_with() {
     assert_eq!(lines(&log, "D").len(), 0, "the old node still runs");
     open(&gate);
     let answer = first.wait().unwrap();
-    assert_eq!(crate::support::pipelines::told(&answer), "out [1,10] 2");
+    assert_eq!(crate::support::pipelines::reported(&answer), "out [1,10] 2");
     wait_lines(&log, "D 0", 1);
 
     // The pipeline goes, and the model with it.
@@ -417,7 +417,7 @@ fn requests_under_way_end_on_what_they_began_with() {
     assert_eq!(status(&server, "p"), "END OK");
     open(&gate);
     let answer = second.wait().unwrap();
-    assert_eq!(crate::support::pipelines::told(&answer), "out [1,10] 2");
+    assert_eq!(crate::support::pipelines::reported(&answer), "out [1,10] 2");
     wait_lines(&log, "D 0", 3);
 }
 
@@ -440,7 +440,7 @@ fn requests_wait_a_moment_for_what_is_being_loaded() {
     assert!(asked.elapsed() >= Duration::from_millis(500));
     // Metadata calls do not wait.
     assert_eq!(
-        get(&server, "/v2/models/p").fault(),
+        get(&server, "/v2/models/p").error(),
         "404: Pipeline is not loaded yet"
     );
 }

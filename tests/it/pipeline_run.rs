@@ -211,13 +211,13 @@ fn json_and_files_have_every_run() {
         run.failure(),
         "exit 0\nSaved 10 tensors in <folder>/new/steps.\n"
     );
-    let told: Value = serde_json::from_slice(&run.stdout).unwrap();
-    assert_eq!(told["pipeline"], "parts");
-    assert_eq!(told["requests"], 5);
-    let total = &told["total_us"];
+    let reported: Value = serde_json::from_slice(&run.stdout).unwrap();
+    assert_eq!(reported["pipeline"], "parts");
+    assert_eq!(reported["requests"], 5);
+    let total = &reported["total_us"];
     assert!(total["min"].as_f64() <= total["median"].as_f64());
     assert!(total["median"].as_f64() <= total["max"].as_f64());
-    let nodes = told["nodes"].as_array().unwrap();
+    let nodes = reported["nodes"].as_array().unwrap();
     assert_eq!(nodes[1]["levels"], json!(["split"]));
     let runs = nodes[1]["runs"].as_array().unwrap();
     let mut sessions: Vec<&str> = runs
@@ -231,11 +231,11 @@ fn json_and_files_have_every_run() {
         json!([{"name": "results", "datatype": "FP32", "shape": [2, 1, 10],
                 "min": 0.0, "mean": 5.0, "max": 10.0}])
     );
-    let path = told["critical_path"].as_array().unwrap();
+    let path = reported["critical_path"].as_array().unwrap();
     assert_eq!(path[0]["node"], "split");
     assert_eq!(path[1]["node"], "each");
     assert_eq!(
-        told["outputs"],
+        reported["outputs"],
         json!([{"name": "y", "datatype": "FP32", "shape": [2, 1, 10],
                 "min": 1.0, "mean": 6.0, "max": 11.0}])
     );
@@ -269,13 +269,13 @@ fn json_and_files_have_every_run() {
 fn inputs_may_be_made_up() {
     let folder = repository::folder();
     let zeros = run(&folder, &["chain", "--zeros", "--output", "json"]);
-    let told: Value = serde_json::from_slice(&zeros.stdout).unwrap();
-    assert_eq!(told["outputs"][0]["max"], 12.0);
+    let reported: Value = serde_json::from_slice(&zeros.stdout).unwrap();
+    assert_eq!(reported["outputs"][0]["max"], 12.0);
     let random = ["chain", "--random", "--seed", "7", "--output", "json"];
     let outputs = || {
         let run = run(&folder, &random);
-        let told: Value = serde_json::from_slice(&run.stdout).unwrap();
-        told["outputs"].clone()
+        let reported: Value = serde_json::from_slice(&run.stdout).unwrap();
+        reported["outputs"].clone()
     };
     assert_eq!(outputs(), outputs());
 }
@@ -283,20 +283,20 @@ fn inputs_may_be_made_up() {
 #[test]
 fn what_cannot_run_says_why_and_what_next() {
     let folder = repository::folder();
-    let told = |args: &[&str]| run(&folder, args).failure();
-    insta::assert_snapshot!(told(&["wrong", "--zeros"]), @"
+    let reported = |args: &[&str]| run(&folder, args).failure();
+    insta::assert_snapshot!(reported(&["wrong", "--zeros"]), @"
     exit 1
     error: the pipeline `wrong` cannot run
       190:25 pipeline_config_list[2].nodes[0].model_name: Pipeline definition has reference to missing model - node `only`: found the model `dumy`, which is not there; expected a model of model_config_list, of which there is none; add the model to model_config_list
     hint: `ovms pipeline check` shows each fault with its place in the file
     ");
-    insta::assert_snapshot!(told(&["parst", "--zeros"]), @"
+    insta::assert_snapshot!(reported(&["parst", "--zeros"]), @"
     exit 64
     error: the configuration file <folder>/config.json has no pipeline `parst`
     hint: did you mean `parts`?
     hint: its pipelines are `chain`, `parts`, `wrong`
     ");
-    insta::assert_snapshot!(told(&["chain"]), @"
+    insta::assert_snapshot!(reported(&["chain"]), @"
     exit 64
     input  datatype  shape
     x      FP32      (1,10)
@@ -308,18 +308,18 @@ fn what_cannot_run_says_why_and_what_next() {
     error: found no inputs for pipeline `chain`
     hint: give each with `-i NAME=VALUE`, or fill every input with `--zeros` or `--random`
     ");
-    insta::assert_snapshot!(told(&["chain", "-i", "y=[1]"]), @"
+    insta::assert_snapshot!(reported(&["chain", "-i", "y=[1]"]), @"
     exit 64
     error: the model has no input `y`
     hint: the inputs are `x`
     ");
-    insta::assert_snapshot!(told(&["chain", "-i", "[1,2,3]"]), @"
+    insta::assert_snapshot!(reported(&["chain", "-i", "[1,2,3]"]), @"
     exit 64
     error: cannot use the value given for input `x`
       caused by: found 3 elements, shape (1,10) takes 10
     ");
     let none = format!("x={TEN}");
-    insta::assert_snapshot!(told(&["parts", "-i", &none, "-i", "n=[0]"]), @"
+    insta::assert_snapshot!(reported(&["parts", "-i", &none, "-i", "n=[0]"]), @"
     exit 1
     error: the run failed
       Pipeline execution aborted due to no content from custom node - Node: split
@@ -328,7 +328,7 @@ fn what_cannot_run_says_why_and_what_next() {
     fs::write(&file, "").unwrap();
     let into = file.to_str().unwrap();
     insta::assert_snapshot!(
-        told(&["chain", "--zeros", "--output", "json", "--save-intermediate", into]),
+        reported(&["chain", "--zeros", "--output", "json", "--save-intermediate", into]),
         @"
     exit 1
     error: cannot save to <folder>/file

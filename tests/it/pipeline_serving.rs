@@ -13,7 +13,7 @@ use serde_json::json;
 use crate::support::{
     grpc::{self, Grpc, to_floats, wanted},
     http::{get, post},
-    pipelines::{Config, dl, infer, request, ten, told},
+    pipelines::{Config, dl, infer, reported, request, ten},
     tfs::{self, Tfs},
 };
 
@@ -141,7 +141,7 @@ fn every_interface_takes_any_version() {
             id: "id 1".to_owned(),
             ..ten("chain", 1.0)
         });
-        assert_eq!(told(&answer), "out [1,10] 3");
+        assert_eq!(reported(&answer), "out [1,10] 3");
         assert_eq!(
             (&*answer.model_name, &*answer.model_version, &*answer.id),
             ("chain", "1", "id 1")
@@ -276,7 +276,7 @@ fn outputs_are_those_asked_for_in_that_order() {
 }
 
 #[test]
-fn requests_are_judged_as_those_to_models_are() {
+fn requests_are_validated_as_those_to_models_are() {
     let server = chain().serve();
     let client = Grpc::connect(&server);
     for (wrong, text) in [
@@ -326,7 +326,7 @@ fn an_input_that_no_node_uses_is_none() {
     );
     assert_eq!(
         infer(&client, ten("p", 1.0)),
-        told(&client.answered(ten("p", 1.0)))
+        reported(&client.answered(ten("p", 1.0)))
     );
     let sent = [("x", &[1, 10][..], &ONES[..]), ("idle", &[1, 10], &ONES)];
     insta::assert_snapshot!(client.refused(request("p", &sent)), @"InvalidArgument: Invalid number of inputs - Expected: 1; Actual: 2");

@@ -55,7 +55,7 @@ fn a_pipeline_is_drawn_without_a_runtime() {
 }
 
 #[test]
-fn what_cannot_run_is_told_and_what_nobody_looked_at_is_not() {
+fn what_cannot_run_is_reported_and_what_nobody_looked_at_is_not() {
     let folder = repository::folder();
     let gone = folder.path().join("gone");
     let nodes = [
@@ -73,13 +73,13 @@ fn what_cannot_run_is_told_and_what_nobody_looked_at_is_not() {
     );
     let run = show(folder.path(), &text, &["p", "--format", "json"]);
     assert_eq!(run.failure(), "exit 0\n");
-    let picture: serde_json::Value = serde_json::from_slice(&run.stdout).unwrap();
-    let nodes = picture["nodes"].as_array().unwrap().iter();
-    let told: Vec<String> = nodes
+    let image: serde_json::Value = serde_json::from_slice(&run.stdout).unwrap();
+    let nodes = image["nodes"].as_array().unwrap().iter();
+    let reported: Vec<String> = nodes
         .map(|node| format!("{}: {}", node["name"], node["missing"]))
         .collect();
-    let told = told.join("\n");
-    insta::assert_snapshot!(told.replace(folder.path().to_str().unwrap(), "<folder>"), @r#"
+    let reported = reported.join("\n");
+    insta::assert_snapshot!(reported.replace(folder.path().to_str().unwrap(), "<folder>"), @r#"
     "request": null
     "a": null
     "b": "there is no model `dumy`"
@@ -132,7 +132,7 @@ fn other_locales_and_a_flag_mean_ascii() {
 }
 
 #[test]
-fn a_name_that_is_not_there_is_told_with_the_nearest() {
+fn a_name_that_is_not_there_is_reported_with_the_nearest() {
     let folder = repository::folder();
     insta::assert_snapshot!(show(folder.path(), CONFIG, &["ocrr"]).failure(), @"
     exit 64
@@ -151,8 +151,8 @@ fn a_name_that_is_not_there_is_told_with_the_nearest() {
     for command in ["show", "check", "run"] {
         let help = cli::ovms(["pipeline", command, "--help"]).text();
         let words: Vec<&str> = help.split_whitespace().collect();
-        let told = words.join(" ");
-        assert!(told.contains("64 usage, also a NAME"), "{help}");
+        let reported = words.join(" ");
+        assert!(reported.contains("64 usage, also a NAME"), "{help}");
     }
     let none = r#"{"model_config_list": []}"#;
     insta::assert_snapshot!(show(folder.path(), none, &[]).failure(), @"
@@ -180,7 +180,7 @@ fn a_file_that_is_refused_is_explained() {
 }
 
 #[test]
-fn a_picture_goes_to_a_file() {
+fn a_image_goes_to_a_file() {
     let folder = repository::folder();
     let out = folder.path().join("dag.svg");
     let args = ["ocr", "--format", "svg", "-o", out.to_str().unwrap()];

@@ -33,7 +33,7 @@ fn ovms(case: &Case, args: &[&str]) -> Run {
 }
 
 #[test]
-fn faults_and_warnings_show_names_and_send_nothing() {
+fn errors_and_warnings_show_names_and_send_nothing() {
     let case = Case::new();
     let (one, two, name) = (hostile("one"), hostile("two"), hostile("p"));
     let nodes = [

@@ -173,7 +173,7 @@ fn known_flags() -> BTreeMap<&'static str, BTreeSet<String>> {
 fn every_flag_is_in_the_help() {
     let known = known_flags();
     let mut seen = 0;
-    let mut faults = Vec::new();
+    let mut errors = Vec::new();
     for document in manual() {
         let own = document.subcommands(&known);
         for code in document.code() {
@@ -200,13 +200,13 @@ fn every_flag_is_in_the_help() {
                     seen += 1;
                     if !of.iter().any(|name| known[name.as_str()].contains(&flag)) {
                         let name = document.name();
-                        faults.push(format!("{name}: `{code}`: {of:?} have no `{flag}`"));
+                        errors.push(format!("{name}: `{code}`: {of:?} have no `{flag}`"));
                     }
                 }
             }
         }
     }
-    assert!(faults.is_empty(), "{}", faults.join("\n"));
+    assert!(errors.is_empty(), "{}", errors.join("\n"));
     assert!(seen > 200, "{seen} flags are found");
 }
 
@@ -326,7 +326,7 @@ fn links_lead_to_files_and_headings() {
         documents.push(document(path));
     }
     documents.extend(decisions());
-    let mut faults = Vec::new();
+    let mut errors = Vec::new();
     let mut seen = 0;
     for document in documents {
         for link in document.text.split("](").skip(1) {
@@ -346,11 +346,11 @@ fn links_lead_to_files_and_headings() {
                 (true, anchor) => anchors(&fs::read_to_string(&path).unwrap()).contains(anchor),
             };
             if !leads {
-                faults.push(format!("{} has a link to {target}", document.name()));
+                errors.push(format!("{} has a link to {target}", document.name()));
             }
         }
     }
-    assert!(faults.is_empty(), "{}", faults.join("\n"));
+    assert!(errors.is_empty(), "{}", errors.join("\n"));
     assert!(seen > 60, "{seen} links");
 }
 

@@ -80,7 +80,7 @@ fn reload(server: &Server) -> String {
     if answer.status < 300 {
         answer.status.to_string()
     } else {
-        answer.fault()
+        answer.error()
     }
 }
 
@@ -122,7 +122,7 @@ fn ones(server: &Server, name: &str, shape: &[usize]) -> String {
     let path = format!("/v2/models/{name}/infer");
     let answer = post(server, &path, body.to_string().as_bytes());
     if answer.status != 200 {
-        return answer.fault();
+        return answer.error();
     }
     let output = &answer.json()["outputs"][0];
     assert!(
@@ -164,7 +164,7 @@ fn models_come_change_and_go() {
         b"{\"inputs\":[{\"name\":\"b\",\"shape\":[1,1],\"datatype\":\"FP32\",\"data\":[1]}]}",
     );
     assert_eq!(
-        retired.fault(),
+        retired.error(),
         "404: Model with requested version is retired"
     );
 
@@ -332,7 +332,7 @@ fn models_that_fail_at_the_start_leave_the_others() {
 }
 
 #[test]
-fn a_path_that_does_not_exist_is_told_by_its_code() {
+fn a_path_that_does_not_exist_is_reported_by_its_code() {
     let file = File::new(&json!([dummy("m")]));
     let server = file.serve();
     file.write(&json!([
@@ -443,7 +443,7 @@ fn auto_shapes_follow_the_request() {
     // What does not fit itself loads nothing.
     let body = br#"{"inputs":[{"name":"b","shape":[7,10],"datatype":"FP32","data":[1]}]}"#;
     assert_eq!(
-        post(&server, "/v2/models/m/infer", body).fault(),
+        post(&server, "/v2/models/m/infer", body).error(),
         "400: Invalid number of values in tensor proto container - Expected: 70 values; Actual: \
          1 values; input name: b"
     );

@@ -84,7 +84,7 @@ fn of_two_folders_of_a_number_the_plain_one_is_served() {
 }
 
 #[test]
-fn a_folder_is_told_of_once_for_as_long_as_it_stays() {
+fn a_folder_is_reported_of_once_for_as_long_as_it_stays() {
     let root = repository::of(&[("1", "dummy")]);
     let old = root.path().join("old");
     for name in ["old", ".git", "..data"] {
@@ -107,7 +107,7 @@ fn a_folder_is_told_of_once_for_as_long_as_it_stays() {
 }
 
 #[test]
-fn a_load_that_is_tried_again_is_told_of_only_with_its_outcome() {
+fn a_load_that_is_tried_again_is_reported_of_only_with_its_outcome() {
     let root = repository::of(&[("1", "dummy"), ("2", "broken")]);
     let cache = root.path().join("cache");
     fs::write(&cache, "no folder").unwrap();

@@ -63,7 +63,7 @@ fn infer(server: &Server, version: &str) -> String {
         let json = answer.json();
         return format!("version {}", json["model_version"].as_str().unwrap());
     }
-    answer.fault()
+    answer.error()
 }
 
 /// Makes a version folder in one step, as a deployment should.
@@ -185,7 +185,7 @@ fn a_base_path_that_vanishes_leaves_what_is_loaded() {
 }
 
 #[test]
-fn a_request_under_way_finishes_on_the_version_that_it_found() {
+fn a_request_in_flight_finishes_on_the_version_that_it_found() {
     let root = repository::of(&[("1", "busy"), ("2", "busy")]);
     let server = Server::begin("busy", root.path(), &["--nireq", "1"]);
     server.wait_ready();

@@ -95,7 +95,7 @@ fn json_and_binary_inputs_are_not_mixed() {
     let server = Server::start("add");
     let request = add(json!({"data": vec![0.5; 10]}), json!({}));
     let answer = infer(&server, "add", &request, &floats(&[1.0; 10]));
-    insta::assert_snapshot!(answer.fault(), @"400: Passing buffers both in ModelInferRequest::InferInputTensor::contents and in ModelInferRequest::raw_input_contents is not allowed - Passing buffers both in InferInputTensor contents and in raw_input_contents is not allowed. Detected buffer in InferInputTensor contents for input: input1");
+    insta::assert_snapshot!(answer.error(), @"400: Passing buffers both in ModelInferRequest::InferInputTensor::contents and in ModelInferRequest::raw_input_contents is not allowed - Passing buffers both in InferInputTensor contents and in raw_input_contents is not allowed. Detected buffer in InferInputTensor contents for input: input1");
 }
 
 #[test]

@@ -115,10 +115,10 @@ fn questions_are_printed_as_well() {
             &["--metadata"],
             &["--metadata", "dummy"],
         ] {
-            let told = answer(&printed(&server, api, question)).to_string();
+            let reported = answer(&printed(&server, api, question)).to_string();
             assert!(
-                told.contains("dummy") || told.contains("AVAILABLE"),
-                "{api} {question:?} {told}"
+                reported.contains("dummy") || reported.contains("AVAILABLE"),
+                "{api} {question:?} {reported}"
             );
         }
     }

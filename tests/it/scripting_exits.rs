@@ -158,9 +158,9 @@ fn each_subcommand_ends_with_the_codes_of_one_table() {
             wrong.push(format!("{line}: expected {code}, found {}", run.failure()));
         }
         // Whoever fails has nothing half on stdout, and says why.
-        let is_told_so = line.contains("check") || line.contains("graph run");
+        let is_reported_so = line.contains("check") || line.contains("graph run");
         // The log of a server is its output.
-        let is_data = !is_told_so && !line.starts_with("serve --config_path");
+        let is_data = !is_reported_so && !line.starts_with("serve --config_path");
         if code != 0 && is_data && (!run.stdout.is_empty() || run.stderr.is_empty()) {
             wrong.push(format!(
                 "{line}: stdout {:?}, {}",
@@ -174,7 +174,7 @@ fn each_subcommand_ends_with_the_codes_of_one_table() {
 
 /// Help and version are output like any other: a full disk is told, and whoever has read enough is not.
 #[test]
-fn help_that_cannot_be_written_is_told() {
+fn help_that_cannot_be_written_is_reported() {
     for line in [
         "--help",
         "--version",

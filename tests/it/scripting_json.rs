@@ -46,11 +46,11 @@ fn fits(name: &str, values: &[Value]) {
     let validator = jsonschema::validator_for(&schema).unwrap();
     assert!(!values.is_empty());
     for value in values {
-        let faults: Vec<String> = validator
+        let errors: Vec<String> = validator
             .iter_errors(value)
-            .map(|fault| format!("{}: {fault}", fault.instance_path()))
+            .map(|error| format!("{}: {error}", error.instance_path()))
             .collect();
-        assert_eq!(faults, [""; 0], "{name}: {value:#}");
+        assert_eq!(errors, [""; 0], "{name}: {value:#}");
     }
 }
 

@@ -128,7 +128,7 @@ fn an_answer_with_several_outputs_needs_a_choice() {
 }
 
 #[test]
-fn what_is_no_answer_is_told() {
+fn what_is_no_answer_is_reported() {
     let server = Server::start("dummy");
     let next = |text: &str| piped(&server, GRPC, &["dummy", "-i", "b=-"], text).failure();
     let whole = infer(&server, GRPC, &["dummy", "-i", TEN, "--output", "json"]).text();
@@ -137,7 +137,7 @@ fn what_is_no_answer_is_told() {
         GRPC,
         &["dummy", "-i", TEN, "--top", "1", "--output", "json"],
     );
-    let faults = [
+    let errors = [
         next(""),
         next(&whole[..whole.len() / 2]),
         next(&ranking.text()),
@@ -145,7 +145,7 @@ fn what_is_no_answer_is_told() {
         next(&whole.replace("FP32", "FP64")),
         next(&whole.replace("[1,10]", "[1,9]")),
     ];
-    insta::assert_snapshot!(faults.join("\n"));
+    insta::assert_snapshot!(errors.join("\n"));
 }
 
 /// Lines of answers are steps of a sequence, and requests of a stream.
@@ -254,7 +254,7 @@ fn a_reader_that_leaves_ends_the_command_quietly() {
 
 /// With `--quiet` a command that goes well leaves stderr alone, and stdout is the same.
 #[test]
-fn quiet_leaves_data_and_faults_alone() {
+fn quiet_leaves_data_and_errors_alone() {
     let _redacted = redacted();
     let server = stateful("running_total", &[]);
     let folder = repository::folder();
@@ -285,10 +285,10 @@ fn quiet_leaves_data_and_faults_alone() {
             "--each",
         ],
     ] {
-        let told = infer(&server, REST, args);
+        let reported = infer(&server, REST, args);
         let quiet = infer(&server, REST, &[args, &["--quiet"]].concat());
         assert_eq!(
-            (told.code, quiet.failure().as_str()),
+            (reported.code, quiet.failure().as_str()),
             (Some(0), "exit 0\n"),
             "{args:?}"
         );
@@ -297,8 +297,8 @@ fn quiet_leaves_data_and_faults_alone() {
             let lines = text.lines().filter(|line| !line.contains("sequence_id"));
             lines.map(str::to_owned).collect::<Vec<_>>()
         };
-        assert_eq!(shown(&told), shown(&quiet), "{args:?}");
-        assert_ne!(told.stderr, "", "{args:?} tells something");
+        assert_eq!(shown(&reported), shown(&quiet), "{args:?}");
+        assert_ne!(reported.stderr, "", "{args:?} tells something");
     }
     // The explanation goes, and the error stays.
     let none = infer(&server, GRPC, &["-q", "running_total"]);

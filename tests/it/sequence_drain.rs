@@ -70,7 +70,7 @@ fn what_is_replaced_serves_its_sequences_to_their_end() {
     for wire in Wire::ALL {
         total += 1.0;
         assert_eq!(client.total(wire, &ask(1.0).id(5)), (5, total), "{wire:?}");
-        let exists = wire.fault(Code::AlreadyExists, 409, EXISTS);
+        let exists = wire.error(Code::AlreadyExists, 409, EXISTS);
         assert_eq!(client.refused(wire, &ask(1.0).id(5).start()), exists);
         // New ones are none of the old ones, and run on what is new.
         let (id, first) = client.total(wire, &ask(1.0).start());
@@ -172,8 +172,8 @@ fn a_version_that_is_retired_serves_its_sequences_to_their_end() {
             let answer = client.total(wire, &ask(1.0).id(5).version(version));
             assert_eq!(answer, (5, total), "{wire:?}");
         }
-        let retired = wire.fault(Code::NotFound, 404, RETIRED);
-        let exists = wire.fault(Code::AlreadyExists, 409, EXISTS);
+        let retired = wire.error(Code::NotFound, 404, RETIRED);
+        let exists = wire.error(Code::AlreadyExists, 409, EXISTS);
         for id in [0, 5, 9] {
             let start = ask(1.0).id(id).start();
             assert_eq!(client.refused(wire, &start.version(1)), retired, "{wire:?}");
@@ -214,7 +214,7 @@ fn a_version_that_is_retired_serves_its_sequences_to_their_end() {
 }
 
 #[test]
-fn sequences_that_are_under_way_while_versions_change_lose_no_step() {
+fn sequences_that_are_in_flight_while_versions_change_lose_no_step() {
     let root = repository::of(&[("1", TOTAL)]);
     let flags = ["--stateful", "--drain_sequences_seconds", "600"];
     let still = ["--file_system_poll_wait_seconds", "0"];
@@ -278,7 +278,7 @@ fn a_sequence_outlives_a_reload_and_the_version_after_it() {
         assert_eq!(states(&server), ["1 UNLOADING", "2 AVAILABLE"]);
         total += 1.0;
         assert_eq!(client.total(wire, &ask(1.0).id(5)), (5, total), "{wire:?}");
-        let absent = wire.fault(
+        let absent = wire.error(
             Code::NotFound,
             404,
             "Model with requested version is not found",
@@ -312,7 +312,7 @@ fn a_version_that_is_wanted_again_has_its_sequences_still() {
     assert_eq!(client.total(Wire::Raw, &ask(1.0).id(5)), (5, 2.0));
     assert_eq!(client.total(Wire::Raw, &ask(1.0).id(6)), (6, 102.0));
     for id in [5, 6] {
-        let exists = Wire::Json.fault(Code::AlreadyExists, 409, EXISTS);
+        let exists = Wire::Json.error(Code::AlreadyExists, 409, EXISTS);
         assert_eq!(client.refused(Wire::Json, &ask(1.0).id(id).start()), exists);
     }
     assert_eq!(client.total(Wire::Raw, &ask(1.0).id(7).start()), (7, 1.0));
@@ -348,7 +348,7 @@ fn sequences_of_a_model_that_is_removed_go_on_too() {
         total += 1.0;
         assert_eq!(client.total(wire, &ask(1.0).id(5)), (5, total), "{wire:?}");
         let refused = client.refused(wire, &ask(1.0).start());
-        assert_eq!(refused, wire.fault(Code::NotFound, 404, RETIRED));
+        assert_eq!(refused, wire.error(Code::NotFound, 404, RETIRED));
     }
     // There again: a version of its own beside what still drains.
     write(&path, &[first]);
@@ -376,7 +376,7 @@ fn a_server_that_stops_serves_its_sequences_to_their_end() {
     for wire in Wire::ALL {
         total += 1.0;
         assert_eq!(client.total(wire, &ask(1.0).id(5)), (5, total));
-        let stops = wire.fault(Code::Unavailable, 503, STOPS);
+        let stops = wire.error(Code::Unavailable, 503, STOPS);
         for id in [0, 5, 9] {
             assert_eq!(client.refused(wire, &ask(1.0).id(id).start()), stops);
         }
@@ -392,7 +392,7 @@ fn a_server_that_stops_serves_its_sequences_to_their_end() {
 }
 
 #[test]
-fn a_server_does_not_wait_longer_than_it_is_told() {
+fn a_server_does_not_wait_longer_than_it_is_reported() {
     for (flags, least) in [
         (&[][..], Duration::ZERO),
         (&["--drain_sequences_seconds", "0"], Duration::ZERO),

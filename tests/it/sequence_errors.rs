@@ -95,7 +95,7 @@ fn numbers_of_rest_bodies_are_whole_and_in_range() {
     let server = serve("running_total", &[]);
     let tfs = |special: &str| {
         let body = format!(r#"{{"inputs":{{"x":[[1,1,1,1]],{special}}}}}"#);
-        post(&server, "/v1/models/running_total:predict", body.as_bytes()).fault()
+        post(&server, "/v1/models/running_total:predict", body.as_bytes()).error()
     };
     for special in [
         r#""sequence_id":[1.5]"#,
@@ -108,16 +108,16 @@ fn numbers_of_rest_bodies_are_whole_and_in_range() {
         r#""sequence_control_input":[true]"#,
         r#""sequence_control_input":[1e0]"#,
     ] {
-        let fault = tfs(special);
+        let error = tfs(special);
         let expected = "400: Could not parse input content. Not valid ndarray detected";
-        assert!(fault.starts_with(expected), "{special}: {fault}");
+        assert!(error.starts_with(expected), "{special}: {error}");
     }
     let row = post(
         &server,
         "/v1/models/running_total:predict",
         br#"{"instances":[{"x":[1,1,1,1],"sequence_id":[1],"sequence_control_input":[1]}]}"#,
     );
-    insta::assert_snapshot!(row.fault(), @"400: Invalid number of shape dimensions - Required shape for sequence_id is: (1)");
+    insta::assert_snapshot!(row.error(), @"400: Invalid number of shape dimensions - Required shape for sequence_id is: (1)");
     for (datatype, data) in [
         ("UINT64", "-1"),
         ("UINT64", "18446744073709551616"),
@@ -127,9 +127,9 @@ fn numbers_of_rest_bodies_are_whole_and_in_range() {
             r#"{{"inputs":[{{"name":"x","shape":[1,4],"datatype":"FP32","data":[1,1,1,1]}},
             {{"name":"sequence_id","shape":[1],"datatype":"{datatype}","data":[{data}]}}]}}"#
         );
-        let fault = post(&server, "/v2/models/running_total/infer", body.as_bytes()).fault();
-        assert!(fault.starts_with("400: "), "{fault}");
-        assert!(!fault.contains("has not been provided"), "{fault}");
+        let error = post(&server, "/v2/models/running_total/infer", body.as_bytes()).error();
+        assert!(error.starts_with("400: "), "{error}");
+        assert!(!error.contains("has not been provided"), "{error}");
     }
 }
 
@@ -164,7 +164,7 @@ fn the_registry_refuses_what_its_rules_do_not_allow() {
         // The largest id is one as others are.
         for id in [u64::MAX, number, i64::MAX as u64 + 1] {
             assert_eq!(client.total(wire, &ask(1.0).id(id).start()), (id, 1.0));
-            let exists = wire.fault(Code::AlreadyExists, 409, EXISTS);
+            let exists = wire.error(Code::AlreadyExists, 409, EXISTS);
             assert_eq!(refused(ask(1.0).id(id).start()), exists);
             assert_eq!(client.total(wire, &ask(2.0).id(id)), (id, 3.0));
             assert_eq!(client.total(wire, &ask(2.0).id(id).control(0)), (id, 5.0));
@@ -264,7 +264,7 @@ fn more_starts_than_there_may_be_are_refused_and_harm_nobody() {
                     // Before the id is looked at, even if it exists.
                     let id = if round % 2 == 0 { 3 } else { 0 };
                     let refused = own.refused(wire, &ask(1.0).id(id).start());
-                    assert_eq!(refused, wire.fault(Code::Unavailable, 503, FULL));
+                    assert_eq!(refused, wire.error(Code::Unavailable, 503, FULL));
                 }
             });
         }
@@ -285,7 +285,7 @@ fn none_may_be_started_if_there_may_be_none() {
     let server = serve("running_total", &["--max_sequence_number", "0"]);
     let client = Client::connect(&server);
     for wire in Wire::ALL {
-        let full = wire.fault(Code::Unavailable, 503, FULL);
+        let full = wire.error(Code::Unavailable, 503, FULL);
         assert_eq!(client.refused(wire, &ask(1.0).start()), full);
         assert_eq!(client.refused(wire, &ask(1.0).id(7).start()), full);
         assert_eq!(client.refused(wire, &ask(1.0).id(7)), wire.unknown());

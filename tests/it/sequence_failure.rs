@@ -10,7 +10,7 @@ use tonic::Code;
 
 use crate::support::{
     Server, busy, eventually,
-    grpc::{Call, fault},
+    grpc::{Call, error},
     http::{connect, get, head},
     sequence::{Ask, Client, Wire, infer, of_infer, rest_body, serve, wait_count},
     wire,
@@ -32,7 +32,7 @@ fn closed(wire: Wire, id: u64) -> String {
         "Internal inference error - [CPU] Reshape node with name 'Reshape_6': [cpu]reshape: the shape \
          of input data (1.4) conflicts with the reshape pattern (3.-1) - sequence {id} has been closed"
     );
-    wire.fault(Code::Internal, 500, &text)
+    wire.error(Code::Internal, 500, &text)
 }
 
 #[test]
@@ -110,17 +110,17 @@ fn those_behind_a_run_that_fails_find_no_sequence() {
             .map(|ask| wire::Call::infer(&infer(ask, true)))
             .collect();
         let answers = wire::send(client.server, &calls);
-        let told = answers.into_iter().map(|answer| match answer {
+        let reported = answers.into_iter().map(|answer| match answer {
             Ok(answer) => {
                 let answer = ModelInferResponse::decode(answer).unwrap();
                 format!("{:?}", of_infer(&answer).total())
             }
-            Err(status) => fault(&status),
+            Err(status) => error(&status),
         });
-        let told: Vec<_> = told.collect();
+        let reported: Vec<_> = reported.collect();
         let unknown = Wire::Raw.unknown();
         assert_eq!(
-            told,
+            reported,
             [
                 "(5, 1.0)",
                 "(5, 3.0)",
@@ -312,7 +312,7 @@ fn requests_that_wait_for_their_turns_are_bounded() {
     let text = "Server is overloaded - requests that wait for others of their sequences: 2, the \
                 most allowed; try again later";
     for wire in Wire::ALL {
-        let crowded = wire.fault(Code::Unavailable, 503, text);
+        let crowded = wire.error(Code::Unavailable, 503, text);
         assert_eq!(client.refused(wire, &quick(100.0)), crowded);
         assert_eq!(client.refused(wire, &quick(100.0).end()), crowded);
     }

@@ -18,7 +18,7 @@ use tonic::Code;
 
 use crate::support::{
     Server, busy, fixture,
-    grpc::{fault, to_floats},
+    grpc::{error, to_floats},
     repository,
     sequence::{Ask, Client, Wire, entry, infer, of_infer, of_predict, predict, serve, write},
     wire::{self, Call},
@@ -39,7 +39,7 @@ fn pipelined(client: &Client<'_>, asks: &[Ask]) -> Vec<Result<(u64, f32), String
     });
     let answers = wire::send(client.server, &calls.collect::<Vec<_>>());
     let answers = answers.into_iter().enumerate().map(|(index, answer)| {
-        let answer = answer.map_err(|status| fault(&status))?;
+        let answer = answer.map_err(|status| error(&status))?;
         Ok(match index % 3 {
             0 => of_predict(&PredictResponse::decode(answer).unwrap()).total(),
             _ => of_infer(&ModelInferResponse::decode(answer).unwrap()).total(),
@@ -162,7 +162,7 @@ fn a_sequence_goes_on_in_any_protocol() {
             let exists = "Sequence with provided ID already exists";
             assert_eq!(
                 client.refused(wire, &ask(1.0).id(id).start()),
-                wire.fault(Code::AlreadyExists, 409, exists)
+                wire.error(Code::AlreadyExists, 409, exists)
             );
         }
         for wire in Wire::KSERVE {
@@ -228,7 +228,7 @@ fn the_end_that_runs_bars_the_id() {
             .call(infer(&ask(busy::SECONDS / 2).end(), true));
         busy::wait_running(&server, before);
         for wire in Wire::ALL {
-            let ending = wire.fault(
+            let ending = wire.error(
                 Code::FailedPrecondition,
                 412,
                 "Sequence last request is being processed and it's not available anymore",

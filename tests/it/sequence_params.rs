@@ -35,9 +35,9 @@ fn end(ask: Ask) -> Ask {
 }
 
 /// Returns id, total and the parameter of an answer.
-fn told(client: &Client<'_>, wire: Wire, ask: &Ask) -> (u64, f32, Option<Value>) {
+fn reported(client: &Client<'_>, wire: Wire, ask: &Ask) -> (u64, f32, Option<Value>) {
     let answer = client.send(wire, ask);
-    let answer: Answer = answer.unwrap_or_else(|fault| panic!("{wire:?}: {fault}: {ask:?}"));
+    let answer: Answer = answer.unwrap_or_else(|error| panic!("{wire:?}: {error}: {ask:?}"));
     let (id, total) = answer.total();
     (id, total, answer.echo)
 }
@@ -47,24 +47,27 @@ fn ids_are_numbers_or_texts_and_are_told_as_they_were_given() {
     let server = serve(MODEL, &[]);
     let client = Client::connect(&server);
     for wire in Wire::KSERVE {
-        let told = |ask: Ask| told(&client, wire, &ask);
+        let reported = |ask: Ask| reported(&client, wire, &ask);
         for id in [7, WIDE - 1, WIDE, u64::MAX] {
             let text = json!(id.to_string());
             // What does not fit an int64 is told as a text, whatever it was.
             let number = if id < WIDE { json!(id) } else { text.clone() };
             let echo = Some(number.clone());
-            assert_eq!(told(start(with_id(1.0, id))), (id, 1.0, echo.clone()));
-            assert_eq!(told(with_id(1.0, id)), (id, 2.0, echo.clone()));
+            assert_eq!(reported(start(with_id(1.0, id))), (id, 1.0, echo.clone()));
+            assert_eq!(reported(with_id(1.0, id)), (id, 2.0, echo.clone()));
             let echoed = Some(text.clone());
-            assert_eq!(told(with_id(1.0, text.clone())), (id, 3.0, echoed.clone()));
+            assert_eq!(
+                reported(with_id(1.0, text.clone())),
+                (id, 3.0, echoed.clone())
+            );
             let padded = json!(format!("00{id}"));
-            assert_eq!(told(with_id(1.0, padded)), (id, 4.0, echoed.clone()));
+            assert_eq!(reported(with_id(1.0, padded)), (id, 4.0, echoed.clone()));
             // False is as good as nothing.
             let no = with_id(1.0, id)
                 .parameter("sequence_start", false)
                 .parameter("sequence_end", false);
-            assert_eq!(told(no), (id, 5.0, echo));
-            assert_eq!(told(end(with_id(1.0, text))), (id, 6.0, echoed));
+            assert_eq!(reported(no), (id, 5.0, echo));
+            assert_eq!(reported(end(with_id(1.0, text))), (id, 6.0, echoed));
             let unknown = client.refused(wire, &end(with_id(1.0, id)));
             assert_eq!(unknown, wire.unknown());
         }
@@ -76,7 +79,7 @@ fn a_start_without_an_id_gets_one() {
     let server = serve(MODEL, &[]);
     let client = Client::connect(&server);
     for wire in Wire::KSERVE {
-        let told = |ask: Ask| told(&client, wire, &ask);
+        let reported = |ask: Ask| reported(&client, wire, &ask);
         for (without, echo) in [
             (ask(1.0), json!(1)),
             (with_id(1.0, 0), json!(1)),
@@ -84,8 +87,8 @@ fn a_start_without_an_id_gets_one() {
             (with_id(1.0, "0"), json!("1")),
             (with_id(1.0, "000"), json!("1")),
         ] {
-            assert_eq!(told(start(without)), (1, 1.0, Some(echo)));
-            assert_eq!(told(end(with_id(1.0, 1))), (1, 2.0, Some(json!(1))));
+            assert_eq!(reported(start(without)), (1, 1.0, Some(echo)));
+            assert_eq!(reported(end(with_id(1.0, 1))), (1, 2.0, Some(json!(1))));
         }
         for without in [
             ask(1.0),
@@ -107,9 +110,9 @@ fn start_and_end_at_once_are_a_sequence_of_one_request() {
     for wire in Wire::KSERVE {
         for _ in 0..3 {
             let only = |ask| end(start(ask));
-            let told = |ask: Ask| told(&client, wire, &ask);
-            assert_eq!(told(only(ask(4.0))), (1, 4.0, Some(json!(1))));
-            assert_eq!(told(only(with_id(5.0, 9))), (9, 5.0, Some(json!(9))));
+            let reported = |ask: Ask| reported(&client, wire, &ask);
+            assert_eq!(reported(only(ask(4.0))), (1, 4.0, Some(json!(1))));
+            assert_eq!(reported(only(with_id(5.0, 9))), (9, 5.0, Some(json!(9))));
             assert_eq!(client.refused(wire, &with_id(5.0, 9)), wire.unknown());
         }
     }
@@ -118,7 +121,7 @@ fn start_and_end_at_once_are_a_sequence_of_one_request() {
     for wire in Wire::KSERVE {
         let full = "Max sequence number has been reached. Could not create new sequence.";
         let refused = client.refused(wire, &end(start(with_id(1.0, 3))));
-        assert_eq!(refused, wire.fault(Code::Unavailable, 503, full));
+        assert_eq!(refused, wire.error(Code::Unavailable, 503, full));
     }
     assert_eq!(client.total(Wire::Raw, &ask(1.0).id(3).end()), (3, 2.0));
 }
@@ -128,19 +131,19 @@ fn both_forms_are_one_if_they_agree() {
     let server = serve(MODEL, &["--metrics_enable"]);
     let client = Client::connect(&server);
     for wire in Wire::KSERVE {
-        let told = |ask: Ask| told(&client, wire, &ask);
+        let reported = |ask: Ask| reported(&client, wire, &ask);
         // Each says what the other does not.
-        assert_eq!(told(start(ask(1.0).id(5))), (5, 1.0, Some(json!(5))));
+        assert_eq!(reported(start(ask(1.0).id(5))), (5, 1.0, Some(json!(5))));
         assert_eq!(
-            told(with_id(1.0, "5").control(0)),
+            reported(with_id(1.0, "5").control(0)),
             (5, 2.0, Some(json!("5")))
         );
-        assert_eq!(told(with_id(1.0, 5).id(0)), (5, 3.0, Some(json!(5))));
-        assert_eq!(told(with_id(1.0, 0).id(5)), (5, 4.0, Some(json!(5))));
-        assert_eq!(told(with_id(1.0, 5).end()), (5, 5.0, Some(json!(5))));
+        assert_eq!(reported(with_id(1.0, 5).id(0)), (5, 3.0, Some(json!(5))));
+        assert_eq!(reported(with_id(1.0, 0).id(5)), (5, 4.0, Some(json!(5))));
+        assert_eq!(reported(with_id(1.0, 5).end()), (5, 5.0, Some(json!(5))));
         // Both say the same.
-        assert_eq!(told(start(with_id(1.0, 6).id(6).start())).1, 1.0);
-        assert_eq!(told(with_id(1.0, "6").id(6)).1, 2.0);
+        assert_eq!(reported(start(with_id(1.0, 6).id(6).start())).1, 1.0);
+        assert_eq!(reported(with_id(1.0, "6").id(6)).1, 2.0);
         let refused = |ask: Ask| client.refused(wire, &ask);
         for different in [
             with_id(1.0, 7).id(6),
@@ -174,7 +177,7 @@ fn both_forms_are_one_if_they_agree() {
         let text = "Special input proto does not contain tensor shape information";
         assert_eq!(refused(shapeless), wire.invalid(text));
         assert_eq!(
-            told(end(with_id(1.0, 6).id(6).end())).1,
+            reported(end(with_id(1.0, 6).id(6).end())).1,
             3.0,
             "it is unharmed"
         );
@@ -223,22 +226,22 @@ fn parameters_of_the_wrong_kind_are_refused_by_name() {
         ("sequence_start", json!({})),
     ] {
         let ask = ask(1.0).parameter(name, value.clone());
-        let fault = client.refused(Wire::Json, &ask);
-        assert!(fault.starts_with("400: "), "{fault}");
+        let error = client.refused(Wire::Json, &ask);
+        assert!(error.starts_with("400: "), "{error}");
         assert!(
-            fault.contains("Could not parse request parameters") || fault.contains(name),
-            "{value}: {fault}"
+            error.contains("Could not parse request parameters") || error.contains(name),
+            "{value}: {error}"
         );
     }
     let too_large = r#"{"parameters":{"sequence_id":18446744073709551616},"inputs":[
         {"name":"x","shape":[1,4],"datatype":"FP32","data":[1,1,1,1]}]}"#;
-    let fault = post(
+    let error = post(
         &server,
         "/v2/models/running_total/infer",
         too_large.as_bytes(),
     )
-    .fault();
-    insta::assert_snapshot!(fault, @"400: Could not parse request parameters");
+    .error();
+    insta::assert_snapshot!(error, @"400: Could not parse request parameters");
     let double = ask(1.0).parameter("sequence_id", 1.5);
     assert_eq!(
         client.refused(Wire::Raw, &double),
@@ -257,11 +260,11 @@ fn other_parameters_are_let_be() {
                 .parameter("mine", "x")
         };
         assert_eq!(
-            told(&client, wire, &more(ask(1.0).start())),
+            reported(&client, wire, &more(ask(1.0).start())),
             (1, 1.0, None),
             "nothing of sequences among them"
         );
-        let ended = told(&client, wire, &more(end(with_id(1.0, "1"))));
+        let ended = reported(&client, wire, &more(end(with_id(1.0, "1"))));
         assert_eq!(ended, (1, 2.0, Some(json!("1"))));
     }
 }

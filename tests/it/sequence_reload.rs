@@ -173,7 +173,7 @@ fn entries_that_do_not_suit_sequences_are_refused_and_others_serve() {
         let text = "Dynamic shape and dynamic batch size are not supported for stateful models";
         (with(plain(), key, "auto"), text.to_owned())
     };
-    let faults = [
+    let errors = [
         stateless("max_sequence_number", json!(5)),
         stateless("idle_sequence_cleanup", json!(true)),
         stateless("low_latency_transformation", json!(true)),
@@ -186,11 +186,11 @@ fn entries_that_do_not_suit_sequences_are_refused_and_others_serve() {
         auto("batch_size"),
     ];
     let file = File::of(&[]);
-    for (fault, text) in faults {
-        file.write(&[fault.clone(), entry("good", MODEL)]);
+    for (error, text) in errors {
+        file.write(&[error.clone(), entry("good", MODEL)]);
         let server = serve_file(&file.path(), &[]);
         let client = Client::connect(&server);
-        assert_eq!(get(&server, "/v1/models/m").status, 404, "{fault}");
+        assert_eq!(get(&server, "/v1/models/m").status, 404, "{error}");
         let refused = client.refused(Wire::Raw, &ask(1.0).id(5).start());
         assert_eq!(refused, "NotFound: Model with requested name is not found");
         client.total(Wire::Raw, &Ask::new("good", 1.0).start());

@@ -37,7 +37,7 @@ fn graphs(case: &Case, names: &[&str]) {
 }
 
 #[test]
-fn pipelines_that_cannot_be_served_are_faults() {
+fn pipelines_that_cannot_be_served_are_errors() {
     let case = Case::new();
     let total = entry("total", &model("running_total"), ", \"stateful\": true");
     let over = |name: &str, runs: &str, tensors: (&str, &str)| {
@@ -102,7 +102,7 @@ fn pipelines_that_cannot_be_served_are_faults() {
 }
 
 #[test]
-fn graphs_that_cannot_be_served_are_faults() {
+fn graphs_that_cannot_be_served_are_errors() {
     let case = Case::new();
     let at = |name: &str| case.path().join(name);
     write(&at("good"), PASS);
@@ -246,8 +246,8 @@ fn handlers_are_imported_and_no_object_of_them_is_made() {
         cli::command(),
         &["--config_path=config.json", "--output=json"],
     );
-    let told: Value = serde_json::from_slice(&json.stdout).expect("nothing but our own words");
-    assert_eq!(told["verdict"], "ok");
+    let reported: Value = serde_json::from_slice(&json.stdout).expect("nothing but our own words");
+    assert_eq!(reported["verdict"], "ok");
     for file in ["g/handler.py", "node.py"] {
         fs::write(path(file), "import no_such_module\n").unwrap();
     }

@@ -155,7 +155,7 @@ fn a_runtime_in_the_folder_that_is_named_is_used_as_it_is() {
 }
 
 #[test]
-fn a_place_that_is_named_and_has_no_runtime_is_told() {
+fn a_place_that_is_named_and_has_no_runtime_is_reported() {
     let home = Home::new();
     let run = cli::run(
         home.ovms()
@@ -170,7 +170,7 @@ fn a_place_that_is_named_and_has_no_runtime_is_told() {
 }
 
 #[test]
-fn a_runtime_of_others_that_does_not_work_is_told_and_left() {
+fn a_runtime_of_others_that_does_not_work_is_reported_and_left() {
     let home = Home::new();
     let venv = home.folder.path().join("venv");
     spoil(&venv);
@@ -256,8 +256,8 @@ fn what_was_installed_without_a_folder_named_is_found_by_serve() {
 #[test]
 fn an_installation_that_fails_says_why_and_the_next_goes_on() {
     let home = Home::new();
-    let fault = "Could not find a version that satisfies the requirement openvino";
-    let failed = cli::run(home.setup().env("FAKE_FAULT", fault));
+    let failure = "Could not find a version that satisfies the requirement openvino";
+    let failed = cli::run(home.setup().env("FAKE_FAULT", failure));
     assert_said!(home.said(&failed), @"
     exit 1
     making a virtual environment in <home>/runtime
@@ -356,7 +356,7 @@ fn an_installed_runtime_that_does_not_work_is_installed_again() {
 }
 
 #[test]
-fn a_python_that_is_missing_or_too_old_is_told() {
+fn a_python_that_is_missing_or_too_old_is_reported() {
     let home = Home::new();
     let missing = cli::run(home.ovms().args(["setup", "--python", "/nonexistent"]));
     let old = cli::run(home.setup().env("FAKE_VERSION", "3 10"));
@@ -380,7 +380,7 @@ fn a_python_that_is_missing_or_too_old_is_told() {
 }
 
 #[test]
-fn a_folder_that_cannot_be_written_is_told() {
+fn a_folder_that_cannot_be_written_is_reported() {
     let home = Home::new();
     let file = home.folder.path().join("file");
     fs::write(&file, "").unwrap();

@@ -1,7 +1,7 @@
 //! Shapes and batch sizes as configured, as asked for, and refused.
 
 use ovms::{
-    openvino::{BatchOption, ModelLoadError, LoadOptions, PerTensor, ShapeOption},
+    openvino::{BatchOption, LoadOptions, ModelLoadError, PerTensor, ShapeOption},
     tensor::{Dim, PartialShape},
 };
 
@@ -9,7 +9,7 @@ use crate::support::{
     Server,
     grpc::{Grpc, floats, raw, to_floats},
     http::get,
-    loaded::{describe, fault, infer, load, options},
+    loaded::{describe, error, infer, load, options},
     model,
 };
 
@@ -105,16 +105,16 @@ fn several_inputs_take_shapes_by_name() {
 #[test]
 fn shapes_that_do_not_fit_are_refused() {
     let one = || fixed(&[1, 10]);
-    let faults = [
-        fault(&model("add"), &anonymous(one())),
-        fault(&model("add"), &named(&[("input3", one())])),
-        fault(&model("classifier"), &anonymous(fixed(&[1, 5, 224, 224]))),
-        fault(
+    let errors = [
+        error(&model("add"), &anonymous(one())),
+        error(&model("add"), &named(&[("input3", one())])),
+        error(&model("classifier"), &anonymous(fixed(&[1, 5, 224, 224]))),
+        error(
             &model("add"),
             &named(&[("input1", fixed(&[1, 3])), ("input2", fixed(&[1, 4]))]),
         ),
     ];
-    insta::assert_snapshot!(faults.join("\n"), @"
+    insta::assert_snapshot!(errors.join("\n"), @"
     Anonymous fixed shape is invalid for models with multiple inputs - the model has: input1, input2; give each its shape by name
     Shape from config not found in model - no input `input3`; the model has: input1, input2
     Model could not be reshaped with requested shape - image (1,5,224,224)
@@ -168,7 +168,7 @@ fn the_batch_axis_is_that_of_the_models_own_layout() {
 
 #[test]
 fn a_scalar_has_no_batch() {
-    insta::assert_snapshot!(fault(&model("scalar"), &batch(BatchOption::Auto)), @"Invalid batch dimension in shape - input `x` has no batch dimension: shape (), layout ...");
+    insta::assert_snapshot!(error(&model("scalar"), &batch(BatchOption::Auto)), @"Invalid batch dimension in shape - input `x` has no batch dimension: shape (), layout ...");
 }
 
 #[test]
@@ -237,7 +237,7 @@ fn send(server: &Server, shape: [i64; 2]) -> String {
             answer.outputs[0].shape,
             to_floats(&answer.raw_output_contents[0])[0]
         ),
-        Err(status) => crate::support::grpc::fault(&status),
+        Err(status) => crate::support::grpc::error(&status),
     }
 }
 
@@ -287,7 +287,7 @@ fn flags_make_shapes_follow_requests() {
 }
 
 #[test]
-fn a_shape_that_the_model_does_not_take_is_told_and_the_old_one_stays() {
+fn a_shape_that_the_model_does_not_take_is_reported_and_the_old_one_stays() {
     let (server, _) = served("classifier", &["--shape", "auto"]);
     let grpc = Grpc::connect(&server);
     let send = |channels: i64| {
@@ -301,7 +301,7 @@ fn a_shape_that_the_model_does_not_take_is_told_and_the_old_one_stays() {
             &floats(&data),
         )))
     };
-    let refused = crate::support::grpc::fault(&send(5).unwrap_err());
+    let refused = crate::support::grpc::error(&send(5).unwrap_err());
     let known = "FailedPrecondition: Model could not be reshaped with requested shape - image \
                  (1,5,224,224)";
     assert!(refused.starts_with(known), "{refused}");

@@ -12,7 +12,7 @@ use tonic_health::pb::{HealthCheckRequest, health_client::HealthClient};
 
 use crate::support::{
     Server, busy,
-    grpc::{Grpc, fault},
+    grpc::{Grpc, error},
     http::{connect, exchange, get, head, post},
 };
 
@@ -20,7 +20,7 @@ use crate::support::{
 const SOON: Duration = Duration::from_secs(3);
 
 #[test]
-fn the_request_under_way_is_answered_and_new_ones_are_refused() {
+fn the_request_in_flight_is_answered_and_new_ones_are_refused() {
     let mut server = busy::serve(&[]);
     let grpc = Grpc::connect(&server);
     let runs = busy::running(&server, &grpc, busy::SECONDS);
@@ -36,10 +36,10 @@ fn the_request_under_way_is_answered_and_new_ones_are_refused() {
         }),
     );
     assert_eq!(health.unwrap().status().as_str_name(), "NOT_SERVING");
-    let refused = fault(&grpc.infer(busy::request(1)).unwrap_err());
+    let refused = error(&grpc.infer(busy::request(1)).unwrap_err());
     insta::assert_snapshot!(refused, @"Unavailable: Server is shutting down");
     let body = br#"{"inputs":[{"name":"steps","shape":[1],"datatype":"INT64","data":[1]}]}"#;
-    let refused = post(&server, "/v2/models/busy/infer", body).fault();
+    let refused = post(&server, "/v2/models/busy/infer", body).error();
     insta::assert_snapshot!(refused, @"503: Server is shutting down");
 
     assert!(!runs.is_answered());

@@ -7,7 +7,7 @@ use tonic::codec::CompressionEncoding;
 
 use crate::support::{
     Server,
-    grpc::{Grpc, fault, raw},
+    grpc::{Grpc, error, raw},
     http::{connect, exchange, head, post, send},
 };
 
@@ -41,7 +41,7 @@ fn a_grpc_message_that_expands_above_the_limit_is_refused() {
         .send_compressed(CompressionEncoding::Gzip);
     let bomb = raw("dummy", "b", "FP32", &[1, 10_000], &[0; 40_000]);
     let status = grpc.wait(client.model_infer(bomb)).unwrap_err();
-    insta::assert_snapshot!(fault(&status), @"ResourceExhausted: request body is larger than 1000 bytes; see --max_message_size");
+    insta::assert_snapshot!(error(&status), @"ResourceExhausted: request body is larger than 1000 bytes; see --max_message_size");
     grpc.check_serves();
 }
 
@@ -62,7 +62,7 @@ fn a_grpc_answer_above_the_limit_is_refused() {
 fn a_body_above_the_limit_is_refused() {
     let server = Server::start_with("dummy", LIMIT);
     let answer = post(&server, INFER, &[b' '; 1001]);
-    insta::assert_snapshot!(answer.fault(), @"413: request body is larger than 1000 bytes; see --max_message_size");
+    insta::assert_snapshot!(answer.error(), @"413: request body is larger than 1000 bytes; see --max_message_size");
     Grpc::connect(&server).check_serves();
 }
 
@@ -98,6 +98,6 @@ fn a_body_that_expands_above_the_limit_is_refused() {
         &[("Content-Encoding", "gzip")],
         &bomb,
     );
-    insta::assert_snapshot!(answer.fault(), @"413: request body is larger than 1000 bytes; see --max_message_size");
+    insta::assert_snapshot!(answer.error(), @"413: request body is larger than 1000 bytes; see --max_message_size");
     Grpc::connect(&server).check_serves();
 }

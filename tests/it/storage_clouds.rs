@@ -14,7 +14,7 @@ use std::{
 use ovms::model::storage::StorageError;
 
 use crate::support::{
-    cloud::{Lab, told},
+    cloud::{Lab, reported},
     emulator::{Emulator, python},
     relay::Relay,
 };
@@ -66,8 +66,9 @@ async fn azure_refuses_in_words() {
     let list = async |key: &str, path: &str| {
         let refused = azure(emulator.port, key).list(path).await.unwrap_err();
         // The end of the message is the request's number and time.
-        let told = told(&refused).replace(&emulator.port.to_string(), "[port]");
-        told.lines()
+        let reported = reported(&refused).replace(&emulator.port.to_string(), "[port]");
+        reported
+            .lines()
             .map(|line| line.split(" RequestId").next().unwrap_or_default())
             .collect::<Vec<_>>()
             .join("\n")
@@ -77,7 +78,7 @@ async fn azure_refuses_in_words() {
         list("d3Jvbmc=", "az://models/dummy").await,
         list("", "az://models/dummy").await,
         list("not base64", "az://models/dummy").await,
-        told(&Lab::new(&[]).list("az://models").await.unwrap_err()),
+        reported(&Lab::new(&[]).list("az://models").await.unwrap_err()),
     ]
     .join("\n");
     insta::assert_snapshot!(all, @r"
@@ -161,13 +162,13 @@ async fn google_is_asked_without_credentials_if_there_are_none() {
 }
 
 #[tokio::test]
-async fn bad_credentials_of_google_are_told_before_anything_is_asked() {
+async fn bad_credentials_of_google_are_reported_before_anything_is_asked() {
     let file = tempfile::NamedTempFile::new().unwrap();
     fs::write(file.path(), r#"{"type":"external_account"}"#).unwrap();
     let path = file.path().display().to_string();
     let lab = Lab::new(&[("GOOGLE_APPLICATION_CREDENTIALS", &path)]);
     let refused = lab.list("gs://models/dummy").await.unwrap_err();
-    insta::assert_snapshot!(told(&refused).replace(&path, "[file]"), @"the credentials for gs://models/dummy cannot be used: they are not of the right form: unknown variant `external_account`, expected `service_account` or `authorized_user` at line 1 column 26");
+    insta::assert_snapshot!(reported(&refused).replace(&path, "[file]"), @"the credentials for gs://models/dummy cannot be used: they are not of the right form: unknown variant `external_account`, expected `service_account` or `authorized_user` at line 1 column 26");
 }
 
 #[tokio::test]

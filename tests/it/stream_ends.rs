@@ -27,17 +27,17 @@ fn named(name: &str) -> ModelInferRequest {
 fn what_opens_a_stream_wrongly_ends_it() {
     let server = Server::start("dummy");
     let grpc = Grpc::connect(&server);
-    let told = |requests: &[ModelInferRequest]| {
+    let reported = |requests: &[ModelInferRequest]| {
         let mut talk = Talk::open(&grpc);
         for request in requests {
             talk.send(request.clone());
         }
         talk.close();
-        talk.next().told()
+        talk.next().reported()
     };
-    insta::assert_snapshot!(told(&[]), @"end: InvalidArgument: Client disconnected during reading first streaming request");
-    insta::assert_snapshot!(told(&[named("stranger")]), @"end: NotFound: Model with requested name is not found");
-    insta::assert_snapshot!(told(&[named("")]), @"end: NotFound: Model with requested name is not found");
+    insta::assert_snapshot!(reported(&[]), @"end: InvalidArgument: Client disconnected during reading first streaming request");
+    insta::assert_snapshot!(reported(&[named("stranger")]), @"end: NotFound: Model with requested name is not found");
+    insta::assert_snapshot!(reported(&[named("")]), @"end: NotFound: Model with requested name is not found");
     grpc.check_serves();
 }
 
@@ -46,9 +46,9 @@ fn a_message_that_is_no_request_ends_the_stream() {
     let server = Server::start_with("dummy", &["--max_message_size", "1000"]);
     let grpc = Grpc::connect(&server);
     let mut talk = Talk::open(&grpc);
-    assert_eq!(talk.ask(with_id(1, dummy())).told(), "response 1");
+    assert_eq!(talk.ask(with_id(1, dummy())).reported(), "response 1");
     let large = raw("dummy", "b", "FP32", &[1, 1000], &floats(&[0.0; 1000]));
-    insta::assert_snapshot!(talk.ask(large).told(), @"end: ResourceExhausted: Error, decoded message length too large: found 4026 bytes, the limit is: 1000 bytes; see --max_message_size");
+    insta::assert_snapshot!(talk.ask(large).reported(), @"end: ResourceExhausted: Error, decoded message length too large: found 4026 bytes, the limit is: 1000 bytes; see --max_message_size");
     grpc.check_serves();
 }
 
@@ -57,8 +57,8 @@ fn a_deadline_is_that_of_the_whole_stream() {
     let server = Server::start("dummy");
     let grpc = Grpc::connect(&server);
     let mut talk = Talk::open_within(&grpc, Some(Duration::from_millis(300)));
-    assert_eq!(talk.ask(with_id(1, dummy())).told(), "response 1");
-    let end = talk.next().told();
+    assert_eq!(talk.ask(with_id(1, dummy())).reported(), "response 1");
+    let end = talk.next().reported();
     assert!(
         end.contains("DeadlineExceeded") || end.contains("Cancelled"),
         "{end}"
@@ -78,7 +78,7 @@ fn a_request_may_have_a_limit_of_its_own() {
         parameters: HashMap::from([("timeout".to_owned(), limit)]),
         ..busy::request(busy::SECONDS)
     });
-    insta::assert_snapshot!(talk.next().told(), @"error: the client's deadline of 100ms passed");
+    insta::assert_snapshot!(talk.next().reported(), @"error: the client's deadline of 100ms passed");
     busy::check(1, &Ok(talk.ask(busy::request(1)).response()));
     assert_eq!(talk.rest(), [OK]);
 }
@@ -132,7 +132,7 @@ fn a_reader_that_stalls_stops_the_server_from_reading() {
     let elsewhere = Grpc::connect(&server);
     let mut other = Talk::open(&elsewhere);
     assert_eq!(
-        other.ask(with_id("other", ask.clone())).told(),
+        other.ask(with_id("other", ask.clone())).reported(),
         "response other"
     );
     for id in 0..sent {
@@ -186,10 +186,10 @@ fn a_stop_answers_what_was_asked_and_ends_the_streams() {
     server.signal("TERM");
     server.wait_log("stopping");
     let end = "end: Unavailable: Server is shutting down";
-    assert_eq!(idle.next().told(), end);
-    assert_eq!(unused.next().told(), end);
+    assert_eq!(idle.next().reported(), end);
+    assert_eq!(unused.next().reported(), end);
     busy::check(busy::SECONDS, &Ok(runs.next().response()));
-    assert_eq!(runs.next().told(), end);
+    assert_eq!(runs.next().reported(), end);
     assert_eq!(server.wait().code(), Some(0), "{}", server.log());
 }
 
@@ -204,7 +204,7 @@ fn a_stream_that_takes_too_long_is_ended_by_a_stop() {
     let started = Instant::now();
     server.signal("TERM");
     assert_eq!(
-        runs.next().told(),
+        runs.next().reported(),
         "end: Unavailable: Server is shutting down"
     );
     assert_eq!(server.wait().code(), Some(0), "{}", server.log());

@@ -9,7 +9,7 @@ use tonic::codec::CompressionEncoding;
 
 use crate::support::{
     Server, eventually,
-    grpc::{Grpc, dummy, fault, floats, raw, to_floats},
+    grpc::{Grpc, dummy, error, floats, raw, to_floats},
     http::get,
     pipelines::{Config, dl, request, ten},
     streams::{Came, Talk, with_id},
@@ -70,7 +70,7 @@ fn every_request_is_answered_with_its_id_and_all_outputs() {
 }
 
 #[test]
-fn answers_come_in_the_order_of_the_requests_also_beside_faults() {
+fn answers_come_in_the_order_of_the_requests_also_beside_errors() {
     let server = Server::start("dummy");
     let grpc = Grpc::connect(&server);
     let talk = Talk::open(&grpc);
@@ -254,9 +254,9 @@ fn requests_of_sequences_enter_them_in_order() {
             let total = to_floats(&answer.raw_output_contents[0])[0];
             assert_eq!(total, f32::from(id + 1));
         }
-        let told = talk.rest();
+        let reported = talk.rest();
         assert_eq!(
-            told,
+            reported,
             ["error: Sequence with provided ID does not exist", OK]
         );
     }
@@ -299,7 +299,7 @@ fn pipelines_are_streamed_as_models_are() {
 }
 
 #[test]
-fn a_model_that_goes_while_its_stream_is_open_is_told_by_each_request() {
+fn a_model_that_goes_while_its_stream_is_open_is_reported_by_each_request() {
     let mut config = Config::of(&["dummy", "scalar"]);
     let server = config.serve();
     let grpc = Grpc::connect(&server);
@@ -308,8 +308,8 @@ fn a_model_that_goes_while_its_stream_is_open_is_told_by_each_request() {
     config.json["model_config_list"] = json!([config.json["model_config_list"][1].clone()]);
     config.write();
     config.reload(&server);
-    insta::assert_snapshot!(talk.ask(dummy()).told(), @"error: Model with requested version is not found");
+    insta::assert_snapshot!(talk.ask(dummy()).reported(), @"error: Model with requested version is not found");
     assert_eq!(talk.rest(), [OK]);
-    let refused = fault(&grpc.infer(dummy()).unwrap_err());
+    let refused = error(&grpc.infer(dummy()).unwrap_err());
     insta::assert_snapshot!(refused, @"NotFound: Model with requested version is not found");
 }

@@ -94,10 +94,10 @@ fn strings_have_any_number_of_dimensions() {
             let args = ["strings", "-i", given, "--output", "json"];
             let run = infer(&served.server, api, &args);
             assert_eq!(run.code, Some(0), "{api:?} {given}: {}", run.stderr);
-            let told: serde_json::Value = serde_json::from_slice(&run.stdout).unwrap();
-            let output = &told["outputs"][0];
-            let told = json!([output["shape"], output["data"]]);
-            assert_eq!(told, answer, "{api:?}");
+            let reported: serde_json::Value = serde_json::from_slice(&run.stdout).unwrap();
+            let output = &reported["outputs"][0];
+            let reported = json!([output["shape"], output["data"]]);
+            assert_eq!(reported, answer, "{api:?}");
         }
     }
     let (_folder, served) = of_rank(2, &[]);
@@ -222,7 +222,7 @@ fn strings_that_are_no_text_are_not_spoilt_for_json() {
         let path = "/v2/models/passthrough_string/infer";
         send(&served.server, "POST", path, &headers, &body)
     };
-    insta::assert_snapshot!(answer(&json!({})).fault(), @"400: Response parsing to JSON error - element 1 of output out is not UTF-8, for which JSON has no form; ask for the output with the parameter binary_data");
+    insta::assert_snapshot!(answer(&json!({})).error(), @"400: Response parsing to JSON error - element 1 of output out is not UTF-8, for which JSON has no form; ask for the output with the parameter binary_data");
     // A client that reads binary data, as Triton's does, and lists no outputs.
     let reads = json!({"parameters": {"binary_data_output": true}});
     assert_eq!(answer(&reads).parts().1, data);
@@ -255,7 +255,7 @@ fn binary_strings_need_their_size_unless_one_takes_all() {
 }
 
 #[test]
-fn each_fault_of_strings_has_its_code_and_text() {
+fn each_error_of_strings_has_its_code_and_text() {
     let served = Served::start("passthrough_string", "in");
     let three: [&[u8]; 3] = [b"a", b"b", b"c"];
     let mut texts = Vec::new();
@@ -326,7 +326,7 @@ fn strings_become_rows_for_a_model_of_bytes() {
 }
 
 #[test]
-fn each_fault_of_rows_has_its_code_and_text() {
+fn each_error_of_rows_has_its_code_and_text() {
     let served = Served::start("text", "text");
     let five: [&[u8]; 5] = [b"a"; 5];
     let mut texts = Vec::new();

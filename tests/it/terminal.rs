@@ -54,7 +54,7 @@ fn tables_of_answers_and_measurements_fit_the_terminal() {
 }
 
 #[test]
-fn reports_and_pictures_fit_the_terminal() {
+fn reports_and_images_fit_the_terminal() {
     let case = Case::new();
     let long = "a_node_with_a_long_name";
     let nodes = [
@@ -131,7 +131,7 @@ fn an_interrupted_load_leaves_its_report_alone() {
 }
 
 #[test]
-fn a_failed_start_is_told_once() {
+fn a_failed_start_is_reported_once() {
     let folder = repository::folder();
     let log = folder.path().join("log");
     let nowhere = folder.path().join("nowhere");

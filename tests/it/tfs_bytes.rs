@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 
 use crate::support::{
     Server, fixture,
-    grpc::{Grpc, fault, to_floats},
+    grpc::{Grpc, error, to_floats},
     http::post,
 };
 
@@ -49,7 +49,7 @@ fn predict(
     };
     let mut client = PredictionServiceClient::new(grpc.channel.clone());
     let answer = grpc.wait(async move { client.predict(request).await });
-    let outputs = answer.map_err(|status| fault(&status))?.outputs;
+    let outputs = answer.map_err(|status| error(&status))?.outputs;
     Ok(outputs.into_values().next().expect("there is one"))
 }
 
@@ -64,7 +64,7 @@ fn column(server: &Server, model: &str, value: &Value) -> Result<Value, String> 
     if answer.status == 200 {
         Ok(answer.json()["outputs"].take())
     } else {
-        Err(answer.fault())
+        Err(answer.error())
     }
 }
 
@@ -118,7 +118,7 @@ fn rows_are_strings() {
 }
 
 #[test]
-fn pictures_are_decoded() {
+fn images_are_decoded() {
     let server = Server::start("image_range");
     let files = [star("png"), star("jpg")];
     let output = predict(
@@ -141,7 +141,7 @@ fn pictures_are_decoded() {
 }
 
 #[test]
-fn each_fault_has_its_code_and_text() {
+fn each_error_has_its_code_and_text() {
     let images = Server::start("image_any");
     let png = star("png");
     let image = |shape: &[i64], files: &[&[u8]]| {

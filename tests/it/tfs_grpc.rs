@@ -14,7 +14,7 @@ use tonic::codec::CompressionEncoding;
 use crate::support::{
     Server,
     dtypes::{self, ELEMENTS},
-    grpc::{fault, floats, to_floats},
+    grpc::{error, floats, to_floats},
     repository,
     tfs::{Tfs, content, dummy, request, shape, spec, tensor},
 };
@@ -265,7 +265,7 @@ fn status(tfs: &Tfs, model_spec: Option<ModelSpec>) -> String {
                 )
             })
             .collect(),
-        Err(status) => fault(&status),
+        Err(status) => error(&status),
     }
 }
 
@@ -328,17 +328,17 @@ fn other_calls_say_that_they_are_not_served() {
     let tfs = Tfs::connect(&server);
     let client = || tfs.prediction.clone();
     let answers = [
-        fault(
+        error(
             &tfs.grpc
                 .wait(client().classify(ClassificationRequest::default()))
                 .unwrap_err(),
         ),
-        fault(
+        error(
             &tfs.grpc
                 .wait(client().regress(RegressionRequest::default()))
                 .unwrap_err(),
         ),
-        fault(
+        error(
             &tfs.grpc
                 .wait(client().multi_inference(MultiInferenceRequest::default()))
                 .unwrap_err(),

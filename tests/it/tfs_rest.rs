@@ -86,7 +86,7 @@ fn other_paths_and_methods_are_refused() {
         let allow = answer
             .header("allow")
             .map_or(String::new(), |allow| format!("; allowed: {allow}"));
-        format!("{method} {path}: {}{allow}\n", answer.fault())
+        format!("{method} {path}: {}{allow}\n", answer.error())
     };
     let answers = [
         refused("GET", "/v1"),
@@ -170,9 +170,9 @@ fn other_paths_and_methods_are_refused() {
 #[test]
 fn the_model_is_looked_up_before_the_body_is_read() {
     let server = Server::start("dummy");
-    let fault = |path: &str| post(&server, path, b"{").fault();
+    let failure = |path: &str| post(&server, path, b"{").error();
     insta::assert_snapshot!(
-        [fault("/v1/models/stranger:predict"), fault(PREDICT)].join("\n"),
+        [failure("/v1/models/stranger:predict"), failure(PREDICT)].join("\n"),
         @r#"
         404: Model with requested name is not found
         412: The file is not valid json - Error: EOF while parsing an object Offset: 0
@@ -311,24 +311,24 @@ fn fractions_are_cut_for_integers() {
 }
 
 #[test]
-fn faults_of_the_tensors_have_their_texts() {
+fn errors_of_the_tensors_have_their_texts() {
     let server = Server::start("dummy");
-    let fault = |body: &str| {
+    let failure = |body: &str| {
         format!(
             "{body}: {}\n",
-            post(&server, PREDICT, body.as_bytes()).fault()
+            post(&server, PREDICT, body.as_bytes()).error()
         )
     };
     let answers = [
-        fault(r#"{"inputs":{"c":[[1]]}}"#),
-        fault(r#"{"inputs":{"b":[[1]],"c":[[1]]}}"#),
-        fault(r#"{"instances":[{}]}"#),
-        fault(r#"{"inputs":[1,2]}"#),
-        fault(r#"{"inputs":1}"#),
-        fault(r#"{"instances":[[1],[2]]}"#),
-        fault(r#"{"instances":[[1,2]]}"#),
-        fault(r#"{"instances":["a"]}"#),
-        fault(r#"{"instances":[{"b64":"YQ=="}]}"#),
+        failure(r#"{"inputs":{"c":[[1]]}}"#),
+        failure(r#"{"inputs":{"b":[[1]],"c":[[1]]}}"#),
+        failure(r#"{"instances":[{}]}"#),
+        failure(r#"{"inputs":[1,2]}"#),
+        failure(r#"{"inputs":1}"#),
+        failure(r#"{"instances":[[1],[2]]}"#),
+        failure(r#"{"instances":[[1,2]]}"#),
+        failure(r#"{"instances":["a"]}"#),
+        failure(r#"{"instances":[{"b64":"YQ=="}]}"#),
     ];
     insta::assert_snapshot!(answers.concat(), @r#"
     {"inputs":{"c":[[1]]}}: 400: Missing input with specific name - Required input: b
@@ -345,33 +345,33 @@ fn faults_of_the_tensors_have_their_texts() {
 }
 
 #[test]
-fn faults_of_the_body_have_their_texts() {
+fn errors_of_the_body_have_their_texts() {
     let dummy = Server::start("dummy");
-    let fault = |body: &str| {
+    let failure = |body: &str| {
         format!(
             "{body}: {}\n",
-            post(&dummy, PREDICT, body.as_bytes()).fault()
+            post(&dummy, PREDICT, body.as_bytes()).error()
         )
     };
     let answers = [
-        fault(""),
-        fault("{"),
-        fault(r#"{"instances":[[1,]]}"#),
-        fault("[1]"),
-        fault("{}"),
-        fault(r#"{"instances":[[1]],"inputs":[[1]]}"#),
-        fault(r#"{"instances":{"b":[1]}}"#),
-        fault(r#"{"instances":[]}"#),
-        fault(r#"{"instances":[{"b":[1]},2]}"#),
-        fault(r#"{"instances":[null]}"#),
-        fault(r#"{"instances":[[1,2],[3]]}"#),
-        fault(r#"{"instances":[[]]}"#),
-        fault(r#"{"instances":[{"b":[1]},{}]}"#),
-        fault(r#"{"inputs":"a"}"#),
-        fault(r#"{"inputs":null}"#),
-        fault(r#"{"inputs":{}}"#),
-        fault(r#"{"inputs":{"b":[[1,2],[3]]}}"#),
-        fault(r#"{"inputs":{"b":{"b64":"YQ=="}}}"#),
+        failure(""),
+        failure("{"),
+        failure(r#"{"instances":[[1,]]}"#),
+        failure("[1]"),
+        failure("{}"),
+        failure(r#"{"instances":[[1]],"inputs":[[1]]}"#),
+        failure(r#"{"instances":{"b":[1]}}"#),
+        failure(r#"{"instances":[]}"#),
+        failure(r#"{"instances":[{"b":[1]},2]}"#),
+        failure(r#"{"instances":[null]}"#),
+        failure(r#"{"instances":[[1,2],[3]]}"#),
+        failure(r#"{"instances":[[]]}"#),
+        failure(r#"{"instances":[{"b":[1]},{}]}"#),
+        failure(r#"{"inputs":"a"}"#),
+        failure(r#"{"inputs":null}"#),
+        failure(r#"{"inputs":{}}"#),
+        failure(r#"{"inputs":{"b":[[1,2],[3]]}}"#),
+        failure(r#"{"inputs":{"b":{"b64":"YQ=="}}}"#),
     ];
     insta::assert_snapshot!(answers.concat(), @r#"
     : 412: The file is not valid json - Error: The document is empty. Offset: 0
@@ -394,16 +394,16 @@ fn faults_of_the_body_have_their_texts() {
     {"inputs":{"b":{"b64":"YQ=="}}}: 400: Could not parse input content. Not valid ndarray detected - expected a list
     "#);
     let add = Server::start("add");
-    let fault = |body: &str| {
+    let failure = |body: &str| {
         format!(
             "{body}: {}\n",
-            post(&add, "/v1/models/add:predict", body.as_bytes()).fault()
+            post(&add, "/v1/models/add:predict", body.as_bytes()).error()
         )
     };
     let answers = [
-        fault(r#"{"instances":[[1]]}"#),
-        fault(r#"{"inputs":[[1]]}"#),
-        fault(r#"{"inputs":1}"#),
+        failure(r#"{"instances":[[1]]}"#),
+        failure(r#"{"inputs":[[1]]}"#),
+        failure(r#"{"inputs":1}"#),
     ];
     insta::assert_snapshot!(answers.concat(), @r#"
     {"instances":[[1]]}: 400: Inputs inside buffer does not match expected format.
@@ -411,13 +411,13 @@ fn faults_of_the_body_have_their_texts() {
     {"inputs":1}: 400: Invalid JSON structure. One of inputs is not a JSON object.
     "#);
     let scalar = Server::start("scalar");
-    let fault = post(
+    let failure = post(
         &scalar,
         "/v1/models/scalar:predict",
         br#"{"instances":[1]}"#,
     )
-    .fault();
-    insta::assert_snapshot!(fault, @r#"400: Invalid number of shape dimensions - Expected: (); Actual: (1); input name: x"#);
+    .error();
+    insta::assert_snapshot!(failure, @r#"400: Invalid number of shape dimensions - Expected: (); Actual: (1); input name: x"#);
     assert_eq!(post(&dummy, PREDICT, BODY).text(), ANSWER);
 }
 
@@ -429,12 +429,12 @@ fn deep_nesting_and_ten_thousand_inputs_are_answered() {
         "[".repeat(1_000_000),
         "]".repeat(1_000_000)
     );
-    insta::assert_snapshot!(post(&server, PREDICT, deep.as_bytes()).fault(), @r#"400: Could not parse input content. Not valid ndarray detected - recursion limit exceeded"#);
+    insta::assert_snapshot!(post(&server, PREDICT, deep.as_bytes()).error(), @r#"400: Could not parse input content. Not valid ndarray detected - recursion limit exceeded"#);
     let many: Vec<String> = (0..10_000)
         .map(|number| format!(r#""n{number}":[[1]]"#))
         .collect();
     let body = format!(r#"{{"inputs":{{{}}}}}"#, many.join(","));
-    insta::assert_snapshot!(post(&server, PREDICT, body.as_bytes()).fault(), @r#"400: Invalid number of inputs - Expected: 1; Actual: 10000"#);
+    insta::assert_snapshot!(post(&server, PREDICT, body.as_bytes()).error(), @r#"400: Invalid number of inputs - Expected: 1; Actual: 10000"#);
     assert_eq!(post(&server, PREDICT, BODY).text(), ANSWER);
 }
 
@@ -517,8 +517,8 @@ fn status_tells_every_version_or_one() {
     let version = |path: &str| get(&server, path).json()["modelSpec"]["version"].clone();
     assert_eq!(version("/v1/models/m/metadata"), "10");
     assert_eq!(version("/v1/models/m/versions/1/metadata"), "1");
-    insta::assert_snapshot!(get(&server, "/v1/models/m/versions/2/metadata").fault(), @r#"404: Model with requested version is not loaded yet"#);
-    insta::assert_snapshot!(post(&server, "/v1/models/m/versions/2:predict", BODY).fault(), @r#"404: Model with requested version is not loaded yet"#);
+    insta::assert_snapshot!(get(&server, "/v1/models/m/versions/2/metadata").error(), @r#"404: Model with requested version is not loaded yet"#);
+    insta::assert_snapshot!(post(&server, "/v1/models/m/versions/2:predict", BODY).error(), @r#"404: Model with requested version is not loaded yet"#);
 }
 
 #[test]

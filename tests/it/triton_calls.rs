@@ -8,7 +8,7 @@ use tonic::{Request, Status, client, codegen::http::uri::PathAndQuery};
 
 use crate::support::{
     Server, busy,
-    grpc::{Grpc, dummy, fault},
+    grpc::{Grpc, dummy, error},
     http::{JSON_LENGTH, get, post, send},
 };
 
@@ -93,9 +93,9 @@ fn the_configuration_of_a_model_fits_its_metadata() {
         ),
     }
     "#);
-    insta::assert_snapshot!(fault(&ask("stranger", "").unwrap_err()), @"NotFound: Model with requested name is not found");
-    insta::assert_snapshot!(fault(&ask("two_outputs", "2").unwrap_err()), @"NotFound: Model with requested version is not found");
-    insta::assert_snapshot!(fault(&ask("two_outputs", "x").unwrap_err()), @"InvalidArgument: invalid model version format in request");
+    insta::assert_snapshot!(error(&ask("stranger", "").unwrap_err()), @"NotFound: Model with requested name is not found");
+    insta::assert_snapshot!(error(&ask("two_outputs", "2").unwrap_err()), @"NotFound: Model with requested version is not found");
+    insta::assert_snapshot!(error(&ask("two_outputs", "x").unwrap_err()), @"InvalidArgument: invalid model version format in request");
 
     let path = "/v2/models/two_outputs";
     let json = get(&server, &format!("{path}/config"));
@@ -104,8 +104,8 @@ fn the_configuration_of_a_model_fits_its_metadata() {
         get(&server, &format!("{path}/versions/1/config")).text()
     );
     insta::assert_snapshot!(json.text(), @r#"{"name":"two_outputs","platform":"OpenVINO","backend":"openvino","max_batch_size":0,"input":[{"name":"x","data_type":"TYPE_FP32","dims":[-1,4]}],"output":[{"name":"total","data_type":"TYPE_FP32","dims":[-1]},{"name":"twice","data_type":"TYPE_FP32","dims":[-1,4]}],"model_transaction_policy":{"decoupled":false}}"#);
-    insta::assert_snapshot!(get(&server, "/v2/models/stranger/config").fault(), @"404: Model with requested name is not found");
-    insta::assert_snapshot!(get(&server, &format!("{path}/versions/2/config")).fault(), @"404: Model with requested version is not found");
+    insta::assert_snapshot!(get(&server, "/v2/models/stranger/config").error(), @"404: Model with requested name is not found");
+    insta::assert_snapshot!(get(&server, &format!("{path}/versions/2/config")).error(), @"404: Model with requested version is not found");
 }
 
 #[test]
@@ -154,8 +154,8 @@ fn statistics_count_requests_and_add_up_their_times() {
     let since_1970 = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
     let now = u64::try_from(since_1970.unwrap().as_millis()).unwrap();
     assert!(now.abs_diff(found.last_inference) < 60_000);
-    insta::assert_snapshot!(fault(&ask("stranger", "").unwrap_err()), @"NotFound: Model with requested name is not found");
-    insta::assert_snapshot!(fault(&ask("dummy", "2").unwrap_err()), @"NotFound: Model with requested version is not found");
+    insta::assert_snapshot!(error(&ask("stranger", "").unwrap_err()), @"NotFound: Model with requested name is not found");
+    insta::assert_snapshot!(error(&ask("dummy", "2").unwrap_err()), @"NotFound: Model with requested version is not found");
 
     let all = get(&server, "/v2/models/stats").json();
     assert_eq!(
@@ -174,7 +174,7 @@ fn statistics_count_requests_and_add_up_their_times() {
     ]}, {
         insta::assert_snapshot!(get(&server, "/v2/models/stats").text(), @r#"{"model_stats":[{"name":"dummy","version":"1","last_inference":0,"inference_count":3,"execution_count":3,"inference_stats":{"success":{"count":3,"ns":0},"fail":{"count":1,"ns":0},"queue":{"count":3,"ns":0},"compute_input":{"count":3,"ns":0},"compute_infer":{"count":3,"ns":0},"compute_output":{"count":3,"ns":0},"cache_hit":{"count":0,"ns":0},"cache_miss":{"count":0,"ns":0}},"batch_stats":[{"batch_size":1,"compute_input":{"count":3,"ns":0},"compute_infer":{"count":3,"ns":0},"compute_output":{"count":3,"ns":0}}],"response_stats":{},"memory_usage":[]}]}"#);
     });
-    insta::assert_snapshot!(get(&server, "/v2/models/stranger/stats").fault(), @"404: Model with requested name is not found");
+    insta::assert_snapshot!(get(&server, "/v2/models/stranger/stats").error(), @"404: Model with requested name is not found");
 }
 
 #[test]
@@ -200,7 +200,7 @@ fn shared_memory_is_forgotten_and_never_registered() {
         }
         let refused = call(&grpc, &format!("{kind}SharedMemoryRegister")).unwrap_err();
         assert_eq!(
-            fault(&refused),
+            error(&refused),
             "Unimplemented: Functionality not implemented - shared memory; send tensors with the request"
         );
     }
@@ -213,7 +213,7 @@ fn shared_memory_is_forgotten_and_never_registered() {
         }
         let refused = post(&server, &format!("{path}/region/x/register"), b"{}");
         assert_eq!(
-            refused.fault(),
+            refused.error(),
             "501: Functionality not implemented - shared memory; send tensors with the request"
         );
     }
@@ -230,8 +230,8 @@ fn what_would_change_the_server_is_not_served_and_says_so() {
         "TraceSetting",
         "LogSettings",
     ];
-    let faults = calls.map(|method| fault(&call(&grpc, method).unwrap_err()));
-    insta::assert_snapshot!(faults.join("\n"), @"
+    let errors = calls.map(|method| error(&call(&grpc, method).unwrap_err()));
+    insta::assert_snapshot!(errors.join("\n"), @"
     Unimplemented: Functionality not implemented - models are loaded and unloaded by the server's configuration
     Unimplemented: Functionality not implemented - models are loaded and unloaded by the server's configuration
     Unimplemented: Functionality not implemented - settings are those of the server's command line
@@ -244,8 +244,8 @@ fn what_would_change_the_server_is_not_served_and_says_so() {
         ("POST", "/v2/models/dummy/trace/setting"),
         ("POST", "/v2/logging"),
     ];
-    let faults = paths.map(|(method, path)| send(&server, method, path, &[], b"{}").fault());
-    insta::assert_snapshot!(faults.join("\n"), @"
+    let errors = paths.map(|(method, path)| send(&server, method, path, &[], b"{}").error());
+    insta::assert_snapshot!(errors.join("\n"), @"
     501: Functionality not implemented - models are loaded and unloaded by the server's configuration
     501: Functionality not implemented - models are loaded and unloaded by the server's configuration
     501: Functionality not implemented - settings are those of the server's command line
@@ -311,7 +311,7 @@ fn the_time_limit_among_the_parameters_is_kept() {
         &[(JSON_LENGTH, &length)],
         &body,
     );
-    assert_eq!(answer.fault(), "504: the client's deadline of 150ms passed");
+    assert_eq!(answer.error(), "504: the client's deadline of 150ms passed");
     busy::check(3, &grpc.infer(busy::request(3)));
     let failed = get(&server, "/metrics").text();
     let failed: Vec<_> = failed

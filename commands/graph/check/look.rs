@@ -5,8 +5,8 @@ use std::path::Path;
 use ovms::{
     config::{self, Defaults, FileConfig, GraphConfig, ModelEntry},
     error::{chain, nearest},
-    graph::{GraphOutline, GraphNodeKind, GraphOutlineNode, GraphRule, calculators, check},
-    python::{self, PythonHandler, HandlerLoadError, NodeFacts},
+    graph::{GraphNodeKind, GraphOutline, GraphOutlineNode, GraphRule, calculators, check},
+    python::{self, HandlerLoadError, NodeFacts, PythonHandler},
 };
 
 use super::{
@@ -22,7 +22,7 @@ pub(super) fn at(graph: &GraphConfig, file: Option<&FileConfig>, depth: Depth) -
         name: graph.name.clone(),
         file: path.clone(),
         verdict: Verdict::Ok,
-        faults: Vec::new(),
+        errors: Vec::new(),
         warnings: Vec::new(),
         unchecked: Vec::new(),
         lines: Vec::new(),
@@ -30,7 +30,7 @@ pub(super) fn at(graph: &GraphConfig, file: Option<&FileConfig>, depth: Depth) -
     let text = match source::read(graph) {
         Ok(text) => text,
         Err(error) => {
-            report.faults.push(Entry {
+            report.errors.push(Entry {
                 rule: Some(GraphRule::File.number()),
                 status: Some(GraphRule::File.status()),
                 file: None,
@@ -44,7 +44,7 @@ pub(super) fn at(graph: &GraphConfig, file: Option<&FileConfig>, depth: Depth) -
                         .to_owned(),
                 ),
             });
-            return report.judged();
+            return report.validated();
         }
     };
     report.lines = text.lines().map(str::to_owned).collect();
@@ -53,18 +53,18 @@ pub(super) fn at(graph: &GraphConfig, file: Option<&FileConfig>, depth: Depth) -
         Ok(checked) => report
             .warnings
             .extend(checked.warnings.into_iter().map(Entry::from)),
-        Err(faults) => {
+        Err(errors) => {
             report
-                .faults
-                .extend(faults.faults.into_iter().map(Entry::from));
+                .errors
+                .extend(errors.errors.into_iter().map(Entry::from));
             report
                 .warnings
-                .extend(faults.warnings.into_iter().map(Entry::from));
+                .extend(errors.warnings.into_iter().map(Entry::from));
         }
     }
     // Handlers and sessions are looked at whatever is wrong with the streams.
     let Ok(outline) = GraphOutline::read(&graph.name, &text, &path, factories, &|_| true) else {
-        return report.judged();
+        return report.validated();
     };
     for node in &outline.nodes {
         let Some(runs) = &node.runs else { continue };
@@ -76,19 +76,25 @@ pub(super) fn at(graph: &GraphConfig, file: Option<&FileConfig>, depth: Depth) -
             _ => {}
         }
     }
-    report.judged()
+    report.validated()
 }
 
 /// Looks at the handler of a node.
-fn handler(report: &mut GraphReport, base: &Path, node: &GraphOutlineNode, runs: &str, depth: Depth) {
+fn handler(
+    report: &mut GraphReport,
+    base: &Path,
+    node: &GraphOutlineNode,
+    runs: &str,
+    depth: Depth,
+) {
     let path = base.join(runs);
-    let fault = |message: String| Entry::of_node(&node.name, node.place, message);
+    let failure = |message: String| Entry::of_node(&node.name, node.place, message);
     if !path.is_file() {
-        let fault = fault(format!("there is no handler file {}", path.display()));
+        let failure = failure(format!("there is no handler file {}", path.display()));
         let hint = "handler_path is relative to the folder of the graph";
         report
-            .faults
-            .push(fault.breaking(GraphRule::PythonFile).hint(hint));
+            .errors
+            .push(failure.breaking(GraphRule::PythonFile).hint(hint));
         return;
     }
     let unchecked = |why: &str| {
@@ -146,21 +152,24 @@ fn handler(report: &mut GraphReport, base: &Path, node: &GraphOutlineNode, runs:
             report.unchecked.push(unchecked(reason));
             return;
         }
-        HandlerLoadError::NoFile(_) => (GraphRule::PythonFile, fault(format!("there is no {shown}"))),
+        HandlerLoadError::NoFile(_) => (
+            GraphRule::PythonFile,
+            failure(format!("there is no {shown}")),
+        ),
         HandlerLoadError::NoClass(_) => (
             GraphRule::PythonState,
-            fault(format!("{shown} has no class OvmsPythonModel"))
+            failure(format!("{shown} has no class OvmsPythonModel"))
                 .hint("the handler is a class of that name with a method `execute(self, inputs)`"),
         ),
         HandlerLoadError::NoExecute(_) => (
             GraphRule::PythonState,
-            fault(format!(
+            failure(format!(
                 "OvmsPythonModel in {shown} has no method `execute`"
             ))
             .hint("add `def execute(self, inputs: list) -> list:`"),
         ),
         HandlerLoadError::Raised { raised, .. } => {
-            let mut entry = fault(format!("{shown} raises {raised}"));
+            let mut entry = failure(format!("{shown} raises {raised}"));
             let traceback = raised.traceback.trim_end();
             entry.traceback = (!traceback.is_empty()).then(|| traceback.to_owned());
             if raised.kind == "ModuleNotFoundError" {
@@ -172,7 +181,7 @@ fn handler(report: &mut GraphReport, base: &Path, node: &GraphOutlineNode, runs:
             (GraphRule::PythonState, entry)
         }
     };
-    report.faults.push(entry.breaking(rule));
+    report.errors.push(entry.breaking(rule));
 }
 
 /// Looks for what a session names.

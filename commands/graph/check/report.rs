@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use ovms::graph::{FileFault, FileWarning, GraphRule};
+use ovms::graph::{FileError, FileWarning, GraphRule};
 use serde::Serialize;
 
 use crate::counts::Counts;
@@ -21,7 +21,8 @@ pub(super) struct Report {
 pub(super) enum Verdict {
     Ok,
     Warnings,
-    Faults,
+    #[serde(rename = "faults")]
+    Errors,
 }
 
 /// One graph.
@@ -30,7 +31,8 @@ pub(super) struct GraphReport {
     pub(super) name: String,
     pub(super) file: String,
     pub(super) verdict: Verdict,
-    pub(super) faults: Vec<Entry>,
+    #[serde(rename = "faults")]
+    pub(super) errors: Vec<Entry>,
     pub(super) warnings: Vec<Entry>,
     /// What nobody could look at, and why.
     pub(super) unchecked: Vec<String>,
@@ -97,18 +99,18 @@ impl Entry {
     }
 }
 
-impl From<FileFault> for Entry {
-    fn from(fault: FileFault) -> Self {
+impl From<FileError> for Entry {
+    fn from(error: FileError) -> Self {
         Self {
-            rule: Some(fault.rule.number()),
-            status: Some(fault.rule.status()),
+            rule: Some(error.rule.number()),
+            status: Some(error.rule.status()),
             file: None,
-            line: fault.place.map(|(line, _)| line),
-            column: fault.place.map(|(_, column)| column),
-            node: fault.node,
-            message: fault.message,
+            line: error.place.map(|(line, _)| line),
+            column: error.place.map(|(_, column)| column),
+            node: error.node,
+            message: error.message,
             traceback: None,
-            hint: fault.hint,
+            hint: error.hint,
         }
     }
 }
@@ -132,16 +134,16 @@ impl From<FileWarning> for Entry {
 impl GraphReport {
     pub(super) fn counts(&self) -> Counts {
         Counts {
-            faults: self.faults.len(),
+            errors: self.errors.len(),
             warnings: self.warnings.len(),
             unchecked: self.unchecked.len(),
         }
     }
 
     /// Says what came of it, once everything is found.
-    pub(super) fn judged(mut self) -> Self {
+    pub(super) fn validated(mut self) -> Self {
         self.verdict = match self.counts() {
-            Counts { faults: 1.., .. } => Verdict::Faults,
+            Counts { errors: 1.., .. } => Verdict::Errors,
             counts if counts == Counts::default() => Verdict::Ok,
             _ => Verdict::Warnings,
         };

@@ -30,8 +30,8 @@ fn all(text: &mut String, report: &Report) -> fmt::Result {
 
 fn one(text: &mut String, graph: &GraphReport) -> fmt::Result {
     writeln!(text, "graph `{}`: {}", visible(&graph.name), graph.counts())?;
-    for fault in &graph.faults {
-        entry(text, graph, fault)?;
+    for error in &graph.errors {
+        entry(text, graph, error)?;
     }
     for warning in &graph.warnings {
         entry(text, graph, warning)?;

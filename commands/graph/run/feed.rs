@@ -10,7 +10,7 @@ use std::{
 use ovms::{
     client::{
         ModelMetadata,
-        input::{Argument, Inputs, RequestLine, ElementSource},
+        input::{Argument, ElementSource, Inputs, RequestLine},
     },
     graph::convert::TIMESTAMP,
     request::{Data, Declared, InferRequest, InputTensor, Parameter, Parameters},

@@ -10,7 +10,7 @@ use ovms::{
         reload::{ReloadError, Reloader},
     },
     error::chain,
-    graph::{GraphDefinition, GraphPort, GraphOutline, GraphNodeKind, GraphPlan, calculators},
+    graph::{GraphDefinition, GraphNodeKind, GraphOutline, GraphPlan, GraphPort, calculators},
     openvino::runtime,
     tensor::PartialShape,
 };
@@ -83,7 +83,7 @@ impl Loader {
     pub(super) async fn load(self) -> Result<Loaded, Failure> {
         let engine = Engine::new(Duration::ZERO, 1);
         let mut reloader = Reloader::given(engine.clone(), self.config, &self.defaults);
-        let faults = {
+        let errors = {
             let bar = ui::steps(None);
             bar.set_message("loading");
             reloader.load().await
@@ -95,11 +95,11 @@ impl Loader {
         };
         let Some(definition) = definition else {
             close(&engine, LIMIT).await;
-            return Err(refused(&self.name, &faults));
+            return Err(refused(&self.name, &errors));
         };
         // A model that is not there fails when its session is opened; this says why.
-        for fault in faults {
-            ui::warn(&format!("warning: {}", chain(&fault)));
+        for error in errors {
+            ui::warn(&format!("warning: {}", chain(&error)));
         }
         Ok(Loaded { engine, definition })
     }
@@ -174,16 +174,16 @@ fn used(mut config: FileConfig, graph: &GraphConfig) -> FileConfig {
 }
 
 /// Says why a graph cannot run.
-fn refused(name: &str, faults: &[ReloadError]) -> Failure {
+fn refused(name: &str, errors: &[ReloadError]) -> Failure {
     let mut failure = Failure::new(
         FailureKind::Failed,
         format!("the graph `{name}` cannot run"),
     );
-    for fault in faults {
-        match fault {
-            ReloadError::Graph { fault, .. } => {
-                failure = failure.detail(fault.status.clone());
-                for line in &fault.log {
+    for error in errors {
+        match error {
+            ReloadError::Graph { error, .. } => {
+                failure = failure.detail(error.status.clone());
+                for line in &error.log {
                     failure = failure.detail(line.clone());
                 }
             }

@@ -10,7 +10,7 @@ use ovms::{
         ClientResponse,
         output::{self, Summary},
     },
-    graph::{GraphPlan, CalculatorStep, Timestamp, GraphObserver, convert::TIMESTAMP},
+    graph::{CalculatorStep, GraphObserver, GraphPlan, Timestamp, convert::TIMESTAMP},
     request::{InferResponse, LooseTensor, Parameter},
     tensor::{DataType, Tensor, TensorMap},
 };

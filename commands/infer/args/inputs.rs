@@ -36,7 +36,7 @@ pub(crate) struct InputArgs {
 
 #[derive(Debug, clap::Args)]
 #[command(next_help_heading = "Pictures")]
-pub(crate) struct PictureArgs {
+pub(crate) struct ImageArgs {
     /// Lay pictures out as NCHW, NHWC, CHW or HWC
     ///
     /// Told by the model's shape if left out: the dimension of length 3 or 1 is the channels.

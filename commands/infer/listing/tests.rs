@@ -2,8 +2,8 @@
 
 use ovms::{
     client::{
-        Api, ServerErrorCode, ModelMetadata, ModelStatus, ServerError, ServerMetadata, TensorMetadata,
-        VersionStatus,
+        Api, ModelMetadata, ModelStatus, ServerError, ServerErrorCode, ServerMetadata,
+        TensorMetadata, VersionStatus,
     },
     tensor::{Dim, PartialShape},
 };
@@ -36,14 +36,14 @@ fn tensor(name: &str, datatype: &str, dims: &[Dim]) -> TensorMetadata {
 }
 
 fn resnet(versions: &[&str]) -> MetadataRow {
-    let picture = [Dim::Any, Dim::Fixed(3), Dim::Fixed(224), Dim::Fixed(224)];
+    let image = [Dim::Any, Dim::Fixed(3), Dim::Fixed(224), Dim::Fixed(224)];
     MetadataRow {
         name: "resnet".to_owned(),
-        told: Ok(ModelMetadata {
+        reported: Ok(ModelMetadata {
             name: "resnet".to_owned(),
             versions: versions.iter().map(|it| (*it).to_owned()).collect(),
             platform: "OpenVINO".to_owned(),
-            inputs: vec![tensor("pixels", "FP32", &picture)],
+            inputs: vec![tensor("pixels", "FP32", &image)],
             outputs: vec![
                 tensor("logits", "FP32", &[Dim::Any, Dim::Fixed(1000)]),
                 tensor("stream", "INVALID", &[]),
@@ -55,7 +55,7 @@ fn resnet(versions: &[&str]) -> MetadataRow {
 fn refused() -> MetadataRow {
     MetadataRow {
         name: "bert".to_owned(),
-        told: Err(ServerError {
+        reported: Err(ServerError {
             code: ServerErrorCode::Grpc(tonic::Code::Unavailable),
             message: "Model with requested version is not loaded yet".to_owned(),
         }),
@@ -189,7 +189,7 @@ fn the_metadata_of_all_models_is_a_row_for_each_tensor() {
 }
 
 #[test]
-fn no_models_are_told() {
+fn no_models_are_reported() {
     let mut listing = listing(true, Models::States(Vec::new()));
     listing.server = None;
     assert_eq!(listing.notes(), ["The server has no models."]);

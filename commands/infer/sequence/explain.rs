@@ -89,6 +89,6 @@ pub(super) fn stack(error: &StackError) -> Failure {
 }
 
 /// Tells people that the server may have taken the steps for single requests.
-pub(super) fn untold() -> String {
+pub(super) fn unreported() -> String {
     format!("The answers do not tell the id of the sequence: {STATEFUL}")
 }

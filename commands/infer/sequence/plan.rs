@@ -3,8 +3,8 @@
 use ovms::{
     client::{
         Api,
-        input::{Argument, InputError, ElementSource},
-        sequence::{CONTROL, StepControl, END, ID, START},
+        input::{Argument, ElementSource, InputError},
+        sequence::{CONTROL, END, ID, START, StepControl},
     },
     request::Parameter,
 };
@@ -21,7 +21,10 @@ pub(in crate::infer) enum Sequence {
     /// All of it.
     All(Plan),
     /// One request, by hand.
-    One { control: StepControl, id: Option<u64> },
+    One {
+        control: StepControl,
+        id: Option<u64>,
+    },
 }
 
 /// How a whole sequence is sent and shown.
@@ -105,7 +108,9 @@ impl Plan {
         inputs: &mut Vec<Argument>,
         format: Format,
     ) -> Result<Self, Failure> {
-        let mut lines = inputs.extract_if(.., |input| matches!(input.source, ElementSource::Stdin { .. }));
+        let mut lines = inputs.extract_if(.., |input| {
+            matches!(input.source, ElementSource::Stdin { .. })
+        });
         let (lines, second) = (lines.next(), lines.next());
         if second.is_some() {
             return Err(failure::input(InputError::StdinTwice, None));

@@ -3,10 +3,10 @@
 use std::{cell::Cell, time::Instant};
 
 use ovms::client::{
-    ClientResponse, Client, ModelMetadata, Request,
+    Client, ClientResponse, ModelMetadata, Request,
     input::Inputs,
     output::{OfSequence, ResponsePart},
-    sequence::{StepControl, SequenceClient, Stack},
+    sequence::{SequenceClient, Stack, StepControl},
 };
 use tokio::time::timeout;
 
@@ -46,7 +46,7 @@ pub(in crate::infer) async fn one(
     };
     let answer = session.send(request.inputs.clone(), control).await;
     let answer = answer.map_err(explain::step)?;
-    tell_if_untold(&session);
+    tell_if_unreported(&session);
     let of = OfSequence {
         id: session.id(),
         part: ResponsePart::Single,
@@ -181,7 +181,7 @@ impl Run<'_> {
             *pending = None;
             *done += 1;
             if *done == 1 {
-                tell_if_untold(&self.session);
+                tell_if_unreported(&self.session);
             }
             self.bar.step(*done);
             let id = self.session.id();
@@ -227,8 +227,8 @@ impl Run<'_> {
 }
 
 /// Tells if the server seems to know no sequences.
-fn tell_if_untold(session: &SequenceClient<'_>) {
-    if !session.is_told() {
-        ui::warn(&explain::untold());
+fn tell_if_unreported(session: &SequenceClient<'_>) {
+    if !session.is_reported() {
+        ui::warn(&explain::unreported());
     }
 }

@@ -171,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn the_pace_is_told() {
+    fn the_pace_is_reported() {
         let seconds = Duration::from_secs_f64;
         assert_eq!(pace(100, seconds(0.25)), "100 steps in 0.25 s, 400 steps/s");
         assert_eq!(pace(1, seconds(0.3)), "1 step in 0.30 s, 3.3 steps/s");

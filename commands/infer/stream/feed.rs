@@ -174,8 +174,8 @@ fn read(
 
 /// Has an input of which the model says nothing cut along the axis, which goes.
 fn opened(input: WholeInput, model: &ModelMetadata, axis: usize) -> WholeInput {
-    let told = model.inputs.iter().find(|it| it.name == input.name);
-    if told.is_none_or(|told| told.dtype().is_some()) {
+    let reported = model.inputs.iter().find(|it| it.name == input.name);
+    if reported.is_none_or(|reported| reported.dtype().is_some()) {
         return input;
     }
     let shape = input.tensor.shape();

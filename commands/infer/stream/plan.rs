@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use ovms::{
     client::{
         Api,
-        input::{Argument, InputError, ElementSource},
+        input::{Argument, ElementSource, InputError},
     },
     request::{Parameter, Parameters},
 };
@@ -62,7 +62,9 @@ impl Plan {
             Format::Npy | Format::Raw => return Err(no_single_output("a stream")),
         };
         let mut typed: Vec<_> = inputs
-            .extract_if(.., |input| matches!(input.source, ElementSource::Stdin { .. }))
+            .extract_if(.., |input| {
+                matches!(input.source, ElementSource::Stdin { .. })
+            })
             .collect();
         let lines = match (&args.requests, typed.pop()) {
             (None, None) => None,

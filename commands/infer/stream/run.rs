@@ -7,8 +7,8 @@ use std::{
 };
 
 use ovms::client::{
-    ResponseReceiver, Client, ClientError, StreamEvent, ModelMetadata, ClientOptions, Request, RequestSender, CallPhase,
-    input::Inputs,
+    CallPhase, Client, ClientError, ClientOptions, ModelMetadata, Request, RequestSender,
+    ResponseReceiver, StreamEvent, input::Inputs,
 };
 
 use super::{
@@ -44,7 +44,7 @@ pub(in crate::infer) async fn run(
         form: plan.form,
         sent: &sent,
         came: 0,
-        faults: 0,
+        errors: 0,
         heard: Instant::now(),
         server,
     };
@@ -75,7 +75,7 @@ struct Talk<'a> {
     sent: &'a Cell<usize>,
     /// Answers and errors so far.
     came: usize,
-    faults: usize,
+    errors: usize,
     /// When something came last, or all was sent.
     heard: Instant,
     server: &'a ClientOptions,
@@ -116,8 +116,8 @@ impl Talk<'_> {
                     return Err(self.last(failure).await);
                 }
             };
-            let line = self.told(&event);
-            self.bar.count(self.sent.get(), self.came - self.faults);
+            let line = self.reported(&event);
+            self.bar.count(self.sent.get(), self.came - self.errors);
             if let Some(line) = line {
                 tokio::select! {
                     written = self.writer.write(line) => written?,
@@ -126,34 +126,34 @@ impl Talk<'_> {
                 self.heard = Instant::now();
             }
         }
-        let answers = self.came - self.faults;
+        let answers = self.came - self.errors;
         if self.form == Form::Lines {
             ui::note(&format!("{}.", show::pace(answers, self.bar.elapsed())));
         }
-        match (unsent, self.faults) {
+        match (unsent, self.errors) {
             (Some(failure), _) => Err(failure),
             (None, 0) => Ok(()),
             (None, 1) => Err(failed("the server told 1 error on the stream")),
-            (None, faults) => Err(failed(format!(
-                "the server told {faults} errors on the stream"
+            (None, failures) => Err(failed(format!(
+                "the server told {failures} errors on the stream"
             ))),
         }
     }
 
     /// Counts what has come, and returns what goes to stdout.
-    fn told(&mut self, event: &StreamEvent) -> Option<Vec<u8>> {
+    fn reported(&mut self, event: &StreamEvent) -> Option<Vec<u8>> {
         self.came += 1;
         match event {
             StreamEvent::Answer(answer) => {
-                if self.form == Form::Lines && self.came - self.faults == 1 {
+                if self.form == Form::Lines && self.came - self.errors == 1 {
                     ui::note(&show::headline(answer));
                 }
-                Some(show::line(self.form, answer, self.came - self.faults))
+                Some(show::line(self.form, answer, self.came - self.errors))
             }
-            StreamEvent::Fault(text) => {
-                self.faults += 1;
+            StreamEvent::Error(text) => {
+                self.errors += 1;
                 if self.form == Form::Json {
-                    return Some(show::fault(text));
+                    return Some(show::error(text));
                 }
                 ui::warn(&format!("error: {text}"));
                 None
@@ -165,14 +165,14 @@ impl Talk<'_> {
     async fn last(&self, failure: Failure) -> Failure {
         if self.form == Form::Json {
             // Who does not read is told by the exit code.
-            let line = self.writer.write(show::fault(failure.message()));
+            let line = self.writer.write(show::error(failure.message()));
             drop(tokio::time::timeout(LAST, line).await);
         }
         failure
     }
 
     fn stopped(&self) -> Failure {
-        let text = format!("interrupted after {}", show::count(self.came - self.faults));
+        let text = format!("interrupted after {}", show::count(self.came - self.errors));
         Failure::new(FailureKind::Interrupted, text)
     }
 
@@ -186,7 +186,7 @@ impl Talk<'_> {
 
     fn ended(&self, error: ClientError) -> Failure {
         let failure = failure::client(error);
-        match self.came - self.faults {
+        match self.came - self.errors {
             0 => failure,
             answers => failure.hint(format!("{} came before that", show::count(answers))),
         }

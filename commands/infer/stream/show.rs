@@ -49,7 +49,7 @@ pub(super) fn line(form: Form, answer: &StreamAnswer, number: usize) -> Vec<u8> 
 }
 
 /// Writes an error that does not end the stream as one line for programs.
-pub(super) fn fault(text: &str) -> Vec<u8> {
+pub(super) fn error(text: &str) -> Vec<u8> {
     let mut line = serde_json::json!({ "error": text }).to_string();
     line.push('\n');
     line.into_bytes()
@@ -121,7 +121,7 @@ mod tests {
         tensor::{DataType, Tensor, TensorMap, values::Packer},
     };
 
-    use super::{Form, fault, line, pace};
+    use super::{Form, error, line, pace};
 
     fn answer(timestamp: Option<i64>) -> StreamAnswer {
         let mut packer = Packer::new(DataType::String, 1);
@@ -144,20 +144,20 @@ mod tests {
         }
     }
 
-    fn told(form: Form, timestamp: Option<i64>) -> String {
+    fn reported(form: Form, timestamp: Option<i64>) -> String {
         String::from_utf8(line(form, &answer(timestamp), 3)).unwrap()
     }
 
     #[test]
     fn an_answer_is_one_line() {
-        insta::assert_snapshot!(told(Form::Lines, Some(-5)), @r#"  -5  out: "größe\n\u{1b}"  own: my type of 20 bytes: 00 01 02 03 04 05 06 07 08 09 0a 0b 0c 0d 0e 0f …"#);
-        insta::assert_snapshot!(told(Form::Lines, None), @r#"   3  out: "größe\n\u{1b}"  own: my type of 20 bytes: 00 01 02 03 04 05 06 07 08 09 0a 0b 0c 0d 0e 0f …"#);
-        insta::assert_snapshot!(told(Form::Json, Some(i64::MAX - 3)), @r#"{"model_name":"g","model_version":"1","id":"","timestamp":9223372036854775804,"outputs":[{"name":"out","datatype":"BYTES","shape":[1],"data":["größe\n\u001b"]},{"name":"own","datatype":"my type","shape":[20],"b64":"AAECAwQFBgcICQoLDA0ODxAREhM="}]}"#);
-        insta::assert_snapshot!(String::from_utf8(fault("a \"b\"")).unwrap(), @r#"{"error":"a \"b\""}"#);
+        insta::assert_snapshot!(reported(Form::Lines, Some(-5)), @r#"  -5  out: "größe\n\u{1b}"  own: my type of 20 bytes: 00 01 02 03 04 05 06 07 08 09 0a 0b 0c 0d 0e 0f …"#);
+        insta::assert_snapshot!(reported(Form::Lines, None), @r#"   3  out: "größe\n\u{1b}"  own: my type of 20 bytes: 00 01 02 03 04 05 06 07 08 09 0a 0b 0c 0d 0e 0f …"#);
+        insta::assert_snapshot!(reported(Form::Json, Some(i64::MAX - 3)), @r#"{"model_name":"g","model_version":"1","id":"","timestamp":9223372036854775804,"outputs":[{"name":"out","datatype":"BYTES","shape":[1],"data":["größe\n\u001b"]},{"name":"own","datatype":"my type","shape":[20],"b64":"AAECAwQFBgcICQoLDA0ODxAREhM="}]}"#);
+        insta::assert_snapshot!(String::from_utf8(error("a \"b\"")).unwrap(), @r#"{"error":"a \"b\""}"#);
     }
 
     #[test]
-    fn the_pace_is_told() {
+    fn the_pace_is_reported() {
         let seconds = Duration::from_secs_f64;
         assert_eq!(pace(1, seconds(0.3)), "1 answer in 0.30 s, 3.3 answers/s");
         assert_eq!(

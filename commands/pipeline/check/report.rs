@@ -3,7 +3,7 @@
 use std::{fmt, path::Path};
 
 use ovms::{
-    config::{FileError, PipelineConfig, FilePosition, Warning},
+    config::{FileError, FilePosition, PipelineConfig, Warning},
     pipeline::{PipelineError, PipelineRule, PipelineSurvey, Unchecked},
 };
 use serde::Serialize;
@@ -18,7 +18,8 @@ pub(super) struct Report {
     /// The worst of the verdicts below.
     verdict: Verdict,
     /// Faults of the file as a whole; if there are any, no pipeline was looked at.
-    faults: Vec<FileFault>,
+    #[serde(rename = "faults")]
+    errors: Vec<FileErrorReport>,
     /// The pipelines, in the order of the file.
     pub(super) pipelines: Vec<PipelineReport>,
     /// Warnings of no one pipeline.
@@ -36,7 +37,8 @@ pub(super) enum Verdict {
     /// No fault was found, and not everything was looked at.
     Unchecked,
     /// It cannot be served.
-    Faults,
+    #[serde(rename = "faults")]
+    Errors,
 }
 
 /// What was found of one pipeline.
@@ -46,7 +48,8 @@ pub(super) struct PipelineReport {
     pub(super) verdict: Verdict,
     /// What a server says of it, if it cannot be served.
     status: Option<&'static str>,
-    pub(super) faults: Vec<PipelineFault>,
+    #[serde(rename = "faults")]
+    pub(super) errors: Vec<ErrorReport>,
     pub(super) warnings: Vec<Note>,
     pub(super) unchecked: Vec<NotChecked>,
 }
@@ -62,7 +65,7 @@ pub(super) struct At {
 
 /// A fault of a pipeline.
 #[derive(Debug, Serialize)]
-pub(super) struct PipelineFault {
+pub(super) struct ErrorReport {
     #[serde(flatten)]
     pub(super) at: At,
     /// The number of the rule.
@@ -87,7 +90,7 @@ pub(super) struct Connection {
 
 /// A fault of the file as a whole.
 #[derive(Debug, Serialize)]
-struct FileFault {
+struct FileErrorReport {
     file: String,
     /// Not there if the file cannot be read.
     line: Option<usize>,
@@ -144,12 +147,12 @@ impl Note {
 }
 
 impl Verdict {
-    fn of(faults: usize, unchecked: usize, warnings: usize) -> Self {
-        match (faults, unchecked, warnings) {
+    fn of(errors: usize, unchecked: usize, warnings: usize) -> Self {
+        match (errors, unchecked, warnings) {
             (0, 0, 0) => Self::Ok,
             (0, 0, _) => Self::Warnings,
             (0, _, _) => Self::Unchecked,
-            _ => Self::Faults,
+            _ => Self::Errors,
         }
     }
 }
@@ -166,7 +169,7 @@ impl Report {
         let mut report = Self {
             file: file.display().to_string(),
             verdict: Verdict::Ok,
-            faults: Vec::new(),
+            errors: Vec::new(),
             warnings: warnings
                 .map(|warning| Note::new(file, warning))
                 .chain(notes)
@@ -174,25 +177,25 @@ impl Report {
             pipelines,
         };
         let counts = report.counts();
-        report.verdict = Verdict::of(counts.faults, counts.unchecked, counts.warnings);
+        report.verdict = Verdict::of(counts.errors, counts.unchecked, counts.warnings);
         report
     }
 
     /// Makes the report of a file that is refused as a whole.
     pub(super) fn refused(file: &Path, error: &FileError) -> Self {
         let name = file.display().to_string();
-        let faults = error.faults().iter().map(|fault| FileFault {
+        let errors = error.errors().iter().map(|failure| FileErrorReport {
             file: name.clone(),
-            line: Some(fault.place.line),
-            column: Some(fault.place.column),
-            path: Some(fault.place.path.clone()),
-            found: fault.found.clone(),
-            expected: fault.expected.clone(),
-            next: fault.hint.clone(),
+            line: Some(failure.place.line),
+            column: Some(failure.place.column),
+            path: Some(failure.place.path.clone()),
+            found: failure.found.clone(),
+            expected: failure.expected.clone(),
+            next: failure.hint.clone(),
         });
-        let mut faults: Vec<FileFault> = faults.collect();
+        let mut errors: Vec<FileErrorReport> = errors.collect();
         if let FileError::Read { source, .. } = error {
-            faults.push(FileFault {
+            errors.push(FileErrorReport {
                 file: name.clone(),
                 line: None,
                 column: None,
@@ -204,8 +207,8 @@ impl Report {
         }
         Self {
             file: name,
-            verdict: Verdict::Faults,
-            faults,
+            verdict: Verdict::Errors,
+            errors,
             pipelines: Vec::new(),
             warnings: Vec::new(),
         }
@@ -237,15 +240,15 @@ impl Report {
 impl PipelineReport {
     /// Makes the report of a pipeline that was looked at.
     pub(super) fn of(file: &Path, config: &PipelineConfig, survey: PipelineSurvey) -> Self {
-        let fault = |fault: PipelineError| PipelineFault {
-            at: At::new(file, &fault.place),
-            rule: fault.rule.number(),
-            status: fault.rule.status(),
-            connection: connection(config, &fault.place),
-            node: fault.node,
-            found: fault.found,
-            expected: fault.expected,
-            next: fault.next,
+        let error = |error: PipelineError| ErrorReport {
+            at: At::new(file, &error.place),
+            rule: error.rule.number(),
+            status: error.rule.status(),
+            connection: connection(config, &error.place),
+            node: error.node,
+            found: error.found,
+            expected: error.expected,
+            next: error.next,
         };
         let unchecked = |unchecked: Unchecked| NotChecked {
             at: At::new(file, &unchecked.place),
@@ -254,7 +257,7 @@ impl PipelineReport {
         };
         Self::new(
             config.name.clone(),
-            survey.faults.into_iter().map(fault).collect(),
+            survey.errors.into_iter().map(error).collect(),
             survey
                 .warnings
                 .iter()
@@ -267,7 +270,7 @@ impl PipelineReport {
     /// Makes the report of a pipeline with the name of a model, which is not looked at.
     pub(super) fn clashing(file: &Path, name: &str, place: &FilePosition) -> Self {
         let rule = PipelineRule::NameTaken;
-        let fault = PipelineFault {
+        let error = ErrorReport {
             at: At::new(file, place),
             rule: rule.number(),
             status: rule.status(),
@@ -277,20 +280,20 @@ impl PipelineReport {
             expected: "a name of its own".to_owned(),
             next: "rename the pipeline; the rest of it is looked at then".to_owned(),
         };
-        Self::new(name.to_owned(), vec![fault], Vec::new(), Vec::new())
+        Self::new(name.to_owned(), vec![error], Vec::new(), Vec::new())
     }
 
     fn new(
         name: String,
-        faults: Vec<PipelineFault>,
+        errors: Vec<ErrorReport>,
         warnings: Vec<Note>,
         unchecked: Vec<NotChecked>,
     ) -> Self {
         Self {
             name,
-            verdict: Verdict::of(faults.len(), unchecked.len(), warnings.len()),
-            status: faults.first().map(|fault| fault.status),
-            faults,
+            verdict: Verdict::of(errors.len(), unchecked.len(), warnings.len()),
+            status: errors.first().map(|error| error.status),
+            errors,
             warnings,
             unchecked,
         }
@@ -299,7 +302,7 @@ impl PipelineReport {
     /// Counts.
     pub(super) fn counts(&self) -> Counts {
         Counts {
-            faults: self.faults.len(),
+            errors: self.errors.len(),
             warnings: self.warnings.len(),
             unchecked: self.unchecked.len(),
         }

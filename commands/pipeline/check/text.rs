@@ -2,7 +2,7 @@
 
 use std::fmt::{self, Write};
 
-use super::report::{At, Note, PipelineFault, PipelineReport, Report, Verdict};
+use super::report::{At, ErrorReport, Note, PipelineReport, Report, Verdict};
 use crate::{
     serve::files,
     ui::{visible, visible_below},
@@ -53,15 +53,15 @@ impl Page<'_> {
         let PipelineReport {
             name,
             verdict,
-            faults,
+            errors,
             warnings,
             unchecked,
             ..
         } = pipeline;
         let (name, counts) = (visible(name), pipeline.counts());
         writeln!(self.text, "pipeline `{name}`: {counts}")?;
-        for fault in faults {
-            self.fault(fault)?;
+        for error in errors {
+            self.error(error)?;
         }
         for warning in warnings {
             self.warning(warning)?;
@@ -84,8 +84,8 @@ impl Page<'_> {
         Ok(())
     }
 
-    fn fault(&mut self, fault: &PipelineFault) -> fmt::Result {
-        let PipelineFault {
+    fn error(&mut self, error: &ErrorReport) -> fmt::Result {
+        let ErrorReport {
             at,
             rule,
             status,
@@ -94,7 +94,7 @@ impl Page<'_> {
             found,
             expected,
             next,
-        } = fault;
+        } = error;
         writeln!(self.text)?;
         writeln!(self.text, "  {}: {status} [rule {rule}]", place(at))?;
         self.quote(at)?;

@@ -106,21 +106,21 @@ impl Staged {
 /// Tells what was written, and what to do next.
 pub(crate) fn tell(files: &[&Path], next: &[String], format: OutputFormat) -> Result<(), Failure> {
     if format == OutputFormat::Json {
-        return ui::print(told_json(files, next));
+        return ui::print(reported_json(files, next));
     }
-    let mut told = String::new();
+    let mut reported = String::new();
     for path in files {
-        told.extend(["wrote ", &visible(&path.display().to_string()), "\n"]);
+        reported.extend(["wrote ", &visible(&path.display().to_string()), "\n"]);
     }
     for (index, command) in next.iter().enumerate() {
         let begin = if index == 0 { "next: " } else { "      " };
-        told.extend([begin, command, "\n"]);
+        reported.extend([begin, command, "\n"]);
     }
-    ui::print(told)
+    ui::print(reported)
 }
 
 /// Tells the same to programs.
-pub(crate) fn told_json(files: &[&Path], next: &[String]) -> String {
+pub(crate) fn reported_json(files: &[&Path], next: &[String]) -> String {
     let files: Vec<String> = files.iter().map(|it| it.display().to_string()).collect();
     format!("{}\n", json!({ "files": files, "next": next }))
 }

@@ -4,7 +4,7 @@ use std::fmt::{self, Display, Write};
 
 use ovms::servable::TensorInfo;
 
-use super::wiring::{WiredModel, Node, Wire, Wiring};
+use super::wiring::{Node, Wire, WiredModel, Wiring};
 use crate::ui;
 
 /// What the head of the file says.
@@ -46,7 +46,7 @@ fn file(text: &mut String, head: &Head<'_>, models: &[WiredModel], wiring: &Wiri
             ("gives", &model.info.outputs),
         ] {
             for tensor in tensors {
-                writeln!(text, "        // {what} {}", told(tensor))?;
+                writeln!(text, "        // {what} {}", reported(tensor))?;
             }
         }
         let (name, path) = (json(&model.name), json(&model.base_path));
@@ -178,7 +178,7 @@ fn json(text: &str) -> String {
 }
 
 /// Writes a tensor: `input: FP32 (1,10)`.
-fn told(tensor: &TensorInfo) -> String {
+fn reported(tensor: &TensorInfo) -> String {
     let (name, dtype) = (Comment(&tensor.name), tensor.dtype.precision());
     format!("{name}: {dtype} {}", tensor.shape)
 }

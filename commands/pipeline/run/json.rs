@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use ovms::{
     client::output::Summary,
-    pipeline::{PlanKind, NodeTrace},
+    pipeline::{NodeTrace, PlanKind},
     tensor::Tensor,
 };
 use serde_json::{Value, json};

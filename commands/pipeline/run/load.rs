@@ -83,14 +83,14 @@ impl Loader {
         let models = self.config.models.len();
         let engine = Engine::new(Duration::ZERO, 1);
         let mut reloader = Reloader::given(engine.clone(), self.config, &self.defaults);
-        let faults = {
+        let errors = {
             let bar = ui::steps(Some(models));
             bar.set_message("loading models");
             let mut load = std::pin::pin!(reloader.load());
             let mut ticks = tokio::time::interval(ui::BAR_STEP);
             loop {
                 tokio::select! {
-                    faults = &mut load => break faults,
+                    errors = &mut load => break errors,
                     _ = ticks.tick() => bar.set_position(settled(&engine)),
                 }
             }
@@ -102,7 +102,7 @@ impl Loader {
         };
         let Some(definition) = definition else {
             close(&engine).await;
-            return Err(refused(&self.name, &faults));
+            return Err(refused(&self.name, &errors));
         };
         Ok(Loaded {
             name: self.name,
@@ -208,16 +208,16 @@ fn settled(engine: &Engine) -> u64 {
 }
 
 /// Says why a pipeline cannot run.
-fn refused(name: &str, faults: &[ReloadError]) -> Failure {
+fn refused(name: &str, errors: &[ReloadError]) -> Failure {
     let mut failure = Failure::new(
         FailureKind::Failed,
         format!("the pipeline `{name}` cannot run"),
     );
-    for fault in faults {
-        match fault {
-            ReloadError::Pipeline { faults, .. } => {
-                for fault in &faults.faults {
-                    failure = failure.detail(fault.to_string());
+    for error in errors {
+        match error {
+            ReloadError::Pipeline { errors, .. } => {
+                for error in &errors.errors {
+                    failure = failure.detail(error.to_string());
                 }
             }
             other => failure = failure.detail(chain(other)),

@@ -72,7 +72,7 @@ pub(super) async fn run(
         let answer = target.infer(request.clone()).await;
         let took = begun.elapsed();
         let runs = trace.take();
-        error = answer.as_ref().err().map(told);
+        error = answer.as_ref().err().map(reported);
         if round < warmup && error.is_none() {
             continue;
         }
@@ -117,11 +117,11 @@ fn request(tensors: &TensorMap) -> InferRequest {
 }
 
 fn failed(error: ovms::error::Error) -> Failure {
-    Failure::new(FailureKind::Failed, "the run failed").detail(told(&error))
+    Failure::new(FailureKind::Failed, "the run failed").detail(reported(&error))
 }
 
 /// Writes an error with its cause.
-fn told(error: &ovms::error::Error) -> String {
+fn reported(error: &ovms::error::Error) -> String {
     let text = std::error::Error::source(error).map(chain);
     // Most causes say the same, and more.
     match text {

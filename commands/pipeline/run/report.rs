@@ -251,10 +251,10 @@ mod tests {
 
     #[test]
     fn times_have_three_digits() {
-        let told = [0, 1_234, 12_345, 123_456, 1_234_567, 12_345_678_901]
+        let reported = [0, 1_234, 12_345, 123_456, 1_234_567, 12_345_678_901]
             .map(|nanoseconds| time(Duration::from_nanos(nanoseconds)));
         assert_eq!(
-            told,
+            reported,
             [
                 "0.00 µs", "1.23 µs", "12.3 µs", "123 µs", "1.23 ms", "12.3 s"
             ]

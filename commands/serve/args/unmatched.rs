@@ -164,11 +164,11 @@ mod tests {
     fn flags_of_graphs_that_are_absent_are_no_spelling_mistakes() {
         let all = super::ABSENT.iter().flat_map(|(_, names)| *names);
         for name in all {
-            let told = refused(&[&format!("--{name}")]).unwrap();
+            let reported = refused(&[&format!("--{name}")]).unwrap();
             let hint =
                 format!("hint: `--{name}` is absent from this server on purpose: it is for ");
-            assert!(told.contains(&hint), "{told}");
-            assert!(!told.contains("did you mean"), "{told}");
+            assert!(reported.contains(&hint), "{reported}");
+            assert!(!reported.contains("did you mean"), "{reported}");
         }
         insta::assert_snapshot!(refused(&["--pooling", "LAST"]).unwrap(), @"
         error parsing options - unmatched arguments: --pooling, LAST, 

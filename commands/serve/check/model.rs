@@ -7,7 +7,7 @@ use ovms::{
     model::{Ignored, Reason, repository, storage, wanted},
 };
 
-use super::{FAULT, GOOD, Kind, NOT_CHECKED, Report};
+use super::{ERROR, GOOD, Kind, NOT_CHECKED, Report};
 use crate::pipeline::facts::{ConfigurationFacts, VersionLookup};
 
 /// What a model is called in the table that is left to the server.
@@ -15,7 +15,12 @@ const NOT_LOOKED_AT: &str = "not looked at";
 
 impl Report {
     /// Looks at the folders of a model. What is said of it begins with `origin`.
-    pub(super) fn model(&mut self, model: &ModelConfig, origin: &str, facts: &ConfigurationFacts<'_>) {
+    pub(super) fn model(
+        &mut self,
+        model: &ModelConfig,
+        origin: &str,
+        facts: &ConfigurationFacts<'_>,
+    ) {
         let name = &model.name;
         if self.is_syntax {
             self.row(Kind::Model, name, Vec::new(), NOT_LOOKED_AT);
@@ -33,9 +38,9 @@ impl Report {
         let survey = match repository::survey(Path::new(&model.base_path)) {
             Ok(survey) => survey,
             Err(error) => {
-                self.row(Kind::Model, name, Vec::new(), FAULT);
+                self.row(Kind::Model, name, Vec::new(), ERROR);
                 self.findings
-                    .faults
+                    .errors
                     .push(format!("{origin}model `{name}`: {error}"));
                 return;
             }
@@ -71,16 +76,16 @@ impl Report {
         }
         let mut state: &'static str = GOOD;
         // What all versions have in common, such as a device that is not there, is one error.
-        let mut faults: Vec<(String, Vec<String>)> = Vec::new();
+        let mut errors: Vec<(String, Vec<String>)> = Vec::new();
         let chosen = |(number, _): &&(i64, _)| chosen.contains(number);
         for (number, folder) in existing.iter().filter(chosen) {
             match facts.looked(model, *number, folder) {
                 VersionLookup::Info(_) => {}
-                VersionLookup::Fault(reason, hint) => {
-                    state = FAULT;
-                    match faults.iter_mut().find(|(known, _)| *known == reason) {
+                VersionLookup::Error(reason, hint) => {
+                    state = ERROR;
+                    match errors.iter_mut().find(|(known, _)| *known == reason) {
                         Some((_, numbers)) => numbers.push(number.to_string()),
-                        None => faults.push((reason, vec![number.to_string()])),
+                        None => errors.push((reason, vec![number.to_string()])),
                     }
                     if let Some(hint) = hint
                         && !self.hints.contains(&hint)
@@ -99,13 +104,13 @@ impl Report {
                 }
             }
         }
-        for (reason, numbers) in faults {
+        for (reason, numbers) in errors {
             let word = if numbers.len() == 1 {
                 "version"
             } else {
                 "versions"
             };
-            self.findings.faults.push(format!(
+            self.findings.errors.push(format!(
                 "{origin}model `{name}`, {word} {}: {reason}",
                 numbers.join(", ")
             ));

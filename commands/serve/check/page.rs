@@ -13,7 +13,8 @@ use crate::{
 struct ReportJson<'a> {
     verdict: &'static str,
     models: &'a [Row],
-    faults: &'a [String],
+    #[serde(rename = "faults")]
+    errors: &'a [String],
     warnings: &'a [String],
     unchecked: &'a [String],
     hint: Option<String>,
@@ -39,8 +40,8 @@ impl Kind {
 impl Report {
     /// Adds why the check has ended early, unless errors that say it are there.
     pub(super) fn add_failure(&mut self, failure: &Failure) {
-        if self.findings.faults.is_empty() {
-            self.findings.faults.push(failure.line());
+        if self.findings.errors.is_empty() {
+            self.findings.errors.push(failure.line());
         }
         self.hints.extend(failure.hints().iter().cloned());
     }
@@ -50,13 +51,13 @@ impl Report {
         let found = &self.findings;
         let is_clean = found.warnings.is_empty() && found.unchecked.is_empty();
         let report = ReportJson {
-            verdict: match (found.faults.is_empty(), is_clean) {
+            verdict: match (found.errors.is_empty(), is_clean) {
                 (false, _) => "faults",
                 (true, false) => "warnings",
                 (true, true) => "ok",
             },
             models: &self.rows,
-            faults: &found.faults,
+            errors: &found.errors,
             warnings: &found.warnings,
             unchecked: &found.unchecked,
             hint: (!self.hints.is_empty()).then(|| self.hints.join("; ")),
@@ -98,12 +99,12 @@ impl Report {
     /// Makes the end of the command of faults and warnings.
     pub(super) fn end(self) -> Result<(), Failure> {
         let found = self.findings;
-        let (faults, warnings) = (found.faults.len(), found.warnings.len());
+        let (errors, warnings) = (found.errors.len(), found.warnings.len());
         let unchecked = match found.unchecked.len() {
             0 => None,
             number => Some(ui::counted(number, "thing")),
         };
-        let numbers = [(faults, "fault"), (warnings, "warning")]
+        let numbers = [(errors, "fault"), (warnings, "warning")]
             .into_iter()
             .filter(|(number, _)| *number > 0)
             .map(|(number, what)| ui::counted(number, what))
@@ -119,17 +120,17 @@ impl Report {
                 format!("the check found {numbers}; {things} could not be checked")
             }
         };
-        let kind = match faults {
+        let kind = match errors {
             0 => FailureKind::Warnings,
             _ => FailureKind::Failed,
         };
-        let told = [
-            ("fault", found.faults),
+        let reported = [
+            ("fault", found.errors),
             ("warning", found.warnings),
             ("not checked", found.unchecked),
         ];
-        let told = told.into_iter();
-        let lines = told.flat_map(|(what, lines)| {
+        let reported = reported.into_iter();
+        let lines = reported.flat_map(|(what, lines)| {
             let lines = lines.into_iter();
             lines.map(move |line| format!("{what}: {line}"))
         });

@@ -4,12 +4,14 @@
 use std::{collections::BTreeSet, path::PathBuf};
 
 use ovms::{
-    config::{self, Defaults, FileConfig, FileError, ModelEntry, NodeKind, PipelineConfig, FilePosition},
+    config::{
+        self, Defaults, FileConfig, FileError, FilePosition, ModelEntry, NodeKind, PipelineConfig,
+    },
     error::chain,
-    pipeline::{CustomFault, python::is_handler, survey},
+    pipeline::{CustomError, python::is_handler, survey},
 };
 
-use super::{FAULT, GOOD, Kind, NOT_CHECKED, Report};
+use super::{ERROR, GOOD, Kind, NOT_CHECKED, Report};
 use crate::{
     counts::Findings,
     graph::{self, check::Depth},
@@ -62,17 +64,17 @@ impl Report {
 
     /// Adds why a file cannot be read, or not as a configuration.
     pub(super) fn unread(&mut self, path: &str, error: &FileError) {
-        let faults = error.faults().iter();
-        let told = faults.map(|fault| format!("{path}:{fault}"));
-        self.findings.faults.extend(told);
+        let errors = error.errors().iter();
+        let reported = errors.map(|failure| format!("{path}:{failure}"));
+        self.findings.errors.extend(reported);
         match error {
             FileError::Read { source, .. } => {
-                let fault = format!("{path}: cannot read the configuration file: {source}");
-                self.findings.faults.push(fault);
+                let failure = format!("{path}: cannot read the configuration file: {source}");
+                self.findings.errors.push(failure);
             }
             FileError::Schema { more, .. } if *more > 0 => {
                 self.findings
-                    .faults
+                    .errors
                     .push(format!("{path}: and {more} more"));
             }
             FileError::Schema { .. } | FileError::Syntax { .. } => {}
@@ -165,13 +167,13 @@ impl Report {
                 false => facts.library(name, library).map(drop),
             };
             drop(watched);
-            if let Err(fault) = opened {
-                let reason = match fault {
-                    CustomFault::NotOpen(reason) | CustomFault::Handler(reason) => reason,
+            if let Err(error) = opened {
+                let reason = match error {
+                    CustomError::NotOpen(reason) | CustomError::Handler(reason) => reason,
                     _ => "it does not open".to_owned(),
                 };
                 facts.report(Reported::Library(name.clone()));
-                self.findings.faults.push(format!(
+                self.findings.errors.push(format!(
                     "{path}: custom_node_library_config_list: library `{name}`: {reason}"
                 ));
             }
@@ -181,14 +183,14 @@ impl Report {
     /// Adds what was found of something.
     fn add(&mut self, kind: Kind, name: &str, mut found: Findings, is_whole: bool) {
         let is_whole = is_whole && found.unchecked.is_empty();
-        let (versions, state) = match (found.faults.is_empty(), is_whole) {
-            (false, _) => (Vec::new(), FAULT),
+        let (versions, state) = match (found.errors.is_empty(), is_whole) {
+            (false, _) => (Vec::new(), ERROR),
             (true, false) => (vec![1], NOT_CHECKED),
             (true, true) => (vec![1], GOOD),
         };
         self.row(kind, name, versions, state);
         let all = &mut self.findings;
-        all.faults.append(&mut found.faults);
+        all.errors.append(&mut found.errors);
         all.warnings.append(&mut found.warnings);
         all.unchecked.append(&mut found.unchecked);
     }
@@ -207,15 +209,15 @@ fn of_pipeline(
         let node = node.map_or_else(String::new, |node| format!(", node `{node}`"));
         format!("{}: pipeline `{}`{node}: {text}", at(place), pipeline.name)
     };
-    let faults = survey.faults.iter().map(|fault| {
+    let errors = survey.errors.iter().map(|error| {
         let text = format!(
             "{} - found {}; expected {}; {}",
-            fault.rule.status(),
-            fault.found,
-            fault.expected,
-            fault.next
+            error.rule.status(),
+            error.found,
+            error.expected,
+            error.next
         );
-        line(&fault.place, fault.node.as_deref(), text)
+        line(&error.place, error.node.as_deref(), text)
     });
     let warnings = survey.warnings.iter();
     let warnings = warnings.map(|warning| line(&warning.place, None, warning.text.clone()));
@@ -227,7 +229,7 @@ fn of_pipeline(
     let unchecked = unchecked.into_iter();
     let unchecked = unchecked.map(|it| line(&it.place, Some(&it.node), it.reason.clone()));
     let findings = Findings {
-        faults: faults.collect(),
+        errors: errors.collect(),
         warnings: warnings.collect(),
         unchecked: unchecked.collect(),
     };

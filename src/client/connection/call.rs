@@ -3,7 +3,10 @@
 use reqwest::header::HeaderMap;
 
 use super::{
-    super::{Address, ClientResponse, ClientError, CallPhase, kserve_grpc, kserve_rest, tfs_grpc, tfs_rest},
+    super::{
+        Address, CallPhase, ClientError, ClientResponse, kserve_grpc, kserve_rest, tfs_grpc,
+        tfs_rest,
+    },
     Limit,
 };
 

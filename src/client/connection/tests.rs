@@ -14,7 +14,7 @@ use tonic::{Response, Status};
 
 use super::{Api, Client, ClientOptions, SEQUENCE};
 use crate::{
-    client::{Address, ClientResponse, ClientError, TensorForm, ModelId, Request},
+    client::{Address, ClientError, ClientResponse, ModelId, Request, TensorForm},
     error::chain,
     proto::kserve::{
         ModelConfigRequest, ModelConfigResponse, ModelInferRequest, ModelInferResponse,

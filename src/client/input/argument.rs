@@ -201,7 +201,7 @@ fn lengths(text: &str) -> Option<Vec<usize>> {
 
 #[cfg(test)]
 mod tests {
-    use super::{Argument, FileKind, ElementSource};
+    use super::{Argument, ElementSource, FileKind};
     use crate::tensor::DataType;
 
     fn inline(text: &str) -> ElementSource {
@@ -240,7 +240,7 @@ mod tests {
                 None,
                 None,
                 ElementSource::Piped {
-                    kind: FileKind::Picture,
+                    kind: FileKind::Image,
                     output: None,
                 },
             ),
@@ -268,13 +268,7 @@ mod tests {
             (r#""a=b""#, "", None, None, inline(r#""a=b""#)),
             (r#"{"x":"a=b"}"#, "", None, None, inline(r#"{"x":"a=b"}"#)),
             ("@a=b.npy", "", None, None, file("a=b.npy", FileKind::Npy)),
-            (
-                "x=@a.JPG",
-                "x",
-                None,
-                None,
-                file("a.JPG", FileKind::Picture),
-            ),
+            ("x=@a.JPG", "x", None, None, file("a.JPG", FileKind::Image)),
             ("x:FP16=1", "x", Some(DataType::F16), None, inline("1")),
             (
                 "x:int8:2,3=",

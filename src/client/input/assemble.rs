@@ -6,7 +6,7 @@ use std::io::Read;
 
 use self::several::{no_answer, several};
 use super::{
-    Argument, Fill, InputError, ImageOptions, ValueProblem,
+    Argument, Fill, ImageOptions, InputError, ValueProblem,
     content::{Content, Stdin},
     fill::Filler,
     fit::fit,
@@ -22,7 +22,7 @@ use crate::{
 pub struct Inputs {
     given: Vec<Given>,
     fill: Option<Fill>,
-    picture: ImageOptions,
+    image: ImageOptions,
 }
 
 /// An input in the shape in which it was given, which may be that of many steps.
@@ -54,7 +54,7 @@ impl Inputs {
     pub fn load(
         arguments: Vec<Argument>,
         fill: Option<Fill>,
-        picture: ImageOptions,
+        image: ImageOptions,
         stdin: &mut dyn Read,
     ) -> Result<Self, InputError> {
         let mut stdin = Stdin::new(stdin);
@@ -73,11 +73,7 @@ impl Inputs {
                 content: Content::load(source, &mut stdin)?,
             });
         }
-        Ok(Self {
-            given,
-            fill,
-            picture,
-        })
+        Ok(Self { given, fill, image })
     }
 
     /// Tells whether nothing was given and nothing is to be filled.
@@ -89,10 +85,10 @@ impl Inputs {
     /// Tells whether every input has a name, a datatype and a shape of its own, so that no model needs
     /// to be asked for its inputs.
     #[must_use]
-    pub fn are_told(&self) -> bool {
-        let is_told =
+    pub fn are_reported(&self) -> bool {
+        let is_reported =
             |given: &Given| given.name.is_some() && given.dtype.is_some() && given.shape.is_some();
-        self.fill.is_none() && !self.given.is_empty() && self.given.iter().all(is_told)
+        self.fill.is_none() && !self.given.is_empty() && self.given.iter().all(is_reported)
     }
 
     /// Makes a tensor for every input of the model, in the model's order.
@@ -137,7 +133,7 @@ impl Inputs {
     pub fn whole(&self, model: &ModelMetadata) -> Result<Vec<WholeInput>, InputError> {
         let inputs = self.each(model, |given, input, filler| {
             let is_of_the_model = match given.content {
-                Content::Picture(_) => true,
+                Content::Image(_) => true,
                 Content::Fill => given.shape.is_none(),
                 _ => false,
             };
@@ -171,7 +167,7 @@ impl Inputs {
         Ok(Self {
             given,
             fill: self.fill,
-            picture: self.picture.clone(),
+            image: self.image.clone(),
         })
     }
 
@@ -290,10 +286,10 @@ impl Inputs {
                     },
                 }
             }
-            Content::Picture(file) => match target.dtype_of_file() {
+            Content::Image(file) => match target.dtype_of_file() {
                 // The server decodes it.
                 DataType::String => target.string(&file),
-                dtype => self.picture.tensor(&file, dtype, target.wanted().as_ref()),
+                dtype => self.image.tensor(&file, dtype, target.wanted().as_ref()),
             },
             Content::Text(text) => match target.dtype_of_file() {
                 DataType::String => target.string(&text),

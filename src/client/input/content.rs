@@ -4,11 +4,11 @@ use std::{fs, io::Read, path::Path};
 
 use bytes::Bytes;
 
-use super::{InputError, ElementSource, piped};
+use super::{ElementSource, InputError, piped};
 use crate::tensor::{Tensor, npy};
 
 /// The most that is read of standard input: more than a request may have, as JSON.
-const MOST_OF_STDIN: u64 = 4 << 30;
+const MAX_OF_STDIN: u64 = 4 << 30;
 
 /// What standard input is called.
 const STDIN: &str = "standard input";
@@ -17,8 +17,8 @@ const STDIN: &str = "standard input";
 const BEGINNINGS: [(&[u8], FileKind); 4] = [
     (b"\x93NUMPY", FileKind::Npy),
     (b"PK\x03\x04", FileKind::Npz),
-    (b"\x89PNG", FileKind::Picture),
-    (b"\xff\xd8\xff", FileKind::Picture),
+    (b"\x89PNG", FileKind::Image),
+    (b"\xff\xd8\xff", FileKind::Image),
 ];
 
 /// The kinds of files that are read, told by the end of their names.
@@ -29,7 +29,7 @@ pub enum FileKind {
     /// Arrays of NumPy by name.
     Npz,
     /// PNG or JPEG.
-    Picture,
+    Image,
     /// A JSON value, or an object of them by input.
     Json,
     /// One string; numbers with blanks or commas between them for a model that takes numbers.
@@ -46,7 +46,7 @@ impl FileKind {
         Some(match extension.as_str() {
             "npy" => Self::Npy,
             "npz" => Self::Npz,
-            "png" | "jpg" | "jpeg" => Self::Picture,
+            "png" | "jpg" | "jpeg" => Self::Image,
             "json" => Self::Json,
             "txt" => Self::Text,
             "bin" => Self::Binary,
@@ -69,7 +69,7 @@ pub(super) enum Content {
     /// The outputs of an answer, by name.
     Outputs(Vec<(String, Tensor)>),
     /// An encoded picture.
-    Picture(Bytes),
+    Image(Bytes),
     /// A string, or numbers as text.
     Text(Bytes),
     /// The bytes of a tensor.
@@ -99,8 +99,8 @@ impl<'a> Stdin<'a> {
                 let beginning = BEGINNINGS
                     .iter()
                     .find(|(begin, _)| bytes.starts_with(begin));
-                let told = beginning.map(|(_, kind)| *kind);
-                let content = match kind.or(told) {
+                let reported = beginning.map(|(_, kind)| *kind);
+                let content = match kind.or(reported) {
                     Some(kind) => Content::of_file(Path::new(STDIN), kind, bytes)?,
                     None => match String::from_utf8(bytes) {
                         Ok(text) => Content::of_json(STDIN, text)?,
@@ -120,13 +120,11 @@ impl<'a> Stdin<'a> {
     fn bytes(&mut self) -> Result<Vec<u8>, InputError> {
         let mut bytes = Vec::new();
         let read = (&mut *self.stdin)
-            .take(MOST_OF_STDIN + 1)
+            .take(MAX_OF_STDIN + 1)
             .read_to_end(&mut bytes);
         match read {
             Ok(0) => Err(InputError::StdinEmpty),
-            Ok(length) if length as u64 > MOST_OF_STDIN => {
-                Err(InputError::StdinSize(MOST_OF_STDIN))
-            }
+            Ok(length) if length as u64 > MAX_OF_STDIN => Err(InputError::StdinSize(MAX_OF_STDIN)),
             Ok(_) if bytes.trim_ascii().is_empty() => Err(InputError::StdinEmpty),
             Ok(_) => Ok(bytes),
             Err(error) => Err(unreadable(Path::new(STDIN), error)),
@@ -186,7 +184,7 @@ impl Content {
                 Ok(text) => Self::of_json(&path.display().to_string(), text),
                 Err(error) => Err(unreadable(path, error)),
             },
-            FileKind::Picture => Ok(Self::Picture(bytes.into())),
+            FileKind::Image => Ok(Self::Image(bytes.into())),
             FileKind::Text => Ok(Self::Text(bytes.into())),
             FileKind::Binary => Ok(Self::Binary(bytes.into())),
         }

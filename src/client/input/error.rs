@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use super::{PictureError, PipedProblem};
+use super::{ImageError, PipedProblem};
 use crate::{
     client::TensorMetadata,
     tensor::{DataType, PartialShape, TensorError, values::ValueError},
@@ -166,7 +166,7 @@ pub enum ValueProblem {
     Ranking,
     /// The picture cannot be used.
     #[error(transparent)]
-    Picture(#[from] PictureError),
+    Image(#[from] ImageError),
     /// The argument has no value, and neither zeros nor random values were asked for.
     #[error("found nothing, and nothing to fill it with")]
     Nothing,

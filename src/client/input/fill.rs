@@ -6,7 +6,7 @@ use super::ValueProblem;
 use crate::tensor::{DataType, Tensor, byte_size, elements, values::Packer};
 
 /// The largest random whole number: it fits every type, and most tables of words.
-const MOST: u64 = 100;
+const MAX: u64 = 100;
 
 /// The length of a random string.
 const LETTERS: usize = 8;
@@ -65,7 +65,7 @@ fn push(random: &mut StdRng, packer: &mut Packer) -> Result<(), ValueProblem> {
             packer.push_bytes(&letters)?;
         }
         dtype if dtype.is_float() => packer.push_f64(random.random())?,
-        _ => packer.push_u64(random.random_range(0..=MOST))?,
+        _ => packer.push_u64(random.random_range(0..=MAX))?,
     }
     Ok(())
 }

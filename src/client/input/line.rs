@@ -191,7 +191,7 @@ fn parameters(object: BTreeMap<String, serde_json::Value>) -> Result<Parameters,
 
 #[cfg(test)]
 mod tests {
-    use super::{Argument, RequestLine, ElementSource};
+    use super::{Argument, ElementSource, RequestLine};
     use crate::{
         client::{ModelMetadata, TensorMetadata},
         error::chain,
@@ -225,14 +225,14 @@ mod tests {
 
     /// Names and values, as far as they are told.
     fn inputs(line: &RequestLine) -> Vec<String> {
-        let told = |(argument, value): &(Argument, String)| {
+        let reported = |(argument, value): &(Argument, String)| {
             let dtype = argument.dtype.map_or(String::new(), |it| format!(" {it}"));
             let shape = argument.shape.as_ref();
             let shape = shape.map_or(String::new(), |it| format!(" {it:?}"));
             let name = argument.name.as_deref().unwrap_or("-");
             format!("{name}{dtype}{shape}={value}")
         };
-        line.inputs.iter().map(told).collect()
+        line.inputs.iter().map(reported).collect()
     }
 
     #[test]
@@ -282,13 +282,13 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_request_is_told() {
-        let fault = |text| read(text, &["a"]).unwrap_err();
-        insta::assert_snapshot!(fault("{a}"), @"found no JSON: key must be a string at line 1 column 2");
-        insta::assert_snapshot!(fault("x"), @"found no JSON: expected value at line 1 column 1");
-        insta::assert_snapshot!(fault(r#"{"timestamp": "5"}"#), @r#"cannot use `timestamp`: invalid type: string "5", expected i64 at line 1 column 3"#);
-        insta::assert_snapshot!(fault(r#"{"parameters": {"x": 0.5}}"#), @"found the parameter `x`, expected a truth value, a text or a number without a fraction");
-        insta::assert_snapshot!(fault(r#"{"inputs": [{"name": "a", "datatype": "FP8", "data": 1}]}"#), @"found the datatype `FP8` of input `a`");
-        insta::assert_snapshot!(fault(r#"{"inputs": [{"data": 1}]}"#), @"cannot use `inputs`: missing field `name` at line 1 column 12");
+    fn what_is_no_request_is_reported() {
+        let error = |text| read(text, &["a"]).unwrap_err();
+        insta::assert_snapshot!(error("{a}"), @"found no JSON: key must be a string at line 1 column 2");
+        insta::assert_snapshot!(error("x"), @"found no JSON: expected value at line 1 column 1");
+        insta::assert_snapshot!(error(r#"{"timestamp": "5"}"#), @r#"cannot use `timestamp`: invalid type: string "5", expected i64 at line 1 column 3"#);
+        insta::assert_snapshot!(error(r#"{"parameters": {"x": 0.5}}"#), @"found the parameter `x`, expected a truth value, a text or a number without a fraction");
+        insta::assert_snapshot!(error(r#"{"inputs": [{"name": "a", "datatype": "FP8", "data": 1}]}"#), @"found the datatype `FP8` of input `a`");
+        insta::assert_snapshot!(error(r#"{"inputs": [{"data": 1}]}"#), @"cannot use `inputs`: missing field `name` at line 1 column 12");
     }
 }

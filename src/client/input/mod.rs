@@ -11,8 +11,8 @@ mod convert;
 mod error;
 mod fill;
 mod fit;
+mod image;
 mod line;
-mod picture;
 mod piped;
 mod target;
 
@@ -21,6 +21,6 @@ pub use assemble::{Inputs, WholeInput};
 pub use content::FileKind;
 pub use error::{InputError, ValueProblem};
 pub use fill::Fill;
+pub use image::{ChannelOrder, ImageError, ImageLayout, ImageOptions};
 pub use line::{LineProblem, RequestLine};
-pub use picture::{ChannelOrder, ImageLayout, ImageOptions, PictureError};
 pub use piped::PipedProblem;

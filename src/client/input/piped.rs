@@ -250,7 +250,7 @@ mod tests {
     }
 
     #[test]
-    fn faults_name_the_output() {
+    fn errors_name_the_output() {
         let of = |rest: &str| {
             let text = format!(r#"{{"model_name":"m","outputs":[{{"name":"y",{rest}"#);
             chain(&outputs(&text).expect("an answer").unwrap_err())

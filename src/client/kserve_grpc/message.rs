@@ -4,7 +4,7 @@ use bytes::Bytes;
 use prost::Message;
 
 use super::super::{
-    ClientResponse, AnswerError, TensorForm, Opaque, RequestError,
+    AnswerError, ClientResponse, Opaque, RequestError, TensorForm,
     grpc::framed,
     message::{dtype, lengths},
 };
@@ -231,7 +231,7 @@ mod tests {
 
     use super::{answer, request};
     use crate::{
-        client::{TensorForm, ModelId, Request, grpc::FRAME},
+        client::{ModelId, Request, TensorForm, grpc::FRAME},
         proto::kserve::{
             ModelInferRequest, ModelInferResponse, model_infer_response::InferOutputTensor,
         },

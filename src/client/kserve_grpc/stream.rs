@@ -7,7 +7,7 @@ use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Response, Status, Streaming};
 
 use super::{
-    super::{ClientError, StreamEvent, Request, RequestError, StreamAnswer, grpc::Grpc},
+    super::{ClientError, Request, RequestError, StreamAnswer, StreamEvent, grpc::Grpc},
     message,
 };
 use crate::proto::kserve::{
@@ -77,7 +77,7 @@ impl Answers<'_> {
                 let answer = answer(response).map_err(|error| self.grpc.unreadable(error))?;
                 Ok(Some(StreamEvent::Answer(answer)))
             }
-            _ => Ok(Some(StreamEvent::Fault(message.error_message))),
+            _ => Ok(Some(StreamEvent::Error(message.error_message))),
         }
     }
 }

@@ -6,7 +6,7 @@ use tonic::transport::Channel;
 
 use super::{
     super::{
-        ClientError, ModelId, ModelMetadata, ModelStatus, ClientOptions, Request, RequestError,
+        ClientError, ClientOptions, ModelId, ModelMetadata, ModelStatus, Request, RequestError,
         ServerMetadata, TensorMetadata, VersionStatus,
         grpc::{Grpc, MESSAGE_LIMIT},
         status::by_model,

@@ -5,7 +5,7 @@ use serde::Deserialize;
 use serde_json::{Map, Value as Json, json, value::RawValue};
 
 use super::super::{
-    ClientResponse, AnswerError, TensorForm, Opaque, RequestError, json,
+    AnswerError, ClientResponse, Opaque, RequestError, TensorForm, json,
     message::{dtype, lengths},
 };
 use super::Reply;
@@ -251,7 +251,7 @@ mod tests {
 
     use super::{Reply, answer, request};
     use crate::{
-        client::{TensorForm, ModelId, Request},
+        client::{ModelId, Request, TensorForm},
         error::chain,
         request::Parameter,
         tensor::{DataType, Tensor, TensorMap},

@@ -9,8 +9,9 @@ use serde::Deserialize;
 
 use super::{
     super::{
-        ClientError, ServerErrorCode, ModelId, ModelMetadata, ModelStatus, ClientOptions, Request, RequestError,
-        ServerMetadata, TensorMetadata, VersionStatus, http::Http, status::by_model, tfs_rest,
+        ClientError, ClientOptions, ModelId, ModelMetadata, ModelStatus, Request, RequestError,
+        ServerErrorCode, ServerMetadata, TensorMetadata, VersionStatus, http::Http,
+        status::by_model, tfs_rest,
     },
     body::{self, Body},
 };

@@ -10,7 +10,7 @@ mod session;
 mod stack;
 mod steps;
 
-pub use session::{StepControl, SequenceError, SequenceClient, mark, random_id};
+pub use session::{SequenceClient, SequenceError, StepControl, mark, random_id};
 pub use stack::{Stack, StackError};
 pub use steps::{Steps, StepsError, check_numbers};
 

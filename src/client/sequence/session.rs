@@ -4,7 +4,7 @@ use bytes::Bytes;
 
 use super::{CONTROL, END, ID, START};
 use crate::{
-    client::{ClientResponse, Client, ClientError, ServerError, Request},
+    client::{Client, ClientError, ClientResponse, Request, ServerError},
     request::Parameter,
     tensor::{
         DataType, Tensor, TensorMap,
@@ -65,7 +65,7 @@ pub struct SequenceClient<'a> {
     /// Where proxies send it: the id that it was begun with.
     route: u64,
     lives: bool,
-    is_told: bool,
+    is_reported: bool,
     /// The inputs of the last step that was answered, for an end without a step of its own.
     last: Option<TensorMap>,
 }
@@ -86,7 +86,7 @@ impl<'a> SequenceClient<'a> {
             is_given,
             route: id,
             lives: false,
-            is_told: false,
+            is_reported: false,
             last: None,
         }
     }
@@ -114,8 +114,8 @@ impl<'a> SequenceClient<'a> {
 
     /// Tells whether an answer has confirmed the id. A server that ignores sequences does not.
     #[must_use]
-    pub fn is_told(&self) -> bool {
-        self.is_told
+    pub fn is_reported(&self) -> bool {
+        self.is_reported
     }
 
     /// Returns what the next step is. One that is first and last at once only starts where the
@@ -150,7 +150,7 @@ impl<'a> SequenceClient<'a> {
                 self.last = Some(inputs);
                 if let Some(id) = take_id(&mut answer) {
                     self.id = id;
-                    self.is_told = true;
+                    self.is_reported = true;
                 } else if !self.is_given {
                     self.lives = false;
                     return Err(SequenceError::NoId);

@@ -5,7 +5,7 @@ use prost::Message;
 
 use super::{
     super::{
-        ClientResponse, AnswerError, TensorForm, ModelId, RequestError,
+        AnswerError, ClientResponse, ModelId, RequestError, TensorForm,
         grpc::framed,
         message::lengths,
         sequence,

@@ -9,8 +9,8 @@ use tonic::Code as GrpcCode;
 
 use super::{
     super::{
-        AnswerError, ClientError, ServerErrorCode, ModelId, ModelMetadata, ModelStatus, ClientOptions, ServerError,
-        Request, RequestError, ServerMetadata, TensorMetadata, VersionStatus,
+        AnswerError, ClientError, ClientOptions, ModelId, ModelMetadata, ModelStatus, Request,
+        RequestError, ServerError, ServerErrorCode, ServerMetadata, TensorMetadata, VersionStatus,
         grpc::{Grpc, MESSAGE_LIMIT},
         kserve_grpc,
         tfs::{Asked, datatype, dtype, signature, version_status},

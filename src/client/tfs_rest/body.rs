@@ -8,7 +8,7 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use super::{
-    super::{ClientResponse, AnswerError, BoxError, RequestError, TensorMetadata, json, sequence},
+    super::{AnswerError, BoxError, ClientResponse, RequestError, TensorMetadata, json, sequence},
     Reply,
 };
 use crate::{
@@ -146,7 +146,7 @@ mod tests {
 
     use super::{Reply, answer, request};
     use crate::{
-        client::{TensorForm, ModelId, Request, TensorMetadata, tfs::Asked},
+        client::{ModelId, Request, TensorForm, TensorMetadata, tfs::Asked},
         error::chain,
         tensor::{DataType, Tensor, TensorMap, values::write_json},
     };

@@ -11,7 +11,7 @@ use serde::Deserialize;
 
 use super::{
     super::{
-        ClientError, ModelId, ModelMetadata, ModelStatus, ClientOptions, Request, RequestError,
+        ClientError, ClientOptions, ModelId, ModelMetadata, ModelStatus, Request, RequestError,
         ServerMetadata, TensorMetadata, VersionStatus,
         http::Http,
         tfs::{Asked, datatype, dtype, signature, version_status},
@@ -280,13 +280,13 @@ mod tests {
             {"version":"2","state":"AVAILABLE","status":{"error_code":"OK","error_message":"OK"}}]}"#;
         let read: StatusJson = serde_json::from_str(text).unwrap();
         let status = read.of("m".to_owned());
-        let told: Vec<_> = status
+        let reported: Vec<_> = status
             .versions
             .iter()
             .map(|it| (&*it.version, &*it.state, it.code.as_deref(), &*it.message))
             .collect();
         assert_eq!(
-            told,
+            reported,
             [
                 ("1", "LOADING", Some("UNKNOWN"), "no file"),
                 ("2", "AVAILABLE", Some("OK"), ""),

@@ -4,11 +4,11 @@
 use jsonc_parser::ast::{Array, Object, Value};
 
 use super::{
-    fault::ConfigurationError,
+    error::ConfigurationError,
     syntax::{Source, range},
 };
 
-/// Why a file is not edited.
+/// Error of an edit to a configuration file.
 #[derive(Debug, thiserror::Error)]
 pub enum EditError {
     /// It is no JSON.
@@ -25,7 +25,7 @@ pub enum EditError {
     Unknown {
         /// The name asked for.
         name: String,
-        /// Those that are there.
+        /// Names of the models in the file.
         known: Vec<String>,
     },
 }
@@ -59,7 +59,7 @@ pub fn add_model(
     };
     let text = source.original();
     let Some(list) = models(root)? else {
-        // Right behind the first brace; what follows goes on.
+        // Right behind the first brace; the following text stays.
         let at = root.range.start + 1;
         let comma = if root.properties.is_empty() { "" } else { "," };
         let list = format!("\n    \"model_config_list\": [\n        {entry}\n    ]{comma}");
@@ -206,7 +206,7 @@ fn is(config: &Object<'_>, key: &str, text: &str) -> bool {
         .is_some_and(|found| found.value == text)
 }
 
-/// Puts a text in the place of a range.
+/// Replaces a range by a text.
 fn splice(text: &str, (start, end): (usize, usize), new: &str) -> String {
     [&text[..start], new, &text[end..]].concat()
 }
@@ -218,14 +218,14 @@ fn indent(text: &str, byte: usize) -> &str {
     &line[..line.len() - line.trim_start_matches([' ', '\t']).len()]
 }
 
-/// Tells whether there are only blanks before a byte on its line.
+/// Returns whether only blanks precede a byte on its line.
 fn starts_line(text: &str, byte: usize) -> bool {
     let start = text[..byte].rfind('\n').map_or(0, |newline| newline + 1);
     start > 0 && text[start..byte].trim().is_empty()
 }
 
-fn syntax(fault: Box<ConfigurationError>) -> EditError {
-    EditError::Syntax(fault)
+fn syntax(error: Box<ConfigurationError>) -> EditError {
+    EditError::Syntax(error)
 }
 
 #[cfg(test)]
@@ -366,7 +366,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_there_is_told() {
+    fn what_is_not_there_is_reported() {
         let text = br#"{"model_config_list": [{"config": {"name": "resnet"}}]}"#;
         insta::assert_snapshot!(
             remove_model(text, "resnt").unwrap_err(),

@@ -7,10 +7,10 @@ use crate::{
     tensor::LayoutError,
 };
 
-/// Why an entry is refused. The texts are those that clients of a reload and readers of logs know,
-/// with what was found behind them.
+/// Reason an entry is refused. Clients of a reload and readers of logs know these texts; the value
+/// that was found follows them.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum EntryFault {
+pub enum EntryError {
     /// Another entry has the name.
     #[error("Given model name is already occupied")]
     Occupied,
@@ -51,7 +51,7 @@ pub enum EntryFault {
     Graph(String),
 }
 
-/// What a name is taken by.
+/// Kind of servable that occupies a name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Kind {
     Model,

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use super::{
-    EntryFault, Node, FilePosition, RefusedEntry,
+    EntryError, FilePosition, Node, RefusedEntry,
     entry::{Kind, Names},
     sections::resolve,
 };
@@ -14,7 +14,7 @@ const GRAPH: &str = "graph.pbtxt";
 /// The file with the models of a graph, unless another is named.
 const SUBCONFIG: &str = "subconfig.json";
 
-/// What that may be called as well in the folder of version 1.
+/// Alternative name of the subconfig file in the folder of version 1.
 const CONFIG: &str = "config.json";
 
 /// A graph.
@@ -28,12 +28,12 @@ pub struct GraphConfig {
     pub graph_path: PathBuf,
     /// The file with the models of the graph, resolved; it need not be there.
     pub subconfig: PathBuf,
-    /// Where in the file of the server it is.
+    /// Position in the server's configuration file.
     pub place: FilePosition,
 }
 
 impl GraphConfig {
-    /// Tells whether another one would load the same, wherever it is in its file.
+    /// Returns whether another graph would load the same, regardless of its position in the file.
     #[must_use]
     pub fn is_same(&self, other: &Self) -> bool {
         self.name == other.name
@@ -42,7 +42,7 @@ impl GraphConfig {
             && self.subconfig == other.subconfig
     }
 
-    /// Finds the graph of a folder: under the name that is given or the usual one, else in the folder of
+    /// Finds the graph of a folder: under the given name or the usual one, else in the folder of
     /// version 1.
     pub(in crate::config) fn find(
         name: &str,
@@ -108,7 +108,7 @@ impl Graphs {
             )),
             Err(Kind::Model | Kind::Pipeline) => self.refused.push(RefusedEntry {
                 name: graph.name,
-                reason: EntryFault::GraphName,
+                reason: EntryError::GraphName,
                 place,
             }),
         }

@@ -6,7 +6,7 @@ use jsonc_parser::ast::Value;
 
 use super::{
     Defaults, ModelEntry, Node,
-    entry::{EntryFault, Kind, Names},
+    entry::{EntryError, Kind, Names},
     graphs::{GraphConfig, Graphs},
     node::Fields,
     sections::resolve,
@@ -49,8 +49,8 @@ const KEYS: [&str; 25] = [
     "warmup",
 ];
 
-/// Why an entry is refused, and the node that says where.
-type Refusal<'a> = (EntryFault, Node<'a>);
+/// Reason an entry is refused, and the node at which it is reported.
+type Refusal<'a> = (EntryError, Node<'a>);
 
 /// An entry of the list, if it is not refused.
 enum Entry {
@@ -82,7 +82,7 @@ pub(super) fn list(
         };
         let taken = names
             .take(name, Kind::Model)
-            .map_err(|_| (EntryFault::Occupied, node.unwrap_or(config).clone()));
+            .map_err(|_| (EntryError::Occupied, node.unwrap_or(config).clone()));
         Some(match taken.and(model) {
             Ok(model) => ModelEntry::Model(model),
             Err((reason, node)) => ModelEntry::Refused {
@@ -95,7 +95,7 @@ pub(super) fn list(
     entries.collect()
 }
 
-/// Reads all keys of one entry, so that every fault of the file is found, and judges it then.
+/// Reads all keys of one entry, so that every error of the file is found, and validates it then.
 fn entry<'a>(
     node: &Node<'a>,
     fields: &Fields<'a>,
@@ -186,20 +186,20 @@ fn entry<'a>(
         warmup: warmup.unwrap_or_default(),
     };
     if model.stateful.is_some() && model.has_auto() {
-        return Err((EntryFault::StatefulAuto, node.clone()));
+        return Err((EntryError::StatefulAuto, node.clone()));
     }
     if let Some(loader) = loader {
         let reason = if allow_cache {
-            EntryFault::CacheWithLoader
+            EntryError::CacheWithLoader
         } else {
-            EntryFault::CustomLoader
+            EntryError::CustomLoader
         };
         return Err((reason, loader.clone()));
     }
     Ok(Entry::Model(Box::new(model.with_cache_rule())))
 }
 
-/// Says which settings of a model have no effect on a graph.
+/// Warns of settings of a model that have no effect on a graph.
 fn warn_of_unused(node: &Node<'_>, fields: &Fields<'_>) {
     let used = ["name", "base_path", "graph_path", "subconfig"];
     let unused: Vec<&str> = KEYS
@@ -268,7 +268,7 @@ fn stateful<'a>(fields: &Fields<'a>) -> Result<Option<StatefulConfig>, Refusal<'
             "drain_sequences_seconds",
         ] {
             if let Some(node) = fields.get(key) {
-                return Err((EntryFault::NotStateful(key), node.clone()));
+                return Err((EntryError::NotStateful(key), node.clone()));
             }
         }
         return Ok(None);
@@ -278,7 +278,7 @@ fn stateful<'a>(fields: &Fields<'a>) -> Result<Option<StatefulConfig>, Refusal<'
     }
     if let Some((number, node)) = number {
         config.max_sequence_number = u32::try_from(number)
-            .map_err(|_| (EntryFault::SequenceNumber(number), node.clone()))?;
+            .map_err(|_| (EntryError::SequenceNumber(number), node.clone()))?;
     }
     Ok(Some(config))
 }
@@ -287,8 +287,8 @@ fn stateful<'a>(fields: &Fields<'a>) -> Result<Option<StatefulConfig>, Refusal<'
 fn shapes<'a>(fields: &Fields<'a>) -> Result<PerTensor<ShapeOption>, Refusal<'a>> {
     per_tensor(
         fields.get("shape"),
-        |text| shape::parse(text).map_err(EntryFault::from),
-        |text| shape::parse_one(text).map_err(EntryFault::from),
+        |text| shape::parse(text).map_err(EntryError::from),
+        |text| shape::parse_one(text).map_err(EntryError::from),
     )
 }
 
@@ -296,8 +296,8 @@ fn shapes<'a>(fields: &Fields<'a>) -> Result<PerTensor<ShapeOption>, Refusal<'a>
 fn layouts<'a>(fields: &Fields<'a>) -> Result<PerTensor<LayoutOption>, Refusal<'a>> {
     per_tensor(
         fields.get("layout"),
-        |text| layout_option::parse(text).map_err(EntryFault::from),
-        |text| layout_option::parse_one(text).map_err(EntryFault::from),
+        |text| layout_option::parse(text).map_err(EntryError::from),
+        |text| layout_option::parse_one(text).map_err(EntryError::from),
     )
 }
 
@@ -344,14 +344,14 @@ fn numbers(node: &Node<'_>) -> String {
 
 fn per_tensor<'a, T>(
     node: Option<&Node<'a>>,
-    parse: impl Fn(&str) -> Result<PerTensor<T>, EntryFault>,
-    parse_one: impl Fn(&str) -> Result<T, EntryFault>,
+    parse: impl Fn(&str) -> Result<PerTensor<T>, EntryError>,
+    parse_one: impl Fn(&str) -> Result<T, EntryError>,
 ) -> Result<PerTensor<T>, Refusal<'a>> {
     let Some(node) = node else {
         return Ok(PerTensor::Unset);
     };
     match node.value() {
-        Value::StringLit(text) => parse(&text.value).map_err(|fault| (fault, node.clone())),
+        Value::StringLit(text) => parse(&text.value).map_err(|error| (error, node.clone())),
         Value::Object(_) => {
             let pairs = node.last_pairs("texts by name").unwrap_or_default();
             // Read all of them before the first refusal.
@@ -363,7 +363,7 @@ fn per_tensor<'a, T>(
                 .into_iter()
                 .map(|(name, text, node)| match parse_one(text) {
                     Ok(option) => Ok((name.clone(), option)),
-                    Err(fault) => Err((fault, node.clone())),
+                    Err(error) => Err((error, node.clone())),
                 })
                 .collect::<Result<_, _>>()
                 .map(PerTensor::Named)

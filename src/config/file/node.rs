@@ -1,6 +1,5 @@
-//! Values of a file with their places, and what is expected of them: each that is something else
-//! becomes a fault, and reading goes on. A key that is given twice is a warning: the C++ server
-//! starts with such a file as well.
+//! Values of a file with their positions and expected types: each mismatch becomes an error, and
+//! reading continues. A duplicate key is a warning: the C++ server starts with such a file as well.
 
 use std::{
     cell::{Cell, RefCell},
@@ -10,27 +9,27 @@ use std::{
 use jsonc_parser::ast::{ObjectPropName, Value};
 
 use super::{
-    fault::{ConfigurationError, FilePosition, FilePositions, Warning},
+    error::{ConfigurationError, FilePosition, FilePositions, Warning},
     syntax::{Source, range, shorten},
 };
 use crate::error::nearest;
 
-/// The most faults, and the most warnings, that are told one by one; nobody reads more.
-const MOST: usize = 100;
+/// Maximum number of errors, and of warnings, reported one by one; nobody reads more.
+const MAX: usize = 100;
 
-/// Which value of a key counts that is given twice.
+/// Precedence among the values of a duplicate key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Twice {
     First,
     Last,
 }
 
-/// What has been found in a file so far.
+/// Findings in a file so far.
 #[derive(Debug)]
 pub(in crate::config) struct Findings<'a> {
     source: &'a Source,
-    faults: RefCell<Vec<ConfigurationError>>,
-    /// Faults that were not kept.
+    errors: RefCell<Vec<ConfigurationError>>,
+    /// Number of errors that were not kept.
     more: Cell<usize>,
     warnings: RefCell<Vec<Warning>>,
     /// Warnings that were not kept.
@@ -41,27 +40,27 @@ impl<'a> Findings<'a> {
     pub(in crate::config) fn new(source: &'a Source) -> Self {
         Self {
             source,
-            faults: RefCell::default(),
+            errors: RefCell::default(),
             more: Cell::new(0),
             warnings: RefCell::default(),
             more_warnings: Cell::new(0),
         }
     }
 
-    /// Keeps a fault, unless there are too many.
-    fn add(&self, fault: impl FnOnce(&Source) -> ConfigurationError) {
-        let mut faults = self.faults.borrow_mut();
-        if faults.len() < MOST {
-            faults.push(fault(self.source));
+    /// Keeps an error, unless there are too many.
+    fn add(&self, error: impl FnOnce(&Source) -> ConfigurationError) {
+        let mut errors = self.errors.borrow_mut();
+        if errors.len() < MAX {
+            errors.push(error(self.source));
         } else {
             self.more.set(self.more.get() + 1);
         }
     }
 
-    /// Keeps a warning about what begins at a byte, unless there are too many.
+    /// Keeps a warning about the value at a byte offset, unless there are too many.
     fn warn(&self, byte: usize, path: &str, text: impl Into<String>) {
         let mut warnings = self.warnings.borrow_mut();
-        if warnings.len() < MOST {
+        if warnings.len() < MAX {
             warnings.push(Warning {
                 place: self.source.place(byte, path),
                 text: text.into(),
@@ -71,21 +70,21 @@ impl<'a> Findings<'a> {
         }
     }
 
-    /// Returns the faults in the order of the file, how many more there were, and the warnings.
+    /// Returns the errors in file order, the number of further errors, and the warnings.
     pub(in crate::config) fn into_parts(self) -> (Vec<ConfigurationError>, usize, Vec<Warning>) {
-        let mut faults = self.faults.into_inner();
-        faults.sort_by_key(|fault| (fault.place.line, fault.place.column));
+        let mut errors = self.errors.into_inner();
+        errors.sort_by_key(|error| (error.place.line, error.place.column));
         let mut warnings = self.warnings.into_inner();
         warnings.sort_by_key(|warning| (warning.place.line, warning.place.column));
         let more = self.more_warnings.get();
         if let Some(last) = warnings.last_mut().filter(|_| more > 0) {
             last.text = format!("{} (and {more} more warnings)", last.text);
         }
-        (faults, self.more.get(), warnings)
+        (errors, self.more.get(), warnings)
     }
 }
 
-/// Names what may be there.
+/// Lists the allowed values.
 pub(in crate::config) fn one_of(known: &[&str]) -> String {
     match known {
         [only] => format!("`{only}`"),
@@ -137,13 +136,17 @@ impl<'a> Node<'a> {
         }
     }
 
-    /// Returns where the value is.
+    /// Returns the position of the value.
     pub(in crate::config) fn place(&self) -> FilePosition {
         self.findings.source.place(range(self.value).0, &self.path)
     }
 
-    /// Returns where the object and the values of some of its keys are.
-    pub(in crate::config) fn places(&self, fields: &Fields<'_>, keys: &[&'static str]) -> FilePositions {
+    /// Returns the positions of the object and of the values of some of its keys.
+    pub(in crate::config) fn places(
+        &self,
+        fields: &Fields<'_>,
+        keys: &[&'static str],
+    ) -> FilePositions {
         let keys = keys
             .iter()
             .filter_map(|key| Some((*key, fields.get(key)?.place())));
@@ -153,7 +156,7 @@ impl<'a> Node<'a> {
         }
     }
 
-    /// Says what was expected in the place of the value.
+    /// Adds an error with the value that was expected.
     pub(in crate::config) fn expected(&self, expected: impl Into<String>) {
         let found = match self.value {
             Value::StringLit(text) => format!("the text \"{}\"", shorten(&text.value)),
@@ -164,10 +167,10 @@ impl<'a> Node<'a> {
             Value::NullKeyword(_) => "null".to_owned(),
         };
         self.findings
-            .add(|source| source.fault(range(self.value), &self.path, found, expected));
+            .add(|source| source.error(range(self.value), &self.path, found, expected));
     }
 
-    /// Says something about the value that is no fault.
+    /// Adds a warning about the value.
     pub(in crate::config) fn warn(&self, text: impl Into<String>) {
         let start = range(self.value).0;
         self.findings.warn(start, &self.path, text);
@@ -196,7 +199,7 @@ impl<'a> Node<'a> {
                 let start = range(self.value).0;
                 let path = self.below(key);
                 self.findings.add(|source| {
-                    source.fault(
+                    source.error(
                         (start, start + 1),
                         &path,
                         "nothing",
@@ -231,8 +234,7 @@ impl<'a> Node<'a> {
         self.entries(|_| true, &[], twice)
     }
 
-    /// Returns what an object has, each key once, and says of keys that are given twice or not
-    /// known.
+    /// Returns the entries of an object, each key once, and reports duplicate and unknown keys.
     fn entries(
         &self,
         is_known: impl Fn(&str) -> bool,
@@ -271,11 +273,11 @@ impl<'a> Node<'a> {
             if !is_known(key) {
                 self.findings.add(|source| {
                     let found = format!("the unknown key `{}`", shorten(key));
-                    let mut fault = source.fault(at, &path, found, one_of(known));
-                    fault.unknown_key = true;
-                    fault.hint = nearest(key, known.iter().copied())
+                    let mut error = source.error(at, &path, found, one_of(known));
+                    error.unknown_key = true;
+                    error.hint = nearest(key, known.iter().copied())
                         .map(|name| format!("did you mean `{name}`?"));
-                    fault
+                    error
                 });
             }
             entries.push((

@@ -1,7 +1,7 @@
 //! `pipeline_config_list`.
 
 use super::{
-    EntryFault, Node, FilePosition, FilePositions, RefusedEntry,
+    EntryError, FilePosition, FilePositions, Node, RefusedEntry,
     entry::{Kind, Names},
 };
 
@@ -14,17 +14,17 @@ pub struct PipelineConfig {
     pub inputs: Vec<String>,
     /// Its nodes, in the order of the file.
     pub nodes: Vec<NodeConfig>,
-    /// Its outputs and where they come from.
+    /// Its outputs and their sources.
     pub outputs: Vec<Connection>,
-    /// Into how many parts the request is split; -1 for as many as it has.
+    /// Number of parts that the request is split into; -1 for as many as it has.
     pub demultiply_count: Option<i32>,
-    /// What comes of a request of which a demultiplexer has nothing to split.
+    /// Result of a request in which a demultiplexer has nothing to split.
     pub empty_results: EmptyResults,
-    /// Where it is in the file: itself and its keys.
+    /// Position in the file: that of the entry and those of its keys.
     pub places: FilePositions,
 }
 
-/// What comes of a request of which a demultiplexer has nothing to split.
+/// Result of a request in which a demultiplexer has nothing to split.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum EmptyResults {
     /// An error, as clients of model servers know it.
@@ -39,35 +39,35 @@ pub enum EmptyResults {
 pub struct NodeConfig {
     /// The name within the pipeline.
     pub name: String,
-    /// What it runs.
+    /// Kind of node: a model or a custom node.
     pub kind: NodeKind,
-    /// Its inputs and where they come from.
+    /// Its inputs and their sources.
     pub inputs: Vec<Connection>,
     /// Its outputs under the names that other nodes use.
     pub outputs: Vec<NodeOutput>,
-    /// Into how many parts its outputs are split; -1 for as many as they have.
+    /// Number of parts that its outputs are split into; -1 for as many as they have.
     pub demultiply_count: Option<i32>,
     /// The node whose parts are collected before this one runs.
     pub gather_from_node: Option<String>,
-    /// Where it is in the file: itself and its keys.
+    /// Position in the file: that of the entry and those of its keys.
     pub places: FilePositions,
 }
 
-/// What a node runs.
+/// Kind of node: a model or a custom node.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum NodeKind {
     /// A model of the same file.
     Model {
         /// Its name.
         model_name: String,
-        /// Its version; the default one at the time of each request if `None`.
+        /// Version; the default one at the time of each request if `None`.
         version: Option<i64>,
     },
     /// A custom node.
     Custom {
         /// The name of its library.
         library_name: String,
-        /// What it is made with.
+        /// Parameters that the node is created with.
         params: Vec<(String, String)>,
     },
 }
@@ -83,7 +83,7 @@ pub struct Connection {
     pub data_item: String,
     /// Whether type and axes are converted to those of the input.
     pub convert: bool,
-    /// Where it is in the file.
+    /// Position in the file.
     pub place: FilePosition,
 }
 
@@ -94,14 +94,14 @@ pub struct NodeOutput {
     pub data_item: String,
     /// The name that other nodes use.
     pub alias: String,
-    /// Where it is in the file.
+    /// Position in the file.
     pub place: FilePosition,
 }
 
 /// The kinds of nodes.
 const KINDS: [&str; 2] = ["DL model", "custom"];
 
-/// What may come of nothing.
+/// Values of the setting for empty results.
 const EMPTY_RESULTS: [(&str, EmptyResults); 2] = [
     ("abort", EmptyResults::Abort),
     ("allow", EmptyResults::Allow),
@@ -128,7 +128,7 @@ pub(super) fn list(node: &Node<'_>, names: &mut Names) -> (Vec<PipelineConfig>, 
             Ok(()) => pipelines.push(pipeline),
             Err(_) => refused.push(RefusedEntry {
                 name: pipeline.name,
-                reason: EntryFault::PipelineName,
+                reason: EntryError::PipelineName,
                 place: entry.place(),
             }),
         }

@@ -7,9 +7,9 @@ use jsonc_parser::{
     CollectOptions, ParseOptions, ast::Value, common::Ranged, errors::ParseErrorKind, parse_to_ast,
 };
 
-use super::fault::{ConfigurationError, FilePosition};
+use super::error::{ConfigurationError, FilePosition};
 
-/// How deep lists and objects may be in one another. What a file may hold is 8 deep.
+/// Maximum nesting depth of lists and objects. Valid files need at most 8 levels.
 const DEPTH: usize = 64;
 
 /// The text of a file.
@@ -19,13 +19,13 @@ pub(in crate::config) struct Source {
     original: String,
     /// The same with blanks in the place of comments.
     json: String,
-    /// Where lines begin, but the first.
+    /// Offsets at which lines begin, except the first.
     lines: Vec<usize>,
     /// The bytes that are in a character and not its first, which are no columns.
     inner: Vec<usize>,
 }
 
-/// Only what [`Source::blank`] leaves over: comments are gone by then.
+/// Options of the JSON parser: comments are gone by then, so none are allowed.
 const OPTIONS: ParseOptions = ParseOptions {
     allow_comments: false,
     allow_loose_object_property_names: false,
@@ -53,7 +53,7 @@ impl Source {
                 };
                 let end = valid.len();
                 let source = Self::of(valid);
-                return Err(source.fault((end, end), "", found, "text in UTF-8").into());
+                return Err(source.error((end, end), "", found, "text in UTF-8").into());
             }
         };
         let mut source = Self::of(original);
@@ -61,8 +61,8 @@ impl Source {
         Ok(source)
     }
 
-    /// Takes a text, and finds the places in it: everything is asked for its own, so that each has to be
-    /// known without going through what is before it.
+    /// Indexes the places in a text: each is asked for on its own, so that it has to be known
+    /// without going through the text before it.
     fn of(original: String) -> Self {
         let places = |is_one: fn(&u8) -> bool, shift: usize| -> Vec<usize> {
             let bytes = original.bytes().enumerate();
@@ -81,14 +81,14 @@ impl Source {
     pub(in crate::config) fn parse(&self) -> Result<Value<'_>, Box<ConfigurationError>> {
         if self.json.trim().is_empty() {
             return Err(self
-                .fault((0, 0), "", "an empty file", "a JSON object")
+                .error((0, 0), "", "an empty file", "a JSON object")
                 .into());
         }
         let parsed = parse_to_ast(&self.json, &CollectOptions::default(), &OPTIONS);
         match parsed {
             Ok(parsed) => parsed
                 .value
-                .ok_or_else(|| Box::new(self.fault((0, 0), "", "an empty file", "a JSON object"))),
+                .ok_or_else(|| Box::new(self.error((0, 0), "", "an empty file", "a JSON object"))),
             Err(error) => {
                 let range = error.range();
                 let reason = match error.kind() {
@@ -118,7 +118,7 @@ impl Source {
                     }
                     _ => "JSON",
                 };
-                Err(self.fault((range.start, end), "", found, expected).into())
+                Err(self.error((range.start, end), "", found, expected).into())
             }
         }
     }
@@ -149,8 +149,8 @@ impl Source {
         }
     }
 
-    /// Makes a fault of a range of bytes.
-    pub(in crate::config) fn fault(
+    /// Makes an error for a range of bytes.
+    pub(in crate::config) fn error(
         &self,
         (start, end): (usize, usize),
         path: &str,
@@ -191,7 +191,7 @@ impl Source {
                         }
                     }
                     character if character < ' ' => {
-                        return Err(Box::new(self.fault(
+                        return Err(Box::new(self.error(
                             (start, index),
                             "",
                             "a string that does not end on its line, or has a control character",
@@ -219,7 +219,7 @@ impl Source {
                 '{' | '[' => {
                     depth += 1;
                     if depth > DEPTH {
-                        return Err(Box::new(self.fault(
+                        return Err(Box::new(self.error(
                             (index, index + 1),
                             "",
                             "lists and objects in one another without end",
@@ -242,13 +242,13 @@ pub(in crate::config) fn range(value: &Value<'_>) -> (usize, usize) {
     (range.start, range.end)
 }
 
-/// Cuts what would fill the screen.
+/// Shortens a text that would fill the screen.
 pub(in crate::config) fn shorten(text: &str) -> String {
-    const MOST: usize = 60;
-    if text.chars().count() <= MOST {
+    const MAX: usize = 60;
+    if text.chars().count() <= MAX {
         return text.to_owned();
     }
-    text.chars().take(MOST).chain(['…']).collect()
+    text.chars().take(MAX).chain(['…']).collect()
 }
 
 #[cfg(test)]

@@ -1,12 +1,12 @@
-//! What files may hold, and what is said of those that hold something else.
+//! Contents of files, and the errors reported for invalid ones.
 
 mod entries;
-mod faults;
+mod errors;
 mod pipelines;
 
 use std::{path::Path, time::Duration};
 
-use super::{Defaults, EntryFault, FileConfig, FileError, ModelEntry, parse};
+use super::{Defaults, EntryError, FileConfig, FileError, ModelEntry, parse};
 use crate::{
     budget::Budget,
     config::{ModelConfig, StatefulConfig, VersionPolicy, WarmupData},
@@ -34,15 +34,15 @@ fn read(text: &str) -> Result<FileConfig, FileError> {
     parse(text.as_bytes(), Path::new("/models/config.json"), &defaults)
 }
 
-/// Returns every fault of a text, one a line.
-fn faults(text: &str) -> String {
-    faults_of(text.as_bytes())
+/// Returns all errors of a text, one a line.
+fn errors(text: &str) -> String {
+    errors_of(text.as_bytes())
 }
 
-fn faults_of(content: &[u8]) -> String {
+fn errors_of(content: &[u8]) -> String {
     let path = Path::new("/models/config.json");
     let error = parse(content, path, &Defaults::default()).unwrap_err();
-    let lines = error.faults().iter().map(|fault| format!("{fault}\n"));
+    let lines = error.errors().iter().map(|failure| format!("{failure}\n"));
     lines.collect()
 }
 
@@ -62,7 +62,7 @@ fn model(fields: &str) -> ModelConfig {
     }
 }
 
-fn refused(fields: &str) -> (EntryFault, String) {
+fn refused(fields: &str) -> (EntryError, String) {
     match one(fields) {
         ModelEntry::Model(model) => panic!("{model:?}"),
         ModelEntry::Refused { reason, place, .. } => (reason, place.path),

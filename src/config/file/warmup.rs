@@ -7,8 +7,8 @@ use jsonc_parser::ast::Value;
 use super::{Node, sections::resolve};
 use crate::config::{Warmup, WarmupData};
 
-/// The most runs of one request.
-const MOST_RUNS: i64 = 1_000_000;
+/// Maximum number of runs of one request.
+const MAX_RUNS: i64 = 1_000_000;
 
 /// Reads one request, or a list of them.
 pub(super) fn read(node: &Node<'_>, folder: &Path) -> Vec<Warmup> {
@@ -26,7 +26,7 @@ fn one(node: &Node<'_>, folder: &Path) -> Option<Warmup> {
         Some(node) => node.whole(1, most),
         None => Some(1),
     };
-    let count = number("count", MOST_RUNS);
+    let count = number("count", MAX_RUNS);
     let dynamic_length = number("dynamic_length", i64::from(i32::MAX));
     let data = match fields.get("data") {
         Some(node) => data(node, folder),

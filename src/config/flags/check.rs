@@ -9,9 +9,9 @@ use super::{FlagError, Flags};
 use crate::{
     budget::{self, Budget},
     config::{
-        ChannelArgument, Config, Cors, Defaults, FileConfig, GraphConfig, ServerLimits, MetricsSettings,
-        ModelConfig, PythonSettings, ServerSettings, ConfigSource, StatefulConfig, VersionPolicy,
-        address, layout_option, plugin, preprocessing, shape, version_policy,
+        ChannelArgument, Config, ConfigSource, Cors, Defaults, FileConfig, GraphConfig,
+        MetricsSettings, ModelConfig, PythonSettings, ServerLimits, ServerSettings, StatefulConfig,
+        VersionPolicy, address, layout_option, plugin, preprocessing, shape, version_policy,
     },
     openvino::{LoadOptions, PerTensor, Placement, Preprocessing},
     tensor::images::PixelLimit,
@@ -20,7 +20,7 @@ use crate::{
 /// The log levels, from all to least.
 const LOG_LEVELS: [&str; 5] = ["TRACE", "DEBUG", "INFO", "WARNING", "ERROR"];
 
-/// Where compiled models are kept if that folder is there and no other is named.
+/// Default cache folder of compiled models, used if it exists and no other is named.
 const CACHE_DIR: &str = "/opt/cache";
 
 impl Config {
@@ -104,7 +104,7 @@ impl Config {
         })
     }
 
-    /// Adds what the file says of the server itself, which counts only at the start.
+    /// Adds the file's settings of the server itself, which are applied only at startup.
     ///
     /// # Errors
     ///
@@ -469,7 +469,7 @@ fn graph(flags: &Flags) -> Result<Option<GraphConfig>, FlagError> {
     let (Some(name), Some(base_path)) = (&flags.model_name, &flags.model_path) else {
         return Err(FlagError::ModelMissing);
     };
-    // Its handlers are told where they are.
+    // Its handlers are given their path.
     let base_path = std::path::absolute(base_path).unwrap_or_else(|_| base_path.clone());
     let Some(graph) = GraphConfig::find(name, &base_path, None, None) else {
         return Ok(None);

@@ -5,8 +5,8 @@ use std::time::Duration;
 use super::{FlagEnvironment, FlagError, Flags};
 use crate::{
     config::{
-        ChannelArgument, Config, FileConfig, MetricsSettings, ModelConfig, ConfigSource, StatefulConfig,
-        VersionPolicy,
+        ChannelArgument, Config, ConfigSource, FileConfig, MetricsSettings, ModelConfig,
+        StatefulConfig, VersionPolicy,
     },
     openvino::{BatchOption, PerTensor, ShapeOption},
 };
@@ -34,7 +34,7 @@ fn model(change: impl FnOnce(&mut Flags)) -> ModelConfig {
     }
 }
 
-fn fault(change: impl FnOnce(&mut Flags)) -> FlagError {
+fn error(change: impl FnOnce(&mut Flags)) -> FlagError {
     let mut flags = flags();
     change(&mut flags);
     Config::from_flags(flags).unwrap_err()
@@ -44,7 +44,7 @@ fn fault(change: impl FnOnce(&mut Flags)) -> FlagError {
 type Break = fn(&mut Flags);
 
 #[test]
-fn the_first_fault_in_order_is_the_answer() {
+fn the_first_error_in_order_is_the_answer() {
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     // From the last rule to the first: each is broken while the ones behind it are broken, too.
     let rules: [(Break, FlagError); 22] = [
@@ -142,7 +142,7 @@ fn the_first_fault_in_order_is_the_answer() {
 #[test]
 fn a_file_describes_its_models_alone() {
     let with_file = |change: Break| {
-        fault(|f| {
+        error(|f| {
             (f.model_name, f.model_path) = (None, None);
             f.config_path = Some("/models/config.json".into());
             // A rule further down.
@@ -184,12 +184,12 @@ fn a_file_describes_its_models_alone() {
 fn ranges_are_checked() {
     for workers in [0, 1, 10_001] {
         assert_eq!(
-            fault(|f| f.rest_workers = Some(workers)),
+            error(|f| f.rest_workers = Some(workers)),
             FlagError::RestWorkers
         );
     }
     assert_eq!(
-        fault(|f| {
+        error(|f| {
             f.rest_workers = Some(2);
             f.rest_port = 0;
         }),
@@ -201,18 +201,18 @@ fn ranges_are_checked() {
             .rest_workers,
         10_000
     );
-    let too_many = fault(|f| f.grpc_workers = 1_000_000);
+    let too_many = error(|f| f.grpc_workers = 1_000_000);
     assert!(
         too_many
             .to_string()
             .starts_with("grpc_workers count should be from 1 to CPU core count : "),
     );
     assert_eq!(
-        fault(|f| f.max_sequence_number = Some(500)),
+        error(|f| f.max_sequence_number = Some(500)),
         FlagError::NotStateful
     );
     assert_eq!(
-        fault(|f| f.low_latency_transformation = Some(false)),
+        error(|f| f.low_latency_transformation = Some(false)),
         FlagError::NotStateful
     );
 }
@@ -338,13 +338,13 @@ fn the_model_has_what_its_flags_say() {
 
 #[test]
 fn texts_that_are_wrong_keep_the_server_from_starting() {
-    let faults: Vec<String> = [
-        fault(|f| f.shape = Some("[1,2]".to_owned())),
-        fault(|f| f.layout = Some("NCX".to_owned())),
-        fault(|f| f.model_version_policy = Some(r#"{"newest":{}}"#.to_owned())),
-        fault(|f| f.model_version_policy = Some("all".to_owned())),
-        fault(|f| f.plugin_config = Some(r#"{"A":{}}"#.to_owned())),
-        fault(|f| {
+    let errors: Vec<String> = [
+        error(|f| f.shape = Some("[1,2]".to_owned())),
+        error(|f| f.layout = Some("NCX".to_owned())),
+        error(|f| f.model_version_policy = Some(r#"{"newest":{}}"#.to_owned())),
+        error(|f| f.model_version_policy = Some("all".to_owned())),
+        error(|f| f.plugin_config = Some(r#"{"A":{}}"#.to_owned())),
+        error(|f| {
             f.stateful = true;
             f.batch_size = Some("auto".to_owned());
         }),
@@ -355,7 +355,7 @@ fn texts_that_are_wrong_keep_the_server_from_starting() {
         format!("{error}\n")
     })
     .collect();
-    insta::assert_snapshot!(faults.concat(), @"
+    insta::assert_snapshot!(errors.concat(), @"
     The provided shape is in wrong format - found `[1,2]`; expected auto, (d1,d2,…) with each d a number, -1 or a range such as 1:8, or a JSON object of those by input name
     The provided layout is in wrong format - found `NCX`; expected letters N, C, H, W, D (each once), `?`, and `...` (once)
     Model version policy contains unsupported key - found the unknown key `newest`; expected one of latest, all, specific
@@ -392,7 +392,7 @@ fn a_batch_size_may_be_dropped_with_a_warning() {
 }
 
 #[test]
-fn a_graph_is_told_apart_from_a_model() {
+fn a_graph_is_distinguished_from_a_model() {
     let folder = tempfile::tempdir().unwrap();
     std::fs::write(folder.path().join("graph.pbtxt"), "").unwrap();
     let at = |f: &mut Flags| f.model_path = Some(folder.path().to_owned());
@@ -405,7 +405,7 @@ fn a_graph_is_told_apart_from_a_model() {
     };
     assert_eq!(graph.name, "dummy");
     assert_eq!(graph.base_path, folder.path());
-    let refused = fault(|f| {
+    let refused = error(|f| {
         at(f);
         f.layout = Some("NC".to_owned());
         f.nireq = 2;

@@ -3,7 +3,7 @@
 use serde::Serialize;
 
 use super::{REQUEST, RESPONSE};
-use crate::graph::{GraphOutline, GraphNodeKind, StreamEnd, Way};
+use crate::graph::{GraphNodeKind, GraphOutline, StreamEnd, Way};
 
 /// A graph. The names of the fields are for others to rely on.
 #[derive(Debug, Clone, Serialize)]

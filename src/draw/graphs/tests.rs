@@ -67,10 +67,10 @@ fn programs_get_every_edge() {
 }
 
 #[test]
-fn pictures_dash_side_packets_and_pages_have_tables() {
-    let picture = svg(&outline());
-    assert!(picture.contains("class=\"edge side\""), "{picture}");
-    assert!(picture.contains("aria-label=\"Graph g\""), "{picture}");
+fn images_dash_side_packets_and_pages_have_tables() {
+    let image = svg(&outline());
+    assert!(image.contains("class=\"edge side\""), "{image}");
+    assert!(image.contains("aria-label=\"Graph g\""), "{image}");
     let page = html(&[outline()], "Graphs of <x>");
     assert!(page.contains("Graphs of &lt;x&gt;"), "{page}");
     assert!(page.contains("<td>stream, back edge</td>"), "{page}");

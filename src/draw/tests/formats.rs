@@ -37,15 +37,15 @@ fn parts(xml: &str) -> Vec<String> {
 #[test]
 fn svg_is_xml_with_a_box_for_each_node() {
     for (name, outline) in shapes::all() {
-        let picture = svg(&outline);
-        let parts = parts(&picture);
+        let image = svg(&outline);
+        let parts = parts(&image);
         for node in &outline.nodes {
             assert!(parts.contains(&node.name), "{name}: {}", node.name);
         }
-        let edges = picture.matches("class=\"edge\"").count();
+        let edges = image.matches("class=\"edge\"").count();
         assert!(edges >= outline.nodes.len() - 1, "{name}");
         // The name of the format is the only address.
-        assert_eq!(picture.matches("://").count(), 1, "{name}");
+        assert_eq!(image.matches("://").count(), 1, "{name}");
     }
 }
 
@@ -63,9 +63,9 @@ fn html_loads_nothing() {
 #[test]
 fn names_are_no_markup() {
     let outline = outline(HOSTILE);
-    let (picture, page) = (svg(&outline), html(std::slice::from_ref(&outline), "<b>"));
-    parts(&picture);
-    for text in [&picture, &page] {
+    let (image, page) = (svg(&outline), html(std::slice::from_ref(&outline), "<b>"));
+    parts(&image);
+    for text in [&image, &page] {
         assert!(!text.contains("<script>alert"), "{text}");
         assert!(text.contains("&lt;script&gt;alert(1)&lt;/script&gt;"));
     }
@@ -105,22 +105,22 @@ fn what_a_terminal_cannot_show_is_written_out() {
         ascii: true,
         ..Style::default()
     };
-    let picture = text(&outline, style);
-    assert!(picture.is_ascii(), "{picture}");
-    assert!(picture.contains(r"gr\u{f6}\u{df}e > b"), "{picture}");
+    let image = text(&outline, style);
+    assert!(image.is_ascii(), "{image}");
+    assert!(image.contains(r"gr\u{f6}\u{df}e > b"), "{image}");
     let style = Style {
         colour: true,
         ..Style::default()
     };
-    let picture = text(&outline, style);
-    assert!(picture.contains("größe → b") && !picture.contains('\u{7}'));
-    assert!(picture.contains("\u{1b}[1mrequest\u{1b}[0m"), "{picture:?}");
+    let image = text(&outline, style);
+    assert!(image.contains("größe → b") && !image.contains('\u{7}'));
+    assert!(image.contains("\u{1b}[1mrequest\u{1b}[0m"), "{image:?}");
 }
 
 #[test]
 fn every_format_shows_what_cannot_run() {
     let outline = outline(shapes::MISSING);
-    let told = [
+    let reported = [
         "no such model",
         "no such version",
         "not available",
@@ -135,15 +135,15 @@ fn every_format_shows_what_cannot_run() {
         (mermaid(&outline), ":::ghost"),
     ];
     for (text, mark) in &marks {
-        for told in told {
-            assert!(text.contains(told), "{told}\n{text}");
+        for reported in reported {
+            assert!(text.contains(reported), "{reported}\n{text}");
         }
-        assert_eq!(text.matches(mark).count(), told.len(), "{text}");
+        assert_eq!(text.matches(mark).count(), reported.len(), "{text}");
     }
     assert!(page.contains("the library `broken` does not open: it is &lt;no&gt; library"));
 
-    let picture = serde_json::to_value(json(&outline)).unwrap();
-    let nodes = picture["nodes"].as_array().unwrap().iter();
+    let image = serde_json::to_value(json(&outline)).unwrap();
+    let nodes = image["nodes"].as_array().unwrap().iter();
     let missing: Vec<String> = nodes
         .map(|node| format!("{}: {}", node["name"], node["missing"]))
         .collect();

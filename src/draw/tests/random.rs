@@ -47,28 +47,28 @@ fn random(rng: &mut StdRng, most: usize) -> PipelineOutline {
 }
 
 /// Fails where a line is too long, or something is not told whole.
-fn judge(outline: &PipelineOutline, picture: &str) {
-    for line in picture.lines() {
-        assert!(line.chars().count() <= WIDTH, "{line}\n{picture}");
+fn validate(outline: &PipelineOutline, image: &str) {
+    for line in image.lines() {
+        assert!(line.chars().count() <= WIDTH, "{line}\n{image}");
     }
     for node in &outline.nodes {
         assert!(
-            picture.contains(&format!("│ {} ", node.name)),
-            "{}\n{picture}",
+            image.contains(&format!("│ {} ", node.name)),
+            "{}\n{image}",
             node.name
         );
     }
     for edge in &outline.edges {
         let label = format!("{} → {}", edge.item, edge.input);
-        assert!(picture.contains(&label), "{label}\n{picture}");
+        assert!(image.contains(&label), "{label}\n{image}");
         if let Some(known) = &edge.tensor {
-            assert!(picture.contains(&tensor(known)), "{label}\n{picture}");
+            assert!(image.contains(&tensor(known)), "{label}\n{image}");
         }
     }
 }
 
 #[test]
-fn a_narrow_terminal_has_a_narrow_picture() {
+fn a_narrow_terminal_has_a_narrow_image() {
     let whole = |name: &str| format!("│ {name} ");
     for seed in 0..100 {
         let mut rng = StdRng::seed_from_u64(seed);
@@ -78,11 +78,11 @@ fn a_narrow_terminal_has_a_narrow_picture() {
                 width,
                 ..Style::default()
             };
-            let picture = text(&outline, style);
-            let longest = picture.lines().map(|line| line.chars().count()).max();
-            assert!(longest <= Some(width), "{width}\n{picture}");
+            let image = text(&outline, style);
+            let longest = image.lines().map(|line| line.chars().count()).max();
+            assert!(longest <= Some(width), "{width}\n{image}");
             for node in &outline.nodes {
-                assert!(picture.contains(&whole(&node.name)), "{width}\n{picture}");
+                assert!(image.contains(&whole(&node.name)), "{width}\n{image}");
             }
         }
     }
@@ -94,13 +94,13 @@ fn everything_is_whole_in_80_columns_and_lines_lead_where_they_should() {
     for seed in 0..100 {
         let mut rng = StdRng::seed_from_u64(seed);
         let outline = random(&mut rng, 3 + (seed as usize % 30));
-        let picture = text(&outline, Style::default());
-        judge(&outline, &picture);
+        let image = text(&outline, Style::default());
+        validate(&outline, &image);
         let (seen, meant) = (trace::seen(&outline), trace::meant(&outline));
         // Lines that meet above a box can be read as more than is meant; labels name the sources.
         assert!(
             seen.is_superset(&meant),
-            "{seed}: {seen:?} {meant:?}\n{picture}"
+            "{seed}: {seen:?} {meant:?}\n{image}"
         );
         (more, all) = (more + seen.len() - meant.len(), all + meant.len());
     }
@@ -140,22 +140,22 @@ fn levels_have_frames_as_far_as_they_fit() {
         (28, 3),
     ] {
         let outline = nested(depth, beside);
-        let picture = text(&outline, Style::default());
-        judge(&outline, &picture);
-        let frames = picture.matches("╭╌").count();
-        assert!(frames > 0, "{depth} {beside}\n{picture}");
+        let image = text(&outline, Style::default());
+        validate(&outline, &image);
+        let frames = image.matches("╭╌").count();
+        assert!(frames > 0, "{depth} {beside}\n{image}");
         // What fits otherwise depends on the lines that pass.
-        let told = picture.contains("more │");
+        let reported = image.contains("more │");
         assert!(
-            told == (depth > 28) || beside > 1,
-            "{depth} {beside}\n{picture}"
+            reported == (depth > 28) || beside > 1,
+            "{depth} {beside}\n{image}"
         );
         assert!(svg(&outline).ends_with("</svg>\n"));
     }
 }
 
 #[test]
-fn a_pipeline_of_any_faults_is_drawn() {
+fn a_pipeline_of_any_errors_is_drawn() {
     for seed in 0..100 {
         let mut rng = StdRng::seed_from_u64(seed);
         let nodes = rng.random_range(1..12);
@@ -179,7 +179,7 @@ fn a_pipeline_of_any_faults_is_drawn() {
         }
         let _ = writeln!(text, "> out < {}", source());
         let outline = outline(&text);
-        judge(&outline, &super::super::text(&outline, Style::default()));
+        validate(&outline, &super::super::text(&outline, Style::default()));
         let all = [
             dot(&outline),
             mermaid(&outline),

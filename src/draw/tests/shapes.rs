@@ -4,7 +4,9 @@ use std::path::Path;
 
 use crate::{
     config::{Defaults, NodeConfig, parse},
-    pipeline::{CustomFacts, CustomFault, MissingModel, ModelFacts, TensorSource, PipelineOutline, Sources},
+    pipeline::{
+        CustomError, CustomFacts, MissingModel, ModelFacts, PipelineOutline, Sources, TensorSource,
+    },
     tensor::{DataType, Dim, Layout, PartialShape},
 };
 
@@ -92,9 +94,9 @@ impl Sources for Known {
         _node: &NodeConfig,
         library: &str,
         _params: &[(String, String)],
-    ) -> Result<CustomFacts, CustomFault> {
+    ) -> Result<CustomFacts, CustomError> {
         if library == "broken" {
-            return Err(CustomFault::NotOpen("it is <no> library".to_owned()));
+            return Err(CustomError::NotOpen("it is <no> library".to_owned()));
         }
         if self.is_python(library) {
             return Ok(CustomFacts {
@@ -102,7 +104,7 @@ impl Sources for Known {
                 ..CustomFacts::default()
             });
         }
-        facts(library).ok_or(CustomFault::Library(Vec::new()))
+        facts(library).ok_or(CustomError::Library(Vec::new()))
     }
 
     fn is_python(&self, library: &str) -> bool {

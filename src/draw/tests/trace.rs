@@ -12,9 +12,9 @@ type Pair = (usize, usize);
 
 /// Returns the pairs of boxes that lines connect.
 pub(super) fn seen(outline: &PipelineOutline) -> BTreeSet<Pair> {
-    let picture = text(outline, Style::default());
+    let image = text(outline, Style::default());
     // Below the name of the pipeline and a blank line.
-    let grid: Vec<Vec<char>> = picture
+    let grid: Vec<Vec<char>> = image
         .lines()
         .skip(2)
         .map(|line| line.chars().collect())

@@ -17,7 +17,10 @@ use crate::{
 };
 
 /// How a check went, and what it has found besides.
-pub(super) type Checked = (Result<pipeline::CheckedPipeline, pipeline::PipelineErrors>, Finds);
+pub(super) type Checked = (
+    Result<pipeline::CheckedPipeline, pipeline::PipelineErrors>,
+    Finds,
+);
 
 /// What a check has found, sound or not.
 #[derive(Default)]
@@ -44,7 +47,7 @@ pub(super) async fn check(config: &PipelineConfig, facts: Facts, limit: Duration
         // What comes of it in the end goes at once.
         Err(_) => format!("custom nodes that took longer than {limit:?}"),
     };
-    let fault = pipeline::PipelineError {
+    let error = pipeline::PipelineError {
         rule: PipelineRule::Initialize,
         node: None,
         place: config.places.own.clone(),
@@ -54,11 +57,11 @@ pub(super) async fn check(config: &PipelineConfig, facts: Facts, limit: Duration
                --custom_node_load_seconds"
             .to_owned(),
     };
-    let faults = pipeline::PipelineErrors {
-        faults: vec![fault],
+    let errors = pipeline::PipelineErrors {
+        errors: vec![error],
         warnings: Vec::new(),
     };
-    (Err(faults), Finds::default())
+    (Err(errors), Finds::default())
 }
 
 /// Logs how a check went.
@@ -69,17 +72,17 @@ pub(super) fn report(
 ) {
     let warnings = match checked {
         Ok(checked) => &checked.warnings,
-        Err(faults) => &faults.warnings,
+        Err(errors) => &errors.warnings,
     };
     for warning in warnings {
         tracing::warn!("pipeline {name}: {warning}");
     }
-    if let Err(faults) = checked {
-        let fault = ReloadError::Pipeline {
+    if let Err(errors) = checked {
+        let error = ReloadError::Pipeline {
             name: name.to_owned(),
-            faults: Box::new(faults.clone()),
+            errors: Box::new(errors.clone()),
         };
-        tracing::error!("{}", crate::error::chain(&fault));
-        outcome.faults.push(fault);
+        tracing::error!("{}", crate::error::chain(&error));
+        outcome.errors.push(error);
     }
 }

@@ -10,7 +10,7 @@ use crate::{
 #[derive(Default)]
 pub(super) struct Done {
     pub(super) changed: bool,
-    pub(super) faults: Vec<ReloadError>,
+    pub(super) errors: Vec<ReloadError>,
     /// Whether it was a new configuration file that was brought into effect.
     pub(super) new_file: bool,
     /// Models that go on as they are, since a pipeline uses them, and what is said of it.
@@ -20,21 +20,21 @@ pub(super) struct Done {
 impl Done {
     /// Tells whether an entry of the name is there, though it is refused.
     pub(super) fn keeps(&self, name: &str) -> bool {
-        self.faults
-            .iter()
-            .any(|fault| matches!(fault, ReloadError::Entry { name: refused, .. } if refused == name))
+        self.errors.iter().any(
+            |error| matches!(error, ReloadError::Entry { name: refused, .. } if refused == name),
+        )
     }
 }
 
 /// The most errors that an answer has.
-const MOST_ERRORS: usize = 16;
+const MAX_ERRORS: usize = 16;
 
 /// The most bytes of one of them.
 const LONGEST_ERROR: usize = 1024;
 
 /// Answer to a client that asked for a pass. `is_silent` leaves out what Python may have raised.
 pub(super) fn answer(done: &Done, is_silent: bool) -> Result<Reload> {
-    let Some(fault) = done.faults.first() else {
+    let Some(error) = done.errors.first() else {
         return Ok(if done.changed || done.new_file {
             Reload::Changed
         } else {
@@ -42,7 +42,7 @@ pub(super) fn answer(done: &Done, is_silent: bool) -> Result<Reload> {
         });
     };
     // What clients know the kind of the failure by.
-    let text = match fault {
+    let text = match error {
         ReloadError::File(crate::config::FileError::Read { .. }) => {
             "Config file not found or cannot open."
         }
@@ -54,27 +54,27 @@ pub(super) fn answer(done: &Done, is_silent: bool) -> Result<Reload> {
         _ if done.new_file => "Reloading config file failed.",
         _ => "Reloading models versions failed.",
     };
-    let kind = match fault.kind() {
+    let kind = match error.kind() {
         ErrorKind::InvalidArgument => ErrorKind::InvalidArgument,
         ErrorKind::FailedPrecondition => ErrorKind::FailedPrecondition,
         _ => ErrorKind::Internal,
     };
-    let errors = done.faults.iter().take(MOST_ERRORS);
-    let mut errors: Vec<String> = errors.map(|fault| error(fault, is_silent)).collect();
-    if done.faults.len() > MOST_ERRORS {
-        errors.push(format!("and {} more", done.faults.len() - MOST_ERRORS));
+    let errors = done.errors.iter().take(MAX_ERRORS);
+    let mut errors: Vec<String> = errors.map(|error| in_one_line(error, is_silent)).collect();
+    if done.errors.len() > MAX_ERRORS {
+        errors.push(format!("and {} more", done.errors.len() - MAX_ERRORS));
     }
     Err(Error::new(kind, format!("{text} {}", errors.join("; "))))
 }
 
 /// Writes an error with its place and its cause in one line.
-fn error(fault: &ReloadError, is_silent: bool) -> String {
-    let text = match fault {
-        ReloadError::Graph { name, fault } => {
-            format!("graph `{name}`: {}", fault.told(is_silent))
+fn in_one_line(error: &ReloadError, is_silent: bool) -> String {
+    let text = match error {
+        ReloadError::Graph { name, error } => {
+            format!("graph `{name}`: {}", error.reported(is_silent))
         }
-        ReloadError::Pipeline { .. } if is_silent => fault.to_string(),
-        fault => chain(fault),
+        ReloadError::Pipeline { .. } if is_silent => error.to_string(),
+        error => chain(error),
     };
     let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
     if text.len() <= LONGEST_ERROR {

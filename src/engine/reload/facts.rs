@@ -15,7 +15,7 @@ use crate::{
     custom_node::{Node, NodeError},
     model::{Model, VersionState},
     pipeline::{
-        CustomFacts, CustomFault, CustomNode, MissingModel, ModelFacts, PythonNode, Sources,
+        CustomError, CustomFacts, CustomNode, MissingModel, ModelFacts, PythonNode, Sources,
         python::names,
     },
 };
@@ -141,7 +141,7 @@ impl Facts {
         node: &NodeConfig,
         code: &Arc<Code>,
         params: &[(String, String)],
-    ) -> Result<CustomNode, CustomFault> {
+    ) -> Result<CustomNode, CustomError> {
         let of = Of {
             code: Arc::clone(code),
             params: params.to_vec(),
@@ -166,11 +166,11 @@ impl Facts {
         node: &NodeConfig,
         code: &Code,
         params: &[(String, String)],
-    ) -> Result<CustomNode, CustomFault> {
+    ) -> Result<CustomNode, CustomError> {
         match code {
             Code::Native(library) => {
                 let pairs = params.iter().map(|(key, value)| (&**key, &**value));
-                let node = Node::initialize(library, pairs).map_err(fault)?;
+                let node = Node::initialize(library, pairs).map_err(error)?;
                 let most = self.custom_runs.clamp(1, Semaphore::MAX_PERMITS);
                 Ok(CustomNode::Native(node, Arc::new(Semaphore::new(most))))
             }
@@ -221,13 +221,13 @@ impl Sources for Facts {
         node: &NodeConfig,
         library: &str,
         params: &[(String, String)],
-    ) -> Result<CustomFacts, CustomFault> {
+    ) -> Result<CustomFacts, CustomError> {
         let code = match self.libraries.get(library) {
             Some(Ok(code)) => code,
-            Some(Err(reason)) => return Err(CustomFault::NotOpen(reason.clone())),
+            Some(Err(reason)) => return Err(CustomError::NotOpen(reason.clone())),
             None => {
                 let known = self.libraries.keys().cloned().collect();
-                return Err(CustomFault::Library(known));
+                return Err(CustomError::Library(known));
             }
         };
         let node = match self.node(node, code, params)? {
@@ -240,8 +240,8 @@ impl Sources for Facts {
             }
         };
         let (inputs, outputs) = (
-            node.inputs().map_err(fault)?,
-            node.outputs().map_err(fault)?,
+            node.inputs().map_err(error)?,
+            node.outputs().map_err(error)?,
         );
         Ok(CustomFacts {
             inputs: inputs.into_iter().map(Into::into).collect(),
@@ -260,7 +260,7 @@ impl Sources for Facts {
 /// whoever draws.
 pub(super) struct Heard<'a> {
     facts: &'a Facts,
-    custom: RefCell<Vec<(NodeConfig, Result<CustomFacts, CustomFault>)>>,
+    custom: RefCell<Vec<(NodeConfig, Result<CustomFacts, CustomError>)>>,
 }
 
 impl<'a> Heard<'a> {
@@ -284,7 +284,7 @@ impl Sources for Heard<'_> {
         node: &NodeConfig,
         library: &str,
         params: &[(String, String)],
-    ) -> Result<CustomFacts, CustomFault> {
+    ) -> Result<CustomFacts, CustomError> {
         let mut custom = self.custom.borrow_mut();
         if let Some((_, heard)) = custom.iter().find(|(known, _)| known == node) {
             return heard.clone();
@@ -304,13 +304,15 @@ fn state(status: &crate::model::Status) -> String {
     match (status.state, &status.failure) {
         (_, Some(failure)) => failure.to_string(),
         (VersionState::Unloading | VersionState::End, None) => "it is retired".to_owned(),
-        (_, None) if status.code == crate::model::VersionErrorCode::Ok => "it is loading".to_owned(),
+        (_, None) if status.code == crate::model::VersionErrorCode::Ok => {
+            "it is loading".to_owned()
+        }
         (_, None) => "its load failed".to_owned(),
     }
 }
 
 /// Logs why a custom node cannot be used, and says it to the check.
-fn fault(error: NodeError) -> CustomFault {
+fn error(error: NodeError) -> CustomError {
     tracing::error!("{error}");
     error.into()
 }

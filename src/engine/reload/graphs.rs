@@ -16,11 +16,14 @@ use super::{
     served::Trigger,
 };
 use crate::{
-    config::{EntryFault, FileConfig, GraphConfig},
+    config::{EntryError, FileConfig, GraphConfig},
     engine::Registry,
-    graph::{GraphDefinition, Fingerprint, Graph, GraphSource, GraphLimits, LoadFault, Servables, VERSION},
+    graph::{
+        Fingerprint, Graph, GraphDefinition, GraphLimits, GraphSource, LoadError, Servables,
+        VERSION,
+    },
     metrics::Metrics,
-    model::{PhaseEvent, Phase, let_go},
+    model::{Phase, PhaseEvent, let_go},
     task::{self, Task},
 };
 
@@ -116,10 +119,10 @@ impl Graphs {
         let mut due = Vec::new();
         for config in listed {
             let Some(known) = self.known.get_mut(&config.name) else {
-                outcome.faults.push(ReloadError::GraphEntry {
+                outcome.errors.push(ReloadError::GraphEntry {
                     name: config.name,
                     place: config.place.to_string(),
-                    reason: EntryFault::GraphName,
+                    reason: EntryError::GraphName,
                 });
                 continue;
             };
@@ -160,7 +163,7 @@ impl Graphs {
     fn listed(&self, config: &FileConfig) -> Vec<GraphConfig> {
         let clashing = config.refused.iter().filter_map(|refused| {
             let known = self.known.get(&refused.name)?;
-            let clashes = refused.reason == EntryFault::GraphName;
+            let clashes = refused.reason == EntryError::GraphName;
             known.config.clone().filter(|_| clashes)
         });
         config.graphs.iter().cloned().chain(clashing).collect()
@@ -170,7 +173,7 @@ impl Graphs {
     fn settle(
         &mut self,
         due: Due,
-        loaded: Result<Arc<GraphDefinition>, LoadFault>,
+        loaded: Result<Arc<GraphDefinition>, LoadError>,
         outcome: &mut Outcome,
     ) {
         let name = &due.config.name;
@@ -185,18 +188,18 @@ impl Graphs {
                 known.graph.install(definition);
                 tracing::info!("Loading mediapipe graph definition: {name} succeeded");
             }
-            Err(fault) => {
-                for line in &fault.log {
+            Err(error) => {
+                for line in &error.log {
                     tracing::error!("{line}");
                 }
-                if fault.log.is_empty() {
-                    tracing::error!("graph {name}: {fault}");
+                if error.log.is_empty() {
+                    tracing::error!("graph {name}: {error}");
                 }
                 known.files = None;
-                known.graph.fail(fault.told(self.is_silent));
-                outcome.faults.push(ReloadError::Graph {
+                known.graph.fail(error.reported(self.is_silent));
+                outcome.errors.push(ReloadError::Graph {
                     name: name.clone(),
-                    fault,
+                    error,
                 });
             }
         }
@@ -262,9 +265,9 @@ async fn load(
     servables: Arc<dyn Servables>,
     is_silent: bool,
     limit: Duration,
-) -> Result<Arc<GraphDefinition>, LoadFault> {
+) -> Result<Arc<GraphDefinition>, LoadError> {
     let name = &due.config.name;
-    let fault = |text: String| LoadFault {
+    let error = |text: String| LoadError {
         status: "Failed to initialize mediapipe graph".to_owned(),
         log: vec![format!(
             "Mediapipe graph: {name} initialization failed with message: {text}"
@@ -272,7 +275,7 @@ async fn load(
     };
     // Whoever else has it is a load.
     if Arc::strong_count(&due.loading) > 1 {
-        return Err(fault(
+        return Err(error(
             "its last load has not come to an end yet; see what its nodes do when they begin, or \
              start the server anew"
                 .to_owned(),
@@ -296,8 +299,8 @@ async fn load(
     Task::spawn(work).detach();
     match timeout(limit, answer).await {
         Ok(Ok(Ok(loaded))) => loaded,
-        Ok(_) => Err(fault("a panic, which is a bug of this server".to_owned())),
-        Err(_) => Err(fault(format!(
+        Ok(_) => Err(error("a panic, which is a bug of this server".to_owned())),
+        Err(_) => Err(error(format!(
             "it took longer than {limit:?}; see what its nodes do when they begin, or raise \
              --graph_load_seconds"
         ))),

@@ -10,8 +10,8 @@
 mod checked;
 mod code;
 mod done;
+mod error;
 mod facts;
-mod fault;
 mod graphs;
 mod pipelines;
 mod reloader;
@@ -21,5 +21,5 @@ mod source;
 mod subconfigs;
 mod wanted;
 
-pub use fault::ReloadError;
+pub use error::ReloadError;
 pub use reloader::{ReloadRequest, Reloader};

@@ -16,11 +16,11 @@ use super::{
     serving::{Before, Left, Serving},
 };
 use crate::{
-    config::{EntryFault, FileConfig, NodeKind, PipelineConfig},
+    config::{EntryError, FileConfig, NodeKind, PipelineConfig},
     engine::Registry,
     metrics::Metrics,
-    model::{PhaseEvent, Loaded, Model, Phase},
-    pipeline::{self, PipelineDefinition, PipelineLimits, Pipeline},
+    model::{Loaded, Model, Phase, PhaseEvent},
+    pipeline::{self, Pipeline, PipelineDefinition, PipelineLimits},
 };
 
 /// What is served of pipelines.
@@ -80,7 +80,7 @@ struct Due {
 #[derive(Default)]
 pub(super) struct Outcome {
     pub(super) changed: bool,
-    pub(super) faults: Vec<ReloadError>,
+    pub(super) errors: Vec<ReloadError>,
 }
 
 impl Pipelines {
@@ -203,7 +203,7 @@ impl Pipelines {
     fn listed(&self, config: &FileConfig) -> Vec<PipelineConfig> {
         let clashing = config.refused.iter().filter_map(|refused| {
             let known = self.known.get(&refused.name)?;
-            let clashes = refused.reason == EntryFault::PipelineName;
+            let clashes = refused.reason == EntryError::PipelineName;
             known.config.clone().filter(|_| clashes)
         });
         config.pipelines.iter().cloned().chain(clashing).collect()
@@ -301,11 +301,11 @@ impl Pipelines {
                 known.install(serving, checked, finds);
                 tracing::info!("Loading pipeline definition: {name} succeeded");
             }
-            Err(faults) => {
+            Err(errors) => {
                 // What Python has raised may be among the rest.
                 let failure = match self.is_silent {
-                    true => faults.status().to_owned(),
-                    false => faults.to_string(),
+                    true => errors.status().to_owned(),
+                    false => errors.to_string(),
                 };
                 match left {
                     Left::Same => known.pipeline.fail(&failure),

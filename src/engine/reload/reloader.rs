@@ -23,7 +23,7 @@ use super::{
     subconfigs::Subconfigs,
 };
 use crate::{
-    config::{Defaults, FileConfig, ModelConfig, ConfigSource},
+    config::{ConfigSource, Defaults, FileConfig, ModelConfig},
     engine::{Engine, Registry, Reload},
     error::{Result, chain},
     graph,
@@ -51,7 +51,7 @@ pub struct Reloader {
     /// Whether clients are not told what Python code raises.
     is_silent: bool,
     /// The faults of the last pass, so that the watcher tells each of them once.
-    told: HashSet<String>,
+    reported: HashSet<String>,
 }
 
 impl Reloader {
@@ -64,7 +64,9 @@ impl Reloader {
             ConfigSource::File { .. } => None,
         };
         let defaults = match &source {
-            ConfigSource::File { defaults, .. } | ConfigSource::Graph { defaults, .. } => defaults.clone(),
+            ConfigSource::File { defaults, .. } | ConfigSource::Graph { defaults, .. } => {
+                defaults.clone()
+            }
             ConfigSource::Model(_) => Defaults::default(),
         };
         Self {
@@ -99,7 +101,7 @@ impl Reloader {
             subconfigs: Subconfigs::new(defaults.clone()),
             only: None,
             is_silent: defaults.hide_python_errors,
-            told: HashSet::new(),
+            reported: HashSet::new(),
         }
     }
 
@@ -123,20 +125,20 @@ impl Reloader {
     /// of a file is logged and returned, and the others are served; a graph that fails never ends the
     /// start.
     pub async fn start(&mut self) -> Result<Vec<ReloadError>, ReloadError> {
-        let mut faults = self.load().await;
+        let mut errors = self.load().await;
         let serves = self.served.values().any(Served::serves);
-        if self.only == Some(Only::Model) && !serves && !faults.is_empty() {
-            return Err(faults.swap_remove(0));
+        if self.only == Some(Only::Model) && !serves && !errors.is_empty() {
+            return Err(errors.swap_remove(0));
         }
-        let is_graph = |fault: &ReloadError| matches!(fault, ReloadError::Graph { .. });
-        if self.only == Some(Only::Graph) && faults.iter().any(is_graph) {
+        let is_graph = |error: &ReloadError| matches!(error, ReloadError::Graph { .. });
+        if self.only == Some(Only::Graph) && errors.iter().any(is_graph) {
             tracing::warn!(
                 "the server goes on without its graph; once that is mended, POST \
                  /v1/config/reload loads it"
             );
         }
-        self.tell(&faults, Trigger::Start);
-        Ok(faults)
+        self.tell(&errors, Trigger::Start);
+        Ok(errors)
     }
 
     /// Loads everything for the first time, and returns what has failed.
@@ -147,7 +149,7 @@ impl Reloader {
             ..Done::default()
         };
         self.bring(&config, Trigger::Start, &mut done).await;
-        done.faults
+        done.errors
     }
 
     /// Goes on until the engine is gone: a pass at each tick of `poll`, if there is one, and at
@@ -201,10 +203,10 @@ impl Reloader {
                 looked.config
             }
             Err(error) => {
-                done.faults.push(ReloadError::File(error));
+                done.errors.push(ReloadError::File(error));
                 // A client is told and nothing changes; version folders are the watcher's.
                 if trigger == Trigger::Asked {
-                    self.tell(&done.faults, trigger);
+                    self.tell(&done.errors, trigger);
                     return done;
                 }
                 self.reader.last()
@@ -216,7 +218,7 @@ impl Reloader {
             );
         }
         self.bring(&config, trigger, &mut done).await;
-        self.tell(&done.faults, trigger);
+        self.tell(&done.errors, trigger);
         done
     }
 
@@ -241,7 +243,7 @@ impl Reloader {
         if looks {
             let graphs = &self.graphs;
             let serves = |name: &str| graphs.serves(name);
-            let read = self.subconfigs.read(config, serves, &mut done.faults);
+            let read = self.subconfigs.read(config, serves, &mut done.errors);
             done.changed |= read.await;
         }
         let is_taken = |name: &str| {
@@ -293,9 +295,9 @@ impl Reloader {
         let mut work = futures::stream::iter(work).buffer_unordered(at_once);
         while let Some((name, served, outcome)) = work.next().await {
             done.changed |= outcome.changed;
-            done.faults.extend(outcome.faults);
+            done.errors.extend(outcome.errors);
             for text in &outcome.news {
-                self.told.remove(text);
+                self.reported.remove(text);
             }
             self.served.insert(name, served);
         }
@@ -313,10 +315,10 @@ impl Reloader {
         };
         let outcome = self.pipelines.bring(config, models.collect(), why).await;
         done.changed |= outcome.changed;
-        done.faults.extend(outcome.faults);
+        done.errors.extend(outcome.errors);
         let outcome = self.graphs.bring(config, why).await;
         done.changed |= outcome.changed;
-        done.faults.extend(outcome.faults);
+        done.errors.extend(outcome.errors);
     }
 
     /// Makes new names known, so that requests for them are told that they are loading.
@@ -335,26 +337,30 @@ impl Reloader {
     }
 
     /// Logs what went wrong; the watcher does not say again what it said at the last pass.
-    fn tell(&mut self, faults: &[ReloadError], trigger: Trigger) {
+    fn tell(&mut self, errors: &[ReloadError], trigger: Trigger) {
         let mut now = HashSet::new();
         // The check of a pipeline and the load of a graph have been logged already.
-        let is_new =
-            |fault: &&ReloadError| !matches!(fault, ReloadError::Pipeline { .. } | ReloadError::Graph { .. });
-        for fault in faults.iter().filter(is_new) {
-            let text = chain(fault);
-            if trigger != Trigger::Watch || !self.told.contains(&text) {
+        let is_new = |error: &&ReloadError| {
+            !matches!(
+                error,
+                ReloadError::Pipeline { .. } | ReloadError::Graph { .. }
+            )
+        };
+        for error in errors.iter().filter(is_new) {
+            let text = chain(error);
+            if trigger != Trigger::Watch || !self.reported.contains(&text) {
                 tracing::error!("{text}");
             }
             now.insert(text);
         }
         if trigger == Trigger::Watch {
             // What is retried only now and then is still known.
-            if self.told.len() > MOST_TOLD {
-                self.told.clear();
+            if self.reported.len() > MAX_REPORTED {
+                self.reported.clear();
             }
-            self.told.extend(now);
+            self.reported.extend(now);
         } else {
-            self.told = now;
+            self.reported = now;
         }
     }
 }
@@ -393,4 +399,4 @@ const AT_LOAD: RequestOrigin = RequestOrigin {
 };
 
 /// The most texts that are remembered as told.
-const MOST_TOLD: usize = 1000;
+const MAX_REPORTED: usize = 1000;

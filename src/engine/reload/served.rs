@@ -11,7 +11,7 @@ use std::{
 
 use self::{
     attempt::{Attempt, Facts, kept},
-    ignored::Told,
+    ignored::Reported,
 };
 use super::ReloadError;
 use crate::{
@@ -19,8 +19,8 @@ use crate::{
     error::chain,
     metrics::Metrics,
     model::{
-        Loaded, Model, Spec, VersionState, FolderSurvey, Version, VersionError, VersionFault,
-        storage::{FoundVersion, Locator, StorageOptions, Repository, SourceError},
+        FolderSurvey, Loaded, Model, Spec, Version, VersionError, VersionFailure, VersionState,
+        storage::{FoundVersion, Locator, Repository, SourceError, StorageOptions},
         wanted,
     },
 };
@@ -45,7 +45,7 @@ pub(super) struct Served {
     repository: Option<Repository>,
     attempts: BTreeMap<i64, Attempt>,
     /// The folders at the base path that are no versions.
-    ignored: Told,
+    ignored: Reported,
 }
 
 /// What was found at a base path.
@@ -55,7 +55,7 @@ pub(super) type Surveyed = Result<FolderSurvey<FoundVersion>, SourceError>;
 #[derive(Default)]
 pub(super) struct Outcome {
     pub(super) changed: bool,
-    pub(super) faults: Vec<ReloadError>,
+    pub(super) errors: Vec<ReloadError>,
     /// The texts of faults that are news, though they may be the same as at the last pass: of loads
     /// whose beginning is in the log.
     pub(super) news: Vec<String>,
@@ -68,7 +68,7 @@ impl Served {
             config: None,
             repository: None,
             attempts: BTreeMap::new(),
-            ignored: Told::default(),
+            ignored: Reported::default(),
         }
     }
 
@@ -125,12 +125,12 @@ impl Served {
             && self.serves()
             && before.stateful.is_some() != config.stateful.is_some()
         {
-            let fault = ReloadError::Type {
+            let error = ReloadError::Type {
                 model: config.name.clone(),
                 before: before.stateful.is_some(),
             };
-            refused = Some(fault.to_string());
-            outcome.faults.push(fault);
+            refused = Some(error.to_string());
+            outcome.errors.push(error);
             config = before.clone();
             surveyed = None;
         }
@@ -172,7 +172,7 @@ impl Served {
                 let failure = chain(&source);
                 self.keep(&failure);
                 self.model.surveyed(Err(failure));
-                outcome.faults.push(ReloadError::Repository {
+                outcome.errors.push(ReloadError::Repository {
                     model: config.name,
                     source,
                 });
@@ -312,11 +312,11 @@ impl Served {
             }
             Err(error) => {
                 version.fail(&chain(&*error.source));
-                let fault = ReloadError::Version(error);
+                let failure = ReloadError::Version(error);
                 if !again {
-                    outcome.news.push(chain(&fault));
+                    outcome.news.push(chain(&failure));
                 }
-                outcome.faults.push(fault);
+                outcome.errors.push(failure);
                 attempt.fail(facts);
             }
         }
@@ -341,7 +341,7 @@ async fn load(
     let folder = folder.map_err(|source| VersionError {
         model: version.model().to_owned(),
         number: version.number(),
-        source: Box::new(VersionFault::Source(source)),
+        source: Box::new(VersionFailure::Source(source)),
     })?;
     let spec = Arc::new(Spec {
         folder,

@@ -9,7 +9,7 @@ use std::{
 };
 
 use crate::{
-    config::{self, Defaults, FileConfig, FileError, ModelEntry, ConfigSource},
+    config::{self, ConfigSource, Defaults, FileConfig, FileError, ModelEntry},
     task,
 };
 
@@ -138,21 +138,21 @@ fn read(
     defaults: &Defaults,
     before: Option<&[u8]>,
 ) -> Result<Option<Content>, FileError> {
-    let fault = |source| FileError::Read {
+    let error = |source| FileError::Read {
         path: path.to_owned(),
         source,
     };
     // A pipe would be waited for.
-    if !path.metadata().map_err(fault)?.is_file() {
-        return Err(fault(io::Error::other("it is no file")));
+    if !path.metadata().map_err(error)?.is_file() {
+        return Err(error(io::Error::other("it is no file")));
     }
-    let file = File::open(path).map_err(fault)?;
+    let file = File::open(path).map_err(error)?;
     let mut content = Vec::new();
     file.take(LARGEST + 1)
         .read_to_end(&mut content)
-        .map_err(fault)?;
+        .map_err(error)?;
     if content.len() as u64 > LARGEST {
-        return Err(fault(io::Error::other(format!(
+        return Err(error(io::Error::other(format!(
             "it has more than {LARGEST} bytes"
         ))));
     }

@@ -36,7 +36,7 @@ impl Subconfigs {
         &mut self,
         config: &FileConfig,
         serves: impl Fn(&str) -> bool,
-        faults: &mut Vec<ReloadError>,
+        errors: &mut Vec<ReloadError>,
     ) -> bool {
         let serving = config.graphs.iter().filter(|graph| serves(&graph.name));
         let absent = absent(serving).await;
@@ -71,7 +71,7 @@ impl Subconfigs {
                 Err(source) => {
                     let mut graphs = config.graphs.iter();
                     let graph = graphs.find(|graph| graph.subconfig == path);
-                    faults.push(ReloadError::Subconfig {
+                    errors.push(ReloadError::Subconfig {
                         graph: graph.map(|graph| graph.name.clone()).unwrap_or_default(),
                         source,
                     });
@@ -95,7 +95,7 @@ impl Subconfigs {
         &self,
         config: &FileConfig,
         is_taken: impl Fn(&str) -> bool,
-        is_told: bool,
+        is_reported: bool,
     ) -> Option<FileConfig> {
         if self.known.values().all(|models| models.is_empty()) {
             return None;
@@ -112,7 +112,7 @@ impl Subconfigs {
                 let is_other = |other: &ModelEntry| name_of(other) == name;
                 if !config.models.iter().any(is_other) && !is_taken(name) {
                     config.models.push(entry.clone());
-                } else if is_told {
+                } else if is_reported {
                     tracing::warn!(
                         "{}: the model `{name}` is left out, since its name is taken; the first \
                          counts",

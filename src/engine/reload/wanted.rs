@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::{ReloadError, done::Done, reloader::Reloader};
-use crate::config::{EntryFault, FileConfig, ModelConfig, ModelEntry};
+use crate::config::{EntryError, FileConfig, ModelConfig, ModelEntry};
 
 impl Reloader {
     /// Lets models go on as they are that a pipeline uses and could not use any more.
@@ -26,13 +26,13 @@ impl Reloader {
                 continue;
             };
             if let Some(pipeline) = self.pipelines.user_of(name, config) {
-                let fault = ReloadError::Subscribed {
+                let error = ReloadError::Subscribed {
                     text,
                     model: name.clone(),
                     pipeline: pipeline.to_owned(),
                 };
-                done.held.push((name.clone(), fault.to_string()));
-                done.faults.push(fault);
+                done.held.push((name.clone(), error.to_string()));
+                done.errors.push(error);
                 *model = before.clone();
             }
         }
@@ -45,15 +45,15 @@ impl Reloader {
         done: &mut Done,
     ) -> BTreeMap<String, ModelConfig> {
         let mut wanted = BTreeMap::new();
-        done.faults.extend(config.refused.iter().map(|refused| {
+        done.errors.extend(config.refused.iter().map(|refused| {
             let (name, place) = (refused.name.clone(), refused.place.to_string());
             match refused.reason.clone() {
-                reason @ EntryFault::PipelineName => ReloadError::PipelineEntry {
+                reason @ EntryError::PipelineName => ReloadError::PipelineEntry {
                     name,
                     place,
                     reason,
                 },
-                reason @ EntryFault::GraphName => ReloadError::GraphEntry {
+                reason @ EntryError::GraphName => ReloadError::GraphEntry {
                     name,
                     place,
                     reason,
@@ -75,7 +75,7 @@ impl Reloader {
                     wanted.insert(model.name.clone(), ModelConfig::clone(model));
                     continue;
                 }
-                ModelEntry::Model(model) => (&model.name, EntryFault::Occupied, None),
+                ModelEntry::Model(model) => (&model.name, EntryError::Occupied, None),
                 ModelEntry::Refused {
                     name,
                     reason,
@@ -89,7 +89,7 @@ impl Reloader {
             {
                 served.keep(&refused.to_string());
             }
-            done.faults.push(ReloadError::Entry {
+            done.errors.push(ReloadError::Entry {
                 name: name.clone(),
                 place: place.map(ToString::to_string).unwrap_or_default(),
                 reason: refused,

@@ -11,7 +11,7 @@ use crate::engine::Servable;
 pub(super) const USUAL: usize = 50;
 
 /// The most servables that are told of at once.
-pub(super) const MOST: usize = 100;
+pub(super) const MAX: usize = 100;
 
 /// The longest text that names are searched for, in bytes.
 const LONGEST: usize = 200;
@@ -70,7 +70,7 @@ impl Ask {
                     ask.condition = all.find(|it| it.text() == value);
                 }
                 "offset" => ask.offset = value.parse().unwrap_or(0),
-                "limit" => ask.limit = value.parse().unwrap_or(USUAL).clamp(1, MOST),
+                "limit" => ask.limit = value.parse().unwrap_or(USUAL).clamp(1, MAX),
                 _ => {}
             }
         }
@@ -151,7 +151,7 @@ fn decoded(text: &str) -> Cow<'_, str> {
 
 #[cfg(test)]
 mod tests {
-    use super::{Ask, MOST, USUAL, encoded, name};
+    use super::{Ask, MAX, USUAL, encoded, name};
     use crate::frontends::dashboard::view::Condition;
 
     #[test]
@@ -164,7 +164,7 @@ mod tests {
         let long = format!("q={}", "x".repeat(1000));
         assert_eq!(Ask::read(Some(&long)), Ask::default());
         assert_eq!(Ask::read(Some("limit=0")).limit, 1);
-        assert_eq!(Ask::read(Some("limit=100000")).limit, MOST);
+        assert_eq!(Ask::read(Some("limit=100000")).limit, MAX);
     }
 
     #[test]

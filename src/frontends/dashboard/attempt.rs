@@ -11,7 +11,7 @@ use super::{
 use crate::{frontends::rest::Port, tensor::Dim};
 
 /// The most elements that a line writes out.
-const MOST_WRITTEN: usize = 64;
+const MAX_WRITTEN: usize = 64;
 
 /// What stands for a text.
 const SOME_TEXT: &str = "some text";
@@ -157,7 +157,7 @@ fn body(kind: Kind, loaded: &Loaded) -> Option<Value> {
             "FP16" | "BF16" => return None,
             _ => json!(0),
         };
-        (elements <= MOST_WRITTEN).then(|| {
+        (elements <= MAX_WRITTEN).then(|| {
             let data = vec![zero; count];
             json!({"name": input.name, "datatype": datatype, "shape": shape, "data": data})
         })

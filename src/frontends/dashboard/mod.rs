@@ -9,9 +9,9 @@
 mod ask;
 mod attempt;
 mod card;
+mod image;
 mod markup;
 mod page;
-mod picture;
 mod routes;
 mod state;
 mod view;
@@ -27,7 +27,7 @@ use std::{
 use axum::http::HeaderValue;
 use tokio::{sync::SetOnce, time::timeout};
 
-use self::{picture::Pictures, state::Device};
+use self::{image::Images, state::Device};
 use super::rest::Port;
 use crate::{
     config::ServerSettings,
@@ -53,7 +53,7 @@ pub(super) struct Dashboard {
     devices: SetOnce<Vec<Device>>,
     /// Whether that was asked.
     is_asked: AtomicBool,
-    pictures: Arc<Pictures>,
+    images: Arc<Images>,
     port: Option<u16>,
     rest_port: Option<u16>,
     /// The one that it is looked at through.
@@ -75,7 +75,7 @@ impl Dashboard {
             started_ms: u64::try_from(started_ms).unwrap_or_default(),
             devices: SetOnce::new(),
             is_asked: AtomicBool::new(false),
-            pictures: Arc::default(),
+            images: Arc::default(),
             port: settings.port,
             rest_port: settings.rest_port,
             looked_through,

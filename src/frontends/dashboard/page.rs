@@ -23,10 +23,10 @@ const ICON: &str = "data:image/svg+xml,%3Csvg xmlns='http://www.w3.org/2000/svg'
     stroke='white' stroke-width='1.6' stroke-linecap='round'/%3E%3C/svg%3E";
 
 /// Up to so many servables have their cards open.
-const MOST_OPEN: usize = 8;
+const MAX_OPEN: usize = 8;
 
 /// Up to so many, those with a drawing have.
-const MOST_DRAWN: usize = 24;
+const MAX_DRAWN: usize = 24;
 
 /// Returns what browsers may do with the page: run this script, take this style, ask this server.
 pub(super) fn policy() -> HeaderValue {
@@ -94,13 +94,13 @@ pub(super) fn write(state: &State, ask: &Ask, address: &Address) -> String {
         },
         text(notice.unwrap_or_default()),
     );
-    page += &tiles(&state.totals, state.server.requests_under_way);
+    page += &tiles(&state.totals, state.server.requests_in_flight);
     page += "<section id=\"servables\" tabindex=\"-1\">\n<h2>Servables</h2>\n";
     page += &filter(ask, &state.totals);
     page += "<div id=\"cards\">\n";
     let most = |view: &View| match view.is_drawn() {
-        true => MOST_DRAWN,
-        false => MOST_OPEN,
+        true => MAX_DRAWN,
+        false => MAX_OPEN,
     };
     for view in &state.views {
         page += &card::write(view, address, state.views.len() <= most(view));
@@ -151,7 +151,7 @@ fn devices(server: &Server) -> String {
     format!("<p class=\"soft\">{}</p>\n", devices.join(" "))
 }
 
-fn tiles(totals: &Totals, under_way: usize) -> String {
+fn tiles(totals: &Totals, in_flight: usize) -> String {
     let tile = |key: &str, live: &str, value: &str, more: &str| {
         format!(
             "<div class=\"tile\"><dt>{key}</dt><dd><b data-live=\"{live}\">{value}</b>{more}</dd></div>\n"
@@ -164,7 +164,7 @@ fn tiles(totals: &Totals, under_way: usize) -> String {
     tiles += &tile("Failures/s", "fails", "–", "");
     tiles += &tile("p50", "p50", "–", "");
     tiles += &tile("p99", "p99", "–", "");
-    tiles += &tile("Under way", "under_way", &count(under_way as u64), "");
+    tiles += &tile("Under way", "under_way", &count(in_flight as u64), "");
     tiles += &tile(
         "Live sequences",
         "sequences",

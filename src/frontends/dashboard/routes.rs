@@ -118,7 +118,7 @@ async fn drawing(
         Ok(servable) => servable,
         Err(error) => return reply::response(&error),
     };
-    match dashboard.pictures.of(servable).await {
+    match dashboard.images.of(servable).await {
         Ok(svg) => of_browser("image/svg+xml", &dashboard.policy_of_parts, svg.to_string()),
         Err(error) => reply::response(&error),
     }

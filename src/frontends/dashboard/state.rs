@@ -46,7 +46,7 @@ pub(super) struct Server {
     pub(super) started_ms: u64,
     uptime_ms: u64,
     pub(super) devices: Vec<Device>,
-    pub(super) requests_under_way: usize,
+    pub(super) requests_in_flight: usize,
 }
 
 /// A device of the machine.
@@ -187,7 +187,7 @@ impl Server {
             started_ms: dashboard.started_ms,
             uptime_ms: milliseconds(dashboard.started.elapsed()),
             devices: dashboard.devices.get().cloned().unwrap_or_default(),
-            requests_under_way: engine.requests_under_way(),
+            requests_in_flight: engine.requests_in_flight(),
         }
     }
 

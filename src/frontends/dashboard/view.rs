@@ -6,7 +6,7 @@ use std::{
 };
 
 use crate::{
-    engine::{ServableFacts, ServableVersion, Servable},
+    engine::{Servable, ServableFacts, ServableVersion},
     metrics::{Figures, ServableHealth},
     model::{VersionErrorCode, VersionState},
     pipeline::TensorDirection,
@@ -15,10 +15,10 @@ use crate::{
 };
 
 /// The most versions of a model that are told of: the newest.
-const MOST_VERSIONS: usize = 20;
+const MAX_VERSIONS: usize = 20;
 
 /// The most inputs, and the most outputs, that are told of.
-const MOST_TENSORS: usize = 64;
+const MAX_TENSORS: usize = 64;
 
 /// The most bytes of a text about a failure.
 const LONGEST_FAILURE: usize = 2048;
@@ -200,7 +200,7 @@ impl View {
     /// Looks at a servable.
     pub(super) fn of(servable: &Servable) -> Self {
         let parts = servable.parts();
-        let versions = parts.iter().rev().take(MOST_VERSIONS).map(Version::of);
+        let versions = parts.iter().rev().take(MAX_VERSIONS).map(Version::of);
         let (kind, drawing) = match servable {
             Servable::Model(_) => (Kind::Model, 0),
             Servable::Pipeline(pipeline) => {
@@ -223,7 +223,7 @@ impl View {
             condition: Condition::of(servable),
             failure: failure.filter(|_| parts.is_empty()),
             versions: versions.collect(),
-            more_versions: parts.len().saturating_sub(MOST_VERSIONS),
+            more_versions: parts.len().saturating_sub(MAX_VERSIONS),
             loaded: loaded.ok().map(|facts| Loaded::of(&facts)),
             drawing,
         }
@@ -324,7 +324,7 @@ impl Loaded {
     fn of(facts: &ServableFacts) -> Self {
         let info = facts.info();
         let side = |side: TensorDirection, tensors: &[TensorInfo]| {
-            let tensors = tensors.iter().take(MOST_TENSORS);
+            let tensors = tensors.iter().take(MAX_TENSORS);
             let tensors = tensors.map(|tensor| Tensor {
                 name: tensor.name.clone(),
                 datatype: facts
@@ -338,8 +338,8 @@ impl Loaded {
         Self {
             inputs: side(TensorDirection::Input, &info.inputs),
             outputs: side(TensorDirection::Output, &info.outputs),
-            more_inputs: info.inputs.len().saturating_sub(MOST_TENSORS),
-            more_outputs: info.outputs.len().saturating_sub(MOST_TENSORS),
+            more_inputs: info.inputs.len().saturating_sub(MAX_TENSORS),
+            more_outputs: info.outputs.len().saturating_sub(MAX_TENSORS),
             is_stateful: facts.is_stateful(),
             is_split: facts.is_split(),
         }

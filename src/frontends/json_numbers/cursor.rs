@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use super::{Fault, number::Number};
+use super::{JsonError, number::Number};
 
 /// A place in a JSON text, which moves forward only.
 #[derive(Debug, Clone)]
@@ -43,13 +43,13 @@ impl<'a> Cursor<'a> {
     }
 
     /// Passes over blanks and a byte that has to be there.
-    pub(in crate::frontends) fn expect(&mut self, byte: u8) -> Result<(), Fault> {
-        self.take(byte).then_some(()).ok_or(Fault::Syntax)
+    pub(in crate::frontends) fn expect(&mut self, byte: u8) -> Result<(), JsonError> {
+        self.take(byte).then_some(()).ok_or(JsonError::Syntax)
     }
 
     /// Passes over what ends one element of a list or object: a comma (`true`) or the end, which
     /// is this byte (`false`).
-    pub(in crate::frontends) fn more(&mut self, end: u8) -> Result<bool, Fault> {
+    pub(in crate::frontends) fn more(&mut self, end: u8) -> Result<bool, JsonError> {
         match self.token() {
             Some(b',') => {
                 self.at += 1;
@@ -59,24 +59,24 @@ impl<'a> Cursor<'a> {
                 self.at += 1;
                 Ok(false)
             }
-            _ => Err(Fault::Syntax),
+            _ => Err(JsonError::Syntax),
         }
     }
 
     /// Passes over the key of an object's member and the colon.
-    pub(in crate::frontends) fn key(&mut self) -> Result<Cow<'a, str>, Fault> {
+    pub(in crate::frontends) fn key(&mut self) -> Result<Cow<'a, str>, JsonError> {
         let key = self.string()?;
         self.expect(b':')?;
         Ok(key)
     }
 
     /// Passes over a string.
-    pub(in crate::frontends) fn string(&mut self) -> Result<Cow<'a, str>, Fault> {
+    pub(in crate::frontends) fn string(&mut self) -> Result<Cow<'a, str>, JsonError> {
         let (token, plain) = self.string_token()?;
         if plain {
             return std::str::from_utf8(&token[1..token.len() - 1])
                 .map(Cow::Borrowed)
-                .map_err(|error| Fault::Text(error.to_string()));
+                .map_err(|error| JsonError::Text(error.to_string()));
         }
         serde_json::from_slice(token)
             .map(Cow::Owned)
@@ -84,12 +84,12 @@ impl<'a> Cursor<'a> {
                 let text = error.to_string();
                 // The place would be one within the string.
                 let end = text.rfind(" at line ").unwrap_or(text.len());
-                Fault::Text(text[..end].to_owned())
+                JsonError::Text(text[..end].to_owned())
             })
     }
 
     /// Passes over a string; returns it with its quotes, and whether it stands for itself.
-    fn string_token(&mut self) -> Result<(&'a [u8], bool), Fault> {
+    fn string_token(&mut self) -> Result<(&'a [u8], bool), JsonError> {
         self.expect(b'"')?;
         let start = self.at - 1;
         let mut plain = true;
@@ -103,13 +103,13 @@ impl<'a> Cursor<'a> {
                     plain = false;
                     self.escape()?;
                 }
-                Some(0..0x20) | None => return Err(Fault::Syntax),
+                Some(0..0x20) | None => return Err(JsonError::Syntax),
                 Some(_) => self.at += 1,
             }
         }
     }
 
-    fn escape(&mut self) -> Result<(), Fault> {
+    fn escape(&mut self) -> Result<(), JsonError> {
         let length = match self.text.get(self.at + 1) {
             Some(b'"' | b'\\' | b'/' | b'b' | b'f' | b'n' | b'r' | b't') => 2,
             Some(b'u')
@@ -120,23 +120,23 @@ impl<'a> Cursor<'a> {
             {
                 6
             }
-            _ => return Err(Fault::Syntax),
+            _ => return Err(JsonError::Syntax),
         };
         self.at += length;
         Ok(())
     }
 
     /// Passes over a word such as `null`.
-    pub(super) fn word(&mut self, word: &[u8]) -> Result<(), Fault> {
+    pub(super) fn word(&mut self, word: &[u8]) -> Result<(), JsonError> {
         if !self.text[self.at..].starts_with(word) {
-            return Err(Fault::Syntax);
+            return Err(JsonError::Syntax);
         }
         self.at += word.len();
         Ok(())
     }
 
     /// Passes over a value of any kind; returns its text.
-    pub(in crate::frontends) fn value(&mut self) -> Result<&'a [u8], Fault> {
+    pub(in crate::frontends) fn value(&mut self) -> Result<&'a [u8], JsonError> {
         self.token();
         let start = self.at;
         self.skip()?;
@@ -144,7 +144,7 @@ impl<'a> Cursor<'a> {
     }
 
     /// Passes over a value of any kind, however deep it is.
-    pub(in crate::frontends) fn skip(&mut self) -> Result<(), Fault> {
+    pub(in crate::frontends) fn skip(&mut self) -> Result<(), JsonError> {
         // What ends each list and object that is open; a bit each would be enough.
         let mut open: Vec<u8> = Vec::new();
         loop {
@@ -170,7 +170,7 @@ impl<'a> Cursor<'a> {
                 Some(b't') => self.word(b"true")?,
                 Some(b'f') => self.word(b"false")?,
                 Some(b'n') => self.word(b"null")?,
-                _ => return Err(Fault::Syntax),
+                _ => return Err(JsonError::Syntax),
             }
             loop {
                 let Some(&end) = open.last() else {

@@ -9,7 +9,7 @@ use base64::{
 };
 use bytes::Bytes;
 
-use super::{Cursor, Fault, number};
+use super::{Cursor, JsonError, number};
 use crate::tensor::{DataType, values::ValueError};
 
 /// The most lists within lists. No tensor has as many dimensions.
@@ -92,7 +92,7 @@ impl Elements {
         &mut self,
         cursor: &mut Cursor<'_>,
         outer: usize,
-    ) -> Result<(), Fault> {
+    ) -> Result<(), JsonError> {
         // How many values each open list has so far.
         let mut counts: Vec<usize> = Vec::new();
         loop {
@@ -132,15 +132,15 @@ impl Elements {
                 }
                 Some(b'{') => {
                     if self.rules == Rules::KServe {
-                        return Err(Fault::kind("an object", self.dtype));
+                        return Err(JsonError::kind("an object", self.dtype));
                     }
                     self.list_of_strings(outer + counts.len())?;
                     self.element(outer, counts.len())?;
                     let text = base64_object(cursor)?;
                     self.base64(&text)?;
                 }
-                Some(b'n') => return Err(Fault::kind("null", self.dtype)),
-                _ => return Err(Fault::Syntax),
+                Some(b'n') => return Err(JsonError::kind("null", self.dtype)),
+                _ => return Err(JsonError::Syntax),
             }
             // A value has ended, and maybe the lists that it is the last of.
             loop {
@@ -156,17 +156,17 @@ impl Elements {
         }
     }
 
-    fn opened(&self, depth: usize) -> Result<(), Fault> {
+    fn opened(&self, depth: usize) -> Result<(), JsonError> {
         if depth > DEEPEST {
-            return Err(Fault::Deep);
+            return Err(JsonError::Deep);
         }
         match self.rank {
-            Some(rank) if depth > rank && self.is_rectangular() => Err(Fault::Ragged),
+            Some(rank) if depth > rank && self.is_rectangular() => Err(JsonError::Ragged),
             _ => Ok(()),
         }
     }
 
-    fn closed(&mut self, depth: usize, length: Option<usize>) -> Result<(), Fault> {
+    fn closed(&mut self, depth: usize, length: Option<usize>) -> Result<(), JsonError> {
         if !self.is_rectangular() {
             return Ok(());
         }
@@ -179,7 +179,7 @@ impl Elements {
             self.lengths.resize(depth, None);
         }
         match self.lengths[depth - 1] {
-            Some(known) if known != length => Err(Fault::Ragged),
+            Some(known) if known != length => Err(JsonError::Ragged),
             _ => {
                 self.lengths[depth - 1] = Some(length);
                 Ok(())
@@ -188,11 +188,11 @@ impl Elements {
     }
 
     /// Sees to it that an element belongs where it is.
-    fn element(&mut self, outer: usize, lists: usize) -> Result<(), Fault> {
+    fn element(&mut self, outer: usize, lists: usize) -> Result<(), JsonError> {
         if !self.is_rectangular() {
             // A single value outside any list is no array.
             return if lists == 0 {
-                Err(Fault::NoList)
+                Err(JsonError::NoList)
             } else {
                 Ok(())
             };
@@ -202,17 +202,17 @@ impl Elements {
 
     /// Sees to it that a string is in a list, unless the type is that of strings: bytes that stand for
     /// numbers or pictures are always several.
-    fn list_of_strings(&self, depth: usize) -> Result<(), Fault> {
+    fn list_of_strings(&self, depth: usize) -> Result<(), JsonError> {
         match depth {
-            0 if self.dtype != DataType::String => Err(Fault::NoList),
+            0 if self.dtype != DataType::String => Err(JsonError::NoList),
             _ => Ok(()),
         }
     }
 
     /// Sees to it that all elements are as deep as each other.
-    fn at_depth(&mut self, depth: usize) -> Result<(), Fault> {
+    fn at_depth(&mut self, depth: usize) -> Result<(), JsonError> {
         match self.rank {
-            Some(rank) if rank != depth => Err(Fault::Ragged),
+            Some(rank) if rank != depth => Err(JsonError::Ragged),
             _ => {
                 self.rank = Some(depth);
                 Ok(())
@@ -225,17 +225,17 @@ impl Elements {
     }
 
     /// Sees to it that strings and other elements do not meet.
-    fn expect_type(&self, fits: impl Fn(DataType) -> bool) -> Result<(), Fault> {
+    fn expect_type(&self, fits: impl Fn(DataType) -> bool) -> Result<(), JsonError> {
         if self.rules == Rules::TensorFlowServing && self.count > 0 && !fits(self.dtype) {
-            return Err(Fault::Mixed);
+            return Err(JsonError::Mixed);
         }
         Ok(())
     }
 
-    fn truth(&mut self, value: bool) -> Result<(), Fault> {
+    fn truth(&mut self, value: bool) -> Result<(), JsonError> {
         self.expect_type(|dtype| dtype != DataType::String)?;
         if self.dtype != DataType::Bool {
-            return Err(Fault::Value(ValueError::Kind {
+            return Err(JsonError::Value(ValueError::Kind {
                 found: value.to_string(),
                 dtype: self.dtype,
             }));
@@ -245,7 +245,7 @@ impl Elements {
         Ok(())
     }
 
-    fn string(&mut self, value: &str) -> Result<(), Fault> {
+    fn string(&mut self, value: &str) -> Result<(), JsonError> {
         self.begin_string(|| format!("\"{value}\""))?;
         self.end_string(|bytes| {
             bytes.extend_from_slice(value.as_bytes());
@@ -253,18 +253,18 @@ impl Elements {
         })
     }
 
-    fn base64(&mut self, value: &str) -> Result<(), Fault> {
+    fn base64(&mut self, value: &str) -> Result<(), JsonError> {
         self.begin_string(|| "`b64`".to_owned())?;
-        self.end_string(|bytes| BASE64.decode_vec(value, bytes).map_err(Fault::Base64))
+        self.end_string(|bytes| BASE64.decode_vec(value, bytes).map_err(JsonError::Base64))
     }
 
-    fn begin_string(&mut self, found: impl Fn() -> String) -> Result<(), Fault> {
+    fn begin_string(&mut self, found: impl Fn() -> String) -> Result<(), JsonError> {
         self.expect_type(|dtype| dtype == DataType::String)?;
         match self.rules {
             Rules::TensorFlowServing => self.dtype = DataType::String,
             Rules::KServe if self.dtype == DataType::String => {}
             Rules::KServe => {
-                return Err(Fault::Value(ValueError::Kind {
+                return Err(JsonError::Value(ValueError::Kind {
                     found: found(),
                     dtype: self.dtype,
                 }));
@@ -276,13 +276,13 @@ impl Elements {
     /// Appends the length and the bytes of a string.
     fn end_string(
         &mut self,
-        append: impl FnOnce(&mut Vec<u8>) -> Result<(), Fault>,
-    ) -> Result<(), Fault> {
+        append: impl FnOnce(&mut Vec<u8>) -> Result<(), JsonError>,
+    ) -> Result<(), JsonError> {
         let start = self.bytes.len();
         self.bytes.extend_from_slice(&[0; 4]);
         append(&mut self.bytes)?;
         let length = u32::try_from(self.bytes.len() - start - 4)
-            .map_err(|_| Fault::Value(ValueError::StringLength))?;
+            .map_err(|_| JsonError::Value(ValueError::StringLength))?;
         self.bytes[start..start + 4].copy_from_slice(&length.to_le_bytes());
         self.count += 1;
         Ok(())
@@ -290,8 +290,8 @@ impl Elements {
 }
 
 /// Passes over `{"b64": "…"}`.
-fn base64_object<'a>(cursor: &mut Cursor<'a>) -> Result<Cow<'a, str>, Fault> {
-    let other = || Fault::Kind {
+fn base64_object<'a>(cursor: &mut Cursor<'a>) -> Result<Cow<'a, str>, JsonError> {
+    let other = || JsonError::Kind {
         found: "an object",
         expected: Cow::Borrowed("a value or {\"b64\": \"…\"}"),
     };

@@ -2,7 +2,7 @@
 
 use half::{bf16, f16};
 
-use super::{Cursor, Fault};
+use super::{Cursor, JsonError};
 use crate::tensor::{DataType, values::ValueError};
 
 /// A number as it stands in a text.
@@ -25,12 +25,12 @@ const POWERS: [f64; 23] = [
 ];
 
 /// The most digits that fit in a `u64` whatever they are.
-const MOST_DIGITS: usize = 19;
+const MAX_DIGITS: usize = 19;
 
 impl<'a> Number<'a> {
     /// Passes over a number.
     #[inline]
-    pub(super) fn read(cursor: &mut Cursor<'a>) -> Result<Self, Fault> {
+    pub(super) fn read(cursor: &mut Cursor<'a>) -> Result<Self, JsonError> {
         let text = cursor.text;
         let start = cursor.at;
         let mut at = start;
@@ -42,7 +42,7 @@ impl<'a> Number<'a> {
         at = pass_digits(text, at, &mut digits);
         let mut count = at - first;
         if count == 0 || (count > 1 && text[first] == b'0') {
-            return Err(Fault::Syntax);
+            return Err(JsonError::Syntax);
         }
         let mut exponent = 0;
         let mut whole = true;
@@ -51,7 +51,7 @@ impl<'a> Number<'a> {
             at = pass_digits(text, first, &mut digits);
             let fraction = at - first;
             if fraction == 0 {
-                return Err(Fault::Syntax);
+                return Err(JsonError::Syntax);
             }
             count += fraction;
             // As many digits as to overflow this are not looked at by their number.
@@ -71,7 +71,7 @@ impl<'a> Number<'a> {
                 at += 1;
             }
             if at == first {
-                return Err(Fault::Syntax);
+                return Err(JsonError::Syntax);
             }
             exponent = exponent.saturating_add(if below_one { -given } else { given });
             whole = false;
@@ -80,7 +80,7 @@ impl<'a> Number<'a> {
         Ok(Self {
             text: &text[start..at],
             negative,
-            digits: (count <= MOST_DIGITS).then_some(digits),
+            digits: (count <= MAX_DIGITS).then_some(digits),
             exponent,
             whole,
         })
@@ -217,7 +217,7 @@ pub(super) fn numbers(
     truncate: bool,
     alone: bool,
     out: &mut Vec<u8>,
-) -> Result<usize, Fault> {
+) -> Result<usize, JsonError> {
     macro_rules! run {
         ($convert:expr) => {
             run(cursor, dtype, alone, out, $convert)
@@ -262,7 +262,7 @@ fn run<'a, const N: usize>(
     alone: bool,
     out: &mut Vec<u8>,
     convert: impl Fn(Number<'a>) -> Result<[u8; N], Unfit>,
-) -> Result<usize, Fault> {
+) -> Result<usize, JsonError> {
     let mut count = 0;
     loop {
         let number = Number::read(cursor)?;

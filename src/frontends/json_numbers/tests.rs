@@ -3,15 +3,15 @@
 use proptest::prelude::*;
 use serde_json::Value;
 
-use super::{Cursor, Elements, Fault, Rules};
+use super::{Cursor, Elements, JsonError, Rules};
 use crate::tensor::{DataType, Tensor, values::write_json};
 
-fn read(dtype: DataType, rules: Rules, text: &str) -> Result<(Tensor, usize), Fault> {
+fn read(dtype: DataType, rules: Rules, text: &str) -> Result<(Tensor, usize), JsonError> {
     let mut cursor = Cursor::new(text.as_bytes());
     let mut elements = Elements::new(dtype, rules, 0, text.len());
     elements.read(&mut cursor, 0)?;
     if cursor.token().is_some() {
-        return Err(Fault::Syntax);
+        return Err(JsonError::Syntax);
     }
     let (dtype, count) = (elements.dtype(), elements.count());
     let (shape, bytes) = elements.finish();
@@ -32,7 +32,7 @@ fn shown(dtype: DataType, text: &str) -> String {
             let json = String::from_utf8(json).unwrap();
             format!("{} {:?} {json}", tensor.dtype(), tensor.shape())
         }
-        Err(fault) => fault.to_string(),
+        Err(error) => error.to_string(),
     }
 }
 
@@ -74,7 +74,7 @@ fn what_is_not_rectangular_is_refused() {
     ] {
         assert_eq!(
             shown(DataType::F32, text),
-            Fault::Ragged.to_string(),
+            JsonError::Ragged.to_string(),
             "{text}"
         );
     }
@@ -87,25 +87,25 @@ fn only_the_number_of_elements_counts_for_kserve() {
         (count, &tensor.data()[..]),
         (3, &[1, 0, 2, 0, 255, 255][..])
     );
-    let fault = |dtype, text| read(dtype, Rules::KServe, text).unwrap_err().to_string();
-    let faults = [
-        fault(DataType::F32, "1"),
-        fault(DataType::F32, "{}"),
-        fault(DataType::F32, r#"["a"]"#),
-        fault(DataType::F32, "[true]"),
-        fault(DataType::F32, "[null]"),
-        fault(DataType::F32, "[1e39]"),
-        fault(DataType::I32, "[1.5]"),
-        fault(DataType::U8, "[256]"),
-        fault(DataType::U64, "[-1]"),
-        fault(
+    let error = |dtype, text| read(dtype, Rules::KServe, text).unwrap_err().to_string();
+    let errors = [
+        error(DataType::F32, "1"),
+        error(DataType::F32, "{}"),
+        error(DataType::F32, r#"["a"]"#),
+        error(DataType::F32, "[true]"),
+        error(DataType::F32, "[null]"),
+        error(DataType::F32, "[1e39]"),
+        error(DataType::I32, "[1.5]"),
+        error(DataType::U8, "[256]"),
+        error(DataType::U64, "[-1]"),
+        error(
             DataType::I64,
             "[100000000000000000000000000000000000000000000000000]",
         ),
-        fault(DataType::Bool, "[1]"),
-        fault(DataType::String, "[1]"),
+        error(DataType::Bool, "[1]"),
+        error(DataType::String, "[1]"),
     ];
-    insta::assert_snapshot!(faults.join("\n"), @r#"
+    insta::assert_snapshot!(errors.join("\n"), @r#"
     expected a list
     found an object, expected a list of FP32 values
     found "a", expected a value of FP32
@@ -134,7 +134,7 @@ fn strings_are_taken_for_any_type_but_not_mixed() {
         r#"BYTES [1] ["ab"]"#,
         "an escaped I"
     );
-    let faults = [
+    let errors = [
         f32(r#""a""#),
         f32(r#"{"b64":"YWI="}"#),
         f32(r#"[1,"a"]"#),
@@ -149,7 +149,7 @@ fn strings_are_taken_for_any_type_but_not_mixed() {
         shown(DataType::String, "[1]"),
         shown(DataType::Bool, "[1]"),
     ];
-    insta::assert_snapshot!(faults.join("\n"), @r#"
+    insta::assert_snapshot!(errors.join("\n"), @r#"
     expected a list
     expected a list
     strings and other values are mixed
@@ -196,11 +196,11 @@ fn lists_are_followed_to_a_bound() {
         assert!(read(DataType::F32, rules, &deep(128)).is_ok());
         assert_eq!(
             read(DataType::F32, rules, &deep(129)).unwrap_err(),
-            Fault::Deep
+            JsonError::Deep
         );
         assert_eq!(
             read(DataType::F32, rules, &deep(100_000)).unwrap_err(),
-            Fault::Deep
+            JsonError::Deep
         );
     }
     // What is passed over may be as deep as it likes.
@@ -280,7 +280,7 @@ proptest! {
     }
 
     #[test]
-    fn what_is_spoilt_is_judged_as_serde_does(
+    fn what_is_spoilt_is_validated_as_serde_does(
         value in any_json(), place in any::<prop::sample::Index>(), byte in any::<u8>(), cut in any::<bool>()
     ) {
         let mut text = serde_json::to_vec(&value).unwrap();

@@ -167,7 +167,7 @@ impl KserveService {
         intake: BodyLimits,
         request: Request<Received>,
     ) -> Option<BoxFuture<'static, Response<UnaryBody>>> {
-        let fault = |error: Error| reply::status(&error);
+        let failure = |error: Error| reply::status(&error);
         Some(match method {
             "ServerLive" => Box::pin(query(intake, request, |_: ServerLiveRequest| {
                 Ok(ServerLiveResponse { live: true })
@@ -184,16 +184,16 @@ impl KserveService {
                 })
             })),
             "ModelReady" => Box::pin(query(intake, request, move |asked| {
-                self.model_ready(&asked).map_err(fault)
+                self.model_ready(&asked).map_err(failure)
             })),
             "ModelMetadata" => Box::pin(query(intake, request, move |asked| {
-                self.model_metadata(&asked).map_err(fault)
+                self.model_metadata(&asked).map_err(failure)
             })),
             "ModelConfig" => Box::pin(query(intake, request, move |asked| {
-                self.model_config(&asked).map_err(fault)
+                self.model_config(&asked).map_err(failure)
             })),
             "ModelStatistics" => Box::pin(query(intake, request, move |asked| {
-                self.model_statistics(&asked).map_err(fault)
+                self.model_statistics(&asked).map_err(failure)
             })),
             "RepositoryIndex" => Box::pin(query(intake, request, move |asked| {
                 Ok(self.repository_index(&asked))

@@ -34,8 +34,12 @@ pub(super) fn entries(engine: &Engine, ready: bool) -> Vec<Entry> {
                     let reason = status.failure.as_deref();
                     ("UNAVAILABLE", reason.unwrap_or("the check refuses it"))
                 }
-                (VersionState::Start | VersionState::Loading, VersionErrorCode::Ok) => ("LOADING", ""),
-                (VersionState::Unloading | VersionState::End, VersionErrorCode::Ok) => ("UNAVAILABLE", "unloaded"),
+                (VersionState::Start | VersionState::Loading, VersionErrorCode::Ok) => {
+                    ("LOADING", "")
+                }
+                (VersionState::Unloading | VersionState::End, VersionErrorCode::Ok) => {
+                    ("UNAVAILABLE", "unloaded")
+                }
             };
             entries.push(Entry {
                 name: servable.name().to_owned(),

@@ -4,7 +4,7 @@
 //! wrong with it.
 
 mod envelope;
-mod faults;
+mod errors;
 
 use bytes::Bytes;
 use envelope::{Envelope, Input};
@@ -42,7 +42,7 @@ pub(super) fn decode(body: &Bytes, json_length: Option<&[u8]>) -> Result<(InferR
         outputs,
         id,
         parameters,
-    } = envelope::read(&json).map_err(|unread| faults::explain(&json, unread))?;
+    } = envelope::read(&json).map_err(|unread| errors::explain(&json, unread))?;
     if inputs.is_empty() {
         return Err(Error::invalid("Invalid JSON structure, missing inputs"));
     }

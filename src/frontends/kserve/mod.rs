@@ -13,7 +13,7 @@ pub(in crate::frontends) mod stream;
 pub(in crate::frontends) mod triton;
 
 use crate::{
-    engine::{Engine, ServableFacts, Servable},
+    engine::{Engine, Servable, ServableFacts},
     error::{Error, ErrorKind, Result},
     pipeline::TensorDirection,
     servable::TensorInfo,

@@ -93,7 +93,10 @@ pub(crate) async fn server_metadata() -> Response {
 }
 
 /// `{"ready": true}` in the body asks for what is ready only; no body asks for all.
-pub(crate) async fn repository_index(State(context): State<RestContext>, request: Request) -> Response {
+pub(crate) async fn repository_index(
+    State(context): State<RestContext>,
+    request: Request,
+) -> Response {
     #[derive(Default, Deserialize)]
     struct Filter {
         #[serde(default)]

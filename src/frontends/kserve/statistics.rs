@@ -3,7 +3,7 @@
 use serde::Serialize;
 
 use crate::{
-    engine::{Engine, ServableVersion, Servable},
+    engine::{Engine, Servable, ServableVersion},
     error::Result,
     metrics::{Stage, Statistics},
     proto::kserve,

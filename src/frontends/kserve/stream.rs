@@ -27,7 +27,10 @@ use crate::{
     budget::{Budget, Charge},
     engine::{
         Engine,
-        stream::{StreamResponse, StreamResponses, Course, StreamRequests, StreamHead, StreamRequest, shutting_down},
+        stream::{
+            Course, StreamHead, StreamRequest, StreamRequests, StreamResponse, StreamResponses,
+            shutting_down,
+        },
     },
     error::Error,
     frontends::{
@@ -395,11 +398,11 @@ fn message(answer: StreamResponse) -> ModelStreamInferResponse {
             infer_response: Some(codec::encode(response)),
             ..ModelStreamInferResponse::default()
         },
-        StreamResponse::Fault(error) => fault(&reply::status(&error)),
+        StreamResponse::Error(error) => error_message(&reply::status(&error)),
     }
 }
 
-fn fault(status: &Status) -> ModelStreamInferResponse {
+fn error_message(status: &Status) -> ModelStreamInferResponse {
     ModelStreamInferResponse {
         error_message: status.message().to_owned(),
         ..ModelStreamInferResponse::default()
@@ -415,7 +418,7 @@ fn framed(
     match message.encoded_len() {
         length if length > limit => {
             let status = too_large("encoded", length, limit);
-            unary::framed(&fault(&status), usize::MAX, charge)
+            unary::framed(&error_message(&status), usize::MAX, charge)
         }
         _ => unary::framed(message, limit, charge),
     }

@@ -102,7 +102,10 @@ pub(crate) async fn config(State(context): State<RestContext>, names: PathNames)
     respond(config())
 }
 
-pub(crate) async fn model_statistics(State(context): State<RestContext>, names: PathNames) -> Response {
+pub(crate) async fn model_statistics(
+    State(context): State<RestContext>,
+    names: PathNames,
+) -> Response {
     let statistics = || {
         let version = names.version(&context.engine)?;
         statistics::of(&context.engine, Some(&names.model), version)

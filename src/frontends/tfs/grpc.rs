@@ -190,7 +190,7 @@ impl TfsService {
         intake: BodyLimits,
         request: Request<Received>,
     ) -> Option<BoxFuture<'static, Response<UnaryBody>>> {
-        let fault = |error: Error| reply::status(&error);
+        let failure = |error: Error| reply::status(&error);
         let path = request.uri().path();
         if let Some(method) = path.strip_prefix(PREDICTION) {
             let call = ["Classify", "Regress", "MultiInference"].into_iter();
@@ -201,10 +201,10 @@ impl TfsService {
         }
         Some(match path {
             METADATA => Box::pin(query(intake, request, move |asked| {
-                self.metadata(asked).map_err(fault)
+                self.metadata(asked).map_err(failure)
             })),
             STATUS => Box::pin(query(intake, request, move |asked| {
-                self.status(asked).map_err(fault)
+                self.status(asked).map_err(failure)
             })),
             // Good and without effect, as start scripts that send it expect.
             RELOAD => Box::pin(query(intake, request, |(): ()| {

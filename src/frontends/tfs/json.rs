@@ -12,8 +12,8 @@ use self::special::Numbers;
 use crate::{
     error::{Error, Result},
     frontends::{
-        json_fault::no_object,
-        json_numbers::{Cursor, Elements, Fault, Rules, is_base64},
+        json_error::no_object,
+        json_numbers::{Cursor, Elements, JsonError, Rules, is_base64},
         packed,
     },
     request::{Data, Declared, Dialect, InferRequest, InputTensor},
@@ -40,17 +40,17 @@ impl Format {
     }
 
     /// Says that a value is no tensor.
-    fn not_an_array(self, fault: &Fault) -> Error {
-        self.no_array(&fault.to_string())
+    fn not_an_array(self, error: &JsonError) -> Error {
+        self.no_array(&error.to_string())
     }
 
-    fn no_array(self, fault: &str) -> Error {
+    fn no_array(self, error: &str) -> Error {
         let what = match self {
             Self::Row => "instance",
             Self::Column => "input",
         };
         Error::invalid(format!(
-            "Could not parse {what} content. Not valid ndarray detected - {fault}"
+            "Could not parse {what} content. Not valid ndarray detected - {error}"
         ))
     }
 }
@@ -147,7 +147,7 @@ fn read(body: &[u8], model: Model<'_>) -> Result<(InferRequest, Format)> {
         Ok(())
     })?;
     if cursor.token().is_some() {
-        return Err(malformed(Fault::Syntax));
+        return Err(malformed(JsonError::Syntax));
     }
     let (inputs, format) = found.ok_or_else(undetected)?;
     let request = InferRequest {
@@ -178,8 +178,8 @@ fn members<'a>(
 
 /// The fault of what is no JSON; the client gets the words of [`no_object`] instead, unless only
 /// a string is at fault.
-fn malformed(fault: Fault) -> Error {
-    Error::invalid(format!("Invalid JSON structure. - {fault}"))
+fn malformed(error: JsonError) -> Error {
+    Error::invalid(format!("Invalid JSON structure. - {error}"))
 }
 
 fn undetected() -> Error {
@@ -253,7 +253,7 @@ fn alone(cursor: &mut Cursor<'_>, model: Model<'_>, format: Format) -> Result<Ve
     let mut elements = collector(input, cursor);
     elements
         .read(cursor, 0)
-        .map_err(|fault| format.not_an_array(&fault))?;
+        .map_err(|error| format.not_an_array(&error))?;
     Ok(vec![tensor(&input.name, elements, None)])
 }
 
@@ -268,7 +268,7 @@ fn named_columns(cursor: &mut Cursor<'_>, model: Model<'_>) -> Result<Vec<InputT
                 let mut elements = collector(input, cursor);
                 elements
                     .read(cursor, 0)
-                    .map_err(|fault| Format::Column.not_an_array(&fault))?;
+                    .map_err(|error| Format::Column.not_an_array(&error))?;
                 tensor(&name, elements, None)
             }
             (None, Some(dtype)) => {
@@ -335,7 +335,7 @@ fn named_rows(cursor: &mut Cursor<'_>, model: Model<'_>) -> Result<Vec<InputTens
             match &mut rows.elements {
                 Row::Input(elements) => elements
                     .read(cursor, 1)
-                    .map_err(|fault| Format::Row.not_an_array(&fault)),
+                    .map_err(|error| Format::Row.not_an_array(&error)),
                 Row::Special(numbers) => numbers.read(cursor, Format::Row),
                 Row::Stranger => cursor.skip().map_err(malformed),
             }
@@ -364,8 +364,8 @@ fn named_rows(cursor: &mut Cursor<'_>, model: Model<'_>) -> Result<Vec<InputTens
 }
 
 fn twice(format: Format, name: &str) -> Error {
-    let fault = Fault::Twice(name.to_owned());
-    format.not_an_array(&fault)
+    let error = JsonError::Twice(name.to_owned());
+    format.not_an_array(&error)
 }
 
 fn collector(input: &TensorInfo, cursor: &Cursor<'_>) -> Elements {

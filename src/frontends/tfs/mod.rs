@@ -9,7 +9,7 @@ mod status;
 mod tensors;
 
 use crate::{
-    engine::{Engine, ServableFacts, ServableVersion, Servable, not_found},
+    engine::{Engine, Servable, ServableFacts, ServableVersion, not_found},
     error::Result,
     metrics::Query,
     pipeline::TensorDirection,
@@ -26,7 +26,11 @@ const SIGNATURE: &str = "serving_default";
 const SIGNATURES_TYPE: &str = "type.googleapis.com/tensorflow.serving.SignatureDefMap";
 
 /// Returns the protocol's name of the type of a tensor; a pipeline may leave it open.
-fn wire_type_of(facts: &ServableFacts, side: TensorDirection, tensor: &TensorInfo) -> tensorflow::DataType {
+fn wire_type_of(
+    facts: &ServableFacts,
+    side: TensorDirection,
+    tensor: &TensorInfo,
+) -> tensorflow::DataType {
     facts
         .dtype(side, tensor)
         .map_or(tensorflow::DataType::DtInvalid, wire_type)

@@ -16,7 +16,7 @@ use super::{
     wire_type_of,
 };
 use crate::{
-    engine::{Engine, ServableFacts, Reload},
+    engine::{Engine, Reload, ServableFacts},
     error::{Error, ErrorKind, Result},
     frontends::{
         access, body, gzip, reply,

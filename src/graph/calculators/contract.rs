@@ -89,7 +89,7 @@ pub(super) struct Ask<'a> {
     node: &'a NodeSpec,
     contract: Contract,
     known: [Vec<&'static str>; 4],
-    fault: Option<String>,
+    error: Option<String>,
 }
 
 impl<'a> Ask<'a> {
@@ -99,7 +99,7 @@ impl<'a> Ask<'a> {
             node,
             contract: Contract::any(node),
             known: Default::default(),
-            fault: None,
+            error: None,
         }
     }
 
@@ -180,16 +180,16 @@ impl<'a> Ask<'a> {
 
     /// Adds another requirement.
     pub(super) fn demand(mut self, kept: bool, text: impl FnOnce() -> String) -> Self {
-        if !kept && self.fault.is_none() {
-            self.fault = Some(text());
+        if !kept && self.error.is_none() {
+            self.error = Some(text());
         }
         self
     }
 
     /// Builds the contract.
     pub(super) fn contract(self) -> Result<Contract, String> {
-        if let Some(fault) = self.fault {
-            return Err(fault);
+        if let Some(error) = self.error {
+            return Err(error);
         }
         for kind in Kind::ALL {
             let known = &self.known[kind as usize];
@@ -272,7 +272,7 @@ mod tests {
     }
 
     #[test]
-    fn counts_are_told_with_what_was_expected() {
+    fn counts_are_reported_with_what_was_expected() {
         let node = node();
         let contract = Ask::new(&node).takes("", Count::One, &PacketType::Any);
         assert_eq!(

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use crate::{
     graph::{
-        Calculator, CalculatorContext, Contract, Factory, GraphRunError, StepOutcome, NodeSpec, PacketType, Payload, Port,
-        Resources, TensorKind,
+        Calculator, CalculatorContext, Contract, Factory, GraphRunError, NodeSpec, PacketType,
+        Payload, Port, Resources, StepOutcome, TensorKind,
     },
     proto::mediapipe::PyTensorOvTensorConverterCalculatorOptions as Options,
     python,
@@ -163,7 +163,10 @@ fn make(node: &Arc<NodeSpec>, _: &dyn Resources) -> Box<dyn Calculator> {
 struct Converter(Vec<Pair>);
 
 impl Calculator for Converter {
-    fn process(&mut self, context: &mut CalculatorContext<'_>) -> Result<StepOutcome, GraphRunError> {
+    fn process(
+        &mut self,
+        context: &mut CalculatorContext<'_>,
+    ) -> Result<StepOutcome, GraphRunError> {
         for pair in &self.0 {
             let made = match context.input(pair.input) {
                 None => continue,

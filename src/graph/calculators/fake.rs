@@ -7,8 +7,8 @@ use futures::{FutureExt, future::BoxFuture};
 use crate::{
     error::{Error, ErrorKind, Result},
     graph::{
-        Calculator, CalculatorContext, Contract, Emit, Env, Factory, GraphRunError, StepOutcome, NodeSpec, Packet, Payload,
-        Resources, Servables, ServableSession, Timestamp,
+        Calculator, CalculatorContext, Contract, Emit, Env, Factory, GraphRunError, NodeSpec,
+        Packet, Payload, Resources, ServableSession, Servables, StepOutcome, Timestamp,
     },
     python,
     request::InferRequest,
@@ -152,7 +152,10 @@ impl Run {
     }
 
     /// Opens the node; returns its output side packets.
-    pub(super) fn open(&mut self, side: Vec<Packet>) -> Result<Vec<(usize, Packet)>, GraphRunError> {
+    pub(super) fn open(
+        &mut self,
+        side: Vec<Packet>,
+    ) -> Result<Vec<(usize, Packet)>, GraphRunError> {
         self.side = side;
         let emits = self.step(Timestamp::UNSTARTED, &[], |calculator, context| {
             calculator.open(context)
@@ -185,7 +188,10 @@ impl Run {
         &mut self,
         at: Timestamp,
         inputs: &[Packet],
-        step: impl FnOnce(&mut dyn Calculator, &mut CalculatorContext<'_>) -> Result<StepOutcome, GraphRunError>,
+        step: impl FnOnce(
+            &mut dyn Calculator,
+            &mut CalculatorContext<'_>,
+        ) -> Result<StepOutcome, GraphRunError>,
     ) -> Result<Vec<Emit>, GraphRunError> {
         let bounds = vec![at; inputs.len()];
         let (node, side, env) = (&self.node, &self.side, &self.env);

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use super::contract::{Ask, Count};
 use crate::{
     graph::{
-        Calculator, CalculatorContext, Contract, Emit, Factory, GraphRunError, StepOutcome, NodeSpec, PacketType, Ports,
-        Resources,
+        Calculator, CalculatorContext, Contract, Emit, Factory, GraphRunError, NodeSpec,
+        PacketType, Ports, Resources, StepOutcome,
     },
     proto::mediapipe::BypassCalculatorOptions,
 };
@@ -69,7 +69,10 @@ impl Calculator for Forward {
         Ok(StepOutcome::Next)
     }
 
-    fn process(&mut self, context: &mut CalculatorContext<'_>) -> Result<StepOutcome, GraphRunError> {
+    fn process(
+        &mut self,
+        context: &mut CalculatorContext<'_>,
+    ) -> Result<StepOutcome, GraphRunError> {
         if let Some(silent) = self.silent
             && context.input(silent).is_some()
         {
@@ -252,7 +255,7 @@ mod tests {
         let mut run = node.start();
         assert_eq!(run.at(0, &[("a", Int(1))]), ["o 1 @0"]);
         assert_eq!(
-            run.fault_at(1, &[("a", Int(1)), ("h", Int(2))]),
+            run.error_at(1, &[("a", Int(1)), ("h", Int(2))]),
             "INVALID_ARGUMENT: input stream HEADER must have no packets, got one at 1"
         );
         let node = Node::of("AddHeaderCalculator")

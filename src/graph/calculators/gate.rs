@@ -6,7 +6,8 @@ use super::{
 };
 use crate::{
     graph::{
-        Calculator, CalculatorContext, Contract, Emit, Factory, GraphRunError, StepOutcome, NodeSpec, PacketType, Payload,
+        Calculator, CalculatorContext, Contract, Emit, Factory, GraphRunError, NodeSpec,
+        PacketType, Payload, StepOutcome,
     },
     proto::mediapipe::{GateCalculatorOptions, gate_calculator_options::GateState},
 };
@@ -87,7 +88,10 @@ impl Calculator for Gate {
         Ok(StepOutcome::Next)
     }
 
-    fn process(&mut self, context: &mut CalculatorContext<'_>) -> Result<StepOutcome, GraphRunError> {
+    fn process(
+        &mut self,
+        context: &mut CalculatorContext<'_>,
+    ) -> Result<StepOutcome, GraphRunError> {
         let allow = self.allows(context)?;
         if let Some(change) = context.node.outputs.find("STATE_CHANGE", 0)
             && self.was.is_some_and(|was| was != allow)
@@ -155,7 +159,7 @@ mod tests {
             ["change true @1", "x 1 @1", "y 2 @1"]
         );
         assert_eq!(
-            run.fault_at(2, &[("c", Int(1))]),
+            run.error_at(2, &[("c", Int(1))]),
             "INVALID_ARGUMENT: DISALLOW: expected bool, got int"
         );
     }

@@ -7,8 +7,8 @@ use bytes::Bytes;
 use super::{all, harness::Nothing};
 use crate::{
     graph::{
-        Calculator, CalculatorContext, Env, GraphRunError, StepOutcome, Later, Packet, Payload, GraphPlan, Scheduler, CalculatorStep,
-        TensorKind, Timestamp, check,
+        Calculator, CalculatorContext, CalculatorStep, Env, GraphPlan, GraphRunError, Later,
+        Packet, Payload, Scheduler, StepOutcome, TensorKind, Timestamp, check,
     },
     tensor::{DataType, Tensor},
 };
@@ -30,7 +30,7 @@ struct Graph {
 
 impl Graph {
     fn new(text: &str, sides: &[(&str, i64)]) -> Self {
-        let checked = check(text, "graph.pbtxt", all()).unwrap_or_else(|faults| panic!("{faults}"));
+        let checked = check(text, "graph.pbtxt", all()).unwrap_or_else(|errors| panic!("{errors}"));
         let plan = Arc::new(checked.plan);
         let given = |name: &str| {
             let mut sides = sides.iter().filter(|(known, _)| *known == name);
@@ -69,14 +69,14 @@ impl Graph {
     /// Closes the inputs and runs the graph to its end.
     fn end(&mut self) -> Vec<String> {
         self.scheduler.close_inputs();
-        let told = self.run();
+        let reported = self.run();
         assert!(self.scheduler.is_finished());
-        assert_eq!(self.scheduler.fault(), None);
-        told
+        assert_eq!(self.scheduler.error(), None);
+        reported
     }
 
     fn run(&mut self) -> Vec<String> {
-        let mut told = Vec::new();
+        let mut reported = Vec::new();
         loop {
             while let Some((output, packet)) = self.scheduler.take_output() {
                 let name = &self.plan.outputs[output].port.name;
@@ -84,14 +84,15 @@ impl Graph {
                     Some(Payload::Tensor(_, tensor)) => tensor.shape()[0],
                     other => panic!("expected a tensor, got {other:?}"),
                 };
-                told.push(format!("{name} {size} @{}", packet.at()));
+                reported.push(format!("{name} {size} @{}", packet.at()));
             }
             let Some(job) = self.scheduler.next() else {
-                return told;
+                return reported;
             };
             let node = &self.plan.nodes[job.node];
             let (inputs, side, bounds) = (&job.inputs, &job.side, &job.bounds);
-            let mut context = CalculatorContext::new(&node.spec, job.at, inputs, side, bounds, &self.env);
+            let mut context =
+                CalculatorContext::new(&node.spec, job.at, inputs, side, bounds, &self.env);
             let calculator = &mut self.nodes[job.node];
             let flow = match job.step {
                 CalculatorStep::Open => calculator.open(&mut context),
@@ -236,14 +237,14 @@ const LOOP: &str = r#"input_stream: "a"
 #[test]
 fn a_loop_sees_each_element_and_ends_at_the_time_of_the_list() {
     let mut graph = Graph::new(LOOP, &[]);
-    let mut told = graph.push(50, &[("a", 3), ("b", 4), ("with", 9)]);
-    told.sort();
-    assert_eq!(told, ["first 3 @50", "last 9 @50"]);
+    let mut reported = graph.push(50, &[("a", 3), ("b", 4), ("with", 9)]);
+    reported.sort();
+    assert_eq!(reported, ["first 3 @50", "last 9 @50"]);
     assert!(graph.push(60, &[("a", 3), ("with", 9)]).is_empty());
     assert!(graph.bound(61, "b").is_empty(), "no list");
-    let mut told = graph.push(70, &[("a", 5), ("b", 6), ("with", 8)]);
-    told.sort();
-    assert_eq!(told, ["first 5 @70", "last 8 @70"]);
+    let mut reported = graph.push(70, &[("a", 5), ("b", 6), ("with", 8)]);
+    reported.sort();
+    assert_eq!(reported, ["first 5 @70", "last 8 @70"]);
     assert!(graph.end().is_empty());
 }
 
@@ -388,7 +389,7 @@ fn a_source_clocks_others() {
         &[("ticks", 3)],
     );
     assert!(graph.run().is_empty(), "the input is not settled");
-    let mut told = graph.push(1, &[("in", 7)]);
-    told.extend(graph.end());
-    assert_eq!(told, ["out 7 @1", "out 7 @2"]);
+    let mut reported = graph.push(1, &[("in", 7)]);
+    reported.extend(graph.end());
+    assert_eq!(reported, ["out 7 @1", "out 7 @2"]);
 }

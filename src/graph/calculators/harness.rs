@@ -8,8 +8,9 @@ use prost::{Message, Name};
 use crate::{
     error,
     graph::{
-        Calculator, CalculatorContext, Contract, Emit, Env, Factory, GraphRunError, StepOutcome, NodeSpec, NodeOptions, Packet,
-        Payload, Ports, Resources, Servables, ServableSession, Timestamp,
+        Calculator, CalculatorContext, Contract, Emit, Env, Factory, GraphRunError, NodeOptions,
+        NodeSpec, Packet, Payload, Ports, Resources, ServableSession, Servables, StepOutcome,
+        Timestamp,
     },
 };
 
@@ -97,8 +98,8 @@ impl Node {
     /// Creates the calculator, and returns the error of opening it.
     pub(super) fn fails_to_open(&self) -> String {
         let mut run = self.prepare();
-        let fault = run.step(Timestamp::UNSTARTED, Step::Open);
-        fault.expect_err("does not open").to_string()
+        let error = run.step(Timestamp::UNSTARTED, Step::Open);
+        error.expect_err("does not open").to_string()
     }
 
     fn prepare(&self) -> Run {
@@ -167,7 +168,7 @@ impl Run {
     }
 
     /// Like `at`, and returns the error.
-    pub(super) fn fault_at(&mut self, at: i64, packets: &[(&str, Payload)]) -> String {
+    pub(super) fn error_at(&mut self, at: i64, packets: &[(&str, Payload)]) -> String {
         let emits = self.try_at(Timestamp::new(at), packets);
         emits.expect_err("a fault").to_string()
     }
@@ -190,12 +191,16 @@ impl Run {
     }
 
     /// Closes the calculator, and returns the error.
-    pub(super) fn fault_at_close(&mut self) -> String {
+    pub(super) fn error_at_close(&mut self) -> String {
         let emits = self.step(Timestamp::DONE, Step::Close);
         emits.expect_err("a fault").to_string()
     }
 
-    fn try_at(&mut self, at: Timestamp, packets: &[(&str, Payload)]) -> Result<Vec<String>, GraphRunError> {
+    fn try_at(
+        &mut self,
+        at: Timestamp,
+        packets: &[(&str, Payload)],
+    ) -> Result<Vec<String>, GraphRunError> {
         self.inputs.fill(Packet::empty(Timestamp::UNSET));
         for (name, payload) in packets {
             let place = self.spec.inputs.named(name).expect("a stream of the node");
@@ -220,10 +225,10 @@ impl Run {
             StepOutcome::Later(_) => panic!("these calculators do not wait"),
         }
         let emits = context.into_emits();
-        Ok(emits.iter().map(|emit| self.told(emit)).collect())
+        Ok(emits.iter().map(|emit| self.reported(emit)).collect())
     }
 
-    fn told(&self, emit: &Emit) -> String {
+    fn reported(&self, emit: &Emit) -> String {
         let output = |place: &usize| &self.spec.outputs[*place].name;
         match emit {
             Emit::Packet(place, packet) => {

@@ -15,8 +15,8 @@ use self::{
 use super::session::TAG as SESSION;
 use crate::{
     graph::{
-        Calculator, CalculatorContext, Contract, Factory, GraphRunError, StepOutcome, NodeSpec, PacketType, Payload, Ports,
-        Resources, ServableSession,
+        Calculator, CalculatorContext, Contract, Factory, GraphRunError, NodeSpec, PacketType,
+        Payload, Ports, Resources, ServableSession, StepOutcome,
     },
     proto::mediapipe::OpenVinoInferenceCalculatorOptions as Options,
     request::InferRequest,
@@ -165,7 +165,10 @@ impl Calculator for Runner {
         Ok(StepOutcome::Next)
     }
 
-    fn process(&mut self, context: &mut CalculatorContext<'_>) -> Result<StepOutcome, GraphRunError> {
+    fn process(
+        &mut self,
+        context: &mut CalculatorContext<'_>,
+    ) -> Result<StepOutcome, GraphRunError> {
         let Some(opened) = &self.opened else {
             return Err(GraphRunError::internal("the node was not opened"));
         };

@@ -7,7 +7,10 @@ use super::{
     value,
 };
 use crate::{
-    graph::{Calculator, CalculatorContext, Contract, GraphRunError, StepOutcome, NodeSpec, PacketType, Payload},
+    graph::{
+        Calculator, CalculatorContext, Contract, GraphRunError, NodeSpec, PacketType, Payload,
+        StepOutcome,
+    },
     proto::mediapipe::{ClipVectorSizeCalculatorOptions, GetVectorItemCalculatorOptions},
 };
 
@@ -91,7 +94,10 @@ fn get(node: &NodeSpec) -> Result<Contract, String> {
 }
 
 impl Calculator for Get {
-    fn process(&mut self, context: &mut CalculatorContext<'_>) -> Result<StepOutcome, GraphRunError> {
+    fn process(
+        &mut self,
+        context: &mut CalculatorContext<'_>,
+    ) -> Result<StepOutcome, GraphRunError> {
         let Some(vector) = value::tagged(context, "VECTOR") else {
             return Ok(StepOutcome::Next);
         };
@@ -150,7 +156,10 @@ impl Calculator for Clip {
         Ok(StepOutcome::Next)
     }
 
-    fn process(&mut self, context: &mut CalculatorContext<'_>) -> Result<StepOutcome, GraphRunError> {
+    fn process(
+        &mut self,
+        context: &mut CalculatorContext<'_>,
+    ) -> Result<StepOutcome, GraphRunError> {
         let inputs = context.inputs;
         let Some(payload) = inputs[0].payload() else {
             return Ok(StepOutcome::Next);
@@ -177,7 +186,10 @@ fn size(node: &NodeSpec) -> Result<Contract, String> {
 }
 
 impl Calculator for Size {
-    fn process(&mut self, context: &mut CalculatorContext<'_>) -> Result<StepOutcome, GraphRunError> {
+    fn process(
+        &mut self,
+        context: &mut CalculatorContext<'_>,
+    ) -> Result<StepOutcome, GraphRunError> {
         if let Some(vector) = value::tagged(context, "VECTOR") {
             let size = value::list(vector, "VECTOR")?.len();
             context.send(0, Payload::Int(i64::try_from(size).unwrap_or(i64::MAX)));
@@ -217,11 +229,11 @@ mod tests {
         assert!(run.at(2, &[vector()]).is_empty());
         assert!(run.at(3, &[("i", Int(0))]).is_empty());
         assert_eq!(
-            run.fault_at(4, &[vector(), ("i", Int(2))]),
+            run.error_at(4, &[vector(), ("i", Int(2))]),
             "INTERNAL: INDEX: expected less than the size, got 2 in a list of 2"
         );
         assert_eq!(
-            run.fault_at(5, &[vector(), ("i", Int(-1))]),
+            run.error_at(5, &[vector(), ("i", Int(-1))]),
             "INTERNAL: INDEX: expected at least 0, got -1 in a list of 2"
         );
     }
@@ -266,7 +278,7 @@ mod tests {
         assert_eq!(run.at(0, &[("v", list(&[5, 6, 7]))]), ["o [5, 6] @0"]);
         assert_eq!(run.at(1, &[("v", list(&[5]))]), ["o [5] @1"]);
         assert_eq!(
-            run.fault_at(2, &[("v", Int(1))]),
+            run.error_at(2, &[("v", Int(1))]),
             "INVALID_ARGUMENT: input stream: expected a list, got int"
         );
         let by_side = two.side_inputs(&["n"]);
@@ -291,7 +303,7 @@ mod tests {
         assert_eq!(run.at(0, &[("v", list(&[5, 6]))]), ["n 2 @0"]);
         assert_eq!(run.at(1, &[("v", list(&[]))]), ["n 0 @1"]);
         assert_eq!(
-            run.fault_at(2, &[("v", Int(1))]),
+            run.error_at(2, &[("v", Int(1))]),
             "INVALID_ARGUMENT: VECTOR: expected a list, got int"
         );
         assert_eq!(

@@ -3,8 +3,8 @@
 use super::contract::{Ask, Count, EVERY};
 use crate::{
     graph::{
-        Calculator, CalculatorContext, Contract, Emit, Factory, GraphRunError, StepOutcome, NodeSpec, Packet, PacketType,
-        Payload, Timestamp,
+        Calculator, CalculatorContext, Contract, Emit, Factory, GraphRunError, NodeSpec, Packet,
+        PacketType, Payload, StepOutcome, Timestamp,
     },
     proto::mediapipe::PacketClonerCalculatorOptions,
 };
@@ -89,7 +89,10 @@ impl Cloner {
 }
 
 impl Calculator for Cloner {
-    fn process(&mut self, context: &mut CalculatorContext<'_>) -> Result<StepOutcome, GraphRunError> {
+    fn process(
+        &mut self,
+        context: &mut CalculatorContext<'_>,
+    ) -> Result<StepOutcome, GraphRunError> {
         for (place, latest) in &mut self.latest {
             let packet = &context.inputs[*place];
             if !packet.is_empty() {
@@ -100,10 +103,10 @@ impl Calculator for Cloner {
             return Ok(StepOutcome::Next);
         }
         let bound = context.at.next_allowed();
-        let told = self.options.output_packets_only_when_all_inputs_received();
-        if told || self.options.output_only_when_all_inputs_received() {
+        let reported = self.options.output_packets_only_when_all_inputs_received();
+        if reported || self.options.output_only_when_all_inputs_received() {
             let missing = self.latest.iter().any(|(_, latest)| latest.is_none());
-            if missing && told {
+            if missing && reported {
                 for output in 0..self.latest.len() {
                     context.emit(Emit::Bound(output, bound));
                 }
@@ -135,7 +138,10 @@ fn presence(node: &NodeSpec) -> Result<Contract, String> {
 }
 
 impl Calculator for Presence {
-    fn process(&mut self, context: &mut CalculatorContext<'_>) -> Result<StepOutcome, GraphRunError> {
+    fn process(
+        &mut self,
+        context: &mut CalculatorContext<'_>,
+    ) -> Result<StepOutcome, GraphRunError> {
         let there = context.input(0).is_some();
         context.send(0, Payload::Bool(there));
         Ok(StepOutcome::Next)
@@ -153,7 +159,10 @@ fn inner_join(node: &NodeSpec) -> Result<Contract, String> {
 }
 
 impl Calculator for InnerJoin {
-    fn process(&mut self, context: &mut CalculatorContext<'_>) -> Result<StepOutcome, GraphRunError> {
+    fn process(
+        &mut self,
+        context: &mut CalculatorContext<'_>,
+    ) -> Result<StepOutcome, GraphRunError> {
         let inputs = context.inputs;
         if inputs.iter().all(|packet| !packet.is_empty()) {
             for (place, packet) in inputs.iter().enumerate() {
@@ -176,7 +185,10 @@ fn pair(node: &NodeSpec) -> Result<Contract, String> {
 }
 
 impl Calculator for Pair {
-    fn process(&mut self, context: &mut CalculatorContext<'_>) -> Result<StepOutcome, GraphRunError> {
+    fn process(
+        &mut self,
+        context: &mut CalculatorContext<'_>,
+    ) -> Result<StepOutcome, GraphRunError> {
         // No value can express that one of them is missing.
         if let (Some(one), Some(other)) = (context.input(0), context.input(1)) {
             let pair = vec![one.clone(), other.clone()];
@@ -218,7 +230,10 @@ impl ValueOrDefault {
 }
 
 impl Calculator for ValueOrDefault {
-    fn process(&mut self, context: &mut CalculatorContext<'_>) -> Result<StepOutcome, GraphRunError> {
+    fn process(
+        &mut self,
+        context: &mut CalculatorContext<'_>,
+    ) -> Result<StepOutcome, GraphRunError> {
         if context.inputs[self.tick].is_empty() {
             return Ok(StepOutcome::Next);
         }
@@ -264,7 +279,7 @@ mod tests {
     }
 
     #[test]
-    fn tick_may_be_told_by_its_tag() {
+    fn tick_may_be_reported_by_its_tag() {
         let node = Node::of("PacketClonerCalculator")
             .inputs(&["TICK:t", "VALUE:v"])
             .outputs(&["VALUE:o"]);
@@ -313,7 +328,7 @@ mod tests {
     }
 
     #[test]
-    fn presence_is_told_at_each_time() {
+    fn presence_is_reported_at_each_time() {
         let node = Node::of("PacketPresenceCalculator")
             .inputs(&["PACKET:a"])
             .outputs(&["PRESENCE:p"]);

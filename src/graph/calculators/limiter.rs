@@ -9,8 +9,8 @@ use super::{
 };
 use crate::{
     graph::{
-        Calculator, AbseilCode, CalculatorContext, Contract, Factory, GraphRunError, StepOutcome, NodeSpec, Packet, PacketType,
-        Payload, Timestamp,
+        AbseilCode, Calculator, CalculatorContext, Contract, Factory, GraphRunError, NodeSpec,
+        Packet, PacketType, Payload, StepOutcome, Timestamp,
     },
     proto::mediapipe::FlowLimiterCalculatorOptions,
 };
@@ -198,7 +198,10 @@ impl Calculator for Limiter {
         Ok(StepOutcome::Next)
     }
 
-    fn process(&mut self, context: &mut CalculatorContext<'_>) -> Result<StepOutcome, GraphRunError> {
+    fn process(
+        &mut self,
+        context: &mut CalculatorContext<'_>,
+    ) -> Result<StepOutcome, GraphRunError> {
         self.forget_finished(context);
         for (place, queue) in self.queues.iter_mut().enumerate() {
             let packet = &context.inputs[place];
@@ -284,7 +287,10 @@ impl Calculator for RealTime {
         Ok(StepOutcome::Next)
     }
 
-    fn process(&mut self, context: &mut CalculatorContext<'_>) -> Result<StepOutcome, GraphRunError> {
+    fn process(
+        &mut self,
+        context: &mut CalculatorContext<'_>,
+    ) -> Result<StepOutcome, GraphRunError> {
         let allowed = self.allows();
         if value::tagged(context, "FINISHED").is_some() {
             self.in_flight = self.in_flight.checked_sub(1).ok_or_else(|| {

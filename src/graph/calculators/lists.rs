@@ -6,7 +6,10 @@ use super::{
     value,
 };
 use crate::{
-    graph::{Calculator, CalculatorContext, Contract, GraphRunError, StepOutcome, NodeSpec, PacketType, Payload},
+    graph::{
+        Calculator, CalculatorContext, Contract, GraphRunError, NodeSpec, PacketType, Payload,
+        StepOutcome,
+    },
     proto::mediapipe::{ConcatenateVectorCalculatorOptions, SplitVectorCalculatorOptions},
 };
 
@@ -124,7 +127,10 @@ impl Split {
 }
 
 impl Calculator for Split {
-    fn process(&mut self, context: &mut CalculatorContext<'_>) -> Result<StepOutcome, GraphRunError> {
+    fn process(
+        &mut self,
+        context: &mut CalculatorContext<'_>,
+    ) -> Result<StepOutcome, GraphRunError> {
         let inputs = context.inputs;
         let Some(payload) = inputs[0].payload() else {
             return Ok(StepOutcome::Next);
@@ -182,7 +188,10 @@ impl Concatenate {
 }
 
 impl Calculator for Concatenate {
-    fn process(&mut self, context: &mut CalculatorContext<'_>) -> Result<StepOutcome, GraphRunError> {
+    fn process(
+        &mut self,
+        context: &mut CalculatorContext<'_>,
+    ) -> Result<StepOutcome, GraphRunError> {
         let mut all = Vec::new();
         for packet in context.inputs {
             match packet.payload() {
@@ -239,11 +248,11 @@ mod tests {
             ["x [5, 6] @0", "y [6, 7] @0"]
         );
         assert_eq!(
-            run.fault_at(1, &[("a", list(&[5, 6]))]),
+            run.error_at(1, &[("a", list(&[5, 6]))]),
             "INTERNAL: expected a list of at least 3 elements, as the ranges say, got 2"
         );
         assert_eq!(
-            run.fault_at(2, &[("a", Int(1))]),
+            run.error_at(2, &[("a", Int(1))]),
             "INVALID_ARGUMENT: input stream: expected a list, got int"
         );
     }
@@ -291,7 +300,7 @@ mod tests {
     }
 
     #[test]
-    fn ranges_are_judged() {
+    fn ranges_are_validated() {
         let node = split(&["x"]);
         assert_eq!(
             node.refused(),

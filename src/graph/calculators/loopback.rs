@@ -7,7 +7,8 @@ use super::{
     contract::{Ask, Count},
 };
 use crate::graph::{
-    Calculator, CalculatorContext, Contract, Factory, GraphRunError, StepOutcome, NodeSpec, Packet, PacketType, Timestamp,
+    Calculator, CalculatorContext, Contract, Factory, GraphRunError, NodeSpec, Packet, PacketType,
+    StepOutcome, Timestamp,
 };
 
 /// Factories of this module.
@@ -80,7 +81,10 @@ impl Loopback {
 }
 
 impl Calculator for Loopback {
-    fn process(&mut self, context: &mut CalculatorContext<'_>) -> Result<StepOutcome, GraphRunError> {
+    fn process(
+        &mut self,
+        context: &mut CalculatorContext<'_>,
+    ) -> Result<StepOutcome, GraphRunError> {
         self.take(context);
         while let Some((at, wants)) = self.wanted.front().copied() {
             let Some(wants) = wants else {
@@ -171,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn ports_are_judged() {
+    fn ports_are_validated() {
         assert_eq!(
             node().inputs(&["MAIN:m"]).refused(),
             "expected exactly one input stream LOOP, got 0"

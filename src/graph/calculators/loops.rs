@@ -7,8 +7,8 @@ use super::{
     value,
 };
 use crate::graph::{
-    Calculator, CalculatorContext, Contract, Emit, GraphRunError, StepOutcome, NodeSpec, Packet, PacketType, Payload,
-    Timestamp,
+    Calculator, CalculatorContext, Contract, Emit, GraphRunError, NodeSpec, Packet, PacketType,
+    Payload, StepOutcome, Timestamp,
 };
 
 /// Calculators that begin a loop.
@@ -81,7 +81,10 @@ impl Begin {
 }
 
 impl Calculator for Begin {
-    fn process(&mut self, context: &mut CalculatorContext<'_>) -> Result<StepOutcome, GraphRunError> {
+    fn process(
+        &mut self,
+        context: &mut CalculatorContext<'_>,
+    ) -> Result<StepOutcome, GraphRunError> {
         let inputs = context.inputs;
         let items = match value::tagged(context, "ITERABLE") {
             Some(payload) => value::list(payload, "ITERABLE")?,
@@ -129,7 +132,10 @@ fn end(node: &NodeSpec) -> Result<Contract, String> {
 }
 
 impl Calculator for End {
-    fn process(&mut self, context: &mut CalculatorContext<'_>) -> Result<StepOutcome, GraphRunError> {
+    fn process(
+        &mut self,
+        context: &mut CalculatorContext<'_>,
+    ) -> Result<StepOutcome, GraphRunError> {
         self.items.extend(value::tagged(context, "ITEM").cloned());
         match value::tagged(context, "BATCH_END") {
             None => {}
@@ -204,7 +210,7 @@ mod tests {
             "a bound does as well"
         );
         assert_eq!(
-            run.fault_at(70, &[("a", Int(1))]),
+            run.error_at(70, &[("a", Int(1))]),
             "INVALID_ARGUMENT: ITERABLE: expected a list, got int"
         );
     }
@@ -229,13 +235,13 @@ mod tests {
         assert_eq!(run.at(2, &[("e", time(60))]), ["o bound 61"]);
         assert_eq!(run.at(3, &[("i", Int(3)), ("e", time(70))]), ["o [3] @70"]);
         assert_eq!(
-            run.fault_at(4, &[("e", Int(80))]),
+            run.error_at(4, &[("e", Int(80))]),
             "INVALID_ARGUMENT: BATCH_END: expected a timestamp, got int"
         );
     }
 
     #[test]
-    fn ports_are_judged() {
+    fn ports_are_validated() {
         assert_eq!(
             begin().inputs(&["CLONE:c"]).refused(),
             "expected exactly one input stream ITERABLE, got 0"

@@ -6,7 +6,8 @@ use super::{
     value,
 };
 use crate::graph::{
-    Calculator, CalculatorContext, Contract, Factory, GraphRunError, StepOutcome, NodeSpec, Packet, PacketType, Payload,
+    Calculator, CalculatorContext, Contract, Factory, GraphRunError, NodeSpec, Packet, PacketType,
+    Payload, StepOutcome,
 };
 
 /// Factories of this module.
@@ -59,7 +60,10 @@ fn mux(node: &NodeSpec) -> Result<Contract, String> {
 }
 
 impl Calculator for Mux {
-    fn process(&mut self, context: &mut CalculatorContext<'_>) -> Result<StepOutcome, GraphRunError> {
+    fn process(
+        &mut self,
+        context: &mut CalculatorContext<'_>,
+    ) -> Result<StepOutcome, GraphRunError> {
         let select = value::tagged(context, "SELECT").or_else(|| value::side(context, "SELECT"));
         let Some(select) = select else {
             return Ok(StepOutcome::Next);
@@ -113,7 +117,10 @@ fn immediate_mux(node: &NodeSpec) -> Result<Contract, String> {
 }
 
 impl Calculator for ImmediateMux {
-    fn process(&mut self, context: &mut CalculatorContext<'_>) -> Result<StepOutcome, GraphRunError> {
+    fn process(
+        &mut self,
+        context: &mut CalculatorContext<'_>,
+    ) -> Result<StepOutcome, GraphRunError> {
         let inputs = context.inputs;
         for packet in inputs.iter().filter(|packet| !packet.is_empty()) {
             if packet.at() >= self.output.bound() {
@@ -139,7 +146,10 @@ fn merge(node: &NodeSpec) -> Result<Contract, String> {
 }
 
 impl Calculator for Merge {
-    fn process(&mut self, context: &mut CalculatorContext<'_>) -> Result<StepOutcome, GraphRunError> {
+    fn process(
+        &mut self,
+        context: &mut CalculatorContext<'_>,
+    ) -> Result<StepOutcome, GraphRunError> {
         let mut packets = context.inputs.iter();
         if let Some(packet) = packets.find(|packet| !packet.is_empty()) {
             context.send_packet(0, packet.clone());
@@ -163,7 +173,10 @@ fn round_robin(node: &NodeSpec) -> Result<Contract, String> {
 }
 
 impl Calculator for RoundRobin {
-    fn process(&mut self, context: &mut CalculatorContext<'_>) -> Result<StepOutcome, GraphRunError> {
+    fn process(
+        &mut self,
+        context: &mut CalculatorContext<'_>,
+    ) -> Result<StepOutcome, GraphRunError> {
         let packet = &context.inputs[0];
         if packet.is_empty() {
             return Ok(StepOutcome::Next);
@@ -197,15 +210,15 @@ mod tests {
         assert_eq!(run.at(1, &[("a", Int(6)), ("s", Int(0))]), ["o 6 @1"]);
         assert!(run.at(2, &[("s", Int(0))]).is_empty());
         assert_eq!(
-            run.fault_at(3, &[("a", Int(6)), ("s", Int(2))]),
+            run.error_at(3, &[("a", Int(6)), ("s", Int(2))]),
             "INTERNAL: SELECT: expected 0 to 1, got 2"
         );
         assert_eq!(
-            run.fault_at(4, &[("s", Int(-1))]),
+            run.error_at(4, &[("s", Int(-1))]),
             "INTERNAL: SELECT: expected 0 to 1, got -1"
         );
         assert_eq!(
-            run.fault_at(5, &[("s", text("x"))]),
+            run.error_at(5, &[("s", text("x"))]),
             "INVALID_ARGUMENT: SELECT: expected int, got string"
         );
     }

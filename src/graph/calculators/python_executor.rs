@@ -9,10 +9,10 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::{
     graph::{
-        Calculator, AbseilCode, CalculatorContext, Contract, Emit, Factory, GraphRunError, StepOutcome, Later, NodeSpec, Packet,
-        PacketType, Payload, Resources, Timestamp,
+        AbseilCode, Calculator, CalculatorContext, Contract, Emit, Factory, GraphRunError, Later,
+        NodeSpec, Packet, PacketType, Payload, Resources, StepOutcome, Timestamp,
     },
-    python::{self, HandlerGenerator, PythonHandler, HandlerInstance, Produced, Raised},
+    python::{self, HandlerGenerator, HandlerInstance, Produced, PythonHandler, Raised},
 };
 
 /// Tag of the streams by which a generating node triggers itself.
@@ -93,9 +93,14 @@ fn make(node: &Arc<NodeSpec>, resources: &dyn Resources) -> Box<dyn Calculator> 
 struct Missing;
 
 impl Calculator for Missing {
-    fn process(&mut self, context: &mut CalculatorContext<'_>) -> Result<StepOutcome, GraphRunError> {
+    fn process(
+        &mut self,
+        context: &mut CalculatorContext<'_>,
+    ) -> Result<StepOutcome, GraphRunError> {
         let name = &context.node.name;
-        Err(GraphRunError::internal(format!("no Python object for node {name}")))
+        Err(GraphRunError::internal(format!(
+            "no Python object for node {name}"
+        )))
     }
 }
 
@@ -149,7 +154,11 @@ enum Work {
 
 impl PythonExecutor {
     /// Runs a step inline if it is short, else on another thread.
-    fn step(&self, context: &mut CalculatorContext<'_>, work: Work) -> Result<StepOutcome, GraphRunError> {
+    fn step(
+        &self,
+        context: &mut CalculatorContext<'_>,
+        work: Work,
+    ) -> Result<StepOutcome, GraphRunError> {
         let shared = Arc::clone(&self.shared);
         match self.handler.try_here(move || shared.run(work)) {
             Ok(outcome) => {
@@ -177,7 +186,10 @@ impl Calculator for PythonExecutor {
         }
     }
 
-    fn process(&mut self, context: &mut CalculatorContext<'_>) -> Result<StepOutcome, GraphRunError> {
+    fn process(
+        &mut self,
+        context: &mut CalculatorContext<'_>,
+    ) -> Result<StepOutcome, GraphRunError> {
         let mut inputs = Vec::with_capacity(self.inputs.len());
         for place in &self.inputs {
             match context.input(*place) {
@@ -261,7 +273,7 @@ impl Shared {
     fn run(&self, work: Work) -> Result<Later, GraphRunError> {
         let mut later = Later::default();
         match work {
-            Work::Open => self.instance.open().map_err(|raised| self.fault(&raised))?,
+            Work::Open => self.instance.open().map_err(|raised| self.error(&raised))?,
             Work::Close => self.instance.close(),
             Work::Next(series) => self.advance(series, &mut later)?,
             Work::Execute {
@@ -270,7 +282,7 @@ impl Shared {
                 at,
             } => {
                 let produced = self.instance.execute(&inputs, is_complete);
-                match produced.map_err(|raised| self.fault(&raised))? {
+                match produced.map_err(|raised| self.error(&raised))? {
                     Produced::Nothing => {}
                     Produced::Outputs(tensors) => self.send(tensors, at, &mut later)?,
                     Produced::Generator(_) if self.loop_output.is_none() => {
@@ -303,7 +315,7 @@ impl Shared {
         let (next, outcome) = match rest {
             Ok(Some(series)) => (Generating::Ready(series), Ok(())),
             Ok(None) => (Generating::Not, Ok(())),
-            Err(fault) => (Generating::Not, Err(fault)),
+            Err(error) => (Generating::Not, Err(error)),
         };
         *self.generating() = next;
         outcome
@@ -312,7 +324,7 @@ impl Shared {
     /// Sends the next set of a generator, and returns the generator if it has more.
     fn set(&self, mut series: Series, later: &mut Later) -> Result<Option<Series>, GraphRunError> {
         let set = self.instance.next(&mut series.generator);
-        let Some(tensors) = set.map_err(|raised| self.fault(&raised))? else {
+        let Some(tensors) = set.map_err(|raised| self.error(&raised))? else {
             return Ok(None);
         };
         let at = series.next;
@@ -321,7 +333,7 @@ impl Shared {
         if !next.is_ordinary() {
             // Look ahead only here: this may be the last set.
             let more = self.instance.next(&mut series.generator);
-            return match more.map_err(|raised| self.fault(&raised))? {
+            return match more.map_err(|raised| self.error(&raised))? {
                 None => Ok(None),
                 Some(_) => Err(self.refuse(format!("the sets have no time left after {at}"))),
             };
@@ -366,18 +378,18 @@ impl Shared {
     }
 
     /// Converts an exception raised by Python code to an error; its traceback is already logged.
-    fn fault(&self, raised: &Raised) -> GraphRunError {
-        self.told(&format!("{}: {}", raised.kind, raised.message))
+    fn error(&self, raised: &Raised) -> GraphRunError {
+        self.reported(&format!("{}: {}", raised.kind, raised.message))
     }
 
     /// Creates an error for an invalid result of Python code.
     fn refuse(&self, text: String) -> GraphRunError {
         let name = &self.node.name;
         tracing::error!("Error occurred during node execution: {name} - {text}");
-        self.told(&text)
+        self.reported(&text)
     }
 
-    fn told(&self, detail: &str) -> GraphRunError {
+    fn reported(&self, detail: &str) -> GraphRunError {
         if self.is_silent {
             GraphRunError::internal(FAILED)
         } else {

@@ -6,8 +6,8 @@ use super::{
 };
 use crate::{
     graph::{
-        Calculator, AbseilCode, CalculatorContext, Contract, Factory, GraphRunError, StepOutcome, NodeSpec, Packet, PacketType,
-        Timestamp,
+        AbseilCode, Calculator, CalculatorContext, Contract, Factory, GraphRunError, NodeSpec,
+        Packet, PacketType, StepOutcome, Timestamp,
     },
     proto::mediapipe::PacketResamplerCalculatorOptions,
 };
@@ -16,7 +16,7 @@ use crate::{
 const SECOND: f64 = 1_000_000.0;
 
 /// Maximum number of packets that one packet can become when a gap in the input is filled.
-const MOST: i64 = 1 << 16;
+const MAX: i64 = 1 << 16;
 
 /// Factories of this module.
 pub(super) static FACTORIES: &[Factory] = &[Factory {
@@ -109,7 +109,10 @@ impl Resampler {
 }
 
 impl Calculator for Resampler {
-    fn process(&mut self, context: &mut CalculatorContext<'_>) -> Result<StepOutcome, GraphRunError> {
+    fn process(
+        &mut self,
+        context: &mut CalculatorContext<'_>,
+    ) -> Result<StepOutcome, GraphRunError> {
         let packet = context.inputs[0].clone();
         if packet.is_empty() {
             return Ok(StepOutcome::Next);
@@ -123,10 +126,10 @@ impl Calculator for Resampler {
         let first = self.first.unwrap_or_else(|| self.begin(at));
         self.first = Some(first);
         let period = self.period_of(first, at);
-        if period.saturating_sub(self.period) > MOST {
+        if period.saturating_sub(self.period) > MAX {
             return Err(GraphRunError::new(
                 AbseilCode::ResourceExhausted,
-                format!("expected a gap of at most {MOST} periods, got one up to {at}"),
+                format!("expected a gap of at most {MAX} periods, got one up to {at}"),
             ));
         }
         if period >= self.period {
@@ -188,13 +191,13 @@ mod tests {
     /// Runs the calculator with packets at these milliseconds; returns only packets.
     fn run(options: &PacketResamplerCalculatorOptions, times: &[i64]) -> Vec<String> {
         let mut run = node().options(options).start();
-        let mut told = Vec::new();
+        let mut reported = Vec::new();
         for at in times {
-            told.extend(run.at(*at * 1000, &[("a", Int(*at))]));
+            reported.extend(run.at(*at * 1000, &[("a", Int(*at))]));
         }
-        told.extend(run.close());
-        told.retain(|told| !told.contains("bound"));
-        told
+        reported.extend(run.close());
+        reported.retain(|reported| !reported.contains("bound"));
+        reported
     }
 
     #[test]
@@ -254,7 +257,7 @@ mod tests {
     }
 
     #[test]
-    fn options_and_ports_are_judged() {
+    fn options_and_ports_are_validated() {
         for frame_rate in [-1.0, 0.0, 1_000_001.0] {
             assert_eq!(
                 node().options(&rate(frame_rate)).refused(),
@@ -294,12 +297,12 @@ mod tests {
         let mut run = node().options(&rate(1_000_000.0)).start();
         run.at(0, &[("a", Int(1))]);
         assert_eq!(
-            run.fault_at(100_000, &[("a", Int(1))]),
+            run.error_at(100_000, &[("a", Int(1))]),
             "RESOURCE_EXHAUSTED: expected a gap of at most 65536 periods, got one up to 100000"
         );
         let mut run = node().options(&rate(1.0)).start();
         assert_eq!(
-            run.fault_at(Timestamp::PRE_STREAM.value(), &[("a", Int(1))]),
+            run.error_at(Timestamp::PRE_STREAM.value(), &[("a", Int(1))]),
             "INTERNAL: expected packets of ordinary times, got one at Timestamp::PreStream()"
         );
     }

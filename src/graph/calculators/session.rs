@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use crate::{
     graph::{
-        Calculator, AbseilCode, CalculatorContext, Contract, Emit, Factory, GraphRunError, StepOutcome, NodeSpec, Packet,
-        PacketType, Payload, Resources,
+        AbseilCode, Calculator, CalculatorContext, Contract, Emit, Factory, GraphRunError,
+        NodeSpec, Packet, PacketType, Payload, Resources, StepOutcome,
     },
     proto::mediapipe::OpenVinoModelServerSessionCalculatorOptions as Options,
 };
@@ -85,7 +85,7 @@ fn version(text: &str) -> Option<i64> {
 mod tests {
     use super::{FACTORY, Options, TAG, version};
     use crate::graph::{
-        AbseilCode, NodeSpec, NodeOptions, PacketType, Payload, Ports, Timestamp,
+        AbseilCode, NodeOptions, NodeSpec, PacketType, Payload, Ports, Timestamp,
         calculators::fake::{Fake, Run},
     };
 
@@ -128,12 +128,12 @@ mod tests {
     #[test]
     fn no_servable_is_a_failed_precondition() {
         let fake = Fake::missing();
-        let fault = Run::new(&FACTORY, node("m", None), &fake)
+        let error = Run::new(&FACTORY, node("m", None), &fake)
             .open(vec![])
             .unwrap_err();
-        assert_eq!(fault.code, AbseilCode::FailedPrecondition);
+        assert_eq!(error.code, AbseilCode::FailedPrecondition);
         assert_eq!(
-            fault.message,
+            error.message,
             "OpenVINOModelServerSessionCalculator failed to load the model"
         );
     }
@@ -152,8 +152,8 @@ mod tests {
         for sides in [&["s"][..], &[], &["SESSION:a", "SESSION:1:b"]] {
             let mut node = node("m", None);
             node.side_outputs = Ports::of(sides);
-            let fault = (FACTORY.contract)(&node).unwrap_err();
-            assert!(fault.contains(TAG), "{fault}");
+            let error = (FACTORY.contract)(&node).unwrap_err();
+            assert!(error.contains(TAG), "{error}");
         }
         let bare = refused(|node| node.options = NodeOptions::default());
         assert!(bare.contains("servable_name"), "{bare}");

@@ -5,15 +5,15 @@ use std::collections::VecDeque;
 use super::contract::{Ask, Count, EVERY};
 use crate::{
     graph::{
-        Calculator, CalculatorContext, Contract, Emit, Factory, GraphRunError, StepOutcome, NodeSpec, Packet, PacketType,
-        Timestamp,
+        Calculator, CalculatorContext, Contract, Emit, Factory, GraphRunError, NodeSpec, Packet,
+        PacketType, StepOutcome, Timestamp,
     },
     proto::mediapipe::SequenceShiftCalculatorOptions,
 };
 
 /// Maximum number of packets a stream can be shifted by, all of
 /// which are kept.
-const MOST: i32 = 100_000;
+const MAX: i32 = 100_000;
 
 /// Factories of this module.
 pub(super) static FACTORIES: &[Factory] = &[Factory {
@@ -38,8 +38,8 @@ fn contract(node: &NodeSpec) -> Result<Contract, String> {
     Ask::new(node)
         .takes(EVERY, Count::One, &PacketType::Any)
         .gives(EVERY, Count::One, &PacketType::SameAsInput(0))
-        .demand((-MOST..=MOST).contains(&by), || {
-            format!("packet_offset: expected {} to {MOST}, got {by}", -MOST)
+        .demand((-MAX..=MAX).contains(&by), || {
+            format!("packet_offset: expected {} to {MAX}, got {by}", -MAX)
         })
         .settles_if(by == 0)
         .contract()
@@ -58,7 +58,10 @@ impl Shift {
 }
 
 impl Calculator for Shift {
-    fn process(&mut self, context: &mut CalculatorContext<'_>) -> Result<StepOutcome, GraphRunError> {
+    fn process(
+        &mut self,
+        context: &mut CalculatorContext<'_>,
+    ) -> Result<StepOutcome, GraphRunError> {
         let (at, packet) = (context.at, context.inputs[0].clone());
         if packet.is_empty() {
             return Ok(StepOutcome::Next);

@@ -6,8 +6,8 @@ use super::{
 };
 use crate::{
     graph::{
-        Calculator, AbseilCode, CalculatorContext, Contract, Emit, Factory, GraphRunError, StepOutcome, NodeSpec, Packet,
-        PacketType, Payload, Timestamp,
+        AbseilCode, Calculator, CalculatorContext, Contract, Emit, Factory, GraphRunError,
+        NodeSpec, Packet, PacketType, Payload, StepOutcome, Timestamp,
     },
     proto::mediapipe::{
         ConstantSidePacketCalculatorOptions,
@@ -194,7 +194,10 @@ fn send_all(context: &mut CalculatorContext<'_>, at: Timestamp) {
 }
 
 impl Calculator for ToStream {
-    fn process(&mut self, context: &mut CalculatorContext<'_>) -> Result<StepOutcome, GraphRunError> {
+    fn process(
+        &mut self,
+        context: &mut CalculatorContext<'_>,
+    ) -> Result<StepOutcome, GraphRunError> {
         let first = match output_tag(context.node) {
             "AT_TICK" => false,
             "AT_FIRST_TICK" => true,
@@ -247,7 +250,10 @@ fn from_stream(node: &NodeSpec) -> Result<Contract, String> {
 }
 
 impl Calculator for FromStream {
-    fn process(&mut self, context: &mut CalculatorContext<'_>) -> Result<StepOutcome, GraphRunError> {
+    fn process(
+        &mut self,
+        context: &mut CalculatorContext<'_>,
+    ) -> Result<StepOutcome, GraphRunError> {
         let packet = &context.inputs[0];
         if packet.is_empty() {
             return Ok(StepOutcome::Next);

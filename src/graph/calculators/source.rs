@@ -5,8 +5,8 @@ use super::{
     value,
 };
 use crate::graph::{
-    Calculator, AbseilCode, CalculatorContext, Contract, Factory, GraphRunError, StepOutcome, NodeSpec, Packet, PacketType,
-    Payload, Timestamp,
+    AbseilCode, Calculator, CalculatorContext, Contract, Factory, GraphRunError, NodeSpec, Packet,
+    PacketType, Payload, StepOutcome, Timestamp,
 };
 
 /// Factories of this module.
@@ -28,7 +28,7 @@ pub(super) static FACTORIES: &[Factory] = &[Factory {
 
 /// Maximum number of packets of a batch, which are created
 /// at once.
-const MOST: i32 = 1 << 16;
+const MAX: i32 = 1 << 16;
 
 /// Integer side packets.
 const NUMBERS: [&str; 5] = [
@@ -65,7 +65,11 @@ fn contract(node: &NodeSpec) -> Result<Contract, String> {
 }
 
 /// Reads a side packet with a minimum value.
-fn at_least(context: &CalculatorContext<'_>, tag: &str, least: i32) -> Result<Option<i32>, GraphRunError> {
+fn at_least(
+    context: &CalculatorContext<'_>,
+    tag: &str,
+    least: i32,
+) -> Result<Option<i32>, GraphRunError> {
     match value::side_int(context, tag)? {
         Some(value) if value < least => Err(GraphRunError::internal(format!(
             "side packet {tag}: expected at least {least}, got {value}"
@@ -82,9 +86,9 @@ impl Calculator for Counting {
         self.error = at_least(context, "ERROR_COUNT", 0)?;
         self.max = at_least(context, "MAX_COUNT", 0)?;
         self.size = at_least(context, "BATCH_SIZE", 1)?.unwrap_or(1);
-        if self.size > MOST {
+        if self.size > MAX {
             return Err(GraphRunError::invalid(format!(
-                "side packet BATCH_SIZE: expected at most {MOST}, got {}",
+                "side packet BATCH_SIZE: expected at most {MAX}, got {}",
                 self.size
             )));
         }
@@ -93,7 +97,10 @@ impl Calculator for Counting {
         Ok(StepOutcome::Next)
     }
 
-    fn process(&mut self, context: &mut CalculatorContext<'_>) -> Result<StepOutcome, GraphRunError> {
+    fn process(
+        &mut self,
+        context: &mut CalculatorContext<'_>,
+    ) -> Result<StepOutcome, GraphRunError> {
         if self.error.is_some_and(|error| self.batches >= error) {
             return Err(GraphRunError::internal("expected error"));
         }
@@ -165,7 +172,7 @@ mod tests {
     fn it_fails_when_it_should() {
         let mut run = node(&[("error", 1)]).start();
         assert_eq!(run.at(0, &[]), ["o 0 @0"]);
-        assert_eq!(run.fault_at(1, &[]), "INTERNAL: expected error");
+        assert_eq!(run.error_at(1, &[]), "INTERNAL: expected error");
         let failing = Node::of("CountingSourceCalculator")
             .outputs(&["o"])
             .side_inputs(&["MAX_COUNT:max", "ERROR_ON_OPEN:open"])
@@ -174,13 +181,13 @@ mod tests {
         assert_eq!(failing.fails_to_open(), "NOT_FOUND: expected error");
         let mut run = node(&[("max", 2), ("first", i32::MAX.into())]).start();
         assert_eq!(
-            run.fault_at(0, &[]),
+            run.error_at(0, &[]),
             "OUT_OF_RANGE: counted to the highest int, 2147483647"
         );
     }
 
     #[test]
-    fn side_packets_are_judged() {
+    fn side_packets_are_validated() {
         assert_eq!(
             node(&[]).refused(),
             "expected the side packet MAX_COUNT or ERROR_COUNT"

@@ -6,7 +6,8 @@ use super::{
     value,
 };
 use crate::graph::{
-    Calculator, CalculatorContext, Contract, Emit, GraphRunError, StepOutcome, NodeSpec, Packet, PacketType, Payload,
+    Calculator, CalculatorContext, Contract, Emit, GraphRunError, NodeSpec, Packet, PacketType,
+    Payload, StepOutcome,
 };
 
 /// Factories of this module.

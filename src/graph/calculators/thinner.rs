@@ -7,8 +7,8 @@ use super::{
 };
 use crate::{
     graph::{
-        Calculator, CalculatorContext, Contract, Factory, GraphRunError, StepOutcome, NodeSpec, Packet, PacketType,
-        Timestamp,
+        Calculator, CalculatorContext, Contract, Factory, GraphRunError, NodeSpec, Packet,
+        PacketType, StepOutcome, Timestamp,
     },
     proto::mediapipe::{
         PacketThinnerCalculatorOptions, packet_thinner_calculator_options::ThinnerType,
@@ -149,7 +149,10 @@ impl Calculator for Thinner {
         Ok(StepOutcome::Next)
     }
 
-    fn process(&mut self, context: &mut CalculatorContext<'_>) -> Result<StepOutcome, GraphRunError> {
+    fn process(
+        &mut self,
+        context: &mut CalculatorContext<'_>,
+    ) -> Result<StepOutcome, GraphRunError> {
         let packet = context.inputs[0].clone();
         if context.at >= self.end {
             self.flush(context);
@@ -196,12 +199,12 @@ mod tests {
 
     fn run(node: &Node, times: &[i64]) -> Vec<String> {
         let mut run = node.start();
-        let mut told: Vec<String> = run.opened().to_vec();
+        let mut reported: Vec<String> = run.opened().to_vec();
         for at in times {
-            told.extend(run.at(*at, &[("a", Int(*at))]));
+            reported.extend(run.at(*at, &[("a", Int(*at))]));
         }
-        told.extend(run.close());
-        told
+        reported.extend(run.close());
+        reported
     }
 
     #[test]
@@ -219,7 +222,7 @@ mod tests {
                 "o 25 @25",
                 "o bound 35"
             ]
-            .map(|told| told.replace("-9223372036854775805", "Timestamp::Min()"))
+            .map(|reported| reported.replace("-9223372036854775805", "Timestamp::Min()"))
         );
     }
 
@@ -295,7 +298,7 @@ mod tests {
     }
 
     #[test]
-    fn options_are_judged() {
+    fn options_are_validated() {
         assert_eq!(
             node().options(&options(ThinnerType::Async, 0)).refused(),
             "period: expected at least 1, got 0"

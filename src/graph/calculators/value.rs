@@ -54,14 +54,20 @@ pub(super) fn side<'a>(context: &'a CalculatorContext<'_>, tag: &str) -> Option<
 }
 
 /// Reads an `int` side packet.
-pub(super) fn side_int(context: &CalculatorContext<'_>, tag: &str) -> Result<Option<i32>, GraphRunError> {
+pub(super) fn side_int(
+    context: &CalculatorContext<'_>,
+    tag: &str,
+) -> Result<Option<i32>, GraphRunError> {
     side(context, tag)
         .map(|payload| int(payload, &format!("side packet {tag}")))
         .transpose()
 }
 
 /// Reads a `bool` side packet.
-pub(super) fn side_flag(context: &CalculatorContext<'_>, tag: &str) -> Result<Option<bool>, GraphRunError> {
+pub(super) fn side_flag(
+    context: &CalculatorContext<'_>,
+    tag: &str,
+) -> Result<Option<bool>, GraphRunError> {
     side(context, tag)
         .map(|payload| flag(payload, &format!("side packet {tag}")))
         .transpose()

@@ -2,8 +2,8 @@
 
 use std::{cell::RefCell, collections::HashSet, sync::Arc};
 
-use super::fault::{GraphErrors, FileFault, FileWarning, GraphRule};
-use crate::graph::pbtxt::{Lines, MOST_FAULTS, TextFault};
+use super::error::{FileError, FileWarning, GraphErrors, GraphRule};
+use crate::graph::pbtxt::{Lines, MAX_ERRORS, TextError};
 
 /// Gathers faults and warnings, with their places in the file.
 pub(in crate::graph) struct Found<'a> {
@@ -14,9 +14,9 @@ pub(in crate::graph) struct Found<'a> {
 
 #[derive(Default)]
 struct Kept {
-    faults: Vec<(usize, FileFault)>,
+    errors: Vec<(usize, FileError)>,
     warnings: Vec<(usize, FileWarning)>,
-    told: HashSet<(usize, String)>,
+    reported: HashSet<(usize, String)>,
     /// How many faults there are by the number of the rule, so that many of one hide none of another.
     counts: [usize; 16],
 }
@@ -32,7 +32,7 @@ impl<'a> Found<'a> {
 
     /// Tells whether no more faults of a rule are kept: looking for hints is in vain.
     pub(in crate::graph) fn is_full(&self, rule: GraphRule) -> bool {
-        self.kept.borrow().counts[usize::from(rule.number())] >= MOST_FAULTS
+        self.kept.borrow().counts[usize::from(rule.number())] >= MAX_ERRORS
     }
 
     /// Tells whether a rule with a number of its own is broken.
@@ -41,47 +41,47 @@ impl<'a> Found<'a> {
     }
 
     /// Adds a fault; not twice.
-    pub(in crate::graph) fn add(&self, fault: New) {
-        if self.is_full(fault.rule) {
+    pub(in crate::graph) fn add(&self, error: New) {
+        if self.is_full(error.rule) {
             return;
         }
         let mut kept = self.kept.borrow_mut();
-        if !kept.told.insert((fault.at, fault.message.clone())) {
+        if !kept.reported.insert((error.at, error.message.clone())) {
             return;
         }
-        kept.counts[usize::from(fault.rule.number())] += 1;
-        let place = self.lines.place(fault.at);
-        let fault = (
-            fault.at,
-            FileFault {
-                rule: fault.rule,
+        kept.counts[usize::from(error.rule.number())] += 1;
+        let place = self.lines.place(error.at);
+        let error = (
+            error.at,
+            FileError {
+                rule: error.rule,
                 file: self.file.clone(),
                 place: Some(place),
-                node: fault.node,
-                subject: fault.subject,
-                message: fault.message,
-                hint: fault.hint,
+                node: error.node,
+                subject: error.subject,
+                message: error.message,
+                hint: error.hint,
             },
         );
-        kept.faults.push(fault);
+        kept.errors.push(error);
     }
 
     /// Adds a fault of the text.
-    pub(in crate::graph) fn add_text(&self, fault: TextFault) {
+    pub(in crate::graph) fn add_text(&self, error: TextError) {
         self.add(New {
-            at: fault.at,
+            at: error.at,
             rule: GraphRule::Text,
-            node: fault.node,
+            node: error.node,
             subject: String::new(),
-            message: fault.message,
-            hint: fault.hint,
+            message: error.message,
+            hint: error.hint,
         });
     }
 
     /// Adds a warning.
     pub(in crate::graph) fn warn(&self, at: usize, node: Option<&str>, message: String) {
         let mut kept = self.kept.borrow_mut();
-        if kept.warnings.len() < MOST_FAULTS {
+        if kept.warnings.len() < MAX_ERRORS {
             let warning = FileWarning {
                 file: self.file.clone(),
                 place: self.lines.place(at),
@@ -95,18 +95,18 @@ impl<'a> Found<'a> {
     /// Returns the faults, in the order of the rules and then of the file, or else the warnings.
     pub(in crate::graph) fn end(self) -> Result<Vec<FileWarning>, GraphErrors> {
         let Kept {
-            mut faults,
+            mut errors,
             mut warnings,
             ..
         } = self.kept.into_inner();
-        faults.sort_by_key(|(at, fault)| (fault.rule.number(), *at));
+        errors.sort_by_key(|(at, error)| (error.rule.number(), *at));
         warnings.sort_by_key(|(at, _)| *at);
         let warnings = warnings.into_iter().map(|(_, warning)| warning).collect();
-        if faults.is_empty() {
+        if errors.is_empty() {
             return Ok(warnings);
         }
         Err(GraphErrors {
-            faults: faults.into_iter().map(|(_, fault)| fault).collect(),
+            errors: errors.into_iter().map(|(_, error)| error).collect(),
             warnings,
         })
     }

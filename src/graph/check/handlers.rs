@@ -6,7 +6,7 @@ use super::{Draft, New};
 use crate::{
     error::nearest,
     graph::{
-        node::{NodeSpec, NodeOptions},
+        node::{NodeOptions, NodeSpec},
         plan::InputHandler,
         spec::{HandlerEntry, tag_index},
     },
@@ -75,12 +75,12 @@ impl Draft<'_> {
             Err((message, hint)) => {
                 // A handler of the graph that is unknown is wrong once, not for each node.
                 let at = if known { options_at } else { at };
-                let fault = New::wiring(at, message).may_hint(hint);
+                let error = New::wiring(at, message).may_hint(hint);
                 let is_nodes = of_node || known;
                 self.found.add(if is_nodes {
-                    fault.node(&entry.spec.name)
+                    error.node(&entry.spec.name)
                 } else {
-                    fault
+                    error
                 });
                 None
             }
@@ -88,7 +88,14 @@ impl Draft<'_> {
     }
 
     /// Warns of what was hardly meant.
-    fn advise(&self, place: usize, name: &str, options: &NodeOptions, at: usize, handler: &InputHandler) {
+    fn advise(
+        &self,
+        place: usize,
+        name: &str,
+        options: &NodeOptions,
+        at: usize,
+        handler: &InputHandler,
+    ) {
         let entry = &self.spec.nodes[place];
         let own = format!("mediapipe.{name}Options");
         for other in options.names().filter(|other| *other != own) {

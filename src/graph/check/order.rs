@@ -1,6 +1,6 @@
 //! Nodes that wait for each other.
 
-use super::{Draft, New, GraphRule};
+use super::{Draft, GraphRule, New};
 use crate::graph::plan::StreamSource;
 
 impl Draft<'_> {
@@ -24,8 +24,8 @@ impl Draft<'_> {
             for (to, place) in &stream.to {
                 let node = &self.nodes[*to];
                 // A loopback that is wrong is told already.
-                let is_told = *to == from && node.is_loopback_wrong;
-                if !node.back_edges[*place] && !is_told {
+                let is_reported = *to == from && node.is_loopback_wrong;
+                if !node.back_edges[*place] && !is_reported {
                     followers[from].push(*to);
                 }
             }
@@ -45,13 +45,13 @@ impl Draft<'_> {
             return;
         }
         let entry = &self.spec.nodes[first];
-        const MOST: usize = 8;
-        let names = cycle.iter().take(MOST);
+        const MAX: usize = 8;
+        let names = cycle.iter().take(MAX);
         let mut names: Vec<String> = names
             .map(|node| format!("`{}`", self.spec.nodes[*node].spec.name))
             .collect();
-        if cycle.len() > MOST {
-            names.push(format!("{} more", cycle.len() - MOST));
+        if cycle.len() > MAX {
+            names.push(format!("{} more", cycle.len() - MAX));
         }
         let message = format!(
             "Generator side packet cycle or calculator stream cycle detected: {}",
@@ -72,8 +72,8 @@ impl Draft<'_> {
                  \"{at}\" back_edge: true }}`"
             )
         });
-        let fault = New::wiring(entry.at, message).node(&entry.spec.name);
-        self.found.add(fault.may_hint(hint));
+        let error = New::wiring(entry.at, message).node(&entry.spec.name);
+        self.found.add(error.may_hint(hint));
     }
 }
 

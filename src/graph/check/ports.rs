@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use super::{Found, New, GraphRule};
+use super::{Found, GraphRule, New};
 use crate::graph::{
     plan::PacketForm,
     spec::{GraphSpec, PortEntry},
@@ -38,7 +38,7 @@ pub(super) fn is_tflite(entry: &PortEntry) -> bool {
 }
 
 /// Judges the inputs and outputs of a graph.
-pub(super) fn judge(spec: &GraphSpec, found: &Found<'_>) {
+pub(super) fn validate(spec: &GraphSpec, found: &Found<'_>) {
     repeated(&spec.inputs, GraphRule::InputName, "inputs", found);
     repeated(&spec.outputs, GraphRule::OutputName, "outputs", found);
     if spec.inputs.is_empty() || spec.outputs.is_empty() {
@@ -59,8 +59,8 @@ pub(super) fn judge(spec: &GraphSpec, found: &Found<'_>) {
                 "the {kind} \"{}\" of the graph has the tag prefix {TFLITE}, which is not supported there",
                 entry.text
             );
-            let fault = New::of(GraphRule::TfLite, entry.at, message).about(entry.name());
-            found.add(fault.hint("use OVTENSOR, and convert within the graph"));
+            let error = New::of(GraphRule::TfLite, entry.at, message).about(entry.name());
+            found.add(error.hint("use OVTENSOR, and convert within the graph"));
         }
     }
     requests(spec, found);
@@ -74,8 +74,8 @@ fn repeated(ports: &[PortEntry], rule: GraphRule, kind: &str, found: &Found<'_>)
         if first != entry.at {
             let (line, column) = found.lines.place(first);
             let message = format!("two {kind} of the graph have the name \"{name}\"");
-            let fault = New::of(rule, entry.at, message).about(name);
-            found.add(fault.hint(format!("the other is at {line}:{column}; rename one")));
+            let error = New::of(rule, entry.at, message).about(name);
+            found.add(error.hint(format!("the other is at {line}:{column}; rename one")));
         }
     }
 }
@@ -96,16 +96,16 @@ fn requests(spec: &GraphSpec, found: &Found<'_>) {
                 "the input \"{}\" takes whole requests, but no output has the tag RESPONSE",
                 request.text
             );
-            let fault = New::of(GraphRule::NoResponse, request.at, message);
-            found.add(fault.hint("tag the output RESPONSE:…"));
+            let error = New::of(GraphRule::NoResponse, request.at, message);
+            found.add(error.hint("tag the output RESPONSE:…"));
         }
         (None, Some(response)) => {
             let message = format!(
                 "the output \"{}\" gives whole responses, but no input has the tag REQUEST",
                 response.text
             );
-            let fault = New::of(GraphRule::NoRequest, response.at, message);
-            found.add(fault.hint("tag the input REQUEST:…"));
+            let error = New::of(GraphRule::NoRequest, response.at, message);
+            found.add(error.hint("tag the input REQUEST:…"));
         }
         (Some(_), Some(_)) => {
             let counted = [

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use super::{Draft, Found, New, GraphRule};
+use super::{Draft, Found, GraphRule, New};
 use crate::{
     graph::{
         node::Port,
@@ -35,14 +35,14 @@ pub(super) fn is_loopback(entry: &NodeEntry, port: &Port) -> bool {
 }
 
 /// Judges names and options, and whether instances may be kept.
-pub(super) fn judge(spec: &GraphSpec, found: &Found<'_>) {
+pub(super) fn validate(spec: &GraphSpec, found: &Found<'_>) {
     let mut seen: HashMap<&str, usize> = HashMap::new();
     for entry in spec.nodes.iter().filter(|entry| is_python(entry)) {
         let name = entry.spec.name.as_str();
         let add = |rule: GraphRule, message: String, hint: String| {
-            let fault = New::of(rule, entry.at, message).hint(hint);
+            let error = New::of(rule, entry.at, message).hint(hint);
             found.add(
-                fault
+                error
                     .node(name)
                     .about(entry.given.as_deref().unwrap_or(name)),
             );
@@ -86,8 +86,8 @@ pub(super) fn judge(spec: &GraphSpec, found: &Found<'_>) {
         if let (Some(loopback), true) = (loopback, spec.pool != PoolSize::Off) {
             let message =
                 "PythonExecutorCalculator with LOOPBACK stream is incompatible with graph queue";
-            let fault = New::of(GraphRule::Pool, loopback.at, message).node(name);
-            found.add(fault.hint("remove the line OVMS_GRAPH_QUEUE_MAX_SIZE, or set it to 0"));
+            let error = New::of(GraphRule::Pool, loopback.at, message).node(name);
+            found.add(error.hint("remove the line OVMS_GRAPH_QUEUE_MAX_SIZE, or set it to 0"));
         }
     }
 }
@@ -108,8 +108,8 @@ impl Draft<'_> {
         let input = spec.inputs.find(LOOPBACK, 0);
         let output = spec.outputs.find(LOOPBACK, 0);
         let add = |at: usize, message: String, hint: &str| {
-            let fault = New::wiring(at, message).node(&spec.name);
-            self.found.add(fault.hint(hint));
+            let error = New::wiring(at, message).node(&spec.name);
+            self.found.add(error.hint(hint));
         };
         let at = |input: usize| entry.written.inputs[spec.inputs[input].written].at;
         let (input, output) = match (input, output) {

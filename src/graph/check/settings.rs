@@ -26,7 +26,7 @@ fn is_reserved(name: &str) -> bool {
 
 impl<'a> Executors<'a> {
     /// Judges what a graph says of executors.
-    pub(super) fn judge(spec: &'a GraphSpec, found: &Found<'_>) -> Self {
+    pub(super) fn validate(spec: &'a GraphSpec, found: &Found<'_>) -> Self {
         let mut names = HashSet::new();
         for executor in &spec.executors {
             let name = executor.name.as_str();
@@ -52,7 +52,7 @@ impl<'a> Executors<'a> {
     }
 
     /// Judges the executor that a node names.
-    pub(super) fn judge_node(&self, entry: &NodeEntry, found: &Found<'_>) {
+    pub(super) fn validate_node(&self, entry: &NodeEntry, found: &Found<'_>) {
         let Some((name, at)) = &entry.executor else {
             return;
         };
@@ -72,8 +72,8 @@ impl<'a> Executors<'a> {
             let message = format!("the executor \"{name}\" is not declared in an ExecutorConfig");
             (message, Some(hint))
         };
-        let fault = New::wiring(*at, message).node(&entry.spec.name);
-        found.add(fault.may_hint(hint));
+        let error = New::wiring(*at, message).node(&entry.spec.name);
+        found.add(error.may_hint(hint));
     }
 }
 
@@ -85,8 +85,8 @@ pub(super) fn max_queue(spec: &GraphSpec, found: &Found<'_>) -> Option<usize> {
         Some((size, at)) => {
             if size < 0 {
                 let message = format!("max_queue_size is {size}");
-                let fault = New::wiring(at, message);
-                found.add(fault.hint("write a positive number, or -1 for no limit"));
+                let error = New::wiring(at, message);
+                found.add(error.hint("write a positive number, or -1 for no limit"));
             }
             Some(usize::try_from(size).unwrap_or(MAX_QUEUE))
         }
@@ -99,9 +99,9 @@ pub(super) fn max_in_flight(entry: &NodeEntry, found: &Found<'_>) -> usize {
         return 1;
     };
     if given < 0 {
-        let fault = New::wiring(at, format!("max_in_flight is {given}"));
-        let fault = fault.node(&entry.spec.name);
-        found.add(fault.hint("write how many times the node may run at once, 1 or more"));
+        let error = New::wiring(at, format!("max_in_flight is {given}"));
+        let error = error.node(&entry.spec.name);
+        found.add(error.hint("write how many times the node may run at once, 1 or more"));
     }
     usize::try_from(given).unwrap_or(1).max(1)
 }

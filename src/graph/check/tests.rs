@@ -13,8 +13,8 @@ use std::{fmt::Write, sync::Arc};
 
 use super::{CheckedGraph, GraphErrors, check};
 use crate::graph::{
-    Calculator, CalculatorContext, Contract, Factory, GraphRunError, StepOutcome, NodeSpec, PacketType, Resources,
-    TensorKind,
+    Calculator, CalculatorContext, Contract, Factory, GraphRunError, NodeSpec, PacketType,
+    Resources, StepOutcome, TensorKind,
 };
 
 struct Nothing;
@@ -145,40 +145,40 @@ fn factories() -> Vec<&'static Factory> {
 }
 
 /// Judges a graph as the file `graph.pbtxt`.
-fn judge(text: &str) -> Result<CheckedGraph, GraphErrors> {
+fn validate(text: &str) -> Result<CheckedGraph, GraphErrors> {
     check(text, "graph.pbtxt", &factories())
 }
 
 /// Returns the plan of a sound graph without warnings.
 fn sound(text: &str) -> CheckedGraph {
-    match judge(text) {
+    match validate(text) {
         Ok(checked) => {
             assert_eq!(checked.warnings, [], "{text}");
             checked
         }
-        Err(faults) => panic!("{text}\n{faults}"),
+        Err(errors) => panic!("{text}\n{errors}"),
     }
 }
 
 /// Writes the status and every fault of a graph.
-fn told(text: &str) -> String {
-    let Err(faults) = judge(text) else {
+fn reported(text: &str) -> String {
+    let Err(errors) = validate(text) else {
         panic!("nothing is found in {text}");
     };
-    let mut told = faults.status();
-    told.push('\n');
-    for fault in &faults.faults {
-        writeln!(told, "  {}: {fault}", fault.rule.number()).unwrap();
+    let mut reported = errors.status();
+    reported.push('\n');
+    for error in &errors.errors {
+        writeln!(reported, "  {}: {error}", error.rule.number()).unwrap();
     }
-    for warning in &faults.warnings {
-        writeln!(told, "  warning: {warning}").unwrap();
+    for warning in &errors.warnings {
+        writeln!(reported, "  warning: {warning}").unwrap();
     }
-    told
+    reported
 }
 
 /// Writes what is told of each graph.
-fn each_told(texts: &[&str]) -> String {
-    texts.iter().map(|text| told(text)).collect()
+fn each_reported(texts: &[&str]) -> String {
+    texts.iter().map(|text| reported(text)).collect()
 }
 
 /// A graph of one PassThrough node with something added to the graph and to the node.

@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 
-use super::{Draft, New, GraphRule, ports};
+use super::{Draft, GraphRule, New, ports};
 use crate::graph::{
     packet::{PacketType, TensorKind},
     plan::{PacketForm, StreamSource},
@@ -80,9 +80,9 @@ impl Draft<'_> {
         for (stream, kind) in self.streams.iter_mut().zip(streams) {
             stream.carries = kind;
         }
-        self.judge_inputs();
-        self.judge_outputs();
-        self.judge_sides(&sides);
+        self.validate_inputs();
+        self.validate_outputs();
+        self.validate_sides(&sides);
     }
 
     fn of_stream(&self, stream: usize, sides: &[PacketType]) -> Carried {
@@ -136,7 +136,7 @@ impl Draft<'_> {
         }
     }
 
-    fn judge_inputs(&self) {
+    fn validate_inputs(&self) {
         for stream in &self.streams {
             for (node, place) in &stream.to {
                 let takes = self.input_type(*node, *place);
@@ -163,13 +163,13 @@ impl Draft<'_> {
                     StreamSource::Node(..) => None,
                 };
                 let hint = hint.or_else(|| converter(&stream.carries, &takes));
-                let fault = New::wiring(written.at, message).node(&entry.spec.name);
-                self.found.add(fault.may_hint(hint));
+                let error = New::wiring(written.at, message).node(&entry.spec.name);
+                self.found.add(error.may_hint(hint));
             }
         }
     }
 
-    fn judge_outputs(&self) {
+    fn validate_outputs(&self) {
         for output in &self.graph_outputs {
             let stream = &self.streams[output.stream];
             let takes = of_form(output.form);
@@ -189,7 +189,7 @@ impl Draft<'_> {
         }
     }
 
-    fn judge_sides(&self, types: &[PacketType]) {
+    fn validate_sides(&self, types: &[PacketType]) {
         for (side, gives) in self.sides.iter().zip(types) {
             for (node, place) in &side.to {
                 let contract = self.nodes[*node].contract.as_ref();

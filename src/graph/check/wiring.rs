@@ -2,23 +2,23 @@
 
 use std::collections::{HashMap, HashSet};
 
-use super::{Draft, New, GraphRule, ports};
+use super::{Draft, GraphRule, New, ports};
 use crate::{
     error::nearest,
     graph::{
         packet::PacketType,
-        plan::{GraphPort, SidePacketPlan, StreamSource, StreamPlan},
+        plan::{GraphPort, SidePacketPlan, StreamPlan, StreamSource},
         spec::{NodeEntry, PortEntry, tag_index},
     },
 };
 
 /// The most names that are compared with a mistyped one. In larger graphs names are numbered, and so many
 /// faults would cost seconds.
-const MOST_COMPARED: usize = 2_000;
+const MAX_COMPARED: usize = 2_000;
 
 /// The hint about streams that are not there.
 fn like<'a>(name: &str, known: impl Iterator<Item = &'a str> + Clone) -> Option<String> {
-    if known.clone().nth(MOST_COMPARED).is_some() {
+    if known.clone().nth(MAX_COMPARED).is_some() {
         return None;
     }
     let near = nearest(name, known);
@@ -79,9 +79,9 @@ impl<'a> Draft<'a> {
                     if !self.found.is_full(GraphRule::Wiring) {
                         let (line, column) = self.found.lines.place(*first);
                         let message = format!("the stream \"{name}\" is produced twice");
-                        let fault = New::wiring(written.at, message).node(&spec.name);
+                        let error = New::wiring(written.at, message).node(&spec.name);
                         let hint = format!("the other producer is at {line}:{column}; rename one");
-                        self.found.add(fault.hint(hint));
+                        self.found.add(error.hint(hint));
                     }
                     self.nodes[node].outputs.push(None);
                     continue;
@@ -120,7 +120,7 @@ impl<'a> Draft<'a> {
                     }),
                     Err(message) => Err(format!("input_stream_info: {message}")),
                 };
-                let fault = match place {
+                let error = match place {
                     Ok(place) if !seen.insert(place) => Some((
                         format!("input_stream_info has \"{}\" twice", info.tag_index),
                         None,
@@ -139,9 +139,9 @@ impl<'a> Draft<'a> {
                         Some((message, Some(format!("it has {}", known.join(", ")))))
                     }
                 };
-                if let Some((message, hint)) = fault {
-                    let fault = New::wiring(info.at, message).node(&entry.spec.name);
-                    self.found.add(fault.may_hint(hint));
+                if let Some((message, hint)) = error {
+                    let error = New::wiring(info.at, message).node(&entry.spec.name);
+                    self.found.add(error.may_hint(hint));
                 }
             }
             self.nodes[node].back_edges = back_edges;
@@ -202,8 +202,8 @@ impl<'a> Draft<'a> {
         let hint = hint.unwrap_or_else(|| {
             "name it as an input_stream of the graph, or as the output_stream of a node".to_owned()
         });
-        let fault = New::wiring(written.at, message).node(node);
-        self.found.add(fault.hint(hint));
+        let error = New::wiring(written.at, message).node(node);
+        self.found.add(error.hint(hint));
     }
 
     fn outputs(&mut self, doubtful: &HashSet<&str>) {
@@ -222,9 +222,9 @@ impl<'a> Draft<'a> {
                     "Output stream \"{name}\" of the graph does not have a corresponding output \
                      stream of a node"
                 );
-                let fault = New::wiring(entry.at, message).about(name);
+                let error = New::wiring(entry.at, message).about(name);
                 self.found
-                    .add(fault.may_hint(like(name, self.by_name.keys().copied())));
+                    .add(error.may_hint(like(name, self.by_name.keys().copied())));
             }
         }
     }
@@ -238,9 +238,9 @@ impl<'a> Draft<'a> {
                 if let Some(first) = begun.get(name) {
                     let (line, column) = self.found.lines.place(*first);
                     let message = format!("the side packet \"{name}\" is produced twice");
-                    let fault = New::wiring(written.at, message).node(&spec.name);
+                    let error = New::wiring(written.at, message).node(&spec.name);
                     let hint = format!("the other producer is at {line}:{column}; rename one");
-                    self.found.add(fault.hint(hint));
+                    self.found.add(error.hint(hint));
                     self.nodes[node].side_outputs.push(None);
                     continue;
                 }
@@ -266,9 +266,9 @@ impl<'a> Draft<'a> {
             if !begun.contains_key(name) {
                 let message =
                     format!("the side packet \"{name}\" of the graph is produced by no node");
-                let fault = New::wiring(entry.at, message);
+                let error = New::wiring(entry.at, message);
                 self.found
-                    .add(fault.may_hint(like(name, begun.keys().copied())));
+                    .add(error.may_hint(like(name, begun.keys().copied())));
             }
         }
     }

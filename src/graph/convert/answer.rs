@@ -2,7 +2,9 @@
 
 use super::{TIMESTAMP, image};
 use crate::{
-    graph::{GraphRunError, PacketForm, GraphPort, Packet, PacketType, Payload, TensorKind, Timestamp},
+    graph::{
+        GraphPort, GraphRunError, Packet, PacketForm, PacketType, Payload, TensorKind, Timestamp,
+    },
     request::{InferResponse, LooseTensor, Parameter},
     tensor::{DataType, Tensor, TensorMap},
 };
@@ -92,7 +94,8 @@ pub fn response<'a>(
     let mut at = Timestamp::UNSET;
     for (port, packet) in packets {
         at = packet.at();
-        if let (PacketForm::Response, Some(Payload::Response(made))) = (port.form, packet.payload()) {
+        if let (PacketForm::Response, Some(Payload::Response(made))) = (port.form, packet.payload())
+        {
             response.outputs = made.outputs.clone();
             response.loose = made.loose.clone();
             response.parameters = made.parameters.clone();

@@ -7,7 +7,7 @@ use bytes::Bytes;
 use super::{image, python};
 use crate::{
     error::{Error, ErrorKind, Result},
-    graph::{PacketForm, Packet, Payload, GraphPlan, TensorKind, Timestamp},
+    graph::{GraphPlan, Packet, PacketForm, Payload, TensorKind, Timestamp},
     request::{Data, Declared, Dialect, InferRequest, InputTensor},
     tensor::{DataType, ShapeText, Tensor, byte_size, elements, strings::Strings},
 };
@@ -24,7 +24,11 @@ pub struct RequestPackets<'a> {
 /// Converts a request to packets lazily, so that each packet can be sent before the next input is
 /// validated.
 #[must_use]
-pub fn packets<'a>(plan: &'a GraphPlan, request: &'a Arc<InferRequest>, at: Timestamp) -> RequestPackets<'a> {
+pub fn packets<'a>(
+    plan: &'a GraphPlan,
+    request: &'a Arc<InferRequest>,
+    at: Timestamp,
+) -> RequestPackets<'a> {
     RequestPackets {
         plan,
         request,
@@ -73,7 +77,9 @@ impl RequestPackets<'_> {
             PacketForm::Image => Payload::Tensor(TensorKind::Image, image::read(input)?),
             PacketForm::Python => Payload::Python(python::read(input)?),
             // Only as the sole input, which the check of graphs ensures.
-            PacketForm::Request | PacketForm::Response => Payload::Request(Arc::clone(self.request)),
+            PacketForm::Request | PacketForm::Response => {
+                Payload::Request(Arc::clone(self.request))
+            }
         };
         Ok((place, Packet::new(payload, self.at)))
     }
@@ -198,7 +204,7 @@ fn string_tensor(input: &InputTensor, shape: Vec<usize>) -> Result<Tensor> {
     })?;
     let expected = elements(&shape).ok_or_else(too_large)?;
     if strings.count() != expected {
-        return Err(count_fault(input, expected, strings.count()));
+        return Err(count_error(input, expected, strings.count()));
     }
     Tensor::new(DataType::String, shape, strings.framed().clone())
         .map_err(|error| Error::internal(error.to_string()))
@@ -222,7 +228,7 @@ pub(super) fn values(input: &InputTensor, dtype: DataType, shape: &[usize]) -> R
     match &input.data {
         Data::Values { count, bytes } => match elements(shape) {
             Some(expected) if expected == *count => Ok(bytes.clone()),
-            Some(expected) => Err(count_fault(input, expected, *count)),
+            Some(expected) => Err(count_error(input, expected, *count)),
             None => Err(too_large()),
         },
         Data::Unfit(reason) if matches!(dtype, DataType::F16 | DataType::Bf16) => Err(Error::new(
@@ -240,7 +246,7 @@ pub(super) fn values(input: &InputTensor, dtype: DataType, shape: &[usize]) -> R
     }
 }
 
-fn count_fault(input: &InputTensor, expected: usize, actual: usize) -> Error {
+fn count_error(input: &InputTensor, expected: usize, actual: usize) -> Error {
     Error::invalid(format!(
         "Invalid number of values in tensor proto container - Expected: {expected} values; \
          Actual: {actual} values; input name: {}",

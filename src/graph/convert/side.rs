@@ -3,7 +3,7 @@
 use super::TIMESTAMP;
 use crate::{
     error::{Error, ErrorKind, Result},
-    graph::{Packet, Payload, GraphPlan, SidePacketPlan},
+    graph::{GraphPlan, Packet, Payload, SidePacketPlan},
     request::{Parameter, Parameters},
 };
 

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 
 use crate::{
-    graph::{PacketForm, GraphPort, GraphPlan, PoolSize, Ports},
+    graph::{GraphPlan, GraphPort, PacketForm, PoolSize, Ports},
     request::{Data, Declared, InferRequest, InputTensor},
 };
 

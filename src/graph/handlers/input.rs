@@ -15,7 +15,7 @@ pub(in crate::graph) struct Input {
 
 /// Size in bytes at which a queue counts as full, without its last packet: one packet is always
 /// accepted, however large.
-const MOST_BYTES: usize = 64 << 20;
+const MAX_BYTES: usize = 64 << 20;
 
 impl Input {
     /// Creates an empty queue.
@@ -63,8 +63,8 @@ impl Input {
     /// Returns whether the queue exceeds the limit in bytes.
     pub(in crate::graph) fn is_heavy(&self) -> bool {
         // Computed only when the limit may be exceeded.
-        self.bytes > MOST_BYTES
-            && self.bytes - self.queue.back().map_or(0, Packet::bytes) >= MOST_BYTES
+        self.bytes > MAX_BYTES
+            && self.bytes - self.queue.back().map_or(0, Packet::bytes) >= MAX_BYTES
     }
 
     /// Returns the first packet in the queue.

@@ -7,7 +7,7 @@ use prost_reflect::{
 };
 
 use super::{
-    MOST_FAULTS, TextFault, messages, scalar,
+    MAX_ERRORS, TextError, messages, scalar,
     tree::{Field, Name, Shape, Value, cut},
 };
 use crate::error::nearest;
@@ -18,21 +18,21 @@ const GRAPH: &str = "mediapipe.CalculatorGraphConfig";
 const ANY: &str = "google.protobuf.Any";
 
 /// Decodes a graph from the fields of a file.
-pub(super) fn graph(text: &str, fields: &[Field]) -> Result<DynamicMessage, Vec<TextFault>> {
+pub(super) fn graph(text: &str, fields: &[Field]) -> Result<DynamicMessage, Vec<TextError>> {
     let mut binder = Binder {
         text,
         node: None,
         depth: 0,
-        faults: Vec::new(),
+        errors: Vec::new(),
     };
     let graph = messages()
         .get_message_by_name(GRAPH)
         .expect("own descriptors have it");
     let message = binder.message(&graph, fields, 0);
-    if binder.faults.is_empty() {
+    if binder.errors.is_empty() {
         Ok(message)
     } else {
-        Err(binder.faults)
+        Err(binder.errors)
     }
 }
 
@@ -41,7 +41,7 @@ struct Binder<'a> {
     node: Option<String>,
     /// Nesting depth of the current message.
     depth: usize,
-    faults: Vec<TextFault>,
+    errors: Vec<TextError>,
 }
 
 /// Common interface of fields and extensions.
@@ -84,12 +84,12 @@ impl Slot for ExtensionDescriptor {
 
 impl Binder<'_> {
     const fn is_full(&self) -> bool {
-        self.faults.len() >= MOST_FAULTS
+        self.errors.len() >= MAX_ERRORS
     }
 
-    fn fault(&mut self, at: usize, message: String, hint: Option<String>) {
+    fn error(&mut self, at: usize, message: String, hint: Option<String>) {
         if !self.is_full() {
-            self.faults.push(TextFault {
+            self.errors.push(TextError {
                 at,
                 node: self.node.clone(),
                 message,
@@ -123,7 +123,7 @@ impl Binder<'_> {
         });
         for field in missing.collect::<Vec<_>>() {
             let (name, kind) = (field.name(), kind.full_name());
-            self.fault(
+            self.error(
                 at,
                 format!("the required field \"{name}\" of {kind} is missing"),
                 Some(format!("add `{name}: …` there")),
@@ -154,7 +154,7 @@ impl Binder<'_> {
                         || without(&kind, &known),
                         |name| format!("did you mean \"{name}\"?"),
                     );
-                    self.fault(
+                    self.error(
                         field.at,
                         format!("{} has no field \"{}\"", kind.full_name(), cut(name)),
                         Some(hint),
@@ -167,12 +167,12 @@ impl Binder<'_> {
                     let other = oneof
                         .and_then(|oneof| oneof.fields().find(|other| message.has_field(other)));
                     if is_set {
-                        self.fault(field.at, format!("\"{name}\" is set twice"), None);
+                        self.error(field.at, format!("\"{name}\" is set twice"), None);
                         return;
                     }
                     if let Some(other) = other {
                         let other = other.name();
-                        self.fault(
+                        self.error(
                             field.at,
                             format!("\"{name}\" and \"{other}\" cannot both be set"),
                             None,
@@ -189,7 +189,7 @@ impl Binder<'_> {
                     return;
                 };
                 if message.has_extension(&slot) {
-                    self.fault(field.at, format!("[{name}] is set twice"), None);
+                    self.error(field.at, format!("[{name}] is set twice"), None);
                 } else if let Some(value) = self.values(&slot, &field.value) {
                     merge(message.get_extension_mut(&slot), value, &slot);
                 }
@@ -210,7 +210,7 @@ impl Binder<'_> {
         let mut others = messages().all_extensions();
         if let Some(other) = others.find(|other| other.full_name() == name) {
             let place = other.containing_message();
-            self.fault(
+            self.error(
                 at,
                 format!("[{name}] is an option of {}", place.full_name()),
                 Some(format!("{} does not take it", kind.full_name())),
@@ -222,7 +222,7 @@ impl Binder<'_> {
             .map(|extension| extension.full_name().to_owned())
             .collect();
         let near = nearest(name, known.iter().map(String::as_str));
-        self.fault(
+        self.error(
             at,
             format!("{} has no extension \"{}\"", kind.full_name(), cut(name)),
             near.map(|name| format!("did you mean [{name}]?")),
@@ -233,7 +233,7 @@ impl Binder<'_> {
     fn any(&mut self, message: &mut DynamicMessage, address: &str, field: &Field) {
         let kind = message.descriptor();
         if kind.full_name() != ANY {
-            self.fault(
+            self.error(
                 field.at,
                 format!(
                     "{} takes no type in brackets, found [{}]",
@@ -249,7 +249,7 @@ impl Binder<'_> {
             let known = messages().all_messages();
             let known: Vec<String> = known.map(|known| known.full_name().to_owned()).collect();
             let near = nearest(name, known.iter().map(String::as_str));
-            self.fault(
+            self.error(
                 field.at,
                 format!("the type \"{}\" is not known", cut(name)),
                 near.map(|name| format!("did you mean [type.googleapis.com/{name}]?")),
@@ -257,7 +257,7 @@ impl Binder<'_> {
             return;
         };
         if message.has_field_by_name("type_url") {
-            self.fault(
+            self.error(
                 field.at,
                 "one `{ … }` takes one type, found a second".to_owned(),
                 Some("write each type into a `node_options` of its own".to_owned()),
@@ -326,7 +326,7 @@ impl Binder<'_> {
             }
             _ => format!("{name}: "),
         };
-        self.fault(value.at, format!("{found}expected {expected}"), hint);
+        self.error(value.at, format!("{found}expected {expected}"), hint);
         None
     }
 }

@@ -6,7 +6,7 @@ use proptest::prelude::*;
 use prost::Message;
 use prost_reflect::DynamicMessage;
 
-use super::{LONGEST, Lines, MOST_FAULTS, messages, read};
+use super::{LONGEST, Lines, MAX_ERRORS, messages, read};
 use crate::proto::mediapipe::{
     CalculatorGraphConfig, ConstantSidePacketCalculatorOptions, GateCalculatorOptions,
     OpenVinoInferenceCalculatorOptions, PythonExecutorCalculatorOptions,
@@ -17,22 +17,22 @@ use crate::proto::mediapipe::{
 fn good(text: &str) -> CalculatorGraphConfig {
     match read(text) {
         Ok(document) => document.message.transcode_to().unwrap(),
-        Err(faults) => panic!("{text}\n{faults:?}"),
+        Err(errors) => panic!("{text}\n{errors:?}"),
     }
 }
 
 /// Formats the errors of a text, one per line.
-fn told(text: &str) -> String {
+fn reported(text: &str) -> String {
     let lines = Lines::new(text);
-    let mut told = String::new();
-    for fault in read(text).unwrap_err() {
-        let (line, column) = lines.place(fault.at);
-        let node = fault.node.map(|node| format!(" ({node})"));
-        let hint = fault.hint.map(|hint| format!(" | {hint}"));
+    let mut reported = String::new();
+    for error in read(text).unwrap_err() {
+        let (line, column) = lines.place(error.at);
+        let node = error.node.map(|node| format!(" ({node})"));
+        let hint = error.hint.map(|hint| format!(" | {hint}"));
         let (node, hint) = (node.unwrap_or_default(), hint.unwrap_or_default());
-        writeln!(told, "{line}:{column}{node} {}{hint}", fault.message).unwrap();
+        writeln!(reported, "{line}:{column}{node} {}{hint}", error.message).unwrap();
     }
-    told
+    reported
 }
 
 /// Parses the single options message of the single node of a graph.
@@ -172,7 +172,7 @@ fn what_does_not_run_is_read_all_the_same() {
 }
 
 #[test]
-fn text_that_is_none_is_told_with_its_place() {
+fn text_that_is_none_is_reported_with_its_place() {
     insta::assert_snapshot!([
         "input_stream 'a'",
         "input_stream: \n  ",
@@ -192,7 +192,7 @@ fn text_that_is_none_is_told_with_its_place() {
         "näme: 'x'",
         "{ }",
     ]
-    .map(told)
+    .map(reported)
     .concat(), @"
 1:14 found `'a'`, expected `:` or `{` after `input_stream`
 2:3 found the end of the text, expected a value for `input_stream`
@@ -215,8 +215,8 @@ fn text_that_is_none_is_told_with_its_place() {
 }
 
 #[test]
-fn all_that_has_no_meaning_is_told() {
-    insta::assert_snapshot!(told(
+fn all_that_has_no_meaning_is_reported() {
+    insta::assert_snapshot!(reported(
         "inptu_stream: 'a'
 zebra: 1
 input_stream: 5
@@ -277,9 +277,9 @@ node {
 }
 
 #[test]
-fn many_faults_are_told_in_part() {
+fn many_errors_are_reported_in_part() {
     let text = "zebra: 1\n".repeat(10_000);
-    assert_eq!(read(&text).unwrap_err().len(), MOST_FAULTS);
+    assert_eq!(read(&text).unwrap_err().len(), MAX_ERRORS);
 }
 
 #[test]
@@ -290,15 +290,15 @@ fn depth_is_bounded() {
         "node_options { [a/mediapipe.CalculatorGraphConfig] { node { ".repeat(200_000),
         format!("input_stream: {}", "[".repeat(1_000_000)),
     ] {
-        let faults = read(&text).unwrap_err();
-        assert_eq!(faults.len(), 1);
+        let errors = read(&text).unwrap_err();
+        assert_eq!(errors.len(), 1);
     }
     let deep = |levels: usize| {
         let open = "node{node_options{[a/mediapipe.CalculatorGraphConfig]{".repeat(levels);
         format!("{open}{}", "}}}".repeat(levels))
     };
     good(&deep(33));
-    assert!(told(&deep(34)).contains("deeper than 100 levels"));
+    assert!(reported(&deep(34)).contains("deeper than 100 levels"));
 }
 
 #[test]
@@ -321,7 +321,7 @@ fn large_files_are_read_in_time() {
     let comment = format!("#{}\ninput_stream: 'a'", "x".repeat(5 << 20));
     good(&comment);
     let too_long = " ".repeat(LONGEST + 1);
-    assert!(told(&too_long).contains("more than 16777216"));
+    assert!(reported(&too_long).contains("more than 16777216"));
 }
 
 #[test]

@@ -172,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn words_are_told_apart() {
+    fn words_are_distinguished() {
         assert_eq!(
             words("a: -1.5e+3,b{c:'it\\'s' # no 'string'\n}[x.y / z]0x1F .5"),
             [

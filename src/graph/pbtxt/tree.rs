@@ -64,10 +64,10 @@ pub(super) struct Broken {
 }
 
 impl From<Unreadable> for Broken {
-    fn from(fault: Unreadable) -> Self {
+    fn from(error: Unreadable) -> Self {
         Self {
-            at: fault.at,
-            message: fault.message,
+            at: error.at,
+            message: error.message,
             hint: None,
             node: None,
         }

@@ -1,6 +1,6 @@
 //! What is done when nothing can run by the ordinary rules.
 
-use super::{MOST_IN_QUEUE, Scheduler, missing_side, node::Phase};
+use super::{MAX_IN_QUEUE, Scheduler, missing_side, node::Phase};
 use crate::graph::{AbseilCode, GraphRunError, Timestamp, handlers::Input};
 
 impl Scheduler {
@@ -15,7 +15,7 @@ impl Scheduler {
                 if gate.is_full && self.is_awaited(gate.stream) {
                     names.push(&self.plan.streams[gate.stream].name);
                     tight.push((node, place));
-                    is_too_much |= known.inputs[place].len() >= MOST_IN_QUEUE;
+                    is_too_much |= known.inputs[place].len() >= MAX_IN_QUEUE;
                     is_heavy |= known.inputs[place].is_heavy();
                 }
             }
@@ -38,7 +38,7 @@ impl Scheduler {
             let what = if is_heavy {
                 "More than 64 MiB".to_owned()
             } else {
-                format!("More than {MOST_IN_QUEUE} packets")
+                format!("More than {MAX_IN_QUEUE} packets")
             };
             let text = format!(
                 "{what} wait for other streams before they can be used, on: {}",
@@ -67,8 +67,8 @@ impl Scheduler {
             let name = missing
                 .next()
                 .map(|side| self.plan.sides[*side].name.as_str());
-            let fault = missing_side(name.unwrap_or_default());
-            return self.fail(fault);
+            let error = missing_side(name.unwrap_or_default());
+            return self.fail(error);
         }
         let known = &mut self.nodes[node];
         // What waits is let through up to its time; if nothing does, or that is of no use, nothing comes.

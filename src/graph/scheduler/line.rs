@@ -1,6 +1,8 @@
 //! What is known of a stream in a run.
 
-use crate::graph::{AbseilCode, GraphRunError, InputHandler, GraphPlan, Timestamp, convert::TIMESTAMP};
+use crate::graph::{
+    AbseilCode, GraphPlan, GraphRunError, InputHandler, Timestamp, convert::TIMESTAMP,
+};
 
 /// A stream in a run.
 #[derive(Debug)]

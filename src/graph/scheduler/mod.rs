@@ -17,20 +17,20 @@ mod tests;
 use std::{collections::VecDeque, sync::Arc};
 
 use self::{line::Line, node::Node, queue::Ready};
-use super::{AbseilCode, GraphRunError, Packet, GraphPlan, CalculatorStep, Timestamp};
+use super::{AbseilCode, CalculatorStep, GraphPlan, GraphRunError, Packet, Timestamp};
 
 /// How many packets may wait to be taken out of a graph before its nodes pause, unless said otherwise.
 const BACKLOG: usize = 64;
 
 /// How many packets may wait in one queue, however often its limit was raised because all waited for
 /// each other.
-const MOST_IN_QUEUE: usize = 1 << 16;
+const MAX_IN_QUEUE: usize = 1 << 16;
 
 /// How many bytes wait to be taken out before nodes pause.
 const BACKLOG_BYTES: usize = 4 << 20;
 
 /// How many faults of a run are told.
-const MOST_FAULTS: usize = 16;
+const MAX_ERRORS: usize = 16;
 
 /// The state of a run of a graph.
 #[derive(Debug)]
@@ -53,7 +53,7 @@ pub struct Scheduler {
     /// What these hold together.
     outputs_bytes: usize,
     backlog: usize,
-    faults: Vec<GraphRunError>,
+    errors: Vec<GraphRunError>,
     running: usize,
     /// How many nodes are not closed.
     left: usize,
@@ -131,7 +131,7 @@ impl Scheduler {
             outputs: VecDeque::new(),
             outputs_bytes: 0,
             backlog: BACKLOG,
-            faults: Vec::new(),
+            errors: Vec::new(),
             running: 0,
             left: plan.nodes.len(),
             open_inputs: plan.inputs.len(),
@@ -155,16 +155,16 @@ impl Scheduler {
     /// Fails, and with it the run, if the time does not increase; fails if the run has failed, or if
     /// the input is closed.
     pub fn push(&mut self, input: usize, packet: Packet) -> Result<(), GraphRunError> {
-        if let Some(fault) = self.fault() {
-            return Err(fault);
+        if let Some(error) = self.error() {
+            return Err(error);
         }
         let stream = self.plan.inputs[input].stream;
         let is_closed = self.lines[stream].is_closed();
         let sent = self.send(stream, packet);
-        if let Err(fault) = &sent
+        if let Err(error) = &sent
             && !is_closed
         {
-            self.fail(fault.clone());
+            self.fail(error.clone());
         }
         sent
     }
@@ -209,7 +209,7 @@ impl Scheduler {
     pub fn accepts(&self, input: usize) -> bool {
         let stream = self.plan.inputs[input].stream;
         let is_through = !self.plan.streams[stream].outputs.is_empty();
-        !self.faults.is_empty()
+        !self.errors.is_empty()
             || self.lines[stream].is_closed()
             || (self.lines[stream].full == 0 && !(is_through && self.is_clogged()))
     }
@@ -230,7 +230,7 @@ impl Scheduler {
                 && self.sources.is_empty()
                 && (self.open_inputs > 0 || self.left == 0)
         };
-        self.running == 0 && self.closes.is_empty() && (!self.faults.is_empty() || is_waiting())
+        self.running == 0 && self.closes.is_empty() && (!self.errors.is_empty() || is_waiting())
     }
 
     /// Returns how many jobs are under way.
@@ -244,14 +244,14 @@ impl Scheduler {
     pub fn is_finished(&self) -> bool {
         self.running == 0
             && self.left == 0
-            && (!self.faults.is_empty() || self.open_inputs == 0 || !self.nodes.is_empty())
+            && (!self.errors.is_empty() || self.open_inputs == 0 || !self.nodes.is_empty())
     }
 
     /// Fails the run: nothing is opened or processed any more, and what is open is closed.
-    pub fn fail(&mut self, fault: GraphRunError) {
-        let is_first = self.faults.is_empty();
-        if self.faults.len() < MOST_FAULTS {
-            self.faults.push(fault);
+    pub fn fail(&mut self, error: GraphRunError) {
+        let is_first = self.errors.is_empty();
+        if self.errors.len() < MAX_ERRORS {
+            self.errors.push(error);
         }
         if is_first {
             self.give_up();
@@ -260,8 +260,8 @@ impl Scheduler {
 
     /// Returns what has failed, all of it in one.
     #[must_use]
-    pub fn fault(&self) -> Option<GraphRunError> {
-        GraphRunError::of_run(&self.faults)
+    pub fn error(&self) -> Option<GraphRunError> {
+        GraphRunError::of_run(&self.errors)
     }
 
     /// Tells whether something waits to be taken out.

@@ -3,7 +3,7 @@
 use std::{collections::VecDeque, sync::Arc};
 
 use crate::graph::{
-    GraphRunError, Later, Packet, GraphPlan, Timestamp,
+    GraphPlan, GraphRunError, Later, Packet, Timestamp,
     handlers::{Input, Policy},
 };
 

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::{GraphJob, Scheduler, Ticket, node::Phase};
 use crate::graph::{
-    GraphRunError, Later, Packet, StreamSource, CalculatorStep, Timestamp,
+    CalculatorStep, GraphRunError, Later, Packet, StreamSource, Timestamp,
     handlers::{Input, Look},
 };
 
@@ -31,7 +31,7 @@ impl Scheduler {
     )]
     pub fn next(&mut self) -> Option<GraphJob> {
         loop {
-            if !self.faults.is_empty() {
+            if !self.errors.is_empty() {
                 let node = self.closes.pop_front()?;
                 return Some(self.close_job(node));
             }
@@ -42,9 +42,9 @@ impl Scheduler {
                 return None;
             }
             let job = if let Some(rank) = self.ready.pop() {
-                self.judge(self.order[rank])
+                self.validate(self.order[rank])
             } else if let Some(node) = self.sources.pop_front() {
-                self.judge_source(node)
+                self.validate_source(node)
             } else if self.running > 0 || !self.unstick() {
                 return None;
             } else {
@@ -57,7 +57,7 @@ impl Scheduler {
     }
 
     /// Looks at what a node with inputs can do.
-    fn judge(&mut self, node: usize) -> Option<GraphJob> {
+    fn validate(&mut self, node: usize) -> Option<GraphJob> {
         let known = &mut self.nodes[node];
         if !known.may_run() {
             return None;
@@ -78,7 +78,7 @@ impl Scheduler {
     }
 
     /// Looks at what a node without inputs can do.
-    fn judge_source(&mut self, node: usize) -> Option<GraphJob> {
+    fn validate_source(&mut self, node: usize) -> Option<GraphJob> {
         let known = &self.nodes[node];
         if known.is_stopped {
             return (known.in_flight == 0).then(|| self.close_job(node));
@@ -116,7 +116,13 @@ impl Scheduler {
             let side = side.map(|side| side.unwrap_or(Packet::empty(Timestamp::UNSET)));
             known.side = side.collect();
         }
-        self.job(node, CalculatorStep::Open, Timestamp::UNSTARTED, 0, Vec::new())
+        self.job(
+            node,
+            CalculatorStep::Open,
+            Timestamp::UNSTARTED,
+            0,
+            Vec::new(),
+        )
     }
 
     fn close_job(&mut self, node: usize) -> GraphJob {
@@ -146,7 +152,7 @@ impl Scheduler {
                 node,
                 step,
                 number,
-                is_late: !self.faults.is_empty(),
+                is_late: !self.errors.is_empty(),
             },
             node,
             step,
@@ -162,9 +168,9 @@ impl Scheduler {
     pub fn done(&mut self, ticket: Ticket, outcome: Result<Later, GraphRunError>) {
         self.running -= 1;
         let node = ticket.node;
-        let outcome = outcome.map_err(|fault| {
+        let outcome = outcome.map_err(|error| {
             let name = &self.plan.nodes[node].spec.name;
-            fault.of_node(ticket.step, name)
+            error.of_node(ticket.step, name)
         });
         match ticket.step {
             CalculatorStep::Open => self.opened(node, outcome),
@@ -176,18 +182,18 @@ impl Scheduler {
     fn opened(&mut self, node: usize, outcome: Result<Later, GraphRunError>) {
         let later = match outcome {
             Ok(later) => later,
-            Err(fault) => {
+            Err(error) => {
                 self.nodes[node].phase = Phase::Closed;
                 self.left -= 1;
-                return self.fail(fault);
+                return self.fail(error);
             }
         };
         self.nodes[node].phase = Phase::Open;
-        if !self.faults.is_empty() {
+        if !self.errors.is_empty() {
             return self.closes.push_back(node);
         }
-        if let Err(fault) = self.emit(node, later.emits) {
-            return self.fail(fault);
+        if let Err(error) = self.emit(node, later.emits) {
+            return self.fail(error);
         }
         let known = &mut self.nodes[node];
         // A node without streams does all that it does in `open`.
@@ -197,14 +203,14 @@ impl Scheduler {
     }
 
     fn processed(&mut self, node: usize, number: u64, outcome: Result<Later, GraphRunError>) {
-        if !self.faults.is_empty() {
+        if !self.errors.is_empty() {
             let known = &mut self.nodes[node];
             known.in_flight -= 1;
             if known.in_flight == 0 {
                 self.closes.push_back(node);
             }
-            if let Err(fault) = outcome {
-                self.fail(fault);
+            if let Err(error) = outcome {
+                self.fail(error);
             }
             return;
         }
@@ -218,8 +224,8 @@ impl Scheduler {
                 self.nodes[node].is_stopped = later.stop;
                 self.emit(node, later.emits)
             });
-            if let Err(fault) = sent {
-                return self.fail(fault);
+            if let Err(error) = sent {
+                return self.fail(error);
             }
         }
         self.settle(node);
@@ -232,7 +238,7 @@ impl Scheduler {
         if is_late {
             return;
         }
-        let is_well = self.faults.is_empty();
+        let is_well = self.errors.is_empty();
         let ended = outcome.and_then(|later| {
             if is_well {
                 self.emit(node, later.emits)?;
@@ -240,8 +246,8 @@ impl Scheduler {
             }
             Ok(())
         });
-        if let Err(fault) = ended {
-            self.fail(fault);
+        if let Err(error) = ended {
+            self.fail(error);
         }
     }
 

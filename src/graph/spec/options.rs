@@ -46,12 +46,12 @@ impl Source<'_> {
                 continue;
             }
             if options.names().any(|known| known == kind) {
-                let fault = New::wiring(
+                let error = New::wiring(
                     value.at,
                     format!("node_options has {kind} twice, and a node takes each type once"),
                 );
-                let fault = fault.hint("put all fields into one of them");
-                self.found.add(fault.node(name));
+                let error = error.hint("put all fields into one of them");
+                self.found.add(error.node(name));
                 continue;
             }
             options.push(kind, any.value.clone().into());

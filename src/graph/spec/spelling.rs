@@ -5,7 +5,7 @@ use std::{collections::HashMap, fmt};
 
 use super::PortEntry;
 use crate::graph::{
-    check::{Found, New, GraphRule},
+    check::{Found, GraphRule, New},
     node::{Port, TagIndex},
     pbtxt::Value,
 };
@@ -46,11 +46,11 @@ pub(super) fn ports<'a>(
     texts: &[String],
     values: impl Iterator<Item = &'a Value>,
 ) -> (Vec<PortEntry>, bool) {
-    let fault = |at: usize, message: String, hint: Option<String>| {
-        let fault = New::wiring(at, message).may_hint(hint);
+    let error = |at: usize, message: String, hint: Option<String>| {
+        let error = New::wiring(at, message).may_hint(hint);
         found.add(match node {
-            Some(node) => fault.node(node),
-            None => fault,
+            Some(node) => error.node(node),
+            None => error,
         });
     };
     let mut is_sound = true;
@@ -80,7 +80,7 @@ pub(super) fn ports<'a>(
                 if let Some(first) = seen.insert(at.clone(), entries.len()) {
                     is_sound = false;
                     let (line, column) = found.lines.place(entries[first].at);
-                    fault(
+                    error(
                         value.at,
                         format!(
                             "{kind} has the tag {at} twice: \"{}\" and \"{text}\"",
@@ -107,7 +107,7 @@ pub(super) fn ports<'a>(
                     expected,
                     hint,
                 } = wrong;
-                fault(
+                error(
                     value.at,
                     format!("{kind} \"{text}\": the {part} \"{found}\" is not like {expected}"),
                     hint,
@@ -117,7 +117,7 @@ pub(super) fn ports<'a>(
         entries.push(entry);
     }
     if is_sound && !found.is_full(GraphRule::Wiring) {
-        is_sound = without_holes(kind, &entries, &seen, &fault);
+        is_sound = without_holes(kind, &entries, &seen, &error);
     }
     (entries, is_sound)
 }
@@ -127,7 +127,7 @@ fn without_holes(
     kind: Kind,
     entries: &[PortEntry],
     seen: &HashMap<TagIndex, usize>,
-    fault: &impl Fn(usize, String, Option<String>),
+    error: &impl Fn(usize, String, Option<String>),
 ) -> bool {
     let mut is_sound = true;
     for entry in entries {
@@ -141,7 +141,7 @@ fn without_holes(
         };
         if !seen.contains_key(&below) {
             is_sound = false;
-            fault(
+            error(
                 entry.at,
                 format!(
                     "{kind} \"{}\" has the index {}, but there is no {below}",

@@ -1,10 +1,10 @@
-//! BYTES and DT_STRING: what a list of strings means to an input.
+//! BYTES and DT_STRING: the meaning of a list of strings for an input.
 //!
-//! The input's type and rank decide: strings as they are, rows of bytes, or encoded images. What
-//! takes time, decoding and padding, is planned here and done by [`Planned::finish`] once all
-//! inputs have been judged.
+//! The input's type and rank decide: strings as they are, rows of bytes, or encoded images. Slow
+//! steps, decoding and padding, are planned here and done by [`Planned::finish`] once all inputs
+//! have been validated.
 
-use super::{check_shape, count_fault, lengths};
+use super::{check_shape, count_error, lengths};
 use crate::{
     budget::Budget,
     error::{Error, ErrorKind, Result},
@@ -22,7 +22,7 @@ use crate::{
 /// it is set.
 const NATIVE_STRING: usize = 64;
 
-/// An input that has been judged, up to what takes time.
+/// An input validated up to the steps that take time.
 pub(super) enum Planned<'a> {
     /// Ready for a slot.
     Ready(SlotInput),
@@ -34,7 +34,7 @@ pub(super) enum Planned<'a> {
     Images(&'a TensorInfo, Strings),
 }
 
-/// What an input does with strings.
+/// Treatment of strings by an input.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Treatment {
     Native,
@@ -42,7 +42,7 @@ enum Treatment {
     Images,
 }
 
-/// Returns what an input does with strings, if it takes any.
+/// Returns the treatment of strings by an input, if it takes any.
 fn treatment(expected: &TensorInfo) -> Option<Treatment> {
     match (expected.dtype, expected.shape.0.len()) {
         (DataType::String, _) => Some(Treatment::Native),
@@ -53,18 +53,17 @@ fn treatment(expected: &TensorInfo) -> Option<Treatment> {
     }
 }
 
-/// Tells whether a request is split along the first axis: what comes then is that of each part, which is a
-/// batch of one image.
+/// Returns whether a request is split along the first axis: each part is then a batch of one image.
 fn is_split(expected: &TensorInfo) -> bool {
     expected.layout.as_str().starts_with("N?")
 }
 
-/// Tells whether strings for an input take longer to judge than an async worker should be held up.
+/// Returns whether strings for an input take longer to validate than an async worker should be held up.
 pub(super) fn is_slow(expected: &TensorInfo, strings: &Data) -> bool {
     /// Bytes of many short strings that are gone through at once.
-    const MOST_FRAMED: usize = 1 << 16;
+    const MAX_FRAMED: usize = 1 << 16;
     /// Bytes of rows that are written at once.
-    const MOST_PADDED: usize = 1 << 20;
+    const MAX_PADDED: usize = 1 << 20;
     let length = match strings {
         Data::Raw(bytes) | Data::Values { bytes, .. } => bytes.len(),
         Data::Both | Data::Unfit(_) => return false,
@@ -72,8 +71,8 @@ pub(super) fn is_slow(expected: &TensorInfo, strings: &Data) -> bool {
     match treatment(expected) {
         Some(Treatment::Images) => length > 0,
         // A string takes 4 bytes at least, and all rows have the length of the longest.
-        Some(Treatment::Padded) => length.saturating_mul(length / 4) > MOST_PADDED,
-        Some(Treatment::Native) | None => length > MOST_FRAMED,
+        Some(Treatment::Padded) => length.saturating_mul(length / 4) > MAX_PADDED,
+        Some(Treatment::Native) | None => length > MAX_FRAMED,
     }
 }
 
@@ -101,7 +100,7 @@ pub(super) fn tensor_shape(
     }
 }
 
-/// Judges an input that is declared as strings.
+/// Validates an input that is declared as strings.
 pub(super) fn plan(
     expected: &TensorInfo,
     input: InputTensor,
@@ -136,7 +135,7 @@ pub(super) fn plan(
         Treatment::Native => {
             let shape = check_shape(expected, &input, dialect)?;
             if crate::tensor::elements(&shape) != Some(strings.count()) {
-                return Err(count_fault(expected, &shape, strings.count(), dialect));
+                return Err(count_error(expected, &shape, strings.count(), dialect));
             }
             let input = SlotInput {
                 port: expected.port,
@@ -156,7 +155,7 @@ pub(super) fn plan(
     }
 }
 
-/// Judges strings that are to be rows.
+/// Validates strings that are to become rows.
 fn padded(
     expected: &TensorInfo,
     shape: &[usize],
@@ -184,7 +183,7 @@ fn padded(
     Ok(())
 }
 
-/// Judges images, up to what is known without decoding them.
+/// Validates images, as far as possible without decoding them.
 fn images(
     expected: &TensorInfo,
     shape: &[usize],
@@ -203,7 +202,7 @@ fn images(
     }
     image_tensor(expected)
         .check()
-        .map_err(|error| image_fault(expected, error))?;
+        .map_err(|error| image_error(expected, error))?;
     if strings.count() == 0 {
         return Err(Error::invalid(format!(
             "Invalid input batch size - Expected: {}, and one image at least; Actual: 0; input \
@@ -281,22 +280,22 @@ impl Planned<'_> {
                 })
             }
             Self::Padded(expected, strings) => {
-                let fault = |error| {
+                let failure = |error| {
                     Error::invalid("Maximum 2D array after string conversion exceeded 1GB")
                         .with_source(error)
                 };
-                let shape = strings.padded_shape().map_err(fault)?;
+                let shape = strings.padded_shape().map_err(failure)?;
                 let charge = budget.charge(shape.iter().product())?;
                 Ok(SlotInput {
                     port: expected.port,
                     shape: shape.to_vec(),
-                    data: charge.keep(strings.pad().map_err(fault)?),
+                    data: charge.keep(strings.pad().map_err(failure)?),
                 })
             }
             Self::Images(expected, strings) => {
                 let (shape, data) = image_tensor(expected)
                     .fill(&strings, limit, budget)
-                    .map_err(|error| image_fault(expected, error))?;
+                    .map_err(|error| image_error(expected, error))?;
                 Ok(SlotInput {
                     port: expected.port,
                     shape,
@@ -307,10 +306,10 @@ impl Planned<'_> {
     }
 }
 
-fn image_fault(expected: &TensorInfo, error: ImageError) -> Error {
+fn image_error(expected: &TensorInfo, error: ImageError) -> Error {
     let name = &expected.name;
     let text = match &error {
-        // Not the fault of this request.
+        // Not an error of this request.
         ImageError::Budget(error) => return Error::new(error.kind(), error.message()),
         ImageError::Layout(layout) => format!(
             "Received binary image input but resource not configured to accept NHWC layout - \

@@ -1,4 +1,4 @@
-//! Each fault once, with its text; wire by wire they are tested in `tests/it`.
+//! Each error once, with its text; wire by wire they are tested in `tests/it`.
 
 use super::check as check_with_limit;
 use crate::{
@@ -47,7 +47,7 @@ fn raw(length: usize) -> Data {
     Data::Raw(vec![0; length].into())
 }
 
-fn fault(request: InferRequest) -> String {
+fn error(request: InferRequest) -> String {
     check(&info(), request).unwrap_err().message().to_owned()
 }
 
@@ -65,11 +65,11 @@ fn asked_outputs_keep_their_order() {
     assert_eq!(check(&info(), asked).unwrap().1, [0, 1]);
     let mut asked = request("FP32", &[1, 2], raw(8));
     asked.outputs = vec!["thrice".to_owned()];
-    insta::assert_snapshot!(fault(asked), @"Invalid output name - Requested output: thrice; the model has: again, twice");
+    insta::assert_snapshot!(error(asked), @"Invalid output name - Requested output: thrice; the model has: again, twice");
 }
 
 #[test]
-fn each_fault_has_its_text() {
+fn each_error_has_its_text() {
     let mut two = request("FP32", &[1, 2], raw(8));
     two.inputs.push(two.inputs[0].clone());
     let mut stranger = request("FP32", &[1, 2], raw(8));
@@ -82,7 +82,7 @@ fn each_fault_has_its_text() {
         count: 0,
         bytes: vec![].into(),
     };
-    let faults = [
+    let errors = [
         two,
         request("FP32", &[1, 2], Data::Both),
         stranger,
@@ -102,7 +102,7 @@ fn each_fault_has_its_text() {
             Data::Unfit("300 does not fit INT8".to_owned()),
         ),
     ];
-    let texts: Vec<String> = faults.into_iter().map(fault).collect();
+    let texts: Vec<String> = errors.into_iter().map(error).collect();
     insta::assert_snapshot!(texts.join("\n"), @"
     Invalid number of inputs - Expected: 1; Actual: 2
     Passing buffers both in ModelInferRequest::InferInputTensor::contents and in ModelInferRequest::raw_input_contents is not allowed - Passing buffers both in InferInputTensor contents and in raw_input_contents is not allowed. Detected buffer in InferInputTensor contents for input: b
@@ -123,18 +123,18 @@ fn each_fault_has_its_text() {
 
 #[test]
 fn the_batch_is_where_the_layout_has_it() {
-    let fault = |layout: &str, shape: &[i64]| {
+    let error = |layout: &str, shape: &[i64]| {
         let mut info = info();
         info.inputs[0].layout = Layout::parse(layout).unwrap();
         let elements = usize::try_from(shape.iter().product::<i64>()).unwrap();
         check(&info, request("FP32", shape, raw(elements * 4))).map_err(|e| e.message().to_owned())
     };
     let texts = [
-        fault("CN", &[5, 3]).unwrap_err(),
-        fault("CN", &[5, 2]).unwrap_err(),
-        fault("CN", &[4, 3]).unwrap_err(),
-        fault("HW", &[5, 2]).unwrap_err(),
-        fault("...N", &[5, 3]).unwrap_err(),
+        error("CN", &[5, 3]).unwrap_err(),
+        error("CN", &[5, 2]).unwrap_err(),
+        error("CN", &[4, 3]).unwrap_err(),
+        error("HW", &[5, 2]).unwrap_err(),
+        error("...N", &[5, 3]).unwrap_err(),
     ];
     insta::assert_snapshot!(texts.join("\n"), @"
     Invalid input batch size - Expected: 2; Actual: 3; input name: b
@@ -143,18 +143,18 @@ fn the_batch_is_where_the_layout_has_it() {
     Invalid input shape - Expected: ([1~4],2); Actual: (5,2); input name: b
     Invalid input batch size - Expected: 2; Actual: 3; input name: b
     ");
-    assert!(fault("CN", &[4, 2]).is_ok());
+    assert!(error("CN", &[4, 2]).is_ok());
 }
 
 #[test]
 fn the_number_of_raw_buffers_comes_after_the_number_of_inputs() {
     let mut few = request("FP32", &[1, 2], raw(8));
     few.raw_mismatch = Some(2);
-    insta::assert_snapshot!(fault(few.clone()), @"Inputs inside buffer does not match expected format. - Expected: one element of raw_input_contents for each of the 1 inputs; Actual: 2");
+    insta::assert_snapshot!(error(few.clone()), @"Inputs inside buffer does not match expected format. - Expected: one element of raw_input_contents for each of the 1 inputs; Actual: 2");
     few.inputs[0].data = Data::Both;
-    assert!(fault(few.clone()).starts_with("Passing buffers both"));
+    assert!(error(few.clone()).starts_with("Passing buffers both"));
     few.inputs.clear();
-    assert!(fault(few).starts_with("Invalid number of inputs"));
+    assert!(error(few).starts_with("Invalid number of inputs"));
 }
 
 #[test]

@@ -17,7 +17,7 @@ use super::{
     s3,
 };
 
-/// How a bucket is reached.
+/// Access to a bucket.
 #[derive(Debug)]
 pub(super) struct Access {
     /// The service as the environment says: with credentials, or anonymously.
@@ -29,37 +29,37 @@ pub(super) struct Access {
     credentials: bool,
     /// The service's URL.
     pub(super) server: String,
-    /// Where a bucket of S3 is looked for.
+    /// Region in which an S3 bucket is looked up.
     pub(super) region: String,
 }
 
-/// Opens a service as somebody.
+/// Function that opens a service with an identity.
 pub(super) type Open =
     Box<dyn Fn(&Setting, Identity) -> object_store::Result<Arc<dyn ObjectStore>>>;
 
-/// What a service's module finds out from the environment.
+/// Findings of a service's module in the environment.
 pub(super) struct Found {
     pub(super) server: String,
     pub(super) region: String,
     pub(super) open: Open,
     /// Whether the environment has credentials.
     pub(super) credentials: bool,
-    /// Whether the machine may be asked for some.
+    /// Whether the machine may be asked for credentials.
     pub(super) ask_machine: bool,
 }
 
-/// Who asks.
+/// Identity that a request is sent with.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Identity {
-    /// Those of the environment.
+    /// Credentials of the environment.
     Given,
-    /// Nobody.
+    /// No identity.
     Anonymous,
     /// The machine.
     Machine,
 }
 
-/// What the builders of all services take.
+/// Settings for the builders of all services.
 pub(super) struct Setting {
     pub(super) connector: Connector,
     pub(super) retries: object_store::RetryConfig,
@@ -95,7 +95,7 @@ impl Access {
             (true, _) => (open(Identity::Given)?, None),
             (false, true) => (
                 open(Identity::Anonymous)?,
-                // A machine that has no identity is no fault.
+                // A machine without an identity is no error.
                 open(Identity::Machine).ok(),
             ),
             (false, false) => (open(Identity::Anonymous)?, None),
@@ -110,7 +110,7 @@ impl Access {
         })
     }
 
-    /// Tells whether nobody's identity is sent.
+    /// Returns whether requests are anonymous.
     pub(super) fn is_anonymous(&self) -> bool {
         !self.credentials && !self.as_machine.load(Ordering::Relaxed)
     }
@@ -129,7 +129,7 @@ impl Access {
         self.machine.as_ref().filter(|_| untried)
     }
 
-    /// Goes on with the machine's identity.
+    /// Switches to the machine's identity.
     pub(super) fn go_on_as_machine(&self) {
         self.as_machine.store(true, Ordering::Relaxed);
     }

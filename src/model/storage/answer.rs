@@ -1,11 +1,10 @@
-//! What services answer when they do not do what they are asked, and how it is read out of the
-//! storage library's errors, which nest and repeat each other.
+//! Refusals by services, read out of the storage library's errors, which nest and repeat each other.
 
 use std::error::Error;
 
 use object_store::client::{HttpError, HttpErrorKind};
 
-/// The longest text of a service that is shown.
+/// Maximum length of a service's message that is shown, in characters.
 const LONGEST_MESSAGE: usize = 300;
 
 /// A refusal: status, and the code and message of the answer's XML or JSON.
@@ -44,7 +43,7 @@ impl StorageRefusal {
         }
     }
 
-    /// Tells whether the service wants other credentials, or any.
+    /// Returns whether the service wants other credentials, or any.
     pub(super) fn wants_credentials(&self) -> bool {
         match self.status {
             401 | 403 => true,
@@ -56,7 +55,7 @@ impl StorageRefusal {
         }
     }
 
-    /// Tells whether the key itself is wrong, rather than its rights.
+    /// Returns whether the key itself is wrong, rather than its rights.
     pub(super) fn is_about_the_key(&self) -> bool {
         matches!(
             self.code.as_deref(),
@@ -70,7 +69,7 @@ impl StorageRefusal {
         )
     }
 
-    /// Tells whether there is no such bucket.
+    /// Returns whether there is no such bucket.
     pub(super) fn is_missing_bucket(&self) -> bool {
         self.status == 404
             && matches!(
@@ -119,7 +118,7 @@ pub(super) enum Failure {
     TimedOut,
     /// An object's name is no path.
     Name(String),
-    /// Anything else.
+    /// Any other failure.
     Other(InnermostCause),
 }
 

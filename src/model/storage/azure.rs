@@ -14,10 +14,10 @@ use super::{
     location::Location,
 };
 
-/// What `UseDevelopmentStorage=true` means; the account and key of every emulator.
+/// Meaning of `UseDevelopmentStorage=true`; the account and key of every emulator.
 const EMULATOR: &str = "AccountName=devstoreaccount1;AccountKey=Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw==;BlobEndpoint=http://127.0.0.1:10000/devstoreaccount1";
 
-/// What of a service principal, or of Kubernetes' service accounts, goes to the library as it is.
+/// Variables of a service principal, or of Kubernetes' service accounts, passed on unchanged.
 const PRINCIPAL: [(&str, Key); 6] = [
     ("AZURE_CLIENT_ID", Key::ClientId),
     ("AZURE_CLIENT_SECRET", Key::ClientSecret),

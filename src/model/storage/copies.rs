@@ -21,9 +21,9 @@ use super::{
     options,
 };
 
-/// Begins the names of folders that are being filled.
+/// Prefix of the names of folders that are being filled.
 const UNFINISHED: &str = ".part-";
-/// Begins the names of folders that are being deleted.
+/// Prefix of the names of folders that are being deleted.
 const UNWANTED: &str = ".gone-";
 
 /// The copies of one base path.
@@ -215,8 +215,8 @@ fn number_of(name: &str) -> Option<i64> {
     name.split_once('-')?.0.parse().ok()
 }
 
-/// What makes a base path another one: the same bucket's name on another server, or under another
-/// account, is another bucket.
+/// Identity of a base path: the same bucket's name on another server, or under another account, is
+/// another bucket.
 #[derive(Debug)]
 pub(super) struct Source<'a> {
     pub(super) server: &'a str,

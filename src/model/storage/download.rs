@@ -15,28 +15,28 @@ use tokio::sync::{mpsc, watch};
 
 use super::{
     StorageError,
-    answer::{InnermostCause, Failure},
+    answer::{Failure, InnermostCause},
     listing::{Object, plain},
 };
 use crate::task;
 
-/// Objects that are downloaded at once: enough to hide the waits between small ones.
+/// Number of concurrent object downloads: enough to hide the waits between small ones.
 const AT_ONCE: usize = 4;
 
-/// Parts of an object between the connection and the disk; a part has about 16 KB.
+/// Number of parts of an object between the connection and the disk; a part has about 16 KB.
 const PARTS_IN_FLIGHT: usize = 32;
 
-/// How often the log tells of a download.
+/// Interval between log lines about a download.
 const LOG_EVERY: Duration = Duration::from_secs(5);
 
-/// How far a download is.
+/// Progress of a download.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct DownloadProgress {
     /// The version; 0 before the first download.
     pub version: i64,
-    /// Bytes that have come.
+    /// Bytes received.
     pub received: u64,
-    /// Bytes that it has.
+    /// Bytes expected.
     pub expected: u64,
 }
 
@@ -46,7 +46,7 @@ pub(super) struct Download<'a> {
     pub(super) base_path: &'a str,
     pub(super) folder: &'a Path,
     pub(super) progress: &'a watch::Sender<DownloadProgress>,
-    /// Turns a failure that is not about one object into the error.
+    /// Function that turns a failure that is not about one object into the error.
     pub(super) explain: &'a (dyn Fn(object_store::Error) -> StorageError + Sync),
 }
 
@@ -111,7 +111,8 @@ impl Download<'_> {
         };
         let mut body = answer.into_stream();
         while let Some(part) = body.next().await {
-            let part = part.map_err(|error| broken_off(received, Some(InnermostCause::of(&error))))?;
+            let part =
+                part.map_err(|error| broken_off(received, Some(InnermostCause::of(&error))))?;
             let length = part.len() as u64;
             received += length;
             if received > object.size {
@@ -176,7 +177,7 @@ fn write(
     (sender, writer)
 }
 
-/// Tells when the log has been silent for long enough.
+/// Clock that limits how often progress is logged.
 struct LogClock(std::sync::Mutex<Instant>);
 
 impl LogClock {

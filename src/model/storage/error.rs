@@ -1,11 +1,11 @@
-//! Why storage fails, in words for the log and the user.
+//! Errors of storage, in words for the log and the user.
 
 use std::{path::PathBuf, time::Duration};
 
 use super::answer::{InnermostCause, StorageRefusal};
 use crate::https::CertificatesError;
 
-/// Why versions cannot be listed or downloaded.
+/// Error of listing or downloading versions.
 #[derive(Debug, thiserror::Error)]
 pub enum StorageError {
     /// The base path cannot be one, or nothing is there.
@@ -13,7 +13,7 @@ pub enum StorageError {
     BasePath {
         /// The base path.
         base_path: String,
-        /// Why not.
+        /// Reason it is invalid.
         reason: String,
     },
     /// A base path on an Azure file share.
@@ -22,12 +22,12 @@ pub enum StorageError {
          supported"
     )]
     FileShare(String),
-    /// What the environment says about credentials makes no sense.
+    /// The credentials in the environment make no sense.
     #[error("the credentials for {base_path} cannot be used")]
     Credentials {
         /// The base path.
         base_path: String,
-        /// What is wrong with them.
+        /// Error in the credentials.
         #[source]
         source: CredentialsError,
     },
@@ -41,9 +41,9 @@ pub enum StorageError {
         base_path: String,
         /// Whether no credentials were sent.
         anonymous: bool,
-        /// What to set, to have some.
+        /// Variables to set, to have credentials.
         wanted: &'static str,
-        /// What the service said.
+        /// Response of the service.
         #[source]
         source: Box<StorageRefusal>,
     },
@@ -52,7 +52,7 @@ pub enum StorageError {
     NoBucket {
         /// The bucket, or container.
         bucket: String,
-        /// What the service said.
+        /// Response of the service.
         #[source]
         source: Box<StorageRefusal>,
     },
@@ -64,9 +64,9 @@ pub enum StorageError {
     Region {
         /// The bucket.
         bucket: String,
-        /// Where it is, if the service said so.
+        /// Region of the bucket, if the service reported it.
         region: Option<String>,
-        /// Where it was looked for.
+        /// Region in which it was looked up.
         asked: String,
     },
     /// No connection to the service.
@@ -76,7 +76,7 @@ pub enum StorageError {
         base_path: String,
         /// The server, as a URL.
         server: String,
-        /// What the connection said.
+        /// Error of the connection.
         #[source]
         source: InnermostCause,
     },
@@ -87,7 +87,7 @@ pub enum StorageError {
         base_path: String,
         /// The server, as a URL.
         server: String,
-        /// How long was waited.
+        /// Time waited.
         after: Duration,
     },
     /// Another failure of a request.
@@ -95,7 +95,7 @@ pub enum StorageError {
     Request {
         /// The base path.
         base_path: String,
-        /// What the service or the connection said.
+        /// Error of the service or the connection.
         #[source]
         source: InnermostCause,
     },
@@ -136,11 +136,11 @@ pub enum StorageError {
     BrokenOff {
         /// The object.
         object: String,
-        /// Bytes that came.
+        /// Bytes received.
         received: u64,
-        /// Bytes that it has.
+        /// Bytes expected.
         expected: u64,
-        /// What the connection said, if anything.
+        /// Error of the connection, if any.
         #[source]
         source: Option<InnermostCause>,
     },
@@ -149,7 +149,7 @@ pub enum StorageError {
     Cache {
         /// The file or folder.
         path: PathBuf,
-        /// What the system said.
+        /// Error from the operating system.
         #[source]
         source: std::io::Error,
     },
@@ -167,21 +167,21 @@ pub enum StorageError {
     Certificates {
         /// The base path.
         base_path: String,
-        /// Why not.
+        /// Error of the certificates.
         #[source]
         source: CertificatesError,
     },
 }
 
-/// What is wrong with credentials.
+/// Error in the credentials.
 #[derive(Debug, thiserror::Error)]
 pub enum CredentialsError {
     /// One of two that belong together.
     #[error("`{given}` is set and `{missing}` is not")]
     Half {
-        /// The variable that is there.
+        /// Variable that is set.
         given: &'static str,
-        /// The one that is not.
+        /// Variable that is missing.
         missing: &'static str,
     },
     /// A file of credentials.
@@ -191,7 +191,7 @@ pub enum CredentialsError {
         path: PathBuf,
         /// The variable.
         variable: &'static str,
-        /// What the system said.
+        /// Error from the operating system.
         #[source]
         source: std::io::Error,
     },
@@ -226,7 +226,7 @@ pub enum CredentialsError {
 }
 
 impl StorageError {
-    /// Returns what the user may do about it.
+    /// Returns a hint for the user, if there is one.
     #[must_use]
     pub fn hint(&self) -> Option<String> {
         Some(match self {

@@ -82,14 +82,15 @@ fn credentials(environment: &StorageEnvironment) -> Result<Option<PathBuf>, Cred
 
 #[cfg(test)]
 mod tests {
-    use super::{StorageEnvironment, Location, find};
+    use super::{Location, StorageEnvironment, find};
 
     #[test]
     fn a_file_of_credentials_that_is_not_there_is_named() {
         let location = Location::parse("gs://b/p").unwrap();
-        let environment: StorageEnvironment = [("GOOGLE_APPLICATION_CREDENTIALS", "/nowhere/key.json")]
-            .into_iter()
-            .collect();
+        let environment: StorageEnvironment =
+            [("GOOGLE_APPLICATION_CREDENTIALS", "/nowhere/key.json")]
+                .into_iter()
+                .collect();
         let refused = find(&location, &environment).err().unwrap();
         assert_eq!(
             refused.to_string(),

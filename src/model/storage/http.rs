@@ -1,5 +1,4 @@
-//! Requests to the services: proxies, time limits, TLS, and refusals as errors that can be told
-//! apart.
+//! Requests to the services: proxies, time limits, TLS, and refusals as distinguishable errors.
 
 use std::{pin::Pin, time::Duration};
 
@@ -16,10 +15,10 @@ use reqwest::{NoProxy, Proxy};
 use super::{StorageEnvironment, StorageError, answer::StorageRefusal, options::StorageLimits};
 use crate::https::{self, CertificatesError};
 
-/// What is read of the body of a refusal.
+/// Maximum bytes read of the body of a refusal.
 const LARGEST_REFUSAL: usize = 1 << 16;
 
-/// Where clouds tell their machines who they are; never behind a proxy.
+/// Hosts of the clouds' metadata services; never behind a proxy.
 const METADATA_HOSTS: &str = "169.254.169.254,169.254.170.2,metadata.google.internal,metadata";
 
 /// Makes the clients of one storage.
@@ -79,7 +78,7 @@ fn proxies(environment: &StorageEnvironment) -> Result<Vec<Proxy>, StorageError>
     let mut add = |named: Option<_>, proxy: fn(String) -> reqwest::Result<Proxy>| {
         if let Some((variable, url)) = named {
             let url: &str = url;
-            // The URL may have a password in it, so it is not told.
+            // The URL may have a password in it, so it is not logged.
             let proxy = proxy(url.to_owned()).map_err(|_| StorageError::Proxy { variable })?;
             proxies.push(proxy.no_proxy(NoProxy::from_string(&direct)));
         }
@@ -96,7 +95,7 @@ impl HttpConnector for Connector {
     }
 }
 
-/// Returns how often requests are repeated that failed for a passing reason.
+/// Returns the retry settings for requests that failed for a passing reason.
 pub(super) fn retries(limits: &StorageLimits) -> RetryConfig {
     RetryConfig {
         backoff: BackoffConfig {
@@ -138,7 +137,8 @@ impl HttpService for Client {
             let body = body.collect().await.map(|body| body.to_bytes());
             // A refusal is one without its body as well.
             let body: Bytes = body.unwrap_or_default();
-            let refused = StorageRefusal::new(status.as_u16(), region, &String::from_utf8_lossy(&body));
+            let refused =
+                StorageRefusal::new(status.as_u16(), region, &String::from_utf8_lossy(&body));
             Err(HttpError::new(HttpErrorKind::Unknown, refused))
         })
     }
@@ -163,7 +163,8 @@ mod tests {
 
     #[test]
     fn a_bad_proxy_is_named_without_its_password() {
-        let environment: StorageEnvironment = [("HTTPS_PROXY", "http://a:secret@")].into_iter().collect();
+        let environment: StorageEnvironment =
+            [("HTTPS_PROXY", "http://a:secret@")].into_iter().collect();
         let refused = proxies(&environment).unwrap_err();
         assert!(matches!(refused, StorageError::Proxy { .. }));
         assert_eq!(refused.to_string(), "`HTTPS_PROXY` is no URL of a proxy");

@@ -17,9 +17,9 @@ use crate::model::FolderSurvey;
 pub struct Object {
     /// Its name below the version folder, with `/` between folders.
     pub name: String,
-    /// Bytes.
+    /// Size in bytes.
     pub size: u64,
-    /// What the service says of its content; changes with it.
+    /// Entity tag; changes with the content.
     pub(super) tag: Option<String>,
     /// Its whole name.
     pub(super) path: Path,
@@ -30,7 +30,7 @@ pub struct Object {
 pub struct RemoteVersion {
     /// The number that the folder is named by.
     pub number: i64,
-    /// Changes when any object does.
+    /// Identity, which changes when any object does.
     pub identity: Identity,
     /// The objects, by name.
     pub objects: Arc<[Object]>,
@@ -48,7 +48,7 @@ impl RemoteVersion {
     }
 }
 
-/// What a version's files are: equal as long as none of them changes.
+/// Identity of a version's files: equal as long as none of them changes.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Identity([u8; 32]);
 
@@ -124,8 +124,8 @@ pub(super) fn plain(tag: &str) -> String {
     tag.trim_start_matches("W/").trim_matches('"').to_owned()
 }
 
-/// Returns what is written to disk for a version; refuses what would end up elsewhere or is too
-/// much.
+/// Returns the files of a version to write to disk; refuses paths outside the version's folder, and
+/// too much data.
 pub(super) fn files<'v>(
     location: &Location,
     version: &'v RemoteVersion,
@@ -174,7 +174,7 @@ mod tests {
     use super::{Identity, Location, RemoteVersion, files, plain, sorted};
     use crate::model::{
         FolderSurvey,
-        storage::{StorageLimits, StorageError},
+        storage::{StorageError, StorageLimits},
     };
 
     fn meta(name: &str, size: u64, tag: &str) -> ObjectMeta {

@@ -27,7 +27,7 @@ pub(super) enum Service {
     AzureFiles,
 }
 
-/// Tells whether a base path is in the cloud, by its scheme.
+/// Returns whether a base path is in the cloud, by its scheme.
 #[must_use]
 pub fn is_remote(base_path: &str) -> bool {
     split(base_path).is_some()
@@ -96,7 +96,7 @@ impl Location {
         })
     }
 
-    /// Returns what to set for the service to know who asks.
+    /// Returns the variables to set for the service's credentials.
     pub(super) fn wanted(&self) -> &'static str {
         match self.service {
             Service::S3 => "AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or AWS_PROFILE",

@@ -1,5 +1,4 @@
-//! What a storage is opened with: where copies are kept, how long things may take, and how large
-//! they may be.
+//! Options of a storage: the folder of copies, time limits, and size limits.
 
 use std::{
     fs::{DirBuilder, Metadata},
@@ -25,24 +24,25 @@ pub struct StorageOptions {
 /// Bounds on what a service can make us wait for or store.
 #[derive(Debug, Clone)]
 pub struct StorageLimits {
-    /// For a connection to be made.
+    /// Time limit of connecting.
     pub connect: Duration,
-    /// The longest pause within an answer.
+    /// Maximum pause within a response.
     pub silence: Duration,
-    /// For a listing, with all its pages and repetitions: so that a wrong address or missing
-    /// credentials are told within seconds.
+    /// Time limit of a listing, with all its pages and repetitions: so that a wrong address or
+    /// missing credentials are reported within seconds.
     pub listing: Duration,
-    /// For this machine's identity to be asked for, where a cloud would give it.
+    /// Time limit of asking for this machine's identity, where a cloud would give it.
     pub identity: Duration,
-    /// How often a request is repeated that failed for a passing reason.
+    /// Number of retries of a request that failed for a passing reason.
     pub retries: usize,
     /// The slowest download in bytes a second, on the average of a version; one minute is granted
     /// in any case.
     pub slowest: u64,
-    /// Objects below a base path: a thousand come with one request, and a repository of 100
+    /// Maximum number of objects below a base path: a thousand come with one request, and a
+    /// repository of 100
     /// versions with a hundred files each has ten thousand.
     pub objects: usize,
-    /// Bytes of one version: more than the largest models that are served from one machine.
+    /// Maximum bytes of one version: more than the largest models that are served from one machine.
     pub bytes: u64,
 }
 

@@ -21,7 +21,7 @@ use super::{
 };
 use crate::{model::FolderSurvey, task};
 
-/// Granted to every download, however small.
+/// Minimum time limit of a download, however small.
 const LEAST_TIME: Duration = Duration::from_secs(60);
 
 /// A model repository in the cloud.
@@ -180,7 +180,7 @@ impl Storage {
         task::blocking("storage keep", move || copies.keep_only(&versions)).await;
     }
 
-    /// Returns how far the download of the moment is.
+    /// Returns the progress of the present download.
     #[must_use]
     pub fn progress(&self) -> watch::Receiver<DownloadProgress> {
         self.progress.subscribe()

@@ -9,7 +9,9 @@ use std::{
 
 use tokio::sync::watch;
 
-use super::{Identity, StorageOptions, DownloadProgress, RemoteVersion, Storage, StorageError, is_remote};
+use super::{
+    DownloadProgress, Identity, RemoteVersion, Storage, StorageError, StorageOptions, is_remote,
+};
 use crate::{
     model::{
         FolderSurvey, mapping,
@@ -20,9 +22,9 @@ use crate::{
 
 /// The most files of a version folder that make its identity; a model has a few, a `SavedModel` some
 /// dozens.
-const MOST_FILES: usize = 10_000;
+const MAX_FILES: usize = 10_000;
 
-/// Where the versions of one model come from.
+/// Source of the versions of one model.
 #[derive(Debug)]
 pub enum Repository {
     /// A folder of this machine.
@@ -36,13 +38,13 @@ pub enum Repository {
 pub struct FoundVersion {
     /// Its number.
     pub number: i64,
-    /// Changes when a file does.
+    /// Identity, which changes when a file does.
     pub identity: Identity,
-    /// Where its files are.
+    /// Location of a version's files.
     pub locator: Locator,
 }
 
-/// Where a version's files are.
+/// Location of a version's files.
 #[derive(Debug, Clone)]
 pub enum Locator {
     /// In a folder.
@@ -51,7 +53,7 @@ pub enum Locator {
     Remote(RemoteVersion),
 }
 
-/// Why a repository cannot be read.
+/// Error of a repository that cannot be read.
 #[derive(Debug, thiserror::Error)]
 pub enum SourceError {
     /// A local one.
@@ -63,7 +65,7 @@ pub enum SourceError {
 }
 
 impl SourceError {
-    /// Returns what the user may do about it.
+    /// Returns a hint for the user, if there is one.
     #[must_use]
     pub fn hint(&self) -> Option<String> {
         match self {
@@ -90,7 +92,7 @@ impl Repository {
         Ok(Self::Remote(Box::new(storage)))
     }
 
-    /// Returns how far the download of the moment is; `None` where nothing is downloaded.
+    /// Returns the progress of the present download; `None` where nothing is downloaded.
     #[must_use]
     pub fn progress(&self) -> Option<watch::Receiver<DownloadProgress>> {
         match self {
@@ -188,7 +190,7 @@ fn identity(folder: &Path) -> Identity {
             facts.extend(fact(file));
         }
     } else {
-        // A fault ends the walk, and what was found until then is the identity.
+        // An error ends the walk, and the identity is that of the files found until then.
         let _ = walk(folder, &mut facts);
     }
     facts.sort();
@@ -197,7 +199,7 @@ fn identity(folder: &Path) -> Identity {
 
 fn walk(folder: &Path, facts: &mut Vec<String>) -> io::Result<()> {
     for entry in fs::read_dir(folder)?.flatten() {
-        if facts.len() >= MOST_FILES {
+        if facts.len() >= MAX_FILES {
             return Ok(());
         }
         let path = entry.path();

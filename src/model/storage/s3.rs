@@ -14,7 +14,7 @@ use super::{
     location::Location,
 };
 
-/// Where a bucket is looked for if nothing says otherwise; Amazon's own tools do the same.
+/// Default region of a bucket; Amazon's own tools use the same.
 const DEFAULT_REGION: &str = "us-east-1";
 
 /// Roles of containers and of Kubernetes' service accounts.
@@ -85,7 +85,7 @@ pub(super) fn find(
     let disabled = environment
         .get("AWS_EC2_METADATA_DISABLED")
         .is_some_and(|value| value.eq_ignore_ascii_case("true"));
-    // Another server than Amazon's is not told who this machine is, unless that is asked for.
+    // The identity of this machine is sent to no server but Amazon's, unless that is asked for.
     let ask_machine = !disabled && (endpoint.is_none() || metadata.is_some());
     Ok(Found {
         server: endpoint.unwrap_or_else(|| format!("https://s3.{region}.amazonaws.com")),
@@ -220,7 +220,7 @@ fn entry(text: &str, section: &str, key: &str) -> Option<String> {
 mod tests {
     use std::fs;
 
-    use super::{CredentialsError, StorageEnvironment, Location, find, profile};
+    use super::{CredentialsError, Location, StorageEnvironment, find, profile};
 
     fn found(base_path: &str, variables: &[(&str, &str)]) -> String {
         let location = Location::parse(base_path).unwrap();
@@ -280,9 +280,10 @@ mod tests {
         fs::write(aws.join("config"), "[profile models]\nregion = eu-west-1\n").unwrap();
         let read = |name: &str| {
             let home = home.path().display().to_string();
-            let environment: StorageEnvironment = [("HOME", home), ("AWS_PROFILE", name.to_owned())]
-                .into_iter()
-                .collect();
+            let environment: StorageEnvironment =
+                [("HOME", home), ("AWS_PROFILE", name.to_owned())]
+                    .into_iter()
+                    .collect();
             profile(&environment)
         };
         let models = read("models").unwrap().unwrap();

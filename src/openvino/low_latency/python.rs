@@ -15,24 +15,24 @@ use std::{
 use rustix::process::{Pid, Signal, kill_process_group};
 
 use super::LowLatencyError;
-use crate::openvino::fault::OpenVinoError;
+use crate::openvino::runtime_error::OpenVinoError;
 
 /// The script's exit code for "the package cannot be imported".
 const NO_PACKAGE: i32 = 3;
 
-/// How much of what a process says is read, from its end.
+/// Maximum bytes read of a process's output, from its end.
 const LAST_BYTES: u64 = 4096;
 
-/// How many of its lines are told.
+/// Maximum number of its lines that are reported.
 const LAST_LINES: usize = 12;
 
-/// The longest pause between two looks at a process.
+/// Maximum pause between two looks at a process.
 const LONGEST_PAUSE: Duration = Duration::from_millis(50);
 
-/// Which programs may be the Python, and where the package is.
+/// Candidate programs for Python, and the folder of the package.
 #[derive(Debug, PartialEq)]
 pub(super) struct Python {
-    /// In the order in which they are tried.
+    /// Programs, in the order in which they are tried.
     programs: Vec<PathBuf>,
     /// The folder that has the package; wherever Python itself finds one if `None`.
     packages: Option<PathBuf>,
@@ -89,7 +89,11 @@ impl Python {
         let status = match child.wait(limit) {
             Ok(Some(status)) => status,
             Ok(None) => return Err(LowLatencyError::TooLong(limit)),
-            Err(error) => return Err(LowLatencyError::Failed(OpenVinoError::new(&error.to_string()))),
+            Err(error) => {
+                return Err(LowLatencyError::Failed(OpenVinoError::new(
+                    &error.to_string(),
+                )));
+            }
         };
         if status.success() {
             return Ok(());
@@ -100,7 +104,9 @@ impl Python {
                 python: program.to_owned(),
                 said: OpenVinoError::new(&said),
             },
-            Some(_) if !said.trim().is_empty() => LowLatencyError::Failed(OpenVinoError::new(&said)),
+            Some(_) if !said.trim().is_empty() => {
+                LowLatencyError::Failed(OpenVinoError::new(&said))
+            }
             // It was ended from outside, or ended without a word.
             _ => LowLatencyError::Failed(OpenVinoError::new(&format!(
                 "{said}\n{} ended with {status}",
@@ -306,25 +312,25 @@ mod tests {
     }
 
     #[test]
-    fn what_goes_wrong_is_told() {
-        let fault = |script| run(script, LONG).unwrap_err().to_string();
+    fn what_goes_wrong_is_reported() {
+        let error = |script| run(script, LONG).unwrap_err().to_string();
         insta::assert_snapshot!(
-            fault("echo 'Exception from a.cpp:1:' >&2; echo 'no such model' >&2; exit 1"),
+            error("echo 'Exception from a.cpp:1:' >&2; echo 'no such model' >&2; exit 1"),
             @"no such model"
         );
         insta::assert_snapshot!(
-            fault("echo 'No module named openvino' >&2; exit 3"),
+            error("echo 'No module named openvino' >&2; exit 3"),
             @"it needs the Python package `openvino`, which /bin/sh cannot import (No module named openvino); get it with `ovms setup` or `pip install openvino==2026.4.1`, with numpy"
         );
-        insta::assert_snapshot!(fault("exit 7"), @"/bin/sh ended with exit status: 7");
+        insta::assert_snapshot!(error("exit 7"), @"/bin/sh ended with exit status: 7");
         insta::assert_snapshot!(
-            fault("echo 'reading' >&2; kill -SEGV $$"),
+            error("echo 'reading' >&2; kill -SEGV $$"),
             @"reading; /bin/sh ended with signal: 11 (SIGSEGV)"
         );
     }
 
     #[test]
-    fn only_the_end_of_a_long_text_is_told() {
+    fn only_the_end_of_a_long_text_is_reported() {
         let script = "i=0; while [ $i -lt 2000 ]; do echo line $i >&2; i=$((i+1)); done; exit 1";
         let said = run(script, LONG).unwrap_err().to_string();
         assert!(said.starts_with("line 1988; "), "{said}");

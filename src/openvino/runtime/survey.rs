@@ -1,5 +1,4 @@
-//! What there is to tell of the runtime besides that it works: every place that was looked at, and
-//! the devices.
+//! Survey of the runtime beyond the fact that it works: all places searched, and the devices.
 
 use std::{
     path::{Path, PathBuf},
@@ -9,14 +8,14 @@ use std::{
 use openvino::{Core, PropertyKey};
 
 use super::{
-    super::fault::OpenVinoError, Opened, RuntimeOrigin, RuntimeSearchPath, RuntimeError, library_in, library_under,
-    system_folders,
+    super::runtime_error::OpenVinoError, Opened, RuntimeError, RuntimeOrigin, RuntimeSearchPath,
+    library_in, library_under, system_folders,
 };
 
 /// One of the places that [`find`](super::find) looks at.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SearchedPlace {
-    /// Which of them.
+    /// Origin that the place stands for.
     pub origin: RuntimeOrigin,
     /// The folder that it names; `None` for the system, which has several.
     pub folder: Option<PathBuf>,
@@ -78,7 +77,7 @@ pub fn devices(opened: &Opened) -> Result<Vec<Device>, RuntimeError> {
     })
 }
 
-/// How this process lists the devices of the runtime that it has opened.
+/// Function by which this process lists the devices of the runtime that it has opened.
 static LISTER: OnceLock<Box<dyn Fn() -> Vec<Device> + Send + Sync>> = OnceLock::new();
 
 /// Has [`devices_of_opened`] ask elsewhere, in a process of its own: plugins of devices that nobody

@@ -60,7 +60,7 @@ fn numbers_are_not_read_as_strings() {
 }
 
 #[test]
-fn fields_that_cannot_be_a_string_are_told() {
+fn fields_that_cannot_be_a_string_are_reported() {
     let at = 0x1000;
     let string = |data, length, room| CppString {
         data,

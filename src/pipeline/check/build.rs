@@ -10,8 +10,8 @@ use super::{
 use crate::{
     config::{EmptyResults, NodeKind},
     pipeline::{
-        Adapter, Count, Input, Level, LevelId, NodeId, PlanOutput, PipelineInfo, PipelineTensor, PipelinePlan,
-        PlanKind, PipelinePlanNode,
+        Adapter, Count, Input, Level, LevelId, NodeId, PipelineInfo, PipelinePlan,
+        PipelinePlanNode, PipelineTensor, PlanKind, PlanOutput,
     },
     tensor::{Dim, Layout, PartialShape},
 };

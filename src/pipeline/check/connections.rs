@@ -4,7 +4,7 @@ use super::draft::{Draft, Gathers, Link, one_of, or_meant, text};
 use crate::{
     config::Connection,
     pipeline::{
-        Count, TensorSource, PipelineRule, adapt,
+        Count, PipelineRule, TensorSource, adapt,
         dims::{agree, common, common_shape, letters},
     },
     tensor::{DataType, Dim},
@@ -48,14 +48,19 @@ impl Draft<'_> {
         let last = self.nodes.len() - 1;
         let name = connection.node_name.as_str();
         let (rule, found) = match self.names.get(name).copied() {
-            Some(source) if source == last => (PipelineRule::ResponseAsSource, "`response`".to_owned()),
+            Some(source) if source == last => {
+                (PipelineRule::ResponseAsSource, "`response`".to_owned())
+            }
             Some(source) => return Some(source),
-            None => (PipelineRule::MissingNode, format!("`{name}`, which is no node")),
+            None => (
+                PipelineRule::MissingNode,
+                format!("`{name}`, which is no node"),
+            ),
         };
         let known: Vec<&str> = self.nodes[..last].iter().map(|node| node.name).collect();
         let expected = one_of("a node that gives something", &known);
         let next = or_meant(name, &known, "change node_name");
-        self.fault_at(node, rule, connection.place.clone(), found, expected, next);
+        self.error_at(node, rule, connection.place.clone(), found, expected, next);
         None
     }
 
@@ -73,7 +78,7 @@ impl Draft<'_> {
                 let expected = one_of("an input of what it runs", &known);
                 let next = or_meant(name, &known, "take it away, or rename it");
                 let found = format!("the input `{name}`");
-                self.fault_at(
+                self.error_at(
                     node,
                     PipelineRule::MissingInput,
                     place.clone(),
@@ -88,7 +93,7 @@ impl Draft<'_> {
             let found = format!("`{name}` again");
             let expected = "one source for each input".to_owned();
             let next = "take one of them away".to_owned();
-            self.fault_at(
+            self.error_at(
                 node,
                 PipelineRule::DuplicateInput,
                 place.clone(),
@@ -112,7 +117,14 @@ impl Draft<'_> {
                 let expected = one_of("an input of the pipeline", inputs);
                 let next = or_meant(item, inputs, "add it to the inputs of the pipeline");
                 let found = format!("the data_item `{item}` of `request`");
-                self.fault_at(node, PipelineRule::MissingSource, place, found, expected, next);
+                self.error_at(
+                    node,
+                    PipelineRule::MissingSource,
+                    place,
+                    found,
+                    expected,
+                    next,
+                );
             }
             return found;
         };
@@ -122,7 +134,14 @@ impl Draft<'_> {
             let expected = one_of("an alias of its outputs", &known);
             let next = or_meant(item, &known, "add it to the outputs of that node");
             let found = format!("the data_item `{item}` of `{name}`");
-            self.fault_at(node, PipelineRule::MissingSource, place, found, expected, next);
+            self.error_at(
+                node,
+                PipelineRule::MissingSource,
+                place,
+                found,
+                expected,
+                next,
+            );
             return None;
         };
         let facts = from.facts.as_ref()?;
@@ -136,7 +155,14 @@ impl Draft<'_> {
             let expected = one_of("an output of what that node runs", &known);
             let next = or_meant(real, &known, "change data_item in the outputs of that node");
             let found = format!("the alias `{item}` of `{name}`, which stands for `{real}`");
-            self.fault_at(node, PipelineRule::MissingOutput, place, found, expected, next);
+            self.error_at(
+                node,
+                PipelineRule::MissingOutput,
+                place,
+                found,
+                expected,
+                next,
+            );
         }
         index
     }
@@ -189,7 +215,14 @@ impl Draft<'_> {
                 );
             }
             let next = "connect an output of the same shape, or put a node between".to_owned();
-            self.fault_at(node, PipelineRule::Shape, place.clone(), found, expected, next);
+            self.error_at(
+                node,
+                PipelineRule::Shape,
+                place.clone(),
+                found,
+                expected,
+                next,
+            );
         }
         let strings = [&input, &output]
             .iter()
@@ -204,13 +237,27 @@ impl Draft<'_> {
                 _ => "connect an output of the same type, or put a node between",
             };
             let next = next.to_owned();
-            self.fault_at(node, PipelineRule::Precision, place.clone(), from, expected, next);
+            self.error_at(
+                node,
+                PipelineRule::Precision,
+                place.clone(),
+                from,
+                expected,
+                next,
+            );
         }
         if strings {
             let found = format!("strings from `{name}`");
             let expected = "numbers between nodes".to_owned();
             let next = "connect strings to the request or the response only".to_owned();
-            self.fault_at(node, PipelineRule::Strings, place.clone(), found, expected, next);
+            self.error_at(
+                node,
+                PipelineRule::Strings,
+                place.clone(),
+                found,
+                expected,
+                next,
+            );
         }
         let rank = |tensor: &TensorSource| letters(&tensor.layout, tensor.shape.0.len());
         let ours = &rank(&input)[input.shape.0.len() - taken.len()..];
@@ -239,7 +286,7 @@ impl Draft<'_> {
         let dims = &input.shape.0[..];
         let from = match self.nodes[node].gathers {
             Gathers::Nothing => return Some(dims),
-            Gathers::Fault => return None,
+            Gathers::Error => return None,
             Gathers::From(from) => from,
         };
         let count = self.nodes[from].count;
@@ -249,7 +296,7 @@ impl Draft<'_> {
             let found = format!("the input `{name}` without dimensions");
             let expected = "a first dimension, for what is gathered".to_owned();
             let next = "take gather_from_node away, or change the model".to_owned();
-            self.fault_at(node, PipelineRule::Shape, place, found, expected, next);
+            self.error_at(node, PipelineRule::Shape, place, found, expected, next);
             return None;
         };
         match (count, first) {
@@ -260,7 +307,14 @@ impl Draft<'_> {
                     self.nodes[from].name
                 );
                 let next = "make the first dimension and demultiply_count equal".to_owned();
-                self.fault_at(node, PipelineRule::CountMismatch, place, found, expected, next);
+                self.error_at(
+                    node,
+                    PipelineRule::CountMismatch,
+                    place,
+                    found,
+                    expected,
+                    next,
+                );
             }
             (Some(Count::Fixed(count)), Dim::Any | Dim::Range(..)) => {
                 let text =

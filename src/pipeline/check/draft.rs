@@ -3,11 +3,13 @@
 use std::collections::HashMap;
 
 use crate::{
-    config::{Connection, NodeConfig, NodeKind, PipelineConfig, FilePosition, FilePositions, Warning},
+    config::{
+        Connection, FilePosition, FilePositions, NodeConfig, NodeKind, PipelineConfig, Warning,
+    },
     error::nearest,
     pipeline::{
-        Count, CustomFacts, CustomFault, PipelineError, MissingModel, ModelFacts, TensorSource, PipelineRule,
-        Sources, Unchecked,
+        Count, CustomError, CustomFacts, MissingModel, ModelFacts, PipelineError, PipelineRule,
+        Sources, TensorSource, Unchecked,
     },
 };
 
@@ -25,7 +27,7 @@ pub(super) struct Draft<'a> {
     pub(super) nodes: Vec<DraftNode<'a>>,
     /// The first node of each name; entry and exit go before others.
     pub(super) names: HashMap<&'a str, usize>,
-    pub(super) faults: Vec<PipelineError>,
+    pub(super) errors: Vec<PipelineError>,
     pub(super) warnings: Vec<Warning>,
     pub(super) unchecked: Vec<Unchecked>,
 }
@@ -58,14 +60,14 @@ pub(super) enum Gathers {
     /// A demultiplexer.
     From(usize),
     /// What cannot be gathered from.
-    Fault,
+    Error,
 }
 
 /// Why a node's inputs and outputs are not known.
 #[derive(Debug)]
 pub(super) enum Failure {
     Model(MissingModel),
-    Custom(CustomFault),
+    Custom(CustomError),
 }
 
 /// A connection of which the source is there.
@@ -144,7 +146,7 @@ impl<'a> Draft<'a> {
             config,
             nodes,
             names,
-            faults: Vec::new(),
+            errors: Vec::new(),
             warnings: Vec::new(),
             unchecked: Vec::new(),
         }
@@ -197,55 +199,60 @@ impl<'a> Draft<'a> {
                     params,
                 } => match sources.custom(config, library_name, params) {
                     Ok(facts) => node.facts = Some(facts),
-                    Err(CustomFault::NotLooked(reason)) => {
-                        self.not_looked(index, PipelineRule::MissingLibrary, "library_name", reason);
+                    Err(CustomError::NotLooked(reason)) => {
+                        self.not_looked(
+                            index,
+                            PipelineRule::MissingLibrary,
+                            "library_name",
+                            reason,
+                        );
                     }
-                    Err(fault) => self.custom_fault(index, library_name, fault),
+                    Err(error) => self.custom_error(index, library_name, error),
                 },
             }
         }
     }
 
-    fn custom_fault(&mut self, index: usize, name: &str, fault: CustomFault) {
+    fn custom_error(&mut self, index: usize, name: &str, error: CustomError) {
         self.behind(index, "library_name");
-        let (rule, found, expected, next) = match fault {
-            CustomFault::Library(known) => (
+        let (rule, found, expected, next) = match error {
+            CustomError::Library(known) => (
                 PipelineRule::MissingLibrary,
                 format!("the library `{name}`, which is not open"),
                 one_of("a library that is", &known),
                 or_meant(name, &known, "add it to custom_node_library_config_list"),
             ),
-            CustomFault::NotOpen(reason) => (
+            CustomError::NotOpen(reason) => (
                 PipelineRule::MissingLibrary,
                 format!("the library `{name}`, which does not open: {reason}"),
                 "a library that opens and has all six functions".to_owned(),
                 "build it, or correct its base_path".to_owned(),
             ),
-            CustomFault::Parameter(key) => (
+            CustomError::Parameter(key) => (
                 PipelineRule::Initialize,
                 format!("a zero byte in the parameter `{key}`"),
                 "texts that C can have".to_owned(),
                 "take the zero byte away".to_owned(),
             ),
-            CustomFault::Initialize(code) => (
+            CustomError::Initialize(code) => (
                 PipelineRule::Initialize,
                 format!("{code} from `initialize` of the library `{name}`"),
                 "0".to_owned(),
                 "see the node's params, and what the library prints".to_owned(),
             ),
-            CustomFault::Handler(reason) => (
+            CustomError::Handler(reason) => (
                 PipelineRule::Initialize,
                 reason,
                 "a handler that loads and initializes".to_owned(),
                 "correct the handler; the log has where it was raised".to_owned(),
             ),
             // Told later, in the order of the rules.
-            fault => {
-                self.nodes[index].failure = Some(Failure::Custom(fault));
+            error => {
+                self.nodes[index].failure = Some(Failure::Custom(error));
                 return;
             }
         };
-        self.fault(index, rule, "library_name", found, expected, next);
+        self.error(index, rule, "library_name", found, expected, next);
     }
 
     fn not_looked(&mut self, index: usize, rule: PipelineRule, key: &str, reason: String) {
@@ -275,7 +282,7 @@ impl<'a> Draft<'a> {
     }
 
     /// Adds a fault at a key of a node.
-    pub(super) fn fault(
+    pub(super) fn error(
         &mut self,
         node: usize,
         rule: PipelineRule,
@@ -285,11 +292,11 @@ impl<'a> Draft<'a> {
         next: String,
     ) {
         let place = self.nodes[node].place(key).clone();
-        self.fault_at(node, rule, place, found, expected, next);
+        self.error_at(node, rule, place, found, expected, next);
     }
 
     /// Adds a fault of a node.
-    pub(super) fn fault_at(
+    pub(super) fn error_at(
         &mut self,
         node: usize,
         rule: PipelineRule,
@@ -298,7 +305,7 @@ impl<'a> Draft<'a> {
         expected: String,
         next: String,
     ) {
-        self.faults.push(PipelineError {
+        self.errors.push(PipelineError {
             rule,
             node: Some(self.nodes[node].name.to_owned()),
             place,
@@ -328,9 +335,9 @@ pub(super) fn one_of<T: AsRef<str>>(what: &str, known: &[T]) -> String {
         return format!("{what}, of which there is none");
     }
     /// The most names that are told; the nearest is told besides.
-    const MOST: usize = 8;
-    let mut names: Vec<&str> = known.iter().map(AsRef::as_ref).take(MOST).collect();
-    if known.len() > MOST {
+    const MAX: usize = 8;
+    let mut names: Vec<&str> = known.iter().map(AsRef::as_ref).take(MAX).collect();
+    if known.len() > MAX {
         names.push("…");
     }
     format!("{what}: {}", names.join(", "))

@@ -3,7 +3,7 @@
 use super::draft::{Draft, Gathers, REQUEST, text};
 use crate::{
     pipeline::{
-        Count, PipelineError, TensorSource, PipelineTensor, PipelineRule,
+        Count, PipelineError, PipelineRule, PipelineTensor, TensorSource,
         dims::{common_layout, common_shape, letters},
     },
     tensor::{Dim, Layout, PartialShape},
@@ -23,9 +23,13 @@ impl Draft<'_> {
             let (used, tensor) = self.input(index);
             if !used {
                 // Whoever names another one by mistake means this one.
-                let is_missed =
-                    |fault: &PipelineError| matches!(fault.rule, PipelineRule::MissingSource | PipelineRule::MissingNode);
-                if self.faults.iter().any(is_missed) {
+                let is_missed = |error: &PipelineError| {
+                    matches!(
+                        error.rule,
+                        PipelineRule::MissingSource | PipelineRule::MissingNode
+                    )
+                };
+                if self.errors.iter().any(is_missed) {
                     continue;
                 }
                 let text = format!("the input `{name}` is left out, since no node uses it");
@@ -88,7 +92,14 @@ impl Draft<'_> {
                 let expected = format!("{} {}, as for {others}", text(before), before.layout);
                 let place = self.connection(node, link).place.clone();
                 let next = format!("give each its own input of `{REQUEST}`");
-                self.fault_at(node, PipelineRule::InputMetadata, place, found, expected, next);
+                self.error_at(
+                    node,
+                    PipelineRule::InputMetadata,
+                    place,
+                    found,
+                    expected,
+                    next,
+                );
             }
         }
         (used, all.map(|(tensor, _)| tensor))

@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use super::draft::{Draft, DraftNode, Failure, Gathers, one_of, or_meant};
 use crate::{
     config::NodeKind,
-    pipeline::{Count, CustomFault, MissingModel, TensorSource, PipelineRule, dims::common},
+    pipeline::{Count, CustomError, MissingModel, PipelineRule, TensorSource, dims::common},
     tensor::{DataType, Dim},
 };
 
@@ -17,9 +17,9 @@ impl Draft<'_> {
         };
         match self.nodes[index].failure.take() {
             Some(Failure::Model(missing)) => self.missing_model(index, missing),
-            Some(Failure::Custom(fault)) => {
+            Some(Failure::Custom(error)) => {
                 self.strings(index);
-                self.metadata(index, &fault);
+                self.metadata(index, &error);
             }
             None => {
                 self.settings(index);
@@ -84,7 +84,14 @@ impl Draft<'_> {
             // Told as what could not be judged.
             MissingModel::NotLooked { .. } => return,
         };
-        self.fault(index, PipelineRule::MissingModel, key, found, expected, next);
+        self.error(
+            index,
+            PipelineRule::MissingModel,
+            key,
+            found,
+            expected,
+            next,
+        );
     }
 
     /// Rule 7.
@@ -92,7 +99,7 @@ impl Draft<'_> {
         let node = &self.nodes[index];
         let (auto, stateful) = (node.auto, node.stateful);
         if auto {
-            self.fault(
+            self.error(
                 index,
                 PipelineRule::AutoModel,
                 "model_name",
@@ -102,7 +109,7 @@ impl Draft<'_> {
             );
         }
         if stateful {
-            self.fault(
+            self.error(
                 index,
                 PipelineRule::StatefulModel,
                 "model_name",
@@ -145,7 +152,7 @@ impl Draft<'_> {
             ));
         }
         for (key, found) in found {
-            self.fault(
+            self.error(
                 index,
                 PipelineRule::SplitStrings,
                 key,
@@ -157,33 +164,33 @@ impl Draft<'_> {
     }
 
     /// Rules 9 and 10.
-    fn metadata(&mut self, index: usize, fault: &CustomFault) {
-        let (rule, found, expected) = match fault {
-            CustomFault::Metadata(call, code) => (
+    fn metadata(&mut self, index: usize, error: &CustomError) {
+        let (rule, found, expected) = match error {
+            CustomError::Metadata(call, code) => (
                 PipelineRule::MetadataCall,
                 format!("{code} from `{call}`"),
                 "0".to_owned(),
             ),
-            CustomFault::Handle(call) => (
+            CustomError::Handle(call) => (
                 PipelineRule::MetadataHandle,
                 format!("no list from `{call}`"),
                 "a list of tensors".to_owned(),
             ),
-            CustomFault::Count(call, count) => (
+            CustomError::Count(call, count) => (
                 PipelineRule::MetadataCount,
                 format!("{count} tensors from `{call}`"),
                 "at least 1".to_owned(),
             ),
             // Told before, where libraries are asked.
-            CustomFault::Library(_)
-            | CustomFault::NotOpen(_)
-            | CustomFault::Parameter(_)
-            | CustomFault::Initialize(_)
-            | CustomFault::Handler(_)
-            | CustomFault::NotLooked(_) => return,
+            CustomError::Library(_)
+            | CustomError::NotOpen(_)
+            | CustomError::Parameter(_)
+            | CustomError::Initialize(_)
+            | CustomError::Handler(_)
+            | CustomError::NotLooked(_) => return,
         };
         let next = "see the node's params, and what the library prints".to_owned();
-        self.fault(index, rule, "library_name", found, expected, next);
+        self.error(index, rule, "library_name", found, expected, next);
     }
 
     /// Rules 11 and 12.
@@ -196,7 +203,7 @@ impl Draft<'_> {
             let name = &output.name;
             let dims = &output.shape.0;
             if dims.len() < 2 {
-                self.fault(
+                self.error(
                     index,
                     PipelineRule::Rank,
                     "demultiply_count",
@@ -216,7 +223,7 @@ impl Draft<'_> {
                 continue;
             };
             if common(dims[0], Dim::Fixed(count)).is_none() {
-                self.fault(
+                self.error(
                     index,
                     PipelineRule::CountMismatch,
                     "demultiply_count",
@@ -253,10 +260,13 @@ impl Draft<'_> {
                 PipelineRule::PlainGather,
                 format!("`{name}`, which has no demultiply_count"),
             ),
-            None => (PipelineRule::MissingGather, format!("`{name}`, which is no node")),
+            None => (
+                PipelineRule::MissingGather,
+                format!("`{name}`, which is no node"),
+            ),
         };
-        self.nodes[index].gathers = Gathers::Fault;
-        self.fault(
+        self.nodes[index].gathers = Gathers::Error;
+        self.error(
             index,
             rule,
             "gather_from_node",
@@ -325,7 +335,7 @@ impl Draft<'_> {
             return;
         }
         for input in open {
-            self.fault(
+            self.error(
                 index,
                 PipelineRule::OpenInput,
                 "inputs",

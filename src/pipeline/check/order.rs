@@ -2,7 +2,7 @@
 
 use super::draft::{Draft, Gathers, Link};
 use crate::{
-    pipeline::{OrderFault, PipelineRule},
+    pipeline::{OrderError, PipelineRule},
     tensor::Dim,
 };
 
@@ -78,7 +78,7 @@ impl Draft<'_> {
         };
         names.push(first);
         let found = names.join(" -> ");
-        self.fault(
+        self.error(
             node,
             PipelineRule::Cycle,
             "inputs",
@@ -106,7 +106,7 @@ impl Draft<'_> {
                 continue;
             }
             let key = if index == 0 { "inputs" } else { "name" };
-            self.fault(
+            self.error(
                 index,
                 PipelineRule::Unconnected,
                 key,
@@ -122,7 +122,7 @@ impl Draft<'_> {
     pub(super) fn levels(&mut self, order: &[usize], reached: &[bool]) -> Vec<Stack> {
         let last = self.nodes.len() - 1;
         let mut stacks: Vec<Stack> = vec![None; self.nodes.len()];
-        let before = self.faults.len();
+        let before = self.errors.len();
         for &node in order {
             let given: Option<Vec<(Link, Vec<usize>)>> = self.nodes[node]
                 .links
@@ -138,7 +138,7 @@ impl Draft<'_> {
             stacks[node] = self.levels_of(node, given);
         }
         // In the order of the file, as other faults are.
-        self.faults[before..].sort_by_key(|fault| (fault.place.line, fault.place.column));
+        self.errors[before..].sort_by_key(|error| (error.place.line, error.place.column));
         stacks
     }
 
@@ -169,16 +169,16 @@ impl Draft<'_> {
             let found = format!(
                 "`{}` from {}, and `{}` from {}",
                 a.name,
-                self.told(&stack),
+                self.reported(&stack),
                 b.name,
-                self.told(&other)
+                self.reported(&other)
             );
             let next = "gather the deeper one first, with gather_from_node".to_owned();
-            self.misplaced(node, link, OrderFault::DifferentLevels, found, next);
+            self.misplaced(node, link, OrderError::DifferentLevels, found, next);
             return None;
         }
         match self.nodes[node].gathers {
-            Gathers::Fault => return None,
+            Gathers::Error => return None,
             Gathers::Nothing => {}
             Gathers::From(from) if stack.last() == Some(&from) => {
                 stack.pop();
@@ -188,12 +188,15 @@ impl Draft<'_> {
                 let (kind, next) = if stack.contains(&from) {
                     let nearest = stack.last().map_or("", |nearest| self.nodes[*nearest].name);
                     let next = format!("gather from `{nearest}` first");
-                    (OrderFault::DifferentNodes, next)
+                    (OrderError::DifferentNodes, next)
                 } else {
                     let next = format!("connect what comes from `{name}`, or gather elsewhere");
-                    (OrderFault::NotInPath, next)
+                    (OrderError::NotInPath, next)
                 };
-                let found = format!("inputs from {}, gathered from `{name}`", self.told(&stack));
+                let found = format!(
+                    "inputs from {}, gathered from `{name}`",
+                    self.reported(&stack)
+                );
                 self.misplaced(node, first_link, kind, found, next);
                 return None;
             }
@@ -210,9 +213,9 @@ impl Draft<'_> {
             return;
         };
         let name = self.nodes[from].name;
-        self.fault(
+        self.error(
             node,
-            PipelineRule::Order(OrderFault::NotInPath),
+            PipelineRule::Order(OrderError::NotInPath),
             "gather_from_node",
             format!("no inputs, gathered from `{name}`"),
             "inputs from within the demultiplexer".to_owned(),
@@ -233,17 +236,17 @@ impl Draft<'_> {
         let mut found = Vec::new();
         for (link, stack) in given {
             let output = &self.connection(last, *link).name;
-            let text = format!("`{output}` from {}", self.told(stack));
+            let text = format!("`{output}` from {}", self.reported(stack));
             if let Some(open) = elsewhere.iter().find(|open| stack.contains(open)) {
                 let name = self.nodes[*open].name;
                 let text = format!("{text}, though `{name}` is gathered on another way");
                 let next = format!("gather from `{name}` on every way, or on none");
-                found.push((*link, OrderFault::NotGathered, text, next));
+                found.push((*link, OrderError::NotGathered, text, next));
             } else if let Some(missing) = here.iter().find(|level| !stack.contains(level)) {
                 let name = self.nodes[*missing].name;
                 let text = format!("{text}, and other outputs from within `{name}`");
                 let next = format!("gather from `{name}` before the response");
-                found.push((*link, OrderFault::DifferentLevels, text, next));
+                found.push((*link, OrderError::DifferentLevels, text, next));
             }
         }
         for (link, kind, text, next) in found {
@@ -255,23 +258,30 @@ impl Draft<'_> {
         &mut self,
         node: usize,
         link: Link,
-        kind: OrderFault,
+        kind: OrderError,
         found: String,
         next: String,
     ) {
         let place = match self.nodes[node].gathers {
-            Gathers::From(_) if kind != OrderFault::DifferentLevels => {
+            Gathers::From(_) if kind != OrderError::DifferentLevels => {
                 self.nodes[node].place("gather_from_node").clone()
             }
             _ => self.connection(node, link).place.clone(),
         };
         let expected = "each level closed before the one around it, on every way alike".to_owned();
         let found = format!("{found} ({})", kind.text());
-        self.fault_at(node, PipelineRule::Order(kind), place, found, expected, next);
+        self.error_at(
+            node,
+            PipelineRule::Order(kind),
+            place,
+            found,
+            expected,
+            next,
+        );
     }
 
     /// Writes a stack of levels.
-    fn told(&self, stack: &[usize]) -> String {
+    fn reported(&self, stack: &[usize]) -> String {
         if stack.is_empty() {
             return "outside all demultiplexers".to_owned();
         }

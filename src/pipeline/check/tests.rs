@@ -13,8 +13,8 @@ use std::path::Path;
 use crate::{
     config::{Defaults, NodeConfig, PipelineConfig, parse},
     pipeline::{
-        CheckedPipeline, CustomFacts, CustomFault, PipelineErrors, MissingModel, ModelFacts, TensorSource, Sources,
-        check,
+        CheckedPipeline, CustomError, CustomFacts, MissingModel, ModelFacts, PipelineErrors,
+        Sources, TensorSource, check,
     },
     servable::{ServableInfo, TensorInfo},
     tensor::{DataType, Dim, Layout, PartialShape},
@@ -136,23 +136,23 @@ impl Sources for Known {
         _node: &NodeConfig,
         library: &str,
         _params: &[(String, String)],
-    ) -> Result<CustomFacts, CustomFault> {
+    ) -> Result<CustomFacts, CustomError> {
         match library {
-            "bad_init" => Err(CustomFault::Initialize(7)),
-            "bad_call" => Err(CustomFault::Metadata("getInputsInfo", 1)),
-            "bad_handle" => Err(CustomFault::Handle("getOutputsInfo")),
-            "bad_count" => Err(CustomFault::Count("getOutputsInfo", 0)),
-            "bad_open" => Err(CustomFault::NotOpen("no such file".to_owned())),
-            "bad_param" => Err(CustomFault::Parameter("key".to_owned())),
-            "far" => Err(CustomFault::NotLooked("nobody may run it".to_owned())),
-            "bad_handler" => Err(CustomFault::Handler("ValueError: no".to_owned())),
+            "bad_init" => Err(CustomError::Initialize(7)),
+            "bad_call" => Err(CustomError::Metadata("getInputsInfo", 1)),
+            "bad_handle" => Err(CustomError::Handle("getOutputsInfo")),
+            "bad_count" => Err(CustomError::Count("getOutputsInfo", 0)),
+            "bad_open" => Err(CustomError::NotOpen("no such file".to_owned())),
+            "bad_param" => Err(CustomError::Parameter("key".to_owned())),
+            "far" => Err(CustomError::NotLooked("nobody may run it".to_owned())),
+            "bad_handler" => Err(CustomError::Handler("ValueError: no".to_owned())),
             "python" => Ok(CustomFacts {
                 is_open: true,
                 ..CustomFacts::default()
             }),
             _ => {
                 let found = Self::find(library);
-                let (inputs, outputs) = found.ok_or_else(|| CustomFault::Library(Self::names()))?;
+                let (inputs, outputs) = found.ok_or_else(|| CustomError::Library(Self::names()))?;
                 Ok(CustomFacts {
                     inputs: tensors(inputs),
                     outputs: tensors(outputs),
@@ -264,12 +264,12 @@ fn node(line: &str) -> String {
     )
 }
 
-fn judge(text: &str) -> Result<CheckedPipeline, PipelineErrors> {
+fn validate(text: &str) -> Result<CheckedPipeline, PipelineErrors> {
     check(&pipeline(text), &Known)
 }
 
 fn sound(text: &str) -> CheckedPipeline {
-    judge(text).unwrap_or_else(|faults| panic!("{faults}\n{text}"))
+    validate(text).unwrap_or_else(|errors| panic!("{errors}\n{text}"))
 }
 
 /// Returns the texts of the warnings of a pipeline without faults.

@@ -3,13 +3,13 @@
 use std::collections::HashMap;
 
 use super::{
-    Dangling, PipelineOutline, PipelineEdge, PipelineNodeKind, OutlineLevel, PipelineOutlineNode, OutlinePort, REQUEST,
-    RESPONSE,
+    Dangling, OutlineLevel, OutlinePort, PipelineEdge, PipelineNodeKind, PipelineOutline,
+    PipelineOutlineNode, REQUEST, RESPONSE,
 };
 use crate::{
     config::{Connection, NodeConfig, NodeKind, PipelineConfig},
     pipeline::{
-        Count, CustomFacts, Missing, TensorSource, Sources,
+        Count, CustomFacts, Missing, Sources, TensorSource,
         dims::{common_shape, letters},
     },
     tensor::{Dim, Layout, PartialShape},
@@ -239,7 +239,11 @@ fn describe(node: &NodeConfig, sources: &impl Sources) -> Facts {
     }
 }
 
-fn nodes(config: &PipelineConfig, facts: &[Facts], sources: &impl Sources) -> Vec<PipelineOutlineNode> {
+fn nodes(
+    config: &PipelineConfig,
+    facts: &[Facts],
+    sources: &impl Sources,
+) -> Vec<PipelineOutlineNode> {
     let end = |name: &str, kind| PipelineOutlineNode {
         name: name.to_owned(),
         kind,

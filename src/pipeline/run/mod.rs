@@ -20,8 +20,8 @@ use tokio::sync::OnceCell;
 
 use self::node::Way;
 use super::{
-    Abort, RequestFlow, NodeJob, NodeId,
-    definition::{PipelineDefinition, Models, Used},
+    Abort, NodeId, NodeJob, RequestFlow,
+    definition::{Models, PipelineDefinition, Used},
     fit,
 };
 use crate::{

@@ -97,7 +97,7 @@ impl Shared {
         }
         match (self.definition.work(id), &self.used.models[id.index()]) {
             (Work::Custom(custom), _) => {
-                judge_open(plan, node, &tensors)?;
+                validate_open(plan, node, &tensors)?;
                 run_custom(custom, node, tensors).await
             }
             (Work::Python(python, _), _) => {
@@ -138,7 +138,7 @@ impl Shared {
 }
 
 /// Judges what Python nodes gave to a custom node, which the check could not do.
-fn judge_open(plan: &PipelinePlan, node: &PipelinePlanNode, tensors: &[Tensor]) -> Result<()> {
+fn validate_open(plan: &PipelinePlan, node: &PipelinePlanNode, tensors: &[Tensor]) -> Result<()> {
     for (input, tensor) in node.inputs.iter().zip(tensors) {
         let source = plan.node(input.source);
         let is_open = input.source != plan.entry() && source.outputs[input.output].tensor.is_none();
@@ -161,10 +161,10 @@ async fn run_python(
         .map(|(name, tensor)| python::input(name, tensor))
         .collect();
     inputs.sort_by(|a, b| a.name().cmp(b.name()));
-    let judge = Arc::clone(handle);
+    let validate = Arc::clone(handle);
     let call = handle.call(move || {
         let started = Instant::now();
-        let outputs = judge.outputs(instance.execute(&inputs, true));
+        let outputs = validate.outputs(instance.execute(&inputs, true));
         (outputs, started, Instant::now())
     });
     let (outputs, started, ended) = call.await;
@@ -174,7 +174,11 @@ async fn run_python(
     Ok((wanted.collect::<Result<_>>()?, started, ended))
 }
 
-async fn run_custom(custom: &Custom, node: &PipelinePlanNode, tensors: Vec<Tensor>) -> Result<Done> {
+async fn run_custom(
+    custom: &Custom,
+    node: &PipelinePlanNode,
+    tensors: Vec<Tensor>,
+) -> Result<Done> {
     let names = node.inputs.iter().map(|input| input.name.clone());
     let inputs: Vec<(String, Tensor)> = names.zip(tensors).collect();
     // A run that never ends keeps its place, and no more than these are ever lost to it.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::{numbers, plan, values};
 use crate::{
     error::{Error, ErrorKind},
-    pipeline::{Abort, Count, RequestFlow, NodeJob, PipelinePlan, Ready},
+    pipeline::{Abort, Count, NodeJob, PipelinePlan, Ready, RequestFlow},
     tensor::{
         DataType,
         Dim::{Any, Fixed, Range},
@@ -53,9 +53,9 @@ fn a_node_that_gathers_nothing_runs_with_nothing() {
     assert_eq!(name(&plan, g.ready), "g", "`x` does not run");
     let ready = g.ready;
     let inputs = g.tensors(&plan).unwrap();
-    let told = inputs.iter().map(|input| (input.dtype(), input.shape()));
+    let reported = inputs.iter().map(|input| (input.dtype(), input.shape()));
     assert_eq!(
-        told.collect::<Vec<_>>(),
+        reported.collect::<Vec<_>>(),
         [
             (DataType::F16, &[0, 4, 2][..]),
             (DataType::I64, &[0, 7][..])
@@ -97,7 +97,7 @@ fn a_request_without_parts_is_answered_without_any() {
 }
 
 #[test]
-fn what_cannot_be_empty_is_told_to_the_client() {
+fn what_cannot_be_empty_is_reported_to_the_client() {
     let run = |checked: PipelinePlan| {
         let (plan, mut flow, jobs) = start(checked);
         let ready = only(jobs).ready;

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::{numbers, plan, values};
-use crate::pipeline::{Abort, RequestFlow, NodeJob, PipelinePlan};
+use crate::pipeline::{Abort, NodeJob, PipelinePlan, RequestFlow};
 
 /// Takes the job of a node from those that can run.
 fn take(plan: &PipelinePlan, jobs: &mut Vec<NodeJob>, name: &str) -> NodeJob {
@@ -68,7 +68,8 @@ fn the_first_failure_ends_it_and_frees_what_is_kept() {
         &[&nodes[..], &["g 2>1 d gather d"]].concat(),
         &["z", "g"],
     );
-    let (mut flow, mut jobs) = RequestFlow::start(Arc::clone(&plan), vec![numbers(&[1], 0)]).unwrap();
+    let (mut flow, mut jobs) =
+        RequestFlow::start(Arc::clone(&plan), vec![numbers(&[1], 0)]).unwrap();
     let kept = numbers(&[1], 5);
     let watched = kept.data().clone();
     let x = take(&plan, &mut jobs, "x");

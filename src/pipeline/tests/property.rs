@@ -9,7 +9,7 @@ use rand::{RngExt, SeedableRng, rngs::StdRng};
 use super::random::{Nothing, Random, Value};
 use crate::{
     config::{EmptyResults, NodeKind, PipelineConfig},
-    pipeline::{Abort, Count, RequestFlow, PipelinePlan, PlanKind, PipelinePlanNode, Ready, check},
+    pipeline::{Abort, Count, PipelinePlan, PipelinePlanNode, PlanKind, Ready, RequestFlow, check},
     tensor::{
         DataType, Tensor,
         values::{Value as Number, values},
@@ -254,7 +254,7 @@ proptest! {
         let random = Random::new(seed, size);
         let plan = match check(&random.config(), &random) {
             Ok(checked) => Arc::new(checked.plan),
-            Err(faults) => panic!("{faults}\n{random:?}"),
+            Err(errors) => panic!("{errors}\n{random:?}"),
         };
         let result = run(&random, &plan, &mut StdRng::seed_from_u64(order));
         match (random.response(), result) {
@@ -285,12 +285,12 @@ proptest! {
         let mut config = random.config();
         let mut rng = StdRng::seed_from_u64(place);
         if let Some(rules) = mistake(&mut config, kind, &mut rng) {
-            let told = match check(&config, &random) {
+            let reported = match check(&config, &random) {
                 Ok(_) => panic!("{kind} is not found in {config:?}"),
-                Err(faults) => faults.faults,
+                Err(errors) => errors.errors,
             };
-            let found = told.iter().any(|fault| rules.contains(&fault.rule.number()));
-            prop_assert!(found, "{kind}: {told:?}");
+            let found = reported.iter().any(|error| rules.contains(&error.rule.number()));
+            prop_assert!(found, "{kind}: {reported:?}");
         }
     }
 }

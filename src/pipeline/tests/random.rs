@@ -1,7 +1,7 @@
 //! Random pipelines that are valid, what their nodes compute, and what comes of a request to one,
 //! worked out by asking each node for its sources.
 
-mod told;
+mod reported;
 
 use std::{
     collections::{HashMap, HashSet},
@@ -440,9 +440,11 @@ impl Reader<'_> {
             return Ok(self.outputs(node, path)?[output].shape.clone());
         }
         let source = &self.random.nodes[node];
-        let is_told = source.fixed || by.is_some_and(|by| by.fixed);
+        let is_reported = source.fixed || by.is_some_and(|by| by.fixed);
         let part = &source.shapes[output];
-        let part = part.iter().map(|length| if is_told { *length } else { 0 });
+        let part = part
+            .iter()
+            .map(|length| if is_reported { *length } else { 0 });
         Ok(std::iter::once(0).chain(part).collect())
     }
 

@@ -9,7 +9,7 @@ use crate::{
 };
 
 /// Writes what is ready: `node` or `node@key`.
-fn told(schedule: &Schedule, ready: &[Ready]) -> Vec<String> {
+fn reported(schedule: &Schedule, ready: &[Ready]) -> Vec<String> {
     let plan = schedule.plan();
     let one = |ready: &Ready| {
         let name = &plan.node(ready.node).name;
@@ -24,12 +24,12 @@ fn told(schedule: &Schedule, ready: &[Ready]) -> Vec<String> {
 }
 
 /// A schedule whose runs are named by text.
-struct Told {
+struct Reported {
     schedule: Schedule,
     ready: Vec<Ready>,
 }
 
-impl Told {
+impl Reported {
     fn new(plan: &Arc<PipelinePlan>) -> Self {
         let mut schedule = Schedule::new(Arc::clone(plan));
         let ready = schedule.start();
@@ -38,13 +38,13 @@ impl Told {
 
     /// Ends a run; returns what is ready anew.
     fn end(&mut self, name: &str, shards: Option<usize>) -> Result<Vec<String>, Abort> {
-        let names = told(&self.schedule, &self.ready);
+        let names = reported(&self.schedule, &self.ready);
         let place = names.iter().position(|known| known == name);
         let ran = self
             .ready
             .remove(place.unwrap_or_else(|| panic!("{name} of {names:?}")));
         let ready = self.schedule.finished(ran, shards)?;
-        let names = told(&self.schedule, &ready);
+        let names = reported(&self.schedule, &ready);
         self.ready.extend(ready);
         Ok(names)
     }
@@ -57,16 +57,16 @@ fn a_node_waits_for_all_its_sources() {
         &["x 1>1 request", "y 1>1 request", "z 111>1 x,y,x"],
         &["z", "x"],
     );
-    let mut told = Told::new(&plan);
-    assert_eq!(told.end("request", None).unwrap(), ["x", "y"]);
-    assert_eq!(told.end("y", None).unwrap(), [""; 0]);
-    assert_eq!(told.end("x", None).unwrap(), ["z"]);
-    assert_eq!(told.end("z", None).unwrap(), ["response"]);
-    assert!(!told.schedule.is_done());
-    assert_eq!(told.schedule.running(), 1);
-    assert_eq!(told.end("response", None).unwrap(), [""; 0]);
-    assert!(told.schedule.is_done());
-    assert_eq!(told.schedule.running(), 0);
+    let mut reported = Reported::new(&plan);
+    assert_eq!(reported.end("request", None).unwrap(), ["x", "y"]);
+    assert_eq!(reported.end("y", None).unwrap(), [""; 0]);
+    assert_eq!(reported.end("x", None).unwrap(), ["z"]);
+    assert_eq!(reported.end("z", None).unwrap(), ["response"]);
+    assert!(!reported.schedule.is_done());
+    assert_eq!(reported.schedule.running(), 1);
+    assert_eq!(reported.end("response", None).unwrap(), [""; 0]);
+    assert!(reported.schedule.is_done());
+    assert_eq!(reported.schedule.running(), 0);
 }
 
 #[test]
@@ -78,38 +78,38 @@ fn parts_go_their_own_way_until_they_are_gathered() {
         "g 22>1 x,inner gather inner",
     ];
     let plan = plan(None, &nodes, &["g"]);
-    let mut told = Told::new(&plan);
-    told.end("request", None).unwrap();
-    let inner = told.end("outer", Some(2)).unwrap();
+    let mut reported = Reported::new(&plan);
+    reported.end("request", None).unwrap();
+    let inner = reported.end("outer", Some(2)).unwrap();
     assert_eq!(inner, ["inner@outer_0", "inner@outer_1"]);
-    let last = told.end("inner@outer_1", Some(3)).unwrap();
+    let last = reported.end("inner@outer_1", Some(3)).unwrap();
     assert_eq!(
         last[2], "x@inner_2_outer_1",
         "the innermost level is told first"
     );
-    let first = told.end("inner@outer_0", Some(3)).unwrap();
+    let first = reported.end("inner@outer_0", Some(3)).unwrap();
     // Those of the second part overtake those of the first.
-    assert_eq!(told.end(&last[1], None).unwrap(), [""; 0]);
-    assert_eq!(told.end(&first[0], None).unwrap(), [""; 0]);
-    assert_eq!(told.end(&last[2], None).unwrap(), [""; 0]);
-    assert_eq!(told.end(&last[0], None).unwrap(), ["g@outer_1"]);
-    assert_eq!(told.end("g@outer_1", None).unwrap(), [""; 0]);
-    assert_eq!(told.end(&first[1], None).unwrap(), [""; 0]);
-    assert_eq!(told.end(&first[2], None).unwrap(), ["g@outer_0"]);
-    assert_eq!(told.end("g@outer_0", None).unwrap(), ["response"]);
+    assert_eq!(reported.end(&last[1], None).unwrap(), [""; 0]);
+    assert_eq!(reported.end(&first[0], None).unwrap(), [""; 0]);
+    assert_eq!(reported.end(&last[2], None).unwrap(), [""; 0]);
+    assert_eq!(reported.end(&last[0], None).unwrap(), ["g@outer_1"]);
+    assert_eq!(reported.end("g@outer_1", None).unwrap(), [""; 0]);
+    assert_eq!(reported.end(&first[1], None).unwrap(), [""; 0]);
+    assert_eq!(reported.end(&first[2], None).unwrap(), ["g@outer_0"]);
+    assert_eq!(reported.end("g@outer_0", None).unwrap(), ["response"]);
 }
 
 #[test]
 fn the_response_gathers_every_level_that_is_open() {
     let nodes = ["d 1>2 request split 2", "e 1>2 d split 2"];
     let plan = plan(Some(2), &nodes, &["e"]);
-    let mut told = Told::new(&plan);
-    let outer = told.end("request", Some(2)).unwrap();
+    let mut reported = Reported::new(&plan);
+    let outer = reported.end("request", Some(2)).unwrap();
     let mut last = Vec::new();
     for d in outer {
-        for e in told.end(&d, Some(2)).unwrap() {
+        for e in reported.end(&d, Some(2)).unwrap() {
             assert_eq!(last, [""; 0]);
-            last = told.end(&e, Some(2)).unwrap();
+            last = reported.end(&e, Some(2)).unwrap();
         }
     }
     assert_eq!(last, ["response"]);
@@ -122,13 +122,13 @@ fn nothing_becomes_ready_after_a_failure() {
         &["x 1>1 request", "y 1>1 request", "z 1>1 x"],
         &["z", "y"],
     );
-    let mut told = Told::new(&plan);
-    told.end("request", None).unwrap();
-    let y = told.ready.remove(1);
-    told.schedule.failed();
-    assert_eq!(told.end("x", None).unwrap(), [""; 0]);
-    assert!(told.schedule.is_stopped() && !told.schedule.is_done());
-    assert_eq!(told.schedule.running(), 0, "{y:?} has failed");
+    let mut reported = Reported::new(&plan);
+    reported.end("request", None).unwrap();
+    let y = reported.ready.remove(1);
+    reported.schedule.failed();
+    assert_eq!(reported.end("x", None).unwrap(), [""; 0]);
+    assert!(reported.schedule.is_stopped() && !reported.schedule.is_done());
+    assert_eq!(reported.schedule.running(), 0, "{y:?} has failed");
 }
 
 #[test]
@@ -182,15 +182,15 @@ fn parts_that_cannot_be_are_refused() {
             Some(_) => "d 1>1 request".to_owned(),
         };
         let plan = plan(entry, &[&node], &["d"]);
-        let mut told = Told::new(&plan);
+        let mut reported = Reported::new(&plan);
         let abort = if entry.is_some() {
-            told.end("request", Some(shards)).unwrap_err()
+            reported.end("request", Some(shards)).unwrap_err()
         } else {
-            told.end("request", None).unwrap();
-            told.end("d", Some(shards)).unwrap_err()
+            reported.end("request", None).unwrap();
+            reported.end("d", Some(shards)).unwrap_err()
         };
         assert_eq!((abort.text(), abort.kind()), (text, kind));
-        assert!(told.schedule.is_stopped());
+        assert!(reported.schedule.is_stopped());
     }
 }
 
@@ -198,19 +198,19 @@ fn parts_that_cannot_be_are_refused() {
 fn parts_of_parts_have_an_end() {
     let nodes = ["d 1>2 request split 10000", "e 1>2 d split 10000"];
     let plan = plan(None, &nodes, &["e"]);
-    let mut told = Told::new(&plan);
-    told.end("request", None).unwrap();
-    let ran = told.ready.remove(0);
-    let mut inner = told.schedule.finished(ran, Some(10_000)).unwrap();
+    let mut reported = Reported::new(&plan);
+    reported.end("request", None).unwrap();
+    let ran = reported.ready.remove(0);
+    let mut inner = reported.schedule.finished(ran, Some(10_000)).unwrap();
     assert_eq!(inner.len(), 10_000);
     let refused = loop {
         let ran = inner.pop().unwrap();
-        if let Err(abort) = told.schedule.finished(ran, Some(10_000)) {
+        if let Err(abort) = reported.schedule.finished(ran, Some(10_000)) {
             break abort;
         }
     };
     assert!(matches!(refused, Abort::TooManySessions { .. }));
-    assert!(told.schedule.sessions().len() <= crate::pipeline::MOST_SESSIONS);
+    assert!(reported.schedule.sessions().len() <= crate::pipeline::MAX_SESSIONS);
 }
 
 /// A pipeline of 5 nodes for each of 10,000 parts: with a look at all that is waiting for each run

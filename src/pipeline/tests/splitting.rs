@@ -25,7 +25,7 @@ fn text(shape: &[usize]) -> Tensor {
 }
 
 #[test]
-fn outputs_are_judged_in_the_known_order() {
+fn outputs_are_validated_in_the_known_order() {
     let ok = numbers(&[3, 2], 0);
     for (outputs, fixed, expected) in [
         (

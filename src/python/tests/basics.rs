@@ -27,14 +27,14 @@ fn numpy_sees_the_values() {
 }
 
 #[test]
-fn a_node_is_told_its_facts() {
+fn a_node_is_reported_its_facts() {
     let made = handler(
         "import json\nfrom pyovms import Tensor\nclass OvmsPythonModel:\n    def initialize(self, kwargs):\n        self.kwargs = kwargs\n    def execute(self, inputs):\n        return [Tensor('out', json.dumps(self.kwargs).encode())]\n",
     );
     let outputs = made.outputs(&[]);
-    let told: serde_json::Value = serde_json::from_str(text(&outputs[0])).unwrap();
+    let reported: serde_json::Value = serde_json::from_str(text(&outputs[0])).unwrap();
     assert_eq!(
-        told,
+        reported,
         serde_json::json!({
             "node_name": "node",
             "input_names": ["a", "b"],

@@ -74,7 +74,7 @@ fn any_iterator_will_do() {
 
 #[test]
 fn an_exception_comes_after_the_sets_before_it() {
-    for (end, told) in [
+    for (end, reported) in [
         ("raise ValueError('third')", "ValueError: third"),
         ("raise SystemExit(2)", "SystemExit: 2"),
         ("import os; os._exit(2)", "SystemExit: 2"),
@@ -87,13 +87,13 @@ fn an_exception_comes_after_the_sets_before_it() {
             "yield [Tensor('out', b'1')]\nyield [Tensor('out', b'2')]\n{end}"
         )));
         assert_eq!(sets, ["1", "2"]);
-        assert_eq!(raised.unwrap().to_string(), told);
+        assert_eq!(raised.unwrap().to_string(), reported);
     }
 }
 
 #[test]
-fn what_is_no_list_of_tensors_is_a_fault() {
-    for (value, told) in [
+fn what_is_no_list_of_tensors_is_a_error() {
+    for (value, reported) in [
         (
             "None",
             "execute must yield lists of pyovms.Tensor; it yielded NoneType",
@@ -115,7 +115,10 @@ fn what_is_no_list_of_tensors_is_a_fault() {
             "yield [Tensor('out', b'1')]\nyield {value}\nyield []"
         )));
         assert_eq!(sets, ["1"]);
-        assert_eq!(raised.unwrap().to_string(), format!("TypeError: {told}"));
+        assert_eq!(
+            raised.unwrap().to_string(),
+            format!("TypeError: {reported}")
+        );
     }
 }
 

@@ -17,8 +17,8 @@ fn fails(text: &str) -> (String, HandlerLoadError) {
 
 /// The text of the error, whose first line ends with this.
 fn raises(text: &str, expected: &str) {
-    let (told, error) = fails(text);
-    let first = told.lines().next().unwrap();
+    let (reported, error) = fails(text);
+    let first = reported.lines().next().unwrap();
     assert_eq!(
         first,
         format!("Error during python node initialization for handler_path: <p> - {expected}")
@@ -49,11 +49,11 @@ fn code_that_is_none() {
     );
     let folder = Folder::new();
     fs::write(folder.file("model.py"), b"x = '\xff'\n").unwrap();
-    let told = folder.load("model.py").unwrap_err().to_string();
-    assert!(told.contains("SyntaxError: "), "{told}");
+    let reported = folder.load("model.py").unwrap_err().to_string();
+    assert!(reported.contains("SyntaxError: "), "{reported}");
     fs::write(folder.file("model.py"), b"x = 1\0\n").unwrap();
-    let told = folder.load("model.py").unwrap_err().to_string();
-    assert!(told.contains("null bytes"), "{told}");
+    let reported = folder.load("model.py").unwrap_err().to_string();
+    assert!(reported.contains("null bytes"), "{reported}");
 }
 
 #[test]
@@ -63,7 +63,7 @@ fn a_module_that_raises() {
         "import not_a_module_anywhere",
         "ModuleNotFoundError: No module named 'not_a_module_anywhere'",
     );
-    raises("from json import nothing", &import_fault());
+    raises("from json import nothing", &import_error());
     raises("raise KeyboardInterrupt", "KeyboardInterrupt");
     raises("import sys; sys.exit(3)", "SystemExit: 3");
     raises("exit()", "SystemExit: None");
@@ -71,7 +71,7 @@ fn a_module_that_raises() {
     raises("import posix; posix._exit(4)", "SystemExit: 4");
 }
 
-fn import_fault() -> String {
+fn import_error() -> String {
     let made = handler(
         "import json\nfrom pyovms import Tensor\nclass OvmsPythonModel:\n    def execute(self, inputs):\n        return [Tensor('out', json.__file__.encode())]\n",
     );
@@ -84,9 +84,9 @@ fn import_fault() -> String {
 
 #[test]
 fn the_traceback_is_told_without_the_loader() {
-    let (told, error) = fails("def f():\n    raise ValueError('deep')\nf()\n");
+    let (reported, error) = fails("def f():\n    raise ValueError('deep')\nf()\n");
     assert_eq!(
-        told.lines().skip(1).collect::<Vec<_>>(),
+        reported.lines().skip(1).collect::<Vec<_>>(),
         [
             "Traceback (most recent call last):",
             "  File \"<p>\", line 3, in <module>",
@@ -107,8 +107,8 @@ fn no_class_of_that_name() {
         "OvmsPythonModel = 5",
         "def OvmsPythonModel(): pass",
     ] {
-        let (told, error) = fails(text);
-        assert_eq!(told, "No OvmsPythonModel class found in <p>");
+        let (reported, error) = fails(text);
+        assert_eq!(reported, "No OvmsPythonModel class found in <p>");
         assert!(error.raised().is_none());
     }
 }
@@ -120,9 +120,9 @@ fn no_method_execute() {
         "class OvmsPythonModel:\n    execute = 5\n",
         "class OvmsPythonModel:\n    def __init__(self): raise ValueError\n",
     ] {
-        let (told, _) = fails(text);
+        let (reported, _) = fails(text);
         assert_eq!(
-            told,
+            reported,
             "OvmsPythonModel class in <p> does not implement execute method"
         );
     }
@@ -172,9 +172,9 @@ fn finalize_runs_once_for_each_object() {
         )
     };
     let take = || {
-        let told = fs::read_to_string(&log).unwrap_or_default();
+        let reported = fs::read_to_string(&log).unwrap_or_default();
         let _ = fs::remove_file(&log);
-        told
+        reported
     };
     folder.write("model.py", &text("pass", "pass"));
     let handler = folder.load("model.py").unwrap();
@@ -198,7 +198,7 @@ fn finalize_runs_once_for_each_object() {
     folder.write("model.py", &text("pass", "pass"));
     drop(folder.load("model.py").unwrap());
     for _ in 0..6000 {
-        if fs::read_to_string(&log).is_ok_and(|told| told.contains("finalized")) {
+        if fs::read_to_string(&log).is_ok_and(|reported| reported.contains("finalized")) {
             break;
         }
         std::thread::sleep(std::time::Duration::from_millis(5));

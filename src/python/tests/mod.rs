@@ -1,7 +1,7 @@
 //! Tests with the real interpreter.
 
 mod basics;
-mod faults;
+mod errors;
 mod generators;
 mod lifetimes;
 mod loads;

@@ -230,21 +230,21 @@ fn what_was_pickled_elsewhere_finds_the_helpers() {
 }
 
 #[test]
-fn a_missing_helper_is_told_by_its_name() {
+fn a_missing_helper_is_reported_by_its_name() {
     let folder = Folder::new()
         .with("model.py", "import package.missing")
         .with("package/__init__.py", "");
-    let told = folder.load("model.py").unwrap_err().to_string();
+    let reported = folder.load("model.py").unwrap_err().to_string();
     assert!(
-        told.contains("ModuleNotFoundError: No module named 'package.missing'"),
-        "{told}"
+        reported.contains("ModuleNotFoundError: No module named 'package.missing'"),
+        "{reported}"
     );
     let folder = Folder::new()
         .with("model.py", "import helper")
         .with("helper.py", "1/0");
-    let told = folder.load("model.py").unwrap_err().to_string();
-    assert!(told.contains("ZeroDivisionError"), "{told}");
-    assert!(told.contains("helper.py\", line 1"), "{told}");
+    let reported = folder.load("model.py").unwrap_err().to_string();
+    assert!(reported.contains("ZeroDivisionError"), "{reported}");
+    assert!(reported.contains("helper.py\", line 1"), "{reported}");
 }
 
 #[test]

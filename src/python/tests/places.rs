@@ -7,7 +7,7 @@ use std::{
 };
 
 use super::support::{Folder, Made, executes, floats, outputs};
-use crate::python::{PythonHandler, HandlerInstance};
+use crate::python::{HandlerInstance, PythonHandler};
 
 fn worker(made: &Made) -> (Arc<PythonHandler>, Arc<HandlerInstance>) {
     (Arc::clone(&made.handler), Arc::new(made.instance()))

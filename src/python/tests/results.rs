@@ -35,7 +35,7 @@ fn none_is_allowed_if_inputs_are_missing() {
 }
 
 #[test]
-fn other_results_are_faults() {
+fn other_results_are_errors() {
     for (body, kind) in [
         ("return ()", "tuple"),
         ("return (Tensor('a', b''),)", "tuple"),
@@ -63,7 +63,7 @@ fn other_results_are_faults() {
 }
 
 #[test]
-fn elements_that_are_no_tensors_are_faults() {
+fn elements_that_are_no_tensors_are_errors() {
     for (body, index, kind) in [
         ("return [5]", 0, "int"),
         ("return [Tensor('a', b''), b'bytes']", 1, "bytes"),
@@ -81,7 +81,7 @@ fn elements_that_are_no_tensors_are_faults() {
 }
 
 #[test]
-fn a_handler_goes_on_after_a_fault() {
+fn a_handler_goes_on_after_a_error() {
     let made = executes("if inputs: raise ValueError('once')\nreturn []");
     assert_eq!(
         made.fails(&[floats("a", &[1], &[1.0])]).to_string(),

@@ -25,11 +25,11 @@ class OvmsPythonModel:
         return [pyovms.Tensor("out", "\n".join(told).encode())]
 "#
     ));
-    let told = outputs(made.run(&[]));
-    let told = text(&told[0]);
-    let count: usize = told.split(' ').next().unwrap().parse().unwrap();
-    assert!(count > 20, "{told}");
-    assert_eq!(told.lines().count(), 1, "{told}");
+    let reported = outputs(made.run(&[]));
+    let reported = text(&reported[0]);
+    let count: usize = reported.split(' ').next().unwrap().parse().unwrap();
+    assert!(count > 20, "{reported}");
+    assert_eq!(reported.lines().count(), 1, "{reported}");
 }
 
 #[test]

@@ -73,7 +73,7 @@ fn destroy_state_that_fails_harms_nobody() {
 }
 
 #[test]
-fn create_state_that_fails_is_told() {
+fn create_state_that_fails_is_reported() {
     let made = handler(
         "class OvmsPythonModel:\n    def create_state(self): raise ValueError('no state')\n    def execute(self, inputs, state): return []\n",
     );
@@ -107,10 +107,10 @@ fn a_running_instance_goes_on_while_its_handler_ends() {
         instance.close();
         ending.join().unwrap();
     });
-    let told = fs::read_to_string(folder.file("log")).unwrap();
+    let reported = fs::read_to_string(folder.file("log")).unwrap();
     // Those that only tried it were destroyed as well, before the end.
-    assert!(told.contains("destroy1 "), "{told}");
-    assert!(told.ends_with(" finalize "), "{told}");
+    assert!(reported.contains("destroy1 "), "{reported}");
+    assert!(reported.ends_with(" finalize "), "{reported}");
 }
 
 #[test]
@@ -135,10 +135,10 @@ fn a_state_is_destroyed_after_the_generators_that_use_it() {
         drop(generator);
     }
     made.handler.finalize();
-    let told = awaited(&log);
-    assert!(told.ends_with("finalize "), "{told}");
+    let reported = awaited(&log);
+    assert!(reported.ends_with("finalize "), "{reported}");
     // Which of the two comes first is open, not what comes first in each.
-    let steps: Vec<&str> = told.split_whitespace().collect();
+    let steps: Vec<&str> = reported.split_whitespace().collect();
     let before = |count: usize| {
         let up_to = steps
             .iter()
@@ -150,5 +150,5 @@ fn a_state_is_destroyed_after_the_generators_that_use_it() {
             .filter(|step| **step == "closed")
             .count()
     };
-    assert!(before(0) >= 1 && before(1) == 2, "{told}");
+    assert!(before(0) >= 1 && before(1) == 2, "{reported}");
 }

@@ -10,7 +10,10 @@ use std::{
 use bytes::Bytes;
 
 use crate::{
-    python::{PythonHandler, HandlerInstance, HandlerLoadError, NodeFacts, Produced, Raised, HandlerTensor, interpreter},
+    python::{
+        HandlerInstance, HandlerLoadError, HandlerTensor, NodeFacts, Produced, PythonHandler,
+        Raised, interpreter,
+    },
     tensor::DataType,
 };
 

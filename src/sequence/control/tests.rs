@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 
-use super::{CONTROL_INPUT, SequenceCommand, SequenceControl, Echo, SEQUENCE_ID, take};
+use super::{CONTROL_INPUT, Echo, SEQUENCE_ID, SequenceCommand, SequenceControl, take};
 use crate::{
     request::{
         Data, Declared, InferRequest, InputTensor, Parameter, Parameters, Special, SpecialInputs,
@@ -130,7 +130,7 @@ fn parameters_say_it() {
 fn parameters_of_other_types_are_refused_by_name() {
     use Parameter::{Bool, Double, Int, Text};
     let text = |text: &str| Text(text.to_owned());
-    let faults = [
+    let errors = [
         read(vec![], &[("sequence_id", Int(-1))]),
         read(vec![], &[("sequence_id", Double(1.0))]),
         read(vec![], &[("sequence_id", Bool(true))]),
@@ -140,7 +140,7 @@ fn parameters_of_other_types_are_refused_by_name() {
         read(vec![], &[("sequence_start", Int(1))]),
         read(vec![], &[("sequence_end", text("true"))]),
     ];
-    insta::assert_snapshot!(faults.join("\n"), @"
+    insta::assert_snapshot!(errors.join("\n"), @"
     400 Invalid value of request parameter sequence_id - Expected: a whole number from 0 to 18446744073709551615, or a text of its digits
     400 Invalid value of request parameter sequence_id - Expected: a whole number from 0 to 18446744073709551615, or a text of its digits
     400 Invalid value of request parameter sequence_id - Expected: a whole number from 0 to 18446744073709551615, or a text of its digits
@@ -190,11 +190,11 @@ fn both_forms_may_share_what_is_said_and_must_not_contradict_each_other() {
 }
 
 #[test]
-fn each_fault_of_a_special_input_has_its_text_and_the_first_one_counts() {
+fn each_error_of_a_special_input_has_its_text_and_the_first_one_counts() {
     let wrong_id = |shape: &[i64], data| input(SEQUENCE_ID, DataType::U64, shape, data);
     let wrong_control = |shape: &[i64], data| input(CONTROL_INPUT, DataType::U32, shape, data);
     let eight = &[0; 8][..];
-    let faults = [
+    let errors = [
         read(vec![wrong_id(&[], raw(eight)), control(9)], &[]),
         read(vec![wrong_id(&[1, 1], raw(eight))], &[]),
         read(vec![wrong_id(&[2], raw(&[0; 16]))], &[]),
@@ -219,7 +219,7 @@ fn each_fault_of_a_special_input_has_its_text_and_the_first_one_counts() {
         read(vec![control(0)], &[]),
         read(vec![], &[]),
     ];
-    insta::assert_snapshot!(faults.join("\n"), @"
+    insta::assert_snapshot!(errors.join("\n"), @"
     400 Special input proto does not contain tensor shape information
     400 Invalid number of shape dimensions - Required shape for sequence_id is: (1)
     400 Invalid input shape - Required shape for sequence_id is: (1)
@@ -253,9 +253,9 @@ fn what_a_protocol_has_in_a_form_of_its_own_comes_first() {
         },
         ..InferRequest::default()
     };
-    let fault = take(&mut request).unwrap_err().to_string();
+    let error = take(&mut request).unwrap_err().to_string();
     assert_eq!(
-        fault,
+        error,
         "Could not find sequence control input in expected tensor proto field uint32_val"
     );
     request.special.id = Some(special(Some(3)));

@@ -68,7 +68,12 @@ struct Model {
 }
 
 impl Model {
-    fn begin(&mut self, id: u64, control: SequenceControl, number: usize) -> Result<u64, SequenceRefusal> {
+    fn begin(
+        &mut self,
+        id: u64,
+        control: SequenceControl,
+        number: usize,
+    ) -> Result<u64, SequenceRefusal> {
         if control.starts() {
             if self.sequences.len() >= 4 {
                 return Err(SequenceRefusal::Full);
@@ -367,7 +372,12 @@ fn request(
     Ok((control, (!leaves).then_some(begun)))
 }
 
-fn run(mut turn: Turn<u32, Arc<Shared>>, control: SequenceControl, counts: &Counts, random: &mut Random) {
+fn run(
+    mut turn: Turn<u32, Arc<Shared>>,
+    control: SequenceControl,
+    counts: &Counts,
+    random: &mut Random,
+) {
     let state = Arc::clone(turn.run().get_or_insert_default());
     assert!(
         !state.busy.swap(true, SeqCst),

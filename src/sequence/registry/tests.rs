@@ -4,7 +4,7 @@ use std::{pin::pin, sync::Arc};
 
 use futures::{FutureExt, poll};
 
-use super::{Bounds, StateHost, SequenceRefusal, Sequences};
+use super::{Bounds, SequenceRefusal, Sequences, StateHost};
 use crate::{
     metrics::Reporter,
     sequence::{Begun, SequenceCommand, SequenceControl, Turn},
@@ -25,12 +25,20 @@ fn registry() -> Known {
     sequences
 }
 
-fn begin(known: &Known, control: SequenceControl, id: u64) -> Result<Begun<u32, u64>, SequenceRefusal> {
+fn begin(
+    known: &Known,
+    control: SequenceControl,
+    id: u64,
+) -> Result<Begun<u32, u64>, SequenceRefusal> {
     known.begin(SequenceCommand { id, control }, &1, BOUNDS, &|_| None)
 }
 
 /// Takes a turn that is to be had at once.
-fn turn(known: &Known, control: SequenceControl, id: u64) -> Result<Turn<u32, u64>, SequenceRefusal> {
+fn turn(
+    known: &Known,
+    control: SequenceControl,
+    id: u64,
+) -> Result<Turn<u32, u64>, SequenceRefusal> {
     let begun = begin(known, control, id)?;
     Ok(begun.turn().now_or_never().expect("nobody has it").unwrap())
 }
@@ -98,7 +106,11 @@ fn the_search_for_an_id_leaves_out_zero_and_what_others_have() {
         id: 0,
         control: Start,
     };
-    let taken = |id| [u64::MAX, 1].contains(&id).then_some(SequenceRefusal::Ending);
+    let taken = |id| {
+        [u64::MAX, 1]
+            .contains(&id)
+            .then_some(SequenceRefusal::Ending)
+    };
     let Ok(Begun::Turn(turn)) = known.begin(command, &1, BOUNDS, &taken) else {
         panic!("it can start");
     };
@@ -189,7 +201,10 @@ fn so_many_wait_and_no_more() {
     let _held = turn(&known, Start, 5).unwrap();
     let first = begin(&known, Next, 5).unwrap();
     let _second = begin(&known, Next, 5).unwrap();
-    assert_eq!(begin(&known, End, 5).err(), Some(SequenceRefusal::Crowded(2)));
+    assert_eq!(
+        begin(&known, End, 5).err(),
+        Some(SequenceRefusal::Crowded(2))
+    );
     drop(first);
     assert!(begin(&known, End, 5).is_ok(), "there is room again");
 }
@@ -210,7 +225,11 @@ fn the_second_scan_without_a_request_between_removes() {
     assert_eq!(run(&known, Next, 1), Err(SequenceRefusal::Unknown));
     assert_eq!(run(&known, Start, 1), Ok((1, 1)), "the id is free");
     drop(busy);
-    assert_eq!(run(&known, Next, 3), Err(SequenceRefusal::Unknown), "never ran");
+    assert_eq!(
+        run(&known, Next, 3),
+        Err(SequenceRefusal::Unknown),
+        "never ran"
+    );
     assert_eq!(known.scan(|_| true).len(), 1, "2, for the second time");
     assert_eq!(run(&known, Next, 1), Ok((1, 2)));
 }
@@ -235,7 +254,11 @@ async fn sequences_stay_on_their_instance_until_they_are_dropped() {
         control: Start,
     };
     let full = known.begin(command, &2, BOUNDS, &|_| None).err();
-    assert_eq!(full, Some(SequenceRefusal::Full), "of its own instance there are 3");
+    assert_eq!(
+        full,
+        Some(SequenceRefusal::Full),
+        "of its own instance there are 3"
+    );
     let mut gone = pin!(known.wait_gone(|instance| *instance == 1));
     assert!(poll!(gone.as_mut()).is_pending());
     let mut running = turn(&known, Next, 1).unwrap();

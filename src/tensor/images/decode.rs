@@ -62,13 +62,13 @@ pub enum DecodeError {
     #[error("found no end of the picture: it is cut short")]
     Truncated,
     /// A JPEG goes over the picture too often.
-    #[error("found more than {MOST_SCANS} scans")]
+    #[error("found more than {MAX_SCANS} scans")]
     Scans,
 }
 
 /// The most times that a JPEG may go over the picture. A scan can be a few bytes and cost time for
 /// every pixel; programs that write JPEG make about ten.
-const MOST_SCANS: usize = 500;
+const MAX_SCANS: usize = 500;
 
 /// The memory of a picture while it is decoded, over that of its samples: JPEG keeps the coefficients of
 /// all scans, in twice the bytes of the samples, and PNG a copy of wide samples.
@@ -105,7 +105,7 @@ fn scans(encoded: &[u8]) -> impl Iterator<Item = usize> {
 
 fn check_scans(encoded: &[u8]) -> Result<(), DecodeError> {
     match scans(encoded).count() {
-        count if count > MOST_SCANS => Err(DecodeError::Scans),
+        count if count > MAX_SCANS => Err(DecodeError::Scans),
         _ => Ok(()),
     }
 }

@@ -328,7 +328,7 @@ fn crc32(bytes: &[u8]) -> u32 {
 }
 
 #[test]
-fn a_picture_that_is_too_large_is_refused_by_its_header() {
+fn a_image_that_is_too_large_is_refused_by_its_header() {
     let shape = fixed([1, 2, 2, 1]);
     let refused = |file: &[u8]| fill(DataType::U8, &shape, "NHWC", &[file]).unwrap_err();
     assert_eq!(
@@ -361,7 +361,7 @@ fn images_that_need_too_much_memory_together_are_refused_before_it_is_taken() {
 }
 
 #[test]
-fn what_is_no_picture_is_told() {
+fn what_is_no_image_is_reported() {
     let shape = fixed([1, 2, 2, 1]);
     let refused = |file: &[u8]| fill(DataType::U8, &shape, "NHWC", &[file]).unwrap_err();
     assert_eq!(refused(b""), "image 0 cannot be decoded: found no bytes");

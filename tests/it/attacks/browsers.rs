@@ -67,7 +67,7 @@ fn pages_of_other_origins_manage_nothing() {
     }
     let headers = [("Host", host.as_str()), ("Origin", "https://evil.example")];
     let answer = browse(&server, "POST", "/v1/config/reload", &headers);
-    let text = answer.fault().replace(&host, "<host>");
+    let text = answer.error().replace(&host, "<host>");
     insta::assert_snapshot!(text, @"403: Pages of other origins may not use this path; expected the Origin of <host>, found `https://evil.example`");
 }
 
@@ -90,7 +90,7 @@ fn a_name_that_was_made_to_point_here_manages_nothing() {
     }
     let headers = [("Host", host.as_str()), ("Origin", origin.as_str())];
     let answer = browse(&server, "POST", "/v1/config/reload", &headers);
-    let text = answer.fault().replace(&host, "<host>");
+    let text = answer.error().replace(&host, "<host>");
     insta::assert_snapshot!(text, @"403: Host is not one that browsers may use here; expected one of --allowed_hosts, found `<host>`");
 }
 

@@ -74,13 +74,13 @@ fn compressed_messages_are_counted_while_they_expand() {
         &[("Content-Encoding", "gzip")],
         &bomb,
     );
-    insta::assert_snapshot!(refused.fault(), @"503: Server is overloaded - requests and answers under way: the most bytes allowed are 67108864, see --max_bytes_in_flight; try again later");
+    insta::assert_snapshot!(refused.error(), @"503: Server is overloaded - requests and answers under way: the most bytes allowed are 67108864, see --max_bytes_in_flight; try again later");
     growth.check();
     assert_eq!(get(&server, "/v2/health/ready").status, 200);
 }
 
 #[test]
-fn a_compressed_call_above_the_budget_is_told_so() {
+fn a_compressed_call_above_the_budget_is_reported_so() {
     let server = Server::start_with("dummy", &["--max_bytes_in_flight=1000000"]);
     let grpc = Grpc::connect(&server);
     let mut large = dummy();

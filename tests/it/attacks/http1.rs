@@ -96,7 +96,7 @@ fn broken_chunks_are_refused() {
     stream
         .write_all(format!("{head}xyz\r\n").as_bytes())
         .unwrap();
-    insta::assert_snapshot!(read(&mut stream).fault(), @"400: request body cannot be read: Invalid chunk size line: missing size digit");
+    insta::assert_snapshot!(read(&mut stream).error(), @"400: request body cannot be read: Invalid chunk size line: missing size digit");
     assert_eq!(get(&server, "/v2/health/ready").status, 200);
 }
 

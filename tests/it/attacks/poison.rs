@@ -52,7 +52,7 @@ fn pair(name: &str, a: [i64; 2], b: [i64; 2]) -> ModelInferRequest {
 fn misfit(answer: &Result<ModelInferResponse, Status>, shape: [i64; 2]) -> Option<String> {
     let answer = match answer {
         Ok(answer) => answer,
-        Err(status) => return Some(grpc::fault(status)),
+        Err(status) => return Some(grpc::error(status)),
     };
     let count = usize::try_from(shape[0] * shape[1]).unwrap();
     for (output, raw) in answer.outputs.iter().zip(&answer.raw_output_contents) {
@@ -224,13 +224,13 @@ fn a_pipeline_repeats_what_a_bad_request_to_its_model_has_failed() {
 }
 
 #[test]
-fn the_reason_is_told_on_all_apis_and_can_be_hidden() {
+fn the_reason_is_reported_on_all_apis_and_can_be_hidden() {
     let kserve = json!({ "inputs": [
         { "name": "a", "shape": [1, 3], "datatype": "INT64", "data": [1, 2, 3] },
         { "name": "b", "shape": [1, 2], "datatype": "INT64", "data": [1, 2] },
     ] });
     let tfs = json!({ "inputs": { "a": [[1, 2, 3]], "b": [[1, 2]] } });
-    let told = |server: &Server| {
+    let reported = |server: &Server| {
         let client = Grpc::connect(server);
         let rest = |path: &str, body: &serde_json::Value| {
             let answer = post(server, path, body.to_string().as_bytes());
@@ -246,7 +246,7 @@ fn the_reason_is_told_on_all_apis_and_can_be_hidden() {
             rest("/v1/models/pair:predict", &tfs),
         ]
     };
-    for text in told(&Server::start("pair")) {
+    for text in reported(&Server::start("pair")) {
         let (_, reason) = text.split_once("Internal inference error - ").expect(&text);
         assert!(
             reason.ends_with("Argument shapes are inconsistent."),
@@ -260,7 +260,7 @@ fn the_reason_is_told_on_all_apis_and_can_be_hidden() {
     let hidden = Server::start_with("pair", &["--hide_inference_errors"]);
     let text = "Internal inference error";
     assert_eq!(
-        told(&hidden),
+        reported(&hidden),
         [
             format!("Internal: {text}"),
             format!("500 {text}"),
@@ -290,7 +290,7 @@ fn inferences_that_do_not_end_are_answered_and_leave_the_model_to_others() {
     });
     // One that waits behind it for the only slot is run on what takes its place.
     let behind = client.call(busy::request(2));
-    let refused = grpc::fault(&endless.wait().unwrap_err());
+    let refused = grpc::error(&endless.wait().unwrap_err());
     assert_eq!(
         refused,
         "DeadlineExceeded: Inference timed out - the inference takes longer than \

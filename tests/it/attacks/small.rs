@@ -10,7 +10,7 @@ use super::{
 };
 use crate::support::{
     Server, eventually,
-    grpc::{Grpc, dummy, fault, raw, typed},
+    grpc::{Grpc, dummy, error, raw, typed},
 };
 use ovms::proto::kserve::{
     InferTensorContents, ModelInferRequest, model_infer_request::InferInputTensor,
@@ -123,7 +123,7 @@ fn strings_of_no_bytes_count_as_what_they_become() {
                 status.code(),
                 tonic::Code::ResourceExhausted,
                 "{}",
-                fault(&status)
+                error(&status)
             );
         }
     }
@@ -148,7 +148,7 @@ fn inputs_of_no_bytes_count_as_what_they_become() {
             status.code(),
             tonic::Code::ResourceExhausted,
             "{}",
-            fault(&status)
+            error(&status)
         );
     }
     growth.check();

@@ -5,7 +5,7 @@ use serde_json::json;
 
 use super::{
     Server,
-    grpc::{self, Grpc, fault},
+    grpc::{self, Grpc, error},
     http::{JSON_LENGTH, send},
 };
 
@@ -106,7 +106,7 @@ impl Served {
                 return self.post(shape, &rest, framed);
             }
         };
-        let mut answer = self.grpc.infer(request).map_err(|status| fault(&status))?;
+        let mut answer = self.grpc.infer(request).map_err(|status| error(&status))?;
         let output = answer.outputs.remove(0);
         Ok(Output {
             datatype: output.datatype,
@@ -137,7 +137,7 @@ impl Served {
         let headers = [(JSON_LENGTH, length.as_str())];
         let answer = send(&self.server, "POST", &path, &headers, &body);
         if answer.status != 200 {
-            return Err(answer.fault());
+            return Err(answer.error());
         }
         let (json, data) = answer.parts();
         let output = &json["outputs"][0];

@@ -12,7 +12,7 @@ use std::{
     time::Duration,
 };
 
-use ovms::model::storage::{StorageLimits, StorageOptions, RemoteVersion, Storage, StorageError};
+use ovms::model::storage::{RemoteVersion, Storage, StorageError, StorageLimits, StorageOptions};
 use tempfile::TempDir;
 
 use super::thread;
@@ -79,7 +79,7 @@ impl Lab {
 }
 
 /// Writes an error with its causes and its hint, as people get it.
-pub(crate) fn told(error: &StorageError) -> String {
+pub(crate) fn reported(error: &StorageError) -> String {
     let mut text = ovms::error::chain(error);
     if let Some(hint) = error.hint() {
         text.extend(["\nhint: ", &hint]);

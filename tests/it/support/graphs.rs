@@ -235,10 +235,10 @@ pub(crate) fn shown(response: &ModelInferResponse) -> String {
 }
 
 /// Asks, and writes what came.
-pub(crate) fn told(client: &Grpc, request: ModelInferRequest) -> String {
+pub(crate) fn reported(client: &Grpc, request: ModelInferRequest) -> String {
     match client.infer(request) {
         Ok(response) => shown(&response),
-        Err(status) => grpc::fault(&status),
+        Err(status) => grpc::error(&status),
     }
 }
 
@@ -246,7 +246,7 @@ pub(crate) fn told(client: &Grpc, request: ModelInferRequest) -> String {
 pub(crate) fn next(talk: &mut Talk<'_>) -> String {
     match talk.next() {
         Came::Response(response) => format!("{}: {}", time(&response), shown(&response)),
-        other => other.told(),
+        other => other.reported(),
     }
 }
 

@@ -104,7 +104,7 @@ impl Grpc {
 
     /// Sends a request that must be refused; returns its code and text.
     pub(crate) fn refused(&self, request: ModelInferRequest) -> String {
-        fault(&self.infer(request).expect_err("the request is bad"))
+        error(&self.infer(request).expect_err("the request is bad"))
     }
 
     /// Asks the server something over the same connection, so that what was written before has been read.
@@ -122,7 +122,7 @@ impl Grpc {
 }
 
 /// Returns code and text of a status in one line.
-pub(crate) fn fault(status: &Status) -> String {
+pub(crate) fn error(status: &Status) -> String {
     format!("{:?}: {}", status.code(), status.message())
 }
 

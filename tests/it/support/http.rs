@@ -40,7 +40,7 @@ impl Answer {
     }
 
     /// Returns status and error text in one line.
-    pub(crate) fn fault(&self) -> String {
+    pub(crate) fn error(&self) -> String {
         assert_eq!(self.header("content-type"), Some("application/json"));
         let json = self.json();
         format!(

@@ -4,7 +4,7 @@ use ovms::{
     budget::Budget,
     metrics::RequestRecord,
     model::{check::check, layouts, mapping, repository},
-    openvino::{self, Compiled, Load, ModelLoadError, LoadOptions, runtime},
+    openvino::{self, Compiled, Load, LoadOptions, ModelLoadError, runtime},
     request::{Data, Declared, InferRequest, InputTensor},
     tensor::images::PixelLimit,
 };
@@ -65,7 +65,7 @@ fn find() {
 }
 
 /// Loads a model that must be refused; returns the error with its causes.
-pub(crate) fn fault(root: &std::path::Path, options: &LoadOptions) -> String {
+pub(crate) fn error(root: &std::path::Path, options: &LoadOptions) -> String {
     match load(root, options, &[]) {
         Ok(_) => panic!("it was loaded"),
         Err(error) => error.to_string(),

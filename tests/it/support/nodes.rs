@@ -89,7 +89,7 @@ pub(crate) struct Books {
     /// Handles opened, and those closed.
     pub(crate) handles: [i64; 2],
     /// Calls that the interface does not allow.
-    pub(crate) faults: i64,
+    pub(crate) errors: i64,
 }
 
 impl Own {
@@ -114,7 +114,7 @@ impl Own {
         let read = self.node(&[("probe", "")]).execute(&[]).unwrap();
         let events = String::from_utf8(read.get("events").unwrap().data().to_vec()).unwrap();
         let counts: Vec<i64> = numbers(read.get("counts").unwrap(), i64::from_le_bytes);
-        let [alive, given, back, open, opened, closed, faults] = counts[..] else {
+        let [alive, given, back, open, opened, closed, errors] = counts[..] else {
             panic!("the ledger has seven counts, found {counts:?}");
         };
         assert_eq!(open, opened - closed);
@@ -123,14 +123,14 @@ impl Own {
             alive,
             buffers: [given, back],
             handles: [opened, closed],
-            faults,
+            errors,
         }
     }
 
     /// Reads the books, which must be even: everything given back and closed once, no faults.
     pub(crate) fn even(&self) -> Books {
         let books = self.books();
-        assert_eq!((books.alive, books.faults), (0, 0), "{books:?}");
+        assert_eq!((books.alive, books.errors), (0, 0), "{books:?}");
         assert_eq!(books.buffers[0], books.buffers[1], "{books:?}");
         assert_eq!(books.handles[0], books.handles[1], "{books:?}");
         books

@@ -145,7 +145,7 @@ impl Config {
         if answer.status < 300 {
             answer.status.to_string()
         } else {
-            answer.fault()
+            answer.error()
         }
     }
 }
@@ -223,7 +223,7 @@ pub(crate) fn ten(name: &str, number: f32) -> ModelInferRequest {
 
 /// Writes the first element of each row of ten as they are, behind the shape:
 /// `out [2,1,10] 1 2`. Fails if the other elements of a row differ from its first.
-pub(crate) fn told(answer: &ModelInferResponse) -> String {
+pub(crate) fn reported(answer: &ModelInferResponse) -> String {
     let outputs = answer.outputs.iter().zip(&answer.raw_output_contents);
     let lines = outputs.map(|(output, data)| {
         let rows = grpc::to_floats(data);
@@ -241,8 +241,8 @@ pub(crate) fn told(answer: &ModelInferResponse) -> String {
 /// Sends a request; returns what is told of the answer, or code and text of the fault.
 pub(crate) fn infer(client: &Grpc, request: ModelInferRequest) -> String {
     match client.infer(request) {
-        Ok(answer) => told(&answer),
-        Err(status) => grpc::fault(&status),
+        Ok(answer) => reported(&answer),
+        Err(status) => grpc::error(&status),
     }
 }
 
@@ -250,7 +250,7 @@ pub(crate) fn infer(client: &Grpc, request: ModelInferRequest) -> String {
 pub(crate) fn status(server: &Server, name: &str) -> String {
     let answer = get(server, &format!("/v1/models/{name}"));
     if answer.status != 200 {
-        return answer.fault();
+        return answer.error();
     }
     let json = answer.json();
     let status = &json["model_version_status"][0];
@@ -286,13 +286,13 @@ pub(crate) fn is_refused(server: &Server, client: &Grpc, name: &str) {
     );
     let not_loaded = "404: Pipeline is not loaded yet";
     let path = format!("/v2/models/{name}");
-    assert_eq!(get(server, &path).fault(), not_loaded);
+    assert_eq!(get(server, &path).error(), not_loaded);
     let body = br#"{"inputs":[{"name":"x","shape":[1],"datatype":"FP32","data":[0]}]}"#;
     let infer = post(server, &format!("{path}/infer"), body);
-    assert_eq!(infer.fault(), not_loaded);
+    assert_eq!(infer.error(), not_loaded);
     let body = br#"{"instances":[{"x":[0]}]}"#;
     let predict = post(server, &format!("/v1/models/{name}:predict"), body);
-    assert_eq!(predict.fault(), not_loaded);
+    assert_eq!(predict.error(), not_loaded);
     assert_ne!(get(server, &format!("{path}/ready")).status, 200);
     let ready = ModelReadyRequest {
         name: name.to_owned(),

@@ -472,10 +472,10 @@ impl Random {
     }
 
     /// Returns the shape in which a node takes a port, for the metadata.
-    fn told(&self, node: &Node, port: Port) -> String {
+    fn reported(&self, node: &Node, port: Port) -> String {
         let count = node.gathers.map(|level| self.count(level));
         let shape: Shape = count.into_iter().chain(self.part(port)).collect();
-        told(&shape, node.is_vague)
+        reported(&shape, node.is_vague)
     }
 
     fn node_config(&self, index: usize) -> Value {
@@ -511,9 +511,9 @@ impl Random {
                     param("modulo", modulo.to_string());
                 }
                 for (name, port) in &node.sources {
-                    param(name, self.told(node, *port));
+                    param(name, self.reported(node, *port));
                 }
-                param("out", told(&node.shape, node.is_vague));
+                param("out", reported(&node.shape, node.is_vague));
                 let outputs = json!([
                     {"data_item": "out", "alias": "o0"},
                     {"data_item": "also", "alias": "o1"},
@@ -647,7 +647,7 @@ impl Op {
 }
 
 /// Writes a shape for the metadata of a custom node.
-fn told(shape: &[Option<usize>], is_vague: bool) -> String {
+fn reported(shape: &[Option<usize>], is_vague: bool) -> String {
     let lengths = shape.iter().zip(0_usize..).map(|(length, place)| {
         let length = length.filter(|_| !is_vague || place % 2 == 1);
         length.unwrap_or(0).to_string()

@@ -12,7 +12,7 @@ pub(crate) use self::{
     bodies::rest_body,
     messages::{infer, of_infer, of_predict, predict},
 };
-use super::{Server, eventually, grpc::fault, http, model, tfs::Tfs};
+use super::{Server, eventually, grpc::error, http, model, tfs::Tfs};
 
 /// One value of a special input, in the type of either.
 type Number = u64;
@@ -52,7 +52,7 @@ impl Wire {
     }
 
     /// Returns what a refusal with these codes reads like.
-    pub(crate) fn fault(self, code: Code, status: u16, text: &str) -> String {
+    pub(crate) fn error(self, code: Code, status: u16, text: &str) -> String {
         if self.is_grpc() {
             format!("{code:?}: {text}")
         } else {
@@ -62,12 +62,12 @@ impl Wire {
 
     /// Returns what the refusal of an invalid request reads like.
     pub(crate) fn invalid(self, text: &str) -> String {
-        self.fault(Code::InvalidArgument, 400, text)
+        self.error(Code::InvalidArgument, 400, text)
     }
 
     /// Returns what the refusal of a request for no sequence reads like.
     pub(crate) fn unknown(self) -> String {
-        self.fault(
+        self.error(
             Code::NotFound,
             404,
             "Sequence with provided ID does not exist",
@@ -245,14 +245,14 @@ impl<'a> Client<'a> {
                 let answer = self.tfs.predict(predict(ask));
                 answer
                     .map(|answer| of_predict(&answer))
-                    .map_err(|status| fault(&status))
+                    .map_err(|status| error(&status))
             }
             Wire::TfsRest => bodies::tfs(self.server, ask),
             Wire::Typed | Wire::Raw => {
                 let answer = self.tfs.grpc.infer(infer(ask, wire == Wire::Raw));
                 answer
                     .map(|answer| of_infer(&answer))
-                    .map_err(|status| fault(&status))
+                    .map_err(|status| error(&status))
             }
             Wire::Json => bodies::kserve(self.server, ask, false),
             Wire::Binary => bodies::kserve(self.server, ask, true),
@@ -263,7 +263,7 @@ impl<'a> Client<'a> {
     pub(crate) fn total(&self, wire: Wire, ask: &Ask) -> (u64, f32) {
         let answer = self.send(wire, ask);
         answer
-            .unwrap_or_else(|fault| panic!("{wire:?}: {fault}: {ask:?}"))
+            .unwrap_or_else(|error| panic!("{wire:?}: {error}: {ask:?}"))
             .total()
     }
 
@@ -271,7 +271,7 @@ impl<'a> Client<'a> {
     pub(crate) fn refused(&self, wire: Wire, ask: &Ask) -> String {
         match self.send(wire, ask) {
             Ok(answer) => panic!("{wire:?}: {answer:?}: {ask:?}"),
-            Err(fault) => fault,
+            Err(error) => error,
         }
     }
 }

@@ -11,7 +11,7 @@ use tokio::sync::{mpsc, oneshot};
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Request, Status, Streaming};
 
-use super::grpc::{Grpc, fault};
+use super::grpc::{Grpc, error};
 
 /// The longest that a test waits for one answer.
 const LIMIT: Duration = Duration::from_secs(60);
@@ -69,7 +69,7 @@ impl Came {
     }
 
     /// Tells in a line what it is.
-    pub(crate) fn told(&self) -> String {
+    pub(crate) fn reported(&self) -> String {
         match self {
             Self::Response(response) => format!("response {}", response.id),
             Self::Error(text) => format!("error: {text}"),
@@ -147,8 +147,8 @@ impl<'a> Talk<'a> {
                 (None, text) => Came::Error(text),
                 both => panic!("found both: {both:?}"),
             },
-            Ok(None) => Came::End(fault(&Status::ok(""))),
-            Err(status) => Came::End(fault(&status)),
+            Ok(None) => Came::End(error(&Status::ok(""))),
+            Err(status) => Came::End(error(&status)),
         }
     }
 
@@ -161,12 +161,12 @@ impl<'a> Talk<'a> {
     /// Says that there are no more requests, and tells what comes until the end.
     pub(crate) fn rest(mut self) -> Vec<String> {
         self.close();
-        let mut told = Vec::new();
+        let mut reported = Vec::new();
         loop {
             let came = self.next();
-            told.push(came.told());
+            reported.push(came.reported());
             if let Came::End(_) = came {
-                return told;
+                return reported;
             }
         }
     }

@@ -11,7 +11,7 @@ use tonic::{Status, transport::Channel};
 
 use super::{
     Server,
-    grpc::{Grpc, fault, floats, to_floats},
+    grpc::{Grpc, error, floats, to_floats},
 };
 
 /// Both clients.
@@ -49,7 +49,7 @@ impl Tfs {
 
     /// Sends a request that must be refused; returns its code and text.
     pub(crate) fn refused(&self, request: PredictRequest) -> String {
-        fault(&self.predict(request).expect_err("the request is bad"))
+        error(&self.predict(request).expect_err("the request is bad"))
     }
 
     /// Asserts that the server answers a good request for the model `dummy`.

@@ -8,7 +8,7 @@ use tonic::{Response, Status};
 
 use super::{Api, Client, admitted, beside, grpc_server, listen, model, options, request};
 use crate::{
-    client::{ClientError, TensorForm, ModelId, RequestError},
+    client::{ClientError, ModelId, RequestError, TensorForm},
     error::chain,
     proto::{
         tensorflow::{
@@ -204,8 +204,8 @@ async fn models_are_asked_for_and_answer() {
         assert_eq!(client.server_metadata().await.unwrap(), None);
         let metadata = client.model_metadata(&model("echo")).await.unwrap();
         let input = &metadata.inputs[0];
-        let told = format!("{} {} {}", input.name, input.datatype, input.shape);
-        assert_eq!(told, "x INT16 (-1,2)", "{api}");
+        let reported = format!("{} {} {}", input.name, input.datatype, input.shape);
+        assert_eq!(reported, "x INT16 (-1,2)", "{api}");
         assert_eq!(metadata.versions, ["3"], "{api}");
         for form in [TensorForm::Bytes, TensorForm::Values] {
             let mut request = request(form);
@@ -225,13 +225,13 @@ async fn models_are_asked_for_and_answer() {
 async fn states_come_in_the_servers_words() {
     with_each(async |api, client| {
         let status = client.model_status(&model("echo")).await.unwrap();
-        let told: Vec<_> = status
+        let reported: Vec<_> = status
             .versions
             .iter()
             .map(|it| (&*it.version, &*it.state, it.is_ready(), &*it.message))
             .collect();
         let expected = [("3", "AVAILABLE", true, ""), ("2", "END", false, "")];
-        assert_eq!(told, expected, "{api}");
+        assert_eq!(reported, expected, "{api}");
         match api {
             Api::TfsRest => assert_eq!(client.models().await.unwrap(), [status]),
             // A server without KServe has no list over gRPC.
@@ -271,7 +271,10 @@ async fn a_model_that_is_not_there_is_refused_with_the_servers_text() {
 #[tokio::test]
 async fn what_the_protocols_have_no_place_for_is_refused() {
     with_each(async |api, client| {
-        let error = client.infer(&request(TensorForm::Values)).await.unwrap_err();
+        let error = client
+            .infer(&request(TensorForm::Values))
+            .await
+            .unwrap_err();
         let text = format!("cannot write the request: {api} has no request id");
         assert_eq!(chain(&error), text);
         if api == Api::TfsGrpc {

@@ -62,7 +62,7 @@ pub(super) fn several(given: &Given, model: &ModelMetadata) -> Option<Vec<(Strin
 pub(super) fn no_answer(text: &str) -> Option<ValueProblem> {
     #[derive(serde::Deserialize)]
     #[serde(deny_unknown_fields)]
-    struct Fault {
+    struct Error {
         error: String,
     }
     #[derive(serde::Deserialize)]
@@ -75,7 +75,7 @@ pub(super) fn no_answer(text: &str) -> Option<ValueProblem> {
     if !text.trim_start().starts_with('{') {
         return None;
     }
-    if let Ok(Fault { error }) = serde_json::from_str(text) {
+    if let Ok(Error { error }) = serde_json::from_str(text) {
         return Some(ValueProblem::Upstream(error));
     }
     let ranking = serde_json::from_str::<Ranking>(text);

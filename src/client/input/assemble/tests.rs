@@ -43,7 +43,13 @@ fn load(arguments: &[&str], fill: Option<Fill>, stdin: &str) -> Inputs {
         .iter()
         .map(|text| text.parse::<Argument>().unwrap());
     let mut stdin = stdin.as_bytes();
-    Inputs::load(arguments.collect(), fill, ImageOptions::default(), &mut stdin).unwrap()
+    Inputs::load(
+        arguments.collect(),
+        fill,
+        ImageOptions::default(),
+        &mut stdin,
+    )
+    .unwrap()
 }
 
 fn assemble(arguments: &[&str], model: &ModelMetadata) -> Result<String, String> {
@@ -62,7 +68,7 @@ fn content(name: Option<&str>, dtype: Option<DataType>, content: Content) -> Inp
     Inputs {
         given: vec![given],
         fill: None,
-        picture: ImageOptions::default(),
+        image: ImageOptions::default(),
     }
 }
 
@@ -142,9 +148,9 @@ fn what_the_model_does_not_take_is_refused_by_name() {
     for (arguments, expected) in rows {
         assert_eq!(assemble(arguments, &model(two)).unwrap_err(), *expected);
     }
-    let untold = model(&[("g", "", &[])]);
+    let unreported = model(&[("g", "", &[])]);
     let bytes = Content::Binary(vec![1].into());
-    let error = content(None, None, bytes).tensors(&untold).unwrap_err();
+    let error = content(None, None, bytes).tensors(&unreported).unwrap_err();
     assert_eq!(
         chain(&error),
         "cannot use the value given for input `g`: the server does not tell its datatype"
@@ -153,7 +159,7 @@ fn what_the_model_does_not_take_is_refused_by_name() {
 
 #[test]
 fn values_tell_the_type_where_nobody_else_does() {
-    let untold = model(&[("g", "INVALID", &[])]);
+    let unreported = model(&[("g", "INVALID", &[])]);
     for (argument, expected) in [
         ("[1]", "g FP32 [1] [1.0]"),
         ("[[1, 2.5], [NaN, -3]]", "g FP32 [2, 2] [1.0,2.5,NaN,-3.0]"),
@@ -168,17 +174,17 @@ fn values_tell_the_type_where_nobody_else_does() {
         ("g::2,1=[1,2]", "g FP32 [2, 1] [1.0,2.0]"),
     ] {
         assert_eq!(
-            assemble(&[argument], &untold).as_deref(),
+            assemble(&[argument], &unreported).as_deref(),
             Ok(expected),
             "{argument}"
         );
     }
     assert_eq!(
-        assemble(&["[1, "], &untold).unwrap_err(),
+        assemble(&["[1, "], &unreported).unwrap_err(),
         "cannot use the value given for input `g`: EOF while parsing a value at line 1 column 4"
     );
     let file = content(None, None, Content::Text(bytes::Bytes::from("two words")));
-    let tensors = file.tensors(&untold).unwrap();
+    let tensors = file.tensors(&unreported).unwrap();
     assert_eq!(tensors.get("g").unwrap().dtype(), DataType::String);
 }
 
@@ -313,7 +319,12 @@ fn what_is_not_given_is_filled() {
 fn standard_input_is_read_once() {
     let loaded = |arguments: &[&str], mut stdin: &[u8]| {
         let arguments = arguments.iter().map(|text| text.parse().unwrap());
-        let loaded = Inputs::load(arguments.collect(), None, ImageOptions::default(), &mut stdin);
+        let loaded = Inputs::load(
+            arguments.collect(),
+            None,
+            ImageOptions::default(),
+            &mut stdin,
+        );
         loaded.map(drop).map_err(|error| error.to_string())
     };
     let twice = ["a=-", "b=-"];
@@ -408,14 +419,19 @@ fn the_outputs_of_an_answer_are_inputs() {
 }
 
 #[test]
-fn files_are_told_by_their_first_bytes() {
+fn files_are_reported_by_their_first_bytes() {
     let model = model(&[("x", "INT8", &[2])]);
     let tensor = Tensor::new(DataType::I8, vec![2], vec![1, 2].into()).unwrap();
     let mut file = Vec::new();
     npy::write(&tensor, &mut file).unwrap();
     for argument in ["x=-", "-", "x=@-.npy"] {
         let arguments = vec![argument.parse().unwrap()];
-        let inputs = Inputs::load(arguments, None, ImageOptions::default(), &mut file.as_slice());
+        let inputs = Inputs::load(
+            arguments,
+            None,
+            ImageOptions::default(),
+            &mut file.as_slice(),
+        );
         let tensors = inputs.unwrap().tensors(&model).unwrap();
         assert_eq!(text(&tensors), "x INT8 [2] [1,2]", "{argument}");
     }

@@ -11,10 +11,10 @@ use axum::{
 use serde_json::{Value as Json, json};
 use tokio::net::TcpListener;
 
-use super::{StepControl, LARGEST_CHOSEN, SequenceError, SequenceClient, mark};
+use super::{LARGEST_CHOSEN, SequenceClient, SequenceError, StepControl, mark};
 use crate::{
     client::{
-        Address, Api, Client, ClientError, TensorForm, ModelId, ClientOptions, Request, SEQUENCE,
+        Address, Api, Client, ClientError, ClientOptions, ModelId, Request, SEQUENCE, TensorForm,
         TensorMetadata,
     },
     request::Parameter,
@@ -123,7 +123,7 @@ async fn a_sequence_is_started_gone_on_with_and_ended() {
             let answer = session.send(step(value), control).await.unwrap();
             let names: Vec<_> = answer.outputs.iter().map(|(name, _)| name).collect();
             assert_eq!(names, ["y"], "the id is none of the outputs");
-            assert_eq!((session.id(), session.is_told()), (7, true));
+            assert_eq!((session.id(), session.is_reported()), (7, true));
             assert_eq!(session.lives(), !is_last);
         }
         let seen: Vec<_> = seen.lock().unwrap().iter().map(short).collect();
@@ -242,16 +242,16 @@ async fn an_id_is_chosen_where_none_is_given() {
         assert_ne!(SequenceClient::new(&client, request(), None).id(), chosen);
         session.send(step(1), StepControl::Start).await.unwrap();
         // A server that has its own idea of it is followed; the way there stays.
-        assert_eq!((session.id(), session.is_told()), (3, true));
+        assert_eq!((session.id(), session.is_reported()), (3, true));
         session.send(step(2), StepControl::End).await.unwrap();
         let seen = seen.lock().unwrap();
-        let told = |at: usize| {
+        let reported = |at: usize| {
             let id = seen[at]["parameters"]["sequence_id"].as_u64();
             (id, seen[at]["header"].as_str())
         };
         let route = chosen.to_string();
-        assert_eq!(told(0), (Some(chosen), Some(&*route)));
-        assert_eq!(told(1), (Some(3), Some(&*route)));
+        assert_eq!(reported(0), (Some(chosen), Some(&*route)));
+        assert_eq!(reported(1), (Some(3), Some(&*route)));
     })
     .await;
 }
@@ -264,7 +264,7 @@ async fn a_server_that_tells_no_id_needs_one() {
         assert!(matches!(error, SequenceError::NoId), "{error}");
         let mut session = SequenceClient::new(&client, request(), Some(4));
         session.send(step(1), StepControl::Start).await.unwrap();
-        assert_eq!((session.id(), session.is_told()), (4, false));
+        assert_eq!((session.id(), session.is_reported()), (4, false));
     })
     .await;
 }
@@ -284,7 +284,7 @@ async fn without_an_answer_it_may_live() {
 }
 
 #[tokio::test]
-async fn over_tensorflow_serving_it_is_told_by_inputs() {
+async fn over_tensorflow_serving_it_is_reported_by_inputs() {
     let client = Client::connect(&options(Api::TfsRest, 1)).await.unwrap();
     let text = |session: &SequenceClient<'_>, control| {
         let mut request = request();
@@ -309,7 +309,10 @@ async fn over_tensorflow_serving_it_is_told_by_inputs() {
         "sequence_id UINT64 5, sequence_control_input UINT32 1"
     );
     let session = SequenceClient::resume(&client, request(), 5);
-    assert_eq!(text(&session, StepControl::Continue), "sequence_id UINT64 5");
+    assert_eq!(
+        text(&session, StepControl::Continue),
+        "sequence_id UINT64 5"
+    );
     assert_eq!(
         text(&session, StepControl::End),
         "sequence_id UINT64 5, sequence_control_input UINT32 2"

@@ -6,7 +6,7 @@ use prost::Message;
 
 use super::{super::Reply, answer, shape};
 use crate::{
-    client::{TensorForm, ModelId, Request, TensorMetadata, grpc::FRAME, tfs::Asked},
+    client::{ModelId, Request, TensorForm, TensorMetadata, grpc::FRAME, tfs::Asked},
     error::chain,
     proto::{
         tensorflow::{DataType as TfType, TensorProto},

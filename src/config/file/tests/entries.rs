@@ -1,4 +1,4 @@
-//! What is refused by itself, and names that two entries have.
+//! Entries refused by themselves, and names used by two entries.
 
 use std::path::Path;
 

@@ -1,6 +1,6 @@
-//! What pipelines have beyond the reference.
+//! Pipeline features beyond the reference.
 
-use super::{faults, read};
+use super::{errors, read};
 use crate::config::EmptyResults;
 
 /// Writes a file of one pipeline with a demultiplexer.
@@ -23,18 +23,18 @@ fn nothing_is_an_error_unless_it_is_allowed() {
     ] {
         let config = read(&file(-1, fields)).unwrap();
         assert_eq!(config.pipelines[0].empty_results, expected);
-        let told = |place: &str| {
+        let reported = |place: &str| {
             let mut warnings = config.warnings.iter().map(ToString::to_string);
             warnings.any(|warning| warning.contains(place))
         };
-        assert!(!told("empty_results"));
+        assert!(!reported("empty_results"));
     }
     let config = read(&file(2, r#", "empty_results": "allow""#)).unwrap();
     let warnings = config.warnings.iter().map(ToString::to_string);
     let warnings: Vec<String> = warnings.filter(|w| w.contains("empty_results")).collect();
     insta::assert_snapshot!(warnings.join("\n"), @"1:52 pipeline_config_list[0]: empty_results has no effect: no demultiply_count is -1, so that none may be empty");
 
-    insta::assert_snapshot!(faults(&file(-1, r#", "empty_results": "keep""#)), @r#"5:76 pipeline_config_list[0].empty_results: found the text "keep"; expected one of "abort", "allow""#);
+    insta::assert_snapshot!(errors(&file(-1, r#", "empty_results": "keep""#)), @r#"5:76 pipeline_config_list[0].empty_results: found the text "keep"; expected one of "abort", "allow""#);
 }
 
 #[test]
@@ -51,10 +51,10 @@ fn inputs_of_nodes_convert_if_asked() {
         assert!(!pipeline.outputs[0].convert);
     }
     let text = with(source, r#""data_item": "i", "convert": 1}"#);
-    insta::assert_snapshot!(faults(&text), @"3:72 pipeline_config_list[0].nodes[0].inputs[0].a.convert: found 1; expected true or false");
+    insta::assert_snapshot!(errors(&text), @"3:72 pipeline_config_list[0].nodes[0].inputs[0].a.convert: found 1; expected true or false");
     let text = with(
         r#""data_item": "z"}}]"#,
         r#""data_item": "z", "convert": true}}]"#,
     );
-    insta::assert_snapshot!(faults(&text), @"5:67 pipeline_config_list[0].outputs[0].o.convert: found true; expected no `convert` in an output of the pipeline: no input says what to convert to; it goes to the inputs of nodes");
+    insta::assert_snapshot!(errors(&text), @"5:67 pipeline_config_list[0].outputs[0].o.convert: found true; expected no `convert` in an output of the pipeline: no input says what to convert to; it goes to the inputs of nodes");
 }

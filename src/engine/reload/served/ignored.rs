@@ -6,9 +6,9 @@ use crate::model::Ignored;
 
 /// The folders that have been told of.
 #[derive(Default)]
-pub(super) struct Told(BTreeSet<Ignored>);
+pub(super) struct Reported(BTreeSet<Ignored>);
 
-impl Told {
+impl Reported {
     /// Tells of the folders that have not been told of; those that are gone are forgotten.
     pub(super) fn tell(&mut self, base_path: &str, ignored: Vec<Ignored>) {
         let ignored = BTreeSet::from_iter(ignored);

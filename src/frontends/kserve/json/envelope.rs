@@ -2,10 +2,10 @@
 //!
 //! Only where the data of an input stands before its datatype, it is passed over and read later.
 
-use super::faults::{self, Unread};
+use super::errors::{self, Unread};
 use crate::{
     error::Error,
-    frontends::json_numbers::{Cursor, Elements, Fault, Rules},
+    frontends::json_numbers::{Cursor, Elements, JsonError, Rules},
     request::{Data, Declared, Parameter, Parameters},
     tensor::{DataType, elements},
 };
@@ -53,7 +53,7 @@ pub(super) fn read(json: &[u8]) -> Result<Envelope, Unread> {
         _ => Ok(cursor.skip()?),
     })?;
     if cursor.token().is_some() {
-        return Err(Fault::Syntax.into());
+        return Err(JsonError::Syntax.into());
     }
     Ok(Envelope {
         inputs: inputs.unwrap_or_default(),
@@ -73,7 +73,7 @@ impl Reader {
         let mut inputs = Vec::new();
         let read = optional(cursor, |cursor| {
             if cursor.token() != Some(b'[') {
-                return Err(faults::not_an_array().into());
+                return Err(errors::not_an_array().into());
             }
             list(cursor, |cursor| {
                 inputs.push(self.input(cursor)?);
@@ -173,25 +173,25 @@ enum Place<'a> {
 }
 
 fn read_outputs(cursor: &mut Cursor<'_>) -> Result<Vec<Output>, Unread> {
-    let fault = || Unread::from(Error::invalid("Could not parse output content."));
+    let failure = || Unread::from(Error::invalid("Could not parse output content."));
     let mut outputs = Vec::new();
     optional(cursor, |cursor| {
         if cursor.token() != Some(b'[') {
-            return Err(fault());
+            return Err(failure());
         }
         list(cursor, |cursor| {
             let (mut name, mut parameters) = (None, None);
             if cursor.token() != Some(b'{') {
-                return Err(fault());
+                return Err(failure());
             }
             members(cursor, |cursor, key| match key {
-                "name" if cursor.token() != Some(b'"') => Err(fault()),
+                "name" if cursor.token() != Some(b'"') => Err(failure()),
                 "name" => once(&mut name, key, text(cursor, key)?),
                 "parameters" => once(&mut parameters, key, read_parameters(cursor)?),
                 _ => Ok(cursor.skip()?),
             })?;
             outputs.push(Output {
-                name: name.ok_or_else(fault)?,
+                name: name.ok_or_else(failure)?,
                 parameters: parameters.unwrap_or_default(),
             });
             Ok(())
@@ -202,17 +202,17 @@ fn read_outputs(cursor: &mut Cursor<'_>) -> Result<Vec<Output>, Unread> {
 
 fn read_shape(cursor: &mut Cursor<'_>) -> Result<Vec<i64>, Unread> {
     let lengths: Vec<u64> = serde_json::from_slice(cursor.value()?)
-        .map_err(|error| unfit(&format!("shape: {}", faults::reason(&error))))?;
+        .map_err(|error| unfit(&format!("shape: {}", errors::reason(&error))))?;
     lengths
         .into_iter()
-        .map(|length| i64::try_from(length).map_err(|_| faults::not_an_array().into()))
+        .map(|length| i64::try_from(length).map_err(|_| errors::not_an_array().into()))
         .collect()
 }
 
 fn read_parameters(cursor: &mut Cursor<'_>) -> Result<Parameters, Unread> {
-    let fault = || Unread::from(Error::invalid("Could not parse request parameters"));
+    let failure = || Unread::from(Error::invalid("Could not parse request parameters"));
     let object: Option<serde_json::Map<String, serde_json::Value>> =
-        serde_json::from_slice(cursor.value()?).map_err(|_| fault())?;
+        serde_json::from_slice(cursor.value()?).map_err(|_| failure())?;
     object
         .unwrap_or_default()
         .into_iter()
@@ -223,9 +223,9 @@ fn read_parameters(cursor: &mut Cursor<'_>) -> Result<Parameters, Unread> {
                 serde_json::Value::Number(value) => match value.as_i64() {
                     Some(value) => Parameter::Int(value),
                     None if name == "binary_data_size" => return Err(super::bad_size().into()),
-                    None => Parameter::UInt(value.as_u64().ok_or_else(fault)?),
+                    None => Parameter::UInt(value.as_u64().ok_or_else(failure)?),
                 },
-                _ => return Err(fault()),
+                _ => return Err(failure()),
             };
             Ok((name, value))
         })
@@ -295,5 +295,5 @@ fn once<T>(place: &mut Option<T>, key: &str, value: T) -> Result<(), Unread> {
 }
 
 fn unfit(reason: &str) -> Unread {
-    Error::invalid(format!("{} - {reason}", faults::not_an_array().message())).into()
+    Error::invalid(format!("{} - {reason}", errors::not_an_array().message())).into()
 }

@@ -5,7 +5,7 @@ use bytes::Bytes;
 use super::{Wishes, decode};
 use crate::request::{Data, Parameter};
 
-fn fault(body: &str, json_length: Option<&str>) -> String {
+fn error(body: &str, json_length: Option<&str>) -> String {
     let body = Bytes::from(body.to_owned());
     let error = decode(&body, json_length.map(str::as_bytes)).unwrap_err();
     format!("{} {error}", error.kind().http())
@@ -49,7 +49,7 @@ fn binary_data_is_taken_in_the_order_of_the_inputs() {
 }
 
 #[test]
-fn every_fault_has_its_text_and_status() {
+fn every_error_has_its_text_and_status() {
     let input = |rest: &str| {
         format!(r#"{{"inputs":[{{"name":"b","shape":[1],"datatype":"FP32"{rest}}}]}}"#)
     };
@@ -76,11 +76,11 @@ fn every_fault_has_its_text_and_status() {
         r#"{"outputs":[{}],"inputs":[{"name":"b","shape":[1],"datatype":"FP32","data":[1]}]}"#
             .to_owned(),
     ];
-    let mut faults: Vec<String> = bodies.iter().map(|body| fault(body, None)).collect();
+    let mut errors: Vec<String> = bodies.iter().map(|body| error(body, None)).collect();
     for header in ["-1", "x", "999"] {
-        faults.push(fault(&input(r#","data":[1]"#), Some(header)));
+        errors.push(error(&input(r#","data":[1]"#), Some(header)));
     }
-    insta::assert_snapshot!(faults.join("\n"), @r#"
+    insta::assert_snapshot!(errors.join("\n"), @r#"
     412 The file is not valid json - Error: The document is empty. Offset: 0
     412 The file is not valid json - Error: EOF while parsing an object Offset: 0
     412 The file is not valid json - Error: key must be a string Offset: 23
@@ -116,7 +116,7 @@ fn deep_nesting_is_malformed_at_any_place() {
         format!(r#"{{"inputs":[{{"name":{deep}"#),
         format!(r#"{{"x":{deep}{}}}"#, "]".repeat(100_000)),
     ] {
-        let text = fault(&body, None);
+        let text = error(&body, None);
         assert!(text.starts_with("412") || text.starts_with("400"), "{text}");
     }
 }

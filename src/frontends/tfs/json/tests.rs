@@ -290,7 +290,7 @@ fn truth_values_are_for_bool_only() {
 }
 
 #[test]
-fn every_fault_has_its_text_and_status() {
+fn every_error_has_its_text_and_status() {
     insta::assert_snapshot!(all(&one(), &[
         "",
         " \n",

@@ -3,7 +3,7 @@ use bytes::Bytes;
 use super::{FACTORY, Options};
 use crate::{
     graph::{
-        AbseilCode, GraphRunError, NodeSpec, NodeOptions, Packet, PacketType, Payload, Ports,
+        AbseilCode, GraphRunError, NodeOptions, NodeSpec, Packet, PacketType, Payload, Ports,
         TensorKind, Timestamp,
         calculators::fake::{Fake, Run},
     },
@@ -46,7 +46,7 @@ fn py(datatype: &str, shape: &[i64], data: &'static [u8]) -> Packet {
 }
 
 /// Formats packets as `index: name datatype shape data`.
-fn told(packets: &[(usize, Packet)]) -> Vec<String> {
+fn reported(packets: &[(usize, Packet)]) -> Vec<String> {
     let text = |(place, packet): &(usize, Packet)| {
         assert_eq!(packet.at(), AT);
         match packet.payload() {
@@ -81,12 +81,12 @@ fn to_openvino() -> NodeSpec {
 #[test]
 fn tensors_become_those_of_python() {
     let sent = process(to_python(), &[ov(DataType::I16, &[1, 2], b"abcd")]).unwrap();
-    assert_eq!(told(&sent), ["0: input INT16 [1, 2] b\"abcd\""]);
+    assert_eq!(reported(&sent), ["0: input INT16 [1, 2] b\"abcd\""]);
     let scalar = process(to_python(), &[ov(DataType::F32, &[], b"abcd")]).unwrap();
-    assert_eq!(told(&scalar), ["0: input FP32 [] b\"abcd\""]);
-    let fault = process(to_python(), &[ov(DataType::String, &[1], b"\x01\0\0\0a")]).unwrap_err();
+    assert_eq!(reported(&scalar), ["0: input FP32 [] b\"abcd\""]);
+    let error = process(to_python(), &[ov(DataType::String, &[1], b"\x01\0\0\0a")]).unwrap_err();
     assert_eq!(
-        fault.to_string(),
+        error.to_string(),
         "INVALID_ARGUMENT: Undefined precision in input tensor: STRING"
     );
 }
@@ -100,34 +100,34 @@ fn tensors_of_python_become_those_of_openvino() {
         let data = &b"abcdefgh"[..size];
         let sent = process(to_openvino(), &[py(datatype, &[1, 1], data)]).unwrap();
         let data = Bytes::from_static(data);
-        assert_eq!(told(&sent), [format!("0: {datatype} [1, 1] {data:?}")]);
+        assert_eq!(reported(&sent), [format!("0: {datatype} [1, 1] {data:?}")]);
     }
     let empty = process(to_openvino(), &[py("FP32", &[3, 0], b"")]).unwrap();
-    assert_eq!(told(&empty), ["0: FP32 [3, 0] b\"\""]);
+    assert_eq!(reported(&empty), ["0: FP32 [3, 0] b\"\""]);
 }
 
 #[test]
 fn what_openvino_has_no_tensor_for_is_refused() {
-    let fault = |datatype, shape: &[i64], data| {
-        let fault = process(to_openvino(), &[py(datatype, shape, data)]).unwrap_err();
-        assert_eq!(fault.code, AbseilCode::InvalidArgument);
-        fault.message
+    let error = |datatype, shape: &[i64], data| {
+        let error = process(to_openvino(), &[py(datatype, shape, data)]).unwrap_err();
+        assert_eq!(error.code, AbseilCode::InvalidArgument);
+        error.message
     };
     for datatype in ["<U5", "BYTES", "fp32", ""] {
         assert_eq!(
-            fault(datatype, &[1], b"abcd"),
+            error(datatype, &[1], b"abcd"),
             format!("Undefined precision in input python tensor: {datatype}")
         );
     }
     assert_eq!(
-        fault("FP32", &[1, -2], b"abcd"),
+        error("FP32", &[1, -2], b"abcd"),
         "dimension negative during conversion: -2"
     );
     assert_eq!(
-        fault("FP32", &[2], b"abcd"),
+        error("FP32", &[2], b"abcd"),
         "python buffer size: 4; OV tensor size: 8; mismatch"
     );
-    let huge = fault("FP32", &[i64::MAX, i64::MAX], b"abcd");
+    let huge = error("FP32", &[i64::MAX, i64::MAX], b"abcd");
     assert!(
         huge.starts_with("python buffer size: 4; OV tensor size: "),
         "{huge}"
@@ -169,13 +169,13 @@ fn pairs_convert_each_for_itself() {
     let c = "2: UINT8 [1] b\"c\"";
     let a = "0: x UINT8 [1] b\"a\"";
     let b = "1: x UINT8 [1] b\"b\"";
-    assert_eq!(told(&process(several(), &inputs).unwrap()), [c, a, b]);
+    assert_eq!(reported(&process(several(), &inputs).unwrap()), [c, a, b]);
     for missing in 0..3 {
         let mut inputs = inputs.clone();
         inputs[missing] = Packet::empty(AT);
         let mut expected = vec![c, a, b];
         expected.remove(missing);
-        assert_eq!(told(&process(several(), &inputs).unwrap()), expected);
+        assert_eq!(reported(&process(several(), &inputs).unwrap()), expected);
     }
 }
 
@@ -186,42 +186,42 @@ fn the_contract_says_what_is_wrong() {
     };
     let name = [("OVMS_PY_TENSOR", "n"), ("OVMS_PY_TENSOR_A", "n")];
     for (inputs, outputs) in [(&["OVTENSOR:a"][..], &[][..]), (&[], &["OVTENSOR:a"])] {
-        let fault = refused(inputs, outputs, &name);
-        assert!(fault.starts_with("needs at least one"), "{fault}");
+        let error = refused(inputs, outputs, &name);
+        assert!(error.starts_with("needs at least one"), "{error}");
     }
     for (input, output) in [("a", "OVTENSOR:b"), ("TENSOR:a", "OVMS_PY_TENSOR:b")] {
-        let fault = refused(&[input], &[output], &name);
+        let error = refused(&[input], &[output], &name);
         assert!(
-            fault.contains("tags begin with OVTENSOR or OVMS_PY_TENSOR"),
-            "{fault}"
+            error.contains("tags begin with OVTENSOR or OVMS_PY_TENSOR"),
+            "{error}"
         );
     }
-    let fault = refused(&["OVTENSOR_A:a"], &["OVMS_PY_TENSOR_A:b"], &name);
+    let error = refused(&["OVTENSOR_A:a"], &["OVMS_PY_TENSOR_A:b"], &name);
     assert!(
-        fault.starts_with("has one input and one output stream"),
-        "{fault}"
+        error.starts_with("has one input and one output stream"),
+        "{error}"
     );
-    let fault = refused(&["OVTENSOR:a"], &["OVTENSOR:b"], &name);
+    let error = refused(&["OVTENSOR:a"], &["OVTENSOR:b"], &name);
     assert_eq!(
-        fault,
+        error,
         "has the input stream OVTENSOR:0 without an output stream OVMS_PY_TENSOR:0"
     );
     let pair = ["OVTENSOR:a", "OVMS_PY_TENSOR:b"];
-    let fault = refused(&[pair[0], "OVTENSOR_A:c"], &[pair[1]], &name);
+    let error = refused(&[pair[0], "OVTENSOR_A:c"], &[pair[1]], &name);
     assert_eq!(
-        fault,
+        error,
         "has the input stream OVTENSOR_A:0 without an output stream OVMS_PY_TENSOR_A:0"
     );
-    let fault = refused(&[pair[0]], &[pair[1], "OVMS_PY_TENSOR:1:c"], &name);
+    let error = refused(&[pair[0]], &[pair[1], "OVMS_PY_TENSOR:1:c"], &name);
     assert_eq!(
-        fault,
+        error,
         "has the output stream OVMS_PY_TENSOR:1 without an input stream OVTENSOR:1"
     );
     for names in [&[][..], &[("b", "n")]] {
-        let fault = refused(&[pair[0]], &[pair[1]], names);
+        let error = refused(&[pair[0]], &[pair[1]], names);
         assert!(
-            fault.starts_with("has no name for the tensors of the output OVMS_PY_TENSOR:"),
-            "{fault}"
+            error.starts_with("has no name for the tensors of the output OVMS_PY_TENSOR:"),
+            "{error}"
         );
     }
 }

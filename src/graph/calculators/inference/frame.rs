@@ -6,7 +6,9 @@ use super::{
     names::{Feed, Yield},
 };
 use crate::{
-    graph::{Emit, GraphRunError, Later, Packet, PacketType, Payload, TensorKind, Timestamp, convert},
+    graph::{
+        Emit, GraphRunError, Later, Packet, PacketType, Payload, TensorKind, Timestamp, convert,
+    },
     request::{Data, Declared, InputTensor},
     tensor::{DataType, Tensor, TensorMap},
 };
@@ -84,10 +86,16 @@ impl Feed {
         Ok(())
     }
 
-    fn input(&self, stream: &str, name: &str, tensor: &Tensor) -> Result<InputTensor, GraphRunError> {
+    fn input(
+        &self,
+        stream: &str,
+        name: &str,
+        tensor: &Tensor,
+    ) -> Result<InputTensor, GraphRunError> {
         let dtype = tensor.dtype();
-        check_type(self.frame.kind, dtype)
-            .map_err(|reason| GraphRunError::internal(format!("Input stream \"{stream}\" {reason}")))?;
+        check_type(self.frame.kind, dtype).map_err(|reason| {
+            GraphRunError::internal(format!("Input stream \"{stream}\" {reason}"))
+        })?;
         // TensorFlow Lite tensors have no batch dimension.
         let batch = (self.frame.kind == TensorKind::TfLite).then_some(1);
         let lengths = tensor.shape().iter();
@@ -110,7 +118,11 @@ impl Feed {
 }
 
 /// Converts a response to packets.
-pub(super) fn emits(yields: &[Yield], outputs: &TensorMap, at: Timestamp) -> Result<Later, GraphRunError> {
+pub(super) fn emits(
+    yields: &[Yield],
+    outputs: &TensorMap,
+    at: Timestamp,
+) -> Result<Later, GraphRunError> {
     let emits = yields.iter().enumerate().map(|(place, taken)| {
         let mut tensors = taken.tensors(outputs)?;
         let payload = if taken.frame.is_list {

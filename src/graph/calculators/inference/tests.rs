@@ -6,7 +6,7 @@ use super::{FACTORY, Options};
 use crate::{
     error::{Error, ErrorKind},
     graph::{
-        GraphRunError, NodeSpec, NodeOptions, Packet, PacketType, Payload, Ports, TensorKind,
+        GraphRunError, NodeOptions, NodeSpec, Packet, PacketType, Payload, Ports, TensorKind,
         Timestamp,
         calculators::fake::{Fake, Run},
     },
@@ -195,12 +195,12 @@ fn lists_are_ordered_by_option_or_by_name() {
         ))
     );
     for given in [&["1111"][..], &[], &["1111", "2222", "3333"]] {
-        let fault = ask(&ordered, given).unwrap_err();
+        let error = ask(&ordered, given).unwrap_err();
         let text = format!("Input stream \"i\" has a list of {} tensors", given.len());
-        assert!(fault.message.starts_with(&text), "{fault}");
+        assert!(error.message.starts_with(&text), "{error}");
         assert!(
-            fault.message.contains("2 inputs of the model: b, a"),
-            "{fault}"
+            error.message.contains("2 inputs of the model: b, a"),
+            "{error}"
         );
     }
     let mapped = options(|options| {
@@ -297,16 +297,16 @@ fn frameworks_have_only_some_types() {
             _ => TensorKind::TfLite,
         };
         let packet = Packet::new(Payload::Tensor(kind, tensor(dtype, "12345678")), AT);
-        let fault = run(&[&format!("{tag}:i")], &["o"], packet);
+        let error = run(&[&format!("{tag}:i")], &["o"], packet);
         assert!(
-            fault.starts_with("INTERNAL: Input stream \"i\" has elements of"),
-            "{fault}"
+            error.starts_with("INTERNAL: Input stream \"i\" has elements of"),
+            "{error}"
         );
     }
 }
 
 #[test]
-fn what_fails_is_a_fault_within() {
+fn what_fails_is_a_error_within() {
     let fake = Fake::new(&["b"], &["a"]);
     let run = |packet: Packet| {
         let node = node(&["i"], &["o"], &Options::default());
@@ -330,8 +330,8 @@ fn what_fails_is_a_fault_within() {
     );
     let node = node(&["i"], &["o"], &Options::default());
     let mut run = Run::new(&FACTORY, node, &fake);
-    let fault = run.open(vec![Packet::side(Payload::Int(1))]).unwrap_err();
-    assert!(fault.message.contains("is no session"), "{fault}");
+    let error = run.open(vec![Packet::side(Payload::Int(1))]).unwrap_err();
+    assert!(error.message.contains("is no session"), "{error}");
 }
 
 #[test]
@@ -344,52 +344,52 @@ fn the_contract_says_what_is_wrong() {
     let none = Options::default();
     let session = &["SESSION:s"][..];
     for (inputs, outputs) in [(&[][..], &["o"][..]), (&["i"], &[])] {
-        let fault = refused(inputs, outputs, session, &none);
+        let error = refused(inputs, outputs, session, &none);
         assert!(
-            fault.starts_with("needs at least one input stream"),
-            "{fault}"
+            error.starts_with("needs at least one input stream"),
+            "{error}"
         );
     }
     for sides in [&[][..], &["s"], &["SESSION:s", "OTHER:t"]] {
-        let fault = refused(&["i"], &["o"], sides, &none);
-        assert!(fault.contains("has the tag SESSION"), "{fault}");
+        let error = refused(&["i"], &["o"], sides, &none);
+        assert!(error.contains("has the tag SESSION"), "{error}");
     }
-    let fault = refused(&["i", "j"], &["o"], session, &none);
+    let error = refused(&["i", "j"], &["o"], session, &none);
     assert!(
-        fault.starts_with("has several input streams with the tag \"\""),
-        "{fault}"
+        error.starts_with("has several input streams with the tag \"\""),
+        "{error}"
     );
-    let fault = refused(&["i"], &["A:o", "A:1:p"], session, &none);
+    let error = refused(&["i"], &["A:o", "A:1:p"], session, &none);
     assert!(
-        fault.starts_with("has several output streams with the tag \"A\""),
-        "{fault}"
+        error.starts_with("has several output streams with the tag \"A\""),
+        "{error}"
     );
-    let fault = refused(&["TENSORS:i", "OVTENSORS:j"], &["o"], session, &none);
+    let error = refused(&["TENSORS:i", "OVTENSORS:j"], &["o"], session, &none);
     assert!(
-        fault.starts_with("has several input streams with lists"),
-        "{fault}"
+        error.starts_with("has several input streams with lists"),
+        "{error}"
     );
     let both = options(|options| {
         options.tag_to_input_tensor_names = pairs(&[("A", "a")]);
         options.input_order_list = list(&["a"]);
     });
-    let fault = refused(&["A:i"], &["o"], session, &both);
+    let error = refused(&["A:i"], &["o"], session, &both);
     assert!(
-        fault.starts_with("has both tag_to_input_tensor_names"),
-        "{fault}"
+        error.starts_with("has both tag_to_input_tensor_names"),
+        "{error}"
     );
     let both = options(|options| {
         options.tag_to_output_tensor_names = pairs(&[("A", "a")]);
         options.output_order_list = list(&["a"]);
     });
-    let fault = refused(&["i"], &["A:o"], session, &both);
+    let error = refused(&["i"], &["A:o"], session, &both);
     assert!(
-        fault.starts_with("has both tag_to_output_tensor_names"),
-        "{fault}"
+        error.starts_with("has both tag_to_output_tensor_names"),
+        "{error}"
     );
     let twice = options(|options| options.output_order_list = list(&["a", "b", "a"]));
-    let fault = refused(&["i"], &["OVTENSORS:o"], session, &twice);
-    assert_eq!(fault, "has \"a\" twice in output_order_list");
+    let error = refused(&["i"], &["OVTENSORS:o"], session, &twice);
+    assert_eq!(error, "has \"a\" twice in output_order_list");
     let across = options(|options| {
         options.tag_to_input_tensor_names = pairs(&[("A", "a")]);
         options.output_order_list = list(&["a"]);

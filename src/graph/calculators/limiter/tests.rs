@@ -123,7 +123,7 @@ fn other_inputs_wait_only_so_long() {
         run.at(at, &[("b", Int(at))]);
     }
     assert_eq!(
-        run.fault_at(10_000, &[("b", Int(0))]),
+        run.error_at(10_000, &[("b", Int(0))]),
         "RESOURCE_EXHAUSTED: more than 10000 packets of input stream \"b\" wait for \"a\""
     );
 }
@@ -150,7 +150,7 @@ fn a_side_packet_says_how_many() {
 }
 
 #[test]
-fn ports_and_options_are_judged() {
+fn ports_and_options_are_validated() {
     let node = node("FlowLimiterCalculator");
     assert_eq!(
         node.clone().inputs(&["a"]).refused(),
@@ -185,7 +185,7 @@ fn without_a_queue_the_newest_is_dropped_too() {
     assert_eq!(run.at(2, &[("a", Int(12))]), ["x 12 @2", "ok false @3"]);
     run.at(2, &[("f", Bool(true))]);
     assert_eq!(
-        run.fault_at(3, &[("f", Bool(true))]),
+        run.error_at(3, &[("f", Bool(true))]),
         "INTERNAL: Received a FINISHED packet, but we had none in flight."
     );
 }

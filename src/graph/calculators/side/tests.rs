@@ -144,7 +144,7 @@ fn side_packets_are_sent_with_ticks() {
 }
 
 #[test]
-fn times_of_side_packets_are_judged() {
+fn times_of_side_packets_are_validated() {
     let tags = "expected output streams of one tag among AT_PRESTREAM, AT_POSTSTREAM, AT_ZERO, AT_TICK, \
                 AT_FIRST_TICK, AT_TIMESTAMP";
     assert_eq!(to_stream("o").refused(), tags);
@@ -165,13 +165,13 @@ fn times_of_side_packets_are_judged() {
     let timed = to_stream("AT_TIMESTAMP:o").side_inputs(&["s", "TIMESTAMP:t"]);
     let mut run = timed.clone().side("t", Int(i64::MAX)).start();
     assert_eq!(
-        run.fault_at_close(),
+        run.error_at_close(),
         "INVALID_ARGUMENT: side packet TIMESTAMP: expected a time that packets may have, got \
          Timestamp::Done()"
     );
     let mut run = timed.side("t", text("x")).start();
     assert_eq!(
-        run.fault_at_close(),
+        run.error_at_close(),
         "INVALID_ARGUMENT: side packet TIMESTAMP: expected int64, got string"
     );
 }
@@ -184,7 +184,7 @@ fn a_single_packet_becomes_a_side_packet() {
     let mut run = node.start();
     assert!(run.at(0, &[("a", Int(5))]).is_empty());
     assert_eq!(
-        run.fault_at(1, &[("a", Int(6))]),
+        run.error_at(1, &[("a", Int(6))]),
         "FAILED_PRECONDITION: expected a single packet on input stream \"a\", got another one at 1"
     );
     assert_eq!(run.close(), ["side s 5"]);

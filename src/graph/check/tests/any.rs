@@ -2,7 +2,7 @@
 
 use proptest::prelude::*;
 
-use super::judge;
+use super::validate;
 use crate::graph::StreamSource;
 
 /// Parts of graph files that are right by themselves.
@@ -65,8 +65,8 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(1_000))]
 
     #[test]
-    fn graphs_are_whole_or_told(text in graphs()) {
-        match judge(&text) {
+    fn graphs_are_whole_or_reported(text in graphs()) {
+        match validate(&text) {
             Ok(checked) => {
                 let plan = checked.plan;
                 prop_assert_eq!(plan.nodes.len(), checked.spec.nodes.len());
@@ -84,10 +84,10 @@ proptest! {
                 }
                 prop_assert!(!plan.inputs.is_empty() && !plan.outputs.is_empty());
             }
-            Err(faults) => {
-                prop_assert!(!faults.faults.is_empty());
-                prop_assert!(faults.faults.is_sorted_by_key(|fault| fault.rule.number()));
-                prop_assert!(faults.faults.iter().all(|fault| fault.place.is_some()));
+            Err(errors) => {
+                prop_assert!(!errors.errors.is_empty());
+                prop_assert!(errors.errors.is_sorted_by_key(|error| error.rule.number()));
+                prop_assert!(errors.errors.iter().all(|error| error.place.is_some()));
             }
         }
     }

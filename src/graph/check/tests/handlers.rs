@@ -1,6 +1,6 @@
 //! Input stream handlers.
 
-use super::{each_told, judge, sound, with};
+use super::{each_reported, sound, validate, with};
 use crate::graph::InputHandler;
 
 /// A graph of one node with three inputs, A, B and one without a tag, and a handler.
@@ -67,7 +67,10 @@ fn each_handler_has_its_options() {
     ] {
         assert_eq!(handler(&own(name, options)), expected, "{name} {options}");
     }
-    assert_eq!(handler(&node("input_stream_handler {}")), InputHandler::Default);
+    assert_eq!(
+        handler(&node("input_stream_handler {}")),
+        InputHandler::Default
+    );
 }
 
 #[test]
@@ -96,7 +99,7 @@ fn what_cannot_be() {
     let batch = "[mediapipe.DefaultInputStreamHandlerOptions.ext] { batch_size: 0 }";
     let align =
         "[mediapipe.TimestampAlignInputStreamHandlerOptions.ext] { timestamp_base_tag_index: 'D' }";
-    insta::assert_snapshot!(each_told(&[
+    insta::assert_snapshot!(each_reported(&[
         &own("ImediateInputStreamHandler", ""),
         &own("Zebra", ""),
         &sets("sync_set {}"),
@@ -147,7 +150,7 @@ fn what_was_hardly_meant() {
         own("FixedSizeInputStreamHandler", fixed),
         own("ImmediateInputStreamHandler", fixed),
     ] {
-        let checked = judge(&text).unwrap();
+        let checked = validate(&text).unwrap();
         warnings.extend(checked.warnings.iter().map(ToString::to_string));
     }
     insta::assert_snapshot!(warnings.join("\n"), @"

@@ -1,6 +1,6 @@
 //! Python nodes, as far as no Python is needed.
 
-use super::{each_told, judge, sound};
+use super::{each_reported, sound, validate};
 use crate::graph::InputHandler;
 
 const OPTIONS: &str = "node_options: { [type.googleapis.com / mediapipe.PythonExecutorCalculatorOptions]: { handler_path: \"m.py\" } }";
@@ -31,7 +31,7 @@ fn names_and_options() {
     let named = node(&format!("name: 'a' {OPTIONS}"));
     let second = named[named.find("node").unwrap()..].replace("OUT:out", "OUT:more");
     let both = format!("{named}\n{second}");
-    insta::assert_snapshot!(each_told(&[
+    insta::assert_snapshot!(each_reported(&[
         &node("name: 'py'"),
         &node(OPTIONS),
         &node(&format!("name: '' {OPTIONS}")),
@@ -79,7 +79,7 @@ fn generative_nodes_that_cannot_be() {
         "# OVMS_GRAPH_QUEUE_MAX_SIZE: 2\n{}",
         generative(&format!("{LOOPBACK} {INFO} {SYNC_SET}"))
     );
-    insta::assert_snapshot!(each_told(&[
+    insta::assert_snapshot!(each_reported(&[
         &generative("input_stream: 'LOOPBACK:loopback'"),
         &generative("output_stream: 'LOOPBACK:loopback'"),
         &generative(&format!("input_stream: 'LOOPBACK:a' output_stream: 'LOOPBACK:b' {INFO} {SYNC_SET}")),
@@ -111,6 +111,6 @@ Failed to read protobuf graph configuration file - node `py`: PythonExecutorCalc
 
 #[test]
 fn a_node_that_waits_for_itself_is_worth_a_word() {
-    let checked = judge(&generative(&format!("{LOOPBACK} {INFO}"))).unwrap();
+    let checked = validate(&generative(&format!("{LOOPBACK} {INFO}"))).unwrap();
     insta::assert_snapshot!(checked.warnings[0], @r#"graph.pbtxt:6:15: node `py`: with DefaultInputStreamHandler the node waits for LOOPBACK together with other inputs, so that it gives nothing before they end; use SyncSetInputStreamHandler with `sync_set { tag_index: "LOOPBACK:0" }`"#);
 }

@@ -1,11 +1,11 @@
 //! Rules 3 to 11, status texts and log lines.
 
-use super::{each_told, judge, sound, told, with};
-use crate::graph::{FileFault, PoolSize, GraphRule};
+use super::{each_reported, reported, sound, validate, with};
+use crate::graph::{FileError, GraphRule, PoolSize};
 
 #[test]
 fn empty_files_and_texts_that_are_none() {
-    insta::assert_snapshot!(each_told(&["", " \n", "node {", "# nothing\n", "input: 'a'"]), @r#"
+    insta::assert_snapshot!(each_reported(&["", " \n", "node {", "# nothing\n", "input: 'a'"]), @r#"
 Failed to read protobuf graph configuration file - the file has nothing in it
   3: graph.pbtxt:1:1: the file has nothing in it; write at least an input_stream, an output_stream and a node
 Failed to read protobuf graph configuration file - the file has nothing in it
@@ -29,15 +29,15 @@ fn pools() {
         let text = with(&format!("# OVMS_GRAPH_QUEUE_MAX_SIZE: {value}"), "");
         assert_eq!(sound(&text).plan.pool, size);
     }
-    insta::assert_snapshot!(told(&with("#OVMS_GRAPH_QUEUE_MAX_SIZE: -1", "")), @r#"
+    insta::assert_snapshot!(reported(&with("#OVMS_GRAPH_QUEUE_MAX_SIZE: -1", "")), @r#"
 Failed to read protobuf graph configuration file - Invalid OVMS_GRAPH_QUEUE_MAX_SIZE value: "-1"
   4: graph.pbtxt:2:29: Invalid OVMS_GRAPH_QUEUE_MAX_SIZE value: "-1"; write a number from 0 on, or AUTO
 "#);
     let twice = "# OVMS_GRAPH_QUEUE_MAX_SIZE: 1\n# OVMS_GRAPH_QUEUE_MAX_SIZE: 2";
-    let warnings = judge(&with(twice, "")).unwrap().warnings;
+    let warnings = validate(&with(twice, "")).unwrap().warnings;
     insta::assert_snapshot!(warnings[0], @"graph.pbtxt:3:30: OVMS_GRAPH_QUEUE_MAX_SIZE is set again, and the first one counts");
     insta::assert_snapshot!(
-        told("node { \n# OVMS_GRAPH_QUEUE_MAX_SIZE: x\n"), @r#"
+        reported("node { \n# OVMS_GRAPH_QUEUE_MAX_SIZE: x\n"), @r#"
 Failed to read protobuf graph configuration file - found the end of the text, expected the name of a field or `}`
   3: graph.pbtxt:3:1: found the end of the text, expected the name of a field or `}`; `node` at 1:1 is not closed
   4: graph.pbtxt:2:30: Invalid OVMS_GRAPH_QUEUE_MAX_SIZE value: "x"; write a number from 0 on, or AUTO
@@ -46,7 +46,7 @@ Failed to read protobuf graph configuration file - found the end of the text, ex
 
 #[test]
 fn names_of_inputs_and_outputs() {
-    insta::assert_snapshot!(each_told(&[
+    insta::assert_snapshot!(each_reported(&[
         "input_stream: 'A:in'\ninput_stream: 'B:in'\noutput_stream: 'in'",
         "input_stream: 'in'\noutput_stream: 'A:in'\noutput_stream: 'B:in'",
         "input_stream: 'in'",
@@ -69,7 +69,7 @@ Internal server error - a graph having less than one input or output is disallow
 
 #[test]
 fn forms_of_inputs_and_outputs() {
-    insta::assert_snapshot!(each_told(&[
+    insta::assert_snapshot!(each_reported(&[
         "input_stream: 'TFLITE_TENSOR1:in' output_stream: 'in'",
         "input_stream: 'in' output_stream: 'TFLITE_TENSOR:in'",
         "input_stream: 'REQUEST:in' output_stream: 'out' node { calculator: 'EchoCalculator' input_stream: 'in' output_stream: 'out' }",
@@ -100,23 +100,23 @@ Mediapipe unexpected input stream packets count - a graph of whole requests has 
 
 #[test]
 fn the_lowest_rule_decides() {
-    let faults = judge(
+    let errors = validate(
         "# OVMS_GRAPH_QUEUE_MAX_SIZE: no
          node { calculator: 'Unknown' input_stream: 'x' }
          node { name: 'p' calculator: 'PythonExecutorCalculator' input_stream: 'in' output_stream: 'y' }
          output_stream: 'y' output_stream: 'T:y' input_stream: 'in'",
     )
     .unwrap_err();
-    let numbers: Vec<u8> = faults
-        .faults
+    let numbers: Vec<u8> = errors
+        .errors
         .iter()
-        .map(|fault| fault.rule.number())
+        .map(|error| error.rule.number())
         .collect();
     assert!(numbers.is_sorted(), "{numbers:?}");
     assert_eq!(numbers, [4, 6, 12, 12, 13]);
-    assert_eq!(faults.rule(), GraphRule::Pool);
+    assert_eq!(errors.rule(), GraphRule::Pool);
     assert_eq!(
-        faults.status(),
+        errors.status(),
         "Failed to read protobuf graph configuration file - Invalid OVMS_GRAPH_QUEUE_MAX_SIZE value: \"no\""
     );
 }
@@ -134,7 +134,7 @@ fn logs_say_what_readers_look_for() {
         "input_stream: 'in' output_stream: 'in' node { calculator: 'X' }",
         "input_stream: 'in' output_stream: 'in' node { calculator: 'PythonExecutorCalculator' }",
     ] {
-        lines.extend(judge(text).unwrap_err().log("g"));
+        lines.extend(validate(text).unwrap_err().log("g"));
     }
     for (rule, message) in [
         (GraphRule::NameTaken, "a model has the name"),
@@ -142,7 +142,7 @@ fn logs_say_what_readers_look_for() {
         (GraphRule::PythonFile, "there is no such file"),
         (GraphRule::PythonState, "ImportError: x"),
     ] {
-        lines.push(FileFault::of_file(rule, "/g/graph.pbtxt", message).log("g"));
+        lines.push(FileError::of_file(rule, "/g/graph.pbtxt", message).log("g"));
     }
     insta::assert_snapshot!(lines.join("\n"), @r#"
 Trying to parse empty mediapipe graph definition: g failed: graph.pbtxt:1:1: the file has nothing in it; write at least an input_stream, an output_stream and a node
@@ -162,9 +162,9 @@ Error during python node initialization for handler_path: /g/graph.pbtxt: /g/gra
 }
 
 #[test]
-fn many_faults_of_a_rule_hide_no_other_rule() {
+fn many_errors_of_a_rule_hide_no_other_rule() {
     let nodes = "node { calculator: 'X' }\n".repeat(1_000);
-    let faults = judge(&format!("{nodes}input_stream: 'in'")).unwrap_err();
-    assert_eq!(faults.rule(), GraphRule::NoPorts);
-    assert_eq!(faults.faults.len(), 101);
+    let errors = validate(&format!("{nodes}input_stream: 'in'")).unwrap_err();
+    assert_eq!(errors.rule(), GraphRule::NoPorts);
+    assert_eq!(errors.errors.len(), 101);
 }

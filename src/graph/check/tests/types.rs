@@ -2,12 +2,12 @@
 
 use std::fmt::Write;
 
-use super::{each_told, sound};
+use super::{each_reported, sound};
 use crate::graph::{PacketType, TensorKind};
 
 #[test]
 fn both_ends_agree() {
-    insta::assert_snapshot!(each_told(&[
+    insta::assert_snapshot!(each_reported(&[
         "input_stream: 'in' output_stream: 'OVMS_PY_TENSOR:out'
          node { name: 'p' calculator: 'PythonExecutorCalculator' input_side_packet: 'PYTHON_NODE_RESOURCES:py' input_stream: 'IN:in' output_stream: 'OUT:out'
            node_options { [a/mediapipe.PythonExecutorCalculatorOptions] { handler_path: 'm.py' } } }",

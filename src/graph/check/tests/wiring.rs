@@ -1,6 +1,6 @@
 //! Rule 12: streams, tags, side packets, executors and numbers.
 
-use super::{each_told, judge, sound, told, with};
+use super::{each_reported, reported, sound, validate, with};
 
 /// A graph around nodes.
 fn around(nodes: &str) -> String {
@@ -8,13 +8,13 @@ fn around(nodes: &str) -> String {
 }
 
 /// Tells what is wrong with each list of nodes.
-fn nodes_told(nodes: &[&str]) -> String {
-    nodes.iter().map(|nodes| told(&around(nodes))).collect()
+fn nodes_reported(nodes: &[&str]) -> String {
+    nodes.iter().map(|nodes| reported(&around(nodes))).collect()
 }
 
 #[test]
 fn calculators() {
-    insta::assert_snapshot!(nodes_told(&[
+    insta::assert_snapshot!(nodes_reported(&[
         "node { name: 'n' calculator: 'PassTroughCalculator' input_stream: 'in' output_stream: 'o' }",
         "node { calculator: 'Zebra' }",
         "node { name: 'n' }",
@@ -36,7 +36,7 @@ Failed to initialize mediapipe graph - node `PassThroughCalculator`: as many out
 
 #[test]
 fn spelling() {
-    insta::assert_snapshot!(each_told(&[
+    insta::assert_snapshot!(each_reported(&[
         "input_stream: 'In' output_stream: 'ovtensor:In' output_stream: 'A:b:c:d'",
         "input_stream: 'A:in' input_stream: 'A:0:on' output_stream: 'in'",
         "input_stream: 'in' output_stream: 'A:in' output_stream: 'A:2:in2'",
@@ -55,7 +55,7 @@ Failed to initialize mediapipe graph - input_side_packet "X": the name "X" is no
   12: graph.pbtxt:1:59: input_side_packet "X": the name "X" is not like [a-z_][a-z0-9_]*; write x
   12: graph.pbtxt:1:83: output_side_packet "a b": the name "a b" is not like [a-z_][a-z0-9_]*
 "#);
-    insta::assert_snapshot!(nodes_told(&[
+    insta::assert_snapshot!(nodes_reported(&[
         "node { calculator: 'PassThroughCalculator' input_stream: 'A:in' input_stream: 'A:in' output_stream: 'o' }",
         "node { calculator: 'PassThroughCalculator' input_stream: 'in' output_stream: 'o:p' }
          node { calculator: 'PassThroughCalculator' input_stream: 'p' output_stream: 'q' }",
@@ -80,7 +80,7 @@ Failed to initialize mediapipe graph - node `PassThroughCalculator`: input_strea
 
 #[test]
 fn producers_and_consumers() {
-    insta::assert_snapshot!(nodes_told(&[
+    insta::assert_snapshot!(nodes_reported(&[
         "node { calculator: 'PassThroughCalculator' input_stream: 'inn' output_stream: 'o' }",
         "node { calculator: 'PassThroughCalculator' input_stream: 'in' output_stream: 'in' }",
         "node { calculator: 'PassThroughCalculator' input_stream: 'in' output_stream: 'o' }
@@ -110,7 +110,7 @@ Failed to initialize mediapipe graph - the side packet "sess" of the graph is pr
 
 #[test]
 fn circles() {
-    insta::assert_snapshot!(nodes_told(&[
+    insta::assert_snapshot!(nodes_reported(&[
         "node { name: 'a' calculator: 'PassThroughCalculator' input_stream: 'X:in' input_stream: 'Y:c' output_stream: 'X:b' output_stream: 'Y:d' }
          node { name: 'b' calculator: 'PassThroughCalculator' input_stream: 'b' output_stream: 'c' }
          node { name: 'behind' calculator: 'PassThroughCalculator' input_stream: 'c' output_stream: 'e' }",
@@ -134,7 +134,7 @@ Failed to initialize mediapipe graph - node `a`: Generator side packet cycle or 
 
 #[test]
 fn what_is_said_of_inputs() {
-    insta::assert_snapshot!(nodes_told(&[
+    insta::assert_snapshot!(nodes_reported(&[
         "node { name: 'a' calculator: 'PassThroughCalculator' input_stream: 'A:in' output_stream: 'o'
            input_stream_info { tag_index: 'B:0' back_edge: true }
            input_stream_info { tag_index: 'a' }
@@ -153,12 +153,12 @@ Failed to initialize mediapipe graph - node `a`: Input stream "nowhere" does not
         "node { calculator: 'PassThroughCalculator' input_stream: 'in' output_stream: 'o' \
          input_stream_info { tag_index: ':0' back_edge: true } }",
     );
-    insta::assert_snapshot!(judge(&text).unwrap().warnings[0], @r#"graph.pbtxt:3:58: node `PassThroughCalculator`: the input "in" is marked as a back edge, but comes from an input of the graph"#);
+    insta::assert_snapshot!(validate(&text).unwrap().warnings[0], @r#"graph.pbtxt:3:58: node `PassThroughCalculator`: the input "in" is marked as a back edge, but comes from an input of the graph"#);
 }
 
 #[test]
 fn executors_and_numbers() {
-    insta::assert_snapshot!(each_told(&[
+    insta::assert_snapshot!(each_reported(&[
         &with("executor { name: 'default' } executor { name: '__x' } executor { name: 'a' type: 'ThreadPool' } executor { name: 'a' }", ""),
         &with("executor { name: 'abc' }", "executor: 'abd'"),
         &with("", "executor: 'abd'"),
@@ -200,7 +200,7 @@ Failed to initialize mediapipe graph - max_queue_size is -2
 #[test]
 fn options_twice() {
     let gate = "[a/mediapipe.GateCalculatorOptions] { allow: true }";
-    insta::assert_snapshot!(told(&with("", &format!("node_options {{ {gate} }} node_options {{ {gate} }}"))), @"
+    insta::assert_snapshot!(reported(&with("", &format!("node_options {{ {gate} }} node_options {{ {gate} }}"))), @"
 Failed to initialize mediapipe graph - node `PassThroughCalculator`: node_options has mediapipe.GateCalculatorOptions twice, and a node takes each type once
   12: graph.pbtxt:4:83: node `PassThroughCalculator`: node_options has mediapipe.GateCalculatorOptions twice, and a node takes each type once; put all fields into one of them
 ");
@@ -210,7 +210,7 @@ Failed to initialize mediapipe graph - node `PassThroughCalculator`: node_option
             "node_options {{ {gate} }} options {{ [mediapipe.GateCalculatorOptions.ext] {{ }} }}"
         ),
     );
-    let checked = judge(&text).unwrap();
+    let checked = validate(&text).unwrap();
     insta::assert_snapshot!(checked.warnings[0], @"graph.pbtxt:4:78: node `PassThroughCalculator`: mediapipe.GateCalculatorOptions stands in node_options as well, which counts");
     let options = &checked.plan.nodes[0].spec.options;
     let options: crate::proto::mediapipe::GateCalculatorOptions = options.get().unwrap();
@@ -223,7 +223,7 @@ fn options_as_bytes() {
     sound(&options(
         "type_url: 'a/mediapipe.GateCalculatorOptions' value: '\\020\\001'",
     ));
-    insta::assert_snapshot!(each_told(&[
+    insta::assert_snapshot!(each_reported(&[
         &options("type_url: 'a/mediapipe.Zebra' value: ''"),
         &options("type_url: 'a/mediapipe.GateCalculatorOptions' value: '\\377'"),
         &options("type_url: 'a/mediapipe.PythonExecutorCalculatorOptions'"),

@@ -7,7 +7,7 @@ use bytes::Bytes;
 use super::plan;
 use crate::{
     graph::{
-        AbseilCode, GraphRunError, PacketForm, Packet, Payload, TensorKind, Timestamp,
+        AbseilCode, GraphRunError, Packet, PacketForm, Payload, TensorKind, Timestamp,
         convert::{TIMESTAMP, VERSION, output, response},
     },
     python,
@@ -74,7 +74,7 @@ fn tensors_of_python_are_as_python_says() {
 }
 
 #[test]
-fn pictures_have_the_type_of_their_format() {
+fn images_have_the_type_of_their_format() {
     for (dtype, datatype) in [
         (DataType::U8, "UINT8"),
         (DataType::I8, "UINT8"),
@@ -83,25 +83,25 @@ fn pictures_have_the_type_of_their_format() {
         (DataType::F32, "FP32"),
     ] {
         let size = dtype.size().unwrap();
-        let picture = of(dtype, &[1, 1, 1], &b"abcd"[..size]);
+        let image = of(dtype, &[1, 1, 1], &b"abcd"[..size]);
         assert_eq!(
-            given(PacketForm::Image, Payload::Tensor(TensorKind::Image, picture)),
+            given(PacketForm::Image, Payload::Tensor(TensorKind::Image, image)),
             Ok(loose("y", datatype, &[1, 1, 1], &b"abcd"[..size]))
         );
     }
 }
 
 #[test]
-fn what_is_no_output_is_a_fault() {
-    let fault = |form, payload| given(form, payload).unwrap_err().to_string();
+fn what_is_no_output_is_a_error() {
+    let error = |form, payload| given(form, payload).unwrap_err().to_string();
     assert_eq!(
-        fault(PacketForm::OvTensor, Payload::Int(1)),
+        error(PacketForm::OvTensor, Payload::Int(1)),
         "INTERNAL: Failed to get packet from output stream \"y\". Expected: OpenVINO tensor; \
          Actual: int"
     );
     let tensor = Payload::Tensor(TensorKind::OpenVino, of(DataType::U8, &[1], b"a"));
     assert_eq!(
-        fault(PacketForm::Python, tensor),
+        error(PacketForm::Python, tensor),
         "INTERNAL: Failed to get packet from output stream \"y\". Expected: Python tensor; \
          Actual: OpenVINO tensor"
     );

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::{input, plan, raw, request, values};
 use crate::{
     error::{ErrorKind, Result},
-    graph::{PacketForm, Packet, Payload, TensorKind, Timestamp, convert::packets},
+    graph::{Packet, PacketForm, Payload, TensorKind, Timestamp, convert::packets},
     request::{Data, InferRequest, InputTensor},
     tensor::{DataType, Tensor},
 };
@@ -39,7 +39,7 @@ fn python(given: InputTensor) -> crate::python::HandlerTensor {
     }
 }
 
-fn fault(form: PacketForm, given: InputTensor) -> String {
+fn error(form: PacketForm, given: InputTensor) -> String {
     let error = read(form, given).expect_err("it does not fit");
     assert_eq!(error.kind(), ErrorKind::InvalidArgument, "{error}");
     error.message().to_owned()
@@ -73,13 +73,16 @@ fn values_count_as_the_shape_says() {
         let (_, made) = tensor(form, input("x", "INT8", &[2], values(2, b"ab")));
         assert_eq!(&made.data()[..], b"ab");
         assert_eq!(
-            fault(form, input("x", "INT8", &[3], values(2, b"ab"))),
+            error(form, input("x", "INT8", &[3], values(2, b"ab"))),
             "Invalid number of values in tensor proto container - Expected: 3 values; Actual: 2 \
              values; input name: x"
         );
     }
     assert_eq!(
-        fault(PacketForm::Python, input("x", "INT8", &[3], values(2, b"ab"))),
+        error(
+            PacketForm::Python,
+            input("x", "INT8", &[3], values(2, b"ab"))
+        ),
         "Invalid number of values in tensor proto container - Expected: 3 values; Actual: 2 \
          values; input name: x"
     );
@@ -88,7 +91,12 @@ fn values_count_as_the_shape_says() {
 #[test]
 fn halves_have_no_values() {
     let reason = "FP16 has no field in InferTensorContents; send it in raw_input_contents";
-    for form in [PacketForm::OvTensor, PacketForm::MpTensor, PacketForm::TfTensor, PacketForm::Python] {
+    for form in [
+        PacketForm::OvTensor,
+        PacketForm::MpTensor,
+        PacketForm::TfTensor,
+        PacketForm::Python,
+    ] {
         let given = input("x", "FP16", &[1], Data::Unfit(reason.to_owned()));
         let error = read(form, given).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Unimplemented);
@@ -105,13 +113,13 @@ fn halves_have_no_values() {
         Data::Unfit("128 does not fit INT8".to_owned()),
     );
     assert_eq!(
-        fault(PacketForm::OvTensor, given),
+        error(PacketForm::OvTensor, given),
         "Invalid value in tensor proto container - 128 does not fit INT8; input name: x"
     );
 }
 
 #[test]
-fn shapes_are_judged_alone() {
+fn shapes_are_validated_alone() {
     for form in [PacketForm::OvTensor, PacketForm::TfTensor] {
         assert!(
             tensor(form, input("x", "FP32", &[], raw(b"abcd")))
@@ -127,24 +135,29 @@ fn shapes_are_judged_alone() {
     }
     let negative = "Invalid input shape - Negative dimension size is not acceptable: (2,-1); input \
                     name: x";
-    for form in [PacketForm::OvTensor, PacketForm::MpTensor, PacketForm::TfTensor, PacketForm::Python] {
+    for form in [
+        PacketForm::OvTensor,
+        PacketForm::MpTensor,
+        PacketForm::TfTensor,
+        PacketForm::Python,
+    ] {
         assert_eq!(
-            fault(form, input("x", "FP32", &[2, -1], raw(b"abcd"))),
+            error(form, input("x", "FP32", &[2, -1], raw(b"abcd"))),
             negative
         );
         let huge = input("x", "FP32", &[1 << 40, 1 << 40], raw(b"abcd"));
         assert_eq!(
-            fault(form, huge),
+            error(form, huge),
             "Invalid content size of tensor proto - Provided shape and datatype declare too large \
              buffer."
         );
     }
     assert_eq!(
-        fault(PacketForm::MpTensor, input("x", "FP32", &[2, 0], raw(b""))),
+        error(PacketForm::MpTensor, input("x", "FP32", &[2, 0], raw(b""))),
         "Invalid input shape - Negative dimension size is not acceptable: (2,0); input name: x"
     );
     assert_eq!(
-        fault(PacketForm::MpTensor, input("x", "FP32", &[], raw(b"abcd"))),
+        error(PacketForm::MpTensor, input("x", "FP32", &[], raw(b"abcd"))),
         "Invalid input shape - Expected: at least one dimension for Mediapipe tensor; Actual: (); \
          input name: x"
     );
@@ -154,13 +167,13 @@ fn shapes_are_judged_alone() {
 fn raw_bytes_are_as_many_as_shape_and_type_need() {
     for (form, _) in TENSORS {
         assert_eq!(
-            fault(form, input("x", "FP32", &[1], raw(b""))),
+            error(form, input("x", "FP32", &[1], raw(b""))),
             "Invalid content size of tensor proto - Expected: 4 bytes; Actual: 0 bytes; input \
              name: x"
         );
     }
     assert_eq!(
-        fault(PacketForm::Python, input("x", "FP32", &[2], raw(b"abc"))),
+        error(PacketForm::Python, input("x", "FP32", &[2], raw(b"abc"))),
         "Invalid content size of tensor proto - Invalid Python tensor buffer size. Actual: 3; \
          Expected: 8"
     );
@@ -170,7 +183,7 @@ fn raw_bytes_are_as_many_as_shape_and_type_need() {
 fn each_kind_of_tensor_has_its_types() {
     let refused = |form, whose: &str, datatype: &str| {
         assert_eq!(
-            fault(form, input("x", datatype, &[1], raw(b"abcdefgh"))),
+            error(form, input("x", datatype, &[1], raw(b"abcdefgh"))),
             format!(
                 "Invalid input precision - Not supported precision for {whose} tensor \
                  deserialization: {datatype}"
@@ -192,16 +205,25 @@ fn each_kind_of_tensor_has_its_types() {
     };
     let of_mp = ["FP32", "FP16", "INT32", "INT8", "UINT8", "BOOL"];
     for datatype in of_mp {
-        tensor(PacketForm::MpTensor, input("x", datatype, &[1], zeros(datatype)));
+        tensor(
+            PacketForm::MpTensor,
+            input("x", datatype, &[1], zeros(datatype)),
+        );
     }
     for dtype in DataType::ALL
         .into_iter()
         .filter(|&dtype| dtype != DataType::String)
     {
         let datatype = dtype.kserve();
-        tensor(PacketForm::OvTensor, input("x", datatype, &[1], zeros(datatype)));
+        tensor(
+            PacketForm::OvTensor,
+            input("x", datatype, &[1], zeros(datatype)),
+        );
         if dtype != DataType::Bf16 {
-            tensor(PacketForm::TfTensor, input("x", datatype, &[1], zeros(datatype)));
+            tensor(
+                PacketForm::TfTensor,
+                input("x", datatype, &[1], zeros(datatype)),
+            );
         }
     }
 }
@@ -217,12 +239,15 @@ fn strings_are_tensors_of_openvino() {
         );
     }
     assert_eq!(
-        fault(PacketForm::OvTensor, input("x", "BYTES", &[3], raw(framed))),
+        error(PacketForm::OvTensor, input("x", "BYTES", &[3], raw(framed))),
         "Invalid number of values in tensor proto container - Expected: 3 values; Actual: 2 \
          values; input name: x"
     );
     assert_eq!(
-        fault(PacketForm::OvTensor, input("x", "BYTES", &[1], raw(b"abcde"))),
+        error(
+            PacketForm::OvTensor,
+            input("x", "BYTES", &[1], raw(b"abcde"))
+        ),
         "Inputs inside buffer does not match expected format. - the string at byte 0 does not end \
          within the 5 bytes given; input name: x"
     );
@@ -250,7 +275,10 @@ fn python_gets_bytes_of_any_datatype() {
     }
     for datatype in ["my_string", "BF16"] {
         assert_eq!(
-            fault(PacketForm::Python, input("x", datatype, &[0], values(0, b""))),
+            error(
+                PacketForm::Python,
+                input("x", datatype, &[0], values(0, b""))
+            ),
             "Invalid input precision - Provided datatype is invalid, custom datatypes are allowed \
              only when raw_input_contents is used."
         );
@@ -258,7 +286,7 @@ fn python_gets_bytes_of_any_datatype() {
 }
 
 #[test]
-fn pictures_have_formats() {
+fn images_have_formats() {
     let cases: [(&str, i64, DataType); 9] = [
         ("UINT8", 1, DataType::U8),
         ("UINT8", 3, DataType::U8),
@@ -273,7 +301,10 @@ fn pictures_have_formats() {
     for (datatype, channels, dtype) in cases {
         let size = dtype.size().unwrap() * usize::try_from(channels).unwrap() * 2;
         let sent = raw(&[5; 64][..size]);
-        let (kind, made) = tensor(PacketForm::Image, input("x", datatype, &[1, 2, channels], sent));
+        let (kind, made) = tensor(
+            PacketForm::Image,
+            input("x", datatype, &[1, 2, channels], sent),
+        );
         assert_eq!((kind, made.dtype()), (TensorKind::Image, dtype));
     }
     let no_format = "Inputs inside buffer does not match expected format. - Invalid KFS request \
@@ -291,29 +322,29 @@ fn pictures_have_formats() {
         let size = dtype.and_then(DataType::size).unwrap_or(1);
         let sent = raw(&[5; 64][..size * usize::try_from(channels).unwrap()]);
         let given = input("x", datatype, &[1, 1, channels], sent);
-        assert_eq!(fault(PacketForm::Image, given), no_format, "{datatype}");
+        assert_eq!(error(PacketForm::Image, given), no_format, "{datatype}");
     }
 }
 
 #[test]
-fn pictures_are_raw_and_have_three_dimensions() {
+fn images_are_raw_and_have_three_dimensions() {
     let given = |shape: &[i64], data| input("x", "UINT8", shape, data);
     assert_eq!(
-        fault(PacketForm::Image, given(&[1, 1, 3], values(3, b"abc"))),
+        error(PacketForm::Image, given(&[1, 1, 3], values(3, b"abc"))),
         "Mediapipe execution failed. MP status - Data should be located in raw_input_contents if \
          graph input tag is IMAGE; input name: x"
     );
     assert_eq!(
-        fault(PacketForm::Image, given(&[1, 1, 1, 3], raw(b"abc"))),
+        error(PacketForm::Image, given(&[1, 1, 1, 3], raw(b"abc"))),
         "Invalid input shape - Invalid Mediapipe Image input shape size. Expected: 3; Actual: 4"
     );
     assert_eq!(
-        fault(PacketForm::Image, given(&[1, 0, 3], raw(b""))),
+        error(PacketForm::Image, given(&[1, 0, 3], raw(b""))),
         "Invalid input shape - Invalid Mediapipe Image input width. Expected greater than 0; \
          Actual: 0; Expected layout - HWC."
     );
     assert_eq!(
-        fault(PacketForm::Image, given(&[1, 2, 3], raw(b"abc"))),
+        error(PacketForm::Image, given(&[1, 2, 3], raw(b"abc"))),
         "Invalid content size of tensor proto - Invalid Mediapipe Image input buffer size. Actual: \
          3; Expected: 6"
     );

@@ -6,8 +6,8 @@ use super::plan;
 use crate::{
     error::ErrorKind,
     graph::{
-        Calculator, Contract, Factory, InputHandler, NodeSpec, Packet, PacketType, GraphPlan, GraphPlanNode,
-        Ports, Resources, SidePacketPlan, Timestamp,
+        Calculator, Contract, Factory, GraphPlan, GraphPlanNode, InputHandler, NodeSpec, Packet,
+        PacketType, Ports, Resources, SidePacketPlan, Timestamp,
         convert::{TIMESTAMP, following, side_packets, timestamp},
     },
     request::{InferRequest, Parameter},
@@ -30,7 +30,7 @@ fn requests_may_have_a_time() {
         let read = timestamp(&of_parameter(Parameter::Int(value))).unwrap();
         assert_eq!(read.map(Timestamp::value), Some(value));
     }
-    let fault = |value| {
+    let failure = |value| {
         let error = timestamp(&of_parameter(value)).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::InvalidArgument);
         error.message().to_owned()
@@ -44,7 +44,7 @@ fn requests_may_have_a_time() {
         (i64::MAX, "Done"),
     ] {
         assert_eq!(
-            fault(Parameter::Int(value)),
+            failure(Parameter::Int(value)),
             format!("Malformed packet timestamp - Timestamp::{name}()")
         );
     }
@@ -55,7 +55,7 @@ fn requests_may_have_a_time() {
         Parameter::Text("1".to_owned()),
     ] {
         assert_eq!(
-            fault(value),
+            failure(value),
             "Malformed packet timestamp - Invalid timestamp format in request parameter \
              OVMS_MP_TIMESTAMP. Should be int64"
         );

@@ -1,7 +1,7 @@
 //! Times and bounds on their way through a graph.
 
 use super::rig::{Rig, full, int, later, node, pass, through, value};
-use crate::graph::{AbseilCode, Emit, InputHandler, Packet, CalculatorStep, Timestamp};
+use crate::graph::{AbseilCode, CalculatorStep, Emit, InputHandler, Packet, Timestamp};
 
 /// Sums up what is there, and tells how many inputs that was.
 fn join(name: &str, inputs: &[&str], output: &str) -> super::rig::Made {
@@ -16,23 +16,23 @@ fn join(name: &str, inputs: &[&str], output: &str) -> super::rig::Made {
 fn times_of_a_graph_input_increase() {
     let mut rig = Rig::new(&["in"], &["out"], vec![pass("pass", &["in"], &["out"])]);
     rig.feed("in", [0]);
-    let fault = rig.push("in", 7, 0).unwrap_err();
-    assert_eq!(fault.code, AbseilCode::InvalidArgument);
+    let error = rig.push("in", 7, 0).unwrap_err();
+    assert_eq!(error.code, AbseilCode::InvalidArgument);
     let text = "Packet timestamp mismatch on a calculator receiving from stream \"in\". Current \
                 minimum expected timestamp is 1 but received 0";
-    assert!(fault.message.starts_with(text), "{fault}");
+    assert!(error.message.starts_with(text), "{error}");
     let next = "a client gives a request its time with the parameter OVMS_MP_TIMESTAMP.";
-    assert!(fault.message.ends_with(next), "{fault}");
+    assert!(error.message.ends_with(next), "{error}");
     rig.run();
     assert!(rig.scheduler.is_finished());
     assert_eq!(rig.count("pass", CalculatorStep::Close), 1);
-    assert_eq!(rig.told("out"), [(0, 0)]);
-    let told = rig.scheduler.fault().unwrap().message;
+    assert_eq!(rig.reported("out"), [(0, 0)]);
+    let reported = rig.scheduler.error().unwrap().message;
     assert!(
-        told.starts_with(&format!("CalculatorGraph::Run() failed: \n{text}")),
-        "{told}"
+        reported.starts_with(&format!("CalculatorGraph::Run() failed: \n{text}")),
+        "{reported}"
     );
-    assert_eq!(rig.push("in", 7, 5).unwrap_err().message, told);
+    assert_eq!(rig.push("in", 7, 5).unwrap_err().message, reported);
 }
 
 #[test]
@@ -48,8 +48,8 @@ fn times_that_no_packet_can_have_are_refused() {
     ] {
         let mut rig = Rig::new(&["in"], &["out"], vec![pass("pass", &["in"], &["out"])]);
         rig.feed("in", [0]);
-        let fault = rig.push("in", 1, at.value()).unwrap_err();
-        assert!(fault.message.contains(text), "{fault}");
+        let error = rig.push("in", 1, at.value()).unwrap_err();
+        assert!(error.message.contains(text), "{error}");
     }
 }
 
@@ -60,13 +60,13 @@ fn the_only_packet_of_a_stream_may_be_before_or_after_all_times() {
         let mut rig = Rig::new(&["in"], &["out"], nodes);
         rig.push("in", 1, at.value()).unwrap();
         rig.run();
-        assert_eq!(rig.told("out"), [(1, at.value())]);
-        let fault = rig.push("in", 2, 0).unwrap_err();
+        assert_eq!(rig.reported("out"), [(1, at.value())]);
+        let error = rig.push("in", 2, 0).unwrap_err();
         assert!(
-            fault
+            error
                 .message
                 .contains("Timestamp::OneOverPostStream() but received 0"),
-            "{fault}"
+            "{error}"
         );
     }
 }
@@ -78,8 +78,8 @@ fn the_edges_of_time_pass_through() {
     let edges = [Timestamp::MIN.value(), Timestamp::MAX.value()];
     rig.feed("in", edges);
     rig.end();
-    assert_eq!(rig.told("out"), edges.map(|at| (at, at)));
-    assert_eq!(rig.scheduler.fault(), None);
+    assert_eq!(rig.reported("out"), edges.map(|at| (at, at)));
+    assert_eq!(rig.scheduler.error(), None);
 }
 
 #[test]
@@ -91,10 +91,10 @@ fn times_of_a_node_increase_too() {
     });
     let mut rig = Rig::new(&["in"], &["out"], vec![twice]);
     rig.feed("in", [4]);
-    assert_eq!(rig.told("out"), [(1, 4)], "what was good is told");
-    let fault = rig.scheduler.fault().unwrap().message;
+    assert_eq!(rig.reported("out"), [(1, 4)], "what was good is told");
+    let error = rig.scheduler.error().unwrap().message;
     assert!(
-        fault.contains(
+        error.contains(
             "from stream \"out\". Current minimum expected timestamp is 5 but received 4"
         )
     );
@@ -118,8 +118,8 @@ fn nothing_is_sent_to_a_closed_stream_or_to_none() {
         });
         let mut rig = Rig::new(&["in"], &["out"], vec![bad]);
         rig.feed("in", [4]);
-        let fault = rig.scheduler.fault().unwrap().message;
-        assert!(fault.ends_with(text), "{fault}");
+        let error = rig.scheduler.error().unwrap().message;
+        assert!(error.ends_with(text), "{error}");
     }
 }
 
@@ -129,12 +129,12 @@ fn an_offset_settles_what_was_dropped() {
     let nodes = |drop| vec![drop, join("join", &["in", "dropped"], "out")];
     let mut rig = Rig::new(&["in"], &["out"], nodes(drop("gate").offset(0)));
     rig.feed("in", [1, 2]);
-    assert_eq!(rig.told("out"), [(1, 1), (2, 2)]);
+    assert_eq!(rig.reported("out"), [(1, 1), (2, 2)]);
     let mut rig = Rig::new(&["in"], &["out"], nodes(drop("gate")));
     rig.feed("in", [1, 2]);
-    assert_eq!(rig.told("out"), [], "without, who knows?");
+    assert_eq!(rig.reported("out"), [], "without, who knows?");
     rig.end();
-    assert_eq!(rig.told("out"), [(1, 1), (2, 2)]);
+    assert_eq!(rig.reported("out"), [(1, 1), (2, 2)]);
 }
 
 #[test]
@@ -147,16 +147,16 @@ fn offsets_move_bounds_also_where_nothing_is_processed() {
         ];
         let mut rig = Rig::new(&["a", "b"], &["out"], nodes);
         rig.feed("b", 0..20);
-        assert_eq!(rig.told("out"), []);
+        assert_eq!(rig.reported("out"), []);
         rig.scheduler.bound(0, Timestamp::new(10));
         rig.run();
         let expected: Vec<(i64, i64)> = (0..=settled).map(|at| (at, at)).collect();
-        assert_eq!(rig.told("out"), expected);
+        assert_eq!(rig.reported("out"), expected);
         rig.scheduler.bound(0, Timestamp::new(3));
         rig.run();
-        assert_eq!(rig.told("out"), expected, "bounds do not fall");
+        assert_eq!(rig.reported("out"), expected, "bounds do not fall");
         rig.end();
-        assert_eq!(rig.told("out").len(), 20);
+        assert_eq!(rig.reported("out").len(), 20);
     }
 }
 
@@ -171,7 +171,7 @@ fn bounds_closes_and_empty_packets_settle() {
         let nodes = vec![say, join("join", &["in", "said"], "out")];
         let mut rig = Rig::new(&["in"], &["out"], nodes);
         rig.feed("in", [5]);
-        assert_eq!(rig.told("out"), [(5, 5)]);
+        assert_eq!(rig.reported("out"), [(5, 5)]);
     }
 }
 
@@ -184,8 +184,11 @@ fn sets_and_single_inputs_are_not_taken_to_be_settled_by_each_other() {
         rig.feed("a", [5]);
         rig.feed("b", [3]);
         rig.end();
-        assert_eq!((rig.told("x"), rig.told("y")), (vec![(5, 5)], vec![(3, 3)]));
-        assert_eq!(rig.scheduler.fault(), None);
+        assert_eq!(
+            (rig.reported("x"), rig.reported("y")),
+            (vec![(5, 5)], vec![(3, 3)])
+        );
+        assert_eq!(rig.scheduler.error(), None);
     }
 }
 
@@ -203,31 +206,31 @@ fn barriers_care_for_no_times() {
     ];
     let mut rig = Rig::new(&["in"], &["out"], nodes);
     rig.feed("in", [1, 2, 3]);
-    assert_eq!(rig.told("out"), [(2, 1), (4, 2), (6, 3)]);
+    assert_eq!(rig.reported("out"), [(2, 1), (4, 2), (6, 3)]);
     rig.end();
-    assert_eq!(rig.scheduler.fault(), None);
+    assert_eq!(rig.scheduler.error(), None);
 }
 
 #[test]
-fn nodes_that_ask_for_bounds_are_told_of_them() {
-    let told = node("told", &["a", "b"], &["out"], |job| {
+fn nodes_that_ask_for_bounds_are_reported_of_them() {
+    let reported = node("told", &["a", "b"], &["out"], |job| {
         let at = job.at.value();
         assert!(job.bounds.iter().all(|bound| *bound > job.at));
         vec![Emit::Packet(0, int(job.bounds[0].value(), at))]
     });
-    let mut rig = Rig::new(&["a", "b"], &["out"], vec![told.wants_bounds()]);
+    let mut rig = Rig::new(&["a", "b"], &["out"], vec![reported.wants_bounds()]);
     rig.scheduler.bound(0, Timestamp::new(8));
     rig.run();
-    assert_eq!(rig.told("out"), []);
+    assert_eq!(rig.reported("out"), []);
     rig.scheduler.bound(1, Timestamp::new(5));
     rig.run();
     rig.feed("b", [6]);
     rig.end();
-    assert_eq!(rig.told("out"), [(8, 4), (8, 6)]);
+    assert_eq!(rig.reported("out"), [(8, 4), (8, 6)]);
 }
 
 #[test]
-fn bounds_wait_for_what_is_still_under_way() {
+fn bounds_wait_for_what_is_still_in_flight() {
     let nodes = vec![
         node("slow", &["in"], &["slowly"], |_| Vec::new())
             .offset(0)
@@ -252,7 +255,7 @@ fn bounds_wait_for_what_is_still_under_way() {
     let (ticket, outcome) = held.pop().unwrap();
     rig.scheduler.done(ticket, outcome);
     rig.run();
-    assert_eq!(rig.told("out"), [(1, 1), (2, 2)]);
+    assert_eq!(rig.reported("out"), [(1, 1), (2, 2)]);
 }
 
 #[test]
@@ -274,5 +277,5 @@ fn packets_may_be_sent_when_nodes_open_and_close() {
     );
     rig.feed("in", [5]);
     rig.end();
-    assert_eq!(rig.told("out"), [(-1, 0), (5, 5), (-2, 10)]);
+    assert_eq!(rig.reported("out"), [(-1, 0), (5, 5), (-2, 10)]);
 }

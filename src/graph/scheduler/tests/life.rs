@@ -3,7 +3,9 @@
 use std::sync::Arc;
 
 use super::rig::{Made, Rig, full, int, later, node, pass, plan, through, value};
-use crate::graph::{AbseilCode, Emit, InputHandler, Packet, Payload, Scheduler, CalculatorStep, Timestamp};
+use crate::graph::{
+    AbseilCode, CalculatorStep, Emit, InputHandler, Packet, Payload, Scheduler, Timestamp,
+};
 
 /// A node without streams that gives a side packet in a step.
 fn giver(name: &str, step: Option<CalculatorStep>, side: &str) -> Made {
@@ -40,10 +42,14 @@ fn those_that_give_side_packets_are_opened_first() {
     rig.feed("in", [1]);
     assert_eq!(rig.calls[0], ("give".to_owned(), CalculatorStep::Open));
     assert_eq!(rig.calls[1], ("add".to_owned(), CalculatorStep::Open));
-    assert_eq!(rig.count("give", CalculatorStep::Process), 0, "it has no streams");
+    assert_eq!(
+        rig.count("give", CalculatorStep::Process),
+        0,
+        "it has no streams"
+    );
     assert_eq!(rig.count("give", CalculatorStep::Close), 1);
     rig.end();
-    assert_eq!(rig.told("out"), [(8, 1)]);
+    assert_eq!(rig.reported("out"), [(8, 1)]);
 }
 
 #[test]
@@ -62,20 +68,20 @@ fn a_side_packet_that_comes_at_the_end_opens_who_waited_for_it() {
     .sides(&[], &["S:seven"]);
     let mut rig = Rig::new(&["in"], &["out"], vec![adder("add", "S:seven"), last]);
     rig.feed("in", 0..150);
-    assert_eq!(rig.told("out"), []);
+    assert_eq!(rig.reported("out"), []);
     rig.end();
     let expected: Vec<(i64, i64)> = (0..150).map(|at| (at + 7, at)).collect();
-    assert_eq!(rig.told("out"), expected);
+    assert_eq!(rig.reported("out"), expected);
 }
 
 #[test]
 fn a_side_packet_that_is_missing_is_named() {
     let make = |made: Made| Arc::new(plan(&["in"], &["out"], vec![made]).0);
     let plan = make(adder("add", "S:seven"));
-    let fault = Scheduler::new(Arc::clone(&plan), Vec::new()).unwrap_err();
-    assert_eq!(fault.code, AbseilCode::FailedPrecondition);
+    let error = Scheduler::new(Arc::clone(&plan), Vec::new()).unwrap_err();
+    assert_eq!(error.code, AbseilCode::FailedPrecondition);
     assert_eq!(
-        fault.message,
+        error.message,
         "Side packet \"seven\" is required but was not provided."
     );
     let side = vec![Some(Packet::side(Payload::Int(1)))];
@@ -91,21 +97,25 @@ fn a_node_that_breaks_its_word_about_a_side_packet_fails_who_needs_it() {
     let nodes = vec![adder("add", "S:seven"), giver("give", None, "S:seven")];
     let mut rig = Rig::new(&["in"], &["out"], nodes);
     rig.run();
-    let fault = rig.scheduler.fault().unwrap().message;
+    let error = rig.scheduler.error().unwrap().message;
     assert!(
-        fault.ends_with("Side packet \"seven\" is required but was not provided."),
-        "{fault}"
+        error.ends_with("Side packet \"seven\" is required but was not provided."),
+        "{error}"
     );
     assert!(rig.scheduler.is_finished());
     assert_eq!(rig.count("add", CalculatorStep::Open), 0);
-    assert_eq!(rig.count("add", CalculatorStep::Close), 0, "it was never opened");
+    assert_eq!(
+        rig.count("add", CalculatorStep::Close),
+        0,
+        "it was never opened"
+    );
     let nodes = vec![
         adder("add", "S:seven").optional(),
         giver("give", None, "S:seven"),
     ];
     let mut rig = Rig::new(&["in"], &["out"], nodes);
     rig.feed("in", [1]);
-    assert_eq!(rig.told("out"), [(0, 1)], "it can do without");
+    assert_eq!(rig.reported("out"), [(0, 1)], "it can do without");
 }
 
 #[test]
@@ -124,12 +134,12 @@ fn a_side_packet_is_given_once() {
     .sides(&[], &["S:seven"]);
     let mut rig = Rig::new(&["in"], &[], vec![twice]);
     rig.feed("in", [1]);
-    assert_eq!(rig.scheduler.fault(), None);
+    assert_eq!(rig.scheduler.error(), None);
     rig.feed("in", [2]);
-    let fault = rig.scheduler.fault().unwrap().message;
+    let error = rig.scheduler.error().unwrap().message;
     assert!(
-        fault.ends_with("Output side packet \"seven\" was already set."),
-        "{fault}"
+        error.ends_with("Output side packet \"seven\" was already set."),
+        "{error}"
     );
 }
 
@@ -139,7 +149,10 @@ fn packets_wait_until_a_node_is_open() {
     let mut rig = Rig::new(&["in"], &["out"], nodes);
     rig.push("in", 1, 1).unwrap();
     let (first, second) = (rig.scheduler.next().unwrap(), rig.scheduler.next().unwrap());
-    assert_eq!((first.step, second.step), (CalculatorStep::Open, CalculatorStep::Open));
+    assert_eq!(
+        (first.step, second.step),
+        (CalculatorStep::Open, CalculatorStep::Open)
+    );
     assert_eq!(
         (first.at, first.inputs.len(), first.bounds.len()),
         (Timestamp::UNSTARTED, 0, 0)
@@ -159,7 +172,7 @@ fn packets_wait_until_a_node_is_open() {
     let (ticket, outcome) = rig.call(second);
     rig.scheduler.done(ticket, outcome);
     rig.end();
-    assert_eq!(rig.told("out"), [(1, 1)]);
+    assert_eq!(rig.reported("out"), [(1, 1)]);
 }
 
 /// A source of so many numbers.
@@ -185,7 +198,7 @@ fn sources_run_until_they_stop() {
     let mut rig = Rig::new(&[], &["out"], nodes);
     rig.run();
     assert!(rig.scheduler.is_finished());
-    assert_eq!(rig.told("out"), [(1, 1), (2, 2), (3, 3)]);
+    assert_eq!(rig.reported("out"), [(1, 1), (2, 2), (3, 3)]);
     assert_eq!(rig.count("count", CalculatorStep::Process), 3);
     assert_eq!(rig.count("count", CalculatorStep::Close), 1);
 }
@@ -201,7 +214,7 @@ fn sources_take_turns_and_wait_for_who_is_slow() {
     let mut rig = Rig::tuned(&[], &["out"], nodes, |plan| plan.max_queue = Some(2));
     rig.run();
     assert!(rig.scheduler.is_finished());
-    assert_eq!(rig.told("out").len(), 500);
+    assert_eq!(rig.reported("out").len(), 500);
 }
 
 fn through_first(job: &crate::graph::GraphJob) -> Vec<Emit> {
@@ -221,15 +234,15 @@ fn a_node_that_stops_is_closed_and_the_others_go_on() {
     let nodes = vec![once, pass("pass", &["in"], &["all"])];
     let mut rig = Rig::new(&["in"], &["one", "all"], nodes);
     rig.feed("in", 0..300);
-    assert_eq!(rig.told("one"), [(0, 0)]);
+    assert_eq!(rig.reported("one"), [(0, 0)]);
     assert_eq!(
-        rig.told("all").len(),
+        rig.reported("all").len(),
         300,
         "nobody waits for the one that stopped"
     );
     assert_eq!(rig.count("once", CalculatorStep::Close), 1);
     rig.end();
-    assert_eq!(rig.scheduler.fault(), None);
+    assert_eq!(rig.scheduler.error(), None);
 }
 
 #[test]
@@ -243,7 +256,7 @@ fn a_node_closes_early_if_its_handler_says_so() {
     rig.push("b", 1, 1).unwrap();
     rig.scheduler.close_input(1);
     rig.run();
-    assert_eq!(rig.told("end"), [(1, 1)]);
+    assert_eq!(rig.reported("end"), [(1, 1)]);
     assert_eq!(rig.count("after", CalculatorStep::Close), 1);
     for at in 2..500 {
         assert!(
@@ -274,7 +287,7 @@ fn results_of_several_at_once_come_in_order() {
     let (ticket, outcome) = held.pop().unwrap();
     rig.scheduler.done(ticket, outcome);
     rig.take();
-    assert_eq!(rig.told("out"), [], "0 is still under way");
+    assert_eq!(rig.reported("out"), [], "0 is still under way");
     assert!(
         rig.scheduler
             .next()
@@ -284,11 +297,11 @@ fn results_of_several_at_once_come_in_order() {
         rig.scheduler.done(ticket, outcome);
     }
     rig.take();
-    assert_eq!(rig.told("out"), [(0, 0), (1, 1), (2, 2)]);
+    assert_eq!(rig.reported("out"), [(0, 0), (1, 1), (2, 2)]);
 }
 
 #[test]
-fn what_was_begun_after_a_stop_is_not_told() {
+fn what_was_begun_after_a_stop_is_not_reported() {
     let stop = full("stop", &["in"], &["out"], |job| {
         let emits = if job.step == CalculatorStep::Process {
             through(job)
@@ -316,7 +329,7 @@ fn what_was_begun_after_a_stop_is_not_told() {
         );
     }
     rig.take();
-    assert_eq!(rig.told("out"), [(0, 0), (1, 1)]);
+    assert_eq!(rig.reported("out"), [(0, 0), (1, 1)]);
 }
 
 #[test]
@@ -328,7 +341,11 @@ fn a_node_emits_in_its_order_over_all_outputs() {
     });
     let mut rig = Rig::new(&["in"], &["x", "y"], vec![swap]);
     rig.feed("in", [1, 2]);
-    let names: Vec<&str> = rig.told.iter().map(|(name, ..)| name.as_str()).collect();
+    let names: Vec<&str> = rig
+        .reported
+        .iter()
+        .map(|(name, ..)| name.as_str())
+        .collect();
     assert_eq!(names, ["y", "x", "y", "x"]);
 }
 
@@ -338,7 +355,7 @@ fn an_input_may_be_an_output_and_a_graph_may_have_no_nodes() {
     rig.feed("in", [1]);
     assert!(!rig.scheduler.is_finished());
     rig.end();
-    assert_eq!(rig.told("in"), [(1, 1)]);
+    assert_eq!(rig.reported("in"), [(1, 1)]);
 }
 
 #[test]
@@ -350,11 +367,11 @@ fn inputs_that_are_missing_at_the_end_are_empty() {
     });
     let mut rig = Rig::new(&["a", "b"], &["out"], vec![count]);
     rig.feed("a", [0]);
-    assert_eq!(rig.told("out"), []);
+    assert_eq!(rig.reported("out"), []);
     assert!(!rig.scheduler.is_finished());
     rig.end();
-    assert_eq!(rig.told("out"), [(1, 0)]);
-    let fault = rig.push("a", 1, 1).unwrap_err();
-    assert_eq!(fault.message, "Packet sent to closed stream \"a\".");
-    assert_eq!(rig.scheduler.fault(), None);
+    assert_eq!(rig.reported("out"), [(1, 0)]);
+    let error = rig.push("a", 1, 1).unwrap_err();
+    assert_eq!(error.message, "Packet sent to closed stream \"a\".");
+    assert_eq!(rig.scheduler.error(), None);
 }

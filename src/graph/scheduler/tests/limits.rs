@@ -1,7 +1,7 @@
 //! What waits, and for how many others.
 
 use super::rig::{Made, Rig, int, node, pass, value};
-use crate::graph::{AbseilCode, Emit, InputHandler, CalculatorStep};
+use crate::graph::{AbseilCode, CalculatorStep, Emit, InputHandler};
 
 fn join(inputs: &[&str], output: &str) -> Made {
     node("join", inputs, &[output], |job| {
@@ -45,11 +45,11 @@ fn limits_are_raised_when_all_wait_for_each_other() {
     }
     rig.end();
     let expected: Vec<(i64, i64)> = (0..500).map(|at| (3, at)).collect();
-    assert_eq!(rig.told("out"), expected);
+    assert_eq!(rig.reported("out"), expected);
 }
 
 #[test]
-fn a_deadlock_is_a_fault_if_the_graph_says_so() {
+fn a_deadlock_is_a_error_if_the_graph_says_so() {
     let nodes = vec![join(&["a", "b"], "out")];
     let mut rig = Rig::tuned(&["a", "b"], &["out"], nodes, |plan| {
         plan.max_queue = Some(3);
@@ -58,15 +58,15 @@ fn a_deadlock_is_a_fault_if_the_graph_says_so() {
     rig.feed("a", [0, 1]);
     rig.feed("b", [0, 1]);
     rig.feed("a", [2, 3]);
-    assert_eq!(rig.scheduler.fault(), None);
+    assert_eq!(rig.scheduler.error(), None);
     rig.feed("a", [4]);
-    let fault = rig.scheduler.fault().unwrap();
-    assert_eq!(fault.code, AbseilCode::Unavailable);
+    let error = rig.scheduler.error().unwrap();
+    assert_eq!(error.code, AbseilCode::Unavailable);
     assert!(
-        fault
+        error
             .message
             .contains("Detected a deadlock due to input throttling for: \"a\""),
-        "{fault}"
+        "{error}"
     );
     assert!(rig.scheduler.is_finished() && rig.scheduler.accepts(0));
 }
@@ -82,7 +82,10 @@ fn limits_are_not_raised_forever() {
         assert!(rig.scheduler.accepts(0) && pushed < 100_000);
     }
     assert_eq!(pushed, 65_536);
-    assert_eq!(rig.scheduler.fault().unwrap().code, AbseilCode::ResourceExhausted);
+    assert_eq!(
+        rig.scheduler.error().unwrap().code,
+        AbseilCode::ResourceExhausted
+    );
 }
 
 #[test]
@@ -92,7 +95,7 @@ fn without_a_limit_any_number_waits() {
     rig.feed("a", 0..70_000);
     assert!(rig.scheduler.accepts(0));
     rig.end();
-    assert_eq!(rig.told("out").len(), 70_000);
+    assert_eq!(rig.reported("out").len(), 70_000);
 }
 
 #[test]
@@ -131,7 +134,7 @@ fn nodes_wait_for_the_slow_one_after_them() {
     let (ticket, outcome) = held.unwrap();
     rig.scheduler.done(ticket, outcome);
     rig.end();
-    assert_eq!(rig.told("out").len(), 50);
+    assert_eq!(rig.reported("out").len(), 50);
 }
 
 #[test]
@@ -188,6 +191,6 @@ fn back_edges_hold_nobody_up() {
         rig.run();
     }
     rig.end();
-    assert_eq!(rig.scheduler.fault(), None);
-    assert_eq!(rig.told("out").len(), 250);
+    assert_eq!(rig.scheduler.error(), None);
+    assert_eq!(rig.reported("out").len(), 250);
 }

@@ -1,7 +1,7 @@
 //! Back edges: generators, limiters, loopbacks.
 
 use super::rig::{Made, Rig, full, int, later, node, pass, value};
-use crate::graph::{Emit, GraphRunError, InputHandler, Packet, CalculatorStep, Timestamp};
+use crate::graph::{CalculatorStep, Emit, GraphRunError, InputHandler, Packet, Timestamp};
 
 /// A node as Python's generators are: of an input `n` it sends 0..n, one at a time, woken by itself.
 fn generator(name: &str, input: &str, output: &str) -> Made {
@@ -45,14 +45,14 @@ fn generators_send_one_set_after_the_other() {
     let mut rig = Rig::new(&["in"], &["out"], vec![generator("gen", "in", "out")]);
     rig.push("in", 3, 10).unwrap();
     rig.run();
-    assert_eq!(rig.told("out"), [(0, 10), (1, 11), (2, 12)]);
+    assert_eq!(rig.reported("out"), [(0, 10), (1, 11), (2, 12)]);
     assert!(!rig.scheduler.is_finished(), "the input is open");
     rig.push("in", 2, 14).unwrap();
     rig.run();
-    assert_eq!(rig.told("out")[3..], [(0, 14), (1, 15)]);
+    assert_eq!(rig.reported("out")[3..], [(0, 14), (1, 15)]);
     rig.end();
     assert_eq!(rig.count("gen", CalculatorStep::Close), 1);
-    assert_eq!(rig.scheduler.fault(), None);
+    assert_eq!(rig.scheduler.error(), None);
 }
 
 #[test]
@@ -65,7 +65,7 @@ fn generators_go_on_after_the_input_is_closed() {
     rig.push("in", 10_000, 0).unwrap();
     rig.end();
     let expected: Vec<(i64, i64)> = (0..10_000).map(|place| (place, place)).collect();
-    assert_eq!(rig.told("out"), expected);
+    assert_eq!(rig.reported("out"), expected);
 }
 
 #[test]
@@ -91,13 +91,13 @@ fn an_automatic_time_collides_with_what_a_generator_sent() {
     rig.run();
     rig.push("in", 3, 1).unwrap();
     rig.run();
-    let fault = rig.scheduler.fault().unwrap().to_string();
+    let error = rig.scheduler.error().unwrap().to_string();
     assert!(
-        fault.starts_with(
+        error.starts_with(
             "INVALID_ARGUMENT: CalculatorGraph::Run() failed: \nPacket timestamp mismatch on a calculator \
              receiving from stream \"out\". Current minimum expected timestamp is 3 but received 1"
         ),
-        "{fault}"
+        "{error}"
     );
     assert!(rig.scheduler.is_finished());
 }
@@ -109,10 +109,10 @@ fn a_generator_without_sets_runs_when_the_input_ends() {
     let mut rig = Rig::new(&["in"], &["out"], vec![made]);
     rig.push("in", 3, 5).unwrap();
     rig.run();
-    assert_eq!(rig.told("out"), []);
+    assert_eq!(rig.reported("out"), []);
     rig.end();
-    assert_eq!(rig.told("out"), [(0, 5), (1, 6), (2, 7)]);
-    assert_eq!(rig.scheduler.fault(), None);
+    assert_eq!(rig.reported("out"), [(0, 5), (1, 6), (2, 7)]);
+    assert_eq!(rig.scheduler.error(), None);
 }
 
 /// A limiter that lets one packet through at a time, keeps the newest, and drops the others.
@@ -172,9 +172,9 @@ fn a_limiter_drops_what_comes_while_all_are_busy() {
     let (ticket, outcome) = held.unwrap();
     rig.scheduler.done(ticket, outcome);
     rig.run();
-    assert_eq!(rig.told("done"), [(0, 0), (4, 4)]);
+    assert_eq!(rig.reported("done"), [(0, 0), (4, 4)]);
     rig.end();
-    assert_eq!(rig.scheduler.fault(), None);
+    assert_eq!(rig.scheduler.error(), None);
     assert_eq!(rig.count("limiter", CalculatorStep::Close), 1);
     assert_eq!(rig.count("work", CalculatorStep::Close), 1);
 }
@@ -233,10 +233,10 @@ fn a_loopback_gives_what_came_of_the_packet_before() {
     }
     rig.run();
     let expected = [(1, 10), (3, 20), (6, 30), (10, 40), (15, 50)];
-    assert_eq!(rig.told("looped"), expected);
+    assert_eq!(rig.reported("looped"), expected);
     rig.end();
-    assert_eq!(rig.told("looped"), expected);
-    assert_eq!(rig.scheduler.fault(), None);
+    assert_eq!(rig.reported("looped"), expected);
+    assert_eq!(rig.scheduler.error(), None);
 }
 
 /// Loops that nobody closes end in the order of the graph, and what they send at the end arrives.
@@ -263,13 +263,16 @@ fn loops_end_in_the_order_of_the_graph() {
     rig.feed("in", [1, 2]);
     rig.scheduler.close_inputs();
     rig.run();
-    let closes = rig.calls.iter().filter(|(_, step)| *step == CalculatorStep::Close);
+    let closes = rig
+        .calls
+        .iter()
+        .filter(|(_, step)| *step == CalculatorStep::Close);
     let closes: Vec<&str> = closes.map(|(name, _)| name.as_str()).collect();
     assert_eq!(closes, ["first", "second"]);
-    assert_eq!(rig.told("mid"), [(1, 1), (2, 2), (99, 1_000)]);
-    let fault = rig.scheduler.fault().unwrap().message;
+    assert_eq!(rig.reported("mid"), [(1, 1), (2, 2), (99, 1_000)]);
+    let error = rig.scheduler.error().unwrap().message;
     assert!(
-        fault.contains("mismatch"),
-        "99 came at 1000 already: {fault}"
+        error.contains("mismatch"),
+        "99 came at 1000 already: {error}"
     );
 }

@@ -1,7 +1,7 @@
 //! The rules, with calculators that are closures.
 
 mod bounds;
-mod faults;
+mod errors;
 mod life;
 mod limits;
 mod loops;

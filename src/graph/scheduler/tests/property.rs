@@ -9,7 +9,7 @@ use super::{
     random::{Case, Spy, cases},
     rig::Rig,
 };
-use crate::graph::{GraphRunError, GraphJob, CalculatorStep, Timestamp};
+use crate::graph::{CalculatorStep, GraphJob, GraphRunError, Timestamp};
 
 /// Random numbers for the interleaving.
 struct Dice(u64);
@@ -32,7 +32,7 @@ fn drive(case: &Case, rig: &mut Rig, cancel_at: Option<usize>) {
     let mut is_open = vec![true; waiting.len()];
     let mut held = Vec::new();
     for turn in 0..200_000 {
-        let is_over = rig.scheduler.fault().is_some() || !is_open.contains(&true);
+        let is_over = rig.scheduler.error().is_some() || !is_open.contains(&true);
         if rig.scheduler.is_finished() && is_over {
             rig.take();
             return;
@@ -45,7 +45,7 @@ fn drive(case: &Case, rig: &mut Rig, cancel_at: Option<usize>) {
                 let input = dice.roll(waiting.len());
                 if !is_open[input]
                     || !rig.scheduler.accepts(input)
-                    || rig.scheduler.fault().is_some()
+                    || rig.scheduler.error().is_some()
                 {
                     continue;
                 }
@@ -91,9 +91,9 @@ proptest! {
     fn packets_are_those_of_a_plain_evaluation(case in cases()) {
         let mut rig = case.rig(&calm());
         drive(&case, &mut rig, None);
-        prop_assert_eq!(rig.scheduler.fault(), None);
+        prop_assert_eq!(rig.scheduler.error(), None);
         for (stream, expected) in case.evaluate().into_iter().enumerate() {
-            prop_assert_eq!(rig.told(&format!("s{stream}")), expected, "stream s{}", stream);
+            prop_assert_eq!(rig.reported(&format!("s{stream}")), expected, "stream s{}", stream);
         }
         for place in 0..case.nodes.len() {
             prop_assert_eq!(rig.count(&format!("n{place}"), CalculatorStep::Open), 1);
@@ -102,7 +102,7 @@ proptest! {
     }
 
     #[test]
-    fn faults_close_all_that_was_opened_once(
+    fn errors_close_all_that_was_opened_once(
         case in cases(),
         bad in any::<usize>(),
         fatal in 0_usize..30,
@@ -139,8 +139,8 @@ proptest! {
         }
         let truth = case.evaluate();
         for (stream, expected) in truth.iter().enumerate() {
-            let told = rig.told(&format!("s{stream}"));
-            prop_assert!(expected.starts_with(&told), "what was told is right");
+            let reported = rig.reported(&format!("s{stream}"));
+            prop_assert!(expected.starts_with(&reported), "what was told is right");
         }
     }
 }

@@ -5,7 +5,7 @@ use std::{cell::RefCell, collections::BTreeMap, rc::Rc};
 use proptest::prelude::*;
 
 use super::rig::{Made, Rig, full, int, later, value};
-use crate::graph::{Emit, GraphRunError, InputHandler, GraphJob, CalculatorStep};
+use crate::graph::{CalculatorStep, Emit, GraphJob, GraphRunError, InputHandler};
 
 /// Sees every step of every node, and may fail it.
 pub(super) type Spy = Rc<RefCell<dyn FnMut(usize, &GraphJob) -> Result<(), GraphRunError>>>;
@@ -273,11 +273,11 @@ impl Case {
                     .iter()
                     .map(|packet| (!packet.is_empty()).then(|| value(packet)));
                 let inputs: Vec<Option<i64>> = inputs.collect();
-                let told = step(kind, &mut total, job.at.value(), &inputs);
-                let told = told
+                let reported = step(kind, &mut total, job.at.value(), &inputs);
+                let reported = reported
                     .into_iter()
                     .map(|(output, value, at)| Emit::Packet(output, int(value, at)));
-                later(told.collect(), false)
+                later(reported.collect(), false)
             });
             made.planned.handler = match kind {
                 Kind::Barrier => InputHandler::Barrier,

@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use crate::graph::{
-    Contract, Emit, Factory, GraphRunError, PacketForm, GraphPort, InputHandler, GraphJob, Later, NodeSpec, Packet,
-    PacketType, Payload, GraphPlan, GraphPlanNode, PoolSize, Ports, Scheduler, SidePacketPlan, StreamSource, CalculatorStep, StreamPlan,
-    Ticket, Timestamp,
+    CalculatorStep, Contract, Emit, Factory, GraphJob, GraphPlan, GraphPlanNode, GraphPort,
+    GraphRunError, InputHandler, Later, NodeSpec, Packet, PacketForm, PacketType, Payload,
+    PoolSize, Ports, Scheduler, SidePacketPlan, StreamPlan, StreamSource, Ticket, Timestamp,
 };
 
 static FACTORY: Factory = Factory {
@@ -234,7 +234,7 @@ pub(super) struct Rig {
     /// What was called: the node and the step.
     pub(super) calls: Vec<(String, CalculatorStep)>,
     /// What has left the graph: the name, the value and the time.
-    pub(super) told: Vec<(String, i64, i64)>,
+    pub(super) reported: Vec<(String, i64, i64)>,
 }
 
 impl Rig {
@@ -257,7 +257,7 @@ impl Rig {
             scheduler,
             fakes,
             calls: Vec::new(),
-            told: Vec::new(),
+            reported: Vec::new(),
         }
     }
 
@@ -287,7 +287,8 @@ impl Rig {
     pub(super) fn take(&mut self) {
         while let Some((output, packet)) = self.scheduler.take_output() {
             let name = self.plan.outputs[output].port.name.clone();
-            self.told.push((name, value(&packet), packet.at().value()));
+            self.reported
+                .push((name, value(&packet), packet.at().value()));
         }
     }
 
@@ -313,9 +314,9 @@ impl Rig {
     }
 
     /// Returns values and times of an output.
-    pub(super) fn told(&self, output: &str) -> Vec<(i64, i64)> {
-        let told = self.told.iter().filter(|(name, ..)| name == output);
-        told.map(|(_, value, at)| (*value, *at)).collect()
+    pub(super) fn reported(&self, output: &str) -> Vec<(i64, i64)> {
+        let reported = self.reported.iter().filter(|(name, ..)| name == output);
+        reported.map(|(_, value, at)| (*value, *at)).collect()
     }
 
     /// Returns how often a step of a node was called.

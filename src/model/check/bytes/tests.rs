@@ -1,5 +1,4 @@
-//! What strings mean to each kind of input, and each fault once; wire by wire they are tested in
-//! `tests/it`.
+//! Strings for each kind of input, and each error once; wire by wire they are tested in `tests/it`.
 
 use bytes::Bytes;
 
@@ -97,7 +96,7 @@ fn strings_become_rows_for_a_tensor_of_bytes() {
 }
 
 #[test]
-fn each_fault_of_strings_has_its_text() {
+fn each_error_of_strings_has_its_text() {
     let kserve = Dialect::KServe;
     let strings = info(DataType::String, &[Dim::Range(1, 3)], "N...");
     let rows = info(DataType::U8, &[Dim::Range(1, 3), Dim::Fixed(4)], "N...");
@@ -147,7 +146,7 @@ fn rows_beyond_a_gibibyte_are_refused() {
 }
 
 #[test]
-fn each_fault_of_images_has_its_text() {
+fn each_error_of_images_has_its_text() {
     let kserve = Dialect::KServe;
     let fixed = [1, 2, 2, 3].map(Dim::Fixed);
     let images = info(DataType::F32, &fixed, "N...");

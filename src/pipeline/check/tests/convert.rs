@@ -1,6 +1,6 @@
 //! Connections that convert.
 
-use super::{judge, sound, warnings};
+use super::{sound, validate, warnings};
 use crate::{
     pipeline::{Adapter, Input},
     tensor::DataType::{self, F32, I32, U8},
@@ -27,9 +27,9 @@ fn types_that_differ_pass_where_they_are_converted() {
     let text = |how| {
         format!("in i\nx = dummy(b < request.i) -> a\ny = ints(b < x.a{how}) -> a\nout o < y.a")
     };
-    let faults = judge(&text("")).unwrap_err().faults;
-    assert_eq!(faults[0].rule.number(), 22);
-    assert!(faults[0].next.contains("set convert to true"));
+    let errors = validate(&text("")).unwrap_err().errors;
+    assert_eq!(errors[0].rule.number(), 22);
+    assert!(errors[0].next.contains("set convert to true"));
     let converts = input(&text(" convert"), "y").convert;
     assert_eq!(converts, Some(adapter(Some(F32), Some(I32), None)));
     assert_eq!(warnings(&text(" convert")), [""; 0]);
@@ -46,7 +46,7 @@ fn what_leaves_its_type_open_is_converted_when_it_comes() {
         )
     };
     assert_eq!(
-        judge(&text("")).unwrap_err().faults[0].rule.number(),
+        validate(&text("")).unwrap_err().errors[0].rule.number(),
         22,
         "unless it converts"
     );
@@ -59,8 +59,8 @@ fn axes_change_places_where_both_name_them() {
     let text = |how| {
         format!("in i\nx = image(b < request.i) -> a\ny = nchw(b < x.a{how}) -> a\nout o < y.a")
     };
-    let faults = judge(&text("")).unwrap_err().faults;
-    let rules: Vec<u8> = faults.iter().map(|fault| fault.rule.number()).collect();
+    let errors = validate(&text("")).unwrap_err().errors;
+    let rules: Vec<u8> = errors.iter().map(|error| error.rule.number()).collect();
     assert_eq!(rules, [21, 22]);
     let converts = input(&text(" convert"), "y").convert;
     let expected = adapter(Some(U8), Some(F32), Some(&[0, 3, 1, 2]));
@@ -69,8 +69,8 @@ fn axes_change_places_where_both_name_them() {
 
     // The same shape is another one once its axes have changed places.
     let text = "in i\nx = nchw(b < request.i) -> a\ny = nhwc(b < x.a convert) -> a\nout o < y.a";
-    let faults = judge(text).unwrap_err();
-    insta::assert_snapshot!(faults, @"8:13 pipeline_config_list[0].nodes[1].inputs[0]: Invalid input shape - node `y`: found FP32 (1,3,4,4) from `x`, converted from NCHW to NHWC; expected (1,3,4,4); connect an output of the same shape, or put a node between");
+    let errors = validate(text).unwrap_err();
+    insta::assert_snapshot!(errors, @"8:13 pipeline_config_list[0].nodes[1].inputs[0]: Invalid input shape - node `y`: found FP32 (1,3,4,4) from `x`, converted from NCHW to NHWC; expected (1,3,4,4); connect an output of the same shape, or put a node between");
 }
 
 #[test]
@@ -98,8 +98,8 @@ fn what_is_split_and_gathered_is_converted_too() {
 #[test]
 fn strings_are_not_converted() {
     let text = "in i\nx = text(b < request.i) -> a\ny = dummy(b < x.a convert) -> a\nout o < y.a";
-    let faults = judge(text).unwrap_err().faults;
-    let rules: Vec<u8> = faults.iter().map(|fault| fault.rule.number()).collect();
+    let errors = validate(text).unwrap_err().errors;
+    let rules: Vec<u8> = errors.iter().map(|error| error.rule.number()).collect();
     assert_eq!(rules, [21, 22, 23]);
 }
 

@@ -1,17 +1,17 @@
 //! The messages that people read.
 
-use super::{Known, judge, pipeline};
+use super::{Known, pipeline, validate};
 use crate::pipeline::check;
 
-fn told(text: &str) -> String {
-    let faults = judge(text).map(|_| ()).expect_err(text).faults;
-    let faults: Vec<String> = faults.iter().map(ToString::to_string).collect();
-    faults.join("\n")
+fn reported(text: &str) -> String {
+    let errors = validate(text).map(|_| ()).expect_err(text).errors;
+    let errors: Vec<String> = errors.iter().map(ToString::to_string).collect();
+    errors.join("\n")
 }
 
 #[test]
-fn faults_say_what_where_and_what_next() {
-    insta::assert_snapshot!(told(
+fn errors_say_what_where_and_what_next() {
+    insta::assert_snapshot!(reported(
         "name dummy\nin image\nsplit -1\n\
          first = dumy(b < request.imag) -> a; gather x\n\
          second = @nne(b < first.b) -> a; split 2\n\
@@ -43,7 +43,7 @@ fn faults_say_what_where_and_what_next() {
 
 #[test]
 fn shapes_are_told_with_what_splits_and_gathers_them() {
-    insta::assert_snapshot!(told(
+    insta::assert_snapshot!(reported(
         "in i\nd = @four(b < request.i) -> a; split 3\nx = wide(b < d.a) -> a\n\
          t = text(b < x.a) -> a\ng = gather3(b < x.a) -> a; gather d\nout o < g.a\nout p < t.a"
     ), @"
@@ -58,8 +58,8 @@ fn shapes_are_told_with_what_splits_and_gathers_them() {
 }
 
 #[test]
-fn levels_are_told_by_their_names() {
-    insta::assert_snapshot!(told(
+fn levels_are_reported_by_their_names() {
+    insta::assert_snapshot!(reported(
         "in i, j\nd = @four(b < request.i) -> a; split 4\ne = @three(b < d.a) -> a; split 3\n\
          x = gather4(b < e.a) -> a; gather d\ny = two(x < d.a, y < e.a) -> z\n\
          z = gather4(b < request.j) -> a; gather e\n\
@@ -70,15 +70,15 @@ fn levels_are_told_by_their_names() {
     14:58 pipeline_config_list[0].nodes[3].inputs[1]: Demultiplexer and gather nodes are not in LIFO order - node `y`: found `x` from within `d`, and `y` from within `d`, `e` (a node has inputs of different demultiplexing levels); expected each level closed before the one around it, on every way alike; gather the deeper one first, with gather_from_node
     16:80 pipeline_config_list[0].nodes[4].gather_from_node: Demultiplexer and gather nodes are not in LIFO order - node `z`: found inputs from outside all demultiplexers, gathered from `e` (a node gathers from a demultiplexer that is not in its path); expected each level closed before the one around it, on every way alike; connect what comes from `e`, or gather elsewhere
     ");
-    insta::assert_snapshot!(told(
+    insta::assert_snapshot!(reported(
         "in i\nd = @four(b < request.i) -> a; split 4\n\
          g = gather4(b < d.a) -> a; gather d\nout o < g.a\nout p < d.a"
     ), @"10:58 pipeline_config_list[0].outputs[1]: Demultiplexer and gather nodes are not in LIFO order - node `response`: found `p` from within `d`, though `d` is gathered on another way (there is a path that does not gather from all demultiplexers); expected each level closed before the one around it, on every way alike; gather from `d` on every way, or on none");
 }
 
 #[test]
-fn cycles_and_loose_ends_are_told_with_their_nodes() {
-    insta::assert_snapshot!(told(
+fn cycles_and_loose_ends_are_reported_with_their_nodes() {
+    insta::assert_snapshot!(reported(
         "in i\na = two(x < request.i, y < c.a) -> z\nb = dummy(b < a.z) -> a\n\
          c = dummy(b < b.a) -> a\nloose = dummy(b < request.i) -> a\n\
          self = dummy(b < self.a) -> a\nout o < a.z"
@@ -91,8 +91,8 @@ fn cycles_and_loose_ends_are_told_with_their_nodes() {
 }
 
 #[test]
-fn custom_nodes_are_told_with_what_failed() {
-    insta::assert_snapshot!(told(
+fn custom_nodes_are_reported_with_what_failed() {
+    insta::assert_snapshot!(reported(
         "in i\na = @bad_init(b < request.i) -> a\nb = @bad_call(b < request.i) -> a\n\
          c = @bad_handle(b < request.i) -> a\nd = @bad_count(b < request.i) -> a\n\
          out o < a.a\nout p < b.a\nout q < c.a\nout r < d.a"

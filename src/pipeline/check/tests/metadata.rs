@@ -1,6 +1,6 @@
 //! What the pipeline as a whole takes and gives.
 
-use super::{judge, sound};
+use super::{sound, validate};
 use crate::pipeline::PipelineTensor;
 
 fn shown(tensors: &[PipelineTensor]) -> String {
@@ -128,6 +128,6 @@ fn layouts_and_types_of_one_input_have_to_agree() {
         let text = format!(
             "in i\nx = {a}(b < request.i) -> a\ny = {b}(b < request.i) -> a\nout o < x.a\nout p < y.a"
         );
-        assert_eq!(judge(&text).unwrap_err().faults[0].rule.number(), 28);
+        assert_eq!(validate(&text).unwrap_err().errors[0].rule.number(), 28);
     }
 }

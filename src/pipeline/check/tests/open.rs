@@ -1,10 +1,10 @@
 //! Nodes that take and give anything, as Python nodes do.
 
-use super::{judge, sound, warnings};
+use super::{sound, validate, warnings};
 use crate::{pipeline::Adapter, tensor::DataType::F32};
 
 #[test]
-fn what_a_python_node_takes_and_gives_is_not_judged() {
+fn what_a_python_node_takes_and_gives_is_not_validated() {
     for text in [
         "in i\nx = @python(p < request.i, q < request.i) -> y\nout o < x.y",
         "in i\nx = ints(b < request.i) -> a\ny = @python(p < x.a) -> y\nz = wide(b < y.y) -> a\n\
@@ -19,7 +19,7 @@ fn what_a_python_node_takes_and_gives_is_not_judged() {
 }
 
 #[test]
-fn what_is_said_of_connections_is_judged() {
+fn what_is_said_of_connections_is_validated() {
     for (text, rule) in [
         (
             "in i\nx = @python(p < request.i, p < request.i) -> y\nout o < x.y",
@@ -35,8 +35,8 @@ fn what_is_said_of_connections_is_judged() {
         ),
         ("in i\nx = @bad_handler(p < request.i) -> y\nout o < x.y", 3),
     ] {
-        let faults = judge(text).unwrap_err().faults;
-        assert_eq!(faults[0].rule.number(), rule, "{text}: {}", faults[0]);
+        let errors = validate(text).unwrap_err().errors;
+        assert_eq!(errors[0].rule.number(), rule, "{text}: {}", errors[0]);
     }
 }
 
@@ -64,7 +64,7 @@ fn the_pipeline_leaves_open_what_nothing_else_decides() {
     let text = "in i, j\nsplit -1\nx = @python(p < request.i, q < request.j) -> y\n\
                 z = dummy(b < request.j) -> a\nout o < x.y\nout p < z.a";
     let plan = sound(text).plan;
-    let told = |tensors: &[crate::pipeline::PipelineTensor]| -> Vec<_> {
+    let reported = |tensors: &[crate::pipeline::PipelineTensor]| -> Vec<_> {
         let tensors = tensors.iter();
         tensors
             .map(|it| (it.name.clone(), it.dtype, it.shape.to_string()))
@@ -72,11 +72,11 @@ fn the_pipeline_leaves_open_what_nothing_else_decides() {
     };
     let row = |name: &str, dtype, shape: &str| (name.to_owned(), dtype, shape.to_owned());
     assert_eq!(
-        told(&plan.info().inputs),
+        reported(&plan.info().inputs),
         [row("i", None, "(-1)"), row("j", Some(F32), "(-1,1,10)")]
     );
     assert_eq!(
-        told(&plan.info().outputs),
+        reported(&plan.info().outputs),
         [row("o", None, "(-1)"), row("p", Some(F32), "(-1,1,10)")]
     );
 }

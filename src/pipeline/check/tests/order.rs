@@ -1,19 +1,19 @@
 //! Levels: what is opened last is closed first.
 
-use super::{judge, sound};
-use crate::pipeline::{OrderFault, PipelineRule};
+use super::{sound, validate};
+use crate::pipeline::{OrderError, PipelineRule};
 
-fn kinds(text: &str) -> Vec<OrderFault> {
-    let faults = judge(text).map(|_| ()).expect_err(text);
+fn kinds(text: &str) -> Vec<OrderError> {
+    let errors = validate(text).map(|_| ()).expect_err(text);
     let kind = |rule| match rule {
         PipelineRule::Order(kind) => kind,
-        other => panic!("{other:?}: {faults}"),
+        other => panic!("{other:?}: {errors}"),
     };
     assert_eq!(
-        faults.status(),
+        errors.status(),
         "Demultiplexer and gather nodes are not in LIFO order"
     );
-    faults.faults.iter().map(|fault| kind(fault.rule)).collect()
+    errors.errors.iter().map(|error| kind(error.rule)).collect()
 }
 
 #[test]
@@ -22,33 +22,33 @@ fn levels_out_of_order_are_refused_by_kind() {
         (
             "in i\nd = @four(b < request.i) -> a; split 4\n\
              g = gather4(b < d.a) -> a; gather d\nout o < g.a\nout p < d.a",
-            OrderFault::NotGathered,
+            OrderError::NotGathered,
         ),
         (
             "in i\nd = @nested(b < request.i) -> a; split 4\n\
              e = @three(b < x.a) -> a; split 3\nx = dummy(b < f.a) -> a\n\
              f = @four(b < request.i) -> a; split 4\nout o < e.a\nout p < d.a",
-            OrderFault::DifferentLevels,
+            OrderError::DifferentLevels,
         ),
         (
             "in i\nd = @four(b < request.i) -> a; split 4\n\
              e = @three(b < d.a) -> a; split 3\nx = gather4(b < e.a) -> a; gather d\n\
              out o < x.a",
-            OrderFault::DifferentNodes,
+            OrderError::DifferentNodes,
         ),
         (
             "in i, j\nd = @four(b < request.i) -> a; split 4\n\
              x = gather4(b < request.j) -> a; gather d\nout o < x.a\nout p < d.a",
-            OrderFault::NotInPath,
+            OrderError::NotInPath,
         ),
         (
             "in i\nd = @four(b < request.i) -> a; split 4\nx = dummy(b < request.i) -> a\n\
              y = two(x < d.a, y < x.a) -> z\nout o < y.z",
-            OrderFault::DifferentLevels,
+            OrderError::DifferentLevels,
         ),
         (
             "in i\nd = @four(b < request.i) -> a; split 4\nout o < d.a\nout p < request.i",
-            OrderFault::DifferentLevels,
+            OrderError::DifferentLevels,
         ),
     ] {
         assert_eq!(kinds(text)[0], kind, "{text}");
@@ -56,29 +56,29 @@ fn levels_out_of_order_are_refused_by_kind() {
 }
 
 /// Writes for each node the levels that it opens, gathers and runs in.
-fn told(text: &str) -> String {
+fn reported(text: &str) -> String {
     let plan = sound(text).plan;
     let name = |level| &*plan.node(plan.level(level).node).name;
-    let mut told = Vec::new();
+    let mut reported = Vec::new();
     for (id, node) in plan.ids().zip(plan.nodes()) {
         let levels: Vec<&str> = node.levels.iter().copied().map(name).collect();
         let gathers: Vec<&str> = node.gathers.iter().copied().map(name).collect();
         let runs = plan
             .runs(id)
             .map_or("?".to_owned(), |runs| runs.to_string());
-        told.push(format!(
+        reported.push(format!(
             "{}: in [{}], gathers [{}], runs {runs}",
             node.name,
             levels.join(", "),
             gathers.join(", ")
         ));
     }
-    told.join("\n")
+    reported.join("\n")
 }
 
 #[test]
 fn levels_are_known_before_any_request() {
-    insta::assert_snapshot!(told(
+    insta::assert_snapshot!(reported(
         "in i\nd = @four(b < request.i) -> a; split 4\n\
          e = @three(b < d.a) -> a; split 3\nx = dummy(b < e.a) -> a\n\
          g = gather3(b < x.a) -> a; gather e\nout o < g.a"
@@ -90,7 +90,7 @@ fn levels_are_known_before_any_request() {
     g: in [d], gathers [e], runs 4
     response: in [], gathers [d], runs 1
     ");
-    insta::assert_snapshot!(told(
+    insta::assert_snapshot!(reported(
         "in i\nsplit -1\nx = dummy(b < request.i) -> a\n\
          g = gather(b < x.a) -> a; gather request\nout o < g.a\nout p < g.a"
     ), @"

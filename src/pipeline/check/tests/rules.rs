@@ -1,6 +1,6 @@
 //! One pipeline for each rule, and what is no fault.
 
-use super::{judge, sound, warnings};
+use super::{sound, validate, warnings};
 
 /// Pipelines and the faults that they have: number and status text, in order.
 const BROKEN: &[(&str, &[(u8, &str)])] = &[
@@ -249,16 +249,16 @@ const BROKEN: &[(&str, &[(u8, &str)])] = &[
 ];
 
 #[test]
-fn every_rule_is_told_by_its_text() {
+fn every_rule_is_reported_by_its_text() {
     for (text, expected) in BROKEN {
-        let faults = judge(text).map(|_| ()).expect_err(text);
-        let found: Vec<(u8, &str)> = faults
-            .faults
+        let errors = validate(text).map(|_| ()).expect_err(text);
+        let found: Vec<(u8, &str)> = errors
+            .errors
             .iter()
-            .map(|fault| (fault.rule.number(), fault.rule.status()))
+            .map(|error| (error.rule.number(), error.rule.status()))
             .collect();
-        assert_eq!(found, *expected, "{faults}\n{text}");
-        assert_eq!(faults.status(), expected[0].1);
+        assert_eq!(found, *expected, "{errors}\n{text}");
+        assert_eq!(errors.status(), expected[0].1);
     }
 }
 
@@ -273,7 +273,7 @@ fn every_rule_but_that_of_order_is_broken_by_one_of_them() {
 }
 
 #[test]
-fn what_overlaps_is_no_fault() {
+fn what_overlaps_is_no_error() {
     for text in [
         // Ranges, and -1 anywhere.
         "in i\na = dummy(b < request.i) -> a\nb = range(b < a.a) -> a\nout o < b.a",
@@ -304,7 +304,7 @@ fn the_last_of_two_equal_aliases_counts() {
 }
 
 #[test]
-fn what_may_not_be_meant_is_told() {
+fn what_may_not_be_meant_is_reported() {
     for (text, expected) in [
         (
             "in i\na = any(b < request.i) -> a; split 4\nout o < a.a",

@@ -53,7 +53,7 @@ pub(super) fn tfs(server: &Server, ask: &Ask) -> Result<Answer, String> {
     let path = format!("/v1/models/{}:predict", place(ask));
     let answer = http::post(server, &path, body.as_bytes());
     if answer.status != 200 {
-        return Err(answer.fault());
+        return Err(answer.error());
     }
     let json = answer.json();
     let outputs = json["outputs"]
@@ -173,7 +173,7 @@ pub(super) fn kserve(server: &Server, ask: &Ask, binary: bool) -> Result<Answer,
     let path = format!("/v2/models/{}/infer", place(ask));
     let answer = http::send(server, "POST", &path, headers, &body);
     if answer.status != 200 {
-        return Err(answer.fault());
+        return Err(answer.error());
     }
     Ok(of_rest(&answer))
 }

@@ -14,9 +14,9 @@ use crate::support::{
 
 /// A picture of a few pixels as JPEG, whose header says that it is 8000 by 8000.
 fn claims() -> Vec<u8> {
-    let picture = image::RgbImage::from_pixel(8, 8, image::Rgb([1, 2, 3]));
+    let image = image::RgbImage::from_pixel(8, 8, image::Rgb([1, 2, 3]));
     let mut file = std::io::Cursor::new(Vec::new());
-    picture
+    image
         .write_to(&mut file, image::ImageFormat::Jpeg)
         .expect("a Vec takes it");
     let mut file = file.into_inner();
@@ -33,9 +33,9 @@ fn claims() -> Vec<u8> {
 
 /// A picture as PNG with a profile of 400 MB, packed.
 fn profiled() -> Vec<u8> {
-    let picture = image::RgbImage::from_pixel(8, 8, image::Rgb([1, 2, 3]));
+    let image = image::RgbImage::from_pixel(8, 8, image::Rgb([1, 2, 3]));
     let mut file = std::io::Cursor::new(Vec::new());
-    picture
+    image
         .write_to(&mut file, image::ImageFormat::Png)
         .expect("a Vec takes it");
     let mut file = file.into_inner();
@@ -60,15 +60,15 @@ fn profiled() -> Vec<u8> {
 }
 
 /// Sends the same picture eight times at once; returns what each was answered.
-fn eight(server: &Server, picture: &[u8]) -> Vec<Result<usize, String>> {
+fn eight(server: &Server, image: &[u8]) -> Vec<Result<usize, String>> {
     let grpc = Grpc::connect(server);
-    let request = || raw("image_any", "image", "BYTES", &[1], &framed(&[picture]));
+    let request = || raw("image_any", "image", "BYTES", &[1], &framed(&[image]));
     let calls: Vec<_> = (0..8).map(|_| grpc.call(request())).collect();
     let answers = calls.into_iter().map(|call| call.wait());
     answers
         .map(|answer| match answer {
             Ok(answer) => Ok(answer.raw_output_contents[0].len()),
-            Err(status) => Err(crate::support::grpc::fault(&status)),
+            Err(status) => Err(crate::support::grpc::error(&status)),
         })
         .collect()
 }
@@ -76,10 +76,10 @@ fn eight(server: &Server, picture: &[u8]) -> Vec<Result<usize, String>> {
 #[test]
 fn what_a_header_claims_is_charged_before_it_is_decoded() {
     let server = Server::start_with("image_any", &[WITH_BUDGET]);
-    let picture = claims();
-    assert!(picture.len() < 1000);
+    let image = claims();
+    assert!(image.len() < 1000);
     let growth = Growth::of(&server);
-    for answer in eight(&server, &picture) {
+    for answer in eight(&server, &image) {
         assert_eq!(
             answer.unwrap_err(),
             format!(
@@ -96,21 +96,21 @@ fn what_a_header_claims_is_charged_before_it_is_decoded() {
 #[test]
 fn profiles_are_not_unpacked() {
     let server = Server::start_with("image_any", &[WITH_BUDGET]);
-    let picture = profiled();
-    assert!(picture.len() < 1 << 20);
+    let image = profiled();
+    assert!(image.len() < 1 << 20);
     let growth = Growth::of(&server);
-    for answer in eight(&server, &picture) {
+    for answer in eight(&server, &image) {
         assert_eq!(answer, Ok(8 * 8 * 3 * 4));
     }
     growth.check();
 }
 
 #[test]
-fn copies_of_pictures_count() {
+fn copies_of_images_count() {
     let server = Server::start_with("image_any", &[WITH_BUDGET]);
-    let picture = image::RgbImage::from_pixel(8, 8, image::Rgb([1, 2, 3]));
+    let image = image::RgbImage::from_pixel(8, 8, image::Rgb([1, 2, 3]));
     let mut file = std::io::Cursor::new(Vec::new());
-    picture
+    image
         .write_to(&mut file, image::ImageFormat::Png)
         .expect("a Vec takes it");
     let mut file = file.into_inner();
@@ -141,7 +141,7 @@ fn copies_of_pictures_count() {
 }
 
 #[test]
-fn pictures_that_are_cut_short_are_refused() {
+fn images_that_are_cut_short_are_refused() {
     let server = Server::start("image_any");
     for extension in ["jpg", "png"] {
         let whole = fs::read(fixture(&format!("images/star.{extension}"))).unwrap();

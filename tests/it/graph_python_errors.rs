@@ -7,7 +7,7 @@ use crate::support::{
     Server,
     graphs::{
         CODE, LIST, PYTHON, add, add_python, changes, code, file, generative, graph, python,
-        reload, told,
+        reload, reported,
     },
     grpc::Grpc,
     http::get,
@@ -22,7 +22,7 @@ fn is_refused(server: &Server, client: &Grpc, name: &str) {
         "{name}"
     );
     assert_eq!(
-        told(client, code(name, "")),
+        reported(client, code(name, "")),
         "Unavailable: Mediapipe is not loaded yet",
         "{name}"
     );
@@ -37,10 +37,10 @@ const GOOD: &str = "class OvmsPythonModel:\n  def execute(self, inputs): return 
 const BEGIN: &str = "Error during python node initialization for handler_path: ";
 
 #[test]
-fn handlers_with_faults_fail_their_graph_alone() {
+fn handlers_with_errors_fail_their_graph_alone() {
     let mut config = Config::of(&[]);
     // Name, handler, and what the log says besides the status.
-    let faults: &[(&str, &str, &str)] = &[
+    let errors: &[(&str, &str, &str)] = &[
         ("syntax", "class OvmsPythonModel(:\n", "SyntaxError"),
         (
             "tabs",
@@ -117,7 +117,7 @@ fn handlers_with_faults_fail_their_graph_alone() {
             "TypeError",
         ),
     ];
-    for (name, text, _) in faults {
+    for (name, text, _) in errors {
         add_python(&mut config, name, text);
     }
     // Bytes that are no text, and paths that are no files.
@@ -250,14 +250,14 @@ fn handlers_with_faults_fail_their_graph_alone() {
     add_python(&mut config, "good", CODE);
     let server = config.serve();
     let client = Grpc::connect(&server);
-    for (name, _, log) in faults {
+    for (name, _, log) in errors {
         is_refused(&server, &client, name);
         let path = config.beside(name).join("handler.py");
         let all = server.log();
-        let is_told = all
+        let is_reported = all
             .lines()
             .any(|line| line.contains(&path.display().to_string()) && line.contains(log));
-        assert!(is_told, "{name}: `{log}` beside {}", path.display());
+        assert!(is_reported, "{name}: `{log}` beside {}", path.display());
     }
     for (name, log) in [("bytes", BEGIN), ("zero", BEGIN)] {
         is_refused(&server, &client, name);
@@ -279,7 +279,7 @@ fn handlers_with_faults_fail_their_graph_alone() {
         server.wait_log(log);
     }
     assert_eq!(
-        told(&client, code("good", "return [Tensor('out', b'a')]")),
+        reported(&client, code("good", "return [Tensor('out', b'a')]")),
         "out UINT8 [1] a"
     );
     assert_eq!(get(&server, "/v2/health/ready").status, 200);
@@ -289,7 +289,7 @@ fn handlers_with_faults_fail_their_graph_alone() {
     assert!([201, 412].contains(&reload(&server)));
     for name in ["syntax", "no_file"] {
         assert_eq!(
-            told(&client, code(name, "return [Tensor('out', b'a')]")),
+            reported(&client, code(name, "return [Tensor('out', b'a')]")),
             "out UINT8 [1] a"
         );
     }
@@ -432,7 +432,7 @@ fn large_and_deep_files_are_refused_or_read_in_time() {
     }
     for (name, input) in [("comments", "in"), ("chain", "s0"), ("strings", "in")] {
         let asked = crate::support::grpc::raw(name, input, "UINT8", &[1], b"a");
-        let came = told(&client, asked);
+        let came = reported(&client, asked);
         assert!(
             came.ends_with(" UINT8 [1] a"),
             "{name}: {}",
@@ -470,7 +470,7 @@ fn handlers_see_the_packages_of_the_environment() {
     let server = config.serve_with(&["--python_environment", environment.path().to_str().unwrap()]);
     let client = Grpc::connect(&server);
     assert_eq!(
-        told(
+        reported(
             &client,
             code("py", "return [Tensor('out', only_there.SAYS)]")
         ),

@@ -49,10 +49,10 @@ fn cycles_and_what_is_not_there() {
 
 #[test]
 fn models_and_libraries_that_are_not_there() {
-    let picture = drawn(shapes::MISSING);
+    let image = drawn(shapes::MISSING);
     // Nobody has looked at the last one, which is no fault.
-    assert_eq!(picture.matches("│ model far │").count(), 1, "{picture}");
-    insta::assert_snapshot!(picture);
+    assert_eq!(image.matches("│ model far │").count(), 1, "{image}");
+    insta::assert_snapshot!(image);
 }
 
 #[test]
@@ -67,13 +67,13 @@ fn ascii_only() {
 #[test]
 fn lines_lead_where_they_should() {
     for (name, outline) in shapes::all().into_iter().chain(shapes::large()) {
-        let picture = text(&outline, Style::default());
+        let image = text(&outline, Style::default());
         let (seen, meant) = (trace::seen(&outline), trace::meant(&outline));
-        assert!(seen.is_superset(&meant), "{name}\n{picture}");
-        assert!(seen == meant || name == "200 nodes", "{name}\n{picture}");
+        assert!(seen.is_superset(&meant), "{name}\n{image}");
+        assert!(seen == meant || name == "200 nodes", "{name}\n{image}");
         assert!(
-            picture.lines().all(|line| line.chars().count() <= WIDTH),
-            "{picture}"
+            image.lines().all(|line| line.chars().count() <= WIDTH),
+            "{image}"
         );
     }
 }

@@ -15,23 +15,23 @@ use crate::{
 };
 
 /// The most nodes of what is drawn: nobody finds anything in more, and they take long.
-const MOST_NODES: usize = 400;
+const MAX_NODES: usize = 400;
 
 /// The most lines between them.
-const MOST_EDGES: usize = 2000;
+const MAX_EDGES: usize = 2000;
 
 /// The most drawings that are kept.
-const MOST_KEPT: usize = 64;
+const MAX_KEPT: usize = 64;
 
 /// The drawings that were made.
-pub(super) struct Pictures {
+pub(super) struct Images {
     /// The one asked for last is the last.
-    kept: Mutex<Vec<Picture>>,
+    kept: Mutex<Vec<Image>>,
     /// Who draws has it until the drawing is made, also if whoever asked has left meanwhile.
     turn: Arc<Semaphore>,
 }
 
-struct Picture {
+struct Image {
     name: String,
     of: Outline,
     svg: Arc<str>,
@@ -44,7 +44,7 @@ enum Outline {
     Graph(graph::GraphOutline),
 }
 
-impl Default for Pictures {
+impl Default for Images {
     fn default() -> Self {
         Self {
             kept: Mutex::default(),
@@ -53,7 +53,7 @@ impl Default for Pictures {
     }
 }
 
-impl Pictures {
+impl Images {
     /// Draws a servable, or finds its drawing.
     ///
     /// # Errors
@@ -75,12 +75,12 @@ impl Pictures {
 
     fn draw(&self, servable: &Servable) -> Result<Arc<str>> {
         let of = Outline::of(servable)?;
-        of.judge()?;
+        of.validate()?;
         if let Some(svg) = self.find(servable.name(), &of) {
             return Ok(svg);
         }
         let svg: Arc<str> = of.draw().into();
-        self.keep(Picture {
+        self.keep(Image {
             name: servable.name().to_owned(),
             of,
             svg: Arc::clone(&svg),
@@ -97,13 +97,13 @@ impl Pictures {
         Some(svg)
     }
 
-    fn keep(&self, picture: Picture) {
+    fn keep(&self, image: Image) {
         let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
-        kept.retain(|it| it.name != picture.name);
-        if kept.len() >= MOST_KEPT {
+        kept.retain(|it| it.name != image.name);
+        if kept.len() >= MAX_KEPT {
             kept.remove(0);
         }
-        kept.push(picture);
+        kept.push(image);
     }
 }
 
@@ -122,12 +122,12 @@ impl Outline {
     }
 
     /// Refuses what is too large.
-    fn judge(&self) -> Result<()> {
+    fn validate(&self) -> Result<()> {
         let (nodes, edges, command) = match self {
             Self::Pipeline(it) => (it.nodes.len(), it.edges.len(), "pipeline"),
             Self::Graph(it) => (it.nodes.len(), it.edges.len(), "graph"),
         };
-        if nodes <= MOST_NODES && edges <= MOST_EDGES {
+        if nodes <= MAX_NODES && edges <= MAX_EDGES {
             return Ok(());
         }
         Err(Error::new(

@@ -19,7 +19,7 @@ fn asked(port: u16, api: &str, flags: &[&str]) -> String {
 }
 
 #[test]
-fn a_model_that_the_server_does_not_have_is_told() {
+fn a_model_that_the_server_does_not_have_is_reported() {
     let server = Server::start("dummy");
     let commands: [&[&str]; 3] = [
         &["dumy", "--zeros"],
@@ -57,7 +57,7 @@ fn a_model_that_the_server_does_not_have_is_told() {
 }
 
 #[test]
-fn an_output_that_the_model_does_not_have_is_told() {
+fn an_output_that_the_model_does_not_have_is_reported() {
     let server = Server::start("two_outputs");
     for api in APIS {
         let texts = failures(
@@ -119,7 +119,7 @@ fn what_the_server_refuses_has_its_own_text() {
 }
 
 #[test]
-fn no_server_is_told_with_the_address() {
+fn no_server_is_reported_with_the_address() {
     let _redacted = redacted();
     let (port, _) = free_ports();
     for api in APIS {
@@ -137,7 +137,7 @@ fn no_server_is_told_with_the_address() {
 }
 
 #[test]
-fn a_host_that_is_not_found_is_told() {
+fn a_host_that_is_not_found_is_reported() {
     for api in APIS {
         let run = ovms([
             "infer",
@@ -161,7 +161,7 @@ fn a_host_that_is_not_found_is_told() {
 }
 
 #[test]
-fn the_port_of_the_other_protocol_is_told() {
+fn the_port_of_the_other_protocol_is_reported() {
     let _redacted = redacted();
     let server = Server::start("dummy");
     insta::assert_snapshot!(asked(server.rest_port, GRPC, &[]), @"

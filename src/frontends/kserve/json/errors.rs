@@ -3,23 +3,23 @@
 
 use crate::{
     error::Error,
-    frontends::{json_fault::no_object, json_numbers::Fault},
+    frontends::{json_error::no_object, json_numbers::JsonError},
 };
 
-pub(super) use crate::frontends::json_fault::reason;
+pub(super) use crate::frontends::json_error::reason;
 
 /// Why a body was not read to its end.
 #[derive(Debug)]
 pub(super) enum Unread {
     /// The text as such, or the elements of an input.
-    Text(Fault),
+    Text(JsonError),
     /// It is no request.
     Request(Error),
 }
 
-impl From<Fault> for Unread {
-    fn from(fault: Fault) -> Self {
-        Self::Text(fault)
+impl From<JsonError> for Unread {
+    fn from(error: JsonError) -> Self {
+        Self::Text(error)
     }
 }
 
@@ -35,7 +35,9 @@ pub(super) fn explain(body: &[u8], unread: Unread) -> Error {
         return error;
     }
     match unread {
-        Unread::Text(fault) => Error::invalid(format!("{} - {fault}", not_an_array().message())),
+        Unread::Text(failure) => {
+            Error::invalid(format!("{} - {failure}", not_an_array().message()))
+        }
         Unread::Request(error) => error,
     }
 }

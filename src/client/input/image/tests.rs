@@ -17,15 +17,15 @@ fn shape(dims: &[i64]) -> PartialShape {
 
 /// One row: a pixel of 10, 20, 30 and one of 40, 50, 60.
 fn two_pixels() -> Bytes {
-    let mut picture = RgbImage::new(2, 1);
-    picture.put_pixel(0, 0, Rgb([10, 20, 30]));
-    picture.put_pixel(1, 0, Rgb([40, 50, 60]));
-    png(&picture)
+    let mut image = RgbImage::new(2, 1);
+    image.put_pixel(0, 0, Rgb([10, 20, 30]));
+    image.put_pixel(1, 0, Rgb([40, 50, 60]));
+    png(&image)
 }
 
-fn png(picture: &RgbImage) -> Bytes {
+fn png(image: &RgbImage) -> Bytes {
     let mut file = Cursor::new(Vec::new());
-    picture.write_to(&mut file, ImageFormat::Png).unwrap();
+    image.write_to(&mut file, ImageFormat::Png).unwrap();
     file.into_inner().into()
 }
 
@@ -57,43 +57,43 @@ fn pixels_are_laid_out_as_the_shape_tells() {
 
 #[test]
 fn blue_comes_first_before_means_and_scales_count() {
-    let picture = ImageOptions {
+    let image = ImageOptions {
         layout: Some(ImageLayout::Hwc),
         mean: vec![30.0, 20.0, 0.0],
         scale: vec![2.0],
         order: ChannelOrder::Bgr,
     };
-    let tensor = picture.tensor(&two_pixels(), DataType::F64, None).unwrap();
+    let tensor = image.tensor(&two_pixels(), DataType::F64, None).unwrap();
     assert_eq!(numbers(&tensor), [0.0, 0.0, 5.0, 15.0, 15.0, 20.0]);
 }
 
 #[test]
 fn whole_numbers_are_rounded_and_clamped() {
-    let picture = ImageOptions {
+    let image = ImageOptions {
         layout: Some(ImageLayout::Hwc),
         mean: vec![20.0],
         scale: vec![0.3],
         ..ImageOptions::default()
     };
-    let tensor = picture.tensor(&two_pixels(), DataType::I8, None).unwrap();
+    let tensor = image.tensor(&two_pixels(), DataType::I8, None).unwrap();
     assert_eq!(numbers(&tensor), [-33.0, 0.0, 33.0, 67.0, 100.0, 127.0]);
 }
 
 #[test]
-fn a_picture_is_resized_to_what_the_model_fixes() {
-    let mut picture = RgbImage::new(4, 2);
-    for (x, _, pixel) in picture.enumerate_pixels_mut() {
+fn a_image_is_resized_to_what_the_model_fixes() {
+    let mut image = RgbImage::new(4, 2);
+    for (x, _, pixel) in image.enumerate_pixels_mut() {
         *pixel = Rgb([if x < 2 { 0 } else { 100 }; 3]);
     }
     let tensor = ImageOptions::default()
-        .tensor(&png(&picture), DataType::F32, Some(&shape(&[1, 1, 2, 2])))
+        .tensor(&png(&image), DataType::F32, Some(&shape(&[1, 1, 2, 2])))
         .unwrap();
     // Each pixel takes a little of its neighbour beyond the middle.
     assert_eq!(numbers(&tensor), [14.0, 86.0, 14.0, 86.0]);
 }
 
 #[test]
-fn without_a_shape_a_picture_is_height_width_channels() {
+fn without_a_shape_a_image_is_height_width_channels() {
     let tensor = ImageOptions::default().tensor(&two_pixels(), DataType::U8, None);
     let tensor = tensor.unwrap();
     assert_eq!(tensor.shape()[2], 3);
@@ -144,8 +144,8 @@ fn what_does_not_fit_is_refused_with_the_shape() {
             "found 0 as a scale, expected a number to divide by",
         ),
     ];
-    for (picture, wanted, expected) in rows {
-        let error = picture
+    for (image, wanted, expected) in rows {
+        let error = image
             .tensor(&two_pixels(), DataType::F32, Some(&shape(wanted)))
             .unwrap_err();
         assert_eq!(error.to_string(), *expected);

@@ -8,7 +8,7 @@ use ovms::proto::{
 
 use crate::support::{
     Server,
-    grpc::fault,
+    grpc::error,
     repository,
     tfs::{Tfs, content, dummy, request, spec, tensor},
 };
@@ -224,7 +224,7 @@ fn values_beyond_their_type() {
 }
 
 #[test]
-fn the_first_fault_by_name_is_the_answer() {
+fn the_first_error_by_name_is_the_answer() {
     let server = Server::start("add");
     let tfs = Tfs::connect(&server);
     let bad = || zeros(&[1, 9]);
@@ -247,7 +247,7 @@ fn metadata_of_what_is_not_there() {
         let answer = tfs
             .grpc
             .wait(async move { client.get_model_metadata(request).await });
-        fault(&answer.unwrap_err())
+        error(&answer.unwrap_err())
     };
     let answers = [
         metadata(None, &["signature_def"]),

@@ -1,4 +1,4 @@
-//! What the runtime said, in one line.
+//! Errors of the runtime, in one line.
 
 use std::ffi::CStr;
 
@@ -43,7 +43,7 @@ impl OpenVinoError {
     }
 }
 
-/// The longest reason that a client is told, in characters.
+/// Maximum length of a reason sent to a client, in characters.
 const LONGEST: usize = 1000;
 
 impl OpenVinoError {
@@ -80,7 +80,7 @@ fn is_separator(character: char) -> bool {
     matches!(character, ':' | ';' | ',')
 }
 
-/// Returns true for the path of a file: absolute, or with a line, as those of the runtime's sources.
+/// Returns whether a word is the path of a file: absolute, or with a line, as in the runtime's sources.
 fn is_path(word: &str) -> bool {
     let word = word.trim_matches(|c: char| c.is_ascii_punctuation() && c != '/' && c != '_');
     let Some((_, file)) = word.rsplit_once('/') else {
@@ -96,7 +96,7 @@ fn is_path(word: &str) -> bool {
 }
 
 impl OpenVinoError {
-    /// Returns what the runtime said of the call before on this thread, or else a text.
+    /// Returns the runtime's error of the last call on this thread, or else a text.
     pub(super) fn last(otherwise: &str) -> Self {
         // SAFETY: the runtime returns null or a string of its own that stays until the next call on
         // this thread, and there is none before it is copied.
@@ -108,7 +108,7 @@ impl OpenVinoError {
     }
 }
 
-/// Tells whether a line only says where in the runtime's sources something was noticed.
+/// Returns whether a line only names the place in the runtime's sources at which an error arose.
 fn is_place(line: &str) -> bool {
     let line = line.strip_prefix("general error: ").unwrap_or(line);
     line.starts_with("Exception from ")
@@ -117,12 +117,12 @@ fn is_place(line: &str) -> bool {
 
 impl From<InferenceError> for OpenVinoError {
     fn from(error: InferenceError) -> Self {
-        let fault = Self::new(error.message.as_deref().unwrap_or_default());
-        if fault.0.is_empty() {
+        let failure = Self::new(error.message.as_deref().unwrap_or_default());
+        if failure.0.is_empty() {
             // The message had nothing but places, or there was none.
             Self(error.kind.to_string())
         } else {
-            fault
+            failure
         }
     }
 }
@@ -158,7 +158,8 @@ mod tests {
              -- No conversion rule found for operations: FancyOp-13, com.acme.OtherOp\n",
         );
         assert_eq!(onnx.operators(), ["FancyOp-13", "com.acme.OtherOp"]);
-        let ir = OpenVinoError::new("Opset opset1 doesn't contain the operation with type: FancyOp\n\n");
+        let ir =
+            OpenVinoError::new("Opset opset1 doesn't contain the operation with type: FancyOp\n\n");
         assert_eq!(ir.operators(), ["FancyOp"]);
         for other in [
             "Unable to read the model",
@@ -182,7 +183,10 @@ mod tests {
              Eltwise shape infer input shapes dim index: 1 mismatch"
         );
         let said = "cannot read '/srv/models/a.bin' of i64/f32 in core/src/model.cpp:12: no";
-        assert_eq!(OpenVinoError::new(said).reason(), "cannot read of i64/f32 in no");
+        assert_eq!(
+            OpenVinoError::new(said).reason(),
+            "cannot read of i64/f32 in no"
+        );
         assert_eq!(OpenVinoError::new("Check 'a").reason(), "Check 'a");
         let long = "x".repeat(5000);
         assert_eq!(OpenVinoError::new(&long).reason().len(), 1000);

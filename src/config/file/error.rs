@@ -1,4 +1,4 @@
-//! What is wrong with a configuration file, and where.
+//! Errors in a configuration file, with their positions.
 
 use std::fmt;
 
@@ -45,22 +45,22 @@ impl FilePositions {
     }
 }
 
-/// One fault of a file.
+/// A single error in a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ConfigurationError {
-    /// Where it is.
+    /// Position in the file.
     pub place: FilePosition,
-    /// What is there.
+    /// Value that was found.
     pub found: String,
-    /// What should be there.
+    /// Value that was expected.
     pub expected: String,
-    /// What may have been meant.
+    /// Suggestion of what may have been meant.
     pub hint: Option<String>,
     /// The line of the file.
     pub excerpt: String,
-    /// How many characters of the line, from the place on, are meant.
+    /// Number of characters concerned, counted from the position on.
     pub width: usize,
-    /// Whether it is a key that is not known, as against a value.
+    /// Whether the error is about an unknown key, as opposed to a value.
     pub(in crate::config) unknown_key: bool,
 }
 
@@ -83,9 +83,9 @@ impl fmt::Display for ConfigurationError {
 /// Something in a file that is served all the same, though perhaps not as meant.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Warning {
-    /// Where it is.
+    /// Position in the file.
     pub place: FilePosition,
-    /// What about it.
+    /// Text of the warning.
     pub text: String,
 }
 

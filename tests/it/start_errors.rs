@@ -10,16 +10,16 @@ use crate::support::{
 };
 
 #[test]
-fn a_graph_of_the_flags_that_is_broken_is_told_and_can_be_mended() {
+fn a_graph_of_the_flags_that_is_broken_is_reported_and_can_be_fixed() {
     let root = repository::folder();
     // What the C++ server has besides is told as left out.
     let text = PASS.replace("PassThroughCalculator", "HttpLLMCalculator");
     write(root.path(), &text);
     let server = Server::begin("g", root.path(), &[]);
-    let told = server.wait_log("Unable to find Calculator \"HttpLLMCalculator\"; ");
-    assert!(told.contains(" ERROR "), "{told}");
+    let reported = server.wait_log("Unable to find Calculator \"HttpLLMCalculator\"; ");
+    assert!(reported.contains(" ERROR "), "{reported}");
     let why = "graphs for large language models are absent from this server on purpose";
-    assert!(told.contains(why), "{told}");
+    assert!(reported.contains(why), "{reported}");
     server.wait_log("the server goes on without its graph");
     server.wait_ready();
     let listed = get(&server, "/v1/config").json();
@@ -31,12 +31,12 @@ fn a_graph_of_the_flags_that_is_broken_is_told_and_can_be_mended() {
 }
 
 #[test]
-fn a_version_that_the_policy_names_and_is_not_there_is_told() {
+fn a_version_that_the_policy_names_and_is_not_there_is_reported() {
     let policy = r#"{"specific": {"versions": [7]}}"#;
     let flags = ["--model_version_policy", policy];
     let server = Server::begin("d", &model("dummy"), &flags);
-    let told = server.wait_log("there is no version 7 in ");
-    assert!(told.contains(" WARN model `d`: "), "{told}");
+    let reported = server.wait_log("there is no version 7 in ");
+    assert!(reported.contains(" WARN model `d`: "), "{reported}");
     server.wait_ready();
     assert_eq!(
         get(&server, "/v1/config").json()["d"]["model_version_status"]

@@ -1,9 +1,9 @@
 //! What can go wrong when what is served is brought up to date.
 
 use crate::{
-    config::{EntryFault, FileError},
+    config::{EntryError, FileError},
     error::ErrorKind,
-    graph::LoadFault,
+    graph::LoadError,
     model::{VersionError, repository::RepositoryError, storage::SourceError},
     pipeline::PipelineErrors,
 };
@@ -23,7 +23,7 @@ pub enum ReloadError {
         place: String,
         /// Why.
         #[source]
-        reason: EntryFault,
+        reason: EntryError,
     },
     /// A pipeline has a name that is taken.
     #[error("Validation of pipeline definition: {name} failed: {reason}, at {place}")]
@@ -33,7 +33,7 @@ pub enum ReloadError {
         /// Where the entry is.
         place: String,
         /// Why it is refused.
-        reason: EntryFault,
+        reason: EntryError,
     },
     /// A graph has a name that is taken.
     #[error(
@@ -45,15 +45,15 @@ pub enum ReloadError {
         /// Where the entry is.
         place: String,
         /// Why it is refused.
-        reason: EntryFault,
+        reason: EntryError,
     },
     /// A graph cannot be loaded.
-    #[error("Loading mediapipe graph definition: {name} failed: {fault}")]
+    #[error("Loading mediapipe graph definition: {name} failed: {error}")]
     Graph {
         /// The graph's name.
         name: String,
         /// Why.
-        fault: LoadFault,
+        error: LoadError,
     },
     /// The file with the models of a graph is refused.
     #[error("cannot read the subconfig of graph `{graph}`; its models are not loaded from it")]
@@ -77,13 +77,13 @@ pub enum ReloadError {
     #[error(transparent)]
     Version(#[from] VersionError),
     /// A pipeline is refused by its check.
-    #[error("Validation of pipeline definition: {name} failed: {}", faults.status())]
+    #[error("Validation of pipeline definition: {name} failed: {}", errors.status())]
     Pipeline {
         /// The pipeline's name.
         name: String,
         /// Everything that the check has found.
         #[source]
-        faults: Box<PipelineErrors>,
+        errors: Box<PipelineErrors>,
     },
     /// A model that a pipeline uses is to become one that pipelines cannot use.
     #[error("{text} - model `{model}`, pipeline `{pipeline}`; it goes on as before")]

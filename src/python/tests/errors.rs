@@ -3,7 +3,7 @@
 use super::support::{executes, floats, handler, outputs};
 
 #[test]
-fn kind_message_and_traceback_are_told() {
+fn kind_message_and_traceback_are_reported() {
     let raised = executes("int('x')").fails(&[]);
     assert_eq!(raised.kind, "ValueError");
     assert_eq!(
@@ -35,7 +35,7 @@ fn a_chain_of_exceptions_is_in_the_traceback() {
 
 #[test]
 fn exits_are_exceptions() {
-    for (body, told) in [
+    for (body, reported) in [
         ("import sys\nsys.exit(3)", "SystemExit: 3"),
         ("import sys\nsys.exit()", "SystemExit"),
         ("raise SystemExit", "SystemExit"),
@@ -46,7 +46,7 @@ fn exits_are_exceptions() {
         ("raise StopIteration(5)", "StopIteration: 5"),
         ("raise MemoryError", "MemoryError"),
     ] {
-        assert_eq!(executes(body).fails(&[]).to_string(), told);
+        assert_eq!(executes(body).fails(&[]).to_string(), reported);
     }
 }
 
@@ -97,7 +97,7 @@ fn deep_recursion_is_an_exception() {
 }
 
 #[test]
-fn exceptions_that_cannot_be_told_are_named() {
+fn exceptions_that_cannot_be_reported_are_named() {
     let raised =
         executes("class E(Exception):\n    def __str__(self): raise SystemExit(1)\nraise E")
             .fails(&[]);

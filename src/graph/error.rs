@@ -112,26 +112,26 @@ impl GraphRunError {
 
     /// Puts the faults of a run into one, which has the code of the first; `None` if there is none.
     #[must_use]
-    pub fn of_run(faults: &[Self]) -> Option<Self> {
-        let first = faults.first()?;
-        let told: Vec<&str> = faults.iter().map(|fault| fault.message.as_str()).collect();
+    pub fn of_run(errors: &[Self]) -> Option<Self> {
+        let first = errors.first()?;
+        let reported: Vec<&str> = errors.iter().map(|error| error.message.as_str()).collect();
         Some(Self {
             code: first.code,
-            message: format!("CalculatorGraph::Run() failed: \n{}", told.join("\n")),
+            message: format!("CalculatorGraph::Run() failed: \n{}", reported.join("\n")),
         })
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{GraphRunError, CalculatorStep};
+    use super::{CalculatorStep, GraphRunError};
 
     #[test]
     fn texts_are_those_that_clients_know() {
-        let fault = GraphRunError::internal("Error occurred during graph execution");
-        let fault = fault.of_node(CalculatorStep::Process, "py");
+        let error = GraphRunError::internal("Error occurred during graph execution");
+        let error = error.of_node(CalculatorStep::Process, "py");
         assert_eq!(
-            GraphRunError::of_run(&[fault]).unwrap().to_string(),
+            GraphRunError::of_run(&[error]).unwrap().to_string(),
             "INTERNAL: CalculatorGraph::Run() failed: \nCalculator::Process() for node \"py\" failed: \
              Error occurred during graph execution"
         );

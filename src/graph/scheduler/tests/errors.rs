@@ -1,7 +1,7 @@
 //! What becomes of a run in which something fails.
 
 use super::rig::{Made, Rig, full, int, later, node, pass, through};
-use crate::graph::{AbseilCode, Emit, GraphRunError, CalculatorStep};
+use crate::graph::{AbseilCode, CalculatorStep, Emit, GraphRunError};
 
 /// A node that fails in a step.
 fn bad(name: &str, input: &str, output: &str, step: CalculatorStep) -> Made {
@@ -20,7 +20,7 @@ fn bad(name: &str, input: &str, output: &str, step: CalculatorStep) -> Made {
 }
 
 #[test]
-fn a_fault_of_process_closes_all_and_names_the_node() {
+fn a_error_of_process_closes_all_and_names_the_node() {
     let nodes = vec![
         pass("before", &["in"], &["a"]),
         bad("bad", "a", "b", CalculatorStep::Process),
@@ -32,20 +32,20 @@ fn a_fault_of_process_closes_all_and_names_the_node() {
     rig.push("in", 2, 2).unwrap();
     rig.run();
     assert!(rig.scheduler.is_finished());
-    let fault = rig.scheduler.fault().unwrap();
+    let error = rig.scheduler.error().unwrap();
     assert_eq!(
-        fault.to_string(),
+        error.to_string(),
         "INTERNAL: CalculatorGraph::Run() failed: \nCalculator::Process() for node \"bad\" failed: bad is bad"
     );
     for name in ["before", "bad", "after", "beside"] {
         assert_eq!(rig.count(name, CalculatorStep::Close), 1, "{name}");
     }
     assert_eq!(rig.count("after", CalculatorStep::Process), 0);
-    assert_eq!(rig.told("a"), [(1, 1)], "what came before it is told");
+    assert_eq!(rig.reported("a"), [(1, 1)], "what came before it is told");
 }
 
 #[test]
-fn a_fault_of_open_closes_who_was_opened() {
+fn a_error_of_open_closes_who_was_opened() {
     let nodes = vec![
         pass("first", &["in"], &["a"]),
         bad("bad", "a", "b", CalculatorStep::Open),
@@ -68,15 +68,15 @@ fn a_fault_of_open_closes_who_was_opened() {
             ("first", CalculatorStep::Close)
         ]
     );
-    let fault = rig.scheduler.fault().unwrap().message;
+    let error = rig.scheduler.error().unwrap().message;
     assert!(
-        fault.ends_with("Calculator::Open() for node \"bad\" failed: bad is bad"),
-        "{fault}"
+        error.ends_with("Calculator::Open() for node \"bad\" failed: bad is bad"),
+        "{error}"
     );
 }
 
 #[test]
-fn a_fault_of_close_is_told_unless_the_run_has_failed_before() {
+fn a_error_of_close_is_reported_unless_the_run_has_failed_before() {
     let make = || {
         vec![
             bad("bad", "in", "mid", CalculatorStep::Close),
@@ -86,27 +86,29 @@ fn a_fault_of_close_is_told_unless_the_run_has_failed_before() {
     let mut rig = Rig::new(&["in"], &["out"], make());
     rig.feed("in", [1]);
     rig.end();
-    assert_eq!(rig.told("out"), [(1, 1)]);
+    assert_eq!(rig.reported("out"), [(1, 1)]);
     assert_eq!(rig.count("pass", CalculatorStep::Close), 1);
-    let fault = rig.scheduler.fault().unwrap().message;
+    let error = rig.scheduler.error().unwrap().message;
     assert!(
-        fault.ends_with("Calculator::Close() for node \"bad\" failed: bad is bad"),
-        "{fault}"
+        error.ends_with("Calculator::Close() for node \"bad\" failed: bad is bad"),
+        "{error}"
     );
     let mut rig = Rig::new(&["in"], &["out"], make());
     rig.feed("in", [1]);
-    rig.scheduler
-        .fail(GraphRunError::new(AbseilCode::Cancelled, "the client has gone"));
+    rig.scheduler.fail(GraphRunError::new(
+        AbseilCode::Cancelled,
+        "the client has gone",
+    ));
     rig.run();
     assert!(rig.scheduler.is_finished());
     assert_eq!(
-        rig.scheduler.fault().unwrap().to_string(),
+        rig.scheduler.error().unwrap().to_string(),
         "CANCELLED: CalculatorGraph::Run() failed: \nthe client has gone"
     );
 }
 
 #[test]
-fn what_runs_at_a_fault_ends_and_is_closed_then() {
+fn what_runs_at_a_error_ends_and_is_closed_then() {
     let nodes = vec![
         pass("slow", &["in"], &["a"]),
         bad("bad", "in", "b", CalculatorStep::Process),
@@ -125,15 +127,16 @@ fn what_runs_at_a_fault_ends_and_is_closed_then() {
     assert!(rig.scheduler.next().is_none() && !rig.scheduler.is_finished());
     assert_eq!(rig.scheduler.is_running(), 1);
     let (ticket, _) = rig.call(slow);
-    rig.scheduler.done(ticket, Err(GraphRunError::invalid("as well")));
+    rig.scheduler
+        .done(ticket, Err(GraphRunError::invalid("as well")));
     rig.run();
     assert!(rig.scheduler.is_finished());
     assert_eq!(rig.count("slow", CalculatorStep::Close), 1);
-    let fault = rig.scheduler.fault().unwrap();
-    assert_eq!(fault.code, AbseilCode::Internal, "that of the first");
-    assert_eq!(fault.message.lines().count(), 3);
+    let error = rig.scheduler.error().unwrap();
+    assert_eq!(error.code, AbseilCode::Internal, "that of the first");
+    assert_eq!(error.message.lines().count(), 3);
     assert!(
-        fault
+        error
             .message
             .ends_with("Calculator::Process() for node \"slow\" failed: as well")
     );
@@ -153,25 +156,26 @@ fn a_reader_that_stalls_does_not_keep_a_failed_run() {
     }
     assert_eq!(rig.count("endless", CalculatorStep::Process), 8);
     assert!(!rig.scheduler.is_finished() && !rig.scheduler.is_idle());
-    rig.scheduler.fail(GraphRunError::new(AbseilCode::Cancelled, "gone"));
+    rig.scheduler
+        .fail(GraphRunError::new(AbseilCode::Cancelled, "gone"));
     let job = rig.scheduler.next().unwrap();
     assert_eq!(job.step, CalculatorStep::Close);
     let (ticket, outcome) = rig.call(job);
     rig.scheduler.done(ticket, outcome);
     assert!(rig.scheduler.is_finished());
     rig.take();
-    assert_eq!(rig.told("out").len(), 8);
+    assert_eq!(rig.reported("out").len(), 8);
 }
 
 #[test]
-fn faults_are_told_up_to_a_number() {
+fn errors_are_reported_up_to_a_number() {
     let mut rig = Rig::new(&["in"], &["out"], vec![pass("pass", &["in"], &["out"])]);
     for number in 0..1_000 {
         rig.scheduler
             .fail(GraphRunError::internal(format!("fault {number}")));
     }
-    let fault = rig.scheduler.fault().unwrap().message;
-    assert_eq!(fault.lines().count(), 17);
+    let error = rig.scheduler.error().unwrap().message;
+    assert_eq!(error.lines().count(), 17);
     assert!(rig.scheduler.is_finished(), "nothing was opened");
     assert!(rig.scheduler.next().is_none());
 }

@@ -107,7 +107,7 @@ impl GraphRule {
 
 /// One fault of a graph.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct FileFault {
+pub struct FileError {
     /// The rule that is broken.
     pub rule: GraphRule,
     /// The file.
@@ -124,7 +124,7 @@ pub struct FileFault {
     pub hint: Option<String>,
 }
 
-impl FileFault {
+impl FileError {
     /// Makes a fault of the file as a whole.
     #[must_use]
     pub fn of_file(rule: GraphRule, file: &str, message: impl Into<String>) -> Self {
@@ -164,7 +164,9 @@ impl FileFault {
             GraphRule::Empty => {
                 format!("Trying to parse empty mediapipe graph definition: {graph} failed")
             }
-            GraphRule::Text => format!("Trying to parse mediapipe graph definition: {graph} failed"),
+            GraphRule::Text => {
+                format!("Trying to parse mediapipe graph definition: {graph} failed")
+            }
             GraphRule::InputName => {
                 format!("Creating Mediapipe graph inputs name failed for: {subject}")
             }
@@ -199,7 +201,7 @@ impl FileFault {
     }
 }
 
-impl fmt::Display for FileFault {
+impl fmt::Display for FileError {
     /// Writes file and place, node, what is wrong, and what to do.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.file)?;
@@ -247,7 +249,7 @@ impl fmt::Display for FileWarning {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct GraphErrors {
     /// The faults; never empty. The first decides what the graph's status says.
-    pub faults: Vec<FileFault>,
+    pub errors: Vec<FileError>,
     /// What would have been worth a word besides.
     pub warnings: Vec<FileWarning>,
 }
@@ -255,9 +257,9 @@ pub struct GraphErrors {
 impl GraphErrors {
     /// Makes the faults of one.
     #[must_use]
-    pub fn one(fault: FileFault) -> Self {
+    pub fn one(error: FileError) -> Self {
         Self {
-            faults: vec![fault],
+            errors: vec![error],
             warnings: Vec::new(),
         }
     }
@@ -269,35 +271,35 @@ impl GraphErrors {
     /// If there is no fault.
     #[must_use]
     pub fn rule(&self) -> GraphRule {
-        self.faults[0].rule
+        self.errors[0].rule
     }
 
     /// Returns the status text of the graph, with the reason.
     #[must_use]
     pub fn status(&self) -> String {
-        let fault = &self.faults[0];
-        let status = fault.rule.status();
-        match &fault.node {
-            Some(node) => format!("{status} - node `{node}`: {}", fault.message),
-            None => format!("{status} - {}", fault.message),
+        let error = &self.errors[0];
+        let status = error.rule.status();
+        match &error.node {
+            Some(node) => format!("{status} - node `{node}`: {}", error.message),
+            None => format!("{status} - {}", error.message),
         }
     }
 
     /// Returns the lines that the log gets, for the graph of a name.
     #[must_use]
     pub fn log(&self, graph: &str) -> Vec<String> {
-        self.faults.iter().map(|fault| fault.log(graph)).collect()
+        self.errors.iter().map(|error| error.log(graph)).collect()
     }
 }
 
 impl fmt::Display for GraphErrors {
     /// Writes every fault on a line.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (index, fault) in self.faults.iter().enumerate() {
+        for (index, error) in self.errors.iter().enumerate() {
             if index > 0 {
                 f.write_str("\n")?;
             }
-            write!(f, "{fault}")?;
+            write!(f, "{error}")?;
         }
         Ok(())
     }

@@ -1,4 +1,4 @@
-//! What is wrong with a file as a whole.
+//! Errors that concern a file as a whole.
 
 use std::path::Path;
 
@@ -6,12 +6,12 @@ use proptest::prelude::*;
 
 use super::{
     super::{Defaults, ModelEntry, parse},
-    faults, faults_of, read,
+    errors, errors_of, read,
 };
 
 #[test]
-fn all_faults_of_a_file_are_told_with_their_places() {
-    insta::assert_snapshot!(faults(r#"{
+fn all_errors_of_a_file_are_reported_with_their_places() {
+    insta::assert_snapshot!(errors(r#"{
     "model_config_list": [
         {"config": {
             "name": "a",
@@ -72,10 +72,10 @@ fn all_faults_of_a_file_are_told_with_their_places() {
     28:42 monitoring.metrics.enable: found the text "yes"; expected true or false
     28:49 monitoring.metrics.list: found the unknown key `list`; expected one of enable, metrics_list
     "#);
-    insta::assert_snapshot!(faults("{}"), @"1:1 model_config_list: found nothing; expected the key `model_config_list`");
-    insta::assert_snapshot!(faults("[]"), @"1:1: found a list; expected an object with model_config_list, pipeline_config_list, custom_node_library_config_list, mediapipe_config_list, custom_loader_config_list, monitoring");
+    insta::assert_snapshot!(errors("{}"), @"1:1 model_config_list: found nothing; expected the key `model_config_list`");
+    insta::assert_snapshot!(errors("[]"), @"1:1: found a list; expected an object with model_config_list, pipeline_config_list, custom_node_library_config_list, mediapipe_config_list, custom_loader_config_list, monitoring");
     insta::assert_snapshot!(
-        faults(r#"{"model_config_list": [{"config": {"name": "m", "nireq": 99999999999999999999999,
+        errors(r#"{"model_config_list": [{"config": {"name": "m", "nireq": 99999999999999999999999,
             "custom_loader_options": {"a": 1}, "a b": 1}}]}"#),
         @r#"
     1:58 model_config_list[0].config.nireq: found 99999999999999999999999; expected a whole number from 0 to 4294967295
@@ -87,7 +87,7 @@ fn all_faults_of_a_file_are_told_with_their_places() {
 }
 
 #[test]
-fn what_is_no_json_is_told_with_its_place() {
+fn what_is_no_json_is_reported_with_its_place() {
     let deep = format!("{}{}", "[".repeat(65), "]".repeat(65));
     let list: Vec<String> = [
         "",
@@ -113,7 +113,7 @@ fn what_is_no_json_is_told_with_its_place() {
         &deep,
     ]
     .iter()
-    .map(|text| faults(text))
+    .map(|text| errors(text))
     .collect();
     insta::assert_snapshot!(list.concat(), @r#"
     1:1: found an empty file; expected a JSON object
@@ -138,8 +138,8 @@ fn what_is_no_json_is_told_with_its_place() {
     1:2: found `,` (unexpected comma); expected JSON
     1:65: found lists and objects in one another without end; expected at most 64 in one another
     "#);
-    insta::assert_snapshot!(faults_of(b"{\"a\":\n \"\xFF\"}"), @"2:3: found the byte 0xFF; expected text in UTF-8");
-    insta::assert_snapshot!(faults_of(b"\xFF\xFE{\0}\0"), @"1:1: found text in UTF-16; expected text in UTF-8");
+    insta::assert_snapshot!(errors_of(b"{\"a\":\n \"\xFF\"}"), @"2:3: found the byte 0xFF; expected text in UTF-8");
+    insta::assert_snapshot!(errors_of(b"\xFF\xFE{\0}\0"), @"1:1: found text in UTF-16; expected text in UTF-8");
 }
 
 #[test]
@@ -153,7 +153,7 @@ fn comments_and_last_commas_are_accepted_and_strings_left_alone() {
 }
 
 #[test]
-fn very_many_warnings_are_counted_but_not_all_told() {
+fn very_many_warnings_are_counted_but_not_all_reported() {
     let again = ", \"model_config_list\": []".repeat(100_000);
     let config = read(&format!("{{\"model_config_list\": []{again}}}")).unwrap();
     assert_eq!(config.warnings.len(), 100);
@@ -162,10 +162,10 @@ fn very_many_warnings_are_counted_but_not_all_told() {
 }
 
 #[test]
-fn very_many_faults_are_counted_but_not_all_told() {
+fn very_many_errors_are_counted_but_not_all_reported() {
     let text = format!("{{\"model_config_list\": [{}]}}", "1,".repeat(100_000));
     let error = read(&text).unwrap_err();
-    assert_eq!(error.faults().len(), 100);
+    assert_eq!(error.errors().len(), 100);
     assert!(error.to_string().starts_with(
         "The file is not valid json - the configuration file /models/config.json has 100000 \
          faults: 1:24 model_config_list[0]: found 1; expected an object with config; "
@@ -217,7 +217,7 @@ proptest! {
         let parsed = parse(text.as_bytes(), path, &Defaults::default());
         if let Err(error) = parsed {
             prop_assert!(!error.to_string().is_empty());
-            prop_assert!(!error.faults().is_empty());
+            prop_assert!(!error.errors().is_empty());
         }
         let _ = crate::config::add_model(Some(text.as_bytes()), ("a", "/a"), &[]);
         let _ = crate::config::remove_model(text.as_bytes(), "a");

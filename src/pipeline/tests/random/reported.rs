@@ -3,7 +3,7 @@
 use super::{Node, Port, Random};
 use crate::{
     config::{Connection, NodeConfig, NodeKind, NodeOutput, PipelineConfig},
-    pipeline::{CustomFacts, CustomFault, MissingModel, ModelFacts, TensorSource, Sources},
+    pipeline::{CustomError, CustomFacts, MissingModel, ModelFacts, Sources, TensorSource},
     tensor::{DataType, Dim, Layout, PartialShape},
 };
 
@@ -161,7 +161,7 @@ impl Sources for Random {
         _node: &NodeConfig,
         library: &str,
         _params: &[(String, String)],
-    ) -> Result<CustomFacts, CustomFault> {
-        self.facts(library).ok_or(CustomFault::Library(Vec::new()))
+    ) -> Result<CustomFacts, CustomError> {
+        self.facts(library).ok_or(CustomError::Library(Vec::new()))
     }
 }

@@ -46,7 +46,7 @@ pub enum ImageLayout {
 
 /// Why a picture cannot become the tensor of an input.
 #[derive(Debug, thiserror::Error)]
-pub enum PictureError {
+pub enum ImageError {
     /// The file is no picture, or a broken one.
     #[error("found a picture that cannot be decoded")]
     Decode(#[from] image::ImageError),
@@ -108,7 +108,7 @@ impl ImageOptions {
             (Some(channels @ (1 | 3)), _) => channels,
             (Some(channels), wanted) => {
                 let shape = wanted.cloned().unwrap_or(PartialShape(Vec::new()));
-                return Err(PictureError::Channels {
+                return Err(ImageError::Channels {
                     layout,
                     channels,
                     shape,
@@ -119,12 +119,12 @@ impl ImageOptions {
         let means = per_channel(&self.mean, "mean", 0.0, channels)?;
         let scales = per_channel(&self.scale, "scale", 1.0, channels)?;
         if scales.contains(&0.0) {
-            return Err(PictureError::ZeroScale.into());
+            return Err(ImageError::ZeroScale.into());
         }
-        let picture = decode(file)?;
-        let height = length(layout.height()).unwrap_or(picture.height() as usize);
-        let width = length(layout.width()).unwrap_or(picture.width() as usize);
-        let pixels = pixels(picture, channels, height, width)?;
+        let image = decode(file)?;
+        let height = length(layout.height()).unwrap_or(image.height() as usize);
+        let width = length(layout.width()).unwrap_or(image.width() as usize);
+        let pixels = pixels(image, channels, height, width)?;
 
         let mut packer = Packer::new(dtype, pixels.len());
         let mut push = |row: usize, column: usize, channel: usize| {
@@ -155,15 +155,15 @@ impl ImageOptions {
         Ok(Tensor::new(dtype, shape, packer.finish())?)
     }
 
-    fn layout(&self, wanted: Option<&PartialShape>) -> Result<ImageLayout, PictureError> {
+    fn layout(&self, wanted: Option<&PartialShape>) -> Result<ImageLayout, ImageError> {
         match (self.layout, wanted) {
             (Some(layout), Some(shape)) if layout.rank() != shape.0.len() => {
                 let shape = shape.clone();
-                Err(PictureError::OtherLayout { layout, shape })
+                Err(ImageError::OtherLayout { layout, shape })
             }
             (Some(layout), _) => Ok(layout),
             (None, Some(shape)) => {
-                ImageLayout::of_shape(shape).ok_or_else(|| PictureError::Layout(shape.clone()))
+                ImageLayout::of_shape(shape).ok_or_else(|| ImageError::Layout(shape.clone()))
             }
             // What pictures are elsewhere.
             (None, None) => Ok(ImageLayout::Hwc),
@@ -250,28 +250,28 @@ impl FromStr for ImageLayout {
     }
 }
 
-fn decode(file: &Bytes) -> Result<DynamicImage, PictureError> {
+fn decode(file: &Bytes) -> Result<DynamicImage, ImageError> {
     let reader = ImageReader::new(Cursor::new(file))
         .with_guessed_format()
         .map_err(image::ImageError::IoError)?;
     let mut decoder = reader.into_decoder()?;
     let orientation = decoder.orientation()?;
-    let mut picture = DynamicImage::from_decoder(decoder)?;
-    picture.apply_orientation(orientation);
-    Ok(picture)
+    let mut image = DynamicImage::from_decoder(decoder)?;
+    image.apply_orientation(orientation);
+    Ok(image)
 }
 
 /// Returns the values row by row, the channels of a pixel side by side.
 fn pixels(
-    picture: DynamicImage,
+    image: DynamicImage,
     channels: usize,
     height: usize,
     width: usize,
 ) -> Result<Vec<u8>, ValueProblem> {
-    let picture = if channels == 1 {
-        DynamicImage::ImageLuma8(picture.into_luma8())
+    let image = if channels == 1 {
+        DynamicImage::ImageLuma8(image.into_luma8())
     } else {
-        DynamicImage::ImageRgb8(picture.into_rgb8())
+        DynamicImage::ImageRgb8(image.into_rgb8())
     };
     let too_large = || {
         let shape = crate::tensor::ShapeText(&[height, width]).to_string();
@@ -279,10 +279,10 @@ fn pixels(
     };
     let rows = u32::try_from(height).map_err(|_| too_large())?;
     let columns = u32::try_from(width).map_err(|_| too_large())?;
-    if (picture.height(), picture.width()) == (rows, columns) {
-        return Ok(picture.into_bytes());
+    if (image.height(), image.width()) == (rows, columns) {
+        return Ok(image.into_bytes());
     }
-    let resized = picture.resize_exact(columns, rows, FilterType::Triangle);
+    let resized = image.resize_exact(columns, rows, FilterType::Triangle);
     Ok(resized.into_bytes())
 }
 
@@ -291,12 +291,12 @@ fn per_channel(
     what: &'static str,
     default: f64,
     channels: usize,
-) -> Result<Vec<f64>, PictureError> {
+) -> Result<Vec<f64>, ImageError> {
     match given {
         [] => Ok(vec![default; channels]),
         [one] => Ok(vec![*one; channels]),
         several if several.len() == channels => Ok(several.to_vec()),
-        several => Err(PictureError::ChannelValues {
+        several => Err(ImageError::ChannelValues {
             what,
             given: several.len(),
             channels,

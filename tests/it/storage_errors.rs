@@ -9,7 +9,7 @@ use std::{
 use ovms::model::storage::StorageError;
 
 use crate::support::{
-    cloud::{Lab, Script, answer, listing, object, told},
+    cloud::{Lab, Script, answer, listing, object, reported},
     emulator::{Emulator, http},
 };
 
@@ -82,7 +82,7 @@ async fn credentials_decide_who_gets_in() {
         ]);
         match lab.list("s3://models/dummy").await {
             Ok(versions) => format!("{} version", versions.len()),
-            Err(error) => told(&error),
+            Err(error) => reported(&error),
         }
     };
     let doorman = with_a_doorman("id");
@@ -185,8 +185,8 @@ async fn a_bucket_or_prefix_that_is_not_there_is_named() {
     let emulator = Emulator::s3();
     emulator.s3_call("PUT", "/models", b"");
     let lab = Lab::s3(emulator.port);
-    let missing = told(&lab.list("s3://modles/dummy").await.unwrap_err());
-    let empty = told(&lab.list("s3://models/dumy").await.unwrap_err());
+    let missing = reported(&lab.list("s3://modles/dummy").await.unwrap_err());
+    let empty = reported(&lab.list("s3://models/dumy").await.unwrap_err());
     insta::assert_snapshot!(format!("{missing}\n{empty}"), @r"
     bucket `modles` does not exist: the server answered 404 NoSuchBucket: The specified bucket does not exist
     The provided base path is invalid or doesn't exists - s3://models/dumy: there are no objects below it
@@ -194,7 +194,7 @@ async fn a_bucket_or_prefix_that_is_not_there_is_named() {
 }
 
 #[tokio::test]
-async fn a_server_that_is_not_there_is_told_at_once() {
+async fn a_server_that_is_not_there_is_reported_at_once() {
     let port = TcpListener::bind("127.0.0.1:0")
         .unwrap()
         .local_addr()
@@ -204,7 +204,7 @@ async fn a_server_that_is_not_there_is_told_at_once() {
     let started = Instant::now();
     let refused = lab.list("s3://models/dummy").await.unwrap_err();
     assert!(started.elapsed() < Duration::from_secs(5));
-    insta::assert_snapshot!(redact(&told(&refused), port), @r"
+    insta::assert_snapshot!(redact(&reported(&refused), port), @r"
     cannot reach http://127.0.0.1:[port] for s3://models/dummy: Connection refused (os error 111)
     hint: check the address, and the proxies in https_proxy, http_proxy and no_proxy
     ");
@@ -219,7 +219,7 @@ async fn a_server_that_never_answers_is_not_waited_for() {
     let started = Instant::now();
     let refused = lab.list("s3://models/dummy").await.unwrap_err();
     assert!(started.elapsed() < Duration::from_secs(3));
-    insta::assert_snapshot!(redact(&told(&refused), port), @r"
+    insta::assert_snapshot!(redact(&reported(&refused), port), @r"
     http://127.0.0.1:[port] did not answer for s3://models/dummy within 1 s
     hint: check the address, and the proxies in https_proxy, http_proxy and no_proxy
     ");
@@ -235,14 +235,14 @@ async fn a_bucket_in_another_region_says_which() {
         .list("s3://models/dummy")
         .await
         .unwrap_err();
-    insta::assert_snapshot!(told(&refused), @r"
+    insta::assert_snapshot!(reported(&refused), @r"
     bucket `models` is in region `eu-west-1`, not in `us-east-1`
     hint: set AWS_REGION=eu-west-1
     ");
 }
 
 #[tokio::test]
-async fn a_failing_server_is_asked_again_and_then_told() {
+async fn a_failing_server_is_asked_again_and_then_reported() {
     let server =
         Script::new(|_| answer("503 Slow Down", "", "<Error><Code>SlowDown</Code></Error>"));
     let refused = Lab::s3(server.port)
@@ -250,7 +250,7 @@ async fn a_failing_server_is_asked_again_and_then_told() {
         .await
         .unwrap_err();
     assert_eq!(server.requests().len(), 3);
-    assert!(told(&refused).contains("503"), "{}", told(&refused));
+    assert!(reported(&refused).contains("503"), "{}", reported(&refused));
 }
 
 #[tokio::test]
@@ -259,11 +259,11 @@ async fn names_that_lead_out_of_the_folder_are_refused() {
     let lab = Lab::s3(server.port);
     let storage = lab.open("s3://models/m").await;
     let versions = storage.survey().await.unwrap().versions;
-    let backslash = told(&storage.fetch(&versions[0]).await.unwrap_err());
+    let backslash = reported(&storage.fetch(&versions[0]).await.unwrap_err());
     let above = |name: &'static str| async move {
         let server = Script::new(move |_| listing(&[(name, 1, "a")]));
         let lab = Lab::s3(server.port);
-        told(&lab.list("s3://models/m").await.unwrap_err())
+        reported(&lab.list("s3://models/m").await.unwrap_err())
     };
     let all = [
         backslash,
@@ -293,7 +293,7 @@ async fn a_download_that_breaks_off_leaves_nothing() {
     let storage = lab.open("s3://models/m").await;
     let versions = storage.survey().await.unwrap().versions;
     let refused = storage.fetch(&versions[0]).await.unwrap_err();
-    insta::assert_snapshot!(told(&refused), @"the download of `m/1/m.onnx` broke off after 4 of 1000 bytes: end of file before message length reached");
+    insta::assert_snapshot!(reported(&refused), @"the download of `m/1/m.onnx` broke off after 4 of 1000 bytes: end of file before message length reached");
     assert_eq!(lab.copies(), [""; 0]);
 }
 
@@ -365,9 +365,9 @@ async fn too_much_is_refused() {
     lab.options.limits.bytes = 7;
     let storage = lab.open("s3://models/m").await;
     let versions = storage.survey().await.unwrap().versions;
-    let large = told(&storage.fetch(&versions[0]).await.unwrap_err());
+    let large = reported(&storage.fetch(&versions[0]).await.unwrap_err());
     lab.options.limits.objects = 1;
-    let many = told(&lab.list("s3://models/m").await.unwrap_err());
+    let many = reported(&lab.list("s3://models/m").await.unwrap_err());
     insta::assert_snapshot!(format!("{large}\n{many}"), @r"
     s3://models/m/1 has 8 bytes; at most 7 are downloaded
     there are more than 1 objects in s3://models/m
@@ -378,7 +378,7 @@ async fn too_much_is_refused() {
 #[tokio::test]
 async fn file_shares_are_refused_with_the_way_out() {
     let refused = Lab::new(&[]).list("azfs://share/models").await.unwrap_err();
-    insta::assert_snapshot!(told(&refused), @r"
+    insta::assert_snapshot!(reported(&refused), @r"
     The provided base path is invalid or doesn't exists - azfs://share/models: Azure file shares are not supported
     hint: copy the models to a blob container and name it as az://container/path
     ");
@@ -414,7 +414,7 @@ async fn proxies_of_the_environment_are_used() {
     assert!(
         matches!(refused, StorageError::Unreachable { .. }),
         "{}",
-        told(&refused)
+        reported(&refused)
     );
     assert_eq!(
         proxy.requests()[1],

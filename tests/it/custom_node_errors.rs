@@ -66,7 +66,7 @@ fn a_node_fails_at_each_entry_point() {
 }
 
 #[test]
-fn nonsense_is_told_and_given_back() {
+fn nonsense_is_reported_and_given_back() {
     let missing = "Custom node output is missing name";
     let size = "Custom node output has invalid content size";
     let precision = "Custom node has produced tensor with unspecified precision";
@@ -102,7 +102,7 @@ fn nonsense_is_told_and_given_back() {
 }
 
 #[test]
-fn the_first_fault_is_told() {
+fn the_first_error_is_reported() {
     let own = Own::open("nonsense.c");
     let error = call(&own, &[("say_first", "short"), ("say", "no_name")]).unwrap_err();
     assert!(matches!(error, CallError::Size { .. }), "{error:?}");
@@ -129,7 +129,7 @@ fn precisions_that_do_not_exist_are_refused() {
 }
 
 #[test]
-fn faults_say_what_was_found() {
+fn errors_say_what_was_found() {
     let own = Own::open("nonsense.c");
     let said = |say: &str| chain(&Error::from(call(&own, &[("say", say)]).unwrap_err()));
     let all: Vec<String> = [
@@ -159,7 +159,7 @@ fn faults_say_what_was_found() {
 }
 
 #[test]
-fn nonsense_about_tensors_is_told_and_given_back() {
+fn nonsense_about_tensors_is_reported_and_given_back() {
     for (say, status, events) in [
         (
             "no_array",
@@ -213,7 +213,7 @@ fn an_entry_that_is_nonsense_is_not_looked_at() {
 }
 
 #[test]
-fn an_output_that_is_not_there_is_told() {
+fn an_output_that_is_not_there_is_reported() {
     let own = Own::open("nonsense.c");
     let outputs = own.node(&[]).execute(&[]).unwrap();
     assert_eq!(output(&outputs, "third").unwrap().shape(), [2, 3]);

@@ -65,14 +65,14 @@ pub enum PipelineRule {
     /// A node leads nowhere.
     Unconnected,
     /// What is opened last is not closed first.
-    Order(OrderFault),
+    Order(OrderError),
     /// The nodes that read one input of the pipeline cannot all be content.
     InputMetadata,
 }
 
 /// How levels of demultiplexing are out of order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum OrderFault {
+pub enum OrderError {
     /// A path to the response leaves a level open that others close.
     NotGathered,
     /// A node closes another level than the one opened last.
@@ -83,7 +83,7 @@ pub enum OrderFault {
     DifferentLevels,
 }
 
-impl OrderFault {
+impl OrderError {
     /// Returns what the log says.
     #[must_use]
     pub const fn text(self) -> &'static str {
@@ -217,7 +217,7 @@ impl fmt::Display for PipelineError {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PipelineErrors {
     /// The faults; never empty. The first decides what the pipeline's status says.
-    pub faults: Vec<PipelineError>,
+    pub errors: Vec<PipelineError>,
     /// What would have been worth a word besides.
     pub warnings: Vec<Warning>,
 }
@@ -226,18 +226,18 @@ impl PipelineErrors {
     /// Returns the status text of the pipeline.
     #[must_use]
     pub fn status(&self) -> &'static str {
-        self.faults.first().map_or("", |fault| fault.rule.status())
+        self.errors.first().map_or("", |error| error.rule.status())
     }
 }
 
 impl fmt::Display for PipelineErrors {
     /// Writes every fault, parted by semicolons.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (index, fault) in self.faults.iter().enumerate() {
+        for (index, error) in self.errors.iter().enumerate() {
             if index > 0 {
                 f.write_str("; ")?;
             }
-            write!(f, "{fault}")?;
+            write!(f, "{error}")?;
         }
         Ok(())
     }
